@@ -33,7 +33,7 @@ func numbered(i int) Example {
 	return Example{fmt.Sprint(i), []Tensor{{"x", "f32", []int64{1}, d.Bytes}}}
 }
 
-// show says what an example of one number is.
+// show formats an example with one number.
 func show(x Example) string {
 	d, err := tensorsOf(x)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestRunInference(t *testing.T) {
 	}
 }
 
-// TestRunInferenceRefuses a program whose results depend on what it has seen.
+// TestRunInferenceRefuses: a program whose results depend on earlier inputs is rejected.
 func TestRunInferenceRefuses(t *testing.T) {
 	path := bundleOf(t, func(b *frontend.Builder) {
 		x, sum := b.Input("x", ir.F32, 1), b.State("sum", ir.F32, 1)

@@ -153,8 +153,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// wrongTile changes a corner of the product, wherever the samples are, as a tile that is computed wrongly
-// would.
+// wrongTile changes a corner of the result for any samples, like a wrongly computed tile.
 func wrongTile(t *testing.T, c *bench.Case, in, w, out map[string]*ir.Data) {
 	t.Helper()
 	c.Samples = []bench.Sample{{"m": bench.First(1), "n": bench.First(1)}}

@@ -110,7 +110,7 @@ func TestBaselineRefuses(t *testing.T) {
 	}
 }
 
-// TestAnchors: what comes with vkc is sound, and about cases that there are.
+// TestAnchors: the anchors in vkc are valid and refer to existing cases.
 func TestAnchors(t *testing.T) {
 	known := map[string]bool{}
 	for _, c := range Cases(Full) {
@@ -260,7 +260,7 @@ func TestSVG(t *testing.T) {
 		}
 		want := 0
 		if len(r.Results) > 0 {
-			want = 1 // the product; the others have no place without a copy bandwidth
+			want = 1 // the matmul; the others have no share without a copy bandwidth
 		}
 		if r.Ceilings.CopyGBps > 0 {
 			want = 3
@@ -290,9 +290,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestNoShareAboveOne: a case that beats a probe raises the ceiling, memory is no
-// ceiling of what stays in the cache, and experts that no token picks are not
-// counted.
+// TestNoShareAboveOne: a case that is faster than the probe raises the ceiling. Memory bandwidth is no ceiling for data
+// that fits in the cache, and experts without tokens are not counted.
 func TestNoShareAboveOne(t *testing.T) {
 	r := &Report{Ceilings: Ceilings{Machine: device.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90,
 		MatrixI8: 100}}, Results: []Result{

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// composed are methods that make several nodes, with what these compute.
+// composed lists methods that make several nodes, with the expected results.
 var composed = []struct {
 	name  string
 	build func(b *frontend.Builder) frontend.Tensor
@@ -152,7 +152,7 @@ func evaluate(t *testing.T, g *ir.Graph) []float64 {
 	return got
 }
 
-// TestComposedMistakes: what methods refuse before there is a node.
+// TestComposedMistakes: methods reject these arguments before they add a node.
 func TestComposedMistakes(t *testing.T) {
 	for _, c := range []struct {
 		call func(o *operands)
@@ -192,7 +192,8 @@ func TestComposedMistakes(t *testing.T) {
 	}
 }
 
-// TestFoundOverSymbols finds in a tensor whose extent is a symbol: the room is the symbol, and the count is right.
+// TestFoundOverSymbols finds elements in a tensor with a symbolic extent. The result has room for the symbol's value,
+// and the count is right.
 func TestFoundOverSymbols(t *testing.T) {
 	g, err := frontend.Build("found", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("N", 8), 2)

@@ -115,7 +115,8 @@ func TestLoops(t *testing.T) {
 	wantFloats(t, "never", out["never"], 1, 2, 3)
 }
 
-// TestScanWhile doubles until a limit that is an input, and shows each; what is not reached is zeros.
+// TestScanWhile doubles a number until it reaches an input limit, and outputs each value. The remaining outputs are
+// zeros.
 func TestScanWhile(t *testing.T) {
 	for limit, want := range map[float64][]float64{10: {2, 4, 8, 16, 0}, 1e9: {2, 4, 8, 16, 32}, 0: {0, 0, 0, 0, 0}} {
 		out := runOnce(t, map[string]*ir.Data{"limit": floats(limit)}, func(b *frontend.Builder) {
@@ -147,7 +148,7 @@ func TestScanWhile(t *testing.T) {
 	}
 }
 
-// TestLoopOverAQuotient goes over every second element, of which there are as many as follow from a symbol.
+// TestLoopOverAQuotient loops over every second element. The number of trips is derived from a symbol.
 func TestLoopOverAQuotient(t *testing.T) {
 	out := runOnce(t, map[string]*ir.Data{"x": floats(1, 2, 3, 4, 5)}, func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("N", 8))

@@ -35,8 +35,8 @@ func Example() {
 	// }
 }
 
-// A mistake is found on the line that makes it, and the error says what was
-// there and, where vkc knows, what would have fitted.
+// The error of a mistake has the file and line of the method call and the types of its operands. If vkc knows a fix,
+// the error also suggests it.
 func ExampleError() {
 	_, err := frontend.Build("mistake", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 6, 8)
@@ -97,8 +97,7 @@ func ExampleTensor_Attention() {
 	// %9 = attention %2, %5, %8 {causal=true} : f32[4,T,64]
 }
 
-// Any slice of numbers or bools can be a constant; a number beside a tensor
-// takes its dtype by Lit or a Scalar method.
+// Any slice of numbers or bools can be a constant. Lit and the Scalar methods convert a number to a tensor's dtype.
 func ExampleBuilder_Const() {
 	g, err := frontend.Build("constants", func(b *frontend.Builder) {
 		kernel := b.Const([][]float32{{1, 2}, {3, 4}})

@@ -5,13 +5,13 @@ import "github.com/vkc-go/vkc/ir"
 // HasGrad reports whether an op has a rule for its gradient.
 func HasGrad(op ir.Op) bool { return gradRules[op] != nil }
 
-// Pull is VJP of one result, with the zero Tensor for what it does not depend on.
+// Pull is VJP of one result, with the zero Tensor for params that it does not depend on.
 func Pull(y, cotangent Tensor, params []Tensor) []Tensor {
 	return newPullback(y.b, 0, params).run([]Tensor{y}, []Tensor{cotangent})
 }
 
-// Graft inlines another graph, with inputs for its inputs and weights of floats, which it returns beside the graph's
-// first output.
+// Graft inlines another graph, with new inputs for its inputs and its float weights. It returns these along with the
+// graph's first output.
 func Graft(b *Builder, g *ir.Graph) (params []Tensor, y Tensor) {
 	leaves := map[string]Tensor{}
 	for _, n := range g.Nodes() {

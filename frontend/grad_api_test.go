@@ -62,7 +62,7 @@ func wantNear(t *testing.T, what string, have, want *ir.Data, tol float64) {
 	}
 }
 
-// TestGradRefuses: what has no gradient is an error that says why.
+// TestGradRefuses: the error for a missing gradient has the reason.
 func TestGradRefuses(t *testing.T) {
 	opaque := customOp(t, "gradtest.opaque")
 	for want, loss := range map[string]func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor{
@@ -134,7 +134,7 @@ func TestStopGradient(t *testing.T) {
 	}
 }
 
-// TestGradOfSymbols: gradients with symbolic extents are those with numbers in their place.
+// TestGradOfSymbols: gradients with symbolic extents equal those with numbers.
 func TestGradOfSymbols(t *testing.T) {
 	in := map[string]*ir.Data{"x": randomFloats(t, 1, 5, 4, 8), "w": randomFloats(t, 2, 8, 8),
 		"k": randomFloats(t, 3, 4, 4, 3), "scale": randomFloats(t, 4, 8), "more": randomFloats(t, 5, 5, 2, 8)}
@@ -173,8 +173,8 @@ func TestGradOfSymbols(t *testing.T) {
 	}
 }
 
-// TestGradThroughBlocks trains two small matrices beside a quantized one (LoRA, Hu et al. 2021): their gradients, and
-// that of what is before, are those beside the weights that the blocks stand for.
+// TestGradThroughBlocks trains two small matrices in addition to a quantized one (LoRA, Hu et al. 2021). Their
+// gradients, and those of earlier values, must equal the gradients with the decoded weights.
 func TestGradThroughBlocks(t *testing.T) {
 	for _, format := range []ir.DType{ir.Q4_0, ir.Q4_K} {
 		blocks, err := ir.NewData(format, 16, 256)
@@ -276,8 +276,8 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// TestGradOfTwoDTypes: gradients of a product of two dtypes, or of rows in blocks, are those of its operands cast, each
-// in the dtype of its own operand.
+// TestGradOfTwoDTypes: the gradients of a matmul with operands of two dtypes, or with rows in blocks, equal those with
+// cast operands. Each has the dtype of its operand.
 func TestGradOfTwoDTypes(t *testing.T) {
 	in := map[string]*ir.Data{"w": randomFloats(t, 3, 4, 32), "x": randomFloats(t, 2, 3, 32)}
 	grads := func(dtype ir.DType, asRows func(x frontend.Tensor) frontend.Tensor, cast bool) map[string]*ir.Data {
@@ -324,7 +324,8 @@ func TestGradOfTwoDTypes(t *testing.T) {
 	}
 }
 
-// TestGradOfWideUpdates: what folds f32 into f16 has gradients as if base were f32, each in its operand's dtype.
+// TestGradOfWideUpdates: scatters of f32 updates into an f16 base have the same gradients as with an f32 base, each in
+// its operand's dtype.
 func TestGradOfWideUpdates(t *testing.T) {
 	in := map[string]*ir.Data{"base": randomFloats(t, 3, 4, 6), "x": randomFloats(t, 2, 5, 6)}
 	for _, mode := range []string{"add", "mul", "max"} {
@@ -352,8 +353,8 @@ func TestGradOfWideUpdates(t *testing.T) {
 	}
 }
 
-// TestGradOfOneTensorTwice: where one tensor is several operands of an op, its gradient is the sum of theirs, of
-// gradients too.
+// TestGradOfOneTensorTwice: if one tensor is used for several operands of an op, its gradient is the sum of their
+// gradients. This also holds for second gradients.
 func TestGradOfOneTensorTwice(t *testing.T) {
 	x, bias := randomFloats(t, 1, 2, 5, 4), randomFloats(t, 2, 5, 5)
 	grads := func(once bool) map[string]*ir.Data {

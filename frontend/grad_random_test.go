@@ -63,7 +63,7 @@ var randomOps = []func(b *frontend.Builder, x, y, z frontend.Tensor) frontend.Te
 	},
 }
 
-// randomLoss is a scalar of two tensors through some of randomOps, of which parts are in Remat.
+// randomLoss is a scalar computed from two tensors through some of randomOps, partly within Remat.
 func randomLoss(b *frontend.Builder, rng *rand.Rand, x, y frontend.Tensor) frontend.Tensor {
 	values := []frontend.Tensor{x, y}
 	pick := func() frontend.Tensor { return values[rng.IntN(len(values))] }
@@ -85,8 +85,8 @@ func randomLoss(b *frontend.Builder, rng *rand.Rand, x, y frontend.Tensor) front
 	return loss
 }
 
-// TestGradientsOfRandomGraphs compares first and second gradients of random graphs, in which values are used several
-// times, with differences.
+// TestGradientsOfRandomGraphs compares first and second gradients of random graphs with finite differences. Values are
+// used several times.
 func TestGradientsOfRandomGraphs(t *testing.T) {
 	const h = 1e-4
 	for seed := range uint64(100) {

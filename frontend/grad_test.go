@@ -37,8 +37,8 @@ var domains = map[ir.Op][2]float64{
 	ir.OpHardswish: {-5, 5}, ir.OpHardsigmoid: {-5, 5}, ir.OpBatchNorm: {0.3, 2}, ir.OpAtan2: {0.4, 2},
 }
 
-// TestGradients checks the rule of every op, and the rules of what the rule consists of, against differences of the
-// reference in f64 along random directions, over the cases that prove devices.
+// TestGradients checks the gradient rule of every op, and the gradients of these gradients, against finite differences
+// of the reference in f64 along random directions. It uses the cases that verify devices.
 func TestGradients(t *testing.T) {
 	cases := map[ir.Op][]optest.Case{}
 	for _, c := range optest.Cases() {
@@ -65,7 +65,7 @@ func TestGradients(t *testing.T) {
 	t.Log(all, "cases")
 }
 
-// suitable returns the cases whose tensors have some elements, and not too many, one of each name.
+// suitable returns the cases with non-empty and not too large tensors, one of each name.
 func suitable(cases []optest.Case, elems int64) []optest.Case {
 	var list []optest.Case
 	seen := map[string]bool{}

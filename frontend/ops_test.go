@@ -304,8 +304,8 @@ var methodCases = []methodCase{
 	{ir.OpDequantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16) }, `dequantize %7 {dtype=f16} : f16[4,32]`},
 }
 
-// TestMethods makes every node there is a method for and compares it with the
-// text of what was asked for: operands in order, attributes passed on.
+// TestMethods calls every method that makes a node, and compares the node with the expected text: operands in order,
+// and attributes.
 func TestMethods(t *testing.T) {
 	for _, c := range methodCases {
 		t.Run(c.op.String(), func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestRemat: gradients are those without Remat to the bit: of several results, of what a function uses from around it,
-// of Remat in Remat, of one in a loop, and of gradients.
+// TestRemat: gradients equal those without Remat to the bit: for several results, captured values, nested Remat, Remat
+// in a loop, and second gradients.
 func TestRemat(t *testing.T) {
 	type T = frontend.Tensor
 	in := map[string]*ir.Data{"x": randomFloats(t, 1, 4, 3), "w": randomFloats(t, 2, 3, 3)}

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestRopeFactors compares the angles that factors make of a plain series with
-// what the papers' formulas give, those of YaRN with NumPy (golden/llm/make.py).
+// TestRopeFactors compares the angles from the factors of a plain series with the papers' formulas. The values of YaRN
+// come from NumPy (golden/llm/make.py).
 func TestRopeFactors(t *testing.T) {
 	const dims, base, times = 16, 10000.0, 4.0
 	ntk, linear := make([]float64, dims/2), make([]float64, dims/2)
@@ -49,8 +49,7 @@ func TestRopeFactors(t *testing.T) {
 	}
 }
 
-// TestRopeScaled checks that factors reach the constant, and that those of which
-// there can be no angle are refused.
+// TestRopeScaled checks that factors reach the constant, and that invalid factors are rejected.
 func TestRopeScaled(t *testing.T) {
 	build := func(dims int, base float64, factors ...float64) (*ir.Graph, error) {
 		return frontend.Build("g", func(b *frontend.Builder) {

@@ -20,7 +20,7 @@ type computation struct {
 	in   []any // flat values
 	dims [][]int
 	of   func(f compute.Function, p []compute.Value) ([]compute.Value, error)
-	tol  float64 // absolute, and relative to what is wanted
+	tol  float64 // absolute, and relative to the expected value
 }
 
 // result is one tensor: its values as float64, and its type and dims as text.
@@ -108,7 +108,7 @@ func integers[T int8 | int32 | int64 | uint8 | uint32 | uint64](r *rand.Rand, n,
 
 func single(v compute.Value, err error) ([]compute.Value, error) { return []compute.Value{v}, err }
 
-// TestLikeGo compares with GoMLX's own backend what its suite does not cover.
+// TestLikeGo compares with GoMLX's own backend in cases that its suite does not cover.
 func TestLikeGo(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	type fn = compute.Function
@@ -416,7 +416,7 @@ func TestLikeGo(t *testing.T) {
 	}
 }
 
-// denseAndLookup is the computation of blocks by what they hold.
+// denseAndLookup computes with the decoded values of blocks.
 func denseAndLookup(f compute.Function, p []compute.Value, decoded []float32) ([]compute.Value, error) {
 	w, err := f.Constant(decoded, 8, len(decoded)/8)
 	if err != nil {
@@ -484,7 +484,7 @@ func closure(f compute.Function, of []shapes.Shape, body func(f compute.Function
 	return c, c.Return(out, nil)
 }
 
-// loopWithBranch goes n rounds, each of which squares or halves, and captures a value from outside.
+// loopWithBranch makes n trips. Each squares or halves a value, and captures a value from outside.
 func loopWithBranch(f compute.Function, p []compute.Value) ([]compute.Value, error) {
 	shift, err := f.Cos(p[1])
 	if err != nil {

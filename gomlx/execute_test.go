@@ -76,7 +76,8 @@ func read(t *testing.T, b compute.Buffer) []float32 {
 	return out
 }
 
-// wide is the elements of vectors that are copied to the device once (see inRun), narrow of those that go with a run.
+// wide is the length of vectors that are copied to the device once (see inRun), narrow of those that are copied for
+// each run.
 const wide, narrow = inRun, 3
 
 // step returns a computation that gives w+g and its double, and one that gives w*w.
@@ -96,7 +97,7 @@ func stepAndSquare(t *testing.T, b *Backend, n int) (step, square compute.Execut
 	return step, square
 }
 
-// TestDonate: what is donated is updated in place from call to call, wherever else it is read meanwhile.
+// TestDonate: donated buffers are updated in place from call to call, even if others read them in between.
 func TestDonate(t *testing.T) {
 	b := open(t, *device)
 	for _, n := range []int{narrow, wide} {
@@ -124,7 +125,7 @@ func TestDonate(t *testing.T) {
 				}
 			}
 		}
-		// A second user of what is donated keeps it, and so does one that was there before another start.
+		// If a donated buffer has a second user, or had one before another run started, it keeps its values.
 		copied, err := w.CopyToDevice(0)
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func TestDonate(t *testing.T) {
 				t.Errorf("a buffer is %v and %v, want %v", got[0], got[n-1], want)
 			}
 		}
-		// What is in the state of a program outlives the program.
+		// The contents of a program's state outlive the program.
 		step.Finalize()
 		if got := read(t, other); got[0] != 2 || got[n-1] != 2 {
 			t.Errorf("a buffer of a program that is closed is %v, want 2", got[0])
@@ -323,8 +324,8 @@ func TestDynamicAxes(t *testing.T) {
 	}
 }
 
-// TestDynamicAxesShare: a program serves all extents up to the next power of two, and computes what a program for one
-// extent does.
+// TestDynamicAxesShare: one program serves all extents up to the next power of two, and gives the results of programs
+// with fixed extents.
 func TestDynamicAxesShare(t *testing.T) {
 	b := open(t, *device)
 	dynamic := func(rest ...int) shapes.Shape {
@@ -386,13 +387,13 @@ func TestDynamicAxesShare(t *testing.T) {
 	}
 }
 
-// TestDynamicAxesAsNumbers: where an operation needs an extent as a number, each extent has a program; what is around a
-// loop and in it has the same extents, and a donated buffer may have any.
+// TestDynamicAxesAsNumbers: if an operation needs an extent as a number, each extent has its own program. The extents
+// inside and outside a loop are the same, and a donated buffer may have any extent.
 func TestDynamicAxesAsNumbers(t *testing.T) {
 	b := open(t, *device)
 	of := shapes.MakeDynamic(dtypes.Float32, []int{shapes.DynamicDim}, []string{"batch"})
 	last := executable(t, b, []shapes.Shape{of}, func(f compute.Function, p []compute.Value) ([]compute.Value, error) {
-		past, err := f.Constant([]int32{1000}, 1, 1) // which is clamped
+		past, err := f.Constant([]int32{1000}, 1, 1) // this index is clamped
 		if err != nil {
 			return nil, err
 		}
@@ -435,7 +436,7 @@ func TestDynamicAxesAsNumbers(t *testing.T) {
 	}
 }
 
-// TestErrors: what is wrong is said at the call that is wrong.
+// TestErrors: an error is reported at the call that causes it.
 func TestErrors(t *testing.T) {
 	b := open(t, *device)
 	builder := b.Builder("errors")

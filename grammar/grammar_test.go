@@ -72,8 +72,8 @@ func walk(t *testing.T, c *Constraint, r *rand.Rand) (string, bool) {
 	return out, false
 }
 
-// begun reports that every beginning of a text is one to the grammar, and the text whole; and that masks allow
-// every token that spells on.
+// begun checks that the grammar accepts every prefix of a text and the whole text, and that masks allow every token
+// that continues it.
 func begun(t *testing.T, g *Grammar, text string) {
 	t.Helper()
 	for i := range len(text) + 1 {
@@ -181,7 +181,7 @@ func TestGBNFErrors(t *testing.T) {
 	}
 }
 
-// TestBounds: nesting ends at a depth, right recursion needs none, and what is too ambiguous is an error.
+// TestBounds: nesting is limited to a depth, right recursion is not, and too ambiguous grammars are errors.
 func TestBounds(t *testing.T) {
 	g := JSON(false)
 	if begins, _ := g.Match(strings.Repeat("[", maxDepth/2-2)); !begins {

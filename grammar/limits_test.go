@@ -46,7 +46,7 @@ func ends(at []string, keywords ...string) []limit {
 	return list
 }
 
-// checkRange compares what a grammar says of numbers with what the limits say.
+// checkRange compares a grammar's decisions about numbers with the limits.
 func checkRange(t *testing.T, kind string, numbers []string, limits ...limit) {
 	t.Helper()
 	schema := ranged(kind, limits...)
@@ -212,7 +212,7 @@ func TestStricterLimits(t *testing.T) {
 	}
 }
 
-// TestFormats: dates, times and identifiers are what RFC 3339 and RFC 9562 say, without leap days and leap seconds.
+// TestFormats: dates, times and identifiers follow RFC 3339 and RFC 9562, without leap days and leap seconds.
 func TestFormats(t *testing.T) {
 	format := func(name string) func(text string) bool {
 		g, err := ParseSchema([]byte(`{"type":"string","format":"` + name + `"}`))
@@ -328,7 +328,8 @@ func TestExclusiveBranches(t *testing.T) {
 		`{"type":"object",` + circle + `},{"type":"object",` + circle + `}`:                   false,
 		`{"type":"object",` + circle + `},{"type":"object","properties":{"k":{"const":"s"}}}`: false,
 		`{"type":"object","properties":{"k":{"const":"s"}}},{"type":"object",` + circle + `}`: false,
-		`{"type":"array","maxItems":1},{"type":"array","minItems":2}`:                         false, // they exclude one another, which is not seen
+		// They exclude one another, which is not seen.
+		`{"type":"array","maxItems":1},{"type":"array","minItems":2}`: false,
 	} {
 		if _, err := ParseSchema([]byte(`{"oneOf":[` + branches + `]}`)); (err == nil) != want {
 			t.Errorf("%s: error %v, taken: %v", branches, err, want)

@@ -36,7 +36,7 @@ func sources() (list []string) {
 	return list
 }
 
-// lexemes are what a source is made of.
+// lexemes matches the tokens of a source.
 var lexemes = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\{[0-9, ]*\}|[a-zA-Z0-9_.-]+|::=|.`)
 
 // element is a lexeme that may be repeated, or exchanged for another in a GBNF grammar.
@@ -79,7 +79,7 @@ func mutated(r *rand.Rand, all []string) string {
 
 func isSchema(s string) bool { return strings.HasPrefix(s, "{") || s == "true" }
 
-// mutatedSchema is a schema with some values exchanged for those of others.
+// mutatedSchema returns a schema with some values replaced by those of another.
 func mutatedSchema(r *rand.Rand, s, other string) string {
 	var v, o any
 	if json.Unmarshal([]byte(s), &v) != nil || json.Unmarshal([]byte(other), &o) != nil {
@@ -221,8 +221,8 @@ func anyOf(r *rand.Rand, mask Mask) int32 {
 	return allowed[r.IntN(len(allowed))]
 }
 
-// TestPause: work that ends by its pause leaves the text and others of the grammar as they were, and a text that
-// goes on beside others gives the same masks.
+// TestPause: work interrupted by its pause does not change the text or others of the grammar. A text that continues
+// concurrently gets the same masks.
 func TestPause(t *testing.T) {
 	g, err := ParseGBNF(stall)
 	if err != nil {
@@ -272,7 +272,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestTextWork: the work of texts is bounded, also where what is kept is forgotten meanwhile.
+// TestTextWork: the work of texts is limited, even if the cache is cleared in between.
 func TestTextWork(t *testing.T) {
 	g, err := ParseGBNF(stall)
 	if err != nil {
@@ -295,8 +295,8 @@ func TestTextWork(t *testing.T) {
 	}
 }
 
-// TestMultipliedSchemas: schemas whose parts multiply, within the size of a request, are made or refused before they
-// take much. Memory that is allocated, whatever becomes of it, stands for the work.
+// TestMultipliedSchemas: schemas with multiplying parts, within the size of a request, are compiled or rejected before
+// they need much memory. Allocated memory measures the work.
 func TestMultipliedSchemas(t *testing.T) {
 	long := strings.Repeat("x", 120<<10)
 	many := func(n int, part string) string {

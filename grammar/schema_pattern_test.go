@@ -21,7 +21,7 @@ func matcher(t *testing.T, pattern string) func(text string) bool {
 	}
 }
 
-// inJSON is a string as a pattern's strings are written: only what must be is escaped.
+// inJSON encodes a string as JSON and escapes only the necessary characters, as in a pattern's strings.
 func inJSON(text string) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -98,9 +98,9 @@ func TestPatternSets(t *testing.T) {
 	}
 }
 
-// TestPatterns: what is put together of sets.
+// TestPatterns tests patterns composed of sets.
 func TestPatterns(t *testing.T) {
-	for _, c := range []struct{ pattern, match, not string }{ // texts apart by blanks; ~ is the empty one
+	for _, c := range []struct{ pattern, match, not string }{ // texts are separated by blanks; ~ is the empty text
 		{`^a*?b+?c??$`, "b aab bc abbc", "a ac cb abcc"},
 		{`^a{2}b{1,}c{0,2}?$`, "aab aabbcc", "ab aabccc aa"},
 		{`^(a|bc)(?:d|)(?<name>e)$`, "ade bce ae", "ad bde~ abce"},

@@ -149,7 +149,7 @@ func TestFloatToInt(t *testing.T) {
 	}
 }
 
-// TestIntsWrap: what does not fit wraps in storage as Wrap says.
+// TestIntsWrap: values out of range wrap in storage like Wrap.
 func TestIntsWrap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, dt := range []DType{I64, I32, U32, I8, U8, Bool} {

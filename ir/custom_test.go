@@ -16,8 +16,7 @@ func sameType(c *ir.Call) ([]ir.Type, error) {
 var twice = ir.MustRegisterCustom(ir.CustomOp{Name: "irtest.twice", Args: x1, Expr: "x * factor",
 	Attrs: []ir.AttrInfo{{Name: "factor", Kind: ir.AttrFloat, Default: 2.0}}})
 
-// TestRegisterCustomRefuses: what could not run, or could not stand in a shader,
-// is refused when the op is registered.
+// TestRegisterCustomRefuses: invalid ops are rejected when they are registered.
 func TestRegisterCustomRefuses(t *testing.T) {
 	kernel := func(change func(c *ir.CustomOp)) ir.CustomOp {
 		c := ir.CustomOp{Name: "irtest.k", Args: x1, Infer: sameType,

@@ -36,8 +36,8 @@ func randomDim(t *testing.T, rng *rand.Rand, depth int) Dim {
 	return d
 }
 
-// TestDimArithmetic checks that dims compute as their values do: for all values of
-// the symbols, f(d, o) evaluates to f of what d and o evaluate to.
+// TestDimArithmetic checks arithmetic on dims: for all values of the symbols, the value of f(d, o) is f of the values
+// of d and o.
 func TestDimArithmetic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	defined := map[string]int{}
@@ -106,7 +106,7 @@ func TestDimArithmetic(t *testing.T) {
 	}
 }
 
-// TestDimForms checks that what is equal for all values is written in one way.
+// TestDimForms checks that dims with equal values for all symbols have the same form.
 func TestDimForms(t *testing.T) {
 	bounds := map[string]int64{"T": 100, "S": 10}
 	for text, want := range map[string]string{

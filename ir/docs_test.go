@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// TestOpsDocIsFresh fails where docs/OPS.md is not what the op table says.
+// TestOpsDocIsFresh fails if docs/OPS.md differs from the op table.
 func TestOpsDocIsFresh(t *testing.T) {
 	const file = "../docs/OPS.md"
 	have, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _, _ := strings.Cut(string(have), "\n## Where ops run\n") // that is package gendocs's part
+	rows, _, _ := strings.Cut(string(have), "\n## Where ops run\n") // package gendocs writes the rest
 	if line, h, w := firstDiff(rows, OpsMarkdown()); line > 0 {
 		t.Errorf("%s:%d is stale: run go generate ./ir\n have %s\n want %s", file, line, h, w)
 	}
@@ -50,8 +50,7 @@ func TestOpsDocCells(t *testing.T) {
 	}
 }
 
-// TestOpsDocSaysOutOfRange: each op that goes by indices of a run says what one
-// out of range does.
+// TestOpsDocSaysOutOfRange: the documentation of each op with indices defines the result for an index out of range.
 func TestOpsDocSaysOutOfRange(t *testing.T) {
 	for _, op := range Ops() {
 		in := op.Info()

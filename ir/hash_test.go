@@ -93,7 +93,7 @@ func TestHashSeesEveryNode(t *testing.T) {
 	}
 }
 
-// mutate changes what a node computes: another op, or another value.
+// mutate changes the computation of a node: another op, or another value.
 func mutate(op Op, args []*Node, attrs []Attr) (Op, []*Node, []Attr) {
 	switch {
 	case op == OpConst:
@@ -130,7 +130,7 @@ const hashBase = `graph "base" {
 }
 `
 
-// edit applies replacements, each of which must apply.
+// edit applies replacements. Each must match.
 func edit(t *testing.T, text string, pairs ...string) string {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {

@@ -29,7 +29,7 @@ const indicesGraph = `graph "indices" {
 }
 `
 
-// TestCheckIndices: what the host gives for indices is in range, of every axis that they reach unchanged.
+// TestCheckIndices: indices from the host are checked against every axis that they index unchanged.
 func TestCheckIndices(t *testing.T) {
 	g, err := Parse(indicesGraph)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestCheckIndices(t *testing.T) {
 		found = append(found, r.Input+" "+r.Node.Op().String()+" "+r.Extent.String())
 	}
 	if got := strings.Join(found, ", "); got != "ids embedding 6, rows index_select V" {
-		t.Errorf("index ranges %s", got) // not those of a part, nor what is computed
+		t.Errorf("index ranges %s", got) // not for slices of indices or computed indices
 	}
 	ints := func(dt DType, dims []int, v ...int64) *Data {
 		d, err := NewData(dt, dims...)
@@ -92,7 +92,7 @@ func TestCheckIndices(t *testing.T) {
 	}
 }
 
-// TestPicks: ops that clamp indices, as their documentation says, are those that pick by them.
+// TestPicks: the ops that clamp indices according to their documentation are those with Picks.
 func TestPicks(t *testing.T) {
 	for _, op := range Ops() {
 		info := op.Info()
@@ -103,7 +103,7 @@ func TestPicks(t *testing.T) {
 		for _, a := range info.Args {
 			picks = picks || a.Picks != "" && info.Arg(a.Picks) >= 0
 		}
-		if picks == (info.Op == OpGatherND) { // whose coordinates are of several axes
+		if picks == (info.Op == OpGatherND) { // its coordinates are for several axes
 			t.Errorf("%s: picks %v", info.Name, picks)
 		}
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// TestInitialText: what states begin as survives its text, and so the text of graphs, and what is no such text is
-// refused.
+// TestInitialText: an initial value survives conversion to text, alone and in a graph. Invalid texts are rejected.
 func TestInitialText(t *testing.T) {
 	for _, i := range []ir.Initial{{}, ir.InitialConstant(-0.1), ir.InitialUniform(-1, 2.5, 1<<62),
 		ir.InitialNormal(0, 1e-30, -1), ir.InitialWeight("blk.0 attn_q.weight"), ir.InitialConstant(math.Inf(1))} {
@@ -42,7 +41,8 @@ func TestInitialText(t *testing.T) {
 	}
 }
 
-// TestInitialRandom: random states are what the ops of the same seed give, over the bounds of parts and blocks.
+// TestInitialRandom: random states equal the results of the ops with the same seed, across the boundaries of chunks and
+// blocks.
 func TestInitialRandom(t *testing.T) {
 	const n = 3<<16 + 3
 	g, err := ir.Parse(`graph "g" {

@@ -167,8 +167,7 @@ func TestReadJSONLongCycle(t *testing.T) {
 	}
 }
 
-// TestReadJSONOrder: nodes in any order make the same computation, and those
-// of a sorted file keep their order.
+// TestReadJSONOrder: nodes in any order give the same computation. A file in topological order keeps its order.
 func TestReadJSONOrder(t *testing.T) {
 	sorted := []string{jsonInput,
 		`{"id":"w","op":"input","attrs":{"name":"w","dtype":"f32","shape":[2]}}`,
@@ -218,8 +217,7 @@ func TestWriteJSONNeedsUTF8(t *testing.T) {
 	}
 }
 
-// FuzzReadJSON checks that what reads is a valid graph, and writes to a file
-// that reads as the same graph.
+// FuzzReadJSON checks that every accepted input is a valid graph, and that writing and reading it gives the same graph.
 func FuzzReadJSON(f *testing.F) {
 	files, err := filepath.Glob(goldenDir + "/*.json")
 	if err != nil || len(files) == 0 {
@@ -262,8 +260,8 @@ func FuzzReadJSON(f *testing.F) {
 	})
 }
 
-// TestJSONAllErrors: a file's mistakes are told together, in its order, and
-// those that follow from others are not.
+// TestJSONAllErrors: all mistakes in a file are reported at once, in order, without errors that are consequences of
+// others.
 func TestJSONAllErrors(t *testing.T) {
 	text := `{"format": "vkc.graph", "version": 1, "symbols": {"T": -1, "N": "x"}, "nodes": [
 {"id": "x", "op": "input", "attrs": {"name": "x", "dtype": "f23", "shape": ["T", -8, "N"]}},

@@ -19,7 +19,7 @@ func data(t *testing.T, dt ir.DType, bytes []byte, dims ...int) *ir.Data {
 	return d
 }
 
-// TestTrim cuts outputs along an inner axis, and refuses what a bundle from elsewhere may say of them.
+// TestTrim trims outputs along an inner axis, and rejects invalid counts from a hostile bundle.
 func TestTrim(t *testing.T) {
 	outputs := func(count byte) map[string]*ir.Data {
 		return map[string]*ir.Data{"y": data(t, ir.U8, []byte{1, 2, 3, 4, 5, 6}, 2, 3),
@@ -55,7 +55,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestOutputInfo writes what is meant of outputs to graph.json and reads it again, and refuses what no output is like.
+// TestOutputInfo writes the metadata of outputs to graph.json and reads it again. Invalid metadata is rejected.
 func TestOutputInfo(t *testing.T) {
 	g, err := ir.Parse(`graph "g" {
   %0 = input {name="x", dtype=f32, shape=[2,3]}

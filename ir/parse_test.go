@@ -105,8 +105,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestSplatBudget: repeated values are bounded over the whole graph, and what
-// JSON is written for them stays within the bound.
+// TestSplatBudget: repeated values are limited over the whole graph, and their JSON stays within the limit.
 func TestSplatBudget(t *testing.T) {
 	const half = "const {data=u8[40000000](all 7)}\n"
 	if _, err := Parse("graph \"\" {\n%a = " + half + "%b = " + half + "}"); err == nil {
@@ -138,8 +137,8 @@ func TestSplatBudget(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what parses prints to text that parses to the same
-// text and hash, and goes through JSON unchanged.
+// FuzzParse checks that printing a parsed graph and parsing it again gives the same text and hash, and that JSON
+// preserves the graph.
 func FuzzParse(f *testing.F) {
 	for _, file := range goldenGraphs(f) {
 		text, err := os.ReadFile(file)

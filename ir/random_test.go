@@ -87,7 +87,7 @@ func (b *builder) pick(rng *rand.Rand, shape Shape) *Node {
 	return fit[rng.IntN(len(fit))]
 }
 
-// randomOp adds an op whose arguments broadcast: all shapes end in 3.
+// randomOp adds an op with broadcasting arguments: all shapes end in 3.
 func (b *builder) randomOp(rng *rand.Rand) {
 	x, y := b.g.nodes[rng.IntN(len(b.g.nodes))], b.g.nodes[rng.IntN(len(b.g.nodes))]
 	switch rng.IntN(4) {
@@ -100,8 +100,7 @@ func (b *builder) randomOp(rng *rand.Rand) {
 	}
 }
 
-// copyGraph rebuilds g with its nodes in the given order of IDs, under new
-// names; change may alter what is added for a node.
+// copyGraph rebuilds g with its nodes in the given order of IDs and with new names. change may modify each node.
 func copyGraph(t testing.TB, g *Graph, order []int,
 	change func(n *Node, op Op, args []*Node, attrs []Attr) (Op, []*Node, []Attr)) *Graph {
 	b := &builder{t: t, g: NewGraph("copy of " + g.Name)}
@@ -155,8 +154,7 @@ func renamed(v any) any {
 	return v
 }
 
-// randomOrder returns the node IDs in a random order in which arguments come
-// before users, and inputs and states keep their order among each other.
+// randomOrder returns the node IDs in a random topological order. Inputs and states keep their relative order.
 func randomOrder(g *Graph, rng *rand.Rand) []int {
 	waits := make([][]int, len(g.nodes))
 	last := map[Op]int{}

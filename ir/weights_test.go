@@ -26,7 +26,7 @@ func stored(t *testing.T, dt DType, dims ...int) *Data {
 	return d
 }
 
-// TestFitWeights: what a graph becomes by weights in another dtype than it declares.
+// TestFitWeights checks the graph after weights with other dtypes than declared are applied.
 func TestFitWeights(t *testing.T) {
 	const product = `graph "g" {
   %0 = input {name="x", dtype=f32, shape=[2,32]} : f32[2,32]
@@ -45,7 +45,7 @@ func TestFitWeights(t *testing.T) {
 	tests := []struct {
 		name, graph string
 		stored      *Data
-		want        []string // the lines of the weight and of what uses it; none where nothing changes
+		want        []string // the lines of the weight and of its users; none if nothing changes
 	}{
 		{"blocks for floats", strings.ReplaceAll(product, "DECLARED", "f32"), stored(t, Q4_0, 64, 32), []string{
 			`%1 = weight {name="w", dtype=q4_0, shape=[64,32]} : q4_0[64,32]`,

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestPoolShapes counts the windows of pools one by one, over paddings that differ at both ends: those that fit, and
-// with ceil_mode one more that hangs over the end if it starts at an element or in the padding before them.
+// TestPoolShapes counts the windows of pools one by one, with different padding at both ends: the windows that fit, and
+// with ceil_mode one more that extends beyond the end if it starts at an element or in the padding before them.
 func TestPoolShapes(t *testing.T) {
 	for n := 3; n <= 8; n++ {
 		for kernel := 1; kernel <= 3; kernel++ {

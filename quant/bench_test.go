@@ -43,7 +43,7 @@ func BenchmarkDequantize(b *testing.B) {
 		b.Run(t.String(), func(b *testing.B) {
 			src := make([]byte, benchElems/t.BlockElems()*t.BlockBytes())
 			for i := range src {
-				src[i] = byte(rng.Uint32()) & 0x3b // no exponent of a NaN, whose speed may differ
+				src[i] = byte(rng.Uint32()) & 0x3b // avoid NaN exponents, whose speed may differ
 			}
 			dst := make([]float32, benchElems)
 			b.SetBytes(4 * benchElems)

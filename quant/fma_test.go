@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestNoFusedMultiplyAdd compiles the package for arm64, where the compiler fuses
-// every product and sum it may, and checks that it found none: a fused pair would
-// decode to other bits than ggml's.
+// TestNoFusedMultiplyAdd compiles the package for arm64 and checks that there is no fused multiply-add. There the
+// compiler fuses wherever the language allows it, and a fused operation would decode to other bits than ggml's.
 func TestNoFusedMultiplyAdd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("cross-compiles")

@@ -55,9 +55,9 @@ func FuzzDequantize(f *testing.F) {
 	})
 }
 
-// FuzzQuantize encodes one block of any floats: it must refuse what is too large
-// or not finite and decode everything else to finite values near the input; with
-// importance weights, which may draw a fit anywhere, just to finite values.
+// FuzzQuantize encodes one block of arbitrary floats. Values that are too large or not finite must be rejected, and all
+// others must decode to finite values near the input. With importance weights, which can distort the fit, they must
+// only be finite.
 func FuzzQuantize(f *testing.F) {
 	for _, input := range readVectors(f).Inputs {
 		raw, err := binary.Append(nil, binary.LittleEndian, []float32(input[:256]))

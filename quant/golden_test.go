@@ -54,8 +54,7 @@ func readVectors(t testing.TB) vectors {
 	return v
 }
 
-// noVectors are the formats whose vectors lack decoded values: they are checked
-// by hand-made blocks instead.
+// noVectors are the formats without decoded values in the test vectors. Hand-made blocks check them instead.
 var noVectors = map[ir.DType]bool{ir.Q8_1: true, ir.Q8_K: true}
 
 // TestGoldenDequantize compares every format with ggml's decoded values.
@@ -91,16 +90,15 @@ func TestGoldenDequantize(t *testing.T) {
 	}
 }
 
-// ownSearch are the formats whose blocks are not ggml's: a codebook leaves many
-// ways to choose, and this package searches it its own way.
+// ownSearch are the formats with other blocks than ggml's: with a codebook there are many choices, and this package has
+// its own search.
 var ownSearch = map[ir.DType]bool{
 	ir.IQ1_S: true, ir.IQ1_M: true,
 	ir.IQ2_XXS: true, ir.IQ2_XS: true, ir.IQ2_S: true,
 	ir.IQ3_XXS: true, ir.IQ3_S: true,
 }
 
-// TestGoldenError compares the error of the formats with a search of their own
-// with that of ggml's blocks: it is never greater.
+// TestGoldenError checks that formats with their own search never have a larger error than ggml's blocks.
 func TestGoldenError(t *testing.T) {
 	v := readVectors(t)
 	seen := 0
@@ -129,7 +127,7 @@ func TestGoldenError(t *testing.T) {
 	}
 }
 
-// relativeRMSE returns the root of the squared error of y over that of zeros.
+// relativeRMSE returns the root of the squared error of y divided by that of zeros.
 func relativeRMSE(y, x []float32) float64 {
 	var e, total float64
 	for i, v := range x {
@@ -140,8 +138,7 @@ func relativeRMSE(y, x []float32) float64 {
 	return math.Sqrt(e / total)
 }
 
-// TestGoldenQuantize compares every quantizer with ggml's blocks, but for those of
-// ownSearch.
+// TestGoldenQuantize compares every quantizer with ggml's blocks, except those of ownSearch.
 func TestGoldenQuantize(t *testing.T) {
 	seen := map[ir.DType]bool{}
 	v := readVectors(t)

@@ -41,7 +41,7 @@ var roundTrip = map[ir.DType]float64{
 	ir.TQ1_0:   0.5,
 	ir.TQ2_0:   0.5,
 	ir.MXFP4:   0.25,           // values between 6 and 8 clip to 6, or round between 4 and 6
-	ir.NVFP4:   1.0/6 + 1.0/16, // values round between 4 and 6, under a scale of three bits behind the point
+	ir.NVFP4:   1.0/6 + 1.0/16, // values round between 4 and 6, with a scale of three fraction bits
 }
 
 // scaleRounding is the relative error of a stored scale or minimum, and slack
@@ -199,8 +199,8 @@ func TestNearestMXFP4(t *testing.T) {
 	}
 }
 
-// TestUE4M3 encodes every scale as itself, and what lies between two as the nearer one. As in ggml no denormal is
-// rounded up to a number that is none, and 448 stands for all of the last exponent.
+// TestUE4M3 encodes every scale as itself, and values between two scales as the nearer one. As in ggml, no denormal
+// rounds up to a normal number, and 448 represents all values of the last exponent.
 func TestUE4M3(t *testing.T) {
 	for code := byte(0); code < 15<<3; code++ {
 		x := 2 * scaleNVFP4(code)
@@ -264,8 +264,8 @@ func TestExponentMXFP4(t *testing.T) {
 	}
 }
 
-// TestTinyMagnitudes checks inputs whose scale is zero as a float16 or has no
-// finite inverse: they decode to something of their size at most.
+// TestTinyMagnitudes tests inputs with a scale that is zero in float16 or has no finite inverse. They must decode to
+// values of at most their size.
 func TestTinyMagnitudes(t *testing.T) {
 	for dt := range roundTrip {
 		for _, v := range []float32{0, math.SmallestNonzeroFloat32, 1e-40, 1e-38, 1e-30, 1e-16, 1e-12} {

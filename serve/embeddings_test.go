@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/serve"
 )
 
-// counter is an embedder whose vectors say how many tokens a text has.
+// counter is an embedder whose vectors contain the number of tokens.
 type counter struct{ *echo }
 
 func (c counter) Embed(_ context.Context, tokens []int32) ([]float32, error) {

@@ -181,8 +181,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestChoices: several answers to one prompt are each what they are alone with their seed, whole and as a stream, and
-// logit_bias decides which tokens they may have.
+// TestChoices: each of several answers to one prompt equals a separate answer with the same seed, as a whole and as a
+// stream. logit_bias determines the allowed tokens.
 func TestChoices(t *testing.T) {
 	m, err := generate.Open(t.Context(), gollama, generate.Options{Device: "cpu", Context: 48, Parallel: 2})
 	if err != nil {
@@ -231,7 +231,7 @@ func TestChoices(t *testing.T) {
 	if len(all.Choices) != 3 || all.Usage.Prompt != 6 || all.Usage.Completion != 15 {
 		t.Errorf("%d choices, %+v", len(all.Choices), all.Usage)
 	}
-	// The best of several are those of these whose tokens are the likeliest, and nobody is told of the others.
+	// best_of returns the most probable of these answers, and no others.
 	mean := func(i int) (sum float64) {
 		c := complete(fmt.Sprintf(`"temperature": 1.5, "logprobs": 0, "seed": %d`, 7+i)).Choices[0]
 		for _, p := range c.Logprobs.Odds {
@@ -251,7 +251,7 @@ func TestChoices(t *testing.T) {
 	if len(best.Choices) != 2 || best.Usage.Completion != 15 {
 		t.Errorf("%d choices of 3, %+v", len(best.Choices), best.Usage)
 	}
-	// Several prompts: each is answered as it is alone, in their order.
+	// Several prompts: each gets its own answer, in order.
 	one := complete(`"temperature": 1.5, "seed": 7, "echo": true`).Choices[0].Text
 	status, several := post(t, s.URL+"/v1/completions", `{"prompt": ["func main() {\n", [339], "func main() {\n"],
 		"max_tokens": 5, "temperature": 1.5, "seed": 7, "n": 2, "echo": true}`)
@@ -291,7 +291,7 @@ func TestChoices(t *testing.T) {
 			t.Errorf("choice %d streamed is %q, want %q; %d ends", i, text, want, ends)
 		}
 	}
-	// Logprobs: the tokens make the text, and lie in it where they say.
+	// Logprobs: the tokens form the text, at the given offsets.
 	plain := complete(`"temperature": 0, "logprobs": 2`).Choices[0]
 	if plain.Logprobs == nil || len(plain.Logprobs.Tokens) != 5 ||
 		strings.Join(plain.Logprobs.Tokens, "") != plain.Text {
@@ -398,7 +398,7 @@ func TestScoredPrompts(t *testing.T) {
 			}
 		}
 	}
-	// The sum over what a text ends with is what it is as an answer.
+	// The sum over the end of a text equals the sum for the same text as an answer.
 	again := complete(string(quoted), `"logprobs": 0, "max_tokens": 3`).Choices[0]
 	for i := len(ids); i < len(more.Logprobs.Tokens); i++ {
 		if *again.Logprobs.Odds[i] != *more.Logprobs.Odds[i] || again.Text != more.Text {
@@ -469,7 +469,7 @@ func TestCachedTokens(t *testing.T) {
 		Details details `json:"prompt_tokens_details"`
 		Inputs  details `json:"input_tokens_details"`
 	}
-	// ask returns the tokens of the prompt, and those of them that are said to be known.
+	// ask returns the number of tokens in the prompt, and of those reported as cached.
 	ask := func(path, body string) (prompt, cached int) {
 		t.Helper()
 		status, text := post(t, s.URL+path, body)
@@ -508,7 +508,7 @@ func TestCachedTokens(t *testing.T) {
 			if prompt, cached := ask(path, whole); cached > 1 {          // the one that begins all texts
 				t.Errorf("%s: %d of %d tokens are known of a new prompt", whole, cached, prompt)
 			}
-			if prompt, cached := ask(path, whole); cached != prompt-1 { // but for the last one, for its logits
+			if prompt, cached := ask(path, whole); cached != prompt-1 { // except the last one, to get its logits
 				t.Errorf("%s: %d of %d tokens are known of a prompt that was read before", whole, cached, prompt)
 			}
 		}

@@ -165,7 +165,7 @@ func get(t testing.TB, url string) (int, string) {
 	return answered(t, r)
 }
 
-// answer is what tests read of one.
+// answer has the fields of a response that tests read.
 type answer struct {
 	ID, Object, Model string
 	Choices           []struct {
@@ -480,7 +480,7 @@ func TestCut(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLostDevice: what fails in the middle is told, and the next request is answered.
+// TestLostDevice: a failure during an answer is reported, and the next request is answered.
 func TestLostDevice(t *testing.T) {
 	e := newEcho(t)
 	e.failing = true
@@ -507,8 +507,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestManyClients: of 2000 requests by 32 clients, some of which go away, are too long or make no sense, each gets
-// the answer to its own question, and nothing of them is left.
+// TestManyClients sends 2000 requests from 32 clients. Some disconnect, and some requests are too long or invalid. Each
+// gets the answer to its own question, and nothing is left behind.
 func TestManyClients(t *testing.T) {
 	e := newEcho(t)
 	e.places = make(chan struct{}, 3)
@@ -593,7 +593,7 @@ func TestModel(t *testing.T) {
 	if status != 400 || !strings.Contains(body, "not made for conversations") {
 		t.Errorf("%d %s", status, body)
 	}
-	// A grammar whose texts are at ever more places ends its own answer.
+	// A grammar whose texts reach more and more nodes ends only its own answer.
 	const ask = `{"prompt": "func main() {\n", "seed": 1, "grammar": "root ::= (((a b)* c)* | d?){0,9}\na ::= c{3,50}\n` +
 		`b ::= [a-z]{1,100}\nc ::= \"\" | \"y\"\nd ::= d2 d2 d2\nd2 ::= \"z\"*", "stream": `
 	if status, body = post(t, s.URL+"/v1/completions", ask+"false}"); status != 400 ||

@@ -17,11 +17,11 @@ import (
 	"github.com/vkc-go/vkc/serve"
 )
 
-// TestSoak has 32 clients ask a model itself, and not only an echo: some go away, some send too much or no JSON, and
-// every other one gets the text that the model gives where nothing else is asked. Afterwards nothing is under way, and
-// descriptors and memory, of the host and of the device, are as they were after the first half. VKC_TEST_REQUESTS is
-// how many requests there are; where it is set they go to the device that VKC_DEVICE names, or the best, and else to
-// the reference.
+// TestSoak makes 32 clients send requests to a real model. Some disconnect, and some send too much data or invalid
+// JSON. Every other request gets the same text as without load. Afterwards no request is in progress, and the numbers
+// of descriptors and the memory of the host and of the device are the same as after the first half. VKC_TEST_REQUESTS
+// sets the number of requests. If it is set, the test uses the device in VKC_DEVICE or the best one, and the reference
+// otherwise.
 func TestSoak(t *testing.T) {
 	requests, device := 64, "cpu"
 	if text := os.Getenv("VKC_TEST_REQUESTS"); text != "" {
@@ -80,7 +80,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%s; %v; first half %+v, second half %+v", m.Why(), counts, first, later)
 }
 
-// usage is what is in use: memory in bytes.
+// usage is the current resource usage; memory is in bytes.
 type usage struct {
 	descriptors            int
 	heap, resident, device uint64
@@ -139,8 +139,8 @@ func ask(t *testing.T, url, prompt, want string, kind, n int) string {
 	return fmt.Sprintf("answered, stream %v", stream)
 }
 
-// quiet waits until nothing is under way and, unless most is 0, no more descriptors than that are in use, and returns
-// what is. What never ends has the test run into its time limit.
+// quiet waits until no request is in progress and, unless most is 0, at most that many descriptors are in use. It
+// returns the usage. If this never happens, the test runs into its time limit.
 func quiet(t *testing.T, url string, most int) (use usage) {
 	for {
 		_, text := get(t, url+"/metrics")
@@ -151,7 +151,7 @@ func quiet(t *testing.T, url string, most int) (use usage) {
 		time.Sleep(time.Millisecond)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	for last := -1; ; time.Sleep(20 * time.Millisecond) { // connections end a little later than their clients say
+	for last := -1; ; time.Sleep(20 * time.Millisecond) { // connections close slightly later than clients report
 		files, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
 			break // not Linux: memory alone is looked at

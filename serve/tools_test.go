@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/grammar"
 )
 
-// TestCalls: calls are found in what models of several kinds write, however it comes in pieces.
+// TestCalls: calls are found in the output of several kinds of models, divided into any pieces.
 func TestCalls(t *testing.T) {
 	weather := &tools{names: []string{"weather", "time"}}
 	for _, c := range []struct{ text, said, calls string }{
@@ -50,7 +50,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestForcedCalls: what a grammar of calls allows is read as a call.
+// TestForcedCalls: every text that a grammar of calls allows is parsed as a call.
 func TestForcedCalls(t *testing.T) {
 	const list = `[{"type": "function", "function": {"name": "weather", "parameters": {"$defs": {"city": {"enum": ["Bonn"]}},
 		"type": "object", "properties": {"city": {"$ref": "#/$defs/city"}}, "required": ["city"], "additionalProperties": false}}},

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
-// devices are the CPU fast path and, where there is one, a Vulkan device.
+// devices runs f on the CPU fast path and on a Vulkan device if there is one.
 func devices(t *testing.T, f func(t *testing.T, dev *vkc.Device)) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	for _, name := range []string{"cpu", "vulkan"} {
@@ -70,7 +70,7 @@ func line(t *testing.T, dev *vkc.Device, rate float64) *vkc.Executable {
 	return exe
 }
 
-// points are those of y = 2x - 1, others in each step.
+// points yields points of y = 2x - 1, different ones in each step.
 func points(t *testing.T) train.Batches {
 	return func(after int) iter.Seq2[vkc.Tensors, error] {
 		return func(yield func(vkc.Tensors, error) bool) {
@@ -146,7 +146,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestRefuses: what ends a training, or does not let it begin, says why.
+// TestRefuses: an error that ends or prevents a training has the reason.
 func TestRefuses(t *testing.T) {
 	dev, err := vkc.OpenDevice("cpu")
 	if err != nil {

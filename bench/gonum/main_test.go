@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/bench"
 )
 
-// TestMeasure: there is a figure above 0 for each product and each sum, in a file that vkc bench --against reads.
+// TestMeasure: each matmul and each sum has a positive result, in a file that vkc bench --against reads.
 func TestMeasure(t *testing.T) {
 	file, err := measure(bench.Cases(bench.Tiny, "matmul", "memory"))
 	if err != nil {

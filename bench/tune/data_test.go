@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestPlaces: what says where a kernel's results go says another place for each, which there is, as in a run of the
-// graph: rows at their texts' positions, in their pages, and at places that another kernel computed.
+// TestPlaces: indices for a kernel's results are generated distinct and in range, as in a real run: rows at their
+// texts' positions, in their pages, and at positions computed by another kernel.
 func TestPlaces(t *testing.T) {
 	const heads, width, rows = 2, 32, 6
 	for name, place := range map[string]func(b *frontend.Builder, positions frontend.Tensor) frontend.Tensor{

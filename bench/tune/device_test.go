@@ -168,7 +168,7 @@ func TestDeviceWrongDefault(t *testing.T) {
 	}
 }
 
-// TestUntouched: the guard tells what wrote behind a buffer.
+// TestUntouched: the guard detects writes after the end of a buffer.
 func TestUntouched(t *testing.T) {
 	b := kernel.Buffer{Name: "y", DType: ir.F32, Shape: ir.ShapeOf(4), Bytes: 16}
 	o := operand{buffer: &b, dims: []int{4}, size: 16}

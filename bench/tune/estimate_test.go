@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// TestEstimate: what costs more takes longer, and nothing takes less than its memory traffic.
+// TestEstimate: more expensive kernels take longer, and no estimate is below the time of its memory traffic.
 func TestEstimate(t *testing.T) {
 	caps, err := device.Profile("amd-rdna3")
 	if err != nil {

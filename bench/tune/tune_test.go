@@ -225,8 +225,8 @@ func TestTuneDefaultIsWrong(t *testing.T) {
 	}
 }
 
-// TestTuneResumes: within a budget each kernel has a turn before one has two;
-// what was measured is not measured again, but for the default and the best.
+// TestTuneResumes: within a budget each kernel gets a turn before any gets a second one. Measured schedules are not
+// measured again, except the default and the best.
 func TestTuneResumes(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	kernels := twoKernels(t, c)
@@ -278,7 +278,7 @@ func TestTuneResumes(t *testing.T) {
 	}
 }
 
-// TestTuneInterrupted: what was measured before the end of a context is kept.
+// TestTuneInterrupted: results measured before the context ended are kept.
 func TestTuneInterrupted(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	ctx, cancel := context.WithCancel(context.Background())

@@ -113,7 +113,7 @@ func step(b *frontend.Builder) {
 		optim.Steps(b, "step"), frontend.Tensor{})
 }
 
-// use is the graph of the trained network, whose weights may be stored in any dtype.
+// use is the graph of the trained network. Its weights may be stored in any dtype.
 func use(b *frontend.Builder) {
 	logits := network(b.Input("images", ir.F32, b.Sym("N", 512), side*side),
 		func(name string, rows, columns int) frontend.Tensor { return b.Weight(name, ir.F32, rows, columns) })
@@ -184,7 +184,7 @@ func batches(after int) iter.Seq2[vkc.Tensors, error] {
 	}
 }
 
-// quantized returns the network's weights as they are stored in a dtype.
+// quantized returns the network's weights in a dtype, and their size.
 func quantized(src ir.WeightSource, t ir.DType) (weights vkc.WeightMap, bytes int, err error) {
 	weights = vkc.WeightMap{}
 	for _, name := range []string{"first", "second", "last"} {

@@ -30,7 +30,8 @@ func main() {
 	fmt.Printf("%d bytes went to the device, %d came back\n", traffic.In, traffic.Out)
 }
 
-// power multiplies v f32[size, 1] by the matrix m f32[size, size], and gives the product's direction and length.
+// power multiplies v f32[size, 1] by the matrix m f32[size, size]. It outputs the direction and the length of the
+// result.
 func power(b *frontend.Builder) {
 	m, v := b.Input("m", ir.F32, size, size), b.Input("v", ir.F32, size, 1)
 	product := m.MatMul(v)
@@ -77,7 +78,7 @@ func largest(ctx context.Context, device string, steps int) (float32, vkc.Traffi
 	return length, vkc.Traffic{In: after.In - before.In, Out: after.Out - before.Out}, err
 }
 
-// iterate feeds the direction back as the vector. Of each product only the length, 4 bytes, is read.
+// iterate feeds the direction back as the vector. The host reads only the length, 4 bytes, of each result.
 func iterate(ctx context.Context, exe *vkc.Executable, matrix, vector *ir.Data, steps int) (length float32, err error) {
 	m, err := exe.Upload(ctx, matrix)
 	if err != nil {

@@ -31,8 +31,7 @@ func BenchmarkForward(b *testing.B) {
 	b.Run("generic", func(b *testing.B) { benchModel(b, m, "vulkan", &generic) })
 }
 
-// benchModel runs the model on a device, compiled for what it is unless caps
-// say otherwise.
+// benchModel runs the model on a device, compiled for that device or for caps.
 func benchModel(b *testing.B, m *model, device string, caps *device.Caps) {
 	dev, err := vkc.OpenDevice(device)
 	vktest.Need(b, err)

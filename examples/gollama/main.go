@@ -1,13 +1,13 @@
-// Gollama runs a trained language model, which completes Go source, where that
-// is fastest, and prints the tokens that it finds likely next:
+// Gollama runs a trained language model that completes Go source, on the fastest device, and prints the most likely
+// next tokens:
 //
 //	go run ./examples/gollama
 //	go run ./examples/gollama -device cpu -prompt "339 2007 308"
 //	go run ./examples/gollama -gguf MODEL.gguf
 //
-// Without -prompt it takes the five prompts of reference.json and compares the
-// logits with those there, which were computed elsewhere from the original f16
-// weights. Every result of a device is also checked against vkc's CPU reference.
+// Without -prompt it uses the five prompts of reference.json and compares the logits with those in the file. Another
+// program computed these from the original f16 weights. Every result of a device is also compared with vkc's CPU
+// reference.
 package main
 
 import (
@@ -141,7 +141,7 @@ func (s *session) logits(ctx context.Context, tokens []int32) (in, out vkc.Tenso
 	return in, res.Outputs, nil
 }
 
-// complete runs the model on one prompt and prints what follows it.
+// complete runs the model on one prompt and prints the continuation.
 func (s *session) complete(ctx context.Context, p prompt) error {
 	start := time.Now()
 	in, out, err := s.logits(ctx, p.Tokens)
@@ -190,12 +190,12 @@ func (s *session) likely(logits []float64) string {
 	return strings.Join(parts, "  ")
 }
 
-// prompts returns the prompt given as token ids, or those of the reference.
+// prompts returns the prompt with the given token ids, or the reference's prompts.
 func (m *model) prompts(ids string) ([]prompt, error) {
 	if ids == "" {
 		return references()
 	}
-	tokens := m.tokenizer.Encode("", tokenizer.Options{Whole: true}) // what begins a text
+	tokens := m.tokenizer.Encode("", tokenizer.Options{Whole: true}) // the tokens at the beginning of a text
 	for _, field := range strings.Fields(ids) {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || id < 0 || id >= int64(m.config.Vocab) {

@@ -66,8 +66,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestReference runs the demo on the CPU reference: top-1 must be that of
-// reference.json for every prompt, though the weights are Q8_0.
+// TestReference runs the demo on the CPU reference. The most likely token must be that of reference.json for every
+// prompt, although the weights are Q8_0.
 func TestReference(t *testing.T) { testDemo(t, "cpu") }
 
 // TestDevice is TestReference on the best device, where every logit is also
@@ -103,7 +103,7 @@ func skipOrFail(t *testing.T, err error) {
 	}
 }
 
-// testDemo runs the demo, whose checks are errors, and returns what it prints.
+// testDemo runs the demo and returns its output. A failed check in the demo is an error.
 func testDemo(t *testing.T, device string) string {
 	t.Helper()
 	var out strings.Builder
@@ -129,8 +129,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// TestOwnModel builds the graph from a file, which computes what graph.json
-// does.
+// TestOwnModel builds the graph from a model file. It must give the results of graph.json.
 func TestOwnModel(t *testing.T) {
 	here, err := openModel("")
 	if err != nil {
@@ -170,8 +169,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestTolerance: a model whose deviation is not known is only compared in
-// order.
+// TestTolerance: for a model with unknown error, only the order of the logits is compared.
 func TestTolerance(t *testing.T) {
 	m, err := openModel("")
 	if err != nil {

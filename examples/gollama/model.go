@@ -54,7 +54,7 @@ func openModel(path string) (m *model, err error) {
 	return m, nil
 }
 
-// findModel looks for the model in the repository's root and beside this file.
+// findModel looks for the model in the repository's root and next to this file.
 func findModel() (string, error) {
 	for _, path := range []string{filepath.Join("examples", "gollama", modelFile), modelFile} {
 		if _, err := os.Stat(path); err == nil {
@@ -96,9 +96,8 @@ func (m *model) describe() string {
 		float64(params)/1e6, m.weightType(), m.path)
 }
 
-// tolerance is how far the 16 largest logits may be from those of reference.json,
-// which come from f16 weights; 0 where that is not known. Q8_0 moves a logit by at most
-// 0.16 in these prompts.
+// tolerance is the allowed difference of the 16 largest logits from those of reference.json, which come from f16
+// weights. It is 0 if unknown. Q8_0 changes a logit by at most 0.16 in these prompts.
 func (m *model) tolerance() float64 {
 	switch m.weightType() {
 	case ir.F16:

@@ -10,8 +10,7 @@ import (
 //go:embed reference.json
 var referenceJSON []byte
 
-// prompt is a text to complete, with what is known to follow, if anything
-// is.
+// prompt is a text to complete, with the expected continuation if known.
 type prompt struct {
 	Text   string       `json:"prompt"`
 	Tokens []int32      `json:"tokens"`
@@ -26,7 +25,7 @@ func references() ([]prompt, error) {
 	return file.Prompts, nil
 }
 
-// comparison is how logits compare with those of reference.json.
+// comparison is the result of comparing logits with reference.json.
 type comparison struct {
 	want, got int // the likeliest token
 	n         int // logits compared

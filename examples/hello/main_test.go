@@ -1,6 +1,6 @@
 package main
 
-// The output is that of main, on whatever device this machine has.
+// The output of main, on any device.
 func Example() {
 	main()
 	// Output: [0 1 7]

@@ -65,7 +65,7 @@ func run(ctx context.Context, device, model, prompt string, n int, out io.Writer
 	return nil
 }
 
-// toQ4 writes a model with its matrices in q4_0. What they are in now may be blocks too, whose errors add up.
+// toQ4 writes a model with its matrices in q4_0. If they are already quantized, the errors add up.
 func toQ4(ctx context.Context, from, to string, out io.Writer) (err error) {
 	f, err := gguf.Open(from)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Lstm runs a recurrent layer over sequences of 1 and of 1000 steps, and says what that takes:
+// Lstm runs a recurrent layer over sequences of 1 and of 1000 steps, and prints the run times:
 //
 //	go run ./examples/lstm
 package main

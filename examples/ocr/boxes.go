@@ -15,8 +15,7 @@ func (p point) length() float64           { return math.Hypot(p.x, p.y) }
 func (p point) cross(q point) float64     { return p.x*q.y - p.y*q.x }
 func (p point) scaled(x, y float64) point { return point{p.x * x, p.y * y} }
 
-// box is a rectangle that may be turned: where a line of text begins, at its top, and from there the sides along the
-// text and down.
+// box is a possibly rotated rectangle: the top left corner of a line of text, and the sides along the text and down.
 type box struct{ at, along, down point }
 
 func (b box) scaled(x, y float64) box {
@@ -34,14 +33,14 @@ func (b box) corners() [4]point {
 	return [4]point{b.at, b.at.plus(b.along), b.at.plus(b.along).plus(b.down), b.at.plus(b.down)}
 }
 
-// findBoxes finds text in the detector's probabilities [h, w] as DBNet has it (Liao et al., 2020): in each region of
-// likely pixels there is a line, whose core the region is. The boxes are in order of reading.
+// findBoxes finds text in the detector's probabilities [h, w], like DBNet (Liao et al., 2020). Each region of likely
+// pixels is the core of a line. The boxes are in reading order.
 func findBoxes(likely []float32, w, h int) []box {
 	const (
 		threshold = 0.3 // of pixels
 		sure      = 0.6 // of a region's mean
 		smallest  = 3.0 // pixels of a side
-		grow      = 1.5 // a core's distance from the edge of its line, in units of its area by its circumference
+		grow      = 1.5 // distance from a core to the edge of its line, in units of area / perimeter of the core
 	)
 	var boxes []box
 	seen := make([]bool, len(likely))
@@ -83,7 +82,7 @@ func findBoxes(likely []float32, w, h int) []box {
 	return inOrder(boxes)
 }
 
-// inOrder sorts boxes from top to bottom, and those beside each other from left to right.
+// inOrder sorts boxes from top to bottom, and boxes on the same line from left to right.
 func inOrder(boxes []box) []box {
 	slices.SortFunc(boxes, func(a, b box) int { return cmp.Compare(a.at.y, b.at.y) })
 	for i := range boxes {

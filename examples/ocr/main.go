@@ -1,10 +1,11 @@
-// Ocr reads the text in pictures with the three models of PP-OCRv4, which make models fetches:
+// Ocr reads the text in pictures with the three models of PP-OCRv4. make models downloads them:
 //
 //	make models
 //	go run ./examples/ocr -svg page.svg page.png
 //
-// The detector finds lines of text, the classifier says which of them stand on their heads, and the recogniser reads
-// them. Extents of all three are symbols, so each is compiled once for pictures of all sizes and any number of lines.
+// The detector finds lines of text, the classifier finds the lines that are upside down, and the recogniser reads them.
+// All extents of the models are symbols, so each model is compiled once for pictures of all sizes and any number of
+// lines.
 package main
 
 import (
@@ -212,7 +213,8 @@ func (r *reader) detect(ctx context.Context, picture *image.RGBA) ([]box, error)
 	return boxes, nil
 }
 
-// cut makes a batch of lines, each as wide as it is but padded to a width, which is 0 for that of the widest.
+// cut makes a batch of lines. Each line keeps its width and is padded to a common width; 0 means the width of the
+// widest line.
 func cut(picture *image.RGBA, lines []*line, width int) ([]float32, int) {
 	padded := width
 	if padded == 0 {

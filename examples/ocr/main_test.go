@@ -102,7 +102,7 @@ func TestModels(t *testing.T) {
 	}
 	var read []string
 	for _, l := range lines {
-		read = append(read, strings.ReplaceAll(l.text, " ", "")) // spaces are what the model is least sure of
+		read = append(read, strings.ReplaceAll(l.text, " ", "")) // the model is least certain about spaces
 	}
 	want := []string{"Serif:13lazydogs", "Mono=$96.50(x)", "Sansstandsonitshead"}
 	if !slices.Equal(read, want) {

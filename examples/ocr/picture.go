@@ -22,13 +22,13 @@ func opaque(picture image.Image) *image.RGBA {
 	return out
 }
 
-// sample writes what is in a box, as w by h pixels, to planes of blue, green and red, the order that the models were
-// trained with. Each plane has h rows of stride values; a value is (v-mean)/deviation for v from 0 to 1.
+// sample resamples the contents of a box to w by h pixels, in planes of blue, green and red, the order of the models'
+// training data. Each plane has h rows of stride values. A value is (v-mean)/deviation for v from 0 to 1.
 func sample(to []float32, stride int, picture *image.RGBA, b box, w, h int, mean, deviation [3]float32) {
 	size := picture.Rect.Size()
 	for y := range h {
 		for x := range w {
-			// The centre of the pixel, seen from the centre of the picture's first.
+			// The centre of the pixel, relative to the centre of the picture's first pixel.
 			at := b.at.plus(b.along.times((float64(x) + 0.5) / float64(w))).
 				plus(b.down.times((float64(y) + 0.5) / float64(h))).plus(point{-0.5, -0.5})
 			left := int(math.Floor(max(0, min(at.x, float64(size.X-1)))))
@@ -46,7 +46,7 @@ func sample(to []float32, stride int, picture *image.RGBA, b box, w, h int, mean
 	}
 }
 
-// writeSVG writes the picture, its file's content, with the text that was read over it.
+// writeSVG writes the picture, given as the content of its file, with the recognized text over it.
 func writeSVG(path string, content []byte, bounds image.Rectangle, lines []line) error {
 	var s strings.Builder
 	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif">`+"\n",

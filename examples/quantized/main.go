@@ -115,7 +115,7 @@ func product(ctx context.Context, dev *vkc.Device, t ir.DType, weights []float32
 	return y, len(w.Bytes), err
 }
 
-// distance is the length of have-want by that of want.
+// distance returns the length of have-want divided by the length of want.
 func distance(have, want []float32) float64 {
 	var off, size float64
 	for i := range want {

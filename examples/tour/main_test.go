@@ -10,7 +10,7 @@ import (
 
 var updateGolden = flag.Bool("update-golden", false, "write graph.json anew")
 
-// TestGoldenGraph: the committed graph.json is what the program writes.
+// TestGoldenGraph: the committed graph.json is the program's output.
 func TestGoldenGraph(t *testing.T) {
 	const golden = "graph.json"
 	fresh := filepath.Join(t.TempDir(), golden)

@@ -80,7 +80,7 @@ func readCorpus(t *tokenizer.Tokenizer, o options) (*corpus, error) {
 	return c, nil
 }
 
-// batch is that of a step: texts from random places, which follow from seed and step.
+// batch returns the batch of a step: texts from random positions, determined by seed and step.
 func (c *corpus) batch(o options, step int) (*ir.Data, error) {
 	rng := rand.New(rand.NewPCG(uint64(o.seed), uint64(step)))
 	var ids []int32
@@ -91,7 +91,7 @@ func (c *corpus) batch(o options, step int) (*ir.Data, error) {
 	return vkc.Of(ids, o.batch, o.context+1)
 }
 
-// batches gives those of all steps.
+// batches returns the batches of all steps.
 func (c *corpus) batches(o options) train.Batches {
 	return func(after int) iter.Seq2[vkc.Tensors, error] {
 		return func(yield func(vkc.Tensors, error) bool) {

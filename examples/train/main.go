@@ -4,10 +4,10 @@
 //	go run ./examples/train -steps 500 -checkpoint gollama.safetensors -svg loss.svg
 //	go run ./examples/train -lora 8 -ext .s -steps 200 -checkpoint lora.safetensors
 //
-// The second can be stopped and goes on where it ended. The third leaves gollama's own weights as they are,
-// quantized, and trains small matrices beside them (LoRA, Hu et al. 2021), on the library's assembly, of which
-// gollama has seen nothing. With -half products of matrices take their operands in f16, as they do in mixed precision
-// (Micikevicius et al. 2018): weights and sums are f32, and the loss has a scale that adapts.
+// The second command can be interrupted, and then continues from its checkpoint. The third one does not change
+// gollama's own quantized weights. It trains small matrices in addition to them (LoRA, Hu et al. 2021), on the
+// library's assembly files, which were not in gollama's training data. With -half the operands of matmuls are f16, as
+// in mixed precision training (Micikevicius et al. 2018): weights and sums are f32, and the loss is scaled adaptively.
 package main
 
 import (
@@ -113,7 +113,7 @@ func main() {
 	}
 }
 
-// check refuses what would train nothing, before anything is read.
+// check rejects options with which nothing would be trained, before reading any file.
 func (o options) check() error {
 	for _, f := range []struct {
 		name        string
@@ -188,7 +188,7 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 	return report, err
 }
 
-// settings are what the bits of a training follow from, but for the number of steps, which may be raised.
+// settings lists the options that determine the bits of a training, except the number of steps, which may be raised.
 func (o options) settings(c *corpus) map[string]string {
 	return map[string]string{"-seed": strconv.FormatInt(o.seed, 10), "-batch": strconv.Itoa(o.batch),
 		"-context": strconv.Itoa(o.context), "-corpus": c.sum(), "-layers": strconv.Itoa(o.layers),
@@ -225,7 +225,7 @@ func (o options) sum(out io.Writer, report *train.Report, err error) {
 	}
 }
 
-// describe says what a step is.
+// describe prints a description of a step.
 func describe(out io.Writer, g *ir.Graph, program *vkc.Program, exe *vkc.Executable) {
 	var states int64
 	for _, n := range g.Leaves(ir.OpState) {

@@ -33,8 +33,8 @@ func need(t *testing.T, err error) {
 	vktest.Need(t, err)
 }
 
-// TestTrain: three steps from random weights, and two that are resumed for a third, come to the same bits, and what
-// they print and draw is there. The losses of the first steps are those of the reference.
+// TestTrain: three steps from random weights give the same bits as two steps and a resumed third one, and all output
+// and plots are complete. The losses of the first steps are those of the reference.
 func TestTrain(t *testing.T) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func TestTrain(t *testing.T) {
 	}
 }
 
-// TestHalf: products in f16 with a scaled loss come to about the same losses, and the scale is kept with the rest.
+// TestHalf: matmuls in f16 with a scaled loss give about the same losses, and the checkpoint contains the scale.
 func TestHalf(t *testing.T) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	o := small("vulkan")
@@ -115,7 +115,8 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// TestSays: what trains nothing is refused, with the flag's name; a training that is done, stopped or goes on says so.
+// TestSays: options that train nothing are rejected with the flag's name. The output says when a training is done,
+// interrupted or resumed.
 func TestSays(t *testing.T) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	none, short := filepath.Join(t.TempDir(), "none"), t.TempDir()
@@ -169,7 +170,7 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// TestLoRA: adapters beside quantized weights are trained, and only they are kept.
+// TestLoRA: only the adapters for quantized weights are trained and saved.
 func TestLoRA(t *testing.T) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	o := small("cpu")

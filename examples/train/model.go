@@ -17,7 +17,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// model is what a GGUF file says of a model.
+// model has the contents of a model's GGUF file.
 type model struct {
 	file      *gguf.File
 	config    llm.Config
@@ -94,7 +94,7 @@ func (m *model) step(o options) (*ir.Graph, error) {
 	return g, err
 }
 
-// params are what is trained: states.
+// params are the trained parameters, in states.
 type params struct {
 	b      *frontend.Builder
 	o      options
@@ -102,18 +102,18 @@ type params struct {
 	list   []frontend.Tensor
 }
 
-// add makes a state, whose random numbers are its own.
+// add makes a state with its own random numbers.
 func (p *params) add(name string, first ir.Initial, dims ...frontend.Dim) frontend.Tensor {
 	t := p.b.StateFrom(first, name, ir.F32, dims...)
 	p.list = append(p.list, t)
 	return t
 }
 
-// seed is that of the next parameter.
+// seed returns the seed of the next parameter.
 func (p *params) seed() int64 { return p.o.seed<<20 + int64(len(p.list)) }
 
-// weight is a weight that is trained from the beginning (Radford et al. 2019): matrices are normal with a deviation of
-// 0.02, smaller where they add to what all layers add to; factors of norms are 1.
+// weight adds a weight that is trained from scratch (Radford et al. 2019). Matrices are normally distributed with a
+// standard deviation of 0.02, or less if they write to the residual stream. Scales of norms are 1.
 func (p *params) weight(name string, t ir.Type) frontend.Tensor {
 	first := ir.InitialNormal(0, 0.02, p.seed())
 	switch {
@@ -127,8 +127,8 @@ func (p *params) weight(name string, t ir.Type) frontend.Tensor {
 	return p.add(name, first, t.Shape)
 }
 
-// adapt adds to a product of a matrix [out, in] one by two small matrices [rank, in] and [out, rank], the second of
-// zeros at first. The table of tokens, which products meet in the end, has none.
+// adapt adds to the matmul with a matrix [out, in] a matmul with two small matrices [rank, in] and [out, rank]. The
+// second begins as zeros. The token table has no adapter.
 func (p *params) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
 	if strings.HasPrefix(weight, "token_embd") {
 		return y

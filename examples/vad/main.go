@@ -80,7 +80,7 @@ func listen(ctx context.Context, device, model string, samples []float32) ([]flo
 	return speech, nil
 }
 
-// open builds a model for one stream of sound. Its rate is a constant, by which it takes one of its branches.
+// open builds a model for one stream of sound. The sample rate is a constant and selects a branch of the model.
 func open(ctx context.Context, dev *vkc.Device, path string) (*detector, error) {
 	f, err := onnx.Read(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func open(ctx context.Context, dev *vkc.Device, path string) (*detector, error) 
 	for _, in := range f.Model.Graph.Inputs {
 		switch in.Name {
 		case "input", "sr":
-		case "state": // the models with one state also hear the end of the window before
+		case "state": // models with one state also get the end of the previous window
 			d.before, d.keep[in.Name] = 64, "stateN"
 		default:
 			d.keep[in.Name] = in.Name + "n"
@@ -103,7 +103,7 @@ func open(ctx context.Context, dev *vkc.Device, path string) (*detector, error) 
 	}
 	n, one := ir.D(d.before+window), ir.D(1)
 	dims := map[string]ir.Dim{
-		"batch": one, "sequence": n, // of the models whose extents have names
+		"batch": one, "sequence": n, // for models with named extents
 		"input_0": one, "input_1": n, "state_1": one, // of those where they have none
 	}
 	maps.DeleteFunc(dims, func(name string, _ ir.Dim) bool { return !slices.Contains(f.Model.Extents(), name) })

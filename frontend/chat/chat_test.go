@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 )
 
-// TestCases compares small templates with what Jinja makes of them; testdata/cases.py
-// writes the file.
+// TestCases compares small templates with the output of Jinja; testdata/cases.py writes the file.
 func TestCases(t *testing.T) {
 	var file struct {
 		Context json.RawMessage
@@ -39,7 +38,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestMarks: what comes from the context is marked, whatever is done to it.
+// TestMarks: text from the context stays marked through every operation.
 func TestMarks(t *testing.T) {
 	context := chat.Context{
 		Messages: []chat.Message{{Role: "user", Content: "ab<|x|>"}, {Role: "<|x|>", Content: "c"}},
@@ -89,7 +88,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestNoContent: a message that says nothing of its content has none, unlike one whose content is null.
+// TestNoContent: a message without a content key has no content, unlike one with null content.
 func TestNoContent(t *testing.T) {
 	const source = "{% set m = messages[0] %}{{ m.content is defined }} {{ m.content is none }} {{ m | tojson }}"
 	tmpl, err := chat.Parse(source)
@@ -118,8 +117,8 @@ func TestNoContent(t *testing.T) {
 	}
 }
 
-// TestBuiltins: a template may name all filters, tests and functions of Jinja 3.1, but for those that no text for a
-// model needs: a debugger's print, links for a page, and random Latin.
+// TestBuiltins: templates may use all filters, tests and functions of Jinja 3.1, except those without use for model
+// prompts: a debugger's print, links for web pages, and random Latin.
 func TestBuiltins(t *testing.T) {
 	names := func(list, template string) {
 		for name := range strings.FieldsSeq(list) {

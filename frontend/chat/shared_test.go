@@ -10,8 +10,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 )
 
-// TestPublished renders the templates of published models and compares with what
-// Jinja makes of them, where it refuses too.
+// TestPublished renders the templates of published models, and compares the text or the error with Jinja's.
 func TestPublished(t *testing.T) {
 	folder := os.Getenv("VKC_TESTDATA")
 	if folder == "" {

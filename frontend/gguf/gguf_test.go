@@ -104,7 +104,8 @@ func checkContents(t *testing.T, f *File, kvs []KV, tensors map[string]*ir.Data)
 	}
 }
 
-// TestEdit: a copy has the tensors of the file, and metadata of which some is set and some added; onto itself, too.
+// TestEdit: a copy has the file's tensors, and metadata with changed and added pairs. This also works when copying a
+// file onto itself.
 func TestEdit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	if err := os.WriteFile(path, encode(t, []KV{{"a", "x"}, {"b", uint32(1)}}, testTensors()), 0o600); err != nil {

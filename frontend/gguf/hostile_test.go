@@ -162,7 +162,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// checkRewrite writes what was read and expects to read the same again.
+// checkRewrite writes the file's contents, and expects to read the same again.
 func checkRewrite(t *testing.T, file *File) {
 	var w Writer
 	for _, kv := range file.Metadata() {

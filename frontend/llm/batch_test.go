@@ -20,7 +20,7 @@ type batched struct {
 	batch, steps *vkc.Executable
 	short        *vkc.Executable // batch of texts within so many positions; nil unless set
 	vocab        int
-	// pages has those of each text, or is nil where texts share none.
+	// pages has the pages of each text. It is nil if texts share no pages.
 	pages [][]int32
 }
 
@@ -132,8 +132,8 @@ func (b batched) read(t *testing.T, text int32, tokens []int32) []float64 {
 	return logits
 }
 
-// TestBatch takes the text of each golden model three times, in a batch whose texts are at other places:
-// one that is read at once as far as half of it, one that joins later, and one that leaves early.
+// TestBatch runs the text of each golden model three times in a batch, at different positions: one text reads its first
+// half at once, one joins later, and one leaves early.
 func TestBatch(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
 	if err != nil {
@@ -185,14 +185,14 @@ func (m goldenModel) compareBatch(t *testing.T, b batched) {
 	}
 }
 
-// TestBatchOfBlocks: a batch whose texts are at different places keeps keys and values in blocks, each row of which is
-// written where its text goes on.
+// TestBatchOfBlocks: a batch of texts at different positions keeps keys and values in blocks. Each row is written at
+// its text's position.
 func TestBatchOfBlocks(t *testing.T) {
 	f := tiny{dtype: ir.F32, headDim: 32}.file(t)
 	exact := openBatched(t, "cpu", f, 3)
 	for _, format := range []struct {
 		dtype ir.DType
-		loses float64 // of a logit
+		loses float64 // largest error of a logit
 	}{{ir.Q8_0, 0.1}, {ir.Q4_0, 1}} {
 		blocks := openBatched(t, "cpu", f, 3, llm.Cache(format.dtype))
 		device := openBatched(t, "vulkan", f, 3, llm.Cache(format.dtype))

@@ -21,8 +21,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// goldenDir has tiny models of random weights and what a program of its own makes
-// of them: see the README there.
+// goldenDir has tiny models with random weights, and the results of a separate program: see the README there.
 const goldenDir = "../../golden/llm"
 
 // goldenModel is one of them. Its weights are not stored: each follows from its name.
@@ -34,8 +33,8 @@ type goldenModel struct {
 		DType         ir.DType // f32, unless it is mxfp4
 	}
 	Tokens []int32
-	Logits [][]float64               // of the token after each
-	Pooled map[llm.Pooling][]float64 // what stands for the text, where there are no logits
+	Logits [][]float64               // after each token
+	Pooled map[llm.Pooling][]float64 // the vector of the text, for models without logits
 }
 
 func readGolden(t *testing.T, path string) goldenModel {
@@ -123,8 +122,8 @@ func hashed(name string, i int) uint64 {
 	return z ^ z>>31
 }
 
-// TestGolden compares the logits of every architecture with those of a program
-// that shares no code with this one, in one pass and token by token.
+// TestGolden compares the logits of every architecture with those of a program that shares no code with this one, in
+// one pass and token by token.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
 	if err != nil {
@@ -220,8 +219,8 @@ func TestKeepWindow(t *testing.T) {
 	}
 }
 
-// TestActivations: what the first matrices meet is the embedding, normalized, and of a mixture of experts each
-// token goes to as many as are used, and to none of the others.
+// TestActivations: the recorded inputs of the first matrices are the normalized embedding. In a mixture of experts,
+// each token contributes to exactly the experts that it uses.
 func TestActivations(t *testing.T) {
 	m := readGolden(t, filepath.Join(goldenDir, "mixtral.json"))
 	f := m.file(t)
@@ -275,7 +274,7 @@ func TestActivations(t *testing.T) {
 			t.Errorf("%s: counts %v", name, all)
 		}
 	}
-	// Both experts of a token meet what the router meets.
+	// Both experts of a token get the same input as the router.
 	router, met := squares("ffn_gate_inp"), make([]float64, cfg.Width)
 	for i, v := range squares("ffn_gate_exps") {
 		met[i%cfg.Width] += v / 2
@@ -283,7 +282,7 @@ func TestActivations(t *testing.T) {
 	compare(t, "experts", met, router, 1e-5)
 }
 
-// testParts takes the text in parts, and compares the logits after each.
+// testParts reads the text in parts, and compares the logits after each.
 func (m goldenModel) testParts(t *testing.T, p *interp.Program, ends ...int) {
 	t.Helper()
 	begin := 0
@@ -294,7 +293,7 @@ func (m goldenModel) testParts(t *testing.T, p *interp.Program, ends ...int) {
 	}
 }
 
-// testPooled compares what stands for the text, pooled in each way.
+// testPooled compares the vector of the text for each pooling.
 func (m goldenModel) testPooled(t *testing.T, f *gguf.File, cfg llm.Config) {
 	t.Helper()
 	for _, cfg.Pooling = range []llm.Pooling{llm.PoolMean, llm.PoolCLS, llm.PoolLast} {
@@ -314,7 +313,8 @@ func (m goldenModel) testPooled(t *testing.T, f *gguf.File, cfg llm.Config) {
 	}
 }
 
-// testScores takes the text in parts and compares the log-probability of each next token, and of the two likeliest.
+// testScores reads the text in parts, and compares the log probability of each next token and of the two most likely
+// ones.
 func (m goldenModel) testScores(t *testing.T, f *gguf.File, cfg llm.Config) {
 	t.Helper()
 	const most, likeliest = 6, 2

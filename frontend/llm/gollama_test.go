@@ -19,19 +19,18 @@ import (
 // gollama is the model of examples/gollama.
 const gollama = "../../examples/gollama/gollama-q8_0.gguf"
 
-// reference is what the model computes with its original f16 weights.
+// reference has the results of the model with its original f16 weights.
 type reference struct {
 	Prompts []struct {
 		Prompt string
 		Tokens []int64
 		Top    [][2]float64 `json:"first_logits_top16"` // token, logit
 		Greedy []int64
-		Margin []float64 `json:"greedy_margin"` // of the best logit over the next
+		Margin []float64 `json:"greedy_margin"` // difference of the largest logit to the next
 	}
 }
 
-// q8Error bounds what quantizing the weights to Q8_0 does to a logit, which is
-// 0.16 at most in these prompts.
+// q8Error bounds the effect of Q8_0 weights on a logit, which is at most 0.16 in these prompts.
 const q8Error = 0.2
 
 // TestReference runs the model on the CPU, by whole prompts and step by step,
@@ -96,8 +95,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestCacheOnDevice compares the logits of the original model through the cache, token by token and in parts, with
-// those of one pass, on every device.
+// TestCacheOnDevice compares the original model's logits with a KV cache, token by token and in parts, with those of a
+// single pass, on every device.
 func TestCacheOnDevice(t *testing.T) {
 	folder := os.Getenv("VKC_TESTDATA")
 	if folder == "" {

@@ -26,9 +26,9 @@ type tiny struct {
 	tensors map[string]*ir.Data
 
 	headDim int      // 16 unless set
-	factor  float64  // by which positions are scaled
-	freqs   bool     // has factors for the rotary angles
-	experts int      // of which each token uses two
+	factor  float64  // scale of positions
+	freqs   bool     // whether there are factors for the rotary angles
+	experts int      // number of experts; each token uses two
 	cache   ir.DType // of keys and values, f32 unless set
 	within  float64  // how far logits may be off; 1e-4 unless set
 }
@@ -276,7 +276,7 @@ func compare(t *testing.T, what string, got, want []float64, within float64) {
 	}
 }
 
-// TestConfig checks what is read from the metadata, defaults included.
+// TestConfig checks the configuration read from the metadata, including defaults.
 func TestConfig(t *testing.T) {
 	cfg, err := llm.FromGGUF(tiny{dtype: ir.F16}.file(t))
 	if err != nil {
@@ -398,8 +398,8 @@ func TestWrongConfigIsAnError(t *testing.T) {
 	}
 }
 
-// smallest is a model of one layer with two elements a vector, so that the fuzzer
-// spends its time on what the file says and not on weights.
+// smallest is a model with one layer and vectors of two elements, so that the fuzzer spends its time on the metadata
+// and not on weights.
 func smallest(t testing.TB) tiny {
 	t.Helper()
 	m := tiny{dtype: ir.F32, tensors: map[string]*ir.Data{}, meta: map[string]any{

@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// TestLoss compares the loss of two texts side by side with the scores that the model gives each of them, and lets
-// weights be given, and products adapted.
+// TestLoss compares the loss of two texts in a batch with the scores of each text. It also tests given weights and
+// adapted matmuls.
 func TestLoss(t *testing.T) {
 	f := tiny{dtype: ir.F32}.file(t)
 	cfg, err := llm.FromGGUF(f)

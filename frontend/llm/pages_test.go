@@ -52,12 +52,12 @@ func (m goldenModel) testPages(t *testing.T, device string, options ...llm.Optio
 	m.compareBatch(t, b)
 }
 
-// TestManyPages: a text that takes several pages, in any order, beside another one, in every type of a cache; and a
-// step of texts that are short.
+// TestManyPages: a text in several pages, in any order, next to another text, for every cache dtype; and a step for
+// short texts.
 func TestManyPages(t *testing.T) {
 	for _, device := range []string{"cpu", "vulkan"} {
 		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.Q8_0, ir.Q4_0} {
-			if device == "vulkan" && (dtype == ir.F32 || dtype == ir.Q4_0) { // others stand for them there
+			if device == "vulkan" && (dtype == ir.F32 || dtype == ir.Q4_0) { // the others cover them there
 				continue
 			}
 			testManyPages(t, device, dtype)

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// plainForward returns the logits of the tiny model after each token, in loops
-// over float64: the second opinion on what the graphs compute.
+// plainForward returns the logits of the tiny model after each token, computed with loops over float64, as an
+// independent check of the graphs.
 func plainForward(t *testing.T, m tiny, tokens []int32) [][]float64 {
 	t.Helper()
 	weights := m.weights(t)

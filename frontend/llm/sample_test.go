@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// samplerCase is what a token is chosen by, and how often each is to be.
+// samplerCase has sampling parameters and the expected frequency of each token.
 type samplerCase struct {
 	params llm.SamplerParams
 	topK   int32
@@ -18,8 +18,8 @@ type samplerCase struct {
 	want   []float64
 }
 
-// TestSampler compares frequencies with probabilities worked out by hand, for tokens of 1/2, 1/4, 1/8 and 1/8.
-// All cases are rows of the same runs, whose tokens are the same on the reference and on a device.
+// TestSampler compares frequencies with hand-computed probabilities, for tokens of 1/2, 1/4, 1/8 and 1/8. All cases are
+// rows of the same runs. The tokens must be the same on the reference and on a device.
 func TestSampler(t *testing.T) {
 	logits := make([]float32, 4)
 	for i, p := range []float64{0.125, 0.5, 0.25, 0.125} {

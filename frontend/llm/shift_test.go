@@ -15,9 +15,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestShift: where tokens in the middle are forgotten, the keys and values of the first layer, which know of nothing
-// but their token and its position, are those of the text without these tokens. The values of the others have moved,
-// and what follows the text is what a program gives whose keys were turned by hand.
+// TestShift drops tokens in the middle of a text. The first layer's keys and values, which depend only on a token and
+// its position, must equal those of the text without these tokens. The other layers' values are moved. The continuation
+// must equal that of a program with manually rotated keys.
 func TestShift(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
 	if err != nil {
@@ -109,7 +109,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			t.Fatal(err)
 		}
 	}
-	read := func(name string, tokens int) (rows []float64) { // of each head, so many tokens of the text
+	read := func(name string, tokens int) (rows []float64) { // of each head, for the given number of tokens
 		t.Helper()
 		d, err := steps.ReadState(name)
 		if err != nil {
@@ -154,7 +154,7 @@ func scalar(t *testing.T, v int32) *ir.Data {
 	return d
 }
 
-// TestShiftOfBlocks: keys in blocks are those that were turned, made blocks again.
+// TestShiftOfBlocks: quantized keys are rotated and quantized again.
 func TestShiftOfBlocks(t *testing.T) {
 	f := tiny{dtype: ir.F32, headDim: 32}.file(t)
 	cfg, err := llm.FromGGUF(f)

@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A layer of eight quantized experts, of which each token uses two.
+// A layer of eight quantized experts. Each token uses two.
 func ExampleExperts() {
 	types := map[string]ir.Type{
 		"blk.0.ffn_gate_inp.weight":  typ(ir.F32, 8, 32),

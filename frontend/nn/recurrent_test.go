@@ -19,7 +19,7 @@ func TestRecurrent(t *testing.T) {
 	for name, c := range map[string]struct {
 		gates int
 		build func(x frontend.Tensor, w nn.Weights) (all, last frontend.Tensor)
-		// next gives the next state and cell of a unit, of what ih and hh make of its gates.
+		// next computes the next state and cell of a unit from the results of ih and hh for its gates.
 		next func(x, y []float64, h, c float64) (float64, float64)
 	}{
 		"rnn": {1, func(x frontend.Tensor, w nn.Weights) (all, last frontend.Tensor) {

@@ -17,10 +17,10 @@ func wave(n int, phase float64) []float64 {
 	return out
 }
 
-// attentionCase is an Attention of 2 sequences, 4 heads of queries, 2 of keys, and what query t sees of key s.
+// attentionCase is an Attention with 2 sequences, 4 query heads and 2 key heads, and with the keys s that query t sees.
 type attentionCase struct {
 	length, keys int // of queries and of all keys
-	past         int // of the keys, those from a cache
+	past         int // number of cached keys
 	mask         msg
 	maskData     *ir.Data
 	filled       []int64
@@ -243,7 +243,7 @@ func TestLinearAttention(t *testing.T) {
 	}
 }
 
-// TestCausalConv convolves two channels, with and without what came before.
+// TestCausalConv convolves two channels, with and without a past state.
 func TestCausalConv(t *testing.T) {
 	build := func(past string, length any) *onnx.File {
 		return built(t, model(27, graph(inputs(port("x", float, 1, 2, length), port("past", float, 1, 2, 2)),
@@ -259,7 +259,7 @@ func TestCausalConv(t *testing.T) {
 	out = run(t, build("past", "N"), in)
 	near(t, "y", out["y"], f32(t, []float64{187, 218, 321, 10, 6, 3}, 1, 2, 3))
 	near(t, "state", out["state"], f32(t, []float64{2, 3, 5, 6}, 1, 2, 2))
-	in["x"] = f32(t, []float64{1, 4}, 1, 2, 1) // shorter than what is kept
+	in["x"] = f32(t, []float64{1, 4}, 1, 2, 1) // shorter than the kept past
 	near(t, "state", run(t, build("past", "N"), in)["state"], f32(t, []float64{8, 1, 6, 4}, 1, 2, 2))
 }
 

@@ -20,11 +20,11 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// attribute is what the specification says of one.
+// attribute is an attribute in the specification.
 type attribute struct {
 	name, typ string
 	must      bool
-	standard  string // its default, if it has one
+	standard  string // the default, if any
 }
 
 // facts is a line of testdata/attributes.txt: the attributes of an op since an opset.
@@ -80,14 +80,14 @@ func readFacts(t *testing.T) (all []facts) {
 	return all
 }
 
-// sample is a line of testdata/samples.txt: a node whose attributes can be seen.
+// sample is a line of testdata/samples.txt: a node for which every attribute has a visible effect.
 type sample struct {
 	inputs   []string
 	results  int
 	always   map[string]string
-	standard map[string]string // defaults that attributes.txt does not say
+	standard map[string]string // defaults missing in attributes.txt
 	other    map[string]string
-	below    int64 // of opsets; 0 for all
+	below    int64 // only opsets below; 0 for all
 }
 
 func readSamples(t *testing.T) map[string][]sample {
@@ -310,14 +310,15 @@ func outcome(t *testing.T, f facts, s sample, values map[string]string) (map[str
 	return out, errors.Join(err, file.Graph.OutputInfo().Trim(out))
 }
 
-// elsewhere are ops whose attributes have graphs, tensors and names as values, or that make sequences: ONNX's suite has
-// them, and TestNothingIsLeftOut has consumed_inputs.
+// elsewhere lists ops with attributes that are graphs, tensors or names, and ops that make sequences. ONNX's suite
+// tests them, and TestNothingIsLeftOut tests consumed_inputs.
 var elsewhere = []string{"ConcatFromSequence", "Constant", "ConstantOfShape", "Gradient", "If", "Loop", "Optional",
 	"Scan", "SequenceEmpty", "SequenceMap", "SplitToSequence"}
 
-// TestAttributes has each attribute of each op that vkc builds, in each opset in which it came or changed. With its
-// default as value a node gives what it gives without. With another value it gives something else, or is refused by the
-// attribute's name, unless the row says that it leaves the attribute out. One that must be there is missed by its name.
+// TestAttributes tests each attribute of each supported op, in each opset that added or changed it. With the default
+// value a node gives the same result as without the attribute. With another value it gives a different result or an
+// error with the attribute's name, unless the row says that it ignores the attribute. A missing required attribute is
+// an error with its name.
 func TestAttributes(t *testing.T) {
 	samples, rows, tried := readSamples(t), onnx.Rows(), map[string]bool{}
 	checks := 0

@@ -37,14 +37,14 @@ func small() map[string]map[string][]byte {
 				graphAttr("body", cell))), outputs("y"))),
 			[]msg{floats("x", []float32{1, 0, 0, 0, 0, 0}, 3, 1, 2)},
 			floats("y", []float32{0.7615942, 0, 0, 0.6420150, -0.5662700, 0}, 3, 1, 2)),
-		// Doubled as long as it is small: how often that is is known only in a run.
+		// Doubles a small number; the number of trips is known only during a run.
 		"loop": set(model(13, graph(inputs(port("x", float, 1)),
 			weights(ints("n", []int64{8}), floats("limit", []float32{20}, 1), ints("scalar", nil, 0)),
 			nodes(node("Loop", names("n", "", "x"), names("last", "y"), graphAttr("body", doubling("go",
 				node("Less", names("w", "limit"), names("less")),
 				node("Reshape", names("less", "scalar"), names("go")))))), outputs("y"))),
 			[]msg{floats("x", []float32{3}, 1)}, floats("y", []float32{6, 12, 24}, 3, 1)),
-		// A convolution and a layer of dequantized bytes, whose results are quantized.
+		// A convolution and a matmul of dequantized bytes with quantized results.
 		"bytes": set(model(13, graph(inputs(port("q", 2, "N", 1, 2, 3)),
 			weights(floats("s", []float32{0.5}), bytesOf("z", 2, []byte{10}), floats("t", []float32{0.25, 2}, 2),
 				bytesOf("k", 3, []byte{4, 0, 0, 0xff, 1, 1, 0, 0}, 2, 1, 2, 2),
@@ -82,13 +82,13 @@ func small() map[string]map[string][]byte {
 				node("GatherND", names("x", "rows"), names("v")), node("Add", names("v", "one"), names("y"))),
 			outputs("y"))),
 			[]msg{floats("x", []float32{0, 5, 0, 6, 0, 7}, 2, 3)}, floats("y", []float32{6, 7, 8}, 3)),
-		// An extent whose name is no symbol's, and a weight that is a node.
+		// An extent with a name that is not a valid symbol, and a weight that is a node.
 		"dotted": set(model(13, graph(inputs(port("x", float, "p2o.DynamicDimension.0", 2)),
 			nodes(node("Constant", nil, names("held"), msg{}.text(1, "value").bytes(5,
 				floats("", []float32{10, 20}, 2)).int(20, attrTensor)),
 				node("Add", names("x", "held"), names("y"))), outputs("y"))),
 			[]msg{floats("x", []float32{1, 2, 3, 4}, 2, 2)}, floats("y", []float32{11, 22, 13, 24}, 2, 2)),
-		// An extent without a name, and a stride that does not divide a symbol.
+		// An unnamed extent, and a stride that does not divide a symbol.
 		"stride": set(model(13, graph(inputs(port("x", float, 1, 1, nil)),
 			weights(floats("w", []float32{1, 1, 1}, 1, 1, 3)),
 			nodes(node("Conv", names("x", "w"), names("y"), intsAttr("strides", 2))), outputs("y"))),
@@ -96,7 +96,8 @@ func small() map[string]map[string][]byte {
 	}
 }
 
-// TestSmallCases runs what is in testdata/cases, which is written by this package's encoder and read by vkc's tests.
+// TestSmallCases runs the models in testdata/cases. This package's test encoder writes them, and the tests of cmd/vkc
+// read them too.
 func TestSmallCases(t *testing.T) {
 	const folder = "testdata/cases"
 	for name, files := range small() {

@@ -122,7 +122,7 @@ func TestRoiAlignMax(t *testing.T) {
 	}
 }
 
-// TestDet compares with the sum over all permutations (Leibniz), also of matrices whose first pivots are 0 and of
+// TestDet compares with the sum over all permutations (Leibniz), also for matrices with zeros as first pivots and for
 // singular ones.
 func TestDet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -146,7 +146,7 @@ func TestDet(t *testing.T) {
 	}
 }
 
-// leibniz adds up the products of one element of each row from one on, in columns that are not taken.
+// leibniz sums the signed products of one element of each row, from the given row on, in columns that are not taken.
 func leibniz(a []float64, n, row, taken int) float64 {
 	if row == n {
 		return 1

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// msg is a protobuf message that is being written, field by field. The numbers are those of onnx.proto.
+// msg is a protobuf message under construction. The field numbers are those of onnx.proto.
 type msg []byte
 
 func (m msg) bytes(field int, b []byte) msg {

@@ -1,6 +1,6 @@
 package onnx
 
-// Changes are the opsets in which ops changed, by op.
+// Changes returns the opsets in which ops changed, by op.
 func Changes() map[string][]int64 {
 	all := map[string][]int64{}
 	for op, list := range changes {

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestNothingIsLeftOut builds nodes with attributes, inputs and results with which their rows have nothing to do:
-// errors that name the node, the op, what is left out, and what to do.
+// TestNothingIsLeftOut builds nodes with attributes, inputs and results that their rows do not support. The errors have
+// the node, the op, the unsupported part and a hint.
 func TestNothingIsLeftOut(t *testing.T) {
 	x := inputs(port("x", float, 2, 2))
 	fn := msg{}.text(1, "Double").text(4, "a").text(5, "b").text(6, "by").text(10, "own").
@@ -19,7 +19,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 	const todo = "take the attribute away if the result is the same without, or write the node as others"
 	for name, c := range map[string]struct {
 		node msg
-		want []string // nil: it is built
+		want []string // nil if it must build
 	}{
 		"an integer": {node("Relu", names("x"), names("y"), intAttr("alpha", 3)),
 			[]string{"the Relu (Relu)", "attribute alpha, which is 3,", todo}},
@@ -71,7 +71,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestShapesLeaveNothingOut computes with extents that are symbols, by attributes that change what comes out.
+// TestShapesLeaveNothingOut computes with symbolic extents, using attributes that change the result.
 func TestShapesLeaveNothingOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes []msg // of the shape s = [N,3], to the shape of y
@@ -224,7 +224,8 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-// inverseHalf is what the definition makes of the first half of the frequencies of countUp(n), as length real numbers.
+// inverseHalf computes the inverse transform of the first half of the frequencies of countUp(n), as length real
+// numbers, by the definition.
 func inverseHalf(n, length int) []float64 {
 	out := make([]float64, length)
 	for i := range out {

@@ -109,8 +109,8 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestLoopPastItsBound gives a loop more trips than its bound: an error, where the results would be wrong. Without a
-// bound it is not built.
+// TestLoopPastItsBound runs a loop with more trips than its bound. This is an error, because the results would be
+// wrong. A loop without a bound does not build.
 func TestLoopPastItsBound(t *testing.T) {
 	m := model(13, graph(inputs(port("n", int64s), port("x", float, 1)),
 		nodes(node("Loop", names("n", "", "x"), names("last", "all"), graphAttr("body", doubling("c")))),
@@ -130,8 +130,8 @@ func TestLoopPastItsBound(t *testing.T) {
 	}
 }
 
-// TestScan adds up rows, and shows the sums: over an axis, from its end, over a symbol. A scan of one step and one of
-// many are the same graph but for the extent.
+// TestScan sums rows and outputs the partial sums: over an axis, from its end, and over a symbol. Scans of one step and
+// of many steps have the same graph except for the extent.
 func TestScan(t *testing.T) {
 	body := graph(inputs(port("sum", float, 2), port("row", float, 2)), weights(floats("one", []float32{1}, 1)),
 		nodes(node("Add", names("sum", "row"), names("next")), node("Mul", names("next", "one"), names("seen"))),
@@ -195,8 +195,8 @@ func TestScanOfSequences(t *testing.T) {
 	is(t, out["all"], f32(t, []float64{11, 13, 16, 24, 0, 0}, 2, 3, 1))
 }
 
-// TestBodiesSeeTheirSurroundings has an If in a Loop, whose branches use constants and results from outside, of which
-// one is used after the loop, too, and a weight of their own, which the graph has once.
+// TestBodiesSeeTheirSurroundings has an If in a Loop. Its branches use constants and results from outside, one of which
+// is also used after the loop, and a large weight of their own. The graph contains the weight only once.
 func TestBodiesSeeTheirSurroundings(t *testing.T) {
 	big := make([]float32, 32)
 	for i := range big {

@@ -11,7 +11,7 @@ import (
 // of gives a node a domain.
 func of(domain string, n msg) msg { return n.text(7, domain) }
 
-// TestOpsByHand compares ops of which ONNX's own tests here have none with values worked out by hand.
+// TestOpsByHand compares ops without tests in ONNX's suite with hand-computed values.
 func TestOpsByHand(t *testing.T) {
 	const ms = "com.microsoft"
 	gelu := func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }

@@ -44,7 +44,7 @@ func TestMutants(t *testing.T) {
 			seeds = append(seeds, content)
 		}
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that what is allocated is seen
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that all allocations are measured
 	graphs, worst, longest := 0, 0.0, time.Duration(0)
 	for i := range count {
 		r := rand.New(rand.NewPCG(1, uint64(i)))
@@ -74,7 +74,8 @@ func TestMutants(t *testing.T) {
 		count, len(seeds), graphs, worst/(1<<20), maxByteMultiple, longest)
 }
 
-// What a model may take to build: so many times its file, and a sum for what a few bytes can rightly ask for.
+// Limits of memory for building a model: a multiple of its file size, plus a constant for small files with legitimately
+// large results.
 const (
 	maxByteMultiple = 10
 	maxBytes        = 2 << 20

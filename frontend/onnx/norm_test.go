@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestNormsFarFromZero: what normalizes by the mean of the values gives the same of values that are all larger by one
-// number, to the precision of their differences.
+// TestNormsFarFromZero: adding a constant to all values does not change ops that subtract the mean, up to the precision
+// of the differences.
 func TestNormsFarFromZero(t *testing.T) {
 	one := func(op string, in []string, attrs ...msg) msg { return node(op, in, names("y"), attrs...) }
 	near, far := countUp(48), countUp(48)

@@ -64,8 +64,8 @@ func countUp(n int) []float64 {
 	return out
 }
 
-// TestSymbolsSurviveShapeArithmetic reshapes [N,4,3] to [2*N,6] by what a model computes of Shape, as exporters
-// write it.
+// TestSymbolsSurviveShapeArithmetic reshapes [N,4,3] to [2*N,6] with a shape computed from Shape, as exporters write
+// it.
 func TestSymbolsSurviveShapeArithmetic(t *testing.T) {
 	m := model(13, graph(
 		inputs(port("x", float, "N", 4, 3)),
@@ -120,7 +120,7 @@ func TestEqualExtents(t *testing.T) {
 	}
 }
 
-// TestConstantsAreComputed builds a node whose inputs are weights: the graph has its value.
+// TestConstantsAreComputed builds a node with constant inputs. The graph contains its value.
 func TestConstantsAreComputed(t *testing.T) {
 	m := model(13, graph(
 		inputs(port("x", float, 2)),
@@ -160,8 +160,8 @@ func TestWeightsAliasTheFile(t *testing.T) {
 	}
 }
 
-// TestAllThatIsNotSupportedIsListed has two nodes of unknown ops, one that depends on them, and one whose input must be
-// known.
+// TestAllThatIsNotSupportedIsListed has two nodes with unknown ops, one that depends on them, and one with an input
+// that must be constant.
 func TestAllThatIsNotSupportedIsListed(t *testing.T) {
 	m := model(13, graph(
 		inputs(port("x", float, 4), port("shape", int64s, 2)),
@@ -239,8 +239,8 @@ func TestFunctionsAndSubgraphs(t *testing.T) {
 	}
 }
 
-// TestBatchNormBecomesPartOfTheConvolution compares the fused result with the definition, and counts what is left of
-// the normalization: nothing that depends on the input.
+// TestBatchNormBecomesPartOfTheConvolution compares the fused result with the definition. It checks that no op of the
+// normalization depends on the input.
 func TestBatchNormBecomesPartOfTheConvolution(t *testing.T) {
 	w := make([]float32, 18)
 	for i := range w {
@@ -260,14 +260,14 @@ func TestBatchNormBecomesPartOfTheConvolution(t *testing.T) {
 			t.Errorf("%s of the input is left:\n%s", n.Op(), f.Graph)
 		}
 	}
-	// The convolution is 36: (36-6)/2*2+1 and (36-36)*4, but for epsilon.
+	// The convolution gives 36. The results are (36-6)/2*2+1 and (36-36)*4, up to epsilon.
 	out := run(t, f, map[string]*ir.Data{"x": f32(t, countUp(9), 1, 1, 3, 3)})
 	if err := onnx.Compare(out["y"], f32(t, []float64{31, 0}, 1, 2, 1, 1), 1e-5, 1e-5); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestSequences counts 1, 2 and 1,3, whose elements may lie one apart, in [1 2 3 1 3], and weighs what it counts.
+// TestSequences counts 1, 2 and 1,3 in [1 2 3 1 3] with a skip of up to one element, and weights the counts.
 func TestSequences(t *testing.T) {
 	for mode, want := range map[string][]float64{"TF": {1, 2, 2}, "IDF": {10, 1, 0.5}, "TFIDF": {10, 2, 1}} {
 		m := model(9, graph(inputs(port("x", int64s, 5)),
@@ -283,7 +283,8 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// TestFound follows what a run finds through the ops after it, and names the op through which it cannot.
+// TestFound tracks the data-dependent extents of a run through the following ops. An op that does not support this is
+// an error with its name.
 func TestFound(t *testing.T) {
 	through := func(list ...msg) []byte {
 		return model(13, graph(inputs(port("x", float, 2, 2)),
@@ -328,7 +329,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestExternalData reads a weight from a file beside the model, and from nowhere else.
+// TestExternalData reads a weight from a file next to the model, and from nowhere else.
 func TestExternalData(t *testing.T) {
 	outer := t.TempDir()
 	dir := filepath.Join(outer, "model")
@@ -452,8 +453,8 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// TestTwoSymbols reshapes [B,T,4] to [B*T,4] and back, as exporters write it of a model with a batch and a sequence: by
-// a product of extents, by -1, and by Flatten.
+// TestTwoSymbols reshapes [B,T,4] to [B*T,4] and back, as exporters write it for a model with batch and sequence axes:
+// by a product of extents, by -1, and by Flatten.
 func TestTwoSymbols(t *testing.T) {
 	m := model(13, graph(
 		inputs(port("x", float, "batch", "sequence", 4)),
@@ -497,8 +498,8 @@ func TestTwoSymbols(t *testing.T) {
 	is(t, out["z"], f32(t, countUp(24), 2, 12))
 }
 
-// TestExtentsThatFollow: names such as "past + sequence", which exporters give extents, are what they say, and names
-// that are spelled alike as symbols stay different.
+// TestExtentsThatFollow: extents with names such as "past + sequence", as written by exporters, are computed from the
+// names in them. Names that give the same symbol stay different.
 func TestExtentsThatFollow(t *testing.T) {
 	sums := func(mask string) []byte {
 		return model(13, graph(
@@ -544,7 +545,7 @@ func TestExtentsThatFollow(t *testing.T) {
 	built(t, sums("total"), onnx.Options{Bounds: map[string]int{"P": 8, "S": 4}, Dims: total})
 }
 
-// refused is the error of a run of a model whose input is x.
+// refused returns the error of a run of a model with input x.
 func refused(t *testing.T, f *onnx.File, x *ir.Data) error {
 	t.Helper()
 	p, err := interp.New(f.Graph, interp.Options{Weights: f})
@@ -555,8 +556,8 @@ func refused(t *testing.T, f *onnx.File, x *ir.Data) error {
 	return err
 }
 
-// TestLeastExtents slices an axis T where only a T that is long enough has what is asked for: the graph is that of such
-// inputs, and others are refused.
+// TestLeastExtents slices an axis T such that the result depends on whether T is large enough. The graph is for large
+// T, and smaller values are rejected.
 func TestLeastExtents(t *testing.T) {
 	const end = 1<<31 - 1
 	for _, tt := range []struct {
@@ -568,7 +569,7 @@ func TestLeastExtents(t *testing.T) {
 		{2, 5, "f32[3]", func(int) int { return 2 }},
 		{-1, end, "f32[1]", func(n int) int { return n - 1 }},
 		{-3, -1, "f32[2]", func(n int) int { return n - 3 }},
-		{0, 20, "f32[T]", func(int) int { return 0 }},  // no more than there are
+		{0, 20, "f32[T]", func(int) int { return 0 }},  // limited by T
 		{2, end, "f32[T]", func(int) int { return 2 }}, // of a T+2
 	} {
 		m := model(13, graph(inputs(port("x", float, "T")),
@@ -589,7 +590,7 @@ func TestLeastExtents(t *testing.T) {
 	}
 }
 
-// TestQuotientsOfExtents counts to (T/4-3)/2, whose T must be 12 at least: below, ONNX would round what is negative up.
+// TestQuotientsOfExtents computes (T/4-3)/2. T must be at least 12, because ONNX would round negative quotients up.
 func TestQuotientsOfExtents(t *testing.T) {
 	m := model(13, graph(inputs(port("x", float, "T")),
 		weights(ints("one", []int64{1}), ints("two", []int64{2}), ints("three", []int64{3}), ints("four", []int64{4}),

@@ -10,11 +10,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// writing is one op as it was written up to an opset, and since: both compute the same of x, f32[2,4,2,3].
+// writing is an op in the form before an opset and in the form since. Both forms compute the same result for x,
+// f32[2,4,2,3].
 type writing struct {
 	op         string
 	opset      int64
-	before     []msg // nodes that make y, which may use the constants
+	before     []msg // nodes that compute y; they may use the constants
 	since      []msg
 	onlyBefore string // an attribute that the op no longer has
 }
@@ -111,7 +112,7 @@ func writings() []writing {
 	return list
 }
 
-// constants are what the nodes of writings use beside x.
+// constants are the operands of the nodes of writings besides x.
 func constants() []part {
 	truths := func(name string, dims ...int64) msg {
 		return tensorOf(name, boolean, dims).bytes(9, []byte{1, 0, 0, 1})
@@ -138,8 +139,8 @@ func constants() []part {
 		ints("shape", []int64{2, 4, 2, 3}, 4), ints("pads", []int64{0, 0, 1, 0, 0, 0, 0, 2}, 8))
 }
 
-// TestOpsets builds each op in the form before a change and in that since, which compute the same; and the older form
-// in the newer opset, where what it says would be left out: an error.
+// TestOpsets builds each op in the form before a change and in the form since; both must give the same result. The
+// older form in the newer opset is an error if a part of it would be ignored.
 func TestOpsets(t *testing.T) {
 	tried := map[string][]int64{"Scan": {9}} // TestScanOfSequences
 	values := countUp(48)

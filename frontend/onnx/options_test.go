@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestUnknownNames gives names that the model does not have: an error that lists those that it has.
+// TestUnknownNames uses names that the model does not have. The error lists the model's names.
 func TestUnknownNames(t *testing.T) {
 	m := model(13, graph(inputs(port("x", float, "N", nil), port("y", float, "N", nil)),
 		nodes(node("Mul", names("x", "x"), names("z"))), outputs("z")))

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// unordered are models whose nodes stand in the reverse of an order in which they can be computed, in each place where
-// nodes are. Each computes y = (2*x)^2 of x, f32[2].
+// unordered returns models with nodes in reverse topological order, in each place that contains nodes. Each model
+// computes y = (2*x)^2 for x, f32[2].
 func unordered() map[string][]byte {
 	square := func(in, out string) []msg {
 		return []msg{node("Mul", names(in+"2", in+"2"), names(out)), node("Add", names(in, in), names(in+"2"))}
@@ -57,7 +57,7 @@ func TestNodesAreOrdered(t *testing.T) {
 	}
 }
 
-// TestOrderIsKept reads nodes that are in an order already, of which others exist.
+// TestOrderIsKept reads nodes that are already in one of several valid orders.
 func TestOrderIsKept(t *testing.T) {
 	f := built(t, model(13, graph(inputs(port("x", float, 2)), nodes(node("Abs", names("x"), names("a")),
 		node("Neg", names("x"), names("b")), node("Exp", names("a"), names("c")), node("Add", names("b", "c"),

@@ -18,8 +18,8 @@ func bytesOf(name string, elem int64, values []byte, dims ...int64) msg {
 	return tensorOf(name, elem, dims).bytes(9, values)
 }
 
-// TestQuantizedLayers has a layer of dequantized bytes and the same as QLinearMatMul, whose results may differ by one
-// step; weights stay bytes in the graph.
+// TestQuantizedLayers compares a matmul of dequantized bytes with QLinearMatMul. The results may differ by one step.
+// Weights stay bytes in the graph.
 func TestQuantizedLayers(t *testing.T) {
 	const int8s, uint8s, rows, inner, columns = 3, 2, 5, 40, 8
 	r := rand.New(rand.NewPCG(1, 2))
@@ -89,8 +89,8 @@ func onnxByte(t ir.DType) int64 {
 	return 3
 }
 
-// bytesIn are n random bytes of a dtype, nearly half of them its largest and smallest, as they are in a file and as
-// numbers.
+// bytesIn returns n random values of an 8-bit dtype, as file content and as numbers. Nearly half of them are the
+// largest or smallest value.
 func bytesIn(r *rand.Rand, t ir.DType, n int) (content []byte, values []int64) {
 	low, high := ir.IntRange(t)
 	for range n {
@@ -105,7 +105,7 @@ func bytesIn(r *rand.Rand, t ir.DType, n int) (content []byte, values []int64) {
 
 func (c byteConv) outSide() int { return (c.side+c.low+c.high-c.dilation*(c.window-1)-1)/c.stride + 1 }
 
-// sums are those of the definition.
+// sums computes the convolution by its definition.
 func (c byteConv) sums(x, w []int64) (out []int64) {
 	each, makes, side := c.channels/c.groups, c.outs/c.groups, c.outSide()
 	for o := range c.outs {
@@ -126,15 +126,15 @@ func (c byteConv) sums(x, w []int64) (out []int64) {
 	return out
 }
 
-// attributes are those of the node.
+// attributes returns the node's attributes.
 func (c byteConv) attributes() []msg {
 	stride, low, high, dilation := int64(c.stride), int64(c.low), int64(c.high), int64(c.dilation)
 	return []msg{intsAttr("strides", stride, stride), intsAttr("pads", low, low, high, high),
 		intsAttr("dilations", dilation, dilation), intAttr("group", int64(c.groups))}
 }
 
-// byteConvs are convolutions with more products of bytes than f32 holds the sum of, with zero points known and not, and
-// in groups.
+// byteConvs are convolutions whose exact sums exceed f32's precision, with known and unknown zero points, and with
+// groups.
 var byteConvs = map[string]byteConv{
 	"long sums": {x: ir.U8, w: ir.U8, channels: 61, outs: 3, groups: 1, side: 5, window: 3, stride: 1, dilation: 1,
 		xz: 1, wz: []int64{0}, known: true},
@@ -148,7 +148,7 @@ var byteConvs = map[string]byteConv{
 		low: 1, high: 1, dilation: 1, xz: 200, wz: []int64{5}},
 }
 
-// TestConvInteger computes them, without f64 and by products of bytes alone.
+// TestConvInteger checks ConvInteger on these. The kernels must not use f64, only int8 dot products.
 func TestConvInteger(t *testing.T) {
 	for name, c := range byteConvs {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func intsOf(t *testing.T, dtype ir.DType, values []int64, dims ...int) *ir.Data 
 	return d
 }
 
-// kernelsOf are what a model becomes on any device.
+// kernelsOf returns the kernels of a model for any device.
 func kernelsOf(t *testing.T, f *onnx.File) *passes.State {
 	t.Helper()
 	s, err := passes.Run(f.Graph, passes.Options{})
@@ -289,7 +289,8 @@ func TestQLinearConv(t *testing.T) {
 	}
 }
 
-// integerProducts checks that no kernel of a model sums products of floats, and that some sum those of bytes.
+// integerProducts checks that no kernel of a model has a floating-point dot product, and that some have int8 dot
+// products.
 func integerProducts(t *testing.T, f *onnx.File, what string) {
 	t.Helper()
 	bytes := 0
@@ -310,8 +311,8 @@ func integerProducts(t *testing.T, f *onnx.File, what string) {
 	}
 }
 
-// TestQuantizedModel has two convolutions and what came before them added: all between dequantize and quantize, as
-// quantizers of models write it. Bytes come and go, and convolutions sum products of bytes.
+// TestQuantizedModel has two convolutions and a residual addition, each between dequantize and quantize, as
+// quantization tools write them. Inputs and outputs are bytes, and convolutions use int8 dot products.
 func TestQuantizedModel(t *testing.T) {
 	const channels, side = 8, 6
 	r := rand.New(rand.NewPCG(7, 8))

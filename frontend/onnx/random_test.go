@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestRandom looks at mean and deviation of what is drawn, and at what nodes, seeds and trips of a loop have in common.
+// TestRandom checks the mean and deviation of random tensors, and how they differ between nodes, seeds and loop trips.
 func TestRandom(t *testing.T) {
 	const n = 1 << 12
 	like := names("x")

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestRecurrentLayersAreLoops: over a symbolic number of steps a layer is a loop, which gives what the steps do where
-// they are few and written out.
+// TestRecurrentLayersAreLoops: a layer with a symbolic number of steps is a loop. It gives the results of unrolled
+// steps.
 func TestRecurrentLayersAreLoops(t *testing.T) {
 	const int32s = 6
 	for op, gates := range map[string]int64{"LSTM": 4, "GRU": 3, "RNN": 1} {

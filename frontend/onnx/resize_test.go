@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestNearestPlaces takes nearest elements of 0, 1, 2 and so on where a quotient of f32 is a whole number or a half and
-// the exact one is not, or the other way round. The elements are those of ONNX Runtime 1.30.
+// TestNearestPlaces selects nearest elements of 0, 1, 2 and so on, where an f32 quotient is an integer or a half and
+// the exact one is not, or the reverse. The expected elements come from ONNX Runtime 1.30.
 func TestNearestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		n                    int
@@ -38,8 +38,8 @@ func TestNearestPlaces(t *testing.T) {
 	}
 }
 
-// TestSameElementsByOp resizes by numbers, where an op of vkc serves if it takes the same elements as ONNX, and not
-// else: by floors of exact quotients, and where a floor of f32 differs.
+// TestSameElementsByOp resizes by constant sizes. A vkc op is used exactly if it selects the same elements as ONNX: by
+// floors of exact quotients, and where f32 floors differ.
 func TestSameElementsByOp(t *testing.T) {
 	for _, c := range []struct{ from, to int64 }{{10, 20}, {10, 25}, {6, 4}, {10, 11}, {14, 2}, {14, 78}} {
 		m := model(19, graph(inputs(port("x", float, int(c.from))), weights(ints("sizes", []int64{c.to}, 1)),
@@ -64,7 +64,7 @@ func TestSameElementsByOp(t *testing.T) {
 	}
 }
 
-// TestResizesSayOneThing refuses what says two things, or what vkc does not have.
+// TestResizesSayOneThing rejects contradictory and unsupported resizes.
 func TestResizesSayOneThing(t *testing.T) {
 	for want, n := range map[string]msg{
 		"it has scales and sizes": node("Resize", names("x", "", "scales", "sizes"), names("y")),

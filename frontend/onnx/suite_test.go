@@ -15,8 +15,8 @@ import (
 // suite is where Debian's libonnx-testdata has the tests of ONNX itself.
 const suite = "/usr/share/libonnx-testdata/data"
 
-// TestSuite runs every model of ONNX's own tests on the reference. testdata/exceptions.txt names those that do not
-// pass, each with the reason; one that passes all the same is an error too.
+// TestSuite runs every model of ONNX's own tests on the reference. testdata/exceptions.txt lists those that do not
+// pass, with the reason. If a listed one passes, that is an error too.
 func TestSuite(t *testing.T) {
 	if _, err := os.Stat(suite); err != nil {
 		t.Skipf("%v: install the package libonnx-testdata", err)

@@ -21,7 +21,7 @@ func longs(t *testing.T, values []int64, dims ...int) *ir.Data {
 	return d
 }
 
-// TestUnsigned computes with uint64 as with i64, where that is the same.
+// TestUnsigned computes with uint64 as if it were i64, where the results are the same.
 func TestUnsigned(t *testing.T) {
 	two := tensorOf("two", unsigned, []int64{1}).bytes(9, append([]byte{2}, make([]byte, 7)...))
 	x := names("x", "two")

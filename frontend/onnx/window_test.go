@@ -17,8 +17,8 @@ type pooling struct {
 	auto                                   string
 }
 
-// windows lists, for each place of the result, the places of the tensor that its window has, those in padding
-// included (below 0, or n and more), and those past the padding that ceil_mode adds, which count for no mean.
+// windows lists the tensor positions in the window of each position of the result, including those in padding (below 0,
+// or n and more), and those beyond the padding that ceil_mode adds, which do not count for the mean.
 func (p pooling) windows() (all [][]int) {
 	reach := (p.kernel-1)*p.dilation + 1
 	low, high, count := p.low, p.high, 0
@@ -111,7 +111,7 @@ func TestPools(t *testing.T) {
 		out := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": f32(t, values, 1, 1, p.n)})
 		for name, list := range want {
 			if slices.ContainsFunc(list, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-				continue // a window of nothing but padding, of which ONNX does not say what comes out
+				continue // a window with only padding; ONNX does not define its result
 			}
 			if err := onnx.Compare(out[name], f32(t, list, 1, 1, len(list)), 1e-5, 1e-5); err != nil {
 				t.Errorf("%s of %s: %v", name, fmt.Sprintf("%+v", p), err)

@@ -15,7 +15,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// golden is what golden/optim/make.py writes.
+// golden is the output of golden/optim/make.py.
 type golden struct {
 	Steps []struct {
 		Op        string
@@ -310,7 +310,7 @@ func TestAccumulate(t *testing.T) {
 	near(t, "the sum after the fourth run", sum, []float64{1, 1}, 0)
 }
 
-// TestLossScale: gradients that overflow change nothing but the scale, and good steps make it larger.
+// TestLossScale: gradients that overflow change only the scale, and good steps increase it.
 func TestLossScale(t *testing.T) {
 	inf := math.Inf(1)
 	scales := []float64{8, 16, 8, 8, 16} // after each run
@@ -320,7 +320,7 @@ func TestLossScale(t *testing.T) {
 		scale := b.State("scale", ir.F32)
 		w := []frontend.Tensor{b.State("w", ir.F32, 1)}
 		l := optim.NewLossScale()
-		l.Every, l.Max = 2, 32 // as 2000 steps are too many
+		l.Every, l.Max = 2, 32 // instead of 2000 steps
 		g := b.Input("g", ir.F16, 1).Mul(scale.Cast(ir.F16))
 		out, finite := l.Step(scale, g)
 		b.Output("g", out[0])

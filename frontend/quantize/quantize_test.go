@@ -104,8 +104,8 @@ func quantized(t *testing.T, path string, opt quantize.Options) (*quantize.Repor
 	return report, f, out
 }
 
-// TestEveryType compares what is written with what package quant makes of the
-// whole tensor, and the reported errors with ones computed here.
+// TestEveryType compares the written file with package quant's result for the whole tensor, and the reported errors
+// with those computed here.
 func TestEveryType(t *testing.T) {
 	matrix := normal(t, ir.F32, 3, 512)
 	in := modelFile(t, named{"blk.0.attn_q.weight", matrix}, named{"blk.0.attn_norm.weight", normal(t, ir.F16, 512)})
@@ -167,7 +167,7 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// TestRules says what tensors become, and with which note.
+// TestRules checks the new types of tensors and the notes.
 func TestRules(t *testing.T) {
 	ints, err := ir.FromInts(ir.I32, []int64{1, 2}, 1, 2)
 	if err != nil {
@@ -233,8 +233,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestLarge quantizes tensors of several chunks, stacked and not, whose bytes must
-// be those of the whole, whatever the number of goroutines.
+// TestLarge quantizes tensors in several chunks, stacked and not. The bytes must be those of the whole tensor for any
+// number of goroutines.
 func TestLarge(t *testing.T) {
 	data := normal(t, ir.F32, 3, 700, 1024)
 	in := modelFile(t, named{"w.weight", data})
@@ -357,7 +357,7 @@ func wantError(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// TestBadValues: what cannot be stored is named, and the file that was there stays.
+// TestBadValues: the error has the value that cannot be stored, and an existing file stays unchanged.
 func TestBadValues(t *testing.T) {
 	for _, tt := range []struct {
 		value float64
@@ -369,8 +369,10 @@ func TestBadValues(t *testing.T) {
 	}{
 		{math.NaN(), 3*64 + 5, ir.F32, ir.Q4_0, []int{8, 64}, []string{`tensor "w"`, "element [3 5]", "value 197 is NaN"}},
 		{math.Inf(-1), 0, ir.F16, ir.Q8_0, []int{8, 64}, []string{"element [0 0]", "value 0 is -Inf"}},
-		{math.Inf(1), 1<<20 + 64 + 1, ir.BF16, ir.Q8_0, []int{1 << 15, 64}, []string{"element [16385 1]", "is +Inf"}}, // in the second chunk
-		{math.NaN(), 7, ir.F32, ir.Q4_0, []int{64}, []string{"element [7]", "is NaN"}},                                // a vector, not quantized
+		// In the second chunk.
+		{math.Inf(1), 1<<20 + 64 + 1, ir.BF16, ir.Q8_0, []int{1 << 15, 64}, []string{"element [16385 1]", "is +Inf"}},
+		// A vector, not quantized.
+		{math.NaN(), 7, ir.F32, ir.Q4_0, []int{64}, []string{"element [7]", "is NaN"}},
 		{1e5, 70, ir.F32, ir.F16, []int{2, 64}, []string{"element [1 6]", "is 100000", "up to 65504 fit"}},
 		{1e300, 70, ir.F64, ir.Q8_0, []int{2, 64}, []string{"element [1 6]", "is +Inf"}},
 	} {
@@ -401,7 +403,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// onlyOld checks that a file is as it was, and alone in its folder.
+// onlyOld checks that a file is unchanged and alone in its directory.
 func onlyOld(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -141,7 +141,7 @@ func TestWeightErrors(t *testing.T) {
 	}
 }
 
-// one gives a header with a single tensor whose members are as given.
+// one returns a header with a single tensor with the given members.
 func one(members string) string { return `{"w":{` + members + `}}` }
 
 func TestRefusesDamagedFiles(t *testing.T) {

@@ -85,7 +85,7 @@ func sentencePieceKeys(t *testing.T, path string) keys {
 	return k
 }
 
-// fields calls each with the fields of a message: numbers, or what else has a length.
+// fields calls each for the fields of a message: numbers, or values with a length.
 func fields(t *testing.T, data []byte, each func(at protowire.Number, number uint64, part []byte)) {
 	t.Helper()
 	for len(data) > 0 {

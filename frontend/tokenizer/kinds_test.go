@@ -125,8 +125,7 @@ func compileOnce(p string) *regexp2.Regexp {
 	return compiledPatterns[p]
 }
 
-// isDoubtful reports what some engines take for a letter before \b and others do
-// not.
+// isDoubtful reports whether engines disagree if a character counts as a letter before \b.
 func isDoubtful(r rune) bool { return unicode.In(r, unicode.Mc, unicode.Me, unicode.Nl, unicode.Cf) }
 
 func checkKinds(t *testing.T, text string) {
@@ -142,8 +141,8 @@ func checkKinds(t *testing.T, text string) {
 	}
 }
 
-// TestKinds compares the cutters with the regular expressions that they stand for,
-// on texts of what patterns tell apart.
+// TestKinds compares the cutters with the regular expressions that they implement, on texts made of characters that the
+// patterns distinguish.
 func TestKinds(t *testing.T) {
 	alphabet := []string{
 		"a", "b", "Z", "Q", "é", "Ü", "ǅ", "ʰ", "日", "本", "か", "カ", "한", "ก", "ा", "\u0301", "\u200d",
@@ -182,14 +181,14 @@ func TestWhiteSpace(t *testing.T) {
 func FuzzKinds(f *testing.F) {
 	f.Add("Hello, y'all! 3.14\n\n\t ok")
 	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > 150 || !utf8.ValidString(text) { // within what cutters bound
+		if len(text) > 150 || !utf8.ValidString(text) { // within the limits of the cutters
 			return
 		}
 		checkKinds(t, text)
 	})
 }
 
-// TestCutters: whatever the text, cutters make progress and lose nothing.
+// TestCutters: for any text, cutters make progress and lose nothing.
 func TestCutters(t *testing.T) {
 	for name, k := range byName {
 		for _, text := range []string{

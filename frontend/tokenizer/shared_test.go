@@ -29,8 +29,8 @@ func open(t testing.TB, path string) *tokenizer.Tokenizer {
 	return tok
 }
 
-// vocabularies lists those of VKC_TESTDATA: tokenizers/NAME.gguf, with texts
-// NAME.gguf.inp and the tokens that other tokenizers give for them, NAME.gguf.out.
+// vocabularies lists those of VKC_TESTDATA: tokenizers/NAME.gguf, with texts in NAME.gguf.inp and the tokens from other
+// tokenizers in NAME.gguf.out.
 func vocabularies(t testing.TB) []string {
 	t.Helper()
 	folder := os.Getenv("VKC_TESTDATA")
@@ -44,7 +44,7 @@ func vocabularies(t testing.TB) []string {
 	return list
 }
 
-// TestVocabularies compares with other tokenizers, and decodes what it encoded.
+// TestVocabularies compares with other tokenizers, and decodes the encoded texts.
 func TestVocabularies(t *testing.T) {
 	for _, path := range vocabularies(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -106,8 +106,7 @@ func numbers(t *testing.T, line string) []int32 {
 	return list
 }
 
-// benchmarkTexts are what a program and prose are made of, and words that are all
-// different, of which none is remembered.
+// benchmarkTexts returns source code, prose, and a text of distinct words, which the cache does not help.
 func benchmarkTexts(b *testing.B) map[string]string {
 	var hostile strings.Builder
 	for i := range 20000 {
@@ -134,7 +133,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, path := range vocabularies(b) {
 		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 		bench(name, open(b, path))
-		if strings.Contains(name, "spm") { // which has what a unigram model needs
+		if strings.Contains(name, "spm") { // it has the data for a unigram model
 			bench("the same as unigram", newTokenizer(b, asUnigram(b, path)))
 		}
 	}
@@ -159,7 +158,7 @@ func BenchmarkKinds(b *testing.B) {
 	}
 }
 
-// keysOf returns what a file says of its vocabulary.
+// keysOf returns the metadata of a file's vocabulary.
 func keysOf(b *testing.B, path string) keys {
 	f, err := gguf.Open(path)
 	if err != nil {

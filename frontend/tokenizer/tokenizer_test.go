@@ -18,7 +18,7 @@ import (
 // keys are the metadata of a tokenizer, without tokenizer.ggml. before each.
 type keys map[string]any
 
-// file returns a model file with nothing but a tokenizer.
+// file returns a model file with only a tokenizer.
 func file(t testing.TB, k keys) *gguf.File {
 	t.Helper()
 	var w gguf.Writer
@@ -180,7 +180,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// without returns a vocabulary whose tokens of those names are called otherwise.
+// without returns a vocabulary in which the given tokens have other names.
 func without(k keys, names ...string) keys {
 	list := slices.Clone(k["tokens"].([]string))
 	for i, name := range list {
@@ -191,9 +191,9 @@ func without(k keys, names ...string) keys {
 	return change(k, keys{"tokens": list})
 }
 
-// TestLacks: a text that a vocabulary has no token for never becomes a token with another meaning, whatever the file
-// calls the token for what is unknown. It becomes that token if it has no other role, and is left out if not. A
-// byte-level vocabulary has no such token.
+// TestLacks: a text without a token never becomes a token with another meaning, whatever the file declares as the
+// unknown token. It becomes that token if the token has no other role, and is skipped otherwise. A byte-level
+// vocabulary has no such token.
 func TestLacks(t *testing.T) {
 	unk := func(k keys, id uint32) keys { return change(k, keys{"unknown_token_id": id}) }
 	starcoder := change(without(byteLevel(), "x", "Ã"), keys{"merges": []string{"h e", "a a"}})
@@ -204,7 +204,8 @@ func TestLacks(t *testing.T) {
 		text string
 		want string
 	}{
-		{starcoder, "axa\xff", "a a ÿ"},                                                     // no merge over what is left out
+		// No merge across a skipped byte.
+		{starcoder, "axa\xff", "a a ÿ"},
 		{starcoder, "hxe é", "h e Ġ ©"},                                                     // half a character
 		{starcoder, "xx", ""},                                                               // all of a text
 		{unk(maps.Clone(starcoder), 265), "axa", "a a"},                                     // <|im_end|>
@@ -393,8 +394,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// FuzzEncode: no text becomes a special token unless asked, what can be decoded
-// comes back, and nothing panics.
+// FuzzEncode: no text becomes a special token unless requested, decodable text is restored, and nothing panics.
 func FuzzEncode(f *testing.F) {
 	var all []*tokenizer.Tokenizer
 	for _, k := range []keys{byteLevel(), sentences(), unigrams(), pieces()} {

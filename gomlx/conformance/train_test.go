@@ -33,7 +33,7 @@ type example struct {
 	optimizer func() optimizer.Interface
 	batch     func(r *rand.Rand) (inputs, labels *tensors.Tensor)
 	steps     int
-	// below is what the mean loss of the last tenth of steps is less than, once the model has learned.
+	// below is an upper bound of the mean loss over the last tenth of the steps, once the model has learned.
 	below float64
 }
 
@@ -103,7 +103,7 @@ var examples = map[string]example{
 	},
 }
 
-// trainer prepares training, and returns what takes one step and gives its loss.
+// trainer prepares a training. The returned function performs one step and returns its loss.
 func (e example) trainer(tb testing.TB, backend compute.Backend) func() float64 {
 	tb.Helper()
 	store := model.NewStore()

@@ -2,7 +2,7 @@ package interp
 
 import "testing"
 
-// TestRoomSize: a room has place for what it is made for, little more, and a class of its own.
+// TestRoomSize: a buffer is large enough, but not much larger than requested, and its size identifies its class.
 func TestRoomSize(t *testing.T) {
 	classes := map[int]int{}
 	for n := 0; n < 1<<40; n += 1 + n/37 {

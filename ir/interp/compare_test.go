@@ -70,8 +70,8 @@ func TestCompareReport(t *testing.T) {
 	}
 }
 
-// TestTolerancesOfPrecisions: what a product allows a device is allowed for, and
-// products by matrices that ids pick are no other.
+// TestTolerancesOfPrecisions: the tolerance of a matmul covers the error that its precision allows. Matmuls with
+// matrices selected by ids have the same tolerance.
 func TestTolerancesOfPrecisions(t *testing.T) {
 	for _, tc := range []struct {
 		precision string

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestFoldConstants computes a product of constants and a sum over a sequence, but nothing of weights, of symbols or of
-// more elements than the limit.
+// TestFoldConstants folds a matmul of constants and a sum over a sequence, but nothing that depends on weights or
+// symbols or exceeds the size limit.
 func TestFoldConstants(t *testing.T) {
 	g, err := ir.Parse(`graph "g" {
   symbol T <= 8

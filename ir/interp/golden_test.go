@@ -138,8 +138,8 @@ func readGolden(t *testing.T) []goldenCase {
 	return file.Cases
 }
 
-// TestGolden compares with NumPy. Both compute in float64, whose last bits may
-// differ, and round once, after which they must agree in every bit.
+// TestGolden compares with NumPy. Both compute in float64, which may differ in the last bits, and round once. The
+// rounded results must have equal bits.
 func TestGolden(t *testing.T) {
 	for _, gc := range readGolden(t) {
 		t.Run(gc.Name, func(t *testing.T) {

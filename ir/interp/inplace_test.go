@@ -11,8 +11,8 @@ import (
 // none is a backend that has no kernels.
 func none(g *ir.Graph) []*Kernel { return make([]*Kernel, len(g.Nodes())) }
 
-// TestInPlace runs an update that is written over its state, of floats and of blocks, as a slice or by coordinates: a
-// run that fails after it leaves the state as it was.
+// TestInPlace runs an update that overwrites its state, of floats and of blocks, as a slice or by coordinates. If the
+// run fails after the update, the state must be unchanged.
 func TestInPlace(t *testing.T) {
 	const slice = ir.OpDynamicUpdateSlice
 	for _, c := range []struct {

@@ -71,8 +71,7 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// TestRunTimeEdges covers what shape rules cannot see: symbols that are 0 and
-// queries that see nothing.
+// TestRunTimeEdges tests cases that shape rules cannot see: symbols that are 0, and queries that see no keys.
 func TestRunTimeEdges(t *testing.T) {
 	T := ir.Symbol("T", 8)
 	empty := map[string]*ir.Data{"x": floats(t, ir.F32, nil, 0)}
@@ -246,8 +245,7 @@ func TestPadRounds(t *testing.T) {
 	wantFloats(t, run(t, b.program(Options{}), nil, nil)["y"], ir.RoundTo(0.1, ir.F16))
 }
 
-// counter is a graph whose states are a count of runs and a ring of the
-// inputs, written where the count says.
+// counter is a graph with two states: a count of runs, and a ring buffer of the inputs with the count as position.
 func counter(t *testing.T) *Program {
 	b := newGraph(t)
 	count := b.leaf(ir.OpState, "count", ir.I32, ir.Shape{})
@@ -612,7 +610,7 @@ func TestConcurrentRuns(t *testing.T) {
 	wantFloats(t, count, 800)
 }
 
-// TestErrorsNameTheNode: what fails inside a run says where the program made it.
+// TestErrorsNameTheNode: an error during a run has the position of the node in the program's source.
 func TestErrorsNameTheNode(t *testing.T) {
 	b := newGraph(t)
 	x := b.input("x", ir.F32, ir.Shape{ir.Symbol("T", 4)})

@@ -65,7 +65,7 @@ func runCase(t *testing.T, g *ir.Graph, line string) bool {
 	}
 	x := &exec{ctx: context.Background(), workers: 1, env: env{symbols: symbols, bodies: newBodies(Options{})},
 		limit: 1 << 30, vals: vals}
-	if of := last.Args()[0]; last.Op() == ir.OpResult { // whose argument has more than one value
+	if of := last.Args()[0]; last.Op() == ir.OpResult { // its argument has several values
 		for _, a := range of.Args() {
 			dims, err := a.Shape().Eval(symbols)
 			if err != nil {

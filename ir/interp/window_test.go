@@ -49,8 +49,8 @@ func (b builder) noise(dims ...int) *ir.Node {
 	return b.constant(floats(b.t, ir.F32, noise(elems(dims), len(dims)), dims...))
 }
 
-// TestSymbolicWindows: a graph with a symbolic extent gives at each value of the
-// symbol what the graph with that number gives.
+// TestSymbolicWindows: for each value of a symbol, a graph with a symbolic extent gives the results of the graph with
+// that number.
 func TestSymbolicWindows(t *testing.T) {
 	for _, op := range windowOps {
 		t.Run(op.name, func(t *testing.T) {

@@ -64,7 +64,7 @@ func skipOrFail(t *testing.T, err error) {
 	}
 }
 
-// TestDevice runs the quick cases on the device, or those that VKC_OPTEST matches.
+// TestDevice runs the quick cases, or those matching VKC_OPTEST, on the device.
 func TestDevice(t *testing.T) {
 	dev := openDevice(t)
 	opt := optest.Options{Smoke: true}

@@ -12,14 +12,13 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// unitCases are products of the dtypes that matrix units take, and larger than
-// a tile. Drivers on the CPU take a second to compile each.
+// unitCases are matmuls larger than a tile with dtypes of matrix units. Drivers on the CPU need a second to compile
+// each.
 var unitCases = regexp.MustCompile(
 	`^matmul/(f16|bf16)/129x67x131/transpose (true true|false false)|^matmul/f32/67x83x129/half$`)
 
-// TestMatrixUnits runs products on the device's matrix units where it has any,
-// also on devices for which they are not the fastest way: their programs are
-// made for an unknown device of the same abilities.
+// TestMatrixUnits runs matmuls on the device's matrix units if it has any, even if they are not the fastest way. The
+// programs are compiled for an unknown device with the same features.
 func TestMatrixUnits(t *testing.T) {
 	dev := openDevice(t)
 	caps := dev.Caps()

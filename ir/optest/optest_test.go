@@ -110,10 +110,10 @@ func TestSpecialValues(t *testing.T) {
 		}
 		contract := strings.Contains(c.Name, "/special/") || strings.HasSuffix(c.Name, "/extreme")
 		switch {
-		case c.Op.Class() == ir.ClassLeaf || c.Op.Class() == ir.ClassRandom: // which take no floats
-		case c.Op.Class() == ir.ClassControl: // whose bodies do what other ops do
-		case c.Op == ir.OpAttentionGrad: // whose weights are none where lse is not that of the scores
-		case c.Op == ir.OpQuantize || c.Op == ir.OpDequantize: // whose blocks hold no such values
+		case c.Op.Class() == ir.ClassLeaf || c.Op.Class() == ir.ClassRandom: // these take no floats
+		case c.Op.Class() == ir.ClassControl: // their bodies consist of other ops
+		case c.Op == ir.OpAttentionGrad: // its weights are undefined if lse does not match the scores
+		case c.Op == ir.OpQuantize || c.Op == ir.OpDequantize: // their blocks cannot contain such values
 		default:
 			takes[k] = true
 		}
@@ -180,7 +180,7 @@ func TestCPU(t *testing.T) {
 	}
 }
 
-// changed is an executable whose results somebody changes.
+// changed is an executable with modified results.
 type changed struct {
 	runtime.Executable
 	change func(out map[string]*ir.Data)
@@ -232,7 +232,7 @@ func TestWrongResults(t *testing.T) {
 	}
 }
 
-// TestOneOfBatch checks that a wrong result in a batch is that of its own case.
+// TestOneOfBatch checks that a wrong result in a batch is attributed to its case.
 func TestOneOfBatch(t *testing.T) {
 	report, err := Run(context.Background(), changing(func(out map[string]*ir.Data) { out["y1"].Bytes[0] ^= 0x40 }),
 		Options{Filter: regexp.MustCompile(`^neg/i32/(7x13|2x3x5/viewed|extreme)$`)})
@@ -248,7 +248,8 @@ func TestOneOfBatch(t *testing.T) {
 	}
 }
 
-// TestLoadErrors checks what refuses, what fails, and that others of a batch still run.
+// TestLoadErrors checks which errors are rejections and which are failures, and that the other cases of a batch still
+// run.
 func TestLoadErrors(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// inPairs are the cases over i64 in which pairs of words are computed with; in TestWords they are moved.
+	// inPairs are the i64 cases that compute with pairs of words; TestWords tests those that move them.
 	inPairs = regexp.MustCompile(`^(neg|abs|sign|sqr|relu|add|sub|mul|div|mod|rem|pow|min|max|and|or|xor|not|shl|shr|lt|ge)/i64/extreme$` +
 		`|^cast/i64/(chains/|to .*/digits)` +
 		`|^cast/(i64/to (f64|f32|f16|i32|u8)|(f64|f32|i32|u32)/to i64)/extreme$` +

@@ -17,8 +17,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// withoutSizes are cases over elements that devices may have in words of 32 bits alone, by
-// all ways in which kernels read and write: neighbours, single elements, in place, blocks.
+// withoutSizes are cases with elements that some devices store only in 32-bit words, for all access patterns of
+// kernels: neighbours, single elements, in place, blocks.
 var withoutSizes = regexp.MustCompile(`^(cast/(f32|bf16|u8|i64)/to (f32|f16|bf16|f8e4m3|i8|bool|i64)/extreme` +
 	`|(where|lt|mul)/(f16|i8|bool|i64)/7x13|concat/(bf16|i8|i64)/of 3/axis 2|gather/(f16|u8|i64)/5x7x6/axis 1/plain` +
 	`|(scatter|scatter_add)/(f16|u8)/6x7/axis 1/plain|dynamic_update_slice/(f16|u8|i64)/9x11/axis 1/plain/0$` +
@@ -26,9 +26,8 @@ var withoutSizes = regexp.MustCompile(`^(cast/(f32|bf16|u8|i64)/to (f32|f16|bf16
 	`|embedding/f16/ids i64|quantize/f32/(q4_0|q8_0)/5x3x96/plain|dequantize/f16/q8_0/2x64` +
 	`|matmul/f32/q8_0/(1x512|33x512) by 13|attention/f16/plain/0 outer/plain)$`)
 
-// TestWords runs them as on a device without storage of 8 and 16 bits, and without 64-bit
-// integers. Nothing may be written around outputs, and no shader may ask for what was
-// taken away.
+// TestWords runs these as on a device without 8- and 16-bit storage and without 64-bit integers. Kernels must not write
+// outside outputs, and shaders must not need the removed features.
 func TestWords(t *testing.T) {
 	dev := openDevice(t)
 	caps := dev.Caps()
@@ -50,8 +49,7 @@ var byAddress = regexp.MustCompile(`^(where|lt|mul)/(f32|i8)/7x13$|^concat/(bf16
 	`|^quantize/f32/(q4_0|q8_0)/5x3x96/plain|^dequantize/f16/q8_0/2x64|^softmax/f32/axis -1/` +
 	`|^matmul/f32/(q8_0|q4_k|iq4_nl)/(1x512|33x512) by 13|^matmul/(f32|f16)/3x5x7 by .*plain|^attention/(f32|f16)/plain/0 outer/plain`)
 
-// TestByAddress runs them as on a device whose bindings hold 32 bytes: kernels reach all that is larger by its
-// address.
+// TestByAddress runs these as on a device with bindings of 32 bytes. Kernels access larger tensors by address.
 func TestByAddress(t *testing.T) {
 	dev := openDevice(t)
 	caps := dev.Caps()
@@ -76,9 +74,9 @@ func TestByAddress(t *testing.T) {
 	}
 }
 
-// TestWidePositions runs cases as on a device whose kernels compute in 32 bits no position above 6: nearly all
-// positions then have 64 bits, and what is reached by its address is reached row by row, as tensors of 2^32 elements
-// are. VKC_TEST_HUGE, which tests of such tensors ask for, has all cases that stand for ops.
+// TestWidePositions runs cases as on a device whose kernels count positions only up to 6 in 32 bits. So nearly all
+// positions have 64 bits, and buffers accessed by address are accessed row by row, as for tensors of 2^32 elements.
+// VKC_TEST_HUGE, which enables tests of such tensors, selects all cases that represent ops.
 func TestWidePositions(t *testing.T) {
 	dev := openDevice(t)
 	caps := dev.Caps()
@@ -86,7 +84,7 @@ func TestWidePositions(t *testing.T) {
 		t.Skip("the device has no addresses of buffers, or no 64-bit integers")
 	}
 	caps.MaxStorageRange, caps.MaxPosition = 32, 6
-	var wide atomic.Int64 // several graphs are compiled at a time
+	var wide atomic.Int64 // several graphs are compiled concurrently
 	cases := optest.Options{Filter: byAddress}
 	if os.Getenv("VKC_TEST_HUGE") != "" {
 		cases = optest.Options{Smoke: true, Jobs: 2}

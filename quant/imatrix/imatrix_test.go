@@ -257,7 +257,7 @@ func TestFromTensorsRefuses(t *testing.T) {
 	})
 }
 
-// broken is a source whose tensor has fewer bytes than its shape takes.
+// broken is a source with a tensor that has fewer bytes than its shape needs.
 type broken struct{}
 
 func (broken) Names() []string { return []string{"a.in_sum2"} }
@@ -276,8 +276,7 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-// FuzzRead reads any bytes: it must not panic, and what it accepts must serve as
-// weights of a quantizer.
+// FuzzRead reads arbitrary bytes. It must not panic, and accepted files must be usable as importance weights.
 func FuzzRead(f *testing.F) {
 	f.Add(sample().b)
 	f.Add(sample().i32(7).text("text.raw").b)

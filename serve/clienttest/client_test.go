@@ -200,7 +200,7 @@ func TestClient(t *testing.T) {
 		if scored.Choices[0].Text != echo.Choices[0].Text || last < 1 {
 			t.Fatalf("%+v", scored.Choices[0])
 		}
-		for i, p := range odds.TokenLogprobs { // what follows the prompt is as probable as when it was chosen
+		for i, p := range odds.TokenLogprobs { // generated tokens have the same probability as when they were chosen
 			if math.Abs(all.TokenLogprobs[last+i]-p) > 0.01 {
 				t.Errorf("token %d: %v, and %v as an answer", i, all.TokenLogprobs[last+i], p)
 			}

@@ -34,8 +34,8 @@ func embedder(t *testing.T) string {
 	return path
 }
 
-// TestKilled: a program that is killed when half of the parts are there, and started again, goes on with the others,
-// and writes what one writes that nobody disturbs.
+// TestKilled kills the program when half of the parts are written, and starts it again. It must continue with the other
+// parts, and write the same as an undisturbed run.
 func TestKilled(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package palette has the colours that examples/colours knows.
 package palette
 
-// Colours are what the model chooses from, by their place here.
+// Colours are the model's choices, by index.
 var Colours = []struct {
 	Name string
 	RGB  [3]float32 // from 0 to 1

@@ -68,7 +68,7 @@ func browser(t *testing.T) context.Context {
 		case *runtime.EventExceptionThrown:
 			wrong = append(wrong, fmt.Sprint(e.ExceptionDetails.Text, e.ExceptionDetails.LineNumber))
 		case *log.EventEntryAdded:
-			// That a key is missing is what a part of the test is about, and browsers ask for an icon.
+			// A missing key is a part of the test, and browsers request an icon.
 			if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.Text, "401") &&
 				!strings.Contains(e.Entry.URL, "favicon") {
 				wrong = append(wrong, e.Entry.Text+" "+e.Entry.URL)
@@ -94,7 +94,7 @@ func do(t *testing.T, ctx context.Context, actions ...chromedp.Action[chromedp.V
 	}
 }
 
-// value is what an expression is in the page.
+// value evaluates an expression in the page.
 func value[T any](t *testing.T, ctx context.Context, expression string) T {
 	t.Helper()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
@@ -104,7 +104,7 @@ func value[T any](t *testing.T, ctx context.Context, expression string) T {
 	return v
 }
 
-// until waits for a condition of the page. What never holds has the test run into its time limit.
+// until waits for a condition in the page. If it never becomes true, the test runs into its time limit.
 func until(condition string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		for {
