@@ -105,7 +105,7 @@ func TestCompileCache(t *testing.T) {
 }
 
 // TestDamagedCache: a damaged entry, and one of another device in its place,
-// are compiled anew and give the same program.
+// are compiled again and give the same program.
 func TestDamagedCache(t *testing.T) {
 	needTools(t)
 	root := ownCache(t)

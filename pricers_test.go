@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// compileWith compiles a graph anew with options that only the compiler has.
+// compileWith compiles a graph again with options that only the compiler has.
 func compileWith(t *testing.T, caps device.Caps, g *ir.Graph, opt compiler.Options) *vkc.Program {
 	t.Helper()
 	opt.Target, opt.NoCache = caps, true

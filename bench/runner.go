@@ -21,7 +21,7 @@ type Runner struct {
 	Device   *vkc.Device // of the CPU fast path times are by the wall clock
 	Options  Options     // of Measure; Copies is worked out for each case
 	Ceilings Ceilings    // see MeasureCeilings; zero leaves Result.Share out
-	NoCache  bool        // compile anew
+	NoCache  bool        // compile again
 	// Target, if set, is the target to compile for instead of the device. It allows comparing a profile's schedules
 	// with the device's own.
 	Target *device.Caps

@@ -470,7 +470,7 @@ func TestKnownBits(t *testing.T) {
 	}
 }
 
-// TestKnown: of a prompt that goes on an earlier conversation nothing is computed anew, also where there are several
+// TestKnown: of a prompt that goes on an earlier conversation nothing is computed again, also where there are several
 // places, and its answer is the one of a model that has seen nothing before.
 func TestKnown(t *testing.T) {
 	path := tinyModel(t)

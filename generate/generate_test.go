@@ -153,7 +153,7 @@ func TestAgain(t *testing.T) {
 }
 
 // TestWindow: layers with a window keep no more than that, and a text that goes back
-// further is read anew.
+// further is read again.
 func TestWindow(t *testing.T) {
 	path := changed(t, gguf.KV{Key: "llama.attention.sliding_window", Value: uint32(16)})
 	greedy := generate.Sampling{MaxTokens: 2}

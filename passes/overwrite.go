@@ -14,7 +14,7 @@ import (
 //
 // write is a value computed from another one, its base, by rewriting parts.
 
-// write is a value that is another one, its base, with parts written anew.
+// write is a value that equals another one, its base, except for some parts.
 type write struct {
 	op   *ir.Node // a dynamic_update_slice, a scatter, or a where that keeps a state's elements
 	base *ir.Node

@@ -452,7 +452,7 @@ func TestScoredPrompts(t *testing.T) {
 	}
 }
 
-// TestCachedTokens: usage tells how many tokens of a prompt were not computed anew, on every path, whole and streamed.
+// TestCachedTokens: usage tells how many tokens of a prompt were not computed again, on every path, whole and streamed.
 func TestCachedTokens(t *testing.T) {
 	m, err := generate.Open(t.Context(), talker(t), generate.Options{Device: "cpu", Context: 64})
 	if err != nil {

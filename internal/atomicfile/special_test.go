@@ -36,7 +36,7 @@ func TestLinkStays(t *testing.T) {
 }
 
 // pipe makes a named pipe and opens it for reading. It is opened before any writer comes, and without waiting for
-// one: a wait that a signal interrupts would begin anew, and for ever if the writer had come and gone.
+// one: a wait that a signal interrupts would begin again, and for ever if the writer had come and gone.
 func pipe(t *testing.T) (path string, reader *os.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "pipe")

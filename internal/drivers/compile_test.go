@@ -111,7 +111,7 @@ const batch = 64
 // compileAll compiles kernels on a device, and writes a line for each.
 func compileAll(dev *vk.Device, all bool, out *json.Encoder) error {
 	ctx := context.Background()
-	root, _ := cachefile.Root() // without it shaders are compiled anew
+	root, _ := cachefile.Root() // without it shaders are compiled again
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
 	if err != nil {
 		return err

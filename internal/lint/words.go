@@ -18,7 +18,7 @@ type Word struct {
 // Banned are the words that comments and pages do without.
 var Banned = []Word{
 	{Pattern: `all but|but for|nothing but`, Instead: "except, only", PagesOnly: true},
-	{Pattern: `anew`, Instead: "again", PagesOnly: true},
+	{Pattern: `anew`, Instead: "again"},
 	{Pattern: `as it is|as it was`, Instead: "unchanged", PagesOnly: true},
 	{Pattern: `beside`, Instead: "compared with, next to, in addition to, in parallel with", PagesOnly: true},
 	{Pattern: `dot axis`, Instead: "contraction axis"},

@@ -82,7 +82,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestTooLarge: where extents alone are too large, the error says how to make them smaller, and not to compile anew.
+// TestTooLarge: where extents alone are too large, the error says how to make them smaller, and not to compile again.
 func TestTooLarge(t *testing.T) {
 	p := &kernel.Program{Target: "a device", Symbols: []kernel.Symbol{{Name: "N", Bound: 1 << 30}},
 		Buffers: []kernel.Buffer{{Kind: kernel.BufInput, Name: "x", DType: ir.F32, Bytes: 1 << 32}}}

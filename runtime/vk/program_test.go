@@ -223,7 +223,7 @@ func TestProgramChain(t *testing.T) {
 }
 
 // TestProgramLengths runs one recording at many lengths. Of the two bounds the smaller has its copies in
-// the recording, the larger makes them anew.
+// the recording, the larger makes them again.
 func TestProgramLengths(t *testing.T) {
 	for name, options := range placements {
 		for _, bound := range []int{100, 5000} {
