@@ -16,8 +16,8 @@ type CompileOptions struct {
 	// Weights, if set, are the weights that the program will be loaded with. Their stored dtypes, such as q4_0, replace
 	// the dtypes that the graph declares. Other weights can then only be loaded if they have the same dtypes.
 	Weights ir.WeightSource
-	// Tuning has schedules measured by vkc tune: [device.ProfileTuning] returns those of a profile, and vkc tune --json
-	// prints those of a device. If it is nil, [Device.Compile] uses the tuning of its device and [Compile] uses none.
+	// Tuning has schedules measured by vkc tune: [device.ProfileTuning] returns a profile's tuning, and vkc tune --json
+	// prints a device's tuning. If it is nil, [Device.Compile] uses the tuning of its device and [Compile] uses none.
 	// An empty, non-nil tuning means none for both.
 	Tuning device.Tuning
 	// Beside is a program for the same device with which this one will share weights or states (LoadOptions.Share). It

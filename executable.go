@@ -30,7 +30,7 @@ type (
 // Executable is a program loaded on a device, ready to run.
 //
 // It is safe for concurrent use. On a Vulkan device runs are serialized: each is complete before the next one begins.
-// On the CPU fast path the runs of a program with states are serialized, and those of others overlap.
+// On the CPU fast path runs of a program with states are serialized, and runs of other programs overlap.
 type Executable struct {
 	backend  runtime.Executable
 	why      string

@@ -23,9 +23,9 @@ import (
 // all programs in the same order. If a run that keeps all outputs fails, as an op may, reading its outputs returns the
 // error, or else the next run does.
 //
-// Results are those of the graph. If it was cut where one device would have a fused kernel, sums may be in a different
-// order. An executable of several parts has no profile. Its [Executable.Vulkan] is nil, and so is [Device.Vulkan].
-// [Device.Caps] are those of the first device except the name. Close closes the devices.
+// Results are the graph's results. If a cut separates ops that one device would fuse, sums may be in a different order.
+// An executable of several parts has no profile. Its [Executable.Vulkan] is nil, and so is [Device.Vulkan].
+// [Device.Caps] are the first device's caps with another name. Close closes the devices.
 func (d Devices) Together() (*Device, error) {
 	switch {
 	case len(d) == 0:

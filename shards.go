@@ -26,7 +26,7 @@ import (
 // Loading tries which transports work, and each run takes the cheapest of them: [Executable.Why] says which one the
 // largest run takes.
 //
-// Results are those of the graph, except that cut sums are added in a different order than on one device. Runs are
+// Results are the graph's results, except that cut sums are added in a different order than on one device. Runs are
 // serialized. If the host relays flags, runs whose outputs all stay on the devices return without waiting, up to eight
 // at a time. Device tensors are on each device. If a device does not arrive at an exchange, a timeout ends the run on
 // all devices with an error: of the run, of reading its results, or else of the next run.
@@ -345,7 +345,7 @@ func failedAs(device string, stale bool, limit time.Duration) error {
 		limit)
 }
 
-// runPart runs the part of a rank. The first returns the results; those of the others stay on their devices.
+// runPart runs the part of a rank. The first returns its results; the others' results stay on their devices.
 func (x *sharded) runPart(rank int, values shardInputs, link *ir.Data, between func() error, opt RunOptions,
 	own States) (*Result, error) {
 	e, in := x.exes[rank], values.host

@@ -19,7 +19,7 @@ import (
 )
 
 // Model is a language model from a file. Its cases measure what users experience: reading prompts and generating
-// tokens, after texts of given lengths. Tests and columns are those of llama-bench.
+// tokens, after texts of given lengths. It has llama-bench's tests and columns.
 type Model struct {
 	File      *gguf.File
 	Prompts   []int    // tokens of prompts

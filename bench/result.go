@@ -107,8 +107,8 @@ func parseReport(text []byte) (*Report, error) {
 	return &r, nil
 }
 
-// Merge merges a later report of the same device. Its results replace those of the same cases; results of new cases
-// follow the last case of their suite.
+// Merge merges a later report of the same device. Its results replace earlier results of the same cases. Results of new
+// cases follow the last case of their suite.
 func (r *Report) Merge(later *Report) error {
 	if r.Device != later.Device {
 		return fmt.Errorf("results of %s do not go with those of %s", later.Device, r.Device)

@@ -11,7 +11,7 @@ import (
 type Builder struct {
 	graph   *ir.Graph
 	done    bool
-	opaques map[*ir.Node]opaqueValue // gradient rules that replace those of nodes, including nodes in bodies
+	opaques map[*ir.Node]opaqueValue // gradient rules that override the ops' own rules, also for nodes in bodies
 
 	// For the body of a control op: the enclosing builder, and the values that the body captures.
 	outer    *Builder

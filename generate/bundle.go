@@ -100,7 +100,7 @@ func IsBundle(path string) (bool, error) {
 	return string(head) == filefmt.BundleMagic, err
 }
 
-// openBundle opens a bundle of a model, and sets unset options to those that it was compiled with.
+// openBundle opens a bundle of a model, and sets unset options to the options of its compilation.
 func (m *Model) openBundle(path string, o *Options) (err error) {
 	if m.bundle, err = vkc.OpenBundle(path); err != nil {
 		return err

@@ -43,8 +43,8 @@ func newFlight(rows []*slot) *flight {
 	return f
 }
 
-// goesOn reports whether a step of rows can continue flight f on the device: the rows are those of f, except rows with
-// an ended answer. Such a row stays in the batch while its slot is free and no smaller program fits.
+// goesOn reports whether a step of rows can continue flight f on the device. The rows must be the rows of f, except
+// rows with an ended answer. Such a row stays in the batch while its slot is free and no smaller program fits.
 func (m *Model) goesOn(f *flight, rows []*slot) bool {
 	if m.stepOf(len(rows), m.context) != m.stepOf(len(f.rows), m.context) {
 		return false

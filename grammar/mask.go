@@ -191,8 +191,8 @@ func (t *Text) Ends() bool { return t.at.ends }
 // Full reports whether the text cannot be continued.
 func (t *Text) Full() bool { return len(t.at.configs) == 0 }
 
-// Mask returns the tokens that may come next, including those that end a text if it is complete. It fails if no token
-// can spell any continuation.
+// Mask returns the tokens that may come next, including end tokens if the text is complete. It fails if no token can
+// spell any continuation.
 func (t *Text) Mask() (Mask, error) {
 	if err := t.lock(); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (s *radixSort) turns(digits []int) {
 }
 
 // digitsOf lists the bit offsets of the digits that can differ in keys of a dtype. Float keys are converted to f32;
-// those of narrower floats have zero low bits.
+// keys of narrower floats have zero low bits.
 func digitsOf(t ir.DType) []int {
 	all := []int{0, 8, 16, 24}
 	switch t {
@@ -122,7 +122,7 @@ func (s *radixSort) turn(shift int, m radixMove) {
 }
 
 // starts returns the position of the first element of each digit and chunk in the sorted row: the number of elements
-// with smaller digits, plus those with the same digit in earlier chunks.
+// with smaller digits, plus the number of elements with the same digit in earlier chunks.
 func (s *radixSort) starts(counts *ir.Node) *ir.Node {
 	if s.err != nil {
 		return nil

@@ -227,7 +227,7 @@ func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 	return f(args, n.Attrs()), len(args) > 0
 }
 
-// possible reports whether the matmuls are those of an attention.
+// possible reports whether the matmuls can form an attention.
 func (s *spelled) possible() bool {
 	p, full := s.product, s.shapes[0]
 	out := s.result.Shape()
@@ -325,7 +325,7 @@ func (r *rewriter) transposed(x *ir.Node) *ir.Node {
 	return r.swapAxes(x, x.Rank()-2, x.Rank()-1)
 }
 
-// outer gives an operand the outer axes of the scores: first those of the matmul, then those of later shapes.
+// outer gives an operand the outer axes of the scores: first the matmul's axes, then axes of later shapes.
 func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 	for _, s := range slices.Backward(shapes) {
 		if r.err != nil {

@@ -279,7 +279,7 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 	return l.endWhere(cond, seen, key, last(keys))
 }
 
-// endWhere returns the end of the visible keys: those for which a condition is true, or false if seen is false.
+// endWhere returns the end of the visible keys. A key is visible if a condition is true, or false if seen is false.
 func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
 	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
 		return nil

@@ -51,8 +51,8 @@ func (l *lowerer) lowerQuantizedUpdate(w write) error {
 	return l.storeBlocks(l.c.Cores[0], n, at)
 }
 
-// quantized declares the axes of a quantize and returns the coordinates of a block: those of its elements, with the
-// innermost in blocks.
+// quantized declares the axes of a quantize and returns the coordinates of a block. They are its elements' coordinates,
+// with the innermost in blocks.
 func (l *lowerer) quantized(n *ir.Node) ([]kernel.Index, error) {
 	l.k.Family = kernel.FamilyQuantize
 	l.ops[n] = true

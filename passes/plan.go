@@ -66,7 +66,7 @@ func layOutMemory(s *State) error {
 	return nil
 }
 
-// extents records the extents of a graph and of its loops that symbols may make negative, except those of buffers.
+// extents records the extents of a graph and of its loops that symbols may make negative, except extents of buffers.
 func (pl *planner) extents(sc *scope) {
 	for _, n := range sc.s.Graph.Nodes() {
 		for _, d := range n.Shape() {

@@ -49,8 +49,8 @@ type sharedKind struct {
 	least int // the fewest elements of a scatter
 }
 
-// sharedKinds has the memory of every device, and that of many devices. With more memory a workgroup adds more
-// destinations to the result at its end, so it takes more elements.
+// sharedKinds has two sizes of shared memory: one that every device has, and one that many devices have. With more
+// memory a workgroup adds more destinations to the result at its end, so it takes more elements.
 var sharedKinds = []sharedKind{{4096, 16384, inFlight}, {12288, 65536, 64 * 65536}}
 
 var (

@@ -142,7 +142,8 @@ func encode(c codec, t ir.DType, dst []byte, src, weights []float32, lo, hi int)
 }
 
 // firstAbove returns the index of the first element of x with a magnitude above limit, or -1. As integers, the
-// magnitude bits of infinities and NaNs are above those of every finite number, so one comparison detects all.
+// magnitude bits of infinities and NaNs are larger than the bits of every finite number, so one comparison detects all
+// of them.
 func firstAbove(x []float32, limit float32) int {
 	bound := math.Float32bits(limit)
 	for i, v := range x {

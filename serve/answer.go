@@ -264,8 +264,8 @@ type choice struct {
 	begun  bool
 }
 
-// likeliest selects the given number of choices for each prompt: those with the largest mean log-probability, largest
-// first, or all in their order.
+// likeliest selects the given number of choices for each prompt: the ones with the largest mean log-probability,
+// largest first, or all in their order.
 func (a *answer) likeliest(each, wanted int) (list []int) {
 	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
 	for i, c := range a.choices {

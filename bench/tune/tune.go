@@ -62,7 +62,7 @@ type Options struct {
 
 // Progress is the progress of a tuning.
 type Progress struct {
-	Kernels, Done    int    // kernels, and those with all schedules measured
+	Kernels, Done    int    // number of kernels, and of finished kernels
 	Schedules, Tried int    // schedules of all kernels, and those tried, including earlier tunings
 	About            string // the kernel that is next
 	Default, Best    float64

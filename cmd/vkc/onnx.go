@@ -108,5 +108,5 @@ func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
 	return dims, nil
 }
 
-// isONNX reports whether the file name is that of an ONNX model. The format has no magic number.
+// isONNX reports whether the file name ends in .onnx. The format has no magic number.
 func isONNX(path string) bool { return strings.EqualFold(filepath.Ext(path), ".onnx") }

@@ -29,7 +29,7 @@ type verifyInfo struct {
 	Device  string           `json:"device"`
 	Total   optest.Summary   `json:"total"`
 	Ops     []optest.Summary `json:"ops"`
-	Results []optest.Result  `json:"results"` // all cases with --cases, otherwise those that did not pass
+	Results []optest.Result  `json:"results"` // all cases with --cases, otherwise only the failed ones
 }
 
 // problemReport is the file of vkc verify --report, with everything needed to investigate a problem on a device.

@@ -105,7 +105,7 @@ func (s *refSet) graph(g *ir.Graph) error {
 func segmentRef(s kernel.Segment) weightRef { return weightRef{s.Weight, s.DType, s.Dims} }
 
 // weightRefs lists the weights to include: first the program's, in the order of its buffers so that an upload reads the
-// file sequentially, then those that only the graph uses. The weights of a model's other programs and of its file
+// file sequentially, then weights that only the graph uses. The weights of a model's other programs and of its file
 // follow.
 func (c *Contents) weightRefs() ([]weightRef, error) {
 	if c.Weights == nil {

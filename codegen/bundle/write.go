@@ -186,8 +186,8 @@ type text struct {
 	content []byte
 }
 
-// texts returns all sections except those of the weights. It checks that they are consistent, because a written bundle
-// must be readable.
+// texts returns all sections except the weights. It checks that they are consistent, because a written bundle must be
+// readable.
 func (c *Contents) texts() ([]text, error) {
 	if c == nil {
 		return nil, errors.New("a bundle needs a graph and a program: its contents are nil")

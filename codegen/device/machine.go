@@ -33,8 +33,8 @@ type Link struct {
 // Time is the nanoseconds of an exchange of the given number of bytes from each device.
 func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
 
-// machineOf returns the rates of a device: measured ones, and otherwise those of the class's reference profile, scaled
-// by the number of cores.
+// machineOf returns the rates of a device: the measured rates if there are any, and otherwise the class's reference
+// profile scaled by the number of cores.
 func machineOf(caps Caps, profile string) Machine {
 	of := profileCaps()[profile]
 	times := float64(CoresOf(caps)) / float64(CoresOf(of))

@@ -47,8 +47,8 @@ func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
 // tiles.
 const maxVecRows = 16
 
-// flashVecCandidates is for few rows, counting all heads that share keys. The time is that of reading keys and values
-// once. Splitting the keys gives the device enough workgroups.
+// flashVecCandidates is for few rows, counting all heads that share keys. The estimated time is one read of the keys
+// and values. Splitting the keys gives the device enough workgroups.
 func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	rows := sh.Queries * sh.Heads
@@ -464,8 +464,8 @@ func splitLength(k *kernel.Kernel, s kernel.Schedule) int64 {
 	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
 }
 
-// SplitKeys is the number of keys that the splits of a workgroup's rows cover: all, or those of their windows, rounded
-// to a step.
+// SplitKeys is the number of keys that the splits of a workgroup's rows cover: all keys, or the keys in their windows,
+// rounded to a step.
 func SplitKeys(k *kernel.Kernel, s kernel.Schedule) ir.Dim {
 	if k.Attention.Window == 0 {
 		return k.Fold

@@ -44,7 +44,7 @@ type blockVecs []blockVec
 type blockVec struct {
 	rows       int  // maximum number of rows; 0 is for one row, and adapted to more
 	depth      int  // maximum contraction length; 0 is any
-	batched    bool // only for batched matmuls, such as those of experts
+	batched    bool // only for batched matmuls, such as experts
 	run        int  // elements that an invocation reads at once
 	lanes      int  // minimum number of invocations per sum
 	apart      bool // lanes may be part of a subgroup, for contractions with few runs

@@ -31,8 +31,8 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 }
 
 // cheapOperands reports whether all operands are plain loads with cheap indices: linear in the coordinates, except an A
-// along the contraction, such as joined heads. The direct variant computes indices more often than the tile variant:
-// those of A for every few columns.
+// along the contraction, such as joined heads. The direct variant computes indices more often than the tile variant: it
+// computes A's indices again for every few columns.
 func cheapOperands(k *kernel.Kernel) bool {
 	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
 	for _, p := range k.Products {

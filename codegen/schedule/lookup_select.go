@@ -10,7 +10,7 @@ import (
 // there are enough columns, because each workgroup first fills its tables.
 type lookupVec struct {
 	run     int // elements that an invocation reads at once
-	lanes   int // invocations per sum; with a resident row, those that share the row
+	lanes   int // invocations per sum; with a resident row, invocations that share the row
 	columns int // maximum number of columns that share the loads of A
 	copies  int // copies of the codebook
 	rounds  lookupRounding

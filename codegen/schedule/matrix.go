@@ -237,7 +237,7 @@ func StagedUnits(along bool, extent, tileK, unit int) int {
 const matrixStages = 2
 
 // Staged reports whether a matmul's operand on matrix units passes through shared memory. With fragments per subgroup
-// every operand does. With a tile per workgroup, only those that cannot be loaded directly do.
+// every operand does. With a tile per workgroup, only operands that cannot be loaded directly do.
 func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
 	t, ok := MatrixDType(k)
 	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, s, v, other, t) != nil

@@ -67,8 +67,8 @@ func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
 // minTileN is the minimum number of columns per product in a shared tile.
 const minTileN = 32
 
-// matrixTilesOfOne lists the tiles for one product of a kernel. If none were measured for bytes, it returns those for
-// 16 bits with twice the depth, which need the same memory.
+// matrixTilesOfOne lists the tiles for one product of a kernel. If none were measured for bytes, it returns the 16-bit
+// tiles with twice the depth. These need the same memory.
 func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	list := slices.Clone(h.matrixTiles)
 	if _, bytes := ByteProducts(k); bytes && h.byteTiles != nil {

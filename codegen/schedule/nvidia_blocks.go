@@ -7,7 +7,7 @@ import (
 
 // nvidiaBlocks describes how kernels of few rows read each block format. Measurement M-block-ways in docs/measurements
 // has the times of each row, and M-matvec-blocks, M-codebooks and M-skinny list alternatives. Unmeasured entries for
-// int8 rows follow those of q4_0, q8_0 and q4_K.
+// int8 rows are copied from q4_0, q8_0 and q4_K.
 var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	ir.Q4_0: inPlanes(
 		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true},

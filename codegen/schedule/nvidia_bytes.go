@@ -3,7 +3,7 @@ package schedule
 import "github.com/vkc-go/vkc/codegen/kernel"
 
 // nvidiaByteTiles are tiles for byte matmuls. Efficiencies are with B in rows along the contraction: for i8 4096^3, and
-// from 64x64 down for 512x4096x14336. Alone is estimated as twice that of f16. M-i8 and M-tile-rates list slower
+// from 64x64 down for 512x4096x14336. Alone is estimated as twice the f16 value. M-i8 and M-tile-rates list slower
 // variants.
 var nvidiaByteTiles = []matrixTile{
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 128, PiecesM: 2, Efficiency: 0.491},

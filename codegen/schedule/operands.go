@@ -29,9 +29,10 @@ func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand
 	return ways
 }
 
-// storedOperands returns the layout for operands that do not suit matrix units: computed ones, such as conversions from
-// f32, and those with rows that are not aligned to 16 bytes. It excludes operands dequantized from blocks unless
-// decoded is set. A matmul that is split into bf16 gets all operands stored, along the axis of their current layout.
+// storedOperands returns the layout for operands that do not suit matrix units: computed operands, such as conversions
+// from f32, and operands with rows that are not aligned to 16 bytes. It excludes operands dequantized from blocks
+// unless decoded is set. A matmul that is split into bf16 gets all operands stored, along the axis of their current
+// layout.
 func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	apart := k.Products[0].BF16x3

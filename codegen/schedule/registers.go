@@ -85,7 +85,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.Coarsen > 0 && rowsResident(k, s) {
 		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
-	if s.Held { // in addition to those of the next pass
+	if s.Held { // in addition to the registers of the next pass
 		columns *= 2
 	}
 	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// scans lists schedules like those of rows: one invocation per row if rows are short or interleaved in memory, else
-// lanes share a row.
+// scans lists schedules for scans. They resemble the schedules for rows: one invocation per row if rows are short or
+// interleaved in memory, else lanes share a row.
 func (h heuristics) scans(k *kernel.Kernel) []Candidate {
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
 	if k.Fold.Max() <= h.rowSerial || across {

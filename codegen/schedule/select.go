@@ -157,7 +157,7 @@ func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Can
 	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
 }
 
-// matVecs is for few rows, where the time is that of reading B once.
+// matVecs is for few rows, where reading B once determines the time.
 func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	if sh.M > mostMatVecRows {

@@ -23,7 +23,7 @@ import (
 
 const rows, width = 64, 512 // of the matrix of weights
 
-// formats are those that files have most often.
+// formats are the most common formats in files.
 var formats = []ir.DType{ir.F16, ir.BF16, ir.Q8_0, ir.Q6_K, ir.Q5_K, ir.Q5_0, ir.Q4_K, ir.Q4_0, ir.IQ4_NL, ir.Q3_K,
 	ir.Q2_K}
 
@@ -36,8 +36,7 @@ func main() {
 	}
 }
 
-// cost is what a format comes to: bits a weight, and the root mean square of the error of a product by that of the
-// product.
+// cost has the bits per weight of a format, and the RMS error of a matmul relative to the RMS of the exact result.
 type cost struct{ bits, err float64 }
 
 func run(ctx context.Context, device, svg string, out io.Writer) (costs map[ir.DType]cost, err error) {

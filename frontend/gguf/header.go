@@ -9,7 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Header returns a GGUF file with the metadata of f and more, without tensors. Keys in more override those of f.
+// Header returns a GGUF file with the metadata of f and more, without tensors. A key in more overrides the same key of
+// f.
 func (f *File) Header(more map[string]any) ([]byte, error) {
 	var w Writer
 	for _, kv := range f.kvs {

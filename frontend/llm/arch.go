@@ -22,7 +22,7 @@ type architecture struct {
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // the bounds of YaRN are not rounded to whole pairs
 
-	// read reads keys in addition to those that all architectures share; nil reads none.
+	// read reads the architecture's own keys. It is nil if there are none.
 	read func(r *metadata, c *Config)
 
 	// parts lists the weights of a layer, and whole the weights of the model besides the embedding, the last norm and

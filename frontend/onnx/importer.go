@@ -50,7 +50,7 @@ const (
 	maxDepth = 64
 )
 
-// scope has the names that nodes can refer to: those of their graph, and of the enclosing graphs.
+// scope has the names that nodes can refer to. They are defined in the nodes' graph and in the enclosing graphs.
 type scope struct {
 	outer  *scope
 	values map[string]*value

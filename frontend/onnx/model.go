@@ -208,7 +208,7 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// Ops counts the model's ops, including those in functions and subgraphs. An op outside of ONNX's domain is named with
+// Ops counts the model's ops, including ops in functions and subgraphs. An op outside of ONNX's domain is named with
 // its domain.
 func (m *Model) Ops() map[string]int {
 	count := map[string]int{}
@@ -227,7 +227,7 @@ func (m *Model) UnknownOps() map[string]error {
 	return unknown
 }
 
-// eachNode visits the model's nodes, including those in functions and subgraphs.
+// eachNode visits the model's nodes, including nodes in functions and subgraphs.
 func (m *Model) eachNode(visit func(n *Node)) {
 	eachNode(m.Graph.Nodes, visit)
 	for _, fn := range m.Functions {

@@ -117,7 +117,7 @@ func fallback(want ir.DType, columns int) ir.DType {
 }
 
 // unquantized returns the reason why a tensor is not quantized: it is small and sensitive, or ggml programs require
-// f32. It returns "" for matrices. The names are those of GGUF files, and of the models that they are converted from.
+// f32. It returns "" for matrices. It knows the names in GGUF files, and in the models that they are converted from.
 func unquantized(info tensorInfo) string {
 	name := strings.ToLower(info.name)
 	switch {

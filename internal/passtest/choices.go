@@ -47,7 +47,7 @@ func (c Choices) Time(w kernel.Work) float64 {
 	return kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)
 }
 
-// Has is true of all features but those in Lacks.
+// Has reports whether the device has a feature: it has all features except Lacks.
 func (c Choices) Has(feature string) bool { return !slices.Contains(c.Lacks, feature) }
 
 // Shared is what the smallest devices have.

@@ -151,7 +151,7 @@ var (
 	denorms   = []string{"preserveDenorm16", "preserveDenorm32"}
 )
 
-// storageClasses are the allowed storage classes of variables: not those of images, push constants or addresses.
+// storageClasses are the allowed storage classes of variables. Images, push constants and addresses are not allowed.
 var storageClasses = map[uint32]string{1: "Input", 4: "Workgroup", 6: "Private", 7: "Function", 12: "StorageBuffer"}
 
 // foreignClasses explains the storage classes that modules of other compilers are likely to use.

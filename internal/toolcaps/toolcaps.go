@@ -1,4 +1,4 @@
-// Package toolcaps restricts a device's features to those that the installed GLSL compiler supports. An old compiler
+// Package toolcaps removes the features of a device that the installed GLSL compiler does not support. An old compiler
 // lacks extensions that the device has: [Expressible] returns the device without them and lists their names.
 package toolcaps
 

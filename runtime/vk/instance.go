@@ -73,7 +73,7 @@ func (inst *Instance) APIVersion() device.APIVersion {
 	return device.APIVersion(inst.native.apiVersion())
 }
 
-// Devices lists the devices in the driver's order, including those with a Problem.
+// Devices lists the devices in the driver's order, including devices with a Problem.
 func (inst *Instance) Devices() []DeviceInfo {
 	if inst == nil {
 		return nil

@@ -411,7 +411,7 @@ func (e *Executable) allGrids() (list []*Buffer) {
 	return list
 }
 
-// putGrids writes the workgroup counts in buffer b: those for symbolic grids, or those for gated steps.
+// putGrids writes the workgroup counts for symbolic grids, or for gated steps, to buffer b.
 func (e *Executable) putGrids(b *Buffer, to []byte, symbols map[string]int64) error {
 	for i, d := range e.dispatches {
 		if b == e.indirect && !d.symbolic || b == e.grids && !d.gated {

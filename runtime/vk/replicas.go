@@ -25,7 +25,7 @@ type Replicas struct {
 const maxReplicas = 1 << 10
 
 // Replicate makes the copies. Each starts with the current contents of the executable's own buffers, which are the
-// first copy. Errors of allocation are those of [Device.NewBuffer].
+// first copy. Allocation errors come from [Device.NewBuffer].
 func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, err error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, e.wrap("replicate", err)
