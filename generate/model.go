@@ -25,7 +25,8 @@ type Model struct {
 	part          int // see partOf
 	device        *vkc.Device
 	first         *vkc.Program    // the program that others share weights and states with
-	auto          bool            // vkc chose the device, so the reference may replace it
+	auto          bool            // vkc chose the device, so the CPU may replace it
+	refused       error           // why it did, after the step had been loaded there; else nil
 	cheapest      bool            // the way to use several devices was chosen by estimated step time
 	step          *vkc.Executable // one token of each text
 	classes       []class         // other programs of a step, for fewer or shorter texts, these first
@@ -84,7 +85,10 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
 // Why names the model's device, and the reason for its choice.
 func (m *Model) Why() string {
-	if m.cheapest {
+	switch {
+	case m.refused != nil:
+		return m.device.Name() + ": " + m.refused.Error()
+	case m.cheapest:
 		return m.device.Why() + ": " + m.step.Why()
 	}
 	return m.step.Why()

@@ -17,7 +17,47 @@ import (
 
 // Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle made by Bundle. For a bundle,
 // unset options default to those it was compiled with.
-func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
+//
+// If vkc chose the device and any program of the model fails there, the CPU fast path runs the whole model, and
+// [Model.Fallback] says why. A device that the options name is not replaced.
+func Open(ctx context.Context, path string, o Options) (*Model, error) {
+	m, err := open(ctx, path, o)
+	refused := (*refusedError)(nil)
+	if !errors.As(err, &refused) {
+		return m, err
+	}
+	o.Device = "cpu"
+	if m, err = open(ctx, path, o); err != nil {
+		return nil, fmt.Errorf("%w; nor does the CPU fast path: %w", refused, err)
+	}
+	m.refused = refused
+	return m, nil
+}
+
+// refusedError says why a device that vkc chose does not run a model, in one line.
+type refusedError struct {
+	device string
+	err    error
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("%s does not run this model: %s", e.device, strings.Join(strings.Fields(e.err.Error()), " "))
+}
+
+func (e *refusedError) Unwrap() error { return e.err }
+
+// refusal wraps the error of a program that failed on a device, if the CPU may run the model instead. What the step
+// meets is decided by package vkc: it is on the device here.
+func (m *Model) refusal(ctx context.Context, err error) error {
+	weights, option, room := (*ir.WeightError)(nil), (*OptionError)(nil), (*RoomError)(nil)
+	if err == nil || !m.auto || m.gpuMemory > 0 || ctx.Err() != nil || m.step.Vulkan() == nil ||
+		errors.As(err, &weights) || errors.As(err, &option) || errors.As(err, &room) {
+		return err
+	}
+	return &refusedError{m.device.Name(), err}
+}
+
+func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m, err = prepare(ctx, path, &o); err != nil {
 		return nil, err
 	}
@@ -27,14 +67,15 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 			m = nil
 		}
 	}()
-	if err = m.loadPrograms(ctx, o); err != nil {
-		return m, err
+	err = m.loadPrograms(ctx, o)
+	if err == nil {
+		err = m.openShift(ctx, o)
 	}
-	if err = m.openShift(ctx, o); err != nil {
-		return m, err
+	if err == nil {
+		err = m.openSpeculation(ctx, o)
 	}
-	if err = m.openSpeculation(ctx, o); err != nil {
-		return m, err
+	if err != nil {
+		return m, m.refusal(ctx, err)
 	}
 	if m.ahead = o.Ahead; m.ahead == 0 && !m.step.GoesAhead() {
 		m.ahead = 1

@@ -230,8 +230,13 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Exe
 }
 
 func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Executable) (*vkc.Executable, error) {
-	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom,
+	return loadOn(ctx, m.device, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom,
 		Progress: m.progress})
+}
+
+// loadOn loads a program on a device. Tests replace it.
+var loadOn = func(ctx context.Context, d *vkc.Device, p *vkc.Program, o vkc.LoadOptions) (*vkc.Executable, error) {
+	return d.Load(ctx, p, o)
 }
 
 // compile compiles a graph after checking that the device, or its replacement, has the memory for it.

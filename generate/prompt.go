@@ -9,7 +9,12 @@ import (
 )
 
 // Fallback says why the model runs on the CPU fast path, if vkc chose the device and no other can run the model.
-func (m *Model) Fallback() error { return m.step.Fallback() }
+func (m *Model) Fallback() error {
+	if m.refused != nil {
+		return m.refused
+	}
+	return m.step.Fallback()
+}
 
 // ChatTemplate returns the template of conversations in the model's file, or "".
 func (m *Model) ChatTemplate() string {
