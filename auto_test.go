@@ -462,3 +462,24 @@ func TestAutoKeepsMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedDevices: several devices are named, so the CPU does not stand in for them, and the error says so. It does not
+// where the caller's weights are at fault.
+func TestNamedDevices(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	devices, err := vkc.OpenDevices("vulkan,vulkan", vkc.WithMemoryLimit(1<<12))
+	vktest.Need(t, err)
+	dev, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	g, weights := deep(t, 4)
+	_, err = dev.LoadGraph(t.Context(), g, weights)
+	wantError(t, err, "part 1 of 2", "out of memory", "several devices are not replaced", "--device auto")
+	delete(weights, "w0")
+	if _, err = dev.LoadGraph(t.Context(), g, weights); err == nil || strings.Contains(err.Error(), "--device auto") {
+		t.Errorf("a missing weight: %v", err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // part is one device's part of a program: some of its layers, or its share of each op.
@@ -42,11 +43,21 @@ func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptio
 		own.Beside, own.Weights = nil, one.weights(opt.Weights, p)
 		if one.Program, err = d.parts[one.device].Compile(ctx, one.graph, own); err != nil {
 			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(p.parts),
-				d.parts[one.device].Name(), runtime.Reason(err)))
+				d.parts[one.device].Name(), notReplaced(runtime.Reason(err))))
 		}
 		p.Stats.Add(one.Stats)
 	}
 	return p, nil
+}
+
+// notReplaced says that the CPU does not stand in for one of several devices, if the fault is the device's. Their
+// caller asked for these devices.
+func notReplaced(err error) error {
+	if driver := (*vk.Error)(nil); !refuses(err) && !errors.As(err, &driver) {
+		return err
+	}
+	return fmt.Errorf("%w; several devices are not replaced: leave this one out of the list, or give none, so that the "+
+		"CPU runs what a device cannot (--device auto)", err)
 }
 
 // weights returns the part's weights from a source.
@@ -90,7 +101,7 @@ func (d *Device) loadParts(ctx context.Context, p *Program, opt LoadOptions) (_ 
 		own.Share, own.Weights = share.on(one.device), one.weights(opt.Weights, p)
 		exe, err := d.parts[one.device].Load(ctx, one.Program, own)
 		if err != nil {
-			return nil, x.failed(i, err)
+			return nil, x.failed(i, notReplaced(runtime.Reason(err)))
 		}
 		x.exes = append(x.exes, exe)
 		for _, s := range exe.States() {
