@@ -23,9 +23,9 @@ import (
 // Device runs programs. It is a Vulkan device, the CPU fast path, or several of these together. Close everything loaded
 // on the device before the device itself.
 type Device struct {
-	parts    Devices      // that are one device together; nil for one by itself
-	lanes    lanes        // of runs, where parts follow one another
-	meetings *meetings    // where parts exchange values, if they share each op; nil if they follow one another
+	parts    Devices      // the devices combined in this one; nil for a single device
+	lanes    lanes        // queues of runs, if parts run one after another
+	meetings *meetings    // exchanges of values, for tensor parallelism; nil otherwise
 	inst     *vk.Instance // nil for the CPU fast path and for several devices, like dev
 	dev      *vk.Device
 	host     cpu.Device // shared by programs on the CPU
@@ -162,7 +162,7 @@ func openVulkanDevice(want string, options vk.DeviceOptions) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
-	root, _ := cachefile.Root() // without it no pipelines are kept
+	root, _ := cachefile.Root() // without a cache directory no pipelines are stored
 	options.CacheDir = cachefile.PipelineDir(root)
 	dev, err := inst.OpenDevice(index, options)
 	if err != nil {
@@ -264,7 +264,7 @@ func (d *Device) Synchronize(ctx context.Context) error {
 	}
 	for _, one := range d.Parts() {
 		if one.dev == nil {
-			continue // runs on the processor are over when they return
+			continue // runs on the processor have finished when they return
 		}
 		if err := one.dev.WaitIdle(ctx); err != nil {
 			return err

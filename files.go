@@ -112,7 +112,7 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	case begins("GGUF"):
 		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: frontend/llm builds the "+
 			"graph of a language model, and the file is its weights", path)
-	case begins("graph"), begins(";"): // which is a comment
+	case begins("graph"), begins(";"): // a comment
 		g, err := ir.Parse(string(text))
 		if where := (*ir.ReadError)(nil); errors.As(err, &where) {
 			where.File = path

@@ -127,7 +127,7 @@ func sharesAmong(list []member, stored int64) []float64 {
 	}
 	for i, m := range list {
 		switch {
-		case math.IsInf(room, 1): // all are the processor
+		case math.IsInf(room, 1): // all devices are the processor
 			rooms[i], speeds[i] = 1, 1
 		case m.processor:
 			rooms[i], speeds[i] = room, speed

@@ -98,11 +98,11 @@ func (list turns) leave() {
 // layered is a program in parts that run one after another.
 type layered struct {
 	*several
-	ahead bool // whether a run is not waited for that keeps all outputs
+	ahead bool // whether a run that keeps all outputs is asynchronous
 	pass  passing
 
 	mu     sync.Mutex
-	under  []*layersRun // that nobody waits for, at most maxStarted that are not done
+	under  []*layersRun // asynchronous runs, of which at most maxStarted are unfinished
 	closed bool
 }
 
@@ -234,17 +234,17 @@ type layersRun struct {
 	held    map[string]runtime.Memory // inputs on devices
 	release func()
 	values  Tensors                  // inputs, and results of earlier parts
-	there   map[string]*DeviceTensor // inputs that lie where the only part runs
-	given   Tensors                  // by parts to later ones
-	follows bool                     // whether it has failed since one before it has
+	there   map[string]*DeviceTensor // inputs already on the device of the only part
+	given   Tensors                  // values passed between parts
+	follows bool                     // whether it has failed because an earlier run has
 	begun   func()                   // called when the next run may begin
-	done    chan struct{}            // closed when it is over that nobody waits for
+	done    chan struct{}            // closed when an asynchronous run is over
 
-	result *Result // with err, when it is done
-	err    error   // of one that nobody waits for
+	result *Result // set together with err when the run is done
+	err    error   // of an asynchronous run
 
 	mu   sync.Mutex
-	left []string // outputs that nobody wants any more, until it is done
+	left []string // outputs of an unfinished run that are no longer needed
 }
 
 // join checks a run and appends it to the queues.
@@ -427,7 +427,7 @@ func (r *layersRun) later() (*Result, error) {
 type laterTensor struct {
 	run    *layersRun
 	name   string
-	device int // that it lies on
+	device int // where the tensor is
 }
 
 // wait waits for the run, and returns the tensor.

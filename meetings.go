@@ -22,9 +22,9 @@ const meetingTime = 2 * time.Minute
 // execute runs in the same order.
 type meetings struct {
 	devices Devices
-	vulkan  []*vk.Device  // the same, unless they are the processor
-	limit   time.Duration // of a run
-	trial   time.Duration // of one that finds out whether a way works
+	vulkan  []*vk.Device  // the same devices, unless they are the processor
+	limit   time.Duration // time limit of a run
+	trial   time.Duration // time limit of a run that tries a transport
 	turn    chan struct{}
 
 	open func([]*vk.Device) (copies, error)
@@ -32,8 +32,8 @@ type meetings struct {
 	// With the turn.
 	choices
 	rooms  [len(transports)]room
-	copies copies     // nil until they are wanted
-	under  []*meeting // runs that devices have and nobody waits for, the first one first
+	copies copies     // nil until needed
+	under  []*meeting // asynchronous runs in flight, oldest first
 }
 
 func newMeetings(d Devices) (*meetings, error) {
@@ -169,13 +169,13 @@ type meeting struct {
 	all      *rendezvous
 	limit    time.Duration
 	late     *time.Timer
-	points   []vk.Point // where the devices have come to its end, by rank; nil for a run that somebody waits for
+	points   []vk.Point // the points that the devices reach at its end, by rank; nil for a synchronous run
 
-	once sync.Once // for its end
+	once sync.Once // ends it once
 
 	mu   sync.Mutex // guards the fields below, and the room's mailbox until the run is over
 	over bool
-	err  error // why it has failed
+	err  error // the reason that it has failed
 	told bool
 }
 
@@ -336,8 +336,8 @@ type rendezvous struct {
 
 	mu   sync.Mutex // guards the fields below
 	here int
-	past int           // how often all have come
-	next chan struct{} // closed when all are here
+	past int           // number of times that all have arrived
+	next chan struct{} // closed when all have arrived
 }
 
 // meet waits until all goroutines have arrived and between has run.

@@ -47,7 +47,7 @@ func (m *meetings) try(ctx context.Context, r *room, limit time.Duration) (err e
 	}
 	for range triedRuns {
 		if t.once {
-			r.next = 0 // where the run before began
+			r.next = 0 // at the beginning of the previous run
 		}
 		if err := m.tryRun(ctx, r, limit, parts, in, want); err != nil {
 			r.box.Stop()

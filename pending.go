@@ -18,7 +18,7 @@ const maxStarted = 16
 // Pending is a run that [Executable.Start] has begun. Any number of goroutines may wait for it.
 type Pending struct {
 	done   chan struct{}
-	ended  func() // called before anybody hears that the run is done; nil for nothing
+	ended  func() // called before waiters learn that the run is done; may be nil
 	result *Result
 	err    error
 }
@@ -59,17 +59,17 @@ func (p *Pending) finish(r *Result, err error) {
 type starts struct {
 	mu      sync.Mutex
 	waiting []*start      // in the order of Start
-	running bool          // one has been told to begin, and the next one is not to yet
-	room    chan struct{} // has an element for each run that is not done
+	running bool          // whether a run may begin and has not called next yet
+	room    chan struct{} // has an element for each unfinished run
 	closing chan struct{} // closed by close; made with room
 	closed  bool
-	all     sync.WaitGroup // the runs that are not done
+	all     sync.WaitGroup // the unfinished runs
 }
 
 // start is a run that has been started.
 type start struct {
 	priority int
-	begin    chan struct{} // closed when it is to begin
+	begin    chan struct{} // closed when it may begin
 }
 
 // enter waits for a free place and appends the run to the queue.
@@ -81,7 +81,7 @@ func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 	room, closing := s.room, s.closing
 	s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("a run that had not begun: %w", err) // even if there is a free place
+		return nil, fmt.Errorf("a run that had not begun: %w", err) // even if a slot is free
 	}
 	select {
 	case room <- struct{}{}:

@@ -15,9 +15,9 @@ type Program struct {
 	Contents bundle.Contents
 	Stats    CompileStats
 
-	file    *bundle.File // that Contents aliases; nil for a program just compiled
-	refused error        // why the device that it was compiled for does not run it
-	parts   []part       // where it was compiled for several devices; Contents then has the graph alone
+	file    *bundle.File // Contents aliases it; nil for a program just compiled
+	refused error        // the reason that its device does not run it
+	parts   []part       // set if it was compiled for several devices; then Contents has only the graph
 }
 
 // HasKernelsOf reports whether the program has the code of all kernels of other, on each of their devices.

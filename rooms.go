@@ -39,11 +39,11 @@ func (m *meetings) roomOf(way way, exchanges []int) (*room, error) {
 type room struct {
 	way     way
 	memory  *vk.HostBuffer // nil for the CPU
-	inboxes []*vk.Buffer   // by rank, to which the host relays flags
-	places  places         // where values are copied
+	inboxes []*vk.Buffer   // by rank; the host relays flags to them
+	places  places         // memory for copied values
 	box     *mailbox.Mailbox
-	epoch   uint32 // of the next exchange
-	next    int    // where the places of the next run begin
+	epoch   uint32 // epoch of the next exchange
+	next    int    // offset of the next run's slots
 	relay   relay
 }
 

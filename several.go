@@ -84,7 +84,7 @@ func (d *Device) loadParts(ctx context.Context, p *Program, opt LoadOptions) (_ 
 		return nil, errSharedElsewhere(d, opt.Share)
 	}
 	if opt.Weights == nil && share == nil {
-		if err := ir.CheckWeights(p.Contents.Graph, nil); err != nil { // of all parts together
+		if err := ir.CheckWeights(p.Contents.Graph, nil); err != nil { // check all parts together
 			return nil, err
 		}
 	}
@@ -122,7 +122,7 @@ type several struct {
 	parts  []part
 	exes   []*Executable // by part
 	states map[string]home
-	turn   func() (end func()) // waits for runs under way, for who reads or writes states; nil where parts do
+	turn   func() (end func()) // waits for runs in flight, before states are accessed; nil if each part does this itself
 	closed atomic.Bool
 }
 

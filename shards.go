@@ -314,7 +314,7 @@ func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*meeting
 // ended waits for a run to end and returns its error.
 func (x *sharded) ended(m *meeting, errs []error) error {
 	var err error
-	stopped := -1 // who waited for the others
+	stopped := -1 // a rank that waited for the others
 	for rank, e := range errs {
 		switch {
 		case errors.Is(e, mailbox.ErrStopped):

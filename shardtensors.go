@@ -16,7 +16,7 @@ import (
 type shardTensor struct {
 	of    *meetings
 	parts []*DeviceTensor // by rank
-	run   *meeting        // that made it; nil for none
+	run   *meeting        // the run that made it; nil for none
 }
 
 // ReadAt implements runtime.Memory.

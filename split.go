@@ -59,8 +59,8 @@ const (
 type SplitPrice struct {
 	Way   string // "one device", "layers" or "tensor"
 	Nanos float64
-	Of    string // breakdown of the time
-	Err   error  // why the way is not possible
+	Of    string // the components of the time
+	Err   error  // the reason that the way is not possible
 	Taken bool   // whether it has the least time
 }
 

@@ -30,10 +30,10 @@ const (
 // transports describe the ways.
 var transports = [...]struct {
 	text   string
-	relays bool // whether the host copies flags, so that runs need not be waited for
-	once   bool // whether a run has each exchange at a place of its own (M-two-cards)
+	relays bool // whether the host copies flags, so that runs can be asynchronous
+	once   bool // whether each exchange of a run has its own slot (M-two-cards)
 	ends   bool // whether programs end at each exchange
-	copies bool // whether each device gives to and takes from memory of its own
+	copies bool // whether each device sends from and receives in its own memory
 	// A trial makes "times" exchanges of "values" values each.
 	values, times int
 }{
@@ -79,7 +79,7 @@ func (p peerCopies) newPlaces(words, most int) (places, error) { return p.NewPla
 type choices struct {
 	ranks  int
 	ways   []wayPrice
-	failed []error // why others are not among them
+	failed []error // reasons that transports are not available
 }
 
 // wayPrice is a transport and its cost per exchange.

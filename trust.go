@@ -44,7 +44,7 @@ func (p *Program) Validate(ctx context.Context) error {
 	if p.Contents.Program == nil {
 		return nil // the reference runs the graph
 	}
-	root, _ := cachefile.Root() // without it the tools are probed each time
+	root, _ := cachefile.Root() // without a cache directory the tools are queried each time
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
 	if err != nil {
 		return err

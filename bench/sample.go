@@ -21,8 +21,7 @@ type Sample map[string]Pick
 // Pick chooses coordinates from 0 to n-1, in ascending order.
 type Pick func(rng *rand.Rand, n int) []int
 
-// Some picks that many coordinates at random, the first and the last among
-// them.
+// Some picks the first, the last and other random coordinates, count in total.
 func Some(count int) Pick {
 	return func(rng *rand.Rand, n int) []int {
 		picked := map[int]bool{0: true, n - 1: true}

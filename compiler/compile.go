@@ -86,7 +86,7 @@ type Compiled struct {
 // get the dtypes that they are stored in; it counts those.
 func FitWeights(g *ir.Graph, weights ir.WeightSource) (fit *ir.Graph, changed int, err error) {
 	if err := g.Verify(); err != nil {
-		return nil, 0, fmt.Errorf("compile: %w", err) // which names the graph
+		return nil, 0, fmt.Errorf("compile: %w", err) // err names the graph
 	}
 	fit, changed, err = ir.FitWeights(g, weights)
 	if err == nil && weights != nil {
@@ -133,7 +133,7 @@ type compilation struct {
 	noRoot error  // why there is no directory, if caches are not just disabled
 	key    string
 
-	without []string // that the device has and the tools do not know
+	without []string // features that the device has and the tools do not support
 }
 
 func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation, error) {

@@ -15,8 +15,8 @@ import (
 // CustomOpError reports that the GLSL of a custom op does not compile.
 type CustomOpError struct {
 	Op   string // the op's name
-	Part string // which text of it: "Expr", "Body" or "Shared"; empty if that cannot be told
-	Line int    // in that text, from 1; 0 if it cannot be told
+	Part string // the source with the error: "Expr", "Body" or "Shared"; empty if unknown
+	Line int    // in that source, from 1; 0 if unknown
 	Text string // that line
 	Err  *spirv.CompileError
 }
@@ -46,7 +46,7 @@ func (c *compilation) validateCustom(ctx context.Context, low *Lowered) error {
 	}
 	err := c.tools.Validate(ctx, modules)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) && !c.opt.Validate {
-		return nil // the shape of the modules has been checked, which is all that can be done without the tool
+		return nil // the form of the modules is checked; the rest needs the tool
 	}
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("SPIR-V of a custom op: %w", err)

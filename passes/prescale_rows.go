@@ -35,7 +35,7 @@ func prescaleRows(s *State, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// weighedRow is a row times a weight, as operand A of all products of a kernel.
+// weighedRow is a row multiplied by a weight vector, as operand A of all products of a kernel.
 type weighedRow struct {
 	k           *kernel.Kernel
 	row, weight *kernel.Expr // loads

@@ -137,8 +137,8 @@ func (p *Program) checkRegions() error {
 	return nil
 }
 
-// checkGates refuses regions without barriers, gates that write no workgroup counts, and counts of other steps. The
-// caller has checked that all buffers exist.
+// checkGates returns an error for a region without barriers, a gate that writes no workgroup counts, or a wrong number
+// of counts. The caller has checked that all buffers exist.
 func (p *Program) checkGates() error {
 	for i, borders := range p.Borders() {
 		if borders && !p.Steps[i].Barrier {

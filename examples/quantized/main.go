@@ -1,5 +1,5 @@
-// Quantized shows what the formats of quantized weights cost: how many bits a weight takes, and how far a product with
-// such weights is from one with the weights they were made of. It prints a table, and draws it:
+// Quantized shows what the formats of quantized weights cost: how many bits a weight takes, and how much a matmul with
+// these weights differs from one with the original weights. It prints a table, and draws it:
 //
 //	go run ./examples/quantized -svg formats.svg
 package main
@@ -88,7 +88,7 @@ func run(ctx context.Context, device, svg string, out io.Writer) (costs map[ir.D
 	return costs, errors.Join(err, f.Close())
 }
 
-// product is x w^T, of weights as a format stores them. Kernels decode them as they read them.
+// product returns x w^T for weights in a format. Kernels decode the weights as they read them.
 func product(ctx context.Context, dev *vkc.Device, t ir.DType, weights []float32, x *ir.Data) (y []float32, bytes int,
 	err error) {
 	w, err := vkc.OfType(t, weights, rows, width)
