@@ -246,7 +246,7 @@ func Regressed(list []Comparison, percent float64) error {
 type Verdict struct {
 	Goal    Goal
 	Want    string // the goal with its unit
-	Have    string // the figure it is about; empty where it was not measured
+	Have    string // the measured figure; empty if there is none
 	Reached bool
 }
 

@@ -72,7 +72,7 @@ type Timing struct {
 	// Median, Min and Max are times of one replay by the device's clock, taken over the medians of batches of replays.
 	Median, Min, Max time.Duration
 	Replays          int // timed
-	Copies           int // of the buffers, used in turn
+	Copies           int // number of copies of the buffers, used in turn
 }
 
 // Measure times a loaded program with the current content of its buffers, so run it once with inputs before. The

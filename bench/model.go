@@ -524,7 +524,7 @@ func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 		tolerances := interp.Tolerances(one.graph)
 		for _, o := range one.graph.Outputs() {
 			if o.Name == "likeliest" {
-				continue // of logits that are nearly equal any may be
+				continue // if logits are nearly equal, any token may be chosen
 			}
 			if err := interp.Compare(got.Outputs[o.Name], want[o.Name], tolerances[o.Node.ID()]).Err(); err != nil {
 				return fmt.Errorf("output %q of %d tokens after %d: %w", o.Name, n, length, err)

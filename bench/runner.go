@@ -18,7 +18,7 @@ import (
 
 // Runner runs cases on a device.
 type Runner struct {
-	Device   *vkc.Device // of the CPU fast path times are by the wall clock
+	Device   *vkc.Device // on the CPU fast path the wall clock measures times
 	Options  Options     // of Measure; Copies is worked out for each case
 	Ceilings Ceilings    // see MeasureCeilings; zero leaves Result.Share out
 	NoCache  bool        // compile again

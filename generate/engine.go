@@ -28,7 +28,7 @@ type engine struct {
 	flights []*flight     // steps in flight, oldest first
 	settled int           // steps collected since a text last joined or left the batch
 	landed  time.Time     // when some of them were done last; zero if the device had no more
-	pace    time.Duration // of a step, by the last ones that were done
+	pace    time.Duration // duration of recent steps
 
 	mu      sync.Mutex
 	waiting []*answer // in the order of their calls
@@ -51,7 +51,7 @@ type answer struct {
 	made    int     // number of tokens generated
 	chooser *chooser
 	decoder *tokenizer.Decoder
-	given   bool            // there are tokens that the caller was not woken for
+	given   bool            // whether there are tokens that the caller does not know of yet
 	waits   *outcome        // the last step's outcome, if its mask is not known yet; else nil
 	scorer  *vkc.Executable // scores the tokens of a text without decoding; or nil
 

@@ -26,7 +26,7 @@ type Model struct {
 	device        *vkc.Device
 	first         *vkc.Program    // the program that others share weights and states with
 	auto          bool            // vkc chose the device, so the CPU may replace it
-	refused       error           // why it did, after the step had been loaded there; else nil
+	refused       error           // the reason that the CPU replaced the device after the step was loaded; else nil
 	cheapest      bool            // the way to use several devices was chosen by estimated step time
 	step          *vkc.Executable // one token of each text
 	classes       []class         // other programs of a step, for fewer or shorter texts, these first

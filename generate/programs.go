@@ -220,7 +220,7 @@ func (c candidate) isNoFaster(list []candidate) bool {
 
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
 	p, err := m.compile(ctx, g, o)
-	if err == nil && m.gpuMemory > 0 && m.weightRoom == 0 { // it is the first
+	if err == nil && m.gpuMemory > 0 && m.weightRoom == 0 { // only for the first program
 		err = m.makeRoom([]*vkc.Program{p})
 	}
 	if err != nil {

@@ -133,7 +133,7 @@ func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols ma
 	if err := p.hold(in); err != nil {
 		return nil, err
 	}
-	for _, i := range updates { // of the step and of the call that it is of
+	for _, i := range updates { // the two users are the step and its call
 		if err := in[i].leaveState(p, 2); err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ type Fusion struct {
 	refused map[pair]string // pairs of clusters that cannot merge, with the reason
 	marks   []int           // by node: the last search that has seen it
 	mark    int
-	visits  int // of nodes and clusters by all searches: how much work fusion was
+	visits  int // number of nodes and clusters visited by all searches: the work of fusion
 }
 
 // pair is two clusters. A merged cluster is a new one, so it does not match older pairs.
@@ -89,9 +89,9 @@ type Cluster struct {
 
 	size   int   // estimate of the kernel's compile time; see Limits.Size
 	tries  int   // failed attempts to lower a merge with another cluster
-	leaves []int // that it reads
+	leaves []int // leaves that it reads
 	level  int   // greater than the levels of all predecessors
-	inputs []int // nodes of other clusters that it loads; nil until somebody asks
+	inputs []int // nodes of other clusters that it loads; nil until computed
 	olds   []int // states that it reads and another cluster overwrites
 	mark   int   // the last search that has seen it
 }

@@ -256,7 +256,7 @@ func (w *storedWindows) product() (*kernel.Kernel, error) {
 	at := unflatten(slices.Concat(ir.Shape{w.images()}, w.pitch), row)
 	for i, d := range w.n.Shape()[2:] {
 		l.guardRow(l.inside(at[1+i], kernel.Const(0), kernel.DimIndex(d)))
-		at[1+i] = kernel.Clamp(at[1+i], last(d)) // so that later code may assume that it is in range
+		at[1+i] = kernel.Clamp(at[1+i], last(d)) // later code may assume that it is in range
 	}
 	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
 	w.addOperands(l, row, col)

@@ -288,7 +288,7 @@ func (b *binder) inline(n *ir.Node) {
 			b.runs(n)
 			return
 		case !b.cut(n):
-			b.sets[n.ID()] = set // which lowering refuses
+			b.sets[n.ID()] = set // lowering rejects this
 			return
 		}
 	}

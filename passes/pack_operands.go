@@ -114,7 +114,7 @@ type operandStore struct {
 	dtype  ir.DType
 	axes   []int    // axes of the matmul that the operand depends on
 	shape  ir.Shape // extents along those axes, padded
-	along  int      // which of them is the contraction
+	along  int      // the index of the contraction axis among them
 	parts  int      // parts that the operand is split into, one after the other along the contraction
 	depth  ir.Dim   // length of a part of the padded contraction
 	buffer int

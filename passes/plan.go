@@ -14,7 +14,7 @@ import (
 type planner struct {
 	p        *kernel.Program
 	kernels  []*kernel.Kernel // by step
-	scratch  int              // how many values of no node have buffers
+	scratch  int              // number of values with buffers and no node
 	lifetime map[int][2]int   // by buffer: the times of its first and last access
 	clock    int              // current time; kernels that may run concurrently have the same
 	weights  map[string]int   // by the content of a weight's buffer

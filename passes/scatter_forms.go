@@ -67,7 +67,7 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 		}
 	}
 	keys := float64(s.updates[1].Max())
-	sectors := func(width float64) float64 { // of rows that are no neighbours
+	sectors := func(width float64) float64 { // for rows that are not adjacent
 		return keys * math.Ceil(each/max(keys, 1)*width/kernel.Sector)
 	}
 	accumulates := func(f scatterForm, name string) {

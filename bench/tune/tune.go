@@ -391,7 +391,7 @@ func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in 
 
 // goOn returns the schedules for the next round, always including the default, and records the times of the others.
 func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, within float64, most int) []int {
-	order := make([]int, len(in)) // of places in times
+	order := make([]int, len(in)) // indices into times
 	for i := range order {
 		order[i] = i
 	}

@@ -219,7 +219,7 @@ type console struct {
 	ctx   context.Context
 	saved *term.State
 	keys  chan []byte // closed at the end of input
-	rest  []byte      // that were read and not used
+	rest  []byte      // read but unused bytes
 }
 
 const (

@@ -25,7 +25,7 @@ type serveFlags struct {
 	drain            time.Duration
 	serve            serve.Options
 
-	parallel, positions *int // of the model's options, if they are said
+	parallel, positions *int // the model's options, if given
 }
 
 func (a *app) serveCommand() *cobra.Command {

@@ -34,7 +34,7 @@ type outputInfo struct {
 	Min   *number  `json:"min,omitempty"` // of the elements that are not NaN; absent if there are none
 	Max   *number  `json:"max,omitempty"`
 	NaNs  int      `json:"nans,omitempty"`
-	File  string   `json:"file,omitempty"` // that the whole tensor was written to
+	File  string   `json:"file,omitempty"` // the file that the whole tensor was written to
 }
 
 // checkInfo compares an output or state with the reference.

@@ -29,7 +29,7 @@ func (l *Loop) describe() string {
 // Region is a range of steps that is repeated. Regions are nested or disjoint.
 type Region struct {
 	First int `json:"first"` // a step
-	Count int `json:"count"` // of steps, at least 1
+	Count int `json:"count"` // number of steps, at least 1
 	// Trips is the number of repetitions. There is a barrier before each trip and after the last.
 	Trips ir.Dim `json:"trips"`
 	// Gated says that the first step is a gate: it decides in each trip whether the steps after it run. It writes their

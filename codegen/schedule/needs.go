@@ -119,7 +119,7 @@ func bindingBytes(b kernel.Binding) uint64 {
 type MissingError struct {
 	Kernel string   // its name
 	Device string   // Caps.Name
-	Gaps   []string // what [Missing] lists
+	Gaps   []string // the result of [Missing]
 }
 
 // Error lists every gap.

@@ -66,7 +66,7 @@ func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kerne
 		}
 	}
 	if !DivisibleBy(k.Fold, unitElems(dtype)) && !(padded && k.Fold.IsStatic()) {
-		return nil // its rows would begin anywhere again
+		return nil // its rows would still not be aligned
 	}
 	for i := range list {
 		if k.Fold.IsStatic() && padded && !DivisibleBy(k.Fold, storedDepth(dtype)) {

@@ -63,15 +63,15 @@ func (m machine) meeting(groups int64) float64 {
 type phases struct {
 	h        heuristics
 	program  *kernel.Program
-	bindings int // that it may have
+	bindings int // maximum number of bindings
 
-	schedule  kernel.Schedule // of the first
+	schedule  kernel.Schedule // schedule of the first step
 	shaders   map[int]bool
 	buffers   map[int]bool
 	written   map[int]bool
 	groups    int64 // workgroups of the step that has most
 	shared    int   // bytes, of all steps
-	registers int   // of the step that needs most
+	registers int   // registers of the step that needs the most
 	steps     int
 	reads     float64 // nanoseconds to read values written in the same dispatch
 }

@@ -60,7 +60,7 @@ type Result struct {
 // Stats counts the work of one Compile.
 type Stats struct {
 	Shaders   int // in the call
-	Distinct  int // of different source or environment
+	Distinct  int // number of shaders with different source or environment
 	CacheHits int // of Distinct
 	Failed    int // of Distinct
 	Processes int // started

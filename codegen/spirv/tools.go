@@ -409,7 +409,7 @@ func (e *MissingToolError) Error() string {
 type ToolStatus struct {
 	Tool
 	Purpose  string
-	Packages Packages // where to get it
+	Packages Packages // where to install it from
 }
 
 // Report describes every tool, found or not, in a fixed order.

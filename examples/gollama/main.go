@@ -31,7 +31,7 @@ import (
 // options are the command line.
 type options struct {
 	device string
-	gguf   string // empty for the model that lies here
+	gguf   string // empty for the model in this directory
 	prompt string // token ids; empty for the prompts of reference.json
 	top    int
 	check  bool
@@ -60,7 +60,7 @@ type session struct {
 	options
 	out     io.Writer
 	exe     *vkc.Executable
-	checker *check.Checker // nil where there is nothing to check
+	checker *check.Checker // nil if there is nothing to check
 }
 
 func run(ctx context.Context, o options, out io.Writer) (err error) {

@@ -77,7 +77,7 @@ func run(ctx context.Context, device, models, svg string, paths []string) error 
 // reader is the models on a device.
 type reader struct {
 	detector, classifier, recogniser *vkc.Executable
-	characters                       []string // by class; the first is none, which stands between equal ones
+	characters                       []string // by class; the first is the blank between equal characters
 }
 
 // line is a line of text.

@@ -141,7 +141,7 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 		return nil, err
 	}
 	var drawing *atomicfile.File
-	if o.svg != "" { // a place where nothing can be written is told now, not after hours
+	if o.svg != "" { // report a path that cannot be written now, not after hours
 		if drawing, err = atomicfile.Create(o.svg, 0o644); err != nil {
 			return nil, fmt.Errorf("-svg: %w", err)
 		}

@@ -50,7 +50,7 @@ func main() {
 // detector is a model on a device.
 type detector struct {
 	exe    *vkc.Executable
-	before int                          // how many samples of the window before it hears once more
+	before int                          // number of samples of the previous window that it gets again
 	states map[string]*vkc.DeviceTensor // by the inputs' names
 	keep   map[string]string            // the outputs that are the states of the next window, by the inputs' names
 }
@@ -104,7 +104,7 @@ func open(ctx context.Context, dev *vkc.Device, path string) (*detector, error) 
 	n, one := ir.D(d.before+window), ir.D(1)
 	dims := map[string]ir.Dim{
 		"batch": one, "sequence": n, // for models with named extents
-		"input_0": one, "input_1": n, "state_1": one, // of those where they have none
+		"input_0": one, "input_1": n, "state_1": one, // for models with unnamed extents
 	}
 	maps.DeleteFunc(dims, func(name string, _ ir.Dim) bool { return !slices.Contains(f.Model.Extents(), name) })
 	m, err := onnx.Open(path, onnx.Options{Inputs: map[string]*ir.Data{"sr": hz}, Dims: dims})

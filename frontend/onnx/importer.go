@@ -30,7 +30,7 @@ type importer struct {
 	needed    []string
 	symbols   []string          // symbolic extents of inputs, by the file's names
 	least     map[string]int64  // their minimum values, by the same names
-	longer    map[string]int64  // how long they must be at least for nodes that cannot be built else
+	longer    map[string]int64  // minimum lengths needed to build some nodes
 	names     map[string]string // symbols by the file's names, and the reverse
 	spellings map[string]string
 	calls     int      // number of nodes built, counting functions and unrolled loops each time

@@ -38,7 +38,7 @@ func (c *call) draw(s ir.Shape) (seed, offset tensor) {
 		first = int64(uint32(a.Int))
 	}
 	seed, offset = c.b.Const(first), c.b.Const(int64(0))
-	for i, trip := range slices.Backward(c.trips) { // of the loops around it, the innermost first
+	for i, trip := range slices.Backward(c.trips) { // the enclosing loops, from the innermost
 		n := trip.Cast(ir.I64)
 		if i == len(c.trips)-1 {
 			offset = n.Mul(c.b.Const((s.MaxElems() + perOffset - 1) / perOffset))

@@ -229,7 +229,7 @@ func roiAlign(c *call) tensor {
 	inside := near(ys, p.size[0]).Mul(near(xs, p.size[1]))
 	coords := []tensor{ys.Clamp(0, float64(p.size[0]-1)), xs.Clamp(0, float64(p.size[1]-1))}
 	cell := func(v tensor) tensor { return v.Reshape(rois.Dim(0), x.Dim(1), h, ratio, w, ratio) }
-	if c.choice("mode", "avg", "max") == "max" { // of the elements times their shares, not of the samples
+	if c.choice("mode", "avg", "max") == "max" { // the maximum of the weighted elements, not of the samples
 		return cell(blended(coords, 0, 2, linearShares, tensor.Max, p.at).Mul(inside)).ReduceMax(3, 5)
 	}
 	return cell(blended(coords, 0, 2, linearShares, tensor.Add, p.at).Mul(inside)).Mean(3, 5)

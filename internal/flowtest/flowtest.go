@@ -163,7 +163,7 @@ func Branched(g *ir.Graph) (*ir.Graph, error) {
 type Moving struct {
 	Name  string
 	Graph *ir.Graph
-	Err   error // why there is none
+	Err   error // the reason that there is none
 
 	of    *ir.Graph
 	trips ir.Dim // of a loop; 1 for a branch that is taken

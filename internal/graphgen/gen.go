@@ -69,7 +69,7 @@ type generator struct {
 	// of a body:
 	around   *generator
 	captured []*ir.Node // of the enclosing graph; the body's inputs represent them
-	depth    int        // how many graphs are around it
+	depth    int        // number of enclosing graphs
 }
 
 // chooseDims selects a few extents for most shapes, so that shapes fit each other.

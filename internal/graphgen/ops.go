@@ -88,7 +88,7 @@ func (g *generator) unary() *ir.Node {
 	switch g.rng.IntN(3) {
 	case 0:
 		x = g.squashed(x)
-	case 1: // so that functions that jump are met as well
+	case 1: // to include functions with jumps
 		x = g.pick(func(n *ir.Node) bool { return isFloat(n) && g.bounds[n.ID()].Exact })
 	}
 	return g.add(op, []*ir.Node{x})

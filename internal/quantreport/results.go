@@ -23,7 +23,7 @@ type results struct {
 type textInfo struct {
 	Files  int    `json:"files"`
 	Bytes  int    `json:"bytes"`
-	Tokens int    `json:"tokens"` // that were predicted
+	Tokens int    `json:"tokens"` // number of predicted tokens
 	SHA256 string `json:"sha256"`
 }
 

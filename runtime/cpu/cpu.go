@@ -43,7 +43,7 @@ type executable struct {
 	*runtime.Signature
 	device  *Device
 	name    string
-	what    string // that runs it
+	what    string // name of the executor
 	workers int
 
 	mu      sync.Mutex      // guards program

@@ -9,7 +9,7 @@ import (
 // primitive is a function of up to three numbers, applied to lists. out may be one of the arguments.
 type primitive struct {
 	plain   func(out, x, y, z []float32)
-	vectors func(out, x, y, z *float32, n int) // n a multiple of lanes; nil where there is no assembly
+	vectors func(out, x, y, z *float32, n int) // n a multiple of lanes; nil without assembly
 	work    int                                // per element, in quarters of a multiply-add
 }
 
