@@ -92,9 +92,8 @@ func compileErrors(err error) []*spirv.CompileError {
 	return compileErrors(errors.Unwrap(err))
 }
 
-// SameCustomOps refuses a program that was compiled from other custom ops of
-// the same names than this process has: its kernels and the reference would not
-// compute the same.
+// SameCustomOps returns an error if a program was compiled with custom ops that differ from this process's ops of the
+// same names. The program's kernels and the reference would then give different results.
 func SameCustomOps(g *ir.Graph, hash string) error {
 	var names []string
 	for _, n := range g.Nodes() {

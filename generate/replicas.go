@@ -58,8 +58,8 @@ func (r *Replicas) Score(ctx context.Context, text []int32, likeliest int) ([]To
 	return r.models[i].Score(ctx, text, likeliest)
 }
 
-// pick returns the device with the fewest answers, the first of equals. Under light load, texts with a common prefix so
-// reach the device that has it in its cache.
+// pick returns the device with the fewest answers in progress, or the first of several such devices. So under light
+// load, texts with a common prefix run on the device that has the prefix in its cache.
 func (r *Replicas) pick() (best int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

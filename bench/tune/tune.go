@@ -240,8 +240,8 @@ func (t *tuner) run(ctx context.Context) error {
 	}
 }
 
-// next selects the next kernel: each once, in the order of their times, and then the one with the largest time, while
-// others still get some turns.
+// next selects the next kernel. At first it selects each kernel once, in the order of their times. Then it selects the
+// kernel with the largest total time divided by the square of its turns so far.
 func (t *tuner) next() *job {
 	var best *job
 	most := 0.0

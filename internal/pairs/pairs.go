@@ -33,8 +33,8 @@ func Pick[T any](list []T, of func(T) Of) []T {
 	})
 }
 
-// Cover returns a subset of a list's cases that has every key that some case of the list has. It greedily takes the case
-// that adds most, and returns the cases in list order. It is deterministic.
+// Cover returns a subset of the cases with the same keys as the whole list. It repeatedly adds the case with the most
+// new keys, and returns the cases in list order. The result is deterministic.
 func Cover[T any](list []T, keys func(T) []string) []T {
 	if os.Getenv(Env) == "all" {
 		return list

@@ -69,8 +69,8 @@ func Device(t testing.TB, options vk.DeviceOptions) *vk.Device {
 	return d
 }
 
-// Need ends the test if opening a device failed. Where there is none the test is skipped, or fails if one is
-// required.
+// Need ends the test if opening a device failed. If the machine has no device, it skips the test, or fails it if a
+// device is required.
 func Need(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
