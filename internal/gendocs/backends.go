@@ -36,13 +36,11 @@ func backends() (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## Where ops run\n\n"+
-		"The CPU reference runs every op with every dtype here. For each profile of a device the table says what "+
-		"compiles:\n"+
-		"yes is all of the dtypes, else the ones that are refused stand with what the device would need (see the "+
-		"features of\n"+
-		"`vkc devices --json`). bf16 and f8e4m3 are stored as bits and computed in f32 everywhere. On a "+
-		"device itself,\n"+
-		"`vkc verify --ops` proves each op by running it.\n\n| op | dtypes | %s |\n|---|---|%s\n",
+		"The CPU reference runs every op with every dtype here. The table shows which dtypes compile for each device\n"+
+		"profile. \"yes\" means all of them. Otherwise a cell lists the refused dtypes, with the missing device "+
+		"feature in\nbrackets (`vkc devices --json` lists features). bf16 and f8e4m3 are stored as bits and "+
+		"computed in f32\neverywhere. `vkc verify --ops` runs each op on a real device and checks it.\n\n"+
+		"| op | dtypes | %s |\n|---|---|%s\n",
 		strings.Join(profiles, " | "), strings.Repeat("---|", len(profiles)))
 	for _, op := range ir.Ops() {
 		fmt.Fprintf(&b, "| `%s` | %s |", op, names(dtypes[op]))
