@@ -71,6 +71,18 @@ func goldenFile(t *testing.T, pass string) {
 
 func after(t *testing.T, g *ir.Graph, pass string) string {
 	t.Helper()
+	s, err := passes.Run(g, passes.Options{Until: pass, Pricer: choicesOf(pass)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Text() == g.String() {
+		return "UNCHANGED\n\n"
+	}
+	return s.Text() + "\n"
+}
+
+// choicesOf proposes and takes what the cases of a pass show.
+func choicesOf(pass string) passtest.Choices {
 	choices := passtest.Choices{Take: passtest.Rules(pass)}
 	switch pass {
 	case "pack_operands":
@@ -90,12 +102,5 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	case "round_rows":
 		choices.Bytes = allBytes
 	}
-	s, err := passes.Run(g, passes.Options{Until: pass, Pricer: choices})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Text() == g.String() {
-		return "UNCHANGED\n\n"
-	}
-	return s.Text() + "\n"
+	return choices
 }

@@ -24,6 +24,13 @@ var Graphs = map[string]func(b *frontend.Builder){
 			return tensors{c[0].Mul(x).Add(i.Cast(ir.F32))}
 		})[0])
 	},
+	"a value from before": func(b *frontend.Builder) { // each trip reads h before it computes values of h's size
+		x, w := b.Input("x", ir.F32, 6, 6), b.Weight("w", ir.F32, 6, 6)
+		h := x.MatMul(w)
+		b.Output("y", b.Loop(3, tensors{x}, func(i frontend.Tensor, c tensors) tensors {
+			return tensors{c[0].MatMul(h).MatMul(w).MatMul(w).MatMul(c[0]).Tanh()}
+		})[0])
+	},
 	"never": func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 3, 4)
 		b.Output("y", b.Loop(0, tensors{x}, func(i frontend.Tensor, c tensors) tensors {
