@@ -6,9 +6,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// arenaAlign is the alignment of temporaries; no device requires a larger alignment of a storage buffer's offset.
-const arenaAlign = 256
-
 // placeTemps assigns each temporary a range of the arena: largest first, at the lowest offset that no temporary live at
 // the same level occupies.
 func (pl *planner) placeTemps() {
@@ -16,7 +13,7 @@ func (pl *planner) placeTemps() {
 	for i, b := range pl.p.Buffers {
 		if b.Kind == kernel.BufTemp {
 			temps = append(temps, i)
-			pl.p.TempBytes += align(b.Bytes, arenaAlign)
+			pl.p.TempBytes += align(b.Bytes, kernel.ArenaAlign)
 		}
 	}
 	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
@@ -26,7 +23,7 @@ func (pl *planner) placeTemps() {
 	}
 	taken := newShelves(levels)
 	for _, t := range temps {
-		size := align(pl.p.Buffers[t].Bytes, arenaAlign)
+		size := align(pl.p.Buffers[t].Bytes, kernel.ArenaAlign)
 		at := taken.lowest(pl.lifetime[t], size)
 		taken.take(pl.lifetime[t], at, at+size)
 		pl.p.Buffers[t].Offset = at

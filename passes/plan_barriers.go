@@ -42,7 +42,7 @@ func (t *touched) clear() {
 // bytes returns the range of a buffer in the arena, if it is in the arena.
 func (t *touched) bytes(buffer int) (from, to int64, ok bool) {
 	b := t.pl.p.Buffers[buffer]
-	return b.Offset, b.Offset + align(b.Bytes, arenaAlign), b.Kind == kernel.BufTemp
+	return b.Offset, b.Offset + align(b.Bytes, kernel.ArenaAlign), b.Kind == kernel.BufTemp
 }
 
 func (t *touched) add(b kernel.Bind) {

@@ -2,9 +2,13 @@ package kernel
 
 import "fmt"
 
-// CheckArena returns an error if two temporaries overlap in the arena while both are live. It checks the planner's
-// decisions, and computes lifetimes from the steps alone. A region runs its steps repeatedly: a value that a trip reads
-// before it writes it comes from before the region or from the trip before, so it is live through the whole region.
+// ArenaAlign is the alignment of temporaries; no device requires a larger alignment of a storage buffer's offset.
+const ArenaAlign = 256
+
+// CheckArena returns an error if a temporary is not aligned, or if two overlap in the arena while both are live. It
+// checks the planner's decisions, and computes lifetimes from the steps alone. A region runs its steps repeatedly: a
+// value that a trip reads before it writes it comes from before the region or from the trip before, so it is live
+// through the whole region.
 func (p *Program) CheckArena() error {
 	var temps []int
 	needed := map[int][2]int{} // first and last step, by buffer
@@ -32,6 +36,10 @@ func (p *Program) CheckArena() error {
 		}
 	}
 	for i, a := range temps {
+		if at := p.Buffers[a].Offset; at%ArenaAlign != 0 {
+			return fmt.Errorf("buffer %d (%s) lies at byte %d of the arena, which is no multiple of %d", a,
+				p.Buffers[a].Name, at, ArenaAlign)
+		}
 		for _, b := range temps[:i] {
 			x, y, m, n := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
 			if x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes && m[0] <= n[1] && n[0] <= m[1] {
