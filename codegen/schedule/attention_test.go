@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -89,6 +90,39 @@ func TestCheckFlashMatrix(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
 		}
+	}
+}
+
+// TestSplitMargin: keys of an attention are split if that is expected to be 1/0.9 times as fast, and not for less. To
+// store and join the results of the runs takes no time here.
+func TestSplitMargin(t *testing.T) {
+	const margin = 1 / 0.9
+	h := heuristicsOf(profile(t, "nvidia-h100"))
+	h.LaunchNs, h.CopyGBps = 0, math.Inf(1)
+	met := map[string]int{}
+	for _, tl := range h.flashTiles {
+		for groups := 1; groups <= 64; groups++ {
+			for _, keys := range []int{256, 1000, 4096} {
+				k := attention(ir.D(groups), ir.D(1), ir.D(256), ir.D(keys), ir.D(64))
+				sh, faster := flashShapeOf(k), 0.0
+				for n := 2; n <= maxSplits && int64(n*tl.N) <= sh.Keys; n++ {
+					faster = max(faster, h.flashTileTime(tl, sh, 1)/h.flashTileTime(tl, sh, n))
+				}
+				splits := h.bestFlashSplits(k, tl)
+				if faster != margin && (splits > 1) != (faster > margin) {
+					t.Errorf("%d heads, %d keys: split in %d, which is up to %g times as fast", groups, keys, splits, faster)
+				}
+				switch {
+				case faster > 1 && faster < margin:
+					met["below the margin"]++
+				case faster > margin && faster < margin*margin:
+					met["above the margin"]++
+				}
+			}
+		}
+	}
+	if met["below the margin"] < 5 || met["above the margin"] < 5 {
+		t.Errorf("too few cases: %v", met)
 	}
 }
 
