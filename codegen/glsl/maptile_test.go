@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -98,13 +99,21 @@ func TestTranspositionsOnDevice(t *testing.T) {
 func runTransposition(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule,
 	caps device.Caps) {
 	t.Helper()
-	s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, device.Caps, error) { return sched, caps, nil })
-	check(t, err)
+	s, text := runScheduled(t, dev, tools, g, sched, caps)
 	for i, sh := range s.Program.Shaders {
 		if declared := declaredShared(t, text[i]); sh.SharedBytes != declared {
 			t.Errorf("claims %d bytes of shared memory, declares %d", sh.SharedBytes, declared)
 		}
 	}
+}
+
+// runScheduled compares a graph's kernels, all under one schedule, with the reference, for several values of its
+// symbols.
+func runScheduled(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule,
+	caps device.Caps) (*passes.State, []string) {
+	t.Helper()
+	s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, device.Caps, error) { return sched, caps, nil })
+	check(t, err)
 	modules, err := assemble(tools, text)
 	check(t, err)
 	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
@@ -124,4 +133,5 @@ func runTransposition(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *i
 			t.Fatalf("at %v: %v\n%s", symbols, err, numbered(joined(text)))
 		}
 	}
+	return s, text
 }

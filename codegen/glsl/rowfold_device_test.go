@@ -1,0 +1,146 @@
+package glsl_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// folded are rows that are folded more than once, so that folds use shared memory in turn.
+var folded = map[string]string{
+	"a mean, then a variance": `
+		%x = input {name="x", dtype=f32, shape=[50,1200]}
+		%y = layer_norm %x {eps=1e-05}
+		output "y" %y`,
+	"a maximum, then a sum": `
+		%x = input {name="x", dtype=f32, shape=[37,700]}
+		%y = softmax %x {axis=1}
+		output "y" %y`,
+	"several at once": `
+		%x = input {name="x", dtype=f32, shape=[50,600]}
+		%a = sum %x {axes=[1]}
+		%b = reduce_max %x {axes=[1]}
+		%c = reduce_min %x {axes=[1]}
+		output "a" %a
+		output "b" %b
+		output "c" %c`,
+	"places of both ends": `
+		%x = input {name="x", dtype=i32, shape=[50,600]}
+		%a = argmax %x {axis=1}
+		%b = argmin %x {axis=1}
+		output "a" %a
+		output "b" %b`,
+	"rows of a symbol's length": `
+		symbol T <= 900
+		%x = input {name="x", dtype=f16, shape=[40,T]}
+		%y = softmax %x {axis=1}
+		output "y" %y`,
+}
+
+// scanned are rows of several tiles, which use shared memory in turn.
+var scanned = map[string]string{
+	"sums": `
+		%x = input {name="x", dtype=f32, shape=[13,1200]}
+		%y = cumsum %x {axis=1}
+		output "y" %y`,
+	"from the end, without the element": `
+		symbol T <= 900
+		%x = input {name="x", dtype=i32, shape=[13,T]}
+		%y = cumsum %x {axis=1, reverse=true, exclusive=true}
+		output "y" %y`,
+}
+
+// TestFoldsOnDevice runs rows under each way in which their lanes exchange values: not at all, by shared memory alone,
+// by subgroups and what lies between them, one or several rows in a workgroup, and where a workgroup goes on to other
+// rows.
+func TestFoldsOnDevice(t *testing.T) {
+	runRows(t, kernel.VarRowSerial, kernel.VarRowGroup, folded)
+}
+
+// TestScansOnDevice does the same with scans.
+func TestScansOnDevice(t *testing.T) {
+	runRows(t, kernel.VarScanSerial, kernel.VarScanGroup, scanned)
+}
+
+// runRows compares graphs with the reference under the variant of an invocation to a row, and under the variant of
+// several.
+func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]string) {
+	t.Parallel()
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	tools := toolchain(t)
+	few := dev.Caps()
+	few.MaxWorkgroupCount = [3]uint32{2, 1, 1}
+	subgroup := 0
+	for _, s := range []int{8, 16, 32, 64} { // the first size that the device may be asked for
+		if c := dev.Caps(); subgroup == 0 && uint32(s) >= c.MinSubgroupSize && uint32(s) <= c.MaxSubgroupSize {
+			subgroup = s
+		}
+	}
+	for name, graph := range graphs {
+		for _, c := range []struct {
+			variant                    kernel.Variant
+			lanes, workgroup, subgroup int
+			caps                       device.Caps
+		}{
+			{serial, 0, 16, 0, few}, {group, 64, 64, 0, dev.Caps()}, {group, 32, 128, 0, few},
+			{group, 64, 64, subgroup, few}, {group, 4 * subgroup, 8 * subgroup, subgroup, dev.Caps()},
+		} {
+			t.Run(fmt.Sprintf("%s, %d of %d, subgroup %d", name, c.lanes, c.workgroup, c.subgroup), func(t *testing.T) {
+				g, err := ir.Parse("graph \"test\" {" + graph + "\n}")
+				check(t, err)
+				runScheduled(t, dev, tools, g, kernel.Schedule{Variant: c.variant, Workgroup: c.workgroup,
+					Vec: 1, LanesPerRow: c.lanes, Subgroup: c.subgroup}, c.caps)
+			})
+		}
+	}
+}
+
+// TestPlaceOfEmptyRow: the place of an extremum among no elements is 0 on a device. The reference refuses to pick one;
+// a kernel cannot, and what reads at the place must not read far away.
+func TestPlaceOfEmptyRow(t *testing.T) {
+	t.Parallel()
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	tools := toolchain(t)
+	g, err := ir.Parse(`graph "test" {
+		symbol T <= 300
+		%x = input {name="x", dtype=f32, shape=[5,T]}
+		%a = argmax %x {axis=1}
+		%b = argmin %x {axis=1}
+		output "a" %a
+		output "b" %b
+	}`)
+	check(t, err)
+	for _, sched := range []kernel.Schedule{
+		{Variant: kernel.VarRowSerial, Workgroup: 8, Vec: 1},
+		{Variant: kernel.VarRowGroup, Workgroup: 32, Vec: 1, LanesPerRow: 16},
+	} {
+		s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, device.Caps, error) {
+			return sched, dev.Caps(), nil
+		})
+		check(t, err)
+		modules, err := assemble(tools, text)
+		check(t, err)
+		exe, err := dev.Load(t.Context(), s.Program, modules, nil, vk.LoadOptions{})
+		check(t, err)
+		x, err := ir.NewData(ir.F32, 5, 0)
+		check(t, err)
+		have, err := exe.Run(t.Context(), map[string]*ir.Data{"x": x},
+			runtime.RunOptions{Symbols: map[string]int64{"T": 0}})
+		check(t, err)
+		for name, d := range have.Outputs {
+			list, err := d.Ints()
+			check(t, err)
+			if slices.Max(list) != 0 || slices.Min(list) != 0 {
+				t.Errorf("%s, %s: places %v of rows without elements, want 0", sched.Variant, name, list)
+			}
+		}
+		check(t, exe.Close())
+	}
+}
