@@ -1,6 +1,11 @@
 package optest
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // narrow are the float dtypes that devices compute in a wider one, with values that are infinite in the narrow one.
 var narrow = []ir.DType{ir.F16, ir.BF16}
@@ -41,6 +46,14 @@ func (s *suite) contract() {
 	})
 	digits.types = narrow
 	digits.every().quick()
+	// Scaled by so much, most numbers are below the smallest normal one, where steps do not shrink any more.
+	scales := map[ir.DType]float64{ir.F16: 0x1p-20, ir.F8E4M3: 0x1p-7, ir.F8E5M2: 0x1p-15}
+	steps := s.add(ir.OpAffine, "steps of subnormals", func(b *builder, t ir.DType) *ir.Node {
+		x := b.view(ir.OpAffine, b.input(t, []int{257}, small), attr("mul", scales[t]))
+		return b.view(ir.OpAffine, x, attr("mul", 1/scales[t]))
+	})
+	steps.types = slices.Sorted(maps.Keys(scales))
+	steps.every().quick()
 }
 
 // floats are the float dtypes.
