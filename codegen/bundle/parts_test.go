@@ -104,6 +104,25 @@ func TestPartsRefused(t *testing.T) {
 	}
 }
 
+// TestPartIsProgram: a part has the sections of a program. Each of the others is refused by its name.
+func TestPartIsProgram(t *testing.T) {
+	whole, part := sectionsOf(t, encoded(t, model(t))), tiny(t)
+	part.Weights, part.GLSL = nil, nil
+	program := sectionsOf(t, encoded(t, part))
+	for kind := KindMeta; kind < numKinds; kind++ {
+		list := append(slices.Clone(program), text{kind, 0, []byte("x")})
+		if kind < KindData {
+			list = program
+		}
+		whole[len(whole)-1].content = assembled(t, list)
+		_, err := Read(assembled(t, whole))
+		if want := "it has a section " + kind.String() + ", and may be a program only"; kind < KindData && err != nil ||
+			kind >= KindData && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a part with a section %s: %v", kind, err)
+		}
+	}
+}
+
 // FuzzPart fuzzes a part and a model's metadata.
 func FuzzPart(f *testing.F) {
 	whole := sectionsOf(f, encoded(f, model(f)))

@@ -113,6 +113,24 @@ func TestSignedVector(t *testing.T) {
 	}
 }
 
+// TestSumsOfAllChunks: a signature without a sum of each chunk is refused, even if its key signed just that.
+func TestSumsOfAllChunks(t *testing.T) {
+	for _, chunks := range []int64{0, 1, 2, 3} {
+		sections := []Section{{Kind: KindMeta, Length: 4}}
+		if chunks > 0 {
+			sections = append(sections, Section{Kind: KindData, Length: (chunks-1)*chunkSize + 1})
+		}
+		for size := range 5 * sha256.Size {
+			s := sign(testKey, sections, make([]byte, size))
+			err := s.check(sections)
+			if whole := int64(size) == chunks*sha256.Size; whole != (err == nil) ||
+				err != nil && !strings.Contains(err.Error(), "bytes of checksums for") {
+				t.Errorf("%d bytes of sums for %d chunks: %v", size, chunks, err)
+			}
+		}
+	}
+}
+
 // TestEverySignedFlip is TestEveryFlip of a signed bundle.
 func TestEverySignedFlip(t *testing.T) {
 	b := signed(t)
