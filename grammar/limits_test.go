@@ -101,8 +101,9 @@ func TestRanges(t *testing.T) {
 			}
 		}
 		// Both kinds of one end hold.
-		for _, a := range []string{"-1", "0.5", "10"} {
-			for _, b := range []string{"-1", "0.5", "10"} {
+		both := []string{"-100", "-10.5", "-1", "-0.05", "0.5", "1.25", "10"}
+		for _, a := range both {
+			for _, b := range both {
 				checkRange(t, kind, numbers, limit{"minimum", a}, limit{"exclusiveMinimum", b})
 				checkRange(t, kind, numbers, limit{"maximum", a}, limit{"exclusiveMaximum", b})
 			}
@@ -276,6 +277,9 @@ func TestMerged(t *testing.T) {
 		`{"maximum":3}{"maximum":5}`:                                                   `3 4`,
 		`{"exclusiveMinimum":3}{"exclusiveMinimum":5}`:                                 `6 5`,
 		`{"exclusiveMaximum":3}{"exclusiveMaximum":5}`:                                 `2 3`,
+		`{"minimum":-3}{"minimum":-5}`:                                                 `-3 -4`,
+		`{"maximum":-3}{"maximum":-5}`:                                                 `-5 -4`,
+		`{"minimum":-0.5}{"exclusiveMinimum":-0.25}`:                                   `-0.2 -0.25`,
 		`{"minimum":3}{"exclusiveMinimum":3}`:                                          `4 3`,
 		`{"minLength":1}{"minLength":2}`:                                               `"ab" "a"`,
 		`{"maxLength":1}{"maxLength":2}`:                                               `"a" "ab"`,

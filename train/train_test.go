@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,6 +219,80 @@ func TestRefuses(t *testing.T) {
 		}
 		if want == unwritable && len(report.Losses) > 0 {
 			t.Error("steps were taken whose checkpoint cannot be written")
+		}
+	}
+}
+
+// TestRestoreChangesAll: a checkpoint sets every state, or none if one of its tensors does not fit.
+func TestRestoreChangesAll(t *testing.T) {
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	path := filepath.Join(t.TempDir(), "c")
+	trained := line(t, dev, 0.1)
+	if _, err := train.Run(t.Context(), trained, points(t), train.Options{Steps: 3, Checkpoint: path}); err != nil {
+		t.Fatal(err)
+	}
+	values := func(exe *vkc.Executable) map[string]*ir.Data {
+		list := map[string]*ir.Data{}
+		for _, port := range exe.States() {
+			d, err := exe.ReadState(port.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list[port.Name] = d
+		}
+		return list
+	}
+	exe := line(t, dev, 0.1)
+	initial := values(exe)
+	reshaped := func(d *ir.Data) *ir.Data { return &ir.Data{DType: d.DType, Dims: append(d.Dims, 1), Bytes: d.Bytes} }
+	longer := func(d *ir.Data) *ir.Data {
+		return &ir.Data{DType: d.DType, Dims: append(d.Dims, 2), Bytes: append(slices.Clone(d.Bytes), d.Bytes...)}
+	}
+	retyped := func(d *ir.Data) *ir.Data { return &ir.Data{DType: ir.U32, Dims: d.Dims, Bytes: d.Bytes} }
+	missing := func(*ir.Data) *ir.Data { return nil }
+	for name := range initial {
+		for i, change := range []func(*ir.Data) *ir.Data{reshaped, longer, retyped, missing} {
+			list := values(trained)
+			list[name] = change(list[name])
+			var tensors []safetensors.Named
+			for name, d := range list {
+				if d != nil {
+					tensors = append(tensors, safetensors.Named{Name: name, Data: d})
+				}
+			}
+			losses, err := ir.FromFloats(ir.F64, []float64{1, 2, 3}, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tensors = append(tensors, safetensors.Named{Name: "vkc.losses", Data: losses})
+			if err := safetensors.WriteFile(path, map[string]string{"vkc.steps": "3"}, tensors); err != nil {
+				t.Fatal(err)
+			}
+			_, err = train.Restore(exe, path, nil)
+			if err == nil || !strings.Contains(err.Error(), "is not of this program") ||
+				!strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
+				t.Errorf("state %q with change %d: %v", name, i, err)
+			}
+			for other, d := range values(exe) {
+				if !bytes.Equal(d.Bytes, initial[other].Bytes) {
+					t.Errorf("state %q with change %d is refused, and state %q is changed", name, i, other)
+				}
+			}
+		}
+	}
+	if err := train.Save(trained, path, []float64{1, 2, 3}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if losses, err := train.Restore(exe, path, nil); err != nil || !slices.Equal(losses, []float64{1, 2, 3}) {
+		t.Errorf("losses %v, %v", losses, err)
+	}
+	for name, want := range values(trained) {
+		if have := values(exe)[name]; !bytes.Equal(have.Bytes, want.Bytes) {
+			t.Errorf("state %q is not restored", name)
 		}
 	}
 }

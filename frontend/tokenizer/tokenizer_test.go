@@ -141,6 +141,7 @@ func names(tok *tokenizer.Tokenizer, ids []int32) string {
 
 func TestEncode(t *testing.T) {
 	text, special, whole := tokenizer.Options{}, tokenizer.Options{Special: true}, tokenizer.Options{Whole: true}
+	longest := strings.Repeat("able", 24) // four characters less than a word of WordPiece may have
 	for _, tt := range []struct {
 		k    keys
 		o    tokenizer.Options
@@ -171,7 +172,9 @@ func TestEncode(t *testing.T) {
 		{pieces(), text, "unx a [SEP]", "[UNK] ▁a [UNK] [UNK] [UNK]"},
 		{pieces(), whole, "a", "[CLS] ▁a [SEP]"},
 		{pieces(), special, "a[SEP]a", "▁a [SEP] ▁a"},
-		{pieces(), text, strings.Repeat("a", 101), "[UNK]"},
+		{pieces(), text, "aaff" + longest, "▁a aff" + strings.Repeat(" able", 24)}, // a word of 100 characters
+		{pieces(), text, "ÄAFF" + longest, "▁a aff" + strings.Repeat(" able", 24)}, // without the accent
+		{pieces(), text, "unaff" + longest, "[UNK]"},
 	} {
 		tok := newTokenizer(t, tt.k)
 		if got := names(tok, tok.Encode(tt.text, tt.o)); got != tt.want {
