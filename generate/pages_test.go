@@ -29,7 +29,8 @@ func TestPages(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))
 		var all sync.WaitGroup
 		for i := range 8 {
-			prompt, s := randomPrompt(m, r, 30+20*i), Sampling{MaxTokens: 12}
+			// Half of the answers end in a page that their prompt does not reach.
+			prompt, s := randomPrompt(m, r, 20*i+[]int{30, 39}[i%2]), Sampling{MaxTokens: 12}
 			if i%3 == 2 {
 				s.Temperature, s.Seed = 1, uint64(i)
 			}
@@ -58,6 +59,29 @@ func TestPages(t *testing.T) {
 	t.Run("long, cpu", func(t *testing.T) { long(t, Options{Device: "cpu"}) })
 	needDevice(t)
 	t.Run("long, device", func(t *testing.T) { long(t, Options{Device: "vulkan", Deterministic: true}) })
+}
+
+// TestOldestPages: an answer that needs the pages of other texts takes the pages of the texts that were left first.
+func TestOldestPages(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 4, Positions: 5 * llm.PageSize})
+	r := rand.New(rand.NewPCG(13, 14))
+	known := func(prompt []int32) int {
+		before := m.Reused().Known
+		answerOf(t, m, prompt, Sampling{MaxTokens: 1})
+		return m.Reused().Known - before
+	}
+	texts := make([][]int32, 4)
+	for i := range texts { // each has one page, and one is left
+		texts[i] = randomPrompt(m, r, llm.PageSize-10)
+		known(texts[i])
+	}
+	known(randomPrompt(m, r, 3*llm.PageSize-10)) // the first text's page, the one that is left and the second text's
+	for i := 3; i >= 0; i-- {
+		if n := known(texts[i]); (n > llm.PageSize/2) != (i >= 2) {
+			t.Errorf("%d tokens of text %d are known: only the first two texts were to give their pages up", n, i)
+		}
+	}
+	checkPages(t, m)
 }
 
 // TestPagesAhead: steps that go past the end of an answer, since others of the same steps go on, write to no page of
