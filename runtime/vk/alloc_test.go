@@ -1,11 +1,14 @@
 package vk
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // checkBlock fails unless the block's pieces are in order, merged, disjoint, and add up.
@@ -272,6 +275,33 @@ func TestBlockSizeFollowsHeapAndLimit(t *testing.T) {
 	a = newAllocator(nil, smallBARHeaps, smallBARTypes, 64<<20, 1<<20)
 	if a.blockBytes[0] != 1<<20 {
 		t.Errorf("a block of %d bytes exceeds the limit of one allocation", a.blockBytes[0])
+	}
+}
+
+// TestMemoryLimit: buffers may take a limit to its last byte, and not a byte more.
+func TestMemoryLimit(t *testing.T) {
+	const limit = 1000
+	for _, c := range []struct {
+		taken, size, limit uint64
+		fits               bool
+	}{
+		{0, limit, limit, true}, {0, limit + 1, limit, false}, {0, math.MaxUint64, limit, false},
+		{400, 600, limit, true}, {400, 601, limit, false}, {limit, 1, limit, false}, {limit, math.MaxUint64, limit, false},
+		{limit, limit, 0, true}, // without a limit
+	} {
+		var m memoryUse
+		if c.taken > 0 && !m.take(runtime.OwnTensors, c.taken, c.limit) {
+			t.Fatalf("%d bytes of %d do not fit", c.taken, c.limit)
+		}
+		want := c.taken
+		if fits := m.take(runtime.OwnOther, c.size, c.limit); fits != c.fits {
+			t.Errorf("with %d bytes taken of %d, %d more fit: %v, want %v", c.taken, c.limit, c.size, fits, c.fits)
+		} else if fits {
+			want += c.size
+		}
+		if have := m.use().Total(); have != want {
+			t.Errorf("with %d bytes taken of %d, and %d more asked for, %d are taken", c.taken, c.limit, c.size, have)
+		}
 	}
 }
 

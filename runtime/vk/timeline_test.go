@@ -70,6 +70,18 @@ func (q *fakeQueue) check(t *testing.T, what string, waiting int, asked ...uint6
 	}
 }
 
+// TestTimelineNote: a point that is noted late does not turn the timeline back.
+func TestTimelineNote(t *testing.T) {
+	var line timeline
+	for _, point := range []uint64{3, 5, 4, 5, 1} {
+		before := line.completed.Load()
+		line.note(point)
+		if after := line.completed.Load(); after != max(before, point) {
+			t.Errorf("after point %d was noted, %d is known to be reached, and %d was before", point, after, before)
+		}
+	}
+}
+
 // TestOneAsks: only one of the waiters queries the device, the one with the earliest point.
 func TestOneAsks(t *testing.T) {
 	ctx := t.Context()

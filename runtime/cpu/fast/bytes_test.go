@@ -2,6 +2,7 @@ package fast
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -142,29 +143,31 @@ func TestMultiplyBytes(t *testing.T) {
 	}
 }
 
-// TestByteProducts compares matmuls with precision int8 with the interpreter's. It checks that a row has the same bits
-// alone and among other rows, and that full precision is more accurate.
+// TestByteProducts compares matmuls with precision int8, of one matrix and of several, with the interpreter's. It
+// checks that a row has the same bits alone and among other rows, and that full precision is more accurate.
 func TestByteProducts(t *testing.T) {
 	needBytes(t)
 	rng := rand.New(rand.NewPCG(12, 1))
 	for d := range byteDots {
-		for _, rows := range []int{1, 3, 70} {
+		for _, c := range []struct{ matrices, rows int }{{1, 1}, {1, 3}, {1, 70}, {3, 1}, {2, 3}, {2, 70}} {
 			const cols, k = 30, 512
-			x, w := make([]float64, rows*k), make([]float32, cols*k)
+			x, w := make([]float64, c.matrices*c.rows*k), make([]float32, c.matrices*cols*k)
 			for i := range x {
 				x[i] = rng.NormFloat64()
 			}
 			for i := range w {
 				w[i] = float32(rng.NormFloat64())
 			}
-			blocks, err := ir.NewData(d, cols, k)
+			blocks, err := ir.NewData(d, dims(c.matrices, cols, k)...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := quant.Quantize(blocks.Bytes, d, w, nil); err != nil {
 				t.Fatal(err)
 			}
-			run := func(precision string, rows int, replace func(*ir.Graph) []*interp.Kernel) (*ir.Data, ir.Tolerance) {
+			run := func(precision string, x []float64,
+				replace func(*ir.Graph) []*interp.Kernel) (*ir.Data, ir.Tolerance) {
+				rows := dims(c.matrices, len(x)/c.matrices/k, k)
 				g := ir.NewGraph("product")
 				add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 					n, err := g.Add(op, args, attrs, "")
@@ -177,7 +180,7 @@ func TestByteProducts(t *testing.T) {
 					return add(op, nil, ir.Attr{Name: "name", Value: name}, ir.Attr{Name: "dtype", Value: d},
 						ir.Attr{Name: "shape", Value: ir.ShapeOf(dims...)})
 				}
-				args := []*ir.Node{leaf(ir.OpInput, "x", ir.F32, rows, k), leaf(ir.OpWeight, "w", d, cols, k)}
+				args := []*ir.Node{leaf(ir.OpInput, "x", ir.F32, rows...), leaf(ir.OpWeight, "w", d, blocks.Dims...)}
 				y := add(ir.OpMatMul, args,
 					ir.Attr{Name: "transpose_b", Value: true}, ir.Attr{Name: "precision", Value: precision})
 				if err := g.Output("y", y); err != nil {
@@ -187,7 +190,7 @@ func TestByteProducts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				in, err := ir.FromFloats(ir.F32, x[:rows*k], rows, k)
+				in, err := ir.FromFloats(ir.F32, x, rows...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -197,24 +200,38 @@ func TestByteProducts(t *testing.T) {
 				}
 				return out["y"], interp.ToleranceOf(g, y)
 			}
-			want, _ := run(ir.PrecisionFull, rows, nil)
-			have, tolerance := run(ir.PrecisionBytes, rows, Kernels)
+			what := fmt.Sprintf("%d matrices of %d rows by %s", c.matrices, c.rows, d)
+			want, _ := run(ir.PrecisionFull, x, nil)
+			have, tolerance := run(ir.PrecisionBytes, x, Kernels)
 			near := interp.Compare(have, want, tolerance)
 			if err := near.Err(); err != nil {
-				t.Errorf("%d rows by %s: %v", rows, d, err)
+				t.Errorf("%s: %v", what, err)
 			}
-			full, tolerance := run(ir.PrecisionFull, rows, Kernels)
+			full, tolerance := run(ir.PrecisionFull, x, Kernels)
 			nearer := interp.Compare(full, want, tolerance)
 			if err := nearer.Err(); err != nil || nearer.WorstAbs*10 > near.WorstAbs {
-				t.Errorf("%d rows by %s: off by %g with bytes and %g without (%v): are they bytes?", rows, d,
-					near.WorstAbs, nearer.WorstAbs, err)
+				t.Errorf("%s: off by %g with bytes and %g without (%v): are they bytes?", what, near.WorstAbs,
+					nearer.WorstAbs, err)
 			}
-			alone, _ := run(ir.PrecisionBytes, 1, Kernels)
-			if !slices.Equal(alone.Bytes, have.Bytes[:len(alone.Bytes)]) {
-				t.Errorf("%d rows by %s: the first has other bits alone", rows, d)
+			var first []float64 // the first row of each matrix
+			var bits []byte
+			for i := range c.matrices {
+				first = append(first, x[i*c.rows*k:][:k]...)
+				bits = append(bits, have.Bytes[i*c.rows*cols*4:][:cols*4]...)
+			}
+			if alone, _ := run(ir.PrecisionBytes, first, Kernels); !slices.Equal(alone.Bytes, bits) {
+				t.Errorf("%s: the first has other bits alone", what)
 			}
 		}
 	}
+}
+
+// dims is the extents of some matrices: two of one matrix.
+func dims(matrices, rows, cols int) []int {
+	if matrices == 1 {
+		return []int{rows, cols}
+	}
+	return []int{matrices, rows, cols}
 }
 
 // oneWeight is the weights of a graph that has one.
