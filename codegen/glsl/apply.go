@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -24,7 +25,7 @@ func (e *emitter) form(v *kernel.Expr) string {
 	case ir.KindFloat:
 		switch {
 		case v.Op == ir.OpDiv:
-			return division(operand(v))
+			return division(v.Args[0], operand(v))
 		case v.Op == ir.OpSin && isReduced(operand(v)):
 			return "sin_reduced({0})"
 		case v.Op == ir.OpCos && isReduced(operand(v)):
@@ -44,13 +45,16 @@ func (e *emitter) form(v *kernel.Expr) string {
 // isCustom reports whether v calls a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
 
-// division returns the scalar form of a division of floats: that of the op's
-// row unless something is known of the divisor. llvmpipe takes x / 0.0 for
-// undefined, so by 0 it is a product.
-func division(by *kernel.Expr) string {
+// division returns the scalar form of a division of floats: that of the op's row unless something is known of an
+// operand. llvmpipe takes x / 0.0 for undefined, so by 0 it is a multiplication, and 0.0 / x for 0.
+func division(x, by *kernel.Expr) string {
 	const plain = "{0} / {1}"
 	constant, size := by.Kind == kernel.ExprConst, math.Abs(by.Value)
 	switch {
+	case x.Kind == kernel.ExprConst && x.Value == 0 && math.Signbit(x.Value):
+		return "-zero_over({1})"
+	case x.Kind == kernel.ExprConst && x.Value == 0:
+		return "zero_over({1})"
 	case constant && size == 0 && math.Signbit(by.Value):
 		return "{0} * -{inf}"
 	case constant && size == 0:
@@ -156,8 +160,17 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	switch {
 	case typ == pair:
 		s.literal, s.operator = pairNumber, e.pairOperator
-	case (through == "float" || through == "double") && !e.contracts(v):
-		s.operator = func(op string, args ...text) text { return e.rounded(through, op, args...) }
+	case through == "float" || through == "double":
+		contracts := e.contracts(v)
+		s.operator = func(op string, args ...text) text {
+			if t, ok := e.withZero(through, op, args); ok {
+				return t
+			}
+			if contracts {
+				return operator(op, args...)
+			}
+			return e.rounded(through, op, args...)
+		}
 	}
 	t := s.fill(n)
 	if through != typ && e.computeType(v.DType) == "double" {
@@ -181,6 +194,46 @@ func (e *emitter) rounded(typ, op string, args ...text) text {
 	}
 	e.helper(name, typ)
 	return call(name, args...)
+}
+
+// withZero applies an operator to floats if one of them is the literal 0. Drivers take x * 0.0 for 0 and x + 0.0 for x,
+// which is wrong for infinities, NaN and -0.
+func (e *emitter) withZero(typ, op string, args []text) (t text, ok bool) {
+	if len(args) != 2 {
+		return t, false
+	}
+	for i, x := range args {
+		negative, zero := isZero(args[1-i])
+		_, known := floatOf(x)
+		switch {
+		case !zero || known:
+			continue
+		case op == "*":
+			e.helper("times_zero", typ)
+			t = call("times_zero", x)
+			if negative {
+				t = unary("-", t)
+			}
+			return t, true
+		case op == "+" && !negative, op == "-" && i == 0 && negative: // x + 0, 0 + x and x - -0
+			e.helper("plus_zero", typ)
+			return call("plus_zero", x), true
+		case op == "-" && i == 1 && !negative: // 0 - x
+			e.helper("plus_zero", typ)
+			return call("plus_zero", unary("-", x)), true
+		}
+	}
+	return t, false
+}
+
+// isZero reports whether t is a literal of float or double that is 0, and its sign.
+func isZero(t text) (negative, ok bool) {
+	s := strings.TrimSuffix(t.s, "lf")
+	if !strings.ContainsAny(s, ".e") {
+		return false, false
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return math.Signbit(v), err == nil && v == 0
 }
 
 // contracts reports whether a value is a product that a sum of the kernel takes in, which may round both at once.

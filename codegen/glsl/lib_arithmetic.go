@@ -63,6 +63,29 @@ TYPE div_full(TYPE a, TYPE b) {
     precise TYPE quotient = a * scale / (b * scale);
     return quotient;
 }`},
+	{"times_zero", f32Only, `
+// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+float times_zero(float x) {
+    uint bits = floatBitsToUint(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? float(NAN) : uintBitsToFloat(bits & 0x80000000u);
+}`},
+	{"times_zero", []string{"double"}, `
+// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+double times_zero(double x) {
+    uint bits = unpackDouble2x32(x).y;
+    return packDouble2x32((bits & 0x7ff00000u) == 0x7ff00000u ? uvec2(0u, 0x7ff80000u) : uvec2(0u, bits & 0x80000000u));
+}`},
+	{"zero_over", floats, `
+// 0.0 / x, which drivers take for 0: NaN for zeros and NaN, and otherwise a zero of the sign of x.
+TYPE zero_over(TYPE x) {
+    if (isinf(x)) return x < 0.0 ? -0.0 : 0.0;
+    return x == 0.0 ? TYPE(NAN) : times_zero(x);
+}`},
+	{"plus_zero", floats, `
+// x + 0.0, which drivers take for x: the sum of -0 and 0 is 0.
+TYPE plus_zero(TYPE x) {
+    return x == 0.0 ? 0.0 : x;
+}`},
 	{"inversesqrt_of_any", floats, `
 // inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
 // -inf: these two have branches of their own.

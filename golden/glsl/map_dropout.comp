@@ -16,16 +16,22 @@ layout(set = 0, binding = 1, std430) readonly buffer Offset_buffer { uint offset
 layout(set = 0, binding = 2, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
-float fadd(const float a, const float b) {
-    precise float c = a + b;
-    return c;
-}
+#define NAN uintBitsToFloat(0x7fc00000u)
 
 float fmul(const float a, const float b) {
     precise float c = a * b;
     return c;
+}
+
+// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+float times_zero(float x) {
+    uint bits = floatBitsToUint(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? float(NAN) : uintBitsToFloat(bits & 0x80000000u);
+}
+
+// x + 0.0, which drivers take for x: the sum of -0 and 0 is 0.
+float plus_zero(float x) {
+    return x == 0.0 ? 0.0 : x;
 }
 
 // The low and the high half of a number.
@@ -54,7 +60,7 @@ void main() {
     vec4 x4 = x_vec4[i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = words4[lane] >> 8u < 15099495u ? fadd(fmul(x4[lane], 1.1111112), 0.0) : fadd(fmul(x4[lane], 0.0), 0.0);
+        result4[lane] = words4[lane] >> 8u < 15099495u ? plus_zero(fmul(x4[lane], 1.1111112)) : plus_zero(times_zero(x4[lane]));
     }
     result_vec4[i4] = result4;
 }

@@ -103,6 +103,21 @@ func (s *suite) opChains() {
 		}).every().exactly()
 		triples.types = []ir.DType{ir.F32, ir.F64}
 	}
+	for _, op := range append(slices.Clone(sums), ir.OpDiv, ir.OpPow) {
+		s.chained(op, "chains/with a constant, and the inverse", func(b *builder, t ir.DType) (parts []*ir.Node) {
+			x, _ := b.moderate(t)
+			for _, v := range []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN()} {
+				if t == ir.F8E4M3 && math.IsInf(v, 0) {
+					continue
+				}
+				c := b.number(t, v)
+				left, right := b.of(op, c, x), b.of(op, x, c)
+				// The inverse of a zero shows its sign.
+				parts = append(parts, left, right, b.of(ir.OpRecip, left, nil), b.of(ir.OpRecip, right, nil))
+			}
+			return parts
+		}).floats().quick()
+	}
 	s.chained(ir.OpAdd, "chains/what a sum loses", func(b *builder, t ir.DType) []*ir.Node {
 		x, y := b.met(t)
 		sum := b.of(ir.OpAdd, x, y)
