@@ -56,8 +56,8 @@ func notReplaced(err error) error {
 	if driver := (*vk.Error)(nil); !refuses(err) && !errors.As(err, &driver) {
 		return err
 	}
-	return fmt.Errorf("%w; several devices are not replaced: leave this one out of the list, or give none, so that the "+
-		"CPU runs what a device cannot (--device auto)", err)
+	return fmt.Errorf("%w; several devices are not replaced: leave this one out of the list, or give none, so that "+
+		"the CPU runs what a device cannot (--device auto)", err)
 }
 
 // weights returns the part's weights from a source.
