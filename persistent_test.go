@@ -18,7 +18,8 @@ import (
 
 // allRuns has a persistent kernel of so many workgroups do each run of steps that one can do.
 func allRuns(groups int) func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run {
-	return func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule, _ device.Caps) (runs []schedule.Run) {
+	return func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule,
+		_ device.Caps) (runs []schedule.Run) {
 		can := func(i int) bool { return p.Steps[i].Grid.IsStatic() && schedules[i].Variant != kernel.VarCustom }
 		for i := p.Prepared; i < len(p.Steps); {
 			n := 1
@@ -56,7 +57,8 @@ func step(t *testing.T) (*ir.Graph, *gguf.File) {
 }
 
 // loadStep compiles it for a device and loads it.
-func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File, opt compiler.Options) (*vkc.Program, *vkc.Executable) {
+func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File,
+	opt compiler.Options) (*vkc.Program, *vkc.Executable) {
 	t.Helper()
 	p := compileWith(t, dev.Caps(), g, opt)
 	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{Weights: f, NoTrial: true})

@@ -62,7 +62,8 @@ func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 	about := fmt.Sprintf("%s, %s. Longer is faster; each test has a scale of its own.", r.Device,
 		r.Date.Format("2006-01-02"))
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">`+
-		"\n%s\n<text class=\"head\" x=\"10\" y=\"24\">Tokens a second</text>\n<text class=\"note\" x=\"10\" y=\"44\">%s</text>\n%s</svg>\n",
+		"\n%s\n<text class=\"head\" x=\"10\" y=\"24\">Tokens a second</text>\n"+
+		"<text class=\"note\" x=\"10\" y=\"44\">%s</text>\n%s</svg>\n",
 		barsWidth, y+10, barsWidth, y+10, barsStyle, html.EscapeString(about), b.String())
 	return err
 }

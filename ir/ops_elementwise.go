@@ -200,7 +200,8 @@ func initBinary() {
 		binaryOp(OpPow, "pow", 512, math.Pow, powInt,
 			GLSL{Float: "pow_full({0}, {1})", Int: "pow_int({0}, {1})", Uint: "pow_uint({0}, {1})"},
 			"a^b; a negative float a needs an integral b. Integers wrap. If an integer b is negative, a^b "+
-				"is truncated: 0 unless a is 1 or -1. A constant b counts as powf's exponent.").costs(16).with(powerByConstant),
+				"is truncated: 0 unless a is 1 or -1. A constant b counts as powf's exponent.").
+			costs(16).with(powerByConstant),
 		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 {
 			return min(a, b)
 		}, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN "+

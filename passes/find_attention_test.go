@@ -217,8 +217,9 @@ func TestFindAttention(t *testing.T) {
 // TestAttentionTable: docs/ATTENTION.md says which kernels each spelling becomes.
 func TestAttentionTable(t *testing.T) {
 	const page = "../docs/ATTENTION.md"
-	text := "# Attention by ops\n\nThe table lists spellings of attention by exporters, and the kernels of each. A kernel `attention` stores no " +
-		"scores.\n`go test ./passes -run AttentionTable -update-golden` writes this page.\n\n" +
+	text := "# Attention by ops\n\nThe table lists spellings of attention by exporters, and the kernels of each. " +
+		"A kernel `attention` stores no scores.\n" +
+		"`go test ./passes -run AttentionTable -update-golden` writes this page.\n\n" +
 		"| spelling | kernels | which |\n|---|---:|---|\n"
 	for _, tt := range spelledAttentions {
 		s, err := passes.Run(parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), passes.Options{})

@@ -57,8 +57,8 @@ func goldenFile(t *testing.T, pass string) {
 		if *updateGolden {
 			cases[i] = name + "\n" + text + "---\n" + have
 		} else if want != have {
-			t.Errorf("%s: case %s differs:\n%sIf the change is meant: go test ./passes -run Golden/%s -update-golden", file,
-				name, golden.Diff(want, have), pass)
+			t.Errorf("%s: case %s differs:\n%sIf the change is meant: go test ./passes -run Golden/%s -update-golden",
+				file, name, golden.Diff(want, have), pass)
 		}
 	}
 	if *updateGolden {

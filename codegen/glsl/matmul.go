@@ -101,7 +101,8 @@ func (m *matMul) placeWorkgroup() {
 
 // placeFactors calls place for what a dimension of the grid goes over, with where the
 // workgroup is along each axis and how many tiles there are.
-func (e *emitter) placeFactors(dim int, factors []schedule.AxisTiles, place func(f schedule.AxisTiles, at, count text)) {
+func (e *emitter) placeFactors(dim int, factors []schedule.AxisTiles,
+	place func(f schedule.AxisTiles, at, count text)) {
 	id := primary("gl_WorkGroupID." + gridAxis[dim])
 	for i, f := range factors {
 		at, count := id, e.tiles(f)

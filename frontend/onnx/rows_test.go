@@ -42,7 +42,8 @@ func TestEveryRowHasACase(t *testing.T) {
 			field := "\x22" + string(rune(len(op))) + op
 			if !strings.Contains(models.String(), field) && !strings.Contains(tests.String(), `"`+op+`"`) &&
 				samples[op] == nil && samples[domain+"."+op] == nil {
-				t.Errorf("%s %s: no test runs this op: add it to TestOpsByHand, or a case to small in cases_test.go", domain, op)
+				t.Errorf("%s %s: no test runs this op: add it to TestOpsByHand, or a case to small in cases_test.go",
+					domain, op)
 			}
 		}
 	}
