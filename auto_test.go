@@ -463,8 +463,8 @@ func TestAutoKeepsMistakes(t *testing.T) {
 	}
 }
 
-// TestNamedDevices: several devices are named, so the CPU does not stand in for them, and the error says so. The error of
-// missing weights does not.
+// TestNamedDevices: several devices are named, so the CPU does not stand in for them. The error says so, except if the
+// caller's weights are at fault.
 func TestNamedDevices(t *testing.T) {
 	needTools(t)
 	ownCache(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -50,7 +51,7 @@ type refusedError struct {
 }
 
 func (e *refusedError) Error() string {
-	why := e.err.Error()
+	why := runtime.Reason(e.err).Error()
 	if unsupported := (*UnsupportedError)(nil); errors.As(e.err, &unsupported) {
 		why = unsupported.Lacks()
 	}

@@ -122,7 +122,7 @@ type several struct {
 	parts  []part
 	exes   []*Executable // by part
 	states map[string]home
-	turn   func() (end func()) // waits for runs in flight, before states are accessed; nil if each part does this itself
+	turn   func() (end func()) // waits for runs in flight before states are accessed; nil if each part does so
 	closed atomic.Bool
 }
 

@@ -23,10 +23,10 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string {
 	if e.Smaller != "" {
-		return fmt.Sprintf("vk: it is too large for %s, which lacks %s; %s, or run it on the CPU fast path, which has "+
+		return fmt.Sprintf("it is too large for %s, which lacks %s; %s, or run it on the CPU fast path, which has "+
 			"no such limit (--device cpu)", e.Device, strings.Join(e.Gaps, "; "), e.Smaller)
 	}
-	return fmt.Sprintf("vk: it was compiled for %s and does not fit %s, which lacks %s; compile it anew on this "+
+	return fmt.Sprintf("it was compiled for %s and does not fit %s, which lacks %s; compile it anew on this "+
 		"machine with: vkc compile --target auto", e.Target, e.Device, strings.Join(e.Gaps, "; "))
 }
 
