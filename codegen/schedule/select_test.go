@@ -265,7 +265,8 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 
 // randomCaps returns random caps that Vulkan allows.
 func randomCaps(r *rand.Rand) device.Caps {
-	vendors := []uint32{device.VendorAMD, device.VendorARM, device.VendorNVIDIA, device.VendorIntel, device.VendorQCOM, 0x1234}
+	vendors := []uint32{device.VendorAMD, device.VendorARM, device.VendorNVIDIA, device.VendorIntel, device.VendorQCOM,
+		0x1234}
 	sizes := []uint32{1, 4, 8, 16, 32, 64, 128}
 	least := r.IntN(len(sizes))
 	usual := least + r.IntN(len(sizes)-least)
@@ -274,7 +275,8 @@ func randomCaps(r *rand.Rand) device.Caps {
 	if r.IntN(3) == 0 {
 		return randomMatrixCaps(r)
 	}
-	kind := []device.DeviceType{device.DeviceDiscrete, device.DeviceDiscrete, device.DeviceIntegrated, device.DeviceCPU}[r.IntN(4)]
+	kind := []device.DeviceType{device.DeviceDiscrete, device.DeviceDiscrete, device.DeviceIntegrated,
+		device.DeviceCPU}[r.IntN(4)]
 	return device.Caps{
 		Name: "random", VendorID: vendors[r.IntN(len(vendors))], Type: kind, Cores: uint32(r.IntN(200)),
 		SubgroupSize: sizes[usual], MinSubgroupSize: sizes[least], MaxSubgroupSize: sizes[most],

@@ -167,7 +167,8 @@ func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel
 func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool) {
 	e, sums := component(how.Element), component(how.Sums())
 	for _, m := range caps.Matrices {
-		if m.Scope != device.ScopeSubgroup || m.A != e || m.B != e || m.C != sums || m.R != sums || how.Strip%int(m.K) != 0 {
+		if m.Scope != device.ScopeSubgroup || m.A != e || m.B != e || m.C != sums || m.R != sums ||
+			how.Strip%int(m.K) != 0 {
 			continue
 		}
 		if !ok || m.N < best.N || m.N == best.N && m.K > best.K {

@@ -41,7 +41,8 @@ func TestCheckSkinny(t *testing.T) {
 		{"other fragments", q4, func(s *kernel.Schedule, _ *device.Caps) { s.FragK = 16 }, "no i8 fragments of 16x8x16"},
 		{"fragments deeper than a scale", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Schedule, c *device.Caps) {
 			c.Matrices = append(c.Matrices,
-				device.MatrixShape{M: 16, N: 8, K: 32, A: "f16", B: "f16", C: "f32", R: "f32", Scope: device.ScopeSubgroup})
+				device.MatrixShape{M: 16, N: 8, K: 32, A: "f16", B: "f16", C: "f32", R: "f32",
+					Scope: device.ScopeSubgroup})
 		}, "no whole number of fragments of 32"},
 		{"part of a fragment", q4, func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 5 }, "no whole number of fragments for each subgroup"},
 		{"too many rows", q4, func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 40 }, "of 32 rows at most"},

@@ -18,7 +18,8 @@ func TuningKey(k *kernel.Kernel) string {
 
 // SelectTuned is [Select] with measurements: it returns the tuning's schedule for the kernel if there is one and it
 // passes [Check]. tuned is then true.
-func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s kernel.Schedule, reason string, tuned bool, err error) {
+func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s kernel.Schedule, reason string,
+	tuned bool, err error) {
 	var won device.Tuned
 	if len(tuning) > 0 {
 		won, tuned = tuning[TuningKey(k)]

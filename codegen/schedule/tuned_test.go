@@ -99,7 +99,8 @@ func TestTuningHash(t *testing.T) {
 	one := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 2}}
 	again := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 3}}
 	other := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 32}, Micros: 2}}
-	if one.Hash() != again.Hash() || one.Hash() == other.Hash() || device.Tuning(nil).Hash() != "" || (device.Tuning{}).Hash() != "" {
+	if one.Hash() != again.Hash() || one.Hash() == other.Hash() || device.Tuning(nil).Hash() != "" ||
+		(device.Tuning{}).Hash() != "" {
 		t.Errorf("hashes %s, %s, %s", one.Hash(), again.Hash(), other.Hash())
 	}
 }

@@ -96,7 +96,8 @@ func onAny(check func(*kernel.Kernel, kernel.Schedule) error) func(*kernel.Kerne
 	return func(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error { return check(k, s) }
 }
 
-func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *kernel.Kernel, device.Caps) []Candidate {
+func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *kernel.Kernel,
+	device.Caps) []Candidate {
 	return func(h heuristics, k *kernel.Kernel, _ device.Caps) []Candidate { return list(h, k) }
 }
 

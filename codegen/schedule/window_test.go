@@ -178,7 +178,8 @@ func TestStoredConvCosts(t *testing.T) {
 		{Variant: kernel.VarCoopMat, Workgroup: 128, TileM: 128, TileN: 128, TileK: 16},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, TileM: 128, TileN: 256, TileK: 32},
 	} {
-		if slow := nvidia(device.Caps{VendorID: device.VendorNVIDIA}).slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
+		h := nvidia(device.Caps{VendorID: device.VendorNVIDIA})
+		if slow := h.slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
 			t.Errorf("%s: %g times slower, %s", s, slow.factor, slow.why)
 		}
 	}
