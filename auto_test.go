@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -23,9 +24,9 @@ import (
 // autoDevice is the best Vulkan device, chosen per graph whatever it is.
 func autoDevice(t *testing.T) *vkc.Device {
 	t.Helper()
-	needTools(t)
-	ownCache(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev := devtest.OpenDevice(t)
 	vkc.OpenedByAuto(dev)
 	t.Cleanup(vkc.SetTrialLoad(time.Hour)) // on a busy machine, too, it is the trial that decides
 	return dev
@@ -71,7 +72,7 @@ func noTrial(t *testing.T) {
 // counting counts its runs, whatever the input.
 func counting(t *testing.T) *ir.Graph {
 	t.Helper()
-	return build(t, func(b *frontend.Builder) {
+	return devtest.Build(t, func(b *frontend.Builder) {
 		n := b.State("n", ir.F32)
 		b.Update(n, n.AddScalar(1))
 		b.Output("y", b.Input("x", ir.F32, b.Sym("N", 8)).Add(n))
@@ -195,7 +196,7 @@ func TestAutoFailure(t *testing.T) {
 		if want := map[string]error{"device": lost, "reference": context.Canceled}[fails]; !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
-		wantError(t, err, `load graph "custom": choose between `+dev.Name()+" and the CPU fast path")
+		devtest.WantError(t, err, `load graph "custom": choose between `+dev.Name()+" and the CPU fast path")
 	}
 }
 
@@ -214,7 +215,7 @@ func TestAutoShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		noTrial(t)
-		if _, err := first.Run(t.Context(), vkc.Tensors{"x": noise(t, 3)}); err != nil {
+		if _, err := first.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 3)}); err != nil {
 			t.Fatal(err)
 		}
 		second, err := dev.LoadGraph(t.Context(), counting(t), nil, vkc.LoadOptions{Share: first})
@@ -244,7 +245,7 @@ func TestAutoHoldsWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := build(t, func(b *frontend.Builder) {
+	g := devtest.Build(t, func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, 3, 32).MatMulT(b.Weight("w", ir.Q8_0, 2, 32)))
 	})
 	exe, err := dev.LoadGraph(t.Context(), g, vkc.WeightMap{"w": w})
@@ -259,7 +260,7 @@ func TestAutoHoldsWeights(t *testing.T) {
 	defer second.Close()
 	clear(w.Bytes)
 	for _, exe := range []*vkc.Executable{exe, second} {
-		res, err := exe.Run(t.Context(), vkc.Tensors{"x": tensorOf(t, slices.Repeat([]float32{1}, 96), 3, 32)})
+		res, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.TensorOf(t, slices.Repeat([]float32{1}, 96), 3, 32)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +291,7 @@ func TestAutoUntried(t *testing.T) {
 	if onReference(custom) || !strings.Contains(custom.Why(), "custom ops") {
 		t.Errorf("on %s: %s", custom.Device(), custom.Why())
 	}
-	out, err := vkc.Run(t.Context(), counting(t), nil, vkc.Tensors{"x": noise(t, 3)})
+	out, err := vkc.Run(t.Context(), counting(t), nil, vkc.Tensors{"x": devtest.Noise(t, 3)})
 	if err != nil || out["y"] == nil {
 		t.Error(out, err)
 	}
@@ -298,7 +299,7 @@ func TestAutoUntried(t *testing.T) {
 
 func TestAutoExtents(t *testing.T) {
 	input := func(n ...any) *ir.Graph {
-		return build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, n...).Neg()) })
+		return devtest.Build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, n...).Neg()) })
 	}
 	symbol := func(bound int) *ir.Graph { return input(ir.Symbol("N", bound)) }
 	at := func(values ...int64) (list []map[string]int64) {
@@ -346,17 +347,17 @@ func TestAutoInSoftware(t *testing.T) {
 // TestAutoRunsWhatTheDeviceRefuses: a graph that the device cannot run, or that cannot be compiled without tools,
 // runs on the reference and says why. A device that was named refuses it.
 func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
-	needTools(t)
-	doubles := build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F64, 3).AddScalar(1)) })
-	floats := build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 3).AddScalar(1)) })
-	symbolic := build(t, func(b *frontend.Builder) {
+	devtest.NeedTools(t)
+	doubles := devtest.Build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F64, 3).AddScalar(1)) })
+	floats := devtest.Build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 3).AddScalar(1)) })
+	symbolic := devtest.Build(t, func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, b.Sym("N", 1<<32+1)).AddScalar(1))
 	})
-	long := build(t, func(b *frontend.Builder) {
+	long := devtest.Build(t, func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, b.Sym("N", 1<<30+1)).AddScalar(1))
 	})
-	weights := vkc.WeightMap{"big": tensorOf(t, make([]float32, 1<<19), 1<<19)}
-	remembering := build(t, func(b *frontend.Builder) {
+	weights := vkc.WeightMap{"big": devtest.TensorOf(t, make([]float32, 1<<19), 1<<19)}
+	remembering := devtest.Build(t, func(b *frontend.Builder) {
 		big := b.Weight("big", ir.F32, 1<<19)
 		b.Output("y", b.Input("x", ir.F32, 3).Add(big.Slice(0, 0, 3)).AddScalar(1))
 	})
@@ -367,15 +368,15 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 		refuse func(t *testing.T, dev *vkc.Device)
 		why    string
 	}{
-		{"a feature", doubles, tensorOf(t, []float64{1, 2, 3}, 3), func(_ *testing.T, dev *vkc.Device) {
+		{"a feature", doubles, devtest.TensorOf(t, []float64{1, 2, 3}, 3), func(_ *testing.T, dev *vkc.Device) {
 			caps := dev.Caps()
 			caps.Features.Float64 = false
 			vkc.SetCaps(dev, caps)
 		}, "it lacks"},
-		{"positions", symbolic, tensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds"},
-		{"memory", remembering, tensorOf(t, []float32{1, 2, 3}, 3), nil, "limited to"},
-		{"extents", long, tensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds than N <= 1073741825"},
-		{"a compiler that fails", floats, tensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
+		{"positions", symbolic, devtest.TensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds"},
+		{"memory", remembering, devtest.TensorOf(t, []float32{1, 2, 3}, 3), nil, "limited to"},
+		{"extents", long, devtest.TensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds than N <= 1073741825"},
+		{"a compiler that fails", floats, devtest.TensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
 			tools := t.TempDir()
 			for _, name := range []string{"glslc", "glslangValidator", "spirv-opt", "spirv-val"} {
 				script := "#!/bin/sh\necho 'error: it is a trick' >&2\nexit 1\n"
@@ -385,14 +386,14 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 			}
 			t.Setenv(spirv.ToolsEnv, tools)
 		}, "it is a trick"},
-		{"tools", floats, tensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
+		{"tools", floats, devtest.TensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
 			t.Setenv(spirv.ToolsEnv, "")
 			t.Setenv("PATH", t.TempDir())
 			t.Setenv("XDG_DATA_HOME", t.TempDir())
 		}, "not found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ownCache(t)
+			devtest.OwnCache(t)
 			noTrial(t)
 			dev, err := vkc.OpenDevice("vulkan", vkc.WithMemoryLimit(1<<20))
 			vktest.Need(t, err)
@@ -430,12 +431,12 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 
 // TestAutoKeepsMistakes: mistakes in the graph, its weights or the caller's shader are errors under "auto" too.
 func TestAutoKeepsMistakes(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	dev := autoDevice(t)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	op := build(t, func(b *frontend.Builder) {
+	op := devtest.Build(t, func(b *frontend.Builder) {
 		b.Output("y", frontend.CustomOp(broken, []frontend.Tensor{b.Input("x", ir.F32, 4)}))
 	})
 	for _, tt := range []struct {
@@ -466,8 +467,8 @@ func TestAutoKeepsMistakes(t *testing.T) {
 // TestNamedDevices: several devices are named, so the CPU does not stand in for them. The error says so, except if the
 // caller's weights are at fault.
 func TestNamedDevices(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	devices, err := vkc.OpenDevices("vulkan,vulkan", vkc.WithMemoryLimit(1<<12))
 	vktest.Need(t, err)
 	dev, err := devices.Together()
@@ -477,7 +478,7 @@ func TestNamedDevices(t *testing.T) {
 	defer dev.Close()
 	g, weights := deep(t, 4)
 	_, err = dev.LoadGraph(t.Context(), g, weights)
-	wantError(t, err, "part 1 of 2", "out of memory", "several devices are not replaced", "--device auto")
+	devtest.WantError(t, err, "part 1 of 2", "out of memory", "several devices are not replaced", "--device auto")
 	delete(weights, "w0")
 	if _, err = dev.LoadGraph(t.Context(), g, weights); err == nil || strings.Contains(err.Error(), "--device auto") {
 		t.Errorf("a missing weight: %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -17,7 +18,7 @@ import (
 // also holds if a row of one element is folded to that element.
 func TestWhatCancels(t *testing.T) {
 	special := []float32{1, 0, float32(math.Inf(1)), -2, float32(math.NaN()), float32(math.Inf(-1)), 1e30, 1e-30}
-	x := tensorOf(t, special, 1, len(special))
+	x := devtest.TensorOf(t, special, 1, len(special))
 	for name, of := range map[string]func(x frontend.Tensor) frontend.Tensor{
 		"difference":       func(x frontend.Tensor) frontend.Tensor { return x.Sub(x) },
 		"quotient":         func(x frontend.Tensor) frontend.Tensor { return x.Div(x) },
@@ -56,7 +57,7 @@ func TestWhatCancels(t *testing.T) {
 
 // TestSumsOfZero: a sum of a single -0 is 0, like a sum of several. The reciprocal distinguishes 0 from -0.
 func TestSumsOfZero(t *testing.T) {
-	zero := tensorOf(t, []float32{float32(math.Copysign(0, -1)), 0}, 1, 2)
+	zero := devtest.TensorOf(t, []float32{float32(math.Copysign(0, -1)), 0}, 1, 2)
 	g, err := frontend.Build("zeros", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 1, 2)
 		b.Output("sum", x.Sum(0).Recip())
@@ -86,7 +87,7 @@ func TestSumsOfZero(t *testing.T) {
 func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
 	then func(t *testing.T, exe *vkc.Executable, res *vkc.Result)) {
 	t.Helper()
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		exe, err := dev.LoadGraph(t.Context(), g, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +104,7 @@ func runOnEach(t *testing.T, g *ir.Graph, in vkc.Tensors,
 // TestOpsRoundByThemselves: in the optimized SPIR-V of kernels the results of elementwise ops have NoContraction, but
 // the additions in sums of products do not.
 func TestOpsRoundByThemselves(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func TestOpsRoundByThemselves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		low, err := compiler.Lower(t.Context(), g, profile(t, "generic"), nil)
+		low, err := compiler.Lower(t.Context(), g, devtest.Profile(t, "generic"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -21,7 +22,7 @@ func TestCollectives(t *testing.T) {
 		defer devices.Close()
 		onVulkan := devices[0].Vulkan() != nil
 		if onVulkan {
-			needTools(t)
+			devtest.NeedTools(t)
 		}
 		const rows, columns = 3, 700 // more than a workgroup has, and no whole number of them
 		room := mailbox.Room(3, []int{rows * columns, rows * columns, rows * columns}, false)
@@ -44,7 +45,7 @@ func TestCollectives(t *testing.T) {
 		}
 		defer box.Close()
 		g := collectivesGraph(t, rows, columns)
-		all, err := vkc.Values[float32](noise(t, 3, rows, columns))
+		all, err := vkc.Values[float32](devtest.Noise(t, 3, rows, columns))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,25 +17,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
-
-// compile compiles for a profile.
-func compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
-	t.Helper()
-	caps, err := device.Profile(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: caps})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Stats.CacheErr != nil {
-		t.Errorf("not kept: %v", p.Stats.CacheErr)
-	}
-	return p
-}
 
 // renamed is the graph with other names for everything that has one.
 func renamed(t *testing.T, g *ir.Graph) *ir.Graph {
@@ -69,18 +53,18 @@ func cached(t *testing.T, root string) []string {
 }
 
 func TestCompileCache(t *testing.T) {
-	needTools(t)
-	root := ownCache(t)
+	devtest.NeedTools(t)
+	root := devtest.OwnCache(t)
 	g := readGraph(t, "mlp.ir")
-	first := compile(t, g, "generic")
+	first := devtest.Compile(t, g, "generic")
 	if first.Stats.CacheHit || first.Stats.Processes == 0 || first.Stats.Kernels == 0 {
 		t.Errorf("the first time: %+v", first.Stats)
 	}
-	again := compile(t, g, "generic")
+	again := devtest.Compile(t, g, "generic")
 	if !again.Stats.CacheHit || again.Stats.Processes != 0 || again.Stats.Kernels != first.Stats.Kernels {
 		t.Errorf("the second time: %+v", again.Stats)
 	}
-	other := compile(t, renamed(t, g), "generic")
+	other := devtest.Compile(t, renamed(t, g), "generic")
 	if !other.Stats.CacheHit {
 		t.Errorf("under other names: %+v", other.Stats)
 	}
@@ -96,7 +80,7 @@ func TestCompileCache(t *testing.T) {
 			}
 		}
 	}
-	if elsewhere := compile(t, g, "nvidia-h100"); elsewhere.Stats.CacheHit {
+	if elsewhere := devtest.Compile(t, g, "nvidia-h100"); elsewhere.Stats.CacheHit {
 		t.Error("a program for another device came from the cache")
 	}
 	if n := len(cached(t, root)); n != 2 {
@@ -107,12 +91,12 @@ func TestCompileCache(t *testing.T) {
 // TestDamagedCache: a damaged entry, and one of another device in its place,
 // are compiled again and give the same program.
 func TestDamagedCache(t *testing.T) {
-	needTools(t)
-	root := ownCache(t)
+	devtest.NeedTools(t)
+	root := devtest.OwnCache(t)
 	g := readGraph(t, "mlp.ir")
-	want := compile(t, g, "generic")
+	want := devtest.Compile(t, g, "generic")
 	mine := cached(t, root)[0]
-	compile(t, g, "amd-rdna3")
+	devtest.Compile(t, g, "amd-rdna3")
 	var foreign string
 	for _, path := range cached(t, root) {
 		if path != mine {
@@ -134,7 +118,7 @@ func TestDamagedCache(t *testing.T) {
 		if err := os.WriteFile(mine, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got := compile(t, g, "generic")
+		got := devtest.Compile(t, g, "generic")
 		if got.Stats.CacheHit || got.Contents.Program.Target != want.Contents.Program.Target {
 			t.Errorf("%s: %+v for %s", name, got.Stats, got.Contents.Program.Target)
 		}
@@ -143,15 +127,15 @@ func TestDamagedCache(t *testing.T) {
 				t.Errorf("%s: shader %d differs", name, i)
 			}
 		}
-		if !compile(t, g, "generic").Stats.CacheHit {
+		if !devtest.Compile(t, g, "generic").Stats.CacheHit {
 			t.Errorf("%s: the entry was not replaced", name)
 		}
 	}
 }
 
 func TestCompileWithoutCache(t *testing.T) {
-	needTools(t)
-	root := ownCache(t)
+	devtest.NeedTools(t)
+	root := devtest.OwnCache(t)
 	g := readGraph(t, "mlp.ir")
 	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{NoCache: true})
 	if err != nil || p.Stats.CacheHit || p.Stats.Processes == 0 {
@@ -159,7 +143,7 @@ func TestCompileWithoutCache(t *testing.T) {
 	}
 	t.Setenv(cachefile.Env, "off")
 	for range 2 {
-		if p := compile(t, g, "generic"); p.Stats.CacheHit {
+		if p := devtest.Compile(t, g, "generic"); p.Stats.CacheHit {
 			t.Error("a cache that is off had a hit")
 		}
 	}
@@ -174,11 +158,11 @@ func TestCompileRefusesOpenCache(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("owners are told in another way")
 	}
-	needTools(t)
-	root := ownCache(t)
+	devtest.NeedTools(t)
+	root := devtest.OwnCache(t)
 	g := readGraph(t, "mlp.ir")
-	compile(t, g, "generic")
-	if !compile(t, g, "generic").Stats.CacheHit {
+	devtest.Compile(t, g, "generic")
+	if !devtest.Compile(t, g, "generic").Stats.CacheHit {
 		t.Fatal("no hit in an own cache")
 	}
 	if err := os.Chmod(root, 0o777); err != nil {
@@ -191,25 +175,25 @@ func TestCompileRefusesOpenCache(t *testing.T) {
 	if p.Stats.CacheHit || p.Stats.Processes == 0 {
 		t.Errorf("a cache that others can write was used: %+v", p.Stats)
 	}
-	wantError(t, p.Stats.CacheErr, root, "can be written by others", "chmod")
+	devtest.WantError(t, p.Stats.CacheErr, root, "can be written by others", "chmod")
 }
 
 func TestCompileWithoutTools(t *testing.T) {
-	ownCache(t)
+	devtest.OwnCache(t)
 	t.Setenv(spirv.ToolsEnv, "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir()) // nothing is registered there
 	t.Setenv("PATH", "")
 	g := readGraph(t, "mlp.ir")
 	_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{})
-	wantError(t, err, "glslc", "not found", "install")
+	devtest.WantError(t, err, "glslc", "not found", "install")
 	t.Setenv(spirv.ToolsEnv, t.TempDir())
 	_, err = vkc.Compile(context.Background(), g, vkc.CompileOptions{})
-	wantError(t, err, spirv.ToolsEnv)
+	devtest.WantError(t, err, spirv.ToolsEnv)
 }
 
 func TestCompileInterrupted(t *testing.T) {
-	needTools(t)
-	root := ownCache(t)
+	devtest.NeedTools(t)
+	root := devtest.OwnCache(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if p, err := vkc.Compile(ctx, readGraph(t, "mlp.ir"), vkc.CompileOptions{}); err == nil {
@@ -278,7 +262,7 @@ func TestOldTools(t *testing.T) {
 	}
 	for _, again := range []bool{false, true} {
 		p, err := vkc.Compile(context.Background(), g,
-			vkc.CompileOptions{Target: profile(t, "nvidia-h100"), Validate: true})
+			vkc.CompileOptions{Target: devtest.Profile(t, "nvidia-h100"), Validate: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +286,7 @@ func TestHasKernelsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return compile(t, g, "nvidia-h100")
+		return devtest.Compile(t, g, "nvidia-h100")
 	}
 	const one = "  %1 = exp %x\n  output \"y\" %1\n"
 	both := program(512, one+"  %2 = sum %x {axes=[1]}\n  output \"z\" %2\n")

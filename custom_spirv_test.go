@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -39,7 +40,7 @@ void main() {
 // compileGLSL compiles a text as a user would, without vkc's own flags.
 func compileGLSL(t *testing.T, source, env string) []byte {
 	t.Helper()
-	needTools(t)
+	devtest.NeedTools(t)
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestCustomSPIRV(t *testing.T) {
 	if ops["row_sums"] == 0 {
 		ops["row_sums"] = ir.MustRegisterCustom(rowSumsOp("row_sums", compileGLSL(t, rowSums, "vulkan1.2")))
 	}
-	g := build(t, func(b *frontend.Builder) {
+	g := devtest.Build(t, func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("T", 16), 70)
 		sums := frontend.CustomOp(ops["row_sums"], []frontend.Tensor{x.Exp()}, frontend.Attr("scale", 0.25))
 		short := frontend.CustomOp(ops["row_sums"], []frontend.Tensor{b.Input("z", ir.F32, 5, 3)},
@@ -104,7 +105,7 @@ func TestCustomSPIRV(t *testing.T) {
 	if read, err := ir.ReadJSON("graph.json", raw); err != nil || read.HashString() != g.HashString() {
 		t.Errorf("from graph.json: %v", err)
 	}
-	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "lavapipe")})
+	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: devtest.Profile(t, "lavapipe")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,11 +158,11 @@ func TestCustomSPIRVRefused(t *testing.T) {
 			}
 			if err == nil {
 				ops[id] = op
-				_, err = compiler.Lower(context.Background(), build(t, func(b *frontend.Builder) {
+				_, err = compiler.Lower(context.Background(), devtest.Build(t, func(b *frontend.Builder) {
 					b.Output("y", frontend.CustomOp(op, []frontend.Tensor{b.Input("x", ir.F32, 4, 9)}))
-				}), profile(t, "lavapipe"), nil)
+				}), devtest.Profile(t, "lavapipe"), nil)
 			}
-			wantError(t, err, tt.want)
+			devtest.WantError(t, err, tt.want)
 		})
 	}
 	for name, tt := range map[string]struct {
@@ -180,11 +181,11 @@ func TestCustomSPIRVRefused(t *testing.T) {
 			if ops[id] == 0 {
 				ops[id] = ir.MustRegisterCustom(rowSumsOp(id, tt.module))
 			}
-			g := build(t, func(b *frontend.Builder) {
+			g := devtest.Build(t, func(b *frontend.Builder) {
 				b.Output("y", frontend.CustomOp(ops[id], []frontend.Tensor{tt.x(b)}))
 			})
-			_, err := compiler.Lower(context.Background(), g, profile(t, "lavapipe"), nil)
-			wantError(t, err, tt.want)
+			_, err := compiler.Lower(context.Background(), g, devtest.Profile(t, "lavapipe"), nil)
+			devtest.WantError(t, err, tt.want)
 		})
 	}
 }

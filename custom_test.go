@@ -14,11 +14,11 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/check"
-	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -54,18 +54,8 @@ var deviceOnly = ir.MustRegisterCustom(ir.CustomOp{Name: "testcustom.device_only
 var broken = ir.MustRegisterCustom(ir.CustomOp{Name: "testcustom.broken", Args: []ir.ArgInfo{{Name: "x"}},
 	Body: "float y = x;\nreturn y + missing_thing;"})
 
-// build makes a graph or fails the test.
-func build(t *testing.T, define func(b *frontend.Builder)) *ir.Graph {
-	t.Helper()
-	g, err := frontend.Build("custom", define)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
 func snakeGraph(t *testing.T) *ir.Graph {
-	return build(t, func(b *frontend.Builder) {
+	return devtest.Build(t, func(b *frontend.Builder) {
 		x, alpha := b.Input("x", ir.F32, 6, 8), b.Input("alpha", ir.F32, 8)
 		y := frontend.CustomOp(snake, []frontend.Tensor{x.Exp(), alpha}, frontend.Attr("times", 2))
 		z := frontend.CustomOp(snake, []frontend.Tensor{y.Cast(ir.F16), alpha.Cast(ir.F16)},
@@ -76,7 +66,7 @@ func snakeGraph(t *testing.T) *ir.Graph {
 }
 
 func TestCustomScalarFuses(t *testing.T) {
-	low, err := compiler.Lower(context.Background(), snakeGraph(t), profile(t, "lavapipe"), nil)
+	low, err := compiler.Lower(context.Background(), snakeGraph(t), devtest.Profile(t, "lavapipe"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,15 +79,6 @@ func TestCustomScalarFuses(t *testing.T) {
 	}
 }
 
-func profile(t *testing.T, name string) device.Caps {
-	t.Helper()
-	caps, err := device.Profile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return caps
-}
-
 func TestCustomScalarRuns(t *testing.T) {
 	checkOnDevice(t, snakeGraph(t))
 }
@@ -107,12 +88,12 @@ func TestCustomScalarRuns(t *testing.T) {
 // with the reference.
 func checkOnDevice(t *testing.T, g *ir.Graph) {
 	t.Helper()
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	t.Run("evaluator", func(t *testing.T) { checkEvaluated(t, g) })
 	for _, name := range []string{"cpu", "vulkan"} {
 		t.Run(name, func(t *testing.T) {
-			dev := openDevice(t)
+			dev := devtest.OpenDevice(t)
 			if name == "cpu" {
 				var err error
 				if dev, err = vkc.OpenDevice(name); err != nil {
@@ -172,7 +153,7 @@ func inputs(t *testing.T, g *ir.Graph, n int) map[string]*ir.Data {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in[x.Name()] = noise(t, dims...)
+		in[x.Name()] = devtest.Noise(t, dims...)
 	}
 	return in
 }
@@ -213,12 +194,12 @@ func checkEvaluated(t *testing.T, g *ir.Graph) {
 }
 
 func TestCustomCompileError(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	g := build(t, func(b *frontend.Builder) {
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	g := devtest.Build(t, func(b *frontend.Builder) {
 		b.Output("y", frontend.CustomOp(broken, []frontend.Tensor{b.Input("x", ir.F32, 8)}).Neg())
 	})
-	_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "lavapipe")})
+	_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: devtest.Profile(t, "lavapipe")})
 	var ce *vkc.CustomOpError
 	if !errors.As(err, &ce) || ce.Op != "testcustom.broken" || ce.Part != "Body" || ce.Line != 2 ||
 		!strings.Contains(ce.Text, "missing_thing") {
@@ -230,13 +211,13 @@ func TestCustomCompileError(t *testing.T) {
 // TestCustomWithoutReference: a device runs the op, and all that would need its
 // reference says so by name.
 func TestCustomWithoutReference(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	g := build(t, func(b *frontend.Builder) {
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	g := devtest.Build(t, func(b *frontend.Builder) {
 		b.Output("y", frontend.CustomOp(deviceOnly, []frontend.Tensor{b.Input("x", ir.F32, 8)}).Neg())
 	})
-	ctx, in := context.Background(), map[string]*ir.Data{"x": noise(t, 8)}
-	exe, err := openDevice(t).LoadGraph(ctx, g, nil)
+	ctx, in := context.Background(), map[string]*ir.Data{"x": devtest.Noise(t, 8)}
+	exe, err := devtest.OpenDevice(t).LoadGraph(ctx, g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +238,7 @@ func TestCustomWithoutReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = checker.Check(ctx, exe, in, nil, res.Outputs)
-	wantError(t, err, "testcustom.device_only", "no Go reference")
+	devtest.WantError(t, err, "testcustom.device_only", "no Go reference")
 	s, err := passes.Run(g, passes.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +248,7 @@ func TestCustomWithoutReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = m.Run(in, nil)
-	wantError(t, err, "testcustom.device_only", "no Go reference")
+	devtest.WantError(t, err, "testcustom.device_only", "no Go reference")
 }
 
 // prefix computes the running sum of every row and the row's total, a workgroup
@@ -383,17 +364,17 @@ func TestCustomKernelRuns(t *testing.T) {
 			b.Output("y", out[1].Add(frontend.CustomOps(prefix, tensors(s, x.Sum(0)))[1]))
 		},
 	} {
-		t.Run(name, func(t *testing.T) { checkOnDevice(t, build(t, define)) })
+		t.Run(name, func(t *testing.T) { checkOnDevice(t, devtest.Build(t, define)) })
 	}
 }
 
 // TestCustomKernelText checks the generated shader of a custom kernel with a symbol, shared memory and attributes.
 func TestCustomKernelText(t *testing.T) {
-	g := build(t, func(b *frontend.Builder) {
+	g := devtest.Build(t, func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("T", 16), 70)
 		b.Output("y", frontend.CustomOp(prefix, []frontend.Tensor{x, b.Iota(ir.F32, 0, 70)}))
 	})
-	low, err := compiler.Lower(context.Background(), g, profile(t, "lavapipe"), nil)
+	low, err := compiler.Lower(context.Background(), g, devtest.Profile(t, "lavapipe"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +395,7 @@ func TestCustomKernelText(t *testing.T) {
 
 // Custom kernels may use each feature that docs/CUSTOM-OPS.md lists, when they ask for it.
 func TestCustomNeeds(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	for need, body := range map[string]string{
 		"float16":             "y[i] = float(float16_t(x[i]) * float16_t(2.0));",
 		"int8":                "y[i] = float(int8_t(x[i]) + int8_t(1));",
@@ -432,7 +413,7 @@ func TestCustomNeeds(t *testing.T) {
 				c.Kernel.Zeroed = c.Kernel.Outputs
 			}
 		})
-		p, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: profile(t, "nvidia-h100"), NoCache: true})
+		p, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: devtest.Profile(t, "nvidia-h100"), NoCache: true})
 		if err != nil {
 			t.Errorf("%s: %v", need, err)
 			continue
@@ -469,7 +450,7 @@ func copying(t *testing.T, name string, dt ir.DType, n int, change func(c *ir.Cu
 	if ops[name] == 0 {
 		ops[name] = kernelOp(t, name, change)
 	}
-	return build(t, func(b *frontend.Builder) {
+	return devtest.Build(t, func(b *frontend.Builder) {
 		b.Output("y", frontend.CustomOp(ops[name], []frontend.Tensor{b.Input("x", dt, n)}))
 	})
 }
@@ -477,8 +458,8 @@ func copying(t *testing.T, name string, dt ir.DType, n int, change func(c *ir.Cu
 // TestCustomKernelRefused: errors for kernels that a device or the generator does not support have the op's name.
 // Errors in the GLSL source have its line numbers.
 func TestCustomKernelRefused(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	for _, tt := range []struct {
 		name   string
 		n      int
@@ -498,7 +479,7 @@ func TestCustomKernelRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := copying(t, tt.name, ir.F32, tt.n, tt.change)
-			_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "lavapipe")})
+			_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: devtest.Profile(t, "lavapipe")})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("have %v, want %q", err, tt.want)
 			}
@@ -508,9 +489,9 @@ func TestCustomKernelRefused(t *testing.T) {
 
 // TestCustomKernelDTypes copies elements of every dtype a buffer holds singly.
 func TestCustomKernelDTypes(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev := devtest.OpenDevice(t)
 	for _, dt := range ir.DTypes() {
 		if dt.IsBlock() || (dt == ir.F64 && !dev.Caps().Has("float64")) || (dt == ir.I64 && !dev.Caps().Has("int64")) {
 			continue
@@ -562,8 +543,8 @@ func TestCustomReferenceChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = exe.Run(context.Background(), map[string]*ir.Data{"x": noise(t, 8)})
-		wantError(t, err, tt.want)
+		_, err = exe.Run(context.Background(), map[string]*ir.Data{"x": devtest.Noise(t, 8)})
+		devtest.WantError(t, err, tt.want)
 		s, err := passes.Run(g, passes.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -572,21 +553,21 @@ func TestCustomReferenceChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = m.Run(map[string]*ir.Data{"x": noise(t, 8)}, nil)
-		wantError(t, err, tt.want)
+		_, err = m.Run(map[string]*ir.Data{"x": devtest.Noise(t, 8)}, nil)
+		devtest.WantError(t, err, tt.want)
 	}
 }
 
 // TestCustomBundle saves a program with a custom op and opens it again; one that
 // was compiled with other text under the op's name is refused.
 func TestCustomBundle(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	g := build(t, func(b *frontend.Builder) {
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	g := devtest.Build(t, func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 4, 8)
 		b.Output("y", frontend.CustomOps(prefix, []frontend.Tensor{x, x.Sum(0)})[1])
 	})
-	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "lavapipe")})
+	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: devtest.Profile(t, "lavapipe")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -610,19 +591,19 @@ func TestCustomBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = vkc.OpenBundle(other)
-	wantError(t, err, "another definition of testcustom.prefix")
+	devtest.WantError(t, err, "another definition of testcustom.prefix")
 }
 
 // TestCustomExamples runs the ops of the package's examples on a device.
 func TestCustomExamples(t *testing.T) {
 	t.Run("softcap", func(t *testing.T) {
-		checkOnDevice(t, build(t, func(b *frontend.Builder) {
+		checkOnDevice(t, devtest.Build(t, func(b *frontend.Builder) {
 			b.Output("y", frontend.CustomOp(softcap, []frontend.Tensor{b.Input("x", ir.F32, 4, 64)},
 				frontend.Attr("limit", 0.5)))
 		}))
 	})
 	t.Run("reverse_rows", func(t *testing.T) {
-		checkOnDevice(t, build(t, func(b *frontend.Builder) {
+		checkOnDevice(t, devtest.Build(t, func(b *frontend.Builder) {
 			x := b.Input("x", ir.F32, b.Sym("N", 64), 200)
 			b.Output("y", frontend.CustomOp(reverseRows, []frontend.Tensor{x.Neg()}).AddScalar(1))
 		}))

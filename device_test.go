@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -44,7 +45,7 @@ func TestWithoutVulkan(t *testing.T) {
 	}
 	for _, want := range []string{"0", "radeon", "vulkan"} {
 		_, err := vkc.OpenDevice(want)
-		wantError(t, err, want, "no loader")
+		devtest.WantError(t, err, want, "no loader")
 	}
 }
 
@@ -75,15 +76,15 @@ func TestBrokenVulkan(t *testing.T) {
 }
 
 func TestOpenDeviceThatIsNotThere(t *testing.T) {
-	openDevice(t)
+	devtest.OpenDevice(t)
 	for _, want := range []string{"99", "-1", "no such device"} {
 		_, err := vkc.OpenDevice(want)
-		wantError(t, err, want)
+		devtest.WantError(t, err, want)
 	}
 }
 
 func TestOpenDevice(t *testing.T) {
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	if dev.IsCPU() || dev.Caps().Name != dev.Name() || !strings.HasPrefix(dev.Why(), dev.Name()) {
 		t.Errorf("opened %s (%s)", dev.Name(), dev.Why())
 	}
@@ -100,10 +101,10 @@ func TestOpenDevice(t *testing.T) {
 // TestLoadForeignProgram: a program that the device cannot run is rejected before anything is created on the device.
 // The error says what to do.
 func TestLoadForeignProgram(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	caps, err := device.Profile("generic")
 	if err != nil {
 		t.Fatal(err)
@@ -121,15 +122,15 @@ func TestLoadForeignProgram(t *testing.T) {
 	prog.Target = "another device"
 	p.Contents.Program = &prog
 	_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: mlpWeights(t)})
-	wantError(t, err, "another device", dev.Name(), "noSuchFeature", "vkc compile --target auto")
+	devtest.WantError(t, err, "another device", dev.Name(), "noSuchFeature", "vkc compile --target auto")
 	if mismatch := (*vk.MismatchError)(nil); !errors.As(err, &mismatch) {
 		t.Errorf("error of type %T", err)
 	}
 }
 
 func TestLoadRefuses(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
 	g := readGraph(t, "mlp.ir")
 	cpu, err := vkc.OpenDevice("cpu")
@@ -140,13 +141,13 @@ func TestLoadRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, interpreted.Save(t.TempDir()+"/x.vkb", nil), "CPU fast path", "compile the graph for a device")
+	devtest.WantError(t, interpreted.Save(t.TempDir()+"/x.vkb", nil), "CPU fast path", "compile the graph for a device")
 	few := mlpWeights(t)
 	delete(few, "layer.1.weight")
 	wrong := mlpWeights(t)
-	wrong["layer.0.bias"] = noise(t, 17)
+	wrong["layer.0.bias"] = devtest.Noise(t, 17)
 
-	for _, dev := range []*vkc.Device{cpu, openDevice(t)} {
+	for _, dev := range []*vkc.Device{cpu, devtest.OpenDevice(t)} {
 		p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -156,12 +157,12 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("without weights: %v", err)
 		}
 		_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: few})
-		wantError(t, err, "layer.1.weight")
+		devtest.WantError(t, err, "layer.1.weight")
 		_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: wrong})
-		wantError(t, err, "layer.0.bias", "[17]", "[16]")
+		devtest.WantError(t, err, "layer.0.bias", "[17]", "[16]")
 		if !dev.IsCPU() {
 			_, err = dev.Load(ctx, interpreted, vkc.LoadOptions{Weights: mlpWeights(t)})
-			wantError(t, err, dev.Name(), "compile the graph for this device")
+			devtest.WantError(t, err, dev.Name(), "compile the graph for this device")
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -73,11 +74,11 @@ func given(x *vkc.DeviceTensor, keep ...string) vkc.RunOptions {
 // TestFeedback feeds an output back as an input. No byte of it passes through the
 // host.
 func TestFeedback(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		const rows, times = 300, 25
 		ctx := t.Context()
 		exe, other := loadStepping(t, dev, rows), loadStepping(t, dev, rows)
-		first := tensorOf(t, make([]float32, rows*4), rows, 4)
+		first := devtest.TensorOf(t, make([]float32, rows*4), rows, 4)
 		before := dev.Traffic()
 		x := upload(t, exe, first)
 		if moved := dev.Traffic(); moved.In-before.In != rows*16 || moved.Out != before.Out {
@@ -129,12 +130,12 @@ func TestFeedback(t *testing.T) {
 
 // TestFeedbackKeepsNothing: values that were closed leave no memory.
 func TestFeedbackKeepsNothing(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev := devtest.OpenDevice(t)
 	exe := loadStepping(t, dev, 64)
 	run := func() {
-		x := upload(t, exe, tensorOf(t, make([]float32, 8), 2, 4))
+		x := upload(t, exe, devtest.TensorOf(t, make([]float32, 8), 2, 4))
 		for range 3 {
 			res, err := exe.Run(t.Context(), nil, given(x, "next"))
 			if err != nil {
@@ -160,13 +161,13 @@ func TestFeedbackKeepsNothing(t *testing.T) {
 
 // TestReadParts reads rows and bytes.
 func TestReadParts(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		exe := loadStepping(t, dev, 8)
 		values := make([]float32, 12)
 		for i := range values {
 			values[i] = float32(i)
 		}
-		data := tensorOf(t, values, 3, 4)
+		data := devtest.TensorOf(t, values, 3, 4)
 		x := upload(t, exe, data)
 		defer x.Close()
 		if x.DType() != ir.F32 || !slices.Equal(x.Dims(), []int{3, 4}) || x.Size() != 48 {
@@ -194,10 +195,10 @@ func TestReadParts(t *testing.T) {
 		}
 		for _, bad := range [][2]int{{-1, 1}, {0, 4}, {4, 0}, {0, -1}} {
 			_, err := x.ReadRows(t.Context(), bad[0], bad[1])
-			wantError(t, err, "and there are 3")
+			devtest.WantError(t, err, "and there are 3")
 		}
 		// A tensor may have no elements.
-		empty := upload(t, exe, tensorOf(t, []float32{}, 0, 4))
+		empty := upload(t, exe, devtest.TensorOf(t, []float32{}, 0, 4))
 		defer empty.Close()
 		res, err := exe.Run(t.Context(), nil, given(empty, "next"))
 		if err != nil {
@@ -212,26 +213,26 @@ func TestReadParts(t *testing.T) {
 
 // TestDeviceTensorErrors: misuse is an error with an explanation, and has no effect.
 func TestDeviceTensorErrors(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()
 		exe := loadStepping(t, dev, 8)
-		x := upload(t, exe, tensorOf(t, make([]float32, 8), 2, 4))
+		x := upload(t, exe, devtest.TensorOf(t, make([]float32, 8), 2, 4))
 		defer x.Close()
 		elsewhere, err := vkc.OpenDevice("cpu")
 		if err != nil {
 			t.Fatal(err)
 		}
-		far := upload(t, loadStepping(t, elsewhere, 8), tensorOf(t, make([]float32, 8), 2, 4))
-		ints := upload(t, exe, tensorOf(t, make([]int32, 8), 2, 4))
-		flat := upload(t, exe, tensorOf(t, make([]float32, 8), 8))
+		far := upload(t, loadStepping(t, elsewhere, 8), devtest.TensorOf(t, make([]float32, 8), 2, 4))
+		ints := upload(t, exe, devtest.TensorOf(t, make([]int32, 8), 2, 4))
+		flat := upload(t, exe, devtest.TensorOf(t, make([]float32, 8), 8))
 		defer ints.Close()
 		defer flat.Close()
-		closed := upload(t, exe, tensorOf(t, make([]float32, 8), 2, 4))
+		closed := upload(t, exe, devtest.TensorOf(t, make([]float32, 8), 2, 4))
 		closed.Close()
 		if err := closed.Close(); err != nil {
 			t.Error(err)
 		}
-		next := tensorOf(t, make([]float32, 8), 2, 4)
+		next := devtest.TensorOf(t, make([]float32, 8), 2, 4)
 		for _, tt := range []struct {
 			in   vkc.Tensors
 			opt  vkc.RunOptions
@@ -251,28 +252,28 @@ func TestDeviceTensorErrors(t *testing.T) {
 			{nil, vkc.RunOptions{}, `input "x" is missing`},
 		} {
 			_, err := exe.Run(ctx, tt.in, tt.opt)
-			wantError(t, err, tt.want)
+			devtest.WantError(t, err, tt.want)
 		}
 		_, err = closed.Read(ctx)
-		wantError(t, err, "read f32[2 4] (uploaded): the tensor is already closed")
+		devtest.WantError(t, err, "read f32[2 4] (uploaded): the tensor is already closed")
 		if !errors.Is(err, vk.ErrClosed) || !errors.Is(err, runtime.ErrClosed) {
 			t.Errorf("%v is no ErrClosed", err)
 		}
 		var none *vkc.DeviceTensor
 		_, err = none.Read(ctx)
-		wantError(t, err, "device tensor is nil")
+		devtest.WantError(t, err, "device tensor is nil")
 		if none.Close() != nil || none.Size() != 0 || none.Dims() != nil || none.String() != "no tensor" {
 			t.Error("a nil tensor is something")
 		}
 		_, err = exe.Upload(ctx, nil)
-		wantError(t, err, "nil")
+		devtest.WantError(t, err, "nil")
 		_, err = exe.Upload(ctx, &ir.Data{DType: ir.F32, Dims: []int{2}})
-		wantError(t, err, "needs 8 bytes, have 0")
+		devtest.WantError(t, err, "needs 8 bytes, have 0")
 		if err := elsewhere.Close(); err != nil {
 			t.Fatal(err)
 		}
 		_, err = far.Read(ctx)
-		wantError(t, err, "closed")
+		devtest.WantError(t, err, "closed")
 		if err := far.Close(); err != nil {
 			t.Error(err)
 		}
@@ -282,11 +283,11 @@ func TestDeviceTensorErrors(t *testing.T) {
 // TestCloseDuringRuns closes tensors that runs of other goroutines read: a run either has
 // begun, and ends as if the tensor were open, or is refused.
 func TestCloseDuringRuns(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()
 		exe := loadStepping(t, dev, 64)
 		for range 5 {
-			x := upload(t, exe, tensorOf(t, slices.Repeat([]float32{2}, 64*4), 64, 4))
+			x := upload(t, exe, devtest.TensorOf(t, slices.Repeat([]float32{2}, 64*4), 64, 4))
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
@@ -317,7 +318,7 @@ func TestCloseDuringRuns(t *testing.T) {
 // its own when the first is closed.
 func TestCopyTo(t *testing.T) {
 	ctx := t.Context()
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		for _, name := range []string{"vulkan", "cpu"} {
 			other, err := vkc.OpenDevice(name)
 			vktest.Need(t, err)
@@ -328,7 +329,7 @@ func TestCopyTo(t *testing.T) {
 			for i := range values {
 				values[i] = float32(i % 4099)
 			}
-			x := upload(t, here, tensorOf(t, values, rows, 4))
+			x := upload(t, here, devtest.TensorOf(t, values, rows, 4))
 			if _, err := there.Run(ctx, nil, given(x, "next", "sum")); err == nil {
 				t.Error("an input of another device is taken")
 			}
@@ -355,7 +356,7 @@ func TestCopyTo(t *testing.T) {
 			if err := y.Close(); err != nil {
 				t.Error(err)
 			}
-			empty := upload(t, here, tensorOf(t, []float32{}, 0, 4))
+			empty := upload(t, here, devtest.TensorOf(t, []float32{}, 0, 4))
 			none, err := empty.CopyTo(ctx, there)
 			if err != nil || none.Size() != 0 {
 				t.Errorf("of nothing: %v, %v", none, err)

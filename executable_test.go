@@ -10,34 +10,10 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
-
-// onEach runs a test on the reference and on the best Vulkan device.
-func onEach(t *testing.T, test func(t *testing.T, dev *vkc.Device)) {
-	t.Run("reference", func(t *testing.T) {
-		cpu, err := vkc.OpenDevice("cpu")
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, cpu)
-	})
-	t.Run("device", func(t *testing.T) {
-		needTools(t)
-		ownCache(t)
-		test(t, openDevice(t))
-	})
-}
-
-func tensorOf[T vkc.Element](t *testing.T, values []T, dims ...int) *ir.Data {
-	t.Helper()
-	d, err := vkc.Of(values, dims...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
 
 // counter sums its inputs over all runs.
 func counter(t *testing.T) *ir.Graph {
@@ -58,15 +34,15 @@ func counter(t *testing.T) *ir.Graph {
 // TestInto has outputs written into the caller's memory. Memory that does not
 // fit is refused before states change.
 func TestInto(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()
 		exe, err := dev.LoadGraph(ctx, counter(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer exe.Close()
-		in := vkc.Tensors{"x": tensorOf(t, []float32{1, 2, 3}, 3)}
-		into := tensorOf(t, make([]float32, 3), 3)
+		in := vkc.Tensors{"x": devtest.TensorOf(t, []float32{1, 2, 3}, 3)}
+		into := devtest.TensorOf(t, make([]float32, 3), 3)
 		memory := &into.Bytes[0]
 		res, err := exe.Run(ctx, in, vkc.RunOptions{Into: vkc.Tensors{"double": into}})
 		if err != nil {
@@ -93,17 +69,17 @@ func TestInto(t *testing.T) {
 			into vkc.Tensors
 			want string
 		}{
-			{vkc.Tensors{"double": tensorOf(t, make([]float32, 4), 4)}, `output "double": the tensor given for it is f32[4], in this run it is f32[3]`},
-			{vkc.Tensors{"double": tensorOf(t, make([]int32, 3), 3)}, "is i32[3], in this run it is f32[3]"},
+			{vkc.Tensors{"double": devtest.TensorOf(t, make([]float32, 4), 4)}, `output "double": the tensor given for it is f32[4], in this run it is f32[3]`},
+			{vkc.Tensors{"double": devtest.TensorOf(t, make([]int32, 3), 3)}, "is i32[3], in this run it is f32[3]"},
 			{vkc.Tensors{"double": nil}, "nil"},
 			{vkc.Tensors{"double": {DType: ir.F32, Dims: []int{3}}}, "needs 12 bytes, have 0"},
 			{vkc.Tensors{"doubel": into}, `no such output, but double, before`},
 		} {
 			_, err := exe.Run(ctx, in, vkc.RunOptions{Into: tt.into})
-			wantError(t, err, tt.want)
+			devtest.WantError(t, err, tt.want)
 		}
 		_, err = exe.Run(ctx, in, vkc.RunOptions{}, vkc.RunOptions{})
-		wantError(t, err, "2 RunOptions: give at most one")
+		devtest.WantError(t, err, "2 RunOptions: give at most one")
 		if sum, err := exe.ReadState("sum"); err != nil {
 			t.Error(err)
 		} else if v, _ := vkc.Values[float32](sum); v[0] != 12 {
@@ -115,7 +91,7 @@ func TestInto(t *testing.T) {
 // TestGoroutines runs one executable from many goroutines: each gets its own
 // results, and no update of the state is lost.
 func TestGoroutines(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()
 		exe, err := dev.LoadGraph(ctx, counter(t), nil)
 		if err != nil {
@@ -129,8 +105,8 @@ func TestGoroutines(t *testing.T) {
 				n := i%8 + 1
 				values, want := make([]float32, n), make([]float32, n)
 				values[0], want[0] = float32(i), float32(2*i)
-				in := vkc.Tensors{"x": tensorOf(t, values, n)}
-				into := vkc.Tensors{"double": tensorOf(t, make([]float32, n), n)}
+				in := vkc.Tensors{"x": devtest.TensorOf(t, values, n)}
+				into := vkc.Tensors{"double": devtest.TensorOf(t, make([]float32, n), n)}
 				for range runs {
 					res, err := exe.Run(ctx, in, vkc.RunOptions{Into: into})
 					if err != nil {
@@ -160,9 +136,9 @@ func TestGoroutines(t *testing.T) {
 
 // TestBundleBytes opens a bundle that is held in memory.
 func TestBundleBytes(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev := devtest.OpenDevice(t)
 	g, weights := readGraph(t, "mlp.ir"), mlpWeights(t)
 	p, err := dev.Compile(t.Context(), g, vkc.CompileOptions{})
 	if err != nil {
@@ -195,9 +171,9 @@ func TestBundleBytes(t *testing.T) {
 // TestLoadGraphOptions: progress tells of every stage, and weights are given
 // once.
 func TestLoadGraphOptions(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev := devtest.OpenDevice(t)
 	g, weights := readGraph(t, "mlp.ir"), mlpWeights(t)
 	last := map[runtime.Stage]vkc.Progress{}
 	exe, err := dev.LoadGraph(t.Context(), g, weights,
@@ -213,7 +189,7 @@ func TestLoadGraphOptions(t *testing.T) {
 		}
 	}
 	_, err = dev.LoadGraph(t.Context(), g, weights, vkc.LoadOptions{Weights: weights})
-	wantError(t, err, "weights are given twice")
+	devtest.WantError(t, err, "weights are given twice")
 	_, err = dev.LoadGraph(context.Background(), g, weights, vkc.LoadOptions{}, vkc.LoadOptions{})
-	wantError(t, err, "2 LoadOptions")
+	devtest.WantError(t, err, "2 LoadOptions")
 }

@@ -8,14 +8,15 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // TestQuantizeRefuses: a run that would quantize values out of a format's range fails on the device and on the
 // reference. The error has the op and the elements. The next run is not affected.
 func TestQuantizeRefuses(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	g, err := frontend.Build("blocks", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 3, 64)
 		b.Output("y", x.Quantize(ir.Q8_0).Dequantize(ir.F32))
@@ -29,7 +30,7 @@ func TestQuantizeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reference.Close()
-	for _, dev := range []*vkc.Device{reference, openDevice(t)} {
+	for _, dev := range []*vkc.Device{reference, devtest.OpenDevice(t)} {
 		exe, err := dev.LoadGraph(t.Context(), g, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -310,8 +311,8 @@ func withStates(c *call, do func(vkc.States) error) error {
 
 // TestFaults: the same mistake has the same words on every device, which name the graph once.
 func TestFaults(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	all := map[string]func(*call) error{}
 	for name, do := range faults {
 		all[name] = do
@@ -408,8 +409,8 @@ func wordsOf(err error, dev *vkc.Device) string {
 
 // TestFaultsOfMemory: a device needs all memory at once, so the words differ. The call, the graph and the fault do not.
 func TestFaultsOfMemory(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	for _, device := range []string{"reference", "cpu", "vulkan"} {
 		dev, err := vkc.OpenDevice(device, vkc.WithMemoryLimit(1<<20))
 		vktest.Need(t, err)

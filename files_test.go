@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -50,11 +51,11 @@ func TestReadGraphRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := vkc.ReadGraph(write(t, name+".x", tt.content))
-			wantError(t, err, tt.want)
+			devtest.WantError(t, err, tt.want)
 		})
 	}
 	_, err := vkc.ReadGraph(write(t, "good.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00{}"))
-	wantError(t, err, "good.safetensors is a safetensors file, which has weights but no graph")
+	devtest.WantError(t, err, "good.safetensors is a safetensors file, which has weights but no graph")
 	_, err = vkc.ReadGraph(filepath.Join(t.TempDir(), "none"))
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
@@ -68,7 +69,7 @@ func TestOpenWeights(t *testing.T) {
 	dir := t.TempDir()
 	one, shard, index, ggml := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "a.safetensors"),
 		filepath.Join(dir, "m.safetensors.index.json"), filepath.Join(dir, "model")
-	tensors := []safetensors.Named{{Name: "w", Data: noise(t, 2, 3)}}
+	tensors := []safetensors.Named{{Name: "w", Data: devtest.Noise(t, 2, 3)}}
 	var w gguf.Writer
 	for _, err := range []error{
 		safetensors.WriteFile(one, nil, tensors), safetensors.WriteFile(shard, nil, tensors),
@@ -106,19 +107,19 @@ func TestOpenWeightsRefuses(t *testing.T) {
 		t.TempDir():                             "directory",
 	} {
 		w, err := vkc.OpenWeights(path)
-		if wantError(t, err, want); w != nil {
+		if devtest.WantError(t, err, want); w != nil {
 			t.Errorf("%s: an error, and yet a file", path)
 		}
 	}
 }
 
 func TestWeightMap(t *testing.T) {
-	m := vkc.WeightMap{"a": noise(t, 1)}
+	m := vkc.WeightMap{"a": devtest.Noise(t, 1)}
 	if d, err := m.Weight("a"); err != nil || d != m["a"] {
 		t.Errorf("got %v, %v", d, err)
 	}
 	_, err := m.Weight("b")
-	wantError(t, err, `no weight "b"`)
+	devtest.WantError(t, err, `no weight "b"`)
 	var _ ir.WeightSource = m
 }
 
@@ -128,7 +129,7 @@ func TestOpenBundleRefuses(t *testing.T) {
 		write(t, "x.vkb", strings.Repeat("graph", 9)): "not a vkc bundle",
 	} {
 		p, err := vkc.OpenBundle(path)
-		if wantError(t, err, want); p != nil {
+		if devtest.WantError(t, err, want); p != nil {
 			t.Errorf("%s: an error, and yet a program", path)
 		}
 	}

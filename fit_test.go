@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -20,7 +21,7 @@ import (
 // storedMLP is a graph of the kinds of ops that take quantized weights, its matrices declared in that dtype.
 func storedMLP(t *testing.T, matrices ir.DType) *ir.Graph {
 	t.Helper()
-	return build(t, func(b *frontend.Builder) {
+	return devtest.Build(t, func(b *frontend.Builder) {
 		x := b.Weight("table", matrices, 64, 256).Embedding(b.Input("ids", ir.I32, 3), ir.F32)
 		x = x.RMSNorm(b.Weight("norm", ir.F32, 256), 1e-5)
 		y := x.MatMulT(b.Weight("gate", matrices, 512, 256)).Silu().Mul(x.MatMulT(b.Weight("up", matrices, 512, 256)))
@@ -98,7 +99,7 @@ func TestEveryStoredDType(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer exe.Close()
-		res, err := exe.Run(t.Context(), vkc.Tensors{"ids": tensorOf(t, []int32{5, 63, 0}, 3)})
+		res, err := exe.Run(t.Context(), vkc.Tensors{"ids": devtest.TensorOf(t, []int32{5, 63, 0}, 3)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +129,7 @@ func TestEveryStoredDType(t *testing.T) {
 					values[i] = float32(v)
 				}
 			}
-			decoded[name] = tensorOf(t, values, d.Dims...)
+			decoded[name] = devtest.TensorOf(t, values, d.Dims...)
 		}
 		have, want := run(stored), run(decoded)
 		largest := 0.0
@@ -146,7 +147,7 @@ func TestEveryStoredDType(t *testing.T) {
 
 // scheduled is the kernels of a graph on an H100: names and schedules.
 func scheduled(t *testing.T, g *ir.Graph) []string {
-	low, err := compiler.Lower(context.Background(), g, profile(t, "nvidia-h100"), nil)
+	low, err := compiler.Lower(context.Background(), g, devtest.Profile(t, "nvidia-h100"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,10 +161,10 @@ func scheduled(t *testing.T, g *ir.Graph) []string {
 // TestStoredWeightsOnDevice loads a graph with weights of other dtypes than it declares, and compares it with the
 // reference. A compiled program accepts only the dtypes that it was compiled for; the error says what to do.
 func TestStoredWeightsOnDevice(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	g := storedMLP(t, ir.Q8_0)
 	ids, err := vkc.Of([]int32{1, 63, 7}, 3)
 	if err != nil {

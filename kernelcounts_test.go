@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/optim"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -183,16 +184,16 @@ func elementwise20(b *frontend.Builder) {
 // TestKernelCounts compiles each graph for an H100 and for lavapipe and counts
 // its kernels; go test -v prints them as a table.
 func TestKernelCounts(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	profiles := []string{"nvidia-h100", "lavapipe"}
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n%-42s %12s %12s\n", "graph", profiles[0], profiles[1])
 	for _, tt := range kernelCounts {
 		fmt.Fprintf(&table, "%-42s", tt.name)
 		for _, name := range profiles {
-			p, err := vkc.Compile(context.Background(), build(t, tt.define),
-				vkc.CompileOptions{Target: profile(t, name)})
+			p, err := vkc.Compile(context.Background(), devtest.Build(t, tt.define),
+				vkc.CompileOptions{Target: devtest.Profile(t, name)})
 			if err != nil {
 				t.Fatalf("%s on %s: %v", tt.name, name, err)
 			}
@@ -209,11 +210,11 @@ func TestKernelCounts(t *testing.T) {
 // TestStepKernels counts the kernels of a two-layer step on every profile. Fusion is priced for each device; no device
 // may need more than two kernels above the minimum. go test -v prints a table.
 func TestStepKernels(t *testing.T) {
-	g := build(t, func(b *frontend.Builder) { llamaStep(b, 2) })
+	g := devtest.Build(t, func(b *frontend.Builder) { llamaStep(b, 2) })
 	names := map[string][]string{}
 	fewest := math.MaxInt
 	for _, device := range device.Kinds() {
-		low, err := compiler.Lower(context.Background(), g, profile(t, device), nil)
+		low, err := compiler.Lower(context.Background(), g, devtest.Profile(t, device), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", device, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -30,7 +31,7 @@ func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
 		first := x
 		for i := range layers {
 			w, s := fmt.Sprint("w", i), fmt.Sprint("s", i)
-			weights[w] = noise(t, 24, 24)
+			weights[w] = devtest.Noise(t, 24, 24)
 			x = x.MatMul(b.Weight(w, ir.F32, 24, 24)).Softmax(-1)
 			sum := b.State(s, ir.F32, 24)
 			next := sum.Add(x.Sum(0))
@@ -49,8 +50,8 @@ func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
 // TestTogether runs a graph on one Vulkan device opened four times, waited for, overlapped, on states of its own,
 // and with outputs that go elsewhere: each result has the bits of one device.
 func TestTogether(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	devices, err := vkc.OpenDevices("vulkan,vulkan,vulkan,vulkan")
 	vktest.Need(t, err)
 	g, weights := deep(t, 4)
@@ -82,7 +83,7 @@ func TestTogether(t *testing.T) {
 	}
 	var in []vkc.Tensors
 	for i := range 12 {
-		in = append(in, vkc.Tensors{"x": noise(t, 1+i%5, 24)})
+		in = append(in, vkc.Tensors{"x": devtest.Noise(t, 1+i%5, 24)})
 	}
 	var want []*vkc.Result
 	for _, x := range in {
@@ -156,8 +157,8 @@ func TestTogether(t *testing.T) {
 // TestTogetherAhead: runs that keep all outputs return before they begin. Each uses results of the previous one. They
 // execute in order with runs of other programs on the same states, and give the bits of one device.
 func TestTogetherAhead(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	const runs = 8
 	devices, err := vkc.OpenDevices("vulkan,vulkan")
 	vktest.Need(t, err)
@@ -183,13 +184,13 @@ func TestTogetherAhead(t *testing.T) {
 	}
 	weights := vkc.WeightMap{}
 	for i := range 4 {
-		weights[fmt.Sprint("w", i)] = noise(t, 24, 24)
+		weights[fmt.Sprint("w", i)] = devtest.Noise(t, 24, 24)
 	}
 	together, err := devices.Together()
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := noise(t, 3, 24)
+	first := devtest.Noise(t, 3, 24)
 	answers := func(d *vkc.Device, held bool) (list []string) {
 		var exes []*vkc.Executable
 		for i, graph := range []*ir.Graph{g, g, after} {
@@ -271,8 +272,8 @@ func TestTogetherAhead(t *testing.T) {
 // openTogether opens two devices of software as one.
 func openTogether(t *testing.T) *vkc.Device {
 	t.Helper()
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	devices, err := vkc.OpenDevices("vulkan,vulkan")
 	vktest.Need(t, err)
 	t.Cleanup(func() { devices.Close() })
@@ -296,7 +297,7 @@ func TestTogetherAheadFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := vkc.RunOptions{Keep: []string{"early", "y"}}
-	in := vkc.Tensors{"x": noise(t, 3, 24)}
+	in := vkc.Tensors{"x": devtest.Noise(t, 3, 24)}
 	r, err := exe.Run(t.Context(), in, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +305,7 @@ func TestTogetherAheadFails(t *testing.T) {
 	if _, err := r.Kept["y"].Read(t.Context()); !errors.Is(err, vkc.ErrClosed) {
 		t.Errorf("reading of a run that has failed: %v", err)
 	} else {
-		wantError(t, err, "part 2 of 2")
+		devtest.WantError(t, err, "part 2 of 2")
 	}
 	opt.Inputs = map[string]*vkc.DeviceTensor{"x": r.Kept["y"]}
 	follows, err := exe.Run(t.Context(), nil, opt)
@@ -312,7 +313,7 @@ func TestTogetherAheadFails(t *testing.T) {
 		t.Fatal(err) // somebody was told
 	}
 	_, err = follows.Kept["early"].Read(t.Context())
-	wantError(t, err, `input "x"`)
+	devtest.WantError(t, err, `input "x"`)
 	opt.Inputs = nil
 	for err == nil || !strings.Contains(err.Error(), "was not waited for") {
 		if r, err = exe.Run(t.Context(), in, opt); err == nil {
@@ -322,10 +323,10 @@ func TestTogetherAheadFails(t *testing.T) {
 		}
 	}
 	if err := exe.Close(); err != nil {
-		wantError(t, err, "was not waited for")
+		devtest.WantError(t, err, "was not waited for")
 	}
 	_, err = exe.Run(t.Context(), in, opt)
-	wantError(t, err, "already closed")
+	devtest.WantError(t, err, "already closed")
 }
 
 // TestTogetherAheadFailsShared: a run that is waited for fails where one before it has that was not, also one of
@@ -346,7 +347,7 @@ func TestTogetherAheadFailsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	let := vkc.HoldLayers(exe)
-	in := vkc.Tensors{"x": noise(t, 3, 24)}
+	in := vkc.Tensors{"x": devtest.Noise(t, 3, 24)}
 	r, err := exe.Run(t.Context(), in, vkc.RunOptions{Keep: []string{"early", "y"}})
 	if err != nil {
 		t.Fatal(err)
@@ -362,7 +363,7 @@ func TestTogetherAheadFailsShared(t *testing.T) {
 		done <- err
 	}()
 	let()
-	wantError(t, <-done, "was not waited for")
+	devtest.WantError(t, <-done, "was not waited for")
 	if _, err := shares.Run(t.Context(), in); err != nil {
 		t.Errorf("after somebody was told: %v", err)
 	}
@@ -374,8 +375,8 @@ func TestTogetherAheadFailsShared(t *testing.T) {
 // TestTogetherStress runs, starts, cancels and reads from several goroutines, and closes the program at the same time.
 // Each result must be right or an error, and no run may be lost or counted twice.
 func TestTogetherStress(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	devices, err := vkc.OpenDevices("vulkan,vulkan")
 	vktest.Need(t, err)
 	together, err := devices.Together()
@@ -504,7 +505,7 @@ func TestTogetherTogether(t *testing.T) {
 	}
 	weights := vkc.WeightMap{}
 	for i := range 4 {
-		weights[fmt.Sprint("w", i)] = noise(t, 4)
+		weights[fmt.Sprint("w", i)] = devtest.Noise(t, 4)
 	}
 	together, err := devices.Together()
 	if err != nil {
@@ -520,7 +521,7 @@ func TestTogetherTogether(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for range 8 {
-		x := vkc.Tensors{"x": noise(t, 4)}
+		x := vkc.Tensors{"x": devtest.Noise(t, 4)}
 		wg.Go(func() {
 			for range 20 {
 				have, err := exe.Run(t.Context(), x)
@@ -550,7 +551,7 @@ func TestTogetherTogether(t *testing.T) {
 	if _, err := many.LoadGraph(t.Context(), g, weights); err == nil {
 		t.Error("eight ops are on ten devices")
 	} else {
-		wantError(t, err, "use fewer devices")
+		devtest.WantError(t, err, "use fewer devices")
 	}
 	if err := one.Close(); err != nil {
 		t.Error(err)

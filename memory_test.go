@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // TestMemoryByOwner: all memory of a device belongs to somebody, who gives it back.
 func TestMemoryByOwner(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()
-		weights := vkc.WeightMap{"w": tensorOf(t, []float32{1, 2, 3, 4}, 4)}
+		weights := vkc.WeightMap{"w": devtest.TensorOf(t, []float32{1, 2, 3, 4}, 4)}
 		exe, err := dev.LoadGraph(ctx, sharing(t, "memory", 1, 4), weights)
 		if err != nil {
 			t.Fatal(err)
@@ -27,7 +28,7 @@ func TestMemoryByOwner(t *testing.T) {
 				t.Errorf("%s have nothing: %v", owner, dev.Memory())
 			}
 		}
-		x := upload(t, exe, tensorOf(t, make([]float32, 256), 256))
+		x := upload(t, exe, devtest.TensorOf(t, make([]float32, 256), 256))
 		if use := dev.Memory(); use[runtime.OwnTensors] != 1024 {
 			t.Errorf("a tensor of 1024 bytes: %v", use)
 		}
@@ -46,17 +47,17 @@ func TestMemoryByOwner(t *testing.T) {
 // TestMemoryLimit: an allocation above the limit is an error that lists the current users of memory. After tensors are
 // closed there is room again.
 func TestMemoryLimit(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := t.Context()
-	openDevice(t) // skips the test if there is no device
+	devtest.OpenDevice(t) // skips the test if there is no device
 	dev, err := vkc.OpenDevice("vulkan", vkc.WithMemoryLimit(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dev.Close()
 	exe := loadStepping(t, dev, 1<<12) // inputs and outputs of 64 KiB
-	x := upload(t, exe, tensorOf(t, make([]float32, 1<<14), 1<<12, 4))
+	x := upload(t, exe, devtest.TensorOf(t, make([]float32, 1<<14), 1<<12, 4))
 	var held []*vkc.DeviceTensor
 	for err == nil && len(held) < 100 {
 		var res *vkc.Result
@@ -64,7 +65,7 @@ func TestMemoryLimit(t *testing.T) {
 			held = append(held, res.Kept["next"])
 		}
 	}
-	wantError(t, err, "kept output next", "limited to 1.0 MiB", "in use are", "device tensors, ",
+	devtest.WantError(t, err, "kept output next", "limited to 1.0 MiB", "in use are", "device tensors, ",
 		"close device tensors", "or a higher limit")
 	var memory *vk.OutOfMemoryError
 	if !errors.As(err, &memory) || memory.Use.Largest()[0] != runtime.OwnTensors ||
@@ -81,5 +82,5 @@ func TestMemoryLimit(t *testing.T) {
 	res.Kept["next"].Close()
 	x.Close()
 	_, err = dev.LoadGraph(ctx, stepping(t, 1<<20), nil)
-	wantError(t, err, "the program as a whole", "limited to 1.0 MiB")
+	devtest.WantError(t, err, "the program as a whole", "limited to 1.0 MiB")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/apitest"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -25,7 +26,7 @@ func TestNothing(t *testing.T) {
 		vkc.Compile, compiler.Lower, vkc.Run, check.New, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
 		vkc.OpenBundleBytes, vkc.ReadGraph, vkc.SplitPrices,
 		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		api.Calls(t, openOnly{dev})
 		exe, err := dev.LoadGraph(t.Context(), counter(t), nil)
 		if err != nil {
@@ -37,7 +38,7 @@ func TestNothing(t *testing.T) {
 		}
 		api.Calls(t, exe)
 		_, err = exe.Run(t.Context(), nil)
-		wantError(t, err, "closed")
+		devtest.WantError(t, err, "closed")
 	})
 }
 
@@ -86,15 +87,15 @@ func (r runOnly) NewStates() error {
 
 // TestRunAfterDeviceClose: an executable of a closed device says so.
 func TestRunAfterDeviceClose(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)
 	exe, err := dev.LoadGraph(t.Context(), counter(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := vkc.Tensors{"x": tensorOf(t, []float32{1, 2}, 2)}
+	in := vkc.Tensors{"x": devtest.TensorOf(t, []float32{1, 2}, 2)}
 	if _, err := exe.Run(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +103,10 @@ func TestRunAfterDeviceClose(t *testing.T) {
 		t.Error("closing a device under an executable is no error")
 	}
 	_, err = exe.Run(t.Context(), in)
-	wantError(t, err, "closed")
-	_, err = exe.Run(t.Context(), vkc.Tensors{"x": tensorOf(t, []float32{1}, 1)})
-	wantError(t, err, "closed")
+	devtest.WantError(t, err, "closed")
+	_, err = exe.Run(t.Context(), vkc.Tensors{"x": devtest.TensorOf(t, []float32{1}, 1)})
+	devtest.WantError(t, err, "closed")
 	api.Calls(t, exe, dev)
 	_, err = dev.LoadGraph(t.Context(), counter(t), nil)
-	wantError(t, err, "closed")
+	devtest.WantError(t, err, "closed")
 }

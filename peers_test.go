@@ -9,13 +9,14 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestCopiesOfCUDA makes devices exchange values with CUDA copies. A fake library replaces CUDA: it imports memory that
 // lavapipe exports, and ends the program on misuse. The bits must be those of one device.
 func TestCopiesOfCUDA(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	cc, err := exec.LookPath("cc")
 	if err != nil || runtime.GOOS != "linux" {
 		t.Skip("cc on Linux makes what is in the place of CUDA's driver")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -49,24 +50,6 @@ func built(t testing.TB, dev *vkc.Device, name string, build func(*frontend.Buil
 	return exe
 }
 
-// openNamed opens the reference or the Vulkan device.
-func openNamed(t testing.TB, name string) *vkc.Device {
-	t.Helper()
-	if name != "cpu" {
-		return openDevice(t)
-	}
-	dev, err := vkc.OpenDevice(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
-}
-
 // full is a tensor of n equal numbers.
 func full(t testing.TB, v float32, n int) *ir.Data {
 	t.Helper()
@@ -93,10 +76,10 @@ func lastOf(t testing.TB, r *vkc.Result, name string) float32 {
 
 // TestStart: runs have inputs and outputs of their own, small and large, and states pass through them in order.
 func TestStart(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	for _, name := range []string{"cpu", "vulkan"} {
-		dev := openNamed(t, name)
+		dev := devtest.OpenNamed(t, name)
 		for _, n := range []int{8, 5000, 20000} { // inputs of the last are large ones, of more than 64 KiB
 			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
 				exe := summing(t, dev, n)
@@ -143,9 +126,9 @@ func TestStart(t *testing.T) {
 // TestStartMany starts runs from many goroutines. Some are cancelled and some have bad inputs. The others get their own
 // results, and nothing stays on the device.
 func TestStartMany(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev := devtest.OpenDevice(t)
 	exe := summing(t, dev, 8)
 	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": full(t, 0, 8)}); err != nil {
 		t.Fatal(err)
@@ -214,10 +197,10 @@ func TestStartCancelled(t *testing.T) {
 
 // TestStartInto: a result tensor of the wrong shape is rejected before the run, so states do not change.
 func TestStartInto(t *testing.T) {
-	exe := summing(t, openNamed(t, "cpu"), 2)
+	exe := summing(t, devtest.OpenNamed(t, "cpu"), 2)
 	x := vkc.Tensors{"x": full(t, 1, 2)}
 	_, err := exe.Start(t.Context(), x, vkc.RunOptions{Into: vkc.Tensors{"sum": full(t, 0, 3)}}).Wait()
-	wantError(t, err, "the tensor given for it is f32[3], in this run it is f32[2]")
+	devtest.WantError(t, err, "the tensor given for it is f32[3], in this run it is f32[2]")
 	r, err := exe.Start(t.Context(), x).Wait()
 	if err != nil {
 		t.Fatal(err)
@@ -229,11 +212,11 @@ func TestStartInto(t *testing.T) {
 
 // TestOwnStates runs a program on its own states and on two others, in turns, overlapped and waited for.
 func TestOwnStates(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	for _, name := range []string{"cpu", "vulkan"} {
 		t.Run(name, func(t *testing.T) {
-			dev := openNamed(t, name)
+			dev := devtest.OpenNamed(t, name)
 			exe, other := summing(t, dev, 300), summing(t, dev, 300)
 			all := []vkc.States{nil, nil, nil}
 			for i := range all[1:] {
@@ -287,19 +270,19 @@ func TestOwnStates(t *testing.T) {
 			}
 			in := vkc.Tensors{"x": full(t, 1, 300)}
 			_, err := other.Run(t.Context(), in, vkc.RunOptions{States: all[1]})
-			wantError(t, err, "of another executable")
+			devtest.WantError(t, err, "of another executable")
 			if err := all[1].Close(); err != nil {
 				t.Fatal(err)
 			}
 			_, err = exe.Run(t.Context(), in, vkc.RunOptions{States: all[1]})
-			wantError(t, err, "closed")
+			devtest.WantError(t, err, "closed")
 		})
 	}
 }
 
 // TestStartPriority: among waiting runs, the one with the highest priority begins first.
 func TestStartPriority(t *testing.T) {
-	exe := summing(t, openNamed(t, "cpu"), 1)
+	exe := summing(t, devtest.OpenNamed(t, "cpu"), 1)
 	release, err := exe.HoldStarts(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -325,8 +308,8 @@ func TestStartPriority(t *testing.T) {
 // Every successful run has the right result, every other one has an error with the reason, and nothing stays on the
 // device. VKC_TEST_RUNS sets the total number of runs of the 64 goroutines.
 func TestCloseUnderLoad(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	runs, devices := 2000, 4
 	if s := os.Getenv("VKC_TEST_RUNS"); s != "" {
 		if _, err := fmt.Sscan(s, &runs); err != nil {
@@ -405,7 +388,7 @@ func closeUnderLoad(t *testing.T, device bool, goroutines, runs int) {
 
 // TestRunBatch: results come in the order of inputs, and an error has the index of its input.
 func TestRunBatch(t *testing.T) {
-	exe := summing(t, openNamed(t, "cpu"), 2)
+	exe := summing(t, devtest.OpenNamed(t, "cpu"), 2)
 	var in []vkc.Tensors
 	for i := range 30 {
 		in = append(in, vkc.Tensors{"x": full(t, float32(i), 2)})
@@ -421,12 +404,12 @@ func TestRunBatch(t *testing.T) {
 	}
 	in[17] = vkc.Tensors{"x": full(t, 0, 3)}
 	_, err = exe.RunBatch(t.Context(), in)
-	wantError(t, err, "run 17 of 30")
+	devtest.WantError(t, err, "run 17 of 30")
 }
 
 // chain is a program of 100 kernels. Each sorts the result of the previous one, so that none are fused.
 func chain(b *testing.B) (*vkc.Executable, vkc.Tensors) {
-	exe := built(b, openDevice(b), "chain", func(g *frontend.Builder) {
+	exe := built(b, devtest.OpenDevice(b), "chain", func(g *frontend.Builder) {
 		x := g.Input("x", ir.F32, 8)
 		for range 100 {
 			x = x.Sort(0).AddScalar(1)
@@ -463,7 +446,7 @@ func BenchmarkRun100(b *testing.B) {
 
 // BenchmarkStart is a run of a small program with others on their way, BenchmarkRun one that is waited for.
 func BenchmarkStart(b *testing.B) {
-	exe := summing(b, openDevice(b), 8)
+	exe := summing(b, devtest.OpenDevice(b), 8)
 	in := vkc.Tensors{"x": full(b, 1, 8)}
 	var last *vkc.Pending
 	for b.Loop() {
@@ -475,7 +458,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 func BenchmarkRun(b *testing.B) {
-	exe := summing(b, openDevice(b), 8)
+	exe := summing(b, devtest.OpenDevice(b), 8)
 	in := vkc.Tensors{"x": full(b, 1, 8)}
 	for b.Loop() {
 		if _, err := exe.Run(b.Context(), in); err != nil {
@@ -492,7 +475,7 @@ func BenchmarkTransfers(b *testing.B) {
 	if testing.Short() {
 		size = 256
 	}
-	exe := built(b, openDevice(b), "products", func(g *frontend.Builder) {
+	exe := built(b, devtest.OpenDevice(b), "products", func(g *frontend.Builder) {
 		x := g.Input("x", ir.F32, size, size)
 		y := x
 		for range depth {

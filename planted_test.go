@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/toolstest"
 )
 
@@ -12,11 +13,11 @@ import (
 // of the directory it is in or of that one's parents.
 func TestCompileRunsNothingFromHere(t *testing.T) {
 	g := readGraph(t, "mlp.ir")
-	ownCache(t)
+	devtest.OwnCache(t)
 	t.Setenv(spirv.ToolsEnv, "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("PATH", ".")
 	t.Chdir(toolstest.Plant(t))
 	_, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{})
-	wantError(t, err, "glslc", "not found", "install")
+	devtest.WantError(t, err, "glslc", "not found", "install")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/compiler"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -17,17 +18,17 @@ import (
 // tensor, its size and the limit. A tensor just below the limit compiles, with 64-bit positions if necessary. No device
 // is needed.
 func TestTooLarge(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	noTrial(t)
 	without := func(feature string) device.Caps {
-		caps, err := profile(t, "nvidia-h100").Without(feature)
+		caps, err := devtest.Profile(t, "nvidia-h100").Without(feature)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return caps
 	}
-	cpu, h100 := profile(t, "lavapipe"), profile(t, "nvidia-h100")
+	cpu, h100 := devtest.Profile(t, "lavapipe"), devtest.Profile(t, "nvidia-h100")
 	noInt64, noBytes := without("int64"), without("storage8")
 	cpu.MaxStorageRange = math.MaxUint32 // the most that Vulkan has: the rest is reached by address
 	for _, tt := range []struct {
@@ -118,9 +119,9 @@ func TestTooLarge(t *testing.T) {
 // TestFarRows: SPIR-V treats an index as signed, and drivers may compute byte offsets in 32 bits. So kernels access a
 // buffer by address row by row, if it has more bytes than such a number can count.
 func TestFarRows(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	caps := profile(t, "lavapipe")
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	caps := devtest.Profile(t, "lavapipe")
 	caps.MaxStorageRange = 128 << 20
 	for _, tt := range []struct {
 		dtype  string

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -13,8 +14,8 @@ import (
 // TestReplicas runs a batch on one Vulkan device opened four times: every device has its share, and each result has the
 // bits that one device gives.
 func TestReplicas(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	devices, err := vkc.OpenDevices("vulkan, vulkan,vulkan,vulkan")
 	vktest.Need(t, err)
 	g, err := frontend.Build("norms", func(b *frontend.Builder) {
@@ -28,10 +29,10 @@ func TestReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := noise(t, 300, 40)
+	w := devtest.Noise(t, 300, 40)
 	var in []vkc.Tensors
 	for range 24 {
-		in = append(in, vkc.Tensors{"x": noise(t, 4, 300), "w": w})
+		in = append(in, vkc.Tensors{"x": devtest.Noise(t, 4, 300), "w": w})
 	}
 	before := make([]vkc.Traffic, len(devices))
 	for i, d := range devices {
@@ -84,7 +85,7 @@ func TestReplicasCount(t *testing.T) {
 	}
 	defer r.Close()
 	for range 1000 {
-		if _, err := r.Start(t.Context(), vkc.Tensors{"x": noise(t, 1)}).Wait(); err != nil {
+		if _, err := r.Start(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1)}).Wait(); err != nil {
 			t.Fatal(err)
 		}
 		if under := vkc.Under(r); !slices.Equal(under, []int{0, 0}) {
@@ -95,7 +96,7 @@ func TestReplicasCount(t *testing.T) {
 
 func TestReplicasRefuse(t *testing.T) {
 	_, err := vkc.OpenDevices("cpu,,cpu")
-	wantError(t, err, "a name is missing")
+	devtest.WantError(t, err, "a name is missing")
 	devices, err := vkc.OpenDevices("cpu,cpu")
 	if err != nil {
 		t.Fatal(err)
@@ -110,5 +111,5 @@ func TestReplicasRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = devices.LoadGraph(t.Context(), g, nil)
-	wantError(t, err, `it has states, "s" the first`)
+	devtest.WantError(t, err, `it has states, "s" the first`)
 }

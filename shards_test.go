@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -136,7 +137,7 @@ func shardedProduct(t *testing.T, together *vkc.Device) *vkc.Executable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
+	exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": devtest.Noise(t, 64, 24)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,17 +148,17 @@ func shardedProduct(t *testing.T, together *vkc.Device) *vkc.Executable {
 func TestTensorParallelStops(t *testing.T) {
 	for _, list := range []string{"cpu,cpu", "vulkan,vulkan"} {
 		if strings.HasPrefix(list, "vulkan") {
-			needTools(t)
+			devtest.NeedTools(t)
 		}
 		together, _ := parallel(t, list)
 		exe := shardedProduct(t, together)
-		if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
+		if _, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)}); err != nil {
 			t.Error(err)
 		}
 		if err := vkc.ClosePart(exe); err != nil {
 			t.Error(err)
 		}
-		_, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
+		_, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)})
 		if !errors.Is(err, vkc.ErrClosed) || !strings.Contains(err.Error(), "part 2 of 2") {
 			t.Errorf("on %s: %v", list, err)
 		}
@@ -174,7 +175,7 @@ func TestTensorParallelLimit(t *testing.T) {
 		"relayed": "vulkan,vulkan"} {
 		t.Run(name, func(t *testing.T) {
 			if list != "cpu,cpu" {
-				needTools(t)
+				devtest.NeedTools(t)
 			}
 			together, _ := parallel(t, list)
 			if exchange := vkc.Ways[name]; exchange != nil {
@@ -185,7 +186,7 @@ func TestTensorParallelLimit(t *testing.T) {
 			vkc.LosePart(exe)
 			vkc.LimitMeetings(together, time.Millisecond)
 			for range 2 {
-				_, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)})
+				_, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)})
 				if err == nil || !strings.Contains(err.Error(), "in vain, for 1ms at most") {
 					t.Errorf("%v", err)
 				}
@@ -197,7 +198,7 @@ func TestTensorParallelLimit(t *testing.T) {
 // TestCopiesFail: a copy that fails or exceeds the time limit ends the run on all devices with an error, and later runs
 // work. If copies are not available, this transport is removed and the reason is recorded.
 func TestCopiesFail(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	for _, c := range []struct {
 		copied func(n int) (bool, error)
 		limit  time.Duration
@@ -211,7 +212,7 @@ func TestCopiesFail(t *testing.T) {
 		vkc.CopyByHost(together, func(n int) (bool, error) { return copied(n) })
 		exe := shardedProduct(t, together)
 		defer exe.Close()
-		in := vkc.Tensors{"x": noise(t, 1, 24)}
+		in := vkc.Tensors{"x": devtest.Noise(t, 1, 24)}
 		if _, err := exe.Run(t.Context(), in); err != nil {
 			t.Error(err)
 		}
@@ -235,7 +236,7 @@ func TestCopiesFail(t *testing.T) {
 	if !strings.Contains(exe.Why(), want) {
 		t.Errorf("%s: want %q", exe.Why(), want)
 	}
-	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
+	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -243,7 +244,7 @@ func TestCopiesFail(t *testing.T) {
 // TestExchangesChosen: two GPUs use relayed flags for one token of a model with 20 layers of width 8192, and for 64
 // tokens. If there is no room for separate slots, they use one program per exchange, and say so.
 func TestExchangesChosen(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	for _, c := range []struct {
 		rows, width, times int
 		want               string
@@ -267,7 +268,7 @@ func TestExchangesChosen(t *testing.T) {
 		defer together.Close()
 		vkc.LimitTrials(together, time.Hour)
 		exe, err := together.LoadGraph(t.Context(), allReduces(t, c.rows, c.width, c.times), vkc.WeightMap{
-			"terms": noise(t, c.rows, 4), "columns": noise(t, 4, c.width)})
+			"terms": devtest.Noise(t, c.rows, 4), "columns": devtest.Noise(t, 4, c.width)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +282,7 @@ func TestExchangesChosen(t *testing.T) {
 // TestExchangesOfSoftware: if the devices are the same processor, their kernels wait for one another after a trial. The
 // trial may take long on a busy machine.
 func TestExchangesOfSoftware(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	together, one := parallel(t, "vulkan,vulkan")
 	if one.Caps().Type != device.DeviceCPU {
 		t.Skip("the device is no software")
@@ -296,7 +297,7 @@ func TestExchangesOfSoftware(t *testing.T) {
 
 // TestTryExchanges: devices find out whether kernels see the host's writes, and otherwise avoid this transport.
 func TestTryExchanges(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
 	if err := vkc.TryExchanges(t.Context(), together, time.Hour); err != nil {
 		t.Error(err)
@@ -310,7 +311,7 @@ func TestTryExchanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": noise(t, 64, 24)})
+	exe, err := together.LoadGraph(t.Context(), g, vkc.WeightMap{"w": devtest.Noise(t, 64, 24)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +319,7 @@ func TestTryExchanges(t *testing.T) {
 	if why := exe.Why(); !strings.Contains(why, "since another way fails") {
 		t.Error(why)
 	}
-	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 1, 24)}); err != nil {
+	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -327,7 +328,7 @@ func TestTryExchanges(t *testing.T) {
 // order, with every transport. States are joined correctly, runs may have their own states, and a graph without
 // anything to share also runs. With -replicas 0,1 the test uses two cards.
 func TestTensorParallelBits(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	for way := range vkc.Ways {
 		for _, list := range tensorDevices() {
 			n := strings.Count(list, ",") + 1
@@ -351,7 +352,7 @@ func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, dev
 		t.Skip("such devices do not see one another's words")
 	}
 	goes(together)
-	weights := vkc.WeightMap{"up": noise(t, 64, 24), "b": noise(t, 64), "out": noise(t, 10, 64)}
+	weights := vkc.WeightMap{"up": devtest.Noise(t, 64, 24), "b": devtest.Noise(t, 64), "out": devtest.Noise(t, 10, 64)}
 	build := func(sum func(x, y frontend.Tensor) frontend.Tensor) *ir.Graph {
 		g, err := frontend.Build("parallel", func(b *frontend.Builder) {
 			x := b.Input("x", ir.F32, b.Sym("T", 5), 24)
@@ -395,7 +396,7 @@ func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, dev
 	}
 	defer want.Close()
 	for i := range 5 {
-		compareDevices(t, exe, want, vkc.Tensors{"x": noise(t, 1+i%5, 24)}, vkc.RunOptions{}, 0)
+		compareDevices(t, exe, want, vkc.Tensors{"x": devtest.Noise(t, 1+i%5, 24)}, vkc.RunOptions{}, 0)
 	}
 	for range 2 {
 		a, err := exe.ReadState("s")
@@ -421,7 +422,7 @@ func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, dev
 	if err := want.ResetStates(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := exe.Run(t.Context(), vkc.Tensors{"x": noise(t, 2, 24)}, vkc.RunOptions{States: own, Keep: []string{"y"}})
+	r, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 2, 24)}, vkc.RunOptions{States: own, Keep: []string{"y"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +430,7 @@ func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, dev
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := want.Run(t.Context(), vkc.Tensors{"x": noise(t, 2, 24)})
+	w, err := want.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 2, 24)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +445,7 @@ func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, dev
 // noiseAs writes random values to a state of one device and returns them.
 func noiseAs(t *testing.T, one *vkc.Executable) *ir.Data {
 	t.Helper()
-	d := noise(t, 64)
+	d := devtest.Noise(t, 64)
 	if err := one.WriteState("s", d); err != nil {
 		t.Fatal(err)
 	}
@@ -471,8 +472,8 @@ func chained(t *testing.T) *ir.Graph {
 // TestTensorParallelAhead: asynchronous runs take outputs of the previous run, with programs without weights in
 // between. They give the bits of synchronous runs, also when more are started than the devices can have in flight.
 func TestTensorParallelAhead(t *testing.T) {
-	needTools(t)
-	weights := vkc.WeightMap{"up": noise(t, 64, 24), "out": noise(t, 24, 64)}
+	devtest.NeedTools(t)
+	weights := vkc.WeightMap{"up": devtest.Noise(t, 64, 24), "out": devtest.Noise(t, 24, 64)}
 	half, err := frontend.Build("half", func(b *frontend.Builder) {
 		b.Output("x", b.Input("y", ir.F32, 1, 24).MulScalar(0.5))
 	})
@@ -494,11 +495,11 @@ func TestTensorParallelAhead(t *testing.T) {
 		if !ahead.GoesAhead() || !halves.GoesAhead() {
 			t.Errorf("on %s, runs are waited for", list)
 		}
-		now, err := ahead.Upload(t.Context(), noise(t, 1, 24))
+		now, err := ahead.Upload(t.Context(), devtest.Noise(t, 1, 24))
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := vkc.Tensors{"x": noise(t, 1, 24)}
+		in := vkc.Tensors{"x": devtest.Noise(t, 1, 24)}
 		for i := range 30 {
 			r, err := ahead.Run(t.Context(), nil, vkc.RunOptions{Keep: []string{"y", "s"},
 				Inputs: map[string]*vkc.DeviceTensor{"x": now}})
@@ -541,10 +542,10 @@ func TestTensorParallelAhead(t *testing.T) {
 // TestTensorParallelAheadStops: if a device does not get an asynchronous run, the reader of the run's outputs gets the
 // error, or else the next run does. Later runs work.
 func TestTensorParallelAheadStops(t *testing.T) {
-	needTools(t)
+	devtest.NeedTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
 	vkc.Ways["relayed"](together)
-	weights := vkc.WeightMap{"up": noise(t, 64, 24), "out": noise(t, 24, 64)}
+	weights := vkc.WeightMap{"up": devtest.Noise(t, 64, 24), "out": devtest.Noise(t, 24, 64)}
 	load := func() *vkc.Executable {
 		exe, err := together.LoadGraph(t.Context(), chained(t), weights)
 		if err != nil {
@@ -555,7 +556,7 @@ func TestTensorParallelAheadStops(t *testing.T) {
 	}
 	lame, sound := load(), load()
 	vkc.LosePart(lame)
-	in, keep := vkc.Tensors{"x": noise(t, 1, 24)}, vkc.RunOptions{Keep: []string{"y", "s"}}
+	in, keep := vkc.Tensors{"x": devtest.Noise(t, 1, 24)}, vkc.RunOptions{Keep: []string{"y", "s"}}
 	for _, reads := range []bool{true, false} {
 		vkc.LimitMeetings(together, time.Millisecond)
 		r, err := lame.Run(t.Context(), in, keep)

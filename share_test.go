@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -28,9 +29,9 @@ func sharing(t *testing.T, name string, n float64, state ...any) *ir.Graph {
 // TestShare: executables share weights and states. Each is closed separately, and shared memory lives until the last of
 // them is closed.
 func TestShare(t *testing.T) {
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		ctx := t.Context()
-		weights := vkc.WeightMap{"w": tensorOf(t, []float32{1, 2, 3, 4}, 4)}
+		weights := vkc.WeightMap{"w": devtest.TensorOf(t, []float32{1, 2, 3, 4}, 4)}
 		first, err := dev.LoadGraph(ctx, sharing(t, "first", 1, 4), weights)
 		if err != nil {
 			t.Fatal(err)
@@ -84,11 +85,11 @@ func TestShare(t *testing.T) {
 			t.Errorf("after one is closed: %v, want 264", v)
 		}
 		_, err = dev.LoadGraph(ctx, sharing(t, "third", 1, 4), nil, vkc.LoadOptions{Share: first})
-		wantError(t, err, "share with another program", "closed")
+		devtest.WantError(t, err, "share with another program", "closed")
 		_, err = dev.LoadGraph(ctx, sharing(t, "fourth", 1, 2, 4), nil, vkc.LoadOptions{Share: second})
-		wantError(t, err, "f32[2,4]", "f32[4]")
+		devtest.WantError(t, err, "f32[2,4]", "f32[4]")
 		_, err = dev.LoadGraph(ctx, sharing(t, "fifth", 1, 4), nil, vkc.LoadOptions{Share: &vkc.Executable{}})
-		wantError(t, err, "share")
+		devtest.WantError(t, err, "share")
 		if err := second.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -27,9 +28,9 @@ func weighing(t *testing.T, weight string, n int) *ir.Graph {
 // TestShareByContent: executables have equal weights once whatever they call them, each is closed by itself, and
 // weights that differ in their last byte are two.
 func TestShareByContent(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	ctx, dev := t.Context(), openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	ctx, dev := t.Context(), devtest.OpenDevice(t)
 	const n = 40 << 10 // more than is looked at before the comparison
 	values := make([]float32, n)
 	for i := range values {
@@ -55,7 +56,7 @@ func TestShareByContent(t *testing.T) {
 	held := func() uint64 { return dev.Memory()[runtime.OwnWeights] }
 	last := func(exe *vkc.Executable) float32 {
 		t.Helper()
-		res, err := exe.Run(ctx, vkc.Tensors{"x": tensorOf(t, []float32{1}, 1)})
+		res, err := exe.Run(ctx, vkc.Tensors{"x": devtest.TensorOf(t, []float32{1}, 1)})
 		if err != nil {
 			t.Fatal(err)
 		}

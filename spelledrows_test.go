@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -14,8 +15,8 @@ import (
 // TestSpelledNorm: a layer norm that a graph spells by ops rounds the mean as each op does. That shifts a row by what
 // the mean lost, and loses no more: between elements of a row, no digits go. layer_norm does not round the mean.
 func TestSpelledNorm(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	const rows, width, mean, deviation = 16, 768, 1e4, 0.1
 	r := rand.New(rand.NewPCG(3, 1))
 	x := make([]float32, rows*width)
@@ -32,7 +33,7 @@ func TestSpelledNorm(t *testing.T) {
 			b.Output("spelled", d.Div(d.Powf(2).MeanKeep(1).AddScalar(1e-5).Sqrt()))
 			b.Output("norm", x.LayerNorm(frontend.Tensor{}, frontend.Tensor{}, 1e-5))
 		})
-		res, err := exe.Run(t.Context(), vkc.Tensors{"x": tensorOf(t, x, rows, width)})
+		res, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.TensorOf(t, x, rows, width)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -67,7 +68,7 @@ var stateSteps = []struct{ name, body string }{
 // BenchmarkStates is a step that changes a part of a state of 64 MiB, with the bytes that its kernels are said to move
 // (M-states).
 func BenchmarkStates(b *testing.B) {
-	dev := openDevice(b)
+	dev := devtest.OpenDevice(b)
 	in := vkc.Tensors{}
 	for name, d := range map[string]*ir.Data{
 		"row": {DType: ir.F32, Dims: []int{1, 4096}}, "two": {DType: ir.F16, Dims: []int{2, 4096}},

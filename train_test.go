@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/optim"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -61,6 +62,6 @@ func TestTrainingSteps(t *testing.T) {
 			b.Update(m, m2)
 		},
 	} {
-		t.Run(name, func(t *testing.T) { checkOnDevice(t, build(t, define)) })
+		t.Run(name, func(t *testing.T) { checkOnDevice(t, devtest.Build(t, define)) })
 	}
 }

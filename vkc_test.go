@@ -2,66 +2,20 @@ package vkc_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/check"
-	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
-	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
-
-// ownCache gives a test an empty cache.
-func ownCache(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	t.Setenv(cachefile.EnvDir, dir)
-	t.Setenv(cachefile.Env, "")
-	return dir
-}
-
-// needTools skips a test where shaders cannot be compiled, or fails it where
-// everything must be there.
-func needTools(t *testing.T) {
-	t.Helper()
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	if err == nil {
-		err = tools.Ready()
-	}
-	skipOrFail(t, err)
-}
-
-func skipOrFail(t *testing.T, err error) {
-	t.Helper()
-	if err != nil && vktest.Required() {
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-}
-
-// openDevice opens the best Vulkan device and closes it when the test ends.
-func openDevice(t testing.TB) *vkc.Device {
-	t.Helper()
-	dev, err := vkc.OpenDevice("vulkan")
-	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dev
-}
 
 func readGraph(t *testing.T, name string) *ir.Graph {
 	t.Helper()
@@ -72,50 +26,19 @@ func readGraph(t *testing.T, name string) *ir.Graph {
 	return g
 }
 
-// noise is floats from -1 to 1.
-func noise(t *testing.T, dims ...int) *ir.Data {
-	t.Helper()
-	d, err := ir.NewData(ir.F32, dims...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng, values := rand.New(rand.NewPCG(1, uint64(len(d.Bytes)))), make([]float64, d.Elems())
-	for i := range values {
-		values[i] = 2*rng.Float64() - 1
-	}
-	ir.EncodeFloats(d.Bytes, ir.F32, values)
-	return d
-}
-
 func mlpWeights(t *testing.T) vkc.WeightMap {
 	t.Helper()
-	return vkc.WeightMap{"layer.0.weight": noise(t, 16, 8), "layer.0.bias": noise(t, 16),
-		"layer.1.weight": noise(t, 4, 16)}
-}
-
-// wantError fails unless err is one line with all of those texts.
-func wantError(t *testing.T, err error, texts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one with %q", texts)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("error %q, want %q in it", err, text)
-		}
-	}
-	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("error of several lines: %q", err)
-	}
+	return vkc.WeightMap{"layer.0.weight": devtest.Noise(t, 16, 8), "layer.0.bias": devtest.Noise(t, 16),
+		"layer.1.weight": devtest.Noise(t, 4, 16)}
 }
 
 // TestMLP takes a graph through everything: compiled, cached, saved, opened
 // again, and run on the best device and on the reference, with equal results.
 func TestMLP(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	g, weights := readGraph(t, "mlp.ir"), mlpWeights(t)
 	p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
 	if err != nil {
@@ -153,7 +76,7 @@ func testRuns(t *testing.T, dev *vkc.Device, p *vkc.Program, g *ir.Graph, weight
 		t.Fatal(err)
 	}
 	for _, n := range []int{1, 64, 3} {
-		in := map[string]*ir.Data{"x": noise(t, n, 8)}
+		in := map[string]*ir.Data{"x": devtest.Noise(t, n, 8)}
 		res, err := exe.Run(ctx, in)
 		if err != nil {
 			t.Fatal(err)
@@ -170,8 +93,8 @@ func testRuns(t *testing.T, dev *vkc.Device, p *vkc.Program, g *ir.Graph, weight
 
 // TestStates runs a program that keeps a state, which the checker follows.
 func TestStates(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
 	g, err := frontend.Build("running sum", func(b *frontend.Builder) {
 		x, sum := b.Input("x", ir.F32, 4), b.State("sum", ir.F32, 4)
@@ -181,7 +104,7 @@ func TestStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exe, err := openDevice(t).LoadGraph(ctx, g, nil)
+	exe, err := devtest.OpenDevice(t).LoadGraph(ctx, g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +114,7 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		in := map[string]*ir.Data{"x": noise(t, 4)}
+		in := map[string]*ir.Data{"x": devtest.Noise(t, 4)}
 		res, err := exe.Run(ctx, in)
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +130,7 @@ func TestStates(t *testing.T) {
 	if err := exe.ResetStates(); err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]*ir.Data{"x": noise(t, 4)}
+	in := map[string]*ir.Data{"x": devtest.Noise(t, 4)}
 	res, err := exe.Run(ctx, in)
 	if err != nil {
 		t.Fatal(err)
@@ -216,13 +139,13 @@ func TestStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, report.Err(), `output "mean"`, `state "sum"`)
+	devtest.WantError(t, report.Err(), `output "mean"`, `state "sum"`)
 }
 
 func TestRun(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	devtest.OpenDevice(t)
 	g, err := frontend.Build("negate", func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.I32, b.Sym("N", 9)).Neg())
 	})
@@ -241,5 +164,5 @@ func TestRun(t *testing.T) {
 		t.Errorf("got %v, %v", y, err)
 	}
 	_, err = vkc.Run(context.Background(), g, nil, nil)
-	wantError(t, err, `input "x" is missing`)
+	devtest.WantError(t, err, `input "x" is missing`)
 }

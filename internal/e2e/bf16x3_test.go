@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -70,8 +71,8 @@ func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data
 }
 
 func TestBF16x3OnDevice(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	in := func(b *frontend.Builder, name string, dims ...any) frontend.Tensor {
 		return b.Input(name, ir.F32, dims...)
 	}
@@ -112,8 +113,8 @@ func TestBF16x3OnDevice(t *testing.T) {
 // TestBF16x3Errors prints the largest error of a matmul of normally distributed numbers in each precision, in standard
 // deviations of a result. It checks a bound for bf16x3. One row of x has an infinity, which may affect only that row.
 func TestBF16x3Errors(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	const n, k, special = 1024, 4096, 77
 	rng := rand.New(rand.NewPCG(5, 5))
 	normal := func() ([]float64, *ir.Data) {

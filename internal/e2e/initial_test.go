@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"bytes"
@@ -8,20 +8,21 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // TestInitialStates: states begin with the same bits on a device, the CPU fast path and the reference, from a graph and
 // from a bundle, after loading and after a reset.
 func TestInitialStates(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev, ctx := openDevice(t), t.Context()
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev, ctx := devtest.OpenDevice(t), t.Context()
 	firsts := map[string]ir.Initial{
 		"zeros": {}, "constant": ir.InitialConstant(0.3), "uniform": ir.InitialUniform(-2, 3, 7),
 		"normal": ir.InitialNormal(1, 0.02, -9), "weight": ir.InitialWeight("w"),
 	}
-	g := build(t, func(b *frontend.Builder) {
+	g := devtest.Build(t, func(b *frontend.Builder) {
 		for name, first := range firsts {
 			for _, d := range []ir.DType{ir.F32, ir.F16, ir.BF16} {
 				if name == "weight" && d != ir.F32 {
@@ -35,7 +36,7 @@ func TestInitialStates(t *testing.T) {
 		b.Update(count, count.AddScalar(1))
 		b.Output("count", count)
 	})
-	weights := vkc.WeightMap{"w": noise(t, 7, 31)}
+	weights := vkc.WeightMap{"w": devtest.Noise(t, 7, 31)}
 	program, err := dev.Compile(ctx, g, vkc.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"testing"

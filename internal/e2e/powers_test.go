@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"strings"
@@ -6,13 +6,14 @@ import (
 
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // TestPowersByConstants: kernels compute powers with small integer or root exponents by multiplication, division and
 // roots, for exponents in attributes and in constants. They use exponentials for other exponents.
 func TestPowersByConstants(t *testing.T) {
-	caps := profile(t, "generic")
+	caps := devtest.Profile(t, "generic")
 	for _, tt := range []struct {
 		name  string
 		dtype ir.DType

@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"fmt"
@@ -7,18 +7,19 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // TestLargestOnDevice: the largest of each row and where it is, as steps of a language model find them, also where
 // elements are NaN, which then is the largest, or no finite numbers. Long rows are folded in parts.
 func TestLargestOnDevice(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	const rows = 3
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, n := range []int{5, 4096, 128256} {
-		p, err := vkc.Compile(t.Context(), build(t, func(b *frontend.Builder) {
+		p, err := vkc.Compile(t.Context(), devtest.Build(t, func(b *frontend.Builder) {
 			x := b.Input("x", ir.F32, rows, n)
 			best := x.Argmax(-1)
 			b.Output("best", best)

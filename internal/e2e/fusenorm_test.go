@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -41,8 +42,8 @@ func normedRows(rows, depth int, norm func(x, w frontend.Tensor) frontend.Tensor
 }
 
 func TestFusedNormsOnDevice(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	rms := func(x, w frontend.Tensor) frontend.Tensor { return x.RMSNorm(w, 1e-5) }
 	l2 := func(x, _ frontend.Tensor) frontend.Tensor { return x.L2Normalize(-1, 1e-6) }
 	for _, tt := range []struct {
@@ -72,8 +73,8 @@ func TestFusedNormsOnDevice(t *testing.T) {
 // TestFusedNormsOfExtremes: for rows of zeros, rows with tiny or huge elements, and rows with NaN, a fused norm gives
 // the same result as a separate one.
 func TestFusedNormsOfExtremes(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	g, err := frontend.Build("product", normedRows(1, 64, func(x, w frontend.Tensor) frontend.Tensor {
 		return x.RMSNorm(w, 1e-5)
 	}, ir.F32))
@@ -109,8 +110,8 @@ func TestFusedNormsOfExtremes(t *testing.T) {
 // TestFusedSlicesOnDevice runs steps of a small model with keys and values written directly to caches, for one text or
 // as many texts as rows. The largest case needs two workgroups.
 func TestFusedSlicesOnDevice(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	const heads, dim, context = 2, 16, 6
 	for _, tt := range []struct {
 		rows   int

@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -15,9 +16,9 @@ import (
 // Each invocation keeps the rounding error of its sum. So only the sums over invocations and kernels round, about log2
 // of their number times.
 func TestLongSums(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev := devtest.OpenDevice(t)
 	const bound = 32 * 0x1p-24
 	x := float64(float32(0.1))
 	for _, c := range []struct {

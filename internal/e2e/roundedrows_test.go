@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -20,10 +21,10 @@ import (
 // of the device. No kernel may divide floats for it, because a device's quotient may be off by 2.5 units in the last
 // place, and that decides ties.
 func TestRowsBecomeTheSameBytes(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	caps, _ := planedCaps(t, dev.Caps())
 	if !caps.Features.IntegerDotProduct {
 		t.Skip("the device multiplies no bytes")

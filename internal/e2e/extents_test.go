@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -47,7 +48,7 @@ func wholes(t *testing.T, dims ...int) *ir.Data {
 	for i := range v {
 		v[i] = float32(i*i%17 - 8)
 	}
-	return tensorOf(t, v, dims...)
+	return devtest.TensorOf(t, v, dims...)
 }
 
 // TestExtents runs strided windows, steps and a concat over symbols at several
@@ -57,12 +58,12 @@ func TestExtents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cpu := openNamed(t, "cpu")
+	cpu := devtest.OpenNamed(t, "cpu")
 	ref, err := cpu.LoadGraph(t.Context(), g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		exe, err := dev.LoadGraph(t.Context(), g, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +94,7 @@ func TestExtents(t *testing.T) {
 			}
 			in["bias"] = wholes(t, rows+more+1)
 			_, err = exe.Run(t.Context(), in)
-			wantError(t, err, fmt.Sprintf(`axis 0 of input "bias" is %d, not %d as S+T is`, rows+more+1, rows+more))
+			devtest.WantError(t, err, fmt.Sprintf(`axis 0 of input "bias" is %d, not %d as S+T is`, rows+more+1, rows+more))
 		}
 		if err := exe.Close(); err != nil {
 			t.Error(err)
@@ -104,20 +105,20 @@ func TestExtents(t *testing.T) {
 // TestExtentsOfOtherNames: a program comes from the cache under other names of symbols, which its sums and
 // quotients have too, though they sort otherwise.
 func TestExtentsOfOtherNames(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	g, err := ir.Parse(extents)
 	if err != nil {
 		t.Fatal(err)
 	}
-	compile(t, g, "generic")
+	devtest.Compile(t, g, "generic")
 	names := strings.NewReplacer("S+T", "A+S", "S <=", "A <=", "[S,", "[A,", "T <=", "S <=", "[T,", "[S,")
 	text := names.Replace(extents)
 	other, err := ir.Parse(text)
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	again := compile(t, other, "generic")
+	again := devtest.Compile(t, other, "generic")
 	if !again.Stats.CacheHit {
 		t.Errorf("under other names: %+v", again.Stats)
 	}
@@ -147,7 +148,7 @@ func TestExtentsWithinKernels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onEach(t, func(t *testing.T, dev *vkc.Device) {
+	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		exe, err := dev.LoadGraph(t.Context(), g, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +173,7 @@ func TestExtentsWithinKernels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(out.Outputs["sum"].Bytes, tensorOf(t, want, 4).Bytes) {
+			if !bytes.Equal(out.Outputs["sum"].Bytes, devtest.TensorOf(t, want, 4).Bytes) {
 				t.Errorf("%d rows: the sums are not %v", rows, want)
 			}
 		}
@@ -217,7 +218,7 @@ func TestNothingToPick(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			onEach(t, func(t *testing.T, dev *vkc.Device) {
+			devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 				exe, err := dev.LoadGraph(t.Context(), g, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -226,12 +227,12 @@ func TestNothingToPick(t *testing.T) {
 				for _, at := range [][2]int{{2, 5}, {2, 0}, {0, 0}, {2, 1}} {
 					batch, rows := at[0], at[1]
 					in := map[string]*ir.Data{"x": wholes(t, batch, rows),
-						"i": tensorOf(t, make([]int32, batch*2), batch, 2),
-						"v": tensorOf(t, make([]int32, 2), 2)}
+						"i": devtest.TensorOf(t, make([]int32, batch*2), batch, 2),
+						"v": devtest.TensorOf(t, make([]int32, 2), 2)}
 					_, err := exe.Run(t.Context(), in)
 					switch {
 					case rows == 0 && batch > 0 && name != "sum":
-						wantError(t, err, `input "x": T is 0, and `+name, "picks from axis",
+						devtest.WantError(t, err, `input "x": T is 0, and `+name, "picks from axis",
 							"want at least 1 element along axis 1")
 					case err != nil:
 						t.Errorf("%d by %d: %v", batch, rows, err)

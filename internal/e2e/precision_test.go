@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -18,10 +19,10 @@ import (
 // nothing is rounded that was not allowed to be, and results are as near as the
 // precision says.
 func TestPrecisionsOnDevice(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	caps, _ := planedCaps(t, dev.Caps())
 	full, values := byteGraph(t, frontend.FullPrecision, []ir.DType{ir.Q4_0, ir.Q8_0, ir.Q4_K})
 	in := inputsOf(t, values)
@@ -92,7 +93,7 @@ func TestWithPrecision(t *testing.T) {
 		}
 	}
 	_, err = vkc.WithPrecision(g, "quarter")
-	wantError(t, err, `"quarter"`, "half_sums", "int8")
+	devtest.WantError(t, err, `"quarter"`, "half_sums", "int8")
 }
 
 // TestHalfAttention: f32 attention that allows f16 uses matrix units if the device has them. On other devices its

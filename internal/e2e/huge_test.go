@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"math"
@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -18,9 +19,9 @@ import (
 // 31 bits, past 4 GiB more than 32. Few drivers for CPUs allocate so much at once, so it runs only where asked.
 func TestHuge(t *testing.T) {
 	gib := hugeGiB(t)
-	needTools(t)
-	ownCache(t)
-	ctx, dev := t.Context(), openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	ctx, dev := t.Context(), devtest.OpenDevice(t)
 	for _, dtype := range []ir.DType{ir.U8, ir.F32} {
 		t.Run(dtype.String(), func(t *testing.T) {
 			const cols = 1 << 16
@@ -51,13 +52,13 @@ func TestHuge(t *testing.T) {
 			}
 			defer exe.Close()
 			middle := min(rows-2, 1<<31/cols) // where a sign would be
-			ids := tensorOf(t, []int32{0, int32(middle), int32(rows - 1)}, 3)
+			ids := devtest.TensorOf(t, []int32{0, int32(middle), int32(rows - 1)}, 3)
 			for i, at := range []int{rows - 1, middle, 0, 1} {
 				row := &ir.Data{DType: dtype, Dims: []int{1, cols}, Bytes: make([]byte, cols*size)}
 				for j := range row.Bytes {
 					row.Bytes[j] = byte(1 + i)
 				}
-				res, err := exe.Run(ctx, vkc.Tensors{"ids": ids, "row": row, "at": tensorOf(t, []int32{int32(at)})})
+				res, err := exe.Run(ctx, vkc.Tensors{"ids": ids, "row": row, "at": devtest.TensorOf(t, []int32{int32(at)})})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +106,7 @@ func hugeOps(step, row, col frontend.Tensor) frontend.Tensor {
 // has buffers up to 4 GiB.
 func TestHugePositions(t *testing.T) {
 	gib := hugeGiB(t)
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	m := matrix{70000, 1 << 16}
 	for _, dtype := range []ir.DType{ir.Q4_0, ir.U8, ir.F16} {
 		size := float64(dtype.BlockBytes()) * float64(m.rows*m.cols) / float64(dtype.BlockElems())
@@ -120,7 +121,7 @@ func TestHugePositions(t *testing.T) {
 // TestForcedPositions does the same in small, with the limits of the device forced down: kernels reach the state by
 // its address, row by row, and compute positions in 64 bits.
 func TestForcedPositions(t *testing.T) {
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	caps := dev.Caps()
 	if !caps.Features.BufferDeviceAddress || !caps.Features.Int64 {
 		t.Skip("the device has no addresses of buffers, or no 64-bit integers")
@@ -133,8 +134,8 @@ func TestForcedPositions(t *testing.T) {
 
 // testPositions fills a state and reads it in many ways, near its begin and near its end.
 func testPositions(t *testing.T, dev *vkc.Device, caps device.Caps, m matrix, dtype ir.DType) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	p, err := vkc.Compile(t.Context(), m.graph(t, dtype), vkc.CompileOptions{Target: caps})
 	if err != nil {
 		t.Fatal(err)
@@ -151,8 +152,8 @@ func testPositions(t *testing.T, dev *vkc.Device, caps device.Caps, m matrix, dt
 	last := int64(m.rows - 1)
 	ids, elements := []int64{0, last * 15 / 16, last*15/16 + 1, last}, []int64{last, 0, last * 15 / 16}
 	for n := range 3 {
-		res, err := exe.Run(t.Context(), vkc.Tensors{"step": tensorOf(t, []int32{int32(n)}),
-			"ids": tensorOf(t, ids, len(ids)), "elements": tensorOf(t, elements, len(elements), 1)})
+		res, err := exe.Run(t.Context(), vkc.Tensors{"step": devtest.TensorOf(t, []int32{int32(n)}),
+			"ids": devtest.TensorOf(t, ids, len(ids)), "elements": devtest.TensorOf(t, elements, len(elements), 1)})
 		if err != nil {
 			t.Fatal(err)
 		}

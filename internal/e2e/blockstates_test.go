@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"testing"
@@ -7,15 +7,16 @@ import (
 	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // TestBlockStates: block states can be updated with whole weights, other states and results of quantize, with the same
 // results on the device and the reference.
 func TestBlockStates(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	dev, ctx := openDevice(t), t.Context()
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	dev, ctx := devtest.OpenDevice(t), t.Context()
 	for name, build := range map[string]func(b *frontend.Builder){
 		"weight": func(b *frontend.Builder) {
 			s := b.State("s", ir.Q6_K, 3, 256)
@@ -83,7 +84,7 @@ func TestBlockStates(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				values, err := vkc.Values[float32](noise(t, dims...))
+				values, err := vkc.Values[float32](devtest.Noise(t, dims...))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -103,7 +104,7 @@ func TestBlockStates(t *testing.T) {
 			for run := range 4 {
 				in := vkc.Tensors{}
 				for range exe.Inputs() {
-					in["x"] = noise(t, 2, 64)
+					in["x"] = devtest.Noise(t, 2, 64)
 					in["x"].Bytes[run]++ // differs from run to run
 				}
 				res, err := exe.Run(ctx, in)
@@ -144,7 +145,7 @@ func TestBlockWritesRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = compiler.Lower(t.Context(), g, profile(t, "generic"), nil)
-		wantError(t, err, want, "blockstates_test.go", "scatter_nd")
+		_, err = compiler.Lower(t.Context(), g, devtest.Profile(t, "generic"), nil)
+		devtest.WantError(t, err, want, "blockstates_test.go", "scatter_nd")
 	}
 }

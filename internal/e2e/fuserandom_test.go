@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/compiler"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -21,8 +22,8 @@ import (
 // those of another device class and those without subgroups. It compares runs for several symbol values with the
 // reference.
 func TestFusedRandomRowsOnDevice(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	own := dev.Caps()
 	other := own // keeps rows resident and rounds them
 	other.VendorID, other.Type, other.Cores = device.VendorNVIDIA, device.DeviceDiscrete, 1

@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"slices"
@@ -6,15 +6,16 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // TestLargerThanABinding runs a program with a weight, a state and an output that are larger than the guaranteed size
 // of a Vulkan binding, 128 MiB. It accesses only a few rows of each.
 func TestLargerThanABinding(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	ctx, dev := t.Context(), openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	ctx, dev := t.Context(), devtest.OpenDevice(t)
 	const rows, cols = 129 << 10, 1 << 10
 	g, err := frontend.Build("large", func(b *frontend.Builder) {
 		ids := b.Input("ids", ir.I32, 3)
@@ -37,7 +38,7 @@ func TestLargerThanABinding(t *testing.T) {
 	for i := range rows {
 		table[i*cols+i%cols] = uint8(1 + i/cols)
 	}
-	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: vkc.WeightMap{"table": tensorOf(t, table, rows, cols)},
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: vkc.WeightMap{"table": devtest.TensorOf(t, table, rows, cols)},
 		NoTrial: true})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestLargerThanABinding(t *testing.T) {
 	}
 	run := func(ids []int32) (read, before []uint8) {
 		t.Helper()
-		res, err := exe.Run(ctx, vkc.Tensors{"ids": tensorOf(t, ids, 3), "at": tensorOf(t, []int32{rows - 3})})
+		res, err := exe.Run(ctx, vkc.Tensors{"ids": devtest.TensorOf(t, ids, 3), "at": devtest.TensorOf(t, []int32{rows - 3})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 	vkcrun "github.com/vkc-go/vkc/runtime"
@@ -50,7 +51,7 @@ func cutOff(t *testing.T, path string) vkc.WeightMap {
 func cutFile(t *testing.T, format string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "model."+format)
-	floats := noise(t, 512, 256)
+	floats := devtest.Noise(t, 512, 256)
 	if format == "safetensors" {
 		if err := safetensors.WriteFile(path, nil, []safetensors.Named{{Name: "floats", Data: floats}}); err != nil {
 			t.Fatal(err)
@@ -91,7 +92,7 @@ func TestTruncatedWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]*ir.Data{"x": noise(t, 1, 256), "ids": {DType: ir.I32, Dims: []int{1}, Bytes: []byte{7, 0, 0, 0}}}
+	in := map[string]*ir.Data{"x": devtest.Noise(t, 1, 256), "ids": {DType: ir.I32, Dims: []int{1}, Bytes: []byte{7, 0, 0, 0}}}
 
 	for _, format := range []string{"gguf", "safetensors"} {
 		uses := map[string]func(t *testing.T, path string) error{
@@ -138,12 +139,12 @@ func TestTruncatedWeights(t *testing.T) {
 				return err
 			}
 			uses["bundle"] = func(t *testing.T, path string) error {
-				needTools(t)
-				return compile(t, g, "generic").Save(filepath.Join(t.TempDir(), "out.vkb"), cutOff(t, path))
+				devtest.NeedTools(t)
+				return devtest.Compile(t, g, "generic").Save(filepath.Join(t.TempDir(), "out.vkb"), cutOff(t, path))
 			}
 			uses["device"] = func(t *testing.T, path string) error {
-				dev := openDevice(t)
-				needTools(t)
+				dev := devtest.OpenDevice(t)
+				devtest.NeedTools(t)
 				_, err := dev.LoadGraph(ctx, g, cutOff(t, path))
 				return err
 			}

@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -89,7 +90,7 @@ func compareOutputs(t *testing.T, g *ir.Graph, have, want map[string]*ir.Data) {
 
 // TestPlanes converts weights to the planes layout and evaluates the kernels on the converted memory.
 func TestPlanes(t *testing.T) {
-	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
+	caps, formats := planedCaps(t, devtest.Profile(t, "nvidia-h100"))
 	g, values := blockGraph(t, formats)
 	low, err := compiler.Lower(context.Background(), g, caps, nil)
 	if err != nil {
@@ -131,10 +132,10 @@ func TestPlanes(t *testing.T) {
 // TestPlanesOnDevice runs the same on the device of this machine as if it were
 // one that wants planes: weights are taken apart on their way there.
 func TestPlanesOnDevice(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	caps, formats := planedCaps(t, dev.Caps())
 	g, values := blockGraph(t, formats)
 	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
@@ -174,7 +175,7 @@ func TestPlanesOnDevice(t *testing.T) {
 
 // TestLayoutChoice: a weight keeps its layout in files if no matmul reads it, or if a user's kernel reads it.
 func TestLayoutChoice(t *testing.T) {
-	h100 := profile(t, "nvidia-h100")
+	h100 := devtest.Profile(t, "nvidia-h100")
 	g, err := frontend.Build("many rows", func(b *frontend.Builder) {
 		w := b.Weight("w", ir.Q8_0, 64, 64)
 		b.Output("y", b.Input("x", ir.F32, 64, 64).MatMulT(w))
@@ -199,7 +200,7 @@ func TestLayoutChoice(t *testing.T) {
 		{"many rows", g, h100, kernel.LayoutPlanes},
 		{"no product", rows, h100, kernel.LayoutBlocks},
 		{"few rows", one, h100, kernel.LayoutPlanes},
-		{"another device", one, profile(t, "generic"), kernel.LayoutPlanes},
+		{"another device", one, devtest.Profile(t, "generic"), kernel.LayoutPlanes},
 	} {
 		low, err := compiler.Lower(context.Background(), c.g, c.caps, nil)
 		if err != nil {
@@ -233,11 +234,11 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 // TestByteRows: rows are converted to int8 once for all matmuls that share them, and the kernels multiply int8. The
 // error must be within the tolerance of this precision, but above that of full precision.
 func TestByteRows(t *testing.T) {
-	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
+	caps, formats := planedCaps(t, devtest.Profile(t, "nvidia-h100"))
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
 		return !schedule.WantsBytes(f, ir.D(2), ir.D(64), caps)
 	})
-	if !slices.Contains(formats, ir.Q4_0) || schedule.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), profile(t, "generic")) {
+	if !slices.Contains(formats, ir.Q4_0) || schedule.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), devtest.Profile(t, "generic")) {
 		t.Fatalf("formats that want bytes: %v", formats)
 	}
 	g, values := byteGraph(t, frontend.ByteRows, formats)
@@ -295,7 +296,7 @@ func storedRowsGraph(t *testing.T, rows ir.DType, formats []ir.DType) (*ir.Graph
 // TestStoredRows: rows that are stored as bytes with scales meet quantized weights in integers without being told to,
 // since that rounds nothing: results are as exact as full precision asks for.
 func TestStoredRows(t *testing.T) {
-	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
+	caps, formats := planedCaps(t, devtest.Profile(t, "nvidia-h100"))
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
 		return !schedule.WantsBytes(f, ir.D(3), ir.D(12), caps)
 	})
@@ -345,9 +346,9 @@ func TestStoredRows(t *testing.T) {
 
 // TestStoredRowsOnDevice runs the same.
 func TestStoredRowsOnDevice(t *testing.T) {
-	needTools(t)
-	ownCache(t)
-	ctx, dev := t.Context(), openDevice(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
+	ctx, dev := t.Context(), devtest.OpenDevice(t)
 	caps, formats := planedCaps(t, dev.Caps())
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { // a few of one kind each
 		return !slices.Contains([]ir.DType{ir.Q8_0, ir.Q4_0, ir.Q4_K, ir.IQ4_NL}, f) ||
@@ -375,10 +376,10 @@ func TestStoredRowsOnDevice(t *testing.T) {
 
 // TestByteRowsOnDevice runs the graph of TestByteRows on the device, and with full precision for comparison.
 func TestByteRowsOnDevice(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := context.Background()
-	dev := openDevice(t)
+	dev := devtest.OpenDevice(t)
 	caps, formats := planedCaps(t, dev.Caps())
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
 		return !schedule.WantsBytes(f, ir.D(2), ir.D(64), caps)

@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -15,8 +16,8 @@ import (
 // TestQuantizedSizes: blocks quantized on the device decode to the same values as blocks from package quant, for
 // elements of all magnitudes, from subnormal numbers to the format's limit. Larger numbers and NaN are errors in both.
 func TestQuantizedSizes(t *testing.T) {
-	needTools(t)
-	ownCache(t)
+	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	ctx := t.Context()
 	for _, q := range ir.QuantizeFormats() {
 		t.Run(q.String(), func(t *testing.T) {
@@ -40,7 +41,7 @@ func TestQuantizedSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			block := func(all []byte, i int) []byte { return all[i*q.BlockBytes():][:q.BlockBytes()] }
-			onEach(t, func(t *testing.T, dev *vkc.Device) {
+			devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 				exe, err := dev.LoadGraph(ctx, g, nil)
 				if err != nil {
 					t.Fatal(err)

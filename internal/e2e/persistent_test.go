@@ -1,4 +1,4 @@
-package vkc_test
+package e2e_test
 
 import (
 	"slices"
@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -39,7 +40,7 @@ func allRuns(groups int) func(*kernel.Program, []*kernel.Kernel, []kernel.Schedu
 // step is a step of a two-layer language model with the KV caches in states.
 func step(t *testing.T) (*ir.Graph, *gguf.File) {
 	t.Helper()
-	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
+	f, err := gguf.Open("../../examples/gollama/gollama-q8_0.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +73,8 @@ func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File,
 // Persistent kernels give the same bits as their separate steps. The test makes several runs with different symbols,
 // and one phase reads states that another writes. One workgroup executes all tiles of each phase in a loop.
 func TestPersistent(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	g, f := step(t)
 	_, apart := loadStep(t, dev, g, f, compiler.Options{})
 	p, exe := loadStep(t, dev, g, f, compiler.Options{Persistence: allRuns(1)})
@@ -129,8 +130,8 @@ func oneToken(t *testing.T, i int) (vkc.Tensors, vkc.RunOptions) {
 
 // A device that has no room for all workgroups at a time runs the steps instead.
 func TestPersistentWithoutRoom(t *testing.T) {
-	needTools(t)
-	dev := openDevice(t)
+	devtest.NeedTools(t)
+	dev := devtest.OpenDevice(t)
 	g, f := step(t)
 	p, exe := loadStep(t, dev, g, f, compiler.Options{Persistence: allRuns(1 << 15)})
 	if n := exe.Vulkan().Stats().Persistent; n != 0 || len(p.Contents.Program.Persistent) == 0 {

@@ -1,0 +1,173 @@
+// Package devtest has what tests of programs on devices share: devices, caches, graphs and tensors.
+package devtest
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// Build makes a graph or fails the test.
+func Build(t *testing.T, define func(b *frontend.Builder)) *ir.Graph {
+	t.Helper()
+	g, err := frontend.Build("custom", define)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Compile compiles for a profile.
+func Compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
+	t.Helper()
+	caps, err := device.Profile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: caps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Stats.CacheErr != nil {
+		t.Errorf("not kept: %v", p.Stats.CacheErr)
+	}
+	return p
+}
+
+// NeedTools skips a test where shaders cannot be compiled, or fails it where
+// everything must be there.
+func NeedTools(t *testing.T) {
+	t.Helper()
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	if err == nil {
+		err = tools.Ready()
+	}
+	skipOrFail(t, err)
+}
+
+// Noise is floats from -1 to 1.
+func Noise(t *testing.T, dims ...int) *ir.Data {
+	t.Helper()
+	d, err := ir.NewData(ir.F32, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng, values := rand.New(rand.NewPCG(1, uint64(len(d.Bytes)))), make([]float64, d.Elems())
+	for i := range values {
+		values[i] = 2*rng.Float64() - 1
+	}
+	ir.EncodeFloats(d.Bytes, ir.F32, values)
+	return d
+}
+
+// OnEach runs a test on the reference and on the best Vulkan device.
+func OnEach(t *testing.T, test func(t *testing.T, dev *vkc.Device)) {
+	t.Run("reference", func(t *testing.T) {
+		cpu, err := vkc.OpenDevice("cpu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, cpu)
+	})
+	t.Run("device", func(t *testing.T) {
+		NeedTools(t)
+		OwnCache(t)
+		test(t, OpenDevice(t))
+	})
+}
+
+// OpenDevice opens the best Vulkan device and closes it when the test ends.
+func OpenDevice(t testing.TB) *vkc.Device {
+	t.Helper()
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+// OpenNamed opens the reference or the Vulkan device.
+func OpenNamed(t testing.TB, name string) *vkc.Device {
+	t.Helper()
+	if name != "cpu" {
+		return OpenDevice(t)
+	}
+	dev, err := vkc.OpenDevice(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+// OwnCache gives a test an empty cache.
+func OwnCache(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv(cachefile.EnvDir, dir)
+	t.Setenv(cachefile.Env, "")
+	return dir
+}
+
+// Profile returns the caps of a built-in profile.
+func Profile(t *testing.T, name string) device.Caps {
+	t.Helper()
+	caps, err := device.Profile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caps
+}
+
+// skipOrFail skips a test for an error, or fails it where everything must be there.
+func skipOrFail(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && vktest.Required() {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+}
+
+// TensorOf makes a tensor of a slice.
+func TensorOf[T vkc.Element](t *testing.T, values []T, dims ...int) *ir.Data {
+	t.Helper()
+	d, err := vkc.Of(values, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// WantError fails unless err is one line with all of those texts.
+func WantError(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", texts)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q, want %q in it", err, text)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error of several lines: %q", err)
+	}
+}
