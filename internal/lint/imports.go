@@ -149,12 +149,22 @@ func (r Rule) allows(path string) bool {
 	switch {
 	case !ok:
 		return false // reported when that package is checked
+	case isAbove(target.Path, r.Path):
+		return false
 	case target.Path == r.Path, slices.Equal(r.Packages, []string{all}):
 		return true
 	case within(rel, "internal"):
 		return r.Path != "ir"
 	}
 	return slices.Contains(r.Packages, target.Path)
+}
+
+// isAbove reports whether a part is of a higher layer than another one. Parts outside of [Layers] are above none.
+func isAbove(part, other string) bool {
+	layer := func(path string) int {
+		return slices.IndexFunc(Layers, func(l []string) bool { return slices.Contains(l, path) })
+	}
+	return layer(other) >= 0 && layer(part) > layer(other)
 }
 
 func (r Rule) list() string {

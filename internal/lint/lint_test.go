@@ -76,3 +76,29 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// TestLayers: no rule allows an import of a higher layer, and one that allows everything refuses it.
+func TestLayers(t *testing.T) {
+	parts := map[string]bool{}
+	for _, r := range Rules {
+		parts[r.Path] = true
+		for _, p := range r.Packages {
+			if isAbove(p, r.Path) {
+				t.Errorf("the rule of %q allows %q, which is of a higher layer", r.Path, p)
+			}
+		}
+	}
+	for _, layer := range Layers {
+		for _, part := range layer {
+			if !parts[part] {
+				t.Errorf("%q is in a layer and has no rule", part)
+			}
+		}
+	}
+	for importer, above := range map[string]string{".": "generate", "generate": "serve", "train": "cmd/vkc"} {
+		rule, _ := ruleFor(strings.TrimSuffix(module+"/"+importer, "/."))
+		if rule.Path != importer || rule.allows(module+"/"+above) {
+			t.Errorf("%q, by rule %q, may import %q of a higher layer", importer, rule.Path, above)
+		}
+	}
+}

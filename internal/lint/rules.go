@@ -71,6 +71,19 @@ var Rules = []Rule{
 	{"docs", []string{all}, nil, "pages, and what generates them"},
 }
 
+// Layers are the parts in the picture of docs/ARCHITECTURE.md, the lowest layer first. No part imports one of a higher
+// layer, whatever its rule allows.
+var Layers = [][]string{
+	{"ir", "ir/interp", "quant"},
+	{"frontend", "frontend/tokenizer", "frontend/onnx", "grammar", "npy"},
+	{"codegen/kernel", "codegen/device", "codegen/schedule"},
+	{"codegen/bundle", "runtime", "runtime/vk", "runtime/cpu", "check"},
+	{"passes", "passes/partition", "codegen/glsl", "codegen/spirv", "compiler"},
+	{"."},
+	{"generate", "train", "bench"},
+	{"serve", "cmd/vkc"},
+}
+
 // A Closure is a package and the packages it must not depend on, directly or indirectly.
 type Closure struct {
 	Path      string
