@@ -10,22 +10,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-type (
-	// Tensors are inputs or outputs of a run, by name.
-	Tensors = map[string]*ir.Data
-	// RunOptions adjust a run.
-	RunOptions = runtime.RunOptions
-	// Result is the result of a run.
-	Result = runtime.Result
-	// DeviceTensor is a tensor in device memory.
-	DeviceTensor = runtime.DeviceTensor
-	// Traffic counts the bytes copied between the caller's memory and a device.
-	Traffic = runtime.Traffic
-	// States are values for all states of a program, which can be passed to runs; see [Executable.NewStates].
-	States = runtime.States
-	// Progress is the progress of compiling and loading.
-	Progress = runtime.Progress
-)
+// Tensors are inputs or outputs of a run, by name.
+type Tensors = map[string]*ir.Data
 
 // Executable is a program loaded on a device, ready to run.
 //
