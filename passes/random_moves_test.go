@@ -16,7 +16,7 @@ import (
 // any value that is read.
 func TestRandomMoves(t *testing.T) {
 	t.Parallel()
-	const graphs = 60
+	graphs := few(60)
 	joined := map[string]int{}
 	for seed := range uint64(graphs) {
 		g := randomMoves(t, seed)

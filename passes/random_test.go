@@ -22,12 +22,20 @@ var (
 	keep         = flag.String("keep", "", "write the graphs that fail, made smaller, to this folder")
 )
 
+// few returns how many of n random graphs to run: under -short, a quarter.
+func few(n int) int {
+	if testing.Short() {
+		return (n + 3) / 4
+	}
+	return n
+}
+
 // TestRandomGraphs compares random graphs before and after every pass, and
 // their kernels, with the reference.
 func TestRandomGraphs(t *testing.T) {
 	t.Parallel()
-	ran := 0
-	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
+	ran, graphs := 0, few(*randomGraphs)
+	for seed := *firstSeed; seed < *firstSeed+uint64(graphs); seed++ {
 		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
 		if err != nil {
 			t.Fatal(err)
@@ -42,8 +50,8 @@ func TestRandomGraphs(t *testing.T) {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 		}
 	}
-	if ran < *randomGraphs {
-		t.Errorf("only %d runs for %d graphs: the reference refused too many", ran, *randomGraphs)
+	if ran < graphs {
+		t.Errorf("only %d runs for %d graphs: the reference refused too many", ran, graphs)
 	}
 }
 
