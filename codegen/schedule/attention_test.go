@@ -110,7 +110,7 @@ func TestSplitMargin(t *testing.T) {
 				}
 				splits := h.bestFlashSplits(k, tl)
 				if faster != margin && (splits > 1) != (faster > margin) {
-					t.Errorf("%d heads, %d keys: split in %d, which is up to %g times as fast", groups, keys, splits, faster)
+					t.Errorf("%d heads, %d keys: split in %d, up to %g times as fast", groups, keys, splits, faster)
 				}
 				switch {
 				case faster > 1 && faster < margin:
