@@ -128,7 +128,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
 		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 {
-			return e.indexValue(x.Index).narrow()
+			return narrow(e.indexValue(x.Index))
 		}
 		return e.cast(x, v.DType, e.valueFor(x, home))
 	}
@@ -228,7 +228,7 @@ func (e *emitter) withZero(typ, op string, args []text) (t text, ok bool) {
 
 // isZero reports whether t is a literal of float or double that is 0, and its sign.
 func isZero(t text) (negative, ok bool) {
-	s := strings.TrimSuffix(t.s, "lf")
+	s := strings.TrimSuffix(t.String(), "lf")
 	if !strings.ContainsAny(s, ".e") {
 		return false, false
 	}

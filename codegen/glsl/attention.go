@@ -86,7 +86,7 @@ func (f *attention) bindRowAt(row, query text) {
 
 // bindNamed binds an axis to a coordinate that gets a name when it is used.
 func (f *attention) bindNamed(axis int, name string, at text) {
-	if at.plain() {
+	if isPlain(at) {
 		f.bindAxis(axis, at)
 		return
 	}
@@ -212,7 +212,7 @@ func (f *attention) storeRow(first text, lanes, quads int, column func(n text) t
 	f.repeat("n", quads, func(n text) {
 		at := f.named("quad", column(n))
 		if all := schedule.ValueQuads(f.width); all < lanes*quads {
-			f.openGuard("if (%s < %du)", at.s, all)
+			f.openGuard("if (%s < %du)", at, all)
 			defer f.close()
 		}
 		f.storeQuad(at, sum(n))
@@ -228,7 +228,7 @@ func (f *attention) storeOnce(first text) {
 		}
 	}
 	if len(stores) > 0 {
-		f.openGuard("if (%s)", first.s)
+		f.openGuard("if (%s)", first)
 		f.storeAll(stores)
 		f.close()
 	}
@@ -243,14 +243,14 @@ func (f *attention) storeQuad(quad, sum text) {
 			stores, roots = append(stores, s), append(roots, s.Value)
 		}
 	}
-	lane := func() { f.bindAcc(2, sum.s+"["+component+"]") }
+	lane := func() { f.bindAcc(2, sum.String()+"["+component+"]") }
 	if f.width%4 == 0 {
 		f.lanes(f.ax.Value, 4, times(quad, 4), roots, stores, lane)
 		return
 	}
 	f.openLanes(4)
 	col := primary(f.variable("uint", "col", plus(times(quad, 4), primary(component))))
-	f.openGuard("if (%s < %du)", col.s, f.width)
+	f.openGuard("if (%s < %du)", col, f.width)
 	f.bindAxis(f.ax.Value, col)
 	lane()
 	f.storeAll(stores)
@@ -262,7 +262,7 @@ func (f *attention) storeQuad(quad, sum text) {
 func (f *attention) ifRow(r text, body func()) {
 	queries := f.k.Parallel[f.ax.Query]
 	if !schedule.DivisibleBy(queries, f.queries()) {
-		f.openGuard("if (%s)", binary("<", f.queryOf(r), f.dim(queries)).s)
+		f.openGuard("if (%s)", binary("<", f.queryOf(r), f.dim(queries)))
 		defer f.close()
 	}
 	f.bindRowAt(r, f.queryOf(r))
@@ -281,14 +281,14 @@ type flashRows struct {
 	top, total, sums, score string
 }
 
-func (f *flashRows) at(array string, i text) string { return elementOf(array, f.s.ThreadM, i).s }
+func (f *flashRows) at(array string, i text) string { return elementOf(array, f.s.ThreadM, i).String() }
 
 func (f *flashRows) sum(i, n text) string {
-	return elementOf(f.sums, f.s.ThreadM*f.quads, plus(times(i, f.quads), n)).s
+	return elementOf(f.sums, f.s.ThreadM*f.quads, plus(times(i, f.quads), n)).String()
 }
 
 func (f *flashRows) scoreAt(i, j text) string {
-	return elementOf(f.score, f.s.ThreadM*f.s.ThreadN, plus(times(i, f.s.ThreadN), j)).s
+	return elementOf(f.score, f.s.ThreadM*f.s.ThreadN, plus(times(i, f.s.ThreadN), j)).String()
 }
 
 // column is an invocation's vector n of a row.
@@ -296,7 +296,7 @@ func (f *flashRows) column(n text) text { return plus(f.lane, times(n, f.lanes))
 
 // begin gives row i what it has before the first key.
 func (f *flashRows) begin(i text) {
-	f.line("%s = %s;", f.at(f.top, i), f.lowest().s)
+	f.line("%s = %s;", f.at(f.top, i), f.lowest())
 	f.line("%s = 0.0;", f.at(f.total, i))
 	f.repeat("n", f.quads, func(n text) { f.line("%s = vec4(0.0);", f.sum(i, n)) })
 }

@@ -120,8 +120,8 @@ func (m *flashMatrix) declare() {
 	m.top, m.shift, m.total = m.array(acc, "top", m.strips), m.array(acc, "shift", m.strips), m.array(acc,
 		"total", m.strips)
 	m.repeat("i", m.strips, func(i text) {
-		m.line("%s = %s(%s);", m.of(m.top, m.strips, i), acc, m.lowest().s)
-		m.line("%s = %s(%s);", m.of(m.shift, m.strips, i), acc, m.floatLit(-math.MaxFloat32).s)
+		m.line("%s = %s(%s);", m.of(m.top, m.strips, i), acc, m.lowest())
+		m.line("%s = %s(%s);", m.of(m.shift, m.strips, i), acc, m.floatLit(-math.MaxFloat32))
 		m.line("%s = %s(0.0);", m.of(m.total, m.strips, i), acc)
 	})
 }
@@ -132,7 +132,9 @@ func (m *flashMatrix) keyPitch() int {
 }
 func (m *flashMatrix) valuePitch() int { return schedule.StagedPitch(m.width, schedule.OctetElems) }
 
-func (m *flashMatrix) of(array string, count int, i text) string { return elementOf(array, count, i).s }
+func (m *flashMatrix) of(array string, count int, i text) string {
+	return elementOf(array, count, i).String()
+}
 
 // defineFunctions writes the functions of elements that fragments pass through.
 func (m *flashMatrix) defineFunctions() {
@@ -149,7 +151,7 @@ func (m *flashMatrix) defineFunctions() {
 	m.weightOf = m.power
 	if m.scalesLate() {
 		m.weightOf = function("weight_of", place+"x, const in float shift",
-			fmt.Sprintf("exp2(x * %s - shift)", m.floatLit(m.a.Scale).s))
+			fmt.Sprintf("exp2(x * %s - shift)", m.floatLit(m.a.Scale)))
 	}
 	m.scoreOf = m.scoreFunction()
 }
@@ -164,8 +166,8 @@ func (m *flashMatrix) scalesLate() bool {
 func (m *flashMatrix) context() []string {
 	var names []string
 	add := func(t text) {
-		if !isNumber(t.s) && t.plain() {
-			names = append(names, t.s)
+		if !isNumber(t) && isPlain(t) {
+			names = append(names, t.String())
 		}
 	}
 	add(m.query0)
@@ -189,10 +191,10 @@ func (m *flashMatrix) scoreFunction() string {
 		m.bindAxis(m.ax.Key, m.limit(key, m.k.Fold, m.s.TileN))
 		if m.scalesLate() {
 			m.line("return %s;",
-				ternary(binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), primary("dot_product"), m.lowest()).s)
+				ternary(binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), primary("dot_product"), m.lowest()))
 			return
 		}
-		m.line("return %s;", m.score(primary("dot_product"), key, m.axisOrZero(m.ax.Query)).s)
+		m.line("return %s;", m.score(primary("dot_product"), key, m.axisOrZero(m.ax.Query)))
 	})
 	return name
 }
@@ -235,13 +237,13 @@ func (m *flashMatrix) storeFragment(n text) {
 	m.repeat("q", each, func(q text) {
 		local := plus(times(m.lane, each), q)
 		if m.lanesPerRow() > m.frag/4 {
-			m.openGuard("if (%s < %du)", local.s, m.frag/4)
+			m.openGuard("if (%s < %du)", local, m.frag/4)
 			defer m.close()
 		}
 		at := m.named("at", plus(times(plus(m.own, m.row), m.frag), times(local, 4)))
 		var parts [4]string
 		for i := range parts {
-			parts[i] = fmt.Sprintf("%s[%s]", m.scratch, plus(at, uintLit(i)).s)
+			parts[i] = fmt.Sprintf("%s[%s]", m.scratch, plus(at, uintLit(i)))
 		}
 		sum := m.variable("vec4", "sum", primary("vec4("+strings.Join(parts[:], ", ")+")"))
 		m.storeQuad(m.named("quad", plus(times(n, m.frag/4), local)), primary(sum))
@@ -251,7 +253,7 @@ func (m *flashMatrix) storeFragment(n text) {
 // toScratch writes a fragment to the subgroup's part of the scratch array.
 func (m *flashMatrix) toScratch(fragment string) {
 	m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", fragment, m.scratch,
-		times(m.own, m.frag).s, m.frag)
+		times(m.own, m.frag), m.frag)
 }
 
 // rowNumbers returns the largest score and the sum of weights of an
@@ -269,7 +271,7 @@ func (m *flashMatrix) rowNumbers(i text) (top, total string) {
 		m.line("subgroupBarrier();")
 		m.toScratch(fragment)
 		m.line("subgroupBarrier();")
-		return m.variable("float", name, primary(fmt.Sprintf("%s[%s]", m.scratch, times(plus(m.own, m.row), m.frag).s)))
+		return m.variable("float", name, elementAt(m.scratch, times(plus(m.own, m.row), m.frag)))
 	}
 	total = read(total, "row_total")
 	if m.usesResult(0) {

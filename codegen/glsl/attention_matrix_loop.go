@@ -22,8 +22,8 @@ func (m *flashMatrix) run(first, end text) {
 		whole = m.named("all_see", m.seen(m.limit(m.queryOf(m.row0), m.k.Parallel[m.ax.Query], m.queries())))
 	}
 	m.line("")
-	if first.s != "0u" || !m.allSeeSome() {
-		m.openGuard("if (%s < %s)", first.s, end.s)
+	if !first.Is("0u") || !m.allSeeSome() {
+		m.openGuard("if (%s < %s)", first, end)
 		defer m.close()
 	}
 	m.begin(first)
@@ -123,14 +123,14 @@ func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 		return primary(fmt.Sprintf("%s[%s]", m.view(b, schedule.OctetElems),
 			b.subscript(binary("/", m.indexAt(w.Index, a.axis, at), uintLit(schedule.OctetElems)))))
 	case m.loadsOctets(w, a):
-		return call(m.octetDecoder(m.buffers[w.Bind]), m.indexAt(w.Index, a.axis, at).narrow())
+		return call(m.octetDecoder(m.buffers[w.Bind]), narrow(m.indexAt(w.Index, a.axis, at)))
 	}
 	half := func(name string, at text) string {
 		t := m.quad(v, a, at, name, true)
-		if !t.plain() {
+		if !isPlain(t) {
 			t = primary(m.variable("vec4", name, t))
 		}
-		return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", t.s, t.s)
+		return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", t, t)
 	}
 	return primary(fmt.Sprintf("uvec4(%s, %s)", half("low", at), half("high", plus(at, uintLit(4)))))
 }
@@ -144,12 +144,12 @@ func (m *flashMatrix) readQueries() {
 		m.comment("Rows %d to %d come by way of shared memory.", first, last-1)
 		m.octets(last-first, dot, func(_, line, octet text) {
 			m.bindRow(m.named("row", plus(uintLit(first), line)))
-			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet).s,
-				m.octet(m.a.Q, m.dotAxis(), times(octet, schedule.OctetElems)).s)
+			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet),
+				m.octet(m.a.Q, m.dotAxis(), times(octet, schedule.OctetElems)))
 		})
 		m.line("barrier();")
 		if lines < s.TileM {
-			m.open("if (%s / %du == %du)", m.row0.s, lines, first/lines)
+			m.open("if (%s / %du == %du)", m.row0, lines, first/lines)
 		} else {
 			m.openScope()
 		}
@@ -158,7 +158,7 @@ func (m *flashMatrix) readQueries() {
 			m.repeat("n", m.dots, func(n text) {
 				at := plus(times(line, pitch), times(plus(times(m.part, m.dots), n), m.frag/schedule.OctetElems))
 				m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.query(i, n),
-					m.tiles, at.s, pitch)
+					m.tiles, at, pitch)
 			})
 		})
 		m.close()
@@ -200,7 +200,7 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, val
 		if values && cut && !inside {
 			x = ternary(binary("<", key, m.end), x, primary("uvec4(0u)"))
 		}
-		m.line("%s = %s;", m.of(next, m.rounds(width), i), x.s)
+		m.line("%s = %s;", m.of(next, m.rounds(width), i), x)
 	})
 }
 
@@ -208,7 +208,7 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, val
 func (m *flashMatrix) put(next string, width int, tile text) {
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
-		m.line("%s[%s] = %s;", m.tiles, plus(tile, plus(times(line, pitch), octet)).s, m.of(next, m.rounds(width), i))
+		m.line("%s[%s] = %s;", m.tiles, plus(tile, plus(times(line, pitch), octet)), m.of(next, m.rounds(width), i))
 	})
 }
 
@@ -252,6 +252,6 @@ func (m *flashMatrix) multiplyValues(scores string, j, place text) {
 func (m *flashMatrix) loadB(at text, pitch int, major string) string {
 	b := m.fresh(m.scope, "b")
 	m.line("%s %s;", m.fragment("B"), b)
-	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%sMajor);", b, m.tiles, at.s, pitch, major)
+	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%sMajor);", b, m.tiles, at, pitch, major)
 	return b
 }

@@ -61,7 +61,7 @@ func (m *flashMatrix) follow(scores string) {
 			m.of(m.shift, m.strips, i))
 		e := m.free("e")
 		m.open("%sfor (int %s = 0; %s < %s.length(); ++%s)", unroll, e, e, growth, e)
-		m.line("%s = %s || %s[%s] > %s;", grew, grew, growth, e, m.floatLit(maxGrowth).s)
+		m.line("%s = %s || %s[%s] > %s;", grew, grew, growth, e, m.floatLit(maxGrowth))
 		m.close()
 	})
 	m.open("if (subgroupAny(%s))", grew)
@@ -94,7 +94,7 @@ func (m *flashMatrix) scaled(x string) string {
 	if !m.scalesLate() {
 		return x
 	}
-	return x + " * " + m.floatLit(m.a.Scale).s
+	return x + " * " + m.floatLit(m.a.Scale).String()
 }
 
 // scoreFragments leaves out the keys that rows do not see, and scales the
@@ -105,8 +105,8 @@ func (m *flashMatrix) scoreFragments(scores string, key0, whole text) {
 		m.repeat("i", m.strips, func(i text) {
 			m.repeat("j", m.keys, func(j text) {
 				score := m.scoreAt(scores, i, j)
-				args := append([]string{score, score, m.scoreOf, plus(m.row0, times(i, m.frag)).s,
-					plus(key0, times(j, m.frag)).s}, m.context()...)
+				args := append([]string{score, score, m.scoreOf, plus(m.row0, times(i, m.frag)).String(),
+					plus(key0, times(j, m.frag)).String()}, m.context()...)
 				m.line("coopMatPerElementNV(%s);", strings.Join(args, ", "))
 			})
 		})
@@ -116,7 +116,7 @@ func (m *flashMatrix) scoreFragments(scores string, key0, whole text) {
 		each()
 	case m.scalesLate() && !m.a.Causal && m.evenly():
 	case m.scalesLate():
-		m.open("if (%s > %s)", plus(key0, uintLit(m.s.TileN)).s, whole.s)
+		m.open("if (%s > %s)", plus(key0, uintLit(m.s.TileN)), whole)
 		each()
 		m.close()
 	default:
@@ -138,7 +138,7 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	m.repeat("j", m.keys, func(j text) {
 		m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",
 			m.scoreAt(scores, primary("0u"), j), m.shared,
-			plus(times(m.own, scorePitch), times(j, m.frag)).s, scorePitch)
+			plus(times(m.own, scorePitch), times(j, m.frag)), scorePitch)
 	})
 	if m.parts > 1 {
 		m.line("barrier();")
@@ -160,14 +160,14 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 		m.bindAxis(m.ax.Key, m.limit(key, m.k.Fold, s.TileN))
 		scoreOf := func(part int) text {
 			at := plus(times(plus(first, uintLit(part*m.frag)), scorePitch), col)
-			return primary(fmt.Sprintf("%s[%s]", m.shared, at.s))
+			return elementAt(m.shared, at)
 		}
 		dot := scoreOf(0)
 		for part := 1; part < m.parts; part++ {
 			dot = binary("+", dot, scoreOf(part))
 		}
-		m.line("%s = %s;", elementOf(mine, each, c).s, m.score(dot, key, m.axisOrZero(m.ax.Query)).s)
-		m.line("%s = max(%s, %s);", best, best, elementOf(mine, each, c).s)
+		m.line("%s = %s;", elementOf(mine, each, c), m.score(dot, key, m.axisOrZero(m.ax.Query)))
+		m.line("%s = max(%s, %s);", best, best, elementOf(mine, each, c))
 	})
 	for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
 		m.line("%s = max(%s, subgroupShuffleXor(%s, %du));", best, best, best, mask)
@@ -177,10 +177,10 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	m.line("%s = %s;", m.shift, best)
 	m.line("%s *= %s;", m.total, correction)
 	m.repeat("c", each/2, func(c text) {
-		pair := func(i int) string { return elementOf(mine, each, plus(times(c, 2), uintLit(i))).s }
+		pair := func(i int) string { return elementOf(mine, each, plus(times(c, 2), uintLit(i))).String() }
 		w := m.variable("vec2", "pair", primary(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
 		m.line("%s += %s.x + %s.y;", m.total, w, w)
-		m.line("%s[%s] = packHalf2x16(%s);", m.weights, plus(plus(times(own, weightPitch), times(m.lane, each/2)), c).s,
+		m.line("%s[%s] = packHalf2x16(%s);", m.weights, plus(plus(times(own, weightPitch), times(m.lane, each/2)), c),
 			w)
 	})
 	m.spread(correction)
@@ -188,11 +188,11 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	f := m.fresh(m.scope, "corrections")
 	m.line("%s %s;", m.fragment("Accumulator"), f)
 	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", f, m.scratch,
-		times(m.own, m.frag).s, m.frag)
+		times(m.own, m.frag), m.frag)
 	m.repeat("n", m.cols, func(n text) { m.line("%s = %s * %s;", m.of(m.o, m.cols, n), m.of(m.o, m.cols, n), f) })
 	m.repeat("j", m.keys, func(j text) {
 		m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.of(m.p, m.keys, j), m.weights,
-			plus(times(m.own, weightPitch), times(j, m.frag/2)).s, weightPitch)
+			plus(times(m.own, weightPitch), times(j, m.frag/2)), weightPitch)
 	})
 }
 
@@ -201,6 +201,6 @@ func (m *flashMatrix) spread(x string) {
 	each := m.frag / m.lanesPerRow()
 	m.repeat("c", each, func(c text) {
 		at := plus(plus(times(plus(m.own, m.row), m.frag), times(m.lane, each)), c)
-		m.line("%s[%s] = %s;", m.scratch, at.s, x)
+		m.line("%s[%s] = %s;", m.scratch, at, x)
 	})
 }

@@ -1,6 +1,8 @@
 package glsl
 
 import (
+	"fmt"
+
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -22,7 +24,7 @@ func fours(first, i text, count, apart int) text {
 // fourOf prints four neighbouring keys of an invocation's row i.
 func (t *flashTile) fourOf(array string, i, four text) string {
 	n := t.s.ThreadN / 4
-	return elementOf(array, t.s.ThreadM*n, plus(times(i, n), four)).s
+	return elementOf(array, t.s.ThreadM*n, plus(times(i, n), four)).String()
 }
 
 // flashSteps are the tiles of an attention that are kept step by step.
@@ -57,7 +59,7 @@ func (t *flashTile) overSteps(first, end text) {
 	key0 := f.keyLoop(first, end, s.TileN)
 	f.score = f.array("vec4", "score", s.ThreadM*s.ThreadN/4)
 	f.repeat("i", s.ThreadM*s.ThreadN/4, func(i text) {
-		f.line("%s = vec4(0.0);", elementOf(f.score, s.ThreadM*s.ThreadN/4, i).s)
+		f.line("%s = vec4(0.0);", elementOf(f.score, s.ThreadM*s.ThreadN/4, i))
 	})
 	f.fetchKeys(key0)(primary("0u"))
 	f.putKeys(primary("0u"))
@@ -95,12 +97,12 @@ func (f *flashSteps) stageQueries() {
 
 // takeApart stores a quad along the contraction axis in four steps of a tile of so many lines.
 func (f *flashSteps) takeApart(tile string, step, from, line text, lines int, v text) {
-	if !v.plain() {
+	if !isPlain(v) {
 		v = primary(f.variable("vec4", "quad4", v))
 	}
 	f.repeat("depth", 4, func(depth text) {
 		place := plus(times(plus(step, depth), schedule.StepPitch(lines)), quotient(line, 4, lines))
-		f.line("%s[%s][%s] = %s[%s];", tile, plus(from, place).s, remainder(line, 4, lines).s, v.s, depth.s)
+		f.line("%s[%s][%s] = %s[%s];", tile, plus(from, place), remainder(line, 4, lines), v, depth)
 	})
 }
 
@@ -111,7 +113,7 @@ func (f *flashSteps) fetchKeys(key0 text) func(d0 text) {
 		f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad text) {
 			f.bindAxis(f.ax.Key, primary(f.variable("uint", "key", f.limit(plus(key0, line), f.k.Fold, f.s.TileN))))
 			v := f.quad(f.a.K, over, plus(d0, times(quad, 4)), "k4", schedule.DivisibleBy(over.extent, f.s.TileK))
-			f.line("%s = %s;", elementOf(f.nextKeys, f.keyRounds, i).s, v.s)
+			f.line("%s = %s;", elementOf(f.nextKeys, f.keyRounds, i), v)
 		})
 	}
 }
@@ -127,12 +129,12 @@ func (f *flashSteps) putKeys(stage text) {
 func (f *flashSteps) fetchValues(key0, end text) func(v0 text) {
 	return func(v0 text) {
 		f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad text) {
-			next := elementOf(f.nextValues, f.valueRounds, i).s
+			next := elementOf(f.nextValues, f.valueRounds, i).String()
 			key := primary(f.variable("uint", "key", plus(plus(key0, v0), line)))
 			f.line("%s = vec4(0.0);", next)
-			f.openGuard("if (%s)", binary("<", key, end).s)
+			f.openGuard("if (%s)", binary("<", key, end))
 			f.bindAxis(f.ax.Key, key)
-			f.line("%s = %s;", next, f.quad(f.a.V, f.valueAxis(), times(quad, 4), "v4", true).s)
+			f.line("%s = %s;", next, f.quad(f.a.V, f.valueAxis(), times(quad, 4), "v4", true))
 			f.close()
 		})
 	}
@@ -140,8 +142,8 @@ func (f *flashSteps) fetchValues(key0, end text) func(v0 text) {
 
 func (f *flashSteps) putValues(stage text) {
 	f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad text) {
-		f.line("%s[%s] = %s;", f.tile, plus(stage, plus(times(line, f.valueQuads), quad)).s,
-			elementOf(f.nextValues, f.valueRounds, i).s)
+		f.line("%s[%s] = %s;", f.tile, plus(stage, plus(times(line, f.valueQuads), quad)),
+			elementOf(f.nextValues, f.valueRounds, i))
 	})
 }
 
@@ -160,7 +162,7 @@ func (f *flashSteps) keepWeights() {
 		f.repeat("j", s.ThreadN, func(j text) {
 			row := func(n int) text { return primary(f.of(f.score, plus(times(i, 4), uintLit(n)), j)) }
 			place := plus(times(f.keyOf(j), schedule.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
-			f.line("%s[%s] = %s;", f.weights, place.s, call("vec4", row(0), row(1), row(2), row(3)).s)
+			f.line("%s[%s] = %s;", f.weights, place, call("vec4", row(0), row(1), row(2), row(3)))
 		})
 	})
 }
@@ -193,16 +195,17 @@ func (f *flashSteps) multiplyStep(first text, name, rows, otherName string, othe
 		left := f.array("vec4", name, s.ThreadM/4)
 		f.repeat("i", s.ThreadM/4, func(i text) {
 			place := plus(times(plus(first, depth), schedule.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
-			f.line("%s = %s[%s];", elementOf(left, s.ThreadM/4, i).s, rows, place.s)
+			f.line("%s = %s[%s];", elementOf(left, s.ThreadM/4, i), rows, place)
 		})
 		right := f.array("vec4", otherName, others)
 		f.repeat("j", others, func(j text) {
-			f.line("%s = %s[%s];", elementOf(right, others, j).s, f.tile, at(depth, j).s)
+			f.line("%s = %s[%s];", elementOf(right, others, j), f.tile, at(depth, j))
 		})
 		f.repeat("i", s.ThreadM, func(i text) {
-			row := elementOf(left, s.ThreadM/4, quotient(i, 4, s.ThreadM)).s + "[" + remainder(i, 4, s.ThreadM).s + "]"
+			row := fmt.Sprintf("%s[%s]", elementOf(left, s.ThreadM/4, quotient(i, 4, s.ThreadM)),
+				remainder(i, 4, s.ThreadM))
 			f.repeat("j", others, func(j text) {
-				f.addProduct("vec4", sum(i, j), "vec4("+row+")", elementOf(right, others, j).s)
+				f.addProduct("vec4", sum(i, j), "vec4("+row+")", elementOf(right, others, j).String())
 			})
 		})
 	})

@@ -103,7 +103,7 @@ func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over alo
 	s := t.s
 	sums := t.array("float", name, s.ThreadM*s.ThreadN)
 	t.repeat("i", s.ThreadM*s.ThreadN, func(i text) {
-		t.line("%s = 0.0;", elementOf(sums, s.ThreadM*s.ThreadN, i).s)
+		t.line("%s = 0.0;", elementOf(sums, s.ThreadM*s.ThreadN, i))
 	})
 	d0 := t.loop("d0", primary("0u"), uintLit(over.extent.Add), s.TileK)
 	all := schedule.DivisibleBy(over.extent, s.TileK)
@@ -111,13 +111,13 @@ func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over alo
 	t.stage(s.TileM, s.TileK/4, func(line, quad text) {
 		t.bindRow(line)
 		v := t.quad(q, over, plus(d0, times(quad, 4)), "q4", all)
-		t.line("%s[%s] = %s;", t.qTile, plus(times(line, schedule.TilePitch(s.TileK)), quad).s, v.s)
+		t.line("%s[%s] = %s;", t.qTile, plus(times(line, schedule.TilePitch(s.TileK)), quad), v)
 	})
 	t.stage(s.TileN, s.TileK/4, func(line, quad text) {
 		key := primary(t.variable("uint", "key", t.limit(plus(key0, line), t.k.Fold, s.TileN)))
 		t.bindAxis(t.ax.Key, key)
 		v := t.quad(k, over, plus(d0, times(quad, 4)), "k4", all)
-		t.line("%s[%s] = %s;", t.kTile, plus(times(line, schedule.TilePitch(s.TileK)), quad).s, v.s)
+		t.line("%s[%s] = %s;", t.kTile, plus(times(line, schedule.TilePitch(s.TileK)), quad), v)
 	})
 	t.line("barrier();")
 	t.multiply(sums)
@@ -129,9 +129,9 @@ func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over alo
 // of prints what an array has of an invocation's row i and key j.
 func (t *flashTile) of(array string, i, j text) string {
 	if t.s.Steps {
-		return t.fourOf(array, i, quotient(j, 4, t.s.ThreadN)) + "[" + remainder(j, 4, t.s.ThreadN).s + "]"
+		return t.fourOf(array, i, quotient(j, 4, t.s.ThreadN)) + "[" + remainder(j, 4, t.s.ThreadN).String() + "]"
 	}
-	return elementOf(array, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).s
+	return elementOf(array, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).String()
 }
 
 // stage has the workgroup go over lines of quads, neighbours taking neighbours.
@@ -150,13 +150,13 @@ func (t *flashTile) multiply(sums string) {
 	quad := t.loop("quad", primary("0u"), uintLit(s.TileK/4), 1)
 	keys := t.array("vec4", "keys4", s.ThreadN)
 	t.repeat("j", s.ThreadN, func(j text) {
-		t.line("%s = %s[%s];", elementOf(keys, s.ThreadN, j).s, t.kTile, plus(times(t.keyOf(j), pitch), quad).s)
+		t.line("%s = %s[%s];", elementOf(keys, s.ThreadN, j), t.kTile, plus(times(t.keyOf(j), pitch), quad))
 	})
 	t.repeat("i", s.ThreadM, func(i text) {
 		q := t.variable("vec4",
-			"query4", primary(fmt.Sprintf("%s[%s]", t.qTile, plus(times(t.rowOf(i), pitch), quad).s)))
+			"query4", elementAt(t.qTile, plus(times(t.rowOf(i), pitch), quad)))
 		t.repeat("j", s.ThreadN, func(j text) {
-			k := elementOf(keys, s.ThreadN, j).s
+			k := elementOf(keys, s.ThreadN, j).String()
 			for _, c := range "xyzw" {
 				t.addProduct("float", t.of(sums, i, j), q+"."+string(c), k+"."+string(c))
 			}
@@ -172,16 +172,16 @@ func (t *flashTile) weigh(key0 text) {
 	t.line("")
 	t.repeat("i", s.ThreadM, func(i text) {
 		t.bindRow(t.named("row", t.rowOf(i)))
-		t.line("%s = %s;", t.at(t.best, i), t.lowest().s)
+		t.line("%s = %s;", t.at(t.best, i), t.lowest())
 		t.repeat("j", s.ThreadN, func(j text) {
 			key := primary(t.variable("uint", "key", plus(key0, t.keyOf(j))))
 			t.bindAxis(t.ax.Key, t.limit(key, t.k.Fold, s.TileN))
 			if t.a.Factor != nil {
 				t.line("%s = %s;", t.of(t.factors, i, j),
-					t.factor(primary(t.of(t.score, i, j)), primary(t.of(t.factors, i, j))).s)
+					t.factor(primary(t.of(t.score, i, j)), primary(t.of(t.factors, i, j))))
 			}
 			score := t.of(t.score, i, j)
-			t.line("%s = %s;", score, t.attention.score(primary(score), key, t.axis(t.ax.Query)).s)
+			t.line("%s = %s;", score, t.attention.score(primary(score), key, t.axis(t.ax.Query)))
 			t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), score)
 		})
 	})
@@ -194,7 +194,7 @@ func (t *flashTile) weigh(key0 text) {
 		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
 		t.line("%s *= %s;", t.at(t.total, i), correction)
 		t.repeat("n", t.quads, func(n text) { t.line("%s *= %s;", t.sum(i, n), correction) })
-		row := text{}
+		var row text
 		if !s.Steps {
 			row = t.named("row", t.rowOf(i))
 		}
@@ -207,7 +207,7 @@ func (t *flashTile) weigh(key0 text) {
 			if s.Steps {
 				t.line("%s = %s;", t.of(t.score, i, j), weight)
 			} else {
-				t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)).s, weight)
+				t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)), weight)
 			}
 		})
 	})
@@ -217,7 +217,7 @@ func (t *flashTile) weigh(key0 text) {
 // see.
 func (t *flashTile) factored(i, j text, weight string) string {
 	product := binary("*", primary(weight), primary(t.of(t.factors, i, j)))
-	return t.choose("float", "product", binary("!=", primary(weight), primary("0.0")), product, primary("0.0")).s
+	return t.choose("float", "product", binary("!=", primary(weight), primary("0.0")), product, primary("0.0")).String()
 }
 
 // acrossLanes folds one value per row over the lanes that share it: by shuffles
@@ -246,7 +246,7 @@ func (t *flashTile) acrossLanes(array, op string) {
 		return
 	}
 	place := func(row, lane text) string {
-		return fmt.Sprintf("%s[%s]", t.partial, plus(times(row, t.lanes), lane).s)
+		return fmt.Sprintf("%s[%s]", t.partial, plus(times(row, t.lanes), lane))
 	}
 	t.repeat("i", t.s.ThreadM, func(i text) {
 		t.line("%s = %s;", place(t.rowOf(i), t.lane), t.at(array, i))
@@ -271,11 +271,11 @@ func (t *flashTile) addValues(key0, end text) {
 	t.comment("Stage values.")
 	t.stage(s.TileK, quads, func(line, quad text) {
 		key := primary(t.variable("uint", "key", plus(plus(key0, v0), line)))
-		t.line("%s[%s] = vec4(0.0);", t.vTile, plus(times(line, quads), quad).s)
-		t.openGuard("if (%s < %s)", key.s, end.s)
+		t.line("%s[%s] = vec4(0.0);", t.vTile, plus(times(line, quads), quad))
+		t.openGuard("if (%s < %s)", key, end)
 		t.bindAxis(t.ax.Key, key)
 		v := t.quad(t.a.V, t.valueAxis(), times(quad, 4), "v4", true)
-		t.line("%s[%s] = %s;", t.vTile, plus(times(line, quads), quad).s, v.s)
+		t.line("%s[%s] = %s;", t.vTile, plus(times(line, quads), quad), v)
 		t.close()
 	})
 	t.line("barrier();")
@@ -287,13 +287,13 @@ func (t *flashTile) addValues(key0, end text) {
 		if quads%t.lanes != 0 {
 			column = call("min", column, uintLit(quads-1))
 		}
-		t.line("%s = %s[%s];", elementOf(values, t.quads, n).s, t.vTile, plus(times(line, quads), column).s)
+		t.line("%s = %s[%s];", elementOf(values, t.quads, n), t.vTile, plus(times(line, quads), column))
 	})
 	t.repeat("i", s.ThreadM, func(i text) {
 		w := t.variable("float",
-			"weight", primary(fmt.Sprintf("%s[%s]", t.weights, plus(plus(times(t.rowOf(i), s.TileN+1), v0), line).s)))
+			"weight", primary(fmt.Sprintf("%s[%s]", t.weights, plus(plus(times(t.rowOf(i), s.TileN+1), v0), line))))
 		t.repeat("n", t.quads, func(n text) {
-			t.line("%s += %s * %s;", t.sum(i, n), w, elementOf(values, t.quads, n).s)
+			t.line("%s += %s * %s;", t.sum(i, n), w, elementOf(values, t.quads, n))
 		})
 	})
 	t.close()

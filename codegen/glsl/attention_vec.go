@@ -52,7 +52,7 @@ type flashVec struct {
 }
 
 func (v *flashVec) query(r, n text) string {
-	return elementOf(v.queries, v.rows*v.dots, plus(times(r, v.dots), n)).s
+	return elementOf(v.queries, v.rows*v.dots, plus(times(r, v.dots), n)).String()
 }
 
 // whole reports whether the lanes' vectors are all there.
@@ -66,7 +66,7 @@ func (v *flashVec) readQueries() {
 		v.bindRow(r)
 		v.repeat("n", v.dots, func(n text) {
 			q := v.quad(v.a.Q, v.dotAxis(), times(v.column(n), 4), "q4", v.whole(dot, v.dots))
-			v.line("%s = %s * %s;", v.query(r, n), q.s, v.floatLit(v.a.Scale).s)
+			v.line("%s = %s * %s;", v.query(r, n), q, v.floatLit(v.a.Scale))
 		})
 	})
 }
@@ -99,17 +99,17 @@ func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0
 	}
 	count := v.s.ThreadN * vectors
 	array := v.array(typ, name, count)
-	at := func(u, n text) string { return elementOf(array, count, plus(times(u, vectors), n)).s }
+	at := func(u, n text) string { return elementOf(array, count, plus(times(u, vectors), n)).String() }
 	v.repeat("u", v.s.ThreadN, func(u text) {
 		v.boundKey(key0, u, end)
 		v.repeat("n", vectors, func(n text) {
 			from := times(v.column(n), 4)
 			if raw {
-				v.line("%s = %s;", at(u, n), v.rawQuad(x, a, from).s)
+				v.line("%s = %s;", at(u, n), v.rawQuad(x, a, from))
 				return
 			}
 			q := v.quad(x, a, from, name+"_n", v.whole(int(a.extent.Add), vectors))
-			v.line("%s = %s;", at(u, n), q.s)
+			v.line("%s = %s;", at(u, n), q)
 		})
 	})
 	return func(u, n text) string {
@@ -145,13 +145,13 @@ func (v *flashVec) scores(key0, end text) {
 		v.repeat("r", v.rows, func(r text) {
 			v.line("%s = 0.0;", v.scoreAt(r, u))
 			v.repeat("n", v.dots, func(n text) {
-				v.line("%s += %s;", v.scoreAt(r, u), v.dot(v.query(r, n), key4(u, n)).s)
+				v.line("%s += %s;", v.scoreAt(r, u), v.dot(v.query(r, n), key4(u, n)))
 			})
 		})
 	})
 	v.comment("The lanes of a team add up what each has of a product.")
 	v.repeat("i", v.rows*s.ThreadN, func(i text) {
-		x := elementOf(v.score, v.rows*s.ThreadN, i).s
+		x := elementOf(v.score, v.rows*s.ThreadN, i).String()
 		for mask := v.lanes / 2; mask > 0; mask /= 2 {
 			v.line("%s += subgroupShuffleXor(%s, %du);", x, x, mask)
 		}
@@ -162,7 +162,7 @@ func (v *flashVec) scores(key0, end text) {
 		v.repeat("u", s.ThreadN, func(u text) {
 			key := primary(v.variable("uint", "key", v.keyOf(key0, u)))
 			v.bindAxis(v.ax.Key, call("min", key, binary("-", end, uintLit(1))))
-			v.line("%s = %s;", v.scoreAt(r, u), v.seenScore(primary(v.scoreAt(r, u)), key, end).s)
+			v.line("%s = %s;", v.scoreAt(r, u), v.seenScore(primary(v.scoreAt(r, u)), key, end))
 			v.line("%s = max(%s, %s);", best, best, v.scoreAt(r, u))
 		})
 		v.comment("While no key counts, any finite number does in place of the largest score.")
@@ -213,12 +213,12 @@ func (v *flashVec) meet() {
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
 			v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", best, best, best, mask)
 		}
-		_, correction := v.rebase(primary(best), top.s)
-		v.line("%s = %s;", top.s, best)
-		v.line("%s *= %s;", total.s, correction)
+		_, correction := v.rebase(primary(best), top.String())
+		v.line("%s = %s;", top, best)
+		v.line("%s *= %s;", total, correction)
 		v.repeat("n", v.quads, func(n text) { v.line("%s *= %s;", v.sum(r, n), correction) })
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
-			v.line("%s += subgroupShuffleXor(%s, %du);", total.s, total.s, mask)
+			v.line("%s += subgroupShuffleXor(%s, %du);", total, total, mask)
 			v.repeat("n", v.quads, func(n text) {
 				v.line("%s += subgroupShuffleXor(%s, %du);", v.sum(r, n), v.sum(r, n), mask)
 			})
@@ -227,7 +227,7 @@ func (v *flashVec) meet() {
 	subgroups := v.s.Workgroup / v.s.Subgroup
 	if subgroups == 1 {
 		v.line("")
-		v.openGuard("if (%s == 0u)", v.team.s)
+		v.openGuard("if (%s == 0u)", v.team)
 		v.repeat("r", v.rows, func(r text) { v.storeOwn(r, r) })
 		v.close()
 		return
@@ -246,14 +246,14 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.openGuard("if (gl_SubgroupInvocationID < %du)", v.lanes)
 	v.repeat("r", v.rows, func(r text) {
 		place := plus(times(primary("gl_SubgroupID"), v.rows), r)
-		v.line("%s[%s] = vec2(%s, %s);", stats, place.s, v.at(v.top, r), v.at(v.total, r))
+		v.line("%s[%s] = vec2(%s, %s);", stats, place, v.at(v.top, r), v.at(v.total, r))
 		v.repeat("n", v.quads, func(n text) {
 			column := v.column(n)
 			if !v.whole(v.width, v.quads) {
-				v.openGuard("if (%s < %du)", column.s, quads)
+				v.openGuard("if (%s < %du)", column, quads)
 				defer v.close()
 			}
-			v.line("%s[%s] = %s;", sums, plus(times(place, quads), column).s, v.sum(r, n))
+			v.line("%s[%s] = %s;", sums, plus(times(place, quads), column), v.sum(r, n))
 		})
 	})
 	v.close()
@@ -267,10 +267,10 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 
 // joinOne joins what the subgroups have of one vector of a row, and stores it.
 func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats string) {
-	stat := func(g text) string { return fmt.Sprintf("%s[%s]", stats, plus(times(g, v.rows), row).s) }
+	stat := func(g text) string { return fmt.Sprintf("%s[%s]", stats, plus(times(g, v.rows), row)) }
 	best := primary(v.variable("float", "best", v.lowest()))
 	g := v.loop("g", primary("0u"), uintLit(subgroups), 1)
-	v.line("%s = max(%s, %s.x);", best.s, best.s, stat(g))
+	v.line("%s = max(%s, %s.x);", best, best, stat(g))
 	v.close()
 	total := v.variable("float", "sum", primary("0.0"))
 	weighted := slices.ContainsFunc(v.k.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(2) })
@@ -282,11 +282,11 @@ func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats str
 	_, correction := v.rebase(best, stat(g)+".x")
 	v.line("%s += %s * %s.y;", total, correction, stat(g))
 	if weighted {
-		v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad).s)
+		v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad))
 	}
 	v.close()
 	v.ifRow(row, func() {
-		v.bindAcc(0, best.s)
+		v.bindAcc(0, best.String())
 		v.bindAcc(1, total)
 		v.storeOnce(binary("==", quad, primary("0u")))
 		v.storeQuad(quad, primary(sum))

@@ -67,15 +67,15 @@ func (b *buffer) position(at text) text {
 	if b.wide {
 		return at
 	}
-	return at.narrow()
+	return narrow(at)
 }
 
 // subscript prints a position, or one in units of several elements, as an index of the buffer's arrays.
 func (b *buffer) subscript(at text) string {
 	if b.wide && b.byRows {
-		return at.s
+		return at.String()
 	}
-	return at.narrow().s
+	return narrow(at).String()
 }
 
 // view returns the array of width neighbours per element.
@@ -117,7 +117,7 @@ func (e *emitter) load(v *kernel.Expr) text {
 // carrierAt prints element i of a buffer that is not of blocks, before it is decoded.
 func (e *emitter) carrierAt(b *buffer, i text) text {
 	if e.inWords(b) {
-		return e.loadFromWords(b, 1, i.narrow())
+		return e.loadFromWords(b, 1, narrow(i))
 	}
 	element := primary(e.view(b, 1) + "[" + b.subscript(i) + "]")
 	if s := e.scalar(b.DType); s.storage != s.carrier {
@@ -140,7 +140,7 @@ func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text
 	s := e.scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
 	if e.inWords(b) {
-		return typ, e.loadFromWords(b, width, i.narrow())
+		return typ, e.loadFromWords(b, width, narrow(i))
 	}
 	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), b.subscript(i)))
 	if s.vec != s.storageVec {
@@ -158,12 +158,12 @@ func (e *emitter) store(s kernel.Store) string {
 	}
 	value = e.toCarrier(s.Value.DType, b.DType, value)
 	if e.inWords(b) {
-		return e.storeToWords(b, 1, e.indexValue(s.Index), value.s)
+		return e.storeToWords(b, 1, e.indexValue(s.Index), value.String())
 	}
 	if s := e.scalar(b.DType); s.storage != s.carrier {
 		value = call(s.storage, value)
 	}
-	return fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), b.subscript(e.indexValue(s.Index)), value.s)
+	return fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), b.subscript(e.indexValue(s.Index)), value)
 }
 
 // valuesOf lists the values of stores.

@@ -1,7 +1,6 @@
 package glsl
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -74,6 +73,6 @@ func (e *emitter) keepShared(r run, shared []*kernel.Expr) {
 		}
 	})
 	for i, v := range shared {
-		e.bindValue(v, primary(fmt.Sprintf("%s[%s]", names[i], component)))
+		e.bindValue(v, elementAt(names[i], primary(component)))
 	}
 }

@@ -63,7 +63,7 @@ func (c *coopMat) multiply(stage text) {
 		}
 		c.repeat("i", rows, func(i text) {
 			for _, st := range c.operands[:len(c.a)] {
-				c.loadFragment(st, elementOf(as[st.matOperand], rows, i).s, stage,
+				c.loadFragment(st, elementOf(as[st.matOperand], rows, i).String(), stage,
 					plus(c.fragRow, times(i, c.s.FragM)), step)
 			}
 		})
@@ -76,8 +76,8 @@ func (c *coopMat) multiply(stage text) {
 			}
 			c.repeat("i", rows, func(i text) {
 				for _, p := range c.products {
-					sum := elementOf(p.sums, rows*cols, plus(times(i, cols), j)).s
-					c.line("%s = coopMatMulAdd(%s, %s, %s);", sum, elementOf(as[p.a], rows, i).s, bs[p.b], sum)
+					sum := elementOf(p.sums, rows*cols, plus(times(i, cols), j)).String()
+					c.line("%s = coopMatMulAdd(%s, %s, %s);", sum, elementOf(as[p.a], rows, i), bs[p.b], sum)
 				}
 			})
 		})
@@ -119,8 +119,8 @@ func (c *coopMat) pass() {
 					if c.sums == ir.F16 {
 						sum = call(c.fragment(ir.F32, "Accumulator"), sum)
 					}
-					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum.s, c.tiles,
-						times(at, per16).s, pitch*per16)
+					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum, c.tiles,
+						times(at, per16), pitch*per16)
 				}
 			}
 			c.line("subgroupBarrier();")
@@ -157,7 +157,7 @@ func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) 
 
 // resultQuad prints four results that are 16 bytes of shared memory.
 func (c *coopMat) resultQuad(at text) text {
-	element := func(at text) text { return primary(c.tiles + "[" + at.s + "]") }
+	element := func(at text) text { return primary(c.tiles + "[" + at.String() + "]") }
 	switch {
 	case c.quads == floatQuads:
 		return call("uintBitsToFloat", element(at))

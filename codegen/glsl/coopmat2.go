@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -98,7 +99,7 @@ func (c *coopMat2) declareSums() {
 // nameOrigin makes where the tile begins a variable if several pieces count from
 // there: functions of their elements take it as a parameter.
 func (c *coopMat2) nameOrigin(at *text, name string, pieces int) {
-	if pieces > 1 && isNumber(at.s) {
+	if pieces > 1 && isNumber(*at) {
 		*at = primary(c.variable("uint", name, *at))
 	}
 }
@@ -155,15 +156,15 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	if p.Run > 0 {
 		sizes[1], spare = uintLit(c.s.TileK), true
 	}
-	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0].s, sizes[1].s)
+	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0], sizes[1])
 	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
-		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.coordinate(p.Pitch).s)
+		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.coordinate(p.Pitch))
 	}
 }
 
 // slice prints a layout limited to a tile.
 func (c *coopMat2) slice(name string, outer text, outerTile int, inner text, innerTile int) string {
-	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer.s, outerTile, inner.s, innerTile)
+	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer, outerTile, inner, innerTile)
 }
 
 // accumulate goes through the contraction.
@@ -177,7 +178,7 @@ func (c *coopMat2) accumulate() {
 		c.unrolledSteps()
 	default:
 		k0 := c.loop("k0", primary("0u"), c.depth(), c.s.TileK)
-		c.step(k0, text{})
+		c.step(k0, nil)
 		c.close()
 	}
 }
@@ -190,7 +191,7 @@ func (c *coopMat2) depth() text {
 		return depth
 	}
 	c.comment("The number of steps is hidden from the compiler, which would unroll them by 8 and run out of registers.")
-	depth = text{s: "gl_NumWorkGroups.x > 0u ? " + depth.s + " : 0u", prec: precTernary}
+	depth = &syntax.Expr{Op: syntax.Ternary, Args: []text{primary("gl_NumWorkGroups.x > 0u"), depth, primary("0u")}}
 	return primary(c.variable("uint", "depth", depth))
 }
 
@@ -199,7 +200,7 @@ func (c *coopMat2) depth() text {
 func (c *coopMat2) unrolledSteps() {
 	first := c.openFor(dontUnroll, "first", primary("0u"), c.dim(c.k.Fold), uintLit(c.s.Unroll*c.s.TileK))
 	c.repeat("n", c.s.Unroll, func(n text) {
-		c.step(primary(c.variable("uint", "k0", plus(first, times(n, c.s.TileK)))), text{})
+		c.step(primary(c.variable("uint", "k0", plus(first, times(n, c.s.TileK)))), nil)
 	})
 	c.close()
 }
@@ -276,7 +277,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent i
 	if t.plain.Along != isA {
 		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed
 	}
-	c.line("coopMatLoadTensorNV(%s, %s, %s, %s);", name, t.buffer, t.base.s, tile)
+	c.line("coopMatLoadTensorNV(%s, %s, %s, %s);", name, t.buffer, t.base, tile)
 }
 
 // storeResults writes every store: the tile at a time where the results lie in
@@ -350,7 +351,7 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 	c.openScope()
 	c.declareLayout(name, c.partial(), c.row, c.col, schedule.Plain{Pitch: pitch})
 	c.plan(nil, []kernel.Index{base})
-	at := c.coordinate(base).s
+	at := c.coordinate(base).String()
 	for i, p := range c.pieces {
 		value := values[i]
 		if convert {
@@ -382,7 +383,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []string {
 	name := c.fresh(c.root, "finish_"+b.base)
 	c.perElement(name, func() {
 		c.plan([]*kernel.Expr{s.Value}, nil)
-		c.line("return %s;", c.coerce(c.computeType(s.Value.DType), "float", c.value(s.Value)).s)
+		c.line("return %s;", c.coerce(c.computeType(s.Value.DType), "float", c.value(s.Value)))
 	})
 	for i, p := range c.pieces {
 		tiles[i] = c.fresh(c.scope, numberedName(b.base+"_tile", i, len(c.pieces)))
@@ -412,8 +413,8 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 func (c *coopMat2) context(row, col text) []string {
 	var names []string
 	add := func(origin, t text) {
-		if !isNumber(origin.s) {
-			names = append(names, t.s)
+		if !isNumber(origin) {
+			names = append(names, t.String())
 		}
 	}
 	add(c.row0, row)

@@ -37,7 +37,7 @@ func (e *emitter) emitCustom() *Shader {
 	for i, a := range c.Op.Info().Custom.Attrs {
 		if k.Mentions(a.Name) {
 			e.checkCustomName(c, a.Name)
-			fmt.Fprintf(&global, "const %s %s = %s;\n", attrType(a.Kind), a.Name, e.attrLit(c.Attrs[i].Value).s)
+			fmt.Fprintf(&global, "const %s %s = %s;\n", attrType(a.Kind), a.Name, e.attrLit(c.Attrs[i].Value))
 		}
 	}
 	grid, err := c.Grid()

@@ -243,7 +243,7 @@ func (e *emitter) wordOf(t ir.DType, v text) text {
 	case t == ir.F32:
 		return call("floatBitsToUint", v)
 	case t == ir.F16 && device.LosesHalfInfinity(e.caps):
-		return primary(e.bits(t, v.s))
+		return primary(e.bits(t, v.String()))
 	case t == ir.F16:
 		return call("packHalf2x16", call("vec2", v, primary("0.0")))
 	case s.encode != "":
@@ -265,7 +265,7 @@ func (e *emitter) ofWord(t ir.DType, bits text) text {
 	case t == ir.F32:
 		return call("uintBitsToFloat", bits)
 	case t == ir.F16:
-		return primary(call("unpackHalf2x16", bits).s + ".x")
+		return primary(call("unpackHalf2x16", bits).String() + ".x")
 	case s.compute == "int":
 		return e.wrap(t, call("int", bits))
 	}

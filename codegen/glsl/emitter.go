@@ -209,7 +209,7 @@ func (e *emitter) bindValue(v *kernel.Expr, t text) { e.scope.values[v] = t }
 // declare introduces a variable in scope s and returns its name.
 func (e *emitter) declare(s *scope, typ, base string, value text) string {
 	name := e.fresh(s, base)
-	e.lineIn(s, "%s %s = %s;", typ, name, value.s)
+	e.lineIn(s, "%s %s = %s;", typ, name, value)
 	return name
 }
 
@@ -222,7 +222,7 @@ func (e *emitter) variable(typ, base string, value text) string {
 // gives the value a name: of a choice between anything else GLSL compilers make
 // a branch, and spirv-opt keeps the branches around loads and products.
 func (e *emitter) choose(typ, base string, cond, value, otherwise text) text {
-	if !isNumber(value.s) {
+	if !isNumber(value) {
 		value = primary(e.variable(typ, base, value))
 	}
 	return ternary(cond, value, otherwise)

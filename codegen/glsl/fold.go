@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
 // What the constructors of text work out themselves, so that no text has what a
@@ -19,8 +21,11 @@ type literal struct {
 
 // literalOf reads an integer literal that is no larger than 32 bits.
 func literalOf(t text) (n literal, ok bool) {
-	s := t.s
-	if s == "" || s[len(s)-1] > '9' && !strings.HasPrefix(s, "0x") && s[len(s)-1] != 'u' && s[len(s)-1] != 'L' {
+	if t == nil || t.Op != syntax.Number {
+		return n, false
+	}
+	s := t.Text
+	if s[len(s)-1] > '9' && !strings.HasPrefix(s, "0x") && s[len(s)-1] != 'u' && s[len(s)-1] != 'L' {
 		return n, false
 	}
 	digits := strings.TrimRight(s, "uL")
@@ -51,9 +56,9 @@ func folded(op string, a, b text) (t text, ok bool) {
 	switch {
 	case left && right:
 		return foldLiterals(op, x, y)
-	case right && neutral(op, y.v, true) || b.s == "1.0" && (op == "*" || op == "/"):
+	case right && neutral(op, y.v, true) || b.Is("1.0") && (op == "*" || op == "/"):
 		return a, true
-	case left && neutral(op, x.v, false) || a.s == "1.0" && op == "*":
+	case left && neutral(op, x.v, false) || a.Is("1.0") && op == "*":
 		return b, true
 	case right && y.v == 0 && (op == "*" || op == "&"), right && y.v == 1 && op == "%" && y.suffix == "u":
 		return literal{0, y.suffix}.text()
@@ -94,10 +99,11 @@ func foldFloats(op string, a, b text) (t text, ok bool) {
 
 // floatOf reads a literal of float.
 func floatOf(t text) (float32, bool) {
-	if !strings.ContainsAny(t.s, ".e") || strings.HasSuffix(t.s, "f") || strings.HasPrefix(t.s, "0x") {
+	if t.Op != syntax.Number || !strings.ContainsAny(t.Text, ".e") || strings.HasSuffix(t.Text, "f") ||
+		strings.HasPrefix(t.Text, "0x") {
 		return 0, false
 	}
-	v, err := strconv.ParseFloat(t.s, 32)
+	v, err := strconv.ParseFloat(t.Text, 32)
 	return float32(v), err == nil
 }
 
@@ -164,16 +170,14 @@ func foldLiterals(op string, x, y literal) (t text, ok bool) {
 
 // foldTwice joins a uint constant with the one that a ends in: x / 4u / 8u.
 func foldTwice(op string, a text, y literal) (t text, ok bool) {
-	at := strings.LastIndexByte(a.s, ' ')
-	if at < 0 || a.prec != binaryPrec[op] {
+	if a.Op != syntax.Binary || a.Prec() != syntax.BinaryPrec(op) {
 		return t, false
 	}
-	x, isLiteral := literalOf(primary(a.s[at+1:]))
-	before := strings.LastIndexByte(a.s[:at], ' ')
-	if !isLiteral || x.suffix != "u" || before < 0 {
+	x, isLiteral := literalOf(a.Args[1])
+	if !isLiteral || x.suffix != "u" {
 		return t, false
 	}
-	rest, last := text{s: a.s[:before], prec: a.prec}, a.s[before+1:at]
+	rest, last := a.Args[0], a.Text
 	switch {
 	case op == last && (op == "*" || op == "/") && x.v*y.v <= math.MaxUint32:
 		return binary(op, rest, uintLit(x.v*y.v)), true
@@ -199,10 +203,10 @@ func foldTruth(op string, a, b text) (t text, ok bool) {
 		return t, false
 	}
 	for _, p := range [][2]text{{a, b}, {b, a}} {
-		switch p[0].s {
-		case decides:
+		switch {
+		case p[0].Is(decides):
 			return p[0], true
-		case "true", "false":
+		case p[0].Is("true"), p[0].Is("false"):
 			return p[1], true
 		}
 	}
@@ -211,7 +215,7 @@ func foldTruth(op string, a, b text) (t text, ok bool) {
 
 // foldCall returns a conversion or limit of literals as one.
 func foldCall(name string, args []text) (t text, ok bool) {
-	if len(args) == 2 && args[1].s == "0u" { // no unsigned number is less
+	if len(args) == 2 && args[1].Is("0u") { // no unsigned number is less
 		switch name {
 		case "min":
 			return args[1], true
@@ -219,21 +223,21 @@ func foldCall(name string, args []text) (t text, ok bool) {
 			return args[0], true
 		}
 	}
-	if name == "max" && len(args) == 2 && args[0].prec == precPrimary && strings.HasPrefix(args[0].s, "min(") &&
-		strings.HasSuffix(args[0].s, ", "+args[1].s+")") {
+	if name == "max" && len(args) == 2 && args[0].Op == syntax.Call && args[0].Text == "min" &&
+		syntax.Equal(args[0].Args[1], args[1]) {
 		if _, ok := literalOf(args[1]); ok { // limited to one number
 			return args[1], true
 		}
 	}
 	var n []literal
 	for _, a := range args {
-		switch a.s {
-		case "false":
-			a.s = "0"
-		case "true":
-			a.s = "1"
-		}
 		x, ok := literalOf(a)
+		if a.Is("false") || a.Is("true") {
+			x, ok = literal{}, true
+			if a.Is("true") {
+				x.v = 1
+			}
+		}
 		if !ok || len(n) > 0 && x.suffix != n[0].suffix {
 			return t, false
 		}

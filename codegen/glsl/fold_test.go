@@ -3,8 +3,8 @@ package glsl
 import "testing"
 
 func TestFolding(t *testing.T) {
-	lit := func(s string) text { return signed(s) }
-	x, sum, product := primary("x"), text{s: "x + 3u", prec: precSum}, text{s: "y + x * 4u", prec: precSum}
+	lit := func(s string) text { return numberLit(s) }
+	x, sum, product := primary("x"), primary("x + 3u"), primary("y + x * 4u")
 	tests := []struct {
 		got  text
 		want string
@@ -54,8 +54,8 @@ func TestFolding(t *testing.T) {
 		{ternary(sum, x, x), "x"},
 	}
 	for i, tt := range tests {
-		if tt.got.s != tt.want {
-			t.Errorf("%d: got %s, want %s", i, tt.got.s, tt.want)
+		if tt.got.String() != tt.want {
+			t.Errorf("%d: got %s, want %s", i, tt.got, tt.want)
 		}
 	}
 }

@@ -30,10 +30,10 @@ func (e *emitter) emitGroup() {
 	found := e.share("uint", "found", int(lanes))
 
 	w.comment("How often does each number stand in the row?")
-	w.stride("i", "0u", uintLit(numbers).s, func(i string) { w.line("%s[%s] = 0u;", w.counts, i) })
+	w.stride("i", "0u", uintLit(numbers).String(), func(i string) { w.line("%s[%s] = 0u;", w.counts, i) })
 	w.line("barrier();")
 	fold := w.dim(w.k.Fold)
-	w.stride("j", "0u", fold.s, func(j string) { w.line("atomicAdd(%s[%s], 1u);", w.counts, w.numberOf(j)) })
+	w.stride("j", "0u", fold.String(), func(j string) { w.line("atomicAdd(%s[%s], 1u);", w.counts, w.numberOf(j)) })
 	w.line("barrier();")
 	w.line("uint first = 0u; // group of this number")
 	// These loops in all their turns, without what is not to count, take twice as long.
@@ -50,7 +50,7 @@ func (e *emitter) emitGroup() {
 	if !schedule.DivisibleBy(w.k.Fold, int(lanes)) {
 		begin, end = call("min", begin, fold), call("min", end, fold)
 	}
-	w.line("uint begin = %s, end = %s;", begin.s, end.s)
+	w.line("uint begin = %s, end = %s;", begin, end)
 	w.line("uint mine = 0u;")
 	w.eachOwn(number, func(string) { w.line("++mine;") })
 	w.line("%s[%s] = mine;", found, w.self)
@@ -72,7 +72,7 @@ func (e *emitter) emitGroup() {
 	w.openGuard("if (%s == %du)", number, numbers-1)
 	w.comment("The groups left over.")
 	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.k.Group.Rows, w.width),
-		uintLit(w.k.Group.Groups*w.width).s,
+		uintLit(w.k.Group.Groups*w.width).String(),
 		func(i string) { w.line("%s[%s] = -1;", w.table, i) })
 	w.close()
 }
@@ -85,17 +85,17 @@ func (w *groupWriter) at(place string) string {
 
 // stride lets the invocations share the numbers from first up to end.
 func (w *groupWriter) stride(name, first, end string, body func(i string)) {
-	from := plus(primary(w.self), text{s: first})
+	from := plus(primary(w.self), primary(first))
 	if first != "0u" {
 		from = primary(fmt.Sprintf("%s + %s", first, w.self))
 	}
-	body(w.openFor("", name, from, text{s: end}, uintLit(w.sched.Workgroup)).s)
+	body(w.openFor("", name, from, primary(end), uintLit(w.sched.Workgroup)).String())
 	w.close()
 }
 
 // eachOwn goes over the elements of the invocation's run that are of a number.
 func (w *groupWriter) eachOwn(number string, body func(j string)) {
-	j := w.openFor("", "j", primary("begin"), primary("end"), uintLit(1)).s
+	j := w.openFor("", "j", primary("begin"), primary("end"), uintLit(1)).String()
 	w.openGuard("if (%s == %s)", w.numberOf(j), number)
 	body(j)
 	w.close()
@@ -106,5 +106,5 @@ func (w *groupWriter) eachOwn(number string, body func(j string)) {
 func (w *groupWriter) numberOf(j string) string {
 	w.bindAxis(w.k.FoldAxis(), primary(j))
 	w.plan(nil, []kernel.Index{w.k.Group.Of})
-	return w.coordinate(w.k.Group.Of).s
+	return w.coordinate(w.k.Group.Of).String()
 }

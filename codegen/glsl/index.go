@@ -25,7 +25,7 @@ func (e *emitter) indexValue(x kernel.Index) text {
 		return t
 	}
 	t := e.indexText(x)
-	if e.uses.indices[key] < 2 || t.plain() {
+	if e.uses.indices[key] < 2 || isPlain(t) {
 		return t
 	}
 	s := e.home(x.Uses, func(acc int) bool { return indexUsesAcc(x, acc) })
@@ -36,8 +36,8 @@ func (e *emitter) indexValue(x kernel.Index) text {
 
 // declareIndex gives an index a variable in scope s.
 func (e *emitter) declareIndex(s *scope, name string, t text) text {
-	if t.wide {
-		return text{s: e.declare(s, "int64_t", name, t), prec: precPrimary, wide: true}
+	if isWide(t) {
+		return ofType(wide, primary(e.declare(s, wide, name, t)))
 	}
 	return primary(e.declare(s, "uint", name, t))
 }
@@ -48,7 +48,7 @@ func (e *emitter) knownIndex(key string) (text, bool) {
 			return t, true
 		}
 	}
-	return text{}, false
+	return nil, false
 }
 
 func indexUsesAcc(x kernel.Index, acc int) bool {
@@ -67,19 +67,18 @@ func (e *emitter) indexText(x kernel.Index) text {
 	e.need(NeedInt64)
 	t := e.sum(x, int64Lit, func(f *kernel.Factor) text {
 		t := e.factor(f)
-		if !t.wide {
+		if !isWide(t) {
 			t = call("int64_t", t)
 		}
 		return t
 	})
-	t.wide = true
-	return t
+	return ofType(wide, t)
 }
 
 // coordinate prints what [kernel.Kernel.CheckRange] holds to 32 bits on any device.
 func (e *emitter) coordinate(x kernel.Index) text { return e.sum(x, uintLit, e.narrowFactor) }
 
-func (e *emitter) narrowFactor(f *kernel.Factor) text { return e.factor(f).narrow() }
+func (e *emitter) narrowFactor(f *kernel.Factor) text { return narrow(e.factor(f)) }
 
 // sum prints a polynomial in the number type of lit and factor.
 func (e *emitter) sum(x kernel.Index, lit func(int64) text, factor func(*kernel.Factor) text) text {
@@ -89,7 +88,7 @@ func (e *emitter) sum(x kernel.Index, lit func(int64) text, factor func(*kernel.
 			out = joined("+", out, e.term(t, t.Coef, lit, factor))
 		}
 	}
-	if c := x.Offset(); c > 0 || out.s == "" {
+	if c := x.Offset(); c > 0 || out == nil {
 		// A sum without positive terms begins with its constant, 0 if need be.
 		out = joined("+", out, lit(max(c, 0)))
 	}
@@ -176,7 +175,7 @@ func (e *emitter) divided(op string, f *kernel.Factor) text {
 	if f.Largest() > float64(e.caps.Position32()) {
 		return t
 	}
-	return t.narrow()
+	return narrow(t)
 }
 
 // factorName is what a quotient, remainder or looked-up index is called where

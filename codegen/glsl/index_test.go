@@ -144,7 +144,7 @@ func TestIndexText(t *testing.T) {
 			vars["base"], vars["lane"] = base, uint32(axes[2])-base
 			e.bindAxis(2, binary("+", primary("base"), primary("lane")))
 		}
-		got := e.indexValue(x).s
+		got := e.indexValue(x).String()
 		if e.err != nil {
 			t.Fatal(e.err)
 		}

@@ -69,7 +69,7 @@ func (e *emitter) emitSingle() {
 func (e *emitter) openPoint() {
 	cond := e.k.Guard.Point
 	e.plan([]*kernel.Expr{cond}, nil)
-	e.openGuard("if (%s)", e.value(cond).s)
+	e.openGuard("if (%s)", e.value(cond))
 }
 
 // emptySpace writes nothing where there is never a point.
@@ -95,7 +95,7 @@ func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened
 	}
 	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))
 	if _, whole := n.Quo(int64(wg)); !whole {
-		e.line("if (%s >= %s) return;", id.s, e.dim(n).s)
+		e.line("if (%s >= %s) return;", id, e.dim(n))
 	}
 	bind(id)
 	return 0

@@ -117,9 +117,9 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 		return 0
 	}
 	s.tile = primary(t.free(t.paraName(s.axis) + "_tile"))
-	t.open("for (uint %s = %s; %s < %s; %[1]s += gl_NumWorkGroups.%[5]s)", s.tile.s, id, times(s.tile, s.size).s,
-		t.dim(extent).s, gridAxis[dim])
-	t.scope.names[s.tile.s] = true
+	t.open("for (uint %s = %s; %s < %s; %[1]s += gl_NumWorkGroups.%[5]s)", s.tile, id, times(s.tile, s.size),
+		t.dim(extent), gridAxis[dim])
+	t.scope.names[s.tile.String()] = true
 	return 1
 }
 
@@ -136,9 +136,9 @@ func (t *tileWriter) fetch() {
 			first := binary("+", binary("*", line, uintLit(t.pitch)), along)
 			t.fetchRun(v, r, func(lane string) string {
 				if lane == "" {
-					return fmt.Sprintf("%s[%s]", array, first.s)
+					return fmt.Sprintf("%s[%s]", array, first)
 				}
-				return fmt.Sprintf("%s[%s]", array, binary("+", first, primary(lane)).s)
+				return fmt.Sprintf("%s[%s]", array, binary("+", first, primary(lane)))
 			})
 		})
 	}
@@ -150,7 +150,7 @@ func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) str
 	t.plan(nil, []kernel.Index{v.Index})
 	if r.width == 1 {
 		t.bindAxis(r.axis, r.base)
-		t.line("%s = %s;", place(""), t.carrierAt(b, t.indexValue(v.Index)).s)
+		t.line("%s = %s;", place(""), t.carrierAt(b, t.indexValue(v.Index)))
 		return
 	}
 	typ, value := t.vectorAt(b, r.width, t.vectorIndex(r, v.Index))
@@ -171,7 +171,7 @@ func (t *tileWriter) compute() {
 				at = binary("+", along, primary(component))
 			}
 			at = binary("+", binary("*", at, uintLit(t.pitch)), line)
-			t.bindValue(v, t.fromCarrier(v.DType, primary(fmt.Sprintf("%s[%s]", t.arrays[i], at.s))))
+			t.bindValue(v, t.fromCarrier(v.DType, elementAt(t.arrays[i], at)))
 		}
 		t.runLanes(r, roots, t.k.Stores, nil)
 	})
@@ -197,7 +197,7 @@ func (t *tileWriter) eachRun(along, lines side, width int, body func(r run, at, 
 	other := primary(t.variable("uint", t.paraName(lines.axis),
 		binary("+", binary("*", lines.tile, uintLit(lines.size)), line)))
 	cond := t.inside(along, lines, width, global, other)
-	t.openIf(cond.s)
+	t.openIf(cond.String())
 	t.bindAxis(lines.axis, other)
 	body(runOf(along.axis, width, global, t.paraName(along.axis)), at, line)
 	t.close()

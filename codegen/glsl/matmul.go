@@ -188,7 +188,7 @@ func (m *matMul) declareZeros(typ, zero string, count int) {
 	}
 	m.repeat("i", count, func(i text) {
 		for _, p := range m.products {
-			m.line("%s = %s;", elementOf(p.sums, count, i).s, zero)
+			m.line("%s = %s;", elementOf(p.sums, count, i), zero)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func elementOf(array string, count int, i text) text {
 	if count == 1 {
 		return primary(array)
 	}
-	return primary(array + "[" + i.s + "]")
+	return elementAt(array, i)
 }
 
 // array declares a variable of count elements and returns its name.
@@ -211,7 +211,7 @@ func (e *emitter) array(typ, name string, count int) string {
 
 // named gives a text a name unless it is as short as one.
 func (e *emitter) named(name string, t text) text {
-	if t.plain() {
+	if isPlain(t) {
 		return t
 	}
 	return e.declareIndex(e.scope, name, t)
@@ -230,7 +230,7 @@ func (e *emitter) openIf(cond string) {
 func (e *emitter) openBelow(some bool, x, end text) {
 	cond := ""
 	if some {
-		cond = binary("<", x, end).s
+		cond = binary("<", x, end).String()
 	}
 	e.openIf(cond)
 }
@@ -302,11 +302,11 @@ func (e *emitter) hinted(hint, name string, first text, end text, step int) text
 // and returns it. hint is unroll, dontUnroll or nothing.
 func (e *emitter) openFor(hint, name string, first, end, step text) text {
 	i := e.free(name)
-	next := i + " += " + step.s
-	if step.s == "1u" {
+	next := i + " += " + step.String()
+	if step.Is("1u") {
 		next = "++" + i
 	}
-	e.open("%sfor (uint %s = %s; %s < %s; %s)", hint, i, first.s, i, end.s, next)
+	e.open("%sfor (uint %s = %s; %s < %s; %s)", hint, i, first, i, end, next)
 	e.scope.names[i] = true
 	return primary(i)
 }
@@ -337,13 +337,13 @@ func (m *matMul) extent(axis int) ir.Dim {
 // inside returns the condition that a row and column exist, or "" where tiles
 // are always whole.
 func (m *matMul) inside(row, col text) string {
-	return and(m.below(row, m.row), m.below(col, m.col)).s
+	return and(m.below(row, m.row), m.below(col, m.col)).String()
 }
 
 // below is the condition that a coordinate exists along an axis of the result.
 func (m *matMul) below(at text, axis int) text {
 	if !m.reaches(axis) {
-		return text{}
+		return nil
 	}
 	return binary("<", at, m.dim(m.extent(axis)))
 }
@@ -385,7 +385,7 @@ func (m *matMul) finish(row, col text, sums []text) {
 	m.bindAxis(m.row, row)
 	m.bindAxis(m.col, col)
 	for i, t := range sums {
-		m.bindAcc(i, t.s)
+		m.bindAcc(i, t.String())
 	}
 	m.openIf(m.guards(true))
 	stores := slices.DeleteFunc(slices.Clone(m.k.Stores), func(s kernel.Store) bool { return s.PerElement })
@@ -410,7 +410,7 @@ func (m *matMul) guards(col bool) string {
 	if g := m.k.Guard; g != nil && g.Col != nil && col {
 		conds = append(conds, g.Col)
 	}
-	return m.allOf(conds).s
+	return m.allOf(conds).String()
 }
 
 // allOf prints the conjunction of values.
@@ -431,7 +431,7 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 		m.repeat("part", 4, func(part text) {
 			var at []text
 			for _, s := range sums {
-				at = append(at, primary(s.s+"["+part.s+"]"))
+				at = append(at, primary(s.String()+"["+part.String()+"]"))
 			}
 			m.finish(row, primary(m.variable("uint", "col", plus(col, part))), at)
 		})
@@ -442,7 +442,7 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.openIf(m.guards(false))
 	m.runLanes(run{axis: m.col, width: 4, base: col, name: "col"}, valuesOf(m.k.Stores), m.k.Stores, func() {
 		for i, s := range sums {
-			m.bindAcc(i, s.s+"["+component+"]")
+			m.bindAcc(i, s.String()+"["+component+"]")
 		}
 	})
 	m.close()
@@ -496,7 +496,7 @@ func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 	ifMore(s.fetch)
 	s.multiply(at, stage)
 	ifMore(func(text) {
-		e.line("%s = %s;", stage.s, binary("-", uintLit(s.apart), stage).s)
+		e.line("%s = %s;", stage, binary("-", uintLit(s.apart), stage))
 		s.put(stage)
 	})
 	e.line("barrier();")

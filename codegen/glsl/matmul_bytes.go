@@ -64,9 +64,9 @@ func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
 		return convert(m.bytesAt(o.value, a, k, 4))
 	}
 	name := m.fresh(m.scope, o.quadName())
-	m.line("%s %s = %s;", m.quads.word, name, zero(m.quads.word).s)
-	m.openGuard("if (%s)", binary("<", k, m.dim(a.extent)).s)
-	m.line("%s = %s;", name, convert(m.bytesAt(o.value, a, k, 4)).s)
+	m.line("%s %s = %s;", m.quads.word, name, zero(m.quads.word))
+	m.openGuard("if (%s)", binary("<", k, m.dim(a.extent)))
+	m.line("%s = %s;", name, convert(m.bytesAt(o.value, a, k, 4)))
 	m.close()
 	return primary(name)
 }
@@ -86,7 +86,7 @@ func (m *matMul) addQuads(sum, a, b string) {
 	switch {
 	case m.quads.word != "":
 		// Not the instruction that adds up as well: it saturates.
-		m.line("%s += %s;", sum, m.coerce(m.quads.word, m.quads.scalar, call(m.dotBytes(), primary(a), primary(b))).s)
+		m.line("%s += %s;", sum, m.coerce(m.quads.word, m.quads.scalar, call(m.dotBytes(), primary(a), primary(b))))
 	case m.quads == intQuads:
 		for _, c := range "xyzw" {
 			m.line("%s += %s.%c * %s.%c;", sum, a, c, b, c)

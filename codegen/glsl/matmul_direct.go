@@ -52,7 +52,7 @@ func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperan
 		m.repeat("q", quads, func(q text) {
 			for _, o := range m.b {
 				at := elementOf(cols[o], m.s.ThreadN*quads, plus(times(j, quads), q))
-				m.line("%s = %s;", at.s, m.directQuad(o, k0, q).s)
+				m.line("%s = %s;", at, m.directQuad(o, k0, q))
 			}
 		})
 	})
@@ -80,7 +80,7 @@ func (m *matMul) directRow(i, q, k0 text, cols map[*matOperand]string) {
 		for n, p := range m.products {
 			sum := m.sumsAt(plus(times(i, s.ThreadN), j))[n]
 			col := elementOf(cols[p.b], s.ThreadN*quads, plus(times(j, quads), q))
-			m.addQuads(sum.s, rows[p.a], col.s)
+			m.addQuads(sum.String(), rows[p.a], col.String())
 		}
 	})
 }

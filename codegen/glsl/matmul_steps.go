@@ -12,14 +12,14 @@ import (
 
 // putSteps stores a quad along the contraction in four steps of a tile.
 func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
-	if !value.plain() {
+	if !isPlain(value) {
 		value = primary(m.variable("vec4", o.quadName(), value))
 	}
 	pitch := schedule.StepPitch(m.extentOf(o))
 	m.repeat("depth", 4, func(depth text) {
 		place := plus(times(plus(times(quad, 4), depth), pitch), quotient(line, 4, m.extentOf(o)))
-		m.line("%s[%s][%s] = %s[%s];", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s,
-			remainder(line, 4, m.extentOf(o)).s, value.s, depth.s)
+		m.line("%s[%s][%s] = %s[%s];", m.tiles[o], plus(times(stage, m.tileSize(o)), place),
+			remainder(line, 4, m.extentOf(o)), value, depth)
 	})
 }
 
@@ -59,8 +59,8 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 			return
 		}
 		name := m.variable("vec4", o.quadName(), primary("vec4(0.0)"))
-		m.openGuard("if (%s)", binary("<", k, m.dim(m.k.Fold)).s)
-		m.line("%s = %s;", name, m.quadAlong(o.value, o.axis, at, true, o.quadName()).s)
+		m.openGuard("if (%s)", binary("<", k, m.dim(m.k.Fold)))
+		m.line("%s = %s;", name, m.quadAlong(o.value, o.axis, at, true, o.quadName()))
 		m.close()
 		keep(i, four, depth, primary(name))
 	})
@@ -69,7 +69,7 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 // putAcross stores four lines of an operand's tile in a step of it.
 func (m *matTile) putAcross(o *matOperand, stage, four, depth, value text) {
 	place := plus(times(depth, schedule.StepPitch(m.extentOf(o))), four)
-	m.line("%s[%s] = %s;", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s, value.s)
+	m.line("%s[%s] = %s;", m.tiles[o], plus(times(stage, m.tileSize(o)), place), value)
 }
 
 // multiplySteps adds the products of the tiles in a stage to the sums.
@@ -83,8 +83,8 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 				vectors[o] = m.array("vec4", o.name+base, count)
 				m.repeat("i", count, func(i text) {
 					place := plus(times(depth, schedule.StepPitch(m.extentOf(o))), plus(at, times(i, apart)))
-					m.line("%s = %s[%s];", elementOf(vectors[o], count, i).s, m.tiles[o],
-						plus(times(stage, m.tileSize(o)), place).s)
+					m.line("%s = %s[%s];", elementOf(vectors[o], count, i), m.tiles[o],
+						plus(times(stage, m.tileSize(o)), place))
 				})
 			}
 		}
@@ -93,10 +93,10 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 		m.repeat("i", s.ThreadM, func(i text) {
 			m.repeat("j", s.ThreadN/4, func(j text) {
 				for _, p := range m.products {
-					sum := elementOf(p.sums, s.ThreadM*s.ThreadN/4, plus(times(i, s.ThreadN/4), j)).s
-					row := elementOf(vectors[p.a], s.ThreadM/4, quotient(i, 4, s.ThreadM)).s + "[" +
-						remainder(i, 4, s.ThreadM).s + "]"
-					m.addProduct("vec4", sum, "vec4("+row+")", elementOf(vectors[p.b], s.ThreadN/4, j).s)
+					sum := elementOf(p.sums, s.ThreadM*s.ThreadN/4, plus(times(i, s.ThreadN/4), j)).String()
+					row := elementOf(vectors[p.a], s.ThreadM/4, quotient(i, 4, s.ThreadM)).String() + "[" +
+						remainder(i, 4, s.ThreadM).String() + "]"
+					m.addProduct("vec4", sum, "vec4("+row+")", elementOf(vectors[p.b], s.ThreadN/4, j).String())
 				}
 			})
 		})

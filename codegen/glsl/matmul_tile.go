@@ -154,7 +154,7 @@ func (m *matTile) linesOf(o *matOperand) string {
 func (m *matTile) fetchNext(k0 text) {
 	for _, o := range slices.Concat(m.a, m.b) {
 		m.comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
-		keep := func(i, _, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s) }
+		keep := func(i, _, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i), value) }
 		if m.across(o) {
 			m.fetchAcross(o, k0, keep)
 		} else {
@@ -182,7 +182,7 @@ func (m *matTile) put(o *matOperand, stage, line, quad, value text) {
 		return
 	}
 	place := plus(times(stage, m.tileSize(o)), plus(times(line, schedule.TilePitch(m.s.TileK)), quad))
-	m.line("%s[%s] = %s;", m.tiles[o], place.s, value.s)
+	m.line("%s[%s] = %s;", m.tiles[o], place, value)
 }
 
 // multiplyTiles adds the products of a stage's tiles to the sums.
@@ -236,7 +236,7 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	quad := m.loop("quad", primary("0u"), uintLit(s.TileK/4), 1)
 	read := func(o *matOperand, line text) text {
 		place := plus(times(stage, m.tileSize(o)), plus(times(line, pitch), quad))
-		return primary(tiles[o] + "[" + place.s + "]")
+		return primary(tiles[o] + "[" + place.String() + "]")
 	}
 	cols := map[*matOperand]string{}
 	for _, o := range m.b {
@@ -244,7 +244,7 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	}
 	m.repeat("j", s.ThreadN, func(j text) {
 		for _, o := range m.b {
-			m.line("%s = %s;", elementOf(cols[o], s.ThreadN, j).s, read(o, plus(x, times(j, s.TileN/s.ThreadN))).s)
+			m.line("%s = %s;", elementOf(cols[o], s.ThreadN, j), read(o, plus(x, times(j, s.TileN/s.ThreadN))))
 		}
 	})
 	m.repeat("i", s.ThreadM, func(i text) {
@@ -256,7 +256,7 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 			for n, p := range m.products {
 				sum := m.sumsAt(plus(times(i, s.ThreadN), j))[n]
 				col := elementOf(cols[p.b], s.ThreadN, j)
-				m.addQuads(sum.s, rows[p.a], col.s)
+				m.addQuads(sum.String(), rows[p.a], col.String())
 			}
 		})
 	})

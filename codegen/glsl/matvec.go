@@ -133,7 +133,7 @@ func (v *matVec) column(j text) text {
 	if v.along {
 		at = plus(times(v.group, v.s.ThreadN), j)
 	}
-	if v.firstCol.s != "" {
+	if v.firstCol != nil {
 		at = plus(v.firstCol, at)
 	}
 	return at
@@ -181,7 +181,7 @@ func (v *matVec) shareTables() {
 		v.sharedTables[i] = table
 		v.line("")
 		n := v.loop("n", v.self, uintLit(count), v.s.Workgroup)
-		v.line("%s[%s] = %s[%s];", table, n.s, v.view(b, 1), n.s)
+		v.line("%s[%s] = %s[%s];", table, n, v.view(b, 1), n)
 		v.close()
 	}
 	v.line("barrier();")
@@ -215,7 +215,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 		sums[n] = primary(v.variable(v.quads.scalar, numberedName("sum", n, len(sums)), read(n, primary("0u"), id)))
 	}
 	v.addParts(parts, sums, func(n int, p text) text { return read(n, p, id) })
-	if v.row0.s == "0u" {
+	if v.row0.Is("0u") {
 		own = row
 	}
 	v.otherSum = func(n int, col text) text {
@@ -236,7 +236,7 @@ func (v *matVec) addParts(parts int, sums []text, read func(n int, part text) te
 	}
 	p := v.loop("p", uintLit(1), uintLit(parts), 1)
 	for n, sum := range sums {
-		v.line("%s += %s;", sum.s, read(n, p).s)
+		v.line("%s += %s;", sum, read(n, p))
 	}
 	v.close()
 }
@@ -283,13 +283,13 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 	v.repeat("j", count, func(j text) {
 		for _, sum := range at(j) {
 			for m := mask; m > 0; m /= 2 {
-				v.line("%s += subgroupShuffleXor(%s, %du);", sum.s, sum.s, m)
+				v.line("%s += subgroupShuffleXor(%s, %du);", sum, sum, m)
 			}
 		}
 	})
 	cond := ""
 	if share > 1 {
-		cond = binary("==", remainder(lane, share, s.Subgroup), primary("0u")).s
+		cond = binary("==", remainder(lane, share, s.Subgroup), primary("0u")).String()
 	}
 	v.openIf(cond)
 	first := times(quotient(lane, share, s.Subgroup), count)
@@ -311,7 +311,7 @@ func (v *matVec) halveSums(at func(j text) []text, half, mask int) {
 		low, high := at(j), at(plus(j, uintLit(half)))
 		for n := range low {
 			own, others := ternary(upper, high[n], low[n]), ternary(upper, low[n], high[n])
-			v.line("%s = (%s) + subgroupShuffleXor(%s, %du);", low[n].s, own.s, others.s, mask)
+			v.line("%s = (%s) + subgroupShuffleXor(%s, %du);", low[n], own, others, mask)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func (m *matMul) storeCols(col text) {
 		m.openCols(p.cols, col)
 		if p.where != nil {
 			m.plan([]*kernel.Expr{p.where}, nil)
-			m.openGuard("if (%s)", m.value(p.where).s)
+			m.openGuard("if (%s)", m.value(p.where))
 		}
 		m.bindOtherSums(stores, p.cols)
 		m.storeAll(stores)
@@ -54,9 +54,9 @@ func (m *matMul) openCols(c kernel.Cols, col text) {
 	case c.From == 0 && c.To == end:
 		m.openScope()
 	case c.To == end:
-		m.openGuard("if (%s)", binary(">=", col, uintLit(c.From)).s)
+		m.openGuard("if (%s)", binary(">=", col, uintLit(c.From)))
 	default: // of columns before the first, differences are large
-		m.openGuard("if (%s)", binary("<", local, uintLit(c.To-c.From)).s)
+		m.openGuard("if (%s)", binary("<", local, uintLit(c.To-c.From)))
 	}
 	m.bindAxis(m.col, m.named("slice_col", local))
 }

@@ -27,12 +27,12 @@ func (v *matVec) holdBlocks(rows resident) {
 				held, slot := v.held[b], heldSlot(rows, i, j)
 				words, scale := elementOf(held.words, count, slot), elementOf(held.scales, count, slot)
 				at := primary(v.variable("uint", "at", v.blockOf(o, s.block)))
-				v.line("%s = %s;", words.s, call(v.heldWords(b), at, s.e).s)
-				v.line("%s = %s;", scale.s, call("scale_"+b.base, at, within(s.e, s.at)).s)
+				v.line("%s = %s;", words, call(v.heldWords(b), at, s.e))
+				v.line("%s = %s;", scale, call("scale_"+b.base, at, within(s.e, s.at)))
 				if v.run.Form.Affine {
-					scale.s += ".x"
+					scale = member(scale, "x")
 				}
-				v.line("%s ^= %s.x ^ %[2]s.y ^ %[2]s.z ^ %[2]s.w ^ floatBitsToUint(%[3]s);", asked, words.s, scale.s)
+				v.line("%s ^= %s.x ^ %[2]s.y ^ %[2]s.z ^ %[2]s.w ^ floatBitsToUint(%[3]s);", asked, words, scale)
 			}
 		}
 	})
@@ -47,7 +47,7 @@ func (v *matVec) decodeHeld(b *buffer, held heldRuns, at place) string {
 	words, decode := elementOf(held.words, held.count, at.slot), v.heldQuants(b)
 	name := v.array("uvec4", "quants", v.run.Quads/4)
 	v.repeat("w", v.run.Quads/4, func(w text) {
-		v.line("%s = %s;", elementOf(name, v.run.Quads/4, w).s, call(decode, words, w).s)
+		v.line("%s = %s;", elementOf(name, v.run.Quads/4, w), call(decode, words, w))
 	})
 	return name
 }

@@ -50,7 +50,7 @@ type lookupTable struct {
 // word prints word i of the table, counted over all copies, the first of two.
 func (t lookupTable) word(i text) string {
 	copies := uintLit(t.copies)
-	word := fmt.Sprintf("%s[%s][%s]", t.name, binary("/", i, copies).s, binary("%", i, copies).s)
+	word := fmt.Sprintf("%s[%s][%s]", t.name, binary("/", i, copies), binary("%", i, copies))
 	if t.typ == "uvec2" {
 		word += ".x"
 	}
@@ -97,11 +97,11 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	each := t.copies / makers
 	v.line("")
 	i := v.loop("i", v.self, uintLit(entries*makers), v.s.Workgroup)
-	v.line("uint n = %s;", remainder(i, entries, entries*makers).s)
+	v.line("uint n = %s;", remainder(i, entries, entries*makers))
 	v.line("%s %s = %s;", t.typ, reader, value)
 	first := plus(primary("n"), times(quotient(i, entries, entries*makers), each))
 	v.repeat("c", each, func(c text) {
-		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(t.copies)).s, reader)
+		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(t.copies)), reader)
 	})
 	v.close()
 	v.addFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, reader),
@@ -126,9 +126,9 @@ func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, mask
 	r.v.repeat("o", half, func(o text) {
 		args := []text{block, within(at.e, plus(at.at, times(o, step)))}
 		if r.less > 0 {
-			args = append(args, primary(masks+"["+o.s+"]"))
+			args = append(args, primary(masks+"["+o.String()+"]"))
 		}
-		r.v.line("%s[%s] = %s;", octets, o.s, call(reader, args...).s)
+		r.v.line("%s[%s] = %s;", octets, o, call(reader, args...))
 	})
 	return octets, masks
 }
@@ -140,22 +140,22 @@ func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows str
 	less, m := "", r.v.s.ThreadM
 	if r.less > 0 {
 		less = r.v.array("int", "less", m)
-		r.v.repeat("i", m, func(i text) { r.v.line("%s = 0;", elementOf(less, m, i).s) })
+		r.v.repeat("i", m, func(i text) { r.v.line("%s = 0;", elementOf(less, m, i)) })
 	}
 	r.v.repeat("t", r.v.run.Quads, func(t text) {
 		product := r.v.octetProduct(r.v.octetElement(octets, t))
 		r.v.repeat("i", m, func(i text) {
 			x, sum := r.v.quadOfStrip(rows, i, t), elementOf(dots, m, i)
-			r.v.line("%s = %s;", sum.s, product(sum, x).s)
+			r.v.line("%s = %s;", sum, product(sum, x))
 			if r.less > 0 {
 				sum = elementOf(less, m, i)
-				r.v.line("%s = %s;", sum.s, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x).s)
+				r.v.line("%s = %s;", sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
 			}
 		})
 	})
 	if r.less > 0 {
 		r.v.repeat("i", m, func(i text) {
-			r.v.line("%s -= %s;", elementOf(dots, m, i).s, binary("*", intLit(int64(r.less)), elementOf(less, m, i)).s)
+			r.v.line("%s -= %s;", elementOf(dots, m, i), binary("*", intLit(int64(r.less)), elementOf(less, m, i)))
 		})
 	}
 }
@@ -175,7 +175,7 @@ func (v *matVec) octetElement(name string, t text) text {
 	if half := v.run.Quads / 2; v.run.Joined {
 		octet, word = remainder(t, half, v.run.Quads), quotient(t, half, v.run.Quads)
 	}
-	return primary(name + "[" + octet.s + "][" + word.s + "]")
+	return primary(name + "[" + octet.String() + "][" + word.String() + "]")
 }
 
 // pairStrip sorts the bytes of a strip of row i, whose words are of one plane and
@@ -187,7 +187,7 @@ func (v *matVec) pairStrip(rows string, i text) {
 	}
 	half := v.run.Quads / 2
 	v.repeat("t", half, func(t text) {
-		first, second := v.quadOfStrip(rows, i, t).s, v.quadOfStrip(rows, i, plus(t, uintLit(half))).s
+		first, second := v.quadOfStrip(rows, i, t).String(), v.quadOfStrip(rows, i, plus(t, uintLit(half))).String()
 		odd := v.variable("int", "odd", primary(first+" >> 8 & 0x00ff00ff | "+second+" & 0xff00ff00"))
 		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first, first, second)
 		v.line("%s = %s;", second, odd)

@@ -38,15 +38,15 @@ func (r packedReader) activations(run place) activations {
 		r.v.repeat("p", kernel.PackedPlanes, func(p text) {
 			plane := r.v.rows.strip(o, r.v.partOf(run, p).k)
 			r.v.repeat("t", r.v.run.Quads, func(t text) {
-				r.v.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.v.run.Quads), t)).s,
-					elementOf(plane.elements, r.v.run.Quads, t).s)
+				r.v.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.v.run.Quads), t)),
+					elementOf(plane.elements, r.v.run.Quads, t))
 			})
-			r.v.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, plane.scales, p.s)
+			r.v.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p, plane.scales, p)
 			bias := ""
 			if n := r.form().Bias; n > 1 {
-				bias = finiteLit(float64(n), 32, "").s + " * "
+				bias = finiteLit(float64(n), 32, "").String() + " * "
 			}
-			r.v.line("%s[%s] = %s%s * float(%s);", row.sums, p.s, bias, plane.scales, plane.sums)
+			r.v.line("%s[%s] = %s%s * float(%s);", row.sums, p, bias, plane.scales, plane.sums)
 		})
 		return row
 	})
@@ -63,7 +63,7 @@ func (r packedReader) addColumn(run place, rows activations, j text) {
 			high := r.dots("high", bits, "0x01010101u << ", row)
 			r.v.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are
 		}
-		r.v.line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.v.sumsAt(j)[n].s, b.base, at.s, run.e.s,
+		r.v.line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.v.sumsAt(j)[n], b.base, at, run.e,
 			row.scales, dots, row.sums)
 	}
 }
@@ -75,7 +75,7 @@ func (r packedReader) dots(name, words, mask string, row rowArrays) string {
 	r.v.repeat("p", kernel.PackedPlanes, func(p text) {
 		r.v.repeat("t", quads, func(t text) {
 			x := elementOf(row.elements, kernel.PackedPlanes*quads, plus(times(p, quads), t))
-			r.v.line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p.s, words, t.s, mask, p.s, x.s)
+			r.v.line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p, words, t, mask, p, x)
 		})
 	})
 	return dots

@@ -28,7 +28,7 @@ func (v *matVec) newPartials() partials {
 // load prints the partial sum of product n at a place.
 func (p partials) load(n int, place text) text {
 	if p.table == nil {
-		return primary(p.arrays[n] + "[" + place.s + "]")
+		return primary(p.arrays[n] + "[" + place.String() + "]")
 	}
 	return call("uintBitsToFloat", primary(p.table.word(plus(place, uintLit(n*p.each)))))
 }
@@ -36,7 +36,7 @@ func (p partials) load(n int, place text) text {
 // store prints the statement that stores one.
 func (p partials) store(n int, place, sum text) string {
 	if p.table == nil {
-		return fmt.Sprintf("%s[%s] = %s;", p.arrays[n], place.s, sum.s)
+		return fmt.Sprintf("%s[%s] = %s;", p.arrays[n], place, sum)
 	}
-	return fmt.Sprintf("%s = floatBitsToUint(%s);", p.table.word(plus(place, uintLit(n*p.each))), sum.s)
+	return fmt.Sprintf("%s = floatBitsToUint(%s);", p.table.word(plus(place, uintLit(n*p.each))), sum)
 }

@@ -41,8 +41,8 @@ func (v *matVec) prefetchSectors() prefetched {
 		v.bindAxis(v.col, col)
 		first := times(v.blockOf(o, primary("0u")), bytes/4)
 		within := times(binary("%", sector, uintLit(sectors)), schedule.SectorBytes/4)
-		v.line("%s = %s_early[%s];", elementOf(p.name, p.count, n).s, b.name,
-			plus(plus(uintLit(base/4), first), within).s)
+		v.line("%s = %s_early[%s];", elementOf(p.name, p.count, n), b.name,
+			plus(plus(uintLit(base/4), first), within))
 	})
 	return p
 }
@@ -51,9 +51,9 @@ func (v *matVec) prefetchSectors() prefetched {
 // asked for.
 func (v *matVec) awaitPrefetch(p prefetched) text {
 	if p.count == 0 {
-		return text{}
+		return nil
 	}
 	all := v.variable("uint", "all", primary("0u"))
-	v.repeat("n", p.count, func(n text) { v.line("%s |= %s;", all, elementOf(p.name, p.count, n).s) })
+	v.repeat("n", p.count, func(n text) { v.line("%s |= %s;", all, elementOf(p.name, p.count, n)) })
 	return primary(v.variable("float", "nothing", primary("float("+all+" & gl_NumWorkGroups.x >> 31)")))
 }

@@ -36,7 +36,7 @@ func (r quadReader) addColumn(at place, rows activations, j text) {
 	}
 	r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
 		if r.v.quads == floatQuads {
-			r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]).s)
+			r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]))
 		} else {
 			r.v.addQuads(sum, a, cols[p.b])
 		}
@@ -46,8 +46,8 @@ func (r quadReader) addColumn(at place, rows activations, j text) {
 // namedQuad is quad with a name.
 func (v *matVec) namedQuad(o *matOperand, k text) string {
 	t := v.quad(o, k, true)
-	if t.plain() {
-		return t.s
+	if isPlain(t) {
+		return t.String()
 	}
 	return v.variable(v.quads.typ(), o.quadName(), t)
 }
@@ -82,7 +82,7 @@ func (r wordReader) addColumn(at place, rows activations, j text) {
 	r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
 		for _, c := range "xyzw" {
 			word := func(vector string) string {
-				return r.v.coerce("uint", r.v.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).s
+				return r.v.coerce("uint", r.v.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).String()
 			}
 			r.v.addQuads(sum, word(a), word(cols[p.b]))
 		}
@@ -94,7 +94,7 @@ func (v *matVec) eachRow(o *matOperand, typ string, read func() text) string {
 	rows := v.array(typ, o.name+"_rows", v.s.ThreadM)
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		v.bindRow(i)
-		v.line("%s = %s;", elementOf(rows, v.s.ThreadM, i).s, read().s)
+		v.line("%s = %s;", elementOf(rows, v.s.ThreadM, i), read())
 	})
 	return rows
 }
@@ -103,7 +103,8 @@ func (v *matVec) eachRow(o *matOperand, typ string, read func() text) string {
 func (v *matVec) eachSum(rows activations, j text, add func(p matProduct, a, sum string)) {
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		for n, p := range v.products {
-			add(p, elementOf(rows[p.a].elements, v.s.ThreadM, i).s, v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].s)
+			add(p, elementOf(rows[p.a].elements, v.s.ThreadM, i).String(),
+				v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].String())
 		}
 	})
 }

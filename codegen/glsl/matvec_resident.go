@@ -39,8 +39,8 @@ func (v *matVec) unrollColumns() {
 			v.stream()
 		} else {
 			v.addResident(rows)
-			if nothing.s != "" {
-				v.line("%s += %s;", v.sumsAt(primary("0u"))[0].s, nothing.s)
+			if nothing != nil {
+				v.line("%s += %s;", v.sumsAt(primary("0u"))[0], nothing)
 			}
 			v.liftSums()
 		}
@@ -58,7 +58,7 @@ func (v *matVec) unrollColumns() {
 		v.line("")
 		v.firstCol = v.loop("first_col", uintLit(first), uintLit(v.s.TileN), columns)
 		pass()
-		v.firstCol = text{}
+		v.firstCol = nil
 	}
 	v.meet(shared)
 }
@@ -95,16 +95,16 @@ func (v *matVec) prefetchBlocks(rows resident) {
 			for _, o := range v.b {
 				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
 				for t := 0; t < v.run.Quads; t += 4 {
-					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(t))...).s)
+					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(t))...))
 				}
 				if b.DType.BlockElems() > kernel.RoundedGroup { // whose scales take longer to make than to wait for
 					continue
 				}
 				scale := call("scale_"+b.base, at, within(s.e, s.at))
 				if v.run.Form.Affine {
-					scale.s += ".x"
+					scale = member(scale, "x")
 				}
-				v.line("%s ^= floatBitsToUint(%s);", asked, scale.s)
+				v.line("%s ^= floatBitsToUint(%s);", asked, scale)
 			}
 		})
 	})
@@ -161,7 +161,7 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 			v.repeat("c", tiles, func(c text) {
 				v.repeat("q", share, func(q text) {
 					place := primary(v.variable("uint", "place", plus(v.self, times(q, s.Workgroup))))
-					v.line("%s[%s] = %s;", array, spread(place).s, elementOf(own, each, plus(times(c, share), q)).s)
+					v.line("%s[%s] = %s;", array, spread(place), elementOf(own, each, plus(times(c, share), q)))
 				})
 				v.line("barrier();")
 				rows.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
@@ -174,9 +174,9 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 // takeStrip takes row i of the strip at place k from tile number c, if it is there.
 func (v *matVec) takeStrip(row rowArrays, k text, array string, i, c text, tile int) {
 	first := binary("/", k, uintLit(4))
-	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(tile)), c).s)
+	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(tile)), c))
 	at := primary(v.variable("uint", "at", binary("%", first, uintLit(tile))))
-	v.fillStrip(row, i, func(t text) text { return primary(array + "[" + spread(within(at, t)).s + "]") })
+	v.fillStrip(row, i, func(t text) text { return elementAt(array, spread(within(at, t))) })
 	v.close()
 }
 
@@ -208,7 +208,7 @@ func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own string,
 	v.eachQuad(shares, func(q, n text) {
 		v.repeat("h", atOnce, func(h text) {
 			to, from := plus(times(q, atOnce), h), plus(times(n, atOnce), h)
-			v.line("%s = %s;", elementOf(own, each, to).s, v.quad(o, times(from, 4), true).s)
+			v.line("%s = %s;", elementOf(own, each, to), v.quad(o, times(from, 4), true))
 		})
 	})
 	return own, each

@@ -65,7 +65,7 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place t
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.variable("uvec4", "size", primary("uvec4(0u)"))
 	v.repeat("h", roundedQuads, func(h text) {
-		v.line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h).s)
+		v.line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h))
 	})
 	top := v.variable("uint",
 		"top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
@@ -77,8 +77,8 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place t
 		word := plus(times(place, roundedQuads), h)
 		r.putWords(rows.elements, binary("/", word, uintLit(4)), binary("%", word, uintLit(4)), x(h))
 	})
-	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(perGroup)), primary("0u")).s)
-	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(perGroup)).s, scale)
+	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(perGroup)), primary("0u")))
+	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(perGroup)), scale)
 	v.close()
 }
 
@@ -91,7 +91,7 @@ func (r *roundedRows) roundTo(top string) (scale string) {
 		v.line("float steps = byte_steps(%s);", top)
 		largest := primary(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
 		scale = v.variable("float", "scale",
-			binary("*", largest, primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
+			binary("*", largest, primary(finiteLit(float64(float32(1.0/127)), 32, "").String())))
 		return scale
 	}
 	// A power of two makes the largest element less than 2^22. Where that is infinite or no number, so is the scale,
@@ -107,13 +107,13 @@ func (r *roundedRows) roundTo(top string) (scale string) {
 func (r *roundedRows) putWords(array string, unit, word, x text) {
 	v := r.v
 	if v.s.Digits == 0 {
-		v.line("%s[%s][%s] = round_bytes(%s, steps);", array, unit.s, word.s, x.s)
+		v.line("%s[%s][%s] = round_bytes(%s, steps);", array, unit, word, x)
 		return
 	}
-	digits := v.variable("uvec4", "digits", primary(fmt.Sprintf("digits_of(%s * steps)", x.s)))
+	digits := v.variable("uvec4", "digits", primary(fmt.Sprintf("digits_of(%s * steps)", x)))
 	v.repeat("digit", v.s.Digits, func(digit text) {
-		v.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", array, plus(times(digit, r.digitUnits()), unit).s,
-			word.s, digits, digit.s)
+		v.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", array, plus(times(digit, r.digitUnits()), unit),
+			word, digits, digit)
 	})
 }
 
@@ -121,7 +121,7 @@ func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
 	depth, from := int(r.v.k.Fold.Add), r.arrays[o]
 	return r.v.byteStrip(o, func(i text) text {
 		group := plus(times(i, depth/kernel.RoundedGroup), binary("/", k, uintLit(kernel.RoundedGroup)))
-		return primary(from.scales + "[" + group.s + "]")
+		return primary(from.scales + "[" + group.String() + "]")
 	}, func(i, digit text, use func(t, word text)) {
 		own := plus(times(i, depth/4), binary("/", k, uintLit(4)))
 		first := plus(times(digit, 4*r.digitUnits()), own)
@@ -132,8 +132,8 @@ func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
 		}
 		r.v.eachWord(func(t text) text {
 			word := primary(r.v.variable("uint", "word", plus(first, t)))
-			return primary(from.elements + "[" + binary("/", word, uintLit(4)).s + "][" +
-				binary("%", word, uintLit(4)).s + "]")
-		}, func(w text) text { return primary(from.elements + "[" + plus(first, w).s + "]") }, use)
+			return primary(from.elements + "[" + binary("/", word, uintLit(4)).String() + "][" +
+				binary("%", word, uintLit(4)).String() + "]")
+		}, func(w text) text { return primary(from.elements + "[" + plus(first, w).String() + "]") }, use)
 	})
 }

@@ -79,7 +79,7 @@ func (v *matVec) declareFloats(o *matOperand) rowArrays {
 	row := rowArrays{elements: v.array("vec4", o.name+"_strip", v.s.ThreadM*v.run.Quads)}
 	if v.run.Form.NeedsSums() {
 		row.sums = v.array("float", o.name+"_sum", v.s.ThreadM)
-		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0.0;", elementOf(row.sums, v.s.ThreadM, i).s) })
+		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0.0;", elementOf(row.sums, v.s.ThreadM, i)) })
 	}
 	return row
 }
@@ -89,9 +89,9 @@ func (v *matVec) declareFloats(o *matOperand) rowArrays {
 func (v *matVec) fillStrip(row rowArrays, i text, read func(t text) text) {
 	v.repeat("t", v.run.Quads, func(t text) {
 		x := v.quadOfStrip(row.elements, i, t)
-		v.line("%s = %s;", x.s, read(t).s)
+		v.line("%s = %s;", x, read(t))
 		if row.sums != "" {
-			v.line("%s += dot(%s, vec4(1.0));", elementOf(row.sums, v.s.ThreadM, i).s, x.s)
+			v.line("%s += dot(%s, vec4(1.0));", elementOf(row.sums, v.s.ThreadM, i), x)
 		}
 	})
 	if row.sums == "" || !v.small() {
@@ -101,7 +101,7 @@ func (v *matVec) fillStrip(row rowArrays, i text, read func(t text) text) {
 	if !v.run.Form.Affine {
 		weight = -float64(v.run.Form.Bias)
 	}
-	v.line("%s *= %s;", elementOf(row.sums, v.s.ThreadM, i).s, finiteLit(weight/(1<<24), 32, "").s)
+	v.line("%s *= %s;", elementOf(row.sums, v.s.ThreadM, i), finiteLit(weight/(1<<24), 32, ""))
 }
 
 // byteRows are bytes in memory with a scale for every group, so that whole strips are
@@ -142,17 +142,17 @@ func (v *matVec) byteStrip(o *matOperand, scale func(i text) text,
 		row.sums = v.array("int", o.name+"_sum", v.s.ThreadM)
 	}
 	v.repeat("i", v.s.ThreadM, func(i text) {
-		v.line("%s = %s;", elementOf(row.scales, v.s.ThreadM, i).s, scale(i).s)
-		sum := elementOf(row.sums, v.s.ThreadM, i).s
+		v.line("%s = %s;", elementOf(row.scales, v.s.ThreadM, i), scale(i))
+		sum := elementOf(row.sums, v.s.ThreadM, i).String()
 		if row.sums != "" {
 			v.line("%s = 0;", sum)
 		}
 		v.repeat("digit", v.s.RowBytes(), func(digit text) {
 			words(i, digit, func(t, word text) {
-				x := v.quadOfStrip(row.elements, i, plus(times(digit, v.run.Quads), t)).s
-				v.line("%s = int(%s);", x, word.s)
+				x := v.quadOfStrip(row.elements, i, plus(times(digit, v.run.Quads), t)).String()
+				v.line("%s = int(%s);", x, word)
 				if row.sums != "" {
-					v.line("%s += %s;", sum, v.atDigit(primary("dotPacked4x8EXT("+x+", ones)"), digit).s)
+					v.line("%s += %s;", sum, v.atDigit(primary("dotPacked4x8EXT("+x+", ones)"), digit))
 				}
 			})
 		})
@@ -178,7 +178,7 @@ func (v *matVec) eachWord(word, four func(n text) text, use func(t, word text)) 
 	}
 	v.repeat("w", v.run.Quads/4, func(w text) {
 		name := v.variable("uvec4", "four", four(w))
-		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(name+"["+n.s+"]")) })
+		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(name+"["+n.String()+"]")) })
 	})
 }
 

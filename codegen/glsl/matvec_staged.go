@@ -41,7 +41,7 @@ func (r *stagedRows) fill(partial bool, end text) {
 	r.v.repeat("i", r.v.s.ThreadM, func(i text) {
 		r.v.bindRow(i)
 		for _, o := range r.v.a {
-			r.v.line("%s[%s] = %s;", r.arrays[o], plus(times(i, r.each), place).s, r.v.quad(o, k, true).s)
+			r.v.line("%s[%s] = %s;", r.arrays[o], plus(times(i, r.each), place), r.v.quad(o, k, true))
 		}
 	})
 	r.v.close()
@@ -61,14 +61,14 @@ func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {
 	if r.v.run.Quads <= 8 { // which differ in the bits that spread changes, and leave the others
 		at := primary(r.v.variable("uint", "place", spread(first)))
 		place = func(t text) text {
-			if t.s == "0u" {
+			if t.Is("0u") {
 				return at
 			}
 			return binary("^", at, t)
 		}
 	}
 	return func(o *matOperand, i, t text) text {
-		return primary(r.arrays[o] + "[" + plus(times(i, r.each), place(t)).s + "]")
+		return primary(r.arrays[o] + "[" + plus(times(i, r.each), place(t)).String() + "]")
 	}
 }
 

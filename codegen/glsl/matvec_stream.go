@@ -43,12 +43,12 @@ func (v *matVec) prefetching(steps text, add func(step text)) {
 	ahead, lanes := v.s.Ahead, v.s.LanesPerRow
 	first := primary(v.variable("uint", "first", v.part))
 	last := plus(first, uintLit((ahead-1)*lanes))
-	v.open("for (; %s; %s += %du)", binary("<", last, steps).s, first.s, ahead*lanes)
+	v.open("for (; %s; %s += %du)", binary("<", last, steps), first, ahead*lanes)
 	v.repeat("n", ahead, func(n text) {
 		add(primary(v.variable("uint", "step", plus(first, times(n, lanes)))))
 	})
 	v.close()
-	v.open("for (; %s; %s += %du)", binary("<", first, steps).s, first.s, lanes)
+	v.open("for (; %s; %s += %du)", binary("<", first, steps), first, lanes)
 	add(first)
 	v.close()
 }
@@ -100,9 +100,9 @@ func (v *matVec) firstElement(part text) text {
 // see through divisions and remainders of that where it is an or.
 func within(e, offset text) text {
 	switch {
-	case e.s == "0u":
+	case e.Is("0u"):
 		return offset
-	case offset.s == "0u":
+	case offset.Is("0u"):
 		return e
 	}
 	return binary("|", e, offset)

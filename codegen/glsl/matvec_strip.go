@@ -1,5 +1,7 @@
 package glsl
 
+import "github.com/vkc-go/vkc/codegen/glsl/syntax"
+
 // stripReader reads the quants of a strip of a block, which share a scale, adds up
 // their products with the rows, and scales the sums.
 type stripReader struct {
@@ -71,7 +73,7 @@ func (v *matVec) liftSums() {
 	}
 	v.repeat("i", v.s.ThreadM*v.s.ThreadN, func(i text) {
 		for _, sum := range v.sumsAt(i) {
-			v.line("%s *= 16777216.0;", sum.s)
+			v.line("%s *= 16777216.0;", sum)
 		}
 	})
 }
@@ -103,7 +105,7 @@ func (r *stripReader) addColumn(at place, rows activations, j text) {
 			if f := r.v.run.Form; r.v.small() && !f.Affine && f.NeedsSums() {
 				first = elementOf(row.sums, r.v.s.ThreadM, i)
 			}
-			r.v.line("%s = %s;", elementOf(dots, count, i).s, first.s)
+			r.v.line("%s = %s;", elementOf(dots, count, i), first)
 		})
 		block := primary(r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, at.block)))
 		r.addDots(r.v.blockBuffer(p.b), block, at, dots, row.elements)
@@ -145,7 +147,7 @@ func (v *matVec) eachDot(t text, dots, rows string, product func(sum, x text) te
 	}
 	v.repeat(each, count, func(i text) {
 		x, sum := elementOf(rows, count*v.run.Quads, plus(times(i, v.run.Quads), t)), elementOf(dots, count, i)
-		v.line("%s = %s;", sum.s, product(sum, x).s)
+		v.line("%s = %s;", sum, product(sum, x))
 	})
 }
 
@@ -194,7 +196,7 @@ func (v *matVec) readWide(b *buffer, block text, at place) string {
 		return v.variable("uvec4", "quants", v.wideCall(b, block, at, primary("0u")))
 	}
 	name := v.array("uvec4", "quants", v.run.Quads/4)
-	v.repeat("w", v.run.Quads/4, func(w text) { v.line("%s[%s] = %s;", name, w.s, v.wideCall(b, block, at, w).s) })
+	v.repeat("w", v.run.Quads/4, func(w text) { v.line("%s[%s] = %s;", name, w, v.wideCall(b, block, at, w)) })
 	return name
 }
 
@@ -212,9 +214,9 @@ func (v *matVec) wideCall(b *buffer, block text, at place, w text) text {
 // wideElement prints quad t of what readWide has read.
 func wideElement(name string, quads int, t text) string {
 	if quads <= 4 {
-		return name + "[" + t.s + "]"
+		return name + "[" + t.String() + "]"
 	}
-	return name + "[" + quotient(t, 4, quads).s + "][" + remainder(t, 4, quads).s + "]"
+	return name + "[" + quotient(t, 4, quads).String() + "][" + remainder(t, 4, quads).String() + "]"
 }
 
 // quadArgs are the arguments of a decoder of quad t of a strip.
@@ -262,7 +264,7 @@ func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowA
 	}
 	scale := v.scaleOf(v.blockBuffer(v.products[n].b), block, at)
 	v.repeat("i", v.s.ThreadM, func(i text) {
-		sum := v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].s
+		sum := v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].String()
 		dot, x, a := elementOf(dots, v.s.ThreadM, i), elementOf(row.sums, v.s.ThreadM, i),
 			elementOf(row.scales, v.s.ThreadM, i)
 		if v.subnormal() && !v.small() {
@@ -276,13 +278,21 @@ func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowA
 		}
 		switch {
 		case f.Affine && ints:
-			v.line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum, a.s, scale, dot.s, scale, x.s)
+			v.line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum, a, scale, dot, scale, x)
 		case f.Affine:
-			v.line("%s += %s.x * %s + %s.y * %s;", sum, scale, dot.s, scale, x.s)
+			v.line("%s += %s.x * %s + %s.y * %s;", sum, scale, factorsOf(dot), scale, x)
 		case ints:
-			v.line("%s += %s * %s * float(%s);", sum, a.s, scale, dot.s)
+			v.line("%s += %s * %s * float(%s);", sum, a, scale, dot)
 		default:
-			v.line("%s += %s * %s;", sum, scale, dot.at(precProduct))
+			v.line("%s += %s * %s;", sum, scale, factorsOf(dot))
 		}
 	})
+}
+
+// factorsOf is a product as factors of another one, from the left; anything else as it is.
+func factorsOf(t text) any {
+	if t.Op == syntax.Binary && t.Prec() == syntax.PrecProduct {
+		return t.String()
+	}
+	return t
 }

@@ -40,7 +40,7 @@ func (r wholeReader) addStrip(at place) {
 		rows := r.v.ofRows(func(o *matOperand) rowArrays {
 			name := r.v.array("vec4", o.name+"_rows", r.v.s.ThreadM)
 			r.v.repeat("i", r.v.s.ThreadM, func(i text) {
-				r.v.line("%s = %s;", elementOf(name, r.v.s.ThreadM, i).s, read(o, i, t).s)
+				r.v.line("%s = %s;", elementOf(name, r.v.s.ThreadM, i), read(o, i, t))
 			})
 			return rowArrays{elements: name}
 		})
@@ -50,7 +50,7 @@ func (r wholeReader) addStrip(at place) {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
 			r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
-				r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]).s)
+				r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]))
 			})
 		})
 	})
@@ -72,15 +72,15 @@ func (r wholeReader) readColumns(o *matOperand, at place) wholeStrip {
 	r.v.repeat("j", cols, func(j text) {
 		r.v.bindColumn(j)
 		block := elementOf(w.at, cols, j)
-		r.v.line("%s = %s;", block.s, r.v.blockOf(o, at.block).s)
+		r.v.line("%s = %s;", block, r.v.blockOf(o, at.block))
 		if w.quants != "" {
 			r.v.repeat("w", perColumn, func(i text) {
-				r.v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s,
-					r.v.wideCall(b, block, at, i).s)
+				r.v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)),
+					r.v.wideCall(b, block, at, i))
 			})
 		}
 		scale := r.v.scaleOf(b, block, at)
-		r.v.line("%s = %s;", elementOf(w.scale, cols, j).s, r.v.wholeScale(scale))
+		r.v.line("%s = %s;", elementOf(w.scale, cols, j), r.v.wholeScale(scale))
 	})
 	return w
 }
@@ -114,13 +114,13 @@ func (r wholeReader) decode(o *matOperand, w wholeStrip, at place, t, j text) st
 		levels = call("levels_"+b.base, r.v.quadArgs(block, at, t)...)
 	case w.quants != "":
 		four := elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), quotient(t, 4, r.v.run.Quads)))
-		levels = call(r.v.unpack(), primary(four.s+"["+remainder(t, 4, r.v.run.Quads).s+"]"))
+		levels = call(r.v.unpack(), primary(four.String()+"["+remainder(t, 4, r.v.run.Quads).String()+"]"))
 	default:
 		levels = call(r.v.unpack(), call("quants_"+b.base, r.v.quadArgs(block, at, t)...))
 	}
 	if r.v.run.Form.NeedsSums() {
 		return r.v.variable("vec4", o.quadName(),
-			binary("+", binary("*", primary(scale.s+".x"), levels), primary(scale.s+".y")))
+			binary("+", binary("*", primary(scale.String()+".x"), levels), primary(scale.String()+".y")))
 	}
 	return r.v.variable("vec4", o.quadName(), binary("*", scale, levels))
 }

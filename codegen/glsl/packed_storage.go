@@ -177,7 +177,7 @@ func (e *emitter) storeToWords(b *buffer, width int, i text, value string) strin
 			pack(width/2, width/2))
 	}
 	e.wordFunction(name, fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
-	return fmt.Sprintf("%s(%s, %s);", name, i.narrow().s, value)
+	return fmt.Sprintf("%s(%s, %s);", name, narrow(i), value)
 }
 
 // wordFunction adds a function to the text, once.
@@ -217,5 +217,5 @@ func planeInWords(p kernel.Plane, reader, array string, base int64) string {
 	} else if p.Bytes > size {
 		i = plus(i, at)
 	}
-	return fmt.Sprintf("uint i = %s;\n    return %s[i / 4u] >> i %% 4u * 8u & %#xu;", i.s, array, 1<<(8*size)-1)
+	return fmt.Sprintf("uint i = %s;\n    return %s[i / 4u] >> i %% 4u * 8u & %#xu;", i, array, 1<<(8*size)-1)
 }

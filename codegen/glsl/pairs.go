@@ -64,9 +64,9 @@ func (e *emitter) operate(typ, op string, a, b text) text {
 // updated is the statement that applies an operator to a variable and v.
 func (e *emitter) updated(typ, variable, op string, v text) string {
 	if typ == pair {
-		return variable + " = " + e.pairOperator(op, primary(variable), v).s + ";"
+		return variable + " = " + e.pairOperator(op, primary(variable), v).String() + ";"
 	}
-	return variable + " " + op + "= " + v.s + ";"
+	return variable + " " + op + "= " + v.String() + ";"
 }
 
 // pairNumber spells a number that a form has.
@@ -82,7 +82,7 @@ func pairLit(n int64) text {
 
 // coercePair converts to or from a pair, as a constructor does between other types.
 func (e *emitter) coercePair(from, to string, v text) text {
-	low := primary(v.at(precPrimary) + ".x")
+	low := member(v, "x")
 	switch {
 	case to == "uint":
 		return low

@@ -38,7 +38,7 @@ func (e *emitter) quadOf(q quadKind, v *kernel.Expr, a along, k text, base strin
 		e.wholeQuad(q, v, a, k, name)
 	default:
 		e.line("%s %s = %s(%s);", q.vector, name, q.vector, q.zero)
-		e.openGuard("if (%s)", binary("<", k, e.dim(a.extent)).s)
+		e.openGuard("if (%s)", binary("<", k, e.dim(a.extent)))
 		e.wholeQuad(q, v, a, k, name)
 		e.close()
 	}
@@ -78,11 +78,11 @@ func (e *emitter) vectorQuad(q quadKind, v *kernel.Expr, a along, k text) text {
 // wholeQuad sets a vector to four neighbours that all exist.
 func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
 	if e.isVector(v, a) {
-		e.line("%s = %s;", name, e.vectorQuad(q, v, a, k).s)
+		e.line("%s = %s;", name, e.vectorQuad(q, v, a, k))
 		return
 	}
 	e.lanes(a.axis, 4, k, []*kernel.Expr{v}, nil, func() {
-		e.line("%s[%s] = %s;", name, component, e.as(q.scalar, v).s)
+		e.line("%s[%s] = %s;", name, component, e.as(q.scalar, v))
 	})
 }
 
@@ -95,7 +95,7 @@ func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name 
 	e.bindAxisLater(a.axis, e.partialName(a.axis), e.capped(at, a.extent))
 	value := e.as(q.scalar, v)
 	e.line("%s[%s] = %s;", name, component,
-		e.choose(q.scalar, "neighbour", binary("<", at, end), value, primary(q.zero)).s)
+		e.choose(q.scalar, "neighbour", binary("<", at, end), value, primary(q.zero)))
 	e.close()
 }
 
@@ -136,8 +136,8 @@ func (e *emitter) limit(x text, d ir.Dim, tile int) text {
 // coordinates, which cannot wrap, needs no comparing where one summand reaches it.
 func (e *emitter) capped(x text, d ir.Dim) text {
 	last := e.coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
-	if end, known := literalOf(last); known && strings.IndexFunc(x.s, notInSums) < 0 {
-		for _, summand := range strings.Split(x.s, " + ") {
+	if end, known := literalOf(last); known && strings.IndexFunc(x.String(), notInSums) < 0 {
+		for _, summand := range strings.Split(x.String(), " + ") {
 			if n, ok := literalOf(primary(summand)); ok && n.v >= end.v {
 				return last
 			}

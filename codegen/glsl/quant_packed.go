@@ -20,4 +20,4 @@ func (e *emitter) packedFunctions(b *buffer, subnormals bool) {
 		"// Products of a run, added up, with their scales.", body)
 }
 
-func floatText(x float64) string { return finiteLit(x, 32, "").s }
+func floatText(x float64) string { return finiteLit(x, 32, "").String() }

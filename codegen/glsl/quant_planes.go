@@ -82,7 +82,7 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 	if unit < 4 {
 		e.need(blockUnits[unit].need)
 	}
-	first := plus(uintLit(base/int64(unit)), times(primary("block"), p.Bytes/unit)).s
+	first := plus(uintLit(base/int64(unit)), times(primary("block"), p.Bytes/unit)).String()
 	if p.At == 0 {
 		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)
 	}

@@ -62,11 +62,11 @@ func (w *blockWriter) makeBlock() {
 	w.storeUnits(func(unit int, i text) string {
 		switch unit {
 		case 1:
-			return fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i.s)
+			return fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i)
 		case 4:
-			return fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i.s)
+			return fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i)
 		}
-		return fmt.Sprintf("%s[%s]", halves, i.s)
+		return fmt.Sprintf("%s[%s]", halves, i)
 	})
 }
 
@@ -82,13 +82,13 @@ func (w *blockWriter) shareBlock() {
 	if w.rows > 1 {
 		own = binary("/", w.local, uintLit(w.lanes))
 	}
-	d := w.variable("uint", "d", text{s: fmt.Sprintf("quantize_%s(%s, %s, %s)", w.format, x, own.s, w.thread.s)})
-	w.openIf(w.valid.s)
+	d := w.variable("uint", "d", primary(fmt.Sprintf("quantize_%s(%s, %s, %s)", w.format, x, own, w.thread)))
+	w.openIf(w.valid.String())
 	w.storeUnits(func(unit int, i text) string {
 		if unit == 4 {
-			return fmt.Sprintf("pack_%s(%s, %s, %s)", w.format, i.s, own.s, d)
+			return fmt.Sprintf("pack_%s(%s, %s, %s)", w.format, i, own, d)
 		}
-		return fmt.Sprintf("pack_%s(%s / 2u, %s, %s) >> %[2]s %% 2u * 16u & 0xffffu", w.format, i.s, own.s, d)
+		return fmt.Sprintf("pack_%s(%s / 2u, %s, %s) >> %[2]s %% 2u * 16u & 0xffffu", w.format, i, own, d)
 	})
 	w.close()
 	w.leaveShared()
@@ -99,12 +99,12 @@ func (w *blockWriter) gather() (x string) {
 	store := w.k.Stores[0]
 	x = w.fresh(w.scope, "x")
 	w.line("float %s[32];", x)
-	if w.valid.s != "" {
+	if w.valid != nil {
 		i := w.loop("i", primary("0u"), uintLit(w.run), 1)
-		w.line("%s[%s] = 0.0;", x, i.s)
+		w.line("%s[%s] = 0.0;", x, i)
 		w.close()
 	}
-	w.openIf(w.valid.s)
+	w.openIf(w.valid.String())
 	worst := ""
 	if w.k.Fault != nil { // as bits, NaN and infinities are above all numbers
 		worst = w.variable("uint", "worst", primary("0u"))
@@ -113,15 +113,15 @@ func (w *blockWriter) gather() (x string) {
 	w.bindAxis(w.k.FoldAxis(), plus(times(w.thread, w.run), j))
 	w.plan([]*kernel.Expr{store.Value}, nil)
 	v := w.value(store.Value)
-	w.line("%s[%s] = %s;", x, j.s, v.s)
+	w.line("%s[%s] = %s;", x, j, v)
 	if worst != "" {
-		w.line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v.s)
+		w.line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v)
 	}
 	w.close()
 	if f := w.k.Fault; f != nil {
 		w.open("if (%s > %#xu)", worst, math.Float32bits(f.Most))
 		w.plan(nil, []kernel.Index{f.Index})
-		w.line("atomicMax(%s[0], ~(%s));", w.view(w.buffers[f.Bind], 1), w.coordinate(f.Index).s)
+		w.line("atomicMax(%s[0], ~(%s));", w.view(w.buffers[f.Bind], 1), w.coordinate(f.Index))
 		w.close()
 	}
 	w.close()
@@ -140,9 +140,9 @@ func (w *blockWriter) storeUnits(value func(unit int, i text) string) {
 	case w.inWords(out) && unit < 4:
 		w.line("%s", w.storeToWords(out, 1, at, value(unit, i)))
 	case unit < 4:
-		w.line("%s[%s] = %s(%s);", w.view(out, 1), at.s, blockUnits[unit].name, value(unit, i))
+		w.line("%s[%s] = %s(%s);", w.view(out, 1), at, blockUnits[unit].name, value(unit, i))
 	default:
-		w.line("%s[%s] = %s;", w.view(out, 1), at.s, value(unit, i))
+		w.line("%s[%s] = %s;", w.view(out, 1), at, value(unit, i))
 	}
 	w.close()
 }

@@ -14,10 +14,10 @@ import (
 // random prints a word of a random stream.
 func (e *emitter) random(v *kernel.Expr, home *scope) text {
 	if words := e.vector(v); words != "" {
-		return primary(words + "[" + pairWord(v.Word, primary(component)).s + "]")
+		return elementAt(words, pairWord(v.Word, primary(component)))
 	}
 	e.helper("random_word", "uint")
-	element := pairWord(v.Word, e.indexValue(v.Index).narrow())
+	element := pairWord(v.Word, narrow(e.indexValue(v.Index)))
 	return call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
 }
 
@@ -56,7 +56,7 @@ func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]string)
 	e.helper("random_block", "uint")
 	seed, offset := e.key(v.Args[0], e.scope), e.key(v.Args[1], e.scope)
 	return e.variable("uvec4", fmt.Sprintf("words%d", r.width),
-		call("random_block", seed, offset, e.vectorIndex(r, v.Index).narrow()))
+		call("random_block", seed, offset, narrow(e.vectorIndex(r, v.Index))))
 }
 
 // randomLibrary makes the words of random streams.

@@ -92,7 +92,7 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(r.rows))
 	if goAround {
 		first = r.openFor("", "first_row", first, r.dim(n),
-			text{s: fmt.Sprintf("gl_NumWorkGroups.x * %du", r.rows), prec: precProduct})
+			primary(fmt.Sprintf("gl_NumWorkGroups.x * %du", r.rows)))
 		opened++
 	} else if r.rows == 1 {
 		first = primary("gl_WorkGroupID.x")
@@ -147,7 +147,7 @@ func (r *rowWriter) run() {
 	}
 	if len(r.final.perElement) > 0 {
 		r.comment("Store each element of the row.")
-		r.openIf(r.valid.s)
+		r.openIf(r.valid.String())
 		r.eachElement(len(r.stages), valuesOf(r.final.perElement), r.final.perElement, nil)
 		r.close()
 	}
@@ -164,7 +164,7 @@ func (r *rowWriter) storeRow() {
 	if r.lanes > 1 {
 		first = binary("==", r.thread, primary("0u"))
 	}
-	r.openIf(and(first, r.valid).s)
+	r.openIf(and(first, r.valid).String())
 	r.storeAll(r.final.perRow)
 	r.close()
 }
@@ -215,7 +215,7 @@ func (r *rowWriter) keepingLoop(name string, runs ir.Dim) (j text, opened int) {
 	}
 	if runs.Add != int64(r.slots*r.lanes) {
 		j = r.named(name, j)
-		r.open("if (%s < %s)", j.s, r.dim(runs).s)
+		r.open("if (%s < %s)", j, r.dim(runs))
 		return j, opened + 1
 	}
 	if opened == 0 {

@@ -1,8 +1,6 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
@@ -40,18 +38,18 @@ func (r *rowWriter) takeCached(number int) {
 	}
 	for v, name := range r.cached {
 		if r.first[v] < number {
-			r.bindValue(v, primary(fmt.Sprintf("%s[%s]", name, r.slotIndex())))
+			r.bindValue(v, elementAt(name, r.slotIndex()))
 		}
 	}
 }
 
 // slotIndex is the element of a cache that belongs to the neighbour at hand.
-func (r *rowWriter) slotIndex() string {
+func (r *rowWriter) slotIndex() text {
 	switch {
 	case r.width == 1:
-		return r.slot.s
+		return r.slot
 	case r.slots == 1:
-		return component
+		return primary(component)
 	}
-	return fmt.Sprintf("%s * %du + %s", r.slot.s, r.width, component)
+	return plus(times(r.slot, r.width), primary(component))
 }

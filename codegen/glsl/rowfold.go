@@ -108,10 +108,10 @@ func (r *rowWriter) identity(p kernel.Phase) text {
 
 // accumulate folds one element in.
 func (r *rowWriter) accumulate(f fold, value string) {
-	v := r.coerce(r.computeType(f.Value.DType), f.typ, text{s: value})
+	v := r.coerce(r.computeType(f.Value.DType), f.typ, primary(value))
 	if f.lost != "" {
 		r.helper("sum_exactly", f.typ)
-		r.line("sum_exactly(%s, %s, %s);", f.value, f.lost, v.s)
+		r.line("sum_exactly(%s, %s, %s);", f.value, f.lost, v)
 		return
 	}
 	if f.place == "" {
@@ -119,10 +119,10 @@ func (r *rowWriter) accumulate(f fold, value string) {
 		return
 	}
 	place := call("int", r.axis(r.k.FoldAxis()))
-	if !v.plain() {
+	if !isPlain(v) {
 		v = primary(r.variable(f.typ, "candidate", v))
 	}
-	r.takeIfBetter(f, v.s, place.s)
+	r.takeIfBetter(f, v.String(), place.String())
 }
 
 // combine folds v into the variable named into.
@@ -136,7 +136,7 @@ func (r *rowWriter) combining(f fold, into string, v text) string {
 	case kernel.CombineProd:
 		return r.updated(f.typ, into, "*", v)
 	}
-	return into + " = " + r.combined(f, primary(into), v).s + ";"
+	return into + " = " + r.combined(f, primary(into), v).String() + ";"
 }
 
 // combined is the fold of two values.
@@ -220,7 +220,7 @@ func (r *rowWriter) exchange(f fold) {
 
 // takeIfBetter replaces the extremum by another one that comes before it.
 func (r *rowWriter) takeIfBetter(f fold, value, place string) {
-	r.open("if (%s)", r.beats(f, primary(value), primary(place), primary(f.value), primary(f.place)).s)
+	r.open("if (%s)", r.beats(f, primary(value), primary(place), primary(f.value), primary(f.place)))
 	r.line("%s = %s;", f.value, value)
 	r.line("%s = %s;", f.place, place)
 	r.close()
@@ -248,12 +248,12 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 	}
 	part := func(n text) string {
 		if r.rows > 1 {
-			return binary("+", first, n).s
+			return binary("+", first, n).String()
 		}
-		return n.s
+		return n.String()
 	}
 	for i, n := range names {
-		r.line("%s = %s[%s];", vars[i], n, first.s)
+		r.line("%s = %s[%s];", vars[i], n, first)
 	}
 	at := part(uintLit(1))
 	if parts > 2 {
@@ -269,7 +269,7 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 
 // firstPart is where the row's parts begin in shared memory.
 func (r *rowWriter) firstPart(parts int) text {
-	if r.part.s == "" {
+	if r.part == nil {
 		r.part = primary(
 			r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(r.lanes)), uintLit(parts))))
 	}
@@ -280,22 +280,22 @@ func (r *rowWriter) firstPart(parts int) text {
 func (r *rowWriter) exchangeShared(f fold) {
 	values := r.laneArray(f.typ, "")
 	places := ""
-	r.line("%s[%s] = %s;", values, r.local.s, f.value)
+	r.line("%s[%s] = %s;", values, r.local, f.value)
 	if f.place != "" {
 		places = r.laneArray("int", "place_")
-		r.line("%s[%s] = %s;", places, r.local.s, f.place)
+		r.line("%s[%s] = %s;", places, r.local, f.place)
 	}
 	r.line("barrier();")
 	r.open("for (uint half_row = %du; half_row > 0u; half_row >>= 1u)", r.lanes/2)
-	r.open("if (%s < half_row)", r.thread.s)
-	partner := binary("+", r.local, primary("half_row")).s
+	r.open("if (%s < half_row)", r.thread)
+	partner := binary("+", r.local, primary("half_row")).String()
 	if places == "" {
-		r.line("%s = %s;", f.value, r.combined(f, primary(f.value), primary(values+"["+partner+"]")).s)
+		r.line("%s = %s;", f.value, r.combined(f, primary(f.value), primary(values+"["+partner+"]")))
 	} else {
 		r.takeIfBetter(f, values+"["+partner+"]", places+"["+partner+"]")
-		r.line("%s[%s] = %s;", places, r.local.s, f.place)
+		r.line("%s[%s] = %s;", places, r.local, f.place)
 	}
-	r.line("%s[%s] = %s;", values, r.local.s, f.value)
+	r.line("%s[%s] = %s;", values, r.local, f.value)
 	r.close()
 	r.line("barrier();")
 	r.close()
@@ -303,9 +303,9 @@ func (r *rowWriter) exchangeShared(f fold) {
 	if r.rows > 1 {
 		first = binary("-", r.local, r.thread)
 	}
-	r.line("%s = %s[%s];", f.value, values, first.s)
+	r.line("%s = %s[%s];", f.value, values, first)
 	if places != "" {
-		r.line("%s = %s[%s];", f.place, places, first.s)
+		r.line("%s = %s[%s];", f.place, places, first)
 	}
 }
 

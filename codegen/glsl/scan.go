@@ -47,7 +47,7 @@ func (w *scanWriter) nothing() text { return w.identity(w.phase.Phase) }
 // inLimit prints whether a run is one of the row, or "" where all are.
 func (w *scanWriter) inLimit(r run) text {
 	if w.k.Limit == nil {
-		return text{}
+		return nil
 	}
 	w.openScope()
 	defer w.close()
@@ -57,7 +57,7 @@ func (w *scanWriter) inLimit(r run) text {
 
 // guarded writes body where a condition holds, if there is one.
 func (w *scanWriter) guarded(body func(), conds ...text) {
-	w.openIf(and(conds...).s)
+	w.openIf(and(conds...).String())
 	body()
 	w.close()
 }
@@ -65,7 +65,7 @@ func (w *scanWriter) guarded(body func(), conds ...text) {
 // value computes the element at hand.
 func (w *scanWriter) value() string {
 	v := w.eval(w.phase.Value)[0]
-	return w.coerce(w.computeType(w.phase.Value.DType), w.phase.typ, text{s: v}).s
+	return w.coerce(w.computeType(w.phase.Value.DType), w.phase.typ, primary(v)).String()
 }
 
 // alone gives each invocation a row of its own.
@@ -138,7 +138,7 @@ func (w *scanWriter) inTile(t *scanTile, j text) {
 	if _, whole := w.runs.Quo(int64(w.lanes)); !whole || !w.runs.IsStatic() {
 		t.cond = binary("<", j, w.dim(w.runs))
 	}
-	if t.cond = and(t.cond, w.inLimit(t.run)); t.cond.s != "" {
+	if t.cond = and(t.cond, w.inLimit(t.run)); t.cond != nil {
 		t.cond = primary(w.variable("bool", "in_row", t.cond))
 	}
 }
@@ -171,7 +171,7 @@ func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
 		base = w.combined(w.phase, primary(sum), base)
 	}
 	w.guarded(func() {
-		if w.width > 1 && !base.plain() {
+		if w.width > 1 && !isPlain(base) {
 			base = primary(w.variable(w.phase.typ, "base", base))
 		}
 		w.runLanes(t.run, valuesOf(w.k.Stores), w.k.Stores, func() {
@@ -207,10 +207,10 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
 	upTo := w.variable(w.phase.typ, "up_to", primary(t.total))
 	w.open("%sfor (uint distance = 1u; distance < %du; distance <<= 1u)", unroll, within)
 	other := w.variable(w.phase.typ, "other", w.shuffled(upTo, lane+" - distance"))
-	w.line("if (%s >= distance) %s", place.s, w.combining(w.phase, upTo, primary(other)))
+	w.line("if (%s >= distance) %s", place, w.combining(w.phase, upTo, primary(other)))
 	w.close()
 	before = w.variable(w.phase.typ, "before", w.shuffled(upTo, lane+" - 1u"))
-	w.line("if (%s == 0u) %s = %s;", place.s, before, w.nothing().s)
+	w.line("if (%s == 0u) %s = %s;", place, before, w.nothing())
 	if w.lanes > within {
 		return before, w.acrossSubgroups(t, upTo, before)
 	}
@@ -248,39 +248,39 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all stri
 	if w.rows > 1 {
 		at = binary("+", first, at)
 	}
-	part := w.variable(w.phase.typ, "part", primary(parts+"["+at.s+"]"))
-	w.line("if (%s < %s) %s", n.s, own.s, w.combining(w.phase, ahead, primary(part)))
+	part := w.variable(w.phase.typ, "part", primary(parts+"["+at.String()+"]"))
+	w.line("if (%s < %s) %s", n, own, w.combining(w.phase, ahead, primary(part)))
 	if t.loop {
 		w.combine(w.phase, all, primary(part))
 	}
 	w.close()
-	w.line("%s = %s;", before, w.combined(w.phase, primary(ahead), primary(before)).s)
+	w.line("%s = %s;", before, w.combined(w.phase, primary(ahead), primary(before)))
 	return all
 }
 
 // acrossShared does the same in shared memory (Hillis and Steele 1986).
 func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
 	sums := w.share(w.phase.typ, string(w.phase.Combine)+"s", w.sched.Workgroup)
-	local := w.local.s
+	local := w.local.String()
 	upTo := w.variable(w.phase.typ, "up_to", primary(t.total))
 	w.line("%s[%s] = %s;", sums, local, upTo)
 	w.line("barrier();")
 	w.open("for (uint distance = 1u; distance < %du; distance <<= 1u)", w.lanes)
 	other := w.variable(w.phase.typ, "other", w.nothing())
-	w.line("if (%s >= distance) %s = %s[%s - distance];", w.thread.s, other, sums, local)
+	w.line("if (%s >= distance) %s = %s[%s - distance];", w.thread, other, sums, local)
 	w.line("barrier();")
 	w.combine(w.phase, upTo, primary(other))
 	w.line("%s[%s] = %s;", sums, local, upTo)
 	w.line("barrier();")
 	w.close()
 	before = w.variable(w.phase.typ, "before", w.nothing())
-	w.line("if (%s > 0u) %s = %s[%s - 1u];", w.thread.s, before, sums, local)
+	w.line("if (%s > 0u) %s = %s[%s - 1u];", w.thread, before, sums, local)
 	if t.loop {
 		end := uintLit(w.lanes - 1)
 		if w.rows > 1 {
 			end = binary("+", binary("-", w.local, w.thread), end)
 		}
-		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), primary(sums+"["+end.s+"]"))
+		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), primary(sums+"["+end.String()+"]"))
 	}
 	return before, all
 }

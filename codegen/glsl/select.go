@@ -44,7 +44,7 @@ func (w *selectWriter) eachOwn() (n, j string) {
 		hint = unroll
 	}
 	at := w.openFor(hint, "n", primary("0u"), uintLit(w.each), uintLit(1))
-	return at.s, w.variable("uint", "j", binary("+", times(at, w.sched.Workgroup), w.local))
+	return at.String(), w.variable("uint", "j", binary("+", times(at, w.sched.Workgroup), w.local))
 }
 
 // loadOwn reads the keys; those past the row come after all others.
@@ -72,7 +72,7 @@ func (w *selectWriter) findLast() (key, place string) {
 	w.line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", schedule.SelectBits,
 		rounds-1, schedule.SelectBits)
 	bin := w.lanesOver("bin", uintLit(schedule.SelectBins))
-	w.line("%s[%s] = 0u;", w.bins, bin.s)
+	w.line("%s[%s] = 0u;", w.bins, bin)
 	w.close()
 	w.line("barrier();")
 	n, j := w.eachOwn()
@@ -106,16 +106,16 @@ func (w *selectWriter) findLast() (key, place string) {
 func (w *selectWriter) findBin(rank string) {
 	lanes := w.sched.Workgroup
 	per := schedule.SelectBins / lanes
-	w.line("uint first_bin = %s * %du, own_bins = 0u;", w.local.s, per)
+	w.line("uint first_bin = %s * %du, own_bins = 0u;", w.local, per)
 	w.line("for (uint b = 0u; b < %du; ++b) own_bins += %s[first_bin + b];", per, w.bins)
 	w.line("uint up_to = own_bins;")
-	w.line("%s[%s] = up_to;", w.sums, w.local.s)
+	w.line("%s[%s] = up_to;", w.sums, w.local)
 	w.line("barrier();")
 	w.open("for (uint distance = 1u; distance < %du; distance <<= 1u)", lanes)
-	w.line("uint other = %s >= distance ? %s[%s - distance] : 0u;", w.local.s, w.sums, w.local.s)
+	w.line("uint other = %s >= distance ? %s[%s - distance] : 0u;", w.local, w.sums, w.local)
 	w.line("barrier();")
 	w.line("up_to += other;")
-	w.line("%s[%s] = up_to;", w.sums, w.local.s)
+	w.line("%s[%s] = up_to;", w.sums, w.local)
 	w.line("barrier();")
 	w.close()
 	w.line("uint before = up_to - own_bins;")
@@ -131,10 +131,10 @@ func (w *selectWriter) findBin(rank string) {
 // collect gathers the elements up to the last one, in any order.
 func (w *selectWriter) collect(last, lastPlace string) {
 	w.comment("Gather what is not behind it.")
-	w.line("if (%s == 0u) %s[3] = 0u;", w.local.s, w.found)
+	w.line("if (%s == 0u) %s[3] = 0u;", w.local, w.found)
 	place := w.lanesOver("place", uintLit(w.selected.n))
-	w.line("%s = 0xffffffffu;", w.selected.key(place.s))
-	w.line("%s = 0xffffffffu;", w.selected.from(place.s))
+	w.line("%s = 0xffffffffu;", w.selected.key(place.String()))
+	w.line("%s = 0xffffffffu;", w.selected.from(place.String()))
 	w.close()
 	w.line("barrier();")
 	n, j := w.eachOwn()

@@ -145,7 +145,7 @@ func (r *skinny) accumulate() {
 	if even {
 		r.multiply()
 	} else {
-		r.openGuard("if (%s)", binary("<", k0, r.dim(r.k.Fold)).s)
+		r.openGuard("if (%s)", binary("<", k0, r.dim(r.k.Fold)))
 		r.multiply()
 		r.close()
 	}
@@ -214,17 +214,17 @@ func (r *skinny) fetchWeights(o *matOperand, f fetchedStrips, k0 text) {
 			s := place{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
 			number := plus(times(i, r.run.Strips), p)
 			if f.words {
-				r.line("%s = %s;", elementOf(f.quants, n, number).s, call(r.heldWords(b), at, s.e).s)
+				r.line("%s = %s;", elementOf(f.quants, n, number), call(r.heldWords(b), at, s.e))
 			} else {
 				for w := range r.words() {
-					r.line("%s = %s;", r.fetchedWord(f, number, w).s, r.quantsOf(b, at, s, w).s)
+					r.line("%s = %s;", r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
 				}
 			}
 			scale := call("scale_"+b.base, at, within(e, s.at))
 			if f.unpack != "" {
 				scale = call(r.scaleWord(b), at)
 			}
-			r.line("%s = %s;", elementOf(f.scales, n, number).s, scale.s)
+			r.line("%s = %s;", elementOf(f.scales, n, number), scale)
 		})
 	})
 }
@@ -304,14 +304,14 @@ func (r *skinny) putWeights(o *matOperand, f fetchedStrips) {
 			}
 			slot := plus(plus(st.firstScale, times(binary("/", at, uintLit(r.Strip)), r.columns())), column)
 			if !r.Affine {
-				r.line("%s[%s] = %s;", st.scales, slot.s, scale.s)
+				r.line("%s[%s] = %s;", st.scales, slot, scale)
 				return
 			}
 			if f.unpack != "" {
 				scale = primary(r.variable("vec2", "scale", scale))
 			}
-			r.line("%s[%s] = %s.x;", st.scales, slot.s, scale.s)
-			r.line("%s[%s] = %s.y;", st.others, slot.s, scale.s)
+			r.line("%s[%s] = %s.x;", st.scales, slot, scale)
+			r.line("%s[%s] = %s.y;", st.others, slot, scale)
 		})
 	})
 }
@@ -319,13 +319,13 @@ func (r *skinny) putWeights(o *matOperand, f fetchedStrips) {
 // put stores a uvec4, the w-th from a unit on.
 func (r *skinny) put(array string, unit text, w int, word text) {
 	if r.unit == "uvec4" {
-		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)).s, word.s)
+		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)), word)
 		return
 	}
-	value := word.s
-	if !word.plain() {
+	value := word.String()
+	if !isPlain(word) {
 		value = r.variable("uvec4", "quants", word)
 	}
-	r.line("%s[%s] = %s.xy;", array, plus(unit, uintLit(2*w)).s, value)
-	r.line("%s[%s] = %s.zw;", array, plus(unit, uintLit(2*w+1)).s, value)
+	r.line("%s[%s] = %s.xy;", array, plus(unit, uintLit(2*w)), value)
+	r.line("%s[%s] = %s.zw;", array, plus(unit, uintLit(2*w+1)), value)
 }

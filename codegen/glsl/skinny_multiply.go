@@ -36,21 +36,21 @@ func (r *skinny) fetchRows(a rowArrays, k0 text) {
 	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
 		r.eachOfRows(4, true, func(i, row, at text) {
-			r.line("%s = %s;", elementOf(a.elements, n, i).s, r.quad(r.a[0], plus(k0, at), true).s)
+			r.line("%s = %s;", elementOf(a.elements, n, i), r.quad(r.a[0], plus(k0, at), true))
 		})
 		return
 	}
 	bytes, scale, _ := r.k.ByteRows(r.a[0].value)
 	r.eachOfRows(16, true, func(i, row, at text) {
-		r.line("%s = %s;", elementOf(a.elements, n, i).s, r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k0, at), 16).s)
+		r.line("%s = %s;", elementOf(a.elements, n, i), r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k0, at), 16))
 	})
 	r.eachOfRows(r.Strip, true, func(i, row, at text) {
 		r.bindAxis(r.fold, primary(r.variable("uint", "k", plus(k0, at))))
 		read := readOf(scale)
 		r.plan([]*kernel.Expr{read}, nil)
-		r.line("%s = %s;", elementOf(a.scales, r.rowRounds(r.Strip), i).s, r.value(read).s)
+		r.line("%s = %s;", elementOf(a.scales, r.rowRounds(r.Strip), i), r.value(read))
 		if r.Affine {
-			r.addBytes(elementOf(a.sums, r.rowRounds(r.Strip), i).s, bytes, plus(k0, at))
+			r.addBytes(elementOf(a.sums, r.rowRounds(r.Strip), i).String(), bytes, plus(k0, at))
 		}
 	})
 }
@@ -75,7 +75,7 @@ func (r *skinny) scaleOfRead(kept text) text {
 	_, scale, _ := r.k.ByteRows(r.a[0].value)
 	r.scope.values[readOf(scale)] = kept
 	r.plan([]*kernel.Expr{scale}, nil)
-	if value := r.value(scale); !value.plain() {
+	if value := r.value(scale); !isPlain(value) {
 		return primary(r.variable("float", "scale", value))
 	}
 	return kept
@@ -88,7 +88,7 @@ func (r *skinny) addBytes(sum string, bytes *kernel.Expr, k text) {
 	for w := range r.Strip / 16 {
 		four := r.variable("uvec4", "four", r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k, uintLit(16*w)), 16))
 		r.repeat("n", 4, func(n text) {
-			r.line("%s += dotPacked4x8EXT(int(%s[%s]), ones);", sum, four, n.s)
+			r.line("%s += dotPacked4x8EXT(int(%s[%s]), ones);", sum, four, n)
 		})
 	}
 }
@@ -107,15 +107,15 @@ func (r *skinny) putRows(a rowArrays) {
 			return
 		}
 		for w := range 2 {
-			r.put(r.rows.elements, unit, w, r.halvesOf(four.s, w))
+			r.put(r.rows.elements, unit, w, r.halvesOf(four.String(), w))
 		}
 	})
 	r.eachOfRows(r.Strip, false, func(i, row, at text) {
-		place, scale := r.rowScale(row, at), r.scaleOfRead(elementOf(a.scales, r.rowRounds(r.Strip), i)).s
-		r.line("%s[%s] = %s;", r.rows.scales, place.s, scale)
+		place, scale := r.rowScale(row, at), r.scaleOfRead(elementOf(a.scales, r.rowRounds(r.Strip), i)).String()
+		r.line("%s[%s] = %s;", r.rows.scales, place, scale)
 		if r.Affine {
-			r.line("%s[%s] = %s * float(%s);", r.rows.others, place.s, scale,
-				elementOf(a.sums, r.rowRounds(r.Strip), i).s)
+			r.line("%s[%s] = %s * float(%s);", r.rows.others, place, scale,
+				elementOf(a.sums, r.rowRounds(r.Strip), i))
 		}
 	})
 }
@@ -156,7 +156,7 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
 		switch {
 		case guarded:
-			r.openGuard("if (%s)", binary("<", slot, uintLit(total)).s)
+			r.openGuard("if (%s)", binary("<", slot, uintLit(total)))
 		case total%lanes != 0:
 			slot = r.named("slot", call("min", slot, uintLit(total-1)))
 		}
@@ -211,12 +211,12 @@ func (r *skinny) putFloats(four, row, at text) {
 	} else {
 		r.putHalves(x, row, at)
 	}
-	r.openGuard("if (%s == 0u)", binary("%", at, uintLit(r.Strip)).s)
+	r.openGuard("if (%s == 0u)", binary("%", at, uintLit(r.Strip)))
 	place := r.rowScale(row, at)
-	r.line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place.s,
+	r.line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place,
 		top, exponent, bits)
 	if sum != "" {
-		r.line("%s[%s] = %s;", r.rows.others, place.s, sum)
+		r.line("%s[%s] = %s;", r.rows.others, place, sum)
 	}
 	r.close()
 }
@@ -229,8 +229,8 @@ func (r *skinny) putDigits(x string, row, at text) {
 	r.helper("pack_bytes", "ivec4")
 	r.repeat("part", r.Parts, func(part text) {
 		unit := r.rowUnit(row, at, part)
-		r.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", r.rows.elements, unit.s,
-			r.component(at, 4, 0), digits, part.s)
+		r.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", r.rows.elements, unit,
+			r.component(at, 4, 0), digits, part)
 	})
 }
 
@@ -243,8 +243,8 @@ func (r *skinny) putHalves(x string, row, at text) {
 	low := r.variable("vec4", "low", primary(fmt.Sprintf("%s - %s", x, high)))
 	for part, value := range []string{high, low} {
 		halves, unit := r.variable("uvec2", "halves", r.halves(value)), r.rowUnit(row, at, uintLit(part))
-		r.line("%s[%s][%s] = %s.x;", r.rows.elements, unit.s, r.component(at, 2, 0), halves)
-		r.line("%s[%s][%s] = %s.y;", r.rows.elements, unit.s, r.component(at, 2, 1), halves)
+		r.line("%s[%s][%s] = %s.x;", r.rows.elements, unit, r.component(at, 2, 0), halves)
+		r.line("%s[%s][%s] = %s.y;", r.rows.elements, unit, r.component(at, 2, 1), halves)
 	}
 }
 
@@ -252,7 +252,7 @@ func (r *skinny) putHalves(x string, row, at text) {
 // holds some elements.
 func (r *skinny) component(at text, perWord int, n int64) string {
 	words := r.Unit(r.s) / perWord
-	return plus(binary("%", binary("/", at, uintLit(perWord)), uintLit(words)), uintLit(n)).s
+	return plus(binary("%", binary("/", at, uintLit(perWord)), uintLit(words)), uintLit(n)).String()
 }
 
 // halves turns a vec4 into halves, in the order of the quants'.
@@ -298,7 +298,7 @@ func (r *skinny) rowElements(n text) string {
 			at := plus(plus(r.rows.first, times(line, r.Pitch(s))),
 				plus(times(n, r.Strip/r.Unit(s)), times(step, s.FragK/r.Unit(s))))
 			r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
-				elementOf(name, count, plus(times(f, r.steps()), step)).s, r.rows.elements, at.s, r.Pitch(s))
+				elementOf(name, count, plus(times(f, r.steps()), step)), r.rows.elements, at, r.Pitch(s))
 		})
 	})
 	return name
@@ -309,8 +309,8 @@ func (r *skinny) rowElements(n text) string {
 func (r *skinny) repeated(name, array string, at text, layout string, extent, count int) string {
 	name = r.array(r.fragment(ir.F32, "Accumulator"), name, count)
 	r.repeat("f", count, func(f text) {
-		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f).s, array,
-			plus(at, times(f, extent)).s, layout)
+		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f), array,
+			plus(at, times(f, extent)), layout)
 	})
 	return name
 }
@@ -322,8 +322,7 @@ func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowS
 	first := plus(plus(st.first, times(j, s.FragM*r.Pitch(s))), times(n, r.Strip/r.Unit(s)))
 	r.repeat("step", r.steps(), func(step text) {
 		r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",
-			elementOf(columns, r.steps(), step).s, st.elements, plus(first, times(step, s.FragK/r.Unit(s))).
-				s, r.Pitch(s))
+			elementOf(columns, r.steps(), step), st.elements, plus(first, times(step, s.FragK/r.Unit(s))), r.Pitch(s))
 	})
 	at := plus(plus(st.firstScale, times(n, r.columns())), times(j, s.FragM))
 	scale := r.repeated("scale", st.scales, at, "ColumnMajor", 0, 1)
@@ -332,15 +331,15 @@ func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowS
 		offset = r.repeated("offset", st.others, at, "ColumnMajor", 0, 1)
 	}
 	r.repeat("f", r.rowFragments(), func(f text) {
-		value := fmt.Sprintf("%s * (%s * %s)", scale, elementOf(rowScales, r.rowFragments(), f).s,
+		value := fmt.Sprintf("%s * (%s * %s)", scale, elementOf(rowScales, r.rowFragments(), f),
 			r.sumOfStrip(columns, rows, f))
 		if r.Affine {
-			value += fmt.Sprintf(" + %s * %s", offset, elementOf(rowSums, r.rowFragments(), f).s)
+			value += fmt.Sprintf(" + %s * %s", offset, elementOf(rowSums, r.rowFragments(), f))
 		}
 		for _, p := range r.products {
 			if p.b == o {
 				r.line("%s += %s;",
-					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).s, value)
+					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)), value)
 			}
 		}
 	})
@@ -355,8 +354,8 @@ func (r *skinny) sumOfStrip(columns, rows string, f text) string {
 	add := func(sum string, part int) {
 		r.repeat("step", r.steps(), func(step text) {
 			row := plus(times(plus(f, uintLit(part*r.rowFragments())), r.steps()), step)
-			r.line("%s = coopMatMulAdd(%s, %s, %[1]s);", sum, elementOf(columns, r.steps(), step).s,
-				elementOf(rows, r.rowFragments()*r.Parts*r.steps(), row).s)
+			r.line("%s = coopMatMulAdd(%s, %s, %[1]s);", sum, elementOf(columns, r.steps(), step),
+				elementOf(rows, r.rowFragments()*r.Parts*r.steps(), row))
 		})
 	}
 	sum := r.variable(typ, "sum", call(typ, primary(zero)))
@@ -375,7 +374,7 @@ func (r *skinny) sumOfStrip(columns, rows string, f text) string {
 		return fmt.Sprintf("(%[1]s(%[2]s) * 256.0 + %[1]s(%[3]s))", floats, sum, least)
 	}
 	if r.Sums() == ir.I32 {
-		return call(floats, primary(sum)).s
+		return call(floats, primary(sum)).String()
 	}
 	return sum
 }
@@ -390,24 +389,24 @@ func (r *skinny) pass() {
 		r.repeat("f", r.rowFragments(), func(f text) {
 			for _, p := range r.products {
 				at := plus(plus(times(r.part, results), times(f, s.FragN*s.TileN)), plus(r.ownCol, times(j, s.FragM)))
-				if at.s != "0u" {
+				if !at.Is("0u") {
 					at = binary("/", at, uintLit(perUnit))
 				}
 				r.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
-					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).
-						s, r.weights[p.b].elements, at.s, s.TileN/perUnit)
+					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)),
+					r.weights[p.b].elements, at, s.TileN/perUnit)
 			}
 		})
 	})
 	r.line("barrier();")
 	r.finishParts(s.SubgroupsK, func(n int, part, id text) text {
 		at := id
-		if part.s != "0u" {
+		if !part.Is("0u") {
 			at = r.named("at", plus(times(part, results), id))
 		}
 		unit := binary("/", at, uintLit(perUnit))
 		return call("uintBitsToFloat",
-			primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit.s,
-				binary("%", at, uintLit(perUnit)).s)))
+			primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit,
+				binary("%", at, uintLit(perUnit)))))
 	})
 }

@@ -51,8 +51,8 @@ func (r *rowWriter) loadKeys(p sortPlaces) {
 	r.comment("The keys of the row.")
 	j := r.lanesOver("j", uintLit(p.n))
 	key := r.keyOf(j, int64(p.n))
-	r.line("%s = %s;", p.key(j.s), key)
-	r.line("%s = %s;", p.from(j.s), j.s)
+	r.line("%s = %s;", p.key(j.String()), key)
+	r.line("%s = %s;", p.from(j.String()), j)
 	r.close()
 	r.line("barrier();")
 }
@@ -63,11 +63,11 @@ func (r *rowWriter) keyOf(j text, places int64) string {
 	whole := r.k.Fold.IsStatic() && r.k.Fold.Add == places
 	key := r.variable("uint", "key", primary("0xffffffffu"))
 	if !whole {
-		r.openGuard("if (%s < %s)", j.s, r.dim(r.k.Fold).s)
+		r.openGuard("if (%s < %s)", j, r.dim(r.k.Fold))
 	}
 	r.openScope()
 	r.bindAxis(r.k.FoldAxis(), j)
-	r.line("%s = %s;", key, r.sortKey(r.k.Phases[0]).s)
+	r.line("%s = %s;", key, r.sortKey(r.k.Phases[0]))
 	r.close()
 	if !whole {
 		r.close()
@@ -101,7 +101,7 @@ func (r *rowWriter) network(p sortPlaces) {
 	r.open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
 	r.open("for (uint distance = size >> 1u; distance > 0u; distance >>= 1u)")
 	pair := r.lanesOver("pair", uintLit(p.n/2))
-	r.line("uint a = 2u * %s - (%s & distance - 1u), b = a + distance;", pair.s, pair.s)
+	r.line("uint a = 2u * %s - (%s & distance - 1u), b = a + distance;", pair, pair)
 	r.line("uint key_a = %s, key_b = %s, from_a = %s, from_b = %s;", p.key("a"), p.key("b"), p.from("a"), p.from("b"))
 	r.line("bool later = key_a > key_b || key_a == key_b && from_a > from_b;")
 	r.open("if (later == ((a & size) == 0u))")
@@ -119,14 +119,14 @@ func (r *rowWriter) network(p sortPlaces) {
 // storePlaces stores what belongs to each place of the order.
 func (r *rowWriter) storePlaces(p sortPlaces) {
 	r.comment("Store each place of the order.")
-	if r.valid.s != "" {
-		r.openGuard("if (%s)", r.valid.s)
+	if r.valid != nil {
+		r.openGuard("if (%s)", r.valid)
 		defer r.close()
 	}
 	place := r.lanesOver("place", r.dim(r.k.Take))
 	r.openScope()
 	r.bindAxis(r.k.FoldAxis(), place)
-	r.bindAcc(0, r.variable("int", "from", call("int", primary(p.from(place.s)))))
+	r.bindAcc(0, r.variable("int", "from", call("int", primary(p.from(place.String())))))
 	r.storeAll(r.k.Stores)
 	r.close()
 	r.close()

@@ -185,7 +185,7 @@ func (c *staging) fetch(st *staged, k0 text) {
 		}
 		at = primary(c.variable("uint", c.axisVariable(st.outer), at))
 		c.bindAxis(st.outer, at)
-		dst := elementOf(st.next, st.rounds, i).s
+		dst := elementOf(st.next, st.rounds, i).String()
 		if inside != "" {
 			c.line("%s = %s(0u);", dst, c.unitType)
 			c.openGuard("if (%s)", inside)
@@ -220,7 +220,7 @@ func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) str
 	if st.outer == c.fold && !wholeStep(c.k.Fold, from[c.fold], c.s.TileK) {
 		across = binary("<", at, c.dim(c.k.Fold)) // whose name comes only later
 	}
-	return and(along, across).s
+	return and(along, across).String()
 }
 
 // octet sets dst to eight neighbours that begin within the operand.
@@ -233,12 +233,12 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		return
 	}
 	if schedule.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
-		value := call(c.shiftedOctets(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner).narrow())
+		value := call(c.shiftedOctets(c.buffers[v.Bind]), narrow(c.indexAt(v.Index, st.axis, inner)))
 		if st.axis == c.fold && !schedule.DivisibleBy(c.k.Fold, schedule.OctetElems) {
 			c.helper("first_halves", "uvec4")
 			value = call("first_halves", value, binary("-", c.dim(c.k.Fold), inner))
 		}
-		c.line("%s = %s;", dst, value.s)
+		c.line("%s = %s;", dst, value)
 		return
 	}
 	if w, ok := schedule.WindowLoad(c.k, st.matOperand.value, st.matOperand.axis); ok {
@@ -246,7 +246,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		return
 	}
 	if c.isPacked(st) {
-		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner).narrow().s)
+		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[v.Bind]), narrow(c.indexAt(v.Index, st.axis, inner)))
 		return
 	}
 	if c.dtype.IsInteger() {
@@ -277,27 +277,27 @@ func (c *staging) byteOctet(st *staged, inner text, dst string) {
 	for i := range c.unit / 4 {
 		at := plus(inner, uintLit(4*i))
 		quad := c.quadAlong(st.value, st.axis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.name, i))
-		c.line("%s[%d] = %s;", dst, i, call("pack_bytes", quad).s)
+		c.line("%s[%d] = %s;", dst, i, call("pack_bytes", quad))
 	}
 }
 
 // pack rounds four floats to the dtype of the matrices, as two words.
 func (c *staging) pack(quad text) string {
-	if !quad.plain() {
+	if !isPlain(quad) {
 		quad = primary(c.variable("vec4", "quad", quad))
 	}
 	if c.dtype == ir.BF16 {
 		c.helper("pack_bf16", "float")
-		return fmt.Sprintf("pack_bf16(%s.xy), pack_bf16(%s.zw)", quad.s, quad.s)
+		return fmt.Sprintf("pack_bf16(%s.xy), pack_bf16(%s.zw)", quad, quad)
 	}
-	return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", quad.s, quad.s)
+	return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", quad, quad)
 }
 
 // put writes an invocation's octets to the tile in a stage.
 func (c *staging) put(st *staged, stage text) {
 	c.eachOctet(st, func(i, line, octet text) {
 		at := plus(plus(plus(stage, uintLit(st.base)), times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
-		c.line("%s[%s] = %s;", c.tiles, at.s, elementOf(st.next, st.rounds, i).s)
+		c.line("%s[%s] = %s;", c.tiles, at, elementOf(st.next, st.rounds, i))
 	})
 }
 
@@ -323,13 +323,13 @@ func (c *staging) loadStaged(st *staged, name string, offset text) {
 	if st.along != (st.matOperand.axis == c.row) {
 		layout = "ColumnMajor"
 	}
-	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset.s,
+	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset,
 		schedule.StagedPitch(st.inner, c.unit), layout)
 }
 
 // overOctet prints a multiple of an octet's elements in octets.
 func (c *staging) overOctet(t text) text {
-	if t.s == "0u" {
+	if t.Is("0u") {
 		return t
 	}
 	return binary("/", t, uintLit(c.unit))

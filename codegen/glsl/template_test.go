@@ -34,8 +34,8 @@ func TestWithout(t *testing.T) {
 			}
 			return primary("[" + ir.FormatAttr(int64(attrs.Float(name))) + "]")
 		}, func(f string) string { return f }).fill(without(n, attrs))
-		if have.s != tt.want {
-			t.Errorf("mul=%v add=%v: %q, want %q", tt.mul, tt.add, have.s, tt.want)
+		if have.String() != tt.want {
+			t.Errorf("mul=%v add=%v: %q, want %q", tt.mul, tt.add, have, tt.want)
 		}
 	}
 }

@@ -5,83 +5,95 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// text is a piece of a GLSL expression and how tightly it binds, so that
-// parentheses appear only where the grammar needs them. wide says that it is a
-// position of 64 bits, an int64_t; GLSL never makes a uint of it by itself.
-type text struct {
-	s    string
-	prec int
-	wide bool
+// text is an expression. Its type is known where that is int64_t, as that of a position of 64 bits: GLSL never makes a
+// uint of it by itself.
+type text = *syntax.Expr
+
+// wide is the type of positions of 64 bits.
+const wide = "int64_t"
+
+func isWide(t text) bool { return t != nil && t.Type == wide }
+
+// ofType is an expression of that type.
+func ofType(typ string, t text) text {
+	if t.Type == typ {
+		return t
+	}
+	x := *t
+	x.Type = typ
+	return &x
 }
 
-// Binding strengths, weakest first, as in the GLSL specification's table of
-// operators.
-const (
-	precTernary = iota + 1
-	precOrOr
-	precAndAnd
-	precOr
-	precXor
-	precAnd
-	precEquality
-	precRelation
-	precShift
-	precSum
-	precProduct
-	precUnary
-	precPrimary
-)
-
-// binaryPrec gives the strength of each binary operator.
-var binaryPrec = map[string]int{
-	"||": precOrOr, "&&": precAndAnd, "|": precOr, "^": precXor, "&": precAnd,
-	"==": precEquality, "!=": precEquality,
-	"<": precRelation, ">": precRelation, "<=": precRelation, ">=": precRelation,
-	"<<": precShift, ">>": precShift, "+": precSum, "-": precSum,
-	"*": precProduct, "/": precProduct, "%": precProduct,
+// primary reads an expression, such as a name; nil if there is none.
+func primary(s string) text {
+	if s == "" {
+		return nil
+	}
+	x, err := syntax.Expression(s)
+	if err != nil {
+		return syntax.Ident(s) // the statement that it gets into cannot be read
+	}
+	return x
 }
 
-func primary(s string) text { return text{s: s, prec: precPrimary} }
+// elementAt is an element of an array or vector, if there is one.
+func elementAt(array string, i text) text {
+	if array == "" {
+		return nil
+	}
+	return &syntax.Expr{Op: syntax.Index, Args: []text{primary(array), i}}
+}
 
-// narrow returns the text as a uint, which holds it.
-func (t text) narrow() text {
-	if t.wide {
+// member is a part of a vector.
+func member(t text, name string) text {
+	return &syntax.Expr{Op: syntax.Member, Text: name, Args: []text{t}}
+}
+
+// narrow returns an expression as a uint, which holds it.
+func narrow(t text) text {
+	if isWide(t) {
 		return call("uint", t)
 	}
 	return t
 }
 
-// at returns the text for a place that needs at least the given strength.
-func (t text) at(need int) string {
-	if t.prec < need {
-		return "(" + t.s + ")"
+// isPlain reports whether repeating an expression costs nothing: a name, a literal.
+func isPlain(t text) bool {
+	if t == nil {
+		return false
 	}
-	return t.s
+	switch t.Op {
+	case syntax.Name, syntax.Number:
+		return true
+	case syntax.Unary:
+		return t.Args[0].Op == syntax.Name
+	}
+	return false
 }
 
-// plain reports whether repeating the text costs nothing: a name, a literal.
-func (t text) plain() bool {
-	return t.prec >= precUnary && !strings.ContainsAny(t.s, "([. ") || isNumber(t.s)
-}
-
-func isNumber(s string) bool {
-	s = strings.TrimRight(strings.TrimPrefix(s, "-"), "uLlf")
-	_, err := strconv.ParseFloat(s, 64)
-	return err == nil
+// isNumber reports whether an expression is a literal, infinity or NaN.
+func isNumber(t text) bool {
+	if t.Op == syntax.Unary && t.Text == "-" {
+		t = t.Args[0]
+	}
+	return t.Op == syntax.Number || t.Is("INF") || t.Is("NAN")
 }
 
 // binary joins two operands, or does what it can of it; all binary operators group
 // from the left.
 func binary(op string, a, b text) text {
-	wide := a.wide || b.wide
-	if t, ok := folded(op, a, b); ok {
-		t.wide = wide
-		return t
+	typ := ""
+	if isWide(a) || isWide(b) {
+		typ = wide
 	}
-	p := binaryPrec[op]
-	return text{a.at(p) + " " + op + " " + b.at(p+1), p, wide}
+	if t, ok := folded(op, a, b); ok {
+		return ofType(typ, t)
+	}
+	return &syntax.Expr{Op: syntax.Binary, Text: op, Type: typ, Args: []text{a, b}}
 }
 
 // unary applies -, ! or ~.
@@ -89,11 +101,10 @@ func unary(op string, a text) text {
 	if n, ok := literalOf(a); ok && op == "~" && n.suffix == "u" {
 		return primary(fmt.Sprintf("0x%xu", ^uint32(n.v)))
 	}
-	s := a.at(precUnary)
-	if strings.HasPrefix(s, op) {
-		s = "(" + s + ")"
+	if op == "-" {
+		return syntax.Negative(a)
 	}
-	return text{s: op + s, prec: precUnary}
+	return &syntax.Expr{Op: syntax.Unary, Text: op, Args: []text{a}}
 }
 
 // call applies a function or constructor.
@@ -101,29 +112,25 @@ func call(name string, args ...text) text {
 	if t, ok := foldCall(name, args); ok {
 		return t
 	}
-	parts := make([]string, len(args))
-	for i, a := range args {
-		parts[i] = a.s
-	}
-	return primary(name + "(" + strings.Join(parts, ", ") + ")")
+	return syntax.Calling(name, args...)
 }
 
 // ternary selects between two values.
 func ternary(cond, a, b text) text {
 	switch {
-	case cond.s == "true" || a.s == b.s:
+	case cond.Is("true") || syntax.Equal(a, b):
 		return a
-	case cond.s == "false":
+	case cond.Is("false"):
 		return b
 	}
-	return text{s: cond.at(precOrOr) + " ? " + a.at(precOrOr) + " : " + b.at(precTernary), prec: precTernary}
+	return &syntax.Expr{Op: syntax.Ternary, Args: []text{cond, a, b}}
 }
 
-// and joins the conditions that there are; "" stands for one that always holds.
+// and joins the conditions that there are; nil stands for one that always holds.
 func and(conds ...text) text {
 	var all text
 	for _, c := range conds {
-		if c.s != "" {
+		if c != nil {
 			all = joined("&&", all, c)
 		}
 	}
@@ -132,35 +139,32 @@ func and(conds ...text) text {
 
 // joined is binary for an operand that may not be there yet.
 func joined(op string, a, b text) text {
-	if a.s == "" {
+	if a == nil {
 		return b
 	}
 	return binary(op, a, b)
 }
 
-// signed marks a text that begins with a minus as a unary expression.
-func signed(s string) text {
-	if strings.HasPrefix(s, "-") {
-		return text{s: s, prec: precUnary}
-	}
-	return primary(s)
-}
+// numberLit is a literal.
+func numberLit(s string) text { return &syntax.Expr{Op: syntax.Number, Text: s} }
 
-func uintLit[N int | int64 | uint32](n N) text { return primary(strconv.FormatInt(int64(n), 10) + "u") }
+func uintLit[N int | int64 | uint32](n N) text {
+	return numberLit(strconv.FormatInt(int64(n), 10) + "u")
+}
 
 // intLit spells an int; the smallest has no literal of its own.
 func intLit(n int64) text {
 	if n == math.MinInt32 {
-		return text{s: "-2147483647 - 1", prec: precSum}
+		return primary("-2147483647 - 1")
 	}
-	return signed(strconv.FormatInt(n, 10))
+	return numberLit(strconv.FormatInt(n, 10))
 }
 
 func int64Lit(n int64) text {
 	if n == math.MinInt64 {
-		return text{s: "-9223372036854775807L - 1L", prec: precSum}
+		return primary("-9223372036854775807L - 1L")
 	}
-	return signed(strconv.FormatInt(n, 10) + "L")
+	return numberLit(strconv.FormatInt(n, 10) + "L")
 }
 
 // finiteLit spells a finite float so that it reads back to the same bits of
@@ -170,5 +174,5 @@ func finiteLit(v float64, bits int, suffix string) text {
 	if !strings.ContainsAny(s, ".e") {
 		s += ".0"
 	}
-	return signed(s + suffix)
+	return numberLit(s + suffix)
 }

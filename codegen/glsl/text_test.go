@@ -19,7 +19,7 @@ func scratch() *emitter {
 }
 
 func TestParentheses(t *testing.T) {
-	a, b, sum := primary("a"), primary("b"), text{s: "a + b", prec: precSum}
+	a, b, sum := primary("a"), primary("b"), primary("a + b")
 	tests := []struct {
 		got  text
 		want string
@@ -31,25 +31,25 @@ func TestParentheses(t *testing.T) {
 		{binary("+", binary("*", a, b), binary("/", a, b)), "a * b + a / b"},
 		{unary("-", sum), "-(a + b)"},
 		{unary("-", unary("-", a)), "-(-a)"},
-		{unary("-", signed("-1.5")), "-(-1.5)"},
+		{unary("-", numberLit("-1.5")), "-(-1.5)"},
 		{binary("*", unary("-", a), b), "-a * b"},
 		{call("exp", sum), "exp(a + b)"},
-		{ternary(text{s: "a < b", prec: precRelation}, sum, b), "a < b ? a + b : b"},
+		{ternary(primary("a < b"), sum, b), "a < b ? a + b : b"},
 		{binary("+", ternary(a, a, b), b), "(a ? a : b) + b"},
 		{ternary(a, ternary(a, a, b), ternary(b, a, b)), "a ? (a ? a : b) : b ? a : b"},
-		{binary("&", a, text{s: "a == b", prec: precEquality}), "a & a == b"},
-		{binary("==", text{s: "a & b", prec: precAnd}, b), "(a & b) == b"},
+		{binary("&", a, primary("a == b")), "a & a == b"},
+		{binary("==", primary("a & b"), b), "(a & b) == b"},
 	}
 	for _, tt := range tests {
-		if tt.got.s != tt.want {
-			t.Errorf("got %s, want %s", tt.got.s, tt.want)
+		if tt.got.String() != tt.want {
+			t.Errorf("got %s, want %s", tt.got, tt.want)
 		}
 	}
 }
 
 // TestTemplates renders forms around arguments of every strength.
 func TestTemplates(t *testing.T) {
-	sum := text{s: "x + 1.0", prec: precSum}
+	sum := primary("x + 1.0")
 	tests := []struct{ form, want string }{
 		{"-{0}", "-(x + 1.0)"},
 		{"{0} * {0}", "(x + 1.0) * (x + 1.0)"},
@@ -69,8 +69,8 @@ func TestTemplates(t *testing.T) {
 			continue
 		}
 		got := plainly(func(name string) text { return args[name] }, func(f string) string { return f }).fill(n)
-		if got.s != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.form, got.s, tt.want)
+		if got.String() != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.form, got, tt.want)
 		}
 	}
 	for _, bad := range []string{"", "{0} +", "({0}", "f({0}", "{0} {1}", "{0} ? {1}", "@", "f(,)"} {
@@ -169,7 +169,7 @@ func TestFloatLiterals(t *testing.T) {
 		}
 	}
 	for _, v := range values {
-		s := e.floatLit(float64(v)).s
+		s := e.floatLit(float64(v)).String()
 		got, err := strconv.ParseFloat(s, 32)
 		if err != nil || float32(got) != v || !strings.ContainsAny(s, ".e") {
 			t.Errorf("%v is spelled %s, which reads as %v, %v", v, s, got, err)
@@ -178,14 +178,15 @@ func TestFloatLiterals(t *testing.T) {
 	special := map[string]float64{"INF": math.Inf(1), "-INF": math.Inf(-1), "NAN": math.NaN(),
 		"-0.0": math.Copysign(0, -1), "0.0": 0}
 	for want, v := range special {
-		if got := e.floatLit(v).s; got != want && got != strings.TrimSuffix(want, ".0") {
+		if got := e.floatLit(v).String(); got != want && got != strings.TrimSuffix(want, ".0") {
 			t.Errorf("%v is spelled %s, want %s", v, got, want)
 		}
 	}
-	if got := e.floatLit(1e300).s; got != "INF" {
+	if got := e.floatLit(1e300).String(); got != "INF" {
 		t.Errorf("1e300, beyond f32, is spelled %s, want INF", got)
 	}
-	if intLit(math.MinInt32).at(precProduct) != "(-2147483647 - 1)" || int64Lit(-5).s != "-5L" || uintLit(7).s != "7u" {
+	if binary("*", intLit(math.MinInt32), primary("x")).String() != "(-2147483647 - 1) * x" ||
+		int64Lit(-5).String() != "-5L" || uintLit(7).String() != "7u" {
 		t.Error("integers are spelled wrongly")
 	}
 }

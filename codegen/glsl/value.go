@@ -22,7 +22,7 @@ func (e *emitter) eval(roots ...*kernel.Expr) []string {
 	e.plan(roots, nil)
 	out := make([]string, len(roots))
 	for i, r := range roots {
-		out[i] = e.value(r).s
+		out[i] = e.value(r).String()
 	}
 	return out
 }
@@ -116,7 +116,7 @@ func (e *emitter) knownValue(v *kernel.Expr) (text, bool) {
 			return t, true
 		}
 	}
-	return text{}, false
+	return nil, false
 }
 
 // value prints an expression in the open scope, or gives it a name where it is
@@ -153,9 +153,10 @@ func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 // wantsName decides whether a value becomes a variable.
 func (e *emitter) wantsName(v *kernel.Expr, t text, home, consumer *scope) bool {
 	switch {
-	case t.plain():
+	case isPlain(t):
 		return false
-	case e.uses.values[v] > 1 && !(v.Kind == kernel.ExprLoad && e.vector(v) != "" && !strings.Contains(t.s, "(")):
+	case e.uses.values[v] > 1 &&
+		!(v.Kind == kernel.ExprLoad && e.vector(v) != "" && !strings.Contains(t.String(), "(")):
 		return true
 	case consumer == nil && home.block() != e.scope.block() || consumer != nil && home.block() != consumer.block():
 		if !v.IsIndexCast() {
@@ -164,7 +165,7 @@ func (e *emitter) wantsName(v *kernel.Expr, t text, home, consumer *scope) bool 
 	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write && e.vector(v) == "":
 		return true // read before anything is written
 	}
-	return consumer != nil && len(t.s) > maxLine
+	return consumer != nil && len(t.String()) > maxLine
 }
 
 func (e *emitter) compute(v *kernel.Expr, home *scope) text {
@@ -206,7 +207,7 @@ func (e *emitter) axisName(axis int) string {
 	t := ""
 	for s := e.scope; s != nil && t == ""; s = s.parent {
 		if t = s.later[axis]; t == "" {
-			t = s.axes[axis].s
+			t = s.axes[axis].String()
 		}
 	}
 	for i := 0; i < len(t); i++ {

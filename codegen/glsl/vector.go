@@ -88,7 +88,7 @@ func (e *emitter) inRun(f *kernel.Factor) (t text, ok bool) {
 		}
 		stride, linear := f.X.Stride(r.axis)
 		first, divisor := f.X.DropAxis(r.axis), f.D
-		if r.unit.s == "" || !linear || !stride.Equal(kernel.Const(1)) || !first.IsConst() || first.Offset() < 0 ||
+		if r.unit == nil || !linear || !stride.Equal(kernel.Const(1)) || !first.IsConst() || first.Offset() < 0 ||
 			!divisor.IsConst() || int64(r.width)%divisor.Offset() != 0 {
 			return t, false
 		}
@@ -105,7 +105,7 @@ func (e *emitter) inRun(f *kernel.Factor) (t text, ok bool) {
 func (e *emitter) vectorIndex(r run, x kernel.Index) text {
 	e.openScope()
 	defer e.close()
-	if r.unit.s == "" || !x.Adjacent(r.axis, r.width) {
+	if r.unit == nil || !x.Adjacent(r.axis, r.width) {
 		e.bindAxis(r.axis, r.base)
 		return binary("/", e.indexText(x), uintLit(r.width))
 	}
@@ -175,7 +175,7 @@ func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, sca
 	e.plan(valuesOf(slices.Concat(vectorStores, scalarStores)), indices)
 	for i, s := range vectorStores {
 		e.line("%s[%s] = %s;", results[i], component,
-			e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)).s)
+			e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)))
 	}
 	for _, s := range scalarStores {
 		e.line("%s", e.store(s))
@@ -192,12 +192,12 @@ func (e *emitter) storeVectors(r run, stores []kernel.Store, results []string) {
 		b := e.buffers[s.Bind]
 		value := primary(results[i])
 		if e.inWords(b) {
-			e.line("%s", e.storeToWords(b, r.width, e.vectorIndex(r, s.Index), value.s))
+			e.line("%s", e.storeToWords(b, r.width, e.vectorIndex(r, s.Index), value.String()))
 			continue
 		}
 		if t := e.scalar(b.DType); t.vec != t.storageVec || t.storage != t.carrier {
 			value = call(fmt.Sprintf("%s%d", t.storageVec, r.width), value)
 		}
-		e.line("%s[%s] = %s;", e.view(b, r.width), b.subscript(e.vectorIndex(r, s.Index)), value.s)
+		e.line("%s[%s] = %s;", e.view(b, r.width), b.subscript(e.vectorIndex(r, s.Index)), value)
 	}
 }

@@ -36,7 +36,7 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner text, dst str
 		}
 		value = ternary(all, value, primary("uvec4(0u)"))
 	}
-	c.line("%s = %s;", dst, value.s)
+	c.line("%s = %s;", dst, value)
 }
 
 // windowFunction makes the text have the function that reads a part of eight

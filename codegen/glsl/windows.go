@@ -59,7 +59,7 @@ func (b *windowWriter) run() {
 	row := b.eachRow()
 	place := plus(times(row, b.windows.Step), times(tap, b.windows.Apart))
 	for i, v := range b.shared {
-		b.bindValue(v, primary(fmt.Sprintf("%s[%s]", kept[i], place.s)))
+		b.bindValue(v, elementAt(kept[i], place))
 	}
 	b.accumulate(part, b.eval(phase.Value)[0])
 	b.close()
@@ -87,8 +87,8 @@ func (b *windowWriter) eachRow() text {
 func (b *windowWriter) beginRows(f fold, name string) (value string) {
 	array := b.fresh(b.scope, name)
 	b.line("%s %s[%d];", f.typ, array, b.rows)
-	value = fmt.Sprintf("%s[%s]", array, b.eachRow().s)
-	b.line("%s = %s;", value, b.identity(f.Phase).s)
+	value = fmt.Sprintf("%s[%s]", array, b.eachRow())
+	b.line("%s = %s;", value, b.identity(f.Phase))
 	b.close()
 	return value
 }
@@ -104,7 +104,7 @@ func (b *windowWriter) keepPlaces() (names []string) {
 	}
 	place := b.each(schedule.WindowPlace, unroll, "place", places)
 	for i, value := range b.eval(b.atPlace...) {
-		b.line("%s[%s] = %s;", names[i], place.s, value)
+		b.line("%s[%s] = %s;", names[i], place, value)
 	}
 	b.close()
 	return names

@@ -98,7 +98,9 @@ func (x *Expr) Prec() int {
 }
 
 // Is reports whether x is a name or a literal spelled so.
-func (x *Expr) Is(text string) bool { return (x.Op == Name || x.Op == Number) && x.Text == text }
+func (x *Expr) Is(text string) bool {
+	return x != nil && (x.Op == Name || x.Op == Number) && x.Text == text
+}
 
 // Equal reports whether two expressions are spelled alike.
 func Equal(a, b *Expr) bool {

@@ -147,6 +147,10 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 			if a == nil {
 				return "", nil, fmt.Errorf("GLSL %q: argument %d is missing", format, next+1)
 			}
+			if a.Op == Name {
+				b.WriteString(a.Text)
+				break
+			}
 			b.WriteByte(treeMark)
 			trees = append(trees, a)
 		case string:

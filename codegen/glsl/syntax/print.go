@@ -25,8 +25,11 @@ func (p *printer) broken() {
 	p.text("    ")
 }
 
-// String is the expression as GLSL.
+// String is the expression as GLSL; nothing if there is none.
 func (x *Expr) String() string {
+	if x == nil {
+		return ""
+	}
 	if len(x.Args) == 0 && (x.Op == Name || x.Op == Number) {
 		return x.Text
 	}
@@ -40,6 +43,9 @@ func (x *Expr) Len() int { return len(x.String()) }
 
 // expr writes an expression where one of at least that strength must stand.
 func (p *printer) expr(x *Expr, need int) {
+	if x == nil {
+		return
+	}
 	prec := x.Prec()
 	if prec < need {
 		p.text("(")
