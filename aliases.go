@@ -7,34 +7,34 @@ import "github.com/vkc-go/vkc/runtime"
 
 // RunOptions adjust a run.
 //
-//	// Symbols gives values of symbols by name. A symbol that is the extent of an input's axis may be left out.
+//	Symbols gives values of symbols by name. A symbol that is the extent of an input's axis may be left out.
 //	Symbols map[string]int64
-//	// Profile asks for Result.Profile, which makes the run slower.
+//	Profile asks for Result.Profile, which makes the run slower.
 //	Profile bool
-//	// Into gives memory for outputs, by name. The run writes the output to that tensor. The tensor must have the
-//	// output's dtype and its dims in this run. Result.Outputs then refers to the same tensor. Other outputs get new
-//	// memory. If the run fails, the tensor's contents are undefined.
+//	Into gives memory for outputs, by name. The run writes the output to that tensor. The tensor must have the
+//	output's dtype and its dims in this run. Result.Outputs then refers to the same tensor. Other outputs get new
+//	memory. If the run fails, the tensor's contents are undefined.
 //	Into map[string]*ir.Data
-//	// Inputs gives inputs that are on the device already, by name. Do not pass those to Run as well. Runs only read the
-//	// tensors, so one tensor may serve many inputs of many runs.
+//	Inputs gives inputs that are on the device already, by name. Do not pass those to Run as well. Runs only read the
+//	tensors, so one tensor may serve many inputs of many runs.
 //	Inputs map[string]*DeviceTensor
-//	// Keep names outputs that stay on the device. Result.Kept has them, Result.Outputs does not. The caller closes
-//	// them.
-//	//
-//	// A run is asynchronous if it keeps all outputs, the device is a Vulkan device, and the host passes at most 64 MiB
-//	// of inputs. Run then returns as soon as the run is queued, and later runs may take its outputs as inputs. Reading
-//	// a tensor waits for the run that computes it; reading up to 4 KiB waits for no other run. A later call reports any
-//	// error of the device.
+//	Keep names outputs that stay on the device. Result.Kept has them, Result.Outputs does not. The caller closes
+//	them.
+//
+//	A run is asynchronous if it keeps all outputs, the device is a Vulkan device, and the host passes at most 64 MiB
+//	of inputs. Run then returns as soon as the run is queued, and later runs may take its outputs as inputs. Reading
+//	a tensor waits for the run that computes it; reading up to 4 KiB waits for no other run. A later call reports any
+//	error of the device.
 //	Keep []string
-//	// States, if set, replaces the program's own states in this run. A server keeps one set per conversation, for
-//	// example. Executable.NewStates of the same executable makes a set.
+//	States, if set, replaces the program's own states in this run. A server keeps one set per conversation, for
+//	example. Executable.NewStates of the same executable makes a set.
 //	States States
-//	// Priority orders the runs that were started (see vkc's Executable.Start) and still wait. The highest priority
-//	// begins first, and among equal ones the run that was started first.
+//	Priority orders the runs that were started (see vkc's Executable.Start) and still wait. The highest priority
+//	begins first, and among equal ones the run that was started first.
 //	Priority int
-//	// More says that the caller submits another run on this device at once. An asynchronous run (see Keep) may then be
-//	// submitted together with that next one, which avoids the gap between the two. Reading a tensor that the run
-//	// computes submits it.
+//	More says that the caller submits another run on this device at once. An asynchronous run (see Keep) may then be
+//	submitted together with that next one, which avoids the gap between the two. Reading a tensor that the run
+//	computes submits it.
 //	More bool
 type RunOptions = runtime.RunOptions
 
@@ -63,18 +63,18 @@ type DeviceTensor = runtime.DeviceTensor
 
 // Traffic counts the bytes copied between the caller's memory and a device.
 //
-//	// In counts weights, inputs, and writes of states and tensors. Out counts outputs that do not stay on the device,
-//	// and reads of states and tensors.
+//	In counts weights, inputs, and writes of states and tensors. Out counts outputs that do not stay on the device,
+//	and reads of states and tensors.
 //	In, Out uint64
 type Traffic = runtime.Traffic
 
 // States are values for all states of a program, which can be passed to runs; see [Executable.NewStates].
 //
-//	// Read returns a copy of a state's value.
+//	Read returns a copy of a state's value.
 //	Read(name string) (*ir.Data, error)
-//	// Write copies d to a state.
+//	Write copies d to a state.
 //	Write(name string, d *ir.Data) error
-//	// Reset sets all states to zero.
+//	Reset sets all states to zero.
 //	Reset() error
 //	Close() error
 type States = runtime.States
@@ -82,7 +82,7 @@ type States = runtime.States
 // Progress is the progress of compiling and loading.
 //
 //	Stage Stage
-//	// Done of Total counts bytes for weights, and shaders or kernels for the other stages. Total is the same in all
-//	// reports of a stage.
+//	Done of Total counts bytes for weights, and shaders or kernels for the other stages. Total is the same in all
+//	reports of a stage.
 //	Done, Total int64
 type Progress = runtime.Progress

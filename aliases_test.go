@@ -37,7 +37,8 @@ func TestGoldenAliases(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "\n// %s\n//\n", about)
 		for _, line := range strings.Split(strings.Join(members[name], "\n"), "\n") {
-			b.WriteString(strings.TrimRight("//\t"+strings.TrimPrefix(line, "\t"), "\t") + "\n")
+			line = strings.TrimPrefix(strings.TrimPrefix(line, "\t"), "//")
+			b.WriteString(strings.TrimRight("//\t"+strings.TrimPrefix(line, " "), "\t") + "\n")
 		}
 		fmt.Fprintf(&b, "type %s = runtime.%s\n", name, name)
 	}

@@ -37,7 +37,7 @@ const (
 var Rules = []Rule{
 	{".", []string{all}, nil, "the few names most users need, made of everything below"},
 	{"check", []string{"ir", "ir/interp", "runtime"}, nil, "it compares any backend with the reference, so it knows none"},
-	{"compiler", []string{"ir", "passes", "codegen/kernel", "codegen/device", "codegen/schedule", "codegen/glsl", "codegen/spirv", "codegen/bundle", "runtime"}, nil, "it drives passes, generator and tools, and runs nothing"},
+	{"compiler", []string{"ir", "passes", "codegen/kernel", "codegen/device", "codegen/schedule", "codegen/glsl", "codegen/glsl/syntax", "codegen/spirv", "codegen/bundle", "runtime"}, nil, "it drives passes, generator and tools, and runs nothing"},
 	{"ir", nil, []string{float16}, "a graph knows no device, no strides and no kernels; all else stands on it"},
 	{"ir/interp", []string{"ir", "quant"}, []string{float16, xsync}, "the executable definition of every op must not share code with what it checks"},
 	{"ir/optest", []string{"ir", "ir/interp", "runtime", "quant"}, []string{xsync}, "it proves any backend, so it knows none"},
@@ -78,7 +78,7 @@ var Layers = [][]string{
 	{"frontend", "frontend/tokenizer", "frontend/onnx", "grammar", "npy"},
 	{"codegen/kernel", "codegen/device", "codegen/schedule"},
 	{"codegen/bundle", "runtime", "runtime/vk", "runtime/cpu", "check"},
-	{"passes", "passes/partition", "codegen/glsl", "codegen/spirv", "compiler"},
+	{"passes", "passes/partition", "codegen/glsl/syntax", "codegen/glsl", "codegen/spirv", "compiler"},
 	{"."},
 	{"generate", "train", "bench"},
 	{"serve", "cmd/vkc"},
