@@ -171,14 +171,14 @@ func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
 func (i Initial) four(words [4]uint32) (x [4]float64) {
 	const unit = 0x1p-24
 	for j := range x {
-		x[j] = i.a + (i.b-i.a)*float64(words[j]>>8)*unit
+		x[j] = i.a + float64((i.b-i.a)*float64(words[j]>>8)*unit)
 	}
 	if i.kind == initNormal {
 		for j := 0; j < 4; j += 2 {
 			u, v := float64(words[j]>>8)*unit, float64(words[j+1]>>8)*unit
 			r := math.Sqrt(-2 * math.Log1p(-u))
 			sin, cos := math.Sincos(2 * math.Pi * v)
-			x[j], x[j+1] = i.a+i.b*(r*cos), i.a+i.b*(r*sin)
+			x[j], x[j+1] = i.a+float64(i.b*(r*cos)), i.a+float64(i.b*(r*sin))
 		}
 	}
 	return x

@@ -307,7 +307,7 @@ func initTernary() {
 			Doc:  "x limited to [min, max]; NaN stays. A bound for integers is a value of their dtype, or infinite for no limit."},
 		OpInfo{Op: OpAffine, Name: "affine", Class: ClassElementwise, Args: oneArg, Infer: inferNumbers,
 			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor", Samples: []any{1.5, -0.75}}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset", Samples: []any{-0.25, 2.0}}},
-			Float: func(x []float64, a Attrs) float64 { return x[0]*a.Float("mul") + a.Float("add") },
+			Float: func(x []float64, a Attrs) float64 { return float64(x[0]*a.Float("mul")) + a.Float("add") },
 			Int:   func(x []int64, a Attrs) int64 { return x[0]*int64(a.Float("mul")) + int64(a.Float("add")) },
 			// Where the sum cancels, the multiplication's rounding error of |add|*2^-24 remains.
 			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add. Of integers mul and add are values of their dtype, and the result wraps."},
@@ -321,7 +321,7 @@ func initTernary() {
 			}},
 		OpInfo{Op: OpLerp, Name: "lerp", Class: ClassElementwise,
 			Args: []ArgInfo{{Name: "a"}, {Name: "b"}, {Name: "t"}}, Infer: inferSame,
-			Float: func(x []float64, _ Attrs) float64 { return x[0] + (x[1]-x[0])*x[2] },
+			Float: func(x []float64, _ Attrs) float64 { return x[0] + float64((x[1]-x[0])*x[2]) },
 			GLSL:  GLSL{Float: "{0} + ({1} - {0}) * {2}"}, Tol: Tolerance{Eps: 8, Abs: 1e-6}, Doc: "a+(b-a)*t."},
 		binaryOp(OpAfter, "after", 0, func(x, _ float64) float64 { return x }, func(x, _ int64) int64 { return x },
 			GLSL{Float: "{0}", Int: "{0}", Uint: "{0}"},
@@ -519,7 +519,7 @@ func selu(x float64) float64 {
 }
 
 func geluTanh(x float64) float64 {
-	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+float64(0.044715*x*x*x))))
 }
 
 func geluErf(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }

@@ -57,7 +57,7 @@ func (f *gridFit) scale() float32 {
 
 // errorAt returns the error at a scale, minus the error at scale zero.
 func (f *gridFit) errorAt(scale float32) float32 {
-	return float32(scale * (float32(scale*f.ll) - 2*f.tl))
+	return float32(scale * (float32(scale*f.ll) - float32(2*f.tl)))
 }
 
 // least returns the error at the best scale, minus the error at scale zero.

@@ -23,6 +23,7 @@ func TestAnalyzers(t *testing.T) {
 		{Columns, []string{"columns"}},
 		{Documented, []string{"documented"}},
 		{Rebuilt, []string{"rebuilt", module + "/codegen/kernel"}},
+		{Rounds, []string{module + "/ir/interp", "rounds"}},
 		{Words, []string{"words"}},
 	}
 	for _, tt := range tests {

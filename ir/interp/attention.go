@@ -93,7 +93,7 @@ func attentionGrad(c *call) (value, error) {
 					to = row/a.t*a.s + first + j
 				}
 				for x, v := range from {
-					out[to*width+x] += w * v
+					out[to*width+x] += float64(w * v)
 				}
 			}
 		}
@@ -176,7 +176,7 @@ func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float
 		if slopes != nil {
 			slopes[j] = 1
 			if a.softcap != 0 {
-				slopes[j] -= scores[j] / a.softcap * (scores[j] / a.softcap)
+				slopes[j] -= float64(scores[j] / a.softcap * (scores[j] / a.softcap))
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func (a *heads) query(row int, scores, out []float64) {
 	total := expRow(scores)
 	for j, p := range scores[:seen] {
 		for x, e := range v[j*a.e : (j+1)*a.e] {
-			out[x] += p * e
+			out[x] += float64(p * e)
 		}
 	}
 	for x := range out {

@@ -78,7 +78,7 @@ func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
 	eps := tol.Eps * epsilon(want.DType)
 	worst := -1.0
 	for i := range w {
-		allowed := tol.Abs + eps*max(math.Abs(w[i]), largest) + flushed(tol, tiny)
+		allowed := tol.Abs + float64(eps*max(math.Abs(w[i]), largest)) + flushed(tol, tiny)
 		if w[i]-w[i] != 0 { // NaN or infinite: nothing is near it
 			allowed = 0
 		}

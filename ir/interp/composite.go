@@ -84,7 +84,7 @@ func ropeTables(c *call) (value, error) {
 	for i, cos := range tables[0] {
 		y, sin, pair := out[i/pairs*width:], tables[1][i], i%pairs
 		a, b := y[first(pair)], y[second(pair)]
-		y[first(pair)], y[second(pair)] = a*cos-b*sin, a*sin+b*cos
+		y[first(pair)], y[second(pair)] = float64(a*cos)-float64(b*sin), float64(a*sin)+float64(b*cos)
 	}
 	return c.floats(out), nil
 }

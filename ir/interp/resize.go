@@ -40,7 +40,7 @@ func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float
 	for _, a := range shares[0] {
 		for _, b := range shares[1] {
 			for _, e := range shares[2] {
-				acc += x[(a.at*in[1]+b.at)*in[2]+e.at] * (a.weight * b.weight * e.weight)
+				acc += float64(x[(a.at*in[1]+b.at)*in[2]+e.at] * (a.weight * b.weight * e.weight))
 			}
 		}
 	}
@@ -98,8 +98,10 @@ func resizeCubic(c *call) (value, error) {
 const keysA = -0.75
 
 // keysInner is the kernel at distances up to 1, keysOuter the kernel at distances from 1 to 2.
-func keysInner(d float64) float64 { return ((keysA+2)*d-(keysA+3))*d*d + 1 }
-func keysOuter(d float64) float64 { return ((keysA*d-5*keysA)*d+8*keysA)*d - 4*keysA }
+func keysInner(d float64) float64 { return float64((float64((keysA+2)*d)-(keysA+3))*d*d) + 1 }
+func keysOuter(d float64) float64 {
+	return float64((float64((float64(keysA*d)-5*keysA)*d)+8*keysA)*d) - 4*keysA
+}
 
 func resizeNearest(c *call) (value, error) {
 	x := c.args[0]

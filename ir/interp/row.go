@@ -91,7 +91,7 @@ func groupNorm(c *call) (value, error) {
 // scaled returns x*weight+bias for a channel; both are optional.
 func scaled(x float64, weight, bias []float64, channel int) float64 {
 	if weight != nil {
-		x *= weight[channel]
+		x = float64(x * weight[channel])
 	}
 	if bias != nil {
 		x += bias[channel]
@@ -135,7 +135,7 @@ func rope(c *call) (value, error) {
 			for i := range turn / 2 {
 				sin, cos := math.Sincos(angle(pos, i))
 				a, b := y[first(i)], y[second(i)]
-				y[first(i)], y[second(i)] = a*cos-b*sin, a*sin+b*cos
+				y[first(i)], y[second(i)] = float64(a*cos)-float64(b*sin), float64(a*sin)+float64(b*cos)
 			}
 		}
 	})

@@ -123,7 +123,7 @@ func bodyError(n *ir.Node) pathError {
 
 func ownError(n *ir.Node) pathError {
 	tol := n.Op().Info().Tol
-	rel := tol.Eps * epsilon(ir.F32)
+	rel := float64(tol.Eps * epsilon(ir.F32))
 	if eps := epsilon(n.DType()); tol.Eps > 0 && eps > epsilon(ir.F32) {
 		rel += eps
 	}

@@ -130,7 +130,7 @@ func convInts(c *call) (value, error) {
 	}
 	padded := make([]float64, c.dims[1]) // by channel of the result
 	for i, w := range weights {
-		padded[i*len(padded)/len(weights)] += around * w
+		padded[i*len(padded)/len(weights)] += float64(around * w)
 	}
 	out := make([]int64, len(sums))
 	for i, s := range sums {

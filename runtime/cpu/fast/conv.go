@@ -60,7 +60,7 @@ func conv(c *interp.Call) error {
 func withoutPadding(weights, column []float32, list []tap, kernel int) (sum float32) {
 	for at := 0; at < len(weights); at += kernel {
 		for _, t := range list {
-			sum += weights[at+t.kernel] * column[at+t.kernel]
+			sum += float32(weights[at+t.kernel] * column[at+t.kernel])
 		}
 	}
 	return sum

@@ -11,13 +11,13 @@ func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	k := 0
 	for ; k+4 <= len(a); k += 4 {
-		s0 += a[k] * b[k]
-		s1 += a[k+1] * b[k+1]
-		s2 += a[k+2] * b[k+2]
-		s3 += a[k+3] * b[k+3]
+		s0 += float32(a[k] * b[k])
+		s1 += float32(a[k+1] * b[k+1])
+		s2 += float32(a[k+2] * b[k+2])
+		s3 += float32(a[k+3] * b[k+3])
 	}
 	for ; k < len(a); k++ {
-		s0 += a[k] * b[k]
+		s0 += float32(a[k] * b[k])
 	}
 	return (s0 + s1) + (s2 + s3)
 }
@@ -37,7 +37,7 @@ func weighPlain(out, weights, rows []float32, first int) {
 	for j, w := range weights {
 		row := rows[j*len(out) : (j+1)*len(out)]
 		for i := first; i < len(out); i++ {
-			out[i] += w * row[i]
+			out[i] += float32(w * row[i])
 		}
 	}
 }

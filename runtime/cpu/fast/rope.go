@@ -67,7 +67,7 @@ func rope(c *interp.Call, freqs []float64) error {
 			for i, s := range sines[p*pairs : (p+1)*pairs] {
 				first, second := &y[i*step], &y[i*step+second]
 				a, b := float64(*first), float64(*second)
-				*first, *second = float32(a*s[1]-b*s[0]), float32(a*s[0]+b*s[1])
+				*first, *second = float32(float64(a*s[1])-float64(b*s[0])), float32(float64(a*s[0])+float64(b*s[1]))
 			}
 		}
 	})

@@ -72,7 +72,7 @@ func layerNorm(c *interp.Call) error {
 func squares(x []float32, mean float64) (sum float64) {
 	for _, v := range x {
 		d := float64(v) - mean
-		sum += d * d
+		sum += float64(d * d)
 	}
 	return sum
 }
@@ -81,9 +81,9 @@ func squares(x []float32, mean float64) (sum float64) {
 func scaleRow(row, x []float32, mean, squares, eps float64, weight, bias []float32) {
 	scale := 1 / math.Sqrt(squares/float64(len(x))+eps)
 	for i, v := range x {
-		y := (float64(v) - mean) * scale
+		y := float64((float64(v) - mean) * scale)
 		if weight != nil {
-			y *= float64(weight[i])
+			y = float64(y * float64(weight[i]))
 		}
 		if bias != nil {
 			y += float64(bias[i])

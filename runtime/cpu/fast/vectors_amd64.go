@@ -26,7 +26,7 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 			for c := range to {
 				to[c] = tile[r*cols+c]
 				for e := whole; e < k; e++ {
-					to[c] += a[(i+r)*k+e] * b[(j+c)*k+e]
+					to[c] += float32(a[(i+r)*k+e] * b[(j+c)*k+e])
 				}
 			}
 		}
