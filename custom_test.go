@@ -413,7 +413,8 @@ func TestCustomNeeds(t *testing.T) {
 				c.Kernel.Zeroed = c.Kernel.Outputs
 			}
 		})
-		p, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: devtest.Profile(t, "nvidia-h100"), NoCache: true})
+		p, err := vkc.Compile(t.Context(), g,
+			vkc.CompileOptions{Target: devtest.Profile(t, "nvidia-h100"), NoCache: true})
 		if err != nil {
 			t.Errorf("%s: %v", need, err)
 			continue

@@ -422,7 +422,8 @@ func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, dev
 	if err := want.ResetStates(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 2, 24)}, vkc.RunOptions{States: own, Keep: []string{"y"}})
+	r, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 2, 24)},
+		vkc.RunOptions{States: own, Keep: []string{"y"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ func TestHuge(t *testing.T) {
 				for j := range row.Bytes {
 					row.Bytes[j] = byte(1 + i)
 				}
-				res, err := exe.Run(ctx, vkc.Tensors{"ids": ids, "row": row, "at": devtest.TensorOf(t, []int32{int32(at)})})
+				res, err := exe.Run(ctx, vkc.Tensors{"ids": ids, "row": row,
+					"at": devtest.TensorOf(t, []int32{int32(at)})})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -38,7 +38,8 @@ func TestLargerThanABinding(t *testing.T) {
 	for i := range rows {
 		table[i*cols+i%cols] = uint8(1 + i/cols)
 	}
-	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: vkc.WeightMap{"table": devtest.TensorOf(t, table, rows, cols)},
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: vkc.WeightMap{
+		"table": devtest.TensorOf(t, table, rows, cols)},
 		NoTrial: true})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,8 @@ func TestLargerThanABinding(t *testing.T) {
 	}
 	run := func(ids []int32) (read, before []uint8) {
 		t.Helper()
-		res, err := exe.Run(ctx, vkc.Tensors{"ids": devtest.TensorOf(t, ids, 3), "at": devtest.TensorOf(t, []int32{rows - 3})})
+		res, err := exe.Run(ctx, vkc.Tensors{"ids": devtest.TensorOf(t, ids, 3),
+			"at": devtest.TensorOf(t, []int32{rows - 3})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -238,7 +238,8 @@ func TestByteRows(t *testing.T) {
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
 		return !schedule.WantsBytes(f, ir.D(2), ir.D(64), caps)
 	})
-	if !slices.Contains(formats, ir.Q4_0) || schedule.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), devtest.Profile(t, "generic")) {
+	if !slices.Contains(formats, ir.Q4_0) ||
+		schedule.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), devtest.Profile(t, "generic")) {
 		t.Fatalf("formats that want bytes: %v", formats)
 	}
 	g, values := byteGraph(t, frontend.ByteRows, formats)

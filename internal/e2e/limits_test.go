@@ -97,7 +97,8 @@ func TestManyOperandsLower(t *testing.T) {
 		for name, graph := range many {
 			for _, buffers := range []uint32{caps.MaxStorageBuffers, 5} {
 				caps.MaxStorageBuffers = buffers
-				low, err := compiler.Lower(context.Background(), build(t, func(b *frontend.Builder) { graph(b, 100) }), caps,
+				low, err := compiler.Lower(context.Background(),
+					build(t, func(b *frontend.Builder) { graph(b, 100) }), caps,
 					nil)
 				if err != nil {
 					t.Errorf("%s for %s with %d buffers: %v", name, profile, buffers, err)

@@ -92,7 +92,8 @@ func TestTruncatedWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]*ir.Data{"x": devtest.Noise(t, 1, 256), "ids": {DType: ir.I32, Dims: []int{1}, Bytes: []byte{7, 0, 0, 0}}}
+	in := map[string]*ir.Data{"x": devtest.Noise(t, 1, 256),
+		"ids": {DType: ir.I32, Dims: []int{1}, Bytes: []byte{7, 0, 0, 0}}}
 
 	for _, format := range []string{"gguf", "safetensors"} {
 		uses := map[string]func(t *testing.T, path string) error{
