@@ -376,7 +376,7 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 		{"positions", symbolic, devtest.TensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds"},
 		{"memory", remembering, devtest.TensorOf(t, []float32{1, 2, 3}, 3), nil, "limited to"},
 		{"extents", long, devtest.TensorOf(t, []float32{1, 2, 3}, 3), nil, "give symbols smaller bounds than N <= 1073741825"},
-		{"a compiler that fails", floats, devtest.TensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
+		{"failing compiler", floats, devtest.TensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
 			tools := t.TempDir()
 			for _, name := range []string{"glslc", "glslangValidator", "spirv-opt", "spirv-val"} {
 				script := "#!/bin/sh\necho 'error: it is a trick' >&2\nexit 1\n"

@@ -158,7 +158,8 @@ func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
 	}
 	store := func(array, at string) string {
 		if pair {
-			return fmt.Sprintf("uint to = 2u * (%[2]s);\n    %[1]s[to] = sum.x;\n    %[1]s[to + 1u] = sum.y;", array, at)
+			return fmt.Sprintf("uint to = 2u * (%[2]s);\n    %[1]s[to] = sum.x;\n    %[1]s[to + 1u] = sum.y;",
+				array, at)
 		}
 		return array + "[" + at + "] = sum;"
 	}
@@ -401,7 +402,8 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 	if acc == ir.I64 {
 		pair := ir.Shape{s[1], columns, ir.D(1)}
 		low, high := r.wordsOf(rows)
-		rows = r.add(ir.OpConcat, []*ir.Node{r.reshape(low, pair), r.reshape(high, pair)}, ir.Attr{Name: "axis", Value: 2})
+		rows = r.add(ir.OpConcat, []*ir.Node{r.reshape(low, pair), r.reshape(high, pair)},
+			ir.Attr{Name: "axis", Value: 2})
 	}
 	most := s[1].Max()
 	chunk := int64(minEqualChunk)

@@ -51,8 +51,8 @@ var nominal = kernel.Rates{Bytes: 500, LaunchNs: 5000}
 // inFlight is about the number of updates that a device works on at once.
 const inFlight = 1 << 16
 
-// form chooses the form of a scatter with the least estimated time on the device. along is the number of comparisons per
-// update in the comparing form.
+// form chooses the form of a scatter with the least estimated time on the device. along is the number of comparisons
+// per update in the comparing form.
 func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 	time := nominal.Time
 	if r.pricer != nil {

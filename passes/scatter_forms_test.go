@@ -310,7 +310,7 @@ func TestUnorderedRows(t *testing.T) {
 	}
 }
 
-// TestScatteredStates: many updates of a state in place are not compared with one another, whatever says where each goes.
+// TestScatteredStates: many updates of a state in place are not compared with one another, in any scatter op.
 func TestScatteredStates(t *testing.T) {
 	const leaves = `symbol N <= 20
 		%table = state {name="table", dtype=T, shape=[30,25]}
@@ -328,12 +328,14 @@ func TestScatteredStates(t *testing.T) {
 				"scatter %table, %each, %rows", "scatter %table, %turned, %columns {axis=1}",
 				"scatter_add %table, %each, %rows", "scatter_add %table, %turned, %columns {axis=1, mode=\"mul\"}",
 				"scatter_add %table, %turned, %columns {axis=1, mode=\"min\"}"} {
-				g := parse(t, strings.ReplaceAll(leaves, "=T", "="+dtype.String())+"%y = "+write+"\n update %table = %y")
+				leaves := strings.ReplaceAll(leaves, "=T", "="+dtype.String())
+				g := parse(t, leaves+"%y = "+write+"\n update %table = %y")
 				s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: form}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if text := s.Text(); strings.Contains(text, "vkc.") != (kernel != "") || !strings.Contains(text, kernel) ||
+				text := s.Text()
+				if strings.Contains(text, "vkc.") != (kernel != "") || !strings.Contains(text, kernel) ||
 					!strings.Contains(text, ", "+strings.Fields(write)[0]+"\n") { // the op is a kernel's only in place
 					t.Errorf("%s of %s, %s: has other kernels, or is not in place:\n%s", write, dtype, form, text)
 				}

@@ -102,7 +102,8 @@ func featuresOf(g *ir.Graph) (keys []string) {
 	for _, n := range g.Nodes() {
 		keys = append(keys, fmt.Sprintf("%s of %s", n.Op(), n.DType()))
 		for _, x := range n.Args() {
-			keys = append(keys, fmt.Sprintf("%s of %s, static %t", n.Op().Class(), x.Op().Class(), n.Shape().IsStatic()))
+			keys = append(keys, fmt.Sprintf("%s of %s, static %t", n.Op().Class(), x.Op().Class(),
+				n.Shape().IsStatic()))
 		}
 	}
 	return keys

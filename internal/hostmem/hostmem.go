@@ -19,8 +19,8 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("out of memory: %d MiB are needed, and %s leaves %d MiB: use smaller inputs or symbol values, or "+
-		"give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
+	return fmt.Sprintf("out of memory: %d MiB are needed, and %s leaves %d MiB: use smaller inputs or symbol values, "+
+		"or give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
 }
 
 // unlooked is the number of bytes that may be requested before the limits are read again, since that reads files.
