@@ -38,15 +38,15 @@ var _ compute.Backend = (*Backend)(nil)
 
 // New opens the backend on a device, with a name for [vkc.OpenDevice]. An empty name selects the best GPU, or the
 // processor without Vulkan if there is no GPU.
-func New(device string) (*Backend, error) {
-	d, err := vkc.OpenDevice(device)
-	if err == nil && device == "" && d.Caps().Type == device.DeviceCPU {
+func New(want string) (*Backend, error) {
+	d, err := vkc.OpenDevice(want)
+	if err == nil && want == "" && d.Caps().Type == device.DeviceCPU {
 		if err = d.Close(); err == nil {
 			d, err = vkc.OpenDevice("cpu")
 		}
 	}
 	if err != nil {
-		return nil, errors.WithMessagef(err, "backend %s:%s", Name, device)
+		return nil, errors.WithMessagef(err, "backend %s:%s", Name, want)
 	}
 	b := &Backend{device: d, programs: map[string]*program{}, types: map[dtypes.DType]bool{}}
 	for t, e := range elementTypes {

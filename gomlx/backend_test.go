@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/compute/support/backendtest"
 )
 
-var device = flag.String("device", "reference", "the device of the suite, as vkc.OpenDevice takes it")
+var deviceName = flag.String("device", "reference", "the device of the suite, as vkc.OpenDevice takes it")
 
 func open(t *testing.T, device string) *Backend {
 	t.Helper()
@@ -21,5 +21,5 @@ func open(t *testing.T, device string) *Backend {
 
 // TestSuite runs GoMLX's own tests of backends.
 func TestSuite(t *testing.T) {
-	backendtest.RunAll(t, open(t, *device), nil)
+	backendtest.RunAll(t, open(t, *deviceName), nil)
 }

@@ -393,7 +393,7 @@ func TestLikeGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			want, got := c.compute(t, reference), c.compute(t, b)

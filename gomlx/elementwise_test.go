@@ -14,7 +14,7 @@ import (
 // TestTotalOrder: floats have an order of all their values, -NaN < -Inf < ... < -0 < 0 < ... < Inf < NaN, and other
 // numbers the order that they always have. GoMLX's own backend has no such comparisons.
 func TestTotalOrder(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	nan := math.Float32frombits
 	for _, rising := range []any{
 		[]float32{nan(0xffc00000), float32(math.Inf(-1)), -2, -1e-3, float32(math.Copysign(0, -1)), 0, 1e-3, 2,

@@ -99,7 +99,7 @@ func stepAndSquare(t *testing.T, b *Backend, n int) (step, square compute.Execut
 
 // TestDonate: donated buffers are updated in place from call to call, even if others read them in between.
 func TestDonate(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	for _, n := range []int{narrow, wide} {
 		step, square := stepAndSquare(t, b, n)
 		w, g := buffer(t, b, slices.Repeat([]float32{1}, n), n), buffer(t, b, slices.Repeat([]float32{2}, n), n)
@@ -147,7 +147,7 @@ func TestDonate(t *testing.T) {
 
 // TestDonatePassesThrough: a parameter that is donated and is a result as well is not written over.
 func TestDonatePassesThrough(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	v := shapes.Make(dtypes.Float32, narrow)
 	e := executable(t, b, []shapes.Shape{v}, func(f compute.Function, p []compute.Value) ([]compute.Value, error) {
 		neg, err := f.Neg(p[0])
@@ -161,7 +161,7 @@ func TestDonatePassesThrough(t *testing.T) {
 
 // TestBlocksStay: blocks that a call brings are written to the program's state when they are others than before.
 func TestBlocksStay(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	r := rand.New(rand.NewPCG(1, 1))
 	var weights []compute.Buffer
 	var want [][]float32
@@ -199,7 +199,7 @@ func TestBlocksStay(t *testing.T) {
 
 // TestConcurrent: many goroutines may run one computation, and others like it.
 func TestConcurrent(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	step, square := stepAndSquare(t, b, narrow)
 	again, _ := stepAndSquare(t, b, narrow)
 	if n := len(b.programs); n != 0 {
@@ -239,7 +239,7 @@ func TestConcurrent(t *testing.T) {
 
 // TestProgramsAreShared: equal computations are one program, until both are finalized.
 func TestProgramsAreShared(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	one, square := stepAndSquare(t, b, narrow)
 	other, _ := stepAndSquare(t, b, narrow)
 	w := buffer(t, b, []float32{1, 2, 3}, narrow)
@@ -263,7 +263,7 @@ func TestProgramsAreShared(t *testing.T) {
 
 // TestNothingStays: device tensors are closed with their buffers.
 func TestNothingStays(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	count := func() (n int) {
 		b.tensors.Range(func(_, _ any) bool { n++; return true })
 		return n
@@ -301,7 +301,7 @@ func TestNothingStays(t *testing.T) {
 
 // TestDynamicAxes: a computation runs with any extents, also where operations make axes of others.
 func TestDynamicAxes(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	of := shapes.MakeDynamic(dtypes.Float32, []int{shapes.DynamicDim, 3}, []string{"batch", ""})
 	e := executable(t, b, []shapes.Shape{of}, func(f compute.Function, p []compute.Value) ([]compute.Value, error) {
 		y, err := f.ReduceSum(p[0], 1)
@@ -327,7 +327,7 @@ func TestDynamicAxes(t *testing.T) {
 // TestDynamicAxesShare: one program serves all extents up to the next power of two, and gives the results of programs
 // with fixed extents.
 func TestDynamicAxesShare(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	dynamic := func(rest ...int) shapes.Shape {
 		names := make([]string, 1+len(rest))
 		names[0] = "batch"
@@ -390,7 +390,7 @@ func TestDynamicAxesShare(t *testing.T) {
 // TestDynamicAxesAsNumbers: if an operation needs an extent as a number, each extent has its own program. The extents
 // inside and outside a loop are the same, and a donated buffer may have any extent.
 func TestDynamicAxesAsNumbers(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	of := shapes.MakeDynamic(dtypes.Float32, []int{shapes.DynamicDim}, []string{"batch"})
 	last := executable(t, b, []shapes.Shape{of}, func(f compute.Function, p []compute.Value) ([]compute.Value, error) {
 		past, err := f.Constant([]int32{1000}, 1, 1) // this index is clamped
@@ -438,7 +438,7 @@ func TestDynamicAxesAsNumbers(t *testing.T) {
 
 // TestErrors: an error is reported at the call that causes it.
 func TestErrors(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	builder := b.Builder("errors")
 	f := builder.Main()
 	x, err := f.Parameter("x", shapes.Make(dtypes.Float32, 2), nil)
@@ -496,7 +496,7 @@ func TestErrors(t *testing.T) {
 
 // TestAttentionVJP compares the gradient of attention with differences in f64.
 func TestAttentionVJP(t *testing.T) {
-	b := open(t, *device)
+	b := open(t, *deviceName)
 	if !b.Capabilities().DTypes[dtypes.Float64] {
 		t.Skip("the device has no f64")
 	}
