@@ -188,8 +188,8 @@ func emitCases(t *testing.T, caps device.Caps, cases []matCase) ([]*glsl.Shader,
 	return shaders, sources
 }
 
-// TestMatrixUnitsCompile generates both variants for every profile with cooperative matrices. Profiles share many shaders,
-// so the compiler, the optimizer and the validator see those of a covering set.
+// TestMatrixUnitsCompile generates both variants for every profile with cooperative matrices. Profiles share many
+// shaders, so the compiler, the optimizer and the validator see those of a covering set.
 func TestMatrixUnitsCompile(t *testing.T) {
 	t.Parallel()
 	type shader struct {
