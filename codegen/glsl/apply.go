@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// form returns the scalar form of an op for the kind of arithmetic that its
-// last argument takes part in (of where, the first is a condition).
+// form returns the scalar form of an op, for the kind of arithmetic of the op's last argument. The first argument may
+// be a condition.
 func (e *emitter) form(v *kernel.Expr) string {
 	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
 		x := v.Args[arg]
@@ -45,8 +45,9 @@ func (e *emitter) form(v *kernel.Expr) string {
 // isCustom reports whether v calls a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
 
-// division returns the scalar form of a division of floats: that of the op's row unless something is known of an
-// operand. llvmpipe takes x / 0.0 for undefined, so by 0 it is a multiplication, and 0.0 / x for 0.
+// division returns the scalar form of a division of floats. It has special forms for constant operands: llvmpipe treats
+// x / 0.0 as undefined, so a division by 0 becomes a multiplication, and 0.0 / x calls a helper. Other divisions use
+// the op's row.
 func division(x, by *kernel.Expr) string {
 	const plain = "{0} / {1}"
 	constant, size := by.Kind == kernel.ExprConst, math.Abs(by.Value)
@@ -67,8 +68,8 @@ func division(x, by *kernel.Expr) string {
 	return ir.OpDiv.Info().GLSL.Float
 }
 
-// isReduced reports whether an angle is known to be within pi/4 of 0: a product of
-// an i32 and a small enough constant.
+// isReduced reports whether an angle is known to be within pi/4 of 0: the angle is an i32 times a small enough
+// constant.
 func isReduced(v *kernel.Expr) bool {
 	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul || v.DType != ir.F32 {
 		return false
@@ -80,7 +81,7 @@ func isReduced(v *kernel.Expr) bool {
 
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 
-// argUses counts how often the form of v repeats each argument.
+// argUses counts the uses of each argument in the form of v.
 func (e *emitter) argUses(v *kernel.Expr) []int {
 	times := make([]int, len(v.Args))
 	if v.Op.Info().Converts() || isCustom(v) {
@@ -145,7 +146,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	typ := e.arithmetic(v)
 	through := typ
 	if typ == "double" && !doubleForm(n) {
-		through = "float" // GLSL has no such function of doubles
+		through = "float" // GLSL has no such function for doubles
 	}
 	args := e.applyArgs(v, home, typ, through)
 	s := plainly(func(name string) text {
@@ -179,11 +180,11 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	return e.wrapped(v, t)
 }
 
-// roundings are the functions in place of operators whose result is rounded, whatever stands around them: compilers of
-// drivers may take an operator together with others.
+// roundings are functions that replace operators, so that their result is rounded. Compilers of drivers may otherwise
+// fuse an operator with others.
 var roundings = map[string]string{"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 
-// rounded applies an operator to floats, as an op of the graph does: the result is rounded by itself.
+// rounded applies an operator to floats as an op of the graph: it rounds the result by itself.
 func (e *emitter) rounded(typ, op string, args ...text) text {
 	name, ok := roundings[op]
 	if !ok || len(args) == 1 { // a comparison, or a sign
@@ -196,8 +197,8 @@ func (e *emitter) rounded(typ, op string, args ...text) text {
 	return call(name, args...)
 }
 
-// withZero applies an operator to floats if one of them is the literal 0. Drivers take x * 0.0 for 0 and x + 0.0 for x,
-// which is wrong for infinities, NaN and -0.
+// withZero applies an operator to floats if one of them is the literal 0. Drivers turn x * 0.0 into 0 and x + 0.0 into
+// x, which is wrong for infinities, NaN and -0.
 func (e *emitter) withZero(typ, op string, args []text) (t text, ok bool) {
 	if len(args) != 2 {
 		return t, false
@@ -226,7 +227,7 @@ func (e *emitter) withZero(typ, op string, args []text) (t text, ok bool) {
 	return t, false
 }
 
-// isZero reports whether t is a literal of float or double that is 0, and its sign.
+// isZero reports whether t is a float or double literal of value 0, and whether it is negative.
 func isZero(t text) (negative, ok bool) {
 	s := strings.TrimSuffix(t.String(), "lf")
 	if !strings.ContainsAny(s, ".e") {
@@ -236,20 +237,19 @@ func isZero(t text) (negative, ok bool) {
 	return math.Signbit(v), err == nil && v == 0
 }
 
-// contracts reports whether a value is a product that a sum of the kernel takes in, which may round both at once.
+// contracts reports whether v is a multiplication in a sum of the kernel. Such a sum may round once for both.
 func (e *emitter) contracts(v *kernel.Expr) bool {
 	return slices.ContainsFunc(e.k.Phases, func(p kernel.Phase) bool {
 		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
 	})
 }
 
-// instead gives the library's form of builtins that do not keep NaN, or are
-// allowed to be far off.
+// instead maps builtins to library functions. These builtins lose NaN or may be inaccurate.
 var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
 	"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
 
-// function returns what to call for a function of a scalar form, and sees to
-// it that the text has it.
+// function returns the function to call for a function of a scalar form, and adds the function if it is from the
+// library.
 func (e *emitter) function(name, typ string) string {
 	if other, ok := instead[name]; ok && (typ == "float" || typ == "double") {
 		name = other
@@ -263,8 +263,8 @@ func (e *emitter) function(name, typ string) string {
 	return name
 }
 
-// arithmetic is the compute type in which an op works: that of its result, or
-// of its arguments where the result is a truth value.
+// arithmetic is the compute type of an op's arithmetic: the type of the result, or if the result is a bool, the type of
+// the arguments.
 func (e *emitter) arithmetic(v *kernel.Expr) string {
 	if v.DType != ir.Bool {
 		return e.computeType(v.DType)
@@ -278,8 +278,8 @@ func (e *emitter) arithmetic(v *kernel.Expr) string {
 	return typ
 }
 
-// applyArgs prints arguments. Kernels mix f32 results with f64 and f16
-// operands freely, so each is brought to the type the op works in.
+// applyArgs prints arguments. Kernels mix f32 results with f64 and f16 operands freely, so each argument is converted
+// to the type of the op's arithmetic.
 func (e *emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []text {
 	args := make([]text, len(v.Args))
 	times := e.argUses(v)
@@ -299,8 +299,7 @@ func (e *emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []
 	return args
 }
 
-// neverOverflows lists the ops whose result is in range where the arguments
-// are, so that 8-bit results need no reduction.
+// neverOverflows lists the ops with results in range for arguments in range. Their 8-bit results need no wrapping.
 var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: true, ir.OpMod: true, ir.OpAnd: true,
 	ir.OpOr: true, ir.OpXor: true, ir.OpWhere: true, ir.OpSign: true, ir.OpRelu: true}
 
@@ -311,7 +310,7 @@ func (e *emitter) wrapped(v *kernel.Expr, t text) text {
 	return e.wrap(v.DType, t)
 }
 
-// doubleFunctions are those that GLSL or the library has for doubles.
+// doubleFunctions are the functions that GLSL or the library has for doubles.
 var doubleFunctions = wordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
 	nan_max nan_min mod_floor rem_trunc div_full`)
 

@@ -9,11 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attention is what the variants of an attention share: a workgroup computes
-// TileM rows, which are TileM/Heads queries of Heads heads that share keys, and
-// goes over the keys TileN at a time. It keeps the largest score so far, the
-// sum of weights and the weighted sum of values; when a larger score turns up,
-// both sums are corrected to it.
+// attention holds the state that all attention variants share. A workgroup computes TileM rows: TileM/Heads queries of
+// Heads heads that share keys. It steps over the keys, TileN at a time. It keeps the largest score so far, the sum of
+// weights and the weighted sum of values. When a larger score turns up, it rescales both sums.
 type attention struct {
 	*emitter
 	s      kernel.Schedule
@@ -41,8 +39,8 @@ func (e *emitter) newAttention() *attention {
 	return f
 }
 
-// placeAxis places the workgroup along one axis. The last queries of a causal
-// attention see most keys, or the first of a reversed one: they begin first.
+// placeAxis places the workgroup along one axis. The longest rows begin first: these are the last queries of a causal
+// attention, or the first of a reversed one.
 func (f *attention) placeAxis(t schedule.AxisTiles, place, count text) {
 	extent := f.k.Parallel[t.Axis]
 	switch {
@@ -59,7 +57,7 @@ func (f *attention) placeAxis(t schedule.AxisTiles, place, count text) {
 	}
 }
 
-// queries is how many queries of a head a tile has.
+// queries is the number of queries of a head in a tile.
 func (f *attention) queries() int { return f.s.TileM / f.s.Heads }
 
 // queryOf prints the query of a row of the tile, which may be past the last.
@@ -67,13 +65,13 @@ func (f *attention) queryOf(row text) text {
 	return plus(f.query0, quotient(row, f.s.Heads, f.s.TileM))
 }
 
-// bindRow says in the open scope what the axes of a row of the tile are. A row
-// past the last query computes the last one again; it is not stored.
+// bindRow binds the axes of a row of the tile in the open scope. A row past the last query computes the last one again;
+// its result is not stored.
 func (f *attention) bindRow(row text) {
 	f.bindRowAt(row, f.limit(f.queryOf(row), f.k.Parallel[f.ax.Query], f.queries()))
 }
 
-// bindRowAt is bindRow for a row whose query is known.
+// bindRowAt is bindRow for a known query.
 func (f *attention) bindRowAt(row, query text) {
 	if f.k.Parallel[f.ax.Query].Is(1) {
 		query = primary("0u")
@@ -84,7 +82,7 @@ func (f *attention) bindRowAt(row, query text) {
 	}
 }
 
-// bindNamed binds an axis to a coordinate that gets a name when it is used.
+// bindNamed binds an axis to a coordinate that becomes a variable at its first use.
 func (f *attention) bindNamed(axis int, name string, at text) {
 	if isPlain(at) {
 		f.bindAxis(axis, at)
@@ -93,7 +91,7 @@ func (f *attention) bindNamed(axis int, name string, at text) {
 	f.bindAxisLater(axis, name, at)
 }
 
-// seen prints how many keys a query sees.
+// seen prints the number of keys that a query sees.
 func (f *attention) seen(query text) text {
 	f.openScope()
 	defer f.close()
@@ -109,9 +107,8 @@ func (f *attention) firstSeen(query text) text {
 	return f.coordinate(f.k.FirstSeen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
 }
 
-// keyRange declares the first key of the workgroup's split and the end of the
-// keys that any of its rows sees. Keys before the windows of all rows are left out, by
-// whole steps.
+// keyRange declares the first key of the workgroup's split, and the end of the keys that any of its rows sees. It skips
+// whole steps of keys that lie before every row's window.
 func (f *attention) keyRange() (first, end text) {
 	last := plus(f.query0, uintLit(f.queries()-1))
 	if queries := f.k.Parallel[f.ax.Query]; queries.Is(1) {
@@ -135,14 +132,14 @@ func (f *attention) keyRange() (first, end text) {
 	return first, primary(f.variable("uint", "end", call("min", end, binary("+", first, each))))
 }
 
-// keyLoop begins the loop over so many keys a step and returns the first of a step.
-// Unrolled, it gains nothing and makes drivers slow, and lavapipe of Mesa 26.1
-// crashes where a workgroup then has no step at all.
+// keyLoop opens the loop over the keys, step at a time, and returns the first key of a step. The loop is never
+// unrolled: that gains nothing and makes drivers slow. Lavapipe of Mesa 26.1 even crashes if a workgroup then has no
+// step at all.
 func (f *attention) keyLoop(first, end text, step int) text {
 	return f.openFor(dontUnroll, "key0", first, end, uintLit(step))
 }
 
-// splitLength prints how many keys a split has: whole steps, but for the last.
+// splitLength prints the number of keys of a split. Every split but the last has whole steps.
 func (f *attention) splitLength(splits int64) text {
 	tile, keys := int64(max(schedule.AttentionStep(f.s), 1)), schedule.SplitKeys(f.k, f.s)
 	if keys.IsStatic() {
@@ -153,26 +150,24 @@ func (f *attention) splitLength(splits int64) text {
 	return primary(f.variable("uint", "each", binary("*", tiles, uintLit(tile))))
 }
 
-// keyAxis and dotAxis and valueAxis are the axes over which operands are read
-// four at a time.
+// dotAxis and valueAxis are the axes along which operands are read four elements at a time.
 func (f *attention) dotAxis() along   { return along{f.ax.Dot, f.a.Dot} }
 func (f *attention) valueAxis() along { return along{f.ax.Value, ir.D(f.width)} }
 
-// factorAxis is the axis of a factor, of an attention that has one.
+// factorAxis is the contraction axis of the factor, for an attention with a factor.
 func (f *attention) factorAxis() along { return along{f.ax.Factor, f.a.Factor.Dot} }
 
-// lowest is the score of a key that does not count.
+// lowest is the score of a masked key.
 func (f *attention) lowest() text { return f.floatLit(math.Inf(-1)) }
 
-// score prints the score of a key for the bound row: dot is the product, key
-// must be bound too. Keys that the row does not see score -inf. Where whole,
-// all keys of the tile exist and are seen.
+// score prints the score of a key for the bound row. dot is the raw score q·k; the key must be bound too. A key
+// that the row does not see scores -inf.
 func (f *attention) score(dot text, key text, query text) text {
 	s := f.adjusted(binary("*", dot, f.floatLit(f.a.Scale)))
 	return f.choose("float", "seen", binary("<", key, f.seen(query)), s, f.lowest())
 }
 
-// adjusted prints what becomes of a scaled product: it is capped, and the mask added.
+// adjusted prints a scaled raw score after the softcap and the mask.
 func (f *attention) adjusted(s text) text {
 	if f.a.Softcap != 0 {
 		f.helper("tanh_safe", "float")
@@ -184,8 +179,8 @@ func (f *attention) adjusted(s text) text {
 	return s
 }
 
-// factor prints what the weight of the bound row and key is multiplied by, where dot is the product that its score is
-// of, and other is the factor's.
+// factor prints the factor of the weight of the bound row and key. dot is the raw score, and other is the q·k of the
+// factor.
 func (f *attention) factor(dot, other text) text {
 	x := binary("-", other, f.asFloat(f.a.Factor.Less))
 	if f.a.Softcap != 0 {
@@ -196,17 +191,15 @@ func (f *attention) factor(dot, other text) text {
 	return x
 }
 
-// rebase declares what weights are relative to where best is the largest score, and what
-// takes sums relative to another, top, to those relative to it. While no key counts, any
-// finite number does in place of the largest score.
+// rebase declares shift, the value that weights are relative to when best is the largest score, and correction, which
+// rescales sums that are relative to top. While every key is masked, any finite shift will do.
 func (f *attention) rebase(best text, top string) (shift, correction string) {
 	shift = f.variable("float", "shift", ternary(binary("==", best, f.lowest()), primary("0.0"), best))
 	return shift, f.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", top, shift)))
 }
 
-// storeRow writes the stores of one row: what a row has once where first says
-// so, and vectors of its result, of which each of so many lanes that share a row
-// has quads, at column(n), as far as they exist.
+// storeRow writes the stores of one row. first is the condition for storing the values that a row has once. lanes lanes
+// share the row; each stores quads vectors of the result, at column(n), if they exist.
 func (f *attention) storeRow(first text, lanes, quads int, column func(n text) text, sum func(n text) text) {
 	f.storeOnce(first)
 	f.repeat("n", quads, func(n text) {
@@ -219,7 +212,7 @@ func (f *attention) storeRow(first text, lanes, quads int, column func(n text) t
 	})
 }
 
-// storeOnce writes what a row has once, where first says so.
+// storeOnce writes the stores that happen once per row, under the condition first.
 func (f *attention) storeOnce(first text) {
 	var stores []kernel.Store
 	for _, s := range f.k.Stores {
@@ -258,7 +251,7 @@ func (f *attention) storeQuad(quad, sum text) {
 	f.close()
 }
 
-// ifRow writes a body for a row of the tile, if that exists.
+// ifRow writes body for a row of the tile, if the row exists.
 func (f *attention) ifRow(r text, body func()) {
 	queries := f.k.Parallel[f.ax.Query]
 	if !schedule.DivisibleBy(queries, f.queries()) {
@@ -269,15 +262,14 @@ func (f *attention) ifRow(r text, body func()) {
 	body()
 }
 
-// flashRows is what an invocation keeps of its rows, each of which some lanes share.
+// flashRows holds an invocation's share of its rows. Several lanes share a row.
 type flashRows struct {
 	*attention
 	self  text
 	lane  text // which of the lanes of a row
 	lanes int
 	quads int // vectors of a row's result in an invocation
-	// By row: the largest score, the sum of weights, and the weighted sums; then the
-	// scores, by row and key.
+	// Arrays by row: the largest score, the sum of weights, the weighted sums. score is by row and key.
 	top, total, sums, score string
 }
 
@@ -291,17 +283,17 @@ func (f *flashRows) scoreAt(i, j text) string {
 	return elementOf(f.score, f.s.ThreadM*f.s.ThreadN, plus(times(i, f.s.ThreadN), j)).String()
 }
 
-// column is an invocation's vector n of a row.
+// column is the column of an invocation's vector n of a row.
 func (f *flashRows) column(n text) text { return plus(f.lane, times(n, f.lanes)) }
 
-// begin gives row i what it has before the first key.
+// begin initializes row i before the first key.
 func (f *flashRows) begin(i text) {
 	f.line("%s = %s;", f.at(f.top, i), f.lowest())
 	f.line("%s = 0.0;", f.at(f.total, i))
 	f.repeat("n", f.quads, func(n text) { f.line("%s = vec4(0.0);", f.sum(i, n)) })
 }
 
-// storeOwn stores row i, which is that of the tile, if it exists.
+// storeOwn stores row i of the invocation, which is the given row of the tile, if it exists.
 func (f *flashRows) storeOwn(i, row text) {
 	f.ifRow(row, func() {
 		f.bindAcc(0, f.at(f.top, i))

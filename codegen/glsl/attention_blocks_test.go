@@ -10,10 +10,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestFlashMatrixOfBlocks checks that an attention on matrix units, of the longest heads
-// that these take, reads keys and values of every block format without rounding them
-// twice: they are fetched in a dozen places of the text, each of them unrolled. The
-// optimizer had no room for that of q8_0, which it now has.
+// TestFlashMatrixOfBlocks compiles attentions on cooperative matrices, with the longest heads that these support and
+// with keys and values of every block format. They must not round keys and values twice: a shader fetches them in a
+// dozen unrolled places. With double rounding, q8_0 was too large for the optimizer.
 func TestFlashMatrixOfBlocks(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	sources := map[string]string{}

@@ -26,8 +26,8 @@ import (
 var attentionSchedulesFlag = flag.Int("attention-schedules", 2,
 	"under how many schedules to run each attention, besides one of every variant")
 
-// heads are the shapes of an attention under test: q [heads, T, d] over k
-// [groups, S, d] and v [groups, S, e], where queries and keys may be symbols.
+// heads are the shapes of an attention under test: q [heads, T, d] over k [groups, S, d] and v [groups, S, e]. queries
+// and keys may be symbols.
 type heads struct {
 	name          string
 	dtype         string
@@ -39,8 +39,8 @@ type heads struct {
 	softcap       float64
 	sinks         bool
 	window        int
-	ends          bool   // a mask hides all keys from a number on
-	of            string // q, k or v: the gradient of it
+	ends          bool   // a mask hides all keys from some key on
+	of            string // q, k or v: the test runs the gradient of it
 }
 
 func (h heads) graph(t *testing.T) *ir.Graph {
@@ -134,7 +134,7 @@ func attentionCases() []heads {
 	}
 }
 
-// properties are what the kernels of an attention depend on.
+// properties are the properties that the kernels of an attention depend on.
 func (h heads) properties() []any {
 	extent := func(symbol string) string { // "1", "few" or "many", or a symbol
 		switch n, err := strconv.Atoi(symbol); {
@@ -149,15 +149,15 @@ func (h heads) properties() []any {
 		h.causal, h.mask, h.softcap > 0, h.sinks, h.window > 0, h.ends, h.of}
 }
 
-// TestAttentionOnDevice runs attentions under candidate schedules of several
-// classes of devices, against the reference. It takes a covering set of the cases
-// that this device can run: each property of an attention meets each of a schedule.
+// TestAttentionOnDevice compares attentions with the reference, under candidate schedules of several classes of
+// devices. It runs a covering set of the cases that this device supports: each property of an attention meets each of a
+// schedule.
 func TestAttentionOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
 	type attempt struct {
 		heads
-		of int // which of the cases
+		of int // the index of the case
 		s  kernel.Schedule
 	}
 	var all []attempt
@@ -191,8 +191,8 @@ func TestAttentionOnDevice(t *testing.T) {
 	t.Logf("kernels by variant, %d of %d: %v, %d with rows that subgroups share", len(few), len(all), used, shared)
 }
 
-// attentionSchedules lists different schedules for a graph's attention, among
-// them one of every variant and way to share its tile.
+// attentionSchedules lists different schedules for a graph's attention, among them one of every variant and way to
+// share its tile.
 func attentionSchedules(t *testing.T, g *ir.Graph, caps device.Caps, seed uint64) []kernel.Schedule {
 	t.Helper()
 	s, err := passes.Run(g, passes.Options{})
@@ -236,7 +236,7 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps device.Caps, seed uint64
 	return list
 }
 
-// stepSchedules lists small tiles that are kept step by step, paired or not.
+// stepSchedules lists small tiles that are stored step by step, paired or not.
 func stepSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kernel.Schedule {
 	var fit []kernel.Schedule
 	heads := int(k.Parallel[k.AttentionAxes().Head].Add)
@@ -254,18 +254,18 @@ func stepSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kernel.
 	return fit
 }
 
-// matrixSchedules lists schedules on matrix units that a device can run.
+// matrixSchedules lists schedules on cooperative matrices that a device can run.
 func matrixSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kernel.Schedule {
 	var fit []kernel.Schedule
 	heads := int(k.Parallel[k.AttentionAxes().Head].Add)
 	if caps.Type == device.DeviceCPU && k.Attention.Dot.Add > 32 {
-		return nil // half a minute in the driver's compiler
+		return nil // the driver's compiler takes half a minute
 	}
 	largest := 64 * 2 // keys by strips of a subgroup
 	if caps.Type == device.DeviceCPU {
-		largest = 32 // beyond, its compiler takes ten seconds for a kernel
+		largest = 32 // beyond that, its compiler takes ten seconds for a kernel
 		if k.Attention.Mask != nil || k.Attention.Window > 0 {
-			largest = 16 // two fragments of keys, across which masks and windows go
+			largest = 16 // two fragments of keys, so that masks and windows cross them
 		}
 	}
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix, kernel.VarFlashMatrix2} {
@@ -276,7 +276,7 @@ func matrixSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kerne
 					if keys*strips > largest {
 						continue
 					}
-					shared := []int{0, 0, 2, 4}[rng.IntN(4)] // by so many subgroups, if several
+					shared := []int{0, 0, 2, 4}[rng.IntN(4)] // the number of subgroups that share rows, or 0
 					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4,
 						TileM: max(subgroups/max(shared, 1), 1) * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
 						Flash:     kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0, 2}[rng.IntN(3)]},

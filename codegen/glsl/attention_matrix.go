@@ -11,18 +11,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// emitFlashMatrix writes an attention on matrix units of subgroup scope. Every
-// subgroup has one or more fragments of rows: their queries and their results
-// stay in registers while keys and values, TileN at a time, pass through shared
-// memory for all subgroups. Scores are f32; as weights they are rounded to f16,
-// in which matrix units take them.
+// emitFlashMatrix writes an attention on cooperative matrices of subgroup scope. Every subgroup owns one or more
+// fragments of rows. Their queries and results stay in registers. Keys and values pass through shared memory for all
+// subgroups, TileN at a time. Scores are f32. Weights are rounded to f16, the operand type of the cooperative matrices.
 //
-// Several subgroups may share rows (flash_coopmat): each multiplies its part of the dot
-// axis, adds up the scores of all in shared memory, and sums up its part of the results.
+// Several subgroups may share rows (flash_coopmat). Each of them multiplies its part of the contraction axis. They add
+// up the scores in shared memory, and each computes its part of the results.
 //
-// Where the device can reduce and convert fragments (flash_coopmat2), scores
-// never leave the registers; else (flash_coopmat) each subgroup turns its
-// scores into weights by way of shared memory.
+// If the device can reduce and convert fragments (flash_coopmat2), scores never leave the registers. Otherwise
+// (flash_coopmat) each subgroup turns its scores into weights in shared memory.
 func (e *emitter) emitFlashMatrix() {
 	self := e.selfIndex()
 	f := e.newAttention()
@@ -45,36 +42,36 @@ func (e *emitter) emitFlashMatrix() {
 	m.store()
 }
 
-// flashMatrix is an attention on matrix units.
+// flashMatrix is an attention on cooperative matrices.
 type flashMatrix struct {
 	*attention
 	self             text
 	frag             int // rows and columns of a fragment
 	dots, cols, keys int // fragments of a subgroup along the contraction axis, a result, a tile of keys
-	subgroups, parts int // of the workgroup; that share rows
+	subgroups, parts int // subgroups of the workgroup, and subgroups that share rows
 	strips           int // fragments of rows of a subgroup
 	stages           int // tiles of keys, and of values, in shared memory
 	inRegisters      bool
-	end              text // of the keys that the workgroup sees
+	end              text // the end of the keys that the workgroup sees
 
 	row0      text // the subgroup's first row of the tile
-	own       text // the first line of what the subgroup has of the scratch arrays
-	part      text // which of those that share its rows the subgroup is
-	lane, row text // an invocation's row of a fragment, and which of the row's invocations it is
+	own       text // the first line of the subgroup in the scratch arrays
+	part      text // the subgroup's number among the subgroups that share its rows
+	lane, row text // row is an invocation's row of a fragment; lane is its number there
 
-	tiles, scratch, shared, weights string    // shared arrays; the tiles of values follow those of keys
+	tiles, scratch, shared, weights string    // shared arrays; in tiles, the values follow the keys
 	q, o, p                         string    // fragments of queries, results and weights
-	scores                          [2]string // fragments of the scores of a tile and of the next
-	nextK, nextV                    string    // registers on the way to shared memory
+	scores                          [2]string // fragments of the scores of this tile and the next
+	nextK, nextV                    string    // registers of the prefetched keys and values
 
-	// By row: what weights are relative to, a power of two; the sum of weights;
-	// and, of inRegisters, the largest score yet of every column of fragments.
+	// By row: the shift that weights are relative to, a power of two; the sum of weights; and with inRegisters, the
+	// largest score so far of each column of fragments.
 	shift, total, top            string
 	largerOf, add, larger, power string // functions of elements
 	scoreOf, weightOf            string
 }
 
-// fragment is the type of a fragment; use is A, B or Accumulator.
+// fragment is the type of a fragment. use is A, B or Accumulator.
 func (m *flashMatrix) fragment(use string) string {
 	t := ir.F16
 	if use == "Accumulator" {
@@ -83,7 +80,7 @@ func (m *flashMatrix) fragment(use string) string {
 	return m.emitter.fragment(t, use)
 }
 
-// lanesPerRow is how many invocations of a subgroup share one of its rows.
+// lanesPerRow is the number of invocations of a subgroup that share a row.
 func (m *flashMatrix) lanesPerRow() int { return m.s.Subgroup / m.frag }
 
 func (m *flashMatrix) declare() {
@@ -136,7 +133,7 @@ func (m *flashMatrix) of(array string, count int, i text) string {
 	return elementOf(array, count, i).String()
 }
 
-// defineFunctions writes the functions of elements that fragments pass through.
+// defineFunctions defines the functions that map and reduce the elements of fragments.
 func (m *flashMatrix) defineFunctions() {
 	function := func(name, params, body string) string {
 		name = m.fresh(m.root, name)
@@ -156,13 +153,13 @@ func (m *flashMatrix) defineFunctions() {
 	m.scoreOf = m.scoreFunction()
 }
 
-// scalesLate reports whether products are compared as they are and scaled only
-// as they become weights, which saves a multiplication.
+// scalesLate reports whether the raw scores are compared unscaled, and scaled only when they become weights. That saves
+// a multiplication.
 func (m *flashMatrix) scalesLate() bool {
 	return m.inRegisters && m.a.Mask == nil && m.a.Softcap == 0 && m.a.Scale > 0
 }
 
-// context lists the variables of main that a function of a score needs.
+// context lists the variables of main that the score function needs.
 func (m *flashMatrix) context() []string {
 	var names []string
 	add := func(t text) {
@@ -179,8 +176,8 @@ func (m *flashMatrix) context() []string {
 	return names
 }
 
-// scoreFunction defines the score of an element of a fragment whose first row
-// and key are given: -inf where the row does not see the key.
+// scoreFunction defines the score of an element of a fragment, given the fragment's first row and key. The score is
+// -inf if the row does not see the key.
 func (m *flashMatrix) scoreFunction() string {
 	name := m.fresh(m.root, "score_of")
 	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product",
@@ -199,7 +196,7 @@ func (m *flashMatrix) scoreFunction() string {
 	return name
 }
 
-// axisOrZero prints a coordinate, which is 0 along an axis of one.
+// axisOrZero prints a coordinate: 0 along an axis of extent 1.
 func (m *flashMatrix) axisOrZero(axis int) text {
 	if m.k.Parallel[axis].Is(1) {
 		return primary("0u")
@@ -207,12 +204,12 @@ func (m *flashMatrix) axisOrZero(axis int) text {
 	return m.axis(axis)
 }
 
-// store finishes the rows: fragment by fragment, each by way of shared memory,
-// where the invocations of a row take their columns.
+// store finishes the rows. Each fragment passes through shared memory, from where the invocations of a row read their
+// columns.
 func (m *flashMatrix) store() {
 	m.line("")
 	if m.inRegisters && m.usesResult(0) {
-		m.raise() // it is to be the largest score
+		m.raise() // to the largest score
 	}
 	m.repeat("i", m.strips, func(i text) {
 		row := m.named("row", plus(plus(m.row0, times(i, m.frag)), m.row))
@@ -231,7 +228,7 @@ func (m *flashMatrix) store() {
 	})
 }
 
-// storeFragment stores what scratch has of fragment n of an invocation's row.
+// storeFragment stores the columns of fragment n from the scratch array, for an invocation's row.
 func (m *flashMatrix) storeFragment(n text) {
 	each := max(m.frag/4/m.lanesPerRow(), 1)
 	m.repeat("q", each, func(q text) {
@@ -256,8 +253,7 @@ func (m *flashMatrix) toScratch(fragment string) {
 		times(m.own, m.frag), m.frag)
 }
 
-// rowNumbers returns the largest score and the sum of weights of an
-// invocation's row of strip i.
+// rowNumbers returns the largest score and the sum of weights of an invocation's row of strip i.
 func (m *flashMatrix) rowNumbers(i text) (top, total string) {
 	if !m.inRegisters {
 		for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
@@ -280,12 +276,12 @@ func (m *flashMatrix) rowNumbers(i text) (top, total string) {
 	return top, total
 }
 
-// usesResult reports whether a store depends on a result.
+// usesResult reports whether a store depends on result i.
 func (m *flashMatrix) usesResult(i int) bool {
 	return slices.ContainsFunc(m.k.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(i) })
 }
 
-// storeOnceIn writes what a row has once.
+// storeOnceIn writes the stores that happen once per row.
 func (m *flashMatrix) storeOnceIn(row text, top, total string) {
 	if !slices.ContainsFunc(m.k.Stores, func(s kernel.Store) bool { return !s.PerElement }) {
 		return

@@ -8,13 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// run goes over the keys, one tile ahead of itself: while the scores of a tile
-// become weights, by which its values are added, the queries meet the next
-// tile's keys, so that neither matrix units nor other arithmetic wait for each
-// other; and the tiles after those come from memory meanwhile. With two stages
-// a tile is read while the next is written, and subgroups meet once a tile; with
-// one they meet before writing, too. Tiles go in pairs, so that the scores of one
-// and of the next, and the stages, have names of their own.
+// run loops over the keys as a software pipeline. While a tile's scores become weights and its values are added, the
+// queries are multiplied by the next tile's keys. So neither the matrix units nor the other arithmetic wait. The loads
+// of the tiles after these are in flight.
+//
+// With two stages, subgroups read one tile while they write the next, and need one barrier a tile. With one stage they
+// need another barrier before they write. The loop body has two tiles, so that the two tiles' scores and stages have
+// fixed names.
 func (m *flashMatrix) run(first, end text) {
 	m.end = end
 	var whole text
@@ -35,16 +35,15 @@ func (m *flashMatrix) run(first, end text) {
 	m.close()
 }
 
-// allSeeSome reports whether every query sees a key. What is proven is not asked:
-// under a condition NVIDIA's compiler makes seven times as much code of the loop, which is slower, at times by far
-// (M-causal).
+// allSeeSome reports whether every query provably sees a key. Then the loop needs no condition. Inside a condition,
+// NVIDIA's compiler generates seven times as much code for the loop, which is slower, sometimes by far (M-causal).
 func (m *flashMatrix) allSeeSome() bool {
 	query := kernel.Axis(m.ax.Query, m.k.Parallel[m.ax.Query])
 	return m.k.Seen(query).Minus(kernel.Const(1)).NonNegative()
 }
 
-// begin brings the first two tiles of keys and the first of values to shared
-// memory, and computes the scores of the first.
+// begin loads the first two tiles of keys and the first tile of values to shared memory, and computes the first tile's
+// scores.
 func (m *flashMatrix) begin(first text) {
 	m.fetchKeys(first)
 	m.putKeys(m.keyTile(0))
@@ -65,8 +64,8 @@ func (m *flashMatrix) begin(first text) {
 	}
 }
 
-// step takes the tile from key0 on, whose scores it finds in scores[which], and
-// leaves those of the next in the other.
+// step processes the tile from key0 on. It finds the tile's scores in scores[which], and leaves the next tile's scores
+// in the other array.
 func (m *flashMatrix) step(key0, whole text, which int) {
 	m.openScope()
 	defer m.close()
@@ -87,7 +86,7 @@ func (m *flashMatrix) step(key0, whole text, which int) {
 	m.putValues(m.valueTile(1 - which))
 }
 
-// keyTile and valueTile print where the tiles of a stage begin in shared memory.
+// keyTile and valueTile print the start of a stage's tile in shared memory.
 func (m *flashMatrix) keyTile(stage int) text {
 	return uintLit(stage % m.stages * m.s.TileN * m.keyPitch())
 }
@@ -96,13 +95,13 @@ func (m *flashMatrix) valueTile(stage int) text {
 	return uintLit(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch())
 }
 
-// rounds is how many octets of a tile of lines that long each invocation moves.
+// rounds is the number of octets that each invocation loads of a tile with lines of width elements.
 func (m *flashMatrix) rounds(width int) int {
 	total := m.s.TileN * (width / schedule.OctetElems)
 	return (total + m.s.Workgroup - 1) / m.s.Workgroup
 }
 
-// octets has the workgroup go over the octets of a tile of lines that long.
+// octets distributes the octets of a tile with lines of width elements over the workgroup.
 func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 	per := width / schedule.OctetElems
 	total := lines * per
@@ -112,8 +111,8 @@ func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 	})
 }
 
-// octet prints eight neighbours of an operand as f16, in four words: as they
-// lie in memory where they do, or decoded together, else computed.
+// octet prints eight neighbours of an operand as f16, in four words. They are loaded unchanged, decoded together, or
+// computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 	w := schedule.Unrounded(v, ir.F16)
 	halves := w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16
@@ -135,7 +134,7 @@ func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 	return primary(fmt.Sprintf("uvec4(%s, %s)", half("low", at), half("high", plus(at, uintLit(4)))))
 }
 
-// readQueries brings the tile's rows into fragments, by way of the tiles.
+// readQueries loads the queries' rows into fragments, through the shared memory of the tiles.
 func (m *flashMatrix) readQueries() {
 	s, dot, pitch := m.s, int(m.a.Dot.Add), m.keyPitch()
 	lines := schedule.FlashQueryLines(m.k, s)
@@ -179,10 +178,9 @@ func (m *flashMatrix) scoreAt(scores string, i, j text) string {
 	return m.of(scores, m.strips*m.keys, plus(times(i, m.keys), j))
 }
 
-// fetch reads a tile of keys or values into registers. Past the last key that
-// any row sees, that key counts once more, and values as 0, whatever they are. They
-// are rounded as they are packed and not before: rounding is a dozen instructions for
-// each element, and the code of a fetch is there for every round of every tile.
+// fetch loads a tile of keys or values into registers. Past the last key that any row sees, it loads that key again,
+// and values become 0. Elements are rounded only when they are packed. A rounding takes a dozen instructions per
+// element, and the code of a fetch is repeated for every round of every tile.
 func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, values bool) {
 	width, v := int(a.extent.Add), schedule.Unrounded(v, ir.F16)
 	cut := m.a.Causal || !m.evenly()
@@ -204,7 +202,7 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, val
 	})
 }
 
-// put writes what fetch has read to a tile of shared memory.
+// put stores fetched octets to a tile in shared memory.
 func (m *flashMatrix) put(next string, width int, tile text) {
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
@@ -212,8 +210,7 @@ func (m *flashMatrix) put(next string, width int, tile text) {
 	})
 }
 
-// fetchKeys and fetchValues fetch the tiles from a key on, putKeys and putValues
-// put them where a tile begins.
+// fetchKeys and fetchValues fetch the tile from key0 on. putKeys and putValues store it to a tile in shared memory.
 func (m *flashMatrix) fetchKeys(key0 text) { m.fetch(m.a.K, m.dotAxis(), m.nextK, key0, false) }
 func (m *flashMatrix) fetchValues(key0 text) {
 	m.fetch(m.a.V, m.valueAxis(), m.nextV, key0, true)
@@ -221,7 +218,7 @@ func (m *flashMatrix) fetchValues(key0 text) {
 func (m *flashMatrix) putKeys(tile text)   { m.put(m.nextK, int(m.a.Dot.Add), tile) }
 func (m *flashMatrix) putValues(tile text) { m.put(m.nextV, m.width, tile) }
 
-// multiplyKeys multiplies the queries by a fragment of the tile of keys there.
+// multiplyKeys multiplies the queries by fragment j of the tile of keys at place.
 func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
 	m.repeat("i", m.strips, func(i text) {
 		m.line("%s = %s(0.0);", m.scoreAt(scores, i, j), m.fragment("Accumulator"))
@@ -236,7 +233,7 @@ func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
 	})
 }
 
-// multiplyValues adds a fragment of the tile of values there by their weights.
+// multiplyValues multiplies the weights by fragment j of the tile of values at place, and adds to the sums.
 func (m *flashMatrix) multiplyValues(scores string, j, place text) {
 	weight := m.weightOfFragment(scores, j)
 	m.repeat("n", m.cols, func(n text) {

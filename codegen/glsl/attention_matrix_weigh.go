@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// weigh makes weights of the scores, or gets ready to, and corrects the sums
-// where weights are to be relative to another score than before.
+// weigh turns the scores into weights, or prepares that. It rescales the sums if the shift of the weights changes.
 func (m *flashMatrix) weigh(scores string, key0, whole text) {
 	m.line("")
 	if m.inRegisters {
@@ -20,8 +19,8 @@ func (m *flashMatrix) weigh(scores string, key0, whole text) {
 	m.weighInShared(scores, key0)
 }
 
-// weightOfFragment makes weights of the strips' scores of fragment j, unless
-// weigh has, and returns how to name them.
+// weightOfFragment turns the strips' scores of fragment j into weights, unless weigh did, and returns a function that
+// names them.
 func (m *flashMatrix) weightOfFragment(scores string, j text) func(i text) string {
 	if !m.inRegisters {
 		return func(text) string { return m.of(m.p, m.keys, j) }
@@ -37,15 +36,13 @@ func (m *flashMatrix) weightOfFragment(scores string, j text) func(i text) strin
 	return weight
 }
 
-// maxGrowth is how much a score may exceed what weights are relative to, in
-// powers of two: weights up to 2^8 are as exact in f16 as those up to 1, and far
-// from its largest number. Which score weights are relative to makes no
-// difference to the quotient of the sums, and while it stays the sums do, too.
+// maxGrowth is how much a score may exceed the shift of the weights, in powers of two. In f16, weights up to 2^8 are as
+// exact as weights up to 1, and far from the largest number. The shift makes no difference to the quotient of the sums.
+// While it stays the same, the sums need no rescaling.
 const maxGrowth = 8
 
-// follow has the weights of rows become relative to the largest score so far
-// where it has grown a lot since they were last. That is seldom after the first
-// tiles. Largest scores are by column of fragments until then.
+// follow raises the shift to the largest score so far if that score grew a lot since the last raise. After the first
+// tiles this is rare. Until then the largest scores are kept by column of fragments.
 func (m *flashMatrix) follow(scores string) {
 	m.need(NeedSubgroupVote)
 	m.repeat("i", m.strips, func(i text) {
@@ -69,7 +66,7 @@ func (m *flashMatrix) follow(scores string) {
 	m.close()
 }
 
-// raise makes weights relative to the largest scores, and corrects the sums.
+// raise makes weights relative to the largest scores, and rescales the sums.
 func (m *flashMatrix) raise() {
 	acc := m.fragment("Accumulator")
 	m.repeat("i", m.strips, func(i text) {
@@ -89,7 +86,7 @@ func (m *flashMatrix) raise() {
 	})
 }
 
-// scaled prints products as scores.
+// scaled prints raw scores as scores.
 func (m *flashMatrix) scaled(x string) string {
 	if !m.scalesLate() {
 		return x
@@ -97,9 +94,8 @@ func (m *flashMatrix) scaled(x string) string {
 	return x + " * " + m.floatLit(m.a.Scale).String()
 }
 
-// scoreFragments leaves out the keys that rows do not see, and scales the
-// products unless that comes later. Where all rows of the subgroup see the whole
-// tile there is nothing to leave out.
+// scoreFragments sets the scores of masked keys, and scales the raw scores unless that comes later. If all rows of the
+// subgroup see the whole tile, no key is masked.
 func (m *flashMatrix) scoreFragments(scores string, key0, whole text) {
 	each := func() {
 		m.repeat("i", m.strips, func(i text) {
@@ -129,8 +125,7 @@ func (m *flashMatrix) evenly() bool {
 	return schedule.DivisibleBy(m.k.Fold, schedule.AttentionStep(m.s))
 }
 
-// weighInShared does so in shared memory: the invocations of a row take equal
-// parts of its scores.
+// weighInShared turns scores into weights in shared memory. The invocations of a row take equal parts of its scores.
 func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	s := m.s
 	scorePitch, weightPitch := schedule.ScorePitch(s), schedule.WeightPitch(s)
@@ -146,7 +141,7 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 		m.line("subgroupBarrier();")
 	}
 	row := m.named("row", plus(m.row0, m.row))
-	own, first := row, row // lines of the shared arrays: the subgroup's, and of the first that shares its rows
+	own, first := row, row // lines of the shared arrays: own for the subgroup, first for the first subgroup of the rows
 	if m.parts > 1 {
 		own = m.named("own_row", plus(m.own, m.row))
 		first = m.named("first_row", plus(times(m.row0, m.parts), m.row))
@@ -196,7 +191,7 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	})
 }
 
-// spread writes a row's number to all columns of its row of a fragment.
+// spread writes a value of a row to all columns of the row's fragment.
 func (m *flashMatrix) spread(x string) {
 	each := m.frag / m.lanesPerRow()
 	m.repeat("c", each, func(c text) {

@@ -22,8 +22,8 @@ import (
 var speedAttentions = flag.String("attentions", "12x1500x64",
 	"heads, queries, which are as many as keys, and elements of the attentions to time")
 
-// TestFlashTileSpeed times attentions in f32 in tiles on the device, and compares samples of the results of each. The
-// rates of such tiles in package target come from it.
+// TestFlashTileSpeed times tiled f32 attentions on the device, and compares samples of each schedule's results. The
+// rates of such tiles in package schedule come from it.
 func TestFlashTileSpeed(t *testing.T) {
 	if !*speed {
 		t.Skip("run with -args -speed")
@@ -97,7 +97,7 @@ func timeAttentions(t *testing.T, dev *vk.Device, heads, queries, width int) {
 	}
 }
 
-// timedFlashTiles lists tiles as they are, and those that can be in paired steps.
+// timedFlashTiles lists tiles, and if a tile supports it, the same tile in paired steps.
 func timedFlashTiles(subgroup int) (all []kernel.Schedule) {
 	add := func(m, n, depth, threadM, threadN int, steps bool) {
 		all = append(all, kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: m / threadM * (n / threadN), Vec: 4,
@@ -117,7 +117,7 @@ func timedFlashTiles(subgroup int) (all []kernel.Schedule) {
 	return all
 }
 
-// compareRows checks some rows of an attention's result, and makes them NaN for the next schedule.
+// compareRows checks some rows of an attention's result, and sets them to NaN for the next schedule.
 func compareRows(t *testing.T, dev *vk.Device, out *vk.Buffer, data map[string][]float64, queries, width int,
 	s kernel.Schedule) {
 	t.Helper()

@@ -7,16 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Tiles of an attention that are kept step by step, as matmul_steps.go keeps those of
-// matmuls: along the contraction axis those of queries and keys, along the keys the weights
-// and values. An invocation then needs registers for one step at a time, so that it can
-// have more scores, and each vector from shared memory is multiplied more often.
+// Attention with tiles that are stored step by step, as in matmul_steps.go. Queries and keys are stored along the
+// contraction axis, and weights and values along the keys. An invocation then needs registers for one step only. So it
+// can hold more scores, and it multiplies each vector from shared memory more often.
 //
-// Queries stay in shared memory. Keys and values come in two stages: the next step is
-// on its way, in registers, while one is multiplied, or scores become weights.
+// Queries stay in shared memory. Keys and values have two stages: while invocations multiply a step or compute weights,
+// they prefetch the next step into registers.
 
-// fours prints which row an invocation's i-th is, where it has four side by side and
-// those of so many invocations are between them and the next four.
+// fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. apart
+// invocations take turns with these groups.
 func fours(first, i text, count, apart int) text {
 	return plus(times(plus(first, times(quotient(i, 4, count), apart)), 4), remainder(i, 4, count))
 }
@@ -27,17 +26,17 @@ func (t *flashTile) fourOf(array string, i, four text) string {
 	return elementOf(array, t.s.ThreadM*n, plus(times(i, n), four)).String()
 }
 
-// flashSteps are the tiles of an attention that are kept step by step.
+// flashSteps is an attention with tiles stored step by step.
 type flashSteps struct {
 	*flashTile
-	stage                  int    // vectors of one
+	stage                  int    // vectors of a stage
 	tile                   string // two stages of keys or values, in shared memory
-	nextKeys, nextValues   string // the registers that hold an invocation's vectors on their way
+	nextKeys, nextValues   string // the registers of an invocation's prefetched vectors
 	keyQuads, valueQuads   int    // vectors of a line of a step
 	keyRounds, valueRounds int    // vectors of an invocation
 }
 
-// shareSteps declares the tiles. Keys and values take turns in one.
+// shareSteps declares the tiles. Keys and values use one tile in turn.
 func (t *flashTile) shareSteps() {
 	s := t.s
 	t.qTile = t.share("vec4", "tile_q", schedule.FlashDepth(t.k, s)*schedule.StepPitch(s.TileM))
@@ -45,7 +44,7 @@ func (t *flashTile) shareSteps() {
 	t.weights = t.share("vec4", "weights", s.TileN*schedule.StepPitch(s.TileM))
 }
 
-// overSteps goes over the keys with tiles that are kept step by step.
+// overSteps steps over the keys, with tiles stored step by step.
 func (t *flashTile) overSteps(first, end text) {
 	s := t.s
 	f := &flashSteps{flashTile: t, stage: schedule.FlashStage(t.k, s), tile: t.kTile,
@@ -95,7 +94,7 @@ func (f *flashSteps) stageQueries() {
 	f.close()
 }
 
-// takeApart stores a quad along the contraction axis in four steps of a tile of so many lines.
+// takeApart stores a quad along the contraction axis in four steps of a tile with the given number of lines.
 func (f *flashSteps) takeApart(tile string, step, from, line text, lines int, v text) {
 	if !isPlain(v) {
 		v = primary(f.variable("vec4", "quad4", v))
@@ -106,7 +105,7 @@ func (f *flashSteps) takeApart(tile string, step, from, line text, lines int, v 
 	})
 }
 
-// fetchKeys reads a step of the keys from key0 on.
+// fetchKeys loads a step of the keys from key0 on.
 func (f *flashSteps) fetchKeys(key0 text) func(d0 text) {
 	return func(d0 text) {
 		over := f.dotAxis()
@@ -124,8 +123,7 @@ func (f *flashSteps) putKeys(stage text) {
 	})
 }
 
-// fetchValues reads a step of the values from key0 on. Those past the last key that any row sees count as 0, whatever
-// stands there.
+// fetchValues loads a step of the values from key0 on. Values past the last key that any row sees become 0.
 func (f *flashSteps) fetchValues(key0, end text) func(v0 text) {
 	return func(v0 text) {
 		f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad text) {
@@ -147,7 +145,7 @@ func (f *flashSteps) putValues(stage text) {
 	})
 }
 
-// eachVector writes body for an invocation's vectors of a step of so many lines.
+// eachVector writes body for an invocation's vectors of a step of lines.
 func (f *flashSteps) eachVector(lines, quads int, body func(i, line, quad text)) {
 	total := lines * quads
 	f.eachSlot(f.self, total, f.s.Workgroup, func(i, slot text) {
@@ -155,7 +153,7 @@ func (f *flashSteps) eachVector(lines, quads int, body func(i, line, quad text))
 	})
 }
 
-// keepWeights puts an invocation's weights, four rows side by side, into shared memory.
+// keepWeights stores an invocation's weights in shared memory, four adjacent rows in a vector.
 func (f *flashSteps) keepWeights() {
 	s := f.s
 	f.repeat("i", s.ThreadM/4, func(i text) {
@@ -167,7 +165,7 @@ func (f *flashSteps) keepWeights() {
 	})
 }
 
-// multiplyKeys adds the products of a step of queries and keys to the scores.
+// multiplyKeys multiplies a step of queries and keys, and adds to the scores.
 func (f *flashSteps) multiplyKeys(d0, stage text) {
 	s := f.s
 	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j text) text {
@@ -175,7 +173,7 @@ func (f *flashSteps) multiplyKeys(d0, stage text) {
 	}, func(i, j text) string { return f.fourOf(f.score, i, j) })
 }
 
-// multiplyValues adds the products of a step of weights and values to the sums.
+// multiplyValues multiplies a step of weights and values, and adds to the sums.
 func (f *flashSteps) multiplyValues(v0, stage text) {
 	f.multiplyStep(v0, "weights4", f.weights, "values4", f.quads, func(depth, n text) text {
 		column := f.column(n)
@@ -186,7 +184,7 @@ func (f *flashSteps) multiplyValues(v0, stage text) {
 	}, f.sum)
 }
 
-// multiplyStep adds the products of fours of rows and of fours beside them.
+// multiplyStep multiplies groups of four rows by groups of four columns, and adds to the sums.
 func (f *flashSteps) multiplyStep(first text, name, rows, otherName string, others int, at func(depth, j text) text,
 	sum func(i, j text) string) {
 	s := f.s

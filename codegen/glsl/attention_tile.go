@@ -7,10 +7,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// emitFlashTile writes an attention for any device. Some lanes share a row: each
-// computes ThreadN scores of ThreadM rows from tiles of queries and keys in
-// shared memory, leaves the weights there, and then keeps every lanes-th vector
-// of four of the rows' results. In steps it is as attention_steps.go says.
+// emitFlashTile writes an attention for any device. Several lanes share a row. Each lane computes ThreadN scores of
+// ThreadM rows from tiles of queries and keys in shared memory, and stores the weights there. It then owns every
+// lanes-th vector of four of the rows' results. With Steps, attention_steps.go applies.
 func (e *emitter) emitFlashTile() {
 	s := e.sched
 	self := e.selfIndex()
@@ -40,11 +39,11 @@ func (e *emitter) emitFlashTile() {
 // flashTile is an attention in tiles.
 type flashTile struct {
 	flashRows
-	strip int    // how many invocations' rows are between two of one's own
-	row   text   // the first of its rows, or fours of them
+	strip int    // the invocations with rows between two of an invocation's own
+	row   text   // the first of its rows, or of its groups of four rows
 	best  string // the largest scores of the tile
 
-	factors string // by row and key, what weights are multiplied by
+	factors string // by row and key: the factors of weights
 
 	qTile, kTile, vTile, weights, partial string // shared arrays
 }
@@ -69,7 +68,7 @@ func (t *flashTile) declare() {
 	t.repeat("i", s.ThreadM, t.begin)
 }
 
-// overRows goes over the keys with tiles that are kept row by row.
+// overRows steps over the keys, with tiles stored row by row.
 func (t *flashTile) overRows(first, end text) {
 	t.line("")
 	key0 := t.keyLoop(first, end, t.s.TileN)
@@ -82,7 +81,7 @@ func (t *flashTile) overRows(first, end text) {
 	t.close()
 }
 
-// rowOf prints an invocation's row i of the tile.
+// rowOf prints the tile's row of an invocation's row i.
 func (t *flashTile) rowOf(i text) text {
 	if t.s.Steps {
 		return fours(t.row, i, t.s.ThreadM, t.strip)
@@ -90,7 +89,7 @@ func (t *flashTile) rowOf(i text) text {
 	return plus(t.row, times(i, t.strip))
 }
 
-// keyOf prints an invocation's key j, counted from the tile's first.
+// keyOf prints an invocation's key j, counted from the tile's first key.
 func (t *flashTile) keyOf(j text) text {
 	if t.s.Steps {
 		return fours(t.lane, j, t.s.ThreadN, t.lanes)
@@ -98,7 +97,7 @@ func (t *flashTile) keyOf(j text) text {
 	return plus(t.lane, times(j, t.lanes))
 }
 
-// products multiplies vectors of the tile's queries by those of its keys, and returns the array of the results.
+// products multiplies vectors of the tile's queries by vectors of its keys, and returns the array of the results.
 func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over along) string {
 	s := t.s
 	sums := t.array("float", name, s.ThreadM*s.ThreadN)
@@ -126,7 +125,7 @@ func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over alo
 	return sums
 }
 
-// of prints what an array has of an invocation's row i and key j.
+// of prints an array's element for an invocation's row i and key j.
 func (t *flashTile) of(array string, i, j text) string {
 	if t.s.Steps {
 		return t.fourOf(array, i, quotient(j, 4, t.s.ThreadN)) + "[" + remainder(j, 4, t.s.ThreadN).String() + "]"
@@ -134,7 +133,7 @@ func (t *flashTile) of(array string, i, j text) string {
 	return elementOf(array, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).String()
 }
 
-// stage has the workgroup go over lines of quads, neighbours taking neighbours.
+// stage distributes lines of quads over the workgroup. Neighbouring invocations take neighbouring quads.
 func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
 	total := lines * quads
 	t.eachSlot(t.self, total, t.s.Workgroup, func(_, slot text) {
@@ -142,7 +141,7 @@ func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
 	})
 }
 
-// multiply adds the products of the staged vectors to the sums.
+// multiply multiplies the staged vectors and adds to the sums.
 func (t *flashTile) multiply(sums string) {
 	s := t.s
 	pitch := schedule.TilePitch(s.TileK)
@@ -165,8 +164,7 @@ func (t *flashTile) multiply(sums string) {
 	t.close()
 }
 
-// weigh turns scores into weights, and corrects the sums to the largest score
-// so far.
+// weigh turns scores into weights, and rescales the sums to the largest score so far.
 func (t *flashTile) weigh(key0 text) {
 	s := t.s
 	t.line("")
@@ -213,15 +211,14 @@ func (t *flashTile) weigh(key0 text) {
 	})
 }
 
-// factored prints a weight times its factor. A weight of 0 stays 0, whatever the factor is of what the row does not
-// see.
+// factored prints a weight times its factor. A weight of 0 stays 0, because a masked key may have any factor.
 func (t *flashTile) factored(i, j text, weight string) string {
 	product := binary("*", primary(weight), primary(t.of(t.factors, i, j)))
 	return t.choose("float", "product", binary("!=", primary(weight), primary("0.0")), product, primary("0.0")).String()
 }
 
-// acrossLanes folds one value per row over the lanes that share it: by shuffles
-// where they are in one subgroup, else through shared memory, in a fixed order.
+// acrossLanes folds one value per row over the lanes that share the row, in a fixed order. It uses shuffles if the
+// lanes are in one subgroup, and shared memory otherwise.
 func (t *flashTile) acrossLanes(array, op string) {
 	join := func(a, b string) string {
 		if op == "max" {
@@ -261,8 +258,7 @@ func (t *flashTile) acrossLanes(array, op string) {
 	})
 }
 
-// addValues adds the tile's values by their weights. Values past the last key
-// that any row sees count as 0, whatever stands there.
+// addValues adds the tile's values, weighted. Values past the last key that any row sees become 0.
 func (t *flashTile) addValues(key0, end text) {
 	s := t.s
 	quads := schedule.ValueQuads(t.width)

@@ -9,12 +9,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// emitFlashVec writes an attention of few rows, where reading keys and values
-// once, and enough of them at a time, is all that matters. Lanes of a team share
-// a key: each multiplies every lanes-th vector of four of it by the queries of
-// all rows, and keeps as many of the values. Teams take ThreadN keys each in
-// turn and do not wait for each other until the end, where their results meet:
-// within a subgroup by shuffles, then in shared memory.
+// emitFlashVec writes an attention of few rows. Its time is the time to read keys and values once, with enough loads in
+// flight. The lanes of a team share a key. Each lane multiplies every lanes-th vector of four of the key by the queries
+// of all rows, and owns the same vectors of the values. Teams take ThreadN keys each in turn. They do not wait for each
+// other until the end, and then they join their results: by shuffles within a subgroup, and then in shared memory.
 func (e *emitter) emitFlashVec() {
 	s := e.sched
 	self := e.selfIndex()
@@ -55,10 +53,10 @@ func (v *flashVec) query(r, n text) string {
 	return elementOf(v.queries, v.rows*v.dots, plus(times(r, v.dots), n)).String()
 }
 
-// whole reports whether the lanes' vectors are all there.
+// whole reports whether all the lanes' vectors exist.
 func (v *flashVec) whole(elems, vectors int) bool { return elems == 4*vectors*v.lanes }
 
-// readQueries keeps the rows' queries in registers, scaled.
+// readQueries keeps the rows' scaled queries in registers.
 func (v *flashVec) readQueries() {
 	dot := int(v.a.Dot.Add)
 	v.queries = v.array("vec4", "queries", v.rows*v.dots)
@@ -77,19 +75,18 @@ func (v *flashVec) declare() {
 	v.repeat("r", v.rows, v.begin)
 }
 
-// keyOf prints the key that an invocation's team takes as its u-th.
+// keyOf prints the u-th key of an invocation's team.
 func (v *flashVec) keyOf(key0, u text) text {
 	return plus(plus(key0, v.team), times(u, v.teams))
 }
 
-// boundKey binds a key that is read, which is one that some row sees.
+// boundKey binds a key to load. It is never past the last key that some row sees.
 func (v *flashVec) boundKey(key0, u, end text) {
 	key := v.keyOf(key0, u)
 	v.bindAxis(v.ax.Key, primary(v.variable("uint", "key", call("min", key, binary("-", end, uintLit(1))))))
 }
 
-// fetch reads the team's keys or values, all of them before the first is used:
-// what is on its way from memory is what hides how long it takes.
+// fetch loads all of the team's keys or values before it uses the first: loads in flight hide the latency.
 func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0, end text) func(u, n text) string {
 	typ := "vec4"
 	raw := v.caps.Features.Float16 && v.rawHalf(x, a) && v.whole(int(a.extent.Add), vectors)
@@ -126,7 +123,7 @@ func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
 	return e.isVector(x, a) && e.k.Bindings[x.Bind].DType == ir.F16 && !e.inWords(e.buffers[x.Bind])
 }
 
-// rawQuad prints four neighbours as they lie in memory.
+// rawQuad prints four neighbours, unchanged.
 func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
 	x = kernel.Widened(x)
 	b := e.buffers[x.Bind]
@@ -177,8 +174,8 @@ func (v *flashVec) scores(key0, end text) {
 	})
 }
 
-// seenScore prints a score, the queries being scaled already: -inf for a key
-// past the team's run or one that the bound row does not see.
+// seenScore prints a score. The queries are scaled already. A key past the team's run, or one that the bound row does
+// not see, scores -inf.
 func (v *flashVec) seenScore(dot, key, end text) text {
 	s := v.adjusted(dot)
 	limit := end
@@ -191,7 +188,7 @@ func (v *flashVec) seenScore(dot, key, end text) text {
 	return v.choose("float", "seen", binary("<", key, limit), s, v.lowest())
 }
 
-// addValues adds the team's values by their weights, which scores has left.
+// addValues adds the team's values, weighted by the results of scores.
 func (v *flashVec) addValues() {
 	v.line("")
 	v.repeat("u", v.s.ThreadN, func(u text) {
@@ -235,8 +232,7 @@ func (v *flashVec) meet() {
 	v.joinSubgroups(subgroups)
 }
 
-// joinSubgroups joins the results of subgroups in shared memory: each
-// invocation then has some vectors of some rows.
+// joinSubgroups joins the results of subgroups in shared memory. Each invocation then has some vectors of some rows.
 func (v *flashVec) joinSubgroups(subgroups int) {
 	quads := schedule.ValueQuads(v.width)
 	results := v.rows * quads
@@ -265,7 +261,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.close()
 }
 
-// joinOne joins what the subgroups have of one vector of a row, and stores it.
+// joinOne joins the subgroups' results for one vector of a row, and stores it.
 func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats string) {
 	stat := func(g text) string { return fmt.Sprintf("%s[%s]", stats, plus(times(g, v.rows), row)) }
 	best := primary(v.variable("float", "best", v.lowest()))

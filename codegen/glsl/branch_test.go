@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestNoBranchPerElement: what is 0 or -inf past an end is selected, by no
-// branch. An unrolled step has dozens of such choices, and SwiftShader takes
-// twice as long to compile a loop for each branch of two sides in it. Nor does it take one to decode an element.
+// TestNoBranchPerElement: shaders select 0 or -inf past an end without a branch, and decode elements without a branch.
+// An unrolled step has dozens of such choices, and each two-sided branch in a loop doubles SwiftShader's time to
+// compile it.
 func TestNoBranchPerElement(t *testing.T) {
 	caps := profile(t, "swiftshader")
 	graphs := map[string]string{
@@ -59,7 +59,7 @@ func TestNoBranchPerElement(t *testing.T) {
 			}`, format)
 		}
 	}
-	// Elements are decoded, and rounded to what the product is of; results are rounded outside of the loop.
+	// Elements are decoded and rounded to the matmul's dtype. Results are rounded outside of the loop.
 	loops := map[string]bool{}
 	floats := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2}
 	for _, a := range floats {
@@ -92,7 +92,7 @@ func TestNoBranchPerElement(t *testing.T) {
 	}
 }
 
-// twoSided counts the branches of a module that do something either way, or only those in loops.
+// twoSided counts the branches of a module with code on both sides, or only the ones in loops.
 func twoSided(module []byte, inLoops bool) int {
 	const opLoopMerge, opSelectionMerge, opLabel, opBranchConditional = 246, 247, 248, 250
 	n, merge := 0, uint32(0)

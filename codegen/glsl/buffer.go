@@ -13,26 +13,26 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// buffer is a binding as the text sees it.
+// buffer is a binding as the shader declares it.
 type buffer struct {
 	kernel.Binding
 	slot int
-	base string // its name as part of other names
-	name string // the array
-	// views are the widths of the element types it is declared with; the same
-	// binding may be seen as scalars and as vectors of neighbours.
+	base string // the binding's name as a part of other names
+	name string // the array's name
+	// views are the element widths that it is declared with. One binding may have a view of scalars and a view of
+	// vectors.
 	views map[int]bool
-	// units are the bytes of the units in which its planes are read.
+	// units are the sizes in bytes of the units that its planes are read by.
 	units map[int]bool
-	// early says that words of its planes are also read before they are needed.
+	// early says that words of its planes are also prefetched.
 	early bool
-	// access names the functions that read and write it, if it is seen as words.
+	// access names the functions that read and write it, if its elements are packed in words.
 	access map[string]string
 	// far says that the binding holds the buffer's address; see [schedule.ByAddress].
 	far bool
-	// wide says that positions in it have 64 bits, and byRows that it is large enough to be reached row by row.
+	// wide says that its positions take 64 bits. byRows says that it is large enough to be addressed row by row.
 	wide, byRows bool
-	// folded are its arrays that are reached row by row, behind a macro of one position.
+	// folded are the arrays that shaders address row by row, through a macro of the position.
 	folded map[string]bool
 }
 
@@ -50,19 +50,19 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	}
 	far := schedule.ByAddress(e.k, b, e.caps)
 	if far {
-		name += "_far" // a macro's name, and never one of a vector's components
+		name += "_far" // the name of a macro, and never a vector component's
 		e.need(NeedAddress)
 	}
 	name = e.fresh(e.root, name)
 	if slices.ContainsFunc(e.buffers, func(o *buffer) bool { return o.base == base }) {
-		base = name // or two buffers would share what is declared for each
+		base = name // or two buffers would share the functions declared for each
 	}
 	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{},
 		far: far, wide: b.Elems-1 > e.caps.Position32(),
 		byRows: far && (&buffer{Binding: b}).bytes() > e.caps.Position32()/2, folded: map[string]bool{}}
 }
 
-// position prints a position as functions over the buffer take it.
+// position prints a position as an argument of the buffer's functions.
 func (b *buffer) position(at text) text {
 	if b.wide {
 		return at
@@ -70,7 +70,7 @@ func (b *buffer) position(at text) text {
 	return narrow(at)
 }
 
-// subscript prints a position, or one in units of several elements, as an index of the buffer's arrays.
+// subscript prints a position as an index of one of the buffer's arrays. The position may count vectors or units.
 func (b *buffer) subscript(at text) string {
 	if b.wide && b.byRows {
 		return at.String()
@@ -78,7 +78,7 @@ func (b *buffer) subscript(at text) string {
 	return narrow(at).String()
 }
 
-// view returns the array of width neighbours per element.
+// view returns the name of the array with elements of width neighbours.
 func (e *emitter) view(b *buffer, width int) string {
 	b.views[width] = true
 	e.need(e.storageNeeds(b)...)
@@ -98,8 +98,7 @@ func (e *emitter) storageNeeds(b *buffer) []string {
 	return e.scalar(b.DType).needs
 }
 
-// load prints a load: a lane of a vector read before, a decoded element of a
-// block, or an element of the array.
+// load prints a load: a lane of a vector that was loaded before, a decoded element of a block, or an array element.
 func (e *emitter) load(v *kernel.Expr) text {
 	b := e.buffers[v.Bind]
 	if !b.Read {
@@ -114,7 +113,7 @@ func (e *emitter) load(v *kernel.Expr) text {
 	return e.fromCarrier(b.DType, e.carrierAt(b, e.indexValue(v.Index)))
 }
 
-// carrierAt prints element i of a buffer that is not of blocks, before it is decoded.
+// carrierAt prints element i of a buffer without blocks, before it is decoded.
 func (e *emitter) carrierAt(b *buffer, i text) text {
 	if e.inWords(b) {
 		return e.loadFromWords(b, 1, narrow(i))
@@ -126,8 +125,8 @@ func (e *emitter) carrierAt(b *buffer, i text) text {
 	return element
 }
 
-// loadVector prints a load of width neighbours as a vector of carriers; at is
-// the position of the first, a multiple of width.
+// loadVector prints a load of width neighbours as a vector of carriers. at is the position of the first, a multiple of
+// width.
 func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value text) {
 	if b.DType.IsBlock() {
 		return "vec4", call(e.blockDecoder(b, width), b.position(at))
@@ -135,7 +134,7 @@ func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value t
 	return e.vectorAt(b, width, binary("/", at, uintLit(width)))
 }
 
-// vectorAt prints element i of the array of vectors that a buffer is seen as.
+// vectorAt prints element i of the buffer's array of vectors.
 func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text) {
 	s := e.scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
@@ -149,7 +148,7 @@ func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text
 	return typ, value
 }
 
-// store prints the store of a value, and plans nothing.
+// store prints the store of a value. Its parts are planned already.
 func (e *emitter) store(s kernel.Store) string {
 	b := e.buffers[s.Bind]
 	value := e.value(s.Value)
@@ -175,9 +174,8 @@ func valuesOf(stores []kernel.Store) []*kernel.Expr {
 	return values
 }
 
-// storeAll writes the values of stores in the open scope. All are read or
-// computed before the first is written, as far as they depend on a buffer
-// that the kernel also writes.
+// storeAll writes the stores in the open scope. It computes every value that depends on a buffer which the kernel also
+// writes before it writes the first one.
 func (e *emitter) storeAll(stores []kernel.Store) {
 	var indices []kernel.Index
 	for _, s := range stores {
@@ -196,7 +194,7 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 	}
 }
 
-// view is a way in which a text sees a buffer.
+// view is a declared array over a buffer.
 type view struct {
 	*buffer
 	array
@@ -218,7 +216,7 @@ func (e *emitter) declarations(functions []*syntax.Definition) (used []view) {
 	return used
 }
 
-// arraysOf lists the ways in which the text sees a buffer.
+// arraysOf lists the arrays that the shader may declare over a buffer.
 func (e *emitter) arraysOf(b *buffer) (all []array) {
 	for _, w := range slices.Sorted(maps.Keys(b.views)) {
 		all = append(all, e.arrayOf(b, w))
@@ -226,10 +224,10 @@ func (e *emitter) arraysOf(b *buffer) (all []array) {
 	return append(all, b.planeArrays()...)
 }
 
-// foldFar makes the functions read arrays behind addresses by a macro of the position, which adds rows to the address
-// in 64 bits, where the array has 2^31 bytes and more. SPIR-V takes an index as a number with a sign, and drivers may
-// count the bytes up to an element in 32 bits, whatever the address has: an H100's does. An array that a built-in
-// function is handed as a whole can be as large as that count.
+// foldFar rewrites reads of large arrays in buffers by address, of 2^31 bytes and more. They go through a macro that
+// adds the row to the address in 64 bits. SPIR-V takes an index as a signed number, and drivers may compute the byte
+// offset of an element in 32 bits, for any address: an H100's does. If a built-in function takes the whole array, the
+// array may be as large as that offset allows.
 func (e *emitter) foldFar(functions []*syntax.Definition) []*syntax.Definition {
 	for _, b := range e.buffers {
 		bytes := b.bytes()
@@ -251,7 +249,7 @@ func (e *emitter) foldFar(functions []*syntax.Definition) []*syntax.Definition {
 	return functions
 }
 
-// maxIndex is the last position that is an index in SPIR-V.
+// maxIndex is the largest index in SPIR-V.
 const maxIndex = math.MaxInt32
 
 // bytes is the size of all elements.
@@ -262,7 +260,7 @@ func (b *buffer) bytes() int64 {
 // indexes reports whether x is an element of an array.
 func indexes(x *syntax.Expr, array string) bool { return x.Op == syntax.Index && x.Args[0].Is(array) }
 
-// onlyIndexed reports whether functions read elements of an array, and do nothing else with it.
+// onlyIndexed reports whether functions use an array only by its elements.
 func onlyIndexed(functions []*syntax.Definition, array string) bool {
 	whole := 0
 	for _, f := range functions {
@@ -277,7 +275,7 @@ func onlyIndexed(functions []*syntax.Definition, array string) bool {
 	return whole == 0
 }
 
-// callsForIndices returns an expression with array(i) for every array[i].
+// callsForIndices returns x with array(i) for every array[i].
 func callsForIndices(x *syntax.Expr, array string) *syntax.Expr {
 	return x.Map(func(x *syntax.Expr) *syntax.Expr {
 		if !indexes(x, array) {
@@ -287,17 +285,17 @@ func callsForIndices(x *syntax.Expr, array string) *syntax.Expr {
 	})
 }
 
-// array is a way in which the text sees a buffer.
+// array is the declaration of an array over a buffer.
 type array struct {
-	qualifiers string // each with a space behind it
+	qualifiers string // each with a space after it
 	typ, name  string
 	note       string // a comment, with a space before it
 }
 
-// rowElems is how many elements a row of a folded array has.
+// rowElems is the number of elements in a row of a folded array.
 const rowElems = 1 << 16
 
-// far is the declaration of a folded array, whose row is a reference of its own.
+// far prints the declaration of a folded array. Each row is a reference of its own.
 func (a array) far(slot int, wide bool) string {
 	row, column := "(i) >> 16", fmt.Sprintf("(i) & %du", rowElems-1)
 	if wide {
@@ -340,8 +338,8 @@ func (v view) symbol() string { return v.array.name }
 // signature is the name, too.
 func (v view) signature() string { return v.array.name }
 
-// String is the declaration of the array in its block. Where the binding holds the buffer's address, that is a
-// reference behind a block, and the array's name stands for what it refers to.
+// String prints the declaration of the array in its block. If the binding holds the buffer's address, the block holds a
+// reference, and the array's name is a macro for the referenced array.
 func (v view) String() string {
 	b, a := v.buffer, v.array
 	block := blockName(a.name)
@@ -358,7 +356,7 @@ layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array
 `, a.qualifiers, block, a.typ, a.note, b.slot, a.name)
 }
 
-// arrayOf is a buffer as elements of width neighbours.
+// arrayOf is the array over a buffer with elements of width neighbours.
 func (e *emitter) arrayOf(b *buffer, width int) array {
 	a := array{typ: e.scalar(b.DType).storage, name: b.name}
 	switch {
@@ -372,7 +370,7 @@ func (e *emitter) arrayOf(b *buffer, width int) array {
 	} else if b.DType.IsBlock() {
 		a.typ = blockUnits[kernel.BlockUnit(b.DType)].name
 	}
-	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are
+	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // the raw 16-bit elements or blocks
 		a.typ, a.name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.name, width)
 	} else if width > 1 {
 		a.typ, a.name = fmt.Sprintf("%s%d", e.scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)

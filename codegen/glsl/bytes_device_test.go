@@ -11,8 +11,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestBytesWithoutDotProducts runs products of bytes as on a device that has no
-// instruction for packed ones.
+// TestBytesWithoutDotProducts runs int8 matmuls as on a device without an instruction for packed dot products.
 func TestBytesWithoutDotProducts(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()

@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// coarsen divides the axis along which points share values: an invocation takes
-// several, whose number has the place of the fold axis, which maps do not have.
-// It returns the shared values.
+// coarsen divides the axis along which points share values. An invocation takes several points. Their number becomes
+// the fold axis, which maps do not have otherwise. It returns the shared values.
 func (e *emitter) coarsen() []*kernel.Expr {
 	rep, ok := schedule.RepetitionOf(e.k)
 	if !ok {
@@ -43,8 +42,8 @@ func (e *emitter) coarsen() []*kernel.Expr {
 	return shared
 }
 
-// runCoarsened writes the points of a run, one after another. What they share
-// is computed before, and kept for each lane.
+// runCoarsened writes the points of a run, one after another. Their shared values are computed before, and kept for
+// each lane.
 func (e *emitter) runCoarsened(r run, shared []*kernel.Expr) {
 	if r.width > 1 {
 		e.keepShared(r, shared)

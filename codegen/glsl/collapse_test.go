@@ -59,7 +59,7 @@ func TestCollapseAxes(t *testing.T) {
 func TestCanonicalKeepsMeaning(t *testing.T) {
 	merged, ran := 0, 0
 	for seed := range uint64(150) {
-		g, err := graphgen.New(seed, graphgen.Options{Straight: true}) // bodies pass by themselves
+		g, err := graphgen.New(seed, graphgen.Options{Straight: true}) // bodies go through the passes apart
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ var (
 	firstSeed    = flag.Uint64("seed", 0, "the seed of the first random graph")
 )
 
-// toolchain returns the GLSL tools. Without them the test is skipped, or fails where everything must be there.
+// toolchain returns the GLSL tools. Without them it skips the test, or fails the test if every tool is required.
 func toolchain(t testing.TB) *spirv.Toolchain {
 	t.Helper()
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
@@ -40,8 +40,8 @@ func toolchain(t testing.TB) *spirv.Toolchain {
 	return tools
 }
 
-// compile runs shaders through the GLSL compiler, the optimizer and the
-// validator, and reports each that is refused with its text.
+// compile runs shaders through the GLSL compiler, the optimizer and the validator. It reports each refused shader with
+// its source.
 func compile(t *testing.T, sources map[string]string) {
 	t.Helper()
 	tools := toolchain(t)
@@ -100,8 +100,7 @@ func profile(t *testing.T, name string) device.Caps {
 	return caps
 }
 
-// TestRandomGraphsCompile generates the kernels of random graphs for every
-// device there is a profile of.
+// TestRandomGraphsCompile generates the kernels of random graphs for every device profile.
 func TestRandomGraphsCompile(t *testing.T) {
 	sources := map[string]string{}
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
@@ -132,8 +131,7 @@ func TestRandomGraphsCompile(t *testing.T) {
 	compile(t, sources)
 }
 
-// emitFor generates a kernel as it is chosen for a device, unless the device
-// lacks what it needs.
+// emitFor generates a kernel under the schedule that a device gets, unless the device lacks a feature for it.
 func emitFor(t *testing.T, k *kernel.Kernel, caps device.Caps, symbols []string) (source string, ok bool) {
 	t.Helper()
 	sched, _, err := schedule.Select(k, caps)
@@ -153,7 +151,7 @@ func emitFor(t *testing.T, k *kernel.Kernel, caps device.Caps, symbols []string)
 	return sh.Source, true
 }
 
-// envOf returns the environment that a text is compiled for.
+// envOf returns the environment to compile a shader for.
 func envOf(source string) string {
 	if strings.Contains(source, "GL_NV_cooperative_matrix2") {
 		return envFor([]string{glsl.NeedCoopMat2})
@@ -161,5 +159,5 @@ func envOf(source string) string {
 	return envFor(nil)
 }
 
-// envFor is what shaders are compiled for on devices of Vulkan 1.2 and later, which is what most tests ask for.
+// envFor is the environment of shaders on devices of Vulkan 1.2 and later, for most tests.
 func envFor(needs []string) string { return glsl.TargetEnv(needs, device.Version(1, 2, 0)) }

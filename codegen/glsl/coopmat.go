@@ -5,20 +5,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// coopMat is a product on matrix units. A workgroup computes TileM x TileN
-// results in steps of TileK: it stages that much of each operand in shared
-// memory in 16 bits, or bytes as they are, along whichever axis the operand lies in memory, and its
-// subgroups multiply fragments of it. While one stage is multiplied the next is
-// already on its way from memory, in registers. At the end the results
-// take the place of the tiles in shared memory, from where invocations finish
-// four neighbouring columns at a time.
+// coopMat is a matmul on cooperative matrices of subgroup scope. A workgroup computes TileM x TileN results in steps of
+// TileK. It stages a tile of each operand in shared memory, as 16-bit or int8 elements, along the axis along which the
+// operand is contiguous. Its subgroups multiply fragments of the tiles. While they multiply one stage, they prefetch
+// the next one into registers. At the end the results replace the tiles in shared memory, and invocations finish four
+// neighbouring columns at a time from there.
 type coopMat struct {
 	*staging
-	fragRow text // where the subgroup's fragments begin in the tile
+	fragRow text // the origin of the subgroup's fragments in the tile
 	fragCol text
 }
 
-// emitCoopMat writes a product on matrix units of subgroup scope.
+// emitCoopMat writes a matmul on cooperative matrices of subgroup scope.
 func (e *emitter) emitCoopMat() {
 	self := e.selfIndex()
 	m := e.newMatMul()
@@ -34,7 +32,7 @@ func (e *emitter) emitCoopMat() {
 	c.pass()
 }
 
-// placeSubgroup says which part of the tile a subgroup computes.
+// placeSubgroup assigns a part of the tile to a subgroup.
 func (c *coopMat) placeSubgroup() {
 	id, s := primary("gl_SubgroupID"), c.s
 	count := s.SubgroupsM * s.SubgroupsN
@@ -42,16 +40,16 @@ func (c *coopMat) placeSubgroup() {
 	c.fragCol = c.named("frag_col", times(remainder(id, s.SubgroupsN, count), s.TileN/s.SubgroupsN))
 }
 
-// rows and cols are how many fragments of results a subgroup holds.
+// rows and cols are the numbers of result fragments of a subgroup.
 func (c *coopMat) rows() int { return c.s.TileM / c.s.SubgroupsM / c.s.FragM }
 func (c *coopMat) cols() int { return c.s.TileN / c.s.SubgroupsN / c.s.FragN }
 
-// accumulate goes through the contraction.
+// accumulate steps through the contraction axis.
 func (c *coopMat) accumulate() {
 	c.stages(func(_, stage text) { c.multiply(stage) })
 }
 
-// multiply adds the products of the tiles in a stage to the sums.
+// multiply multiplies the tiles of a stage and adds to the sums.
 func (c *coopMat) multiply(stage text) {
 	rows, cols := c.rows(), c.cols()
 	c.comment("Multiply the tiles in shared memory.")
@@ -84,8 +82,7 @@ func (c *coopMat) multiply(stage text) {
 	})
 }
 
-// loadFragment reads a fragment that begins at a row or column of the tile and
-// a step of the contraction.
+// loadFragment loads a fragment from a row or column of the tile and a step of the contraction axis.
 func (c *coopMat) loadFragment(st *staged, name string, stage, at, step text) {
 	line, octet := at, times(step, c.s.FragK/c.unit)
 	if !st.along {
@@ -95,9 +92,8 @@ func (c *coopMat) loadFragment(st *staged, name string, stage, at, step text) {
 	c.loadStaged(st, name, offset)
 }
 
-// pass stores the results: fragments side by side, as many as fit in shared
-// memory for all subgroups at once, go there in 32 bits and are finished from
-// there. Every subgroup has a place of its own.
+// pass stores the results. It writes as many adjacent fragments as fit, for all subgroups at once, to shared memory in
+// 32 bits, and finishes the results from there. Every subgroup has a part of its own.
 func (c *coopMat) pass() {
 	s := c.s
 	wide, per16 := c.cols(), schedule.UnitsOf16(c.k, s)
@@ -136,8 +132,8 @@ func (c *coopMat) resultRoom(wide int) int {
 	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.products) * schedule.CoopMatResult(c.s, wide)
 }
 
-// finishFragments stores the results that a subgroup has in shared memory. All is written out: of a loop in a loop
-// over fragments a driver may keep both, and the fragments in memory.
+// finishFragments stores the results that a subgroup has in shared memory. It unrolls every loop: for a loop inside a
+// loop over fragments, a driver may keep both loops, and the fragments in memory.
 func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) {
 	s := c.s
 	c.eachSlot(primary("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot text) {
@@ -155,7 +151,7 @@ func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) 
 	})
 }
 
-// resultQuad prints four results that are 16 bytes of shared memory.
+// resultQuad prints four results from 16 bytes of shared memory.
 func (c *coopMat) resultQuad(at text) text {
 	element := func(at text) text { return primary(c.tiles + "[" + at.String() + "]") }
 	switch {

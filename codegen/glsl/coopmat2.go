@@ -11,10 +11,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// coopMat2 is a product on matrix units in matrices that a whole workgroup
-// holds. The driver loads operands that lie in memory as matrix units take
-// them: it is told by tensor layouts where, and, where a tile may be partial,
-// that elements beyond the ends are 0. Others are staged in shared memory.
+// coopMat2 is a matmul on cooperative matrices of workgroup scope. The driver loads an operand that lies in memory as a
+// plain matrix. A tensor layout tells it the operand's address and strides, and if a tile may be partial, that elements
+// beyond the ends are 0. Other operands are staged in shared memory.
 type coopMat2 struct {
 	*staging
 	tensors map[*matOperand]*tensor
@@ -24,21 +23,21 @@ type coopMat2 struct {
 	pieceN  int // columns
 }
 
-// piece is a part of the tile whose sums are a matrix of their own.
+// piece is a part of the tile with sums in a matrix of its own.
 type piece struct {
-	row, col int      // where it begins in the tile
-	sums     []string // of each product
+	row, col int      // its origin in the tile
+	sums     []string // one for each matmul
 }
 
-// tensor is an operand as tensor addressing sees it.
+// tensor is an operand that the driver loads by tensor addressing.
 type tensor struct {
 	layout string
 	buffer string // the array
-	base   text   // where element (0, 0) is; of an operand in runs every step finds it
+	base   text   // the position of element (0, 0); each step recomputes it if the operand comes in runs
 	plain  schedule.Plain
 }
 
-// emitCoopMat2 writes a product on matrix units of workgroup scope.
+// emitCoopMat2 writes a matmul on cooperative matrices of workgroup scope.
 func (e *emitter) emitCoopMat2() {
 	m := e.newMatMul()
 	if e.err != nil {
@@ -63,7 +62,7 @@ func (e *emitter) emitCoopMat2() {
 	c.storeResults()
 }
 
-// touches reports whether a buffer has that dtype.
+// touches reports whether a buffer has this dtype.
 func (e *emitter) touches(t ir.DType) bool {
 	return slices.ContainsFunc(e.k.Bindings, func(b kernel.Binding) bool { return b.DType == t })
 }
@@ -72,7 +71,7 @@ func (c *coopMat2) sumsType(t ir.DType) string {
 	return matrixType("Workgroup", t, c.pieceM, c.pieceN, "Accumulator")
 }
 
-// declareSums declares the sums of each product, all 0, for every piece.
+// declareSums declares zero sums of each matmul for every piece.
 func (c *coopMat2) declareSums() {
 	down, across := c.s.Pieces()
 	c.pieceM, c.pieceN = c.s.TileM/down, c.s.TileN/across
@@ -96,8 +95,8 @@ func (c *coopMat2) declareSums() {
 	}
 }
 
-// nameOrigin makes where the tile begins a variable if several pieces count from
-// there: functions of their elements take it as a parameter.
+// nameOrigin makes the tile's origin a variable if several pieces count from it: the functions of their elements take
+// it as a parameter.
 func (c *coopMat2) nameOrigin(at *text, name string, pieces int) {
 	if pieces > 1 && isNumber(*at) {
 		*at = primary(c.variable("uint", name, *at))
@@ -136,10 +135,9 @@ func (m *matMul) reaches(axis int) bool {
 	return e == schedule.EdgeOverread || e == schedule.EdgeClamped
 }
 
-// declareLayout declares the layout of a tensor of two axes, the inner one of
-// stride 1. Where tiles may be partial, elements beyond its ends are read as 0
-// and not written. Of an operand in runs it is what a step along the
-// contraction takes.
+// declareLayout declares the layout of a tensor of two axes; the inner axis has stride 1. If tiles may be partial,
+// elements beyond the ends are read as 0 and not written. For an operand in runs, the layout covers one step along the
+// contraction axis.
 func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p schedule.Plain) {
 	mode := "gl_CooperativeMatrixClampModeUndefinedNV"
 	if clamp {
@@ -149,7 +147,7 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	sizes := [2]text{c.dim(c.extent(outer)), c.dim(c.extent(inner))}
 	spare := false
 	for i, axis := range []int{outer, inner} {
-		if !clamp && schedule.EdgeOf(c.k, c.s, axis) == schedule.EdgeOverread { // tiles read on in memory
+		if !clamp && schedule.EdgeOf(c.k, c.s, axis) == schedule.EdgeOverread { // tiles read past the end, in memory
 			sizes[i], spare = uintLit(schedule.WholeTiles(c.k, c.s, axis)), spare || i == 1
 		}
 	}
@@ -167,7 +165,7 @@ func (c *coopMat2) slice(name string, outer text, outerTile int, inner text, inn
 	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer, outerTile, inner, innerTile)
 }
 
-// accumulate goes through the contraction.
+// accumulate steps through the contraction axis.
 func (c *coopMat2) accumulate() {
 	switch {
 	case len(c.operands) > 0:
@@ -183,7 +181,7 @@ func (c *coopMat2) accumulate() {
 	}
 }
 
-// depth is the extent of the contraction, or what it is once the kernel runs.
+// depth is the extent of the contraction axis. With HideSteps, only the running kernel knows it.
 func (c *coopMat2) depth() text {
 	depth := c.dim(c.k.Fold)
 	if !c.s.HideSteps {
@@ -195,8 +193,7 @@ func (c *coopMat2) depth() text {
 	return primary(c.variable("uint", "depth", depth))
 }
 
-// unrolledSteps goes through the contraction in a loop over so many steps as the
-// schedule wants to be written out.
+// unrolledSteps steps through the contraction axis, in a loop with Unroll steps in its body.
 func (c *coopMat2) unrolledSteps() {
 	first := c.openFor(dontUnroll, "first", primary("0u"), c.dim(c.k.Fold), uintLit(c.s.Unroll*c.s.TileK))
 	c.repeat("n", c.s.Unroll, func(n text) {
@@ -205,9 +202,8 @@ func (c *coopMat2) unrolledSteps() {
 	c.close()
 }
 
-// step adds the products of one tile of each operand: the side that is in one
-// piece, or else the columns, is read first, then the other piece by piece, so
-// that each piece is multiplied while the next is on its way.
+// step multiplies one tile of each operand. It loads the side with one piece first, or else the columns. Then it loads
+// the other side piece by piece, so that it multiplies each piece while the next one loads.
 func (c *coopMat2) step(k0 text, stage text) {
 	down, across := c.s.Pieces()
 	rows := pieceSide{c.a, down, c.pieceM, func(p piece) int { return p.row }}
@@ -234,12 +230,12 @@ func (c *coopMat2) step(k0 text, stage text) {
 	}
 }
 
-// pieceSide is the operands of one side of the products, in pieces.
+// pieceSide is the operands of one side of the matmuls, in pieces.
 type pieceSide struct {
 	operands []*matOperand
 	count    int
 	extent   int             // of a piece
-	of       func(piece) int // where a piece of the sums begins along it
+	of       func(piece) int // the origin of a piece of the sums along this side
 }
 
 // loadPiece reads piece i of the operands of a side.
@@ -251,7 +247,7 @@ func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*matOperand][]string,
 	}
 }
 
-// load reads a part of an operand's tile: so many rows or columns from at on.
+// load loads a part of an operand's tile: extent rows or columns, from at on.
 func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent int) {
 	isA := o.axis == c.row
 	origin, rows, cols, use := c.col0, c.s.TileK, extent, "B"
@@ -280,8 +276,8 @@ func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent i
 	c.line("coopMatLoadTensorNV(%s, %s, %s, %s);", name, t.buffer, t.base, tile)
 }
 
-// storeResults writes every store: the tile at a time where the results lie in
-// memory like a matrix, else element by element.
+// storeResults writes every store. It stores whole tiles if the results lie in memory as a matrix, and single elements
+// otherwise.
 func (c *coopMat2) storeResults() {
 	c.widenSums()
 	var tiles, single []kernel.Store
@@ -314,7 +310,7 @@ func (c *coopMat2) storeResults() {
 	}
 }
 
-// widenSums makes sums in f16 f32, unless they are stored in f16 as they are.
+// widenSums converts f16 sums to f32, unless the kernel stores the sums themselves as f16.
 func (c *coopMat2) widenSums() {
 	asTheyAre := !slices.ContainsFunc(c.k.Stores, func(s kernel.Store) bool {
 		_, _, tile := schedule.TensorStore(c.k, s)
@@ -325,7 +321,7 @@ func (c *coopMat2) widenSums() {
 	}
 }
 
-// convertSums makes floats of the sums.
+// convertSums converts the sums to f32.
 func (c *coopMat2) convertSums() {
 	for i := range c.products {
 		c.products[i].sums += "_f32"
@@ -364,13 +360,13 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 	c.close()
 }
 
-// origin is where a piece begins in the result.
+// origin is the first row and column of a piece in the result.
 func (c *coopMat2) origin(p piece) (row, col text) {
 	return plus(c.row0, uintLit(p.row)), plus(c.col0, uintLit(p.col))
 }
 
-// resultTiles returns the matrix of a store's values for each piece: the sums
-// themselves, or what a function makes of each element.
+// resultTiles returns a store's values as a matrix for each piece: the sums themselves, or the result of a function of
+// each element.
 func (c *coopMat2) resultTiles(s kernel.Store) []string {
 	tiles := make([]string, len(c.pieces))
 	if s.Value.Kind == kernel.ExprAcc {
@@ -393,7 +389,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []string {
 	return tiles
 }
 
-// storeElements writes stores whose places are no tile.
+// storeElements writes the stores that form no tile.
 func (c *coopMat2) storeElements(stores []kernel.Store) {
 	name := c.fresh(c.root, "store_elements")
 	c.perElement(name, func() {
@@ -408,8 +404,8 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	}
 }
 
-// context lists the variables of main that a function of an element needs
-// besides the sums: where a piece is, and the batch.
+// context lists the variables of main that a function of an element needs besides the sums: the piece's origin and the
+// batch.
 func (c *coopMat2) context(row, col text) []string {
 	var names []string
 	add := func(origin, t text) {
@@ -427,8 +423,8 @@ func (c *coopMat2) context(row, col text) []string {
 	return names
 }
 
-// perElement defines a function of a result's place in the tile and its sums.
-// Elements beyond the result are left as they are.
+// perElement defines a function of an element's sums and of its row and column in the tile. Elements beyond the result
+// are unchanged.
 func (c *coopMat2) perElement(name string, body func()) {
 	params := []string{"const in uint tile_row", "const in uint tile_col"}
 	for _, p := range c.products {
@@ -450,8 +446,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 	})
 }
 
-// bindSums says what the sums of an element are: of unsigned bytes they have
-// the bits of the signed sums that they stand for.
+// bindSums binds the sums of an element. Sums of uint8 operands hold the bits of the signed sums.
 func (c *coopMat2) bindSums() {
 	for i, p := range c.products {
 		if c.sums == ir.U32 {
@@ -470,7 +465,7 @@ func (c *coopMat2) bindSums() {
 	})
 }
 
-// callPerElement applies such a function to a piece.
+// callPerElement applies a function of perElement to a piece.
 func (c *coopMat2) callPerElement(result, name string, p piece) {
 	args := []string{result, p.sums[0], name}
 	args = append(args, p.sums[1:]...)

@@ -17,7 +17,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// matrixProducts are products that matrix units can take.
+// matrixProducts are matmuls that cooperative matrices support.
 func matrixProducts() []matCase {
 	f32, f16, bf16, q4, q8, i8, u8 := ir.F32, ir.F16, ir.BF16, ir.Q4_0, ir.Q8_0, ir.I8, ir.U8
 	return append(planeProducts(), []matCase{
@@ -73,8 +73,8 @@ func matrixProducts() []matCase {
 	}...)
 }
 
-// planeProducts are products by blocks in planes, of formats whose quants are
-// read eight at once, or not.
+// planeProducts are matmuls by blocks in planes, for formats with quants that are read eight at once, and for other
+// formats.
 func planeProducts() []matCase {
 	var cases []matCase
 	for _, t := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q8_0, ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K,
@@ -86,7 +86,7 @@ func planeProducts() []matCase {
 	return cases
 }
 
-// fragments gives the fragment of a device's matrix units for a dtype.
+// fragments returns the fragment shape of a device for a dtype.
 func fragments(caps device.Caps, t ir.DType) (device.MatrixShape, bool) {
 	c, sums := device.Component(t.String()), device.Component("f32")
 	switch t {
@@ -105,8 +105,7 @@ func fragments(caps device.Caps, t ir.DType) (device.MatrixShape, bool) {
 	return caps.Matrices[i], true
 }
 
-// coopMat is a schedule of sm x sn subgroups that hold fm x fn fragments each,
-// in steps of fk fragments.
+// coopMat is a schedule of sm x sn subgroups with fm x fn fragments each, in steps of fk fragments.
 func coopMat(caps device.Caps, t ir.DType, sm, sn, fm, fn, fk int) (kernel.Schedule, bool) {
 	m, ok := fragments(caps, t)
 	sub := int(caps.SubgroupSize)
@@ -119,7 +118,7 @@ func coopMat2(workgroup, m, n, k int) kernel.Schedule {
 	return kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: workgroup, Vec: 4, TileM: m, TileN: n, TileK: k}
 }
 
-// unrolled is a schedule with so many steps written out.
+// unrolled is a schedule with the given number of unrolled steps.
 func unrolled(steps int, s kernel.Schedule) kernel.Schedule {
 	s.Unroll = steps
 	return s
@@ -131,9 +130,8 @@ func inPieces(s kernel.Schedule, down, across int) kernel.Schedule {
 	return s
 }
 
-// matrixCases are those products under schedules for matrix units of both
-// kinds, as far as a device can run them, and for each that it cannot the
-// reason.
+// matrixCases are these matmuls under schedules of both kinds of cooperative matrices that a device can run. refused
+// has the reasons for the others.
 func matrixCases(caps device.Caps, seed uint64) (cases []matCase, refused []string) {
 	r := rand.New(rand.NewPCG(seed, 17))
 	for _, c := range matrixProducts() {
@@ -189,7 +187,7 @@ func emitCases(t *testing.T, caps device.Caps, cases []matCase) ([]*glsl.Shader,
 }
 
 // TestMatrixUnitsCompile generates both variants for every profile with cooperative matrices. Profiles share many
-// shaders, so the compiler, the optimizer and the validator see those of a covering set.
+// shaders, so the compiler, the optimizer and the validator get a covering set.
 func TestMatrixUnitsCompile(t *testing.T) {
 	t.Parallel()
 	type shader struct {
@@ -234,8 +232,8 @@ func TestMatrixUnitsCompile(t *testing.T) {
 	compileAll(t, sources)
 }
 
-// TestMatrixUnitsOnDevice runs products on the matrix units of this machine's
-// device, in every variant that it has, and compares with loops.
+// TestMatrixUnitsOnDevice runs matmuls on the cooperative matrices of this machine's device, in every variant that it
+// has, and compares with loops.
 func TestMatrixUnitsOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()

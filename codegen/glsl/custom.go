@@ -10,15 +10,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Custom ops bring text of the user's own. It stands between two comment lines,
-// so that a reader knows whose it is, and a compiler's message about a line of
-// the shader can be told as one about a line of that text.
+// Custom ops bring the user's GLSL. It stands between two comment lines. They tell a reader where it comes from. They
+// also map a line in a compiler's message to a line of the user's source.
 const (
 	customBegin = "// >>> custom op "
 	customEnd   = "// <<< custom op "
 )
 
-// bracketed puts a user's text, part what of an op, between its marks.
+// bracketed puts the user's GLSL for a part of an op between its marks.
 func bracketed(op *ir.CustomOp, what, text, indent string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s%s %s\n", indent, customBegin, op.Name, what)
@@ -29,7 +28,7 @@ func bracketed(op *ir.CustomOp, what, text, indent string) string {
 	return b.String()
 }
 
-// CustomPlace is a line of the text that a user gave for a custom op.
+// CustomPlace is a line of the GLSL that a user gave for a custom op.
 type CustomPlace struct {
 	Op   string // the op's name
 	Part string // "Expr", "Body" or "Shared", the field of CustomOp or CustomKernel
@@ -37,8 +36,8 @@ type CustomPlace struct {
 	Text string // the line
 }
 
-// LocateCustom tells which line of a custom op's text a line (from 1) of an
-// emitted shader is, if it is one.
+// LocateCustom maps a line of an emitted shader (from 1) to a line of a custom op's GLSL. It reports false for other
+// lines.
 func LocateCustom(source string, line int) (CustomPlace, bool) {
 	lines := strings.Split(source, "\n")
 	if line < 1 || line > len(lines) {
@@ -57,7 +56,7 @@ func LocateCustom(source string, line int) (CustomPlace, bool) {
 	return CustomPlace{}, false
 }
 
-// CustomOpsIn lists the custom ops whose text an emitted shader has.
+// CustomOpsIn lists the custom ops with GLSL in an emitted shader.
 func CustomOpsIn(source string) []string {
 	var names []string
 	for _, line := range strings.Split(source, "\n") {
@@ -70,8 +69,8 @@ func CustomOpsIn(source string) []string {
 	return names
 }
 
-// customName is the GLSL function of a custom op. No other name of a shader
-// begins so, and since a package's name has no underscore, no two ops share one.
+// customName is the GLSL function of a custom op. No other name begins with this prefix. A package's name has no
+// underscore, so no two ops share a name.
 func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(op.Name, ".", "_") }
 
 // applyCustom prints the call of a custom op's function.
@@ -88,7 +87,7 @@ func (e *emitter) applyCustom(v *kernel.Expr, home *scope) text {
 	return e.wrap(v.DType, call(customName(op), args...))
 }
 
-// attrLit spells an attribute of a custom op.
+// attrLit prints an attribute of a custom op.
 func (e *emitter) attrLit(value any) text {
 	switch x := value.(type) {
 	case int64:
@@ -107,8 +106,8 @@ func attrType(k ir.AttrKind) string {
 	return map[ir.AttrKind]string{ir.AttrInt: "int", ir.AttrFloat: "float", ir.AttrBool: "bool"}[k]
 }
 
-// customFunction makes the text have the function of a custom op for the types
-// of v, once each: GLSL tells functions of one name apart by their arguments.
+// customFunction adds the function of a custom op for the types of v, once for each list of types: GLSL overloads
+// functions by their arguments.
 func (e *emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 	var params []syntax.Param
 	param := func(typ, name string) {

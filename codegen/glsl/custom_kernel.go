@@ -11,11 +11,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// customParams is the array of the symbols' values. Users' names do not begin so.
+// customParams is the array of the symbols' values. Users' names do not have this prefix.
 const customParams = "custom_params"
 
-// emitCustom writes the shader of a custom kernel: the declarations that its op
-// asks for around the user's text.
+// emitCustom writes the shader of a custom kernel: the declarations that its op asks for around the user's GLSL.
 func (e *emitter) emitCustom() *Shader {
 	c := e.k.Custom
 	k := c.Kernel()
@@ -44,7 +43,7 @@ func (e *emitter) emitCustom() *Shader {
 	if err != nil {
 		e.fail("%v", err)
 	}
-	for _, helper := range []string{"INF", "NAN"} { // which only attributes use here
+	for _, helper := range []string{"INF", "NAN"} { // only attributes use these here
 		if e.helpers[helper+" float"] {
 			h, _ := findHelper(helper, "float")
 			buffers += h.definition("float").String()
@@ -66,7 +65,7 @@ func (e *emitter) emitCustom() *Shader {
 		Workgroup: e.sched.Workgroup}
 }
 
-// customModule makes the shader of a kernel that is a module. Its text is a comment, which names the module.
+// customModule makes the shader of a kernel that is a SPIR-V module. Its source is a comment that names the module.
 func (e *emitter) customModule(c *kernel.Custom) *Shader {
 	k := c.Kernel()
 	want := spv.Kernel{Args: c.Args, Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
@@ -172,8 +171,8 @@ func (e *emitter) checkCustomName(c *kernel.Custom, name string) {
 	}
 }
 
-// customExtents declares the extents of a tensor that the text mentions: for all
-// of the text where they are numbers, in main where they depend on a symbol.
+// customExtents declares the extents of a tensor that the user's GLSL mentions. Static extents are global, and extents
+// that depend on a symbol are in main.
 func (e *emitter) customExtents(main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
 	define := func(name, value string, static bool) {
 		to, indent := main, "    "

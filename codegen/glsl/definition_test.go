@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestLibraryDefinitions: a row of the library is one definition, of the name that the row has, spelled as the printer
-// spells it.
+// TestLibraryDefinitions: a row of the library is one definition with the row's name, in the printer's style.
 func TestLibraryDefinitions(t *testing.T) {
 	for _, h := range library {
 		for _, typ := range h.types {

@@ -26,9 +26,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
-// TestRandomSchedules runs the kernels of random graphs on a device, each
-// under any of the schedules that are legal for it, good or bad, its operands
-// stored and its sums split at random, and compares with the reference.
+// TestRandomSchedules runs the kernels of random graphs on a device, and compares with the reference. Each kernel has a
+// random legal schedule, good or bad. Its operands are materialized and its sums are split at random.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
@@ -36,7 +35,7 @@ func TestRandomSchedules(t *testing.T) {
 	runs := 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
 		caps := dev.Caps()
-		if seed%3 == 0 { // in words
+		if seed%3 == 0 { // buffers in words
 			caps.Features.Storage8, caps.Features.Storage16 = false, false
 		}
 		n, err := deviceCase{dev, caps, tools, seed}.run()
@@ -54,7 +53,7 @@ func TestRandomSchedules(t *testing.T) {
 
 type deviceCase struct {
 	dev   *vk.Device
-	caps  device.Caps // which of what the device has may be used
+	caps  device.Caps // the features of the device that may be used
 	tools *spirv.Toolchain
 	seed  uint64
 }
@@ -70,7 +69,7 @@ func (c deviceCase) run() (runs int, err error) {
 		return 0, err
 	}
 	rng := rand.New(rand.NewPCG(c.seed, 0))
-	tight := c.caps // so few workgroups that they go around
+	tight := c.caps // so few workgroups that they must loop
 	tight.MaxWorkgroupCount = [3]uint32{1 + rng.Uint32N(3), 1 + rng.Uint32N(3), 1 + rng.Uint32N(3)}
 	s, text, err := buildWith(g, anyWay(c.caps, rng),
 		func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
@@ -80,7 +79,7 @@ func (c deviceCase) run() (runs int, err error) {
 			}
 			sched, err := anySchedule(k, caps, rng)
 			if k.Family == kernel.FamilyAttention && k.Parallel[k.AttentionAxes().Split].Is(1) {
-				sched.Splits = 0 // keys were to be split before
+				sched.Splits = 0 // the keys would have to be split before
 			}
 			return sched, caps, err
 		})
@@ -117,13 +116,12 @@ func (c deviceCase) run() (runs int, err error) {
 	return runs, nil
 }
 
-// goesAround reports whether kernels of a family can do with fewer workgroups
-// than their results fill.
+// goesAround reports whether kernels of a family can loop if the grid has too few workgroups for their results.
 func goesAround(f kernel.Family) bool {
 	return f != kernel.FamilyMatMul && f != kernel.FamilyAttention && f != kernel.FamilyGroup
 }
 
-// anyWay stores, splits and rounds at random, as far as that is legal.
+// anyWay materializes, splits and rounds at random, within the legal choices.
 func anyWay(caps device.Caps, rng *rand.Rand) passes.Options {
 	return passes.Options{Pricer: passtest.Choices{
 		Operands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
@@ -145,7 +143,7 @@ func anyWay(caps device.Caps, rng *rand.Rand) passes.Options {
 			if k.Family == kernel.FamilyAttention {
 				s, err := anySchedule(k, caps, rng)
 				if err != nil {
-					return 1 // which is said once more when its schedule is chosen
+					return 1 // choosing its schedule reports the error again
 				}
 				return max(s.Splits, 1)
 			}
@@ -169,7 +167,7 @@ func anyWay(caps device.Caps, rng *rand.Rand) passes.Options {
 	}}
 }
 
-// operandsApart stores all operands of a product that is to be taken apart, or none.
+// operandsApart materializes all operands of a matmul that is to be split into bf16 parts, or none.
 func operandsApart(k *kernel.Kernel, rng *rand.Rand) (list []kernel.StoredOperand) {
 	across, seen := rng.IntN(2) == 0, map[*kernel.Expr]bool{}
 	for _, p := range k.Products {
@@ -193,7 +191,7 @@ func joined(text []string) string {
 
 func compareOutputs(g *ir.Graph, have, want map[string]*ir.Data) error {
 	bounds := graphgen.Bounds(g)
-	// The bounds take atan2 for exact because it jumps at the negative axis.
+	// The bounds treat atan2 as exact because it jumps at the negative axis.
 	roundsAtan2 := slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return n.Op() == ir.OpAtan2 })
 	for _, o := range g.Outputs() {
 		tol := bounds[o.Node.ID()].Tolerance(o.Node)
@@ -207,7 +205,7 @@ func compareOutputs(g *ir.Graph, have, want map[string]*ir.Data) error {
 	return nil
 }
 
-// build lowers a graph and generates its kernels, one shader a step.
+// build lowers a graph and generates its kernels, one shader per step.
 func build(g *ir.Graph,
 	choose func(*kernel.Kernel) (kernel.Schedule, device.Caps, error)) (*passes.State, []string, error) {
 	return buildWith(g, passes.Options{}, choose)
@@ -242,8 +240,8 @@ func buildWith(g *ir.Graph, opt passes.Options,
 	return s, text, nil
 }
 
-// anySchedule picks a schedule that a device can run: one of those worth
-// trying, changed at random as far as it stays legal.
+// anySchedule picks a schedule that a device can run: one of the candidates, changed at random as far as it stays
+// legal.
 func anySchedule(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) (kernel.Schedule, error) {
 	if gaps := schedule.Missing(k, caps); len(gaps) > 0 {
 		return kernel.Schedule{}, &schedule.MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
@@ -284,7 +282,7 @@ func anySchedule(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) (kernel.Sch
 				s.LanesPerRow = 2 << rng.IntN(7)
 			}
 			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
-		default: // stays as it was picked
+		default: // stays unchanged
 		}
 		if fits(k, s, caps) == nil {
 			return s, nil

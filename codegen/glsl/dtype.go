@@ -8,13 +8,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scalar says how values of a dtype are stored and computed with.
+// scalar says how shaders store values of a dtype and compute with them.
 type scalar struct {
 	compute string // the type of variables and arithmetic
 	storage string // the element type of a buffer
-	// carrier is the type between storage and decoding, which is where a vector
-	// of neighbours is taken apart; vec and storageVec begin the names of its
-	// vectors and of the buffer's.
+	// carrier is the type between storage and decoding; lanes of a vector are extracted as carriers. vec and storageVec
+	// begin the names of the carrier's and of the buffer's vector types.
 	carrier, vec, storageVec string
 	decode, encode           string // helpers between carrier and compute, or ""
 	needs                    []string
@@ -48,13 +47,13 @@ func (e *emitter) scalar(t ir.DType) scalar {
 	return scalars[t]
 }
 
-// zero spells 0 in a compute type, for comparisons with it.
+// zero prints 0 in a compute type, for comparisons.
 func zero(typ string) text {
 	return map[string]text{"float": primary("0.0"), "double": primary("0.0"), "int": primary("0"),
 		"uint": primary("0u"), "int64_t": primary("0L"), pair: primary("uvec2(0u)")}[typ]
 }
 
-// fromCarrier turns an element as loaded into a value.
+// fromCarrier converts a loaded element to a value.
 func (e *emitter) fromCarrier(t ir.DType, v text) text {
 	s := e.scalar(t)
 	switch {
@@ -67,8 +66,7 @@ func (e *emitter) fromCarrier(t ir.DType, v text) text {
 	return v
 }
 
-// toCarrier turns a value of dtype from into an element as it is stored, short
-// of the storage type's own conversion.
+// toCarrier converts a value of dtype from to a carrier of the stored dtype.
 func (e *emitter) toCarrier(from, to ir.DType, v text) text {
 	s := e.scalar(to)
 	v = e.coerce(e.computeType(from), s.compute, v)
@@ -82,7 +80,7 @@ func (e *emitter) toCarrier(from, to ir.DType, v text) text {
 	return v
 }
 
-// coerce converts between compute types as a constructor does.
+// coerce converts between compute types like a constructor.
 func (e *emitter) coerce(from, to string, v text) text {
 	switch {
 	case from == to:
@@ -96,7 +94,7 @@ func (e *emitter) coerce(from, to string, v text) text {
 	return call(to, v)
 }
 
-// needType records what a variable of that type takes.
+// needType records the device feature that a variable of a type needs.
 func (e *emitter) needType(typ string) {
 	switch typ {
 	case "double":
@@ -106,7 +104,7 @@ func (e *emitter) needType(typ string) {
 	}
 }
 
-// literal spells a constant of a compute type.
+// literal prints a constant of a compute type.
 func (e *emitter) literal(t ir.DType, f float64, n int64) text {
 	e.needType(e.computeType(t))
 	switch e.computeType(t) {
@@ -132,7 +130,7 @@ func (e *emitter) literal(t ir.DType, f float64, n int64) text {
 	return intLit(n)
 }
 
-// floatLit spells a float; infinities and NaN are named constants.
+// floatLit prints a float. Infinities and NaN are named constants.
 func (e *emitter) floatLit(f float64) text {
 	switch {
 	case f != f:
@@ -151,7 +149,7 @@ func (e *emitter) floatLit(f float64) text {
 	return finiteLit(f, 32, "")
 }
 
-// cast converts a value, whose text is v, by op cast's rule.
+// cast converts a value by the rule of op cast. v is the printed value.
 func (e *emitter) cast(x *kernel.Expr, to ir.DType, v text) text {
 	from := x.DType
 	src, dst := e.computeType(from), e.computeType(to)
@@ -177,9 +175,9 @@ func (e *emitter) cast(x *kernel.Expr, to ir.DType, v text) text {
 	return e.wrap(to, v)
 }
 
-// toFloat converts a value to a float dtype, which gets the nearest number that it holds. Of numbers with more digits
-// than the compute type holds that is not the compute type's nearest one: those are rounded to odd first. And where the
-// compute type is what loses digits, drivers must not take the result for the number itself.
+// toFloat converts a value to the nearest number of a float dtype. If the value has more digits than the compute type,
+// rounding to the compute type first would round twice, so toFloat rounds to odd first. If the compute type itself
+// loses digits, a helper keeps drivers from using the unrounded number.
 func (e *emitter) toFloat(x *kernel.Expr, to ir.DType, v text) text {
 	src, dst := e.computeType(x.DType), e.computeType(to)
 	switch {
@@ -199,7 +197,7 @@ func (e *emitter) toFloat(x *kernel.Expr, to ir.DType, v text) text {
 	return e.round(to, call("float_to_odd", v))
 }
 
-// digitsOf is how many binary digits a value has at most.
+// digitsOf is the largest number of binary digits of a value.
 func digitsOf(x *kernel.Expr) int {
 	switch t := x.DType; {
 	case t == ir.F64:
@@ -216,7 +214,7 @@ func digitsOf(x *kernel.Expr) int {
 	return 8 * x.DType.BlockBytes()
 }
 
-// bitcast gives a value that of another dtype with the same bits, as many as the first has.
+// bitcast converts a value to another dtype of the same size, and keeps its bits.
 func (e *emitter) bitcast(from, to ir.DType, v text) text {
 	if from == to {
 		return v
@@ -237,7 +235,7 @@ func (e *emitter) bitcast(from, to ir.DType, v text) text {
 	return e.ofWord(to, e.wordOf(from, v))
 }
 
-// wordOf is the word whose low bits are those of a value of 32 bits or less, and the others 0.
+// wordOf converts a value of at most 32 bits to a word: the low bits are the value's, and the others are 0.
 func (e *emitter) wordOf(t ir.DType, v text) text {
 	switch s := e.scalar(t); {
 	case t == ir.F32:
@@ -259,7 +257,7 @@ func (e *emitter) wordOf(t ir.DType, v text) text {
 	return v
 }
 
-// ofWord is the value of such a word.
+// ofWord is the inverse of wordOf.
 func (e *emitter) ofWord(t ir.DType, bits text) text {
 	switch s := e.scalar(t); {
 	case t == ir.F32:

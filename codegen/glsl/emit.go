@@ -13,22 +13,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// preserveNaN asks for execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6)
-// for floats of that many bits. Drivers otherwise fold x - x to 0 and a
-// comparison into a maximum, which is wrong for infinities and NaN. It is part of
-// SPIR-V 1.4, and of an extension before; where it names floatControls, spirv-opt 2026.4 removes no dead
-// stores. Without them lavapipe's compiler takes seconds for a matvec that is
-// unrolled far, and minutes for the farthest; see [device.DearBranches].
+// preserveNaN requests the execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6) for floats of the given width.
+// Without the mode, drivers fold x - x to 0 and a comparison into a maximum, which is wrong for infinities and NaN.
+// SPIR-V 1.4 includes the mode; earlier versions need an extension, floatControls. In a shader that names the
+// extension, spirv-opt 2026.4 keeps dead stores. Lavapipe's compiler needs these stores: without them it takes seconds
+// for a far unrolled matvec, and minutes for the largest. SwiftShader needs them removed; see [device.DearBranches].
 const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(%scapabilities = [4466], 4461, %d);
 `
 
 const floatControls = `extensions = ["SPV_KHR_float_controls"], `
 
-// Shader is the text of a kernel and what running it takes.
+// Shader is the GLSL of a kernel, with the facts that a program needs to run it.
 type Shader struct {
 	Source string
-	// SPIRV is the shader itself where a custom op brings it compiled; Source then only tells of it.
+	// SPIRV is the shader itself if a custom op supplies it compiled. Source then only describes it.
 	SPIRV []byte
 	// Grid is the number of workgroups of a dispatch.
 	Grid kernel.Grid
@@ -36,27 +35,27 @@ type Shader struct {
 	Needs []string
 	// SharedBytes of workgroup memory.
 	SharedBytes int
-	// SubgroupSize that the text relies on, in full subgroups; 0 if it does not.
+	// SubgroupSize is the size of full subgroups that the shader relies on, or 0.
 	SubgroupSize int
 	// Workgroup is the number of invocations per workgroup.
 	Workgroup int
 
-	parts parts // of Source, if vkc has written it
+	parts parts // of Source, if vkc wrote it
 }
 
-// parts are what the text of a shader consists of.
+// parts are the parts of a shader.
 type parts struct {
 	about      string   // comments
-	extensions []string // lines that switch them on
-	modes      []string // that the shader is executed in
+	extensions []string // lines that enable them
+	modes      []string // execution modes
 	macros     string
 	buffers    []view
 	shared     []sharedArray
-	functions  []*syntax.Definition // and macros and constants: each uses those before it
+	functions  []*syntax.Definition // and macros and constants; each uses only earlier ones
 	main       *syntax.Definition
 }
 
-// text is the shader.
+// text is the shader source.
 func (p parts) text(workgroup int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s#version 450\n%s", p.about, strings.Join(p.extensions, ""))
@@ -80,9 +79,8 @@ func (p parts) text(workgroup int) string {
 	return b.String()
 }
 
-// Emit writes the GLSL of a kernel under a schedule. symbols lists the
-// program's symbols in the order of their values in the params buffer. An
-// error says which kernel cannot be written and why.
+// Emit writes the GLSL of a kernel under a schedule. symbols lists the program's symbols in the order of their values
+// in the params buffer. An error names the kernel and says why it cannot be written.
 func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []string) (*Shader, error) {
 	e := newEmitter(k, s, caps, symbols)
 	e.check()
@@ -97,7 +95,7 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 		return nil, e.err
 	}
 	e.preserveNaN()
-	// The parts below find out what the text needs, so they come first.
+	// The lines below find out the needs of the shader, so they come first.
 	all := e.foldFar(e.functions())
 	buffers := e.declarations(all)
 	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: schedule.SharedBytes(k, s),
@@ -111,11 +109,11 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	return sh, e.err
 }
 
-// nanLosers are the built-in functions that some drivers give a number for NaN.
+// nanLosers are the built-in functions that return a number for NaN on some drivers.
 var nanLosers = wordSet("exp exp2 log log2")
 
-// keepNaN has the functions that lose NaN, as far as others call them, keep it.
-// A macro is not expanded inside itself, so the call in it is the built-in.
+// keepNaN redefines the nanLosers that functions call, so that they keep NaN. A macro is not expanded inside itself, so
+// its body calls the built-in function.
 func keepNaN(functions []*syntax.Definition) string {
 	var b strings.Builder
 	guarded := map[string]bool{}
@@ -133,7 +131,7 @@ func keepNaN(functions []*syntax.Definition) string {
 	return "\n// The device may give a number for NaN.\n" + b.String()
 }
 
-// writers has one for every variant, which writes main. A custom op has its text already.
+// writers has the function that writes main for each variant. A custom op supplies its own shader.
 var writers = map[kernel.Variant]func(*emitter){
 	kernel.VarMap:          (*emitter).emitMap,
 	kernel.VarMapTile:      (*emitter).emitMapTile,
@@ -158,7 +156,7 @@ var writers = map[kernel.Variant]func(*emitter){
 	kernel.VarFlashMatrix2: (*emitter).emitFlashMatrix,
 }
 
-// body writes main by the schedule's variant.
+// body writes main for the schedule's variant.
 func (e *emitter) body() {
 	write := writers[e.sched.Variant]
 	if write == nil {
@@ -168,7 +166,7 @@ func (e *emitter) body() {
 	write(e)
 }
 
-// check refuses what no variant can write.
+// check rejects kernels that no variant can write.
 func (e *emitter) check() {
 	for _, name := range e.k.Symbols() {
 		if !slices.Contains(e.symbols, name) {
@@ -193,7 +191,7 @@ func (e *emitter) check() {
 	}
 }
 
-// about says what the kernel is.
+// about is the comment that describes the kernel.
 func (e *emitter) about() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s over %s", e.k.Name, ir.Shape(e.k.Parallel))
@@ -208,7 +206,7 @@ func (e *emitter) about() string {
 	return b.String()
 }
 
-// modes are how the shader is executed, beyond what is usual.
+// modes are the execution modes of the shader besides the defaults.
 func (e *emitter) modes() (modes []string) {
 	extension := floatControls
 	if device.DearBranches(e.caps) && e.caps.API.AtLeast(1, 2) {
@@ -223,8 +221,8 @@ func (e *emitter) modes() (modes []string) {
 	return modes
 }
 
-// preserveNaN needs IEEE arithmetic for the floats that the kernel computes,
-// where the device has it. Matrix units have arithmetic of their own.
+// preserveNaN requires IEEE arithmetic for the floats that the kernel computes, if the device has it. Cooperative
+// matrices have an arithmetic of their own.
 func (e *emitter) preserveNaN() {
 	if v := e.sched.Variant; v == kernel.VarCoopMat || v == kernel.VarCoopMat2 {
 		return
@@ -244,7 +242,7 @@ const (
 	dontUnroll = "[[dont_unroll]] "
 )
 
-// hinted reports whether a function has a loop with a hint for compilers.
+// hinted reports whether a function has a loop with an unroll hint.
 func hinted(f *syntax.Definition) bool {
 	found := false
 	syntax.Visit(f.Body, func(s syntax.Stmt) {
@@ -273,7 +271,7 @@ func wrapWords(prefix string, words []string, width int) string {
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
-// extensions switches on what the text uses.
+// extensions enables the extensions that the shader uses.
 func (e *emitter) extensions(functions []*syntax.Definition) (lines []string) {
 	add := func(name string) {
 		line := fmt.Sprintf("#extension %s : require\n", name)
@@ -295,7 +293,7 @@ func (e *emitter) extensions(functions []*syntax.Definition) (lines []string) {
 
 func (e *emitter) sortedNeeds() []string { return slices.Sorted(maps.Keys(e.needs)) }
 
-// symbolLines reads the symbols that the text uses.
+// symbolLines declares the symbols that the shader uses.
 func (e *emitter) symbolLines() []syntax.Stmt {
 	s := newScope(nil, nil)
 	for i, name := range e.symbols {

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// BenchmarkEmit writes the kernels of the golden texts.
+// BenchmarkEmit writes the kernels of the golden shaders.
 func BenchmarkEmit(b *testing.B) {
 	caps, err := device.Profile("nvidia-h100")
 	check(b, err)

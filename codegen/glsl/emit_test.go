@@ -74,8 +74,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestVectorsOnlyWhereAligned checks that buffers are seen as vectors exactly
-// where every access is proven to be aligned.
+// TestVectorsOnlyWhereAligned checks that a buffer has a vector view exactly if every access is proven to be aligned.
 func TestVectorsOnlyWhereAligned(t *testing.T) {
 	T := ir.Symbol("T", 64)
 	row, col := kernel.Axis(0, ir.D(8)), kernel.Axis(1, ir.D(64))
@@ -137,8 +136,8 @@ var (
 	}
 )
 
-// TestNothingUnused checks that what maps and row kernels declare, they use,
-// and that the same kernel has the same text every time.
+// TestNothingUnused checks that maps and row kernels use everything that they declare, and that a kernel has the same
+// shader every time.
 func TestNothingUnused(t *testing.T) {
 	kernels := 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
@@ -172,7 +171,7 @@ func TestNothingUnused(t *testing.T) {
 	}
 }
 
-// unused lists names and extensions that a text declares and does not use.
+// unused lists names and extensions that a shader declares and does not use.
 func unused(source string) []string {
 	var problems []string
 	for _, m := range declared.FindAllStringSubmatch(source, -1) {
@@ -205,7 +204,7 @@ func stripComments(source string) string {
 	return regexp.MustCompile(`//.*`).ReplaceAllString(source, "")
 }
 
-// TestUnusedIsFound makes sure that the search above can fail.
+// TestUnusedIsFound checks that the search above can fail.
 func TestUnusedIsFound(t *testing.T) {
 	source := `#extension GL_EXT_shader_8bit_storage : require
 #define INF 1
@@ -231,8 +230,8 @@ void main() {
 	}
 }
 
-// TestKeepsNaN: where a device loses NaN or cannot be asked to keep it, the
-// functions that a text calls keep it themselves, and elsewhere are called as they are.
+// TestKeepsNaN: if a device loses NaN or cannot be asked to keep it, the functions that a shader calls keep it
+// themselves. On other devices shaders call the plain functions.
 func TestKeepsNaN(t *testing.T) {
 	k := copyKernel(ir.F32, []ir.Dim{ir.D(8)}, kernel.Axis(0, ir.D(8)), kernel.Axis(0, ir.D(8)))
 	b := kernel.NewBuilder()
@@ -257,7 +256,7 @@ func TestKeepsNaN(t *testing.T) {
 	compile(t, sources)
 }
 
-// TestKeepsHalfInfinity: where packHalf2x16 loses infinities, the bits of an f16 are made without it.
+// TestKeepsHalfInfinity: if packHalf2x16 loses infinities, shaders convert to f16 without it.
 func TestKeepsHalfInfinity(t *testing.T) {
 	k := copyKernel(ir.F16, []ir.Dim{ir.D(8)}, kernel.Axis(0, ir.D(8)), kernel.Axis(0, ir.D(8)))
 	b := kernel.NewBuilder()
@@ -281,7 +280,7 @@ func TestKeepsHalfInfinity(t *testing.T) {
 	compile(t, sources)
 }
 
-// TestSymbolOrder checks that a symbol is read from its place in the program.
+// TestSymbolOrder checks that a shader reads a symbol from the symbol's index in the program.
 func TestSymbolOrder(t *testing.T) {
 	T := ir.Symbol("T", 64)
 	k := copyKernel(ir.F32, []ir.Dim{T}, kernel.Axis(0, T), kernel.Axis(0, T))
@@ -296,8 +295,8 @@ func TestSymbolOrder(t *testing.T) {
 	}
 }
 
-// TestBindingsOfOneName checks that what is declared for a buffer is its own,
-// whatever others are called: kernels that were joined may bind one name twice.
+// TestBindingsOfOneName checks that each buffer has its own declarations, even if another has the same name: joined
+// kernels may bind one name twice.
 func TestBindingsOfOneName(t *testing.T) {
 	b, i := kernel.NewBuilder(), kernel.Axis(0, ir.D(1024))
 	load := func(bind int) *kernel.Expr { return b.Load(bind, ir.Q4_0, i, "w") }
@@ -315,8 +314,7 @@ func TestBindingsOfOneName(t *testing.T) {
 	}
 }
 
-// TestGrids checks the number of workgroups where it is limited: they must
-// cover every point, and go around where they are too few.
+// TestGrids checks the number of workgroups under a limit: they must cover every point, and loop if there are too few.
 func TestGrids(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	caps.MaxWorkgroupCount = [3]uint32{65535, 65535, 65535}

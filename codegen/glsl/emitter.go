@@ -11,14 +11,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// emitter writes one shader. Its methods record the first error and go on, so
-// that the writing reads like the text it writes; Emit returns the error.
+// emitter writes one shader. Its methods record the first error and continue, so that code which emits reads like the
+// shader; Emit returns the error.
 type emitter struct {
 	k       *kernel.Kernel
 	sched   kernel.Schedule
 	caps    device.Caps
 	symbols []string
-	// symbolNames are the variables that hold their values.
+	// symbolNames are the variables that hold the symbols' values.
 	symbolNames map[string]string
 
 	root  *scope // the body of main
@@ -31,36 +31,35 @@ type emitter struct {
 	decoders []*syntax.Definition // functions that read block formats, by binding
 	custom   []*syntax.Definition // functions of custom ops
 	shared   []sharedArray
-	arrays   map[string]string // shared memory that folds take turns with, by type
+	arrays   map[string]string // shared memory that folds use in turn, by type
 	usedSyms map[string]bool
-	tables   map[string]bool // of decoders already written
+	tables   map[string]bool // of decoders that were added
 	// sharedTables are the copies of codebooks in shared memory, by binding.
 	sharedTables map[int]string
-	globals      map[string]bool // names that every function sees
+	globals      map[string]bool // names that all functions see
 
 	grid         kernel.Grid
 	subgroupSize int
 	err          error
 }
 
-// scope is one block of a function, or, where head is nil, a stretch of the
-// enclosing block in which axes have meanings of their own.
+// scope is a block of a function. If head is nil, it is a part of the enclosing block that binds axes of its own.
 type scope struct {
 	parent *scope
-	head   syntax.Stmt // the loop or branch that the block belongs to
-	other  bool        // it is what the branch does otherwise
+	head   syntax.Stmt // the loop or branch that owns the block
+	other  bool        // it is the branch's else block
 	body   []syntax.Stmt
 	names  map[string]bool
 
 	axes    map[int]text
-	run     run            // of the neighbours that the block is written for one by one
-	later   map[int]string // names for coordinates of axes that become variables once used
+	run     run            // of the neighbours that the block computes one by one
+	later   map[int]string // names of axes' coordinates that become variables at their first use
 	accs    map[int]text
 	values  map[*kernel.Expr]text
 	indices map[string]text         // by canonical text of an index or factor
-	vectors map[*kernel.Expr]string // vector variables that hold a load of each lane
+	vectors map[*kernel.Expr]string // vector variables that hold a load for every lane
 
-	// guard says that the block may not run: what only it needs stays inside.
+	// guard says that the block may not run: values that only the block needs are computed inside it.
 	guard bool
 }
 
@@ -70,7 +69,7 @@ func newScope(parent *scope, head syntax.Stmt) *scope {
 		values: map[*kernel.Expr]text{}, indices: map[string]text{}, vectors: map[*kernel.Expr]string{}}
 }
 
-// block returns the scope whose braces s stands in.
+// block returns the scope with the braces around s.
 func (s *scope) block() *scope {
 	for s.head == nil && s.parent != nil {
 		s = s.parent
@@ -114,7 +113,7 @@ func (e *emitter) need(names ...string) {
 	}
 }
 
-// line writes statements into the open scope: a format, in which trees stand for themselves. Nothing is an empty line.
+// line writes statements into the open scope. Trees among args stand for themselves. An empty format is a blank line.
 func (e *emitter) line(format string, args ...any) {
 	if format == "" {
 		e.scope.write(&syntax.Blank{})
@@ -133,8 +132,7 @@ func (e *emitter) lineIn(s *scope, format string, args ...any) {
 
 func (s *scope) write(list ...syntax.Stmt) { s.body = append(s.body, list...) }
 
-// comment writes a line for the reader, with a blank line before it unless it
-// opens its block.
+// comment writes a comment line, with a blank line before it unless it opens its block.
 func (e *emitter) comment(format string, args ...any) {
 	if b := e.scope; len(b.body) > 0 || b.head == nil && b.parent != nil {
 		e.line("")
@@ -151,7 +149,7 @@ func (e *emitter) open(format string, args ...any) {
 	e.scope = newScope(e.scope, head)
 }
 
-// openElse begins a block that runs where the branch before it does not.
+// openElse begins the else block of the branch before it.
 func (e *emitter) openElse() {
 	last := len(e.scope.body) - 1
 	head := e.scope.body[last]
@@ -160,8 +158,7 @@ func (e *emitter) openElse() {
 	e.scope.other = true
 }
 
-// openGuard begins a block that may not run, so that values which only it
-// needs are computed inside it.
+// openGuard begins a block that may not run. Values that only the block needs are computed inside it.
 func (e *emitter) openGuard(format string, args ...any) {
 	e.open(format, args...)
 	e.scope.guard = true
@@ -186,12 +183,11 @@ func (e *emitter) close() {
 	}
 }
 
-// bindAxis says what an axis is called in the open scope; do it before
-// anything is evaluated there.
+// bindAxis names an axis in the open scope. Call it before the scope evaluates anything.
 func (e *emitter) bindAxis(axis int, t text) { e.scope.axes[axis] = t }
 
-// bindAxisLater is bindAxis for a coordinate that becomes a variable of that
-// name at its first use, if there is one. A number needs no name.
+// bindAxisLater is bindAxis for a coordinate that becomes a variable of that name at its first use. A number needs no
+// name.
 func (e *emitter) bindAxisLater(axis int, name string, t text) {
 	e.bindAxis(axis, t)
 	if _, number := literalOf(t); !number {
@@ -199,11 +195,10 @@ func (e *emitter) bindAxisLater(axis int, name string, t text) {
 	}
 }
 
-// bindAcc says what variable of the open scope holds the result of a phase or
-// product.
+// bindAcc names the variable of the open scope that holds the result of phase or matmul i.
 func (e *emitter) bindAcc(i int, name string) { e.scope.accs[i] = primary(name) }
 
-// bindValue says that the open scope has a value at hand already.
+// bindValue gives the open scope an expression for a value that is already computed.
 func (e *emitter) bindValue(v *kernel.Expr, t text) { e.scope.values[v] = t }
 
 // declare introduces a variable in scope s and returns its name.
@@ -218,9 +213,9 @@ func (e *emitter) variable(typ, base string, value text) string {
 	return e.declare(e.scope, typ, base, value)
 }
 
-// choose selects a value, which can be worked out in any case, or a constant. It
-// gives the value a name: of a choice between anything else GLSL compilers make
-// a branch, and spirv-opt keeps the branches around loads and products.
+// choose selects between a value and a constant. The value must be safe to compute in any case, so choose names it
+// first: GLSL compilers turn other choices into a branch, and spirv-opt keeps branches around loads and
+// multiplications.
 func (e *emitter) choose(typ, base string, cond, value, otherwise text) text {
 	if !isNumber(value) {
 		value = primary(e.variable(typ, base, value))
@@ -228,7 +223,7 @@ func (e *emitter) choose(typ, base string, cond, value, otherwise text) text {
 	return ternary(cond, value, otherwise)
 }
 
-// axis returns the text of a coordinate.
+// axis prints a coordinate.
 func (e *emitter) axis(axis int) text {
 	for s := e.scope; s != nil; s = s.parent {
 		t, ok := s.axes[axis]
@@ -266,9 +261,8 @@ func (e *emitter) symbol(name string) text {
 // dim prints an extent as a uint.
 func (e *emitter) dim(d ir.Dim) text { return e.coordinate(kernel.DimIndex(d)) }
 
-// home returns the outermost scope in which something can be computed, given
-// which axes and folds it depends on: the innermost one that binds any of
-// them, but inside every guard that is open.
+// home returns the outermost scope that can compute a value, given the axes and folds that it depends on. That is the
+// innermost scope that binds one of them, but inside every open guard.
 func (e *emitter) home(usesAxis, usesAcc func(int) bool) *scope {
 	for s := e.scope; ; s = s.parent {
 		if s.parent == nil || s.guard {
@@ -287,7 +281,7 @@ func (e *emitter) home(usesAxis, usesAcc func(int) bool) *scope {
 	}
 }
 
-// define writes a function beside main: body writes what is in its braces.
+// define writes a function besides main. body writes its statements.
 func (e *emitter) define(head string, body func()) {
 	root, scope, used := e.root, e.scope, e.usedSyms
 	e.root = newScope(nil, nil)
@@ -300,13 +294,13 @@ func (e *emitter) define(head string, body func()) {
 	e.root, e.scope, e.usedSyms = root, scope, used
 }
 
-// add reads a definition, for what follows to use.
+// add parses a definition and adds it; later functions may use it.
 func (e *emitter) add(source string) { e.decoders = append(e.decoders, e.definition(source)) }
 
-// addFunction adds a function of this head, such as "float half(float x)", and these lines.
+// addFunction adds a function with a head such as "float half(float x)" and the given body.
 func (e *emitter) addFunction(head, lines string) { e.add(head + " {\n" + lines + "}\n") }
 
-// definition reads a definition.
+// definition parses a definition.
 func (e *emitter) definition(source string) *syntax.Definition {
 	d, err := syntax.ParseDefinition(source)
 	if err != nil {
@@ -315,8 +309,8 @@ func (e *emitter) definition(source string) *syntax.Definition {
 	return d
 }
 
-// defineOver defines a function of parameters, and of variables of main, that knows the
-// coordinates of the first so many axes as main does.
+// defineOver defines a function with parameters, and with variables of main as further parameters. The function binds
+// the first axes as main does.
 func (e *emitter) defineOver(typ, name string, params, variables []string, axes int, body func()) {
 	bound := map[int]text{}
 	for axis := range axes {

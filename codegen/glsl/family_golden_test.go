@@ -10,10 +10,10 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// goldenCase is a graph in text IR, of which the kernels are pinned down.
+// goldenCase is a graph in text IR with golden shaders for its kernels.
 type goldenCase struct {
 	name, graph string
-	schedule    func(s kernel.Schedule) kernel.Schedule // changes what the device would get; may be nil
+	schedule    func(s kernel.Schedule) kernel.Schedule // changes the device's schedule; may be nil
 }
 
 var goldenCases = []goldenCase{
@@ -227,7 +227,7 @@ const prefill = `graph "g" {
 	output "y" %4
 }`
 
-// decode is an attention of one query to heads that share keys.
+// decode is an attention of one query, with heads that share keys.
 const decode = `graph "g" {
 	symbol S <= 8192
 	%0 = input {name="q", dtype=f16, shape=[32,1,128]} : f16[32,1,128]
@@ -237,20 +237,19 @@ const decode = `graph "g" {
 	output "y" %3
 }`
 
-// flashMatrix runs an attention on matrix units.
+// flashMatrix runs an attention on cooperative matrices.
 func flashMatrix(v kernel.Variant, stages int) kernel.Schedule {
 	return kernel.Schedule{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32, TileM: 128, TileN: 32, Stages: stages,
 		Flash: kernel.Flash{Heads: 1}, Fragments: kernel.Fragments{FragM: 16, FragN: 16, FragK: 16}}
 }
 
-// flashTile runs an attention without matrix hardware.
+// flashTile runs an attention without cooperative matrices.
 func flashTile(kernel.Schedule) kernel.Schedule {
 	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 256, Vec: 4, TileM: 64, TileN: 64, TileK: 16,
 		ThreadM: 4, ThreadN: 4, Subgroup: 32, Flash: kernel.Flash{Heads: 1}}
 }
 
-// TestGolden pins down the text of representative maps, row kernels and
-// attentions for an H100.
+// TestGolden pins the shaders of representative maps, row kernels and attentions for an H100.
 func TestGolden(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	sources := map[string]string{}

@@ -8,18 +8,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// What the constructors of text work out themselves, so that no text has what a
-// reader would have to: operations on integer literals, and operands that change
-// nothing. Floats are left as they are but for factors of 1, since all else may
-// round, or change the sign of a zero.
+// The constructors of expressions fold constants, so that no shader leaves the arithmetic to its reader: operations on
+// integer literals, and operands that change nothing. Of floats they fold only factors of 1 and operations on two
+// literals, because anything else may round, or change the sign of a zero.
 
-// literal is an integer in the text: a number and its suffix, "", "u" or "L".
+// literal is an integer literal: a number and its suffix, "", "u" or "L".
 type literal struct {
 	v      int64
 	suffix string
 }
 
-// literalOf reads an integer literal that is no larger than 32 bits.
+// literalOf reads an integer literal of at most 32 bits.
 func literalOf(t text) (n literal, ok bool) {
 	if t == nil || t.Op != syntax.Number {
 		return n, false
@@ -38,7 +37,7 @@ func literalOf(t text) (n literal, ok bool) {
 	return n, true
 }
 
-// text spells the literal; ok is false where its type does not hold it.
+// text prints the literal. ok is false if its type does not hold it.
 func (n literal) text() (t text, ok bool) {
 	switch n.suffix {
 	case "u":
@@ -49,7 +48,7 @@ func (n literal) text() (t text, ok bool) {
 	return intLit(n.v), n.v > math.MinInt32 && n.v <= math.MaxInt32
 }
 
-// folded returns the result of an operation if it needs no operator.
+// folded returns the result of an operation that needs no operator.
 func folded(op string, a, b text) (t text, ok bool) {
 	x, left := literalOf(a)
 	y, right := literalOf(b)
@@ -73,8 +72,8 @@ func folded(op string, a, b text) (t text, ok bool) {
 	return foldTruth(op, a, b)
 }
 
-// foldFloats computes with two literals of float, as a device rounds them; results
-// that it may flush are left to it.
+// foldFloats computes with two float literals, as a device rounds them. It leaves results that a device may flush to
+// the device.
 func foldFloats(op string, a, b text) (t text, ok bool) {
 	x, left := floatOf(a)
 	y, right := floatOf(b)
@@ -97,7 +96,7 @@ func foldFloats(op string, a, b text) (t text, ok bool) {
 		(size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
 }
 
-// floatOf reads a literal of float.
+// floatOf reads a float literal.
 func floatOf(t text) (float32, bool) {
 	if t.Op != syntax.Number || !strings.ContainsAny(t.Text, ".e") || strings.HasSuffix(t.Text, "f") ||
 		strings.HasPrefix(t.Text, "0x") {
@@ -107,7 +106,7 @@ func floatOf(t text) (float32, bool) {
 	return float32(v), err == nil
 }
 
-// neutral reports whether an operand leaves the other as it is.
+// neutral reports whether an operand leaves the other operand unchanged.
 func neutral(op string, v int64, right bool) bool {
 	switch op {
 	case "+", "|", "^":
@@ -122,7 +121,7 @@ func neutral(op string, v int64, right bool) bool {
 	return false
 }
 
-// foldLiterals computes with two literals. Those of uint wrap around.
+// foldLiterals computes with two literals. uint literals wrap around.
 func foldLiterals(op string, x, y literal) (t text, ok bool) {
 	if x.suffix != y.suffix {
 		return t, false
@@ -168,7 +167,7 @@ func foldLiterals(op string, x, y literal) (t text, ok bool) {
 	return n.text()
 }
 
-// foldTwice joins a uint constant with the one that a ends in: x / 4u / 8u.
+// foldTwice joins a uint constant with the constant at the end of a: x / 4u / 8u.
 func foldTwice(op string, a text, y literal) (t text, ok bool) {
 	if a.Op != syntax.Binary || a.Prec() != syntax.BinaryPrec(op) {
 		return t, false
@@ -191,7 +190,7 @@ func foldTwice(op string, a text, y literal) (t text, ok bool) {
 	return t, false
 }
 
-// foldTruth leaves out truth values that decide nothing, or all.
+// foldTruth simplifies && and || with a constant operand.
 func foldTruth(op string, a, b text) (t text, ok bool) {
 	var decides string
 	switch op {
@@ -213,9 +212,9 @@ func foldTruth(op string, a, b text) (t text, ok bool) {
 	return t, false
 }
 
-// foldCall returns a conversion or limit of literals as one.
+// foldCall folds a conversion or limit of literals.
 func foldCall(name string, args []text) (t text, ok bool) {
-	if len(args) == 2 && args[1].Is("0u") { // no unsigned number is less
+	if len(args) == 2 && args[1].Is("0u") { // no unsigned number is below 0
 		switch name {
 		case "min":
 			return args[1], true

@@ -16,7 +16,7 @@ func TestFolding(t *testing.T) {
 		{binary("<<", x, lit("0u")), "x"},
 		{binary("*", lit("0u"), x), "0u"},
 		{binary("%", x, lit("1u")), "0u"},
-		{binary("%", x, lit("1")), "x % 1"},     // whose sign is a matter of its own
+		{binary("%", x, lit("1")), "x % 1"},     // a remainder's sign has rules of its own
 		{binary("+", x, lit("0.0")), "x + 0.0"}, // 0 + -0 is 0
 		{binary("*", x, lit("1.0")), "x"},
 		{binary("*", x, lit("0.0")), "x * 0.0"},
@@ -35,7 +35,7 @@ func TestFolding(t *testing.T) {
 		{binary("*", product, lit("4u")), "(y + x * 4u) * 4u"},
 		{binary("/", binary("/", sum, lit("4u")), lit("8u")), "(x + 3u) / 32u"},
 		{binary("/", binary("/", x, lit("65536u")), lit("65536u")), "x / 65536u / 65536u"},
-		{binary("/", binary("*", x, lit("4u")), lit("4u")), "x * 4u / 4u"}, // the product may wrap
+		{binary("/", binary("*", x, lit("4u")), lit("4u")), "x * 4u / 4u"}, // the multiplication may wrap
 		{binary("*", binary("*", x, lit("4u")), lit("8u")), "x * 32u"},
 		{binary("*", lit("2.0"), lit("0.25")), "0.5"},
 		{binary("+", lit("0.1"), lit("0.2")), "0.3"},

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// lacking lists, by format, the fast paths that it has no row for: kernels then take the general way.
+// lacking lists the fast paths that a format has no row for. Kernels then take the general path.
 const lacking = `
 q4_0: packed lookup
 q4_1: packed lookup
@@ -36,8 +36,8 @@ mxfp4: wide packed
 nvfp4: wide packed
 `
 
-// TestFastPaths: every row of a block format has what speeds up reading or making blocks, or the format is listed as
-// lacking it. So the author of a format sees the missing parts.
+// TestFastPaths: every row of a block format has the fast paths for decoding and quantizing blocks, or the list names
+// the missing ones. So the author of a format sees the missing parts.
 func TestFastPaths(t *testing.T) {
 	var have []string
 	for _, dt := range ir.BlockFormats() {

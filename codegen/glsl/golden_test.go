@@ -10,10 +10,10 @@ import (
 
 var updateGolden = flag.Bool("update-golden", false, "write golden files anew from what the code does now")
 
-// goldenDir holds generated texts, one file each, named for what they show.
+// goldenDir holds golden shaders, one file each.
 const goldenDir = "../../golden/glsl"
 
-// checkGolden compares a generated text with a golden file, or writes it.
+// checkGolden compares a shader with its golden file, or writes the file.
 func checkGolden(t *testing.T, name, got string) {
 	t.Helper()
 	golden.Check(t, filepath.Join(goldenDir, name+".comp"), got, *updateGolden,

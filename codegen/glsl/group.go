@@ -7,15 +7,13 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// groupWriter writes a kernel that groups elements by number: a workgroup counts
-// how often each number stands in the whole row, from which follows where its
-// own groups begin; then each invocation goes over a run of elements and places
-// those of the workgroup's number. Counting is the only thing that happens in no
-// certain order, and sums of counts do not depend on it.
+// groupWriter writes a kernel that groups elements by number. A workgroup owns one number. It counts every number in
+// the whole row, and so finds the start of its own groups. Then each invocation walks a run of elements and places the
+// elements of the workgroup's number. Only the counting happens in no fixed order, and the counts do not depend on it.
 type groupWriter struct {
 	*emitter
 	self, table, counts string
-	width               int64 // of a row of the table
+	width               int64 // the width of a row of the table
 }
 
 func (e *emitter) emitGroup() {
@@ -36,7 +34,7 @@ func (e *emitter) emitGroup() {
 	w.stride("j", "0u", fold.String(), func(j string) { w.line("atomicAdd(%s[%s], 1u);", w.counts, w.numberOf(j)) })
 	w.line("barrier();")
 	w.line("uint first = 0u; // group of this number")
-	// These loops in all their turns, without what is not to count, take twice as long.
+	// Loops over all numbers that mask the others take twice as long.
 	w.open("for (uint i = 0u; i < %s; ++i)", number)
 	w.line("first += (%s[i] + %du) / %du;", w.counts, w.k.Group.Rows-1, w.k.Group.Rows)
 	w.close()
@@ -77,13 +75,13 @@ func (e *emitter) emitGroup() {
 	w.close()
 }
 
-// at prints the element of the table for a place of the workgroup's number.
+// at prints the table's element for a slot of the workgroup's number.
 func (w *groupWriter) at(place string) string {
 	rows := w.k.Group.Rows
 	return fmt.Sprintf("%s[(first + %s / %du) * %du + 1u + %s %% %du]", w.table, place, rows, w.width, place, rows)
 }
 
-// stride lets the invocations share the numbers from first up to end.
+// stride distributes the numbers from first up to end over the invocations.
 func (w *groupWriter) stride(name, first, end string, body func(i string)) {
 	from := plus(primary(w.self), primary(first))
 	if first != "0u" {
@@ -93,7 +91,7 @@ func (w *groupWriter) stride(name, first, end string, body func(i string)) {
 	w.close()
 }
 
-// eachOwn goes over the elements of the invocation's run that are of a number.
+// eachOwn loops over the elements of the invocation's run that have the given number.
 func (w *groupWriter) eachOwn(number string, body func(j string)) {
 	j := w.openFor("", "j", primary("begin"), primary("end"), uintLit(1)).String()
 	w.openGuard("if (%s == %s)", w.numberOf(j), number)

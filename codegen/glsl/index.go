@@ -7,18 +7,15 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Indices are computed as uint. Their partial sums may wrap around below 0,
-// which is harmless as long as the sum itself is an index; inside a clamp the
-// sum may be negative too, so there everything is int. A sum that 32 bits do not
-// hold at the bounds of symbols is computed as int64_t: coordinates, of which it
-// consists, have 32 bits all the same, and so has what is divided or limited to
-// one.
+// Indices are computed as uint. Their partial sums may wrap around below 0, which does no harm because the final sum is
+// an index. Inside a clamp the final sum may be negative too, so there everything is int. A sum that may need more than
+// 32 bits is computed as int64_t. Its coordinates still have 32 bits, and so do quotients and clamped values that fit.
 
 // isWide reports whether an index may have more than 32 bits.
 func (e *emitter) isWide(x kernel.Index) bool { return x.Largest() > float64(e.caps.Position32()) }
 
-// indexValue prints an index in the open scope. What several places use (as counted
-// by the last plan) is declared once.
+// indexValue prints an index in the open scope. An index that is used more than once, as the last plan counted, becomes
+// a variable.
 func (e *emitter) indexValue(x kernel.Index) text {
 	key := x.String()
 	if t, ok := e.knownIndex(key); ok {
@@ -34,7 +31,7 @@ func (e *emitter) indexValue(x kernel.Index) text {
 	return t
 }
 
-// declareIndex gives an index a variable in scope s.
+// declareIndex declares a variable for an index in scope s.
 func (e *emitter) declareIndex(s *scope, name string, t text) text {
 	if isWide(t) {
 		return ofType(wide, primary(e.declare(s, wide, name, t)))
@@ -59,7 +56,7 @@ func indexUsesAcc(x kernel.Index, acc int) bool {
 	return used
 }
 
-// indexText prints the polynomial: terms that add, then those that subtract.
+// indexText prints the polynomial: first the terms that add, then the terms that subtract.
 func (e *emitter) indexText(x kernel.Index) text {
 	if !e.isWide(x) {
 		return e.coordinate(x)
@@ -75,7 +72,7 @@ func (e *emitter) indexText(x kernel.Index) text {
 	return ofType(wide, t)
 }
 
-// coordinate prints what [kernel.Kernel.CheckRange] holds to 32 bits on any device.
+// coordinate prints an index that fits in 32 bits on every device, by [kernel.Kernel.CheckRange].
 func (e *emitter) coordinate(x kernel.Index) text { return e.sum(x, uintLit, e.narrowFactor) }
 
 func (e *emitter) narrowFactor(f *kernel.Factor) text { return narrow(e.factor(f)) }
@@ -103,8 +100,7 @@ func (e *emitter) sum(x kernel.Index, lit func(int64) text, factor func(*kernel.
 	return out
 }
 
-// term prints coordinates first, then symbols, then the number, as one writes
-// row * T * 64.
+// term prints coordinates first, then symbols, then the number, as in row * T * 64.
 func (e *emitter) term(t kernel.Term, coef int64, lit func(int64) text, factor func(*kernel.Factor) text) text {
 	var out text
 	for _, symbols := range []bool{false, true} {
@@ -169,7 +165,7 @@ func (e *emitter) composite(f *kernel.Factor) text {
 	return primary("0u")
 }
 
-// divided prints a quotient or remainder, as a uint if that holds it.
+// divided prints a quotient or remainder, as a uint if it fits.
 func (e *emitter) divided(op string, f *kernel.Factor) text {
 	t := binary(op, e.indexText(f.X), e.indexText(f.D))
 	if f.Largest() > float64(e.caps.Position32()) {
@@ -178,8 +174,7 @@ func (e *emitter) divided(op string, f *kernel.Factor) text {
 	return narrow(t)
 }
 
-// factorName is what a quotient, remainder or looked-up index is called where
-// it has a name of its own.
+// factorName is the name of the variable of a quotient, remainder or looked-up index.
 func (e *emitter) factorName(f *kernel.Factor) string {
 	base := map[kernel.FactorKind]string{kernel.FactorDiv: "quotient", kernel.FactorMod: "remainder",
 		kernel.FactorClamp: "clamped"}[f.Kind]
@@ -196,7 +191,7 @@ func factorKey(f *kernel.Factor) string {
 	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
 }
 
-// loneFactor returns f where x is f and nothing else, or nil, and loneValue v likewise.
+// loneFactor returns the only factor of x, or nil if x is more than one factor. loneValue does the same for a value.
 func loneFactor(x kernel.Index) *kernel.Factor {
 	ts := x.Terms()
 	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 {
@@ -213,9 +208,8 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 	return f.Value, true
 }
 
-// clamped prints a clamp: in uint where nothing can be negative, the limit
-// included (T-1 is -1 where T is 0), else in int. Loaded indices of 64 bits have been
-// limited to those of an int.
+// clamped prints a clamp. It uses uint if neither the value nor the limit can be negative (T-1 is -1 if T is 0), and
+// int otherwise. Loaded 64-bit indices are already limited to the range of an int.
 func (e *emitter) clamped(f *kernel.Factor) text {
 	unsigned := f.D.NonNegative()
 	if v, ok := loneValue(f.X); ok && unsigned && e.computeType(v.DType) == "uint" {
@@ -227,8 +221,8 @@ func (e *emitter) clamped(f *kernel.Factor) text {
 	return call("uint", e.clampCall(f))
 }
 
-// clampCall limits a signed sum to 0..last. Where last may be -1, because a
-// symbol is 0, the result is 0 still, which every buffer has room for.
+// clampCall limits a signed sum to 0..last. If a symbol is 0, last may be -1; the result is then 0, which every buffer
+// has room for.
 func (e *emitter) clampCall(f *kernel.Factor) text {
 	factor := func(f *kernel.Factor) text {
 		if f.Kind == kernel.FactorValue {
@@ -243,7 +237,7 @@ func (e *emitter) clampCall(f *kernel.Factor) text {
 	return call("max", call("min", x, last), intLit(0))
 }
 
-// onlyAdds reports whether x has nothing that could make it negative.
+// onlyAdds reports whether no part of x can make it negative.
 func onlyAdds(x kernel.Index) bool {
 	for _, t := range x.Terms() {
 		if t.Coef < 0 {

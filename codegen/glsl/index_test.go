@@ -24,7 +24,7 @@ func (n number) value() int64 {
 	return int64(n.bits)
 }
 
-// evaluate computes the text of an index, as a device does.
+// evaluate computes an index expression as a device does.
 func evaluate(t *testing.T, n *syntax.Expr, vars map[string]uint32) number {
 	t.Helper()
 	kid := func(i int) number { return evaluate(t, n.Args[i], vars) }
@@ -119,8 +119,8 @@ func direct(x kernel.Index, axes []int64, sym int64) int64 {
 	return sum
 }
 
-// TestIndexText prints random coordinates of reshapes, slices, flips and pads
-// of three axes, and computes the text.
+// TestIndexText prints random coordinates of reshapes, slices, flips and pads of three axes, and evaluates the
+// expressions.
 func TestIndexText(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range 3000 {
@@ -158,8 +158,7 @@ func TestIndexText(t *testing.T) {
 	}
 }
 
-// randomIndex is the row-major position in the three axes, sent through a few
-// of the transformations that views make.
+// randomIndex is the row-major position in the three axes, after a few transformations of views.
 func randomIndex(rng *rand.Rand, extents []ir.Dim) kernel.Index {
 	x := kernel.Const(0)
 	for i, d := range extents {
@@ -185,8 +184,8 @@ func randomIndex(rng *rand.Rand, extents []ir.Dim) kernel.Index {
 	return x
 }
 
-// TestSharedIndex checks that what several places need is declared once, and
-// what a loop does not change is declared before it.
+// TestSharedIndex checks that values with several uses are declared once, and that loop-invariant values are declared
+// before the loop.
 func TestSharedIndex(t *testing.T) {
 	e := scratch()
 	b := kernel.NewBuilder()

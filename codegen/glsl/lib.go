@@ -9,9 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// helper is a function or constant of the library: what GLSL lacks, leaves
-// undefined or computes too roughly. TYPE in the source stands for each of its
-// types in turn.
+// helper is a function or constant of the library. It replaces things that GLSL lacks, leaves undefined or computes too
+// roughly. TYPE in the source stands for each of its types.
 type helper struct {
 	name   string
 	types  []string
@@ -45,7 +44,7 @@ var libraryNames = func() map[string]bool {
 	return names
 }()
 
-// uses are the names of the helpers that it needs, which stand before it.
+// uses are the names of the helpers that h needs. They are defined before h.
 func (h helper) uses() (names []string) {
 	h.definition(h.types[0]).Names(func(name string) {
 		if helperNames[name] && name != h.name && !slices.Contains(names, name) {
@@ -55,7 +54,7 @@ func (h helper) uses() (names []string) {
 	return names
 }
 
-// helper makes the text have a library function for a type.
+// helper adds a library function for a type to the shader.
 func (e *emitter) helper(name, typ string) {
 	h, typ := findHelper(name, typ)
 	if h == nil {
@@ -75,8 +74,8 @@ func (e *emitter) helper(name, typ string) {
 	}
 }
 
-// findHelper returns the row of a function for a type, or the only one there
-// is, and the type that it is for.
+// findHelper returns the helper for a name and type, and its type. If the helper has a single type, it serves for any
+// type.
 func findHelper(name, typ string) (*helper, string) {
 	var only *helper
 	for i := range library {
@@ -95,7 +94,7 @@ func findHelper(name, typ string) (*helper, string) {
 	return only, only.types[0]
 }
 
-// functions returns the helpers, decoders and custom ops that main uses, and main, without what they do without.
+// functions returns the helpers, decoders and custom ops that main uses, and main last. Unused statements are removed.
 func (e *emitter) functions() []*syntax.Definition {
 	main := e.definition("void main() {\n}\n")
 	main.Body = syntax.Prune(append(e.symbolLines(), e.root.body...))
@@ -110,7 +109,7 @@ func (e *emitter) functions() []*syntax.Definition {
 	return pruneFunctions(append(own, e.decoders...), append(e.custom, main))
 }
 
-// definitions are those of the library, by name and type.
+// definitions caches the parsed definitions of the library, by name and type.
 var definitions sync.Map
 
 // definition is the helper for one of its types.
@@ -121,13 +120,13 @@ func (h helper) definition(typ string) *syntax.Definition {
 	}
 	d, err := syntax.ParseDefinition(strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ) + "\n")
 	if err != nil {
-		panic(err) // of this package's own text, as its tests would show
+		panic(err) // the library's own source is invalid, which its tests would show
 	}
 	definitions.Store(key, d)
 	return d
 }
 
-// library is in the order of the text: what a function uses stands before it.
-// Functions of floats follow IEEE in NaN and infinity.
+// library is in the order of definition: a function uses only earlier ones. Functions of floats follow IEEE for NaN and
+// infinity.
 var library = slices.Concat(arithmeticLibrary, mathLibrary, randomLibrary, conversionLibrary, orderLibrary, byteLibrary,
 	pairLibrary, quantizeLibrary, quantizeFits, quantizers())

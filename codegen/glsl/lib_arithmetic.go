@@ -1,6 +1,7 @@
 package glsl
 
-// arithmeticLibrary is arithmetic of floats that follows IEEE, and of integers that no input leaves undefined.
+// arithmeticLibrary has arithmetic of floats that follows IEEE, and arithmetic of integers that is defined for every
+// input.
 var arithmeticLibrary = []helper{
 	{"INF", f32Only, `
 #define INF uintBitsToFloat(0x7f800000u)`},

@@ -1,6 +1,6 @@
 package glsl
 
-// byteLibrary has bytes, halves and bits of words as numbers, which decoding blocks takes.
+// byteLibrary converts bytes, halves and bits of words to numbers, for decoders of blocks.
 var byteLibrary = []helper{
 	{"bytes_unsigned", f32Only, `
 // Four bytes as floats, by way of the halves from 1024 to 1279, whose last bits

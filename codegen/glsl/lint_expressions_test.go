@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// What the linter knows of expressions: within which bounds they are, and what a compiler folds.
+// The linter's knowledge of expressions: their bounds, and the constants that a compiler folds.
 
-// expr is what the linter knows of an expression.
+// expr is the linter's knowledge of an expression.
 type expr struct {
 	s        string // its tokens
-	constant bool   // a literal or made of literals alone
+	constant bool   // a literal, or an expression of literals only
 	float    bool
 	r        bounds
 }
@@ -42,9 +42,9 @@ func (l *linter) assignment() expr {
 	}
 	l.at++
 	if target != nil {
-		target.reads = reads[target] // being written is not being read
+		target.reads = reads[target] // a write is not a read
 		if l.tokens[start+1] == "[" {
-			// What its index mentions was read all the same.
+			// The names in its index are read all the same.
 			for _, t := range l.tokens[start+1 : l.at-1] {
 				if l.locals[t] == target {
 					target.reads++
@@ -97,7 +97,7 @@ func (l *linter) binary(least int) expr {
 	}
 }
 
-// smallest is how GLSL spells the smallest int, which has no literal.
+// smallest matches the smallest int, which has no literal.
 var smallest = regexp.MustCompile(`^- ?(2147483647|0x7fffffff|9223372036854775807L|0x7fffffffffffffffL) - 1L?$`)
 
 // join checks an operation.
@@ -123,7 +123,7 @@ func (l *linter) join(op string, a, b expr) expr {
 	return x
 }
 
-// lastConstant returns the number that a text ends in after the operator, as in a * 2.
+// lastConstant returns the number at the end of an expression, after the operator, as in a * 2.
 func lastConstant(s, op string) string {
 	f := strings.Fields(s)
 	if len(f) >= 3 && f[len(f)-2] == op && isLiteral(f[len(f)-1]) && f[len(f)-3] != "(" {
@@ -136,7 +136,7 @@ func isLiteral(t string) bool { return t != "" && t[0] >= '0' && t[0] <= '9' }
 
 func isZero(x expr) bool { return x.r.lo == 0 && x.r.hi == 0 }
 
-// neutral reports whether an operand leaves the other as it is.
+// neutral reports whether an operand leaves the other operand unchanged.
 func (l *linter) neutral(op string, x expr, right bool) bool {
 	if !x.constant || x.r.lo != x.r.hi {
 		return false
@@ -189,7 +189,7 @@ func combine(op string, a, b bounds) bounds {
 	return unknown
 }
 
-// compare reports a comparison whose outcome ranges prove.
+// compare reports a comparison if ranges prove its outcome.
 func (l *linter) compare(op string, a, b expr) {
 	if a.float || b.float {
 		return
@@ -245,7 +245,7 @@ func number(t string) float64 {
 	return v
 }
 
-// foldable are the conversions that a number could be written in the type of.
+// foldable are the conversions that a literal could replace.
 var foldable = map[string]bool{"float": true, "int": true, "uint": true, "int64_t": true, "double": true, "bool": true}
 
 func (l *linter) postfix() expr {
@@ -327,7 +327,7 @@ func (l *linter) call(name string) expr {
 		if v != nil && l.writes(name, len(args)) && (l.peek(1) == "," || l.peek(1) == ")") {
 			switch name {
 			case "umulExtended", "uaddCarry", "coopMatPerElementNV":
-				v.reads++ // there is no form of it without a place for its result
+				v.reads++ // the function needs a variable for its result
 			}
 			args = append(args, expr{s: l.next(), r: unknown})
 		} else {
@@ -382,7 +382,7 @@ func (l *linter) call(name string) expr {
 	return x
 }
 
-// closes reports whether the bracket that a text opens first is the one it ends in.
+// closes reports whether the first opening bracket of s is closed by its last one.
 func closes(s string) bool {
 	depth := 0
 	f := strings.Fields(s)

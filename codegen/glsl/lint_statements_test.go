@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// What the linter knows of statements: which branches are taken, what variables hold, who reads them.
+// The linter's knowledge of statements: the branches that are taken, the values of variables, and their reads.
 
-// block reads statements to the closing brace. What is known in it is forgotten after.
+// block reads statements to the closing brace, and then forgets the facts of the block.
 func (l *linter) block() error {
 	facts, ranges, locals := len(l.facts), cloneMap(l.ranges), cloneMap(l.locals)
 	for !l.take("}") {
@@ -97,7 +97,7 @@ func (l *linter) statement() error {
 	return nil
 }
 
-// declaration reads one up to its semicolon.
+// declaration reads a declaration up to its semicolon.
 func (l *linter) declaration() {
 	constant := false
 	for l.peek(0) == "const" || l.peek(0) == "precise" {
@@ -195,8 +195,7 @@ func (l *linter) assignedLater(name string) bool {
 	return false
 }
 
-// outCall reports whether the argument at token i is one of a function that writes
-// its arguments.
+// outCall reports whether the argument at token i belongs to a function that writes its arguments.
 func (l *linter) outCall(i int) bool {
 	depth, place := 0, 0
 	for i--; i > 0; i-- {
@@ -221,7 +220,7 @@ func (l *linter) outCall(i int) bool {
 	return false
 }
 
-// writes reports whether a function writes its argument at a place.
+// writes reports whether a function writes its argument number place.
 func (l *linter) writes(name string, place int) bool {
 	switch name {
 	case "umulExtended", "imulExtended":
@@ -256,7 +255,7 @@ func (l *linter) loop() error {
 			name = l.peek(1)
 			start := l.at
 			l.declaration()
-			// Its first value, as a lower bound where it only grows.
+			// Its first value is a lower bound if it only grows.
 			end := l.at
 			l.at = start + 3
 			first := l.silently(l.assignment)
@@ -266,7 +265,7 @@ func (l *linter) loop() error {
 				l.ranges[name] = unknown
 			}
 			l.take(";")
-			// A loop that counts down has the first value at most.
+			// The variable of a loop that counts down is at most its first value.
 			i := l.at
 			cond := l.until(";")
 			l.at++
@@ -397,7 +396,7 @@ func negated(s string) string {
 	return ""
 }
 
-// condition reports a test whose outcome is known.
+// condition reports a test with a known outcome.
 func (l *linter) condition(x expr) {
 	for _, c := range conjuncts(x.s) {
 		if slices.Contains(l.facts, c) {

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// A linter for generated GLSL: it parses what the generator writes and reports what
-// nobody would write by hand: what a compiler folds, tests whose outcome is known,
-// names that nothing reads, two functions that are one.
+// A linter for generated GLSL. It parses the generator's shaders and reports code that no person would write: constants
+// that a compiler folds, tests with a known outcome, names that nothing reads, and duplicate functions.
 
-// lint returns what is wrong with a text, a line each.
+// lint returns the findings in a shader, a line each.
 func lint(source string) []string {
 	l := &linter{ranges: map[string]bounds{}}
 	if err := l.parse(source); err != nil {
@@ -33,7 +32,7 @@ type linter struct {
 	mentions  map[string]int
 	problems  []string
 
-	where  string            // the function at hand
+	where  string            // the current function
 	ranges map[string]bounds // of the variables in scope
 	facts  []string          // conditions known to hold, innermost last
 	locals map[string]*local
@@ -59,7 +58,7 @@ func (b bounds) known() bool { return b.hi < math.Inf(1) || b.lo > math.Inf(-1) 
 var lintToken = regexp.MustCompile(
 	`^(?:(0x[0-9a-fA-F]+[uUlL]*|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?:[uUlL]+|lf|f|hf)?)|([A-Za-z_]\w*)|(\[\[\w+\]\]|"[^"]*"|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\^\^|[-+*/%&|^]=|.))`)
 
-// parse reads the whole text.
+// parse reads the whole shader.
 func (l *linter) parse(source string) error {
 	l.mentions = map[string]int{}
 	var defines []string
@@ -113,7 +112,7 @@ func (l *linter) take(want string) bool {
 	return true
 }
 
-// until skips to the token, brackets balanced, and returns what was skipped.
+// until skips to a token outside of brackets, and returns the skipped tokens.
 func (l *linter) until(ends ...string) []string {
 	start, depth := l.at, 0
 	for l.at < len(l.tokens) {
@@ -146,7 +145,7 @@ func (l *linter) topLevel() error {
 		if l.take("{") {
 			inside := l.until("}")
 			l.at++
-			// What an address refers to goes by the name that is defined for it.
+			// An array that is reached by address has the name of its macro.
 			if i := slices.Index(inside, "["); i > 0 && !slices.Contains(head, "buffer_reference") {
 				l.globals = append(l.globals, inside[i-1])
 			}
@@ -274,7 +273,7 @@ func (l *linter) unusedGlobals() {
 	}
 }
 
-// twins reports functions that differ in names alone.
+// twins reports functions that differ only in names.
 func (l *linter) twins() {
 	l.where = "top level"
 	same := map[string]string{} // functions by the first of their kind

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// emitMap writes a kernel that computes its stores once per point of the
-// parallel axes: an invocation takes Vec neighbours along the innermost.
+// emitMap writes a kernel that computes its stores once per point of the parallel axes. An invocation takes Vec
+// neighbours along the innermost axis.
 func (e *emitter) emitMap() {
 	if len(e.k.Parallel) == 0 {
 		e.emitSingle()
@@ -65,14 +65,14 @@ func (e *emitter) emitSingle() {
 	e.close()
 }
 
-// openPoint opens a block for a point that the kernel may leave out.
+// openPoint opens a block for a point that the kernel may skip.
 func (e *emitter) openPoint() {
 	cond := e.k.Guard.Point
 	e.plan([]*kernel.Expr{cond}, nil)
 	e.openGuard("if (%s)", e.value(cond))
 }
 
-// emptySpace writes nothing where there is never a point.
+// emptySpace reports whether the space never has a point, and sets an empty grid if so.
 func (e *emitter) emptySpace(s space) bool {
 	if !s.isEmpty() {
 		return false
@@ -83,9 +83,8 @@ func (e *emitter) emptySpace(s space) bool {
 	return true
 }
 
-// invocations gives every invocation its position among n, in a loop where the
-// grid must go around several times. bind is told the position. It returns how
-// many blocks it has opened.
+// invocations gives every invocation its position among n, in a loop if the grid is too small. bind gets the position.
+// It returns the number of blocks that it opened.
 func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened int) {
 	wg := e.sched.Workgroup
 	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {

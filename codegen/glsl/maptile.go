@@ -8,10 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// tileWriter writes a map that reads some tensors along another axis than that
-// along which it stores. A workgroup takes a tile of both: it brings what lies
-// across to shared memory, reading along lines, and then computes the points
-// along the lines of what it stores.
+// tileWriter writes a map that reads some tensors along another axis than it stores along. A workgroup takes a tile of
+// both axes. It loads the transposed operands to shared memory along their own lines. Then it computes the points along
+// the lines of the result.
 type tileWriter struct {
 	*emitter
 	schedule.Transposition
@@ -55,8 +54,8 @@ func (e *emitter) emitMapTile() {
 	}
 }
 
-// nameOuter names quotients and remainders that are the same for a whole tile.
-// Written out for every element, drivers need not find that out, and storing takes twice as long (M-conv).
+// nameOuter names quotients and remainders that are the same for a whole tile. If shaders repeated them for every
+// element, drivers would not notice, and stores would take twice as long (M-conv).
 func (t *tileWriter) nameOuter() {
 	name := func(x kernel.Index) {
 		x.Walk(func(f *kernel.Factor) {
@@ -76,7 +75,7 @@ func (t *tileWriter) nameOuter() {
 	}
 }
 
-// indexHasLoad reports whether some part of an index is a loaded value.
+// indexHasLoad reports whether a part of an index is a loaded value.
 func indexHasLoad(x kernel.Index) bool {
 	has := false
 	x.Walk(func(f *kernel.Factor) { has = has || f.Kind == kernel.FactorValue })
@@ -88,7 +87,7 @@ func (t *tileWriter) newSide(axis, size int) side {
 	return side{axis: axis, size: size, whole: whole}
 }
 
-// rest is all axes but those of the tile.
+// rest is all axes but the tile's two.
 func (t *tileWriter) rest() span {
 	g := span{points: []ir.Dim{ir.D(1)}}
 	for a := len(t.k.Parallel) - 1; a >= 0; a-- {
@@ -108,8 +107,7 @@ func (t *tileWriter) rest() span {
 	return g
 }
 
-// tileLoop numbers the tiles along one side by a dimension of the grid, in a
-// loop where that is too small.
+// tileLoop numbers the tiles along one side by a dimension of the grid, in a loop if the grid is too small.
 func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 	extent, id := t.k.Parallel[s.axis], "gl_WorkGroupID."+gridAxis[dim]
 	s.tile = primary(id)
@@ -123,8 +121,7 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 	return 1
 }
 
-// fetch brings the tile of every load to shared memory, where its lines go
-// along the load's own axis.
+// fetch loads the tile of every load to shared memory, along the load's own axis.
 func (t *tileWriter) fetch() {
 	for _, v := range t.Loads {
 		b := t.buffers[v.Bind]
@@ -144,7 +141,7 @@ func (t *tileWriter) fetch() {
 	}
 }
 
-// fetchRun copies neighbours along the load's axis to the places of a tile.
+// fetchRun copies neighbours along the load's axis to their slots of a tile.
 func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) string) {
 	b := t.buffers[v.Bind]
 	t.plan(nil, []kernel.Index{v.Index})
@@ -160,7 +157,7 @@ func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) str
 	t.close()
 }
 
-// compute goes over the points of the tile along the innermost axis.
+// compute computes the points of the tile, along the innermost axis.
 func (t *tileWriter) compute() {
 	t.comment("Points of the tile.")
 	roots, width := t.k.Roots(), t.sched.Vec
@@ -177,9 +174,8 @@ func (t *tileWriter) compute() {
 	})
 }
 
-// eachRun loops over the runs of width neighbours of a tile: those along one
-// side first, so that neighbouring invocations take neighbouring runs. body is
-// told where in the tile the run begins along that side, and its line.
+// eachRun loops over the runs of width neighbours of a tile. Runs along one side come first, so that neighbouring
+// invocations take neighbouring runs. body gets the run's position along that side, and its line.
 func (t *tileWriter) eachRun(along, lines side, width int, body func(r run, at, line text)) {
 	perLine := along.size / width
 	rounds := perLine * lines.size / t.sched.Workgroup
@@ -211,7 +207,7 @@ func (t *tileWriter) unitName(axis, width int) string {
 	return t.paraName(axis)
 }
 
-// inside tells whether a run is within the map, or is "" where it always is.
+// inside prints the condition that a run is within the map, or nil if it always is.
 func (t *tileWriter) inside(along, lines side, width int, unit, line text) text {
 	var inRun, inLine text
 	if !along.whole {

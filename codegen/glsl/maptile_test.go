@@ -20,7 +20,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// transpositions are maps that read some operands across.
+// transpositions are maps that read some operands transposed.
 var transpositions = map[string]string{
 	"whole tiles": `
 		%x = input {name="x", dtype=f32, shape=[64,128]}
@@ -62,8 +62,8 @@ var transpositions = map[string]string{
 		output "y" %y`,
 }
 
-// TestTranspositionsOnDevice runs maps through tiles of every shape that is
-// offered, and where the grid must go around: each map in each tile and in each grid, each tile in each grid.
+// TestTranspositionsOnDevice runs maps through tiles of every candidate shape, and in grids that must loop: each map in
+// each tile and in each grid, each tile in each grid.
 func TestTranspositionsOnDevice(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})

@@ -9,11 +9,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matMul holds the parts that the variants of a matmul share. They read operands
-// four neighbours along the contraction at a time, whatever the layout: where
-// it lies along the contraction, that is one vector load or one decoded run of
-// a block; where it lies along the other axis, it is four loads, each of them
-// contiguous over neighbouring invocations.
+// matMul holds the state that all matmul variants share. Variants read operands in quads, four neighbours along the
+// contraction axis, for any layout. If an operand is contiguous along the contraction axis, a quad is one vector load
+// or one decoded run of a block. If it is contiguous along its other axis, a quad is four loads, each of them coalesced
+// over neighbouring invocations.
 type matMul struct {
 	*emitter
 	s              kernel.Schedule
@@ -22,23 +21,23 @@ type matMul struct {
 	a, b           []*matOperand
 	quads          quadKind
 	products       []matProduct
-	otherSum       func(product int, col text) text // declares a sum of another column of the row, for storeCols
+	otherSum       func(product int, col text) text // declares a sum of another column, for storeCols
 }
 
-// matOperand is an A or a B. Products that share one share its reading.
+// matOperand is an A or a B. Matmuls that share an operand share its loads.
 type matOperand struct {
 	value *kernel.Expr
-	name  string // "a", or "a0", "a1" where there are several
-	axis  int    // besides the contraction: of the rows for A, of the columns for B
-	along bool   // lies in memory along the contraction
+	name  string // "a", or "a0", "a1" if there are several
+	axis  int    // the axis besides the contraction: the rows of A, the columns of B
+	along bool   // contiguous along the contraction axis
 }
 
 type matProduct struct {
 	a, b *matOperand
-	sums string // the variable, or array, of its sums in an invocation
+	sums string // the variable, or array, that holds its sums in an invocation
 }
 
-// newMatMul takes the kernel apart and gives every workgroup its place.
+// newMatMul takes the kernel apart and assigns every workgroup its tile.
 func (e *emitter) newMatMul() *matMul {
 	r := len(e.k.Parallel)
 	m := &matMul{emitter: e, s: e.sched, row: r - 2, col: r - 1, fold: e.k.FoldAxis(), quads: quadsOf(e.k, e.sched)}
@@ -71,7 +70,7 @@ func numbered(base string, list []*matOperand) {
 	}
 }
 
-// numberedName tells several things of one kind apart.
+// numberedName numbers a name if there are several of its kind.
 func numberedName(base string, i, count int) string {
 	if count == 1 {
 		return base
@@ -79,7 +78,7 @@ func numberedName(base string, i, count int) string {
 	return fmt.Sprintf("%s%d", base, i)
 }
 
-// placeWorkgroup says which rows, columns and batch a workgroup computes.
+// placeWorkgroup declares the rows, columns and batch that a workgroup computes.
 func (m *matMul) placeWorkgroup() {
 	g, err := schedule.MatMulGrid(m.k, m.s, m.caps)
 	if err != nil {
@@ -99,8 +98,8 @@ func (m *matMul) placeWorkgroup() {
 	}
 }
 
-// placeFactors calls place for what a dimension of the grid goes over, with where the
-// workgroup is along each axis and how many tiles there are.
+// placeFactors calls place for each axis that a dimension of the grid covers. at is the workgroup's tile along the
+// axis, and count is the number of tiles.
 func (e *emitter) placeFactors(dim int, factors []schedule.AxisTiles,
 	place func(f schedule.AxisTiles, at, count text)) {
 	id := primary("gl_WorkGroupID." + gridAxis[dim])
@@ -113,8 +112,8 @@ func (e *emitter) placeFactors(dim int, factors []schedule.AxisTiles,
 	}
 }
 
-// placeBand gives workgroups their tiles in bands of rows: down the band, then
-// on to the next column. The last band may have fewer rows.
+// placeBand assigns tiles to workgroups in bands of rows: down a band, then on to the next column. The last band may
+// have fewer rows.
 func (m *matMul) placeBand(g schedule.MatGrid) {
 	cols, rows := g[0][0], g[1][0]
 	across, down := m.wholeTiles(cols), m.wholeTiles(rows)
@@ -135,7 +134,7 @@ func (m *matMul) placeBand(g schedule.MatGrid) {
 	m.placeAxis(rows, binary("+", first, binary("%", within, height)))
 }
 
-// wholeTiles is the number of tiles along an axis that no symbol changes.
+// wholeTiles is the number of tiles along an axis of static extent.
 func (e *emitter) wholeTiles(f schedule.AxisTiles) int64 {
 	return (e.k.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
 }
@@ -170,7 +169,7 @@ func (e *emitter) tiles(f schedule.AxisTiles) text {
 	return binary("/", e.dim(d.Plus(int64(f.Tile)-1)), uintLit(f.Tile))
 }
 
-// declareSums declares the sums of each product, count per invocation, all 0.
+// declareSums declares count sums per matmul in each invocation, and sets them to 0.
 func (m *matMul) declareSums(count int) {
 	if count > 1 {
 		m.declareZeros(m.quads.scalar, m.quads.zero, count)
@@ -181,7 +180,7 @@ func (m *matMul) declareSums(count int) {
 	}
 }
 
-// declareZeros is declareSums for those of any type.
+// declareZeros is declareSums for elements of any type.
 func (m *matMul) declareZeros(typ, zero string, count int) {
 	for i := range m.products {
 		m.products[i].sums = m.array(typ, m.k.Products[i].Name, count)
@@ -193,8 +192,7 @@ func (m *matMul) declareZeros(typ, zero string, count int) {
 	})
 }
 
-// elementOf prints element i of an array of count, which is a plain variable
-// where count is 1.
+// elementOf prints element i of an array of count elements. An array of one element is a plain variable.
 func elementOf(array string, count int, i text) text {
 	if count == 1 {
 		return primary(array)
@@ -209,7 +207,7 @@ func (e *emitter) array(typ, name string, count int) string {
 	return name
 }
 
-// named gives a text a name unless it is as short as one.
+// named gives an expression a name unless it is as short as one.
 func (e *emitter) named(name string, t text) text {
 	if isPlain(t) {
 		return t
@@ -217,7 +215,7 @@ func (e *emitter) named(name string, t text) text {
 	return e.declareIndex(e.scope, name, t)
 }
 
-// openIf opens a block that runs under a condition, always if that is "".
+// openIf opens a block that runs under a condition. An empty condition is always true.
 func (e *emitter) openIf(cond string) {
 	if cond == "" {
 		e.openScope()
@@ -226,7 +224,7 @@ func (e *emitter) openIf(cond string) {
 	}
 }
 
-// openBelow opens a block for an x below an end that it may reach only if some says so.
+// openBelow opens a block that needs x < end. It writes the test only if some says that x may reach end.
 func (e *emitter) openBelow(some bool, x, end text) {
 	cond := ""
 	if some {
@@ -235,7 +233,8 @@ func (e *emitter) openBelow(some bool, x, end text) {
 	e.openIf(cond)
 }
 
-// eachResult opens a block, or a loop, in which invocations have one of so many results, and returns its number.
+// eachResult opens a block with one result per invocation, or a loop if there are more results than invocations. It
+// returns the result's number.
 func (e *emitter) eachResult(self text, results int) text {
 	if results > e.sched.Workgroup {
 		return e.loop("id", self, uintLit(results), e.sched.Workgroup)
@@ -244,7 +243,7 @@ func (e *emitter) eachResult(self text, results int) text {
 	return self
 }
 
-// eachSlot writes body for the slots, of so many, that an invocation takes: neighbours take neighbours.
+// eachSlot writes body for the slots that an invocation takes. Neighbouring invocations take neighbouring slots.
 func (e *emitter) eachSlot(self text, total, invocations int, body func(i, slot text)) {
 	e.repeat("i", (total+invocations-1)/invocations, func(i text) {
 		slot := e.named("slot", plus(self, times(i, invocations)))
@@ -254,7 +253,7 @@ func (e *emitter) eachSlot(self text, total, invocations int, body func(i, slot 
 	})
 }
 
-// repeat writes body count times: as a loop to unroll, or once as it is.
+// repeat writes body in a loop that compilers unroll, or without a loop if count is 1.
 func (e *emitter) repeat(name string, count int, body func(i text)) {
 	i := primary("0u")
 	if count == 1 {
@@ -266,8 +265,7 @@ func (e *emitter) repeat(name string, count int, body func(i text)) {
 	e.close()
 }
 
-// free returns a name like base that hides nothing, for a block about to be
-// opened.
+// free returns a name like base that hides no other name, for a block about to be opened.
 func (e *emitter) free(base string) string {
 	name := base
 	for n := 2; unusable(name) || e.taken(name); n++ {
@@ -276,14 +274,14 @@ func (e *emitter) free(base string) string {
 	return name
 }
 
-// loop opens a block that steps a variable from first by step up to an extent,
-// and returns the variable. What has one step alone is no loop.
+// loop opens a loop that steps a variable from first up to an end, and returns the variable. A single step needs no
+// loop.
 func (e *emitter) loop(name string, first text, end text, step int) text {
 	return e.hinted("", name, first, end, step)
 }
 
-// rolled is a loop that compilers leave one. Code that runs a few times in a program of many kernels is fetched
-// from memory each time, which takes longer than jumps do (M-code-size).
+// rolled is a loop that compilers must not unroll. In a program of many kernels, code that runs only a few times is
+// fetched from memory each time. That takes longer than the loop's jumps (M-code-size).
 func (e *emitter) rolled(name string, first text, end text, step int) text {
 	return e.hinted(dontUnroll, name, first, end, step)
 }
@@ -298,8 +296,8 @@ func (e *emitter) hinted(hint, name string, first text, end text, step int) text
 	return e.openFor(hint, name, first, end, uintLit(step))
 }
 
-// openFor opens a loop that steps a variable called like name from first up to an end,
-// and returns it. hint is unroll, dontUnroll or nothing.
+// openFor opens a loop that steps a variable from first up to an end, and returns the variable. hint is unroll,
+// dontUnroll or empty.
 func (e *emitter) openFor(hint, name string, first, end, step text) text {
 	i := e.free(name)
 	next := i + " += " + step.String()
@@ -311,7 +309,7 @@ func (e *emitter) openFor(hint, name string, first, end, step text) text {
 	return primary(i)
 }
 
-// openLanes opens the loop over so many neighbours that an invocation takes at once.
+// openLanes opens the loop over the neighbours that an invocation computes together.
 func (e *emitter) openLanes(count int) {
 	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, count, component)
 }
@@ -320,9 +318,8 @@ func plus(a, b text) text { return binary("+", a, b) }
 
 func times(a text, n int) text { return binary("*", a, uintLit(n)) }
 
-// clampTo limits a coordinate to an extent, so that a partial tile reads its
-// last row again instead of leaving the buffer; what comes of it is not
-// stored. Workgroups exist only where the extent is not 0.
+// clampTo limits a coordinate to its extent. So a partial tile reads its last row again instead of leaving the buffer.
+// Its extra results are not stored. No workgroup runs if the extent is 0.
 func (m *matMul) clampTo(x text, axis int, tile int) text {
 	return m.limit(x, m.extent(axis), tile)
 }
@@ -334,8 +331,7 @@ func (m *matMul) extent(axis int) ir.Dim {
 	return m.k.Parallel[axis]
 }
 
-// inside returns the condition that a row and column exist, or "" where tiles
-// are always whole.
+// inside returns the condition that a row and column exist, or "" if tiles are always whole.
 func (m *matMul) inside(row, col text) string {
 	return and(m.below(row, m.row), m.below(col, m.col)).String()
 }
@@ -348,9 +344,8 @@ func (m *matMul) below(at text, axis int) text {
 	return binary("<", at, m.dim(m.extent(axis)))
 }
 
-// quad prints a quad of an operand, k … k+3 of the contraction, its other
-// axis being bound. Unless all says that k is always within the contraction,
-// quads beyond its end are 0.
+// quad prints a quad of an operand, elements k … k+3 along the contraction axis. The operand's other axis is bound.
+// Unless all says that k is always inside the contraction, quads beyond its end are 0.
 func (m *matMul) quad(o *matOperand, k text, all bool) text {
 	if m.quads.word != "" {
 		return m.packedQuad(o, k, all)
@@ -358,12 +353,12 @@ func (m *matMul) quad(o *matOperand, k text, all bool) text {
 	return m.quadAlong(o.value, m.fold, k, all, o.quadName())
 }
 
-// quadAlong is quad along any axis, for a value whose other axes are bound.
+// quadAlong is quad along any axis, for a value with its other axes bound.
 func (m *matMul) quadAlong(v *kernel.Expr, axis int, at text, all bool, base string) text {
 	return m.quadOf(m.quads, v, along{axis, m.extent(axis)}, at, base, all)
 }
 
-// quadName is what a quad of the operand is called.
+// quadName is the name of a quad of the operand.
 func (o *matOperand) quadName() string {
 	if len(o.name) > 1 {
 		return o.name + "_4" // b0_4, not b04
@@ -378,8 +373,8 @@ func (e *emitter) share(typ, name string, size int) string {
 	return name
 }
 
-// finish writes the stores at a row and column, the sums of its products bound
-// to sums. Rows and columns beyond the result are left out.
+// finish stores the result at a row and column, from the sums of the kernel's matmuls. Rows and columns beyond the
+// result are left out.
 func (m *matMul) finish(row, col text, sums []text) {
 	m.openIf(m.inside(row, col))
 	m.bindAxis(m.row, row)
@@ -401,7 +396,7 @@ func (m *matMul) finish(row, col text, sums []text) {
 	m.close()
 }
 
-// guards is the condition under which a row, which is bound, and where col is set a column, is stored; "" for always.
+// guards is the condition for storing the bound row, and the bound column if col is set; "" means always.
 func (m *matMul) guards(col bool) string {
 	var conds []*kernel.Expr
 	if g := m.k.Guard; g != nil && g.Row != nil {
@@ -423,8 +418,7 @@ func (e *emitter) allOf(values []*kernel.Expr) text {
 	return all
 }
 
-// finishQuad writes the stores of four neighbouring columns, of which each
-// product has its sums in a vector.
+// finishQuad writes the stores of four neighbouring columns. Each matmul has their sums in a vector.
 func (m *matMul) finishQuad(row, col text, sums []text) {
 	width := m.extent(m.col)
 	if !schedule.DivisibleBy(width, 4) || m.k.Guard != nil && m.k.Guard.Col != nil {
@@ -449,16 +443,16 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.close()
 }
 
-// tileStages are two stages of tiles in shared memory: while those in one are multiplied, the next are on their way
-// from memory, in registers.
+// tileStages describes double-buffered tiles in shared memory. While invocations multiply one stage, they prefetch the
+// next tiles into registers.
 type tileStages struct {
-	apart    int                  // how far, in elements of the shared array
+	apart    int                  // the distance between stages, in elements of the shared array
 	fetch    func(at text)        // reads the tiles of a step into registers
-	put      func(stage text)     // stores them
-	multiply func(at, stage text) // the tiles of a step
+	put      func(stage text)     // stores them in a stage
+	multiply func(at, stage text) // multiplies the tiles of a step
 }
 
-// overlapped goes through the contraction, TileK at a time.
+// overlapped steps through the contraction axis, TileK at a time.
 func (m *matMul) overlapped(s tileStages) {
 	m.comment("The first tiles go to shared memory.")
 	m.openScope()
@@ -470,7 +464,7 @@ func (m *matMul) overlapped(s tileStages) {
 	m.ahead("k", m.k.Fold, m.s.TileK, s)
 }
 
-// ahead goes through an extent a step at a time, whose first tiles are in shared memory.
+// ahead steps through an extent. The tiles of its first step are in shared memory.
 func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 	one := extent.IsStatic() && extent.Add <= int64(step)
 	stage := primary("0u")
@@ -480,8 +474,8 @@ func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 	at := e.loop(name+"0", primary("0u"), e.dim(extent), step)
 	ifMore := func(func(next text)) {}
 	if !one {
-		// The last step fetches its own tiles once more, in vain, where tiles are whole: without a branch
-		// around them, loads and what becomes of what they load overlap with the products.
+		// If tiles are whole, the last step fetches its own tiles again, in vain. Without a branch around the loads,
+		// the loads overlap with the multiplication.
 		next, again := plus(at, uintLit(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
 		if again {
 			next = call("min", next, uintLit(extent.Add-int64(step)))

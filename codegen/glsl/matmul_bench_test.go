@@ -11,9 +11,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// BenchmarkMatMul times products under each schedule that package target
-// would try, the chosen one first, on the Vulkan device of this machine. The
-// numbers in package target come from it.
+// BenchmarkMatMul times matmuls on this machine's Vulkan device, under each schedule that package schedule would try,
+// the chosen one first. The numbers in package schedule come from it.
 func BenchmarkMatMul(b *testing.B) {
 	dev := vktest.Device(b, vk.DeviceOptions{})
 	for _, size := range []int{256, 1024} {
@@ -25,7 +24,7 @@ func BenchmarkMatMul(b *testing.B) {
 	benchSchedules(b, dev, "f32/16x1024", product{m: d(16), n: d(1024), k: d(1024), a: ir.F32, b: ir.F32, transB: true})
 }
 
-// BenchmarkMatVec is BenchmarkMatMul for products of one row.
+// BenchmarkMatVec is BenchmarkMatMul for matmuls of one row.
 func BenchmarkMatVec(b *testing.B) {
 	dev := vktest.Device(b, vk.DeviceOptions{})
 	for _, t := range []ir.DType{ir.F32, ir.F16, ir.Q8_0, ir.Q4_0} {

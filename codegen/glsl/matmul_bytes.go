@@ -8,15 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// quadKind says what four neighbours of an operand are on their way to being
-// multiplied without matrix units.
+// quadKind says how shaders hold four neighbours of an operand that are multiplied without cooperative matrices.
 type quadKind struct {
-	vector string // the type of four neighbours that were put together one by one
-	// the type of one, and of sums: bytes are added up in int, where unsigned ones wrap around as op matmul says
+	vector string // the type of four neighbours that are assembled one by one
+	// scalar is the type of an element, and of sums. int8 elements are added in int, and unsigned sums wrap around as
+	// op matmul says.
 	scalar string
 	zero   string
-	// word is the type of four bytes in one register, as which neighbours are
-	// kept in the end; "" keeps the vector.
+	// word is the type of four int8 elements packed in one register, or "" for a vector.
 	word string
 }
 
@@ -25,9 +24,8 @@ var (
 	intQuads   = quadKind{vector: "ivec4", scalar: "int", zero: "0"}
 )
 
-// quadsOf says what the quads of a kernel's operands are. Bytes stay packed,
-// but where every invocation reads operands from memory by itself: the devices
-// for which that is good have no instruction for packed ones.
+// quadsOf returns the quadKind of a kernel's operands. int8 elements stay packed, except if every invocation loads
+// operands from memory by itself: the devices for that variant have no instruction for packed elements.
 func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
 	t, ok := schedule.ByteProducts(k)
 	if !ok {
@@ -52,7 +50,7 @@ func (q quadKind) typ() string {
 	return q.vector
 }
 
-// packedQuad prints the word of four neighbours, as quad does the vector.
+// packedQuad prints the word of four neighbours, where quad prints the vector.
 func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
 	a := along{m.fold, m.k.Fold}
 	convert := func(word text) text { return m.coerce("uint", m.quads.word, word) }
@@ -71,8 +69,7 @@ func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
 	return primary(name)
 }
 
-// bytesAt prints 4 or 16 neighbouring bytes of a load as they lie in memory, in
-// a uint or a uvec4.
+// bytesAt prints 4 or 16 neighbouring int8 elements of a load, unchanged, as a uint or a uvec4.
 func (m *matMul) bytesAt(v *kernel.Expr, a along, k text, bytes int) text {
 	b := m.buffers[v.Bind]
 	b.units[bytes] = true
@@ -81,11 +78,11 @@ func (m *matMul) bytesAt(v *kernel.Expr, a along, k text, bytes int) text {
 	return primary(fmt.Sprintf("%s_%s[%s]", b.name, planeUnits[bytes].view, b.subscript(at)))
 }
 
-// addQuads adds the products of two quads to a sum.
+// addQuads multiplies two quads and adds to a sum.
 func (m *matMul) addQuads(sum, a, b string) {
 	switch {
 	case m.quads.word != "":
-		// Not the instruction that adds up as well: it saturates.
+		// The instruction that also accumulates would saturate.
 		m.line("%s += %s;", sum, m.coerce(m.quads.word, m.quads.scalar, call(m.dotBytes(), primary(a), primary(b))))
 	case m.quads == intQuads:
 		for _, c := range "xyzw" {
@@ -98,8 +95,7 @@ func (m *matMul) addQuads(sum, a, b string) {
 	}
 }
 
-// dotBytes names the function that multiplies two words byte by byte and adds
-// the products up.
+// dotBytes is the function that multiplies two words byte by byte and adds up the results.
 func (m *matMul) dotBytes() string {
 	if m.caps.Features.IntegerDotProduct {
 		m.need(NeedIntDot)

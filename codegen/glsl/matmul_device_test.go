@@ -27,7 +27,7 @@ import (
 
 var randomProducts = flag.Int("products", 24, "how many random matrix products to run on the device")
 
-// tensor is what a buffer holds: the bytes, and the values they decode to.
+// tensor is the content of a buffer: the bytes, and the values that they decode to.
 type tensor struct {
 	bytes  []byte
 	values []float64
@@ -63,7 +63,7 @@ func randomTensor(t *testing.T, r *rand.Rand, dtype ir.DType, elems int64) tenso
 	return x
 }
 
-// randomIntegers fills a tensor with integers of which many are extremes.
+// randomIntegers fills a tensor with integers. Many of them are extremes.
 func randomIntegers(r *rand.Rand, dtype ir.DType, x tensor) tensor {
 	lo, hi := ir.IntRange(dtype)
 	list := make([]int64, len(x.values))
@@ -78,8 +78,8 @@ func randomIntegers(r *rand.Rand, dtype ir.DType, x tensor) tensor {
 	return x
 }
 
-// randomBytes are bytes of which every 32 have a scale, of up to 1/127 so that
-// their values are as large as those of other tensors.
+// randomBytes returns int8 elements, with a scale for every 32. Scales are at most 1/127, so that values are as large
+// as in other tensors.
 func randomBytes(r *rand.Rand, elems int64, scales tensor) tensor {
 	for i := range scales.values {
 		scales.values[i] /= 127
@@ -94,11 +94,10 @@ func randomBytes(r *rand.Rand, elems int64, scales tensor) tensor {
 	return x
 }
 
-// eval returns an extent at the value that every symbol has.
+// eval returns an extent for a value of all symbols.
 func eval(d ir.Dim, symbol int64) int64 { return d.Mul*symbol + d.Add }
 
-// reference computes the product with loops: the definition it is checked by.
-// in are the tensors by binding; the result's is left out.
+// reference computes the matmul by loops, as its definition says. in has the tensors by binding, without the result.
 func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 	batch := int64(1)
 	for _, d := range p.batch {
@@ -147,10 +146,10 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 	return out
 }
 
-// wrapped is a sum as i32.
+// wrapped converts a sum to i32.
 func wrapped(sum float64) float64 { return float64(ir.Wrap(int64(sum), ir.I32)) }
 
-// operand rounds a value to what operands may be rounded to.
+// operand rounds a value to the dtype that operands may be rounded to.
 func (p product) operand(v float64) float64 {
 	if p.operands == ir.Invalid || p.integers() {
 		return v
@@ -182,11 +181,10 @@ func pick[T any](cond bool, a, b T) T {
 	return b
 }
 
-// guard is how many elements behind a result must stay as they are.
+// guard is the number of elements after a result that must stay unchanged.
 const guard = 64
 
-// runOnDevice runs a shader once over tensors by binding and returns the bytes
-// of the written one, guard elements longer than it need be.
+// runOnDevice runs a shader once over tensors by binding. It returns the bytes of the result, with guard more elements.
 func runOnDevice(t *testing.T, d *vk.Device, sh *glsl.Shader, k *kernel.Kernel, module []byte, in map[string]tensor,
 	symbol int64, outElems int64) []byte {
 	t.Helper()
@@ -249,7 +247,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// matCase is a product under a schedule, at one or more values of symbol T.
+// matCase is a matmul under a schedule, at one or more values of symbol T.
 type matCase struct {
 	name    string
 	p       product
@@ -257,7 +255,7 @@ type matCase struct {
 	symbols []int64
 }
 
-// properties are what the kernels of products of few rows depend on.
+// properties are the properties that kernels of few rows depend on.
 func (c matCase) properties() pairs.Of {
 	p, s := c.p, c.s
 	return pairs.Of{Name: p.b.String(), Properties: []any{p.a, p.b, p.m.Static() > 2, p.gated, p.bias, p.prologue,
@@ -285,15 +283,14 @@ func inSteps(s kernel.Schedule) kernel.Schedule {
 	return s
 }
 
-// direct is a schedule of the direct variant: every invocation computes rows of
-// cols columns, k elements of the contraction at a time.
+// direct is a schedule of the direct variant: an invocation computes rows rows of cols columns, k elements of the
+// contraction axis at a time.
 func direct(wg, rows, cols, k int) kernel.Schedule {
 	return kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4,
 		TileM: rows, ThreadM: rows, TileN: wg * cols, ThreadN: cols, TileK: k}
 }
 
-// vec is a matvec schedule for m rows: lanes share a sum, groups of them take
-// cols columns each.
+// vec is a matvec schedule for m rows: lanes lanes share a sum, and each of groups groups takes cols columns.
 func vec(m, lanes, groups, cols, subgroup int) kernel.Schedule {
 	return kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: lanes * groups, Vec: 4, LanesPerRow: lanes,
 		TileM: m, ThreadM: m, TileN: groups * cols, ThreadN: cols, Subgroup: subgroup}
@@ -378,8 +375,7 @@ func matCases() []matCase {
 	}
 }
 
-// randomMatCases are products of random shape, type and fusion, each under a
-// random schedule that passes Check.
+// randomMatCases are matmuls of random shape, dtype and fusion, each under a random schedule that passes Check.
 func randomMatCases(t *testing.T, caps device.Caps, count int) []matCase {
 	t.Helper()
 	r := rand.New(rand.NewPCG(11, 13))
@@ -418,8 +414,8 @@ func randomMatCases(t *testing.T, caps device.Caps, count int) []matCase {
 	return cases
 }
 
-// normCases are products of few rows that have the factor of a norm. The factor joins the rows and the sums, and
-// no weight: how rows are read matters, and each format has a case.
+// normCases are matmuls of few rows with the factor of a norm. The factor changes rows and sums, but no weights. So the
+// cases cover the ways to read rows, and have one case of each format.
 func normCases(caps device.Caps) []matCase {
 	var cases []matCase
 	for _, c := range slices.Concat(matCases(), blockCases()) {
@@ -435,10 +431,9 @@ func normCases(caps device.Caps) []matCase {
 	})
 }
 
-// TestMatMulOnDevice runs products of all kinds, and random ones, on the Vulkan
-// device of this machine and compares with loops. The device must let subgroups be relied on
-// in the size that the schedule names, or the case is run through shared
-// memory; a schedule that it cannot run otherwise is a failure.
+// TestMatMulOnDevice runs matmuls of all kinds, and random ones, on this machine's Vulkan device, and compares with
+// loops. If the device cannot guarantee the schedule's subgroup size, the case uses shared memory instead. A schedule
+// that still cannot run is a failure.
 func TestMatMulOnDevice(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
@@ -477,11 +472,11 @@ func TestMatMulOnDevice(t *testing.T) {
 	}
 }
 
-// maxModule is the length in bytes of the longest SPIR-V that drivers on the CPU compile in seconds: what they take
-// grows faster than that, to minutes. A random case may be longer.
+// maxModule is the longest SPIR-V, in bytes, that drivers on the CPU compile in seconds. Their time grows faster than
+// the length, to minutes. A random case may be longer.
 const maxModule = 128 << 10
 
-// notLong skips a case that a device in software would compile for long.
+// notLong skips a case that a software device would compile for too long.
 func notLong(t *testing.T, caps device.Caps, module []byte) {
 	t.Helper()
 	if caps.Type == device.DeviceCPU && len(module) > maxModule {
@@ -492,7 +487,7 @@ func notLong(t *testing.T, caps device.Caps, module []byte) {
 var sharedArray = regexp.MustCompile(
 	`(?m)^shared (float|int|uint|vec2|vec4|ivec4|uvec2|uvec4) \w+\[(\d+)\](?:\[(\d+)\])?;`)
 
-// declaredShared adds up the shared memory that a text declares.
+// declaredShared adds up the shared memory that a shader declares.
 func declaredShared(t *testing.T, source string) int {
 	t.Helper()
 	total := 0
@@ -527,7 +522,7 @@ func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 func reliable(caps device.Caps, s kernel.Schedule) int {
 	shared := s.Coarsen > 0 || s.RoundRows
 	if own := int(caps.SubgroupSize); shared && caps.RequiredSubgroupSize && s.LanesPerRow%own == 0 {
-		return own // whatever it is, rows are shared by whole subgroups
+		return own // any size will do, because whole subgroups share rows
 	}
 	if uint32(s.Subgroup) < caps.MinSubgroupSize || uint32(s.Subgroup) > caps.MaxSubgroupSize ||
 		!caps.RequiredSubgroupSize {

@@ -4,12 +4,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// emitMatDirect writes a product without shared memory and barriers, for
-// devices on which both are plain loops over memory. An invocation computes
-// ThreadM rows of ThreadN columns; neighbours own neighbouring columns of the
-// same rows. So A is read at one place for all of them, which costs a
-// processor one load; only B is gathered, and each of its values serves
-// ThreadM rows.
+// emitMatDirect writes a matmul without shared memory and barriers, for devices that implement both as plain loops over
+// memory. An invocation computes ThreadM rows of ThreadN columns. Neighbours own neighbouring columns of the same rows.
+// So all of them read A at the same position, which costs a processor one load. Only B is gathered, and each of its
+// values serves ThreadM rows.
 func (e *emitter) emitMatDirect() {
 	self := primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
 	m := e.newMatMul()
@@ -38,8 +36,8 @@ func (e *emitter) emitMatDirect() {
 	})
 }
 
-// directColumns reads TileK elements of an invocation's columns of every B, in
-// vectors along the contraction, and returns their arrays.
+// directColumns loads TileK elements of an invocation's columns of every B, in vectors along the contraction axis, and
+// returns their arrays.
 func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperand]string {
 	quads := m.s.TileK / 4
 	cols := map[*matOperand]string{}
@@ -68,7 +66,7 @@ func (m *matMul) bindRow(i text) {
 	m.bindAxis(m.row, m.named("row", m.clampTo(plus(m.row0, i), m.row, m.s.TileM)))
 }
 
-// directRow adds the products of four elements of a row with every column.
+// directRow multiplies four elements of a row by every column, and adds to the sums.
 func (m *matMul) directRow(i, q, k0 text, cols map[*matOperand]string) {
 	s := m.s
 	quads := s.TileK / 4

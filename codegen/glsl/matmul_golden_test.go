@@ -12,9 +12,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestMatMulGolden keeps the GLSL of matmuls as a reader finds it,
-// each scheduled for the device it names. Their numbers are checked by
-// TestMatMulOnDevice; a difference here is a change to look at.
+// TestMatMulGolden pins the GLSL of matmuls, each scheduled for the named device. TestMatMulOnDevice checks their
+// numbers; a difference here is a change to review.
 func TestMatMulGolden(t *testing.T) {
 	rows := ir.Symbol("T", 2048)
 	cases := []struct {
@@ -61,8 +60,8 @@ func TestMatMulGolden(t *testing.T) {
 	compileAll(t, sources)
 }
 
-// TestNeedsAgree checks that package target asks for what the generator uses:
-// a device that passes the former must be able to run the latter.
+// TestNeedsAgree checks that package schedule asks for the features that the generator uses: a device that has the
+// former must be able to run the shader.
 func TestNeedsAgree(t *testing.T) {
 	bare := profile(t, "nvidia-h100")
 	bare.Features.Storage8, bare.Features.Storage16, bare.Features.Int64 = false, false, false
@@ -80,7 +79,7 @@ func TestNeedsAgree(t *testing.T) {
 			}
 			promised := schedule.Needs(k)
 			for _, n := range []string{glsl.NeedPreserveNaN, glsl.NeedPreserveNaN64, glsl.NeedStorage8,
-				glsl.NeedStorage16, glsl.NeedInt64} { // used where there, done without elsewhere
+				glsl.NeedStorage16, glsl.NeedInt64} { // used if the device has them, and avoided otherwise
 				if caps.Has(n) {
 					promised = append(promised, n)
 				}
@@ -97,7 +96,7 @@ func TestNeedsAgree(t *testing.T) {
 	}
 }
 
-// TestMatMulRefused checks that what cannot be written is an error.
+// TestMatMulRefused checks that a schedule that cannot be written is an error.
 func TestMatMulRefused(t *testing.T) {
 	caps := profile(t, "generic")
 	ok := product{m: d(64), n: d(64), k: d(64), a: ir.F32, b: ir.F32}

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// product describes a matmul for tests: y = epilogue(sum over k of
-// prologue(A) * B), with a second product of the same A where gated.
+// product describes a matmul for tests: y = epilogue(sum over k of prologue(A) * B). If it is gated, it has a second B
+// with the same A.
 type product struct {
 	batch       []ir.Dim
 	m, n, k     ir.Dim
@@ -23,26 +23,25 @@ type product struct {
 	half        bool     // the result is stored as f16
 	halfSums    bool     // sums may be f16
 	loose       bool     // scales are rounded to f16, too
-	operands    ir.DType // what operands may be rounded to; none if invalid
+	operands    ir.DType // the dtype that operands may be rounded to, or Invalid
 	layout      kernel.Layout
-	bytes       bool // A is bytes, with a scale for every 32
-	byteRows    bool // A may be rounded to such
-	plusOne     bool // of integers: one is added to the sums
-	norm        bool // A is weighed, and each row of the result divided by the size of that of A as it was
+	bytes       bool // A is int8, with a scale for every 32 elements
+	byteRows    bool // A may be rounded to int8 with such scales
+	plusOne     bool // for integers: one is added to the sums
+	norm        bool // a norm: A is weighted, and rows of the result are divided by the size of A's rows
 	across      bool // the result is stored as [n,m]
 }
 
-// integers reports whether the product is one of i8 or u8. Its result is i32,
-// or f32 or f16 where anything but plusOne follows.
+// integers reports whether the operands are i8 or u8. The result is i32, or f32 or f16 if any op but plusOne follows.
 func (p product) integers() bool { return p.operands == ir.I8 || p.operands == ir.U8 }
 
-// sumScale brings integer sums to the size of others.
+// sumScale scales integer sums to the size of float sums.
 const sumScale = 1.0 / (1 << 16)
 
-// normEps keeps rows of zeros from being divided by zero.
+// normEps prevents a division by zero for rows of zeros.
 const normEps = 0.01
 
-// leastInteger is what the prologue of integers raises them to.
+// leastInteger is the lower limit that the prologue applies to integers.
 const leastInteger = 3
 
 // at returns the row-major position of coordinates.
@@ -69,8 +68,7 @@ func swapIf(cond bool, a, b ir.Dim) (ir.Dim, ir.Dim) {
 	return a, b
 }
 
-// kernel builds the product: bindings are a, b, then gate and bias where there
-// are such, then the result, then params.
+// kernel builds the kernel. Its bindings are a, b, then gate and bias if it has them, then the result, then params.
 func (p product) kernel() *kernel.Kernel {
 	b := kernel.NewBuilder()
 	r := len(p.batch)
@@ -153,7 +151,7 @@ func (p product) kernel() *kernel.Kernel {
 		return v
 	}
 	if p.norm {
-		acc := 1 // that of the phase
+		acc := 1 // the result of the phase
 		if p.gated {
 			acc = 2
 		}
@@ -190,12 +188,12 @@ func (p product) kernel() *kernel.Kernel {
 	return kernel.Canonical(k)
 }
 
-// emit is [glsl.Emit] under a schedule that is settled first, as selection does.
+// emit is [glsl.Emit] under a normalized schedule, as selection makes it.
 func emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []string) (*glsl.Shader, error) {
 	return glsl.Emit(k, schedule.Settle(k, s, caps), caps, symbols)
 }
 
-// fits is [schedule.Check] of such a schedule.
+// fits is [schedule.Check] of a normalized schedule.
 func fits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return schedule.Check(k, schedule.Settle(k, s, caps), caps)
 }

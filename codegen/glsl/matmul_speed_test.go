@@ -19,11 +19,10 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestBlockMatMulSpeed prints the times of many rows of f16 by weights of blocks
-// in tiles on matrix units, as wholes and in parts of the contraction, without
-// adding those up: medians on the device's clock after 250 ms of work. Results of
-// some rows are compared with the reference first, and their error is printed, in
-// parts of what they are in the mean.
+// TestBlockMatMulSpeed prints times of matmuls of many f16 rows by weights in blocks, in tiles on cooperative matrices,
+// whole and in parts of the contraction axis. The parts are not added up. The times are medians on the device's clock
+// after 250 ms of work. It first compares some rows of the results with the reference, and prints their relative mean
+// error.
 //
 //	go test ./codegen/glsl -run BlockMatMulSpeed -v -args -speed -rows 512 -size 4096x14336 -formats 'q4_0 q4_K'
 func TestBlockMatMulSpeed(t *testing.T) {
@@ -39,7 +38,7 @@ func TestBlockMatMulSpeed(t *testing.T) {
 	bench := &speedBench{dev: dev, n: n, depth: depth}
 	defer bench.close(t)
 	a := randomTensor(t, rand.New(rand.NewPCG(5, 6)), ir.F16, int64(*speedRows*depth))
-	ready := make(chan *tilesTask, 4) // made while others are timed
+	ready := make(chan *tilesTask, 4) // prepared while others are timed
 	go func() {
 		defer close(ready)
 		for _, format := range strings.Fields(*speedFormats) {
@@ -66,7 +65,7 @@ func TestBlockMatMulSpeed(t *testing.T) {
 	}
 }
 
-// tilesTask is a product in parts, by weights in planes, under all tiles.
+// tilesTask is a matmul in parts, by weights in planes, under all tiles.
 type tilesTask struct {
 	*speedTask
 	precision string
@@ -94,7 +93,7 @@ func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, 
 		}
 	}
 	task := &speedTask{speedLine: speedLine{dtype: dt}, k: k, weights: weights, p: product{layout: kernel.LayoutPlanes}}
-	// Subgroups, and the fragments that each holds and steps by.
+	// Subgroups along rows and columns, and the fragments that each has along rows, columns and a step.
 	for _, tile := range [][5]int{{4, 2, 4, 4, 1}, {2, 4, 8, 2, 1}, {2, 2, 4, 4, 1}, {2, 4, 4, 2, 2}, {4, 2, 4, 8, 1},
 		{2, 4, 8, 4, 1}, {2, 2, 4, 4, 2}} {
 		if sch, ok := coopMat(dev.Caps(), ir.F16, tile[0], tile[1], tile[2], tile[3], tile[4]); ok &&
@@ -147,8 +146,8 @@ func (b *speedBench) tiles(t *testing.T, task *tilesTask, a tensor) {
 	}
 }
 
-// sampled yields where the rows that are compared begin in the results, in bytes:
-// the first, a middle and the last row of each part, and which row it is.
+// sampled yields the sampled rows of the results: the first, a middle and the last row of each part. at is the row's
+// offset in bytes.
 func (b *speedBench) sampled(task *tilesTask) func(func(at int64, row int) bool) {
 	return func(yield func(at int64, row int) bool) {
 		for _, row := range []int{0, *speedRows / 3, *speedRows - 1} {
@@ -161,8 +160,8 @@ func (b *speedBench) sampled(task *tilesTask) func(func(at int64, row int) bool)
 	}
 }
 
-// error is how far the sampled rows are off in the mean, in parts of what they
-// are in the mean, the parts of the contraction added up.
+// error is the mean error of the sampled rows, relative to their mean size. It adds up the parts of the contraction
+// axis.
 func (b *speedBench) error(t *testing.T, task *tilesTask, out *vk.Buffer, a tensor) float64 {
 	t.Helper()
 	got := map[int][]float64{} // by row

@@ -5,12 +5,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// Tiles that are kept step by step along the contraction: of every step an
-// invocation reads its rows and columns in vectors of four neighbours, and
-// multiplies all of them with each other. It needs registers for one step at a
-// time, where quads along the contraction need them for four.
+// Tiles that are stored step by step along the contraction axis. Of every step an invocation reads its rows and columns
+// in vectors of four neighbours, and multiplies all rows by all columns. It needs registers for one step at a time.
+// With quads along the contraction axis it would need registers for four steps.
 
-// putSteps stores a quad along the contraction in four steps of a tile.
+// putSteps stores a quad along the contraction axis in four steps of a tile.
 func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 	if !isPlain(value) {
 		value = primary(m.variable("vec4", o.quadName(), value))
@@ -23,14 +22,14 @@ func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 	})
 }
 
-// across reports whether an operand is moved four of its lines at a time, which are neighbours in memory: they are
-// neighbours in a step of the tile, too.
+// across reports whether an operand is loaded four lines at a time. The lines are neighbours in memory, and in a step
+// of the tile too.
 func (m *matTile) across(o *matOperand) bool {
 	return m.s.Steps && schedule.FoursAcross(m.k, o.value, o.axis)
 }
 
-// eachAcross writes body for the vectors of four lines of a tile that an invocation moves: their number among its own,
-// which four lines, and the step along the contraction.
+// eachAcross writes body for the vectors of four lines of a tile that an invocation loads. i is the vector's number
+// among the invocation's own, four is the group of lines, and depth is the step along the contraction axis.
 func (m *matTile) eachAcross(o *matOperand, body func(i, four, depth text)) {
 	fours := m.extentOf(o) / 4
 	total := fours * m.s.TileK
@@ -40,7 +39,7 @@ func (m *matTile) eachAcross(o *matOperand, body func(i, four, depth text)) {
 	})
 }
 
-// fetchAcross is fetch for an operand that is moved four lines at a time.
+// fetchAcross is fetch for an operand that is loaded four lines at a time.
 func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, value text)) {
 	origin, extent := m.col0, m.extent(o.axis)
 	if o.axis == m.row {
@@ -48,7 +47,7 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 	}
 	m.eachAcross(o, func(i, four, depth text) {
 		at := plus(origin, times(four, 4))
-		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // what comes of the last four again is not stored
+		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // results of repeated lines are not stored
 			at = call("min", at, m.coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
 		}
 		at = primary(m.variable("uint", m.paraName(o.axis), at))
@@ -66,13 +65,13 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 	})
 }
 
-// putAcross stores four lines of an operand's tile in a step of it.
+// putAcross stores four lines of an operand's tile in a step of the tile.
 func (m *matTile) putAcross(o *matOperand, stage, four, depth, value text) {
 	place := plus(times(depth, schedule.StepPitch(m.extentOf(o))), four)
 	m.line("%s[%s] = %s;", m.tiles[o], plus(times(stage, m.tileSize(o)), place), value)
 }
 
-// multiplySteps adds the products of the tiles in a stage to the sums.
+// multiplySteps multiplies the tiles of a stage and adds to the sums.
 func (m *matTile) multiplySteps(x, y, stage text) {
 	s := m.s
 	m.line("")

@@ -7,24 +7,20 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// emitMatTile writes a product in tiles: a workgroup computes TileM x TileN
-// results in steps of TileK. It stages that much of each operand in shared
-// memory, row by row in vectors along the contraction, and every invocation
-// multiplies ThreadM rows by ThreadN columns out of there.
+// emitMatTile writes a tiled matmul. A workgroup computes TileM x TileN results in steps of TileK. It stages a tile of
+// each operand in shared memory, row by row in vectors along the contraction axis. Every invocation multiplies ThreadM
+// rows by ThreadN columns from there.
 //
-// Neighbouring invocations own neighbouring columns, so that results are
-// stored contiguously, and an invocation's own rows and columns are a whole
-// stride apart. Rows of the staged tiles are an odd number of vectors long, so
-// that the 8 invocations whose 16-byte reads go together hit different banks.
+// Neighbouring invocations own neighbouring columns, so that stores are coalesced. An invocation's own rows and columns
+// are a whole stride apart. A row of a staged tile is an odd number of vectors long. So 8 invocations that read 16
+// bytes together use different banks.
 //
-// Paired invocations stand in blocks of 2x2, of which two lanes each read the
-// same: 16-byte reads of 8 lanes then go together with those of the next 8.
+// With Paired, invocations form blocks of 2x2, so that two lanes each read the same vector. The 16-byte reads of 8
+// lanes then combine with the reads of the next 8.
 //
-// Kept step by step, the rows of a tile lie side by side in every step along the
-// contraction; see matmul_steps.go.
+// With Steps, the rows of a tile are next to each other in every step along the contraction axis; see matmul_steps.go.
 //
-// With two stages of tiles, the next ones are on their way from memory, in
-// registers, while one pair is multiplied.
+// With two stages of tiles, invocations prefetch the next tiles into registers while they multiply.
 func (e *emitter) emitMatTile() {
 	s := e.sched
 	self := primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
@@ -65,8 +61,7 @@ func (e *emitter) emitMatTile() {
 	})
 }
 
-// placeInTile says which column and row of invocations one belongs to, of
-// which there are across in a row.
+// placeInTile declares the column and row of an invocation in its tile. A row has across invocations.
 func (e *emitter) placeInTile(self text, across int, column, row string) (x, y text) {
 	all := e.sched.Workgroup
 	x, y = remainder(self, across, all), quotient(self, across, all)
@@ -78,7 +73,7 @@ func (e *emitter) placeInTile(self text, across int, column, row string) (x, y t
 	return primary(e.variable("uint", column, x)), primary(e.variable("uint", row, y))
 }
 
-// sumsAt prints sum number i of every product.
+// sumsAt prints sum i of every matmul.
 func (m *matMul) sumsAt(i text) []text {
 	var all []text
 	for _, p := range m.products {
@@ -87,15 +82,15 @@ func (m *matMul) sumsAt(i text) []text {
 	return all
 }
 
-// matTile is a product in tiles.
+// matTile is a tiled matmul.
 type matTile struct {
 	*matMul
 	self  text
 	tiles map[*matOperand]string // in shared memory
-	next  map[*matOperand]string // registers that hold the vectors on their way
+	next  map[*matOperand]string // registers of the prefetched vectors
 }
 
-// extentOf is how many rows or columns of an operand a tile has.
+// extentOf is the number of rows or columns of an operand's tile.
 func (m *matMul) extentOf(o *matOperand) int {
 	if o.axis == m.row {
 		return m.s.TileM
@@ -103,7 +98,7 @@ func (m *matMul) extentOf(o *matOperand) int {
 	return m.s.TileN
 }
 
-// tileSize is the room of an operand's tile, in vectors.
+// tileSize is the size of an operand's tile, in vectors.
 func (m *matMul) tileSize(o *matOperand) int {
 	if m.s.Steps {
 		return m.s.TileK * schedule.StepPitch(m.extentOf(o))
@@ -111,7 +106,7 @@ func (m *matMul) tileSize(o *matOperand) int {
 	return m.extentOf(o) * schedule.TilePitch(m.s.TileK)
 }
 
-// takeTurns stages and multiplies in turns.
+// takeTurns alternates between staging and multiplying.
 func (m *matTile) takeTurns(x, y text) {
 	m.line("")
 	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), m.s.TileK)
@@ -129,7 +124,7 @@ func (m *matTile) takeTurns(x, y text) {
 	m.close()
 }
 
-// overlap fetches the next tiles while it multiplies these.
+// overlap prefetches the next tiles while it multiplies.
 func (m *matTile) overlap(x, y text) {
 	operands := slices.Concat(m.a, m.b)
 	for _, o := range operands {
@@ -138,12 +133,12 @@ func (m *matTile) overlap(x, y text) {
 	m.overlapped(tileStages{1, m.fetchNext, m.putNext, func(_, stage text) { m.multiplyTiles(x, y, stage) }})
 }
 
-// rounds is how many vectors of an operand's tile an invocation moves.
+// rounds is the number of vectors of an operand's tile that an invocation loads.
 func (m *matTile) rounds(o *matOperand) int {
 	return (m.extentOf(o)*m.s.TileK/4 + m.s.Workgroup - 1) / m.s.Workgroup
 }
 
-// linesOf says what the lines of an operand's tile are.
+// linesOf names the lines of an operand's tile.
 func (m *matTile) linesOf(o *matOperand) string {
 	if o.axis == m.row {
 		return "rows"
@@ -185,7 +180,7 @@ func (m *matTile) put(o *matOperand, stage, line, quad, value text) {
 	m.line("%s[%s] = %s;", m.tiles[o], place, value)
 }
 
-// multiplyTiles adds the products of a stage's tiles to the sums.
+// multiplyTiles multiplies a stage's tiles and adds to the sums.
 func (m *matTile) multiplyTiles(x, y, stage text) {
 	if m.s.Steps {
 		m.multiplySteps(x, y, stage)
@@ -194,9 +189,8 @@ func (m *matTile) multiplyTiles(x, y, stage text) {
 	m.multiply(m.tiles, x, y, stage)
 }
 
-// eachQuad writes body for the vectors of a tile that an invocation moves:
-// their number among its own, and their line and place in it. Neighbouring
-// invocations take neighbours in memory.
+// eachQuad writes body for the vectors of a tile that an invocation loads. i is the vector's number among the
+// invocation's own, and line and quad are its position in the tile. Neighbouring invocations take neighbours in memory.
 func (m *matTile) eachQuad(o *matOperand, body func(i, line, quad text)) {
 	extent, quads := m.extentOf(o), m.s.TileK/4
 	total := extent * quads
@@ -211,9 +205,8 @@ func (m *matTile) eachQuad(o *matOperand, body func(i, line, quad text)) {
 	})
 }
 
-// fetch reads a tile of an operand: TileK/4 vectors of each of its lines,
-// beginning at k0. It hands keep what an invocation has read, the number it has
-// among its own, and its line and place in the tile.
+// fetch loads a tile of an operand: TileK/4 vectors of each of its lines, from k0 on. It calls keep with each vector
+// that an invocation loaded, its number among the invocation's own, and its line and quad in the tile.
 func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, line, quad, value text)) {
 	origin := m.col0
 	if o.axis == m.row {
@@ -228,7 +221,7 @@ func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, line, quad, value t
 	})
 }
 
-// multiply adds the products of the tiles in a stage to the sums.
+// multiply multiplies the tiles of a stage and adds to the sums.
 func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	s := m.s
 	pitch := schedule.TilePitch(s.TileK)
@@ -271,7 +264,7 @@ func arraySize(n int) string {
 	return fmt.Sprintf("[%d]", n)
 }
 
-// quotient and remainder print x/n and x%n of an x less than limit.
+// quotient and remainder print x/n and x%n. x is less than limit.
 func quotient(x text, n, limit int) text {
 	switch {
 	case n == 1:

@@ -24,9 +24,8 @@ import (
 var tiledProducts = flag.String("tile-products", "4096x4096x4096",
 	"rows, columns and depth of products to time, with spaces between; columns as in n3072 are stored [depth, columns]")
 
-// TestMatTileSpeed times tiles of products in f32 on the device, the one that is
-// chosen first, and compares samples of the results of each. The rates of tiles
-// in package target come from it.
+// TestMatTileSpeed times tiles of f32 matmuls on the device, the chosen tile first, and compares samples of each tile's
+// results. The rates of tiles in package schedule come from it.
 func TestMatTileSpeed(t *testing.T) {
 	if !*speed {
 		t.Skip("run with -args -speed")
@@ -37,7 +36,7 @@ func TestMatTileSpeed(t *testing.T) {
 	}
 }
 
-// timeTiles times the tiles of a product, such as 1500xn768x768.
+// timeTiles times the tiles of a matmul such as 1500xn768x768.
 func timeTiles(t *testing.T, dev *vk.Device, what string) {
 	var m, n, k int
 	_, err := fmt.Sscanf(strings.Replace(what, "n", "", 1), "%dx%dx%d", &m, &n, &k)
@@ -68,8 +67,7 @@ func timeTiles(t *testing.T, dev *vk.Device, what string) {
 	}
 }
 
-// timedTiles lists the chosen tile and large ones that the device can run, as
-// they are, paired, in steps, and both.
+// timedTiles lists the chosen tile, and large ones that the device can run: plain, paired, in steps, and both.
 func timedTiles(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	chosen, _, err := schedule.Select(k, caps)
 	check(t, err)
@@ -90,7 +88,8 @@ func timedTiles(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Sched
 	for _, s := range []kernel.Schedule{
 		tiled(128, 128, 16, 8, 16), tiled(64, 128, 8, 8, 8), tiled(64, 128, 16, 8, 8), tiled(128, 64, 8, 8, 8),
 		tiled(64, 256, 8, 8, 16), tiled(128, 256, 8, 8, 16), tiled(256, 128, 8, 16, 8), tiled(128, 128, 4, 8, 8),
-		tiled(64, 64, 8, 8, 8), tiled(64, 64, 16, 8, 4), tiled(64, 64, 16, 4, 4), tiled(32, 64, 16, 4, 4), // for smaller products
+		// Tiles for smaller matmuls.
+		tiled(64, 64, 8, 8, 8), tiled(64, 64, 16, 8, 4), tiled(64, 64, 16, 4, 4), tiled(32, 64, 16, 4, 4),
 		tiled(96, 96, 16, 12, 4), tiled(96, 96, 16, 4, 12), tiled(96, 96, 8, 12, 8), tiled(96, 128, 8, 12, 8),
 		tiled(128, 96, 8, 8, 12), tiled(96, 64, 16, 8, 4), tiled(96, 64, 16, 12, 4), tiled(96, 128, 16, 8, 8),
 		tiled(128, 96, 8, 8, 8), tiled(128, 64, 16, 8, 8), tiled(96, 96, 16, 8, 12), tiled(64, 96, 16, 8, 4),
@@ -100,7 +99,7 @@ func timedTiles(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Sched
 	return all
 }
 
-// tileBench is a product in f32 on random data.
+// tileBench is an f32 matmul of random data.
 type tileBench struct {
 	dev     *vk.Device
 	k       *kernel.Kernel
@@ -146,7 +145,7 @@ func (c *tileBench) time(t *testing.T, pipeline *vk.Pipeline, sh *glsl.Shader) t
 	return each
 }
 
-// dispatchTime returns the median time of a dispatch after some time of them.
+// dispatchTime returns the median time of a dispatch after a warm-up.
 func dispatchTime(t *testing.T, dev *vk.Device, ranges []vk.BufferRange, pipeline *vk.Pipeline, sh *glsl.Shader,
 	warmUp time.Duration) time.Duration {
 	const runs = 12
@@ -185,8 +184,8 @@ func dispatchTime(t *testing.T, dev *vk.Device, ranges []vk.BufferRange, pipelin
 	return each[runs/2]
 }
 
-// compare checks some rows of the result in columns of every place in a tile,
-// and makes them NaN for the next tile.
+// compare checks some rows of the result, in columns of every position in a tile, and sets them to NaN for the next
+// tile.
 func (c *tileBench) compare(t *testing.T, sh *glsl.Shader) {
 	t.Helper()
 	ctx, out := context.Background(), c.ranges[len(c.ranges)-1].Buffer

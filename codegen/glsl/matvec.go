@@ -8,19 +8,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// emitMatVec writes a product of few rows, where reading B once is all that
-// matters: LanesPerRow invocations share the sums of ThreadN columns and all
-// rows, each taking every LanesPerRow-th run of four along the contraction.
-// Which invocations those are depends on B: where it lies along the
-// contraction they are neighbours; where it lies along the columns,
+// emitMatVec writes a matmul of few rows. Its time is the time to read B once. LanesPerRow invocations share the sums
+// of ThreadN columns and all rows. Each of them takes every LanesPerRow-th quad along the contraction axis. If B is
+// contiguous along the contraction axis, these invocations are neighbours. If B is contiguous along the columns,
 // neighbours own neighbouring columns instead.
 //
-// The partial sums meet in a fixed order, so that results are the same from
-// run to run: across a subgroup by shuffles, where the schedule relies on its
-// size, then in shared memory.
+// The partial sums are added in a fixed order, so that results are the same in every run. If the schedule relies on the
+// subgroup size, they are added across a subgroup by shuffles first, and then in shared memory.
 //
-// How B is read, where rows come from, and in which loop they meet is the schedule's:
-// a [bReader], an [aSource], and stream or unrollColumns.
+// The schedule chooses a [bReader] to read B, an [aSource] for the rows, and stream or unrollColumns for the loop.
 func (e *emitter) emitMatVec() {
 	s := e.sched
 	self := e.selfIndex()
@@ -58,25 +54,24 @@ func (e *emitter) emitMatVec() {
 	v.meet(shared)
 }
 
-// bReader is a way to read B and multiply it with rows.
+// bReader reads B and multiplies it by the rows.
 type bReader interface {
-	// prepare makes the text have what reading takes.
+	// prepare adds the functions that reading takes.
 	prepare()
-	// addRun adds the products of a run with all rows and columns.
+	// addRun multiplies a run by all rows and columns, and adds to the sums.
 	addRun(run place)
 }
 
-// columnReader is one that reads rows first, part by part of a run, and then column by
-// column. So rows may stay in registers.
+// columnReader reads the rows of a part of a run first, and then column by column. So the rows may stay in registers.
 type columnReader interface {
 	bReader
 	parts() int
 	activations(at place) activations
-	// addColumn adds the products of a part with the bound column, the j-th.
+	// addColumn multiplies a part by the bound column, the j-th, and adds to the sums.
 	addColumn(at place, rows activations, j text)
 }
 
-// readers has one for every way of the schedule.
+// readers has one reader for each Decode of a schedule.
 var readers = map[kernel.Decode]func(*matVec) bReader{
 	kernel.DecodeQuads:  newQuadReader,
 	kernel.DecodeWords:  newWordReader,
@@ -96,15 +91,15 @@ type matVec struct {
 	part     text            // of the contraction: 0 … LanesPerRow-1
 	group    text            // of columns
 	groups   int
-	along    bool         // B lies along the contraction
+	along    bool         // B is contiguous along the contraction axis
 	lookup   *lookupTable // in shared memory, or nil
-	paired   bool         // strips have a byte of either plane next to each other
-	rowSums  []string     // by phase, in shared memory: by row, its parts
-	firstCol text         // of the pass, where rows are resident
-	held     heldBlocks   // what has been read of the blocks of the pass
+	paired   bool         // strips interleave the int8 elements of both planes
+	rowSums  []string     // by phase, in shared memory: the parts of each row's sum
+	firstCol text         // the pass's first column, if rows are resident
+	held     heldBlocks   // the preloaded blocks of the pass
 }
 
-// selfIndex numbers the invocations of a workgroup so that subgroups are runs.
+// selfIndex numbers the invocations of a workgroup. Each subgroup is a consecutive run.
 func (e *emitter) selfIndex() text {
 	if e.sched.Subgroup == 0 {
 		return primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
@@ -126,8 +121,8 @@ func (v *matVec) placeInvocation() {
 	v.part, v.group = v.named("part", part), v.named("group", group)
 }
 
-// column is column j of an invocation, counted from the workgroup's first.
-// Where neighbours own neighbouring columns, an invocation's own are apart.
+// column is column j of an invocation, counted from the workgroup's first column. If neighbours own neighbouring
+// columns, an invocation's own columns are apart.
 func (v *matVec) column(j text) text {
 	at := plus(v.group, times(j, v.groups))
 	if v.along {
@@ -139,12 +134,12 @@ func (v *matVec) column(j text) text {
 	return at
 }
 
-// bindColumn binds the column axis to column j of an invocation, or the last one.
+// bindColumn binds the column axis to column j of an invocation, or to the last column.
 func (v *matVec) bindColumn(j text) {
 	v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
 }
 
-// storeOwn stores the results where no invocations share a sum.
+// storeOwn stores the results if no invocations share a sum.
 func (v *matVec) storeOwn() {
 	s := v.s
 	if v.k.RowSums() {
@@ -161,8 +156,7 @@ func (v *matVec) storeOwn() {
 	})
 }
 
-// shareTables copies to shared memory what blocks are decoded by: codebooks, or the
-// lookup tables.
+// shareTables copies the tables that decode blocks to shared memory: codebooks or lookup tables.
 func (v *matVec) shareTables() {
 	if v.s.Copies > 0 {
 		v.shareLookup()
@@ -187,8 +181,7 @@ func (v *matVec) shareTables() {
 	v.line("barrier();")
 }
 
-// meet adds up the parts of every sum, which are in shared memory, and stores
-// the results, an invocation each.
+// meet adds up the partial sums in shared memory and stores the results, one result per invocation.
 func (v *matVec) meet(shared partials) {
 	results, parts := v.partials()
 	if !schedule.SumsRowsFirst(v.s) {
@@ -200,8 +193,8 @@ func (v *matVec) meet(shared partials) {
 	})
 }
 
-// finishParts adds up the parts of every sum in shared memory and stores the
-// results; read prints part of result id of the n-th product.
+// finishParts adds up the parts of every sum in shared memory and stores the results. read prints a part of result id
+// of matmul n.
 func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	s := v.s
 	results := s.TileM * s.TileN
@@ -229,7 +222,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	v.close()
 }
 
-// addParts adds to sums their parts from the second on.
+// addParts adds the second and later parts to sums.
 func (v *matVec) addParts(parts int, sums []text, read func(n int, part text) text) {
 	if parts < 2 {
 		return
@@ -241,14 +234,13 @@ func (v *matVec) addParts(parts int, sums []text, read func(n int, part text) te
 	v.close()
 }
 
-// partials returns how many results a workgroup has, and in how many parts the
-// sum of each is.
+// partials returns the number of results of a workgroup, and the number of parts of each sum.
 func (v *matVec) partials() (results, parts int) {
 	return v.s.TileM * v.s.TileN, v.s.LanesPerRow / max(v.s.Subgroup, 1)
 }
 
-// shareParts leaves the sums of every part in shared memory: rows of results,
-// one longer than they need be, so that parts hit different banks.
+// shareParts writes the sums of every part to shared memory. Rows of results have one extra element, so that parts use
+// different banks.
 func (v *matVec) shareParts(shared partials) {
 	s := v.s
 	results, _ := v.partials()
@@ -268,9 +260,8 @@ func (v *matVec) shareParts(shared partials) {
 	})
 }
 
-// shareFolded adds the sums of row i over a subgroup, and leaves them in shared
-// memory. As long as there are several, each half of the invocations goes on
-// with half of them: eight sums take 9 exchanges, not 40.
+// shareFolded adds the sums of row i over a subgroup and writes them to shared memory. While there are several sums,
+// each half of the invocations continues with half of the sums: eight sums take 9 exchanges instead of 40.
 func (v *matVec) shareFolded(i, row text, shared partials) {
 	s := v.s
 	lane := primary("gl_SubgroupInvocationID")
@@ -279,7 +270,7 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 	for ; count > 1 && count%2 == 0 && mask > 0; count, mask = count/2, mask/2 {
 		v.halveSums(at, count/2, mask)
 	}
-	share := max(2*mask, 1) // neighbours that have the same sums
+	share := max(2*mask, 1) // neighbours with the same sums
 	v.repeat("j", count, func(j text) {
 		for _, sum := range at(j) {
 			for m := mask; m > 0; m /= 2 {
@@ -301,9 +292,9 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 	v.close()
 }
 
-// halveSums adds each of the first half sums, in the invocations without the bit
-// of mask, and each of the second half, in those with it, to what the others
-// have of it; all go on with the first half.
+// halveSums halves the number of sums. Invocations without the bit of mask keep the first half, and the others keep the
+// second half. Each adds the other invocation's share of the sums that it keeps. All continue with the first half's
+// names.
 func (v *matVec) halveSums(at func(j text) []text, half, mask int) {
 	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask),
 		binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(mask)), primary("0u"))))

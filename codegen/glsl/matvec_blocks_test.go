@@ -15,13 +15,13 @@ func blockTypes() []ir.DType {
 	return slices.DeleteFunc(slices.Clone(ir.DTypes()), func(t ir.DType) bool { return !t.IsBlock() })
 }
 
-// blockRun is vec with runs of elements of a block.
+// blockRun is a schedule with runs of the given number of elements.
 func blockRun(s kernel.Schedule, run int) kernel.Schedule {
 	s.TileK = run
 	return s
 }
 
-// withCopies is a schedule that decodes by lookup, where the format has them.
+// withCopies is a schedule that decodes by lookup, if the format supports it.
 func withCopies(t ir.DType, s kernel.Schedule, run, copies int) kernel.Schedule {
 	if table, ok := schedule.LookupTableOf(t); ok && (run >= 32 || !table.Levels) {
 		s.Tables, s.Copies = true, copies
@@ -29,8 +29,7 @@ func withCopies(t ir.DType, s kernel.Schedule, run, copies int) kernel.Schedule 
 	return s
 }
 
-// blockCases are matvecs over every block format, with short, long and the
-// longest runs.
+// blockCases are matvecs over every block format, with short and long runs, and the longest.
 func blockCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {
@@ -49,7 +48,7 @@ func blockCases() []matCase {
 				p.layout = kernel.LayoutPlanes
 			}
 			if s.StageRows = j == 2; !s.StageRows && p.layout == kernel.LayoutPlanes {
-				s.Ahead = 3 - j // long runs at once are long texts, for which CPU drivers take half a minute
+				s.Ahead = 3 - j // CPU drivers take half a minute for several long runs at once
 			}
 			s.Subnormals = j == 1
 			s.Tables = j == i%3 && quant.Codebook(t) != nil
@@ -72,7 +71,7 @@ func blockCases() []matCase {
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows", t, p.m), p: p, s: s})
 		p.m, p.bytes, p.a, s.StageRows = d(1+i%8), true, ir.I8, false
 		s.TileM, s.ThreadM, s.TileK = p.m.Static(), p.m.Static(), []int{32, 64}[i/2%2]
-		copies, sums := 1+i%2, s.LanesPerRow*(s.TileM*s.TileN+1) // which meet in the table, on some devices by lanes
+		copies, sums := 1+i%2, s.LanesPerRow*(s.TileM*s.TileN+1) // the sums reuse the table's memory
 		for table, ok := schedule.LookupTableOf(t); ok && table.Entries*copies < sums; copies *= 2 {
 		}
 		s = withCopies(t, s, s.TileK, copies)
@@ -81,8 +80,8 @@ func blockCases() []matCase {
 	return append(append(cases, residentCases()...), roundedCases()...)
 }
 
-// residentCases have their rows resident in registers, as floats and
-// rounded to bytes; some invocations have nothing of the last run.
+// residentCases keep their rows in registers, as floats or as int8 elements. Some invocations have no part of the last
+// run.
 func residentCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {
@@ -97,7 +96,7 @@ func residentCases() []matCase {
 			s.TileN *= s.Coarsen
 			cases = append(cases, matCase{name: fmt.Sprintf("%s resident in runs of %d", t, run), p: p, s: s})
 			if f, _ := ir.BlockFormatOf(t); f.Levels {
-				continue // they are no bytes
+				continue // they are no int8 elements
 			}
 			p.byteRows, s.RoundRows, s.Subnormals, s.Ahead, s.Prefetch = true, true, false, (i+j)%2, i%3*(1-(i+j)%2)
 			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})
@@ -119,7 +118,7 @@ func residentCases() []matCase {
 		matCase{name: "f16 in passes", p: columns, s: blockRun(s, 0)})
 }
 
-// held is a schedule whose first blocks stay in registers, and isHeld whether settling leaves it so.
+// held is a schedule with preloaded blocks, and isHeld reports whether normalizing keeps them there.
 func held(s kernel.Schedule) kernel.Schedule {
 	s.Held = true
 	return s
@@ -130,14 +129,14 @@ func isHeld(p product, s kernel.Schedule) bool {
 	return err == nil && schedule.Settle(p.kernel(), s, caps).Held
 }
 
-// takesDigits reports whether settling leaves a schedule its digits.
+// takesDigits reports whether normalizing keeps a schedule's digits.
 func takesDigits(p product, s kernel.Schedule) bool {
 	caps, err := device.Profile("nvidia-h100")
 	return err == nil && schedule.Settle(p.kernel(), s, caps).Digits > 0
 }
 
-// roundedCases are one row in runs of 64: rounded in shared memory, where rows
-// are not resident, and of bytes; quants of two bits are multiplied packed.
+// roundedCases are one row in runs of 64: quantized in shared memory without resident rows, and of int8 elements. 2-bit
+// quants are multiplied packed.
 func roundedCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {

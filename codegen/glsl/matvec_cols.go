@@ -6,8 +6,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// storeCols writes the stores of a result whose columns are stored in several
-// ways, each of some of them.
+// storeCols writes the stores of a result with several ranges of columns, each with stores of its own.
 func (m *matMul) storeCols(col text) {
 	type part struct {
 		cols  kernel.Cols
@@ -40,7 +39,7 @@ func (m *matMul) storeCols(col text) {
 	}
 }
 
-// openCols opens a block for some columns, which counts them from the first on.
+// openCols opens a block for a range of columns, and binds the column counted from the range's start.
 func (m *matMul) openCols(c kernel.Cols, col text) {
 	end := m.extent(m.col).Add
 	if c.All() {
@@ -55,13 +54,13 @@ func (m *matMul) openCols(c kernel.Cols, col text) {
 		m.openScope()
 	case c.To == end:
 		m.openGuard("if (%s)", binary(">=", col, uintLit(c.From)))
-	default: // of columns before the first, differences are large
+	default: // the difference wraps around for columns before the first
 		m.openGuard("if (%s)", binary("<", local, uintLit(c.To-c.From)))
 	}
 	m.bindAxis(m.col, m.named("slice_col", local))
 }
 
-// bindOtherSums adds up the sums of other columns that stores need.
+// bindOtherSums computes the sums of other columns that stores need.
 func (m *matMul) bindOtherSums(stores []kernel.Store, c kernel.Cols) {
 	for _, s := range stores {
 		for _, e := range kernel.OtherSums(s) {

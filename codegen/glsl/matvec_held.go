@@ -1,16 +1,16 @@
 package glsl
 
-// heldBlocks are what an invocation has read of the blocks of a pass, of every B.
+// heldBlocks are the preloaded blocks of a pass, by the buffer of each B.
 type heldBlocks map[*buffer]heldRuns
 
-// heldRuns are the words that the quants of runs are decoded of, and their scales.
+// heldRuns are the raw words of the quants of runs, and their scales.
 type heldRuns struct {
 	words, scales string
 	count         int
 }
 
-// holdBlocks reads what the first columns need, before the row is made ready. Products depend on all of it in a way
-// that only the device can tell comes to nothing: compilers otherwise read it where it is used.
+// holdBlocks preloads the blocks of the first columns before the workgroup prepares the row. A no-op data dependency of
+// the multiplication keeps compilers from sinking the loads to their use.
 func (v *matVec) holdBlocks(rows resident) {
 	v.held = heldBlocks{}
 	count := v.s.ThreadN * len(rows)
@@ -39,10 +39,10 @@ func (v *matVec) holdBlocks(rows resident) {
 	v.dependOn(asked)
 }
 
-// heldSlot is the number of run i of column j among those that are held.
+// heldSlot is the slot of run i of column j among the preloaded runs.
 func heldSlot(rows resident, i int, j text) text { return plus(times(j, len(rows)), uintLit(i)) }
 
-// decodeHeld decodes the quants of a strip, and returns the name of them.
+// decodeHeld decodes the quants of a strip, and returns the variable's name.
 func (v *matVec) decodeHeld(b *buffer, held heldRuns, at place) string {
 	words, decode := elementOf(held.words, held.count, at.slot), v.heldQuants(b)
 	name := v.array("uvec4", "quants", v.run.Quads/4)

@@ -8,12 +8,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// lookupReader decodes eight quants of a strip at once, by lookup tables in shared memory
-// or, where they are digits, by multiplication.
+// lookupReader decodes eight quants of a strip (an octet) at once. It uses lookup tables in shared memory, or
+// multiplication if the octets are digits.
 type lookupReader struct {
 	*stripReader
-	// less is how many times products with the masks of octets are taken off those
-	// with the octets, in integers, or 0.
+	// less says how many times the sums over the octets' masks are subtracted from the sums over the octets, in
+	// integers; 0 for none.
 	less int
 }
 
@@ -39,15 +39,14 @@ func (r *lookupReader) prepare() {
 	r.v.prepareArithmetic()
 }
 
-// lookupTable is a table in shared memory, every entry as often as there are
-// copies.
+// lookupTable is a table in shared memory. Every entry is stored once per copy.
 type lookupTable struct {
 	name   string
 	typ    string
 	copies int
 }
 
-// word prints word i of the table, counted over all copies, the first of two.
+// word prints word i of the table, counted over all copies: the first word of an entry of two.
 func (t lookupTable) word(i text) string {
 	copies := uintLit(t.copies)
 	word := fmt.Sprintf("%s[%s][%s]", t.name, binary("/", i, copies), binary("%", i, copies))
@@ -57,8 +56,7 @@ func (t lookupTable) word(i text) string {
 	return word
 }
 
-// shareLookup fills the lookup tables in shared memory and makes the text have
-// the functions that read them.
+// shareLookup fills the lookup tables in shared memory and adds the functions that read them.
 func (v *matVec) shareLookup() {
 	t := v.run.DType
 	size, _ := schedule.LookupTableOf(t)
@@ -78,15 +76,14 @@ func (v *matVec) shareLookup() {
 		}
 		v.fillTable(&signs, size.Signs.Entries, "signs", entry)
 	}
-	if !v.s.RoundRows || v.s.Coarsen > 0 { // or rows are rounded before the first looks something up
+	if !v.s.RoundRows || v.s.Coarsen > 0 { // else the barrier after the quantization of rows does
 		v.line("barrier();")
 	}
 }
 
-// fillTable declares a table of entries, of which value prints entry n, fills it,
-// and adds the function that reads an entry. An invocation makes an entry once
-// and stores it in several copies, each beginning at another so that they hit
-// different banks.
+// fillTable declares and fills a table, and adds the function that reads an entry. value prints entry n. An invocation
+// computes an entry once and stores it in several copies. Each begins at another copy, so that the stores use different
+// banks.
 func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	t.name = v.fresh(v.root, t.name)
 	v.shared = append(v.shared, sharedArray{t.typ, t.name, fmt.Sprintf("[%d][%d]", entries, t.copies)})
@@ -108,8 +105,7 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 		fmt.Sprintf("    return %s[n][gl_LocalInvocationIndex %% %du];\n", t.name, t.copies))
 }
 
-// readOctets reads the quants of a strip and returns the names of them and of
-// their masks.
+// readOctets reads the quants of a strip, and returns the names of the octets and of their masks.
 func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, masks string) {
 	half := r.v.run.Quads / 2
 	octets = r.v.fresh(r.v.scope, "octets")
@@ -133,8 +129,7 @@ func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, mask
 	return octets, masks
 }
 
-// addOctets adds the products of a strip's octets of a block to dots, and takes
-// off those of the masks.
+// addOctets multiplies a strip's octets by the rows and adds to dots. It subtracts the sums over the masks.
 func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows string) {
 	octets, masks := r.readOctets(b, block, at)
 	less, m := "", r.v.s.ThreadM
@@ -160,8 +155,7 @@ func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows str
 	}
 }
 
-// octetProduct is bytesProduct, but for bytes up to 255, which integers multiply
-// with signed ones as they are.
+// octetProduct is bytesProduct for unsigned levels up to 255 too: integer dot instructions take them unchanged.
 func (v *matVec) octetProduct(quants text) func(sum, x text) text {
 	if f, _ := ir.BlockFormatOf(v.run.DType); f.Octets.Masks == ir.ThirdMasks {
 		return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", quants, x)) }
@@ -169,7 +163,7 @@ func (v *matVec) octetProduct(quants text) func(sum, x text) text {
 	return v.bytesProduct(quants)
 }
 
-// octetElement prints quad t of what readOctets has read.
+// octetElement prints quad t of readOctets' octets.
 func (v *matVec) octetElement(name string, t text) text {
 	octet, word := quotient(t, 2, v.run.Quads), remainder(t, 2, v.run.Quads)
 	if half := v.run.Quads / 2; v.run.Joined {
@@ -178,9 +172,8 @@ func (v *matVec) octetElement(name string, t text) text {
 	return primary(name + "[" + octet.String() + "][" + word.String() + "]")
 }
 
-// pairStrip sorts the bytes of a strip of row i, whose words are of one plane and
-// then of the other, as octets are: a byte of either plane next to each other, of
-// those that are even and of those that are odd.
+// pairStrip interleaves the int8 elements of row i of a strip in the order of octets. The strip's words hold one plane
+// and then the other. Afterwards the bytes of both planes alternate: first the even bytes, then the odd bytes.
 func (v *matVec) pairStrip(rows string, i text) {
 	if !v.paired {
 		return

@@ -5,9 +5,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedReader multiplies packed quants of two bits as they stand in their bytes, the
-// same sixteen places of four planes at once. Of a row it has the bytes of each plane,
-// what their dot products are multiplied by, and the scaled sums of the bytes.
+// packedReader multiplies packed 2-bit quants without unpacking them to bytes: it masks the same sixteen bytes for each
+// of four planes. For a row it needs the int8 elements of each plane, the factors of their sums, and the rows' scaled
+// sums.
 type packedReader struct{ v *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
@@ -27,8 +27,7 @@ func (r packedReader) form() *ir.BlockPacked {
 	return f.Packed
 }
 
-// activations reads rows along a run whose planes begin at places of the contraction 32
-// apart.
+// activations reads the rows along a run. Its planes begin 32 elements apart.
 func (r packedReader) activations(run place) activations {
 	return r.v.ofRows(func(o *matOperand) rowArrays {
 		n := kernel.PackedPlanes * r.v.run.Quads
@@ -61,15 +60,15 @@ func (r packedReader) addColumn(run place, rows activations, j text) {
 		if r.form().High != "" {
 			bits := r.v.variable("uvec4", "bits", call("high_fields_"+b.base, at, run.e))
 			high := r.dots("high", bits, "0x01010101u << ", row)
-			r.v.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are
+			r.v.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, in the same unit as dots
 		}
 		r.v.line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.v.sumsAt(j)[n], b.base, at, run.e,
 			row.scales, dots, row.sums)
 	}
 }
 
-// dots multiplies the quants of four words, of which plane p has those under
-// a mask, with a row, and returns the name of the dot products of every plane.
+// dots multiplies the quants of four words by a row, and returns the name of the sums of every plane. mask selects the
+// quants of a plane.
 func (r packedReader) dots(name, words, mask string, row rowArrays) string {
 	dots, quads := r.v.variable("ivec4", name, primary("ivec4(0)")), r.v.run.Quads
 	r.v.repeat("p", kernel.PackedPlanes, func(p text) {

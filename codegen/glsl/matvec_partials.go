@@ -2,13 +2,12 @@ package glsl
 
 import "fmt"
 
-// partials is where the partial sums of a matvec meet in shared memory: an array
-// for each product, or the room of the lookup table, which may be as large as
-// shared memory is, where nothing reads it any more.
+// partials is the shared memory for the partial sums of a matvec: an array for each matmul, or the memory of the lookup
+// table once the table is no longer read. The table may be as large as all shared memory.
 type partials struct {
 	arrays []string
 	table  *lookupTable
-	each   int // of a product, in the table
+	each   int // the size of a matmul's partials in the table
 }
 
 func (v *matVec) newPartials() partials {
@@ -25,7 +24,7 @@ func (v *matVec) newPartials() partials {
 	return p
 }
 
-// load prints the partial sum of product n at a place.
+// load prints the partial sum of matmul n at a slot.
 func (p partials) load(n int, place text) text {
 	if p.table == nil {
 		return primary(p.arrays[n] + "[" + place.String() + "]")
@@ -33,7 +32,7 @@ func (p partials) load(n int, place text) text {
 	return call("uintBitsToFloat", primary(p.table.word(plus(place, uintLit(n*p.each)))))
 }
 
-// store prints the statement that stores one.
+// store prints the statement that stores a partial sum.
 func (p partials) store(n int, place, sum text) string {
 	if p.table == nil {
 		return fmt.Sprintf("%s[%s] = %s;", p.arrays[n], place, sum)

@@ -5,15 +5,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// prefetched are words of B that invocations have asked for and not looked at.
+// prefetched are words of B that invocations loaded early and did not use.
 type prefetched struct {
 	name  string
 	count int
 }
 
-// prefetchSectors asks for the first blocks of B that a workgroup is going to read, so
-// that they are on their way from memory while it makes the row ready. The words
-// are volatile, because compilers otherwise read them where they are used.
+// prefetchSectors loads the first blocks of B that a workgroup will read, so that they are in flight while the
+// workgroup prepares the row. The words are volatile, because compilers otherwise sink the loads to their use.
 func (v *matVec) prefetchSectors() prefetched {
 	p := prefetched{count: v.s.Prefetch}
 	if p.count == 0 {
@@ -32,7 +31,7 @@ func (v *matVec) prefetchSectors() prefetched {
 	v.line("uint %s%s; // blocks, asked for while the row is made ready", p.name, arraySize(p.count))
 	v.repeat("n", p.count, func(n text) {
 		sector := plus(v.self, times(n, v.s.Workgroup))
-		if p.count*v.s.Workgroup > all { // a column too many may be none
+		if p.count*v.s.Workgroup > all { // the last column may not exist
 			sector = call("min", sector, uintLit(all-1))
 		}
 		sector = primary(v.variable("uint", "sector", sector))
@@ -47,8 +46,7 @@ func (v *matVec) prefetchSectors() prefetched {
 	return p
 }
 
-// awaitPrefetch names nothing: a number that is 0, and depends on all that was
-// asked for.
+// awaitPrefetch declares the number `nothing`, which is 0 and depends on every prefetched word.
 func (v *matVec) awaitPrefetch(p prefetched) text {
 	if p.count == 0 {
 		return nil

@@ -2,8 +2,7 @@ package glsl
 
 import "fmt"
 
-// plainReader reads a B that is no blocks, or one whose blocks are decoded like other
-// elements.
+// plainReader reads a B without blocks, or a B of blocks that are decoded element by element.
 type plainReader struct{ v *matVec }
 
 func (plainReader) prepare()   {}
@@ -52,8 +51,7 @@ func (v *matVec) namedQuad(o *matOperand, k text) string {
 	return v.variable(v.quads.typ(), o.quadName(), t)
 }
 
-// wordReader reads bytes, four words of a column at a time: a product of few rows is
-// bound by memory.
+// wordReader reads int8 elements, four words of a column at a time, because a matmul of few rows is bound by memory.
 type wordReader struct{ plainReader }
 
 func newWordReader(v *matVec) bReader {
@@ -69,7 +67,7 @@ func (r wordReader) activations(at place) activations {
 	})
 }
 
-// words prints sixteen bytes of an operand.
+// words prints sixteen int8 elements of an operand.
 func (r wordReader) words(o *matOperand, at place) text {
 	return r.v.bytesAt(o.value, along{r.v.fold, r.v.k.Fold}, at.k, 16)
 }
@@ -89,7 +87,7 @@ func (r wordReader) addColumn(at place, rows activations, j text) {
 	})
 }
 
-// eachRow reads something of every row of an A, and returns the array of it.
+// eachRow reads a value of every row of an A, and returns the name of their array.
 func (v *matVec) eachRow(o *matOperand, typ string, read func() text) string {
 	rows := v.array(typ, o.name+"_rows", v.s.ThreadM)
 	v.repeat("i", v.s.ThreadM, func(i text) {
@@ -99,7 +97,7 @@ func (v *matVec) eachRow(o *matOperand, typ string, read func() text) string {
 	return rows
 }
 
-// eachSum writes add for the sums of the j-th column, with what there is of their rows.
+// eachSum writes add for the sums of column j, with the row's loaded elements.
 func (v *matVec) eachSum(rows activations, j text, add func(p matProduct, a, sum string)) {
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		for n, p := range v.products {

@@ -24,9 +24,9 @@ var (
 	vecsSeed   = flag.Uint64("vecs-seed", 17, "what they are drawn from")
 )
 
-// askingCases ask for blocks before a row is rounded. Of the first the columns of a
-// moment have fewer sectors than its workgroups have invocations, and all columns
-// are in whole tiles: an invocation too many would ask for blocks behind the last.
+// askingCases prefetch blocks before a row is quantized. In the first case, the columns in flight have fewer sectors
+// than the workgroups have invocations, and all columns are in whole tiles. There an extra invocation would prefetch
+// past the last block.
 func askingCases() []matCase {
 	asking := func(name string, t ir.DType, k, run, ahead, prefetch int) matCase {
 		p := product{m: d(1), n: d(4), k: d(k), a: ir.F32, b: t, transB: true, byteRows: true,
@@ -45,7 +45,7 @@ func askingCases() []matCase {
 	}
 }
 
-// rowsOfMatVec is how many rows of a product a matvec has in a workgroup: all, or half of them.
+// rowsOfMatVec is the number of rows that a workgroup of a matvec takes: all rows, or half of them.
 func rowsOfMatVec(rows int) int {
 	if rows > schedule.MaxMatVecRows {
 		return (rows + 1) / 2
@@ -53,8 +53,8 @@ func rowsOfMatVec(rows int) int {
 	return rows
 }
 
-// randomBlockCases are products of one to sixteen rows by blocks of every format,
-// under random schedules that pass Check: shapes that nothing divides, too.
+// randomBlockCases are matmuls of one to sixteen rows by blocks of every format, under random schedules that pass
+// Check. Some of their shapes have no divisors.
 func randomBlockCases(caps device.Caps, count int) []matCase {
 	r := rand.New(rand.NewPCG(*vecsSeed, 19))
 	coin := func() bool { return r.IntN(2) == 0 }
@@ -102,11 +102,11 @@ func randomBlockCases(caps device.Caps, count int) []matCase {
 				s.Held = coin() && isHeld(p, held(s))
 			}
 		}
-		// whose texts are long, and take long to compile
+		// these shaders are long and take long to compile
 		if s.Coarsen > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 {
 			continue
 		}
-		// which settling would drop, for another case like those without
+		// normalizing would drop Ahead, and repeat a case without it
 		if (s.RoundRows || s.Coarsen > 0) && s.Ahead > 0 && !(s.RoundRows && s.Coarsen > 0) {
 			continue
 		}
@@ -122,8 +122,8 @@ var (
 	writtenArray = regexp.MustCompile(`(?m)^layout\(.*\) writeonly buffer \w+ \{ (\w+) (\w+)\[\]; \};`)
 )
 
-// withBounds is a text that checks what it reads from buffers: where there is no
-// such element, it writes behind its result, which comparing notices.
+// withBounds returns a shader that checks its reads from buffers. For a read outside of a buffer it writes past the
+// result, and the comparison finds that.
 func withBounds(t *testing.T, source string) string {
 	t.Helper()
 	written := writtenArray.FindStringSubmatch(source)
@@ -158,9 +158,8 @@ func wrapIndices(code string, uses *regexp.Regexp) string {
 		wrapIndices(code[end:], uses)
 }
 
-// TestBlockVecsOnDevice runs random products of few rows by blocks on the Vulkan
-// device of this machine, compares with loops, and sees that nothing is read from
-// outside of buffers, whatever comes of it.
+// TestBlockVecsOnDevice runs random matmuls of few rows by blocks on this machine's Vulkan device, and compares with
+// loops. It also checks that no read leaves its buffer, even if the read has no effect.
 func TestBlockVecsOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
@@ -175,7 +174,7 @@ func TestBlockVecsOnDevice(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		// rows that cannot be staged are claimed
+		// SharedBytes also counts rows that cannot be staged
 		if declared := declaredShared(t, sh.Source); sh.SharedBytes < declared {
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}

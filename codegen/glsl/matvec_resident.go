@@ -5,25 +5,23 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// resident are the runs of A that an invocation meets the blocks of all its columns
-// with. They stay in registers over all passes of the workgroup, each for other columns, so
-// that nothing but B is read then.
+// resident are the runs of A that an invocation multiplies by the blocks of all its columns. They stay in registers
+// over all passes of the workgroup. A pass covers some columns, so it reads only B.
 type resident []*residentRun
 
-// residentRun is one run along the contraction.
+// residentRun is one run along the contraction axis.
 type residentRun struct {
-	inside string // whether there is such a run, where it is in question
+	inside string // the condition that the run exists, or "" if it always does
 	parts  []residentPart
 }
 
-// residentPart is a part of one, and what there is of the rows.
+// residentPart is a part of a residentRun, with its part of the rows.
 type residentPart struct {
 	place
 	rows activations
 }
 
-// unrollColumns computes the columns of a workgroup some at a time, one after
-// another.
+// unrollColumns computes the workgroup's columns in passes of a few columns each.
 func (v *matVec) unrollColumns() {
 	early := v.prefetchSectors()
 	v.shareTables()
@@ -63,7 +61,7 @@ func (v *matVec) unrollColumns() {
 	v.meet(shared)
 }
 
-// loadResident reads the runs that an invocation meets of all rows.
+// loadResident loads an invocation's runs of all rows.
 func (v *matVec) loadResident() resident {
 	v.reader.prepare()
 	v.line("")
@@ -84,9 +82,9 @@ func (v *matVec) loadResident() resident {
 	return rows
 }
 
-// prefetchBlocks asks for what the first columns read, a word of every sixteen bytes: it is
-// on its way to the cache while the row is made ready, and takes few registers.
-// Nothing comes of it, which only the device can tell.
+// prefetchBlocks loads one word of every 16 bytes that the first columns read. So the blocks are on their way to the
+// cache while the workgroup prepares the row. The loads take few registers. They have no effect on the result, but only
+// the device can tell.
 func (v *matVec) prefetchBlocks(rows resident) {
 	asked := v.variable("uint", "asked", primary("0u"))
 	v.repeat("j", v.s.ThreadN, func(j text) {
@@ -97,7 +95,7 @@ func (v *matVec) prefetchBlocks(rows resident) {
 				for t := 0; t < v.run.Quads; t += 4 {
 					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(t))...))
 				}
-				if b.DType.BlockElems() > kernel.RoundedGroup { // whose scales take longer to make than to wait for
+				if b.DType.BlockElems() > kernel.RoundedGroup { // the scales take longer than the wait
 					continue
 				}
 				scale := call("scale_"+b.base, at, within(s.e, s.at))
@@ -111,12 +109,12 @@ func (v *matVec) prefetchBlocks(rows resident) {
 	v.dependOn(asked)
 }
 
-// dependOn makes what is multiplied depend on a word that nothing comes of.
+// dependOn adds a no-op data dependency of the multiplication on a word, so that compilers keep its loads.
 func (v *matVec) dependOn(asked string) {
 	v.line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
 }
 
-// placeResident says where the runs of an invocation are, each of so many parts.
+// placeResident computes the positions of an invocation's runs, each of parts parts.
 func (v *matVec) placeResident(parts int) resident {
 	var rows resident
 	lanes := v.s.LanesPerRow
@@ -146,9 +144,9 @@ func (h resident) each(do func(*residentPart)) {
 	}
 }
 
-// loadThroughTile reads the strips by way of shared memory, which takes that many
-// quads at a time: neighbours then read neighbouring quads of the rows, all of
-// theirs before the first is passed on. Read as such, strips are far apart and take longer (M-matvec-blocks).
+// loadThroughTile loads the strips through shared memory, tile quads at a time. Neighbours then read neighbouring quads
+// of the rows, and each reads all its quads before it stores the first. Direct loads of strips are far apart and take
+// longer (M-matvec-blocks).
 func (v *matVec) loadThroughTile(rows resident, tile int) {
 	s := v.s
 	rows.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
@@ -171,7 +169,7 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 	}
 }
 
-// takeStrip takes row i of the strip at place k from tile number c, if it is there.
+// takeStrip copies row i of the strip at k from tile c, if the strip is in that tile.
 func (v *matVec) takeStrip(row rowArrays, k text, array string, i, c text, tile int) {
 	first := binary("/", k, uintLit(4))
 	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(tile)), c))
@@ -180,7 +178,7 @@ func (v *matVec) takeStrip(row rowArrays, k text, array string, i, c text, tile 
 	v.close()
 }
 
-// addResident adds the products of every column with rows that are in registers.
+// addResident multiplies every column by the rows in registers, and adds to the sums.
 func (v *matVec) addResident(rows resident) {
 	v.line("")
 	v.repeat("j", v.s.ThreadN, func(j text) {
@@ -198,8 +196,8 @@ func (v *matVec) addResident(rows resident) {
 	})
 }
 
-// readQuads reads row i of an A, of which every invocation takes so many neighbouring
-// quads at a time, to an array of each, or room if that is more.
+// readQuads loads row i of an A. Each invocation takes atOnce neighbouring quads at a time, and keeps its quads in an
+// array of each vectors, at least room.
 func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own string, each int) {
 	shares := int(v.k.Fold.Add) / 4 / atOnce
 	each = max((shares+v.s.Workgroup-1)/v.s.Workgroup*atOnce, room)
@@ -214,8 +212,8 @@ func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own string,
 	return own, each
 }
 
-// eachQuad writes body for every quad of a row that is an invocation's: its own
-// number q, and n of the row.
+// eachQuad writes body for each of an invocation's quads of a row. q is its number among the invocation's own, and n is
+// its number in the row.
 func (v *matVec) eachQuad(quads int, body func(q, n text)) {
 	lanes := v.s.Workgroup
 	v.repeat("q", (quads+lanes-1)/lanes, func(q text) {

@@ -6,22 +6,22 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// roundedRows are rows of floats that every workgroup rounds to bytes in shared memory,
-// groups of kernel.RoundedGroup to 255 steps of the largest of their elements, or to several digits to the base 256.
+// roundedRows are float rows that every workgroup quantizes to int8 in shared memory. A group of kernel.RoundedGroup
+// elements is rounded to 255 steps of its largest element, or to several base-256 digits.
 type roundedRows struct {
 	v *matVec
-	// arrays are of sixteen bytes, row after row, those of each digit after one another, and of the scales of groups.
+	// arrays name uvec4 arrays, row after row and digit after digit, and the arrays of the groups' scales.
 	arrays map[*matOperand]rowArrays
-	own    map[*matOperand]string // quads that an invocation has read and not yet rounded
+	own    map[*matOperand]string // quads that an invocation preloaded and did not yet quantize
 	each   int                    // of a row
 }
 
-// roundedQuads is how many neighbouring quads an invocation rounds at a time: with
-// one, eight invocations find the largest of a group in three exchanges, and each
-// divides by it; with two, four do in two.
+// roundedQuads is the number of neighbouring quads that an invocation quantizes together. With one quad, eight
+// invocations find the largest element of a group in three exchanges, and each of them divides by it. With two quads,
+// four invocations do it in two exchanges.
 const roundedQuads = 2
 
-// ask reads what an invocation rounds of a row.
+// ask preloads the quads of a row that an invocation quantizes.
 func (r *roundedRows) ask() {
 	if r.v.s.ThreadM > 1 {
 		return
@@ -31,11 +31,11 @@ func (r *roundedRows) ask() {
 	}
 }
 
-// digitUnits is how many sixteen bytes there are of each digit.
+// digitUnits is the number of 16-byte units of each digit.
 func (r *roundedRows) digitUnits() int { return r.v.s.ThreadM * int(r.v.k.Fold.Add) / 16 }
 
-// ready rounds all rows. Neighbours read neighbouring quads, all of theirs before they
-// round the first, unless they have been read.
+// ready quantizes all rows. Neighbouring invocations read neighbouring quads. Each reads all its quads before it
+// quantizes the first, unless ask preloaded them.
 func (r *roundedRows) ready() {
 	m, depth := r.v.s.ThreadM, int(r.v.k.Fold.Add)
 	for _, o := range r.v.a {
@@ -57,9 +57,8 @@ func (r *roundedRows) ready() {
 	r.v.line("barrier();")
 }
 
-// roundShare rounds share n of a row, of which x prints the quads, and leaves it
-// as words of the bytes, from those of a place on. The lanes of a group find its
-// largest element together, as bits, of which those of NaN are the largest.
+// roundShare quantizes share n of a row and stores it as words, from place on. x prints the quads of the share. The
+// lanes of a group find its largest element together. They compare bits, and the bits of NaN are the largest.
 func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place text) {
 	v := r.v
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
@@ -82,20 +81,20 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place t
 	v.close()
 }
 
-// roundTo declares what a group is rounded by, of which top names the bits of the largest element, and returns its
-// scale.
+// roundTo declares steps, the factor that quantizes a group, and returns the group's scale. top names the bits of the
+// group's largest element.
 func (r *roundedRows) roundTo(top string) (scale string) {
 	v := r.v
 	if v.s.Digits == 0 {
-		// Where an element is not finite, the scale is no number, whatever that becomes as a byte.
+		// If an element is not finite, the scale is NaN; its int8 value does not matter.
 		v.line("float steps = byte_steps(%s);", top)
 		largest := primary(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
 		scale = v.variable("float", "scale",
 			binary("*", largest, primary(finiteLit(float64(float32(1.0/127)), 32, "").String())))
 		return scale
 	}
-	// A power of two makes the largest element less than 2^22. Where that is infinite or no number, so is the scale,
-	// and all others are next to nothing.
+	// A power of two brings the largest element below 2^22. If that element is infinite or NaN, so is the scale, and
+	// the power makes all others tiny.
 	v.line("uint exponent = clamp(%s >> 23, 22u, 254u);", top)
 	v.line("bool special = %s >= 0x7f800000u;", top)
 	v.line("float steps = uintBitsToFloat((special ? 1u : 275u - exponent) << 23);")
@@ -103,7 +102,7 @@ func (r *roundedRows) roundTo(top string) (scale string) {
 		primary(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
 }
 
-// putWords rounds a quad and stores its words.
+// putWords quantizes a quad and stores its words.
 func (r *roundedRows) putWords(array string, unit, word, x text) {
 	v := r.v
 	if v.s.Digits == 0 {

@@ -2,9 +2,8 @@ package glsl
 
 import "github.com/vkc-go/vkc/codegen/kernel"
 
-// shareRowSums adds up the rows, where a matvec has sums along them besides its products,
-// and leaves their parts in shared memory, for after the next barrier. All invocations of
-// a workgroup share each: it has whole rows, whatever its columns.
+// shareRowSums adds up the rows if a matvec also has row sums, and leaves the partial sums in shared memory for after
+// the next barrier. All invocations of a workgroup share each row. A workgroup has whole rows, for any columns.
 func (v *matVec) shareRowSums() {
 	s := v.s
 	for _, p := range v.k.Phases {
@@ -37,12 +36,11 @@ func (v *matVec) shareRowSum(p kernel.Phase, array string, i text) {
 	v.close()
 }
 
-// rowParts is how many parts a row's sum is left in: one for each subgroup, or for
-// each invocation where there are none to rely on.
+// rowParts is the number of partial sums of a row: one per subgroup, or one per invocation if the schedule relies on no
+// subgroup size.
 func (v *matVec) rowParts() int { return v.s.Workgroup / max(v.s.Subgroup, 1) }
 
-// bindRowSums gives the stores of a row what shareRowSums has left, once all
-// invocations have done so.
+// bindRowSums binds the row's sums for its stores. All invocations have called shareRowSums before.
 func (v *matVec) bindRowSums(row text) {
 	parts := v.rowParts()
 	for i, p := range v.k.Phases {

@@ -2,14 +2,14 @@ package glsl
 
 import "github.com/vkc-go/vkc/codegen/kernel"
 
-// rowArrays are the arrays in which an invocation has rows of an A along a part of a run:
-// elements, and where there are such their scales and sums.
+// rowArrays names the arrays that hold an invocation's rows of an A along a part of a run: the elements, and if the
+// format needs them, the scales and sums.
 type rowArrays struct{ elements, scales, sums string }
 
-// activations are what an invocation has of every A.
+// activations holds the rowArrays of every A.
 type activations map[*matOperand]rowArrays
 
-// ofRows reads what a reader takes of every A.
+// ofRows calls read for every A.
 func (v *matVec) ofRows(read func(o *matOperand) rowArrays) activations {
 	all := activations{}
 	for _, o := range v.a {
@@ -18,24 +18,23 @@ func (v *matVec) ofRows(read func(o *matOperand) rowArrays) activations {
 	return all
 }
 
-// aSource is where rows come from.
+// aSource is a source of rows.
 type aSource interface {
-	// ask reads what it can ahead of what else a workgroup makes ready, and ready
-	// makes rows ready for strips to be read.
+	// ask prefetches rows while the workgroup prepares its tables. ready makes the rows ready for strip.
 	ask()
 	ready()
-	// strip reads every row of an A along the strip at place k of the contraction.
+	// strip reads every row of an A along the strip at k of the contraction axis.
 	strip(o *matOperand, k text) rowArrays
 }
 
 // floatSource is a source of floats.
 type floatSource interface {
 	aSource
-	// quadsAt returns what prints quad t of row i of an A, of the strip at place k.
+	// quadsAt returns a function that prints quad t of row i of an A, in the strip at k.
 	quadsAt(k text) func(o *matOperand, i, t text) text
 }
 
-// source returns where the schedule has rows come from.
+// source returns the row source of the schedule.
 func (v *matVec) source() aSource {
 	switch {
 	case v.s.RoundRows:
@@ -48,7 +47,7 @@ func (v *matVec) source() aSource {
 	return memoryRows{v}
 }
 
-// memoryRows are floats in memory, or what is computed of them.
+// memoryRows reads floats from memory, or computes them from memory.
 type memoryRows struct{ v *matVec }
 
 func (memoryRows) ask()   {}
@@ -63,8 +62,7 @@ func (r memoryRows) quadsAt(k text) func(o *matOperand, i, t text) text {
 
 func (r memoryRows) strip(o *matOperand, k text) rowArrays { return r.v.floatStrip(o, k, r.quadsAt) }
 
-// floatStrip reads every row of an A along a strip and, where the format needs
-// them, sums it up.
+// floatStrip reads every row of an A along a strip. It sums up each row if the format needs the sum.
 func (v *matVec) floatStrip(o *matOperand, k text, quadsAt func(k text) func(o *matOperand, i, t text) text) rowArrays {
 	row := v.declareFloats(o)
 	read := quadsAt(k)
@@ -74,7 +72,7 @@ func (v *matVec) floatStrip(o *matOperand, k text, quadsAt func(k text) func(o *
 	return row
 }
 
-// declareFloats declares the vectors of a strip and their sums, which are 0.
+// declareFloats declares the vectors of a strip, and their sums with the value 0.
 func (v *matVec) declareFloats(o *matOperand) rowArrays {
 	row := rowArrays{elements: v.array("vec4", o.name+"_strip", v.s.ThreadM*v.run.Quads)}
 	if v.run.Form.NeedsSums() {
@@ -84,8 +82,8 @@ func (v *matVec) declareFloats(o *matOperand) rowArrays {
 	return row
 }
 
-// fillStrip sets row i of a strip. Of its sum small sums need as much as is the same for
-// all columns: less the bias for every element.
+// fillStrip sets row i of a strip. If sums are small, it multiplies the row's sum by the factor that all columns share:
+// minus the bias, or 1 if the format is affine.
 func (v *matVec) fillStrip(row rowArrays, i text, read func(t text) text) {
 	v.repeat("t", v.run.Quads, func(t text) {
 		x := v.quadOfStrip(row.elements, i, t)
@@ -104,8 +102,7 @@ func (v *matVec) fillStrip(row rowArrays, i text, read func(t text) text) {
 	v.line("%s *= %s;", elementOf(row.sums, v.s.ThreadM, i), finiteLit(weight/(1<<24), 32, ""))
 }
 
-// byteRows are bytes in memory with a scale for every group, so that whole strips are
-// multiplied in integers.
+// byteRows reads int8 rows from memory. Every group has a scale, so whole strips are multiplied in integers.
 type byteRows struct{ memoryRows }
 
 func (r byteRows) strip(o *matOperand, k text) rowArrays {
@@ -128,12 +125,11 @@ func (r byteRows) strip(o *matOperand, k text) rowArrays {
 	})
 }
 
-// rowWords is how many words an invocation has of a row along a strip: those of each digit after one another.
+// rowWords is the number of words that an invocation holds of a row along a strip, digit after digit.
 func (v *matVec) rowWords() int { return v.run.Quads * v.s.RowBytes() }
 
-// byteStrip reads every row of an A along a strip: the bytes, four to an int, their
-// scale, and their sum where the format needs it. Where elements are several digits, words writes use for those of
-// each.
+// byteStrip reads every row of an A along a strip: the int8 elements, four to an int, their scale, and their sum if the
+// format needs it. If elements have several digits, words calls use for the words of each digit.
 func (v *matVec) byteStrip(o *matOperand, scale func(i text) text,
 	words func(i, digit text, use func(t, word text))) rowArrays {
 	row := rowArrays{elements: v.array("int", o.name+"_strip", v.s.ThreadM*v.rowWords()),
@@ -161,7 +157,7 @@ func (v *matVec) byteStrip(o *matOperand, scale func(i text) text,
 	return row
 }
 
-// atDigit is what a number counts as that is of a digit.
+// atDigit scales a number by the weight of a digit.
 func (v *matVec) atDigit(x, digit text) text {
 	if v.s.RowBytes() == 1 {
 		return x
@@ -169,8 +165,8 @@ func (v *matVec) atDigit(x, digit text) text {
 	return binary("<<", x, times(digit, 8))
 }
 
-// eachWord writes use for the words of a strip: word prints the t-th, and four the w-th
-// four of them, by which they are read if there are as many.
+// eachWord calls use for each word of a strip. word prints the t-th word, and four prints the w-th group of four words.
+// Strips of whole groups are read four words at a time.
 func (v *matVec) eachWord(word, four func(n text) text, use func(t, word text)) {
 	if v.run.Quads%4 != 0 {
 		v.repeat("t", v.run.Quads, func(t text) { use(t, word(t)) })
@@ -182,8 +178,8 @@ func (v *matVec) eachWord(word, four func(n text) text, use func(t, word text)) 
 	})
 }
 
-// declareOnes declares the bytes that a dot product with adds up others. They are no constant: drivers make bytewise
-// sums of dot products with one, which is slow (M-matvec-blocks).
+// declareOnes declares int8 ones: a dot product with them is a sum. They are not a constant, because drivers turn a dot
+// product with a constant into a sum byte by byte, which is slow (M-matvec-blocks).
 func (v *matVec) declareOnes() {
 	v.line("int ones = 0x01010101 + int(gl_NumWorkGroups.x >> 31); // + 0")
 }

@@ -38,9 +38,8 @@ var (
 	speedLimit = flag.Duration("limit", time.Hour, "how long to go on timing")
 )
 
-// TestBlockMatVecSpeed prints the times of few rows by a matrix, medians on the
-// device's clock after 250 ms of work. Every schedule's results are compared
-// with the reference first.
+// TestBlockMatVecSpeed prints median times of matmuls of few rows, measured on the device's clock after 250 ms of work.
+// It first compares every schedule's results with the reference.
 func TestBlockMatVecSpeed(t *testing.T) {
 	if !*speed {
 		t.Skip("run with -args -speed")
@@ -61,13 +60,12 @@ func TestBlockMatVecSpeed(t *testing.T) {
 	}
 }
 
-// speedLine is what to time of a format: the chosen schedule, and every
-// combination of the options.
+// speedLine lists the timed schedules of a format: the chosen one, and every combination of the options.
 type speedLine struct {
 	dtype   ir.DType
 	rows    int
 	bytes   bool
-	rounds  bool // rows of floats that the kernel may round to bytes
+	rounds  bool // rows of floats that the kernel may quantize to int8
 	options map[string][]int
 }
 
@@ -94,7 +92,7 @@ func speedLines(t *testing.T) []speedLine {
 	return lines
 }
 
-// kind names what rows are.
+// kind names the kind of rows.
 func (l speedLine) kind() string {
 	switch {
 	case l.bytes:
@@ -105,7 +103,7 @@ func (l speedLine) kind() string {
 	return "floats"
 }
 
-// option returns the first value of an option, or what there is otherwise.
+// option returns the first value of an option, or otherwise if the option is not set.
 func (l speedLine) option(key string, otherwise int) int {
 	if own := l.options[key]; own != nil {
 		return own[0]
@@ -131,7 +129,7 @@ func parseSpeedLine(t *testing.T, words []string) speedLine {
 	return l
 }
 
-// product is what a line times.
+// product is the matmul that a line times.
 func (l speedLine) product(n, depth int) product {
 	p := product{m: d(l.rows), n: d(n), k: d(depth), a: ir.F32, b: l.dtype, transB: true, bytes: l.bytes,
 		byteRows: l.rounds}
@@ -144,8 +142,7 @@ func (l speedLine) product(n, depth int) product {
 	return p
 }
 
-// schedules lists what a line asks for and the device can run, the chosen one
-// first.
+// schedules lists the schedules of a line that the device can run, the chosen one first.
 func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	chosen, _, err := schedule.Select(k, caps)
 	check(t, err)
@@ -206,8 +203,8 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) [
 	return list
 }
 
-// matrixSchedules lists what a line asks for on matrix units: subgroups along
-// columns and contraction, fragments of columns each, and depth of a step.
+// matrixSchedules lists the schedules of a line on cooperative matrices. The options are the subgroups along columns
+// and contraction axis, the fragments of columns of each, and the depth of a step.
 func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	var list []kernel.Schedule
 	for _, sn := range l.options["sn"] {
@@ -225,10 +222,10 @@ func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps device.C
 	return list
 }
 
-// speedTask is a line made ready while the one before is timed.
+// speedTask is a line that is prepared while the previous line is timed.
 type speedTask struct {
 	speedLine
-	n, depth  int // those of the options n and k, or the size's
+	n, depth  int // the options n and k, or the size
 	p         product
 	k         *kernel.Kernel
 	schedules []kernel.Schedule
@@ -237,14 +234,14 @@ type speedTask struct {
 	weights   tensor // of distinctRows columns
 }
 
-// distinctRows is how many rows of a timed matrix differ; they repeat, because
-// quantizing more would take longer than timing.
+// distinctRows is the number of different rows of a timed matrix. The rows repeat, because quantizing more would take
+// longer than timing.
 const distinctRows = 8
 
-// speedAhead is how many lines are made ready at a time.
+// speedAhead is the number of lines that are prepared at a time.
 const speedAhead = 6
 
-// prepareSpeed makes lines ready, several at a time, and yields them in order.
+// prepareSpeed prepares lines, several at a time, and yields them in order.
 func prepareSpeed(t *testing.T, dev *vk.Device, lines []speedLine, n, depth int) func(func(*speedTask) bool) {
 	type matrix struct {
 		dtype ir.DType
@@ -303,10 +300,10 @@ func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
 	check(t, err)
 }
 
-// copiesBeyondCache is how many copies of weights are timed in turn.
+// copiesBeyondCache is the number of copies of weights that are timed in turn.
 func copiesBeyondCache(size int) int { return min(1+(192<<20-1)/size, timedRuns) }
 
-// speedBench holds the weights that are being timed on the device.
+// speedBench holds the weights on the device.
 type speedBench struct {
 	dev      *vk.Device
 	depth    int
@@ -394,7 +391,7 @@ func (b *speedBench) buffer(t *testing.T, name string, data []byte) *vk.Buffer {
 	return buf
 }
 
-// repeated returns the weights that many times, as they lie in memory.
+// repeated returns the weights the given number of times, in their memory layout.
 func (task *speedTask) repeated(times int) []byte {
 	if task.p.layout != kernel.LayoutPlanes {
 		return slices.Repeat(task.weights.bytes, times)
@@ -413,8 +410,8 @@ func (task *speedTask) repeated(times int) []byte {
 	return out
 }
 
-// inputs returns what the other bindings hold, the results of every row by the
-// distinct columns, and how much of an error each may have.
+// inputs returns the contents of the other bindings, the results of every row for the distinct columns, and the allowed
+// error of each result.
 func (task *speedTask) inputs(t *testing.T, depth int) (in map[string][]byte, want, allowed []float64) {
 	r := rand.New(rand.NewPCG(3, 4))
 	in = map[string][]byte{}
@@ -449,15 +446,13 @@ func (task *speedTask) inputs(t *testing.T, depth int) (in map[string][]byte, wa
 	return in, want, allowed
 }
 
-// roundedError is six standard deviations of the error that rounding rows to
-// bytes makes, of what a sum would be at random signs.
+// roundedError is six standard deviations of the error of quantizing rows to int8, relative to a sum of random signs.
 const roundedError = 6 * 4e-3
 
-// timedRuns is how many dispatches a median is of.
+// timedRuns is the number of dispatches that a median is taken of.
 const timedRuns = 16
 
-// time returns the median time of a dispatch; one that takes longer than enough
-// is only looked at.
+// time returns the median time of a dispatch. A dispatch that takes longer than enough is measured only roughly.
 func (b *speedBench) time(t *testing.T, task *speedTask, i int, ranges [][]vk.BufferRange,
 	enough time.Duration) time.Duration {
 	defer task.pipelines[i].Close()
@@ -517,7 +512,7 @@ func medianGap(t *testing.T, stamps *vk.Timestamps) time.Duration {
 	return each[len(each)/2]
 }
 
-// wrong returns an error where results are not what they should be.
+// wrong returns an error if results are too far from want.
 func (b *speedBench) wrong(t *testing.T, out *vk.Buffer, want, allowed []float64) error {
 	raw := make([]byte, out.Size())
 	check(t, b.dev.Download(context.Background(), raw, out, 0))

@@ -1,17 +1,16 @@
 package glsl
 
-// stagedRows are floats in shared memory, for the steps of the contraction that
-// the lanes of a sum take at a time. From memory, lanes that take long runs of
-// blocks read rows far apart, which holds them up (M-matvec-blocks).
+// stagedRows are float rows in shared memory, for the steps that the lanes of a sum take together. Lanes that take long
+// runs of blocks would read rows from memory far apart, which is slow (M-matvec-blocks).
 type stagedRows struct {
 	memoryRows
 	arrays map[*matOperand]string // of vec4, row after row
-	first  text                   // element of the contraction that they begin with
+	first  text                   // the element of the contraction axis that they begin with
 	each   int                    // quads of a row
 }
 
-// throughTiles writes body for every LanesPerRow-th step from this invocation's first
-// on, rows being in shared memory.
+// throughTiles writes body for every LanesPerRow-th step from this invocation's first step on, with rows in shared
+// memory.
 func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step text)) {
 	lanes := v.s.LanesPerRow
 	r.each = lanes * v.run.Elems / 4
@@ -31,8 +30,7 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step text)) 
 	v.close()
 }
 
-// fill copies what the steps from first on need of all rows; partial says
-// that the contraction may end before.
+// fill copies the part of all rows for the steps from first on. partial says that the contraction axis may end before.
 func (r *stagedRows) fill(partial bool, end text) {
 	n := r.v.loop("n", r.v.self, uintLit(r.each), r.v.s.Workgroup)
 	k := primary(r.v.variable("uint", "k", plus(r.first, times(n, 4))))
@@ -48,8 +46,8 @@ func (r *stagedRows) fill(partial bool, end text) {
 	r.v.close()
 }
 
-// spread prints the place of quad n of a row: eight lanes at the same quad of
-// runs of 8 or 16 hit different banks.
+// spread prints the slot of quad n of a row. Eight lanes that read the same quad of runs of 8 or 16 then use different
+// banks.
 func spread(n text) text {
 	return binary("^", n,
 		binary("&", binary("^", binary(">>", n, primary("3")), binary(">>", n, primary("6"))), primary("7u")))
@@ -58,7 +56,7 @@ func spread(n text) text {
 func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {
 	first := primary(r.v.variable("uint", "first_quad", binary("/", binary("-", k, r.first), uintLit(4))))
 	place := func(t text) text { return spread(within(first, t)) }
-	if r.v.run.Quads <= 8 { // which differ in the bits that spread changes, and leave the others
+	if r.v.run.Quads <= 8 { // quads differ only in the bits that spread changes
 		at := primary(r.v.variable("uint", "place", spread(first)))
 		place = func(t text) text {
 			if t.Is("0u") {

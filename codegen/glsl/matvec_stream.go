@@ -5,16 +5,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// place is where a part of a run is: in which block of a column, from which element
-// of plane 0 on, which part of the run it is and how far from that element, and
-// where it begins along the contraction.
+// place is the position of a part of a run: the block of the column, the first element e in plane 0, the part p of the
+// run and its offset at from e, and the position k along the contraction axis.
 type place struct {
 	block, e, p, at, k text
-	slot               text // its number among those that are held
+	slot               text // its number among the preloaded blocks
 }
 
-// stream goes through the contraction run by run, of which an invocation takes every
-// LanesPerRow-th: one after another, several at once, or with rows in shared memory.
+// stream steps through the contraction axis, run by run. An invocation takes every LanesPerRow-th run. It takes them
+// one after another, several at once, or with rows in shared memory.
 func (v *matVec) stream() {
 	v.reader.prepare()
 	v.line("")
@@ -37,8 +36,8 @@ func (v *matVec) stream() {
 	v.liftSums()
 }
 
-// prefetching writes add for Ahead steps at once as long as there are so many: what
-// they read is then on its way before the first is multiplied.
+// prefetching writes add for Ahead steps at once while there are that many. So all their loads are in flight before the
+// first step is multiplied.
 func (v *matVec) prefetching(steps text, add func(step text)) {
 	ahead, lanes := v.s.Ahead, v.s.LanesPerRow
 	first := primary(v.variable("uint", "first", v.part))
@@ -53,8 +52,7 @@ func (v *matVec) prefetching(steps text, add func(step text)) {
 	v.close()
 }
 
-// addColumns adds the products of a run, part by part, of which a reader reads the
-// rows once and every column.
+// addColumns multiplies a run part by part. The reader reads the rows of a part once, and then every column.
 func (v *matVec) addColumns(r columnReader, run place) {
 	v.repeat("p", r.parts(), func(p text) {
 		at := v.partOf(run, p)
@@ -73,7 +71,7 @@ func (v *matVec) partOf(run place, p text) place {
 	return run
 }
 
-// placeOf names where step number step of fewer than limit is.
+// placeOf declares the position of a step. There are fewer than limit steps.
 func (v *matVec) placeOf(step text, limit int) place {
 	elems := v.run.DType.BlockElems()
 	block := v.named("block", quotient(step, elems/v.run.Elems, limit))
@@ -81,13 +79,13 @@ func (v *matVec) placeOf(step text, limit int) place {
 	return place{block: block, e: e, k: v.named("k", plus(times(block, elems), e))}
 }
 
-// firstElement prints the first element of the block, in plane 0, of step number part of a block.
+// firstElement prints the first element, in plane 0, of step part of a block.
 func (v *matVec) firstElement(part text) text {
 	f := v.run.Form
 	if !f.Interleaved() {
 		return v.named("e", times(part, v.run.Elems))
 	}
-	e := times(part, v.run.Elems/f.Planes) // were there plane 0 only
+	e := times(part, v.run.Elems/f.Planes) // if there were only plane 0
 	if f.Superblock() == v.run.DType.BlockElems() {
 		return v.named("e", e)
 	}
@@ -96,8 +94,8 @@ func (v *matVec) firstElement(part text) text {
 		binary("%", e, uintLit(f.Stride))))
 }
 
-// within is e plus an offset of fewer elements than e is a multiple of: compilers
-// see through divisions and remainders of that where it is an or.
+// within adds an offset to e. The offset is smaller than the power of two that divides e, so an or does it: compilers
+// simplify divisions and remainders of an or.
 func within(e, offset text) text {
 	switch {
 	case e.Is("0u"):
@@ -108,7 +106,7 @@ func within(e, offset text) text {
 	return binary("|", e, offset)
 }
 
-// blockOf prints the number of a block of a B, from its number in the row.
+// blockOf prints the number of a block of a B, given its number in the row.
 func (v *matVec) blockOf(o *matOperand, block text) text {
 	x := kernel.Widened(o.value).Index
 	n := v.blockBuffer(o).DType.BlockElems()

@@ -2,11 +2,11 @@ package glsl
 
 import "github.com/vkc-go/vkc/codegen/glsl/syntax"
 
-// stripReader reads the quants of a strip of a block, which share a scale, adds up
-// their products with the rows, and scales the sums.
+// stripReader reads the quants of a strip of a block, which share a scale. It sums up quant times row element and
+// scales the sums.
 type stripReader struct {
 	v *matVec
-	// addDots adds the products of a strip of a block with the rows to dots.
+	// addDots multiplies a strip of a block by the rows, and adds to dots.
 	addDots func(b *buffer, block text, at place, dots, rows string)
 }
 
@@ -30,7 +30,7 @@ func (r *stripReader) activations(at place) activations {
 	return r.v.ofRows(func(o *matOperand) rowArrays { return r.v.rows.strip(o, at.k) })
 }
 
-// prepareArithmetic makes the text have what products with quants need.
+// prepareArithmetic adds the functions that multiply quants and rows.
 func (v *matVec) prepareArithmetic() {
 	switch {
 	case v.s.IntDot:
@@ -51,12 +51,12 @@ func (v *matVec) prepareArithmetic() {
 	}
 }
 
-// subnormal reports whether quants come out 2^-24 times as large as they are, and
-// small whether sums are, too.
+// subnormal reports whether quants are unpacked as subnormals, 2^-24 of their value. small reports whether sums stay
+// that small, too.
 func (v *matVec) subnormal() bool { return v.s.Subnormals && !v.s.IntDot }
 func (v *matVec) small() bool     { return v.subnormal() && v.s.Chained }
 
-// biasSubnormals adds to the bias what unpacking signed quants as subnormals does.
+// biasSubnormals adjusts the bias: signed quants are unpacked as subnormals with an offset of 128.
 func (v *matVec) biasSubnormals() {
 	if f := &v.run.Form; v.subnormal() && f.Signed {
 		f.Bias += 128
@@ -66,7 +66,7 @@ func (v *matVec) biasSubnormals() {
 	}
 }
 
-// liftSums brings small sums to their size.
+// liftSums scales small sums to their true size.
 func (v *matVec) liftSums() {
 	if !v.small() {
 		return
@@ -78,7 +78,7 @@ func (v *matVec) liftSums() {
 	})
 }
 
-// unpack is the function that makes a vec4 of four quants.
+// unpack is the function that unpacks four quants to a vec4.
 func (v *matVec) unpack() string {
 	switch {
 	case v.subnormal() && v.run.Form.Signed:
@@ -116,7 +116,7 @@ func (r *stripReader) addColumn(at place, rows activations, j text) {
 	}
 }
 
-// addQuads adds the products of a strip's quads of a block to dots.
+// addQuads multiplies the quads of a strip by the rows, and adds to dots.
 func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows string) {
 	wide := ""
 	switch {
@@ -139,7 +139,7 @@ func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows strin
 	})
 }
 
-// eachDot adds to dots the products with quad t of a strip of every row, or of every digit of one.
+// eachDot multiplies quad t by every row, or by every digit of the only row, and adds to dots.
 func (v *matVec) eachDot(t text, dots, rows string, product func(sum, x text) text) {
 	count, each := v.s.ThreadM, "i"
 	if v.s.RowBytes() > 1 {
@@ -151,7 +151,7 @@ func (v *matVec) eachDot(t text, dots, rows string, product func(sum, x text) te
 	})
 }
 
-// sumDigits adds up sums of products with the digits of one row, and returns the name of what they make.
+// sumDigits adds up the sums of a row's digits, each with its weight, and returns the name of the total.
 func (v *matVec) sumDigits(dots string, digits int) string {
 	sum := elementOf(dots, digits, primary("0u"))
 	for n := 1; n < digits; n++ {
@@ -161,13 +161,12 @@ func (v *matVec) sumDigits(dots string, digits int) string {
 	return v.variable("int", "whole", sum)
 }
 
-// quadOfStrip prints word t of row i of what an invocation has of a strip, a quad of floats or bytes.
+// quadOfStrip prints word t of row i of a strip: a quad of floats or of int8 elements.
 func (v *matVec) quadOfStrip(rows string, i, t text) text {
 	return elementOf(rows, v.s.ThreadM*v.rowWords(), plus(times(i, v.rowWords()), t))
 }
 
-// bytesProduct unpacks four quants, and returns what prints their product with
-// four neighbours of a row, added to a sum.
+// bytesProduct unpacks four quants. It returns a function that multiplies them by four row elements and adds to a sum.
 func (v *matVec) bytesProduct(quants text) func(sum, x text) text {
 	if !v.s.IntDot {
 		return v.floatProduct(call(v.unpack(), quants))
@@ -176,7 +175,7 @@ func (v *matVec) bytesProduct(quants text) func(sum, x text) text {
 	return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", primary(bytes), x)) }
 }
 
-// floatProduct is bytesProduct of four floats.
+// floatProduct is bytesProduct for four floats.
 func (v *matVec) floatProduct(floats text) func(sum, x text) text {
 	levels := v.variable("vec4", "levels", floats)
 	if !v.s.Chained {
@@ -186,8 +185,8 @@ func (v *matVec) floatProduct(floats text) func(sum, x text) text {
 	return func(sum, x text) text { return call("dot_onto", sum, primary(levels), x) }
 }
 
-// readWide reads the quants of a strip and returns the name of them: a uvec4, or
-// where there are more than four quads an array of it.
+// readWide reads the quants of a strip and returns the variable's name: a uvec4, or an array of uvec4 for more than
+// four quads.
 func (v *matVec) readWide(b *buffer, block text, at place) string {
 	if held, ok := v.held[b]; ok {
 		return v.decodeHeld(b, held, at)
@@ -203,7 +202,7 @@ func (v *matVec) readWide(b *buffer, block text, at place) string {
 // wideCall prints the call that reads quads 4w to 4w+3 of a strip.
 func (v *matVec) wideCall(b *buffer, block text, at place, w text) text {
 	switch {
-	case v.run.Joined: // of 16 elements a plane
+	case v.run.Joined: // 16 elements of each plane
 		return call(v.wideQuants(b), block, at.e, w)
 	case v.run.Form.Planes > 1:
 		return call(v.wideQuants(b), block, within(at.e, times(w, 16)), at.p)
@@ -211,7 +210,7 @@ func (v *matVec) wideCall(b *buffer, block text, at place, w text) text {
 	return call(v.wideQuants(b), block, within(within(at.e, at.at), times(w, 16)))
 }
 
-// wideElement prints quad t of what readWide has read.
+// wideElement prints quad t of the variable of readWide.
 func wideElement(name string, quads int, t text) string {
 	if quads <= 4 {
 		return name + "[" + t.String() + "]"
@@ -219,7 +218,7 @@ func wideElement(name string, quads int, t text) string {
 	return name + "[" + quotient(t, 4, quads).String() + "][" + remainder(t, 4, quads).String() + "]"
 }
 
-// quadArgs are the arguments of a decoder of quad t of a strip.
+// quadArgs prints the arguments of a decoder for quad t of a strip.
 func (v *matVec) quadArgs(block text, at place, t text) []text {
 	f := v.run.Form
 	first, p := at.e, at.p
@@ -240,7 +239,7 @@ func (v *matVec) quadArgs(block text, at place, t text) []text {
 	return []text{block, e}
 }
 
-// scaleOf declares the scale of a strip of a block.
+// scaleOf declares the scale of a block's strip.
 func (v *matVec) scaleOf(b *buffer, block text, at place) string {
 	if held, ok := v.held[b]; ok {
 		return v.variable(scaleType(v.run.Form), "scale", elementOf(held.scales, held.count, at.slot))
@@ -248,12 +247,11 @@ func (v *matVec) scaleOf(b *buffer, block text, at place) string {
 	return v.variable(scaleType(v.run.Form), "scale", call("scale_"+b.base, block, within(at.e, at.at)))
 }
 
-// addScaled adds the scaled dot products of a strip to the sums:
+// addScaled adds the scaled results of a strip to the sums:
 //
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 //
-// Of rows of bytes, which have a scale as well, sums are integers. Those that are to
-// be small have the bias taken off already.
+// Sums over int8 rows are integers, and each row has a scale too. Small sums have the bias subtracted already.
 func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowArrays) {
 	f, ints := v.run.Form, v.s.IntDot
 	number := func(n int) text {
@@ -289,7 +287,8 @@ func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowA
 	})
 }
 
-// factorsOf is a product as factors of another one, from the left; anything else as it is.
+// factorsOf returns a product without parentheses, as the left factors of a longer product, and any other expression
+// unchanged.
 func factorsOf(t text) any {
 	if t.Op == syntax.Binary && t.Prec() == syntax.PrecProduct {
 		return t.String()

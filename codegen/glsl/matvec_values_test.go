@@ -12,9 +12,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// TestRoundedValuesOnDevice rounds rows of all sizes to bytes: results are as large
-// as the rows are, groups of zeros count for nothing, and what is infinite or no
-// number does not become one. By several digits it is what it was.
+// TestRoundedValuesOnDevice quantizes rows of all sizes to int8. Results have the size of the rows, groups of zeros
+// have no effect, and rows with infinities or NaN have no finite result. With several digits these rows keep infinity
+// or NaN.
 func TestRoundedValuesOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 	}
 }
 
-// rowOfSize has one element of a size, and few that are less, which bytes hold.
+// rowOfSize has one element of the given size, and a few smaller ones that int8 can hold.
 func rowOfSize(size float64, depth int) tensor {
 	x := tensor{make([]byte, 4*depth), make([]float64, depth)}
 	x.values[77], x.values[79] = size, -size/127

@@ -2,20 +2,18 @@ package glsl
 
 import "fmt"
 
-// wholeReader decodes elements of blocks, scale and all, for many rows: an operation an
-// element then costs less than one an element of every row.
+// wholeReader decodes elements of blocks completely, scale included. With many rows, one operation per decoded element
+// costs less than one per element of every row.
 type wholeReader struct{ *stripReader }
 
 func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} }
 
-// wholeStrip is what an invocation keeps of one B along a strip, each of its
-// columns an element of the arrays.
+// wholeStrip holds an invocation's part of one B along a strip. Each column is an element of the arrays.
 type wholeStrip struct {
-	at, scale, quants string // quants is empty where they are read as they are used
+	at, scale, quants string // quants is empty if quants are read when they are used
 }
 
-// addRun adds the products of a run strip by strip, in a loop that is not to be
-// unrolled: the products of a strip with many rows are thousands of instructions.
+// addRun adds a run strip by strip, in a rolled loop: a strip with many rows takes thousands of instructions.
 func (r wholeReader) addRun(run place) {
 	p := primary("0u")
 	if r.v.run.Strips == 1 {
@@ -27,9 +25,8 @@ func (r wholeReader) addRun(run place) {
 	r.v.close()
 }
 
-// addStrip adds the products of a strip: what columns have is read first and stays in
-// registers, then four neighbours of all rows at a time meet all columns, so that rows
-// take no more registers however long the strip.
+// addStrip multiplies a strip. It first reads the columns, which stay in registers. Then it multiplies four neighbours
+// of all rows at a time by all columns. So the rows take no more registers for a longer strip.
 func (r wholeReader) addStrip(at place) {
 	blocks := map[*matOperand]wholeStrip{}
 	for _, o := range r.v.b {
@@ -56,9 +53,8 @@ func (r wholeReader) addStrip(at place) {
 	})
 }
 
-// readColumns reads what every column of a B has along a strip: where its block
-// is, the scale and offset of its quants, and those themselves where they are
-// read sixteen bytes at a time.
+// readColumns reads each column of a B along a strip: its block's position, the scale and offset of its quants, and the
+// quants if they are read 16 bytes at a time.
 func (r wholeReader) readColumns(o *matOperand, at place) wholeStrip {
 	b, cols, perColumn := r.v.blockBuffer(o), r.v.s.ThreadN, r.v.run.Quads/4
 	typ := "float"
@@ -85,8 +81,7 @@ func (r wholeReader) readColumns(o *matOperand, at place) wholeStrip {
 	return w
 }
 
-// wholeScale prints by what quants, as they are unpacked, are multiplied, and
-// what is added then.
+// wholeScale prints the factor of unpacked quants, and the offset that is added after it.
 func (v *matVec) wholeScale(scale string) string {
 	f, x := v.run.Form, scale
 	if f.Affine {

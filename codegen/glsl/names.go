@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// reserved holds the words that cannot name a variable, or would hide a
-// function that the text may call: keywords of GLSL 4.6, words it keeps for
-// the future, and builtins.
+// reserved holds words that cannot name a variable, or that would hide a function: keywords of GLSL 4.6, words reserved
+// for future versions, and builtins.
 var reserved = wordSet(`
 	attribute const uniform varying buffer shared coherent volatile restrict readonly writeonly atomic_uint
 	layout centroid flat smooth noperspective patch sample invariant precise break continue do for while
@@ -37,8 +36,8 @@ func wordSet(s string) map[string]bool {
 	return set
 }
 
-// identifier makes a legal GLSL name of any text: letters, digits and single
-// underscores, no reserved word or prefix.
+// identifier makes a legal GLSL name of any string: letters, digits and single underscores, and no reserved word or
+// prefix.
 func identifier(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s) && b.Len() < 40; i++ {
@@ -57,8 +56,8 @@ func identifier(s string) string {
 	return name
 }
 
-// resultNames says what the result of an op is where the op's name is a verb or
-// an abbreviation, and not what a reader would call it.
+// resultNames are the names for the results of ops. The op's own name is a verb or an abbreviation, which no reader
+// would use for a value.
 var resultNames = map[ir.Op]string{
 	ir.OpAbs: "magnitude", ir.OpSqr: "square", ir.OpSqrt: "root", ir.OpExp: "exponential", ir.OpLog: "logarithm",
 	ir.OpSin: "sine", ir.OpCos: "cosine", ir.OpTan: "tangent", ir.OpPow: "power", ir.OpFloor: "whole", ir.OpCeil: "next_whole",
@@ -69,8 +68,8 @@ var resultNames = map[ir.Op]string{
 	ir.OpAffine: "scaled",
 }
 
-// hintOf is what a value is called: by its name, or by what its op makes. A cast is
-// called like what it casts and into what.
+// hintOf is the name for a value: its hint, or the name of its op's result. A cast is named after its operand and
+// dtype.
 func hintOf(v *kernel.Expr) string {
 	if op, err := ir.ParseOp(v.Hint); v.Hint != "" && (err != nil || op != v.Op) || v.Kind != kernel.ExprApply {
 		return v.Hint
@@ -88,11 +87,11 @@ func hintOf(v *kernel.Expr) string {
 	return v.Op.String()
 }
 
-// unusable reports whether a name is taken by the language or the library.
+// unusable reports whether the language or the library uses a name.
 func unusable(name string) bool { return reserved[name] || libraryNames[name] || name == component }
 
-// fresh returns a name like base that hides nothing, and takes it in scope s.
-// Names may come back in blocks that stand side by side.
+// fresh returns a name like base that hides no other name, and takes it in scope s. Sibling blocks may use the same
+// name.
 func (e *emitter) fresh(s *scope, base string) string {
 	base = identifier(base)
 	name := base
@@ -103,8 +102,8 @@ func (e *emitter) fresh(s *scope, base string) string {
 	return name
 }
 
-// taken reports whether any open scope has the name: an inner one too, since a
-// value may be declared outside while an inner block is being written.
+// taken reports whether any open scope has the name. It asks inner scopes too, because a value may be declared outside
+// while an inner block is being written.
 func (e *emitter) taken(name string) bool {
 	for s := e.scope; s != nil; s = s.parent {
 		if s.names[name] {

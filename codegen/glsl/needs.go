@@ -14,7 +14,7 @@ const (
 	NeedInt64           = "int64"                 // 64-bit integer arithmetic
 	NeedSubgroupBasic   = "subgroup_basic"        // subgroup ids
 	NeedSubgroupShuffle = "subgroup_shuffle"      // values of other invocations
-	NeedSubgroupVote    = "subgroup_vote"         // whether any invocation has something
+	NeedSubgroupVote    = "subgroup_vote"         // whether a condition holds for any invocation
 	needSubgroupSums    = "subgroup_arithmetic"   // sums over a subgroup, for custom kernels
 	NeedSubgroupTypes   = "subgroupExtendedTypes" // 64-bit operands of subgroup operations
 	NeedInt8            = "int8"                  // 8-bit integers as values, or matrices of them
@@ -22,21 +22,21 @@ const (
 	NeedFloat16         = "float16"               // f16 arithmetic, or matrices of f16
 	NeedBFloat16Matrix  = "bfloat16Matrix"        // matrices of bf16
 	NeedMemoryModel     = "memoryModel"           // the Vulkan memory model
-	NeedCoopMat         = "cooperativeMatrix"     // matrices held by subgroups
-	NeedCoopMat2        = "cooperativeMatrix2"    // matrices held by workgroups, tensor addressing
+	NeedCoopMat         = "cooperativeMatrix"     // matrices of subgroup scope
+	NeedCoopMat2        = "cooperativeMatrix2"    // matrices of workgroup scope, tensor addressing
 	NeedMaintenance4    = "maintenance4"          // the SPIR-V of Vulkan 1.3
-	NeedIntDot          = "integerDotProduct"     // products of four bytes by four, added up
-	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must leave as IEEE has it
+	NeedIntDot          = "integerDotProduct"     // four int8 multiplications, added up
+	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must keep as IEEE defines it
 	NeedPreserveNaN64   = "preserveNaN64"         // the same for double
-	NeedAddress         = "bufferDeviceAddress"   // buffers that are larger than a binding may be
+	NeedAddress         = "bufferDeviceAddress"   // buffers larger than a binding may be
 
-	needAtomicFloats = "atomicFloat32Add"       // floats that atomics add to, in buffers
+	needAtomicFloats = "atomicFloat32Add"       // atomic adds to floats in buffers
 	needSharedFloats = "sharedAtomicFloat32Add" // the same in shared memory
 )
 
-// needs has a row for each of them.
+// needs has a row for each Need constant.
 var needs = map[string]struct {
-	extension string // that switches it on in the text, or ""
+	extension string // the extension that enables it, or ""
 	custom    bool   // custom kernels may ask for it
 }{
 	NeedStorage8:        {"GL_EXT_shader_8bit_storage", true},
@@ -64,7 +64,7 @@ var needs = map[string]struct {
 	needSharedFloats:    {"GL_EXT_shader_atomic_float", true},
 }
 
-// customNeeds are those that a custom kernel may ask for, sorted.
+// customNeeds lists the needs that a custom kernel may ask for, sorted.
 func customNeeds() (names []string) {
 	for name, n := range needs {
 		if n.custom {
@@ -75,8 +75,8 @@ func customNeeds() (names []string) {
 	return names
 }
 
-// TargetEnv returns the environment that a shader with these needs is compiled
-// for, on a device of some version of Vulkan: 1.2, or what it asks for instead.
+// TargetEnv returns the environment to compile a shader with these needs for: Vulkan 1.3 for workgroup matrices, 1.1
+// for devices that lack 1.2, and 1.2 otherwise.
 func TargetEnv(needs []string, api device.APIVersion) string {
 	switch {
 	case slices.Contains(needs, NeedCoopMat2):

@@ -23,7 +23,7 @@ type opCase struct {
 	in    map[string]*ir.Data
 }
 
-// Arguments at which functions are hard: every pair of them is tried.
+// Arguments that are hard for functions. The test tries every pair of them.
 var (
 	hardFloats = []float64{0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 0.25, -0.25, 0.625, -0.9375, 3.75, -7.25, 10, math.Inf(1),
 		math.Inf(-1), math.NaN(),
@@ -33,7 +33,7 @@ var (
 		math.MaxInt64, math.MinInt64}
 )
 
-// moderate is how many of hardFloats are easy enough for results that cancel.
+// moderate is the number of hardFloats that are easy enough for results with cancellation.
 const moderate = 19
 
 // samples returns n arguments of a dtype; inner ones change fastest.
@@ -52,7 +52,7 @@ func samples(t ir.DType, args, arg int) *ir.Data {
 	switch {
 	case !t.IsFloat():
 		n = len(hardInts)
-	case args > 2 || t == ir.F64: // whose functions compute in f32
+	case args > 2 || t == ir.F64: // their functions compute in f32
 		n = moderate
 	}
 	total, repeat := count(n)
@@ -74,8 +74,7 @@ func samples(t ir.DType, args, arg int) *ir.Data {
 	return d
 }
 
-// opCases lists every elementwise op with every dtype that it takes, and casts
-// to every dtype.
+// opCases lists every elementwise op with every dtype that it takes, and casts to every dtype.
 func opCases(t *testing.T) []opCase {
 	t.Helper()
 	var all []opCase
@@ -116,7 +115,7 @@ func attrsFor(op ir.Op) []ir.Attr {
 	return out
 }
 
-// newOpCase makes the graph; not ok if the op does not take the dtype.
+// newOpCase makes the graph. ok is false if the op does not take the dtype.
 func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
 	c := opCase{name: fmt.Sprintf("%s %s", op, t), graph: ir.NewGraph("op"), in: map[string]*ir.Data{}}
 	var args []*ir.Node
@@ -136,7 +135,7 @@ func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
 			}
 			d = bools
 		}
-		if op == ir.OpRsqrt { // GLSL leaves it undefined of -0
+		if op == ir.OpRsqrt { // GLSL leaves it undefined for -0
 			values, _ := d.Floats()
 			for j, v := range values {
 				if v == 0 {
@@ -160,8 +159,8 @@ func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
 	return c, true
 }
 
-// TestOpsOnDevice compares every elementwise op on every dtype with the
-// reference, NaN, infinities and the ends of the integers included.
+// TestOpsOnDevice compares every elementwise op on every dtype with the reference. Arguments include NaN, infinities
+// and the ends of the integers.
 func TestOpsOnDevice(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
@@ -220,8 +219,8 @@ func (c opCase) run(dev *vk.Device, s *passes.State, module []byte) error {
 	return nil
 }
 
-// correct replaces what the reference takes from Go and the op's documentation
-// does not: that min and max of an infinity and NaN are the infinity.
+// correct changes the reference where Go differs from the op's documentation: Go's min and max of an infinity and NaN
+// can be the infinity.
 func (c opCase) correct(want *ir.Data) {
 	n := c.graph.Outputs()[0].Node
 	if !want.DType.IsFloat() || n.Op() != ir.OpMin && n.Op() != ir.OpMax {

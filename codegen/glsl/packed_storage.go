@@ -8,22 +8,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Devices without 8-bit or 16-bit elements in storage buffers see a buffer of them as
-// words of 32 bits, as device.Caps.InWords says: what lies in memory is the same, so that
-// hosts, other kernels and other devices notice nothing. Elements are read out of their
-// word. Neighbours that fill words are written as words. An element alone is written by
-// atomics that touch its own bits and no others, since other invocations write the rest
-// of the word at the same time. Buffers are whole words long, whatever is in them.
+// Some devices lack 8-bit or 16-bit elements in storage buffers; see device.Caps.InWords. Their shaders declare such a
+// buffer as 32-bit words. The bytes in memory are the same, so hosts, other kernels and other devices notice nothing.
+//
+// Shaders extract elements from their word. Neighbours that fill whole words are stored as words. A single element is
+// stored by atomics that change only its own bits, because other invocations write the rest of the word at the same
+// time. Every buffer is a whole number of words long.
 
-// inWords reports whether the text sees a buffer as words. Custom kernels bring their
-// own text, and with it their needs.
+// inWords reports whether the shader declares a buffer as words. Custom kernels bring their own shader and needs.
 func (e *emitter) inWords(b *buffer) bool { return e.k.Custom == nil && e.caps.InWords(b.DType) }
 
-// wordNames are the variables of the functions here, which must not hide a buffer.
+// wordNames are the variables of the functions in this file, which must not hide a buffer.
 var wordNames = wordSet("i v at block word low high bits shift")
 
-// nameWordAccess reserves the names of the functions that read and write buffers in
-// words, before any variable may take them.
+// nameWordAccess reserves the names of the functions that read and write buffers in words, before variables can take
+// them.
 func (e *emitter) nameWordAccess() {
 	for _, b := range e.buffers {
 		if !e.inWords(b) {
@@ -36,8 +35,7 @@ func (e *emitter) nameWordAccess() {
 	}
 }
 
-// unitBits is the size of what a buffer in words is read and written by: elements, or
-// the units of blocks.
+// unitBits is the size of the units of a buffer in words: its elements, or the units of its blocks.
 func unitBits(t ir.DType) int {
 	if t.IsBlock() {
 		return 8 * kernel.BlockUnit(t)
@@ -45,7 +43,7 @@ func unitBits(t ir.DType) int {
 	return 8 * t.BlockBytes()
 }
 
-// unitOf is the type of a unit as functions take and return it, and its vectors'.
+// unitOf is the type of a unit in parameters and results, or of a vector of units.
 func unitOf(t ir.DType, width int) string {
 	s := scalars[t]
 	switch {
@@ -57,7 +55,7 @@ func unitOf(t ir.DType, width int) string {
 	return fmt.Sprintf("%s%d", s.vec, width)
 }
 
-// extract prints the unit whose bits begin at shift of a word.
+// extract prints the unit that begins at bit shift of a word.
 func extract(t ir.DType, word, shift string) string {
 	switch unitOf(t, 1) {
 	case "float":
@@ -71,7 +69,7 @@ func extract(t ir.DType, word, shift string) string {
 	return fmt.Sprintf("bitfieldExtract(%s, %s, %d)", word, shift, unitBits(t))
 }
 
-// bits prints the bits of a unit, of which more than it has may be set.
+// bits prints the bits of a unit. Bits above the unit may be set.
 func (e *emitter) bits(t ir.DType, value string) string {
 	switch unitOf(t, 1) {
 	case "float":
@@ -83,8 +81,8 @@ func (e *emitter) bits(t ir.DType, value string) string {
 	return value
 }
 
-// wordAt prints a word of a buffer. Where the kernel also writes to it, other
-// invocations may be changing other bits of the word.
+// wordAt prints a word of a buffer. If the kernel also writes the buffer, other invocations may be changing other bits
+// of the word.
 func (e *emitter) wordAt(b *buffer, at string) string {
 	word := fmt.Sprintf("%s[%s]", e.view(b, 1), at)
 	if b.Write {
@@ -93,8 +91,7 @@ func (e *emitter) wordAt(b *buffer, at string) string {
 	return word
 }
 
-// partOfWord prints the word that the i-th of what has so many bits is in, and its first
-// bit there.
+// partOfWord prints the word that holds item i of a size in bits, and the item's first bit in the word.
 func partOfWord(bits int) (word, shift string) {
 	return fmt.Sprintf("i / %du", 32/bits), fmt.Sprintf("i %% %du * %du", 32/bits, bits)
 }
@@ -154,7 +151,7 @@ func (e *emitter) storeToWords(b *buffer, width int, i text, value string) strin
 		}
 		return e.bits(t, fmt.Sprintf("v[%d]", n))
 	}
-	// pack prints what so many units from the first on are together.
+	// pack prints count units, from first on, packed into one word.
 	pack := func(first, count int) string {
 		packed := unit(first)
 		for n := 1; n < count; n++ {
@@ -180,7 +177,7 @@ func (e *emitter) storeToWords(b *buffer, width int, i text, value string) strin
 	return fmt.Sprintf("%s(%s, %s);", name, narrow(i), value)
 }
 
-// wordFunction adds a function to the text, once.
+// wordFunction adds a function to the shader, once.
 func (e *emitter) wordFunction(name, source string) {
 	if !e.tables[name] {
 		e.tables[name] = true
@@ -188,8 +185,8 @@ func (e *emitter) wordFunction(name, source string) {
 	}
 }
 
-// wordReaders read bytes of blocks, at a byte of the block, where buffers are words. A
-// word of a block lies in two words of the buffer where blocks are aligned to less, or in one, twice.
+// wordReaders read bytes of blocks from buffers in words, at a byte of the block. If blocks are aligned to less than a
+// word, a word of a block may span two words of the buffer. Otherwise both reads return the same word.
 const wordReaders = `
 uint word_NAME(uint block, uint at) {
     uint i = block * BYTESu + at, shift = i % 4u * 8u;
@@ -207,8 +204,8 @@ float half_NAME(uint block, uint at) {
     return unpackHalf2x16(short_NAME(block, at)).x;
 }`
 
-// planeInWords prints what a reader of a plane of shorter parts does where buffers are
-// words; the plane begins at byte base of the array.
+// planeInWords prints the body of a plane's reader for a buffer in words. The plane's parts are shorter than a word,
+// and the plane begins at byte base of the array.
 func planeInWords(p kernel.Plane, reader, array string, base int64) string {
 	size := map[string]int{"byte": 1, "short": 2}[reader]
 	i := plus(uintLit(base), times(primary("block"), p.Bytes))

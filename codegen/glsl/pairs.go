@@ -6,29 +6,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Devices without 64-bit integers have i64 as pairs of words, the low one first, which is
-// also how it lies in memory. What an op's row computes with operators and functions of
-// integers is computed by functions of pairs.
+// On devices without 64-bit integers, i64 is a pair of words, low word first, as in memory. Functions of pairs replace
+// the integer operators and functions of an op's row.
 
-// pair is the compute type of i64 there.
+// pair is the compute type of i64 on such devices.
 const pair = "uvec2"
 
-// pairScalar is i64's row there. Of pairs there are no vectors.
+// pairScalar is the row of i64 on such devices. Pairs have no vectors.
 var pairScalar = scalar{compute: pair, storage: pair, carrier: pair, vec: pair, storageVec: pair}
 
-// pairs reports whether i64 is computed in pairs. Custom kernels bring their own text,
-// and with it their needs.
+// pairs reports whether i64 is computed in pairs. Custom kernels bring their own shader and needs.
 func (e *emitter) pairs() bool { return !e.caps.Features.Int64 && e.k.Custom == nil }
 
 func (e *emitter) inPairs(b *buffer) bool { return b.DType == ir.I64 && e.pairs() }
 
-// wordwise are the operators that GLSL has for vectors of words as well.
+// wordwise are the operators that also work on vectors of words.
 var wordwise = []string{"&", "|", "^", "~", "==", "!="}
 
-// pairOperators are the functions in place of others.
+// pairOperators are the functions that replace operators.
 var pairOperators = map[string]string{"+": "pair_add", "-": "pair_subtract", "*": "pair_multiply", "<": "pair_less"}
 
-// pairBuiltins are the functions in place of GLSL's, which would take the words one by one.
+// pairBuiltins are the functions that replace GLSL's, which would treat the words one by one.
 var pairBuiltins = map[string]string{"min": "pair_min", "max": "pair_max", "abs": "pair_abs", "sign": "pair_sign"}
 
 // pairOperator applies an operator to pairs.
@@ -61,7 +59,7 @@ func (e *emitter) operate(typ, op string, a, b text) text {
 	return binary(op, a, b)
 }
 
-// updated is the statement that applies an operator to a variable and v.
+// updated prints the statement that applies an operator to a variable and v.
 func (e *emitter) updated(typ, variable, op string, v text) string {
 	if typ == pair {
 		return variable + " = " + e.pairOperator(op, primary(variable), v).String() + ";"
@@ -69,18 +67,18 @@ func (e *emitter) updated(typ, variable, op string, v text) string {
 	return variable + " " + op + "= " + v.String() + ";"
 }
 
-// pairNumber spells a number that a form has.
+// pairNumber prints a number of a form.
 func pairNumber(s string) text {
 	n, _ := literalOf(primary(s))
 	return pairLit(n.v)
 }
 
-// pairLit spells a constant.
+// pairLit prints a constant.
 func pairLit(n int64) text {
 	return call(pair, uintLit(n&0xffffffff), uintLit(n>>32&0xffffffff))
 }
 
-// coercePair converts to or from a pair, as a constructor does between other types.
+// coercePair converts to or from a pair, like a constructor between other types.
 func (e *emitter) coercePair(from, to string, v text) text {
 	low := member(v, "x")
 	switch {

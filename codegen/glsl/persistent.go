@@ -11,20 +11,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Phase is a kernel that a persistent one has as a part.
+// Phase is a kernel that a persistent kernel executes as one of its parts.
 type Phase struct {
 	Shader *Shader
-	Slots  []int     // what its bindings are among those of the persistent kernel
-	Grid   [3]uint32 // the workgroups that it asks for
+	Slots  []int     // the persistent kernel's slot for each binding of Shader
+	Grid   [3]uint32 // the workgroups that the phase asks for
 }
 
-// Persistent writes the shader of a [kernel.Persistent] that is dispatched as so many workgroups: phases one after the
-// other, each of which may need what those before it wrote. changes says in the memory of which bindings a phase
-// writes. Two more bindings follow them: the counters, and the word for waiting in vain.
+// Persistent writes the shader of a [kernel.Persistent] that is dispatched as the given number of workgroups. It
+// executes the phases in order. A phase may read the results of every earlier phase. changes says which bindings a
+// phase writes. Two more bindings follow: the counters of the barrier between phases, and the word that reports a
+// barrier that gave up.
 //
-// A phase is a function that a workgroup calls for each workgroup of the phase that it takes. Names that two phases
-// have for different things get a number. Memory that changes is not private to an invocation: others read and write
-// it.
+// A phase becomes a function. A workgroup calls it once for each workgroup of the phase that it takes. If two phases
+// use one name for different things, a number tells the two apart. Memory that changes is nonprivate: other invocations
+// read and write it.
 func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shader, error) {
 	first := phases[0].Shader
 	for i, p := range phases {
@@ -63,8 +64,8 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	return sh, nil
 }
 
-// waiting are the functions of a persistent kernel by which its workgroups wait. They give up after 2^22 looks, which
-// take seconds: Vulkan does not promise that all workgroups of a dispatch are executed at a time.
+// waiting are the functions of the barrier between workgroups. A workgroup gives up after 2^22 looks, which take
+// seconds: Vulkan does not promise that all workgroups of a dispatch run at the same time.
 var waiting = []string{`// Waits until the workgroups have been here count times in all, and sees what they wrote before.
 void MEET(uint count) {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, BUFFERS | gl_StorageSemanticsShared, BOTH_WAYS);
@@ -90,7 +91,7 @@ void LEAVE() {
 }
 `}
 
-// statements reads statements of this file.
+// statements parses statements written in this file.
 func statements(format string, args ...any) []syntax.Stmt {
 	list, err := syntax.Format(format, args...)
 	if err != nil {
@@ -99,16 +100,16 @@ func statements(format string, args ...any) []syntax.Stmt {
 	return list
 }
 
-// phaseWriter puts the texts of phases together.
+// phaseWriter joins the shaders of the phases.
 type phaseWriter struct {
 	parts      parts
 	changes    []bool
 	groups     int             // workgroups of the dispatch
-	taken      map[string]bool // names that stand anywhere in a phase
-	texts      map[string]bool // what is declared for all phases
-	signatures map[string]bool // of that
-	at, of     string          // the parameters of a phase: which workgroup it is, and how many there are
-	id         string          // the invocation among those of the phase
+	taken      map[string]bool // the names used in any phase
+	texts      map[string]bool // the declarations that all phases share
+	signatures map[string]bool // their signatures
+	at, of     string          // a phase's parameters: the workgroup's id and the number of workgroups
+	id         string          // the phase's global invocation id
 }
 
 func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
@@ -121,7 +122,7 @@ func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
 	return w
 }
 
-// fresh returns a name like base that stands nowhere, and takes it.
+// fresh returns an unused name like base, and marks it as used.
 func (w *phaseWriter) fresh(base string) string {
 	name := base
 	for n := 2; w.taken[name] || unusable(name); n++ {
@@ -131,7 +132,7 @@ func (w *phaseWriter) fresh(base string) string {
 	return name
 }
 
-// meeting defines the functions in which workgroups wait and end, and returns them with the buffers that they wait by.
+// meeting defines the functions of the barrier and of the end, and returns their names and the buffers they count in.
 func (w *phaseWriter) meeting() (meet, leave string, counters []view) {
 	meet, leave = w.fresh("meet"), w.fresh("leave")
 	meeting, late := w.fresh("meeting"), w.fresh("late")
@@ -152,7 +153,7 @@ func (w *phaseWriter) meeting() (meet, leave string, counters []view) {
 	return meet, leave, counters
 }
 
-// add takes a phase into the text, and returns the statements that execute it.
+// add adds a phase's declarations, and returns the statements that execute the phase.
 func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	from := p.Shader.parts
 	w.parts.extensions = union(w.parts.extensions, from.extensions)
@@ -191,8 +192,8 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	return w.calls(func(n string) string { return phase.Name + "(" + args(n) + ");" }, p.Grid)
 }
 
-// arguments returns what a phase is given, as far as it reads that: its workgroup, of which args makes an argument
-// from the workgroup's number, and how many there are.
+// arguments returns the parameters of a phase and a function that prints the arguments for workgroup n. A phase only
+// takes the parameters that it reads: its workgroup's id, and the number of workgroups.
 func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args func(n string) string,
 	params []syntax.Param) {
 	var made []func(n string) string
@@ -202,7 +203,7 @@ func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args 
 	}
 	if phase.Mentions(w.of) {
 		params = append(params, syntax.Param{Type: "uvec3", Name: w.of})
-		// What is added is 0, but no compiler knows: kernels make numbers of the count that are to stay unknown.
+		// The added value is always 0, but no compiler knows: kernels use the count to make values that stay unknown.
 		counts := fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2])
 		made = append(made, func(string) string { return counts })
 	}
@@ -215,7 +216,7 @@ func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args 
 	}, params
 }
 
-// position is the workgroup of a number in a grid.
+// position prints the id of workgroup n of a grid.
 func position(n string, grid [3]uint32) string {
 	switch {
 	case grid[1]*grid[2] == 1:
@@ -227,7 +228,7 @@ func position(n string, grid [3]uint32) string {
 		grid[0]*grid[1])
 }
 
-// bound are views of buffers at other slots.
+// bound returns the views, bound to other slots.
 func (w *phaseWriter) bound(views []view, slots []int) []view {
 	views = slices.Clone(views)
 	for i, v := range views {
@@ -241,7 +242,7 @@ func (w *phaseWriter) bound(views []view, slots []int) []view {
 	return views
 }
 
-// union appends the lines that are not there yet.
+// union appends the lines of more that are missing.
 func union(lines, more []string) []string {
 	for _, l := range more {
 		if !slices.Contains(lines, l) {
@@ -251,7 +252,7 @@ func union(lines, more []string) []string {
 	return lines
 }
 
-// calls are the statements in which workgroups execute a phase, whose call for a workgroup of a number is given.
+// calls are the statements that execute a phase. call prints the call for workgroup n.
 func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax.Stmt {
 	groups := uint32(w.groups)
 	all := grid[0] * grid[1] * grid[2]
@@ -265,20 +266,20 @@ func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax
 		"barrier(); // shared memory is used again\n}", all, groups, call("n"))
 }
 
-// declared is something that the whole text sees: a view of a buffer, shared memory or a definition.
+// declared is a global declaration: a view of a buffer, shared memory or a function.
 type declared interface {
 	symbol() string    // its name
-	signature() string // what no other one may have
+	signature() string // no other declaration may have the same
 	String() string
 }
 
-// function is a definition as something declared.
+// function is a function definition as a declaration.
 type function struct{ *syntax.Definition }
 
 func (f function) symbol() string    { return f.Name }
 func (f function) signature() string { return f.Signature() }
 
-// declare notes what is declared, and reports whether it is not there yet.
+// declare notes a declaration, and reports whether it is new.
 func (w *phaseWriter) declare(d declared) bool {
 	if w.texts[d.String()] {
 		return false
@@ -287,8 +288,8 @@ func (w *phaseWriter) declare(d declared) bool {
 	return true
 }
 
-// conflicts gives new names for what a phase declares otherwise than one before it. What is declared by a new name is
-// another text itself, so that what uses it may have to be called otherwise as well.
+// conflicts returns new names for a phase's declarations that differ from an earlier phase's of the same name. Renaming
+// a declaration changes the functions that mention it, so these may need new names too.
 func (w *phaseWriter) conflicts(phase parts) map[string]string {
 	names := map[string]string{}
 	for changed := true; changed; {
@@ -302,7 +303,7 @@ func (w *phaseWriter) conflicts(phase parts) map[string]string {
 	return names
 }
 
-// declarations are all that a text declares.
+// declarations lists everything that the shader declares.
 func (p parts) declarations() (all []declared) {
 	for _, v := range p.buffers {
 		all = append(all, v)
@@ -316,7 +317,7 @@ func (p parts) declarations() (all []declared) {
 	return all
 }
 
-// renamed are the parts with other names in them.
+// renamed returns the parts with names replaced.
 func (p parts) renamed(names map[string]string) parts {
 	if len(names) == 0 {
 		return p

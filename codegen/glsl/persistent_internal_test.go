@@ -23,8 +23,8 @@ func phaseOf(slot int, grid [3]uint32, functions ...string) Phase {
 	return Phase{sh, []int{slot}, grid}
 }
 
-// What phases declare alike is there once. What they declare otherwise by one name gets another, and what calls it
-// does, too; functions that differ in their arguments keep their names.
+// Equal declarations of phases appear once. Different declarations of one name get different names, and so do the
+// functions that mention them. Functions that differ in their parameters keep their names.
 func TestPersistentNames(t *testing.T) {
 	scale := "float scale(float v) {\n    return v;\n}\n"
 	sh, err := Persistent("both", []Phase{

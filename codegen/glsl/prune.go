@@ -6,12 +6,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// pruneFunctions leaves out definitions that nothing uses, and parameters that their function does not use, along with
-// what calls pass for them. Definitions come in the order of the text, so that each is used by later ones alone. What
-// users define and main come last; of these only the calls change.
+// pruneFunctions removes unused definitions, and unused parameters of functions with their arguments in calls. A
+// definition is used only by later ones. The users' definitions and main come last; only the calls in them change.
 func pruneFunctions(own, users []*syntax.Definition) []*syntax.Definition {
 	all := slices.Concat(own, users)
-	// What a function does without may have been all that its callers needed theirs for.
+	// An argument that is dropped here may be the last use of a caller's parameter.
 	for i := range own {
 		d := all[i]
 		params, unused := usedParams(d, all[i+1:])
@@ -39,12 +38,12 @@ func pruneFunctions(own, users []*syntax.Definition) []*syntax.Definition {
 	return kept
 }
 
-// elementParameters is how many parameters coopMatPerElementNV gives a function: row,
-// column and element. Those that it passes on follow its name.
+// elementParameters is the number of parameters that coopMatPerElementNV gives a function: row, column and element.
+// Further arguments follow the function's name.
 const elementParameters = 3
 
-// usedParams returns the parameters that a function needs, and the places of the others; nil if it needs all. The
-// first ones of a function that is handed on by its name stay, without a name.
+// usedParams returns the parameters that a function needs, and the positions of the others. It returns nil if the
+// function needs all. If the function is passed by its name, its first parameters stay, without a name.
 func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []syntax.Param, unused []int) {
 	used := map[string]bool{"": true}
 	d.Names(func(name string) { used[name] = true })
@@ -76,7 +75,7 @@ func handedOn(name string, later []*syntax.Definition) bool {
 	return found
 }
 
-// dropArguments leaves arguments out of all calls of a function, and of those that hand it on.
+// dropArguments removes arguments from all calls of a function, and from calls that pass the function by its name.
 func dropArguments(x *syntax.Expr, name string, places []int) *syntax.Expr {
 	return x.Map(func(x *syntax.Expr) *syntax.Expr {
 		if x.Op != syntax.Call {

@@ -45,7 +45,7 @@ func TestPruneFunctions(t *testing.T) {
 	}
 }
 
-// definitionOf reads a definition.
+// definitionOf parses a definition.
 func definitionOf(source string) *syntax.Definition {
 	d, err := syntax.ParseDefinition(source)
 	if err != nil {
@@ -54,8 +54,8 @@ func definitionOf(source string) *syntax.Definition {
 	return d
 }
 
-// TestCallsForIndices: an array behind an address is read by a macro, also inside its own index; one that is handed on
-// as a whole is left alone.
+// TestCallsForIndices: a shader reads an array by address through a macro, also inside the array's own index. An
+// array that is passed as a whole is unchanged.
 func TestCallsForIndices(t *testing.T) {
 	for body, want := range map[string]string{
 		"y = x[i + n[2]] + xs[3];":  "y = x(i + n[2]) + xs[3];",

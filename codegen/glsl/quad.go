@@ -9,15 +9,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// along is an axis over which four neighbours are taken at a time.
+// along is an axis of an operand that is read four neighbours at a time.
 type along struct {
 	axis   int
 	extent ir.Dim
 }
 
-// quad prints a vec4 of an operand at k … k+3 along an axis, its other axes
-// being bound. Unless all says that k is always within the extent, vectors
-// beyond its end are 0.
+// quad prints a vec4 of an operand, elements k … k+3 along an axis. The other axes are bound. Unless all says that k is
+// always within the extent, vectors beyond its end are 0.
 func (e *emitter) quad(v *kernel.Expr, a along, k text, base string, all bool) text {
 	return e.quadOf(floatQuads, v, a, k, base, all)
 }
@@ -45,8 +44,7 @@ func (e *emitter) quadOf(q quadKind, v *kernel.Expr, a along, k text, base strin
 	return primary(name)
 }
 
-// isVector reports whether four neighbours of an operand are one load, as they
-// stand in memory or as the decoder of a block gives them.
+// isVector reports whether four neighbours of an operand are one load of a vector, or one call of a block's decoder.
 func (e *emitter) isVector(v *kernel.Expr, a along) bool {
 	v = kernel.Widened(v)
 	if v.Kind != kernel.ExprLoad || !e.k.LoadsVector(v, a.axis, 4) {
@@ -56,7 +54,7 @@ func (e *emitter) isVector(v *kernel.Expr, a along) bool {
 	return t.IsBlock() || (scalars[t].carrier == "float" || t == ir.I8 || t == ir.U8) && scalars[t].decode == ""
 }
 
-// indexAt prints an index at a coordinate along an axis, the others being bound.
+// indexAt prints an index at a coordinate along an axis. The other axes are bound.
 func (e *emitter) indexAt(x kernel.Index, axis int, at text) text {
 	e.openScope()
 	defer e.close()
@@ -65,7 +63,7 @@ func (e *emitter) indexAt(x kernel.Index, axis int, at text) text {
 	return e.indexText(x)
 }
 
-// vectorQuad prints four neighbours that are one load.
+// vectorQuad prints four neighbours as one load.
 func (e *emitter) vectorQuad(q quadKind, v *kernel.Expr, a along, k text) text {
 	v = kernel.Widened(v)
 	typ, value := e.loadVector(e.buffers[v.Bind], 4, e.indexAt(v.Index, a.axis, k))
@@ -86,8 +84,8 @@ func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k text, name st
 	})
 }
 
-// partialQuad sets a vector to four neighbours of which some may be beyond the
-// end, where the last is read again and does not count.
+// partialQuad sets a vector to four neighbours. Some may lie beyond the end: there the shader reads the last element
+// again and sets 0 instead.
 func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
 	end := e.dim(a.extent)
 	e.openLanes(4)
@@ -99,7 +97,7 @@ func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name 
 	e.close()
 }
 
-// partialName is what a limited coordinate along an axis is called.
+// partialName is the name of a limited coordinate along an axis.
 func (e *emitter) partialName(axis int) string {
 	if axis < e.k.FoldAxis() {
 		return "at_" + e.paraName(axis)
@@ -107,7 +105,7 @@ func (e *emitter) partialName(axis int) string {
 	return "at_k"
 }
 
-// asFloat prints a value as the f32 that products are summed in.
+// asFloat prints a value as an f32, the type of matmul sums.
 func (e *emitter) asFloat(v *kernel.Expr) text { return e.as("float", v) }
 
 // as prints a value in a compute type.
@@ -116,15 +114,14 @@ func (e *emitter) as(typ string, v *kernel.Expr) text {
 	return e.coerce(e.computeType(v.DType), typ, e.value(v))
 }
 
-// wholeStep reports whether a step of so many from a place on stays within an
-// extent that steps go over: they divide it, or it has that many from there.
+// wholeStep reports whether a step from a position on stays within an extent: step divides the extent, or that many
+// elements are left.
 func wholeStep(d ir.Dim, from text, step int) bool {
 	first, known := literalOf(from)
 	return schedule.DivisibleBy(d, step) || known && first.v+int64(step) <= d.Min()
 }
 
-// limit keeps a coordinate below an extent, unless tiles of that many divide
-// it. Where it is used the extent is not 0.
+// limit keeps a coordinate below an extent, unless tiles of this size divide the extent. The extent is not 0.
 func (e *emitter) limit(x text, d ir.Dim, tile int) text {
 	if schedule.DivisibleBy(d, tile) {
 		return x
@@ -132,8 +129,8 @@ func (e *emitter) limit(x text, d ir.Dim, tile int) text {
 	return e.capped(x, d)
 }
 
-// capped is a coordinate, or the last one of an extent where that is less. A sum of
-// coordinates, which cannot wrap, needs no comparing where one summand reaches it.
+// capped limits a coordinate to the last one of an extent. If x is a sum of coordinates, which cannot wrap, and one
+// summand alone reaches the last coordinate, no comparison is needed.
 func (e *emitter) capped(x text, d ir.Dim) text {
 	last := e.coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
 	if end, known := literalOf(last); known && strings.IndexFunc(x.String(), notInSums) < 0 {
@@ -146,7 +143,7 @@ func (e *emitter) capped(x text, d ir.Dim) text {
 	return call("min", x, last)
 }
 
-// notInSums reports whether a sum of names and numbers has no such character.
+// notInSums reports whether r cannot occur in a sum of names and numbers.
 func notInSums(r rune) bool {
 	return r != ' ' && r != '+' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockFormat is a row of the table of block formats as kernels read it.
+// blockFormat is a row of the table of block formats.
 type blockFormat struct{ *ir.BlockFormat }
 
-// scaleType is what the scale snippet returns.
+// scaleType is the return type of the scale snippet.
 func scaleType(f ir.BlockForm) string {
 	if f.Affine {
 		return "vec2"
@@ -22,8 +22,7 @@ func scaleType(f ir.BlockForm) string {
 	return "float"
 }
 
-// blockUnits gives, by the alignment of a format's blocks, the unit in which
-// buffers of it are read.
+// blockUnits gives the unit that kernels read a buffer by, for each alignment of the format's blocks.
 var blockUnits = map[int]struct {
 	name    string
 	need    string
@@ -73,7 +72,7 @@ func blockNeeds(t ir.DType) []string {
 	return nil
 }
 
-// blockFormatOf returns the row of a buffer's format.
+// blockFormatOf returns the table row of a buffer's format.
 func (e *emitter) blockFormatOf(b *buffer) blockFormat {
 	f, ok := ir.BlockFormatOf(b.DType)
 	if !ok {
@@ -83,8 +82,7 @@ func (e *emitter) blockFormatOf(b *buffer) blockFormat {
 	return blockFormat{f}
 }
 
-// blockDecoder returns the function that decodes one element of a buffer of
-// blocks, or four neighbours, and sees to it that the text has it.
+// blockDecoder adds the function that decodes one element of a block buffer, or four neighbours, and returns its name.
 func (e *emitter) blockDecoder(b *buffer, width int) string {
 	f := e.blockFormatOf(b)
 	if e.err != nil {
@@ -106,7 +104,7 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 		position, place = "int64_t", "uint block = uint(i / ELEMSu), e = uint(i % ELEMSu);"
 	}
 	lines := []string{place}
-	if f.Affine { // fused, multiplication and addition would round once, and the host rounds twice
+	if f.Affine { // a fused multiply-add would round once; the host rounds twice
 		lines = append(lines, "vec2 scale = scale_NAME(block, e);",
 			"precise "+typ+" value = scale.x * "+levels+" + scale.y;", "return value;")
 	} else {
@@ -121,8 +119,7 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 	return name
 }
 
-// firstOf prints the first element, in plane 0, of the quad that element e of a
-// block is in; whole says that e begins a quad.
+// firstOf prints the first element, in plane 0, of the quad that contains element e. whole says that e begins a quad.
 func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	switch {
 	case f.Planes == 1 && whole:
@@ -142,7 +139,7 @@ func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	return first
 }
 
-// planeArg prints the plane as a further argument, if there are several.
+// planeArg prints the plane as one more argument, if there are several planes.
 func (f blockFormat) planeArg(p string) string {
 	if f.Planes == 1 {
 		return ""
@@ -150,8 +147,7 @@ func (f blockFormat) planeArg(p string) string {
 	return ", " + p
 }
 
-// blockParts makes the text have the functions of a format's snippets over a
-// buffer.
+// blockParts adds the functions of a format's snippets over a buffer.
 func (e *emitter) blockParts(b *buffer) {
 	f := e.blockFormatOf(b)
 	e.blockScale(b)
@@ -163,7 +159,7 @@ func (e *emitter) blockParts(b *buffer) {
 	e.blockFunction(b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.Decode.Quants))
 }
 
-// blockScale makes the text have the function of a buffer's scales.
+// blockScale adds the function that reads a buffer's scales.
 func (e *emitter) blockScale(b *buffer) {
 	f := e.blockFormatOf(b)
 	scale := f.Decode.Scale
@@ -176,8 +172,7 @@ func (e *emitter) blockScale(b *buffer) {
 		map[bool]string{true: " of element e"}[namesAny(e.snippet(scale), "e")]), scale)
 }
 
-// quadArgs and quadNote are the parameters of a function of a quad, and what a
-// reader is told of them.
+// quadArgs prints the parameters of a function over a quad, and quadNote describes them.
 func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.planeArg("uint p") + ")" }
 
 func (f blockFormat) quadNote() string {
@@ -188,7 +183,7 @@ func (f blockFormat) quadNote() string {
 	return note
 }
 
-// blockLevels makes the text have the function of a quad's levels.
+// blockLevels adds the function that returns the levels of a quad.
 func (e *emitter) blockLevels(b *buffer) {
 	e.blockParts(b)
 	f := e.blockFormatOf(b)
@@ -206,8 +201,7 @@ func (e *emitter) blockLevels(b *buffer) {
 	e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
 }
 
-// wideQuants makes the text have the function that returns quants of four quads, and
-// pairQuants that of two.
+// wideQuants adds the function that returns the quants of four quads, and pairQuants the function for two quads.
 func (e *emitter) wideQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
 	body := f.Decode.Quants4
@@ -218,8 +212,8 @@ func (e *emitter) wideQuants(b *buffer) string {
 	return "quants4_" + b.base
 }
 
-// heldWords makes the text have the function that returns the words of four quads of each plane, and heldQuants that
-// which decodes those of one plane, once for all buffers of a format.
+// heldWords adds the function that returns the raw words of four quads of each plane. heldQuants adds the function that
+// decodes one plane of these words, once for all buffers of a format.
 func (e *emitter) heldWords(b *buffer) string {
 	_, reading := cut(e.snippet(e.blockFormatOf(b).Decode.Quants), "words")
 	e.blockTree(b, "uvec4 words_NAME(uint block, uint e)",
@@ -236,7 +230,7 @@ func (e *emitter) heldQuants(b *buffer) string {
 	return name
 }
 
-// cut takes the one reading of a block out of a snippet, and has a variable in its place; nil if there is not one.
+// cut replaces the only read of a block in a snippet by a variable. It returns nil unless there is exactly one read.
 func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
 	count := 0
 	rest = syntax.Map(list, func(x *syntax.Expr) *syntax.Expr {
@@ -255,8 +249,8 @@ func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *synt
 	return rest, reading
 }
 
-// unpackScale makes the text have the function that unpacks a scale of a word, and returns its name, and false where
-// blocks have more than one scale, or take more than a word for it. scaleWord is the function that returns the word.
+// unpackScale adds the function that unpacks a scale from its raw word, and returns its name. It returns false if a
+// block has several scales, or if the scale takes more than one word.
 func (e *emitter) unpackScale(b *buffer) (string, bool) {
 	f := e.blockFormatOf(b)
 	_, unpack := e.cutScale(f)
@@ -275,7 +269,8 @@ func (e *emitter) scaleWord(b *buffer) string {
 	return "scale_word_" + b.base
 }
 
-// cutScale takes the one reading of a word or a half out of a scale that all elements of a block share.
+// cutScale splits a scale snippet into the read of its word or half and the unpacking. All elements of the block must
+// share the scale.
 func (e *emitter) cutScale(f blockFormat) (read, unpack []syntax.Stmt) {
 	list := e.snippet(f.Decode.Scale)
 	unpack, reading := cut(list, "word")
@@ -316,13 +311,13 @@ func (e *emitter) pairQuants(b *buffer) string {
 	return "quants2_" + b.base
 }
 
-// blockReaders are the functions by which a snippet reads its block.
+// blockReaders are the functions that snippets read their block with.
 var blockReaders = wordSet("WORDS PAIRS WORD SHORT BYTE HALF")
 
-// snippets are the trees of snippets, by their text.
+// snippets caches the trees of snippets, by their source.
 var snippets sync.Map
 
-// snippet is the body of a function, such as a block format has, as trees.
+// snippet parses the body of a function, such as a block format's decoder.
 func (e *emitter) snippet(body string) []syntax.Stmt {
 	if list, ok := snippets.Load(body); ok {
 		return list.([]syntax.Stmt)
@@ -336,12 +331,12 @@ func (e *emitter) snippet(body string) []syntax.Stmt {
 	return list
 }
 
-// blockFunction adds a function over the blocks of a buffer to the text, once: of this head and snippet.
+// blockFunction adds a function over the blocks of a buffer, once. head is its signature and body is a snippet.
 func (e *emitter) blockFunction(b *buffer, head, note, body string) {
 	e.blockTree(b, head, note, e.snippet(strings.Trim(body, "\n")))
 }
 
-// blockTree is blockFunction of a snippet that has been read.
+// blockTree is blockFunction for a parsed snippet.
 func (e *emitter) blockTree(b *buffer, head, note string, body []syntax.Stmt) {
 	f := e.blockFormatOf(b)
 	head = strings.ReplaceAll(head, "NAME", b.base)
@@ -362,7 +357,7 @@ func (e *emitter) blockTree(b *buffer, head, note string, body []syntax.Stmt) {
 	e.decoders = append(e.decoders, d)
 }
 
-// neededBySnippet makes the text have what a call in a snippet needs.
+// neededBySnippet adds the functions that a call in a snippet needs.
 func (e *emitter) neededBySnippet(b *buffer, x *syntax.Expr) {
 	if x.Op != syntax.Call {
 		return
@@ -374,7 +369,7 @@ func (e *emitter) neededBySnippet(b *buffer, x *syntax.Expr) {
 	}
 }
 
-// placed is a part of a snippet, with the buffer's readers, codebook and sizes.
+// placed returns a part of a snippet with the buffer's readers, codebook and sizes filled in.
 func (e *emitter) placed(b *buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
 	switch {
 	case x.Op == syntax.Call && blockReaders[x.Text]:
@@ -391,8 +386,8 @@ func (e *emitter) placed(b *buffer, x *syntax.Expr, sizes map[string]string) *sy
 	return x
 }
 
-// readerOf is the function of a buffer for a reader of a snippet. The number that its argument begins with says which
-// part of the block it reads.
+// readerOf returns the buffer's function for a reader of a snippet. The argument begins with a number: the offset that
+// says which part of the block the reader reads.
 func (e *emitter) readerOf(b *buffer, x *syntax.Expr) string {
 	name := strings.ToLower(x.Text)
 	if b.Layout == kernel.LayoutPlanes {

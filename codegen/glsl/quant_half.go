@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// decodesOctets reports whether eight neighbours of a format share a scale, so
-// that they are best decoded to f16 together.
+// decodesOctets reports whether eight neighbours of a format share a scale, so that shaders decode them to f16
+// together.
 func decodesOctets(t ir.DType) bool {
 	f, ok := ir.BlockFormatOf(t)
 	return ok && f.Run%schedule.OctetElems == 0
@@ -23,12 +23,10 @@ func (e *emitter) loadsOctets(v *kernel.Expr, a along) bool {
 		schedule.DivisibleBy(a.extent, schedule.OctetElems) && v.Index.Adjacent(a.axis, schedule.OctetElems)
 }
 
-// octetDecoder returns the function that decodes eight neighbours of a buffer
-// of blocks to f16, and sees to it that the text has it. Quants that are whole
-// bytes are decoded in pairs of f16: a byte in the low bits of 1024's mantissa is
-// 1024 more than itself. They are exact in f16 and their product with the scale is
-// rounded once, as if it were computed in f32; scales that are no f16 themselves,
-// and offsets, are rounded besides.
+// octetDecoder adds the function that decodes eight neighbours of a block buffer to f16, and returns its name. Quants
+// that are whole bytes are decoded in pairs of f16: a byte in the low mantissa bits of 1024 is the byte plus 1024.
+// These are exact in f16, and the multiplication by the scale rounds once, as in f32. Scales that are no f16, and
+// offsets, are rounded too.
 func (e *emitter) octetDecoder(b *buffer) string {
 	f := e.blockFormatOf(b)
 	if e.err != nil {
@@ -81,8 +79,7 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	return name
 }
 
-// levelsOctet is octetDecoder for quants that are floats: their products with the
-// scale are rounded from f32.
+// levelsOctet is octetDecoder for quants that are floats. Levels times scale are rounded from f32.
 func (e *emitter) levelsOctet(b *buffer) string {
 	f := e.blockFormatOf(b)
 	e.blockParts(b)

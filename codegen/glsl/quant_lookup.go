@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// octetForm is the form of a format with quants as octets have them.
+// octetForm is the form of a format with its quants decoded as octets.
 func octetForm(f *ir.BlockFormat) ir.BlockForm {
 	form := f.BlockForm
 	form.Levels, form.Signed, form.Halved = false, f.Octets.Signed, f.Octets.Halved
@@ -16,13 +16,12 @@ func octetForm(f *ir.BlockFormat) ir.BlockForm {
 	return form
 }
 
-// sorted returns even and odd levels of two planes by planes.
+// sorted turns interleaved levels of two planes into plane order.
 const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
 	"0xff00ff00u);"
 
-// octetReader makes the text have the function that decodes an octet: whole, or,
-// where less says how often products with masks are taken off, without them. paired
-// leaves levels of two planes as they come.
+// octetReader adds the function that decodes an octet, and returns its name. If less is not 0, the function returns the
+// masks apart, for a caller that subtracts them. paired leaves the levels of two planes interleaved.
 func (e *emitter) octetReader(b *buffer, less int, paired bool) string {
 	f := e.blockFormatOf(b)
 	form := f.Octets

@@ -2,7 +2,7 @@ package glsl
 
 import "strings"
 
-// packedFunctions makes the text have the functions of a buffer's packed quants.
+// packedFunctions adds the functions of a buffer's packed quants.
 func (e *emitter) packedFunctions(b *buffer, subnormals bool) {
 	form := e.blockFormatOf(b).Packed
 	e.blockFunction(b, "uvec4 fields_NAME(uint block, uint e)",
@@ -11,7 +11,7 @@ func (e *emitter) packedFunctions(b *buffer, subnormals bool) {
 		e.blockFunction(b, "uvec4 high_fields_NAME(uint block, uint e)", "// The same of their high bits.", form.High)
 	}
 	small, unit := "shorts_unsigned(", 1.0
-	if subnormals { // halves of a byte in the last bits are 2^-24 of it
+	if subnormals { // an f16 with a byte in its last bits is 2^-24 of the byte
 		small, unit = "unpackHalf2x16(", 1<<24
 	}
 	body := strings.NewReplacer("SMALL(", small, "UNIT_16", floatText(unit/16), "PER_UNIT", floatText(32/unit),

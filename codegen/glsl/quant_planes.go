@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// planeReaders are the readers of a plane whose parts of blocks are so many
-// times a unit long: UNIT is the array, FIRST the first unit of a block's part,
-// and at, less START, a byte of it.
+// planeReaders are the bodies of a plane's readers, by the size of the unit. A block's part of the plane is a number of
+// units long. UNIT is the array, FIRST is the first unit of the part, and at - START is a byte of the part.
 var planeReaders = map[int]map[string]string{
 	16: {"words": "return UNIT[FIRST + (at - START) / 16u];"},
 	8:  {"pairs": "return UNIT[FIRST + (at - START) / 8u];"},
@@ -26,13 +25,12 @@ var planeReaders = map[int]map[string]string{
 	1: {"byte": "return uint(UNIT[FIRST + at - START]);"},
 }
 
-// planeUnits are the elements that a plane is read in, by their bytes.
+// planeUnits are the element types that a plane is read as, by their size in bytes.
 var planeUnits = map[int]struct{ typ, view string }{
 	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t", "bytes"},
 }
 
-// planeReader adds the function that reads a buffer's plane which holds byte
-// at of blocks, and returns its name.
+// planeReader adds the function that reads the plane of a buffer that holds byte at of blocks, and returns its name.
 func (e *emitter) planeReader(b *buffer, reader string, at int) string {
 	planes := kernel.PlanesOf(b.DType)
 	i := slices.IndexFunc(planes, func(p kernel.Plane) bool { return at >= p.At && at < p.At+p.Bytes })
@@ -65,7 +63,7 @@ func (e *emitter) planeReader(b *buffer, reader string, at int) string {
 	return name
 }
 
-// planeBody prints what a reader of plane i does.
+// planeBody prints the body of a reader of plane i.
 func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 	p := kernel.PlanesOf(b.DType)[i]
 	body, ok := planeReaders[unit][reader]
@@ -86,7 +84,7 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 	if p.At == 0 {
 		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)
 	}
-	if p.Bytes == unit { // there is one
+	if p.Bytes == unit { // the part is one unit
 		body = strings.NewReplacer(" + (at - START) / 16u", "", " + at / 16u", "", " + (at - START) / 8u", "",
 			" + at / 8u", "",
 			" + (at - START) / 4u", "", " + at / 4u", "", " + (at - START) / 2u", "", " + at / 2u", "",
@@ -96,7 +94,7 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 		"START", fmt.Sprintf("%du", p.At)).Replace(body)
 }
 
-// planeArrays are the arrays that the planes of a buffer are read as.
+// planeArrays are the arrays over the planes of a buffer.
 func (b *buffer) planeArrays() (list []array) {
 	for _, unit := range []int{1, 2, 4, 8, 16} {
 		if u := planeUnits[unit]; b.units[unit] {

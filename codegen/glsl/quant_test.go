@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestBlockFormats checks what kernels rely on in the rows of block formats: planes divide a block, a quad has one
-// scale, and parts follow one another from its first byte on.
+// TestBlockFormats checks the rules that kernels rely on in the rows of block formats: planes divide a block, a quad
+// has one scale, and parts follow one another from the first byte on.
 func TestBlockFormats(t *testing.T) {
 	for _, dt := range ir.BlockFormats() {
 		f, _ := ir.BlockFormatOf(dt)

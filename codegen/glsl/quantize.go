@@ -8,15 +8,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockWriter writes a kernel that makes blocks, which LanesPerRow invocations share: each gathers a run of the
-// elements, and has the format's function make their levels. Then they store the block, unit by unit.
+// blockWriter writes a kernel that quantizes blocks. LanesPerRow invocations share a block. Each gathers a run of the
+// elements and calls the format's function to compute their levels. Then they store the block, unit by unit.
 type blockWriter struct {
 	*rowWriter
 	format ir.DType
 	run    int // elements of an invocation
 }
 
-// emitQuantize writes a kernel that makes blocks.
+// emitQuantize writes a kernel that quantizes blocks.
 func (e *emitter) emitQuantize() {
 	if err := e.k.CheckQuantize(); err != nil {
 		e.fail("%v", err)
@@ -38,8 +38,8 @@ func (e *emitter) emitQuantize() {
 	e.overSpace(w.place, w.shareBlock)
 }
 
-// exchanged is the shared memory in which invocations find what others know of their block, by the names that functions
-// of the library have for it.
+// exchanged is the shared memory for the data that the invocations of a block exchange. Library functions use these
+// names.
 var exchanged = []struct {
 	name, typ string
 	each      func(lanes, elems int) int // of a block
@@ -49,7 +49,7 @@ var exchanged = []struct {
 	{"block_levels", "uint", func(_, elems int) int { return elems / 4 }}, // as bytes
 }
 
-// makeBlock makes and stores a block that the invocation has for itself.
+// makeBlock quantizes and stores a block of one invocation.
 func (w *blockWriter) makeBlock() {
 	if w.k.Guard != nil {
 		w.openPoint()
@@ -70,8 +70,8 @@ func (w *blockWriter) makeBlock() {
 	})
 }
 
-// shareBlock makes and stores a block together with other invocations, all of which reach every barrier: those without
-// a block make one of zeros, and store nothing.
+// shareBlock quantizes and stores a block together with other invocations. All of them reach every barrier. Invocations
+// without a block quantize zeros, and store nothing.
 func (w *blockWriter) shareBlock() {
 	if g := w.k.Guard; g != nil {
 		w.plan([]*kernel.Expr{g.Point}, nil)
@@ -94,7 +94,7 @@ func (w *blockWriter) shareBlock() {
 	w.leaveShared()
 }
 
-// gather reads the invocation's elements into an array, and notes a fault among them.
+// gather reads the invocation's elements into an array, and reports a fault among them.
 func (w *blockWriter) gather() (x string) {
 	store := w.k.Stores[0]
 	x = w.fresh(w.scope, "x")
@@ -128,7 +128,7 @@ func (w *blockWriter) gather() (x string) {
 	return x
 }
 
-// storeUnits stores the block, of which value prints unit i.
+// storeUnits stores the block. value prints unit i.
 func (w *blockWriter) storeUnits(value func(unit int, i text) string) {
 	store := w.k.Stores[0]
 	out, unit := w.buffers[store.Bind], kernel.BlockUnit(w.format)
@@ -147,23 +147,22 @@ func (w *blockWriter) storeUnits(value func(unit int, i text) string) {
 	w.close()
 }
 
-// quantizers are the functions of block formats that make a block.
+// quantizers are the functions of the block formats that quantize a block.
 func quantizers() (all []helper) {
 	for _, t := range ir.QuantizeFormats() {
 		f, _ := ir.BlockFormatOf(t)
 		all = append(all, helper{"quantize_" + f.Name, f32Only, f.Encode})
-		if f.Pack != "" { // several invocations may make a block
+		if f.Pack != "" { // several invocations may share a block
 			all = append(all, helper{"pack_" + f.Name, f32Only, f.Pack})
 		}
 	}
 	return all
 }
 
-// quantizeLibrary makes blocks exactly as package quant does: what Vulkan leaves
-// to a device, the last bits of a division, the rounding to f16 and products that
-// are denormal, is done in integers, and products that are rounded before they are
-// added are precise, so that no compiler fuses them. An element of a block in these formats is found
-// from the 16-bit units of the block, the first in halves[0].
+// quantizeLibrary quantizes blocks exactly as package quant does. Vulkan leaves some results to the device: the last
+// bits of a division, the rounding to f16, and denormal results of a multiplication. These functions compute them in
+// integers. Multiplications that must round before an addition are precise, so that no compiler fuses the two. A block
+// of these formats is an array of 16-bit units, the first in halves[0].
 var quantizeLibrary = []helper{
 	{"shift_even", f32Only, `
 // v without its last bits, of which there is at least one, rounded to nearest even.

@@ -1,9 +1,9 @@
 package glsl
 
-// quantizeFits makes blocks of the formats that fit scales to groups of elements,
-// bit for bit as package quant does: every sum is in its order, every quotient and
-// root exact. Groups are arrays of 32, of which formats of 16 use the first half: an invocation fits one, and exchanges
-// what it finds with those that have the block's other groups. Levels are computed again rather than kept.
+// quantizeFits quantizes blocks of the formats that fit scales to groups of elements. Results are equal to package
+// quant's bit for bit: sums have the same order, and quotients and roots are exact. A group is an array of 32; formats
+// with groups of 16 use the first half. An invocation fits one group, and exchanges its fit with the invocations of the
+// block's other groups. Levels are recomputed instead of kept.
 var quantizeFits = []helper{
 	{"exact_quotient", f32Only, `
 // a / b, rounded to nearest.

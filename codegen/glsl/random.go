@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Random numbers are counted, not drawn: each word depends on seed, offset and
-// element alone. A block of four words costs as much as one of them, so four
-// neighbours that begin at a multiple of four share theirs.
+// Random numbers are counted, not drawn: each word depends only on seed, offset and element. A block of four words
+// costs as much as one word. So four neighbours from a multiple of four on share a block.
 
 // random prints a word of a random stream.
 func (e *emitter) random(v *kernel.Expr, home *scope) text {
@@ -21,7 +20,7 @@ func (e *emitter) random(v *kernel.Expr, home *scope) text {
 	return call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
 }
 
-// pairWord is the element whose own word is meant.
+// pairWord is the element with the wanted word.
 func pairWord(w kernel.Word, element text) text {
 	switch w {
 	case kernel.WordFirst:
@@ -45,8 +44,8 @@ func (e *emitter) key(v *kernel.Expr, home *scope) text {
 	return call("uvec2", t, uintLit(0))
 }
 
-// loadWords computes the words of four neighbours, once for all expressions
-// that pick from them, and returns their variable.
+// loadWords computes the words of four neighbours, once for all expressions that pick from them, and returns their
+// variable.
 func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]string) string {
 	for o, name := range have {
 		if o.Kind == kernel.ExprRandom && o.Args[0] == v.Args[0] && o.Args[1] == v.Args[1] && o.Index.Equal(v.Index) {
@@ -59,7 +58,7 @@ func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]string)
 		call("random_block", seed, offset, narrow(e.vectorIndex(r, v.Index))))
 }
 
-// randomLibrary makes the words of random streams.
+// randomLibrary computes the words of random streams.
 var randomLibrary = []helper{
 	{"halves_of_i64", []string{"int64_t"}, `
 // The low and the high half of a number.

@@ -19,7 +19,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestGoldenIsReadable lints the texts that are kept, which all families write.
+// TestGoldenIsReadable lints the golden shaders. All families have some.
 func TestGoldenIsReadable(t *testing.T) {
 	sources := map[string]string{}
 	for _, pattern := range []string{goldenDir + "/*.comp", "../../golden/profiles/*.glsl"} {
@@ -28,7 +28,7 @@ func TestGoldenIsReadable(t *testing.T) {
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			check(t, err)
-			// A file of a program has several.
+			// The file of a program has several shaders.
 			for i, part := range strings.Split("\n"+string(text), "\n// ---- shader ") {
 				if i > 0 {
 					_, part, _ = strings.Cut(part, "\n")
@@ -42,8 +42,8 @@ func TestGoldenIsReadable(t *testing.T) {
 	readable(t, sources)
 }
 
-// TestProgramsAreReadable lints the kernels of the benchmarks' cases, of which many
-// are in each block format, for every kind of device.
+// TestProgramsAreReadable lints the kernels of the benchmarks, for every kind of device. Many of them are in each block
+// format.
 func TestProgramsAreReadable(t *testing.T) {
 	sources := map[string]string{}
 	for _, c := range bench.Cases(bench.Full) {
@@ -62,8 +62,8 @@ func TestProgramsAreReadable(t *testing.T) {
 	readable(t, sources)
 }
 
-// TestRandomProgramsAreReadable lints the kernels of random graphs, whose extents of
-// 0 and 1, odd types and constants no benchmark has.
+// TestRandomProgramsAreReadable lints the kernels of random graphs. They have extents of 0 and 1, odd types and
+// constants that no benchmark has.
 func TestRandomProgramsAreReadable(t *testing.T) {
 	sources := map[string]string{}
 	for seed := range uint64(40) {
@@ -79,7 +79,7 @@ func TestRandomProgramsAreReadable(t *testing.T) {
 	readable(t, sources)
 }
 
-// addSources adds the kernels of a graph for a device, if it can run them.
+// addSources adds the kernels of a graph for a device, if the device can run them.
 func addSources(t *testing.T, sources map[string]string, name, device string, g *ir.Graph) {
 	t.Helper()
 	low, err := compiler.Lower(context.Background(), g, profile(t, device), nil)
@@ -101,7 +101,7 @@ func refused(err error) bool {
 	return errors.As(err, &missing)
 }
 
-// TestLint: the linter finds what it is for, and nothing in a text without fault.
+// TestLint: the linter finds each fault that it looks for, and none in a shader without fault.
 func TestLint(t *testing.T) {
 	const head = `layout(local_size_x = 64) in;
 layout(set = 0, binding = 0, std430) buffer X_buffer { float x[]; };
@@ -153,7 +153,7 @@ void main() {
 	}
 }
 
-// readable reports what the linter finds, each finding once with where it was seen.
+// readable reports each finding of the linter once, with the shaders that have it.
 func readable(t *testing.T, sources map[string]string) {
 	t.Helper()
 	found := map[string][]string{}

@@ -7,30 +7,29 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rowWriter writes a kernel that folds rows in stages: each stage is one pass
-// over the row's elements that folds every phase which does not wait for
-// another one of the stage; the last stage stores a result per element.
+// rowWriter writes a kernel that folds rows in stages. Each stage is one pass over the row's elements. It folds every
+// phase that does not wait for another phase of the stage. The last stage stores a result per element.
 type rowWriter struct {
 	*emitter
 	group bool // several invocations share a row
-	lanes int  // how many
+	lanes int  // the number of lanes that share a row
 	rows  int  // rows per workgroup
 
 	local  text // the invocation's number in the workgroup
 	thread text // its number in the row
-	part   text // where its row's parts begin in shared memory, once declared
-	valid  text // whether its row exists, or ""
+	part   text // the start of its row's parts in shared memory, once declared
+	valid  text // the condition that its row exists, or ""
 	width  int  // neighbouring elements at once
-	slots  int  // turns of each lane, where it keeps the values of all of them; else 0
-	slot   text // the number of the turn, in a pass of that kind
+	slots  int  // the turns of each lane if it keeps the values of all turns; else 0
+	slot   text // the number of the turn, in such a pass
 
 	stages [][]int // phases
 	final  stage
-	cached map[*kernel.Expr]string // the array that keeps a value from its first stage on
-	first  map[*kernel.Expr]int    // that stage
+	cached map[*kernel.Expr]string // the arrays that keep values after their first stage
+	first  map[*kernel.Expr]int    // the first stage of each kept value
 }
 
-// stage is what the last pass stores.
+// stage is the stores of the last pass.
 type stage struct {
 	perElement, perRow []kernel.Store
 }
@@ -56,7 +55,7 @@ func (e *emitter) emitRow() {
 	e.overSpace(r.place, r.run)
 }
 
-// place gives rows to lanes that share them, or to an invocation each.
+// place assigns rows to groups of lanes, or to single invocations.
 func (r *rowWriter) place(s space) (opened int) {
 	if r.group {
 		return r.sharedRows(s)
@@ -64,14 +63,14 @@ func (r *rowWriter) place(s space) (opened int) {
 	return r.ownRow(s)
 }
 
-// leaveShared has all lanes wait where shared memory is used for other rows again.
+// leaveShared writes a barrier if shared memory is used again for other rows.
 func (r *rowWriter) leaveShared() {
 	if len(r.shared) > 0 && r.scope != r.root {
 		r.line("barrier(); // before shared memory is used for other rows")
 	}
 }
 
-// ownRow gives each invocation a row of its own.
+// ownRow gives each invocation its own row.
 func (r *rowWriter) ownRow(s space) (opened int) {
 	r.thread = primary("0u")
 	return r.invocations(s[0].points[0], r.spanName(s[0], "id"), func(id text) {
@@ -81,9 +80,8 @@ func (r *rowWriter) ownRow(s space) (opened int) {
 	})
 }
 
-// sharedRows divides the workgroup into rows. Where the last workgroup has
-// rows to spare, those repeat the last real row, since every invocation must
-// reach every barrier, and store nothing.
+// sharedRows divides the workgroup into rows. Spare rows of the last workgroup repeat the last real row, because every
+// invocation must reach every barrier, and store nothing.
 func (r *rowWriter) sharedRows(s space) (opened int) {
 	n := s[0].points[0]
 	goAround := r.setGrid(0, s[0].points, int64(r.rows))
@@ -120,9 +118,8 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	return opened
 }
 
-// numberLocal numbers the invocations of a workgroup so that lanes of a row
-// are neighbours in a subgroup, which Vulkan does not promise of
-// gl_LocalInvocationID.
+// numberLocal numbers the invocations of a workgroup so that the lanes of a row are neighbours in a subgroup. Vulkan
+// does not promise this for gl_LocalInvocationID.
 func (r *rowWriter) numberLocal() {
 	if !r.bySubgroup() {
 		r.local = primary(r.variable("uint", "local", primary("gl_LocalInvocationID.x")))
@@ -155,7 +152,7 @@ func (r *rowWriter) run() {
 	r.leaveShared()
 }
 
-// storeRow writes the results that there is one of per row.
+// storeRow writes the stores that happen once per row.
 func (r *rowWriter) storeRow() {
 	if len(r.final.perRow) == 0 {
 		return
@@ -169,9 +166,8 @@ func (r *rowWriter) storeRow() {
 	r.close()
 }
 
-// eachElement loops over a lane's elements of the row, or runs of them. body
-// runs per element, then the stores. Values kept in registers are taken from
-// there in stages after the one that computes them.
+// eachElement loops over a lane's elements of the row, or over runs of elements. It writes body for each element, and
+// then the stores. Later stages read kept values from their registers.
 func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
 	if r.k.Fold.Is(0) {
 		return
@@ -200,8 +196,7 @@ func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kerne
 	}
 }
 
-// keepingLoop opens a loop of constant length, so that the arrays it indexes
-// stay in registers.
+// keepingLoop opens a loop of constant length, so that the arrays it indexes stay in registers.
 func (r *rowWriter) keepingLoop(name string, runs ir.Dim) (j text, opened int) {
 	j, r.slot = r.thread, primary("0u")
 	if r.slots > 1 {
@@ -226,7 +221,7 @@ func (r *rowWriter) keepingLoop(name string, runs ir.Dim) (j text, opened int) {
 	return j, opened
 }
 
-// accType is the dtype in which a phase accumulates.
+// accType is the dtype of a phase's accumulator.
 func accType(p kernel.Phase) ir.DType {
 	t := p.Value.DType
 	switch {
@@ -244,12 +239,12 @@ func isArg(c kernel.Combine) bool {
 	return c == kernel.CombineArgmax || c == kernel.CombineArgmin
 }
 
-// combineWords say what a fold makes.
+// combineWords name the results of folds.
 var combineWords = map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
 	kernel.CombineMax: "maximum", kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum",
 	kernel.CombineArgmin: "place of the minimum"}
 
-// describe says what a phase does, for the reader.
+// describe is the comment for a phase.
 func describe(p kernel.Phase) string {
 	return fmt.Sprintf("%s: %s over the row", p.Name, combineWords[p.Combine])
 }

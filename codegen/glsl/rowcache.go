@@ -4,7 +4,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// declareCaches declares the arrays.
+// declareCaches declares the arrays of the kept values.
 func (r *rowWriter) declareCaches() {
 	for _, v := range r.keptFrom(-1) {
 		name := r.fresh(r.scope, "kept_"+r.keptName(v))
@@ -20,7 +20,7 @@ func (r *rowWriter) keptName(v *kernel.Expr) string {
 	return hintOf(v)
 }
 
-// keptFrom lists the kept values that stage number computes, or all for -1.
+// keptFrom lists the kept values that a stage computes, or all for -1.
 func (r *rowWriter) keptFrom(number int) []*kernel.Expr {
 	var out []*kernel.Expr
 	kernel.Walk(r.k.Roots(), func(v *kernel.Expr) {
@@ -31,7 +31,7 @@ func (r *rowWriter) keptFrom(number int) []*kernel.Expr {
 	return out
 }
 
-// takeCached tells the open scope which values are in registers.
+// takeCached binds the values that earlier stages kept in registers.
 func (r *rowWriter) takeCached(number int) {
 	if r.slots == 0 {
 		return
@@ -43,7 +43,7 @@ func (r *rowWriter) takeCached(number int) {
 	}
 }
 
-// slotIndex is the element of a cache that belongs to the neighbour at hand.
+// slotIndex is the current neighbour's element of a cache.
 func (r *rowWriter) slotIndex() text {
 	switch {
 	case r.width == 1:

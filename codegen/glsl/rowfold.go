@@ -8,21 +8,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// fold is one phase while it is being written: the variables of its result,
-// and for argmax and argmin of the value at that place.
+// fold holds the variables of one phase while the phase is being written.
 type fold struct {
 	kernel.Phase
 	typ   string // of value
-	value string // what is compared or accumulated
-	place string // of argmax and argmin, or ""
-	lost  string // what rounding has taken from a sum of many numbers, or ""
+	value string // the accumulated or compared value
+	place string // the index of the argmax or argmin, or ""
+	lost  string // the rounding error of a long sum, or ""
 }
 
-// maxPlainSum is how many floats an invocation adds up one after the other. A sum
-// of equal numbers loses up to half a unit in the last place with each, so that of
-// more it keeps what is lost: then a sum of any length is off by some units for
-// every doubling of the invocations that share it, and for every kernel that it
-// is made in.
+// maxPlainSum is the largest number of floats that an invocation adds up plainly. A plain sum of equal numbers loses up
+// to half a unit in the last place with each addition. So longer sums are compensated. Then the error of any sum is a
+// few units for each doubling of the invocations that share it, and for each kernel that it takes.
 const maxPlainSum = 32
 
 // foldStage writes one pass over the row and the exchange between its lanes.
@@ -74,7 +71,7 @@ func (r *rowWriter) commentOnce(i int, s string) {
 	}
 }
 
-// beginFold declares the variables of a fold at its identity.
+// beginFold declares the variables of a fold, set to its identity.
 func (r *rowWriter) beginFold(p kernel.Phase) fold {
 	t := accType(p)
 	f := fold{Phase: p, typ: r.computeType(t)}
@@ -88,7 +85,7 @@ func (r *rowWriter) beginFold(p kernel.Phase) fold {
 	return f
 }
 
-// identity is the result of folding nothing.
+// identity is the fold of no elements.
 func (r *rowWriter) identity(p kernel.Phase) text {
 	acc := accType(p)
 	lo, hi := ir.IntRange(p.Value.DType)
@@ -106,7 +103,7 @@ func (r *rowWriter) identity(p kernel.Phase) text {
 	return primary("0")
 }
 
-// accumulate folds one element in.
+// accumulate folds in one element.
 func (r *rowWriter) accumulate(f fold, value string) {
 	v := r.coerce(r.computeType(f.Value.DType), f.typ, primary(value))
 	if f.lost != "" {
@@ -128,7 +125,7 @@ func (r *rowWriter) accumulate(f fold, value string) {
 // combine folds v into the variable named into.
 func (r *rowWriter) combine(f fold, into string, v text) { r.line("%s", r.combining(f, into, v)) }
 
-// combining is the statement that folds v into the variable named into.
+// combining prints the statement that folds v into the variable named into.
 func (r *rowWriter) combining(f fold, into string, v text) string {
 	switch f.Combine {
 	case kernel.CombineSum:
@@ -139,7 +136,7 @@ func (r *rowWriter) combining(f fold, into string, v text) string {
 	return into + " = " + r.combined(f, primary(into), v).String() + ";"
 }
 
-// combined is the fold of two values.
+// combined prints the fold of two values.
 func (r *rowWriter) combined(f fold, a, b text) text {
 	switch f.Combine {
 	case kernel.CombineSum:
@@ -154,7 +151,7 @@ func (r *rowWriter) combined(f fold, a, b text) text {
 	return call(r.function(name, f.typ), a, b)
 }
 
-// beats tells whether a value at a place comes before another one.
+// beats prints whether value a at index i comes before value b at index j.
 func (r *rowWriter) beats(f fold, a, i, b, j text) text {
 	name := string(f.Combine) + "_beats"
 	if f.typ != "float" && f.typ != "double" {
@@ -164,7 +161,7 @@ func (r *rowWriter) beats(f fold, a, i, b, j text) text {
 	return call(name, a, i, b, j)
 }
 
-// finishPlace gives the place of an extremum in an empty row a value.
+// finishPlace sets the index of an extremum to 0 if the row is empty.
 func (r *rowWriter) finishPlace(f fold) string {
 	if r.k.Fold.Min() > 0 {
 		return f.place
@@ -173,7 +170,7 @@ func (r *rowWriter) finishPlace(f fold) string {
 	return f.place
 }
 
-// shuffleOps is what exchanging values inside a subgroup takes.
+// shuffleOps are the subgroup operations that exchange values.
 const shuffleOps = device.SubgroupBasic | device.SubgroupShuffle
 
 // bySubgroup reports whether lanes exchange values inside subgroups.
@@ -190,8 +187,7 @@ func (r *rowWriter) bySubgroup() bool {
 	return true
 }
 
-// exchange combines what the lanes of a row have, so that all of them end with
-// the same bits.
+// exchange combines the lanes' results of a row. All lanes end with the same bits.
 func (r *rowWriter) exchange(f fold) {
 	if !r.bySubgroup() {
 		r.exchangeShared(f)
@@ -218,7 +214,7 @@ func (r *rowWriter) exchange(f fold) {
 	}
 }
 
-// takeIfBetter replaces the extremum by another one that comes before it.
+// takeIfBetter replaces the extremum by another value that comes before it.
 func (r *rowWriter) takeIfBetter(f fold, value, place string) {
 	r.open("if (%s)", r.beats(f, primary(value), primary(place), primary(f.value), primary(f.place)))
 	r.line("%s = %s;", f.value, value)
@@ -226,8 +222,8 @@ func (r *rowWriter) takeIfBetter(f fold, value, place string) {
 	r.close()
 }
 
-// exchangeSubgroups combines the results of a row's subgroups: one invocation
-// of each writes its own, and every lane folds them in the same order.
+// exchangeSubgroups combines the results of a row's subgroups. One invocation of each subgroup writes the subgroup's
+// result, and every lane folds them in the same order.
 func (r *rowWriter) exchangeSubgroups(f fold) {
 	parts := r.lanes / r.sched.Subgroup
 	names := []string{r.share(f.typ, f.value+"_parts", r.sched.Workgroup/r.sched.Subgroup)}
@@ -267,7 +263,7 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 	r.takeIfBetter(f, names[0]+"["+at+"]", names[1]+"["+at+"]")
 }
 
-// firstPart is where the row's parts begin in shared memory.
+// firstPart is the start of the row's parts in shared memory.
 func (r *rowWriter) firstPart(parts int) text {
 	if r.part == nil {
 		r.part = primary(
@@ -309,8 +305,7 @@ func (r *rowWriter) exchangeShared(f fold) {
 	}
 }
 
-// laneArray returns shared memory with a place for every invocation. Folds of
-// one type take turns with it.
+// laneArray returns shared memory with a slot for every invocation. Folds of one type use it in turn.
 func (r *rowWriter) laneArray(typ, kind string) string {
 	key := kind + typ
 	if name, ok := r.arrays[key]; ok {

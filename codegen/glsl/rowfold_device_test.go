@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// folded are rows that are folded more than once, so that folds use shared memory in turn.
+// folded are rows with several folds, so that folds use shared memory in turn.
 var folded = map[string]string{
 	"a mean, then a variance": `
 		%x = input {name="x", dtype=f32, shape=[50,1200]}
@@ -57,9 +57,8 @@ var scanned = map[string]string{
 		output "y" %y`,
 }
 
-// TestFoldsOnDevice runs rows under each way in which their lanes exchange values: not at all, by shared memory alone,
-// by subgroups and what lies between them, one or several rows in a workgroup, and where a workgroup goes on to other
-// rows.
+// TestFoldsOnDevice runs rows with each way to exchange values between lanes: none, only shared memory, or subgroups
+// and then shared memory. A workgroup has one row or several, and may loop over further rows.
 func TestFoldsOnDevice(t *testing.T) {
 	runRows(t, kernel.VarRowSerial, kernel.VarRowGroup, folded)
 }
@@ -69,7 +68,7 @@ func TestScansOnDevice(t *testing.T) {
 	runRows(t, kernel.VarScanSerial, kernel.VarScanGroup, scanned)
 }
 
-// runRows compares graphs with the reference under the variant of an invocation to a row, and under the variant of
+// runRows compares graphs with the reference under the variant with one invocation per row, and under the variant with
 // several.
 func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]string) {
 	t.Parallel()
@@ -78,7 +77,7 @@ func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]strin
 	few := dev.Caps()
 	few.MaxWorkgroupCount = [3]uint32{2, 1, 1}
 	subgroup := 0
-	for _, s := range []int{8, 16, 32, 64} { // the first size that the device may be asked for
+	for _, s := range []int{8, 16, 32, 64} { // the first size that the device supports
 		if c := dev.Caps(); subgroup == 0 && uint32(s) >= c.MinSubgroupSize && uint32(s) <= c.MaxSubgroupSize {
 			subgroup = s
 		}
@@ -102,8 +101,8 @@ func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]strin
 	}
 }
 
-// TestPlaceOfEmptyRow: the place of an extremum among no elements is 0 on a device. The reference refuses to pick one;
-// a kernel cannot, and what reads at the place must not read far away.
+// TestPlaceOfEmptyRow: the index of an extremum among no elements is 0 on a device. The reference refuses to return
+// one. A kernel cannot refuse, and a read at that index must stay inside its buffer.
 func TestPlaceOfEmptyRow(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})

@@ -7,23 +7,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scanWriter writes a kernel that goes along rows and stores at each element
-// what has been folded so far. Folds only ever go on, in an order that does not
-// depend on timing, so that results are the same bits from run to run.
+// scanWriter writes a kernel that scans rows: it stores the fold of the elements so far at each element. The order of
+// the folds never depends on timing, so that every run returns the same bits.
 type scanWriter struct {
 	*rowWriter
 	phase fold
-	runs  ir.Dim // of width neighbours in a row
+	runs  ir.Dim // runs of width neighbours in a row
 }
 
-// scanTile is a stretch of a row of which every lane has one run, while it is
-// being written.
+// scanTile is a part of a row with one run for every lane, while it is being written.
 type scanTile struct {
 	run   run
-	cond  text   // whether the lane has a run, or ""
+	cond  text   // the condition for a run of the lane, or nil
 	loop  bool   // the row has several tiles
-	total string // what the lane's own run comes to
-	parts string // what its elements before, or up to, each one do, if it has several
+	total string // the fold of the lane's own run
+	parts string // the folds before, or up to, each element of the lane's run, if it has several
 }
 
 // emitScan writes a scan: an invocation per row, or LanesPerRow of them.
@@ -44,7 +42,7 @@ func (e *emitter) emitScan() {
 // nothing is the fold of no elements.
 func (w *scanWriter) nothing() text { return w.identity(w.phase.Phase) }
 
-// inLimit prints whether a run is one of the row, or "" where all are.
+// inLimit prints the condition that a run lies in the row. It is "" if all runs do.
 func (w *scanWriter) inLimit(r run) text {
 	if w.k.Limit == nil {
 		return nil
@@ -55,20 +53,20 @@ func (w *scanWriter) inLimit(r run) text {
 	return binary("<", w.coordinate(w.k.Limit.At), w.dim(w.k.Limit.Below))
 }
 
-// guarded writes body where a condition holds, if there is one.
+// guarded writes body under the conditions, if there are any.
 func (w *scanWriter) guarded(body func(), conds ...text) {
 	w.openIf(and(conds...).String())
 	body()
 	w.close()
 }
 
-// value computes the element at hand.
+// value computes the current element.
 func (w *scanWriter) value() string {
 	v := w.eval(w.phase.Value)[0]
 	return w.coerce(w.computeType(w.phase.Value.DType), w.phase.typ, primary(v)).String()
 }
 
-// alone gives each invocation a row of its own.
+// alone gives each invocation its own row.
 func (w *scanWriter) alone() {
 	w.comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	sum := w.variable(w.phase.typ, w.phase.Name, w.nothing())
@@ -106,8 +104,8 @@ func (w *scanWriter) runName() string {
 	return "j"
 }
 
-// together divides a row among lanes: tile by tile, each folds a run of its own,
-// then folds in what the lanes before it have and what the tiles before have.
+// together divides a row among lanes. In each tile, every lane folds its own run. Then it folds in the results of the
+// lanes before it and of the tiles before.
 func (w *scanWriter) together() {
 	w.comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.lanes)}
@@ -133,7 +131,7 @@ func (w *scanWriter) together() {
 	w.leaveShared()
 }
 
-// inTile finds whether the lane has a run in the tile.
+// inTile finds the condition for a run of the lane in the tile.
 func (w *scanWriter) inTile(t *scanTile, j text) {
 	if _, whole := w.runs.Quo(int64(w.lanes)); !whole || !w.runs.IsStatic() {
 		t.cond = binary("<", j, w.dim(w.runs))
@@ -187,8 +185,8 @@ func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
 	}, t.cond, w.valid)
 }
 
-// acrossLanes returns variables with what the lanes of the row before this one
-// have, and, where several tiles need it, with what all have.
+// acrossLanes returns a variable with the fold of the row's earlier lanes, and if there are several tiles, a variable
+// with the fold of all lanes.
 func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
 	w.comment("What the lanes before have.")
 	if !w.bySubgroup() {
@@ -221,14 +219,13 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
 	return before, all
 }
 
-// shuffled is another invocation's value; numbers below 0 wrap around, since no
-// invocation may be named that is not there.
+// shuffled is the value of another invocation. Numbers below 0 wrap around, because a shuffle must name an existing
+// invocation.
 func (w *scanWriter) shuffled(name, lane string) text {
 	return call("subgroupShuffle", primary(name), primary(fmt.Sprintf("%s & %du", lane, w.sched.Subgroup-1)))
 }
 
-// acrossSubgroups folds in what the row's subgroups before have, and returns what
-// all have.
+// acrossSubgroups folds in the results of the row's earlier subgroups, and returns the fold of all subgroups.
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all string) {
 	size := w.sched.Subgroup
 	parts := w.share(w.phase.typ, "parts", w.sched.Workgroup/size)
@@ -258,7 +255,7 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all stri
 	return all
 }
 
-// acrossShared does the same in shared memory (Hillis and Steele 1986).
+// acrossShared is acrossLanes in shared memory (Hillis and Steele 1986).
 func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
 	sums := w.share(w.phase.typ, string(w.phase.Combine)+"s", w.sched.Workgroup)
 	local := w.local.String()

@@ -13,9 +13,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// BenchmarkScan times running sums of 16 Mi elements with chunks and workgroups
-// of several sizes, on the Vulkan device of this machine. The numbers in package
-// target and pass decompose come from it.
+// BenchmarkScan times running sums of 16 Mi elements on this machine's Vulkan device, with chunks and workgroups of
+// several sizes. The numbers in package schedule and pass decompose come from it.
 func BenchmarkScan(b *testing.B) {
 	dev := vktest.Device(b, vk.DeviceOptions{})
 	for _, chunk := range []int{1024, 2048, 4096, 8192} {
@@ -40,7 +39,7 @@ func scanKernel(b *testing.B, source string) *kernel.Kernel {
 	return kernels[len(kernels)-1]
 }
 
-// benchKernel times a kernel on buffers of its own, and returns the seconds that it takes.
+// benchKernel times a kernel on buffers of its own, and returns the seconds per run.
 func benchKernel(b *testing.B, dev *vk.Device, k *kernel.Kernel, s kernel.Schedule) float64 {
 	ctx := context.Background()
 	sh, err := emit(k, s, dev.Caps(), nil)

@@ -4,18 +4,16 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// selectWriter writes a kernel that stores the first elements of a row's order
-// without ordering the rest. It finds the last of them by radix selection: it
-// counts the elements by the highest bits of their keys, keeps those that share
-// the bits of the one it looks for, and goes on to the next bits. Equal keys are
-// told apart by the bits of their coordinates, so that exactly as many elements
-// as asked for are not behind the last one; these alone are sorted.
+// selectWriter writes a kernel that stores the first elements of a row's order without sorting the rest. It finds the
+// last of these elements by radix selection. It counts the elements by the highest bits of their keys, keeps the
+// elements in the bin of the wanted rank, and continues with the next bits. The bits of coordinates break ties between
+// equal keys, so that exactly the requested number of elements remain. Only these are sorted.
 type selectWriter struct {
 	*rowWriter
 	each       int // keys that an invocation holds
 	own        string
 	bins, sums string     // shared: elements by their bits, and by invocation
-	found      string     // shared: the bin, the rank in it, and its elements; then what has been collected
+	found      string     // shared: the bin, the rank in it, and its elements; then the number of collected elements
 	selected   sortPlaces // shared
 }
 
@@ -36,8 +34,7 @@ func (e *emitter) emitSelect() {
 	})
 }
 
-// eachOwn opens a loop over the keys that an invocation holds, and returns its
-// counter and the key's coordinate.
+// eachOwn opens a loop over an invocation's keys, and returns the loop's counter and the key's coordinate.
 func (w *selectWriter) eachOwn() (n, j string) {
 	hint := ""
 	if w.each <= 64 {
@@ -47,7 +44,7 @@ func (w *selectWriter) eachOwn() (n, j string) {
 	return at.String(), w.variable("uint", "j", binary("+", times(at, w.sched.Workgroup), w.local))
 }
 
-// loadOwn reads the keys; those past the row come after all others.
+// loadOwn loads the keys. Keys past the row sort after all others.
 func (w *selectWriter) loadOwn() {
 	w.comment("The keys of the row, neighbours in neighbouring invocations.")
 	w.own = w.fresh(w.scope, "own")
@@ -58,8 +55,7 @@ func (w *selectWriter) loadOwn() {
 	w.close()
 }
 
-// findLast returns the key and the coordinate of the last element that is
-// taken.
+// findLast returns the key and the coordinate of the last selected element.
 func (w *selectWriter) findLast() (key, place string) {
 	w.comment("Find the last element to take, %d bits of its key and then of its place at a time.", schedule.SelectBits)
 	key, place = w.variable("uint", "last_key", primary("0u")), w.variable("uint", "last_place", primary("0u"))
@@ -101,8 +97,7 @@ func (w *selectWriter) findLast() (key, place string) {
 	return key, place
 }
 
-// findBin finds the bin that holds the element of a rank, which counts from 1,
-// and its rank among those.
+// findBin finds the bin that holds the element of a rank, counted from 1, and the element's rank in the bin.
 func (w *selectWriter) findBin(rank string) {
 	lanes := w.sched.Workgroup
 	per := schedule.SelectBins / lanes
@@ -148,7 +143,7 @@ func (w *selectWriter) collect(last, lastPlace string) {
 	w.line("barrier();")
 }
 
-// bitsOf is how many bits the numbers below n take.
+// bitsOf is the number of bits of the numbers below n.
 func bitsOf(n int64) int {
 	bits := 1
 	for n > 1<<bits {

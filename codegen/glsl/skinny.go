@@ -8,34 +8,32 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// skinny is a skinny GEMM, a product of few rows by blocks, on matrix units, which multiply it
-// transposed: a line of a fragment of sums is a column of the result.
+// skinny is a matmul of few rows by blocks (a skinny GEMM), on cooperative matrices. They multiply it transposed: a row
+// of an accumulator fragment is a column of the result.
 //
-// Each subgroup decodes its columns, TileK of the contraction at a time, to a
-// place of its own in shared memory, as quants. The rows lie beside them, brought
-// there by all subgroups that are at the same place of the contraction. Of each
-// strip, whose elements share a scale, the units sum up the products; what comes
-// of that is multiplied by the scales of columns and rows, fragments of sums that
-// repeat one line or column, and added to the sums in f32.
+// Each subgroup decodes the quants of its columns to its own part of shared memory, TileK of the contraction axis at a
+// time. The rows lie next to them. All subgroups at the same k load the rows together. The elements of a strip share a
+// scale. So the matrix units sum up a strip, and the kernel multiplies these sums by the scales of columns and rows and
+// adds the result to the f32 sums. The scales are accumulator fragments that repeat one row or column.
 type skinny struct {
 	*matVec
 	schedule.Skinny
-	unit     string // the type that shared memory consists of
+	unit     string // the element type of shared memory
 	ownCol   text   // the subgroup's first column in the tile
 	weights  map[*matOperand]*stagedStrips
 	rows     stagedStrips
 	perBlock int // runs of a block
 }
 
-// stagedStrips is an operand in shared memory: elements, and of every strip a
-// scale, and an offset or the sum of its elements where there are such.
+// stagedStrips is an operand in shared memory: the elements, and for every strip a scale, and an offset or a sum of its
+// elements if the format needs one.
 type stagedStrips struct {
 	elements, scales, others string
 	first                    text // of the subgroup's elements
 	firstScale               text
 }
 
-// emitSkinny writes a product of few rows on matrix units.
+// emitSkinny writes a matmul of few rows on cooperative matrices.
 func (e *emitter) emitSkinny() {
 	self := e.selfIndex()
 	m := e.newMatMul()
@@ -58,14 +56,14 @@ func (e *emitter) emitSkinny() {
 	r.pass()
 }
 
-// columns and fragments are how many columns of the result a subgroup has, and
-// in how many fragments; rowFragments is how many fragments the rows are.
+// columns is the number of result columns of a subgroup, and fragments is the number of fragments that they take.
+// rowFragments is the number of fragments that the rows take, and strips is the number of strips of a step.
 func (r *skinny) columns() int      { return r.s.TileN / r.s.SubgroupsN }
 func (r *skinny) fragments() int    { return r.columns() / r.s.FragM }
 func (r *skinny) rowFragments() int { return r.s.TileM / r.s.FragN }
 func (r *skinny) strips() int       { return r.s.TileK / r.Strip }
 
-// place says which columns, and which part of the contraction, a subgroup has.
+// place assigns columns and a part of the contraction axis to a subgroup.
 func (r *skinny) place() {
 	id, count := primary("gl_SubgroupID"), r.s.SubgroupsN*r.s.SubgroupsK
 	r.ownCol = r.named("own_col", times(remainder(id, r.s.SubgroupsN, count), r.columns()))
@@ -100,8 +98,8 @@ func (r *skinny) declare() {
 	r.declareZeros(sums, sums+"(0.0)", r.fragments()*r.rowFragments())
 }
 
-// accumulate goes through the contraction. What the next step needs is on its way
-// from memory, in registers, while a step is multiplied.
+// accumulate steps through the contraction axis. While subgroups multiply a step, they prefetch the next one into
+// registers.
 func (r *skinny) accumulate() {
 	s := r.s
 	for _, o := range r.b {
@@ -126,7 +124,7 @@ func (r *skinny) accumulate() {
 	fetch(times(r.part, s.TileK))
 	r.close()
 	r.line("")
-	even := schedule.DivisibleBy(r.k.Fold, step) // all subgroups have as many steps
+	even := schedule.DivisibleBy(r.k.Fold, step) // all subgroups have equally many steps
 	var k0 text
 	if even {
 		k0 = r.rolled("k0", times(r.part, s.TileK), r.dim(r.k.Fold), step)
@@ -152,13 +150,13 @@ func (r *skinny) accumulate() {
 	r.close()
 }
 
-// fetchedStrips are the arrays in which an invocation keeps what it has read of a B before it goes to shared memory.
-// Where one reading has all quants of a run, or one word a scale, that is kept as it lies in memory and decoded when it
-// goes there: what is decoded at once is waited for before the step before it is multiplied.
+// fetchedStrips are the registers that hold an invocation's weights of a B on their way to shared memory. If one read
+// returns all quants of a run, or one word holds a scale, the raw words stay in these registers and are decoded when
+// they go to shared memory. Decoding them at once would wait for the loads before the previous step is multiplied.
 type fetchedStrips struct {
 	quants, scales string
-	words          bool   // quants are words, of a run each
-	unpack         string // the function that unpacks scales, which are words then, or ""
+	words          bool   // quants holds raw words, one uvec4 a run
+	unpack         string // the function that unpacks raw scales, or ""
 }
 
 func (r *skinny) declareStrips(o *matOperand) fetchedStrips {
@@ -178,14 +176,13 @@ func (r *skinny) declareStrips(o *matOperand) fetchedStrips {
 	return f
 }
 
-// runs is how many runs a subgroup decodes, and rounds how many of them an
-// invocation.
+// runs is the number of runs that a subgroup decodes, and rounds is the number that each invocation decodes.
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *skinny) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
 
-// eachRun writes body for the runs that an invocation decodes: the number among
-// its own, the column of the subgroup and the run of the column. Neighbours take
-// two columns, so that what they store falls into different banks.
+// eachRun writes body for the runs that an invocation decodes. i is the run's number among the invocation's own, column
+// is the subgroup's column, and run is the run of the column. Neighbours take two columns, so that their stores use
+// different banks.
 func (r *skinny) eachRun(body func(i, column, run text)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.eachSlot(primary("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot text) {
@@ -196,10 +193,10 @@ func (r *skinny) eachRun(body func(i, column, run text)) {
 	})
 }
 
-// words is how many uvec4 a strip is.
+// words is the number of uvec4 that a strip takes.
 func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 
-// fetchWeights reads the runs of a B at k0 of the contraction.
+// fetchWeights loads the runs of a B at k0 of the contraction axis.
 func (r *skinny) fetchWeights(o *matOperand, f fetchedStrips, k0 text) {
 	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
@@ -229,12 +226,12 @@ func (r *skinny) fetchWeights(o *matOperand, f fetchedStrips, k0 text) {
 	})
 }
 
-// fetchedWord prints word w of the decoded quants of a strip, by its number among the invocation's own.
+// fetchedWord prints word w of the decoded quants of the invocation's strip with the given number.
 func (r *skinny) fetchedWord(f fetchedStrips, number text, w int) text {
 	return elementOf(f.quants, r.rounds()*r.run.Strips*r.words(), plus(times(number, r.words()), uintLit(w)))
 }
 
-// quantsOf prints word w of a strip's quants as matrix units take them.
+// quantsOf prints word w of a strip's quants in the element type of the cooperative matrices.
 func (r *skinny) quantsOf(b *buffer, block text, s place, w int) text {
 	if r.Element == ir.I8 {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
@@ -255,7 +252,7 @@ func (r *skinny) quantsOf(b *buffer, block text, s place, w int) text {
 	return call("halves_of_bytes", pair, primary(fmt.Sprintf("float16_t(%d)", above)))
 }
 
-// bytesOf prints sixteen quants of a strip, from the 16w-th on, as bytes.
+// bytesOf prints sixteen quants of a strip as bytes, from quant 16w on.
 func (r *skinny) bytesOf(b *buffer, block text, s place, w int) text {
 	if r.run.Wide(b.Binding) {
 		return r.wideCall(b, block, s, uintLit(w))
@@ -267,8 +264,8 @@ func (r *skinny) bytesOf(b *buffer, block text, s place, w int) text {
 	return call("uvec4", quads...)
 }
 
-// signedBytes prints bytes less the bias of a format. No byte carries: quants are
-// below 128 more than the bias.
+// signedBytes prints quants, as bytes, minus the format's bias. No byte carries into the next, because quants are below
+// the bias plus 128.
 func (r *skinny) signedBytes(bytes text) text {
 	f := r.run.Form
 	if f.Bias == 0 {
@@ -278,7 +275,7 @@ func (r *skinny) signedBytes(bytes text) text {
 		primary("0x80808080u"))
 }
 
-// putWeights stores what was read, decoded.
+// putWeights decodes the loaded weights and stores them in shared memory.
 func (r *skinny) putWeights(o *matOperand, f fetchedStrips) {
 	st, n := r.weights[o], r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
@@ -316,7 +313,7 @@ func (r *skinny) putWeights(o *matOperand, f fetchedStrips) {
 	})
 }
 
-// put stores a uvec4, the w-th from a unit on.
+// put stores uvec4 number w, counted from a unit on.
 func (r *skinny) put(array string, unit text, w int, word text) {
 	if r.unit == "uvec4" {
 		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)), word)

@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// skinnySchedule is a schedule of sn by sk subgroups, along columns and
-// contraction, that hold frags fragments of columns each, in steps of depth.
+// skinnySchedule is a schedule of sn by sk subgroups, along columns and contraction axis, with frags fragments of
+// columns each, in steps of depth.
 func skinnySchedule(caps device.Caps, k *kernel.Kernel, sn, sk, frags, depth int) (kernel.Schedule, bool) {
 	r, ok := schedule.SkinnyOf(k)
 	if !ok {
@@ -38,8 +38,7 @@ func skinnySchedule(caps device.Caps, k *kernel.Kernel, sn, sk, frags, depth int
 		Fragments: kernel.Fragments{SubgroupsN: sn, SubgroupsK: sk, FragM: int(m.M), FragN: n, FragK: int(m.K)}}, true
 }
 
-// skinnyCases are products of every format that matrix units take, by rows of
-// floats and of bytes.
+// skinnyCases are matmuls by every format that cooperative matrices support, with float and int8 rows.
 func skinnyCases(caps device.Caps) (cases []matCase, refused []string) {
 	for i, t := range blockTypes() {
 		f, ok := schedule.SkinnyFormatOf(t)
@@ -82,8 +81,8 @@ func skinnyCases(caps device.Caps) (cases []matCase, refused []string) {
 	return cases, refused
 }
 
-// TestSkinnyCompile takes products of all formats through compiler, optimizer and
-// validator, for a device that has matrix units for them.
+// TestSkinnyCompile takes matmuls by all formats through compiler, optimizer and validator, for a device that has
+// cooperative matrices for them.
 func TestSkinnyCompile(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	cases, refused := skinnyCases(caps)
@@ -94,9 +93,8 @@ func TestSkinnyCompile(t *testing.T) {
 	compileAll(t, sources)
 }
 
-// TestSkinnyOnDevice runs products of few rows on the matrix units of this
-// machine's device, and compares with loops. Drivers on the CPU take a second or
-// more to compile one, so they run a few.
+// TestSkinnyOnDevice runs matmuls of few rows on the cooperative matrices of this machine's device, and compares with
+// loops. Drivers on the CPU take a second or more to compile one, so they run a few.
 func TestSkinnyOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	cases, refused := skinnyCases(dev.Caps())
@@ -120,8 +118,7 @@ func TestSkinnyOnDevice(t *testing.T) {
 	}
 }
 
-// TestSkinnyValues multiplies rows of floats that are no ordinary numbers, or far
-// apart in size, as digits and as halves.
+// TestSkinnyValues multiplies float rows with infinities, NaN or values far apart in size, as digits and as halves.
 func TestSkinnyValues(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	r := rand.New(rand.NewPCG(5, 6))
@@ -156,7 +153,7 @@ func TestSkinnyValues(t *testing.T) {
 		raw := runOnDevice(t, dev, shaders[0], k, compileAll(t, sources)[0], in, 0, int64(len(got)))
 		ir.DecodeFloats(got, ir.F32, raw[:4*len(got)])
 		for i, w := range want {
-			size := 0.0 // of the products
+			size := 0.0 // of the summands
 			for l := range 256 {
 				size = max(size, math.Abs(in["a"].values[i/16*256+l]*in["b"].values[i%16*256+l]))
 			}

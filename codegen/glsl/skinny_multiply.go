@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// perRow is how many elements of a row an invocation brings at a time: a vec4 of
-// floats or sixteen bytes.
+// perRow is the number of elements of a row that an invocation loads at a time: a vec4 of floats or 16 int8 elements.
 func (r *skinny) perRow() int {
 	if r.Parts > 1 {
 		return 4
@@ -16,8 +15,7 @@ func (r *skinny) perRow() int {
 	return 16
 }
 
-// declareRows declares the arrays in which an invocation keeps what it brings of the rows
-// until it goes to shared memory.
+// declareRows declares the registers that hold an invocation's elements of the rows on their way to shared memory.
 func (r *skinny) declareRows() rowArrays {
 	a := rowArrays{elements: r.fresh(r.scope, "a_elements")}
 	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]
@@ -31,7 +29,7 @@ func (r *skinny) declareRows() rowArrays {
 	return a
 }
 
-// fetchRows reads the rows at k0 of the contraction.
+// fetchRows loads the rows at k0 of the contraction axis.
 func (r *skinny) fetchRows(a rowArrays, k0 text) {
 	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
@@ -55,8 +53,9 @@ func (r *skinny) fetchRows(a rowArrays, k0 text) {
 	})
 }
 
-// readOf is what is kept of a scale of rows until it goes to shared memory: what is loaded, if that is one f32 that the
-// scale is computed of alone, so that nothing waits for it (fetchedStrips), and else the scale.
+// readOf returns the part of a row scale that stays in registers until the scale goes to shared memory. If the scale is
+// computed from one f32 load alone, that is the load, so that no invocation waits for it (fetchedStrips). Otherwise it
+// is the scale.
 func readOf(scale *kernel.Expr) *kernel.Expr {
 	read, leaves := scale, 0
 	kernel.Walk([]*kernel.Expr{scale}, func(e *kernel.Expr) {
@@ -70,7 +69,7 @@ func readOf(scale *kernel.Expr) *kernel.Expr {
 	return read
 }
 
-// scaleOfRead prints the scale of which that was kept.
+// scaleOfRead prints the scale, computed from the kept part.
 func (r *skinny) scaleOfRead(kept text) text {
 	_, scale, _ := r.k.ByteRows(r.a[0].value)
 	r.scope.values[readOf(scale)] = kept
@@ -81,7 +80,7 @@ func (r *skinny) scaleOfRead(kept text) text {
 	return kept
 }
 
-// addBytes sets sum to that of a strip of a row.
+// addBytes sets sum to the sum of a strip of a row.
 func (r *skinny) addBytes(sum string, bytes *kernel.Expr, k text) {
 	r.need(NeedIntDot)
 	r.line("%s = 0;", sum)
@@ -93,7 +92,7 @@ func (r *skinny) addBytes(sum string, bytes *kernel.Expr, k text) {
 	}
 }
 
-// putRows stores them.
+// putRows stores the loaded rows in shared memory.
 func (r *skinny) putRows(a rowArrays) {
 	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
@@ -120,8 +119,7 @@ func (r *skinny) putRows(a rowArrays) {
 	})
 }
 
-// halvesOf prints eight bytes of a row, the w-th of two, as halves in the order of
-// the quants'.
+// halvesOf prints eight int8 elements of a row, the w-th of two groups, as f16 values in the order of the quants.
 func (r *skinny) halvesOf(four string, w int) text {
 	pair := four + map[int]string{0: ".xy", 1: ".zw"}[w]
 	if r.Levels {
@@ -133,10 +131,9 @@ func (r *skinny) halvesOf(four string, w int) text {
 	return call("halves_of_bytes", binary("^", primary(pair), primary("0x80808080u")), primary("float16_t(1152)"))
 }
 
-// placesOfRows is how many times n elements the rows of a step have, and rowRounds
-// how many of them an invocation brings. The subgroups at the same place of the
-// contraction share them. Where there are fewer rows the last is brought again,
-// and nothing of it is stored in the end: a branch around the reading is slower (M-block-rows).
+// placesOfRows is the number of groups of n elements in the rows of a step. The subgroups at the same k share these
+// groups, and rowRounds is how many an invocation loads. If there are fewer rows than lines, the last row is loaded
+// again and its results are not stored: a branch around the loads is slower (M-block-rows).
 func (r *skinny) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
 func (r *skinny) rowRounds(n int) int {
@@ -144,11 +141,12 @@ func (r *skinny) rowRounds(n int) int {
 	return (r.placesOfRows(n) + lanes - 1) / lanes
 }
 
-// eachOfRows writes body for the places in a step's rows that an invocation
-// brings, n elements apart: the number among its own, the row of the tile and the
-// element of the step. The row axis is bound. Invocations that have none write
-// nothing, and of rows of floats they read what the last one does: that takes no
-// branch. By rows of bytes a branch around the reading of their scales is faster (M-skinny).
+// eachOfRows writes body for each group of n elements of a step's rows that an invocation loads. i is the number of the
+// group among the invocation's own, row is the row of the tile, and at is the element of the step. The row axis is
+// bound.
+//
+// An invocation without a group stores nothing. Of float rows it loads the last group again, which takes no branch. For
+// int8 rows a branch around the loads of the scales is faster (M-skinny).
 func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 	total, lanes, per := r.placesOfRows(n), r.s.SubgroupsN*r.s.Subgroup, r.s.TileK/n
 	r.repeat("i", r.rowRounds(n), func(i text) {
@@ -170,8 +168,7 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 	})
 }
 
-// rowUnit and rowScale are where an element of a part of a row, and the scale of
-// its strip, are in shared memory.
+// rowUnit is the shared-memory index of an element of a part of a row, and rowScale is the index of its strip's scale.
 func (r *skinny) rowUnit(row, at, part text) text {
 	line := plus(row, times(part, r.s.TileM))
 	return r.named("unit", plus(plus(r.rows.first, times(line, r.Pitch(r.s))), binary("/", at, uintLit(r.Unit(r.s)))))
@@ -181,9 +178,9 @@ func (r *skinny) rowScale(row, at text) text {
 	return r.named("place", plus(plus(r.rows.firstScale, times(binary("/", at, uintLit(r.Strip)), r.s.TileM)), row))
 }
 
-// putFloats stores four floats of a row in parts, times a power of two that makes
-// the largest of a strip as large as they hold. Where that is infinite or no number,
-// so is the scale of the strip: infinities become 1 or -1 then, and all else 0.
+// putFloats splits four floats of a row into parts and stores them. It first multiplies them by a power of two that
+// brings the strip's largest element to the top of the parts' range. If that element is infinite or NaN, so is the
+// strip's scale: infinities then become 1 or -1, and all other elements become 0.
 func (r *skinny) putFloats(four, row, at text) {
 	x := r.variable("vec4", "x", four)
 	tops := r.variable("uvec4", "tops", primary(fmt.Sprintf("floatBitsToUint(%s) & 0x7fffffffu", x)))
@@ -221,8 +218,7 @@ func (r *skinny) putFloats(four, row, at text) {
 	r.close()
 }
 
-// putDigits stores floats below 2^22 as three signed digits to the base 256, the
-// least first.
+// putDigits stores floats below 2^22 as three signed base-256 digits, least significant first.
 func (r *skinny) putDigits(x string, row, at text) {
 	digits := r.variable("uvec4",
 		"digits", primary(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u", x)))
@@ -234,9 +230,8 @@ func (r *skinny) putDigits(x string, row, at text) {
 	})
 }
 
-// putHalves stores floats below 2^15 as sums of two halves. What is cut off for the
-// first goes by bits: compilers take what a conversion and its inverse leave for
-// nothing.
+// putHalves stores floats below 2^15 as sums of two f16 values. It cuts the first one off by bits, because compilers
+// would simplify a conversion and its inverse away.
 func (r *skinny) putHalves(x string, row, at text) {
 	high := r.variable("vec4",
 		"high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))
@@ -248,14 +243,13 @@ func (r *skinny) putHalves(x string, row, at text) {
 	}
 }
 
-// component prints which word of a unit the n-th of a quad is, of which a word
-// holds some elements.
+// component prints the word of a unit that holds the n-th word of a quad. A word holds perWord elements.
 func (r *skinny) component(at text, perWord int, n int64) string {
 	words := r.Unit(r.s) / perWord
 	return plus(binary("%", binary("/", at, uintLit(perWord)), uintLit(words)), uintLit(n)).String()
 }
 
-// halves turns a vec4 into halves, in the order of the quants'.
+// halves prints a vec4 as f16 values, in the order of the quants.
 func (r *skinny) halves(x string) text {
 	if r.Levels {
 		return primary(fmt.Sprintf("uvec2(packHalf2x16(%s.xy), packHalf2x16(%[1]s.zw))", x))
@@ -263,7 +257,7 @@ func (r *skinny) halves(x string) text {
 	return primary(fmt.Sprintf("uvec2(packHalf2x16(%s.xz), packHalf2x16(%[1]s.yw))", x))
 }
 
-// multiply adds the products of what is in shared memory to the sums.
+// multiply multiplies the step in shared memory, and adds to the sums.
 func (r *skinny) multiply() {
 	s := r.s
 	r.comment("Multiply.")
@@ -282,7 +276,7 @@ func (r *skinny) multiply() {
 	r.close()
 }
 
-// steps is how many fragments along the contraction a strip is.
+// steps is the number of fragments along a strip.
 func (r *skinny) steps() int { return r.Strip / r.s.FragK }
 
 // rowElements loads the fragments of all rows along strip n.
@@ -304,8 +298,8 @@ func (r *skinny) rowElements(n text) string {
 	return name
 }
 
-// repeated loads fragments of sums from a line of floats, extent for each, which
-// every line or every column of a fragment repeats.
+// repeated loads accumulator fragments from a line of floats. Every line or every column of a fragment repeats the same
+// floats. extent is the number of floats for each fragment.
 func (r *skinny) repeated(name, array string, at text, layout string, extent, count int) string {
 	name = r.array(r.fragment(ir.F32, "Accumulator"), name, count)
 	r.repeat("f", count, func(f text) {
@@ -315,7 +309,7 @@ func (r *skinny) repeated(name, array string, at text, layout string, extent, co
 	return name
 }
 
-// multiplyColumns adds strip n of fragment j of the columns of a B.
+// multiplyColumns multiplies strip n of fragment j of the columns of a B by all rows.
 func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowSums string) {
 	s, st := r.s, r.weights[o]
 	columns := r.array(r.fragment(r.Element, "A"), "columns", r.steps())
@@ -345,9 +339,8 @@ func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowS
 	})
 }
 
-// sumOfStrip declares the sum of the products along a strip, and prints it as
-// floats. The lesser parts of rows come first. Of three digits the greater two are
-// summed in integers, which hold them: 32 products of two bytes, times 257.
+// sumOfStrip declares the sum along a strip, and prints it as floats. It adds the less significant parts of rows first.
+// Of three digits it sums up the upper two in integers, which hold them: 32 times two int8 factors, times 257.
 func (r *skinny) sumOfStrip(columns, rows string, f text) string {
 	typ, floats := r.fragment(r.Sums(), "Accumulator"), r.fragment(ir.F32, "Accumulator")
 	zero := map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()]
@@ -379,8 +372,8 @@ func (r *skinny) sumOfStrip(columns, rows string, f text) string {
 	return sum
 }
 
-// pass adds up the sums of the subgroups that share columns, and stores the
-// results. They pass through shared memory in the place of quants.
+// pass adds up the sums of the subgroups that share columns, and stores the results. The sums pass through the shared
+// memory of the quants.
 func (r *skinny) pass() {
 	s, results := r.s, r.s.TileM*r.s.TileN
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4

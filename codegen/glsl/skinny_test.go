@@ -8,8 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestMatFormats: matrix units take every block format of weights, in strips as its
-// runs have them.
+// TestMatFormats: cooperative matrices support every block format of weights, with strips that match the format's runs.
 func TestMatFormats(t *testing.T) {
 	for _, dt := range ir.BlockFormats() {
 		m, ok := schedule.SkinnyFormatOf(dt)

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestSlicesGolden keeps the text of a product of a normed row that turns its
-// queries and keys, and puts keys and values into their caches.
+// TestSlicesGolden pins the shader of a matmul of a normed row. The shader applies RoPE to queries and keys, and stores
+// keys and values in their caches.
 func TestSlicesGolden(t *testing.T) {
 	g, err := ir.Parse(`graph "g" {
 		%x = input {name="x", dtype=f32, shape=[1,256]}

@@ -5,10 +5,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// emitSort writes a kernel that orders each row in shared memory by a bitonic
-// network (Batcher 1968). It sorts pairs of key and coordinate, which are never
-// equal, so that the order is the stable one although the network is not; keys
-// are compared as unsigned numbers.
+// emitSort writes a kernel that sorts each row in shared memory by a bitonic network (Batcher 1968). It sorts pairs of
+// key and coordinate. No two pairs are equal, so the order is stable although the network is not. Keys are compared as
+// unsigned numbers.
 func (e *emitter) emitSort() {
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.LanesPerRow, rows: e.sched.Workgroup / e.sched.LanesPerRow}
 	e.overSpace(r.place, func() {
@@ -24,7 +23,7 @@ func (e *emitter) emitSort() {
 type sortPlaces struct {
 	n           int    // a power of two
 	keys, order string // the arrays
-	first       string // what to add to a place of the row, such as "first + "
+	first       string // added to a slot of the row, such as "first + "
 }
 
 // key and from are element i of the pairs of the row.
@@ -46,7 +45,7 @@ func (r *rowWriter) lanesOver(base string, n text) text {
 	return r.openFor("", base, r.thread, n, uintLit(r.lanes))
 }
 
-// loadKeys fills the places; those past the row come after all others.
+// loadKeys fills the slots. Keys past the row sort after all others.
 func (r *rowWriter) loadKeys(p sortPlaces) {
 	r.comment("The keys of the row.")
 	j := r.lanesOver("j", uintLit(p.n))
@@ -57,8 +56,7 @@ func (r *rowWriter) loadKeys(p sortPlaces) {
 	r.line("barrier();")
 }
 
-// keyOf returns a variable with the key at place j of some, the last key of all
-// where the row has fewer elements.
+// keyOf returns a variable with the key at j. Past the end of a shorter row, that is the largest key.
 func (r *rowWriter) keyOf(j text, places int64) string {
 	whole := r.k.Fold.IsStatic() && r.k.Fold.Add == places
 	key := r.variable("uint", "key", primary("0xffffffffu"))
@@ -75,7 +73,7 @@ func (r *rowWriter) keyOf(j text, places int64) string {
 	return key
 }
 
-// sortKey prints a number that is larger the later an element comes.
+// sortKey prints a number that is larger for later elements.
 func (r *rowWriter) sortKey(p kernel.Phase) text {
 	r.plan([]*kernel.Expr{p.Value}, nil)
 	v := r.emitter.value(p.Value)
@@ -94,8 +92,8 @@ func (r *rowWriter) sortKey(p kernel.Phase) text {
 	return key
 }
 
-// network sorts the places: runs of size places, which alternate in direction,
-// are merged by comparing ever nearer ones.
+// network sorts the slots. It merges runs of size slots, which alternate in direction, and compares slots at falling
+// distances.
 func (r *rowWriter) network(p sortPlaces) {
 	r.comment("Sort runs of growing size.")
 	r.open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
@@ -116,7 +114,7 @@ func (r *rowWriter) network(p sortPlaces) {
 	r.close()
 }
 
-// storePlaces stores what belongs to each place of the order.
+// storePlaces stores the results for each slot of the order.
 func (r *rowWriter) storePlaces(p sortPlaces) {
 	r.comment("Store each place of the order.")
 	if r.valid != nil {

@@ -5,6 +5,6 @@ import "embed"
 //go:embed *.go
 var source embed.FS
 
-// Source holds this package's own source. Caches of compiled programs are
-// keyed by it, since what the package produces may change whenever it does.
+// Source holds this package's own source. Caches of compiled programs include it in their keys, because any change to
+// it may change the shaders.
 func Source() embed.FS { return source }

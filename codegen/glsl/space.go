@@ -8,21 +8,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxPoints bounds what one dimension of the grid iterates over, so that
-// positions and the strides added to them stay within 32 bits.
+// maxPoints bounds the points of one dimension of the grid, so that positions, and the strides added to them, stay
+// within 32 bits.
 const maxPoints = 1 << 31
 
-// span is a run of parallel axes that one dimension of the grid goes over.
+// span is a run of parallel axes that one dimension of the grid covers.
 type span struct {
 	axes []int // outermost first
-	// points is the number of points as a product. It has one factor, except
-	// in z, which takes whatever is left.
+	// points is the number of points, as factors. Only z has several factors, because it takes all axes that are left.
 	points []ir.Dim
 }
 
-// space maps the parallel axes to the x, y and z of the grid: the innermost
-// ones, as many as have a number of points within maxPoints, to x, further ones
-// to y and z.
+// space maps the parallel axes to x, y and z of the grid. x takes as many of the innermost axes as fit in maxPoints; y
+// and z take the outer ones.
 type space []span
 
 // newSpace distributes the axes.
@@ -52,7 +50,7 @@ func (e *emitter) newSpace() space {
 	return s
 }
 
-// max is the largest number of points, or more than maxPoints.
+// max is the largest number of points, or a number above maxPoints.
 func (g span) max() int64 {
 	n := int64(1)
 	for _, d := range g.points {
@@ -65,7 +63,7 @@ func (g span) max() int64 {
 	return n
 }
 
-// isEmpty reports whether there is never a point.
+// isEmpty reports whether the space never has a point.
 func (s space) isEmpty() bool {
 	return slices.ContainsFunc(s, func(g span) bool { return g.max() == 0 })
 }
@@ -79,8 +77,7 @@ func (e *emitter) count(g span) text {
 	return out
 }
 
-// gridLimit is how many workgroups a dispatch may have along a dimension;
-// Vulkan promises 65535.
+// gridLimit is the largest number of workgroups along a dimension of a dispatch. Vulkan promises 65535.
 func (e *emitter) gridLimit(dim int) int64 {
 	if n := e.caps.MaxWorkgroupCount[dim]; n > 0 {
 		return min(int64(n), 1<<31-1)
@@ -88,8 +85,8 @@ func (e *emitter) gridLimit(dim int) int64 {
 	return 65535
 }
 
-// setGrid gives one dimension of the grid workgroups for tile points each, and
-// reports whether they must go around because the device allows fewer.
+// setGrid covers one dimension of the grid with workgroups of tile points each. It reports whether workgroups must loop
+// because the device allows fewer.
 func (e *emitter) setGrid(dim int, points []ir.Dim, tile int64) (goAround bool) {
 	factors := make([]kernel.GridFactor, len(points))
 	room := e.gridLimit(dim)
@@ -107,8 +104,8 @@ func (e *emitter) setGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 
 var gridAxis = [3]string{"x", "y", "z"}
 
-// overSpace writes body at the points of the parallel axes, of which inner places those of
-// x and returns how many blocks it has opened.
+// overSpace writes body at the points of the parallel axes. inner binds the axes of x and returns the number of blocks
+// that it opened.
 func (e *emitter) overSpace(inner func(s space) (opened int), body func()) {
 	s := e.newSpace()
 	if e.err != nil || e.emptySpace(s) {
@@ -120,8 +117,7 @@ func (e *emitter) overSpace(inner func(s space) (opened int), body func()) {
 	body()
 }
 
-// outerLoops gives the axes of y and z their coordinates, one point per
-// workgroup. It returns how many blocks it has opened.
+// outerLoops binds the axes of y and z, one point per workgroup. It returns the number of blocks that it opened.
 func (e *emitter) outerLoops(s space) (opened int) {
 	for dim := range e.grid {
 		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
@@ -132,8 +128,8 @@ func (e *emitter) outerLoops(s space) (opened int) {
 	return opened
 }
 
-// outerLoop gives the axes of one dimension of the grid their coordinates, in a
-// loop where the grid is too small. It returns how many blocks it has opened.
+// outerLoop binds the axes of one dimension of the grid, in a loop if the grid is too small. It returns the number of
+// blocks that it opened.
 func (e *emitter) outerLoop(dim int, g span) (opened int) {
 	id := primary("gl_WorkGroupID." + gridAxis[dim])
 	base := e.spanName(g, "outer")
@@ -147,8 +143,7 @@ func (e *emitter) outerLoop(dim int, g span) (opened int) {
 	return opened
 }
 
-// spanName is what the position in a span is called: the axis's own name where
-// there is one axis.
+// spanName is the name of the position in a span: the axis's name if the span has one axis.
 func (e *emitter) spanName(g span, several string) string {
 	if len(g.axes) == 1 {
 		return e.paraName(g.axes[0])
@@ -156,9 +151,9 @@ func (e *emitter) spanName(g span, several string) string {
 	return several
 }
 
-// split gives the axes of a span their coordinates from the row-major position
-// id, whose unit is width elements of the innermost axis. That axis is left to
-// the caller, who gets its coordinate in those units, if width is not 1.
+// split binds the axes of a span to their coordinates, given the row-major position id. The unit of id is width
+// elements of the innermost axis. If width is not 1, split does not bind the innermost axis, but returns its coordinate
+// in those units.
 func (e *emitter) split(g span, width int, id text) (unit text) {
 	below := kernel.Const(1) // positions per step of the axis
 	unit = primary("0u")
@@ -193,7 +188,7 @@ func (e *emitter) split(g span, width int, id text) (unit text) {
 	return unit
 }
 
-// usesAxis reports whether anything in the kernel depends on an axis.
+// usesAxis reports whether any value or index of the kernel depends on an axis.
 func (e *emitter) usesAxis(axis int) bool {
 	for _, r := range e.k.Roots() {
 		if r.Uses(axis) {
@@ -203,8 +198,8 @@ func (e *emitter) usesAxis(axis int) bool {
 	return slices.ContainsFunc(e.k.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
 }
 
-// paraName names a parallel axis: the last ones batch, row, col, those before
-// by number. A map over one axis calls it i; a fold takes the place of col.
+// paraName names a parallel axis: the last ones are batch, row and col, and earlier ones have numbers. A map over one
+// axis calls it i. A fold replaces col.
 func (e *emitter) paraName(axis int) string {
 	names := []string{"batch", "row", "col"}
 	if e.k.Family == kernel.FamilyAttention {

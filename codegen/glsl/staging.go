@@ -9,41 +9,40 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// staging brings operands of matrix units to shared memory, in 16 bits and in
-// octets: eight neighbours along whichever axis the operand lies in memory.
-// Bytes go in as many neighbours as schedule.UnitElems says, 16 where it can be.
-// What is said of octets here is true of those, too. There are two stages, so that one is filled while the other is
-// multiplied;
-// in between, the octets wait in registers.
+// staging moves operands of cooperative matrices to shared memory as 16-bit elements, in octets: eight neighbours along
+// the axis along which the operand is contiguous. For int8 operands an octet has schedule.UnitElems elements, 16 if
+// possible.
+//
+// There are two stages: invocations fill one while they multiply the other. In between, the octets wait in registers.
 type staging struct {
 	*matMul
-	dtype    ir.DType // of the operands on the matrix units
-	sums     ir.DType // of the results there
+	dtype    ir.DType // of the matrix operands
+	sums     ir.DType // of the matrix results
 	self     text     // number of the invocation
 	tiles    string   // the shared array, in octets
 	operands []*staged
 	octets   int    // of one stage
 	unit     int    // elements of an octet
-	unitType string // what holds one
+	unitType string // the type of an octet
 }
 
-// staged is an operand on its way through shared memory.
+// staged is an operand that passes through shared memory.
 type staged struct {
 	*matOperand
-	value  *kernel.Expr // less the roundings that staging makes needless
-	raw    bool         // octets are copied as they lie in memory
+	value  *kernel.Expr // the operand without the roundings that staging makes needless
+	raw    bool         // octets are copied from memory unchanged
 	extent int          // of the tile, along the operand's own axis
 	lines  int          // of the tile in shared memory
 	inner  int          // elements per line
-	axis   int          // that lines go along
-	outer  int          // that lines are numbered along
+	axis   int          // the axis along which a line runs
+	outer  int          // the axis that numbers the lines
 	base   int          // of the tile in a stage, in octets
 	units  int          // octets of the tile, without padding
 	rounds int          // octets per invocation
-	next   string       // the registers that hold them
+	next   string       // the registers that hold the octets
 }
 
-// newStaging gives every operand that is to be staged its part of a stage.
+// newStaging assigns each staged operand its part of a stage.
 func (m *matMul) newStaging(self text) *staging {
 	c := &staging{matMul: m, self: self, sums: schedule.SumsDType(m.k), unit: schedule.UnitElems(m.k, m.s),
 		unitType: "uvec4"}
@@ -59,7 +58,7 @@ func (m *matMul) newStaging(self text) *staging {
 	return c
 }
 
-// needMatrix records what matrices of a dtype take.
+// needMatrix records the device features of matrices of a dtype.
 func (e *emitter) needMatrix(t ir.DType) {
 	switch t {
 	case ir.BF16:
@@ -79,13 +78,12 @@ func matrixElement(t ir.DType) string {
 	return matrixElements[t]
 }
 
-// matrixType is the type of a matrix that a subgroup or workgroup holds; use is A, B or
-// Accumulator.
+// matrixType is the type of a cooperative matrix of a scope. use is A, B or Accumulator.
 func matrixType(scope string, t ir.DType, rows, cols int, use string) string {
 	return fmt.Sprintf("coopmat<%s, gl_Scope%s, %d, %d, gl_MatrixUse%s>", matrixElement(t), scope, rows, cols, use)
 }
 
-// fragment is the type of a fragment, of a subgroup.
+// fragment is the type of a cooperative matrix of subgroup scope.
 func (e *emitter) fragment(t ir.DType, use string) string {
 	rows, cols := e.sched.FragM, e.sched.FragN
 	switch use {
@@ -97,7 +95,7 @@ func (e *emitter) fragment(t ir.DType, use string) string {
 	return matrixType("Subgroup", t, rows, cols, use)
 }
 
-// stageOperands gives every operand its part of a stage.
+// stageOperands assigns every staged operand its part of a stage.
 func (c *staging) stageOperands() {
 	for _, o := range append(append([]*matOperand(nil), c.a...), c.b...) {
 		if !schedule.Staged(c.k, c.s, o.value, o.axis) {
@@ -123,15 +121,13 @@ func (c *staging) stageOperands() {
 	}
 }
 
-// isRaw reports whether the neighbours of an octet are aligned in memory, in the
-// dtype that matrix units take.
+// isRaw reports whether the octets are aligned in memory and already have the matrix dtype.
 func (c *staging) isRaw(st *staged) bool {
 	return schedule.UnitLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype, c.unit)
 }
 
-// shiftedOctets makes the text have the function that reads eight 16-bit
-// neighbours wherever they begin, of two aligned octets. The buffer is a whole
-// number of octets long, or the last is not needed.
+// shiftedOctets adds the function that loads eight 16-bit neighbours from any position, out of two aligned octets. The
+// buffer is a whole number of octets long, or its last octet is not needed.
 func (c *staging) shiftedOctets(b *buffer) string {
 	name := "octet_" + b.base
 	if c.tables[name] {
@@ -155,14 +151,13 @@ uvec4 NAME(uint i) {
 	return name
 }
 
-// isPacked reports whether eight neighbours of an operand are decoded together,
-// from bytes to f16.
+// isPacked reports whether eight neighbours of an operand are decoded together, from a block to f16.
 func (c *staging) isPacked(st *staged) bool {
 	return c.dtype == ir.F16 && c.loadsOctets(st.value, along{st.axis, c.extent(st.axis)})
 }
 
-// eachOctet writes body for the octets of a tile that an invocation moves:
-// their number among its own, and their line and place in it.
+// eachOctet writes body for the octets of a tile that an invocation loads. i is the octet's number among the
+// invocation's own, and line and octet are its position in the tile.
 func (c *staging) eachOctet(st *staged, body func(i, line, octet text)) {
 	perLine, total := st.inner/c.unit, st.units
 	c.eachSlot(c.self, total, c.s.Workgroup, func(i, slot text) {
@@ -170,8 +165,7 @@ func (c *staging) eachOctet(st *staged, body func(i, line, octet text)) {
 	})
 }
 
-// fetch reads an invocation's octets of an operand's tile at k0 of the
-// contraction.
+// fetch loads an invocation's octets of an operand's tile at k0 of the contraction axis.
 func (c *staging) fetch(st *staged, k0 text) {
 	c.comment("Fetch %d %s of %s.", st.extent,
 		map[bool]string{true: "rows", false: "columns"}[st.matOperand.axis == c.row], st.name)
@@ -197,7 +191,7 @@ func (c *staging) fetch(st *staged, k0 text) {
 	})
 }
 
-// axisVariable names a coordinate.
+// axisVariable is the name of a coordinate.
 func (c *staging) axisVariable(axis int) string {
 	if axis == c.fold {
 		return "k"
@@ -205,12 +199,11 @@ func (c *staging) axisVariable(axis int) string {
 	return c.paraName(axis)
 }
 
-// insideOctet returns the condition that an octet has elements within the
-// operand, or "" where it always has; from is where the tile begins. Beyond the contraction zeros must stand;
-// beyond the rows or columns whatever does.
+// insideOctet returns the condition that an octet has elements inside the operand, or "" if it always has. from is the
+// tile's origin. Elements beyond the contraction axis must be 0. Beyond the rows or columns any values will do.
 func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) string {
 	var along, across text
-	begun := c.extent(st.axis) // to where octets lie that begin within the operand
+	begun := c.extent(st.axis) // the end of the octets that begin inside the operand
 	if begun.IsStatic() {
 		begun.Add = (begun.Add + int64(c.unit) - 1) / int64(c.unit) * int64(c.unit)
 	}
@@ -218,12 +211,12 @@ func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) str
 		along = binary("<", inner, c.dim(c.extent(st.axis)))
 	}
 	if st.outer == c.fold && !wholeStep(c.k.Fold, from[c.fold], c.s.TileK) {
-		across = binary("<", at, c.dim(c.k.Fold)) // whose name comes only later
+		across = binary("<", at, c.dim(c.k.Fold)) // the axis gets its name only later
 	}
 	return and(along, across).String()
 }
 
-// octet sets dst to eight neighbours that begin within the operand.
+// octet sets dst to eight neighbours that begin inside the operand.
 func (c *staging) octet(st *staged, inner text, dst string) {
 	v := st.value
 	if st.raw {
@@ -259,7 +252,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 	c.line("%s = uvec4(%s, %s);", dst, c.pack(low), c.pack(high))
 }
 
-// unitView is a buffer as an array of octets.
+// unitView is the array of octets over a buffer.
 func (c *staging) unitView(b *buffer) string {
 	if !c.dtype.IsInteger() {
 		return c.view(b, schedule.OctetElems)
@@ -269,8 +262,7 @@ func (c *staging) unitView(b *buffer) string {
 	return b.name + "_" + planeUnits[c.unit].view
 }
 
-// byteOctet sets dst to neighbours that are computed, or do not lie in memory as
-// they are staged.
+// byteOctet sets dst to int8 neighbours that are computed, or stored in another order than the tile needs.
 func (c *staging) byteOctet(st *staged, inner text, dst string) {
 	c.helper("pack_bytes", "ivec4")
 	whole := schedule.DivisibleBy(c.extent(st.axis), c.unit)
@@ -293,7 +285,7 @@ func (c *staging) pack(quad text) string {
 	return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", quad, quad)
 }
 
-// put writes an invocation's octets to the tile in a stage.
+// put stores an invocation's octets to the tile in a stage.
 func (c *staging) put(st *staged, stage text) {
 	c.eachOctet(st, func(i, line, octet text) {
 		at := plus(plus(plus(stage, uintLit(st.base)), times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
@@ -301,8 +293,8 @@ func (c *staging) put(st *staged, stage text) {
 	})
 }
 
-// stages goes through the contraction: multiply is told its place, and where in the
-// shared array what is ready of it begins.
+// stages steps through the contraction axis. It calls multiply with the position k0, and with the start of the filled
+// stage in the shared array.
 func (c *staging) stages(multiply func(k0, stage text)) {
 	for _, st := range c.operands {
 		c.line("%s %s%s;", c.unitType, st.next, arraySize(st.rounds))
@@ -317,7 +309,7 @@ func (c *staging) stages(multiply func(k0, stage text)) {
 	c.overlapped(tileStages{c.octets, each(c.fetch), each(c.put), multiply})
 }
 
-// loadStaged reads a matrix from shared memory.
+// loadStaged loads a matrix from shared memory.
 func (c *staging) loadStaged(st *staged, name string, offset text) {
 	layout := "RowMajor"
 	if st.along != (st.matOperand.axis == c.row) {
@@ -327,7 +319,7 @@ func (c *staging) loadStaged(st *staged, name string, offset text) {
 		schedule.StagedPitch(st.inner, c.unit), layout)
 }
 
-// overOctet prints a multiple of an octet's elements in octets.
+// overOctet prints a multiple of an octet's elements as a number of octets.
 func (c *staging) overOctet(t text) text {
 	if t.Is("0u") {
 		return t

@@ -4,11 +4,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 )
 
-// Sums of products, which matmuls and attention make in an order of their own and may round once a product: what takes
-// a product in is fma, or dot. A device that has no instruction for it is told to keep the products as they are, which
-// costs nothing there.
+// Matmuls and attention add up multiplications in an order of their own, and may round once per multiplication. So they
+// use fma or dot. Some devices have no instruction for these; there a helper keeps the order of the operations, which
+// costs nothing.
 
-// dot is the product of two vec4.
+// dot multiplies two vec4 and adds up the results.
 func (e *emitter) dot(a, b string) text {
 	name := "dot"
 	if device.FusesNothing(e.caps) {
@@ -18,7 +18,7 @@ func (e *emitter) dot(a, b string) text {
 	return call(name, primary(a), primary(b))
 }
 
-// addProduct writes a statement that adds the product of a and b to a sum, all of one type.
+// addProduct writes a statement that adds a * b to a sum. All are of one type.
 func (e *emitter) addProduct(typ, sum, a, b string) {
 	name := "fma"
 	if device.FusesNothing(e.caps) {

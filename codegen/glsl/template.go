@@ -9,13 +9,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// An op's scalar form, such as "{0} / (1.0 + exp(-{0}))", is a tree with holes, so that it can be printed around any
-// arguments with the parentheses that they need and no others.
+// An op's scalar form, such as "{0} / (1.0 + exp(-{0}))", is a tree with holes. So it can be printed around any
+// arguments with only the parentheses that it needs.
 
-// forms are the trees of forms, by their text.
+// forms caches the trees of forms, by their source.
 var forms sync.Map
 
-// parseForm reads a scalar form. Brackets of it that are no more than the grammar needs are left out.
+// parseForm parses a scalar form, and removes redundant parentheses.
 func parseForm(form string) (*syntax.Expr, error) {
 	if x, ok := forms.Load(form); ok {
 		return x.(*syntax.Expr), nil
@@ -39,8 +39,8 @@ func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 // isNameByte reports whether a name may have c after its first letter.
 func isNameByte(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }
 
-// without leaves out what attributes make do nothing, exactly: a factor of 1, and
-// an added -0. Adding 0 stays, as it turns -0 into 0.
+// without removes operations that attributes make an exact no-op: a factor of 1, and an added -0. It keeps an added 0,
+// which turns -0 into 0.
 func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	if x.Op != syntax.Binary || x.Text != "*" && x.Text != "+" {
 		return x
@@ -75,12 +75,12 @@ func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 // spelling says how the parts of a form are printed.
 type spelling struct {
 	value    func(name string) text             // of a hole
-	function func(name string) string           // what to call for a function
+	function func(name string) string           // the function to call for a name
 	literal  func(s string) text                // a number
 	operator func(op string, args ...text) text // of one or two operands
 }
 
-// plainly spells a form as GLSL does for values that it has operators for.
+// plainly prints a form with GLSL's own operators.
 func plainly(value func(string) text, function func(string) string) spelling {
 	return spelling{value, function, primary, operator}
 }
@@ -93,7 +93,7 @@ func operator(op string, args ...text) text {
 	return binary(op, args[0], args[1])
 }
 
-// fill is a form with values in its holes.
+// fill returns a form with values in its holes.
 func (s spelling) fill(x *syntax.Expr) text {
 	kid := func(i int) text { return s.fill(x.Args[i]) }
 	switch x.Op {

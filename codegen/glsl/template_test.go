@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestWithout: what does nothing to any value, zeros of both signs included, is
-// left out of a form, and nothing else.
+// TestWithout: a form loses exactly the operations that change no value, zeros of both signs included.
 func TestWithout(t *testing.T) {
 	const form = "{0} * {mul} + {add}"
 	for _, tt := range []struct {

@@ -9,16 +9,16 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// text is an expression. Its type is known where that is int64_t, as that of a position of 64 bits: GLSL never makes a
-// uint of it by itself.
+// text is an expression. Its type is known if it is int64_t, the type of 64-bit positions: GLSL never converts it to a
+// uint implicitly.
 type text = *syntax.Expr
 
-// wide is the type of positions of 64 bits.
+// wide is the type of 64-bit positions.
 const wide = "int64_t"
 
 func isWide(t text) bool { return t != nil && t.Type == wide }
 
-// ofType is an expression of that type.
+// ofType returns the expression with that type.
 func ofType(typ string, t text) text {
 	if t.Type == typ {
 		return t
@@ -28,19 +28,19 @@ func ofType(typ string, t text) text {
 	return &x
 }
 
-// primary reads an expression, such as a name; nil if there is none.
+// primary parses an expression such as a name. It returns nil for an empty string.
 func primary(s string) text {
 	if s == "" {
 		return nil
 	}
 	x, err := syntax.Expression(s)
 	if err != nil {
-		return syntax.Ident(s) // the statement that it gets into cannot be read
+		return syntax.Ident(s) // the statement that uses it reports the error
 	}
 	return x
 }
 
-// elementAt is an element of an array or vector, if there is one.
+// elementAt is an element of an array or vector, or nil if there is no array.
 func elementAt(array string, i text) text {
 	if array == "" {
 		return nil
@@ -48,12 +48,12 @@ func elementAt(array string, i text) text {
 	return &syntax.Expr{Op: syntax.Index, Args: []text{primary(array), i}}
 }
 
-// member is a part of a vector.
+// member is a component of a vector.
 func member(t text, name string) text {
 	return &syntax.Expr{Op: syntax.Member, Text: name, Args: []text{t}}
 }
 
-// narrow returns an expression as a uint, which holds it.
+// narrow converts an expression that fits to a uint.
 func narrow(t text) text {
 	if isWide(t) {
 		return call("uint", t)
@@ -83,8 +83,7 @@ func isNumber(t text) bool {
 	return t.Op == syntax.Number || t.Is("INF") || t.Is("NAN")
 }
 
-// binary joins two operands, or does what it can of it; all binary operators group
-// from the left.
+// binary joins two operands, or folds them. All binary operators group from the left.
 func binary(op string, a, b text) text {
 	typ := ""
 	if isWide(a) || isWide(b) {
@@ -126,7 +125,7 @@ func ternary(cond, a, b text) text {
 	return &syntax.Expr{Op: syntax.Ternary, Args: []text{cond, a, b}}
 }
 
-// and joins the conditions that there are; nil stands for one that always holds.
+// and joins conditions. nil stands for a condition that always holds.
 func and(conds ...text) text {
 	var all text
 	for _, c := range conds {
@@ -137,7 +136,7 @@ func and(conds ...text) text {
 	return all
 }
 
-// joined is binary for an operand that may not be there yet.
+// joined is binary for a left operand that may be nil.
 func joined(op string, a, b text) text {
 	if a == nil {
 		return b
@@ -152,7 +151,7 @@ func uintLit[N int | int64 | uint32](n N) text {
 	return numberLit(strconv.FormatInt(int64(n), 10) + "u")
 }
 
-// intLit spells an int; the smallest has no literal of its own.
+// intLit prints an int. The smallest int has no literal of its own.
 func intLit(n int64) text {
 	if n == math.MinInt32 {
 		return primary("-2147483647 - 1")
@@ -167,8 +166,7 @@ func int64Lit(n int64) text {
 	return numberLit(strconv.FormatInt(n, 10) + "L")
 }
 
-// finiteLit spells a finite float so that it reads back to the same bits of
-// that size; suffix is "" or, for double, "lf".
+// finiteLit prints a finite float that parses to the same bits at that size. suffix is "" or, for double, "lf".
 func finiteLit(v float64, bits int, suffix string) text {
 	s := strconv.FormatFloat(v, 'g', -1, bits)
 	if !strings.ContainsAny(s, ".e") {

@@ -47,7 +47,7 @@ func TestParentheses(t *testing.T) {
 	}
 }
 
-// TestTemplates renders forms around arguments of every strength.
+// TestTemplates fills forms with arguments of every precedence.
 func TestTemplates(t *testing.T) {
 	sum := primary("x + 1.0")
 	tests := []struct{ form, want string }{
@@ -80,9 +80,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestForms checks that every scalar form of the op table can be written: it
-// parses, names only arguments and attributes that are there, and calls only
-// functions that GLSL or the library has for the types of its kind.
+// TestForms checks that every scalar form of the op table can be written. The form must parse, name only arguments and
+// attributes of the op, and call only functions that GLSL or the library has for the types of its kind.
 func TestForms(t *testing.T) {
 	kinds := map[string][]string{"Float": floats, "Int": ints, "Uint": uintOnly, "Bool": {"bool"}}
 	for _, op := range ir.Ops() {
@@ -140,7 +139,7 @@ func checkCall(t *testing.T, op ir.Op, name string, types []string) {
 	}
 }
 
-// TestLibraryOrder checks that what a function uses stands before it, for each of its types.
+// TestLibraryOrder checks that functions use only earlier ones, for each of their types.
 func TestLibraryOrder(t *testing.T) {
 	seen := map[string]bool{}
 	for _, h := range library {
@@ -158,7 +157,7 @@ func TestLibraryOrder(t *testing.T) {
 	}
 }
 
-// TestFloatLiterals reads literals back to the same bits.
+// TestFloatLiterals checks that literals parse to the same bits.
 func TestFloatLiterals(t *testing.T) {
 	e := scratch()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -209,7 +208,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("a variable is called %s, which means something else", got)
 		}
 	}
-	// What an inner block has taken must not be declared around it.
+	// A name that an inner block took must not be declared around the block.
 	e.open("if (true)")
 	inner := e.fresh(e.scope, "y")
 	if outer := e.declare(e.root, "float", "y", primary("1.0")); outer == inner {

@@ -6,18 +6,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// maxLine is how long an expression grows before a part of it gets a name.
+// maxLine is the longest expression without a name for one of its parts.
 const maxLine = 72
 
-// useCount says in how many places of the text about to be written each
-// expression, index and index factor appears.
+// useCount counts the uses of each expression, index and index factor in the code about to be written.
 type useCount struct {
 	values  map[*kernel.Expr]int
 	indices map[string]int
 }
 
-// eval prints the values of expressions in the open scope; they are used once
-// each. Values that several of them share are declared.
+// eval prints the values of expressions in the open scope. The caller uses each once. Values that several of them share
+// are declared.
 func (e *emitter) eval(roots ...*kernel.Expr) []string {
 	e.plan(roots, nil)
 	out := make([]string, len(roots))
@@ -27,8 +26,8 @@ func (e *emitter) eval(roots ...*kernel.Expr) []string {
 	return out
 }
 
-// plan counts the uses that the text of the roots and indices will make of
-// their parts. What the open scopes have at hand already is not looked into.
+// plan counts the uses of the parts of roots and indices. It does not look into values that the open scopes already
+// know.
 func (e *emitter) plan(roots []*kernel.Expr, indices []kernel.Index) {
 	e.uses = useCount{values: map[*kernel.Expr]int{}, indices: map[string]int{}}
 	for _, r := range roots {
@@ -95,7 +94,7 @@ func (e *emitter) countFactor(f *kernel.Factor) {
 	if e.uses.indices[key] > 1 {
 		return
 	}
-	// Its parts are printed inside it, never by a name of their own as a whole.
+	// The factor's parts are printed inside it. The sums X and D never get a name.
 	for _, x := range []kernel.Index{f.X, f.D} {
 		for _, t := range x.Terms() {
 			for _, g := range t.Factors {
@@ -119,14 +118,13 @@ func (e *emitter) knownValue(v *kernel.Expr) (text, bool) {
 	return nil, false
 }
 
-// value prints an expression in the open scope, or gives it a name where it is
-// used again, belongs outside a loop, or has grown long.
+// value prints an expression in the open scope. It declares a variable if the expression is used again, belongs outside
+// a loop, or is long.
 func (e *emitter) value(v *kernel.Expr) text {
 	return e.valueFor(v, nil)
 }
 
-// valueFor is value for an expression that stands inside another one, whose
-// home is consumer; nil for one that stands alone.
+// valueFor is value for an operand of another expression. consumer is that expression's home, or nil if there is none.
 func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 	if t, ok := e.knownValue(v); ok {
 		return t
@@ -181,8 +179,8 @@ func (e *emitter) compute(v *kernel.Expr, home *scope) text {
 	return primary("0")
 }
 
-// valueName is what a value's variable is called: a load by its buffer and the
-// innermost coordinate it depends on, anything else by its hint or op.
+// valueName is the name of a value's variable: for a load its buffer and the innermost coordinate that it depends on,
+// and otherwise its hint or op.
 func (e *emitter) valueName(v *kernel.Expr) string {
 	where := "value"
 	for a := len(e.k.Parallel); a >= 0; a-- {
@@ -201,8 +199,7 @@ func (e *emitter) valueName(v *kernel.Expr) string {
 	return base
 }
 
-// axisName is the word for an axis in names: its variable, as far as that is
-// one word.
+// axisName is the word for an axis in names: its variable, if that is one word.
 func (e *emitter) axisName(axis int) string {
 	t := ""
 	for s := e.scope; s != nil && t == ""; s = s.parent {

@@ -8,19 +8,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// component is the variable that counts the neighbours an invocation takes; it
-// is reserved for that.
+// component is the variable that counts an invocation's neighbours. No other variable has this name.
 const component = "lane"
 
-// run is the neighbours along an axis that an invocation takes at once.
+// run is the neighbours along an axis that an invocation computes together.
 type run struct {
 	axis, width int
 	base        text   // the coordinate of the first
-	unit        text   // base/width where there is a text for it, else ""
-	name        string // what a coordinate in it is called, if it needs a name
+	unit        text   // base/width if there is an expression for it, else nil
+	name        string // the name of a coordinate in the run, if it needs one
 }
 
-// runOf is the run whose number, counted in runs, has that text.
+// runOf is the run with number unit, counted in runs.
 func runOf(axis, width int, unit text, name string) run {
 	if width == 1 {
 		return run{axis, 1, unit, unit, name}
@@ -28,9 +27,9 @@ func runOf(axis, width int, unit text, name string) run {
 	return run{axis, width, binary("*", unit, uintLit(width)), unit, name}
 }
 
-// lanes writes the body of a loop for the width neighbours that begin at base.
-// Adjacent loads become vector loads before the lanes, adjacent stores vector
-// stores after them; body, which may be nil, and the other stores run per lane.
+// lanes writes the body of a loop over width neighbours from base on. Adjacent loads become vector loads before the
+// loop, and adjacent stores become vector stores after it. body, which may be nil, and the other stores run for each
+// lane.
 func (e *emitter) lanes(axis, width int, base text, roots []*kernel.Expr, stores []kernel.Store, body func()) {
 	e.runLanes(run{axis: axis, width: width, base: base}, roots, stores, body)
 }
@@ -77,9 +76,8 @@ func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, b
 	e.storeVectors(r, vectorStores, results)
 }
 
-// inRun prints the quotient or remainder of a coordinate by a divisor of the width of
-// the run that it goes along. What neighbours share is then one expression in all of
-// them: the compiler, which writes them out, computes it once.
+// inRun prints the quotient or remainder of a coordinate by a divisor of the run's width, along the run's axis. All
+// lanes then have the same expression for values that they share. The compiler unrolls the loop and computes it once.
 func (e *emitter) inRun(f *kernel.Factor) (t text, ok bool) {
 	for s := e.scope; s != nil; s = s.parent {
 		r := s.run
@@ -101,7 +99,7 @@ func (e *emitter) inRun(f *kernel.Factor) (t text, ok bool) {
 	return t, false
 }
 
-// vectorIndex prints x/width, x being the place of a vector along the run's axis.
+// vectorIndex prints x/width. x is the position of a vector along the run's axis.
 func (e *emitter) vectorIndex(r run, x kernel.Index) text {
 	e.openScope()
 	defer e.close()
@@ -114,7 +112,7 @@ func (e *emitter) vectorIndex(r run, x kernel.Index) text {
 	return e.indexText(rest.Plus(kernel.Axis(r.axis, ir.D(2)))) // any extent but 1 keeps the axis
 }
 
-// loadVectors reads what can be read as vectors.
+// loadVectors loads the values that adjacent lanes can load as vectors.
 func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]string {
 	vectors := map[*kernel.Expr]string{}
 	e.plan(nil, nil)
@@ -141,8 +139,8 @@ func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]stri
 	return vectors
 }
 
-// walkNeeded visits what must be computed for the roots: not the parts of
-// values that are at hand.
+// walkNeeded visits the values that must be computed for the roots. It skips the parts of values that are already
+// known.
 func (e *emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 	seen := map[*kernel.Expr]bool{}
 	var walk func(v *kernel.Expr)
@@ -166,7 +164,7 @@ func (e *emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 	}
 }
 
-// fillVectors computes the lanes of vector stores, and writes scalar ones.
+// fillVectors computes the lanes of vector stores, and writes scalar stores.
 func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, scalarStores []kernel.Store) {
 	var indices []kernel.Index
 	for _, s := range scalarStores {

@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// weighPerUnit is how many characters, blanks left out, become 100 bytes of SPIR-V.
-// Measured for 22 ops it is 4 to 22, and 9 for most.
+// weighPerUnit is the number of characters, without blanks, per 100 bytes of SPIR-V. Measured for 22 ops it is 4 to 22,
+// and 9 for most.
 const weighPerUnit = 9
 
-// weights holds what Weigh has found, by op and kind of arithmetic.
+// weights caches the results of Weigh, by op and kind of arithmetic.
 var weights sync.Map
 
 type weighed struct {
@@ -20,9 +20,8 @@ type weighed struct {
 	kind ir.Kind
 }
 
-// Weigh says what an elementwise op of a dtype takes in optimized SPIR-V, in
-// units of about 100 bytes: the text of its scalar form and of all functions
-// that this calls, which the optimizer writes out wherever they are called.
+// Weigh estimates the size of an elementwise op of a dtype in optimized SPIR-V, in units of about 100 bytes. It counts
+// the op's scalar form and every function that the form calls, because the optimizer inlines them.
 func Weigh(op ir.Op, t ir.DType) int {
 	key := weighed{op, t.Kind()}
 	if w, ok := weights.Load(key); ok {
@@ -44,9 +43,8 @@ func Weigh(op ir.Op, t ir.DType) int {
 	return w
 }
 
-// textWeight is the length of a text without blanks and comments, each library
-// function that it calls counted as often as it calls it. inside are the names of
-// the functions that it is part of.
+// textWeight is the length of a source without blanks and comments. It adds the length of a library function for each
+// call. inside are the names of the functions that contain the source.
 func textWeight(text string, inside []string) int {
 	called := 0
 	size := syntax.Weight(text, func(name string) {

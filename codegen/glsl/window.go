@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// windowOctet sets dst to eight neighbours of a window: two octets of memory,
-// shifted, with 0 for those outside.
+// windowOctet sets dst to eight neighbours of a window, shifted from two octets of memory. Neighbours outside the
+// window are 0.
 func (c *staging) windowOctet(w schedule.Window, st *staged, inner text, dst string) {
 	c.openScope()
 	defer c.close()
@@ -39,8 +39,8 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner text, dst str
 	c.line("%s = %s;", dst, value)
 }
 
-// windowFunction makes the text have the function that reads a part of eight
-// 16-bit neighbours. The buffer is a whole number of octets long.
+// windowFunction adds the function that loads a part of eight 16-bit neighbours. The buffer is a whole number of octets
+// long.
 func (c *staging) windowFunction(b *buffer) string {
 	name := "window_" + b.base
 	if c.tables[name] {

@@ -20,9 +20,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// convolution is one that matrix units run. windows says whether octets of its
-// windows come from memory as they are, stored whether its operands can be stored
-// first.
+// convolution is a convolution that cooperative matrices run. windows says whether octets of its windows are loaded
+// unchanged from memory. stored says whether its operands can be materialized first.
 type convolution struct {
 	name, x, w, attrs string
 	windows, stored   bool
@@ -43,7 +42,7 @@ var convolutions = []convolution{
 	{"rows", "2,16,50", "33,16,5", "padding_low=[4], padding_high=[2]", false, true},
 }
 
-// graph is the convolution and what is to join its kernel.
+// graph is the convolution, with ops that fuse into its kernel.
 func (c convolution) graph(t *testing.T, dtype ir.DType) *ir.Graph {
 	t.Helper()
 	attrs := c.attrs
@@ -61,11 +60,10 @@ func (c convolution) graph(t *testing.T, dtype ir.DType) *ir.Graph {
 	return g
 }
 
-// implicitGEMMs stores the operands of every convolution that it can be done
-// for.
+// implicitGEMMs materializes the operands of every convolution that allows it.
 var implicitGEMMs = passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("implicit_gemm")}}
 
-// convolutionCase is a convolution whose product runs under a schedule, with stored operands or directly.
+// convolutionCase is a convolution with a schedule for its matmul. The operands are materialized or read directly.
 type convolutionCase struct {
 	convolution
 	storing bool
@@ -79,8 +77,8 @@ func (c convolutionCase) options() passes.Options {
 	return passes.Options{}
 }
 
-// convolutionCases are those of the cases that a device can run under these schedules: directly under the first so
-// many of them, and with stored operands under all.
+// convolutionCases are the cases that a device can run: with materialized operands under all schedules, and directly
+// under the first few.
 func convolutionCases(t *testing.T, dev *vk.Device, dtype ir.DType, directly int,
 	schedules []kernel.Schedule) []convolutionCase {
 	t.Helper()
@@ -109,8 +107,8 @@ func convolutionCases(t *testing.T, dev *vk.Device, dtype ir.DType, directly int
 	})
 }
 
-// TestConvolutionsOnMatrixUnits runs convolutions through fragments, directly
-// and with stored operands, and through matrices of a workgroup: a covering set of their cases.
+// TestConvolutionsOnMatrixUnits runs convolutions on fragments, directly and with materialized operands, and on
+// workgroup matrices: a covering set of their cases.
 func TestConvolutionsOnMatrixUnits(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	fragments, ok := coopMat(dev.Caps(), ir.F16, 1, 2, 2, 1, 1)
@@ -123,8 +121,8 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 	}
 }
 
-// TestConvolutionsOfBytes runs convolutions of bytes, whose sums are exact, in tiles and on matrix units, directly and
-// with stored operands: a covering set of their cases.
+// TestConvolutionsOfBytes runs int8 convolutions, which have exact sums, in tiles and on cooperative matrices, directly
+// and with materialized operands: a covering set of their cases.
 func TestConvolutionsOfBytes(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	schedules := []kernel.Schedule{{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 32, TileN: 32, TileK: 64,
@@ -154,10 +152,10 @@ func (c convolutionCase) run(t *testing.T, dev *vk.Device, dtype ir.DType) {
 	})
 }
 
-// errDeviceLacks is wrapped by what a device lacks for a schedule.
+// errDeviceLacks is wrapped by errors about features that the device lacks for a schedule.
 var errDeviceLacks = errors.New("this device cannot run the schedule")
 
-// buildConvolution compiles a convolution, its product under a schedule.
+// buildConvolution compiles a convolution with a schedule for its matmul.
 func buildConvolution(dev *vk.Device, g *ir.Graph, opt passes.Options, sched kernel.Schedule) (*passes.State, []string,
 	error) {
 	return buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
@@ -172,8 +170,7 @@ func buildConvolution(dev *vk.Device, g *ir.Graph, opt passes.Options, sched ker
 	})
 }
 
-// runConvolution compares a convolution with the reference, its product under a
-// schedule, and returns its shaders.
+// runConvolution compares a convolution with the reference, with a schedule for its matmul, and returns its shaders.
 func runConvolution(t *testing.T, dev *vk.Device, g *ir.Graph, opt passes.Options, sched kernel.Schedule) []string {
 	t.Helper()
 	tools := toolchain(t)
@@ -203,8 +200,7 @@ func runConvolution(t *testing.T, dev *vk.Device, g *ir.Graph, opt passes.Option
 	return text
 }
 
-// TestChainedConvolutions runs convolutions that store their results as the
-// argument of the next.
+// TestChainedConvolutions runs a convolution that stores its result as the operand of the next one.
 func TestChainedConvolutions(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	fragments, ok := coopMat(dev.Caps(), ir.F16, 1, 2, 2, 1, 1)

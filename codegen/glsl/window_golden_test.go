@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestConvolutionGolden keeps the texts of a convolution whose windows are read
-// where they lie, and of one whose operands are stored first.
+// TestConvolutionGolden pins the shaders of a convolution that reads its windows directly, and of one with materialized
+// operands.
 func TestConvolutionGolden(t *testing.T) {
 	c := convolution{x: "8,256,56,56", w: "256,256,3,3", attrs: "padding_low=[1,1], padding_high=[1,1]"}
 	for _, tt := range []struct {
@@ -50,8 +50,8 @@ func TestConvolutionGolden(t *testing.T) {
 	}
 }
 
-// TestStoredConvolutionsCompile takes convolutions of stored operands in
-// matrices of a workgroup through compiler, optimizer and validator.
+// TestStoredConvolutionsCompile takes convolutions with materialized operands, on workgroup matrices, through compiler,
+// optimizer and validator.
 func TestStoredConvolutionsCompile(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	var all []string
@@ -85,7 +85,7 @@ func compileTexts(t *testing.T, text []string) {
 	compileAll(t, sources)
 }
 
-// gains takes what a device gains by.
+// gains accepts the rewrites that are a gain on a device.
 func gains(caps device.Caps) func(kernel.Rewrite) bool {
 	return func(r kernel.Rewrite) bool { return schedule.NewPricer(caps).Price(r).Gain() > 0 }
 }

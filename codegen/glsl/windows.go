@@ -7,14 +7,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// windowWriter writes a kernel whose rows are windows that overlap: an invocation folds a block of them, and computes
-// what they share once for each place.
+// windowWriter writes a kernel with rows that are overlapping windows. An invocation folds a block of windows, and
+// computes their shared values once per position.
 type windowWriter struct {
 	*rowWriter
 	windows schedule.Windows
 	rows    int
-	shared  []*kernel.Expr // in terms of row and tap
-	atPlace []*kernel.Expr // the same in terms of their place
+	shared  []*kernel.Expr // the shared values, in terms of row and tap
+	atPlace []*kernel.Expr // the same values, in terms of their position
 }
 
 func (e *emitter) emitWindows() {
@@ -83,7 +83,7 @@ func (b *windowWriter) eachRow() text {
 	return b.each(schedule.WindowRow, unroll, "row_of_block", b.rows)
 }
 
-// beginRows declares what rows fold at its identity, and returns that of the row of a loop.
+// beginRows declares a fold's variables for all rows, set to its identity, and returns the variable of a loop's row.
 func (b *windowWriter) beginRows(f fold, name string) (value string) {
 	array := b.fresh(b.scope, name)
 	b.line("%s %s[%d];", f.typ, array, b.rows)
@@ -93,7 +93,7 @@ func (b *windowWriter) beginRows(f fold, name string) (value string) {
 	return value
 }
 
-// keepPlaces computes what windows share, and returns the arrays that hold it.
+// keepPlaces computes the values that windows share, and returns the arrays that hold them.
 func (b *windowWriter) keepPlaces() (names []string) {
 	places := b.windows.Places(b.rows)
 	for _, v := range b.atPlace {

@@ -17,8 +17,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// sliding is an op whose rows are windows that overlap. axis is the one along which they are, of the kernel with its
-// axes collapsed.
+// sliding is an op over overlapping windows. axis is the axis of the windows, in the kernel with collapsed axes.
 type sliding struct {
 	name, x, w, op, y string
 	axis              int
@@ -51,7 +50,7 @@ func (c sliding) graph(t *testing.T) *ir.Graph {
 	return g
 }
 
-// TestWindows runs windows that overlap in blocks of every size, and compares with the reference.
+// TestWindows runs overlapping windows in blocks of every size, and compares with the reference.
 func TestWindows(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)

@@ -25,8 +25,8 @@ var timedWindows = flag.String("windows", "16x240x12x80/5",
 	"convolutions of each channel by itself to time, with spaces between: images x channels x rows x columns / taps, "+
 		"and s2 for a stride of two rows")
 
-// TestWindowSpeed times ways to fold windows that overlap on the device, and compares what they give with what one
-// invocation a row gives.
+// TestWindowSpeed times the ways to fold overlapping windows on the device. It compares their results with the results
+// of one invocation per row.
 func TestWindowSpeed(t *testing.T) {
 	if !*speed {
 		t.Skip("run with -args -speed")
@@ -106,7 +106,7 @@ func timeWindows(t *testing.T, dev *vk.Device, what string) {
 	}
 }
 
-// waysOfWindows are an invocation a row, two of them, and blocks of all sizes.
+// waysOfWindows are one invocation per row, two invocations per row, and blocks of all sizes.
 func waysOfWindows(k *kernel.Kernel, caps device.Caps) (all []kernel.Schedule) {
 	ways := []kernel.Schedule{{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1, LanesPerRow: 1},
 		{Variant: kernel.VarRowGroup, Workgroup: 256, Vec: 1, LanesPerRow: 2, Subgroup: int(caps.SubgroupSize)}}

@@ -7,12 +7,12 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// TestWriters: every variant that selection knows has a writer, and no other does.
+// TestWriters: every variant that selection knows has a writer, and no other variant does.
 func TestWriters(t *testing.T) {
 	known := map[kernel.Variant]bool{}
 	for _, v := range schedule.AllVariants() {
 		known[v] = true
-		if writers[v] == nil && v != kernel.VarCustom { // which is written already
+		if writers[v] == nil && v != kernel.VarCustom { // a custom op supplies its shader
 			t.Errorf("%s has no writer", v)
 		}
 	}
@@ -23,7 +23,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestReaders: every way of a matvec to read its B has a reader, and no other does.
+// TestReaders: every Decode of a matvec has a reader, and no other value does.
 func TestReaders(t *testing.T) {
 	for _, d := range kernel.Decodes {
 		if readers[d] == nil {

@@ -1,16 +1,12 @@
-// Package syntax has trees of GLSL: expressions, statements and definitions, a
-// parser and a printer.
+// Package syntax has trees of GLSL: expressions, statements and definitions. It has a parser and a printer for them.
 //
-// The generator writes statements as GLSL with trees in it:
-// Statements("%s[%s] = %s;", array, index, value). All that looks at shaders
-// works on the trees: what removes unused variables, guards NaN, weighs ops and
-// joins kernels.
+// The generator writes statements as GLSL with trees in it: Format("%s[%s] = %s;", array, index, value). All passes
+// over shaders work on trees. They remove unused variables, guard NaN, weigh ops and join kernels.
 //
-// Trees do not change once they are made, so that shaders share the trees of
-// library functions. A pass makes new ones of what it changes.
+// Trees are immutable, so that shaders share the trees of library functions. A pass makes new trees for the parts that
+// it changes.
 //
-// The printer gives back what the parser has read, character for character, if
-// that is spelled as the printer does: a statement a line, four blanks a level,
-// blanks around binary operators. Brackets that the source has and the grammar
-// does not need are part of the tree.
+// The printer reproduces the parser's source, character for character, if that source has the printer's style: a
+// statement a line, four spaces a level, spaces around binary operators. Redundant parentheses of the source are part
+// of the tree.
 package syntax

@@ -5,11 +5,11 @@ import "strings"
 // Op is the kind of an expression.
 type Op uint8
 
-// The kinds of expressions. Text and Args say which one it is.
+// The kinds of expressions. Text and Args have the details.
 const (
 	Name    Op = iota // a variable, constant or macro, Text
 	Number            // a literal, Text, which may begin with a minus
-	Hole              // {Text}, in a form: what the value of that name goes for
+	Hole              // {Text} in a form: a placeholder for the value of that name
 	Unary             // operator Text before Args[0]
 	Postfix           // operator Text after Args[0]
 	Binary            // operator Text between Args[0] and Args[1]
@@ -18,22 +18,21 @@ const (
 	Method            // method Text of Args[0], without arguments
 	Index             // Args[0][Args[1]]
 	Member            // Args[0].Text
-	Paren             // Args[0] in brackets that the source has
+	Paren             // Args[0] in parentheses that the source has
 )
 
 // Expr is an expression.
 type Expr struct {
 	Op   Op
 	Text string
-	// Type is the type of what it is worth, as far as a pass needs that; "" for not known.
+	// Type is the type of the expression's value, or "" if no pass needs it.
 	Type string
-	// Break says that the second operand of a binary operator stands in a line of its own.
+	// Break says that the second operand of a binary operator stands on a line of its own.
 	Break bool
 	Args  []*Expr
 }
 
-// Strengths of operators, weakest first, as in the GLSL specification's table of
-// operators.
+// The precedences of operators, weakest first, as in the GLSL specification's table of operators.
 const (
 	PrecTernary = iota + 1
 	PrecOrOr
@@ -51,7 +50,7 @@ const (
 	PrecPrimary
 )
 
-// BinaryPrec returns the strength of a binary operator, 0 for what is none.
+// BinaryPrec returns the precedence of a binary operator, or 0 if op is none.
 func BinaryPrec(op string) int {
 	switch op {
 	case "||":
@@ -80,7 +79,7 @@ func BinaryPrec(op string) int {
 	return 0
 }
 
-// Prec returns how strongly the operator of an expression binds.
+// Prec returns the precedence of an expression's operator.
 func (x *Expr) Prec() int {
 	switch x.Op {
 	case Binary:
@@ -97,12 +96,12 @@ func (x *Expr) Prec() int {
 	return PrecPrimary
 }
 
-// Is reports whether x is a name or a literal spelled so.
+// Is reports whether x is a name or literal with this spelling.
 func (x *Expr) Is(text string) bool {
 	return x != nil && (x.Op == Name || x.Op == Number) && x.Text == text
 }
 
-// Equal reports whether two expressions are spelled alike.
+// Equal reports whether two expressions have the same spelling.
 func Equal(a, b *Expr) bool {
 	if a == b {
 		return true
@@ -126,7 +125,7 @@ func Calling(function string, args ...*Expr) *Expr {
 	return &Expr{Op: Call, Text: function, Args: args}
 }
 
-// Negative returns -x. The negative of a literal is one.
+// Negative returns -x. The negative of a literal is a literal.
 func Negative(x *Expr) *Expr {
 	if x.Op == Number && !strings.HasPrefix(x.Text, "-") {
 		return &Expr{Op: Number, Text: "-" + x.Text, Type: x.Type}
@@ -134,7 +133,7 @@ func Negative(x *Expr) *Expr {
 	return &Expr{Op: Unary, Text: "-", Args: []*Expr{x}, Type: x.Type}
 }
 
-// Walk visits x and what it consists of, from the outside in.
+// Walk visits x and its parts, from the outside in.
 func (x *Expr) Walk(visit func(*Expr)) {
 	if x == nil {
 		return
@@ -145,7 +144,7 @@ func (x *Expr) Walk(visit func(*Expr)) {
 	}
 }
 
-// Map returns x with change applied to all it consists of, from the inside out.
+// Map returns x with change applied to all its parts, from the inside out.
 func (x *Expr) Map(change func(*Expr) *Expr) *Expr {
 	if x == nil {
 		return nil
@@ -198,12 +197,12 @@ func (x *Expr) renamed(names map[string]string) *Expr {
 	})
 }
 
-// EachName calls visit with the words of a text, such as a type, that follow no dot and no "//".
+// EachName calls visit with the words of a source, such as a type. It skips words after a dot and comments.
 func EachName(s string, visit func(string)) {
 	words(s, func(from, to int) { visit(s[from:to]) })
 }
 
-// words calls visit with where words stand that follow no dot. What follows "//" in a line has none.
+// words calls visit with the positions of the words that follow no dot. It skips comments.
 func words(s string, visit func(from, to int)) {
 	for i := 0; i < len(s); {
 		switch {
@@ -227,7 +226,7 @@ func words(s string, visit func(from, to int)) {
 	}
 }
 
-// renamed is a text with other names.
+// renamed returns a source with names replaced.
 func renamed(s string, names map[string]string) string {
 	if n, ok := names[s]; ok {
 		return n

@@ -31,7 +31,7 @@ func definitions(source string) (list []string) {
 	return list
 }
 
-// TestGoldenRoundTrip: the printer gives back what the parser reads of the shaders that are kept.
+// TestGoldenRoundTrip: the printer reproduces the definitions of the golden shaders that the parser reads.
 func TestGoldenRoundTrip(t *testing.T) {
 	files, err := filepath.Glob("../../../golden/*/*.comp")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestGoldenRoundTrip(t *testing.T) {
 		for _, source := range definitions(string(text)) {
 			count++
 			if strings.Contains(source, "// >>>") {
-				continue // of a user
+				continue // GLSL of a user
 			}
 			d, err := ParseDefinition(source)
 			if err != nil {

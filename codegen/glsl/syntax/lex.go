@@ -20,8 +20,8 @@ const (
 type token struct {
 	kind     tokenKind
 	text     string
-	from, to int // where it stands
-	lines    int // how many lines end before it, since the token before
+	from, to int // its position
+	lines    int // the line ends between it and the previous token
 }
 
 // treeMark stands in a source for the next of its trees.
@@ -86,7 +86,7 @@ func (l *lexer) next() token {
 	return t
 }
 
-// numberLen is how long the number is that a text begins with.
+// numberLen is the length of the number at the start of s.
 func numberLen(s string) int {
 	n := 0
 	hex := strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")
@@ -96,7 +96,8 @@ func numberLen(s string) int {
 	return n
 }
 
-// Weight is the length of a source in GLSL without blanks and comments. call gets the name of each function called.
+// Weight is the length of a GLSL source without blanks and comments. It calls call with the name of each called
+// function.
 func Weight(src string, call func(name string)) int {
 	l := lexer{src: src}
 	size := 0
@@ -112,7 +113,7 @@ func Weight(src string, call func(name string)) int {
 	return size
 }
 
-// expand returns a format with its arguments in it: trees as marks, and all else as fmt prints it.
+// expand returns a format with its arguments inserted: trees as marks, and other values as fmt prints them.
 func expand(format string, args []any) (src string, trees []*Expr, err error) {
 	if strings.IndexByte(format, '%') < 0 {
 		return format, nil, nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parser reads GLSL as the generator writes it. It notes the first error, and gets to the end of the source then.
+// parser parses the GLSL that the generator writes. After the first error it skips to the end of the source.
 type parser struct {
 	lexer
 	tok   token // the next one
@@ -66,7 +66,7 @@ func (p *parser) name() string {
 	return p.next().text
 }
 
-// end is the error, if there is one or the source goes on.
+// end returns the error, or an error if source is left.
 func (p *parser) end() error {
 	if p.err == nil && p.tok.kind != tokenEnd {
 		p.fail("unexpected %q", p.tok.text)
@@ -74,21 +74,21 @@ func (p *parser) end() error {
 	return p.err
 }
 
-// Expression reads an expression.
+// Expression parses an expression.
 func Expression(src string) (*Expr, error) {
 	p := newParser(src, nil)
 	x := p.expr()
 	return x, p.end()
 }
 
-// Statements reads statements.
+// Statements parses statements.
 func Statements(src string) ([]Stmt, error) {
 	p := newParser(src, nil)
 	list := p.stmts("")
 	return list, p.end()
 }
 
-// Format reads statements that are written as a format of package fmt. Arguments that are trees stand for themselves.
+// Format parses statements that are written as a format of package fmt. Trees among args stand for themselves.
 func Format(format string, args ...any) ([]Stmt, error) {
 	src, trees, err := expand(format, args)
 	p := newParser(src, trees)
@@ -96,7 +96,7 @@ func Format(format string, args ...any) ([]Stmt, error) {
 	return list, cmp.Or(err, p.end())
 }
 
-// Head reads what a loop or branch begins with, such as "if (%s > %s)" or "[[unroll]] for (…)", as Format does.
+// Head parses the head of a loop or branch, such as "if (%s > %s)" or "[[unroll]] for (…)", as Format does.
 func Head(format string, args ...any) (Stmt, error) {
 	src, trees, err := expand(format, args)
 	p := newParser(src, trees)
@@ -104,7 +104,7 @@ func Head(format string, args ...any) (Stmt, error) {
 	return s, cmp.Or(err, p.end())
 }
 
-// WithBody returns a loop or branch with what it executes.
+// WithBody returns a loop or branch with a body.
 func WithBody(head Stmt, body []Stmt) Stmt {
 	switch s := head.(type) {
 	case *If:
@@ -117,7 +117,7 @@ func WithBody(head Stmt, body []Stmt) Stmt {
 	return &Block{body}
 }
 
-// ParseDefinition reads a function, constant or macro, with the comments before it.
+// ParseDefinition parses a function, constant or macro, with the comments before it.
 func ParseDefinition(src string) (*Definition, error) {
 	p := newParser(src, nil)
 	d := p.definition()
@@ -158,7 +158,7 @@ func (p *parser) definition() *Definition {
 	return d
 }
 
-// params reads parameters in their brackets.
+// params parses parameters in parentheses.
 func (p *parser) params(d *Definition, one func() Param) {
 	p.expect("(")
 	d.Params = []Param{}
@@ -186,7 +186,7 @@ func (p *parser) param() Param {
 	return q
 }
 
-// typeName reads a type, which may have arguments, as coopmat has.
+// typeName parses a type, which may have arguments, as coopmat has.
 func (p *parser) typeName() string {
 	t := p.tok
 	if t.kind != tokenName {
@@ -209,7 +209,7 @@ func isGeneric(name string) bool {
 	return name == "coopmat" || name == "tensorLayoutNV" || name == "tensorViewNV"
 }
 
-// dims reads the extents of an array.
+// dims parses the extents of an array.
 func (p *parser) dims() (list []*Expr) {
 	for p.take("[") {
 		if p.take("]") {
@@ -222,7 +222,7 @@ func (p *parser) dims() (list []*Expr) {
 	return list
 }
 
-// stmts reads statements up to a brace, or to the end.
+// stmts parses statements up to end, or to the end of the source.
 func (p *parser) stmts(end string) (list []Stmt) {
 	for p.err == nil {
 		blanks := p.tok.lines - 1
@@ -245,7 +245,7 @@ func (p *parser) stmts(end string) (list []Stmt) {
 	return list
 }
 
-// inner reads what a loop or branch executes.
+// inner parses the body of a loop or branch.
 func (p *parser) inner() (list []Stmt, inline bool) {
 	if p.take("{") {
 		return p.stmts("}"), false
@@ -290,7 +290,7 @@ func (p *parser) stmt() Stmt {
 	return s
 }
 
-// head reads a loop or branch up to its body.
+// head parses a loop or branch up to its body.
 func (p *parser) head() Stmt {
 	hint := ""
 	if p.take("[") {
@@ -329,7 +329,7 @@ func (p *parser) head() Stmt {
 	return s
 }
 
-// simple reads a declaration, an assignment or an expression.
+// simple parses a declaration, an assignment or an expression.
 func (p *parser) simple() Stmt {
 	if p.declares() {
 		return p.declare()
@@ -387,7 +387,7 @@ func (p *parser) declare() *Declare {
 	return d
 }
 
-// expr reads an expression.
+// expr parses an expression.
 func (p *parser) expr() *Expr {
 	cond := p.binary(PrecOrOr)
 	if !p.take("?") {
@@ -398,7 +398,7 @@ func (p *parser) expr() *Expr {
 	return &Expr{Op: Ternary, Args: []*Expr{cond, a, p.expr()}}
 }
 
-// binary reads an expression whose operators bind at least so strongly.
+// binary parses an expression of operators with at least the given precedence.
 func (p *parser) binary(least int) *Expr {
 	left := p.unary()
 	for p.err == nil && p.tok.kind == tokenOperator {
@@ -461,7 +461,7 @@ func (p *parser) unary() *Expr {
 	return x
 }
 
-// args reads arguments in their brackets.
+// args parses arguments in parentheses.
 func (p *parser) args() (list []*Expr) {
 	p.expect("(")
 	for p.err == nil && !p.take(")") {

@@ -18,14 +18,14 @@ func (p *printer) indent() {
 	}
 }
 
-// broken goes on with an expression in a new line.
+// broken continues an expression on a new line.
 func (p *printer) broken() {
 	p.newline()
 	p.indent()
 	p.text("    ")
 }
 
-// String is the expression as GLSL; nothing if there is none.
+// String returns the expression as GLSL, or "" for nil.
 func (x *Expr) String() string {
 	if x == nil {
 		return ""
@@ -38,10 +38,10 @@ func (x *Expr) String() string {
 	return p.b.String()
 }
 
-// Len is the length of what String returns.
+// Len is the length of String's result.
 func (x *Expr) Len() int { return len(x.String()) }
 
-// expr writes an expression where one of at least that strength must stand.
+// expr writes an expression, in parentheses if its precedence is below need.
 func (p *printer) expr(x *Expr, need int) {
 	if x == nil {
 		return
@@ -140,7 +140,7 @@ func (p *printer) stmts(list []Stmt) {
 		switch s := s.(type) {
 		case *Comment:
 			if s.Trailing {
-				continue // it has been written
+				continue // it was written already
 			}
 		case *Blank, *Verbatim:
 			s.write(p)
@@ -152,7 +152,7 @@ func (p *printer) stmts(list []Stmt) {
 	}
 }
 
-// end ends a line: with the comment that follows, if it belongs there.
+// end ends a line, with the trailing comment that follows, if any.
 func (p *printer) end(next []Stmt) {
 	if len(next) > 0 {
 		if c, ok := next[0].(*Comment); ok && c.Trailing {
@@ -162,7 +162,7 @@ func (p *printer) end(next []Stmt) {
 	p.newline()
 }
 
-// block writes statements in braces, up to the closing one.
+// block writes statements in braces, up to the closing brace.
 func (p *printer) block(list []Stmt) {
 	p.text("{")
 	p.end(list)
@@ -173,7 +173,7 @@ func (p *printer) block(list []Stmt) {
 	p.text("}")
 }
 
-// body writes what a loop or branch executes.
+// body writes the body of a loop or branch.
 func (p *printer) body(list []Stmt, inline bool) {
 	if inline {
 		list[0].write(p)
@@ -279,7 +279,7 @@ func (s *Comment) write(p *printer)  { p.text(s.Text) }
 func (s *Blank) write(p *printer)    { p.newline() }
 func (s *Verbatim) write(p *printer) { p.text(s.Text) }
 
-// Print returns statements as GLSL, indented by so many levels.
+// Print returns statements as GLSL, indented by depth levels.
 func Print(list []Stmt, depth int) string {
 	p := printer{depth: depth}
 	p.stmts(list)

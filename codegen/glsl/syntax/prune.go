@@ -2,11 +2,11 @@ package syntax
 
 import "slices"
 
-// Prune returns the statements of a block without what does nothing: declarations of variables that nothing reads,
-// what changes these, and loops and branches around nothing. The blocks in it must be pruned already.
+// Prune returns the statements of a block without dead code: declarations of variables that nothing reads, assignments
+// to them, and loops and branches with empty bodies. The blocks inside must be pruned already.
 //
-// What is computed for a variable is taken to do nothing else. Variables of more than one name in a declaration, and
-// precise ones, stay.
+// Prune assumes that initializers and assigned values have no effects. It keeps declarations of several variables, and
+// precise ones.
 func Prune(list []Stmt) []Stmt {
 	for {
 		shorter := withoutUnread(withoutUnused(list))
@@ -17,7 +17,7 @@ func Prune(list []Stmt) []Stmt {
 	}
 }
 
-// alone returns the variable that a statement declares and nothing else.
+// alone returns the variable of a statement that only declares one variable.
 func alone(s Stmt) (v Var, ok bool) {
 	d, ok := s.(*Declare)
 	if !ok || len(d.Vars) != 1 || d.Qualifiers != "" && d.Qualifiers != "const" {
@@ -26,7 +26,7 @@ func alone(s Stmt) (v Var, ok bool) {
 	return d.Vars[0], true
 }
 
-// withoutUnused leaves out declarations of variables that no later statement mentions, and blocks of nothing.
+// withoutUnused removes declarations of variables that no later statement mentions, and empty blocks.
 func withoutUnused(list []Stmt) []Stmt {
 	mentioned := map[string]bool{}
 	mention := func(name string) { mentioned[name] = true }
@@ -50,7 +50,7 @@ func withoutUnused(list []Stmt) []Stmt {
 	return kept
 }
 
-// isEmpty reports whether a statement is a loop or branch around nothing.
+// isEmpty reports whether a statement is a loop or branch with an empty body.
 func isEmpty(s Stmt) bool {
 	switch s := s.(type) {
 	case *If:
@@ -61,8 +61,8 @@ func isEmpty(s Stmt) bool {
 	return false
 }
 
-// target returns the variable that a statement does no more than to change, or an element of it, and the expressions
-// that it reads for that.
+// target returns the variable of a statement that only assigns to it, or to an element of it, and the expressions that
+// the statement reads.
 func target(s Stmt) (name string, reads []*Expr) {
 	a, ok := s.(*Assign)
 	if !ok || a.Value == nil {
@@ -80,7 +80,7 @@ func target(s Stmt) (name string, reads []*Expr) {
 	return to.Text, reads
 }
 
-// withoutUnread leaves out variables that are declared without a value and only changed.
+// withoutUnread removes variables that are declared without a value and only assigned.
 func withoutUnread(list []Stmt) []Stmt {
 	unread := map[string]bool{}
 	for _, s := range list {
@@ -111,7 +111,7 @@ func withoutUnread(list []Stmt) []Stmt {
 	return without(list, unread)
 }
 
-// without leaves out declarations and changes of variables.
+// without removes declarations of variables and assignments to them.
 func without(list []Stmt, names map[string]bool) []Stmt {
 	var kept []Stmt
 	for _, s := range list {

@@ -2,7 +2,7 @@ package syntax
 
 import "testing"
 
-// printed is what a block of statements is printed as once it is pruned.
+// TestPrune compares blocks of statements before and after pruning.
 func TestPrune(t *testing.T) {
 	const source = `uint a = 1u;
 uint b = 1u;

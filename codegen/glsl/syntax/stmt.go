@@ -2,7 +2,7 @@ package syntax
 
 import "strings"
 
-// Stmt is a statement, or what stands among statements.
+// Stmt is a statement, or a comment or blank line among statements.
 type Stmt interface{ write(p *printer) }
 
 type (
@@ -12,13 +12,13 @@ type (
 		Type       string
 		Vars       []Var
 	}
-	// Assign changes a variable or an element: an operator such as "=" or "+=". "++" and "--" have no value.
+	// Assign changes a variable or an element by an operator such as "=" or "+=". "++" and "--" have no value.
 	Assign struct {
 		To    *Expr
 		Op    string
 		Value *Expr
 	}
-	// Do is an expression for what it does, such as a barrier.
+	// Do evaluates an expression for its effect, such as a barrier.
 	Do struct{ X *Expr }
 	// Return leaves a function, with a value if X is not nil.
 	Return struct{ X *Expr }
@@ -30,7 +30,7 @@ type (
 		Then, Else []Stmt
 		Inline     bool
 	}
-	// For is a loop: a while loop if it has no Init and no Post, but Cond.
+	// For is a loop. It is a while loop if it has only a Cond.
 	For struct {
 		Hint   string // for compilers, such as "unroll"
 		While  bool
@@ -42,26 +42,26 @@ type (
 	}
 	// Block is statements in braces.
 	Block struct{ Body []Stmt }
-	// Comment is a comment, from its slashes on: in a line of its own, or behind the statement before it, or behind
-	// the brace that begins a block.
+	// Comment is a comment, starting with its slashes. It stands on a line of its own, or if Trailing is set, after the
+	// previous statement or after the brace that opens its block.
 	Comment struct {
 		Text     string
 		Trailing bool
 	}
 	// Blank is an empty line.
 	Blank struct{}
-	// Verbatim is lines that somebody else has written, with their indentation.
+	// Verbatim is lines from a custom op, with their indentation.
 	Verbatim struct{ Text string }
 )
 
 // Var is a declared variable.
 type Var struct {
 	Name string
-	Dims []*Expr // of an array; nil for an extent that follows from Init
+	Dims []*Expr // of an array; nil if the extent follows from Init
 	Init *Expr   // nil for none
 }
 
-// blocks returns the lists of statements that a statement consists of.
+// blocks returns the lists of statements inside a statement.
 func blocks(s Stmt) (first, second []Stmt) {
 	switch s := s.(type) {
 	case *If:
@@ -74,7 +74,7 @@ func blocks(s Stmt) (first, second []Stmt) {
 	return nil, nil
 }
 
-// exprs calls visit with the expressions of a statement, without those of the statements it consists of.
+// exprs calls visit with the expressions of a statement, but not with the expressions of the statements inside it.
 func exprs(s Stmt, visit func(*Expr)) {
 	each := func(x *Expr) {
 		if x != nil {
@@ -124,7 +124,7 @@ func Walk(list []Stmt, visit func(*Expr)) {
 	Visit(list, func(s Stmt) { exprs(s, func(x *Expr) { x.Walk(visit) }) })
 }
 
-// Names calls visit with every name that statements mention, which are no names of what they declare.
+// Names calls visit with every name that statements mention, but not with the names that they declare.
 func Names(list []Stmt, visit func(string)) {
 	Visit(list, func(s Stmt) { stmtNames(s, visit) })
 }
@@ -144,7 +144,7 @@ func stmtNames(s Stmt, visit func(string)) {
 	exprs(s, func(x *Expr) { x.names(visit) })
 }
 
-// Map returns statements with their expressions changed: change gets each whole one.
+// Map returns statements with their expressions changed. change gets whole expressions.
 func Map(list []Stmt, change func(*Expr) *Expr) []Stmt {
 	return rebuilt(list, change, func(s string) string { return s }, func(s string) string { return s })
 }
@@ -213,16 +213,16 @@ func rebuiltStmt(s Stmt, expr func(*Expr) *Expr, name, text func(string) string)
 	return s
 }
 
-// Definition is what a shader defines before main, for what follows to use: a
-// function, or a constant or macro, which has a value.
+// Definition is a definition before main: a function, or a constant or macro, which has a value. Later definitions and
+// main may use it.
 type Definition struct {
 	Note string // comment lines
-	// Type is what a function returns, "const" and the type of a constant, or "#define".
+	// Type is the return type of a function, "const" and the type of a constant, or "#define".
 	Type   string
 	Name   string
 	Params []Param // of a function or macro
 	Body   []Stmt  // of a function
-	Inline bool    // the body stands in the line of the name
+	Inline bool    // the body stands on the line of the name
 	Dims   []*Expr // of a constant
 	Value  *Expr   // of a constant or macro
 }
@@ -232,15 +232,15 @@ type Param struct {
 	Type string // with its qualifiers
 	Name string
 	Dims []*Expr
-	// Break says that it stands in a line of its own.
+	// Break says that the parameter stands on a line of its own.
 	Break bool
 }
 
-// IsFunction reports whether it is no macro and no constant.
+// IsFunction reports whether the definition is a function, not a macro or constant.
 func (d *Definition) IsFunction() bool { return d.Value == nil }
 
-// Signature is what no other definition of a shader may have: of a function its name and the types of its parameters,
-// by which GLSL tells functions of one name apart, and else the name.
+// Signature is unique among the definitions of a shader. For a function it is the name and the parameter types, because
+// GLSL overloads functions by these. Otherwise it is the name.
 func (d *Definition) Signature() string {
 	if !d.IsFunction() {
 		return d.Name
@@ -279,7 +279,7 @@ func (d *Definition) Walk(visit func(*Expr)) {
 	d.Value.Walk(visit)
 }
 
-// Map returns the definition with its expressions changed: change gets each whole one.
+// Map returns the definition with its expressions changed. change gets whole expressions.
 func (d *Definition) Map(change func(*Expr) *Expr) *Definition {
 	e := *d
 	e.Body = Map(d.Body, change)
@@ -289,7 +289,7 @@ func (d *Definition) Map(change func(*Expr) *Expr) *Definition {
 	return &e
 }
 
-// Renamed is the definition with other names in it.
+// Renamed returns the definition with names replaced.
 func (d *Definition) Renamed(names map[string]string) *Definition {
 	if len(names) == 0 {
 		return d

@@ -14,7 +14,7 @@ func definition(t *testing.T, source string) *Definition {
 	return d
 }
 
-// TestRoundTrip: what the printer writes is what the parser has read, of all kinds of statements.
+// TestRoundTrip: the printer reproduces the parser's source, for all kinds of statements.
 func TestRoundTrip(t *testing.T) {
 	for _, source := range []string{
 		"// Half of x,\n// exactly.\nfloat half_of(const in float x, float y[4]) {\n    return 0.5 * x;\n}\n",
@@ -61,7 +61,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestParseErrors: what is no GLSL, or none that the generator writes, is an error that says where.
+// TestParseErrors: source that the generator would not write is an error with a position.
 func TestParseErrors(t *testing.T) {
 	for source, want := range map[string]string{
 		"a = ;":            "unexpected \";\"",
@@ -86,7 +86,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestFormat: trees stand for themselves, with the brackets that they need, and all else is text.
+// TestFormat: trees stand for themselves, with the parentheses that they need, and everything else is source.
 func TestFormat(t *testing.T) {
 	sum, err := Expression("a + b")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestRenamed: names change where they stand for themselves, and not in comments, behind a dot or within longer ones.
+// TestRenamed: names change where they stand alone, but not in comments, after a dot or inside longer names.
 func TestRenamed(t *testing.T) {
 	d := definition(t, "// About x.\nuint f(uint x, uint b) {\n    return x + v.x + f_x + f(b, 1u); // x\n}\n")
 	names := map[string]string{"x": "y", "f": "g", "b": "c"}
@@ -119,8 +119,8 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestSignature: functions of one name are one to GLSL where types of parameters are the same, whatever these are
-// called and whatever is returned.
+// TestSignature: two functions of one name are the same to GLSL if their parameter types are the same. The names of
+// parameters and the result type do not matter.
 func TestSignature(t *testing.T) {
 	for head, want := range map[string]string{
 		"uint f(uint a, float x[4])":                  "f(uint, float[4])",
