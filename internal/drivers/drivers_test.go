@@ -165,7 +165,7 @@ func TestGoldenProfiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("..", "..", "codegen", "target", "profiles", d.profile+".json")
+			path := filepath.Join("..", "..", "codegen", "device", "profiles", d.profile+".json")
 			if *updateGolden {
 				if err := os.WriteFile(path, text, 0o666); err != nil {
 					t.Fatal(err)
