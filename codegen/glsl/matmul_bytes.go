@@ -5,50 +5,12 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
-	"github.com/vkc-go/vkc/ir"
 )
-
-// quadKind says how shaders hold four neighbours of an operand that are multiplied without cooperative matrices.
-type quadKind struct {
-	vector string // the type of four neighbours that are assembled one by one
-	// scalar is the type of an element, and of sums. int8 elements are added in int, and unsigned sums wrap around as
-	// op matmul says.
-	scalar string
-	zero   string
-	// word is the type of four int8 elements packed in one register, or "" for a vector.
-	word string
-}
 
 var (
 	floatQuads = quadKind{vector: "vec4", scalar: "float", zero: "0.0"}
 	intQuads   = quadKind{vector: "ivec4", scalar: "int", zero: "0"}
 )
-
-// quadsOf returns the quadKind of a kernel's operands. int8 elements stay packed, except if every invocation loads
-// operands from memory by itself: the devices for that variant have no instruction for packed elements.
-func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
-	t, ok := schedule.ByteProducts(k)
-	if !ok {
-		return floatQuads
-	}
-	q := intQuads
-	switch {
-	case s.Variant == kernel.VarMatDirect:
-	case t == ir.I8:
-		q.word = "int"
-	default:
-		q.word = "uint"
-	}
-	return q
-}
-
-// typ is the type of a quad.
-func (q quadKind) typ() string {
-	if q.word != "" {
-		return q.word
-	}
-	return q.vector
-}
 
 // packedQuad prints the word of four neighbours, where quad prints the vector.
 func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {

@@ -264,17 +264,6 @@ func arraySize(n int) string {
 	return fmt.Sprintf("[%d]", n)
 }
 
-// quotient and remainder print x/n and x%n. x is less than limit.
-func quotient(x text, n, limit int) text {
-	switch {
-	case n == 1:
-		return x
-	case n >= limit:
-		return primary("0u")
-	}
-	return binary("/", x, uintLit(n))
-}
-
 func remainder(x text, n, limit int) text {
 	switch {
 	case n == 1:

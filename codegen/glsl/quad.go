@@ -147,3 +147,40 @@ func (e *emitter) capped(x text, d ir.Dim) text {
 func notInSums(r rune) bool {
 	return r != ' ' && r != '+' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
+
+// quadKind says how shaders hold four neighbours of an operand that are multiplied without cooperative matrices.
+type quadKind struct {
+	vector string // the type of four neighbours that are assembled one by one
+	// scalar is the type of an element, and of sums. int8 elements are added in int, and unsigned sums wrap around as
+	// op matmul says.
+	scalar string
+	zero   string
+	// word is the type of four int8 elements packed in one register, or "" for a vector.
+	word string
+}
+
+// quadsOf returns the quadKind of a kernel's operands. int8 elements stay packed, except if every invocation loads
+// operands from memory by itself: the devices for that variant have no instruction for packed elements.
+func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
+	t, ok := schedule.ByteProducts(k)
+	if !ok {
+		return floatQuads
+	}
+	q := intQuads
+	switch {
+	case s.Variant == kernel.VarMatDirect:
+	case t == ir.I8:
+		q.word = "int"
+	default:
+		q.word = "uint"
+	}
+	return q
+}
+
+// typ is the type of a quad.
+func (q quadKind) typ() string {
+	if q.word != "" {
+		return q.word
+	}
+	return q.vector
+}
