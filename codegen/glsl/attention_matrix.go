@@ -83,6 +83,7 @@ func (m *flashMatrix) fragment(use string) string {
 // lanesPerRow is the number of invocations of a subgroup that share a row.
 func (m *flashMatrix) lanesPerRow() int { return m.s.Subgroup / m.frag }
 
+// declare declares the shared arrays and registers, and sets the results to zero.
 func (m *flashMatrix) declare() {
 	s := m.s
 	m.tiles = m.share("uvec4", "tiles", m.stages*s.TileN*(m.keyPitch()+m.valuePitch()))

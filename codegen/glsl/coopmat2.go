@@ -95,7 +95,7 @@ func (c *coopMat2) declareSums() {
 	}
 }
 
-// nameOrigin makes the tile's origin a variable if several pieces count from it: the functions of their elements take
+// nameOrigin stores the tile's origin in a variable if there are several pieces, because their element functions take
 // it as a parameter.
 func (c *coopMat2) nameOrigin(at *text, name string, pieces int) {
 	if pieces > 1 && isNumber(*at) {

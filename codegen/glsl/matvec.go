@@ -292,9 +292,8 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 	v.close()
 }
 
-// halveSums halves the number of sums. Invocations without the bit of mask keep the first half, and the others keep the
-// second half. Each adds the other invocation's share of the sums that it keeps. All continue with the first half's
-// names.
+// halveSums halves the number of sums per lane. Lanes with (lane & mask) == 0 keep the first half, and the others keep
+// the second half. Each lane adds its partner's partial sums. The results are in the first half's variables.
 func (v *matVec) halveSums(at func(j text) []text, half, mask int) {
 	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask),
 		binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(mask)), primary("0u"))))

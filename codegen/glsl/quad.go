@@ -159,8 +159,8 @@ type quadKind struct {
 	word string
 }
 
-// quadsOf returns the quadKind of a kernel's operands. int8 elements stay packed, except if every invocation loads
-// operands from memory by itself: the devices for that variant have no instruction for packed elements.
+// quadsOf returns the quadKind of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose devices
+// have no instructions for packed int8.
 func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
 	t, ok := schedule.ByteProducts(k)
 	if !ok {

@@ -180,9 +180,8 @@ func (r *skinny) declareStrips(o *matOperand) fetchedStrips {
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *skinny) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
 
-// eachRun writes body for the runs that an invocation decodes. i is the run's number among the invocation's own, column
-// is the subgroup's column, and run is the run of the column. Neighbours take two columns, so that their stores use
-// different banks.
+// eachRun writes body for each run that this lane decodes. i counts them; column and run locate one among the
+// subgroup's. Lanes 2n and 2n+1 decode the same run in adjacent columns, so that their stores use different banks.
 func (r *skinny) eachRun(body func(i, column, run text)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.eachSlot(primary("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot text) {

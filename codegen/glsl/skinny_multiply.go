@@ -230,8 +230,8 @@ func (r *skinny) putDigits(x string, row, at text) {
 	})
 }
 
-// putHalves stores floats below 2^15 as sums of two f16 values. It cuts the first one off by bits, because compilers
-// would simplify a conversion and its inverse away.
+// putHalves stores each float x below 2^15 as the sum of two f16 values. The first is x rounded to f16 precision. The
+// second is the remainder. Integer operations round x, because a compiler could remove a conversion to f16 and back.
 func (r *skinny) putHalves(x string, row, at text) {
 	high := r.variable("vec4",
 		"high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))

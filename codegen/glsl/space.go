@@ -23,7 +23,7 @@ type span struct {
 // and z take the outer ones.
 type space []span
 
-// newSpace distributes the axes.
+// newSpace assigns the parallel axes, from the innermost outwards, to x, y and z. z takes the rest.
 func (e *emitter) newSpace() space {
 	s := space{{points: []ir.Dim{ir.D(1)}}}
 	for a := len(e.k.Parallel) - 1; a >= 0; a-- {

@@ -53,8 +53,8 @@ const fewLookupColumns = 16
 // manyResidentColumns is the minimum number of columns per core for keeping a float row resident (M-resident-rows).
 const manyResidentColumns = 64
 
-// lookupAsRead is lookupVecs with a row that is read when needed. Smaller workgroups are used only if an invocation
-// then has at least `fewest` columns.
+// lookupAsRead lists the schedules of a matvec by lookup that load the row on demand. A workgroup larger than the
+// smallest is listed only if each invocation gets at least `fewest` columns.
 func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil
