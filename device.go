@@ -78,7 +78,7 @@ const (
 //   - anything else: the best Vulkan device whose name contains it;
 //   - a list such as "0,1": several of these as one device; see [Devices.Together].
 //
-// Only "auto" has the CPU stand in. On devices that were named, what does not compile or load is an error.
+// Only "auto" falls back to the CPU. On a named device a failed compile or load is an error.
 //
 // If the device does not exist OpenDevice returns an error, which is [vk.ErrUnavailable] if there is no Vulkan device
 // at all.

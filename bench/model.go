@@ -79,7 +79,9 @@ type Rate struct {
 	Device float64 `json:"device_per_second,omitempty"`
 }
 
-// Cases validates the options and returns a case for each test.
+// Cases validates the options and returns a case for each test. It reads m.config from the file, and sets m.context to
+// the positions that the longest test needs. A test that needs more than the model's context does not count there: it
+// has a case too, and that case fails when it runs.
 func (m *Model) Cases() ([]Case, error) {
 	var err error
 	if m.config, err = llm.FromGGUF(m.File); err != nil {

@@ -136,7 +136,8 @@ func (t *Text) lock() error {
 	return nil
 }
 
-// spend counts work. When it is time for a pause, others have the constraint meanwhile.
+// spend counts n units of work, and fails if the work exceeds its limit. If a pause is due, it unlocks the constraint
+// during Pause. The caller holds the lock.
 func (t *Text) spend(n int) error {
 	if err := t.work.take(n); err != nil {
 		return err

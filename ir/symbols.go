@@ -28,7 +28,7 @@ func InputDims(g *Graph, in map[string]*Data) (map[string][]int, error) {
 	return dims, nil
 }
 
-// checkInput checks all of a tensor but its shape.
+// checkInput checks everything about a tensor except its shape.
 func checkInput(g *Graph, name string, d *Data) error {
 	n, ok := g.named[name]
 	switch {

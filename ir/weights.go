@@ -205,8 +205,8 @@ func (w *BadWeight) unread() bool {
 // listedWeights is how many weights an error names: models have hundreds.
 const listedWeights = 10
 
-// Error names the unusable weight and the reason, or lists the first of several in a table and counts the others. If no
-// weight could be read, as from a damaged file, it gives the reason for the first.
+// Error names the only unusable weight and the reason. If there are several, it lists the first ten in a table and
+// counts the others. If none of several could be read, as from a damaged file, it gives the reason for the first.
 func (e *WeightError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d weights cannot be used:", len(e.Bad), e.Total)

@@ -101,7 +101,7 @@ func (f *Fusion) evaluators(n *ir.Node) []*Cluster {
 	return l.all
 }
 
-// coreOrHome returns the cluster that stores u or has it as a core.
+// coreOrHome returns the cluster that materializes u or has it as a core.
 func (f *Fusion) coreOrHome(u *ir.Node) *Cluster {
 	if c := f.home[u.ID()]; c != nil {
 		return c
@@ -109,7 +109,8 @@ func (f *Fusion) coreOrHome(u *ir.Node) *Cluster {
 	return f.core[u.ID()]
 }
 
-// inputsOf returns the stored nodes of other clusters that c loads.
+// inputsOf returns the materialized nodes of other clusters that c loads. The first call fills c.inputs, c.leaves and
+// c.olds.
 func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 	if c.inputs == nil {
 		c.inputs, c.leaves, c.olds = []int{}, nil, nil
@@ -133,8 +134,8 @@ func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 	return list
 }
 
-// visitCone calls visit for the leaves, and the stored nodes of other clusters, that c needs, among the nodes from a
-// number on.
+// visitCone calls visit for the leaves, and the materialized nodes of other clusters, that c needs. It skips nodes with
+// an ID below from.
 func (f *Fusion) visitCone(c *Cluster, from int, visit func(*ir.Node)) {
 	mark := f.newMark()
 	var walk func(n *ir.Node)

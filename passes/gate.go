@@ -36,7 +36,7 @@ func (sc *scope) gate(condition, region int) error {
 	return nil
 }
 
-// finishGates has the gates go over the counts of their regions' steps.
+// finishGates sets each gate's range to the workgroup counts of its region's steps, now that all steps are laid out.
 func (pl *planner) finishGates() error {
 	if len(pl.gates) == 0 {
 		return nil

@@ -150,8 +150,7 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) error {
 	return l.storeProducts()
 }
 
-// poolTerm returns element k of the window of the result element being
-// computed.
+// poolTerm returns the k-th input element of a pooling window. Outside the input it returns -Inf (max) or 0 (average).
 func (l *lowerer) poolTerm(n *ir.Node, k []kernel.Index) (*kernel.Expr, error) {
 	outer := n.Rank() - len(k)
 	outside := 0.0

@@ -89,7 +89,7 @@ func (w write) suits() bool {
 //
 // Kernels that read the old value of such a state must run before its first write. They may fuse nodes that depend on
 // the old value, so all of these nodes must come before the write, except the write's own operands; small ones of those
-// are stored first. A state whose first write would then depend on itself is written as a whole.
+// are materialized first. A state whose first write would then depend on itself is written as a whole.
 type overwrites struct {
 	g       *ir.Graph
 	users   [][]*ir.Node
@@ -105,8 +105,8 @@ type overwrites struct {
 // edge is a value and one of its users.
 type edge struct{ value, user *ir.Node }
 
-// newOverwrites decides which states of a graph can be updated in place. If that was decided earlier, a state without
-// in-place update has a copy as its new value.
+// newOverwrites decides which states of a graph can be updated in place. decided means that an earlier pass chose
+// already: then states updated by a copy are not in place.
 func newOverwrites(g *ir.Graph, decided bool) *overwrites {
 	o := &overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
 		inPlace: map[*ir.Node][]*ir.Node{}, whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},

@@ -229,8 +229,8 @@ func (l landing) slots(r *rewriter, columns ir.Dim) ir.Dim {
 	return all
 }
 
-// accumulateInto accumulates values, with the given number of columns per index, into the words of slots. more are
-// further arguments of the kernel.
+// accumulateInto adds the op that accumulates values, with the given number of columns per index, into the
+// destinations. more are the op's further arguments.
 func (r *rewriter) accumulateInto(l landing, ops accumulationOps, columns ir.Dim, values *ir.Node, more []*ir.Node,
 	attrs ...ir.Attr) *ir.Node {
 	slots := l.slots(r, columns)

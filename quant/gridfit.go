@@ -3,7 +3,7 @@ package quant
 import "math"
 
 // gridFormat is the common form of the formats with a codebook: 256 elements in groups with scale d*unit*(2k+1).
-// Codebook entries have the levels of their elements, which the scale multiplies.
+// A codebook entry holds the levels of its elements. An element is level × scale.
 //
 // This package has its own search for blocks. Each group gets the entries and the scale of least squared error: for
 // each of a list of scales it alternates between the nearest entries for the scale and the best scale for these entries

@@ -145,7 +145,7 @@ func readExceptions(path string) (map[string]string, error) {
 	return list, nil
 }
 
-// runONNX runs one case, and returns how far it came.
+// runONNX runs one case. It returns the stage that failed, or "".
 func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case, rtol, atol float64) (stage string, err error) {
 	l, err := c.Load()
 	if err != nil {

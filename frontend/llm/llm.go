@@ -178,8 +178,8 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	return m.forward(tokens, positions, cached, rows)
 }
 
-// state is a layer's cache of keys or values: the given number of positions per text or, with paging, the pages of all
-// texts. A ring, for a layer with a window, is separate for each text even with paging.
+// state adds a state for one layer's keys or values. It holds `positions` per sequence or, with paging, the pages of
+// all sequences. Sliding-window layers use one ring per sequence even with paging.
 func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, positions int) frontend.Tensor {
 	if err := l.CheckCache(d.cache); err != nil {
 		b.Fail("llm", err)

@@ -82,9 +82,9 @@ var ErrStopped = errors.New("another device did not come to an exchange")
 
 // Mailbox is memory that several devices share.
 type Mailbox struct {
-	words []uint32
-	ranks int
-	id    uint32
+	words []uint32   // the shared memory: the header, and slots unless each device has its own
+	ranks int        // number of devices
+	id    uint32     // the key of this mailbox in boxes.open
 	inbox [][]uint32 // by rank; nil if devices wait for flags in words
 
 	room int // words for slots, of each device if devices have their own
@@ -175,9 +175,12 @@ func (m *Mailbox) Room() int { return m.room }
 // Own sets the number of words for slots if each device has slots in its own memory.
 func (m *Mailbox) Own(words int) { m.room = words }
 
-// Addresses are the device addresses of the mailbox, of the flags to wait for (its inbox or the mailbox), and of the
-// slots, if they do not follow the mailbox's header.
-type Addresses struct{ Memory, Flags, Places uint64 }
+// Addresses are the addresses that a device uses for a mailbox.
+type Addresses struct {
+	Memory uint64 // of the mailbox
+	Flags  uint64 // of the flags that the device waits for: in its inbox, or in the mailbox
+	Places uint64 // of the slots; 0: they follow the mailbox's header
+}
 
 // Link returns the link of a rank for a run that begins at the given epoch and slot. The epoch must not be 0 and must
 // be larger than all earlier epochs since [Mailbox.Reset].
@@ -219,7 +222,7 @@ func (m *Mailbox) Fails() bool {
 	return rank >= 0 || atomic.LoadUint32(&m.words[0]) != 0
 }
 
-// Reset has everyone go on. No device may be using the mailbox.
+// Reset clears all flags and failures, so that the devices can exchange again. No device may be using the mailbox.
 func (m *Mailbox) Reset() {
 	for i := range Header {
 		atomic.StoreUint32(&m.words[i], 0)
@@ -248,10 +251,10 @@ func Follows(names []string) bool {
 // exchange is the exchange that a link describes.
 type exchange struct {
 	*Mailbox
-	epoch  uint32
-	rank   int
-	place  int // offset of the slot of rank 0
-	values int
+	epoch  uint32 // number of the exchange
+	rank   int    // of the device that the link is for
+	place  int    // offset of the slot of rank 0
+	values int    // that each device sends
 }
 
 // follow returns the exchange that a link describes, with the given number of values.
@@ -303,8 +306,8 @@ func Next(link []uint32, values int) ([]uint32, error) {
 	return next, nil
 }
 
-// Give writes a device's values and flag to the mailbox of a link. If it has already written this exchange it does
-// nothing, since others may be reading: the reference interpreter computes an op once per result.
+// Give writes a device's values and flag to the mailbox of a link. It does nothing if the device has already written
+// this exchange: the reference interpreter runs an op once per result, and other devices may be reading the values.
 func Give(link, values []uint32) error {
 	x, err := follow(link, len(values))
 	if err != nil {

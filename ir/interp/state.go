@@ -52,7 +52,8 @@ func (p *Program) WithStates() (*Program, error) {
 // ResetStates sets all states to their initial values.
 func (p *Program) ResetStates() error { return p.begin(func(string) bool { return true }) }
 
-// firstStates initializes the states that are not shared.
+// firstStates initializes the states that are not shared. A state with the same name in the options' Share must have
+// the same type. If p shares one state, it adopts all of that program's states and adds its own to them.
 func (p *Program) firstStates() error {
 	share := p.opt.Share
 	if share == nil {

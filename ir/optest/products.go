@@ -458,6 +458,8 @@ func (s *suite) pools() {
 		every()
 }
 
+// resizes adds the cases of resizing. Of the cases with scales only the one of two axes is in the quick run, because it
+// covers both directions: one axis grows and the other shrinks.
 func (s *suite) resizes() {
 	for _, op := range []ir.Op{ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic} {
 		for _, tt := range []struct {

@@ -139,6 +139,8 @@ func (d *Device) newPipelines(ctx context.Context, descs []PipelineDesc, report 
 	return made, nil
 }
 
+// checkPipeline checks desc against the device's limits. On a device that cannot be asked for a subgroup size, it also
+// clears SubgroupSize.
 func (d *Device) checkPipeline(desc *PipelineDesc) error {
 	caps := &d.info.Caps
 	size := desc.SubgroupSize
