@@ -229,8 +229,8 @@ func (e *emitter) withZero(typ, op string, args []text) (t text, ok bool) {
 
 // isZero reports whether t is a float or double literal of value 0, and whether it is negative.
 func isZero(t text) (negative, ok bool) {
-	s := strings.TrimSuffix(t.String(), "lf")
-	if !strings.ContainsAny(s, ".e") {
+	s := strings.TrimSuffix(t.Text, "lf")
+	if t.Op != syntax.Number || !strings.ContainsAny(s, ".e") {
 		return false, false
 	}
 	v, err := strconv.ParseFloat(s, 64)
