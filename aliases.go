@@ -43,6 +43,7 @@ type RunOptions = runtime.RunOptions
 //	Outputs map[string]*ir.Data
 //	Kept    map[string]*DeviceTensor // the outputs in RunOptions.Keep; nil if there are none
 //	Profile *Profile                 // nil unless asked for
+//	func (r *Result) CloseKept() error
 type Result = runtime.Result
 
 // DeviceTensor is a tensor in device memory.

@@ -80,7 +80,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 			at += fmt.Sprintf(", %s=%d", s.Name, symbols[s.Name])
 		}
 		at = strings.Replace(at, ", ", " at ", 1)
-		took := fmt.Sprintf("takes %v", digits(own))
+		took := fmt.Sprintf("takes %v", runtime.Brief(own))
 		switch {
 		case ctx.Err() != nil || device == 0:
 			return nil, "", errors.Join(cmp.Or(err, ctx.Err()), reference.Close())
@@ -91,8 +91,9 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 		default:
 			gain, took = 0, fmt.Sprintf("fails: %v", err)
 		}
-		lost = append(lost, fmt.Sprintf("%v a run%s, the %s %s", digits(device), at, processorName, took))
-		won = append(won, fmt.Sprintf("%v a run%s, %s takes %v", digits(own), at, d.caps.Name, digits(device)))
+		lost = append(lost, fmt.Sprintf("%v a run%s, the %s %s", runtime.Brief(device), at, processorName, took))
+		won = append(won, fmt.Sprintf("%v a run%s, %s takes %v", runtime.Brief(own), at, d.caps.Name,
+			runtime.Brief(device)))
 		if gain <= 1 {
 			return nil, strings.Join(lost, "; "), errors.Join(software.ResetStates(), reference.Close())
 		}
@@ -139,15 +140,6 @@ func timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
 		spent += t
 	}
 	return best, spent, nil
-}
-
-// digits rounds a time to the three digits that mean something.
-func digits(t time.Duration) time.Duration {
-	unit := time.Duration(1)
-	for t >= 1000*unit {
-		unit *= 10
-	}
-	return t.Round(unit)
 }
 
 // trialExtents lists the values of symbols to measure at, or returns why the fast path is not tried. A device pays for

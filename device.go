@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/collective"
 	"github.com/vkc-go/vkc/runtime/cpu"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -23,10 +24,10 @@ import (
 // Device runs programs. It is a Vulkan device, the CPU fast path, or several of these together. Close everything loaded
 // on the device before the device itself.
 type Device struct {
-	parts    Devices      // the devices combined in this one; nil for a single device
-	lanes    lanes        // queues of runs, if parts run one after another
-	meetings *meetings    // exchanges of values, for tensor parallelism; nil otherwise
-	inst     *vk.Instance // nil for the CPU fast path and for several devices, like dev
+	parts    Devices           // the devices combined in this one; nil for a single device
+	lanes    lanes             // queues of runs, if parts run one after another
+	group    *collective.Group // for tensor parallelism; nil otherwise
+	inst     *vk.Instance      // nil for the CPU fast path and for several devices, like dev
 	dev      *vk.Device
 	host     cpu.Device // shared by programs on the CPU
 	limit    uint64     // WithMemoryLimit; 0: none
@@ -300,7 +301,11 @@ func (d *Device) Close() error {
 	}
 	d.host.Close() // never fails
 	if d.dev == nil {
-		return errors.Join(d.meetings.close(), d.parts.Close())
+		var err error
+		if d.group != nil {
+			err = d.group.Close()
+		}
+		return errors.Join(err, d.parts.Close())
 	}
 	return errors.Join(d.dev.Close(), d.inst.Close())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/collective"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -55,11 +56,11 @@ func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error)
 	}, e.starts.wait(ctx, x)
 }
 
-// Ways are how devices that share each op exchange values, by name.
-var Ways = map[string]func(*Device){
-	"shared":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayShared}} },
-	"relayed": func(d *Device) { d.meetings.ways = []wayPrice{{way: wayRelayed}} },
-	"staged":  func(d *Device) { d.meetings.ways = []wayPrice{{way: wayStaged}} },
+// Transports make devices that share each op exchange values by one transport, by name.
+var Transports = map[string]func(*Device){
+	"shared":  func(d *Device) { use(d, collective.Shared) },
+	"relayed": func(d *Device) { use(d, collective.Relayed) },
+	"staged":  func(d *Device) { use(d, collective.Staged) },
 	"copied": func(d *Device) {
 		if d.Parts()[0].Caps().Type == device.DeviceCPU {
 			CopyByHost(d, func(n int) (bool, error) { return n%2 == 1, nil })
@@ -69,19 +70,23 @@ var Ways = map[string]func(*Device){
 	},
 }
 
-// CopyByCUDA has devices that share each op exchange values by copies of CUDA.
-func CopyByCUDA(d *Device) { d.meetings.ways = []wayPrice{{way: wayCopied}} }
+func use(d *Device, t collective.Transport) { d.group.List = []collective.Choice{{Transport: t}} }
 
-// CopyByHost has devices that share each op exchange values by copies that the processor makes, when done says that
-// they are to be there. It is asked by how often it was.
+// CopyByCUDA makes devices that share each op exchange values by copies of CUDA.
+func CopyByCUDA(d *Device) { use(d, collective.Copied) }
+
+// CopyByHost makes devices that share each op exchange values by copies of the processor. A copy is complete when done
+// says so; its argument counts the calls.
 func CopyByHost(d *Device, done func(n int) (bool, error)) {
-	d.meetings.ways = []wayPrice{{way: wayCopied}}
-	d.meetings.open = func(devices []*vk.Device) (copies, error) { return hostCopies{devices, done}, nil }
+	use(d, collective.Copied)
+	d.group.OpenCopier = func(devices []*vk.Device) (collective.Copier, error) {
+		return hostCopier{devices, done}, nil
+	}
 }
 
-// LackCopies has devices that share each op copy to one another by CUDA, which does not know them.
+// LackCopies makes devices that share each op probe copies by CUDA, which does not know them.
 func LackCopies(d *Device) {
-	d.meetings.ways = []wayPrice{{wayCopied, device.Link{}, true}, {way: wayStaged}}
+	d.group.List = []collective.Choice{{Transport: collective.Copied, Unprobed: true}, {Transport: collective.Staged}}
 }
 
 // Under is how many runs are on their way, by device.
@@ -117,34 +122,35 @@ func UnderWay(e *Executable) int {
 // SharesOf is how devices share bytes.
 var SharesOf = sharesOf
 
-// LimitMeetings has runs of devices that share each op end after that time.
-func LimitMeetings(d *Device, limit time.Duration) { d.meetings.limit = limit }
+// LimitRuns sets the time limit of runs of devices that share each op.
+func LimitRuns(d *Device, limit time.Duration) { d.group.Limit = limit }
 
-// LimitTrials has trials of how devices exchange values end after that time.
-func LimitTrials(d *Device, limit time.Duration) { d.meetings.trial = limit }
+// LimitProbes sets the time limit of probes of transports.
+func LimitProbes(d *Device, limit time.Duration) { d.group.ProbeLimit = limit }
 
-// TryExchanges makes tensor-parallel devices try, within a time limit, whether the host can relay the flags that
+// ProbeRelayed makes tensor-parallel devices probe, within a time limit, whether the host can relay the flags that
 // kernels wait for.
-func TryExchanges(ctx context.Context, d *Device, limit time.Duration) error {
+func ProbeRelayed(ctx context.Context, d *Device, limit time.Duration) error {
 	machine := device.MachineOf(d.Caps())
-	d.meetings.ways = []wayPrice{{wayRelayed, machine.Relayed, true}, {wayStaged, machine.Staged, false}}
-	if err := errors.Join(d.meetings.take(ctx), d.meetings.tell(ctx, wayRelayed, limit)); err != nil {
+	d.group.List = []collective.Choice{{Transport: collective.Relayed, Link: machine.Relayed, Unprobed: true},
+		{Transport: collective.Staged, Link: machine.Staged}}
+	if err := errors.Join(d.group.Lock(ctx), d.group.Probe(ctx, collective.Relayed, limit)); err != nil {
 		return err
 	}
-	d.meetings.give()
-	return errors.Join(d.meetings.failed...)
+	d.group.Unlock()
+	return errors.Join(d.group.Failed...)
 }
 
-// hostCopies are copies by the processor between devices that it reaches the memory of.
-type hostCopies struct {
+// hostCopier copies by the processor between devices with memory that it reaches.
+type hostCopier struct {
 	devices []*vk.Device
 	done    func(int) (bool, error)
 }
 
-func (c hostCopies) Close() error { return nil }
+func (c hostCopier) Close() error { return nil }
 
-func (c hostCopies) newPlaces(words, _ int) (places, error) {
-	p := &hostPlaces{done: c.done}
+func (c hostCopier) NewBuffers(words, _ int) (collective.Buffers, error) {
+	p := &hostBuffers{done: c.done}
 	for _, d := range c.devices {
 		b, err := d.NewInbox(words)
 		if err != nil {
@@ -155,38 +161,38 @@ func (c hostCopies) newPlaces(words, _ int) (places, error) {
 	return p, nil
 }
 
-// hostPlaces copies as late as it may.
-type hostPlaces struct {
-	list  []*vk.Buffer
-	done  func(int) (bool, error)
-	asked int
-	under [][3]int // offset, destination, number of words
+// hostBuffers copies as late as it may.
+type hostBuffers struct {
+	list   []*vk.Buffer
+	done   func(int) (bool, error)
+	asked  int
+	copies [][3]int // source, offset, number of words
 }
 
-func (p *hostPlaces) Address(rank int) uint64 { return p.list[rank].Address() }
+func (p *hostBuffers) Address(rank int) uint64 { return p.list[rank].Address() }
 
-func (p *hostPlaces) Copy(from, at, words int) error {
-	p.under = append(p.under, [3]int{from, at, words})
+func (p *hostBuffers) Copy(from, at, words int) error {
+	p.copies = append(p.copies, [3]int{from, at, words})
 	return nil
 }
 
-func (p *hostPlaces) Done() (bool, error) {
+func (p *hostBuffers) Done() (bool, error) {
 	done, err := p.done(p.asked)
 	if p.asked++; !done || err != nil {
 		return false, err
 	}
-	for _, c := range p.under {
+	for _, c := range p.copies {
 		for to, b := range p.list {
 			if to != c[0] {
 				copy(b.Words()[c[1]:][:c[2]], p.list[c[0]].Words()[c[1]:])
 			}
 		}
 	}
-	p.under = nil
+	p.copies = nil
 	return true, nil
 }
 
-func (p *hostPlaces) Close() error {
+func (p *hostBuffers) Close() error {
 	var errs []error
 	for _, b := range p.list {
 		errs = append(errs, b.Close())

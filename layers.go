@@ -119,17 +119,17 @@ func sharesAmong(list []member, stored int64) []float64 {
 	rooms, speeds := make([]float64, len(list)), make([]float64, len(list))
 	room, speed := math.Inf(1), math.Inf(1)
 	for i, m := range list {
-		if m.processor {
+		if m.Processor {
 			continue
 		}
-		rooms[i], speeds[i] = max(m.room, 1), device.MachineOf(m.caps).CopyGBps
+		rooms[i], speeds[i] = max(m.room, 1), device.MachineOf(m.Caps).CopyGBps
 		room, speed = min(room, rooms[i]), min(speed, speeds[i])
 	}
 	for i, m := range list {
 		switch {
 		case math.IsInf(room, 1): // all devices are the processor
 			rooms[i], speeds[i] = 1, 1
-		case m.processor:
+		case m.Processor:
 			rooms[i], speeds[i] = room, speed
 		}
 	}

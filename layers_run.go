@@ -131,7 +131,7 @@ func (x *layered) run(ctx context.Context, in Tensors, opt RunOptions, begun fun
 	}
 	result, err := r.run(ctx)
 	if late := x.of.lanes.tell(nil); late != nil {
-		return nil, errors.Join(late, err, closeKept(result))
+		return nil, errors.Join(late, err, result.CloseKept())
 	}
 	return result, err
 }
@@ -268,7 +268,7 @@ func (r *layersRun) run(ctx context.Context) (_ *Result, err error) {
 	result, left := &Result{Outputs: Tensors{}}, r.turns
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, closeKept(result))
+			err = errors.Join(err, result.CloseKept())
 		}
 		if err != nil && r.done != nil {
 			r.of.of.lanes.fail(r, err)

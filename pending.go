@@ -311,18 +311,9 @@ func runBatch(ctx context.Context, in []Tensors, start func(context.Context, Ten
 	}
 	if failed != nil {
 		for _, r := range results {
-			for _, t := range keptOf(r) {
-				failed = errors.Join(failed, t.Close())
-			}
+			failed = errors.Join(failed, r.CloseKept())
 		}
 		return nil, failed
 	}
 	return results, nil
-}
-
-func keptOf(r *Result) map[string]*DeviceTensor {
-	if r == nil {
-		return nil
-	}
-	return r.Kept
 }

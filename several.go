@@ -30,7 +30,7 @@ func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptio
 		return nil, err
 	}
 	split := d.layers
-	if d.meetings != nil {
+	if d.group != nil {
 		split = d.shards
 	}
 	p := interpreted(g, nil)
@@ -70,7 +70,7 @@ func (one *part) weights(from ir.WeightSource, p *Program) ir.WeightSource {
 
 // loadParts loads each part of a program on its device.
 func (d *Device) loadParts(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
-	shares := d.meetings != nil
+	shares := d.group != nil
 	switch n := len(p.parts); {
 	case n == 0 || p.parts[n-1].device >= len(d.parts) || shares != (p.parts[0].shard.Graph != nil),
 		shares && n != len(d.parts):
@@ -214,7 +214,7 @@ func (x *several) check(in Tensors, opt RunOptions) (symbols map[string]int64, o
 // Device implements runtime.Executable.
 func (x *several) Device() string {
 	and := ", then "
-	if x.of.meetings != nil {
+	if x.of.group != nil {
 		and = " and "
 	}
 	var names []string

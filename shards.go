@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/collective"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // TensorParallel combines the devices into one that shares the work of each op. Weights and states that a graph marks
@@ -38,7 +39,7 @@ func (d Devices) TensorParallel() (*Device, error) {
 	if len(d) > mailbox.MaxRanks {
 		return nil, fmt.Errorf("devices: %d share each op: the limit is %d", len(d), mailbox.MaxRanks)
 	}
-	if one.meetings, err = newMeetings(d); err != nil {
+	if one.group, err = d.group(); err != nil {
 		return nil, err
 	}
 	one.why = one.caps.Name + ": they share each op"
@@ -59,9 +60,41 @@ func OpenTensorParallel(list string, opt ...DeviceOption) (*Device, error) {
 	return d, nil
 }
 
+// group returns the process group of the devices.
+func (d Devices) group() (*collective.Group, error) {
+	var vulkan []*vk.Device
+	for _, one := range d {
+		if one.Vulkan() != nil {
+			vulkan = append(vulkan, one.Vulkan())
+		}
+	}
+	group, err := collective.New(traitsOf(d.members()), vulkan)
+	if err != nil {
+		return nil, err
+	}
+	group.LoadGraph = func(ctx context.Context, rank int, g *ir.Graph) (runtime.Executable, error) {
+		exe, err := d[rank].LoadGraph(ctx, g, nil)
+		return exe.program(), err
+	}
+	return group, nil
+}
+
+// waits reports whether kernels wait for one another in the exchanges of a graph.
+func (d *Device) waits(ctx context.Context, g *ir.Graph) (bool, error) {
+	s, err := partition.SplitTensor(g, len(d.parts), 0, true)
+	if err != nil || !s.Waits {
+		return false, err
+	}
+	exchanges, err := s.Exchanges(nil)
+	if err != nil {
+		return false, err
+	}
+	return d.group.Waits(ctx, exchanges)
+}
+
 // shards returns each device's part of a graph.
 func (d *Device) shards(ctx context.Context, g *ir.Graph, _ *Program) (list []part, err error) {
-	waits, err := d.meetings.waits(ctx, g)
+	waits, err := d.waits(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +110,12 @@ func (d *Device) shards(ctx context.Context, g *ir.Graph, _ *Program) (list []pa
 
 // sharing makes an executable that runs the parts of a program at the same time.
 func (x *several) sharing(ctx context.Context) (*Executable, error) {
-	s := &sharded{several: x, meetings: x.of.meetings, alike: alike(x.parts)}
+	s := &sharded{several: x, group: x.of.group, alike: alike(x.parts)}
 	s.ahead = s.alike
 	first, how := x.parts[0].shard, ""
 	if len(first.Meetings) > 0 {
 		var err error
-		if how, err = s.meet(ctx, first); err != nil {
+		if how, err = s.reserve(ctx, first); err != nil {
 			return nil, fmt.Errorf("on %s: %w", x.of.Name(), err)
 		}
 	}
@@ -91,28 +124,28 @@ func (x *several) sharing(ctx context.Context) (*Executable, error) {
 		len(first.Leaves(ir.OpWeight))+len(first.Leaves(ir.OpState)), len(first.Meetings), how)}, nil
 }
 
-// meet allocates room for the largest exchanges of a program. The string describes the transport.
-func (x *sharded) meet(ctx context.Context, s partition.Shard) (how string, err error) {
-	if err := x.meetings.take(ctx); err != nil {
+// reserve allocates a channel for the largest exchanges of a program. The string describes the transport.
+func (x *sharded) reserve(ctx context.Context, s partition.Shard) (how string, err error) {
+	if err := x.group.Lock(ctx); err != nil {
 		return "", err
 	}
-	defer x.meetings.give()
+	defer x.group.Unlock()
 	most, err := s.Exchanges(nil)
 	if err != nil {
 		return "", err
 	}
-	r, err := x.roomFor(ctx, most)
+	r, err := x.channelFor(ctx, most)
 	if err != nil {
 		return "", err
 	}
-	x.ahead = x.alike && transports[r.way].relays
-	return ": " + x.meetings.how(most), nil
+	x.ahead = x.alike && r.GoesAhead()
+	return ": " + x.group.Describe(most), nil
 }
 
-// roomFor returns the room for the exchanges of a run. Their sizes depend on the run's symbols.
-func (x *sharded) roomFor(ctx context.Context, exchanges []int) (*room, error) {
-	r, err := x.meetings.reserve(ctx, exchanges)
-	if err == nil && x.parts[0].shard.Waits && transports[r.way].ends {
+// channelFor returns the channel for the exchanges of a run. Their sizes depend on the run's symbols.
+func (x *sharded) channelFor(ctx context.Context, exchanges []int) (*collective.Channel, error) {
+	r, err := x.group.Reserve(ctx, exchanges)
+	if err == nil && x.parts[0].shard.Waits && r.Ends() {
 		err = errors.New("kernels of the program wait for one another, and those of these devices cannot: " +
 			"compile the graph for these")
 	}
@@ -211,9 +244,9 @@ func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 // sharded is a program whose ops are shared by several devices.
 type sharded struct {
 	*several
-	meetings *meetings
-	alike    bool // whether all devices compute replicated values with the same kernels, and so get the same bits
-	ahead    bool // whether a run that keeps all outputs returns without waiting
+	group *collective.Group
+	alike bool // whether all devices compute replicated values with the same kernels, and so get the same bits
+	ahead bool // whether a run that keeps all outputs returns without waiting
 }
 
 // alike reports whether all devices are of one kind and have the same kernels.
@@ -248,10 +281,10 @@ func (x *sharded) Run(ctx context.Context, in Tensors, opts ...RunOptions) (*Res
 		return nil, err
 	}
 	defer release()
-	if err := x.meetings.take(ctx); err != nil {
+	if err := x.group.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer x.meetings.give()
+	defer x.group.Unlock()
 	return x.run(ctx, symbols, values, opt, own)
 }
 
@@ -264,39 +297,36 @@ type shardInputs struct {
 // run runs all parts at once. Each part runs to its end, so that all of them update their states.
 func (x *sharded) run(ctx context.Context, symbols map[string]int64, values []shardInputs, opt RunOptions,
 	own []States) (*Result, error) {
-	meeting, links, err := x.begin(ctx, symbols)
+	run, links, err := x.begin(ctx, symbols)
 	if err != nil {
 		return nil, err
 	}
 	results, errs := make([]*Result, len(x.parts)), make([]error, len(x.parts))
-	var under sync.WaitGroup
+	var wait sync.WaitGroup
 	for rank := range x.parts {
-		under.Go(func() {
-			results[rank], errs[rank] = x.runPart(rank, values[rank], links[rank], meeting.between(), opt, own[rank])
-			if errs[rank] != nil {
-				meeting.fail() // the others wait in vain
+		wait.Go(func() {
+			var err error
+			results[rank], err = x.runPart(rank, run, values[rank], links[rank], opt, own[rank])
+			if err != nil {
+				errs[rank] = x.failed(rank, err)
+				run.Fail() // the others wait in vain
 			}
 		})
 	}
-	under.Wait()
-	err = errors.Join(errs...)
-	switch {
-	case err == nil && x.alike && meeting.goesAhead() && len(opt.Keep) == len(x.Outputs()):
-		meeting.leave()
-	default:
-		err = x.ended(meeting, errs)
-	}
-	if err != nil {
+	wait.Wait()
+	if err = errors.Join(errs...); err == nil && x.alike && run.GoesAhead() && len(opt.Keep) == len(x.Outputs()) {
+		run.Detach()
+	} else if err = x.group.Finish(run, errs); err != nil {
 		for _, r := range results {
-			err = errors.Join(err, closeKept(r))
+			err = errors.Join(err, r.CloseKept())
 		}
 		return nil, err
 	}
-	return x.result(results, meeting)
+	return x.result(results, run)
 }
 
 // begin starts a run's exchanges, if there are any, and returns each device's link.
-func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*meeting, []*ir.Data, error) {
+func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*collective.Run, []*ir.Data, error) {
 	if len(x.parts[0].shard.Meetings) == 0 {
 		return nil, make([]*ir.Data, len(x.parts)), nil
 	}
@@ -304,49 +334,15 @@ func (x *sharded) begin(ctx context.Context, symbols map[string]int64) (*meeting
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := x.roomFor(ctx, exchanges)
+	c, err := x.channelFor(ctx, exchanges)
 	if err != nil {
 		return nil, nil, err
 	}
-	return x.meetings.begin(r, exchanges, x.meetings.limit)
-}
-
-// ended waits for a run to end and returns its error.
-func (x *sharded) ended(m *meeting, errs []error) error {
-	var err error
-	stopped := -1 // a rank that waited for the others
-	for rank, e := range errs {
-		switch {
-		case errors.Is(e, mailbox.ErrStopped):
-			stopped = rank
-		case e != nil:
-			err = errors.Join(err, x.failed(rank, e))
-		}
-	}
-	err = errors.Join(err, x.meetings.idle())
-	if m == nil {
-		return err
-	}
-	if failed := errors.Join(x.meetings.settle(0), m.tell()); err == nil {
-		err = failed
-	}
-	if err == nil && stopped >= 0 {
-		err = failedAs(x.exes[stopped].Device(), false, m.limit)
-	}
-	return lostStates(err)
-}
-
-// failedAs returns the error of a device that failed to receive.
-func failedAs(device string, stale bool, limit time.Duration) error {
-	if stale {
-		return fmt.Errorf("%s did not see what another device had written to memory of the host", device)
-	}
-	return fmt.Errorf("%s waited for the other devices in vain, for %v at most: one of them does not go on", device,
-		limit)
+	return x.group.Begin(c, exchanges)
 }
 
 // runPart runs the part of a rank. The first returns its results; the others' results stay on their devices.
-func (x *sharded) runPart(rank int, values shardInputs, link *ir.Data, between func() error, opt RunOptions,
+func (x *sharded) runPart(rank int, run *collective.Run, values shardInputs, link *ir.Data, opt RunOptions,
 	own States) (*Result, error) {
 	e, in := x.exes[rank], values.host
 	mine := RunOptions{Symbols: opt.Symbols, Inputs: values.device, States: own}
@@ -360,14 +356,5 @@ func (x *sharded) runPart(rank int, values shardInputs, link *ir.Data, between f
 			mine.Keep = append(mine.Keep, o.Name)
 		}
 	}
-	return e.runInParts(context.Background(), in, between, mine)
-}
-
-// runInParts runs a program and calls between at each exchange; between may be nil.
-func (e *Executable) runInParts(ctx context.Context, in Tensors, between func() error,
-	opt ...RunOptions) (*Result, error) {
-	if between != nil {
-		return e.Vulkan().RunInParts(ctx, in, between, opt...)
-	}
-	return e.Run(ctx, in, opt...)
+	return run.Do(context.Background(), e.program(), in, mine)
 }

@@ -17,22 +17,22 @@ import (
 func BenchmarkAllReduce(b *testing.B) {
 	for _, c := range []struct{ rows, times int }{{1, 256}, {4, 256}, {32, 256}, {128, 128}, {1024, 32}, {4096, 8}} {
 		const width = 4096
-		for _, way := range []string{"shared", "relayed", "copied", "staged"} {
-			b.Run(fmt.Sprintf("%dkB/%s", 4*c.rows*width/1024, way), func(b *testing.B) {
-				allReduce(b, way, c.rows, width, c.times)
+		for _, transport := range []string{"shared", "relayed", "copied", "staged"} {
+			b.Run(fmt.Sprintf("%dkB/%s", 4*c.rows*width/1024, transport), func(b *testing.B) {
+				allReduce(b, transport, c.rows, width, c.times)
 			})
 		}
 	}
 }
 
-func allReduce(b *testing.B, way string, rows, width, times int) {
+func allReduce(b *testing.B, transport string, rows, width, times int) {
 	d, err := vkc.OpenTensorParallel(*replicasFlag)
 	vktest.Need(b, err)
 	defer d.Close()
-	if way == "shared" && d.Parts()[0].Caps().Type != device.DeviceCPU {
+	if transport == "shared" && d.Parts()[0].Caps().Type != device.DeviceCPU {
 		b.Skip("such devices do not see one another's words")
 	}
-	vkc.Ways[way](d)
+	vkc.Transports[transport](d)
 	g := allReduces(b, rows, width, times)
 	weights := vkc.WeightMap{"terms": filled(b, 1, rows, 4), "columns": filled(b, 0.25, 4, width)}
 	exe, err := d.LoadGraph(b.Context(), g, weights)

@@ -168,8 +168,8 @@ func TestTensorParallelStops(t *testing.T) {
 	}
 }
 
-// TestTensorParallelLimit: a device that never gives anything ends the run of all after a time, in whatever way they
-// exchange values.
+// TestTensorParallelLimit: if a device never sends anything, the run of all devices ends after a time, by every
+// transport.
 func TestTensorParallelLimit(t *testing.T) {
 	for name, list := range map[string]string{"processor": "cpu,cpu", "shared": "vulkan,vulkan",
 		"relayed": "vulkan,vulkan"} {
@@ -178,13 +178,13 @@ func TestTensorParallelLimit(t *testing.T) {
 				devtest.NeedTools(t)
 			}
 			together, _ := parallel(t, list)
-			if exchange := vkc.Ways[name]; exchange != nil {
+			if exchange := vkc.Transports[name]; exchange != nil {
 				exchange(together)
 			}
 			exe := shardedProduct(t, together)
 			defer exe.Close()
 			vkc.LosePart(exe)
-			vkc.LimitMeetings(together, time.Millisecond)
+			vkc.LimitRuns(together, time.Millisecond)
 			for range 2 {
 				_, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)})
 				if err == nil || !strings.Contains(err.Error(), "in vain, for 1ms at most") {
@@ -217,12 +217,12 @@ func TestCopiesFail(t *testing.T) {
 			t.Error(err)
 		}
 		copied = c.copied
-		vkc.LimitMeetings(together, c.limit)
+		vkc.LimitRuns(together, c.limit)
 		if _, err := exe.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 		copied = func(int) (bool, error) { return true, nil }
-		vkc.LimitMeetings(together, time.Hour)
+		vkc.LimitRuns(together, time.Hour)
 		if _, err := exe.Run(t.Context(), in); err != nil {
 			t.Error(err)
 		}
@@ -251,7 +251,7 @@ func TestExchangesChosen(t *testing.T) {
 	}{
 		{1, 8192, 40, "40 times a run: the host tells kernels of one another; "},
 		{64, 8192, 40, "40 times a run: the host tells kernels of one another; "},
-		{512, 8192, 10, "from one to the next; the host tells kernels of one another: places for all of them have " +
+		{512, 8192, 10, "from one to the next; the host tells kernels of one another: slots for all of them have " +
 			"more than 256 MiB; "},
 	} {
 		devices, err := vkc.OpenDevices("vulkan,vulkan")
@@ -266,7 +266,7 @@ func TestExchangesChosen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer together.Close()
-		vkc.LimitTrials(together, time.Hour)
+		vkc.LimitProbes(together, time.Hour)
 		exe, err := together.LoadGraph(t.Context(), allReduces(t, c.rows, c.width, c.times), vkc.WeightMap{
 			"terms": devtest.Noise(t, c.rows, 4), "columns": devtest.Noise(t, 4, c.width)})
 		if err != nil {
@@ -287,7 +287,7 @@ func TestExchangesOfSoftware(t *testing.T) {
 	if one.Caps().Type != device.DeviceCPU {
 		t.Skip("the device is no software")
 	}
-	vkc.LimitTrials(together, time.Hour)
+	vkc.LimitProbes(together, time.Hour)
 	exe := shardedProduct(t, together)
 	defer exe.Close()
 	if want := "1 times a run: kernels wait for one another; "; !strings.Contains(exe.Why(), want) {
@@ -299,10 +299,10 @@ func TestExchangesOfSoftware(t *testing.T) {
 func TestTryExchanges(t *testing.T) {
 	devtest.NeedTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
-	if err := vkc.TryExchanges(t.Context(), together, time.Hour); err != nil {
+	if err := vkc.ProbeRelayed(t.Context(), together, time.Hour); err != nil {
 		t.Error(err)
 	}
-	if err := vkc.TryExchanges(t.Context(), together, 0); err == nil || !strings.Contains(err.Error(), "in vain") {
+	if err := vkc.ProbeRelayed(t.Context(), together, 0); err == nil || !strings.Contains(err.Error(), "in vain") {
 		t.Errorf("exchanges that must end at once: %v", err)
 	}
 	g, err := frontend.Build("tried", func(b *frontend.Builder) {
@@ -316,7 +316,7 @@ func TestTryExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	if why := exe.Why(); !strings.Contains(why, "since another way fails") {
+	if why := exe.Why(); !strings.Contains(why, "since another transport fails") {
 		t.Error(why)
 	}
 	if _, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)}); err != nil {
@@ -329,10 +329,12 @@ func TestTryExchanges(t *testing.T) {
 // anything to share also runs. With -replicas 0,1 the test uses two cards.
 func TestTensorParallelBits(t *testing.T) {
 	devtest.NeedTools(t)
-	for way := range vkc.Ways {
+	for transport := range vkc.Transports {
 		for _, list := range tensorDevices() {
 			n := strings.Count(list, ",") + 1
-			t.Run(fmt.Sprintf("%s/%d", way, n), func(t *testing.T) { testBits(t, way, vkc.Ways[way], list, n) })
+			t.Run(fmt.Sprintf("%s/%d", transport, n), func(t *testing.T) {
+				testBits(t, transport, vkc.Transports[transport], list, n)
+			})
 		}
 	}
 }
@@ -345,10 +347,10 @@ func tensorDevices() []string {
 	return []string{"vulkan,vulkan", "vulkan,vulkan,vulkan,vulkan"}
 }
 
-func testBits(t *testing.T, way string, goes func(*vkc.Device), list string, devices int) {
+func testBits(t *testing.T, transport string, goes func(*vkc.Device), list string, devices int) {
 	t.Helper()
 	together, one := parallel(t, list)
-	if one.Caps().Type != device.DeviceCPU && way == "shared" {
+	if one.Caps().Type != device.DeviceCPU && transport == "shared" {
 		t.Skip("such devices do not see one another's words")
 	}
 	goes(together)
@@ -483,7 +485,7 @@ func TestTensorParallelAhead(t *testing.T) {
 	}
 	for _, list := range tensorDevices() {
 		together, _ := parallel(t, list)
-		vkc.Ways["relayed"](together)
+		vkc.Transports["relayed"](together)
 		load := func(g *ir.Graph, weights ir.WeightSource) *vkc.Executable {
 			exe, err := together.LoadGraph(t.Context(), g, weights)
 			if err != nil {
@@ -545,7 +547,7 @@ func TestTensorParallelAhead(t *testing.T) {
 func TestTensorParallelAheadStops(t *testing.T) {
 	devtest.NeedTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
-	vkc.Ways["relayed"](together)
+	vkc.Transports["relayed"](together)
 	weights := vkc.WeightMap{"up": devtest.Noise(t, 64, 24), "out": devtest.Noise(t, 24, 64)}
 	load := func() *vkc.Executable {
 		exe, err := together.LoadGraph(t.Context(), chained(t), weights)
@@ -559,7 +561,7 @@ func TestTensorParallelAheadStops(t *testing.T) {
 	vkc.LosePart(lame)
 	in, keep := vkc.Tensors{"x": devtest.Noise(t, 1, 24)}, vkc.RunOptions{Keep: []string{"y", "s"}}
 	for _, reads := range []bool{true, false} {
-		vkc.LimitMeetings(together, time.Millisecond)
+		vkc.LimitRuns(together, time.Millisecond)
 		r, err := lame.Run(t.Context(), in, keep)
 		if err != nil {
 			t.Fatal(err)
@@ -575,7 +577,7 @@ func TestTensorParallelAheadStops(t *testing.T) {
 			_, err = sound.Run(t.Context(), nil, vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{"x": r.Kept["y"]}})
 			told(err)
 		}
-		vkc.LimitMeetings(together, time.Hour)
+		vkc.LimitRuns(together, time.Hour)
 		if !reads {
 			if err := together.Synchronize(t.Context()); err != nil {
 				t.Error(err)

@@ -9,14 +9,15 @@ import (
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/collective"
 )
 
 // shardTensor is a tensor replicated on several devices with tensor parallelism. If the devices are of different kinds,
 // the host gives all of them the first device's bits, and the tensor is on the first device only.
 type shardTensor struct {
-	of    *meetings
+	of    *collective.Group
 	parts []*DeviceTensor // by rank
-	run   *meeting        // the run that made it; nil for none
+	run   *collective.Run // the run that made it; nil for none
 }
 
 // ReadAt implements runtime.Memory.
@@ -24,7 +25,7 @@ func (t *shardTensor) ReadAt(ctx context.Context, p []byte, offset int64) error 
 	if err := t.parts[0].ReadBytes(ctx, p, offset); err != nil {
 		return err
 	}
-	return t.run.failed()
+	return t.run.Failed()
 }
 
 // Close implements runtime.Memory.
@@ -58,8 +59,8 @@ func (x *sharded) given(ctx context.Context, in Tensors, opt RunOptions) (_ []sh
 	}
 	for name, memory := range held {
 		t, ok := memory.(*shardTensor)
-		if ok && t.of == x.meetings && len(t.parts) == len(x.parts) {
-			if err := t.run.failed(); err != nil {
+		if ok && t.of == x.group && len(t.parts) == len(x.parts) {
+			if err := t.run.Failed(); err != nil {
 				return nil, nil, fmt.Errorf("input %q: %w", name, err)
 			}
 			for rank := range list {
@@ -79,10 +80,10 @@ func (x *sharded) given(ctx context.Context, in Tensors, opt RunOptions) (_ []sh
 }
 
 // result returns a run's result. Outputs that the caller does not keep are left on the other devices.
-func (x *sharded) result(results []*Result, run *meeting) (r *Result, err error) {
+func (x *sharded) result(results []*Result, run *collective.Run) (r *Result, err error) {
 	r = results[0]
 	for name, first := range r.Kept {
-		t := &shardTensor{of: x.meetings, parts: []*DeviceTensor{first}, run: run}
+		t := &shardTensor{of: x.group, parts: []*DeviceTensor{first}, run: run}
 		if x.alike {
 			for _, other := range results[1:] {
 				t.parts = append(t.parts, other.Kept[name])
@@ -94,21 +95,9 @@ func (x *sharded) result(results []*Result, run *meeting) (r *Result, err error)
 		err = errors.Join(err, made)
 	}
 	for _, other := range results[1:] {
-		err = errors.Join(err, closeKept(other))
+		err = errors.Join(err, other.CloseKept())
 	}
 	return r, err
-}
-
-// closeKept closes the outputs that a run left on its device.
-func closeKept(r *Result) error {
-	if r == nil {
-		return nil
-	}
-	var errs []error
-	for _, t := range r.Kept {
-		errs = append(errs, t.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // Upload implements runtime.Executable: to each device.
@@ -123,7 +112,7 @@ func (x *sharded) UploadFrom(ctx context.Context, t ir.DType, dims []int, from i
 
 // onEach has each device upload a tensor.
 func (x *sharded) onEach(upload func(*Executable) (*DeviceTensor, error)) (*DeviceTensor, error) {
-	t := &shardTensor{of: x.meetings}
+	t := &shardTensor{of: x.group}
 	for _, p := range x.exes {
 		one, err := upload(p)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/collective"
 )
 
 // Cheapest combines the devices into one in the way with the least expected time for a run of a graph: only the first
@@ -79,7 +80,7 @@ func (p SplitPrice) String() string {
 	return fmt.Sprintf("%s: %v a run", p.Way, nanos(p.Nanos))
 }
 
-func nanos(ns float64) time.Duration { return digits(time.Duration(ns)) }
+func nanos(ns float64) time.Duration { return runtime.Brief(time.Duration(ns)) }
 
 func cheapestSplit(ways []SplitPrice) *SplitPrice {
 	best := &ways[0]
@@ -99,8 +100,8 @@ func SplitPrices(ctx context.Context, g *ir.Graph, devices []device.Caps) ([]Spl
 	}
 	var list []member
 	for _, caps := range devices {
-		list = append(list, member{caps: caps, room: usedMemory * float64(caps.DeviceMemory),
-			noInbox: !caps.Features.BufferDeviceAddress})
+		list = append(list, member{room: usedMemory * float64(caps.DeviceMemory),
+			Traits: collective.Traits{Caps: caps, NoInbox: !caps.Features.BufferDeviceAddress}})
 	}
 	if len(list) < 2 {
 		return nil, fmt.Errorf("split %s over %d devices: want at least 2", ir.Titled("graph", g.Name), len(list))
@@ -131,25 +132,28 @@ func splitPrices(ctx context.Context, g *ir.Graph, list []member) ([]SplitPrice,
 
 // member describes one of several devices.
 type member struct {
-	caps      device.Caps
-	room      float64 // bytes for weights and states
-	processor bool
-	noInbox   bool // whether the host cannot access its memory
+	collective.Traits
+	room float64 // bytes for weights and states
 }
 
-// gpu reports whether it may not see writes of the host or another device while it runs.
-func (m member) gpu() bool { return !m.processor && m.caps.Type != device.DeviceCPU }
+// traitsOf returns the traits of the members.
+func traitsOf(list []member) (all []collective.Traits) {
+	for _, m := range list {
+		all = append(all, m.Traits)
+	}
+	return all
+}
 
 func (d Devices) members() []member {
 	var list []member
 	for _, one := range d {
 		if one.Vulkan() == nil {
-			list = append(list, member{caps: one.Caps(), room: math.Inf(1), processor: true})
+			list = append(list, member{Traits: collective.Traits{Caps: one.Caps(), Processor: true}, room: math.Inf(1)})
 			continue
 		}
 		measured, _ := one.tuning() // an unusable tuning file is ignored
-		list = append(list, member{caps: measured.On(one.caps), noInbox: !one.Vulkan().HasInbox(),
-			room: usedMemory * float64(one.Vulkan().MemoryAvailable())})
+		list = append(list, member{room: usedMemory * float64(one.Vulkan().MemoryAvailable()),
+			Traits: collective.Traits{Caps: measured.On(one.caps), NoInbox: !one.Vulkan().HasInbox()}})
 	}
 	return list
 }
@@ -203,7 +207,7 @@ func (d *Device) Expected(ctx context.Context, g *ir.Graph) (ns float64, err err
 	switch {
 	case d.parts == nil:
 		list, price = Devices{d}.members(), priceAlone
-	case d.meetings != nil:
+	case d.group != nil:
 		price = priceTensor
 	}
 	ns, _, err = price(ctx, g, list, stored)
@@ -220,7 +224,7 @@ func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) 
 	for i, p := range parts {
 		m := list[p.Device]
 		if i > 0 {
-			pass := device.MachineOf(m.caps).Staged.LatencyNs
+			pass := device.MachineOf(m.Caps).Staged.LatencyNs
 			ns += pass
 			terms = append(terms, fmt.Sprintf("%v to pass values on", nanos(pass)))
 		}
@@ -236,14 +240,14 @@ func priceLayers(ctx context.Context, g *ir.Graph, list []member, stored int64) 
 
 // priceTensor adds the time of the slowest device's part and of the exchanges.
 func priceTensor(ctx context.Context, g *ir.Graph, list []member, _ int64) (ns float64, of string, err error) {
-	c := choicesOf(list)
+	c := collective.Available(traitsOf(list))
 	known := map[string]bool{} // equal devices have equal parts
 	var exchanges []int
 	for rank, m := range list {
-		if known[m.caps.Name] {
+		if known[m.Caps.Name] {
 			continue
 		}
-		known[m.caps.Name] = true
+		known[m.Caps.Name] = true
 		s, err := partition.SplitTensor(g, len(list), rank, false)
 		if err != nil {
 			return 0, "", err
@@ -257,26 +261,26 @@ func priceTensor(ctx context.Context, g *ir.Graph, list []member, _ int64) (ns f
 		}
 		ns = max(ns, own)
 	}
-	meet := c.price(c.cheapest(exchanges), exchanges)
-	of = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(meet), len(exchanges), c.how(exchanges))
+	meet := c.Price(exchanges)
+	of = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(meet), len(exchanges), c.Describe(exchanges))
 	return ns + meet, of, nil
 }
 
 // price estimates the nanoseconds of a graph's kernels on a device, without the exchanges with other devices.
 func (m member) price(ctx context.Context, g *ir.Graph) (float64, error) {
-	if m.processor {
-		return 0, fmt.Errorf("what a run takes on the %s is not known", m.caps.Name)
+	if m.Processor {
+		return 0, fmt.Errorf("what a run takes on the %s is not known", m.Caps.Name)
 	}
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
-		Limits:  passes.Limits{Bindings: device.Bindings(m.caps), Weigh: glsl.Weigh},
-		Pricer:  schedule.NewPricer(m.caps),
+		Limits:  passes.Limits{Bindings: device.Bindings(m.Caps), Weigh: glsl.Weigh},
+		Pricer:  schedule.NewPricer(m.Caps),
 	})
 	if err != nil {
 		return 0, err
 	}
 	own := slices.DeleteFunc(slices.Clone(s.Kernels), func(k *kernel.Kernel) bool { return mailbox.Follows(k.Ops) })
-	e := schedule.NewPricer(m.caps).Price(kernel.Rewrite{After: own, LastSplit: true})
+	e := schedule.NewPricer(m.Caps).Price(kernel.Rewrite{After: own, LastSplit: true})
 	if e.Note != "" {
 		return 0, errors.New(e.Note)
 	}

@@ -218,3 +218,12 @@ func shownOps(ops []string) string {
 	}
 	return strings.ToValidUTF8(s[:maxOpsShown], "") + "…"
 }
+
+// Brief rounds a time to three digits, for messages.
+func Brief(t time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for t >= 1000*unit {
+		unit *= 10
+	}
+	return t.Round(unit)
+}

@@ -151,6 +151,18 @@ type Result struct {
 	Profile *Profile                 // nil unless asked for
 }
 
+// CloseKept closes the outputs that the run left on its device. The result may be nil.
+func (r *Result) CloseKept() error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	for _, t := range r.Kept {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Port is an input, output or state of a program.
 type Port struct {
 	Name string

@@ -1,0 +1,197 @@
+package collective
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// maxInFlight is the number of runs that the devices may have in flight when the host relays the flags between kernels.
+const maxInFlight = 8
+
+// Channel is the memory in which devices exchange values by one transport.
+type Channel struct {
+	transport Transport
+	memory    *vk.HostBuffer // nil for the processor
+	inboxes   []*vk.Buffer   // by rank; the host relays flags to them
+	buffers   Buffers        // device memory for Copied
+	box       *mailbox.Mailbox
+	epoch     uint32 // epoch of the next exchange
+	next      int    // offset of the next run's slots
+	relay     relay
+}
+
+// Ends reports whether programs end at each exchange.
+func (c *Channel) Ends() bool { return transports[c.transport].ends }
+
+// GoesAhead reports whether the devices finish a run without further help from the host.
+func (c *Channel) GoesAhead() bool { return transports[c.transport].relays }
+
+// channel returns the channel of a transport, large enough for these exchanges of every run that may be in flight. The
+// caller holds the lock.
+func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
+	once := transports[t].once
+	c, words := &g.channels[t], mailbox.Room(len(g.names), exchanges, once)
+	if once {
+		words *= max(1, min(maxInFlight, relayedWords/max(words, 1)))
+	}
+	if c.box != nil && c.box.Room() >= words {
+		return c, nil
+	}
+	if err := errors.Join(lostStates(g.drain(0)), g.Idle(), c.free()); err != nil {
+		return nil, err
+	}
+	c.transport = t
+	if err := c.allocate(g, words); err != nil {
+		return nil, errors.Join(err, c.free())
+	}
+	return c, nil
+}
+
+func (c *Channel) allocate(g *Group, words int) (err error) {
+	memory, t, own := []uint32(nil), transports[c.transport], mailbox.Header
+	if !t.copies {
+		own += words
+	}
+	if len(g.vulkan) == 0 {
+		memory = make([]uint32, own)
+	} else {
+		if c.memory, err = vk.NewHostBuffer(g.vulkan, own); err != nil {
+			return err
+		}
+		memory = c.memory.Words()
+	}
+	var inboxes [][]uint32
+	for _, d := range g.vulkan {
+		if !t.relays {
+			break
+		}
+		b, err := d.NewInbox(mailbox.Header)
+		if err != nil {
+			return err
+		}
+		c.inboxes = append(c.inboxes, b)
+		inboxes = append(inboxes, b.Words())
+	}
+	if c.box, err = mailbox.New(memory, len(g.names), inboxes...); err != nil {
+		return err
+	}
+	c.epoch = 1
+	if !t.copies {
+		return nil
+	}
+	if g.copier == nil {
+		if g.copier, err = g.OpenCopier(g.vulkan); err != nil {
+			g.copier = nil
+			return err
+		}
+	}
+	if c.buffers, err = g.copier.NewBuffers(words, words/(3*len(g.names))); err != nil {
+		c.buffers = nil
+		return err
+	}
+	c.box.Own(words)
+	return nil
+}
+
+func (c *Channel) free() error {
+	errs := []error{c.box.Close(), c.memory.Close()}
+	if c.buffers != nil {
+		errs = append(errs, c.buffers.Close())
+	}
+	for _, b := range c.inboxes {
+		errs = append(errs, b.Close())
+	}
+	*c = Channel{}
+	return errors.Join(errs...)
+}
+
+// lastEpoch is the epoch after which epochs restart.
+const lastEpoch = 1 << 31
+
+// begin assigns slots to the exchanges of a run and prepares the channel. Some transports give each exchange a slot
+// that no other run in flight uses; with the others, runs reuse the same slots one after another. begin returns the
+// error of an earlier run that has failed, if it was not yet reported.
+func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
+	err, from = g.drain(maxInFlight-1), c.next
+	if transports[c.transport].once {
+		words := mailbox.Room(len(g.names), exchanges, true)
+		if from+words > c.box.Room() {
+			from = 0
+		}
+		to = from + words
+		clash := func(r *Run) bool { return r.channel == c && r.from < to && from < r.to }
+		for slices.ContainsFunc(g.inFlight, clash) {
+			err = errors.Join(err, g.drain(len(g.inFlight)-1))
+		}
+	}
+	last := int64(c.epoch)+int64(len(exchanges)) >= lastEpoch
+	if last || c.box.Fails() {
+		err = errors.Join(err, g.drain(0), g.Idle())
+		c.box.Reset()
+	}
+	if last {
+		c.epoch = 1
+	}
+	return from, to, lostStates(err)
+}
+
+// links returns the link of each device for a run whose slots begin at from.
+func (c *Channel) links(g *Group, from int) (list []*ir.Data) {
+	tries := uint32(mailbox.TriesWaiting)
+	if c.Ends() {
+		tries = mailbox.TriesNone
+	}
+	for rank := range g.names {
+		memory := c.memory.Address(rank)
+		at := mailbox.Addresses{Memory: memory, Flags: memory}
+		if transports[c.transport].relays {
+			at.Flags = c.inboxes[rank].Address()
+		}
+		if transports[c.transport].copies {
+			at.Places = c.buffers.Address(rank)
+		}
+		link := c.box.Link(rank, c.epoch, from, at, tries)
+		list = append(list, tensor(ir.U32, link[:]))
+	}
+	return list
+}
+
+// tensor returns a tensor of one axis.
+func tensor[T uint32 | float32](t ir.DType, values []T) *ir.Data {
+	bytes, _ := binary.Append(nil, binary.LittleEndian, values) // it takes slices of numbers
+	return &ir.Data{DType: t, Dims: []int{len(values)}, Bytes: bytes}
+}
+
+// relay is a thread that copies flags between devices while there are runs in flight.
+type relay struct {
+	mu   sync.Mutex
+	runs int
+	over *atomic.Bool
+	wait sync.WaitGroup
+}
+
+func (r *relay) begin(box *mailbox.Mailbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs++; r.runs == 1 {
+		over := new(atomic.Bool)
+		r.over = over
+		r.wait.Go(func() { box.Relay(over) })
+	}
+}
+
+func (r *relay) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs--; r.runs == 0 {
+		r.over.Store(true)
+		r.wait.Wait()
+	}
+}

@@ -1,0 +1,154 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// runLimit is the time limit of a run on several devices. A run that exceeds it has lost a device.
+const runLimit = 2 * time.Minute
+
+// Group is a process group: devices that exchange values during their runs. Only the caller that has locked the group
+// may start a run, so that all devices execute runs in the same order.
+type Group struct {
+	// The settings may be changed before the first run.
+	Limit      time.Duration                      // of a run
+	ProbeLimit time.Duration                      // of a run that probes a transport
+	OpenCopier func([]*vk.Device) (Copier, error) // for transport Copied
+	// LoadGraph loads the graph of a probe on a device.
+	LoadGraph func(ctx context.Context, rank int, g *ir.Graph) (runtime.Executable, error)
+
+	names  []string     // of the devices, by rank
+	vulkan []*vk.Device // the devices, unless they are the processor
+	token  chan struct{}
+
+	// With the lock.
+	Choices
+	channels [len(transports)]Channel
+	copier   Copier // nil until needed
+	inFlight []*Run // asynchronous runs, oldest first
+}
+
+// New makes the group of devices with these traits. Either all of them are Vulkan devices, or all are the processor and
+// vulkan is empty.
+func New(list []Traits, vulkan []*vk.Device) (*Group, error) {
+	if len(vulkan) != 0 && len(vulkan) != len(list) {
+		return nil, fmt.Errorf("devices: %d of %d are Vulkan devices and others are not: want one or the other to "+
+			"share each op", len(vulkan), len(list))
+	}
+	g := &Group{vulkan: vulkan, token: make(chan struct{}, 1), Limit: runLimit, ProbeLimit: probeLimit,
+		OpenCopier: openPeers, Choices: Available(list)}
+	for _, t := range list {
+		g.names = append(g.names, t.Caps.Name)
+	}
+	return g, nil
+}
+
+// Lock waits until no other caller has the lock.
+func (g *Group) Lock(ctx context.Context) error {
+	select {
+	case g.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("another run is under way: %w", ctx.Err())
+	}
+}
+
+// Unlock ends what Lock began.
+func (g *Group) Unlock() { <-g.token }
+
+// Idle waits until no device is at work.
+func (g *Group) Idle() error {
+	var errs []error
+	for _, d := range g.vulkan {
+		errs = append(errs, d.WaitIdle(context.Background()))
+	}
+	return errors.Join(errs...)
+}
+
+// Close frees the memory of all channels. It returns errors of runs that were not yet reported.
+func (g *Group) Close() error {
+	errs := []error{g.drain(0)}
+	for i := range g.channels {
+		errs = append(errs, g.channels[i].free())
+	}
+	if g.copier != nil {
+		errs = append(errs, g.copier.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Reserve returns a channel with room for the exchanges of a run, by the cheapest transport that works.
+func (g *Group) Reserve(ctx context.Context, exchanges []int) (*Channel, error) {
+	for {
+		t, err := g.choose(ctx, exchanges)
+		if err != nil {
+			return nil, err
+		}
+		c, err := g.channel(t, exchanges)
+		if err == nil || !transports[t].copies {
+			return c, err
+		}
+		g.exclude(t, err) // the cards have less memory than the host
+	}
+}
+
+// choose returns the cheapest working transport. The caller holds the lock.
+func (g *Group) choose(ctx context.Context, exchanges []int) (Transport, error) {
+	for {
+		c := g.cheapest(exchanges)
+		if !c.Unprobed {
+			return c.Transport, nil
+		}
+		if err := g.Probe(ctx, c.Transport, g.ProbeLimit); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Waits reports whether kernels wait for one another in these exchanges, without the host.
+func (g *Group) Waits(ctx context.Context, exchanges []int) (bool, error) {
+	if err := g.Lock(ctx); err != nil {
+		return false, err
+	}
+	defer g.Unlock()
+	t, err := g.choose(ctx, exchanges)
+	return !transports[t].ends, err
+}
+
+// Probe finds out whether a transport works, with a time limit for each run, and excludes it if it does not. It fails
+// if ctx ends. The caller holds the lock.
+func (g *Group) Probe(ctx context.Context, t Transport, limit time.Duration) error {
+	c, failed := g.channel(t, probeExchanges(t))
+	if failed == nil {
+		failed = g.probe(ctx, c, limit)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if failed != nil {
+		g.exclude(t, failed)
+		return g.channels[t].free()
+	}
+	i := slices.IndexFunc(g.List, func(c Choice) bool { return c.Transport == t })
+	g.List[i].Unprobed = false
+	return nil
+}
+
+// drain waits until the devices have at most so many asynchronous runs. It returns the errors of failed runs that were
+// not yet reported.
+func (g *Group) drain(most int) error {
+	var errs []error
+	for len(g.inFlight) > most {
+		errs = append(errs, g.inFlight[0].wait())
+		g.inFlight = g.inFlight[1:]
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,273 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// Run is one run of a program on all devices of a group. A nil Run is the run of a program without collectives.
+type Run struct {
+	group    *Group
+	channel  *Channel
+	from, to int // its slots, which no other run uses
+	barrier  *barrier
+	limit    time.Duration
+	timeout  *time.Timer
+	points   []vk.Point // the points that the devices reach at its end, by rank; nil for a synchronous run
+
+	once sync.Once // ends it once
+
+	mu       sync.Mutex // guards the fields below, and the channel's mailbox until the run is over
+	over     bool
+	err      error // the reason that it has failed
+	reported bool
+}
+
+// Begin starts a run with these exchanges and returns the link for each device. The caller holds the lock.
+func (g *Group) Begin(c *Channel, exchanges []int) (*Run, []*ir.Data, error) {
+	return g.begin(c, exchanges, g.Limit)
+}
+
+func (g *Group) begin(c *Channel, exchanges []int, limit time.Duration) (*Run, []*ir.Data, error) {
+	from, to, err := c.begin(g, exchanges)
+	if err != nil {
+		return nil, nil, err
+	}
+	links := c.links(g, from)
+	r := &Run{group: g, channel: c, from: from, to: to, limit: limit, barrier: &barrier{ranks: len(links),
+		next: make(chan struct{}), stopped: make(chan struct{})}}
+	parts, next := c.box.Lay(from, exchanges)
+	if c.next = next; transports[c.transport].copies {
+		r.barrier.between = func(i int) error { return r.copy(parts[i]) }
+	}
+	if transports[c.transport].relays {
+		c.relay.begin(c.box)
+	}
+	c.epoch += uint32(len(exchanges))
+	r.timeout = time.AfterFunc(limit, r.stop)
+	return r, links, nil
+}
+
+// stepper is an executable that ends its program before each collective and calls between before it goes on.
+type stepper interface {
+	RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
+		opt ...runtime.RunOptions) (*runtime.Result, error)
+}
+
+// Do runs one device's part of the program.
+func (r *Run) Do(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data,
+	opt runtime.RunOptions) (*runtime.Result, error) {
+	if r == nil || !r.channel.Ends() {
+		return exe.Run(ctx, in, opt)
+	}
+	steps, ok := exe.(stepper)
+	if !ok {
+		return nil, fmt.Errorf("%s does not end a program at each exchange", exe.Device())
+	}
+	return steps.RunInParts(ctx, in, r.barrier.wait, opt)
+}
+
+// GoesAhead reports whether the devices finish the run without further help from the host.
+func (r *Run) GoesAhead() bool { return r == nil || r.channel.GoesAhead() }
+
+// copy copies each device's part of an exchange to all other devices.
+func (r *Run) copy(parts []mailbox.Part) error {
+	for from, p := range parts {
+		if err := r.channel.buffers.Copy(from, p.At, p.Words); err != nil {
+			return err
+		}
+	}
+	for {
+		switch done, err := r.channel.buffers.Done(); {
+		case done || err != nil:
+			return err
+		case r.barrier.over():
+			return mailbox.ErrStopped
+		}
+		goruntime.Gosched()
+	}
+}
+
+// Fail is called if one of the devices did not get the run. It lets the earlier runs finish, and then ends all waiting
+// of this run.
+func (r *Run) Fail() {
+	if r != nil {
+		for _, before := range r.group.inFlight {
+			before.end()
+		}
+		r.stop()
+	}
+}
+
+// stop ends all waiting.
+func (r *Run) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.channel.box.Stop()
+		r.barrier.stop()
+	}
+}
+
+// Detach makes the run asynchronous: all devices have it and finish it by themselves.
+func (r *Run) Detach() {
+	if r == nil {
+		return
+	}
+	for _, d := range r.group.vulkan {
+		r.points = append(r.points, d.Submitted())
+	}
+	r.group.inFlight = append(r.group.inFlight, r)
+	go r.end()
+}
+
+// Finish waits until the devices have finished a run and all earlier ones. It returns the error of the run: of the
+// devices by rank, or of its exchanges, or of earlier runs.
+func (g *Group) Finish(r *Run, devices []error) error {
+	var err error
+	stopped := -1 // a rank that waited for the others
+	for rank, e := range devices {
+		if errors.Is(e, mailbox.ErrStopped) {
+			stopped = rank
+		} else {
+			err = errors.Join(err, e)
+		}
+	}
+	if err = errors.Join(err, g.Idle()); r == nil {
+		return err
+	}
+	if failed := errors.Join(g.drain(0), r.wait()); err == nil {
+		err = failed
+	}
+	if err == nil && stopped >= 0 {
+		err = failedAs(g.names[stopped], false, r.limit)
+	}
+	return lostStates(err)
+}
+
+// end waits until no device is in the run any more.
+func (r *Run) end() { r.once.Do(r.close) }
+
+func (r *Run) close() {
+	var errs []error
+	for rank, p := range r.points {
+		errs = append(errs, r.group.vulkan[rank].Wait(context.Background(), p))
+	}
+	r.timeout.Stop()
+	if transports[r.channel.transport].relays {
+		r.channel.relay.end()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if failed, stale := r.channel.box.Failed(); failed >= 0 {
+		errs = append(errs, failedAs(r.group.names[failed], stale, r.limit))
+	}
+	r.over, r.err = true, errors.Join(errs...)
+}
+
+// wait waits until the run has finished. It returns the run's error unless it was already reported.
+func (r *Run) wait() error {
+	r.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reported {
+		return nil
+	}
+	r.reported = true
+	return r.err
+}
+
+// Failed returns the cause of a failed run, for reading its results. It does not wait for a run that goes well.
+func (r *Run) Failed() error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	fails := r.over && r.err != nil || !r.over && r.channel.box.Fails()
+	r.mu.Unlock()
+	if !fails {
+		return nil
+	}
+	r.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reported = true
+	return lostStates(r.err)
+}
+
+// lostStates adds the consequence for states to a run's error.
+func lostStates(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
+}
+
+// failedAs returns the error of a device that failed to receive.
+func failedAs(device string, stale bool, limit time.Duration) error {
+	if stale {
+		return fmt.Errorf("%s did not see what another device had written to memory of the host", device)
+	}
+	return fmt.Errorf("%s waited for the other devices in vain, for %v at most: one of them does not go on", device,
+		limit)
+}
+
+// barrier is a reusable barrier for the goroutines that run the parts.
+type barrier struct {
+	ranks   int
+	between func(i int) error // if set, runs when all have arrived for the i-th time
+	once    sync.Once
+	stopped chan struct{}
+
+	mu      sync.Mutex // guards the fields below
+	arrived int
+	past    int           // number of times that all have arrived
+	next    chan struct{} // closed when all have arrived
+}
+
+// wait waits until all goroutines have arrived and between has run.
+func (b *barrier) wait() error {
+	b.mu.Lock()
+	next, i := b.next, b.past
+	if b.arrived++; b.arrived < b.ranks {
+		b.mu.Unlock()
+		select {
+		case <-next:
+			return nil
+		case <-b.stopped:
+			return mailbox.ErrStopped
+		}
+	}
+	b.arrived, b.past, b.next = 0, i+1, make(chan struct{})
+	b.mu.Unlock()
+	if b.between != nil {
+		if err := b.between(i); err != nil {
+			b.stop()
+			return err
+		}
+	}
+	close(next)
+	return nil
+}
+
+// stop ends all waiting.
+func (b *barrier) stop() { b.once.Do(func() { close(b.stopped) }) }
+
+// over reports whether all waiting has ended.
+func (b *barrier) over() bool {
+	select {
+	case <-b.stopped:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,178 @@
+package collective
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// Transport moves values between devices.
+type Transport int
+
+const (
+	// Shared: kernels wait for flags in memory that all devices write.
+	Shared Transport = iota
+	// Relayed: kernels wait for flags in their own memory, to which the host copies them.
+	Relayed
+	// Staged: programs end at each exchange, and the host continues them when all have arrived.
+	Staged
+	// Copied: as Staged, and the host copies the values from card to card in between. Kernels do not wait for a copy,
+	// because CUDA is another context of the card, and nothing guarantees that it runs before they end (M-two-cards).
+	Copied
+)
+
+// transports has a row per Transport.
+var transports = [...]struct {
+	text   string
+	relays bool // whether the host copies flags, so that runs can be asynchronous
+	once   bool // whether each exchange of a run has its own slot (M-two-cards)
+	ends   bool // whether programs end at each exchange
+	copies bool // whether each device sends from and receives in its own memory
+	// A probe makes "times" exchanges of "values" values each.
+	values, times int
+}{
+	// A model with 7e9 weights exchanges this many values per token.
+	Shared: {text: "kernels wait for one another", values: 4096, times: 64},
+	Relayed: {text: "the host tells kernels of one another", relays: true, once: true, values: 4096,
+		times: 64},
+	Staged: {text: "the host takes programs on from one to the next", ends: true},
+	Copied: {text: "programs end, and cards copy to one another", ends: true, copies: true, values: 1 << 17,
+		times: 16},
+}
+
+// String describes the transport, for people.
+func (t Transport) String() string { return transports[t].text }
+
+// Copier orders copies from device to device.
+type Copier interface {
+	// NewBuffers allocates words for each device; most is the maximum size of a copy.
+	NewBuffers(words, most int) (Buffers, error)
+	Close() error
+}
+
+// Buffers is equally large memory on each device.
+type Buffers interface {
+	Address(rank int) uint64
+	// Copy starts to copy words at offset at from one device to the same offset on all the others.
+	Copy(from, at, words int) error
+	// Done reports whether all copies have completed.
+	Done() (bool, error)
+	Close() error
+}
+
+// peerCopier copies by CUDA.
+type peerCopier struct{ *vk.Peers }
+
+func openPeers(d []*vk.Device) (Copier, error) {
+	p, err := vk.OpenPeers(d)
+	return peerCopier{p}, err
+}
+
+// NewBuffers implements Copier.
+func (p peerCopier) NewBuffers(words, most int) (Buffers, error) { return p.NewPlaces(words, most) }
+
+// Traits of a device decide which transports its group has, and their costs.
+type Traits struct {
+	Caps      device.Caps // with the speeds that vkc tune measured
+	Processor bool        // whether programs run on the processor without Vulkan
+	NoInbox   bool        // whether the host cannot write the device's memory
+}
+
+// cachesHost reports whether a running program may not see writes of the host or another device.
+func (t Traits) cachesHost() bool { return !t.Processor && t.Caps.Type != device.DeviceCPU }
+
+// Choices are the transports that a number of devices may use.
+type Choices struct {
+	Ranks  int
+	List   []Choice
+	Failed []error // reasons that transports are not available
+}
+
+// Choice is a transport and its cost per exchange.
+type Choice struct {
+	Transport
+	device.Link
+	Unprobed bool // whether it must be probed before use
+}
+
+// Available returns the transports available to these devices.
+func Available(list []Traits) Choices {
+	c, machine := Choices{Ranks: len(list)}, device.MachineOf(list[0].Caps)
+	software := !slices.ContainsFunc(list, Traits.cachesHost)
+	switch {
+	case software && list[0].Processor:
+		c.List = []Choice{{Transport: Shared, Link: machine.Relayed}}
+		return c
+	case software: // some have too few threads for kernels that wait for one another
+		c.List = []Choice{{Shared, machine.Relayed, true}, {Staged, machine.Staged, false}}
+		return c
+	}
+	c.List = []Choice{{Relayed, machine.Relayed, true}, {Staged, machine.Staged, false},
+		{Copied, machine.Copied, true}}
+	if slices.ContainsFunc(list, func(t Traits) bool { return device.MachineOf(t.Caps).Copied == device.Link{} }) {
+		c.drop(Copied)
+	}
+	if i := slices.IndexFunc(list, func(t Traits) bool { return t.NoInbox }); i >= 0 {
+		c.drop(Relayed)
+		c.Failed = append(c.Failed, fmt.Errorf("the host does not reach memory of %s", list[i].Caps.Name))
+	}
+	return c
+}
+
+func (c *Choices) drop(t Transport) {
+	c.List = slices.DeleteFunc(c.List, func(one Choice) bool { return one.Transport == t })
+}
+
+// exclude removes a transport and records the reason.
+func (c *Choices) exclude(t Transport, why error) {
+	c.drop(t)
+	c.Failed = append(c.Failed, fmt.Errorf("%v: %w", t, why))
+}
+
+// relayedWords limits the host memory of slots that a run uses only once.
+const relayedWords = 64 << 20
+
+// price returns the cost of these exchanges in nanoseconds. It is infinite if the channel would be too large.
+func (c *Choices) price(one Choice, exchanges []int) (ns float64) {
+	if transports[one.Transport].once && mailbox.Room(c.Ranks, exchanges, true) > relayedWords {
+		return math.Inf(1)
+	}
+	for _, values := range exchanges {
+		ns += one.Time(4 * int64(values) * int64(c.Ranks-1)) // a device reads the values of all others
+	}
+	return ns
+}
+
+// cheapest returns the transport with the lowest cost.
+func (c *Choices) cheapest(exchanges []int) Choice {
+	return slices.MinFunc(c.List, func(a, b Choice) int {
+		return cmp.Compare(c.price(a, exchanges), c.price(b, exchanges))
+	})
+}
+
+// Price returns the cost of the exchanges of a run by the cheapest transport, in nanoseconds.
+func (c *Choices) Price(exchanges []int) float64 { return c.price(c.cheapest(exchanges), exchanges) }
+
+// Describe gives the transport of a run's exchanges and the reason for the choice.
+func (c *Choices) Describe(exchanges []int) string {
+	text := c.cheapest(exchanges).String()
+	for _, one := range c.List {
+		switch ns := c.price(one, exchanges); {
+		case math.IsInf(ns, 1):
+			text += fmt.Sprintf("; %v: slots for all of them have more than %d MiB", one.Transport, relayedWords>>18)
+		case one.Link != (device.Link{}):
+			text += fmt.Sprintf("; %v: %v a run at most", one.Transport, runtime.Brief(time.Duration(ns)))
+		}
+	}
+	for _, why := range c.Failed {
+		text += fmt.Sprintf(", since another transport fails: %v", why)
+	}
+	return text
+}
