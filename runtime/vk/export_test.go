@@ -1,6 +1,9 @@
 package vk
 
-import "context"
+import (
+	"context"
+	"unsafe"
+)
 
 // What tests outside the package need from inside.
 
@@ -23,7 +26,7 @@ func InjectMessage(text string) { injectMessage(text) }
 func ClearMessages() { clearMessages() }
 
 // Hold keeps runs of the program from going on until they are let.
-func (e *Executable) Hold(ctx context.Context) (let func(), err error) { return e.give, e.take(ctx) }
+func (e *Executable) Hold(ctx context.Context) (let func(), err error) { return e.unlock, e.lock(ctx) }
 
 // FillUnchecked records a fill past the checks of FillBuffer.
 func (c *CommandList) FillUnchecked(b *Buffer, offset, size int64) {
@@ -37,8 +40,8 @@ func (c *CommandList) EmitRaw(words ...uint64) { c.words = append(c.words, words
 // Dispatches counts the dispatches in the recordings for runs on tensors, and those that read their workgroup counts
 // from a buffer.
 func (e *Executable) Dispatches() (all, indirect int) {
-	for i := range e.ahead {
-		for _, b := range e.ahead[i].bound {
+	for i := range e.inFlight.ring {
+		for _, b := range e.inFlight.ring[i].bound {
 			if b.recording == nil {
 				continue
 			}
@@ -97,4 +100,40 @@ var CostOf = costOf
 func LimitGiven(o DeviceOptions, bytes int64) DeviceOptions {
 	o.givenBytes = bytes
 	return o
+}
+
+// failingMemory runs out of memory after some allocations.
+type failingMemory struct {
+	memorySource
+	left int
+}
+
+func (f *failingMemory) allocate(size uint64, memoryType int, dedicated uint64,
+	mapped bool) (uint64, unsafe.Pointer, Result) {
+	if f.left == 0 {
+		return 0, nil, ErrorOutOfDeviceMemory
+	}
+	f.left--
+	return f.memorySource.allocate(size, memoryType, dedicated, mapped)
+}
+
+// LimitAllocations makes the device run out of memory after n allocations, until the returned function is
+// called.
+func (d *Device) LimitAllocations(n int) (lift func()) {
+	source := d.memory.source
+	d.memory.source = &failingMemory{source, n}
+	return func() { d.memory.source = source }
+}
+
+// ChangeCaps makes the device believe that it can do something else than it can.
+func (d *Device) ChangeCaps(change func(*DeviceInfo)) { change(&d.info) }
+
+// Damage writes a byte near a state of a program that was loaded with guards, offset bytes after its begin.
+func (e *Executable) Damage(state string, offset int64) error {
+	i, err := e.State(state)
+	if err != nil {
+		return err
+	}
+	at := e.buffers[e.program.States[i].Buffer].at
+	return e.device.Upload(context.Background(), at.Buffer, at.Offset+offset, []byte{1})
 }

@@ -17,7 +17,7 @@ import (
 // Use Replicas while no run is in progress, and close them before the executable.
 type Replicas struct {
 	exe      *Executable
-	made     []closer
+	made     resources
 	bindings []*Bindings // by copy; the first is the executable's own
 }
 
@@ -33,11 +33,11 @@ func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, er
 	if copies < 1 || copies > maxReplicas {
 		return nil, e.wrap("replicate", fmt.Errorf("%d copies; want 1 to %d", copies, maxReplicas))
 	}
-	if err := e.take(ctx); err != nil {
+	if err := e.lock(ctx); err != nil {
 		return nil, e.wrap("replicate", err)
 	}
-	defer e.give()
-	r := &Replicas{exe: e, bindings: []*Bindings{e.bindings}}
+	defer e.unlock()
+	r := &Replicas{exe: e, bindings: []*Bindings{e.own.bindings}}
 	defer func() {
 		if err != nil {
 			err = e.wrap("replicate", err)
@@ -61,24 +61,23 @@ func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, er
 // add makes one more copy, and records the commands that fill it.
 func (r *Replicas) add(list *CommandList) error {
 	e := r.exe
-	ranges := append([]BufferRange(nil), e.ranges...)
-	for i := range e.program.Buffers {
-		b := &e.program.Buffers[i]
+	ranges := e.ranges()
+	for i, b := range e.program.Buffers {
 		switch b.Kind {
 		case kernel.BufInput, kernel.BufWeight, kernel.BufPrepared, kernel.BufOutput:
 		default:
 			continue
 		}
-		size := e.ranges[i].Buffer.Size()
-		made, err := e.device.NewBuffer(b.Name, size, DeviceMemory)
+		own := ranges[i].Buffer
+		made, err := e.device.NewBuffer(b.Name, own.Size(), DeviceMemory)
 		if err != nil {
 			return err
 		}
-		r.made = append(r.made, made)
-		list.CopyBuffer(made, 0, e.ranges[i].Buffer, 0, size)
+		r.made.keep(made)
+		list.CopyBuffer(made, 0, own, 0, own.Size())
 		ranges[i].Buffer = made
 	}
-	bindings, err := e.bind(ranges, func(c closer) { r.made = append(r.made, c) })
+	bindings, err := e.bind(ranges, &r.made)
 	if err != nil {
 		return err
 	}
@@ -91,11 +90,7 @@ func (r *Replicas) Close() error {
 	if r == nil {
 		return nil
 	}
-	for _, m := range r.made {
-		m.Close() // retires it, which cannot fail
-	}
-	r.made = nil
-	return nil
+	return r.made.Close()
 }
 
 // Burst is a recording of many replays of a program, each on the next copy of its buffers, with a timestamp after each
@@ -145,19 +140,19 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 }
 
 // recordReplay records the steps of a run with their barriers, except a barrier before the first.
-func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
+func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 	var steps []int
-	for i := e.program.Prepared; i < len(e.program.Steps); i++ {
+	for i := rec.program.Prepared; i < len(rec.program.Steps); i++ {
 		steps = append(steps, i)
 	}
-	if e.stats.Persistent > 0 {
-		steps = e.program.Joined(steps)
+	if rec.stats.Persistent > 0 {
+		steps = rec.program.Joined(steps)
 	}
 	for n, i := range steps {
-		if e.waitsForRoom(n, i) || n > 0 && e.steps[i].Barrier {
+		if rec.waitsForRoom(n, i) || n > 0 && rec.steps[i].Barrier {
 			list.Barrier(StageCompute, StageCompute)
 		}
-		e.recordStep(list, bindings, i)
+		rec.recordStep(list, bindings, i)
 	}
 }
 

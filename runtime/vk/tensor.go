@@ -12,16 +12,16 @@ import (
 // deviceMemory is the device memory of a runtime.DeviceTensor.
 type deviceMemory struct {
 	*Buffer
-	written Point  // the point at which the tensor is computed
-	place   *place // the reusable place of the buffer; nil if the tensor owns the buffer
+	written Point // the point at which the tensor is computed
+	slot    *slot // the reusable slot of the buffer; nil if the tensor owns the buffer
 	// failed returns an error if the computed values are wrong. It is nil if the program cannot fail.
 	failed func() error
 }
 
 // Close implements runtime.Memory.
 func (m deviceMemory) Close() error {
-	if m.place != nil {
-		return m.place.Close()
+	if m.slot != nil {
+		return m.slot.Close()
 	}
 	return m.Buffer.Close()
 }
@@ -150,7 +150,7 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 	if err != nil {
 		return nil, nil, err
 	}
-	from = make([]*Buffer, len(e.inputs))
+	from = make([]*Buffer, len(e.program.Inputs))
 	for i, port := range e.Inputs() {
 		m, ok := held[port.Name]
 		if !ok {
@@ -169,7 +169,7 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 // keptKind is the kind of memory for a kept output.
 func (e *Executable) keptKind(port int, x runtime.Output) MemoryKind {
 	switch {
-	case e.program.Buffers[e.program.Outputs[port].Buffer].Bytes <= nearKept:
+	case e.output(port).Bytes <= nearKept:
 		return NearMemory
 	case x.Size <= smallKept:
 		return ReadbackMemory
@@ -205,9 +205,9 @@ func closeAll(list []deviceMemory) {
 
 // keptTensor makes a tensor of a kept output.
 func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.DeviceTensor, error) {
-	m.written = e.pending
+	m.written = e.inFlight.last
 	if e.stats.Persistent > 0 {
-		m.failed = e.late
+		m.failed = e.timedOut
 	}
 	return runtime.NewDeviceTensor(e.labels[port], d.DType, d.Dims, m)
 }

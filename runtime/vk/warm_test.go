@@ -23,5 +23,9 @@ func TestWarmSymbols(t *testing.T) {
 		if got := warmSymbols(p)["T"]; got != tt.want {
 			t.Errorf("of an extent %s: T is %d, want %d", tt.extent, got, tt.want)
 		}
+		p.Buffers, p.Steps = nil, []kernel.Step{{Grid: kernel.Grid{0: {{Extent: tt.extent, Tile: 1}}}}}
+		if got := warmSymbols(p)["T"]; got != tt.want {
+			t.Errorf("of a grid %s: T is %d, want %d", tt.extent, got, tt.want)
+		}
 	}
 }

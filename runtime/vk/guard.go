@@ -36,81 +36,56 @@ func (e *OverrunError) Error() string {
 		e.Name, e.Size, e.Offset)
 }
 
-// guards is the extra state of a program with guards.
-type guards struct {
-	fill *Recording // writes the pattern into and around outputs; nil if there are none
-}
-
-// around returns the numbers of guard bytes before and after a buffer.
-func (g *guards) around(b *kernel.Buffer) (before, after int64) {
-	if g == nil || b.Kind != kernel.BufOutput && b.Kind != kernel.BufState {
-		return 0, 0
-	}
-	return guardSize, guardSize
+// guards reports whether guards surround a buffer.
+func (m *programMemory) guards(b *buffer) bool {
+	return m.guarded && (b.Kind == kernel.BufOutput || b.Kind == kernel.BufState)
 }
 
 // recordGuards records the filling of outputs, which comes before each run. It fills the guards of states once, since
 // their contents must stay.
-func (e *Executable) recordGuards() error {
-	if e.guards == nil {
+func (rec *recorder) recordGuards() error {
+	if !rec.guarded {
 		return nil
 	}
-	outputs, states := e.device.NewCommandList(), e.device.NewCommandList()
-	var some, state bool
-	for i := range e.program.Buffers {
-		b, buf := &e.program.Buffers[i], e.ranges[i].Buffer
-		switch b.Kind {
-		case kernel.BufOutput:
-			some = true
-			outputs.FillBuffer(buf, 0, buf.Size(), guardPattern)
-		case kernel.BufState:
-			if e.borrowed[i] {
+	if err := rec.device.runOnce(context.Background(), "guards of states", func(c *CommandList) {
+		for _, b := range rec.of(kernel.BufState) {
+			if b.borrowed {
 				continue // the program that owns them guards them
 			}
-			state = true
-			states.FillBuffer(buf, 0, guardSize, guardPattern)
-			states.FillBuffer(buf, guardSize+b.Bytes, guardSize, guardPattern)
+			c.FillBuffer(b.at.Buffer, 0, guardSize, guardPattern)
+			c.FillBuffer(b.at.Buffer, guardSize+b.Bytes, guardSize, guardPattern)
 		}
-	}
-	if state {
-		once, err := e.device.Record("guards of states", states)
-		if err != nil {
-			return err
-		}
-		defer once.Close()
-		if err := e.device.Run(context.Background(), once); err != nil {
-			return err
-		}
-	}
-	if !some {
-		return nil
-	}
-	r, err := e.device.Record("guards of outputs", outputs)
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	e.keep(r)
-	e.guards.fill = r
-	return nil
+	c := rec.device.NewCommandList()
+	for _, b := range rec.of(kernel.BufOutput) {
+		c.FillBuffer(b.at.Buffer, 0, b.at.Buffer.Size(), guardPattern)
+	}
+	var err error
+	if rec.guard, err = rec.device.Record("guards of outputs", c); err == nil {
+		rec.keep(rec.guard)
+	}
+	return err
 }
 
 // fillGuards writes the pattern over all outputs, so that elements a kernel fails to write are seen as well.
-func (e *Executable) fillGuards(ctx context.Context) error {
-	if e.guards == nil || e.guards.fill == nil {
+func (rec *recorder) fillGuards(ctx context.Context) error {
+	if rec.guard == nil {
 		return nil
 	}
-	return e.device.Run(ctx, e.guards.fill)
+	return rec.device.Run(ctx, rec.guard)
 }
 
 // checkGuards fails if the pattern around a tensor has changed.
-func (e *Executable) checkGuards(ctx context.Context, symbols map[string]int64) error {
-	if e.guards == nil {
+func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int64) error {
+	if !m.guarded {
 		return nil
 	}
-	for _, list := range [][]kernel.Port{e.program.Outputs, e.program.States} {
+	for _, list := range [][]kernel.Port{m.program.Outputs, m.program.States} {
 		for _, port := range list {
-			b := &e.program.Buffers[port.Buffer]
-			if before, _ := e.guards.around(b); before == 0 {
+			b := &m.buffers[port.Buffer]
+			if !m.guards(b) {
 				continue // an output that is an input or a weight itself
 			}
 			size := b.Bytes
@@ -124,7 +99,7 @@ func (e *Executable) checkGuards(ctx context.Context, symbols map[string]int64) 
 					return err
 				}
 			}
-			if err := e.checkGuard(ctx, port, size); err != nil {
+			if err := m.checkGuard(ctx, port, size); err != nil {
 				return err
 			}
 		}
@@ -141,19 +116,20 @@ func elements(dims []int) int64 {
 }
 
 // checkGuard checks the guards before a tensor and after its first size bytes.
-func (e *Executable) checkGuard(ctx context.Context, port kernel.Port, size int64) error {
-	buf := e.ranges[port.Buffer].Buffer
+func (m *programMemory) checkGuard(ctx context.Context, port kernel.Port, size int64) error {
+	b := &m.buffers[port.Buffer]
+	buf := b.at.Buffer
 	for _, at := range []struct{ offset, size int64 }{{0, guardSize},
 		{guardSize + size, buf.Size() - guardSize - size}} {
 		have := make([]byte, at.size)
-		if err := e.device.Download(ctx, have, buf, at.offset); err != nil {
+		if err := m.device.Download(ctx, have, buf, at.offset); err != nil {
 			return err
 		}
 		var pattern [4]byte
 		binary.NativeEndian.PutUint32(pattern[:], guardPattern)
 		for i, x := range have {
 			if offset := at.offset + int64(i); x != pattern[offset%4] {
-				return &OverrunError{Name: port.Name, State: e.program.Buffers[port.Buffer].Kind == kernel.BufState,
+				return &OverrunError{Name: port.Name, State: b.Kind == kernel.BufState,
 					Offset: offset - guardSize, Size: size}
 			}
 		}

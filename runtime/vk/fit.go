@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/spv"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // MismatchError says that a program was compiled for another kind of device, or that its tensors exceed the device's
@@ -199,11 +200,13 @@ func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
 	return nil
 }
 
-// checkTotal fails early if the program exceeds the free device memory, before gigabytes of weights are read.
-func (d *Device) checkTotal(p *kernel.Program) error {
-	need, kinds := uint64(p.ArenaBytes), map[kernel.BufferKind]uint64{kernel.BufTemp: uint64(p.ArenaBytes)}
-	for _, b := range p.Buffers {
-		if b.Kind != kernel.BufTemp {
+// checkTotal fails early if the buffers that need new memory exceed the free device memory, before gigabytes of weights
+// are read.
+func (m *programMemory) checkTotal() error {
+	arena, d := uint64(m.program.ArenaBytes), m.device
+	need, kinds := arena, map[kernel.BufferKind]uint64{kernel.BufTemp: arena}
+	for _, b := range m.buffers {
+		if b.Kind != kernel.BufTemp && !b.borrowed && !b.inHost {
 			need += uint64(b.Bytes)
 			kinds[b.Kind] += uint64(b.Bytes)
 		}
@@ -229,4 +232,29 @@ func (d *Device) checkTotal(p *kernel.Program) error {
 	what := "the program as a whole (" + strings.Join(parts, ", ") + ")"
 	return &OutOfMemoryError{What: what, Requested: need, Heap: heap, HeapSize: size, InUse: used,
 		Available: available, Limit: limit, Use: all, Result: ErrorOutOfDeviceMemory}
+}
+
+// signedExtents lists the extents that can be negative, such as T-2 with T=1. Kernels would read a negative extent as a
+// very large one.
+func signedExtents(p *kernel.Program) []ir.Dim {
+	list := slices.Clone(p.Extents)
+	for _, b := range p.Buffers {
+		for _, d := range b.Shape {
+			if d.MayBeNegative() && !slices.Contains(list, d) {
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+// checkExtents refuses symbol values that make one of the extents negative.
+func checkExtents(signed []ir.Dim, symbols map[string]int64) error {
+	for _, d := range signed {
+		if v, err := d.Eval(symbols); err != nil || v < 0 {
+			return fmt.Errorf("the extent %s of a tensor in the program is negative in this run: want larger values "+
+				"of %s", d, strings.Join(d.Symbols(), ", "))
+		}
+	}
+	return nil
 }

@@ -20,7 +20,7 @@ import (
 // does not hash whole weights: if a new weight begins like a known one, the two are compared in full by reading the
 // known one back. So the first load costs nothing, and no crafted file can collide with another.
 type weightStore struct {
-	turn chan struct{} // a lock with one token: a load holds it while it looks for weights and uploads its own
+	token chan struct{} // a lock: a load holds it while it looks for weights and uploads its own
 
 	mu       sync.Mutex
 	known    map[weightKind][]knownWeight
@@ -41,17 +41,17 @@ type knownWeight struct {
 }
 
 func newWeightStore() *weightStore {
-	w := &weightStore{turn: make(chan struct{}, 1), known: map[weightKind][]knownWeight{},
+	w := &weightStore{token: make(chan struct{}, 1), known: map[weightKind][]knownWeight{},
 		prepared: map[contentKey]*sharedBuffer{}}
-	w.turn <- struct{}{}
+	w.token <- struct{}{}
 	return w
 }
 
-// take acquires the lock. The returned function releases it.
-func (w *weightStore) take(ctx context.Context) (give func(), err error) {
+// lock acquires the lock. The returned function releases it.
+func (w *weightStore) lock(ctx context.Context) (unlock func(), err error) {
 	select {
-	case <-w.turn:
-		return sync.OnceFunc(func() { w.turn <- struct{}{} }), nil
+	case <-w.token:
+		return sync.OnceFunc(func() { w.token <- struct{}{} }), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("another program is loading its weights: %w", ctx.Err())
 	}
@@ -106,17 +106,16 @@ func headSum(parts [][]byte) (sum uint64, err error) {
 }
 
 // findWeights shares weights that are on the device already. The caller holds the lock of the device's weight store.
-func (e *Executable) findWeights(ctx context.Context, src ir.WeightSource) error {
-	for i := range e.program.Buffers {
-		b := &e.program.Buffers[i]
-		if b.Kind != kernel.BufWeight || e.borrowed[i] {
+func (m *programMemory) findWeights(ctx context.Context) error {
+	for _, b := range m.of(kernel.BufWeight) {
+		if b.borrowed {
 			continue
 		}
-		known := e.device.weights.of(kindOf(b))
+		known := m.device.weights.of(kindOf(b.Buffer))
 		if len(known) == 0 {
 			continue
 		}
-		parts, err := bundle.WeightBytes(*b, src)
+		parts, err := bundle.WeightBytes(*b.Buffer, m.weights)
 		if err != nil {
 			return err
 		}
@@ -128,10 +127,10 @@ func (e *Executable) findWeights(ctx context.Context, src ir.WeightSource) error
 			if k.head != head || !k.buffer.join() {
 				continue
 			}
-			same, err := e.device.holds(ctx, k.buffer.Buffer, b, parts)
+			same, err := m.device.holds(ctx, k.buffer.Buffer, b.Buffer, parts)
 			if err == nil && same {
-				e.hold(i, k.buffer)
-				e.borrowed[i] = true
+				m.hold(b, k.buffer)
+				b.borrowed = true
 				break
 			}
 			if err = errors.Join(err, k.buffer.Close()); err != nil {
@@ -174,16 +173,14 @@ func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, part
 }
 
 // uploadWeights uploads weights and constants, and adds them to the store for later loads.
-func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource,
-	report func(runtime.Stage, int64, int64)) error {
+func (m *programMemory) uploadWeights(ctx context.Context, report reporter) error {
 	var done int64
-	total := e.stats.Bytes[kernel.BufWeight]
-	for i := range e.program.Buffers {
-		b := &e.program.Buffers[i]
-		if b.Kind != kernel.BufWeight || e.borrowed[i] {
+	total := m.stats.Bytes[kernel.BufWeight]
+	for _, b := range m.of(kernel.BufWeight) {
+		if b.borrowed {
 			continue
 		}
-		parts, err := bundle.WeightBytes(*b, src)
+		parts, err := bundle.WeightBytes(*b.Buffer, m.weights)
 		if err != nil {
 			return err
 		}
@@ -192,15 +189,15 @@ func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource,
 			return err
 		}
 		put := func(at, size int64, fill func(p []byte, at int64) error) error {
-			return e.device.UploadFunc(ctx, e.ranges[i].Buffer, at, size, fill)
+			return m.device.UploadFunc(ctx, b.at.Buffer, at, size, fill)
 		}
-		if err := layOut(b, parts, put, func(n int64) {
+		if err := layOut(b.Buffer, parts, put, func(n int64) {
 			done += n
 			report(runtime.StageWeights, done, total)
 		}); err != nil {
 			return err
 		}
-		e.device.weights.add(kindOf(b), knownWeight{head, e.lent[i]})
+		m.device.weights.add(kindOf(b.Buffer), knownWeight{head, b.shared})
 	}
 	return nil
 }

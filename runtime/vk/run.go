@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -13,7 +12,7 @@ import (
 
 // Run implements runtime.Executable. If ctx ends while the device is working, Run returns the context's error at once.
 // The run itself completes: its states advance, and the next run begins after it. Run does not wait if all outputs stay
-// on the device: see goesAhead.
+// on the device: see isAsync.
 func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	return e.RunInParts(ctx, in, nil, opts...)
@@ -29,14 +28,12 @@ func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, bet
 		return nil, e.wrap("run", err)
 	}
 	log := newRunLog(opt.Profile)
-	if err := e.take(ctx); err != nil {
+	if err := e.lock(ctx); err != nil {
 		return nil, e.wrap("run", err)
 	}
-	defer e.give()
+	defer e.unlock()
 	log.note("wait for another run")
-	e.between = between
-	defer func() { e.between = nil }()
-	r, err := e.run(ctx, in, opt, log)
+	r, err := e.run(ctx, in, between, opt, log)
 	if err != nil {
 		return nil, e.wrap("run", err)
 	}
@@ -59,17 +56,18 @@ type job struct {
 	there   map[string]*runtime.DeviceTensor // inputs that are device tensors
 	from    []*Buffer                        // the buffers of device tensors, by port; nil for inputs from the host
 	symbols map[string]int64
-	own     *states          // nil for the program's own states
+	states  *states
 	outputs []runtime.Output // by port
 	kept    []deviceMemory   // memory of the outputs that stay on the device, by port
 	// profiled requests a profile. profiler is nil without steps or without timestamps.
 	profiled bool
 	profiler *profiler
-	more     bool // more runs follow at once; see runtime.RunOptions.More
+	more     bool         // more runs follow at once; see runtime.RunOptions.More
+	between  func() error // the host's part of an exchange between devices; nil for nothing
 	log      *runLog
 }
 
-func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
+func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between func() error, opt runtime.RunOptions,
 	log *runLog) (*runtime.Result, error) {
 	symbols, err := e.Bind(in, opt)
 	if err == nil {
@@ -78,7 +76,8 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if err != nil {
 		return nil, err
 	}
-	j := &job{in: in, there: opt.Inputs, symbols: symbols, profiled: opt.Profile, more: opt.More, log: log}
+	j := &job{in: in, there: opt.Inputs, symbols: symbols, profiled: opt.Profile, more: opt.More,
+		between: between, log: log}
 	if j.outputs, err = e.NewOutputs(symbols, opt); err != nil {
 		return nil, err
 	}
@@ -87,7 +86,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 		return nil, err
 	}
 	defer release() // by then the run is submitted, or never will be
-	if j.own, err = e.statesOf(opt); err != nil {
+	if j.states, err = e.statesOf(opt); err != nil {
 		return nil, err
 	}
 	if j.profiled {
@@ -95,8 +94,8 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 			return nil, err
 		}
 	}
-	if e.between == nil && e.goesAhead(j) {
-		return e.runAhead(ctx, j)
+	if e.isAsync(j) {
+		return e.runAsync(ctx, j)
 	}
 	if j.kept, err = e.newKeptAll(j.outputs); err != nil {
 		return nil, err
@@ -113,12 +112,12 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 // runWaiting executes a synchronous run.
 func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, error) {
 	// An asynchronous run may still be reading the memory that the host writes below.
-	if err := e.device.Wait(ctx, e.pending); err != nil {
+	if err := e.device.Wait(ctx, e.inFlight.last); err != nil {
 		return nil, err
 	}
 	j.log.note("wait for the device")
 	_ = e.takeFaults() // drop the faults of a run whose caller stopped waiting
-	if err := e.setSymbols(j.symbols); err != nil {
+	if err := e.grids.put(j.symbols); err != nil {
 		return nil, err
 	}
 	recordings, err := e.submissions(j, e.writeInputs(j))
@@ -129,10 +128,10 @@ func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, e
 		return nil, err
 	}
 	j.log.note("write inputs")
-	if err := e.submit(ctx, recordings, j.log); err != nil {
+	if err := e.submit(ctx, recordings, j); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(e.late(), e.takeFaults()); err != nil {
+	if err := errors.Join(e.timedOut(), e.takeFaults()); err != nil {
 		return nil, err
 	}
 	if err := e.checkGuards(ctx, j.symbols); err != nil {
@@ -168,47 +167,22 @@ func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
 		if outputs[i].Bytes == nil {
 			outputs[i].Bytes = make([]byte, outputs[i].Size)
 		}
-		x := e.outputs[i]
-		n := copy(outputs[i].Bytes, x.host.Bytes()[x.hostAt():])
+		n := copy(outputs[i].Bytes, e.output(i).hostBytes())
 		e.device.traffic.out.Add(uint64(n))
 		result.Outputs[port.Name] = outputs[i].Data
 	}
 	return nil
 }
 
-// setSymbols writes the params buffer and the symbolic grids, unless they have these values already.
-func (e *Executable) setSymbols(symbols map[string]int64) error {
-	if e.hasSymbols(symbols) {
-		return nil
-	}
-	e.symbols = nil // in case it fails halfway
-	for _, b := range e.allGrids() {
-		if err := e.putGrids(b, b.Bytes(), symbols); err != nil {
-			return err
-		}
-	}
-	for _, b := range e.params {
-		e.putSymbols(b.Bytes(), symbols)
-	}
-	e.symbols = symbols
-	return nil
-}
-
-// hasSymbols reports whether the params buffer and the symbolic grids have the values for these symbols.
-func (e *Executable) hasSymbols(symbols map[string]int64) bool {
-	return e.symbols != nil && maps.Equal(e.symbols, symbols)
-}
-
 // writeInputs copies inputs to host-visible memory, and returns the sizes of all inputs.
 func (e *Executable) writeInputs(j *job) []int64 {
-	sizes := make([]int64, len(e.inputs))
+	sizes := make([]int64, len(e.program.Inputs))
 	for i, port := range e.Inputs() {
 		if t := j.there[port.Name]; t != nil {
 			sizes[i] = t.Size()
 			continue
 		}
-		x := e.inputs[i]
-		sizes[i] = int64(copy(x.host.Bytes()[x.hostAt():], j.in[port.Name].Bytes))
+		sizes[i] = int64(copy(e.input(i).hostBytes(), j.in[port.Name].Bytes))
 		e.device.traffic.in.Add(uint64(sizes[i]))
 	}
 	return sizes
@@ -224,10 +198,10 @@ func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err err
 	switch {
 	case j.profiler != nil:
 		main = j.profiler.recording
-	case e.between != nil:
-		parts, err = e.partsOn(j.own, j.symbols)
-	case j.own != nil || slices.ContainsFunc(j.from, isSet) || slices.ContainsFunc(j.kept, isKept):
-		main, err = e.stepsOn(j.own, j.symbols)
+	case j.between != nil:
+		parts, err = e.partsOn(j.states, j.symbols)
+	case j.states != e.own || slices.ContainsFunc(j.from, isSet) || slices.ContainsFunc(j.kept, isKept):
+		main, err = e.stepsOn(j.states, j.symbols)
 	default:
 		main, err = e.mainSteps(j.symbols)
 		recorded = true
@@ -235,11 +209,11 @@ func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err err
 	if err != nil {
 		return nil, err
 	}
-	before, err := e.copiesIn.prepare(e, "inputs", e.copiesBefore(sizes, j.from, recorded))
+	before, err := e.copiesIn.prepare(&e.programMemory, "inputs", e.copiesBefore(sizes, j.from, recorded))
 	if err != nil {
 		return nil, err
 	}
-	after, err := e.copiesOut.prepare(e, "outputs", e.copiesAfter(j.outputs, j.kept, recorded))
+	after, err := e.copiesOut.prepare(&e.programMemory, "outputs", e.copiesAfter(j.outputs, j.kept, recorded))
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +225,7 @@ func present(list ...*Recording) []*Recording {
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
-func (e *Executable) submit(ctx context.Context, recordings []*Recording, log *runLog) error {
+func (e *Executable) submit(ctx context.Context, recordings []*Recording, j *job) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -263,22 +237,22 @@ func (e *Executable) submit(ctx context.Context, recordings []*Recording, log *r
 		if err != nil {
 			return err
 		}
-		e.pending = p
+		e.inFlight.last = p
 		if err := e.device.Wait(context.Background(), p); err != nil { // a run that has begun always completes
 			return err
 		}
-		if err := e.between(); err != nil {
+		if err := j.between(); err != nil {
 			return err
 		}
-		return e.submit(context.Background(), recordings[i+1:], log)
+		return e.submit(context.Background(), recordings[i+1:], j)
 	}
 	p, err := e.device.Submit(recordings...)
 	if err != nil {
 		return err
 	}
-	e.pending = p
-	log.note("submit")
+	e.inFlight.last = p
+	j.log.note("submit")
 	err = e.device.Wait(ctx, p)
-	log.note(hostWaits)
+	j.log.note(hostWaits)
 	return err
 }

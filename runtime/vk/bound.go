@@ -1,0 +1,149 @@
+package vk
+
+import "slices"
+
+// bound is a recording of the program's steps bound to the memory of a run's own inputs and outputs, after copies of
+// the inputs that kernels cannot read in place. It avoids the other copies and the borders between recordings, each of
+// which idles the device for microseconds (M-token-gap).
+type bound struct {
+	resources
+	key       boundKey
+	recording *Recording // nil before the second run with this key
+}
+
+// boundKey identifies such a recording.
+type boundKey struct {
+	given  []bufferCopy // copies before the steps
+	read   []bufferCopy // copies that are avoided: kernels read the host's memory directly
+	inputs []*Buffer    // by port; nil means the program's own buffer
+	kept   []*Buffer    // by port
+	states *states
+	trips  string
+	full   bool // grids are recorded at their bounds: see grids.full
+}
+
+func (k *boundKey) equal(x *boundKey) bool {
+	return k.states == x.states && k.trips == x.trips && k.full == x.full && slices.Equal(k.given, x.given) &&
+		slices.Equal(k.read, x.read) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
+}
+
+// steps returns the recording for a run with the same tensors as an earlier run on these resources. It returns nil if
+// there was none, or if kernels cannot write all outputs in place. The earlier run must be done.
+func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) (*Recording, error) {
+	if !a.prepareKey(e, given, j) {
+		return nil, nil
+	}
+	at := slices.IndexFunc(a.bound, func(b *bound) bool { return b.key.equal(&a.key) })
+	if at < 0 {
+		if len(a.bound) == maxBound {
+			_ = a.bound[maxBound-1].Close() // retires it, which cannot fail
+			a.bound = a.bound[:maxBound-1]
+		}
+		a.bound = slices.Insert(a.bound, 0, &bound{key: a.key})
+		a.key = boundKey{}
+		return nil, nil
+	}
+	toFront(a.bound, at)
+	b := a.bound[0]
+	if b.recording == nil {
+		if err := b.record(e, j.symbols); err != nil {
+			_ = b.Close()
+			return nil, err
+		}
+	}
+	return b.recording, nil
+}
+
+// prepareKey computes the key of a run. It reports false if kernels cannot write all outputs in place.
+func (a *asyncRun) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
+	key := &a.key
+	key.states, key.trips, key.inputs = j.states, e.tripsOf(j.symbols), append(key.inputs[:0], j.from...)
+	key.full = e.grids.full(j.symbols)
+	var replaced []*Buffer // the program's buffers of inputs that kernels read in place
+	for i, x := range j.from {
+		switch b := e.input(i); {
+		case x == nil:
+		case b.bindsTo(x):
+			replaced = append(replaced, b.at.Buffer)
+		default:
+			key.inputs[i] = nil
+		}
+	}
+	key.given, key.read = key.given[:0], key.read[:0]
+	for _, c := range given {
+		switch {
+		case slices.Contains(replaced, c.dst):
+		case c.src == a.host && e.readsGiven(c):
+			key.read = append(key.read, c)
+		default:
+			key.given = append(key.given, c)
+		}
+	}
+	key.kept = key.kept[:0]
+	for i, m := range j.kept {
+		b := e.output(i)
+		// Kernels would read this output back, which is slow from host memory.
+		if m.slot == nil || !b.bindsTo(m.Buffer) || m.kind != DeviceMemory && b.read {
+			return false
+		}
+		key.kept = append(key.kept, m.Buffer)
+	}
+	return true
+}
+
+// bindsTo reports whether kernels may use a tensor's memory in place of the buffer: the memory is large enough, and the
+// buffer belongs to only one port.
+func (b *buffer) bindsTo(memory *Buffer) bool { return b.ports == 1 && memory.size >= b.Bytes }
+
+// readsGiven reports whether kernels or dispatches can read the source of copy c directly. That holds for symbols and
+// workgroup counts, and for a whole input in device memory that the host can map.
+func (rec *recorder) readsGiven(c bufferCopy) bool {
+	if slices.ContainsFunc(rec.grids.written, func(b symbolBuffer) bool { return b.Buffer == c.dst }) {
+		return true
+	}
+	i := rec.filledBy(c)
+	return i >= 0 && rec.device.hostReachesDevice() && rec.buffers[i].ports == 1 && c.size >= rec.buffers[i].Bytes
+}
+
+// filledBy is the index of the buffer that copy c fills, or -1.
+func (m *programMemory) filledBy(c bufferCopy) int {
+	for i := range m.buffers {
+		if at := &m.buffers[i].at; at.Buffer == c.dst && at.Offset == c.dstAt {
+			return i
+		}
+	}
+	return -1
+}
+
+// record records the steps for the key.
+func (b *bound) record(e *Executable, symbols map[string]int64) error {
+	ranges := slices.Clone(b.key.states.ranges)
+	for i, x := range b.key.inputs {
+		if x != nil {
+			ranges[e.program.Inputs[i].Buffer] = Whole(x)
+		}
+	}
+	counts, countsAt := e.grids.symbolic, int64(0)
+	for _, c := range b.key.read {
+		if c.dst == e.grids.symbolic {
+			counts, countsAt = c.src, c.srcAt
+			continue
+		}
+		ranges[e.filledBy(c)] = BufferRange{Buffer: c.src, Offset: c.srcAt, Size: c.size}
+	}
+	for i, x := range b.key.kept {
+		ranges[e.program.Outputs[i].Buffer] = Whole(x)
+	}
+	bindings, err := e.bind(ranges, &b.resources)
+	if err != nil {
+		return err
+	}
+	if bindings.grids, bindings.gridsAt = counts, countsAt; b.key.full {
+		bindings.symbols = symbols
+	}
+	b.recording, err = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.given, nil)
+	if err == nil {
+		b.keep(b.recording)
+	}
+	return err
+}

@@ -1,0 +1,263 @@
+package vk
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Inputs of up to smallInput bytes use device memory that the host writes over the bus, if the device has any. A copy
+// on the device would cost more than writing these few bytes.
+const smallInput = 64 << 10
+
+// programMemory is the memory of a program on a device.
+type programMemory struct {
+	resources // what the program made on the device
+	device    *Device
+	program   *kernel.Program
+	weights   ir.WeightSource // for states that begin as weights
+	guarded   bool            // LoadOptions.Guards
+	buffers   []buffer        // by index in Program.Buffers
+	stats     Stats
+}
+
+// buffer is one buffer of a program.
+type buffer struct {
+	*kernel.Buffer
+	at       BufferRange   // the memory that kernels access
+	shared   *sharedBuffer // of a weight, a prepared weight or a state
+	borrowed bool          // whether another program made shared
+	inHost   bool          // whether it is a weight in host memory
+	read     bool          // whether a step reads it
+	ports    int           // the number of inputs and outputs stored in it
+	host     *Buffer       // of an input or output: the memory that the host accesses, see connect
+	fixed    bool          // whether the program's recording contains the copy between at and host
+}
+
+// newMemory describes the buffers of a program. It allocates nothing.
+func newMemory(d *Device, p *kernel.Program, weights ir.WeightSource, guarded bool) programMemory {
+	m := programMemory{device: d, program: p, weights: weights, guarded: guarded,
+		buffers: make([]buffer, len(p.Buffers))}
+	for i := range p.Buffers {
+		m.buffers[i].Buffer = &p.Buffers[i]
+	}
+	for _, port := range slices.Concat(p.Inputs, p.Outputs) {
+		m.buffers[port.Buffer].ports++
+	}
+	for _, s := range p.Steps {
+		for _, b := range s.Binds {
+			m.buffers[b.Buffer].read = m.buffers[b.Buffer].read || b.Read
+		}
+	}
+	return m
+}
+
+// input and output return the buffer of a port.
+func (m *programMemory) input(port int) *buffer  { return &m.buffers[m.program.Inputs[port].Buffer] }
+func (m *programMemory) output(port int) *buffer { return &m.buffers[m.program.Outputs[port].Buffer] }
+
+// of lists the buffers of some kinds.
+func (m *programMemory) of(kinds ...kernel.BufferKind) (list []*buffer) {
+	for i := range m.buffers {
+		if b := &m.buffers[i]; slices.Contains(kinds, b.Kind) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// ranges returns the memory that kernels access, by buffer. The caller may change the list.
+func (m *programMemory) ranges() []BufferRange {
+	list := make([]BufferRange, len(m.buffers))
+	for i := range m.buffers {
+		list[i] = m.buffers[i].at
+	}
+	return list
+}
+
+// resources is a list of things made on a device.
+type resources []closer
+
+// closer is anything made on a device.
+type closer interface{ Close() error }
+
+func (list *resources) keep(c closer) { *list = append(*list, c) }
+
+// Close closes the resources in reverse order. On a device that only retires them. Closing twice is fine.
+func (list *resources) Close() error {
+	var errs []error
+	for _, c := range slices.Backward(*list) {
+		errs = append(errs, c.Close())
+	}
+	*list = nil
+	return errors.Join(errs...)
+}
+
+// missing is the program without its borrowed buffers and states.
+func (m *programMemory) missing() *kernel.Program {
+	p := *m.program
+	p.Buffers, p.States = nil, nil
+	for i := range m.buffers {
+		if !m.buffers[i].borrowed {
+			p.Buffers = append(p.Buffers, *m.buffers[i].Buffer)
+		}
+	}
+	for _, port := range m.program.States {
+		if !m.buffers[port.Buffer].borrowed {
+			p.States = append(p.States, port)
+		}
+	}
+	return &p
+}
+
+// HasHostMemory reports whether kernels can read host memory that is separate from the device's memory.
+func (d *Device) HasHostMemory() bool {
+	return d != nil && len(d.typesOf(HostMemory, ^uint32(0))) > 0
+}
+
+// placeWeights decides which of the program's own weights go to host memory.
+func (m *programMemory) placeWeights(opt LoadOptions) error {
+	if opt.WeightRoom == 0 {
+		return nil
+	}
+	if !m.device.HasHostMemory() {
+		return fmt.Errorf("weights in host memory: device %s has no memory but its own: leave out the bound of %s on "+
+			"the weights there", m.device.info.Caps.Name, formatBytes(opt.WeightRoom))
+	}
+	used := m.device.used.use()[runtime.OwnWeights]
+	for _, b := range m.of(kernel.BufPrepared) {
+		if !b.borrowed {
+			used += uint64(b.Bytes)
+		}
+	}
+	for _, rarely := range []bool{false, true} { // the weights that runs read most get device memory first
+		for _, b := range m.of(kernel.BufWeight) {
+			if b.borrowed || rarely != hostFirst(b.Buffer, opt.HostFirst) {
+				continue
+			}
+			if b.inHost = used+uint64(b.Bytes) > opt.WeightRoom; !b.inHost {
+				used += uint64(b.Bytes)
+			}
+		}
+	}
+	return nil
+}
+
+// hostFirst reports whether a buffer consists only of the named weights.
+func hostFirst(b *kernel.Buffer, names map[string]bool) bool {
+	unnamed := func(s kernel.Segment) bool { return !names[s.Weight] }
+	return len(b.Segments) > 0 && !slices.ContainsFunc(b.Segments, unnamed)
+}
+
+// allocate makes the program's buffers and the host's staging buffers. Temporaries share one arena.
+func (m *programMemory) allocate() error {
+	p := m.program
+	m.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes,
+		Steps: len(p.Steps) - p.Prepared, Prepared: p.Prepared}
+	var arena *Buffer
+	if p.ArenaBytes > 0 {
+		var err error
+		if arena, err = m.newBuffer("temporaries", kernel.BufTemp, p.ArenaBytes, DeviceMemory); err != nil {
+			return err
+		}
+	}
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		if b.Kind == kernel.BufTemp {
+			b.at = BufferRange{Buffer: arena, Offset: b.Offset, Size: b.Bytes}
+		} else if err := m.allocateBuffer(b); err != nil {
+			return err
+		}
+	}
+	return m.connect()
+}
+
+// allocateBuffer makes the memory of a buffer, unless another program has lent it.
+func (m *programMemory) allocateBuffer(b *buffer) error {
+	guard := int64(0)
+	if m.guards(b) {
+		guard = guardSize
+	}
+	if b.shared == nil {
+		owner, kind := ownerOf(b.Kind), m.memoryKind(b)
+		if b.inHost {
+			owner = runtime.OwnHostWeights
+		}
+		made, err := m.device.newBuffer(owner, b.Name, guard+b.Bytes+guard, kind)
+		if err != nil {
+			return err
+		}
+		m.stats.Bytes[b.Kind] += made.Size()
+		b.at.Buffer = made
+		switch b.Kind {
+		case kernel.BufWeight, kernel.BufPrepared, kernel.BufState:
+			m.use(b, newShared(made))
+		default:
+			m.keep(made)
+		}
+		if b.Kind == kernel.BufFault || b.Kind == kernel.BufLate {
+			clear(made.Bytes()) // no run has failed yet
+		}
+	}
+	// The range includes the guard after the buffer, so that an overrun lands there.
+	b.at.Offset = guard
+	return nil
+}
+
+// ownerOf returns the owner of a program's buffers of some kind, for memory statistics.
+func ownerOf(kind kernel.BufferKind) runtime.MemoryOwner {
+	switch kind {
+	case kernel.BufWeight, kernel.BufPrepared:
+		return runtime.OwnWeights
+	case kernel.BufState:
+		return runtime.OwnStates
+	case kernel.BufTemp:
+		return runtime.OwnTemps
+	case kernel.BufInput, kernel.BufOutput:
+		return runtime.OwnPorts
+	}
+	return runtime.OwnOther
+}
+
+func (m *programMemory) newBuffer(name string, of kernel.BufferKind, size int64, kind MemoryKind) (*Buffer, error) {
+	b, err := m.device.newBuffer(ownerOf(of), name, size, kind)
+	if err != nil {
+		return nil, err
+	}
+	m.keep(b)
+	m.stats.Bytes[of] += size
+	return b, nil
+}
+
+// memoryKind returns the kind of memory for a buffer.
+func (m *programMemory) memoryKind(b *buffer) MemoryKind {
+	switch {
+	case b.inHost:
+		return HostMemory
+	case b.Kind == kernel.BufLate:
+		return ReadbackMemory
+	case b.Kind == kernel.BufParams || b.Kind == kernel.BufGrids || b.Kind == kernel.BufFault:
+		return SharedMemory
+	case b.Kind == kernel.BufInput && b.Bytes <= smallInput && m.device.hostReachesDevice():
+		return SharedMemory
+	}
+	return DeviceMemory
+}
+
+// hostReachesDevice reports whether the host can map device memory, so that SharedMemory is in the device.
+func (d *Device) hostReachesDevice() bool {
+	if d.options.forceStaging {
+		return false
+	}
+	for _, t := range d.info.MemoryTypes {
+		const want = MemoryDeviceLocal | hostCoherent
+		if t.Flags&want == want && t.Flags&^memoryUsual == 0 {
+			return true
+		}
+	}
+	return false
+}

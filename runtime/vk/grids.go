@@ -1,0 +1,160 @@
+package vk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// indirectStride is the size of a VkDispatchIndirectCommand.
+const indirectStride = 12
+
+// grids holds the number of workgroups of every step, and the buffers that depend on the symbols of a run.
+type grids struct {
+	list     []grid          // by step
+	symbolic *Buffer         // workgroup counts of symbolic grids; nil if there are none
+	gated    *Buffer         // workgroup counts of gated steps after the gates, which may set them to 0; nil if none
+	symbols  []kernel.Symbol // the symbols that grids depend on
+	written  []symbolBuffer
+	now      map[string]int64 // the symbols of the buffers' contents; nil if they are stale
+}
+
+// grid is the number of workgroups of a step.
+type grid struct {
+	counts   [3]uint32 // unless symbolic
+	symbolic bool
+	gated    bool  // whether a gate may cancel it
+	offset   int64 // of its counts: in grids.symbolic if symbolic, in grids.gated if gated
+}
+
+// symbolBuffer is a buffer that the host writes before runs with other symbols.
+type symbolBuffer struct {
+	*Buffer
+	put func(to []byte, symbols map[string]int64) error
+}
+
+// makeGrids evaluates static grids, allocates the counts of the others, and finds the buffers that depend on symbols.
+func (rec *recorder) makeGrids() (err error) {
+	g := &rec.grids
+	g.symbols = gridSymbolsOf(rec.program)
+	g.list = make([]grid, len(rec.steps))
+	for i, step := range rec.program.Gated() {
+		g.list[step] = grid{gated: true, offset: int64(i) * indirectStride}
+	}
+	size := int64(0)
+	for i, s := range rec.steps {
+		x := &g.list[i]
+		switch {
+		case x.gated:
+		case s.Grid.IsStatic():
+			if x.counts, err = s.Grid.Eval(nil); err != nil {
+				return err
+			}
+		default:
+			*x = grid{symbolic: true, offset: size}
+			size += indirectStride
+		}
+	}
+	if size > 0 {
+		if g.symbolic, err = rec.newBuffer("grids", kernel.BufParams, size, SharedMemory); err != nil {
+			return err
+		}
+		g.written = append(g.written, symbolBuffer{g.symbolic, rec.putCounts(func(x *grid) bool { return x.symbolic })})
+	}
+	for _, b := range rec.of(kernel.BufGrids) {
+		g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putCounts(func(x *grid) bool { return x.gated })})
+	}
+	for _, b := range rec.of(kernel.BufGated) {
+		g.gated = b.at.Buffer
+	}
+	for _, b := range rec.of(kernel.BufParams) {
+		if len(rec.program.Symbols) == 0 {
+			break
+		}
+		g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putSymbols})
+	}
+	return nil
+}
+
+// gridSymbolsOf lists the symbols that grids of steps depend on, or nil if the program does not declare all of them.
+func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
+	used := map[string]bool{}
+	for _, s := range p.Steps {
+		for _, factors := range s.Grid {
+			for _, f := range factors {
+				for _, name := range f.Extent.Symbols() {
+					used[name] = true
+				}
+			}
+		}
+	}
+	for _, s := range p.Symbols {
+		if used[s.Name] {
+			list = append(list, s)
+		}
+	}
+	if len(list) < len(used) {
+		return nil
+	}
+	return list
+}
+
+// full reports whether all symbols that grids depend on are at their bounds, such as the number of sequences in a full
+// batch. Such runs often follow one another. They get separate recordings with constant workgroup counts, so that the
+// device need not read the counts.
+func (g *grids) full(symbols map[string]int64) bool {
+	for _, s := range g.symbols {
+		if symbols[s.Name] != s.Bound {
+			return false
+		}
+	}
+	return len(g.symbols) > 0
+}
+
+// put writes the buffers for these symbols, unless they are written already. The device must not be reading them.
+func (g *grids) put(symbols map[string]int64) error {
+	if g.has(symbols) {
+		return nil
+	}
+	g.now = nil // in case it fails halfway
+	for _, b := range g.written {
+		if err := b.put(b.Bytes(), symbols); err != nil {
+			return err
+		}
+	}
+	g.now = symbols
+	return nil
+}
+
+// has reports whether the buffers are written for these symbols.
+func (g *grids) has(symbols map[string]int64) bool { return g.now != nil && maps.Equal(g.now, symbols) }
+
+// putCounts returns a function that writes the workgroup counts of the grids that which selects.
+func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols map[string]int64) error {
+	return func(to []byte, symbols map[string]int64) error {
+		for i := range rec.grids.list {
+			x := &rec.grids.list[i]
+			if !which(x) {
+				continue
+			}
+			counts, err := rec.steps[i].Grid.Eval(symbols)
+			if err != nil {
+				return fmt.Errorf("step %s: %w", rec.steps[i].Name, err)
+			}
+			for j, n := range counts {
+				binary.NativeEndian.PutUint32(to[x.offset+4*int64(j):], n)
+			}
+		}
+		return nil
+	}
+}
+
+// putSymbols writes the values of symbols in the kernels' format.
+func (rec *recorder) putSymbols(to []byte, symbols map[string]int64) error {
+	for i, s := range rec.program.Symbols {
+		binary.NativeEndian.PutUint32(to[4*i:], uint32(symbols[s.Name]))
+	}
+	return nil
+}

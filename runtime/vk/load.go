@@ -1,0 +1,269 @@
+package vk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// LoadOptions adjusts [Device.Load]. The zero value is the usual choice.
+type LoadOptions struct {
+	// Graph is the program's source graph. With it, a run fails if an op would have nothing to pick from, such as
+	// argmax over an empty axis. Without it, such a run computes undefined values.
+	Graph *ir.Graph
+	// Progress, if set, receives the progress of loading: bytes of uploaded weights, created pipelines, kernels warmed
+	// up. Its calls do not overlap. It must not use the device.
+	Progress func(runtime.Progress)
+	// Guards surrounds every output and state with a pattern and checks the pattern after every run. A run with a
+	// kernel that wrote outside of a tensor fails with an [*OverrunError]. It is for tests: it costs one download per
+	// tensor and run.
+	Guards bool
+	// Share is another program on this device. The two programs share weights with equal names, types and layout, and
+	// states with equal names and types. States of one name with different types are an error. The weight source is not
+	// asked for shared weights, and shared states keep the other program's values.
+	//
+	// Weights equal to other weights on the device are always shared, whatever their names. Programs close
+	// independently, in any order; the last one frees the shared buffers.
+	Share *Executable
+	// WeightRoom, if not 0, bounds the device memory for weights of all programs, in bytes. Weights beyond it stay in
+	// host memory, and kernels read them over the bus. The weights named in HostFirst, which runs read least, go to
+	// host memory first. On a device with unified memory a bound is an error, because there is no other memory.
+	WeightRoom uint64
+	HostFirst  map[string]bool
+	// Statistics makes the driver keep statistics about kernels, for profiles. Without driver support, profiles lack
+	// them.
+	Statistics bool
+	// Machine is the device's peak rates, for profiles.
+	Machine device.Machine
+}
+
+// Load loads a compiled program onto the device. spirv has the code of each of p.Shaders. weights may be nil if p has
+// none. The caller must not modify p afterwards. Load keeps weights only for states that begin as weights.
+//
+// Load checks p against the device before it allocates anything. A missing capability is a [*MismatchError]; a program
+// larger than the device's memory is an [*OutOfMemoryError]. Allocation errors are the errors of [Device.NewBuffer].
+func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
+	opt LoadOptions) (*Executable, error) {
+	if p == nil {
+		return nil, errors.New("load: there is no program: it is nil")
+	}
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, runtime.Explain("load", p.Name, err)
+	}
+	if err := d.enter("load program"); err != nil {
+		return nil, runtime.Explain("load", p.Name, err)
+	}
+	defer d.leave()
+	e, err := d.load(ctx, p, spirv, weights, opt)
+	if memory := (*OutOfMemoryError)(nil); errors.As(err, &memory) && len(p.Symbols) > 0 {
+		memory.Smaller = p.Smaller()
+	}
+	if err != nil {
+		return nil, runtime.Explain("load", p.Name, err)
+	}
+	return e, nil
+}
+
+func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
+	opt LoadOptions) (_ *Executable, err error) {
+	e, err := d.newExecutable(p, spirv, weights, opt)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = e.resources.Close()
+		}
+	}()
+	if opt.Share != nil {
+		if err := e.borrowFrom(ctx, opt.Share); err != nil {
+			return nil, err
+		}
+		defer opt.Share.unlock()
+	}
+	if err := e.checkLoad(spirv); err != nil {
+		return nil, err
+	}
+	uploaded, err := d.weights.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer uploaded()
+	if err := e.place(ctx, spirv, opt); err != nil {
+		return nil, err
+	}
+	report := reportTo(opt.Progress)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return e.compile(groupCtx, spirv, opt.Statistics, report) })
+	group.Go(func() error {
+		if p.Prepared == 0 { // else other loads may look for this load's prepared weights, so they wait
+			defer uploaded()
+		}
+		return e.uploadWeights(groupCtx, report)
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	e.own.ranges = e.ranges()
+	e.keep(e.own)
+	if err := errors.Join(e.own.record(), e.recordGuards()); err != nil {
+		return nil, err
+	}
+	if err := e.prepare(ctx); err != nil {
+		return nil, err
+	}
+	e.addPrepared(spirv)
+	uploaded()
+	if err := e.warmUp(ctx, report); err != nil {
+		return nil, err
+	}
+	if err := e.recordMain(); err != nil {
+		return nil, err
+	}
+	e.stats.CacheErr = d.SavePipelineCache()
+	return e, nil
+}
+
+// newExecutable checks the program and makes an Executable with nothing on the device yet.
+func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
+	opt LoadOptions) (*Executable, error) {
+	signature, err := checkProgram(p, spirv, opt.Graph.Picks()...)
+	if err != nil {
+		return nil, err
+	}
+	e := &Executable{Signature: signature, signed: signedExtents(p), token: make(chan struct{}, 1)}
+	e.programMemory = newMemory(d, p, weights, opt.Guards)
+	e.steps, e.machine = p.Dispatches(), opt.Machine
+	e.own = &states{exe: e}
+	for _, port := range p.Outputs {
+		e.labels = append(e.labels, fmt.Sprintf("output %q of %s", port.Name, ir.Titled("program", p.Name)))
+	}
+	e.token <- struct{}{}
+	return e, nil
+}
+
+// checkLoad checks the program against the device, and checks that all weights are there.
+func (e *Executable) checkLoad(spirv [][]byte) error {
+	if err := e.device.checkFit(e.program); err != nil {
+		return err
+	}
+	if err := e.device.checkModules(e.program, spirv); err != nil {
+		return err
+	}
+	return bundle.CheckWeights(e.missing(), e.weights)
+}
+
+// place finds the buffers that are already on the device and allocates the others.
+func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions) error {
+	if err := e.findWeights(ctx); err != nil {
+		return err
+	}
+	e.findPrepared(spirv)
+	if err := e.placeWeights(opt); err != nil {
+		return err
+	}
+	if err := e.checkTotal(); err != nil {
+		return err
+	}
+	if err := e.allocate(); err != nil {
+		return err
+	}
+	return e.makeGrids()
+}
+
+// warmUp runs every kernel once, and sets the states to their initial values.
+func (e *Executable) warmUp(ctx context.Context, report reporter) error {
+	return e.keepStates(ctx, func() error {
+		if err := e.warm(ctx, report); err != nil {
+			return err
+		}
+		_ = e.takeFaults() // results of a warm-up are discarded, and so are its faults
+		return e.own.begin(ctx, true)
+	})
+}
+
+// reporter receives the progress of loading.
+type reporter func(stage runtime.Stage, done, total int64)
+
+// reportTo returns a reporter that calls to, one call at a time.
+func reportTo(to func(runtime.Progress)) reporter {
+	var mu sync.Mutex
+	return func(stage runtime.Stage, done, total int64) {
+		if to == nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		to(runtime.Progress{Stage: stage, Done: done, Total: total})
+	}
+}
+
+// checkProgram checks that the program is consistent, and returns its signature with the given picks.
+func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime.Signature, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if len(spirv) != len(p.Shaders) {
+		return nil, fmt.Errorf("SPIR-V of %d shaders for a program of %d", len(spirv), len(p.Shaders))
+	}
+	var symbols []runtime.Symbol
+	for _, s := range p.Symbols {
+		if s.Bound > maxSymbol {
+			return nil, fmt.Errorf("symbol %s reaches %d; kernels read it as 32 bits", s.Name, s.Bound)
+		}
+		symbols = append(symbols, runtime.Symbol{Name: s.Name, Bound: s.Bound})
+	}
+	return runtime.NewSignature(p.Name, ports(p.Inputs), ports(p.Outputs), ports(p.States), symbols, picks...)
+}
+
+// maxSymbol is the largest value of a symbol that fits the params buffer.
+const maxSymbol = 1<<32 - 1
+
+func ports(list []kernel.Port) []runtime.Port {
+	var out []runtime.Port
+	for _, p := range list {
+		out = append(out, runtime.Port{Name: p.Name, Type: ir.Type{DType: p.DType, Shape: p.Shape}})
+	}
+	return out
+}
+
+// compile makes the pipelines of the shaders that steps use.
+func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics bool, report reporter) error {
+	p := rec.program
+	rec.pipelines = make([]*Pipeline, len(p.Shaders))
+	var descs []PipelineDesc
+	var shaders []int
+	for i := range p.Shaders {
+		if !slices.ContainsFunc(rec.steps, func(s kernel.Step) bool { return s.Shader == i }) {
+			continue
+		}
+		desc := rec.device.DescribeShader(p.Shaders[i], spirv[i])
+		if statistics && rec.device.info.Caps.Features.PipelineExecutableProperties {
+			desc.Capture = CaptureStatistics
+		}
+		descs = append(descs, desc)
+		shaders = append(shaders, i)
+	}
+	made, err := rec.device.newPipelines(ctx, descs, func(done int) {
+		report(runtime.StagePipelines, int64(done), int64(len(descs)))
+	})
+	if err != nil {
+		return err
+	}
+	for i, p := range made {
+		rec.pipelines[shaders[i]] = p
+		rec.keep(p)
+	}
+	rec.stats.Pipelines = len(made)
+	return nil
+}

@@ -1,0 +1,193 @@
+package vk
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// profiler is a second recording of the program. Every step runs alone, between two timestamps.
+type profiler struct {
+	recording *Recording
+	stamps    *Timestamps
+	steps     []int // in execution order; a step in a loop appears once per trip
+}
+
+// profiler returns the recording for profiles, made on first use. It is nil if the device has no timestamps.
+func (rec *recorder) profiler(symbols map[string]int64) (*profiler, error) {
+	of := rec.own.find(rec.tripsOf(symbols))
+	if of.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
+		return of.profile, nil
+	}
+	steps, err := rec.ran(symbols)
+	if err != nil {
+		return nil, err
+	}
+	stamps, err := rec.device.NewTimestamps(len(steps) + 1)
+	if err != nil {
+		return nil, err
+	}
+	c := rec.device.NewCommandList()
+	rec.recordList(c, rec.own.bindings, steps, stamps)
+	r, err := rec.finish("profile of "+rec.program.Name, c)
+	if err != nil {
+		_ = stamps.Close()
+		return nil, err
+	}
+	of.profile = &profiler{r, stamps, steps}
+	return of.profile, nil
+}
+
+// readProfile converts the timestamps of the last run to a profile.
+func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *runLog) (*runtime.Profile, error) {
+	if p == nil {
+		return &runtime.Profile{}, nil
+	}
+	times, err := p.stamps.Read(0, len(p.steps)+1)
+	if err != nil {
+		return nil, err
+	}
+	profile := &runtime.Profile{GPU: times[len(times)-1]}
+	if err := log.align(profile, rec.device, p.stamps); err != nil {
+		return nil, err
+	}
+	for i, step := range p.steps {
+		s := &rec.program.Steps[step]
+		cost, err := rec.cost(s)
+		if err != nil {
+			return nil, err
+		}
+		profile.Kernels = append(profile.Kernels, runtime.KernelTime{
+			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Start: times[i].Nanoseconds(),
+			Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
+			Flops: int64(float64(s.Flops) * gridShare(s.Grid, symbols)),
+			Moved: int64(float64(s.Moved) * rec.bytesShare(s, symbols)),
+			Cost:  cost, PeakGFlops: 1e3 * rec.peak(s), PeakGBps: rec.machine.CopyGBps,
+		})
+	}
+	return profile, nil
+}
+
+// cost returns the driver's statistics about a step's kernel, or nil if they were not captured.
+func (rec *recorder) cost(s *kernel.Step) (runtime.KernelCost, error) {
+	p := rec.pipelines[s.Shader]
+	if p == nil || p.capture&CaptureStatistics == 0 {
+		return nil, nil
+	}
+	return p.Cost()
+}
+
+// peak is the peak rate of the units that a step's kernel computes on, in 10^12 operations per second; 0 if unknown.
+func (rec *recorder) peak(s *kernel.Step) float64 {
+	onUnits := func(need string) bool { return strings.HasPrefix(need, "cooperativeMatrix") }
+	bytes := func(b kernel.Bind) bool { return rec.program.Buffers[b.Buffer].DType == ir.I8 }
+	switch {
+	case !slices.ContainsFunc(rec.program.Shaders[s.Shader].Needs, onUnits):
+		return rec.machine.VectorF32
+	case slices.ContainsFunc(s.Binds, bytes):
+		return rec.machine.MatrixI8
+	}
+	return rec.machine.MatrixF16
+}
+
+// The program counts operations and bytes at the bound of every symbol. gridShare and bytesShare scale them to the
+// symbols of a run.
+
+// gridShare is the fraction of a step's points. A fold over a symbolic extent still counts at its bound.
+func gridShare(g kernel.Grid, symbols map[string]int64) float64 {
+	share := 1.0
+	for _, factors := range g {
+		for _, f := range factors {
+			share *= dimShare(f.Extent, symbols)
+		}
+	}
+	return share
+}
+
+// bytesShare is the fraction of the bytes in a step's buffers.
+func (m *programMemory) bytesShare(s *kernel.Step, symbols map[string]int64) float64 {
+	now, bound := 0.0, 0.0
+	for _, bind := range s.Binds {
+		b := &m.program.Buffers[bind.Buffer]
+		share := 1.0
+		for _, d := range b.Shape {
+			share *= dimShare(d, symbols)
+		}
+		now += share * float64(b.Bytes)
+		bound += float64(b.Bytes)
+	}
+	return now / max(bound, 1)
+}
+
+func dimShare(d ir.Dim, symbols map[string]int64) float64 {
+	if d.IsStatic() || d.Max() <= 0 {
+		return 1
+	}
+	now, err := d.Eval(symbols)
+	if err != nil {
+		return 1 // no run was bound with these symbols
+	}
+	return float64(now) / float64(d.Max())
+}
+
+// runLog records the host's work during a profiled run. A nil log records nothing.
+type runLog struct {
+	began, last time.Time
+	spans       []runtime.HostSpan
+}
+
+func newRunLog(wanted bool) *runLog {
+	if !wanted {
+		return nil
+	}
+	now := time.Now()
+	return &runLog{began: now, last: now}
+}
+
+// note records the time since the last note under a name.
+func (l *runLog) note(what string) {
+	if l == nil {
+		return
+	}
+	now := time.Now()
+	l.spans = append(l.spans, runtime.HostSpan{Name: what, Start: l.last.Sub(l.began).Nanoseconds(),
+		Nanos: now.Sub(l.last).Nanoseconds()})
+	l.last = now
+}
+
+// hostWaits is the name of the span in which the host waits for the device.
+const hostWaits = "wait for the results"
+
+// align determines when the first kernel began on the host's clock.
+func (l *runLog) align(p *runtime.Profile, d *Device, stamps *Timestamps) error {
+	clock, ok := d.Calibrate()
+	if !ok {
+		p.Offset, p.Clock = l.estimate(p.GPU), runtime.Estimated
+		return nil
+	}
+	ticks, err := stamps.Ticks(0, 1)
+	if err != nil {
+		return err
+	}
+	p.Offset, p.Clock = clock.At(ticks[0]).Sub(l.began), runtime.Calibrated
+	return nil
+}
+
+// estimate assumes that the kernels, which take gpu together, end when the host's wait ends.
+func (l *runLog) estimate(gpu time.Duration) time.Duration {
+	for _, s := range l.spans {
+		if s.Name == hostWaits {
+			return time.Duration(s.Start+s.Nanos) - gpu
+		}
+	}
+	return 0
+}
+
+// finish copies the log into the profile.
+func (l *runLog) finish(p *runtime.Profile) {
+	p.Began, p.Host, p.Wall = l.began, l.spans, time.Since(l.began)
+}

@@ -1,0 +1,363 @@
+package vk
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// recorder records the steps of a program on its memory.
+type recorder struct {
+	programMemory
+	machine   device.Machine // LoadOptions.Machine
+	steps     []kernel.Step  // the program's steps, then the dispatches of persistent kernels
+	pipelines []*Pipeline    // by shader; nil if no step uses it
+	grids     grids
+	late      [][]byte     // words that persistent kernels set on a timeout
+	own       *states      // the program's own states
+	guard     *Recording   // writes the guards' pattern into and around outputs; nil without guards
+	made      atomic.Int64 // Stats.Recordings
+}
+
+// recordMain records the steps, unless trip counts depend on a run's symbols.
+func (rec *recorder) recordMain() error {
+	if rec.tripsOf(nil) != "" {
+		return nil
+	}
+	_, err := rec.mainSteps(nil)
+	return err
+}
+
+// addressBytes is the size of a buffer's address.
+const addressBytes = 8
+
+// bind makes descriptor sets that bind every step's buffers, as given by ranges. It adds every resource that it makes
+// to made.
+func (rec *recorder) bind(ranges []BufferRange, made *resources) (*Bindings, error) {
+	addresses, err := rec.addresses(ranges, made)
+	if err != nil {
+		return nil, err
+	}
+	sets := make([]BindingSet, len(rec.steps))
+	for i, s := range rec.steps {
+		sets[i].Name = s.Name
+		for _, b := range s.Binds {
+			bound := ranges[b.Buffer]
+			if b.Address {
+				bound = addresses[b.Buffer]
+			}
+			sets[i].Buffers = append(sets[i].Buffers, bound)
+		}
+	}
+	bindings, err := rec.device.NewBindings(sets)
+	if err != nil {
+		return nil, err
+	}
+	bindings.grids = rec.grids.symbolic
+	made.keep(bindings)
+	return bindings, nil
+}
+
+// addresses makes a buffer of the addresses of all buffers that kernels access by address. It returns the range of each
+// address, by buffer.
+func (rec *recorder) addresses(ranges []BufferRange, made *resources) (map[int]BufferRange, error) {
+	at := map[int]BufferRange{}
+	stride := max(int64(rec.device.info.Caps.StorageAlignment), addressBytes)
+	for _, s := range rec.program.Steps {
+		for _, b := range s.Binds {
+			if _, known := at[b.Buffer]; b.Address && !known {
+				at[b.Buffer] = BufferRange{Offset: stride * int64(len(at)), Size: addressBytes}
+			}
+		}
+	}
+	if len(at) == 0 {
+		return nil, nil
+	}
+	list, err := rec.device.newBuffer(runtime.OwnOther, "addresses", stride*int64(len(at)), SharedMemory)
+	if err != nil {
+		return nil, err
+	}
+	made.keep(list)
+	for i, r := range at {
+		r.Buffer = list
+		at[i] = r
+		binary.NativeEndian.PutUint64(list.Bytes()[r.Offset:], ranges[i].Buffer.Address()+uint64(ranges[i].Offset))
+	}
+	return at, nil
+}
+
+// recordings caches the recordings of a program for one set of bindings, by trip counts, most recently used first.
+type recordings struct {
+	bindings *Bindings
+	list     []*recorded
+}
+
+// recorded holds the recordings for one combination of trip counts. Each is nil before the first run that needs it.
+type recorded struct {
+	trips   string     // the trip counts that depend on symbols
+	main    *Recording // with the copies that every run repeats
+	alone   *Recording // without copies
+	profile *profiler
+	parts   []*Recording // alone, split before each step that reads other devices' values
+}
+
+// Close closes all recordings.
+func (rs *recordings) Close() error {
+	for _, r := range rs.list {
+		r.close()
+	}
+	rs.list = nil
+	return nil
+}
+
+// close retires the recordings, which cannot fail.
+func (r *recorded) close() {
+	for _, made := range append(r.parts, r.main, r.alone) {
+		_ = made.Close()
+	}
+	if r.profile != nil {
+		_ = r.profile.recording.Close()
+		_ = r.profile.stamps.Close()
+	}
+}
+
+// maxRecorded bounds the combinations of trip counts that stay recorded.
+const maxRecorded = 8
+
+// maxDispatches bounds the dispatches in one recording.
+const maxDispatches = 1 << 20
+
+// tripsOf formats the trip counts that depend on symbols. It is empty only if none do.
+func (rec *recorder) tripsOf(symbols map[string]int64) string {
+	text := ""
+	for _, r := range rec.program.Regions {
+		if !r.Trips.IsStatic() {
+			trips, err := r.Trips.Eval(symbols)
+			text += fmt.Sprintf("%d %t ", trips, err == nil)
+		}
+	}
+	return text
+}
+
+// find returns the cache entry for a run with these trip counts.
+func (rs *recordings) find(trips string) *recorded {
+	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.trips == trips })
+	if at < 0 {
+		if at = len(rs.list); at == maxRecorded {
+			at--
+			rs.list[at].close()
+			rs.list = rs.list[:at]
+		}
+		rs.list = append(rs.list, &recorded{trips: trips})
+	}
+	toFront(rs.list, at)
+	return rs.list[0]
+}
+
+// toFront moves element at to the front of a list.
+func toFront[T any](list []T, at int) {
+	x := list[at]
+	copy(list[1:at+1], list[:at])
+	list[0] = x
+}
+
+// mainSteps returns the program's recording with the copies that every run repeats.
+func (rec *recorder) mainSteps(symbols map[string]int64) (_ *Recording, err error) {
+	r := rec.own.find(rec.tripsOf(symbols))
+	if r.main == nil {
+		in, out := rec.fixedCopies()
+		r.main, err = rec.recordSteps("program "+rec.program.Name, rec.own.bindings, symbols, in, out)
+	}
+	return r.main, err
+}
+
+// stepsOn returns a recording of the steps without copies, for runs with device tensors or with separate states.
+func (rec *recorder) stepsOn(s *states, symbols map[string]int64) (_ *Recording, err error) {
+	if in, out := rec.fixedCopies(); s == rec.own && len(in)+len(out) == 0 {
+		return rec.mainSteps(symbols)
+	}
+	r := s.find(rec.tripsOf(symbols))
+	if r.alone == nil {
+		r.alone, err = rec.recordSteps("steps of "+rec.program.Name, s.bindings, symbols, nil, nil)
+	}
+	return r.alone, err
+}
+
+// partsOn is stepsOn split into parts, for a run in which the host acts after each exchange between devices.
+func (rec *recorder) partsOn(s *states, symbols map[string]int64) ([]*Recording, error) {
+	r := s.find(rec.tripsOf(symbols))
+	if r.parts != nil {
+		return r.parts, nil
+	}
+	steps, err := rec.joined(symbols)
+	if err != nil {
+		return nil, err
+	}
+	var parts []*Recording
+	for len(steps) > 0 {
+		n := 1
+		for n < len(steps) && !mailbox.Meets(rec.steps[steps[n]].Ops) {
+			n++
+		}
+		c := rec.device.NewCommandList()
+		c.grouped = true
+		rec.recordList(c, s.bindings, steps[:n], nil)
+		c.Barrier(StageCompute, StageHost) // other devices read the kernels' results
+		part, err := rec.finish("part of "+rec.program.Name, c)
+		if err != nil {
+			(&recorded{parts: parts}).close()
+			return nil, err
+		}
+		part.ends = n < len(steps)
+		parts, steps = append(parts, part), steps[n:]
+	}
+	r.parts = parts
+	return parts, nil
+}
+
+// ran lists the steps of a run in the order of execution, with loop bodies repeated.
+func (rec *recorder) ran(symbols map[string]int64) (list []int, err error) {
+	rounds := 0
+	rec.program.Walk(rec.program.Prepared, func(i int) { list = append(list, i) }, func(r kernel.Region, body func()) {
+		trips, wrong := r.Trips.Eval(symbols)
+		if wrong != nil && err == nil {
+			err = wrong
+		}
+		for range trips {
+			if err != nil {
+				return
+			}
+			rounds++
+			if body(); max(len(list), rounds) > maxDispatches && err == nil {
+				err = fmt.Errorf("loops of %d trips make a run of more than %d dispatches, the limit: have them "+
+					"do more in a trip, or give them lower bounds", trips, maxDispatches)
+			}
+		}
+	})
+	return list, err
+}
+
+// joined lists the dispatches of a run: the steps of ran, or the persistent kernels that replace some of them.
+func (rec *recorder) joined(symbols map[string]int64) ([]int, error) {
+	steps, err := rec.ran(symbols)
+	if err == nil && rec.stats.Persistent > 0 {
+		steps = rec.program.Joined(steps)
+	}
+	return steps, err
+}
+
+// recordSteps records the dispatches of a run on the buffers of bindings, between the copies in before and after.
+// symbols determine the trip counts.
+func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[string]int64,
+	before, after []bufferCopy) (*Recording, error) {
+	steps, err := rec.joined(symbols)
+	if err != nil {
+		return nil, err
+	}
+	c := rec.device.NewCommandList()
+	c.grouped = true
+	if len(before) > 0 {
+		c.copyAll(before)
+		c.Barrier(StageTransfer, StageCompute|StageIndirect)
+	}
+	rec.recordList(c, bindings, steps, nil)
+	if len(after) > 0 {
+		c.Barrier(StageCompute, StageTransfer)
+		c.copyAll(after)
+	}
+	return rec.finish(name, c)
+}
+
+// finish is Device.Record of a list of the program's steps.
+func (rec *recorder) finish(name string, c *CommandList) (*Recording, error) {
+	r, err := rec.device.Record(name, c)
+	if err == nil {
+		rec.made.Add(1)
+	}
+	return r, err
+}
+
+// recordList records dispatches with the barriers between them. With stamps, every dispatch runs alone and is timed:
+// slot i is the start of the i-th dispatch, and slot i+1 its end.
+func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int, stamps *Timestamps) {
+	alone := stamps != nil
+	if alone {
+		c.ResetTimestamps(stamps)
+		c.Timestamp(stamps, 0)
+	}
+	borders := rec.program.Borders()
+	for n, i := range steps {
+		switch {
+		case n > 0 && rec.grids.gated != nil && (borders[i] || alone):
+			// Gates write the counts that indirect dispatches read.
+			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
+		case rec.waitsForRoom(n, i), n > 0 && (rec.steps[i].Barrier || alone):
+			c.Barrier(StageCompute, StageCompute)
+		}
+		if mailbox.Meets(rec.steps[i].Ops) { // other devices read the results of earlier steps
+			c.Barrier(StageCompute, StageCompute|StageHost)
+		}
+		rec.recordStep(c, bindings, i)
+		if alone {
+			c.Timestamp(stamps, n+1)
+		}
+	}
+}
+
+func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
+	c.BindPipeline(rec.pipelines[rec.steps[i].Shader])
+	c.Bind(bindings, i)
+	d := rec.grids.list[i]
+	switch {
+	case d.gated:
+		c.DispatchIndirect(rec.grids.gated, d.offset)
+	case d.symbolic && bindings.symbols == nil:
+		c.DispatchIndirect(bindings.grids, bindings.gridsAt+d.offset)
+	default:
+		counts := d.counts
+		if d.symbolic {
+			var err error
+			if counts, err = rec.steps[i].Grid.Eval(bindings.symbols); err != nil {
+				c.fail("step %s: %w", rec.steps[i].Name, err)
+			}
+		}
+		if counts[0] > 0 && counts[1] > 0 && counts[2] > 0 {
+			c.Dispatch(counts[0], counts[1], counts[2])
+		}
+	}
+}
+
+// rerecord replaces the commands of a recording. The device must have finished it.
+func (r *Recording) rerecord(c *CommandList) error {
+	if c.err != nil {
+		return c.err
+	}
+	if err := r.device.checkResult(r.device.native.record(r.pool, r.buffer, c.finished(), false), "record %s",
+		r.name); err != nil {
+		return err
+	}
+	r.users = r.users[:0]
+	for u := range c.users {
+		r.users = append(r.users, u)
+	}
+	return nil
+}
+
+// runOnce records commands, runs them and waits.
+func (d *Device) runOnce(ctx context.Context, name string, record func(c *CommandList)) error {
+	c := d.NewCommandList()
+	record(c)
+	r, err := d.Record(name, c)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return d.Run(ctx, r)
+}

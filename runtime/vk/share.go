@@ -1,0 +1,156 @@
+package vk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// sharedBuffer holds a weight, a prepared weight or a state. Several programs may use it, and the last one to close
+// frees it.
+type sharedBuffer struct {
+	*Buffer
+	id     uint64 // unique in this process
+	users  atomic.Int32
+	forget func() // removes a weight from the device's store; nil for states
+}
+
+var sharedIDs atomic.Uint64
+
+func newShared(b *Buffer) *sharedBuffer { return &sharedBuffer{Buffer: b, id: sharedIDs.Add(1)} }
+
+// Close implements closer.
+func (s *sharedBuffer) Close() error {
+	if s.users.Add(-1) > 0 {
+		return nil
+	}
+	if s.forget != nil {
+		s.forget()
+	}
+	return s.Buffer.Close()
+}
+
+// join adds a user. It reports false if the last user has closed the buffer.
+func (s *sharedBuffer) join() bool {
+	for {
+		n := s.users.Load()
+		if n == 0 {
+			return false
+		}
+		if s.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// use makes s, which has no users yet, the memory of b.
+func (m *programMemory) use(b *buffer, s *sharedBuffer) {
+	s.users.Add(1)
+	m.hold(b, s)
+}
+
+// borrow makes s, which another program made, the memory of b.
+func (m *programMemory) borrow(b *buffer, s *sharedBuffer) {
+	m.use(b, s)
+	b.borrowed = true
+}
+
+// hold makes s the memory of b. The caller has counted the program as a user; closing the program drops that.
+func (m *programMemory) hold(b *buffer, s *sharedBuffer) {
+	b.shared, b.at.Buffer = s, s.Buffer
+	m.keep(s)
+}
+
+// borrowFrom shares another program's weights of equal names and layout, and its states of equal names and types. It
+// takes that program's lock; the caller releases it.
+func (e *Executable) borrowFrom(ctx context.Context, from *Executable) error {
+	if e.device != from.device {
+		return errors.New("the program to share with is on another device")
+	}
+	if err := from.lock(ctx); err != nil {
+		return fmt.Errorf("share with another program: %w", err)
+	}
+	for _, b := range e.of(kernel.BufWeight) {
+		if have := from.weightLike(b.Buffer); have != nil {
+			e.borrow(b, have.shared)
+		}
+	}
+	for _, port := range e.program.States {
+		if err := e.borrowState(port, from); err != nil {
+			from.unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// weightLike returns the buffer with the same weights, or nil.
+func (m *programMemory) weightLike(b *kernel.Buffer) *buffer {
+	for _, have := range m.of(kernel.BufWeight) {
+		if have.DType == b.DType && have.Layout == b.Layout && have.Bytes == b.Bytes &&
+			reflect.DeepEqual(have.Segments, b.Segments) {
+			return have
+		}
+	}
+	return nil
+}
+
+func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
+	i, err := from.State(port.Name)
+	if err != nil {
+		return nil // the state is this program's own
+	}
+	have := &from.program.States[i]
+	if have.DType != port.DType || !have.Shape.Equal(port.Shape) {
+		return fmt.Errorf("state %q is %s here and %s in the program that it is to be shared with", port.Name,
+			ir.Type{DType: port.DType, Shape: port.Shape}, ir.Type{DType: have.DType, Shape: have.Shape})
+	}
+	if e.guarded != from.guarded {
+		return fmt.Errorf("state %q is to be shared by a program with guards and one without", port.Name)
+	}
+	e.borrow(&e.buffers[port.Buffer], from.buffers[have.Buffer].shared)
+	e.token = from.token // serialize the programs' runs, since each reads the other's writes
+	return nil
+}
+
+// keepStates calls do, which overwrites states, and then restores the borrowed states.
+func (rec *recorder) keepStates(ctx context.Context, do func() error) error {
+	copies := map[*Buffer]*Buffer{} // by state
+	for _, b := range rec.of(kernel.BufState) {
+		if !b.borrowed {
+			continue
+		}
+		c, err := rec.device.NewBuffer("copy of "+b.Name, b.at.Buffer.Size(), DeviceMemory)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		copies[b.at.Buffer] = c
+	}
+	if len(copies) == 0 {
+		return do()
+	}
+	move := func(back bool) error {
+		return rec.device.runOnce(ctx, "copies of states", func(c *CommandList) {
+			for from, to := range copies {
+				if back {
+					from, to = to, from
+				}
+				c.CopyBuffer(to, 0, from, 0, to.Size())
+			}
+		})
+	}
+	if err := move(false); err != nil {
+		return err
+	}
+	err := do()
+	if back := move(true); err == nil {
+		err = back
+	}
+	return err
+}
