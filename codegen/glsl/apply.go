@@ -170,7 +170,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 			if contracts {
 				return operator(op, args...)
 			}
-			return e.rounded(through, op, args...)
+			return rounded(through, op, args...)
 		}
 	}
 	t := s.fill(n)
@@ -180,21 +180,15 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	return e.wrapped(v, t)
 }
 
-// roundings are functions that replace operators, so that their result is rounded. Compilers of drivers may otherwise
-// fuse an operator with others.
-var roundings = map[string]string{"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
-
 // rounded applies an operator to floats as an op of the graph: it rounds the result by itself.
-func (e *emitter) rounded(typ, op string, args ...text) text {
-	name, ok := roundings[op]
-	if !ok || len(args) == 1 { // a comparison, or a sign
+func rounded(typ, op string, args ...text) text {
+	if len(args) == 1 || !strings.Contains("+-*/", op) { // a sign, or a comparison
 		return operator(op, args...)
 	}
 	if t, ok := folded(op, args[0], args[1]); ok {
 		return t
 	}
-	e.helper(name, typ)
-	return call(name, args...)
+	return &syntax.Expr{Op: syntax.Binary, Text: op, Precise: true, Type: typ, Args: args}
 }
 
 // withZero applies an operator to floats if one of them is the literal 0. Drivers turn x * 0.0 into 0 and x + 0.0 into

@@ -98,6 +98,13 @@ func findHelper(name, typ string) (*helper, string) {
 func (e *emitter) functions() []*syntax.Definition {
 	main := e.definition("void main() {\n}\n")
 	main.Body = syntax.Prune(append(e.symbolLines(), e.root.body...))
+	for _, d := range slices.Concat(e.decoders, []*syntax.Definition{main}) {
+		d.Walk(func(x *syntax.Expr) {
+			if x.Precise {
+				e.helper(x.Callee(), x.Type)
+			}
+		})
+	}
 	var own []*syntax.Definition
 	for _, h := range library {
 		for _, typ := range h.types {

@@ -27,6 +27,9 @@ type Expr struct {
 	Text string
 	// Type is the type of the expression's value, or "" if no pass needs it.
 	Type string
+	// Precise says that a Binary operation on floats rounds its result by itself: no compiler may fuse it with another
+	// operation or reorder it. Type is the type of its operands.
+	Precise bool
 	// Break says that the second operand of a binary operator stands on a line of its own.
 	Break bool
 	Args  []*Expr
@@ -81,6 +84,9 @@ func BinaryPrec(op string) int {
 
 // Prec returns the precedence of an expression's operator.
 func (x *Expr) Prec() int {
+	if x.Precise { // a call, in GLSL
+		return PrecPrimary
+	}
 	switch x.Op {
 	case Binary:
 		return BinaryPrec(x.Text)
@@ -106,7 +112,8 @@ func Equal(a, b *Expr) bool {
 	if a == b {
 		return true
 	}
-	if a == nil || b == nil || a.Op != b.Op || a.Text != b.Text || len(a.Args) != len(b.Args) {
+	if a == nil || b == nil || a.Op != b.Op || a.Text != b.Text || a.Precise != b.Precise ||
+		len(a.Args) != len(b.Args) {
 		return false
 	}
 	for i := range a.Args {
@@ -131,6 +138,21 @@ func Negative(x *Expr) *Expr {
 		return &Expr{Op: Number, Text: "-" + x.Text, Type: x.Type}
 	}
 	return &Expr{Op: Unary, Text: "-", Args: []*Expr{x}, Type: x.Type}
+}
+
+// preciseCalls are the library functions that stand for precise operations in GLSL. The qualifier "precise" on a
+// variable of the caller would also apply to the operations that its operands come from, such as long sums.
+var preciseCalls = map[string]string{"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+
+// Callee returns the name of the function that x calls in GLSL, or "".
+func (x *Expr) Callee() string {
+	switch {
+	case x.Precise:
+		return preciseCalls[x.Text]
+	case x.Op == Call:
+		return x.Text
+	}
+	return ""
 }
 
 // Walk visits x and its parts, from the outside in.
@@ -172,8 +194,8 @@ func (x *Expr) names(visit func(string)) {
 	switch x.Op {
 	case Name:
 		visit(x.Text)
-	case Call:
-		EachName(x.Text, visit)
+	default:
+		EachName(x.Callee(), visit)
 	}
 	for _, a := range x.Args {
 		a.names(visit)

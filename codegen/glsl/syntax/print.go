@@ -53,6 +53,12 @@ func (p *printer) expr(x *Expr, need int) {
 		p.text(")")
 		return
 	}
+	if x.Precise {
+		p.text(x.Callee() + "(")
+		p.list(x.Args)
+		p.text(")")
+		return
+	}
 	switch x.Op {
 	case Name, Number:
 		p.text(x.Text)

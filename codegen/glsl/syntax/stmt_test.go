@@ -134,3 +134,22 @@ func TestSignature(t *testing.T) {
 		}
 	}
 }
+
+// TestPrecise: a precise operation prints as a call, needs no parentheses, and mentions the function that it calls.
+func TestPrecise(t *testing.T) {
+	x := &Expr{Op: Binary, Text: "+", Precise: true, Type: "float", Args: []*Expr{Ident("a"), Ident("b")}}
+	twice := &Expr{Op: Binary, Text: "*", Args: []*Expr{x, Ident("c")}}
+	if have, want := twice.String(), "fadd(a, b) * c"; have != want {
+		t.Errorf("%s, want %s", have, want)
+	}
+	var names []string
+	twice.names(func(n string) { names = append(names, n) })
+	if have, want := strings.Join(names, " "), "fadd a b c"; have != want {
+		t.Errorf("it mentions %s, want %s", have, want)
+	}
+	plain := *x
+	plain.Precise = false
+	if Equal(x, &plain) {
+		t.Error("a precise sum equals a plain one")
+	}
+}
