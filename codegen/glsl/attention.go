@@ -1,7 +1,6 @@
 package glsl
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -47,13 +46,13 @@ func (f *attention) placeAxis(t schedule.AxisTiles, place, count text) {
 	case extent.Is(1):
 	case t.Axis != f.ax.Query:
 		if f.usesAxis(t.Axis) || t.Axis == f.ax.Split {
-			f.bindAxis(t.Axis, primary(f.variable("uint", f.paraName(t.Axis), place)))
+			f.bindAxis(t.Axis, f.variable("uint", f.paraName(t.Axis), place))
 		}
 	case extent.Max() > int64(t.Tile):
 		if f.a.Causal && !f.a.Reversed {
 			place = binary("-", binary("-", count, uintLit(1)), place)
 		}
-		f.query0 = primary(f.variable("uint", "query0", times(place, t.Tile)))
+		f.query0 = f.variable("uint", "query0", times(place, t.Tile))
 	}
 }
 
@@ -128,8 +127,8 @@ func (f *attention) keyRange() (first, end text) {
 		return start, end
 	}
 	each := f.splitLength(splits.Add)
-	first = primary(f.variable("uint", "first", plus(start, binary("*", f.axis(f.ax.Split), each))))
-	return first, primary(f.variable("uint", "end", call("min", end, binary("+", first, each))))
+	first = f.variable("uint", "first", plus(start, binary("*", f.axis(f.ax.Split), each)))
+	return first, f.variable("uint", "end", call("min", end, binary("+", first, each)))
 }
 
 // keyLoop opens the loop over the keys, step at a time, and returns the first key of a step. The loop is never
@@ -147,7 +146,7 @@ func (f *attention) splitLength(splits int64) text {
 		return uintLit((each + tile - 1) / tile * tile)
 	}
 	tiles := binary("/", f.dim(keys.Plus(splits*tile-1)), uintLit(splits*tile))
-	return primary(f.variable("uint", "each", binary("*", tiles, uintLit(tile))))
+	return f.variable("uint", "each", binary("*", tiles, uintLit(tile)))
 }
 
 // dotAxis and valueAxis are the axes along which operands are read four elements at a time.
@@ -185,7 +184,7 @@ func (f *attention) factor(dot, other text) text {
 	x := binary("-", other, f.asFloat(f.a.Factor.Less))
 	if f.a.Softcap != 0 {
 		f.helper("tanh_safe", "float")
-		bent := primary(f.variable("float", "bent", call("tanh_safe", binary("*", dot, f.floatLit(f.a.Scale)))))
+		bent := f.variable("float", "bent", call("tanh_safe", binary("*", dot, f.floatLit(f.a.Scale))))
 		x = binary("*", x, binary("-", primary("1.0"), binary("*", bent, bent)))
 	}
 	return x
@@ -193,9 +192,9 @@ func (f *attention) factor(dot, other text) text {
 
 // rebase declares shift, the value that weights are relative to when best is the largest score, and correction, which
 // rescales sums that are relative to top. While every key is masked, any finite shift will do.
-func (f *attention) rebase(best text, top string) (shift, correction string) {
+func (f *attention) rebase(best text, top text) (shift, correction text) {
 	shift = f.variable("float", "shift", ternary(binary("==", best, f.lowest()), primary("0.0"), best))
-	return shift, f.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", top, shift)))
+	return shift, f.variable("float", "correction", call("exp2", binary("-", top, shift)))
 }
 
 // storeRow writes the stores of one row. first is the condition for storing the values that a row has once. lanes lanes
@@ -205,7 +204,7 @@ func (f *attention) storeRow(first text, lanes, quads int, column func(n text) t
 	f.repeat("n", quads, func(n text) {
 		at := f.named("quad", column(n))
 		if all := schedule.ValueQuads(f.width); all < lanes*quads {
-			f.openGuard("if (%s < %du)", at, all)
+			f.openIf(binary("<", at, uintLit(all)))
 			defer f.close()
 		}
 		f.storeQuad(at, sum(n))
@@ -221,7 +220,7 @@ func (f *attention) storeOnce(first text) {
 		}
 	}
 	if len(stores) > 0 {
-		f.openGuard("if (%s)", first)
+		f.openIf(first)
 		f.storeAll(stores)
 		f.close()
 	}
@@ -236,16 +235,16 @@ func (f *attention) storeQuad(quad, sum text) {
 			stores, roots = append(stores, s), append(roots, s.Value)
 		}
 	}
-	lane := func() { f.bindAcc(2, sum.String()+"["+component+"]") }
+	bind := func() { f.bindAcc(2, elementAt(sum, lane)) }
 	if f.width%4 == 0 {
-		f.lanes(f.ax.Value, 4, times(quad, 4), roots, stores, lane)
+		f.lanes(f.ax.Value, 4, times(quad, 4), roots, stores, bind)
 		return
 	}
 	f.openLanes(4)
-	col := primary(f.variable("uint", "col", plus(times(quad, 4), primary(component))))
-	f.openGuard("if (%s < %du)", col, f.width)
+	col := f.variable("uint", "col", plus(times(quad, 4), lane))
+	f.openIf(binary("<", col, uintLit(f.width)))
 	f.bindAxis(f.ax.Value, col)
-	lane()
+	bind()
 	f.storeAll(stores)
 	f.close()
 	f.close()
@@ -255,7 +254,7 @@ func (f *attention) storeQuad(quad, sum text) {
 func (f *attention) ifRow(r text, body func()) {
 	queries := f.k.Parallel[f.ax.Query]
 	if !schedule.DivisibleBy(queries, f.queries()) {
-		f.openGuard("if (%s)", binary("<", f.queryOf(r), f.dim(queries)))
+		f.openIf(binary("<", f.queryOf(r), f.dim(queries)))
 		defer f.close()
 	}
 	f.bindRowAt(r, f.queryOf(r))
@@ -270,17 +269,17 @@ type flashRows struct {
 	lanes int
 	quads int // vectors of a row's result in an invocation
 	// Arrays by row: the largest score, the sum of weights, the weighted sums. score is by row and key.
-	top, total, sums, score string
+	top, total, sums, score text
 }
 
-func (f *flashRows) at(array string, i text) string { return elementOf(array, f.s.ThreadM, i).String() }
+func (f *flashRows) at(array text, i text) text { return elementOf(array, f.s.ThreadM, i) }
 
-func (f *flashRows) sum(i, n text) string {
-	return elementOf(f.sums, f.s.ThreadM*f.quads, plus(times(i, f.quads), n)).String()
+func (f *flashRows) sum(i, n text) text {
+	return elementOf(f.sums, f.s.ThreadM*f.quads, plus(times(i, f.quads), n))
 }
 
-func (f *flashRows) scoreAt(i, j text) string {
-	return elementOf(f.score, f.s.ThreadM*f.s.ThreadN, plus(times(i, f.s.ThreadN), j)).String()
+func (f *flashRows) scoreAt(i, j text) text {
+	return elementOf(f.score, f.s.ThreadM*f.s.ThreadN, plus(times(i, f.s.ThreadN), j))
 }
 
 // column is the column of an invocation's vector n of a row.
@@ -288,9 +287,9 @@ func (f *flashRows) column(n text) text { return plus(f.lane, times(n, f.lanes))
 
 // begin initializes row i before the first key.
 func (f *flashRows) begin(i text) {
-	f.line("%s = %s;", f.at(f.top, i), f.lowest())
-	f.line("%s = 0.0;", f.at(f.total, i))
-	f.repeat("n", f.quads, func(n text) { f.line("%s = vec4(0.0);", f.sum(i, n)) })
+	f.assign(f.at(f.top, i), f.lowest())
+	f.assign(f.at(f.total, i), primary("0.0"))
+	f.repeat("n", f.quads, func(n text) { f.assign(f.sum(i, n), primary("vec4(0.0)")) })
 }
 
 // storeOwn stores row i of the invocation, which is the given row of the tile, if it exists.
@@ -299,7 +298,7 @@ func (f *flashRows) storeOwn(i, row text) {
 		f.bindAcc(0, f.at(f.top, i))
 		f.bindAcc(1, f.at(f.total, i))
 		f.storeRow(binary("==", f.lane, primary("0u")), f.lanes, f.quads, f.column, func(n text) text {
-			return primary(f.sum(i, n))
+			return f.sum(i, n)
 		})
 	})
 }

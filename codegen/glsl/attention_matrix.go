@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
@@ -59,16 +58,16 @@ type flashMatrix struct {
 	part      text // the subgroup's number among the subgroups that share its rows
 	lane, row text // row is an invocation's row of a fragment; lane is its number there
 
-	tiles, scratch, shared, weights string    // shared arrays; in tiles, the values follow the keys
-	q, o, p                         string    // fragments of queries, results and weights
-	scores                          [2]string // fragments of the scores of this tile and the next
-	nextK, nextV                    string    // registers of the prefetched keys and values
+	tiles, scratch, shared, weights text    // shared arrays; in tiles, the values follow the keys
+	q, o, p                         text    // fragments of queries, results and weights
+	scores                          [2]text // fragments of the scores of this tile and the next
+	nextK, nextV                    text    // registers of the prefetched keys and values
 
 	// By row: the shift that weights are relative to, a power of two; the sum of weights; and with inRegisters, the
 	// largest score so far of each column of fragments.
-	shift, total, top            string
-	largerOf, add, larger, power string // functions of elements
-	scoreOf, weightOf            string
+	shift, total, top            text
+	largerOf, add, larger, power text // functions of elements
+	scoreOf, weightOf            text
 }
 
 // fragment is the type of a fragment. use is A, B or Accumulator.
@@ -92,21 +91,21 @@ func (m *flashMatrix) declare() {
 		m.shared = m.share("float", "scores", m.subgroups*m.frag*schedule.ScorePitch(s))
 		m.weights = m.share("uint", "weights", m.subgroups*m.frag*schedule.WeightPitch(s))
 	}
-	m.row0 = primary(m.variable("uint", "row0", times(quotient(primary("gl_SubgroupID"), m.parts, m.subgroups),
-		m.strips*m.frag)))
+	m.row0 = m.variable("uint", "row0", times(quotient(primary("gl_SubgroupID"), m.parts, m.subgroups),
+		m.strips*m.frag))
 	m.part = m.named("part", remainder(primary("gl_SubgroupID"), m.parts, m.subgroups))
 	m.own = m.row0
 	if m.strips > 1 || m.parts > 1 {
-		m.own = primary(m.variable("uint", "own", times(primary("gl_SubgroupID"), m.frag)))
+		m.own = m.variable("uint", "own", times(primary("gl_SubgroupID"), m.frag))
 	}
 	perRow := m.lanesPerRow()
-	m.row = primary(m.variable("uint", "frag_row", quotient(primary("gl_SubgroupInvocationID"), perRow, s.Subgroup)))
+	m.row = m.variable("uint", "frag_row", quotient(primary("gl_SubgroupInvocationID"), perRow, s.Subgroup))
 	m.lane = remainder(primary("gl_SubgroupInvocationID"), perRow, s.Subgroup)
 	m.lane = m.named("lane_of_row", m.lane)
 	m.q = m.array(m.fragment("A"), "queries", m.strips*m.dots)
 	acc := m.fragment("Accumulator")
 	m.o = m.array(acc, "sums", m.strips*m.cols)
-	m.repeat("n", m.strips*m.cols, func(n text) { m.line("%s = %s(0.0);", m.of(m.o, m.strips*m.cols, n), acc) })
+	m.repeat("n", m.strips*m.cols, func(n text) { m.assign(m.of(m.o, m.strips*m.cols, n), call(acc, primary("0.0"))) })
 	m.nextK = m.array("uvec4", "next_keys", m.rounds(int(m.a.Dot.Add)))
 	m.nextV = m.array("uvec4", "next_values", m.rounds(m.width))
 	if !m.inRegisters {
@@ -118,9 +117,9 @@ func (m *flashMatrix) declare() {
 	m.top, m.shift, m.total = m.array(acc, "top", m.strips), m.array(acc, "shift", m.strips), m.array(acc,
 		"total", m.strips)
 	m.repeat("i", m.strips, func(i text) {
-		m.line("%s = %s(%s);", m.of(m.top, m.strips, i), acc, m.lowest())
-		m.line("%s = %s(%s);", m.of(m.shift, m.strips, i), acc, m.floatLit(-math.MaxFloat32))
-		m.line("%s = %s(0.0);", m.of(m.total, m.strips, i), acc)
+		m.assign(m.of(m.top, m.strips, i), call(acc, m.lowest()))
+		m.assign(m.of(m.shift, m.strips, i), call(acc, m.floatLit(-math.MaxFloat32)))
+		m.assign(m.of(m.total, m.strips, i), call(acc, primary("0.0")))
 	})
 }
 
@@ -130,16 +129,16 @@ func (m *flashMatrix) keyPitch() int {
 }
 func (m *flashMatrix) valuePitch() int { return schedule.StagedPitch(m.width, schedule.OctetElems) }
 
-func (m *flashMatrix) of(array string, count int, i text) string {
-	return elementOf(array, count, i).String()
+func (m *flashMatrix) of(array text, count int, i text) text {
+	return elementOf(array, count, i)
 }
 
 // defineFunctions defines the functions that map and reduce the elements of fragments.
 func (m *flashMatrix) defineFunctions() {
-	function := func(name, params, body string) string {
+	function := func(name, params, body string) text {
 		name = m.fresh(m.root, name)
 		m.define(fmt.Sprintf("float %s(%s)", name, params), func() { m.line("return %s;", body) })
-		return name
+		return primary(name)
 	}
 	place := "const in uint row, const in uint col, const in float "
 	m.largerOf = function("larger_of", "const in float a, const in float b", "max(a, b)")
@@ -179,7 +178,7 @@ func (m *flashMatrix) context() []string {
 
 // scoreFunction defines the score of an element of a fragment, given the fragment's first row and key. The score is
 // -inf if the row does not see the key.
-func (m *flashMatrix) scoreFunction() string {
+func (m *flashMatrix) scoreFunction() text {
 	name := m.fresh(m.root, "score_of")
 	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product",
 		"const in uint first_row", "const in uint first_key"}
@@ -194,7 +193,7 @@ func (m *flashMatrix) scoreFunction() string {
 		}
 		m.line("return %s;", m.score(primary("dot_product"), key, m.axisOrZero(m.ax.Query)))
 	})
-	return name
+	return primary(name)
 }
 
 // axisOrZero prints a coordinate: 0 along an axis of extent 1.
@@ -235,36 +234,35 @@ func (m *flashMatrix) storeFragment(n text) {
 	m.repeat("q", each, func(q text) {
 		local := plus(times(m.lane, each), q)
 		if m.lanesPerRow() > m.frag/4 {
-			m.openGuard("if (%s < %du)", local, m.frag/4)
+			m.openIf(binary("<", local, uintLit(m.frag/4)))
 			defer m.close()
 		}
 		at := m.named("at", plus(times(plus(m.own, m.row), m.frag), times(local, 4)))
-		var parts [4]string
+		var parts [4]text
 		for i := range parts {
-			parts[i] = fmt.Sprintf("%s[%s]", m.scratch, plus(at, uintLit(i)))
+			parts[i] = elementAt(m.scratch, plus(at, uintLit(i)))
 		}
-		sum := m.variable("vec4", "sum", primary("vec4("+strings.Join(parts[:], ", ")+")"))
-		m.storeQuad(m.named("quad", plus(times(n, m.frag/4), local)), primary(sum))
+		sum := m.variable("vec4", "sum", call("vec4", parts[:]...))
+		m.storeQuad(m.named("quad", plus(times(n, m.frag/4), local)), sum)
 	})
 }
 
 // toScratch writes a fragment to the subgroup's part of the scratch array.
-func (m *flashMatrix) toScratch(fragment string) {
-	m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", fragment, m.scratch,
-		times(m.own, m.frag), m.frag)
+func (m *flashMatrix) toScratch(fragment text) {
+	m.storeMatrix(fragment, m.scratch, times(m.own, m.frag), m.frag, "Row")
 }
 
 // rowNumbers returns the largest score and the sum of weights of an invocation's row of strip i.
-func (m *flashMatrix) rowNumbers(i text) (top, total string) {
+func (m *flashMatrix) rowNumbers(i text) (top, total text) {
 	if !m.inRegisters {
 		for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
-			m.line("%s += subgroupShuffleXor(%s, %du);", m.total, m.total, mask)
+			m.update(m.total, "+=", shuffled(m.total, mask))
 		}
 		return m.shift, m.total
 	}
 	total = m.of(m.total, m.strips, i)
 	m.line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", total, total, m.add)
-	read := func(fragment, name string) string {
+	read := func(fragment text, name string) text {
 		m.line("subgroupBarrier();")
 		m.toScratch(fragment)
 		m.line("subgroupBarrier();")
@@ -283,7 +281,7 @@ func (m *flashMatrix) usesResult(i int) bool {
 }
 
 // storeOnceIn writes the stores that happen once per row.
-func (m *flashMatrix) storeOnceIn(row text, top, total string) {
+func (m *flashMatrix) storeOnceIn(row text, top, total text) {
 	if !slices.ContainsFunc(m.k.Stores, func(s kernel.Store) bool { return !s.PerElement }) {
 		return
 	}

@@ -23,7 +23,7 @@ func (m *flashMatrix) run(first, end text) {
 	}
 	m.line("")
 	if !first.Is("0u") || !m.allSeeSome() {
-		m.openGuard("if (%s < %s)", first, end)
+		m.openIf(binary("<", first, end))
 		defer m.close()
 	}
 	m.begin(first)
@@ -53,13 +53,13 @@ func (m *flashMatrix) begin(first text) {
 	if m.stages > 1 {
 		m.putKeys(m.keyTile(1))
 	}
-	m.line("barrier();")
+	m.barrier()
 	for i := range m.scores {
 		m.scores[i] = m.array(m.fragment("Accumulator"), "score", m.strips*m.keys)
 	}
 	m.repeat("j", m.keys, func(j text) { m.multiplyKeys(m.scores[0], j, m.keyTile(0)) })
 	if m.stages == 1 {
-		m.line("barrier();")
+		m.barrier()
 		m.putKeys(m.keyTile(0))
 	}
 }
@@ -70,7 +70,7 @@ func (m *flashMatrix) step(key0, whole text, which int) {
 	m.openScope()
 	defer m.close()
 	now, ahead := m.scores[which], m.scores[1-which]
-	m.line("barrier();")
+	m.barrier()
 	m.fetchKeys(plus(key0, uintLit(2*m.s.TileN)))
 	m.fetchValues(plus(key0, uintLit(m.s.TileN)))
 	m.weigh(now, key0, whole)
@@ -80,7 +80,7 @@ func (m *flashMatrix) step(key0, whole text, which int) {
 		m.multiplyValues(now, j, m.valueTile(which))
 	})
 	if m.stages == 1 {
-		m.line("barrier();")
+		m.barrier()
 	}
 	m.putKeys(m.keyTile(which))
 	m.putValues(m.valueTile(1 - which))
@@ -106,8 +106,8 @@ func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 	per := width / schedule.OctetElems
 	total := lines * per
 	m.eachSlot(m.self, total, m.s.Workgroup, func(i, slot text) {
-		body(i, primary(m.variable("uint", "line", quotient(slot, per, total))),
-			primary(m.variable("uint", "octet", remainder(slot, per, total))))
+		body(i, m.variable("uint", "line", quotient(slot, per, total)),
+			m.variable("uint", "octet", remainder(slot, per, total)))
 	})
 }
 
@@ -119,15 +119,15 @@ func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 	switch {
 	case halves && m.k.LoadsVector(w, a.axis, schedule.OctetElems):
 		b := m.buffers[w.Bind]
-		return primary(fmt.Sprintf("%s[%s]", m.view(b, schedule.OctetElems),
-			b.subscript(binary("/", m.indexAt(w.Index, a.axis, at), uintLit(schedule.OctetElems)))))
+		return m.element(b, schedule.OctetElems, binary("/", m.indexAt(w.Index, a.axis, at),
+			uintLit(schedule.OctetElems)))
 	case m.loadsOctets(w, a):
 		return call(m.octetDecoder(m.buffers[w.Bind]), narrow(m.indexAt(w.Index, a.axis, at)))
 	}
 	half := func(name string, at text) string {
 		t := m.quad(v, a, at, name, true)
 		if !isPlain(t) {
-			t = primary(m.variable("vec4", name, t))
+			t = m.variable("vec4", name, t)
 		}
 		return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", t, t)
 	}
@@ -143,10 +143,10 @@ func (m *flashMatrix) readQueries() {
 		m.comment("Rows %d to %d come by way of shared memory.", first, last-1)
 		m.octets(last-first, dot, func(_, line, octet text) {
 			m.bindRow(m.named("row", plus(uintLit(first), line)))
-			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet),
+			m.assign(elementAt(m.tiles, plus(times(line, pitch), octet)),
 				m.octet(m.a.Q, m.dotAxis(), times(octet, schedule.OctetElems)))
 		})
-		m.line("barrier();")
+		m.barrier()
 		if lines < s.TileM {
 			m.open("if (%s / %du == %du)", m.row0, lines, first/lines)
 		} else {
@@ -156,32 +156,31 @@ func (m *flashMatrix) readQueries() {
 			line := plus(remainder(m.row0, lines, s.TileM), times(i, m.frag))
 			m.repeat("n", m.dots, func(n text) {
 				at := plus(times(line, pitch), times(plus(times(m.part, m.dots), n), m.frag/schedule.OctetElems))
-				m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.query(i, n),
-					m.tiles, at, pitch)
+				m.loadMatrix(m.query(i, n), m.tiles, at, pitch, "Row")
 			})
 		})
 		m.close()
-		m.line("barrier();")
+		m.barrier()
 	}
 }
 
 // query, sum and scoreAt print fragments of a strip of rows.
-func (m *flashMatrix) query(i, n text) string {
+func (m *flashMatrix) query(i, n text) text {
 	return m.of(m.q, m.strips*m.dots, plus(times(i, m.dots), n))
 }
 
-func (m *flashMatrix) sum(i, n text) string {
+func (m *flashMatrix) sum(i, n text) text {
 	return m.of(m.o, m.strips*m.cols, plus(times(i, m.cols), n))
 }
 
-func (m *flashMatrix) scoreAt(scores string, i, j text) string {
+func (m *flashMatrix) scoreAt(scores text, i, j text) text {
 	return m.of(scores, m.strips*m.keys, plus(times(i, m.keys), j))
 }
 
 // fetch loads a tile of keys or values into registers. Past the last key that any row sees, it loads that key again,
 // and values become 0. Elements are rounded only when they are packed. A rounding takes a dozen instructions per
 // element, and the code of a fetch is repeated for every round of every tile.
-func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, values bool) {
+func (m *flashMatrix) fetch(v *kernel.Expr, a along, next, key0 text, values bool) {
 	width, v := int(a.extent.Add), schedule.Unrounded(v, ir.F16)
 	cut := m.a.Causal || !m.evenly()
 	first, known := literalOf(key0)
@@ -198,15 +197,15 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, val
 		if values && cut && !inside {
 			x = ternary(binary("<", key, m.end), x, primary("uvec4(0u)"))
 		}
-		m.line("%s = %s;", m.of(next, m.rounds(width), i), x)
+		m.assign(m.of(next, m.rounds(width), i), x)
 	})
 }
 
 // put stores fetched octets to a tile in shared memory.
-func (m *flashMatrix) put(next string, width int, tile text) {
+func (m *flashMatrix) put(next text, width int, tile text) {
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
-		m.line("%s[%s] = %s;", m.tiles, plus(tile, plus(times(line, pitch), octet)), m.of(next, m.rounds(width), i))
+		m.assign(elementAt(m.tiles, plus(tile, plus(times(line, pitch), octet))), m.of(next, m.rounds(width), i))
 	})
 }
 
@@ -219,36 +218,35 @@ func (m *flashMatrix) putKeys(tile text)   { m.put(m.nextK, int(m.a.Dot.Add), ti
 func (m *flashMatrix) putValues(tile text) { m.put(m.nextV, m.width, tile) }
 
 // multiplyKeys multiplies the queries by fragment j of the tile of keys at place.
-func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
+func (m *flashMatrix) multiplyKeys(scores, j, place text) {
 	m.repeat("i", m.strips, func(i text) {
-		m.line("%s = %s(0.0);", m.scoreAt(scores, i, j), m.fragment("Accumulator"))
+		m.assign(m.scoreAt(scores, i, j), call(m.fragment("Accumulator"), primary("0.0")))
 	})
 	m.repeat("n", m.dots, func(n text) {
 		b := m.loadB(plus(place, plus(times(j, m.frag*m.keyPitch()), times(plus(times(m.part, m.dots), n),
 			m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
 		m.repeat("i", m.strips, func(i text) {
 			sum := m.scoreAt(scores, i, j)
-			m.line("%s = coopMatMulAdd(%s, %s, %s);", sum, m.query(i, n), b, sum)
+			m.multiplyAdd(sum, m.query(i, n), b)
 		})
 	})
 }
 
 // multiplyValues multiplies the weights by fragment j of the tile of values at place, and adds to the sums.
-func (m *flashMatrix) multiplyValues(scores string, j, place text) {
+func (m *flashMatrix) multiplyValues(scores, j, place text) {
 	weight := m.weightOfFragment(scores, j)
 	m.repeat("n", m.cols, func(n text) {
 		b := m.loadB(plus(place, plus(times(j, m.frag*m.valuePitch()), times(plus(times(m.part, m.cols), n),
 			m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
 		m.repeat("i", m.strips, func(i text) {
-			m.line("%s = coopMatMulAdd(%s, %s, %s);", m.sum(i, n), weight(i), b, m.sum(i, n))
+			m.multiplyAdd(m.sum(i, n), weight(i), b)
 		})
 	})
 }
 
 // loadB loads a fragment from a tile.
-func (m *flashMatrix) loadB(at text, pitch int, major string) string {
-	b := m.fresh(m.scope, "b")
-	m.line("%s %s;", m.fragment("B"), b)
+func (m *flashMatrix) loadB(at text, pitch int, major string) text {
+	b := m.unset(m.fragment("B"), "b")
 	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%sMajor);", b, m.tiles, at, pitch, major)
 	return b
 }

@@ -1,8 +1,6 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -21,19 +19,19 @@ func fours(first, i text, count, apart int) text {
 }
 
 // fourOf prints four neighbouring keys of an invocation's row i.
-func (t *flashTile) fourOf(array string, i, four text) string {
+func (t *flashTile) fourOf(array text, i, four text) text {
 	n := t.s.ThreadN / 4
-	return elementOf(array, t.s.ThreadM*n, plus(times(i, n), four)).String()
+	return elementOf(array, t.s.ThreadM*n, plus(times(i, n), four))
 }
 
 // flashSteps is an attention with tiles stored step by step.
 type flashSteps struct {
 	*flashTile
-	stage                  int    // vectors of a stage
-	tile                   string // two stages of keys or values, in shared memory
-	nextKeys, nextValues   string // the registers of an invocation's prefetched vectors
-	keyQuads, valueQuads   int    // vectors of a line of a step
-	keyRounds, valueRounds int    // vectors of an invocation
+	stage                  int  // vectors of a stage
+	tile                   text // two stages of keys or values, in shared memory
+	nextKeys, nextValues   text // the registers of an invocation's prefetched vectors
+	keyQuads, valueQuads   int  // vectors of a line of a step
+	keyRounds, valueRounds int  // vectors of an invocation
 }
 
 // shareSteps declares the tiles. Keys and values use one tile in turn.
@@ -58,11 +56,11 @@ func (t *flashTile) overSteps(first, end text) {
 	key0 := f.keyLoop(first, end, s.TileN)
 	f.score = f.array("vec4", "score", s.ThreadM*s.ThreadN/4)
 	f.repeat("i", s.ThreadM*s.ThreadN/4, func(i text) {
-		f.line("%s = vec4(0.0);", elementOf(f.score, s.ThreadM*s.ThreadN/4, i))
+		f.assign(elementOf(f.score, s.ThreadM*s.ThreadN/4, i), primary("vec4(0.0)"))
 	})
 	f.fetchKeys(key0)(primary("0u"))
 	f.putKeys(primary("0u"))
-	f.line("barrier();")
+	f.barrier()
 	f.openScope()
 	f.ahead("d", ir.D(schedule.FlashDepth(f.k, s)), s.TileK,
 		tileStages{f.stage, f.fetchKeys(key0), f.putKeys, f.multiplyKeys})
@@ -73,7 +71,7 @@ func (t *flashTile) overSteps(first, end text) {
 	f.weigh(key0)
 	f.keepWeights()
 	f.putValues(primary("0u"))
-	f.line("barrier();")
+	f.barrier()
 	f.openScope()
 	f.ahead("v", ir.D(s.TileN), s.TileK,
 		tileStages{f.stage, f.fetchValues(key0, end), f.putValues, f.multiplyValues})
@@ -95,13 +93,13 @@ func (f *flashSteps) stageQueries() {
 }
 
 // takeApart stores a quad along the contraction axis in four steps of a tile with the given number of lines.
-func (f *flashSteps) takeApart(tile string, step, from, line text, lines int, v text) {
+func (f *flashSteps) takeApart(tile, step, from, line text, lines int, v text) {
 	if !isPlain(v) {
-		v = primary(f.variable("vec4", "quad4", v))
+		v = f.variable("vec4", "quad4", v)
 	}
 	f.repeat("depth", 4, func(depth text) {
 		place := plus(times(plus(step, depth), schedule.StepPitch(lines)), quotient(line, 4, lines))
-		f.line("%s[%s][%s] = %s[%s];", tile, plus(from, place), remainder(line, 4, lines), v, depth)
+		f.assign(elementAt(elementAt(tile, plus(from, place)), remainder(line, 4, lines)), elementAt(v, depth))
 	})
 }
 
@@ -110,9 +108,9 @@ func (f *flashSteps) fetchKeys(key0 text) func(d0 text) {
 	return func(d0 text) {
 		over := f.dotAxis()
 		f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad text) {
-			f.bindAxis(f.ax.Key, primary(f.variable("uint", "key", f.limit(plus(key0, line), f.k.Fold, f.s.TileN))))
+			f.bindAxis(f.ax.Key, f.variable("uint", "key", f.limit(plus(key0, line), f.k.Fold, f.s.TileN)))
 			v := f.quad(f.a.K, over, plus(d0, times(quad, 4)), "k4", schedule.DivisibleBy(over.extent, f.s.TileK))
-			f.line("%s = %s;", elementOf(f.nextKeys, f.keyRounds, i), v)
+			f.assign(elementOf(f.nextKeys, f.keyRounds, i), v)
 		})
 	}
 }
@@ -127,12 +125,12 @@ func (f *flashSteps) putKeys(stage text) {
 func (f *flashSteps) fetchValues(key0, end text) func(v0 text) {
 	return func(v0 text) {
 		f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad text) {
-			next := elementOf(f.nextValues, f.valueRounds, i).String()
-			key := primary(f.variable("uint", "key", plus(plus(key0, v0), line)))
-			f.line("%s = vec4(0.0);", next)
-			f.openGuard("if (%s)", binary("<", key, end))
+			next := elementOf(f.nextValues, f.valueRounds, i)
+			key := f.variable("uint", "key", plus(plus(key0, v0), line))
+			f.assign(next, primary("vec4(0.0)"))
+			f.openIf(binary("<", key, end))
 			f.bindAxis(f.ax.Key, key)
-			f.line("%s = %s;", next, f.quad(f.a.V, f.valueAxis(), times(quad, 4), "v4", true))
+			f.assign(next, f.quad(f.a.V, f.valueAxis(), times(quad, 4), "v4", true))
 			f.close()
 		})
 	}
@@ -140,7 +138,7 @@ func (f *flashSteps) fetchValues(key0, end text) func(v0 text) {
 
 func (f *flashSteps) putValues(stage text) {
 	f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad text) {
-		f.line("%s[%s] = %s;", f.tile, plus(stage, plus(times(line, f.valueQuads), quad)),
+		f.assign(elementAt(f.tile, plus(stage, plus(times(line, f.valueQuads), quad))),
 			elementOf(f.nextValues, f.valueRounds, i))
 	})
 }
@@ -158,9 +156,9 @@ func (f *flashSteps) keepWeights() {
 	s := f.s
 	f.repeat("i", s.ThreadM/4, func(i text) {
 		f.repeat("j", s.ThreadN, func(j text) {
-			row := func(n int) text { return primary(f.of(f.score, plus(times(i, 4), uintLit(n)), j)) }
+			row := func(n int) text { return f.of(f.score, plus(times(i, 4), uintLit(n)), j) }
 			place := plus(times(f.keyOf(j), schedule.StepPitch(s.TileM)), plus(f.row, times(i, f.strip)))
-			f.line("%s[%s] = %s;", f.weights, place, call("vec4", row(0), row(1), row(2), row(3)))
+			f.assign(elementAt(f.weights, place), call("vec4", row(0), row(1), row(2), row(3)))
 		})
 	})
 }
@@ -170,7 +168,7 @@ func (f *flashSteps) multiplyKeys(d0, stage text) {
 	s := f.s
 	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j text) text {
 		return plus(stage, plus(times(depth, schedule.StepPitch(s.TileN)), plus(f.lane, times(j, f.lanes))))
-	}, func(i, j text) string { return f.fourOf(f.score, i, j) })
+	}, func(i, j text) text { return f.fourOf(f.score, i, j) })
 }
 
 // multiplyValues multiplies a step of weights and values, and adds to the sums.
@@ -185,8 +183,9 @@ func (f *flashSteps) multiplyValues(v0, stage text) {
 }
 
 // multiplyStep multiplies groups of four rows by groups of four columns, and adds to the sums.
-func (f *flashSteps) multiplyStep(first text, name, rows, otherName string, others int, at func(depth, j text) text,
-	sum func(i, j text) string) {
+func (f *flashSteps) multiplyStep(first text, name string, rows text, otherName string, others int,
+	at func(depth, j text) text,
+	sum func(i, j text) text) {
 	s := f.s
 	f.line("")
 	f.repeat("depth", s.TileK, func(depth text) {
@@ -200,10 +199,9 @@ func (f *flashSteps) multiplyStep(first text, name, rows, otherName string, othe
 			f.line("%s = %s[%s];", elementOf(right, others, j), f.tile, at(depth, j))
 		})
 		f.repeat("i", s.ThreadM, func(i text) {
-			row := fmt.Sprintf("%s[%s]", elementOf(left, s.ThreadM/4, quotient(i, 4, s.ThreadM)),
-				remainder(i, 4, s.ThreadM))
+			row := elementAt(elementOf(left, s.ThreadM/4, quotient(i, 4, s.ThreadM)), remainder(i, 4, s.ThreadM))
 			f.repeat("j", others, func(j text) {
-				f.addProduct("vec4", sum(i, j), "vec4("+row+")", elementOf(right, others, j).String())
+				f.addProduct("vec4", sum(i, j), call("vec4", row), elementOf(right, others, j))
 			})
 		})
 	})

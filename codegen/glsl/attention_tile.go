@@ -1,8 +1,6 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
@@ -39,13 +37,13 @@ func (e *emitter) emitFlashTile() {
 // flashTile is an attention in tiles.
 type flashTile struct {
 	flashRows
-	strip int    // the invocations with rows between two of an invocation's own
-	row   text   // the first of its rows, or of its groups of four rows
-	best  string // the largest scores of the tile
+	strip int  // the invocations with rows between two of an invocation's own
+	row   text // the first of its rows, or of its groups of four rows
+	best  text // the largest scores of the tile
 
-	factors string // by row and key: the factors of weights
+	factors text // by row and key: the factors of weights
 
-	qTile, kTile, vTile, weights, partial string // shared arrays
+	qTile, kTile, vTile, weights, partial text // shared arrays
 }
 
 func (t *flashTile) declare() {
@@ -98,11 +96,11 @@ func (t *flashTile) keyOf(j text) text {
 }
 
 // products multiplies vectors of the tile's queries by vectors of its keys, and returns the array of the results.
-func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over along) string {
+func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over along) text {
 	s := t.s
 	sums := t.array("float", name, s.ThreadM*s.ThreadN)
 	t.repeat("i", s.ThreadM*s.ThreadN, func(i text) {
-		t.line("%s = 0.0;", elementOf(sums, s.ThreadM*s.ThreadN, i))
+		t.assign(elementOf(sums, s.ThreadM*s.ThreadN, i), primary("0.0"))
 	})
 	d0 := t.loop("d0", primary("0u"), uintLit(over.extent.Add), s.TileK)
 	all := schedule.DivisibleBy(over.extent, s.TileK)
@@ -110,27 +108,27 @@ func (t *flashTile) products(name string, key0 text, q, k *kernel.Expr, over alo
 	t.stage(s.TileM, s.TileK/4, func(line, quad text) {
 		t.bindRow(line)
 		v := t.quad(q, over, plus(d0, times(quad, 4)), "q4", all)
-		t.line("%s[%s] = %s;", t.qTile, plus(times(line, schedule.TilePitch(s.TileK)), quad), v)
+		t.assign(elementAt(t.qTile, plus(times(line, schedule.TilePitch(s.TileK)), quad)), v)
 	})
 	t.stage(s.TileN, s.TileK/4, func(line, quad text) {
-		key := primary(t.variable("uint", "key", t.limit(plus(key0, line), t.k.Fold, s.TileN)))
+		key := t.variable("uint", "key", t.limit(plus(key0, line), t.k.Fold, s.TileN))
 		t.bindAxis(t.ax.Key, key)
 		v := t.quad(k, over, plus(d0, times(quad, 4)), "k4", all)
-		t.line("%s[%s] = %s;", t.kTile, plus(times(line, schedule.TilePitch(s.TileK)), quad), v)
+		t.assign(elementAt(t.kTile, plus(times(line, schedule.TilePitch(s.TileK)), quad)), v)
 	})
-	t.line("barrier();")
+	t.barrier()
 	t.multiply(sums)
-	t.line("barrier();")
+	t.barrier()
 	t.close()
 	return sums
 }
 
 // of prints an array's element for an invocation's row i and key j.
-func (t *flashTile) of(array string, i, j text) string {
+func (t *flashTile) of(array text, i, j text) text {
 	if t.s.Steps {
-		return t.fourOf(array, i, quotient(j, 4, t.s.ThreadN)) + "[" + remainder(j, 4, t.s.ThreadN).String() + "]"
+		return elementAt(t.fourOf(array, i, quotient(j, 4, t.s.ThreadN)), remainder(j, 4, t.s.ThreadN))
 	}
-	return elementOf(array, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).String()
+	return elementOf(array, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j))
 }
 
 // stage distributes lines of quads over the workgroup. Neighbouring invocations take neighbouring quads.
@@ -142,7 +140,7 @@ func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
 }
 
 // multiply multiplies the staged vectors and adds to the sums.
-func (t *flashTile) multiply(sums string) {
+func (t *flashTile) multiply(sums text) {
 	s := t.s
 	pitch := schedule.TilePitch(s.TileK)
 	t.line("")
@@ -152,12 +150,11 @@ func (t *flashTile) multiply(sums string) {
 		t.line("%s = %s[%s];", elementOf(keys, s.ThreadN, j), t.kTile, plus(times(t.keyOf(j), pitch), quad))
 	})
 	t.repeat("i", s.ThreadM, func(i text) {
-		q := t.variable("vec4",
-			"query4", elementAt(t.qTile, plus(times(t.rowOf(i), pitch), quad)))
+		q := t.variable("vec4", "query4", elementAt(t.qTile, plus(times(t.rowOf(i), pitch), quad)))
 		t.repeat("j", s.ThreadN, func(j text) {
-			k := elementOf(keys, s.ThreadN, j).String()
+			k := elementOf(keys, s.ThreadN, j)
 			for _, c := range "xyzw" {
-				t.addProduct("float", t.of(sums, i, j), q+"."+string(c), k+"."+string(c))
+				t.addProduct("float", t.of(sums, i, j), member(q, string(c)), member(k, string(c)))
 			}
 		})
 	})
@@ -170,61 +167,60 @@ func (t *flashTile) weigh(key0 text) {
 	t.line("")
 	t.repeat("i", s.ThreadM, func(i text) {
 		t.bindRow(t.named("row", t.rowOf(i)))
-		t.line("%s = %s;", t.at(t.best, i), t.lowest())
+		t.assign(t.at(t.best, i), t.lowest())
 		t.repeat("j", s.ThreadN, func(j text) {
-			key := primary(t.variable("uint", "key", plus(key0, t.keyOf(j))))
+			key := t.variable("uint", "key", plus(key0, t.keyOf(j)))
 			t.bindAxis(t.ax.Key, t.limit(key, t.k.Fold, s.TileN))
 			if t.a.Factor != nil {
-				t.line("%s = %s;", t.of(t.factors, i, j),
-					t.factor(primary(t.of(t.score, i, j)), primary(t.of(t.factors, i, j))))
+				t.assign(t.of(t.factors, i, j), t.factor(t.of(t.score, i, j), t.of(t.factors, i, j)))
 			}
 			score := t.of(t.score, i, j)
-			t.line("%s = %s;", score, t.attention.score(primary(score), key, t.axis(t.ax.Query)))
-			t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), score)
+			t.assign(score, t.attention.score(score, key, t.axis(t.ax.Query)))
+			t.atLeast(t.at(t.best, i), score)
 		})
 	})
 	t.acrossLanes(t.best, "max")
 	t.comment("While no key counts, any finite number does in place of the largest score.")
 	t.repeat("i", s.ThreadM, func(i text) {
-		t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), t.at(t.top, i))
-		largest := primary(t.variable("float", "largest", primary(t.at(t.best, i))))
+		t.atLeast(t.at(t.best, i), t.at(t.top, i))
+		largest := t.variable("float", "largest", t.at(t.best, i))
 		shift, correction := t.rebase(largest, t.at(t.top, i))
-		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
-		t.line("%s *= %s;", t.at(t.total, i), correction)
-		t.repeat("n", t.quads, func(n text) { t.line("%s *= %s;", t.sum(i, n), correction) })
+		t.assign(t.at(t.top, i), t.at(t.best, i))
+		t.update(t.at(t.total, i), "*=", correction)
+		t.repeat("n", t.quads, func(n text) { t.update(t.sum(i, n), "*=", correction) })
 		var row text
 		if !s.Steps {
 			row = t.named("row", t.rowOf(i))
 		}
 		t.repeat("j", s.ThreadN, func(j text) {
-			weight := t.variable("float", "weight", primary(fmt.Sprintf("exp2(%s - %s)", t.of(t.score, i, j), shift)))
-			t.line("%s += %s;", t.at(t.total, i), weight)
+			weight := t.variable("float", "weight", call("exp2", binary("-", t.of(t.score, i, j), shift)))
+			t.update(t.at(t.total, i), "+=", weight)
 			if t.a.Factor != nil {
 				weight = t.factored(i, j, weight)
 			}
 			if s.Steps {
-				t.line("%s = %s;", t.of(t.score, i, j), weight)
+				t.assign(t.of(t.score, i, j), weight)
 			} else {
-				t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)), weight)
+				t.assign(elementAt(t.weights, plus(times(row, s.TileN+1), t.keyOf(j))), weight)
 			}
 		})
 	})
 }
 
 // factored prints a weight times its factor. A weight of 0 stays 0, because a masked key may have any factor.
-func (t *flashTile) factored(i, j text, weight string) string {
-	product := binary("*", primary(weight), primary(t.of(t.factors, i, j)))
-	return t.choose("float", "product", binary("!=", primary(weight), primary("0.0")), product, primary("0.0")).String()
+func (t *flashTile) factored(i, j text, weight text) text {
+	product := binary("*", weight, t.of(t.factors, i, j))
+	return t.choose("float", "product", binary("!=", weight, primary("0.0")), product, primary("0.0"))
 }
 
 // acrossLanes folds one value per row over the lanes that share the row, in a fixed order. It uses shuffles if the
 // lanes are in one subgroup, and shared memory otherwise.
-func (t *flashTile) acrossLanes(array, op string) {
-	join := func(a, b string) string {
+func (t *flashTile) acrossLanes(array text, op string) {
+	join := func(a, b text) text {
 		if op == "max" {
-			return fmt.Sprintf("max(%s, %s)", a, b)
+			return call("max", a, b)
 		}
-		return a + " + " + b
+		return binary(op, a, b)
 	}
 	if t.lanes == 1 {
 		return
@@ -237,23 +233,23 @@ func (t *flashTile) acrossLanes(array, op string) {
 				if t.s.Paired && step > 1 {
 					mask *= 2 // the next row of a block of 2x2 is in between
 				}
-				t.line("%s = %s;", x, join(x, fmt.Sprintf("subgroupShuffleXor(%s, %du)", x, mask)))
+				t.assign(x, join(x, shuffled(x, mask)))
 			}
 		})
 		return
 	}
-	place := func(row, lane text) string {
-		return fmt.Sprintf("%s[%s]", t.partial, plus(times(row, t.lanes), lane))
+	place := func(row, lane text) text {
+		return elementAt(t.partial, plus(times(row, t.lanes), lane))
 	}
 	t.repeat("i", t.s.ThreadM, func(i text) {
-		t.line("%s = %s;", place(t.rowOf(i), t.lane), t.at(array, i))
+		t.assign(place(t.rowOf(i), t.lane), t.at(array, i))
 	})
-	t.line("barrier();")
+	t.barrier()
 	t.repeat("i", t.s.ThreadM, func(i text) {
 		x := t.at(array, i)
-		t.line("%s = %s;", x, place(t.rowOf(i), primary("0u")))
+		t.assign(x, place(t.rowOf(i), primary("0u")))
 		other := t.loop("other", primary("1u"), uintLit(t.lanes), 1)
-		t.line("%s = %s;", x, join(x, place(t.rowOf(i), other)))
+		t.assign(x, join(x, place(t.rowOf(i), other)))
 		t.close()
 	})
 }
@@ -266,15 +262,15 @@ func (t *flashTile) addValues(key0, end text) {
 	v0 := t.loop("v0", primary("0u"), uintLit(s.TileN), s.TileK)
 	t.comment("Stage values.")
 	t.stage(s.TileK, quads, func(line, quad text) {
-		key := primary(t.variable("uint", "key", plus(plus(key0, v0), line)))
+		key := t.variable("uint", "key", plus(plus(key0, v0), line))
 		t.line("%s[%s] = vec4(0.0);", t.vTile, plus(times(line, quads), quad))
-		t.openGuard("if (%s < %s)", key, end)
+		t.openIf(binary("<", key, end))
 		t.bindAxis(t.ax.Key, key)
 		v := t.quad(t.a.V, t.valueAxis(), times(quad, 4), "v4", true)
-		t.line("%s[%s] = %s;", t.vTile, plus(times(line, quads), quad), v)
+		t.assign(elementAt(t.vTile, plus(times(line, quads), quad)), v)
 		t.close()
 	})
-	t.line("barrier();")
+	t.barrier()
 	t.line("")
 	line := t.loop("line", primary("0u"), uintLit(s.TileK), 1)
 	values := t.array("vec4", "values4", t.quads)
@@ -286,13 +282,12 @@ func (t *flashTile) addValues(key0, end text) {
 		t.line("%s = %s[%s];", elementOf(values, t.quads, n), t.vTile, plus(times(line, quads), column))
 	})
 	t.repeat("i", s.ThreadM, func(i text) {
-		w := t.variable("float",
-			"weight", primary(fmt.Sprintf("%s[%s]", t.weights, plus(plus(times(t.rowOf(i), s.TileN+1), v0), line))))
+		w := t.variable("float", "weight", elementAt(t.weights, plus(plus(times(t.rowOf(i), s.TileN+1), v0), line)))
 		t.repeat("n", t.quads, func(n text) {
-			t.line("%s += %s * %s;", t.sum(i, n), w, elementOf(values, t.quads, n))
+			t.update(t.sum(i, n), "+=", binary("*", w, elementOf(values, t.quads, n)))
 		})
 	})
 	t.close()
-	t.line("barrier();")
+	t.barrier()
 	t.close()
 }

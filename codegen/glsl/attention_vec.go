@@ -1,7 +1,6 @@
 package glsl
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -24,8 +23,8 @@ func (e *emitter) emitFlashVec() {
 		teams: s.Workgroup / s.LanesPerRow}
 	v.dots = schedule.FlashQuads(int(f.a.Dot.Add), v.lanes)
 	v.quads = schedule.FlashQuads(f.width, v.lanes)
-	v.lane = primary(v.variable("uint", "lane_of_key", remainder(self, v.lanes, s.Workgroup)))
-	v.team = primary(v.variable("uint", "team", quotient(self, v.lanes, s.Workgroup)))
+	v.lane = v.variable("uint", "lane_of_key", remainder(self, v.lanes, s.Workgroup))
+	v.team = v.variable("uint", "team", quotient(self, v.lanes, s.Workgroup))
 	v.readQueries()
 	v.declare()
 	first, end := v.keyRange()
@@ -44,13 +43,13 @@ type flashVec struct {
 	team    text
 	rows    int // ThreadM
 	teams   int
-	dots    int                    // vectors of a query in an invocation
-	queries string                 // by row and vector
-	value4  func(u, n text) string // a vector of a value
+	dots    int                  // vectors of a query in an invocation
+	queries text                 // by row and vector
+	value4  func(u, n text) text // a vector of a value
 }
 
-func (v *flashVec) query(r, n text) string {
-	return elementOf(v.queries, v.rows*v.dots, plus(times(r, v.dots), n)).String()
+func (v *flashVec) query(r, n text) text {
+	return elementOf(v.queries, v.rows*v.dots, plus(times(r, v.dots), n))
 }
 
 // whole reports whether all the lanes' vectors exist.
@@ -64,7 +63,7 @@ func (v *flashVec) readQueries() {
 		v.bindRow(r)
 		v.repeat("n", v.dots, func(n text) {
 			q := v.quad(v.a.Q, v.dotAxis(), times(v.column(n), 4), "q4", v.whole(dot, v.dots))
-			v.line("%s = %s * %s;", v.query(r, n), q, v.floatLit(v.a.Scale))
+			v.assign(v.query(r, n), binary("*", q, v.floatLit(v.a.Scale)))
 		})
 	})
 }
@@ -83,11 +82,11 @@ func (v *flashVec) keyOf(key0, u text) text {
 // boundKey binds a key to load. It is never past the last key that some row sees.
 func (v *flashVec) boundKey(key0, u, end text) {
 	key := v.keyOf(key0, u)
-	v.bindAxis(v.ax.Key, primary(v.variable("uint", "key", call("min", key, binary("-", end, uintLit(1))))))
+	v.bindAxis(v.ax.Key, v.variable("uint", "key", call("min", key, binary("-", end, uintLit(1)))))
 }
 
 // fetch loads all of the team's keys or values before it uses the first: loads in flight hide the latency.
-func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0, end text) func(u, n text) string {
+func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0, end text) func(u, n text) text {
 	typ := "vec4"
 	raw := v.caps.Features.Float16 && v.rawHalf(x, a) && v.whole(int(a.extent.Add), vectors)
 	if raw {
@@ -96,22 +95,22 @@ func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0
 	}
 	count := v.s.ThreadN * vectors
 	array := v.array(typ, name, count)
-	at := func(u, n text) string { return elementOf(array, count, plus(times(u, vectors), n)).String() }
+	at := func(u, n text) text { return elementOf(array, count, plus(times(u, vectors), n)) }
 	v.repeat("u", v.s.ThreadN, func(u text) {
 		v.boundKey(key0, u, end)
 		v.repeat("n", vectors, func(n text) {
 			from := times(v.column(n), 4)
 			if raw {
-				v.line("%s = %s;", at(u, n), v.rawQuad(x, a, from))
+				v.assign(at(u, n), v.rawQuad(x, a, from))
 				return
 			}
 			q := v.quad(x, a, from, name+"_n", v.whole(int(a.extent.Add), vectors))
-			v.line("%s = %s;", at(u, n), q)
+			v.assign(at(u, n), q)
 		})
 	})
-	return func(u, n text) string {
+	return func(u, n text) text {
 		if raw {
-			return "vec4(" + at(u, n) + ")"
+			return call("vec4", at(u, n))
 		}
 		return at(u, n)
 	}
@@ -127,8 +126,7 @@ func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
 func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
 	x = kernel.Widened(x)
 	b := e.buffers[x.Bind]
-	return primary(fmt.Sprintf("%s[%s]", e.view(b, 4),
-		b.subscript(binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)))))
+	return e.element(b, 4, binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)))
 }
 
 // scores multiplies the team's keys by the queries of all rows.
@@ -140,36 +138,36 @@ func (v *flashVec) scores(key0, end text) {
 	v.score = v.array("float", "score", v.rows*s.ThreadN)
 	v.repeat("u", s.ThreadN, func(u text) {
 		v.repeat("r", v.rows, func(r text) {
-			v.line("%s = 0.0;", v.scoreAt(r, u))
+			v.assign(v.scoreAt(r, u), primary("0.0"))
 			v.repeat("n", v.dots, func(n text) {
-				v.line("%s += %s;", v.scoreAt(r, u), v.dot(v.query(r, n), key4(u, n)))
+				v.update(v.scoreAt(r, u), "+=", v.dot(v.query(r, n), key4(u, n)))
 			})
 		})
 	})
 	v.comment("The lanes of a team add up what each has of a product.")
 	v.repeat("i", v.rows*s.ThreadN, func(i text) {
-		x := elementOf(v.score, v.rows*s.ThreadN, i).String()
+		x := elementOf(v.score, v.rows*s.ThreadN, i)
 		for mask := v.lanes / 2; mask > 0; mask /= 2 {
-			v.line("%s += subgroupShuffleXor(%s, %du);", x, x, mask)
+			v.update(x, "+=", shuffled(x, mask))
 		}
 	})
 	v.repeat("r", v.rows, func(r text) {
 		v.bindRow(r)
-		best := v.variable("float", "best", primary(v.at(v.top, r)))
+		best := v.variable("float", "best", v.at(v.top, r))
 		v.repeat("u", s.ThreadN, func(u text) {
-			key := primary(v.variable("uint", "key", v.keyOf(key0, u)))
+			key := v.variable("uint", "key", v.keyOf(key0, u))
 			v.bindAxis(v.ax.Key, call("min", key, binary("-", end, uintLit(1))))
-			v.line("%s = %s;", v.scoreAt(r, u), v.seenScore(primary(v.scoreAt(r, u)), key, end))
-			v.line("%s = max(%s, %s);", best, best, v.scoreAt(r, u))
+			v.assign(v.scoreAt(r, u), v.seenScore(v.scoreAt(r, u), key, end))
+			v.atLeast(best, v.scoreAt(r, u))
 		})
 		v.comment("While no key counts, any finite number does in place of the largest score.")
-		shift, correction := v.rebase(primary(best), v.at(v.top, r))
-		v.line("%s = %s;", v.at(v.top, r), best)
-		v.line("%s *= %s;", v.at(v.total, r), correction)
-		v.repeat("n", v.quads, func(n text) { v.line("%s *= %s;", v.sum(r, n), correction) })
+		shift, correction := v.rebase(best, v.at(v.top, r))
+		v.assign(v.at(v.top, r), best)
+		v.update(v.at(v.total, r), "*=", correction)
+		v.repeat("n", v.quads, func(n text) { v.update(v.sum(r, n), "*=", correction) })
 		v.repeat("u", s.ThreadN, func(u text) {
-			v.line("%s = exp2(%s - %s);", v.scoreAt(r, u), v.scoreAt(r, u), shift)
-			v.line("%s += %s;", v.at(v.total, r), v.scoreAt(r, u))
+			v.assign(v.scoreAt(r, u), call("exp2", binary("-", v.scoreAt(r, u), shift)))
+			v.update(v.at(v.total, r), "+=", v.scoreAt(r, u))
 		})
 	})
 }
@@ -193,9 +191,9 @@ func (v *flashVec) addValues() {
 	v.line("")
 	v.repeat("u", v.s.ThreadN, func(u text) {
 		v.repeat("n", v.quads, func(n text) {
-			x := v.variable("vec4", "v4", primary(v.value4(u, n)))
+			x := v.variable("vec4", "v4", v.value4(u, n))
 			v.repeat("r", v.rows, func(r text) {
-				v.line("%s += %s * %s;", v.sum(r, n), v.scoreAt(r, u), x)
+				v.update(v.sum(r, n), "+=", binary("*", v.scoreAt(r, u), x))
 			})
 		})
 	})
@@ -205,26 +203,26 @@ func (v *flashVec) addValues() {
 func (v *flashVec) meet() {
 	v.comment("Teams of a subgroup join their results.")
 	v.repeat("r", v.rows, func(r text) {
-		top, total := primary(v.at(v.top, r)), primary(v.at(v.total, r))
+		top, total := v.at(v.top, r), v.at(v.total, r)
 		best := v.variable("float", "best", top)
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
-			v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", best, best, best, mask)
+			v.atLeast(best, shuffled(best, mask))
 		}
-		_, correction := v.rebase(primary(best), top.String())
-		v.line("%s = %s;", top, best)
-		v.line("%s *= %s;", total, correction)
-		v.repeat("n", v.quads, func(n text) { v.line("%s *= %s;", v.sum(r, n), correction) })
+		_, correction := v.rebase(best, top)
+		v.assign(top, best)
+		v.update(total, "*=", correction)
+		v.repeat("n", v.quads, func(n text) { v.update(v.sum(r, n), "*=", correction) })
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
-			v.line("%s += subgroupShuffleXor(%s, %du);", total, total, mask)
+			v.update(total, "+=", shuffled(total, mask))
 			v.repeat("n", v.quads, func(n text) {
-				v.line("%s += subgroupShuffleXor(%s, %du);", v.sum(r, n), v.sum(r, n), mask)
+				v.update(v.sum(r, n), "+=", shuffled(v.sum(r, n), mask))
 			})
 		}
 	})
 	subgroups := v.s.Workgroup / v.s.Subgroup
 	if subgroups == 1 {
 		v.line("")
-		v.openGuard("if (%s == 0u)", v.team)
+		v.openIf(binary("==", v.team, uintLit(0)))
 		v.repeat("r", v.rows, func(r text) { v.storeOwn(r, r) })
 		v.close()
 		return
@@ -239,21 +237,21 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	sums := v.share("vec4", "shared_sums", subgroups*results)
 	stats := v.share("vec2", "shared_weights", subgroups*v.rows)
 	v.line("")
-	v.openGuard("if (gl_SubgroupInvocationID < %du)", v.lanes)
+	v.openIf(binary("<", primary("gl_SubgroupInvocationID"), uintLit(v.lanes)))
 	v.repeat("r", v.rows, func(r text) {
 		place := plus(times(primary("gl_SubgroupID"), v.rows), r)
 		v.line("%s[%s] = vec2(%s, %s);", stats, place, v.at(v.top, r), v.at(v.total, r))
 		v.repeat("n", v.quads, func(n text) {
 			column := v.column(n)
 			if !v.whole(v.width, v.quads) {
-				v.openGuard("if (%s < %du)", column, quads)
+				v.openIf(binary("<", column, uintLit(quads)))
 				defer v.close()
 			}
-			v.line("%s[%s] = %s;", sums, plus(times(place, quads), column), v.sum(r, n))
+			v.assign(elementAt(sums, plus(times(place, quads), column)), v.sum(r, n))
 		})
 	})
 	v.close()
-	v.line("barrier();")
+	v.barrier()
 	v.line("")
 	id := v.eachResult(v.self, results)
 	row, quad := v.named("row", quotient(id, quads, results)), v.named("quad", remainder(id, quads, results))
@@ -262,29 +260,29 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 }
 
 // joinOne joins the subgroups' results for one vector of a row, and stores it.
-func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats string) {
-	stat := func(g text) string { return fmt.Sprintf("%s[%s]", stats, plus(times(g, v.rows), row)) }
-	best := primary(v.variable("float", "best", v.lowest()))
+func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats text) {
+	stat := func(g text) text { return elementAt(stats, plus(times(g, v.rows), row)) }
+	best := v.variable("float", "best", v.lowest())
 	g := v.loop("g", primary("0u"), uintLit(subgroups), 1)
 	v.line("%s = max(%s, %s.x);", best, best, stat(g))
 	v.close()
 	total := v.variable("float", "sum", primary("0.0"))
 	weighted := slices.ContainsFunc(v.k.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(2) })
-	sum := ""
+	var sum text
 	if weighted {
 		sum = v.variable("vec4", "weighted", primary("vec4(0.0)"))
 	}
 	g = v.loop("g", primary("0u"), uintLit(subgroups), 1)
-	_, correction := v.rebase(best, stat(g)+".x")
+	_, correction := v.rebase(best, member(stat(g), "x"))
 	v.line("%s += %s * %s.y;", total, correction, stat(g))
 	if weighted {
 		v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad))
 	}
 	v.close()
 	v.ifRow(row, func() {
-		v.bindAcc(0, best.String())
+		v.bindAcc(0, best)
 		v.bindAcc(1, total)
 		v.storeOnce(binary("==", quad, primary("0u")))
-		v.storeQuad(quad, primary(sum))
+		v.storeQuad(quad, sum)
 	})
 }

@@ -71,11 +71,16 @@ func (b *buffer) position(at text) text {
 }
 
 // subscript prints a position as an index of one of the buffer's arrays. The position may count vectors or units.
-func (b *buffer) subscript(at text) string {
+func (b *buffer) subscript(at text) text {
 	if b.wide && b.byRows {
-		return at.String()
+		return at
 	}
-	return narrow(at).String()
+	return narrow(at)
+}
+
+// element is an element of the buffer's array of vectors of width neighbours.
+func (e *emitter) element(b *buffer, width int, at text) text {
+	return elementAt(syntax.Ident(e.view(b, width)), b.subscript(at))
 }
 
 // view returns the name of the array with elements of width neighbours.
@@ -104,8 +109,8 @@ func (e *emitter) load(v *kernel.Expr) text {
 	if !b.Read {
 		e.fail("binding %s is read but not declared so", b.Name)
 	}
-	if name := e.vector(v); name != "" {
-		return e.fromCarrier(v.DType, primary(name+"["+component+"]"))
+	if vector := e.vector(v); vector != nil {
+		return e.fromCarrier(v.DType, elementAt(vector, lane))
 	}
 	if b.DType.IsBlock() {
 		return call(e.blockDecoder(b, 1), b.position(e.indexValue(v.Index)))
@@ -118,7 +123,7 @@ func (e *emitter) carrierAt(b *buffer, i text) text {
 	if e.inWords(b) {
 		return e.loadFromWords(b, 1, narrow(i))
 	}
-	element := primary(e.view(b, 1) + "[" + b.subscript(i) + "]")
+	element := e.element(b, 1, i)
 	if s := e.scalar(b.DType); s.storage != s.carrier {
 		element = call(s.carrier, element)
 	}
@@ -141,15 +146,15 @@ func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text
 	if e.inWords(b) {
 		return typ, e.loadFromWords(b, width, narrow(i))
 	}
-	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), b.subscript(i)))
+	value = e.element(b, width, i)
 	if s.vec != s.storageVec {
 		value = call(typ, value)
 	}
 	return typ, value
 }
 
-// store prints the store of a value. Its parts are planned already.
-func (e *emitter) store(s kernel.Store) string {
+// store is the statement that stores a value. Its parts are planned already.
+func (e *emitter) store(s kernel.Store) syntax.Stmt {
 	b := e.buffers[s.Bind]
 	value := e.value(s.Value)
 	if b.DType.IsBlock() {
@@ -157,12 +162,12 @@ func (e *emitter) store(s kernel.Store) string {
 	}
 	value = e.toCarrier(s.Value.DType, b.DType, value)
 	if e.inWords(b) {
-		return e.storeToWords(b, 1, e.indexValue(s.Index), value.String())
+		return e.storeToWords(b, 1, e.indexValue(s.Index), value)
 	}
 	if s := e.scalar(b.DType); s.storage != s.carrier {
 		value = call(s.storage, value)
 	}
-	return fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), b.subscript(e.indexValue(s.Index)), value)
+	return &syntax.Assign{To: e.element(b, 1, e.indexValue(s.Index)), Op: "=", Value: value}
 }
 
 // valuesOf lists the values of stores.
@@ -182,16 +187,14 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 		indices = append(indices, s.Index)
 	}
 	e.plan(valuesOf(stores), indices)
-	lines := make([]string, len(stores))
+	lines := make([]syntax.Stmt, len(stores))
 	for i, s := range stores {
 		lines[i] = e.store(s)
 		if b := e.buffers[s.Bind]; !b.Write {
 			e.fail("binding %s is written but not declared so", b.Name)
 		}
 	}
-	for _, l := range lines {
-		e.line("%s", l)
-	}
+	e.scope.write(lines...)
 }
 
 // view is a declared array over a buffer.

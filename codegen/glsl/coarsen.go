@@ -55,23 +55,21 @@ func (e *emitter) runCoarsened(r run, shared []*kernel.Expr) {
 
 // keepShared computes the shared values of every lane into arrays.
 func (e *emitter) keepShared(r run, shared []*kernel.Expr) {
-	var names []string
+	var names []text
 	for _, v := range shared {
 		typ := e.computeType(v.DType)
 		e.needType(typ)
-		name := e.fresh(e.scope, "kept_"+e.valueName(v))
-		e.line("%s %s[%d];", typ, name, r.width)
-		names = append(names, name)
+		names = append(names, e.unset(typ, "kept_"+e.valueName(v), r.width))
 	}
 	if len(shared) == 0 {
 		return
 	}
 	e.runLanes(r, shared, nil, func() {
 		for i, value := range e.eval(shared...) {
-			e.line("%s[%s] = %s;", names[i], component, value)
+			e.assign(elementAt(names[i], lane), value)
 		}
 	})
 	for i, v := range shared {
-		e.bindValue(v, elementAt(names[i], primary(component)))
+		e.bindValue(v, elementAt(names[i], lane))
 	}
 }

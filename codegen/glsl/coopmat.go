@@ -27,7 +27,7 @@ func (e *emitter) emitCoopMat() {
 	c := &coopMat{staging: m.newStaging(self)}
 	c.placeSubgroup()
 	sums := c.fragment(c.sums, "Accumulator")
-	c.declareZeros(sums, sums+"("+c.quads.zero+")", c.rows()*c.cols())
+	c.declareZeros(sums, call(sums, c.quads.zero), c.rows()*c.cols())
 	c.accumulate()
 	c.pass()
 }
@@ -55,27 +55,26 @@ func (c *coopMat) multiply(stage text) {
 	c.comment("Multiply the tiles in shared memory.")
 	steps := c.s.TileK / c.s.FragK
 	c.repeat("part", steps, func(step text) {
-		as := map[*matOperand]string{}
+		as := map[*matOperand]text{}
 		for _, st := range c.operands[:len(c.a)] {
 			as[st.matOperand] = c.array(c.fragment(c.dtype, "A"), "frag_"+st.name, rows)
 		}
 		c.repeat("i", rows, func(i text) {
 			for _, st := range c.operands[:len(c.a)] {
-				c.loadFragment(st, elementOf(as[st.matOperand], rows, i).String(), stage,
+				c.loadFragment(st, elementOf(as[st.matOperand], rows, i), stage,
 					plus(c.fragRow, times(i, c.s.FragM)), step)
 			}
 		})
 		c.repeat("j", cols, func(j text) {
-			bs := map[*matOperand]string{}
+			bs := map[*matOperand]text{}
 			for _, st := range c.operands[len(c.a):] {
-				bs[st.matOperand] = c.fresh(c.scope, "frag_"+st.name)
-				c.line("%s %s;", c.fragment(c.dtype, "B"), bs[st.matOperand])
+				bs[st.matOperand] = c.unset(c.fragment(c.dtype, "B"), "frag_"+st.name)
 				c.loadFragment(st, bs[st.matOperand], stage, plus(c.fragCol, times(j, c.s.FragN)), step)
 			}
 			c.repeat("i", rows, func(i text) {
 				for _, p := range c.products {
-					sum := elementOf(p.sums, rows*cols, plus(times(i, cols), j)).String()
-					c.line("%s = coopMatMulAdd(%s, %s, %s);", sum, elementOf(as[p.a], rows, i), bs[p.b], sum)
+					sum := elementOf(p.sums, rows*cols, plus(times(i, cols), j))
+					c.multiplyAdd(sum, elementOf(as[p.a], rows, i), bs[p.b])
 				}
 			})
 		})
@@ -83,7 +82,7 @@ func (c *coopMat) multiply(stage text) {
 }
 
 // loadFragment loads a fragment from a row or column of the tile and a step of the contraction axis.
-func (c *coopMat) loadFragment(st *staged, name string, stage, at, step text) {
+func (c *coopMat) loadFragment(st *staged, name, stage, at, step text) {
 	line, octet := at, times(step, c.s.FragK/c.unit)
 	if !st.along {
 		line, octet = times(step, c.s.FragK), c.overOctet(at)
@@ -115,8 +114,7 @@ func (c *coopMat) pass() {
 					if c.sums == ir.F16 {
 						sum = call(c.fragment(ir.F32, "Accumulator"), sum)
 					}
-					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum, c.tiles,
-						times(at, per16), pitch*per16)
+					c.storeMatrix(sum, c.tiles, times(at, per16), pitch*per16, "Row")
 				}
 			}
 			c.line("subgroupBarrier();")
@@ -143,7 +141,7 @@ func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) 
 		for n, p := range c.products {
 			at := plus(plus(place, uintLit(n*schedule.CoopMatResult(s, wide))),
 				plus(times(line, schedule.CoopMatResultPitch(s, wide)), quad))
-			sums = append(sums, primary(c.variable(c.quads.vector, p.sums+"4", c.resultQuad(at))))
+			sums = append(sums, c.variable(c.quads.vector, p.sums.Text+"4", c.resultQuad(at)))
 		}
 		row = c.named("row", plus(row, line))
 		col = c.named("col4", plus(col, times(quad, 4)))
@@ -153,7 +151,7 @@ func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) 
 
 // resultQuad prints four results from 16 bytes of shared memory.
 func (c *coopMat) resultQuad(at text) text {
-	element := func(at text) text { return primary(c.tiles + "[" + at.String() + "]") }
+	element := func(at text) text { return elementAt(c.tiles, at) }
 	switch {
 	case c.quads == floatQuads:
 		return call("uintBitsToFloat", element(at))

@@ -3,7 +3,6 @@ package glsl
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -25,8 +24,8 @@ type coopMat2 struct {
 
 // piece is a part of the tile with sums in a matrix of its own.
 type piece struct {
-	row, col int      // its origin in the tile
-	sums     []string // one for each matmul
+	row, col int    // its origin in the tile
+	sums     []text // one for each matmul
 }
 
 // tensor is an operand that the driver loads by tensor addressing.
@@ -83,14 +82,14 @@ func (c *coopMat2) declareSums() {
 	c.nameOrigin(&c.row0, "row0", down)
 	c.nameOrigin(&c.col0, "col0", across)
 	for i, p := range c.k.Products {
-		c.products[i].sums = c.fresh(c.scope, p.Name)
+		c.products[i].sums = syntax.Ident(c.fresh(c.scope, p.Name))
 		for n := range c.pieces {
 			name := c.products[i].sums
 			if len(c.pieces) > 1 {
-				name = c.fresh(c.scope, numberedName(name, n, len(c.pieces)))
+				name = syntax.Ident(c.fresh(c.scope, numberedName(name.Text, n, len(c.pieces))))
 			}
 			c.pieces[n].sums = append(c.pieces[n].sums, name)
-			c.line("%s %s = %s(%s);", c.sumsType(c.sums), name, c.sumsType(c.sums), c.quads.zero)
+			c.line("%s %s = %s;", c.sumsType(c.sums), name, call(c.sumsType(c.sums), c.quads.zero))
 		}
 	}
 }
@@ -99,7 +98,7 @@ func (c *coopMat2) declareSums() {
 // it as a parameter.
 func (c *coopMat2) nameOrigin(at *text, name string, pieces int) {
 	if pieces > 1 && isNumber(*at) {
-		*at = primary(c.variable("uint", name, *at))
+		*at = c.variable("uint", name, *at)
 	}
 }
 
@@ -190,14 +189,14 @@ func (c *coopMat2) depth() text {
 	}
 	c.comment("The number of steps is hidden from the compiler, which would unroll them by 8 and run out of registers.")
 	depth = &syntax.Expr{Op: syntax.Ternary, Args: []text{primary("gl_NumWorkGroups.x > 0u"), depth, primary("0u")}}
-	return primary(c.variable("uint", "depth", depth))
+	return c.variable("uint", "depth", depth)
 }
 
 // unrolledSteps steps through the contraction axis, in a loop with Unroll steps in its body.
 func (c *coopMat2) unrolledSteps() {
 	first := c.openFor(dontUnroll, "first", primary("0u"), c.dim(c.k.Fold), uintLit(c.s.Unroll*c.s.TileK))
 	c.repeat("n", c.s.Unroll, func(n text) {
-		c.step(primary(c.variable("uint", "k0", plus(first, times(n, c.s.TileK)))), nil)
+		c.step(c.variable("uint", "k0", plus(first, times(n, c.s.TileK))), nil)
 	})
 	c.close()
 }
@@ -212,7 +211,7 @@ func (c *coopMat2) step(k0 text, stage text) {
 	if down > 1 {
 		first, then = cols, rows
 	}
-	tiles := map[*matOperand][]string{}
+	tiles := map[*matOperand][]text{}
 	for i := range first.count {
 		c.loadPiece(first, i, tiles, k0, stage)
 	}
@@ -223,8 +222,7 @@ func (c *coopMat2) step(k0 text, stage text) {
 				continue
 			}
 			for n, p := range c.products {
-				c.line("%[1]s = coopMatMulAdd(%[2]s, %[3]s, %[1]s);", at.sums[n], tiles[p.a][at.row/c.pieceM],
-					tiles[p.b][at.col/c.pieceN])
+				c.multiplyAdd(at.sums[n], tiles[p.a][at.row/c.pieceM], tiles[p.b][at.col/c.pieceN])
 			}
 		}
 	}
@@ -239,25 +237,24 @@ type pieceSide struct {
 }
 
 // loadPiece reads piece i of the operands of a side.
-func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*matOperand][]string, k0, stage text) {
+func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*matOperand][]text, k0, stage text) {
 	for _, o := range s.operands {
-		name := c.fresh(c.scope, numberedName("tile_"+o.name, i, s.count))
-		tiles[o] = append(tiles[o], name)
-		c.load(o, name, k0, stage, i*s.extent, s.extent)
+		tiles[o] = append(tiles[o], c.load(o, numberedName("tile_"+o.name, i, s.count), k0, stage, i*s.extent,
+			s.extent))
 	}
 }
 
 // load loads a part of an operand's tile: extent rows or columns, from at on.
-func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent int) {
+func (c *coopMat2) load(o *matOperand, base string, k0, stage text, at, extent int) (name text) {
 	isA := o.axis == c.row
 	origin, rows, cols, use := c.col0, c.s.TileK, extent, "B"
 	if isA {
 		origin, rows, cols, use = c.row0, extent, c.s.TileK, "A"
 	}
-	c.line("%s %s;", matrixType("Workgroup", c.dtype, rows, cols, use), name)
+	name = c.unset(matrixType("Workgroup", c.dtype, rows, cols, use), base)
 	if st := c.staged[o]; st != nil {
 		c.loadStaged(st, name, plus(stage, uintLit(st.base)))
-		return
+		return name
 	}
 	t := c.tensors[o]
 	if t.plain.Run > 0 {
@@ -274,6 +271,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent i
 		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed
 	}
 	c.line("coopMatLoadTensorNV(%s, %s, %s, %s);", name, t.buffer, t.base, tile)
+	return name
 }
 
 // storeResults writes every store. It stores whole tiles if the results lie in memory as a matrix, and single elements
@@ -324,10 +322,10 @@ func (c *coopMat2) widenSums() {
 // convertSums converts the sums to f32.
 func (c *coopMat2) convertSums() {
 	for i := range c.products {
-		c.products[i].sums += "_f32"
+		c.products[i].sums = syntax.Ident(c.products[i].sums.Text + "_f32")
 		for _, at := range c.pieces {
-			at.sums[i] = c.variable(c.sumsType(ir.F32),
-				at.sums[i]+"_f32", call(c.sumsType(ir.F32), primary(at.sums[i])))
+			typ := c.sumsType(ir.F32)
+			at.sums[i] = c.variable(typ, at.sums[i].Text+"_f32", call(typ, at.sums[i]))
 		}
 	}
 	c.sums = ir.F32
@@ -347,11 +345,11 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 	c.openScope()
 	c.declareLayout(name, c.partial(), c.row, c.col, schedule.Plain{Pitch: pitch})
 	c.plan(nil, []kernel.Index{base})
-	at := c.coordinate(base).String()
+	at := c.coordinate(base)
 	for i, p := range c.pieces {
 		value := values[i]
 		if convert {
-			value = fmt.Sprintf("%s(%s)", c.sumsType(b.DType), value)
+			value = call(c.sumsType(b.DType), value)
 		}
 		row, col := c.origin(p)
 		c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), at,
@@ -367,8 +365,8 @@ func (c *coopMat2) origin(p piece) (row, col text) {
 
 // resultTiles returns a store's values as a matrix for each piece: the sums themselves, or the result of a function of
 // each element.
-func (c *coopMat2) resultTiles(s kernel.Store) []string {
-	tiles := make([]string, len(c.pieces))
+func (c *coopMat2) resultTiles(s kernel.Store) []text {
+	tiles := make([]text, len(c.pieces))
 	if s.Value.Kind == kernel.ExprAcc {
 		for i, p := range c.pieces {
 			tiles[i] = p.sums[s.Value.Acc]
@@ -382,8 +380,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []string {
 		c.line("return %s;", c.coerce(c.computeType(s.Value.DType), "float", c.value(s.Value)))
 	})
 	for i, p := range c.pieces {
-		tiles[i] = c.fresh(c.scope, numberedName(b.base+"_tile", i, len(c.pieces)))
-		c.line("%s %s;", c.sumsType(ir.F32), tiles[i])
+		tiles[i] = c.unset(c.sumsType(ir.F32), numberedName(b.base+"_tile", i, len(c.pieces)))
 		c.callPerElement(tiles[i], name, p)
 	}
 	return tiles
@@ -398,9 +395,7 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	})
 	c.comment("Store element by element.")
 	for i, p := range c.pieces {
-		tile := c.fresh(c.scope, numberedName("stored", i, len(c.pieces)))
-		c.line("%s %s;", c.sumsType(c.sums), tile)
-		c.callPerElement(tile, name, p)
+		c.callPerElement(c.unset(c.sumsType(c.sums), numberedName("stored", i, len(c.pieces))), name, p)
 	}
 }
 
@@ -428,18 +423,18 @@ func (c *coopMat2) context(row, col text) []string {
 func (c *coopMat2) perElement(name string, body func()) {
 	params := []string{"const in uint tile_row", "const in uint tile_col"}
 	for _, p := range c.products {
-		params = append(params, "const in "+matrixElement(c.sums)+" "+p.sums)
+		params = append(params, "const in "+matrixElement(c.sums)+" "+p.sums.Text)
 	}
 	c.defineOver(matrixElement(c.sums), name, params, c.context(c.row0, c.col0), c.row, func() {
 		row := c.named("row", plus(c.row0, primary("tile_row")))
 		col := c.named("col", plus(c.col0, primary("tile_col")))
-		if cond := c.inside(row, col); cond != "" {
+		if cond := c.inside(row, col); cond != nil {
 			c.line("if (!(%s)) return %s;", cond, c.products[0].sums)
 		}
 		c.bindAxis(c.row, row)
 		c.bindAxis(c.col, col)
 		c.bindSums()
-		if cond := c.guards(true); cond != "" {
+		if cond := c.guards(true); cond != nil {
 			c.line("if (!(%s)) return %s;", cond, c.products[0].sums)
 		}
 		body()
@@ -450,7 +445,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 func (c *coopMat2) bindSums() {
 	for i, p := range c.products {
 		if c.sums == ir.U32 {
-			c.bindAcc(i, "int("+p.sums+")")
+			c.bindAcc(i, call("int", p.sums))
 		} else {
 			c.bindAcc(i, p.sums)
 		}
@@ -460,14 +455,16 @@ func (c *coopMat2) bindSums() {
 	}
 	kernel.Walk(c.k.Roots(), func(v *kernel.Expr) {
 		if schedule.IsFloatSum(v) {
-			c.bindValue(v, primary(c.products[v.Args[0].Acc].sums))
+			c.bindValue(v, c.products[v.Args[0].Acc].sums)
 		}
 	})
 }
 
 // callPerElement applies a function of perElement to a piece.
-func (c *coopMat2) callPerElement(result, name string, p piece) {
-	args := []string{result, p.sums[0], name}
-	args = append(args, p.sums[1:]...)
-	c.line("coopMatPerElementNV(%s);", strings.Join(append(args, c.context(c.origin(p))...), ", "))
+func (c *coopMat2) callPerElement(result text, name string, p piece) {
+	args := slices.Concat([]text{result, p.sums[0], syntax.Ident(name)}, p.sums[1:])
+	for _, v := range c.context(c.origin(p)) {
+		args = append(args, primary(v))
+	}
+	c.do("coopMatPerElementNV", args...)
 }

@@ -128,7 +128,7 @@ func (e *emitter) customHeader(c *kernel.Custom) string {
 			switched = append(switched, x)
 		}
 	}
-	if k := c.Kernel(); strings.Contains(k.Body+k.Shared, unroll) {
+	if k := c.Kernel(); strings.Contains(k.Body+k.Shared, "[[unroll]]") {
 		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
 	}
 	return b.String()

@@ -238,8 +238,8 @@ func (e *emitter) preserveNaN() {
 }
 
 const (
-	unroll     = "[[unroll]] "
-	dontUnroll = "[[dont_unroll]] "
+	unroll     = "unroll"
+	dontUnroll = "dont_unroll"
 )
 
 // hinted reports whether a function has a loop with an unroll hint.

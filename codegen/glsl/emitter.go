@@ -31,7 +31,7 @@ type emitter struct {
 	decoders []*syntax.Definition // functions that read block formats, by binding
 	custom   []*syntax.Definition // functions of custom ops
 	shared   []sharedArray
-	arrays   map[string]string // shared memory that folds use in turn, by type
+	arrays   map[string]text // shared memory that folds use in turn, by type
 	usedSyms map[string]bool
 	tables   map[string]bool // of decoders that were added
 	// sharedTables are the copies of codebooks in shared memory, by binding.
@@ -56,8 +56,8 @@ type scope struct {
 	later   map[int]string // names of axes' coordinates that become variables at their first use
 	accs    map[int]text
 	values  map[*kernel.Expr]text
-	indices map[string]text         // by canonical text of an index or factor
-	vectors map[*kernel.Expr]string // vector variables that hold a load for every lane
+	indices map[string]text       // by canonical text of an index or factor
+	vectors map[*kernel.Expr]text // vector variables that hold a load for every lane
 
 	// guard says that the block may not run: values that only the block needs are computed inside it.
 	guard bool
@@ -66,7 +66,7 @@ type scope struct {
 func newScope(parent *scope, head syntax.Stmt) *scope {
 	return &scope{parent: parent, head: head, names: map[string]bool{}, axes: map[int]text{}, later: map[int]string{},
 		accs:   map[int]text{},
-		values: map[*kernel.Expr]text{}, indices: map[string]text{}, vectors: map[*kernel.Expr]string{}}
+		values: map[*kernel.Expr]text{}, indices: map[string]text{}, vectors: map[*kernel.Expr]text{}}
 }
 
 // block returns the scope with the braces around s.
@@ -81,7 +81,7 @@ func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbo
 	root := newScope(nil, nil)
 	e := &emitter{k: k, sched: sched, caps: caps, symbols: symbols, symbolNames: map[string]string{},
 		root: root, scope: root,
-		needs: map[string]bool{}, helpers: map[string]bool{}, usedSyms: map[string]bool{}, tables: map[string]bool{}, arrays: map[string]string{}}
+		needs: map[string]bool{}, helpers: map[string]bool{}, usedSyms: map[string]bool{}, tables: map[string]bool{}, arrays: map[string]text{}}
 	for _, s := range symbols {
 		root.names[s] = true
 	}
@@ -146,8 +146,11 @@ func (e *emitter) open(format string, args ...any) {
 	if err != nil {
 		e.fail("%v", err)
 	}
-	e.scope = newScope(e.scope, head)
+	e.openHead(head)
 }
+
+// openHead begins the body of a loop or branch.
+func (e *emitter) openHead(head syntax.Stmt) { e.scope = newScope(e.scope, head) }
 
 // openElse begins the else block of the branch before it.
 func (e *emitter) openElse() {
@@ -196,20 +199,20 @@ func (e *emitter) bindAxisLater(axis int, name string, t text) {
 }
 
 // bindAcc names the variable of the open scope that holds the result of phase or matmul i.
-func (e *emitter) bindAcc(i int, name string) { e.scope.accs[i] = primary(name) }
+func (e *emitter) bindAcc(i int, t text) { e.scope.accs[i] = t }
 
 // bindValue gives the open scope an expression for a value that is already computed.
 func (e *emitter) bindValue(v *kernel.Expr, t text) { e.scope.values[v] = t }
 
-// declare introduces a variable in scope s and returns its name.
-func (e *emitter) declare(s *scope, typ, base string, value text) string {
+// declare introduces a variable in scope s.
+func (e *emitter) declare(s *scope, typ, base string, value text) text {
 	name := e.fresh(s, base)
-	e.lineIn(s, "%s %s = %s;", typ, name, value)
-	return name
+	s.write(&syntax.Declare{Type: typ, Vars: []syntax.Var{{Name: name, Init: value}}})
+	return syntax.Ident(name)
 }
 
 // variable declares a variable in the open scope.
-func (e *emitter) variable(typ, base string, value text) string {
+func (e *emitter) variable(typ, base string, value text) text {
 	return e.declare(e.scope, typ, base, value)
 }
 
@@ -218,7 +221,7 @@ func (e *emitter) variable(typ, base string, value text) string {
 // multiplications.
 func (e *emitter) choose(typ, base string, cond, value, otherwise text) text {
 	if !isNumber(value) {
-		value = primary(e.variable(typ, base, value))
+		value = e.variable(typ, base, value)
 	}
 	return ternary(cond, value, otherwise)
 }
@@ -232,7 +235,7 @@ func (e *emitter) axis(axis int) text {
 		}
 		if name, ok := s.later[axis]; ok {
 			delete(s.later, axis)
-			t = primary(e.declare(s, "uint", name, t))
+			t = e.declare(s, "uint", name, t)
 			s.axes[axis] = t
 		}
 		return t

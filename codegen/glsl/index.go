@@ -34,9 +34,9 @@ func (e *emitter) indexValue(x kernel.Index) text {
 // declareIndex declares a variable for an index in scope s.
 func (e *emitter) declareIndex(s *scope, name string, t text) text {
 	if isWide(t) {
-		return ofType(wide, primary(e.declare(s, wide, name, t)))
+		return ofType(wide, e.declare(s, wide, name, t))
 	}
-	return primary(e.declare(s, "uint", name, t))
+	return e.declare(s, "uint", name, t)
 }
 
 func (e *emitter) knownIndex(key string) (text, bool) {

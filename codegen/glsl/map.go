@@ -69,7 +69,7 @@ func (e *emitter) emitSingle() {
 func (e *emitter) openPoint() {
 	cond := e.k.Guard.Point
 	e.plan([]*kernel.Expr{cond}, nil)
-	e.openGuard("if (%s)", e.value(cond))
+	e.openIf(e.value(cond))
 }
 
 // emptySpace reports whether the space never has a point, and sets an empty grid if so.
@@ -92,7 +92,7 @@ func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened
 			times(primary("gl_NumWorkGroups.x"), wg)))
 		return 1
 	}
-	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))
+	id := e.variable("uint", name, primary("gl_GlobalInvocationID.x"))
 	if _, whole := n.Quo(int64(wg)); !whole {
 		e.line("if (%s >= %s) return;", id, e.dim(n))
 	}

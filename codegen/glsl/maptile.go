@@ -18,7 +18,7 @@ type tileWriter struct {
 	inner  side
 	other  side
 	pitch  int
-	arrays []string // shared memory of each load
+	arrays []text // shared memory of each load
 }
 
 // side is one axis of a tile.
@@ -38,13 +38,13 @@ func (e *emitter) emitMapTile() {
 	}
 	t := &tileWriter{emitter: e, Transposition: tr, pitch: schedule.TransposePitch(e.sched.TileM)}
 	t.inner, t.other = t.newSide(tr.Inner, e.sched.TileN), t.newSide(tr.Other, e.sched.TileM)
-	t.local = primary(e.variable("uint", "local", primary("gl_LocalInvocationID.x")))
+	t.local = e.variable("uint", "local", primary("gl_LocalInvocationID.x"))
 	opened := e.outerLoop(2, t.rest())
 	opened += t.tileLoop(1, &t.other)
 	opened += t.tileLoop(0, &t.inner)
 	t.nameOuter()
 	t.fetch()
-	e.line("barrier();")
+	e.barrier()
 	t.compute()
 	if opened > 0 {
 		e.line("barrier(); // before shared memory is used for another tile")
@@ -131,29 +131,24 @@ func (t *tileWriter) fetch() {
 		width := t.k.VectorWidth(t.Other, t.k.Parallel[t.Other], 4, []*kernel.Expr{v}, nil)
 		t.eachRun(t.other, t.inner, width, func(r run, along, line text) {
 			first := binary("+", binary("*", line, uintLit(t.pitch)), along)
-			t.fetchRun(v, r, func(lane string) string {
-				if lane == "" {
-					return fmt.Sprintf("%s[%s]", array, first)
-				}
-				return fmt.Sprintf("%s[%s]", array, binary("+", first, primary(lane)))
-			})
+			t.fetchRun(v, r, array, first)
 		})
 	}
 }
 
-// fetchRun copies neighbours along the load's axis to their slots of a tile.
-func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) string) {
+// fetchRun copies neighbours along the load's axis to their slots of a tile, from first on.
+func (t *tileWriter) fetchRun(v *kernel.Expr, r run, array, first text) {
 	b := t.buffers[v.Bind]
 	t.plan(nil, []kernel.Index{v.Index})
 	if r.width == 1 {
 		t.bindAxis(r.axis, r.base)
-		t.line("%s = %s;", place(""), t.carrierAt(b, t.indexValue(v.Index)))
+		t.assign(elementAt(array, first), t.carrierAt(b, t.indexValue(v.Index)))
 		return
 	}
 	typ, value := t.vectorAt(b, r.width, t.vectorIndex(r, v.Index))
 	name := t.variable(typ, fmt.Sprintf("%s%d", b.base, r.width), value)
 	t.openLanes(r.width)
-	t.line("%s = %s[%s];", place(component), name, component)
+	t.assign(elementAt(array, binary("+", first, lane)), elementAt(name, lane))
 	t.close()
 }
 
@@ -165,7 +160,7 @@ func (t *tileWriter) compute() {
 		for i, v := range t.Loads {
 			at := along
 			if width > 1 {
-				at = binary("+", along, primary(component))
+				at = binary("+", along, lane)
 			}
 			at = binary("+", binary("*", at, uintLit(t.pitch)), line)
 			t.bindValue(v, t.fromCarrier(v.DType, elementAt(t.arrays[i], at)))
@@ -179,21 +174,20 @@ func (t *tileWriter) compute() {
 func (t *tileWriter) eachRun(along, lines side, width int, body func(r run, at, line text)) {
 	perLine := along.size / width
 	rounds := perLine * lines.size / t.sched.Workgroup
-	t.open("%sfor (uint n = 0u; n < %du; ++n)", unroll, rounds)
-	place := primary(
-		t.variable("uint", "place", binary("+", binary("*", primary("n"), uintLit(t.sched.Workgroup)), t.local)))
-	unit := primary(t.variable("uint", "at", binary("%", place, uintLit(perLine))))
-	line := primary(t.variable("uint", "line", binary("/", place, uintLit(perLine))))
+	n := t.openFor(unroll, "n", primary("0u"), uintLit(rounds), uintLit(1))
+	place := t.variable("uint", "place", binary("+", binary("*", n, uintLit(t.sched.Workgroup)), t.local))
+	unit := t.variable("uint", "at", binary("%", place, uintLit(perLine)))
+	line := t.variable("uint", "line", binary("/", place, uintLit(perLine)))
 	at := unit
 	if width > 1 {
 		at = binary("*", unit, uintLit(width))
 	}
-	global := primary(t.variable("uint", t.unitName(along.axis, width),
-		binary("+", binary("*", along.tile, uintLit(perLine)), unit)))
-	other := primary(t.variable("uint", t.paraName(lines.axis),
-		binary("+", binary("*", lines.tile, uintLit(lines.size)), line)))
+	global := t.variable("uint", t.unitName(along.axis, width),
+		binary("+", binary("*", along.tile, uintLit(perLine)), unit))
+	other := t.variable("uint", t.paraName(lines.axis),
+		binary("+", binary("*", lines.tile, uintLit(lines.size)), line))
 	cond := t.inside(along, lines, width, global, other)
-	t.openIf(cond.String())
+	t.openIf(cond)
 	t.bindAxis(lines.axis, other)
 	body(runOf(along.axis, width, global, t.paraName(along.axis)), at, line)
 	t.close()

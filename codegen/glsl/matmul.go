@@ -34,7 +34,7 @@ type matOperand struct {
 
 type matProduct struct {
 	a, b *matOperand
-	sums string // the variable, or array, that holds its sums in an invocation
+	sums text // the variable, or array, that holds its sums in an invocation
 }
 
 // newMatMul takes the kernel apart and assigns every workgroup its tile.
@@ -117,9 +117,8 @@ func (e *emitter) placeFactors(dim int, factors []schedule.AxisTiles,
 func (m *matMul) placeBand(g schedule.MatGrid) {
 	cols, rows := g[0][0], g[1][0]
 	across, down := m.wholeTiles(cols), m.wholeTiles(rows)
-	tile := primary(
-		m.variable("uint",
-			"tile", plus(binary("*", primary("gl_WorkGroupID.y"), uintLit(across)), primary("gl_WorkGroupID.x"))))
+	tile := m.variable("uint", "tile", plus(binary("*", primary("gl_WorkGroupID.y"), uintLit(across)),
+		primary("gl_WorkGroupID.x")))
 	band := int64(m.s.Band)
 	height, first := uintLit(band), binary("*", binary("/", tile, uintLit(band*across)), uintLit(band))
 	if down%band == 0 {
@@ -127,9 +126,9 @@ func (m *matMul) placeBand(g schedule.MatGrid) {
 		m.placeAxis(rows, binary("+", first, binary("%", tile, height)))
 		return
 	}
-	first = primary(m.variable("uint", "band", first))
-	height = primary(m.variable("uint", "height", call("min", height, binary("-", uintLit(down), first))))
-	within := primary(m.variable("uint", "within", binary("%", tile, uintLit(band*across))))
+	first = m.variable("uint", "band", first)
+	height = m.variable("uint", "height", call("min", height, binary("-", uintLit(down), first)))
+	within := m.variable("uint", "within", binary("%", tile, uintLit(band*across)))
 	m.placeAxis(cols, binary("/", within, height))
 	m.placeAxis(rows, binary("+", first, binary("%", within, height)))
 }
@@ -147,13 +146,13 @@ func (m *matMul) placeAxis(f schedule.AxisTiles, place text) {
 	switch {
 	case f.Axis < m.row:
 		if m.usesAxis(f.Axis) && !extent.Is(1) {
-			m.bindAxis(f.Axis, primary(m.variable("uint", m.paraName(f.Axis), place)))
+			m.bindAxis(f.Axis, m.variable("uint", m.paraName(f.Axis), place))
 		}
 	case extent.Max() <= int64(f.Tile): // there is one tile
 	case f.Axis == m.row:
-		m.row0 = primary(m.variable("uint", "row0", place))
+		m.row0 = m.variable("uint", "row0", place)
 	default:
-		m.col0 = primary(m.variable("uint", "col0", place))
+		m.col0 = m.variable("uint", "col0", place)
 	}
 }
 
@@ -176,18 +175,18 @@ func (m *matMul) declareSums(count int) {
 		return
 	}
 	for i := range m.products {
-		m.products[i].sums = m.variable(m.quads.scalar, m.k.Products[i].Name, primary(m.quads.zero))
+		m.products[i].sums = m.variable(m.quads.scalar, m.k.Products[i].Name, m.quads.zero)
 	}
 }
 
 // declareZeros is declareSums for elements of any type.
-func (m *matMul) declareZeros(typ, zero string, count int) {
+func (m *matMul) declareZeros(typ string, zero text, count int) {
 	for i := range m.products {
 		m.products[i].sums = m.array(typ, m.k.Products[i].Name, count)
 	}
 	m.repeat("i", count, func(i text) {
 		for _, p := range m.products {
-			m.line("%s = %s;", elementOf(p.sums, count, i), zero)
+			m.assign(elementOf(p.sums, count, i), zero)
 		}
 	})
 }
@@ -205,9 +204,9 @@ func (m *matMul) extent(axis int) ir.Dim {
 	return m.k.Parallel[axis]
 }
 
-// inside returns the condition that a row and column exist, or "" if tiles are always whole.
-func (m *matMul) inside(row, col text) string {
-	return and(m.below(row, m.row), m.below(col, m.col)).String()
+// inside returns the condition that a row and column exist, or nil if tiles are always whole.
+func (m *matMul) inside(row, col text) text {
+	return and(m.below(row, m.row), m.below(col, m.col))
 }
 
 // below is the condition that a coordinate exists along an axis of the result.
@@ -247,7 +246,7 @@ func (m *matMul) finish(row, col text, sums []text) {
 	m.bindAxis(m.row, row)
 	m.bindAxis(m.col, col)
 	for i, t := range sums {
-		m.bindAcc(i, t.String())
+		m.bindAcc(i, t)
 	}
 	m.openIf(m.guards(true))
 	stores := slices.DeleteFunc(slices.Clone(m.k.Stores), func(s kernel.Store) bool { return s.PerElement })
@@ -263,8 +262,8 @@ func (m *matMul) finish(row, col text, sums []text) {
 	m.close()
 }
 
-// guards is the condition for storing the bound row, and the bound column if col is set; "" means always.
-func (m *matMul) guards(col bool) string {
+// guards is the condition for storing the bound row, and the bound column if col is set; nil means always.
+func (m *matMul) guards(col bool) text {
 	var conds []*kernel.Expr
 	if g := m.k.Guard; g != nil && g.Row != nil {
 		conds = append(conds, g.Row)
@@ -272,7 +271,7 @@ func (m *matMul) guards(col bool) string {
 	if g := m.k.Guard; g != nil && g.Col != nil && col {
 		conds = append(conds, g.Col)
 	}
-	return m.allOf(conds).String()
+	return m.allOf(conds)
 }
 
 // finishQuad writes the stores of four neighbouring columns. Each matmul has their sums in a vector.
@@ -282,9 +281,9 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 		m.repeat("part", 4, func(part text) {
 			var at []text
 			for _, s := range sums {
-				at = append(at, primary(s.String()+"["+part.String()+"]"))
+				at = append(at, elementAt(s, part))
 			}
-			m.finish(row, primary(m.variable("uint", "col", plus(col, part))), at)
+			m.finish(row, m.variable("uint", "col", plus(col, part)), at)
 		})
 		return
 	}
@@ -293,7 +292,7 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.openIf(m.guards(false))
 	m.runLanes(run{axis: m.col, width: 4, base: col, name: "col"}, valuesOf(m.k.Stores), m.k.Stores, func() {
 		for i, s := range sums {
-			m.bindAcc(i, s.String()+"["+component+"]")
+			m.bindAcc(i, elementAt(s, lane))
 		}
 	})
 	m.close()
@@ -315,7 +314,7 @@ func (m *matMul) overlapped(s tileStages) {
 	m.openScope()
 	s.fetch(primary("0u"))
 	s.put(primary("0u"))
-	m.line("barrier();")
+	m.barrier()
 	m.close()
 	m.line("")
 	m.ahead("k", m.k.Fold, m.s.TileK, s)
@@ -326,7 +325,7 @@ func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 	one := extent.IsStatic() && extent.Add <= int64(step)
 	stage := primary("0u")
 	if !one {
-		stage = primary(e.variable("uint", "stage", stage))
+		stage = e.variable("uint", "stage", stage)
 	}
 	at := e.loop(name+"0", primary("0u"), e.dim(extent), step)
 	ifMore := func(func(next text)) {}
@@ -337,7 +336,7 @@ func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 		if again {
 			next = call("min", next, uintLit(extent.Add-int64(step)))
 		}
-		next = primary(e.variable("uint", name+"1", next))
+		next = e.variable("uint", name+"1", next)
 		ifMore = func(body func(next text)) {
 			e.openBelow(!again, next, e.dim(extent))
 			body(next)
@@ -347,9 +346,9 @@ func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
 	ifMore(s.fetch)
 	s.multiply(at, stage)
 	ifMore(func(text) {
-		e.line("%s = %s;", stage, binary("-", uintLit(s.apart), stage))
+		e.assign(stage, binary("-", uintLit(s.apart), stage))
 		s.put(stage)
 	})
-	e.line("barrier();")
+	e.barrier()
 	e.close()
 }

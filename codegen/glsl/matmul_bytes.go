@@ -1,15 +1,13 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 var (
-	floatQuads = quadKind{vector: "vec4", scalar: "float", zero: "0.0"}
-	intQuads   = quadKind{vector: "ivec4", scalar: "int", zero: "0"}
+	floatQuads = quadKind{vector: "vec4", scalar: "float", zero: primary("0.0")}
+	intQuads   = quadKind{vector: "ivec4", scalar: "int", zero: primary("0")}
 )
 
 // packedQuad prints the word of four neighbours, where quad prints the vector.
@@ -23,12 +21,11 @@ func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
 	if all {
 		return convert(m.bytesAt(o.value, a, k, 4))
 	}
-	name := m.fresh(m.scope, o.quadName())
-	m.line("%s %s = %s;", m.quads.word, name, zero(m.quads.word))
-	m.openGuard("if (%s)", binary("<", k, m.dim(a.extent)))
-	m.line("%s = %s;", name, convert(m.bytesAt(o.value, a, k, 4)))
+	name := m.variable(m.quads.word, o.quadName(), zero(m.quads.word))
+	m.openIf(binary("<", k, m.dim(a.extent)))
+	m.assign(name, convert(m.bytesAt(o.value, a, k, 4)))
 	m.close()
-	return primary(name)
+	return name
 }
 
 // bytesAt prints 4 or 16 neighbouring int8 elements of a load, unchanged, as a uint or a uvec4.
@@ -37,22 +34,22 @@ func (m *matMul) bytesAt(v *kernel.Expr, a along, k text, bytes int) text {
 	b.units[bytes] = true
 	m.need(m.storageNeeds(b)...)
 	at := binary("/", m.indexAt(v.Index, a.axis, k), uintLit(bytes))
-	return primary(fmt.Sprintf("%s_%s[%s]", b.name, planeUnits[bytes].view, b.subscript(at)))
+	return elementAt(primary(b.name+"_"+planeUnits[bytes].view), b.subscript(at))
 }
 
 // addQuads multiplies two quads and adds to a sum.
-func (m *matMul) addQuads(sum, a, b string) {
+func (m *matMul) addQuads(sum, a, b text) {
 	switch {
 	case m.quads.word != "":
 		// The instruction that also accumulates would saturate.
-		m.line("%s += %s;", sum, m.coerce(m.quads.word, m.quads.scalar, call(m.dotBytes(), primary(a), primary(b))))
+		m.update(sum, "+=", m.coerce(m.quads.word, m.quads.scalar, call(m.dotBytes(), a, b)))
 	case m.quads == intQuads:
 		for _, c := range "xyzw" {
-			m.line("%s += %s.%c * %s.%c;", sum, a, c, b, c)
+			m.update(sum, "+=", binary("*", member(a, string(c)), member(b, string(c))))
 		}
 	default:
 		for _, c := range "xyzw" {
-			m.addProduct("float", sum, a+"."+string(c), b+"."+string(c))
+			m.addProduct("float", sum, member(a, string(c)), member(b, string(c)))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // So all of them read A at the same position, which costs a processor one load. Only B is gathered, and each of its
 // values serves ThreadM rows.
 func (e *emitter) emitMatDirect() {
-	self := primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
+	self := e.variable("uint", "self", primary("gl_LocalInvocationIndex"))
 	m := e.newMatMul()
 	if e.err != nil {
 		return
@@ -31,26 +31,26 @@ func (e *emitter) emitMatDirect() {
 	m.repeat("i", s.ThreadM, func(i text) {
 		row := m.named("row", plus(m.row0, i))
 		m.repeat("j", s.ThreadN, func(j text) {
-			m.finish(row, primary(m.variable("uint", "col", column(j))), m.sumsAt(plus(times(i, s.ThreadN), j)))
+			m.finish(row, m.variable("uint", "col", column(j)), m.sumsAt(plus(times(i, s.ThreadN), j)))
 		})
 	})
 }
 
 // directColumns loads TileK elements of an invocation's columns of every B, in vectors along the contraction axis, and
 // returns their arrays.
-func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperand]string {
+func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperand]text {
 	quads := m.s.TileK / 4
-	cols := map[*matOperand]string{}
+	cols := map[*matOperand]text{}
 	for _, o := range m.b {
 		cols[o] = m.array(m.quads.typ(), o.name+"_cols", m.s.ThreadN*quads)
 	}
 	m.repeat("j", m.s.ThreadN, func(j text) {
-		col := primary(m.variable("uint", "col", m.clampTo(column(j), m.col, m.s.TileN)))
+		col := m.variable("uint", "col", m.clampTo(column(j), m.col, m.s.TileN))
 		m.bindAxis(m.col, col)
 		m.repeat("q", quads, func(q text) {
 			for _, o := range m.b {
 				at := elementOf(cols[o], m.s.ThreadN*quads, plus(times(j, quads), q))
-				m.line("%s = %s;", at, m.directQuad(o, k0, q))
+				m.assign(at, m.directQuad(o, k0, q))
 			}
 		})
 	})
@@ -67,10 +67,10 @@ func (m *matMul) bindRow(i text) {
 }
 
 // directRow multiplies four elements of a row by every column, and adds to the sums.
-func (m *matMul) directRow(i, q, k0 text, cols map[*matOperand]string) {
+func (m *matMul) directRow(i, q, k0 text, cols map[*matOperand]text) {
 	s := m.s
 	quads := s.TileK / 4
-	rows := map[*matOperand]string{}
+	rows := map[*matOperand]text{}
 	for _, o := range m.a {
 		rows[o] = m.variable(m.quads.typ(), o.name+"_row", m.directQuad(o, k0, q))
 	}
@@ -78,7 +78,7 @@ func (m *matMul) directRow(i, q, k0 text, cols map[*matOperand]string) {
 		for n, p := range m.products {
 			sum := m.sumsAt(plus(times(i, s.ThreadN), j))[n]
 			col := elementOf(cols[p.b], s.ThreadN*quads, plus(times(j, quads), q))
-			m.addQuads(sum.String(), rows[p.a], col.String())
+			m.addQuads(sum, rows[p.a], col)
 		}
 	})
 }

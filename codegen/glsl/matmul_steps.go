@@ -12,13 +12,13 @@ import (
 // putSteps stores a quad along the contraction axis in four steps of a tile.
 func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 	if !isPlain(value) {
-		value = primary(m.variable("vec4", o.quadName(), value))
+		value = m.variable("vec4", o.quadName(), value)
 	}
 	pitch := schedule.StepPitch(m.extentOf(o))
 	m.repeat("depth", 4, func(depth text) {
 		place := plus(times(plus(times(quad, 4), depth), pitch), quotient(line, 4, m.extentOf(o)))
-		m.line("%s[%s][%s] = %s[%s];", m.tiles[o], plus(times(stage, m.tileSize(o)), place),
-			remainder(line, 4, m.extentOf(o)), value, depth)
+		vector := elementAt(m.tiles[o], plus(times(stage, m.tileSize(o)), place))
+		m.assign(elementAt(vector, remainder(line, 4, m.extentOf(o))), elementAt(value, depth))
 	})
 }
 
@@ -34,8 +34,8 @@ func (m *matTile) eachAcross(o *matOperand, body func(i, four, depth text)) {
 	fours := m.extentOf(o) / 4
 	total := fours * m.s.TileK
 	m.eachSlot(m.self, total, m.s.Workgroup, func(i, slot text) {
-		four := primary(m.variable("uint", "four", remainder(slot, fours, total)))
-		body(i, four, primary(m.variable("uint", "depth", quotient(slot, fours, total))))
+		four := m.variable("uint", "four", remainder(slot, fours, total))
+		body(i, four, m.variable("uint", "depth", quotient(slot, fours, total)))
 	})
 }
 
@@ -50,7 +50,7 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // results of repeated lines are not stored
 			at = call("min", at, m.coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
 		}
-		at = primary(m.variable("uint", m.paraName(o.axis), at))
+		at = m.variable("uint", m.paraName(o.axis), at)
 		k := m.named("k", plus(k0, depth))
 		m.bindAxis(m.fold, k)
 		if wholeStep(m.k.Fold, k0, m.s.TileK) {
@@ -58,17 +58,17 @@ func (m *matTile) fetchAcross(o *matOperand, k0 text, keep func(i, four, depth, 
 			return
 		}
 		name := m.variable("vec4", o.quadName(), primary("vec4(0.0)"))
-		m.openGuard("if (%s)", binary("<", k, m.dim(m.k.Fold)))
-		m.line("%s = %s;", name, m.quadAlong(o.value, o.axis, at, true, o.quadName()))
+		m.openIf(binary("<", k, m.dim(m.k.Fold)))
+		m.assign(name, m.quadAlong(o.value, o.axis, at, true, o.quadName()))
 		m.close()
-		keep(i, four, depth, primary(name))
+		keep(i, four, depth, name)
 	})
 }
 
 // putAcross stores four lines of an operand's tile in a step of the tile.
 func (m *matTile) putAcross(o *matOperand, stage, four, depth, value text) {
 	place := plus(times(depth, schedule.StepPitch(m.extentOf(o))), four)
-	m.line("%s[%s] = %s;", m.tiles[o], plus(times(stage, m.tileSize(o)), place), value)
+	m.assign(elementAt(m.tiles[o], plus(times(stage, m.tileSize(o)), place)), value)
 }
 
 // multiplySteps multiplies the tiles of a stage and adds to the sums.
@@ -76,7 +76,7 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 	s := m.s
 	m.line("")
 	m.repeat("depth", s.TileK, func(depth text) {
-		vectors := map[*matOperand]string{}
+		vectors := map[*matOperand]text{}
 		read := func(list []*matOperand, base string, at text, count, apart int) {
 			for _, o := range list {
 				vectors[o] = m.array("vec4", o.name+base, count)
@@ -92,10 +92,10 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 		m.repeat("i", s.ThreadM, func(i text) {
 			m.repeat("j", s.ThreadN/4, func(j text) {
 				for _, p := range m.products {
-					sum := elementOf(p.sums, s.ThreadM*s.ThreadN/4, plus(times(i, s.ThreadN/4), j)).String()
-					row := elementOf(vectors[p.a], s.ThreadM/4, quotient(i, 4, s.ThreadM)).String() + "[" +
-						remainder(i, 4, s.ThreadM).String() + "]"
-					m.addProduct("vec4", sum, "vec4("+row+")", elementOf(vectors[p.b], s.ThreadN/4, j).String())
+					sum := elementOf(p.sums, s.ThreadM*s.ThreadN/4, plus(times(i, s.ThreadN/4), j))
+					row := elementAt(elementOf(vectors[p.a], s.ThreadM/4, quotient(i, 4, s.ThreadM)),
+						remainder(i, 4, s.ThreadM))
+					m.addProduct("vec4", sum, call("vec4", row), elementOf(vectors[p.b], s.ThreadN/4, j))
 				}
 			})
 		})
@@ -108,9 +108,9 @@ func (m *matTile) finishSteps(x, y text) {
 	s := m.s
 	m.repeat("i", s.ThreadM, func(i text) {
 		group := times(plus(y, times(quotient(i, 4, s.ThreadM), s.TileM/s.ThreadM)), 4)
-		row := primary(m.variable("uint", "row", plus(m.row0, plus(group, remainder(i, 4, s.ThreadM)))))
+		row := m.variable("uint", "row", plus(m.row0, plus(group, remainder(i, 4, s.ThreadM))))
 		m.repeat("j", s.ThreadN/4, func(j text) {
-			col := primary(m.variable("uint", "col", plus(m.col0, times(plus(x, times(j, s.TileN/s.ThreadN)), 4))))
+			col := m.variable("uint", "col", plus(m.col0, times(plus(x, times(j, s.TileN/s.ThreadN)), 4)))
 			var sums []text
 			for _, p := range m.products {
 				sums = append(sums, elementOf(p.sums, s.ThreadM*s.ThreadN/4, plus(times(i, s.ThreadN/4), j)))

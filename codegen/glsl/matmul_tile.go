@@ -23,24 +23,24 @@ import (
 // With two stages of tiles, invocations prefetch the next tiles into registers while they multiply.
 func (e *emitter) emitMatTile() {
 	s := e.sched
-	self := primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
+	self := e.variable("uint", "self", primary("gl_LocalInvocationIndex"))
 	m := e.newMatMul()
 	if e.err != nil {
 		return
 	}
 	if s.Steps {
-		m.declareZeros("vec4", "vec4(0.0)", s.ThreadM*s.ThreadN/4) // four neighbouring columns of a row each
+		m.declareZeros("vec4", primary("vec4(0.0)"), s.ThreadM*s.ThreadN/4) // four neighbouring columns of a row each
 	} else {
 		m.declareSums(s.ThreadM * s.ThreadN)
 	}
 	across := s.TileN / s.ThreadN
 	x, y := m.placeInTile(self, across, "tx", "ty")
-	tiles := map[*matOperand]string{}
+	tiles := map[*matOperand]text{}
 	for _, o := range slices.Concat(m.a, m.b) {
 		tiles[o] = m.share(m.quads.typ(), "tile_"+o.name, max(s.Stages, 1)*m.tileSize(o))
 	}
 
-	t := &matTile{matMul: m, self: self, tiles: tiles, next: map[*matOperand]string{}}
+	t := &matTile{matMul: m, self: self, tiles: tiles, next: map[*matOperand]text{}}
 	if s.Stages > 1 {
 		t.overlap(x, y)
 	} else {
@@ -53,9 +53,9 @@ func (e *emitter) emitMatTile() {
 		return
 	}
 	m.repeat("i", s.ThreadM, func(i text) {
-		row := primary(m.variable("uint", "row", plus(plus(m.row0, y), times(i, s.TileM/s.ThreadM))))
+		row := m.variable("uint", "row", plus(plus(m.row0, y), times(i, s.TileM/s.ThreadM)))
 		m.repeat("j", s.ThreadN, func(j text) {
-			col := primary(m.variable("uint", "col", plus(plus(m.col0, x), times(j, across))))
+			col := m.variable("uint", "col", plus(plus(m.col0, x), times(j, across)))
 			m.finish(row, col, m.sumsAt(plus(times(i, s.ThreadN), j)))
 		})
 	})
@@ -70,7 +70,7 @@ func (e *emitter) placeInTile(self text, across int, column, row string) (x, y t
 		x = plus(remainder(self, 2, all), times(remainder(blocks, across/2, all/4), 2))
 		y = plus(remainder(quotient(self, 2, all), 2, all/2), times(quotient(blocks, across/2, all/4), 2))
 	}
-	return primary(e.variable("uint", column, x)), primary(e.variable("uint", row, y))
+	return e.variable("uint", column, x), e.variable("uint", row, y)
 }
 
 // sumsAt prints sum i of every matmul.
@@ -86,8 +86,8 @@ func (m *matMul) sumsAt(i text) []text {
 type matTile struct {
 	*matMul
 	self  text
-	tiles map[*matOperand]string // in shared memory
-	next  map[*matOperand]string // registers of the prefetched vectors
+	tiles map[*matOperand]text // in shared memory
+	next  map[*matOperand]text // registers of the prefetched vectors
 }
 
 // extentOf is the number of rows or columns of an operand's tile.
@@ -118,9 +118,9 @@ func (m *matTile) takeTurns(x, y text) {
 			m.fetch(o, k0, func(_, line, quad, value text) { m.put(o, primary("0u"), line, quad, value) })
 		}
 	}
-	m.line("barrier();")
+	m.barrier()
 	m.multiplyTiles(x, y, primary("0u"))
-	m.line("barrier();")
+	m.barrier()
 	m.close()
 }
 
@@ -149,7 +149,7 @@ func (m *matTile) linesOf(o *matOperand) string {
 func (m *matTile) fetchNext(k0 text) {
 	for _, o := range slices.Concat(m.a, m.b) {
 		m.comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
-		keep := func(i, _, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i), value) }
+		keep := func(i, _, _, value text) { m.assign(elementOf(m.next[o], m.rounds(o), i), value) }
 		if m.across(o) {
 			m.fetchAcross(o, k0, keep)
 		} else {
@@ -177,7 +177,7 @@ func (m *matTile) put(o *matOperand, stage, line, quad, value text) {
 		return
 	}
 	place := plus(times(stage, m.tileSize(o)), plus(times(line, schedule.TilePitch(m.s.TileK)), quad))
-	m.line("%s[%s] = %s;", m.tiles[o], place, value)
+	m.assign(elementAt(m.tiles[o], place), value)
 }
 
 // multiplyTiles multiplies a stage's tiles and adds to the sums.
@@ -199,8 +199,8 @@ func (m *matTile) eachQuad(o *matOperand, body func(i, line, quad text)) {
 		if !o.along {
 			line, quad = remainder(slot, extent, total), quotient(slot, extent, total)
 		}
-		line = primary(m.variable("uint", "line", line))
-		quad = primary(m.variable("uint", "quad", quad))
+		line = m.variable("uint", "line", line)
+		quad = m.variable("uint", "quad", quad)
 		body(i, line, quad)
 	})
 }
@@ -213,35 +213,35 @@ func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, line, quad, value t
 		origin = m.row0
 	}
 	m.eachQuad(o, func(i, line, quad text) {
-		at := primary(m.variable("uint", m.paraName(o.axis), m.clampTo(plus(origin, line), o.axis, m.extentOf(o))))
+		at := m.variable("uint", m.paraName(o.axis), m.clampTo(plus(origin, line), o.axis, m.extentOf(o)))
 		m.bindAxis(o.axis, at)
-		k := primary(m.variable("uint", "k", plus(k0, times(quad, 4))))
+		k := m.variable("uint", "k", plus(k0, times(quad, 4)))
 		value := m.quad(o, k, wholeStep(m.k.Fold, k0, m.s.TileK))
 		keep(i, line, quad, value)
 	})
 }
 
 // multiply multiplies the tiles of a stage and adds to the sums.
-func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
+func (m *matMul) multiply(tiles map[*matOperand]text, x, y, stage text) {
 	s := m.s
 	pitch := schedule.TilePitch(s.TileK)
 	m.line("")
 	quad := m.loop("quad", primary("0u"), uintLit(s.TileK/4), 1)
 	read := func(o *matOperand, line text) text {
 		place := plus(times(stage, m.tileSize(o)), plus(times(line, pitch), quad))
-		return primary(tiles[o] + "[" + place.String() + "]")
+		return elementAt(tiles[o], place)
 	}
-	cols := map[*matOperand]string{}
+	cols := map[*matOperand]text{}
 	for _, o := range m.b {
 		cols[o] = m.array(m.quads.typ(), o.name+"_cols", s.ThreadN)
 	}
 	m.repeat("j", s.ThreadN, func(j text) {
 		for _, o := range m.b {
-			m.line("%s = %s;", elementOf(cols[o], s.ThreadN, j), read(o, plus(x, times(j, s.TileN/s.ThreadN))))
+			m.assign(elementOf(cols[o], s.ThreadN, j), read(o, plus(x, times(j, s.TileN/s.ThreadN))))
 		}
 	})
 	m.repeat("i", s.ThreadM, func(i text) {
-		rows := map[*matOperand]string{}
+		rows := map[*matOperand]text{}
 		for _, o := range m.a {
 			rows[o] = m.variable(m.quads.typ(), o.name+"_row", read(o, plus(y, times(i, s.TileM/s.ThreadM))))
 		}
@@ -249,7 +249,7 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 			for n, p := range m.products {
 				sum := m.sumsAt(plus(times(i, s.ThreadN), j))[n]
 				col := elementOf(cols[p.b], s.ThreadN, j)
-				m.addQuads(sum.String(), rows[p.a], col.String())
+				m.addQuads(sum, rows[p.a], col)
 			}
 		})
 	})

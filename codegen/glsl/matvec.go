@@ -94,7 +94,7 @@ type matVec struct {
 	along    bool         // B is contiguous along the contraction axis
 	lookup   *lookupTable // in shared memory, or nil
 	paired   bool         // strips interleave the int8 elements of both planes
-	rowSums  []string     // by phase, in shared memory: the parts of each row's sum
+	rowSums  []text       // by phase, in shared memory: the parts of each row's sum
 	firstCol text         // the pass's first column, if rows are resident
 	held     heldBlocks   // the preloaded blocks of the pass
 }
@@ -102,13 +102,12 @@ type matVec struct {
 // selfIndex numbers the invocations of a workgroup. Each subgroup is a consecutive run.
 func (e *emitter) selfIndex() text {
 	if e.sched.Subgroup == 0 {
-		return primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
+		return e.variable("uint", "self", primary("gl_LocalInvocationIndex"))
 	}
 	e.need(NeedSubgroupBasic, NeedSubgroupShuffle)
 	e.subgroupSize = e.sched.Subgroup
-	return primary(
-		e.variable("uint",
-			"self", plus(times(primary("gl_SubgroupID"), e.sched.Subgroup), primary("gl_SubgroupInvocationID"))))
+	return e.variable("uint", "self", plus(times(primary("gl_SubgroupID"), e.sched.Subgroup),
+		primary("gl_SubgroupInvocationID")))
 }
 
 func (v *matVec) placeInvocation() {
@@ -136,7 +135,7 @@ func (v *matVec) column(j text) text {
 
 // bindColumn binds the column axis to column j of an invocation, or to the last column.
 func (v *matVec) bindColumn(j text) {
-	v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
+	v.bindAxis(v.col, v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
 }
 
 // storeOwn stores the results if no invocations share a sum.
@@ -144,13 +143,13 @@ func (v *matVec) storeOwn() {
 	s := v.s
 	if v.k.RowSums() {
 		v.shareRowSums()
-		v.line("barrier();")
+		v.barrier()
 	}
 	v.line("")
 	v.repeat("i", s.ThreadM, func(i text) {
 		v.bindRowSums(i)
 		v.repeat("j", s.ThreadN, func(j text) {
-			col := primary(v.variable("uint", "col", plus(v.col0, v.column(j))))
+			col := v.variable("uint", "col", plus(v.col0, v.column(j)))
 			v.finish(plus(v.row0, i), col, v.sumsAt(plus(times(i, s.ThreadN), j)))
 		})
 	})
@@ -172,13 +171,13 @@ func (v *matVec) shareTables() {
 		}
 		typ, count := scalars[b.DType].carrier, int(b.Elems)
 		table := v.share(typ, b.base+"_table", count)
-		v.sharedTables[i] = table
+		v.sharedTables[i] = table.Text
 		v.line("")
 		n := v.loop("n", v.self, uintLit(count), v.s.Workgroup)
 		v.line("%s[%s] = %s[%s];", table, n, v.view(b, 1), n)
 		v.close()
 	}
-	v.line("barrier();")
+	v.barrier()
 }
 
 // meet adds up the partial sums in shared memory and stores the results, one result per invocation.
@@ -187,7 +186,7 @@ func (v *matVec) meet(shared partials) {
 	if !schedule.SumsRowsFirst(v.s) {
 		v.shareRowSums()
 	}
-	v.line("barrier();")
+	v.barrier()
 	v.finishParts(parts, func(n int, part, id text) text {
 		return shared.load(n, plus(times(part, results+1), id))
 	})
@@ -202,10 +201,10 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	id := v.eachResult(v.self, results)
 	own := quotient(id, s.TileN, results)
 	row := v.named("row", plus(v.row0, own))
-	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
+	col := v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results)))
 	sums := make([]text, len(v.products))
 	for n := range sums {
-		sums[n] = primary(v.variable(v.quads.scalar, numberedName("sum", n, len(sums)), read(n, primary("0u"), id)))
+		sums[n] = v.variable(v.quads.scalar, numberedName("sum", n, len(sums)), read(n, primary("0u"), id))
 	}
 	v.addParts(parts, sums, func(n int, p text) text { return read(n, p, id) })
 	if v.row0.Is("0u") {
@@ -213,7 +212,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	}
 	v.otherSum = func(n int, col text) text {
 		id := v.named("other_id", plus(times(own, s.TileN), binary("-", col, v.col0)))
-		sum := primary(v.variable(v.quads.scalar, numberedName("other_sum", n, len(sums)), read(n, primary("0u"), id)))
+		sum := v.variable(v.quads.scalar, numberedName("other_sum", n, len(sums)), read(n, primary("0u"), id))
 		v.addParts(parts, []text{sum}, func(_ int, p text) text { return read(n, p, id) })
 		return sum
 	}
@@ -229,7 +228,7 @@ func (v *matVec) addParts(parts int, sums []text, read func(n int, part text) te
 	}
 	p := v.loop("p", uintLit(1), uintLit(parts), 1)
 	for n, sum := range sums {
-		v.line("%s += %s;", sum, read(n, p))
+		v.update(sum, "+=", read(n, p))
 	}
 	v.close()
 }
@@ -254,7 +253,7 @@ func (v *matVec) shareParts(shared partials) {
 		}
 		v.repeat("j", s.ThreadN, func(j text) {
 			for n, sum := range v.sumsAt(plus(times(i, s.ThreadN), j)) {
-				v.line("%s", shared.store(n, plus(row, v.column(j)), sum))
+				v.assign(shared.at(n, plus(row, v.column(j))), shared.word(sum))
 			}
 		})
 	})
@@ -278,15 +277,15 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 			}
 		}
 	})
-	cond := ""
+	var cond text
 	if share > 1 {
-		cond = binary("==", remainder(lane, share, s.Subgroup), primary("0u")).String()
+		cond = binary("==", remainder(lane, share, s.Subgroup), primary("0u"))
 	}
 	v.openIf(cond)
 	first := times(quotient(lane, share, s.Subgroup), count)
 	v.repeat("j", count, func(j text) {
 		for n, sum := range at(j) {
-			v.line("%s", shared.store(n, plus(row, v.column(plus(first, j))), sum))
+			v.assign(shared.at(n, plus(row, v.column(plus(first, j)))), shared.word(sum))
 		}
 	})
 	v.close()
@@ -295,8 +294,8 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 // halveSums halves the number of sums per lane. Lanes with (lane & mask) == 0 keep the first half, and the others keep
 // the second half. Each lane adds its partner's partial sums. The results are in the first half's variables.
 func (v *matVec) halveSums(at func(j text) []text, half, mask int) {
-	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask),
-		binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(mask)), primary("0u"))))
+	upper := v.variable("bool", fmt.Sprintf("upper%d", mask),
+		binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(mask)), primary("0u")))
 	v.repeat("j", half, func(j text) {
 		low, high := at(j), at(plus(j, uintLit(half)))
 		for n := range low {

@@ -28,7 +28,7 @@ func (m *matMul) storeCols(col text) {
 		m.openCols(p.cols, col)
 		if p.where != nil {
 			m.plan([]*kernel.Expr{p.where}, nil)
-			m.openGuard("if (%s)", m.value(p.where))
+			m.openIf(m.value(p.where))
 		}
 		m.bindOtherSums(stores, p.cols)
 		m.storeAll(stores)
@@ -53,9 +53,9 @@ func (m *matMul) openCols(c kernel.Cols, col text) {
 	case c.From == 0 && c.To == end:
 		m.openScope()
 	case c.To == end:
-		m.openGuard("if (%s)", binary(">=", col, uintLit(c.From)))
+		m.openIf(binary(">=", col, uintLit(c.From)))
 	default: // the difference wraps around for columns before the first
-		m.openGuard("if (%s)", binary("<", local, uintLit(c.To-c.From)))
+		m.openIf(binary("<", local, uintLit(c.To-c.From)))
 	}
 	m.bindAxis(m.col, m.named("slice_col", local))
 }
@@ -69,7 +69,7 @@ func (m *matMul) bindOtherSums(stores []kernel.Store, c kernel.Cols) {
 			}
 			m.plan(nil, []kernel.Index{e.Index})
 			at := plus(m.coordinate(e.Index), uintLit(c.From))
-			m.bindValue(e, m.otherSum(e.Acc, primary(m.variable("uint", "other_col", at))))
+			m.bindValue(e, m.otherSum(e.Acc, m.variable("uint", "other_col", at)))
 		}
 	}
 }

@@ -5,7 +5,7 @@ type heldBlocks map[*buffer]heldRuns
 
 // heldRuns are the raw words of the quants of runs, and their scales.
 type heldRuns struct {
-	words, scales string
+	words, scales text
 	count         int
 }
 
@@ -26,9 +26,9 @@ func (v *matVec) holdBlocks(rows resident) {
 				b, s := v.blockBuffer(o), run.parts[0]
 				held, slot := v.held[b], heldSlot(rows, i, j)
 				words, scale := elementOf(held.words, count, slot), elementOf(held.scales, count, slot)
-				at := primary(v.variable("uint", "at", v.blockOf(o, s.block)))
-				v.line("%s = %s;", words, call(v.heldWords(b), at, s.e))
-				v.line("%s = %s;", scale, call("scale_"+b.base, at, within(s.e, s.at)))
+				at := v.variable("uint", "at", v.blockOf(o, s.block))
+				v.assign(words, call(v.heldWords(b), at, s.e))
+				v.assign(scale, call("scale_"+b.base, at, within(s.e, s.at)))
 				if v.run.Form.Affine {
 					scale = member(scale, "x")
 				}
@@ -43,11 +43,11 @@ func (v *matVec) holdBlocks(rows resident) {
 func heldSlot(rows resident, i int, j text) text { return plus(times(j, len(rows)), uintLit(i)) }
 
 // decodeHeld decodes the quants of a strip, and returns the variable's name.
-func (v *matVec) decodeHeld(b *buffer, held heldRuns, at place) string {
+func (v *matVec) decodeHeld(b *buffer, held heldRuns, at place) text {
 	words, decode := elementOf(held.words, held.count, at.slot), v.heldQuants(b)
 	name := v.array("uvec4", "quants", v.run.Quads/4)
 	v.repeat("w", v.run.Quads/4, func(w text) {
-		v.line("%s = %s;", elementOf(name, v.run.Quads/4, w), call(decode, words, w))
+		v.assign(elementOf(name, v.run.Quads/4, w), call(decode, words, w))
 	})
 	return name
 }

@@ -41,17 +41,17 @@ func (r *lookupReader) prepare() {
 
 // lookupTable is a table in shared memory. Every entry is stored once per copy.
 type lookupTable struct {
-	name   string
+	name   text
 	typ    string
 	copies int
 }
 
 // word prints word i of the table, counted over all copies: the first word of an entry of two.
-func (t lookupTable) word(i text) string {
+func (t lookupTable) word(i text) text {
 	copies := uintLit(t.copies)
-	word := fmt.Sprintf("%s[%s][%s]", t.name, binary("/", i, copies), binary("%", i, copies))
+	word := elementAt(elementAt(t.name, binary("/", i, copies)), binary("%", i, copies))
 	if t.typ == "uvec2" {
-		word += ".x"
+		return member(word, "x")
 	}
 	return word
 }
@@ -61,11 +61,11 @@ func (v *matVec) shareLookup() {
 	t := v.run.DType
 	size, _ := schedule.LookupTableOf(t)
 	f, _ := ir.BlockFormatOf(t)
-	v.lookup = &lookupTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
+	v.lookup = &lookupTable{name: primary("octet_table"), typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
 		copies: v.s.Copies}
 	entry := strings.ReplaceAll(f.Octets.Entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
 	v.fillTable(v.lookup, size.Entries, "entry", entry)
-	signs := lookupTable{name: "sign_table", copies: size.Signs.Copies}
+	signs := lookupTable{name: primary("sign_table"), copies: size.Signs.Copies}
 	if size.Signs.Entries > 0 {
 		v.helper("spread_bits", "float")
 		entry := "255u * spread_bits(n)"
@@ -77,7 +77,7 @@ func (v *matVec) shareLookup() {
 		v.fillTable(&signs, size.Signs.Entries, "signs", entry)
 	}
 	if !v.s.RoundRows || v.s.Coarsen > 0 { // else the barrier after the quantization of rows does
-		v.line("barrier();")
+		v.barrier()
 	}
 }
 
@@ -85,8 +85,7 @@ func (v *matVec) shareLookup() {
 // computes an entry once and stores it in several copies. Each begins at another copy, so that the stores use different
 // banks.
 func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
-	t.name = v.fresh(v.root, t.name)
-	v.shared = append(v.shared, sharedArray{t.typ, t.name, fmt.Sprintf("[%d][%d]", entries, t.copies)})
+	t.name = v.share(t.typ, t.name.Text, entries, t.copies)
 	makers := 1 // of an entry
 	for 2*makers <= t.copies && 2*makers*entries <= v.s.Workgroup {
 		makers *= 2
@@ -106,13 +105,11 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 }
 
 // readOctets reads the quants of a strip, and returns the names of the octets and of their masks.
-func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, masks string) {
+func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, masks text) {
 	half := r.v.run.Quads / 2
-	octets = r.v.fresh(r.v.scope, "octets")
-	r.v.line("uvec2 %s[%d];", octets, half)
+	octets = r.v.unset("uvec2", "octets", half)
 	if r.less > 0 {
-		masks = r.v.fresh(r.v.scope, "masks")
-		r.v.line("uvec2 %s[%d];", masks, half)
+		masks = r.v.unset("uvec2", "masks", half)
 	}
 	reader := r.v.octetReader(b, r.less, r.v.paired)
 	step := 8
@@ -122,35 +119,36 @@ func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, mask
 	r.v.repeat("o", half, func(o text) {
 		args := []text{block, within(at.e, plus(at.at, times(o, step)))}
 		if r.less > 0 {
-			args = append(args, primary(masks+"["+o.String()+"]"))
+			args = append(args, elementAt(masks, o))
 		}
-		r.v.line("%s[%s] = %s;", octets, o, call(reader, args...))
+		r.v.assign(elementAt(octets, o), call(reader, args...))
 	})
 	return octets, masks
 }
 
 // addOctets multiplies a strip's octets by the rows and adds to dots. It subtracts the sums over the masks.
-func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows string) {
+func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows text) {
 	octets, masks := r.readOctets(b, block, at)
-	less, m := "", r.v.s.ThreadM
+	var less text
+	m := r.v.s.ThreadM
 	if r.less > 0 {
 		less = r.v.array("int", "less", m)
-		r.v.repeat("i", m, func(i text) { r.v.line("%s = 0;", elementOf(less, m, i)) })
+		r.v.repeat("i", m, func(i text) { r.v.assign(elementOf(less, m, i), intLit(0)) })
 	}
 	r.v.repeat("t", r.v.run.Quads, func(t text) {
 		product := r.v.octetProduct(r.v.octetElement(octets, t))
 		r.v.repeat("i", m, func(i text) {
 			x, sum := r.v.quadOfStrip(rows, i, t), elementOf(dots, m, i)
-			r.v.line("%s = %s;", sum, product(sum, x))
+			r.v.assign(sum, product(sum, x))
 			if r.less > 0 {
 				sum = elementOf(less, m, i)
-				r.v.line("%s = %s;", sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
+				r.v.assign(sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
 			}
 		})
 	})
 	if r.less > 0 {
 		r.v.repeat("i", m, func(i text) {
-			r.v.line("%s -= %s;", elementOf(dots, m, i), binary("*", intLit(int64(r.less)), elementOf(less, m, i)))
+			r.v.update(elementOf(dots, m, i), "-=", binary("*", intLit(int64(r.less)), elementOf(less, m, i)))
 		})
 	}
 }
@@ -164,25 +162,25 @@ func (v *matVec) octetProduct(quants text) func(sum, x text) text {
 }
 
 // octetElement prints quad t of readOctets' octets.
-func (v *matVec) octetElement(name string, t text) text {
+func (v *matVec) octetElement(name, t text) text {
 	octet, word := quotient(t, 2, v.run.Quads), remainder(t, 2, v.run.Quads)
 	if half := v.run.Quads / 2; v.run.Joined {
 		octet, word = remainder(t, half, v.run.Quads), quotient(t, half, v.run.Quads)
 	}
-	return primary(name + "[" + octet.String() + "][" + word.String() + "]")
+	return elementAt(elementAt(name, octet), word)
 }
 
 // pairStrip interleaves the int8 elements of row i of a strip in the order of octets. The strip's words hold one plane
 // and then the other. Afterwards the bytes of both planes alternate: first the even bytes, then the odd bytes.
-func (v *matVec) pairStrip(rows string, i text) {
+func (v *matVec) pairStrip(rows, i text) {
 	if !v.paired {
 		return
 	}
 	half := v.run.Quads / 2
 	v.repeat("t", half, func(t text) {
-		first, second := v.quadOfStrip(rows, i, t).String(), v.quadOfStrip(rows, i, plus(t, uintLit(half))).String()
-		odd := v.variable("int", "odd", primary(first+" >> 8 & 0x00ff00ff | "+second+" & 0xff00ff00"))
+		first, second := v.quadOfStrip(rows, i, t), v.quadOfStrip(rows, i, plus(t, uintLit(half)))
+		odd := v.variable("int", "odd", primary(fmt.Sprintf("%s >> 8 & 0x00ff00ff | %s & 0xff00ff00", first, second)))
 		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first, first, second)
-		v.line("%s = %s;", second, odd)
+		v.assign(second, odd)
 	})
 }

@@ -31,13 +31,13 @@ func (r packedReader) form() *ir.BlockPacked {
 func (r packedReader) activations(run place) activations {
 	return r.v.ofRows(func(o *matOperand) rowArrays {
 		n := kernel.PackedPlanes * r.v.run.Quads
-		row := rowArrays{r.v.array("int", o.name+"_bytes", n), r.v.fresh(r.v.scope, o.name+"_scales"),
-			r.v.fresh(r.v.scope, o.name+"_sums")}
+		row := rowArrays{r.v.array("int", o.name+"_bytes", n), primary(r.v.fresh(r.v.scope, o.name+"_scales")),
+			primary(r.v.fresh(r.v.scope, o.name+"_sums"))}
 		r.v.line("vec4 %s, %s;", row.scales, row.sums)
 		r.v.repeat("p", kernel.PackedPlanes, func(p text) {
 			plane := r.v.rows.strip(o, r.v.partOf(run, p).k)
 			r.v.repeat("t", r.v.run.Quads, func(t text) {
-				r.v.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.v.run.Quads), t)),
+				r.v.assign(elementOf(row.elements, n, plus(times(p, r.v.run.Quads), t)),
 					elementOf(plane.elements, r.v.run.Quads, t))
 			})
 			r.v.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p, plane.scales, p)
@@ -54,7 +54,7 @@ func (r packedReader) activations(run place) activations {
 func (r packedReader) addColumn(run place, rows activations, j text) {
 	for n, p := range r.v.products {
 		b, row := r.v.blockBuffer(p.b), rows[p.a]
-		at := primary(r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, run.block)))
+		at := r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, run.block))
 		quants := r.v.variable("uvec4", "quants", call("fields_"+b.base, at, run.e))
 		dots := r.dots("dots", quants, "0x03030303u << 2u * ", row)
 		if r.form().High != "" {
@@ -69,7 +69,7 @@ func (r packedReader) addColumn(run place, rows activations, j text) {
 
 // dots multiplies the quants of four words by a row, and returns the name of the sums of every plane. mask selects the
 // quants of a plane.
-func (r packedReader) dots(name, words, mask string, row rowArrays) string {
+func (r packedReader) dots(name string, words text, mask string, row rowArrays) text {
 	dots, quads := r.v.variable("ivec4", name, primary("ivec4(0)")), r.v.run.Quads
 	r.v.repeat("p", kernel.PackedPlanes, func(p text) {
 		r.v.repeat("t", quads, func(t text) {

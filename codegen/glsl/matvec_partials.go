@@ -1,11 +1,9 @@
 package glsl
 
-import "fmt"
-
 // partials is the shared memory for the partial sums of a matvec: an array for each matmul, or the memory of the lookup
 // table once the table is no longer read. The table may be as large as all shared memory.
 type partials struct {
-	arrays []string
+	arrays []text
 	table  *lookupTable
 	each   int // the size of a matmul's partials in the table
 }
@@ -13,7 +11,7 @@ type partials struct {
 func (v *matVec) newPartials() partials {
 	results, parts := v.partials()
 	if v.lookup != nil && v.s.Coarsen == 0 {
-		v.line("barrier();")
+		v.barrier()
 		return partials{table: v.lookup, each: parts * (results + 1)}
 	}
 	var p partials
@@ -27,15 +25,22 @@ func (v *matVec) newPartials() partials {
 // load prints the partial sum of matmul n at a slot.
 func (p partials) load(n int, place text) text {
 	if p.table == nil {
-		return primary(p.arrays[n] + "[" + place.String() + "]")
+		return p.at(n, place)
 	}
-	return call("uintBitsToFloat", primary(p.table.word(plus(place, uintLit(n*p.each)))))
+	return call("uintBitsToFloat", p.at(n, place))
 }
 
-// store prints the statement that stores a partial sum.
-func (p partials) store(n int, place, sum text) string {
+// at prints a slot of matmul n, and word converts a partial sum to what a slot holds.
+func (p partials) at(n int, place text) text {
 	if p.table == nil {
-		return fmt.Sprintf("%s[%s] = %s;", p.arrays[n], place, sum)
+		return elementAt(p.arrays[n], place)
 	}
-	return fmt.Sprintf("%s = floatBitsToUint(%s);", p.table.word(plus(place, uintLit(n*p.each))), sum)
+	return p.table.word(plus(place, uintLit(n*p.each)))
+}
+
+func (p partials) word(sum text) text {
+	if p.table == nil {
+		return sum
+	}
+	return call("floatBitsToUint", sum)
 }

@@ -7,7 +7,7 @@ import (
 
 // prefetched are words of B that invocations loaded early and did not use.
 type prefetched struct {
-	name  string
+	name  text
 	count int
 }
 
@@ -18,7 +18,7 @@ func (v *matVec) prefetchSectors() prefetched {
 	if p.count == 0 {
 		return p
 	}
-	p.name = v.fresh(v.scope, "early")
+	p.name = primary(v.fresh(v.scope, "early"))
 	o := v.b[0]
 	b := v.blockBuffer(o)
 	i := schedule.LargestPlane(b.DType)
@@ -34,9 +34,9 @@ func (v *matVec) prefetchSectors() prefetched {
 		if p.count*v.s.Workgroup > all { // the last column may not exist
 			sector = call("min", sector, uintLit(all-1))
 		}
-		sector = primary(v.variable("uint", "sector", sector))
-		col := primary(
-			v.variable("uint", "col", v.clampTo(plus(v.col0, binary("/", sector, uintLit(sectors))), v.col, v.s.TileN)))
+		sector = v.variable("uint", "sector", sector)
+		col := v.variable("uint", "col", v.clampTo(plus(v.col0, binary("/", sector, uintLit(sectors))), v.col,
+			v.s.TileN))
 		v.bindAxis(v.col, col)
 		first := times(v.blockOf(o, primary("0u")), bytes/4)
 		within := times(binary("%", sector, uintLit(sectors)), schedule.SectorBytes/4)
@@ -52,6 +52,6 @@ func (v *matVec) awaitPrefetch(p prefetched) text {
 		return nil
 	}
 	all := v.variable("uint", "all", primary("0u"))
-	v.repeat("n", p.count, func(n text) { v.line("%s |= %s;", all, elementOf(p.name, p.count, n)) })
-	return primary(v.variable("float", "nothing", primary("float("+all+" & gl_NumWorkGroups.x >> 31)")))
+	v.repeat("n", p.count, func(n text) { v.update(all, "|=", elementOf(p.name, p.count, n)) })
+	return v.variable("float", "nothing", primary("float("+all.Text+" & gl_NumWorkGroups.x >> 31)"))
 }

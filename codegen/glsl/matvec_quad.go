@@ -1,7 +1,5 @@
 package glsl
 
-import "fmt"
-
 // plainReader reads a B without blocks, or a B of blocks that are decoded element by element.
 type plainReader struct{ v *matVec }
 
@@ -29,13 +27,13 @@ func (r quadReader) activations(at place) activations {
 }
 
 func (r quadReader) addColumn(at place, rows activations, j text) {
-	cols := map[*matOperand]string{}
+	cols := map[*matOperand]text{}
 	for _, o := range r.v.b {
 		cols[o] = r.v.namedQuad(o, at.k)
 	}
-	r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
+	r.v.eachSum(rows, j, func(p matProduct, a, sum text) {
 		if r.v.quads == floatQuads {
-			r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]))
+			r.v.update(sum, "+=", r.v.dot(a, cols[p.b]))
 		} else {
 			r.v.addQuads(sum, a, cols[p.b])
 		}
@@ -43,10 +41,10 @@ func (r quadReader) addColumn(at place, rows activations, j text) {
 }
 
 // namedQuad is quad with a name.
-func (v *matVec) namedQuad(o *matOperand, k text) string {
+func (v *matVec) namedQuad(o *matOperand, k text) text {
 	t := v.quad(o, k, true)
 	if isPlain(t) {
-		return t.String()
+		return t
 	}
 	return v.variable(v.quads.typ(), o.quadName(), t)
 }
@@ -73,36 +71,34 @@ func (r wordReader) words(o *matOperand, at place) text {
 }
 
 func (r wordReader) addColumn(at place, rows activations, j text) {
-	cols := map[*matOperand]string{}
+	cols := map[*matOperand]text{}
 	for _, o := range r.v.b {
 		cols[o] = r.v.variable("uvec4", o.name+"_col", r.words(o, at))
 	}
-	r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
+	r.v.eachSum(rows, j, func(p matProduct, a, sum text) {
 		for _, c := range "xyzw" {
-			word := func(vector string) string {
-				return r.v.coerce("uint", r.v.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).String()
-			}
+			word := func(vector text) text { return r.v.coerce("uint", r.v.quads.word, member(vector, string(c))) }
 			r.v.addQuads(sum, word(a), word(cols[p.b]))
 		}
 	})
 }
 
 // eachRow reads a value of every row of an A, and returns the name of their array.
-func (v *matVec) eachRow(o *matOperand, typ string, read func() text) string {
+func (v *matVec) eachRow(o *matOperand, typ string, read func() text) text {
 	rows := v.array(typ, o.name+"_rows", v.s.ThreadM)
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		v.bindRow(i)
-		v.line("%s = %s;", elementOf(rows, v.s.ThreadM, i), read())
+		v.assign(elementOf(rows, v.s.ThreadM, i), read())
 	})
 	return rows
 }
 
 // eachSum writes add for the sums of column j, with the row's loaded elements.
-func (v *matVec) eachSum(rows activations, j text, add func(p matProduct, a, sum string)) {
+func (v *matVec) eachSum(rows activations, j text, add func(p matProduct, a, sum text)) {
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		for n, p := range v.products {
-			add(p, elementOf(rows[p.a].elements, v.s.ThreadM, i).String(),
-				v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].String())
+			add(p, elementOf(rows[p.a].elements, v.s.ThreadM, i),
+				v.sumsAt(plus(times(i, v.s.ThreadN), j))[n])
 		}
 	})
 }

@@ -11,7 +11,7 @@ type resident []*residentRun
 
 // residentRun is one run along the contraction axis.
 type residentRun struct {
-	inside string // the condition that the run exists, or "" if it always does
+	inside text // the condition that the run exists, or nil if it always does
 	parts  []residentPart
 }
 
@@ -38,7 +38,7 @@ func (v *matVec) unrollColumns() {
 		} else {
 			v.addResident(rows)
 			if nothing != nil {
-				v.line("%s += %s;", v.sumsAt(primary("0u"))[0], nothing)
+				v.update(v.sumsAt(primary("0u"))[0], "+=", nothing)
 			}
 			v.liftSums()
 		}
@@ -91,9 +91,9 @@ func (v *matVec) prefetchBlocks(rows resident) {
 		v.bindColumn(j)
 		rows.each(func(s *residentPart) {
 			for _, o := range v.b {
-				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
+				b, at := v.blockBuffer(o), v.variable("uint", "at", v.blockOf(o, s.block))
 				for t := 0; t < v.run.Quads; t += 4 {
-					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(t))...))
+					v.update(asked, "^=", call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(t))...))
 				}
 				if b.DType.BlockElems() > kernel.RoundedGroup { // the scales take longer than the wait
 					continue
@@ -110,7 +110,7 @@ func (v *matVec) prefetchBlocks(rows resident) {
 }
 
 // dependOn adds a no-op data dependency of the multiplication on a word, so that compilers keep its loads.
-func (v *matVec) dependOn(asked string) {
+func (v *matVec) dependOn(asked text) {
 	v.line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
 }
 
@@ -122,7 +122,7 @@ func (v *matVec) placeResident(parts int) resident {
 	for first := int64(0); first < steps.Add; first += int64(lanes) {
 		step, run := plus(v.part, uintLit(first)), &residentRun{}
 		if first+int64(lanes) > steps.Add {
-			step = primary(v.variable("uint", "step", step))
+			step = v.variable("uint", "step", step)
 			run.inside = v.variable("bool", "inside", binary("<", step, uintLit(steps.Add)))
 			step = call("min", step, uintLit(steps.Add-1))
 		}
@@ -158,22 +158,22 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 			own, each := v.readQuads(o, i, 1, tiles*share)
 			v.repeat("c", tiles, func(c text) {
 				v.repeat("q", share, func(q text) {
-					place := primary(v.variable("uint", "place", plus(v.self, times(q, s.Workgroup))))
-					v.line("%s[%s] = %s;", array, spread(place), elementOf(own, each, plus(times(c, share), q)))
+					place := v.variable("uint", "place", plus(v.self, times(q, s.Workgroup)))
+					v.assign(elementAt(array, spread(place)), elementOf(own, each, plus(times(c, share), q)))
 				})
-				v.line("barrier();")
+				v.barrier()
 				rows.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
-				v.line("barrier();")
+				v.barrier()
 			})
 		})
 	}
 }
 
 // takeStrip copies row i of the strip at k from tile c, if the strip is in that tile.
-func (v *matVec) takeStrip(row rowArrays, k text, array string, i, c text, tile int) {
+func (v *matVec) takeStrip(row rowArrays, k, array, i, c text, tile int) {
 	first := binary("/", k, uintLit(4))
-	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(tile)), c))
-	at := primary(v.variable("uint", "at", binary("%", first, uintLit(tile))))
+	v.openIf(binary("==", binary("/", first, uintLit(tile)), c))
+	at := v.variable("uint", "at", binary("%", first, uintLit(tile)))
 	v.fillStrip(row, i, func(t text) text { return elementAt(array, spread(within(at, t))) })
 	v.close()
 }
@@ -198,7 +198,7 @@ func (v *matVec) addResident(rows resident) {
 
 // readQuads loads row i of an A. Each invocation takes atOnce neighbouring quads at a time, and keeps its quads in an
 // array of each vectors, at least room.
-func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own string, each int) {
+func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own text, each int) {
 	shares := int(v.k.Fold.Add) / 4 / atOnce
 	each = max((shares+v.s.Workgroup-1)/v.s.Workgroup*atOnce, room)
 	own = v.array("vec4", "own", each)
@@ -206,7 +206,7 @@ func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own string,
 	v.eachQuad(shares, func(q, n text) {
 		v.repeat("h", atOnce, func(h text) {
 			to, from := plus(times(q, atOnce), h), plus(times(n, atOnce), h)
-			v.line("%s = %s;", elementOf(own, each, to), v.quad(o, times(from, 4), true))
+			v.assign(elementOf(own, each, to), v.quad(o, times(from, 4), true))
 		})
 	})
 	return own, each
@@ -217,7 +217,7 @@ func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own string,
 func (v *matVec) eachQuad(quads int, body func(q, n text)) {
 	lanes := v.s.Workgroup
 	v.repeat("q", (quads+lanes-1)/lanes, func(q text) {
-		n := primary(v.variable("uint", "n", plus(v.self, times(q, lanes))))
+		n := v.variable("uint", "n", plus(v.self, times(q, lanes)))
 		v.openBelow(quads%lanes != 0, n, uintLit(quads))
 		body(q, n)
 		v.close()

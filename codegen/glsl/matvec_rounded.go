@@ -12,8 +12,8 @@ type roundedRows struct {
 	v *matVec
 	// arrays name uvec4 arrays, row after row and digit after digit, and the arrays of the groups' scales.
 	arrays map[*matOperand]rowArrays
-	own    map[*matOperand]string // quads that an invocation preloaded and did not yet quantize
-	each   int                    // of a row
+	own    map[*matOperand]text // quads that an invocation preloaded and did not yet quantize
+	each   int                  // of a row
 }
 
 // roundedQuads is the number of neighbouring quads that an invocation quantizes together. With one quad, eight
@@ -44,7 +44,7 @@ func (r *roundedRows) ready() {
 		r.arrays[o] = rows
 		r.v.repeat("i", m, func(i text) {
 			own := r.own[o]
-			if own == "" {
+			if own == nil {
 				own, r.each = r.v.readQuads(o, i, roundedQuads, 0)
 			}
 			all := depth / 4 / roundedQuads
@@ -54,7 +54,7 @@ func (r *roundedRows) ready() {
 			})
 		})
 	}
-	r.v.line("barrier();")
+	r.v.barrier()
 }
 
 // roundShare quantizes share n of a row and stores it as words, from place on. x prints the quads of the share. The
@@ -66,8 +66,8 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place t
 	v.repeat("h", roundedQuads, func(h text) {
 		v.line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h))
 	})
-	top := v.variable("uint",
-		"top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
+	top := v.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size,
+		size)))
 	for mask := 1; mask < perGroup; mask *= 2 {
 		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
 	}
@@ -76,21 +76,21 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h text) text, n, place t
 		word := plus(times(place, roundedQuads), h)
 		r.putWords(rows.elements, binary("/", word, uintLit(4)), binary("%", word, uintLit(4)), x(h))
 	})
-	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(perGroup)), primary("0u")))
-	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(perGroup)), scale)
+	v.openIf(binary("==", binary("%", n, uintLit(perGroup)), primary("0u")))
+	v.assign(elementAt(rows.scales, binary("/", place, uintLit(perGroup))), scale)
 	v.close()
 }
 
 // roundTo declares steps, the factor that quantizes a group, and returns the group's scale. top names the bits of the
 // group's largest element.
-func (r *roundedRows) roundTo(top string) (scale string) {
+func (r *roundedRows) roundTo(top text) (scale text) {
 	v := r.v
 	if v.s.Digits == 0 {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
 		v.line("float steps = byte_steps(%s);", top)
 		largest := primary(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
 		scale = v.variable("float", "scale",
-			binary("*", largest, primary(finiteLit(float64(float32(1.0/127)), 32, "").String())))
+			binary("*", largest, finiteLit(float64(float32(1.0/127)), 32, "")))
 		return scale
 	}
 	// A power of two brings the largest element below 2^22. If that element is infinite or NaN, so is the scale, and
@@ -103,7 +103,7 @@ func (r *roundedRows) roundTo(top string) (scale string) {
 }
 
 // putWords quantizes a quad and stores its words.
-func (r *roundedRows) putWords(array string, unit, word, x text) {
+func (r *roundedRows) putWords(array, unit, word, x text) {
 	v := r.v
 	if v.s.Digits == 0 {
 		v.line("%s[%s][%s] = round_bytes(%s, steps);", array, unit, word, x)
@@ -120,7 +120,7 @@ func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
 	depth, from := int(r.v.k.Fold.Add), r.arrays[o]
 	return r.v.byteStrip(o, func(i text) text {
 		group := plus(times(i, depth/kernel.RoundedGroup), binary("/", k, uintLit(kernel.RoundedGroup)))
-		return primary(from.scales + "[" + group.String() + "]")
+		return elementAt(from.scales, group)
 	}, func(i, digit text, use func(t, word text)) {
 		own := plus(times(i, depth/4), binary("/", k, uintLit(4)))
 		first := plus(times(digit, 4*r.digitUnits()), own)
@@ -130,9 +130,8 @@ func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
 			first = r.v.named("quad", plus(times(digit, r.digitUnits()), binary("/", own, uintLit(4))))
 		}
 		r.v.eachWord(func(t text) text {
-			word := primary(r.v.variable("uint", "word", plus(first, t)))
-			return primary(from.elements + "[" + binary("/", word, uintLit(4)).String() + "][" +
-				binary("%", word, uintLit(4)).String() + "]")
-		}, func(w text) text { return primary(from.elements + "[" + plus(first, w).String() + "]") }, use)
+			word := r.v.variable("uint", "word", plus(first, t))
+			return elementAt(elementAt(from.elements, binary("/", word, uintLit(4))), binary("%", word, uintLit(4)))
+		}, func(w text) text { return elementAt(from.elements, plus(first, w)) }, use)
 	})
 }

@@ -15,24 +15,24 @@ func (v *matVec) shareRowSums() {
 	}
 }
 
-func (v *matVec) shareRowSum(p kernel.Phase, array string, i text) {
+func (v *matVec) shareRowSum(p kernel.Phase, array, i text) {
 	s := v.s
 	v.bindRow(i)
 	sum := v.variable("float", p.Name, primary("0.0"))
 	v.eachQuad(int(v.k.Fold.Add)/4, func(_, n text) {
 		v.lanes(v.fold, 4, times(n, 4), []*kernel.Expr{p.Value}, nil, func() {
-			v.line("%s += %s;", sum, v.asFloat(p.Value))
+			v.update(sum, "+=", v.asFloat(p.Value))
 		})
 	})
 	for m := s.Subgroup / 2; m > 0; m /= 2 {
 		v.line("%s += subgroupShuffleXor(%s, %du);", sum, sum, m)
 	}
 	if s.Subgroup == 0 {
-		v.line("%s[%s] = %s;", array, plus(times(i, v.rowParts()), primary("gl_LocalInvocationID.x")), sum)
+		v.assign(elementAt(array, plus(times(i, v.rowParts()), primary("gl_LocalInvocationID.x"))), sum)
 		return
 	}
-	v.openGuard("if (%s)", "gl_SubgroupInvocationID == 0u")
-	v.line("%s[%s] = %s;", array, plus(times(i, v.rowParts()), primary("gl_SubgroupID")), sum)
+	v.openIf(primary("gl_SubgroupInvocationID == 0u"))
+	v.assign(elementAt(array, plus(times(i, v.rowParts()), primary("gl_SubgroupID"))), sum)
 	v.close()
 }
 
@@ -45,11 +45,11 @@ func (v *matVec) bindRowSums(row text) {
 	parts := v.rowParts()
 	for i, p := range v.k.Phases {
 		first := times(row, parts)
-		at := func(n text) string { return v.rowSums[i] + "[" + plus(first, n).String() + "]" }
-		sum := v.variable("float", p.Name, primary(at(primary("0u"))))
+		at := func(n text) text { return elementAt(v.rowSums[i], plus(first, n)) }
+		sum := v.variable("float", p.Name, at(primary("0u")))
 		if parts > 1 {
 			n := v.loop("p", uintLit(1), uintLit(parts), 1)
-			v.line("%s += %s;", sum, at(n))
+			v.update(sum, "+=", at(n))
 			v.close()
 		}
 		v.bindAcc(v.k.PhaseAcc(i), sum)

@@ -4,7 +4,7 @@ import "github.com/vkc-go/vkc/codegen/kernel"
 
 // rowArrays names the arrays that hold an invocation's rows of an A along a part of a run: the elements, and if the
 // format needs them, the scales and sums.
-type rowArrays struct{ elements, scales, sums string }
+type rowArrays struct{ elements, scales, sums text }
 
 // activations holds the rowArrays of every A.
 type activations map[*matOperand]rowArrays
@@ -38,11 +38,11 @@ type floatSource interface {
 func (v *matVec) source() aSource {
 	switch {
 	case v.s.RoundRows:
-		return &roundedRows{v: v, arrays: map[*matOperand]rowArrays{}, own: map[*matOperand]string{}}
+		return &roundedRows{v: v, arrays: map[*matOperand]rowArrays{}, own: map[*matOperand]text{}}
 	case v.s.IntDot:
 		return byteRows{memoryRows{v}}
 	case v.s.StageRows:
-		return &stagedRows{memoryRows: memoryRows{v}, arrays: map[*matOperand]string{}}
+		return &stagedRows{memoryRows: memoryRows{v}, arrays: map[*matOperand]text{}}
 	}
 	return memoryRows{v}
 }
@@ -87,19 +87,19 @@ func (v *matVec) declareFloats(o *matOperand) rowArrays {
 func (v *matVec) fillStrip(row rowArrays, i text, read func(t text) text) {
 	v.repeat("t", v.run.Quads, func(t text) {
 		x := v.quadOfStrip(row.elements, i, t)
-		v.line("%s = %s;", x, read(t))
-		if row.sums != "" {
+		v.assign(x, read(t))
+		if row.sums != nil {
 			v.line("%s += dot(%s, vec4(1.0));", elementOf(row.sums, v.s.ThreadM, i), x)
 		}
 	})
-	if row.sums == "" || !v.small() {
+	if row.sums == nil || !v.small() {
 		return
 	}
 	weight := 1.0
 	if !v.run.Form.Affine {
 		weight = -float64(v.run.Form.Bias)
 	}
-	v.line("%s *= %s;", elementOf(row.sums, v.s.ThreadM, i), finiteLit(weight/(1<<24), 32, ""))
+	v.update(elementOf(row.sums, v.s.ThreadM, i), "*=", finiteLit(weight/(1<<24), 32, ""))
 }
 
 // byteRows reads int8 rows from memory. Every group has a scale, so whole strips are multiplied in integers.
@@ -111,7 +111,7 @@ func (r byteRows) strip(o *matOperand, k text) rowArrays {
 	r.v.need(r.v.storageNeeds(b)...)
 	array := func(unit int, at text) text {
 		b.units[unit] = true
-		return primary(b.name + "_" + planeUnits[unit].view + "[" + b.subscript(at) + "]")
+		return elementAt(primary(b.name+"_"+planeUnits[unit].view), b.subscript(at))
 	}
 	return r.v.byteStrip(o, func(i text) text {
 		r.v.bindRow(i)
@@ -138,17 +138,17 @@ func (v *matVec) byteStrip(o *matOperand, scale func(i text) text,
 		row.sums = v.array("int", o.name+"_sum", v.s.ThreadM)
 	}
 	v.repeat("i", v.s.ThreadM, func(i text) {
-		v.line("%s = %s;", elementOf(row.scales, v.s.ThreadM, i), scale(i))
-		sum := elementOf(row.sums, v.s.ThreadM, i).String()
-		if row.sums != "" {
-			v.line("%s = 0;", sum)
+		v.assign(elementOf(row.scales, v.s.ThreadM, i), scale(i))
+		sum := elementOf(row.sums, v.s.ThreadM, i)
+		if row.sums != nil {
+			v.assign(sum, intLit(0))
 		}
 		v.repeat("digit", v.s.RowBytes(), func(digit text) {
 			words(i, digit, func(t, word text) {
-				x := v.quadOfStrip(row.elements, i, plus(times(digit, v.run.Quads), t)).String()
+				x := v.quadOfStrip(row.elements, i, plus(times(digit, v.run.Quads), t))
 				v.line("%s = int(%s);", x, word)
-				if row.sums != "" {
-					v.line("%s += %s;", sum, v.atDigit(primary("dotPacked4x8EXT("+x+", ones)"), digit))
+				if row.sums != nil {
+					v.update(sum, "+=", v.atDigit(call("dotPacked4x8EXT", x, primary("ones")), digit))
 				}
 			})
 		})
@@ -174,7 +174,7 @@ func (v *matVec) eachWord(word, four func(n text) text, use func(t, word text)) 
 	}
 	v.repeat("w", v.run.Quads/4, func(w text) {
 		name := v.variable("uvec4", "four", four(w))
-		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(name+"["+n.String()+"]")) })
+		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), elementAt(name, n)) })
 	})
 }
 

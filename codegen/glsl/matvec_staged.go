@@ -4,9 +4,9 @@ package glsl
 // runs of blocks would read rows from memory far apart, which is slow (M-matvec-blocks).
 type stagedRows struct {
 	memoryRows
-	arrays map[*matOperand]string // of vec4, row after row
-	first  text                   // the element of the contraction axis that they begin with
-	each   int                    // quads of a row
+	arrays map[*matOperand]text // of vec4, row after row
+	first  text                 // the element of the contraction axis that they begin with
+	each   int                  // quads of a row
 }
 
 // throughTiles writes body for every LanesPerRow-th step from this invocation's first step on, with rows in shared
@@ -21,25 +21,25 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step text)) 
 	first := v.loop("first", primary("0u"), uintLit(steps), lanes)
 	r.first = v.named("k0", times(first, v.run.Elems))
 	r.fill(partial, uintLit(steps*int64(v.run.Elems)))
-	v.line("barrier();")
-	step := primary(v.variable("uint", "step", plus(first, v.part)))
+	v.barrier()
+	step := v.variable("uint", "step", plus(first, v.part))
 	v.openBelow(partial, step, uintLit(steps))
 	body(step)
 	v.close()
-	v.line("barrier();")
+	v.barrier()
 	v.close()
 }
 
 // fill copies the part of all rows for the steps from first on. partial says that the contraction axis may end before.
 func (r *stagedRows) fill(partial bool, end text) {
 	n := r.v.loop("n", r.v.self, uintLit(r.each), r.v.s.Workgroup)
-	k := primary(r.v.variable("uint", "k", plus(r.first, times(n, 4))))
+	k := r.v.variable("uint", "k", plus(r.first, times(n, 4)))
 	r.v.openBelow(partial, k, end)
-	place := primary(r.v.variable("uint", "place", spread(n)))
+	place := r.v.variable("uint", "place", spread(n))
 	r.v.repeat("i", r.v.s.ThreadM, func(i text) {
 		r.v.bindRow(i)
 		for _, o := range r.v.a {
-			r.v.line("%s[%s] = %s;", r.arrays[o], plus(times(i, r.each), place), r.v.quad(o, k, true))
+			r.v.assign(elementAt(r.arrays[o], plus(times(i, r.each), place)), r.v.quad(o, k, true))
 		}
 	})
 	r.v.close()
@@ -54,10 +54,10 @@ func spread(n text) text {
 }
 
 func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {
-	first := primary(r.v.variable("uint", "first_quad", binary("/", binary("-", k, r.first), uintLit(4))))
+	first := r.v.variable("uint", "first_quad", binary("/", binary("-", k, r.first), uintLit(4)))
 	place := func(t text) text { return spread(within(first, t)) }
 	if r.v.run.Quads <= 8 { // quads differ only in the bits that spread changes
-		at := primary(r.v.variable("uint", "place", spread(first)))
+		at := r.v.variable("uint", "place", spread(first))
 		place = func(t text) text {
 			if t.Is("0u") {
 				return at
@@ -66,7 +66,7 @@ func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {
 		}
 	}
 	return func(o *matOperand, i, t text) text {
-		return primary(r.arrays[o] + "[" + plus(times(i, r.each), place(t)).String() + "]")
+		return elementAt(r.arrays[o], plus(times(i, r.each), place(t)))
 	}
 }
 

@@ -40,11 +40,11 @@ func (v *matVec) stream() {
 // first step is multiplied.
 func (v *matVec) prefetching(steps text, add func(step text)) {
 	ahead, lanes := v.s.Ahead, v.s.LanesPerRow
-	first := primary(v.variable("uint", "first", v.part))
+	first := v.variable("uint", "first", v.part)
 	last := plus(first, uintLit((ahead-1)*lanes))
 	v.open("for (; %s; %s += %du)", binary("<", last, steps), first, ahead*lanes)
 	v.repeat("n", ahead, func(n text) {
-		add(primary(v.variable("uint", "step", plus(first, times(n, lanes)))))
+		add(v.variable("uint", "step", plus(first, times(n, lanes))))
 	})
 	v.close()
 	v.open("for (; %s; %s += %du)", binary("<", first, steps), first, lanes)

@@ -7,7 +7,7 @@ import "github.com/vkc-go/vkc/codegen/glsl/syntax"
 type stripReader struct {
 	v *matVec
 	// addDots multiplies a strip of a block by the rows, and adds to dots.
-	addDots func(b *buffer, block text, at place, dots, rows string)
+	addDots func(b *buffer, block text, at place, dots, rows text)
 }
 
 func newStripReader(v *matVec) bReader {
@@ -92,22 +92,22 @@ func (v *matVec) unpack() string {
 }
 
 func (r *stripReader) addColumn(at place, rows activations, j text) {
-	typ, zero := "float", "0.0"
+	typ, zero := "float", primary("0.0")
 	if r.v.s.IntDot {
-		typ, zero = "int", "0"
+		typ, zero = "int", intLit(0)
 	}
 	for n, p := range r.v.products {
 		row := rows[p.a]
 		count := r.v.s.ThreadM * r.v.s.RowBytes()
 		dots := r.v.array(typ, numberedName("dots", n, len(r.v.products)), count)
 		r.v.repeat("i", count, func(i text) {
-			first := primary(zero)
+			first := zero
 			if f := r.v.run.Form; r.v.small() && !f.Affine && f.NeedsSums() {
 				first = elementOf(row.sums, r.v.s.ThreadM, i)
 			}
-			r.v.line("%s = %s;", elementOf(dots, count, i), first)
+			r.v.assign(elementOf(dots, count, i), first)
 		})
-		block := primary(r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, at.block)))
+		block := r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, at.block))
 		r.addDots(r.v.blockBuffer(p.b), block, at, dots, row.elements)
 		if digits := r.v.s.RowBytes(); digits > 1 {
 			dots = r.v.sumDigits(dots, digits)
@@ -117,8 +117,8 @@ func (r *stripReader) addColumn(at place, rows activations, j text) {
 }
 
 // addQuads multiplies the quads of a strip by the rows, and adds to dots.
-func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows string) {
-	wide := ""
+func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows text) {
+	var wide text
 	switch {
 	case r.v.run.Wide(b.Binding):
 		wide = r.v.readWide(b, block, at)
@@ -130,8 +130,8 @@ func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows strin
 		switch {
 		case r.v.run.Form.Levels:
 			product = r.v.floatProduct(call("levels_"+b.base, r.v.quadArgs(block, at, t)...))
-		case wide != "":
-			product = r.v.bytesProduct(primary(wideElement(wide, r.v.run.Quads, t)))
+		case wide != nil:
+			product = r.v.bytesProduct(wideElement(wide, r.v.run.Quads, t))
 		default:
 			product = r.v.bytesProduct(call("quants_"+b.base, r.v.quadArgs(block, at, t)...))
 		}
@@ -140,19 +140,19 @@ func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows strin
 }
 
 // eachDot multiplies quad t by every row, or by every digit of the only row, and adds to dots.
-func (v *matVec) eachDot(t text, dots, rows string, product func(sum, x text) text) {
+func (v *matVec) eachDot(t, dots, rows text, product func(sum, x text) text) {
 	count, each := v.s.ThreadM, "i"
 	if v.s.RowBytes() > 1 {
 		count, each = v.s.RowBytes(), "digit"
 	}
 	v.repeat(each, count, func(i text) {
 		x, sum := elementOf(rows, count*v.run.Quads, plus(times(i, v.run.Quads), t)), elementOf(dots, count, i)
-		v.line("%s = %s;", sum, product(sum, x))
+		v.assign(sum, product(sum, x))
 	})
 }
 
 // sumDigits adds up the sums of a row's digits, each with its weight, and returns the name of the total.
-func (v *matVec) sumDigits(dots string, digits int) string {
+func (v *matVec) sumDigits(dots text, digits int) text {
 	sum := elementOf(dots, digits, primary("0u"))
 	for n := 1; n < digits; n++ {
 		digit := uintLit(n)
@@ -162,7 +162,7 @@ func (v *matVec) sumDigits(dots string, digits int) string {
 }
 
 // quadOfStrip prints word t of row i of a strip: a quad of floats or of int8 elements.
-func (v *matVec) quadOfStrip(rows string, i, t text) text {
+func (v *matVec) quadOfStrip(rows, i, t text) text {
 	return elementOf(rows, v.s.ThreadM*v.rowWords(), plus(times(i, v.rowWords()), t))
 }
 
@@ -172,22 +172,22 @@ func (v *matVec) bytesProduct(quants text) func(sum, x text) text {
 		return v.floatProduct(call(v.unpack(), quants))
 	}
 	bytes := v.variable("int", "bytes", call("int", quants))
-	return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", primary(bytes), x)) }
+	return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", bytes, x)) }
 }
 
 // floatProduct is bytesProduct for four floats.
 func (v *matVec) floatProduct(floats text) func(sum, x text) text {
 	levels := v.variable("vec4", "levels", floats)
 	if !v.s.Chained {
-		return func(sum, x text) text { return binary("+", sum, call("dot", primary(levels), x)) }
+		return func(sum, x text) text { return binary("+", sum, call("dot", levels, x)) }
 	}
 	v.helper("dot_onto", "float")
-	return func(sum, x text) text { return call("dot_onto", sum, primary(levels), x) }
+	return func(sum, x text) text { return call("dot_onto", sum, levels, x) }
 }
 
 // readWide reads the quants of a strip and returns the variable's name: a uvec4, or an array of uvec4 for more than
 // four quads.
-func (v *matVec) readWide(b *buffer, block text, at place) string {
+func (v *matVec) readWide(b *buffer, block text, at place) text {
 	if held, ok := v.held[b]; ok {
 		return v.decodeHeld(b, held, at)
 	}
@@ -195,7 +195,7 @@ func (v *matVec) readWide(b *buffer, block text, at place) string {
 		return v.variable("uvec4", "quants", v.wideCall(b, block, at, primary("0u")))
 	}
 	name := v.array("uvec4", "quants", v.run.Quads/4)
-	v.repeat("w", v.run.Quads/4, func(w text) { v.line("%s[%s] = %s;", name, w, v.wideCall(b, block, at, w)) })
+	v.repeat("w", v.run.Quads/4, func(w text) { v.assign(elementAt(name, w), v.wideCall(b, block, at, w)) })
 	return name
 }
 
@@ -211,11 +211,11 @@ func (v *matVec) wideCall(b *buffer, block text, at place, w text) text {
 }
 
 // wideElement prints quad t of the variable of readWide.
-func wideElement(name string, quads int, t text) string {
+func wideElement(name text, quads int, t text) text {
 	if quads <= 4 {
-		return name + "[" + t.String() + "]"
+		return elementAt(name, t)
 	}
-	return name + "[" + quotient(t, 4, quads).String() + "][" + remainder(t, 4, quads).String() + "]"
+	return elementAt(elementAt(name, quotient(t, 4, quads)), remainder(t, 4, quads))
 }
 
 // quadArgs prints the arguments of a decoder for quad t of a strip.
@@ -240,7 +240,7 @@ func (v *matVec) quadArgs(block text, at place, t text) []text {
 }
 
 // scaleOf declares the scale of a block's strip.
-func (v *matVec) scaleOf(b *buffer, block text, at place) string {
+func (v *matVec) scaleOf(b *buffer, block text, at place) text {
 	if held, ok := v.held[b]; ok {
 		return v.variable(scaleType(v.run.Form), "scale", elementOf(held.scales, held.count, at.slot))
 	}
@@ -252,7 +252,7 @@ func (v *matVec) scaleOf(b *buffer, block text, at place) string {
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 //
 // Sums over int8 rows are integers, and each row has a scale too. Small sums have the bias subtracted already.
-func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowArrays) {
+func (v *matVec) addScaled(at place, n int, j, block, dots text, row rowArrays) {
 	f, ints := v.run.Form, v.s.IntDot
 	number := func(n int) text {
 		if ints {
@@ -262,7 +262,7 @@ func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowA
 	}
 	scale := v.scaleOf(v.blockBuffer(v.products[n].b), block, at)
 	v.repeat("i", v.s.ThreadM, func(i text) {
-		sum := v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].String()
+		sum := v.sumsAt(plus(times(i, v.s.ThreadN), j))[n]
 		dot, x, a := elementOf(dots, v.s.ThreadM, i), elementOf(row.sums, v.s.ThreadM, i),
 			elementOf(row.scales, v.s.ThreadM, i)
 		if v.subnormal() && !v.small() {

@@ -1,7 +1,5 @@
 package glsl
 
-import "fmt"
-
 // wholeReader decodes elements of blocks completely, scale included. With many rows, one operation per decoded element
 // costs less than one per element of every row.
 type wholeReader struct{ *stripReader }
@@ -10,7 +8,7 @@ func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} 
 
 // wholeStrip holds an invocation's part of one B along a strip. Each column is an element of the arrays.
 type wholeStrip struct {
-	at, scale, quants string // quants is empty if quants are read when they are used
+	at, scale, quants text // quants is nil if quants are read when they are used
 }
 
 // addRun adds a run strip by strip, in a rolled loop: a strip with many rows takes thousands of instructions.
@@ -37,17 +35,17 @@ func (r wholeReader) addStrip(at place) {
 		rows := r.v.ofRows(func(o *matOperand) rowArrays {
 			name := r.v.array("vec4", o.name+"_rows", r.v.s.ThreadM)
 			r.v.repeat("i", r.v.s.ThreadM, func(i text) {
-				r.v.line("%s = %s;", elementOf(name, r.v.s.ThreadM, i), read(o, i, t))
+				r.v.assign(elementOf(name, r.v.s.ThreadM, i), read(o, i, t))
 			})
 			return rowArrays{elements: name}
 		})
 		r.v.repeat("j", r.v.s.ThreadN, func(j text) {
-			cols := map[*matOperand]string{}
+			cols := map[*matOperand]text{}
 			for _, o := range r.v.b {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
-			r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
-				r.v.line("%s += %s;", sum, r.v.dot(a, cols[p.b]))
+			r.v.eachSum(rows, j, func(p matProduct, a, sum text) {
+				r.v.update(sum, "+=", r.v.dot(a, cols[p.b]))
 			})
 		})
 	})
@@ -68,54 +66,54 @@ func (r wholeReader) readColumns(o *matOperand, at place) wholeStrip {
 	r.v.repeat("j", cols, func(j text) {
 		r.v.bindColumn(j)
 		block := elementOf(w.at, cols, j)
-		r.v.line("%s = %s;", block, r.v.blockOf(o, at.block))
-		if w.quants != "" {
+		r.v.assign(block, r.v.blockOf(o, at.block))
+		if w.quants != nil {
 			r.v.repeat("w", perColumn, func(i text) {
-				r.v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)),
+				r.v.assign(elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)),
 					r.v.wideCall(b, block, at, i))
 			})
 		}
 		scale := r.v.scaleOf(b, block, at)
-		r.v.line("%s = %s;", elementOf(w.scale, cols, j), r.v.wholeScale(scale))
+		r.v.assign(elementOf(w.scale, cols, j), r.v.wholeScale(scale))
 	})
 	return w
 }
 
 // wholeScale prints the factor of unpacked quants, and the offset that is added after it.
-func (v *matVec) wholeScale(scale string) string {
+func (v *matVec) wholeScale(scale text) text {
 	f, x := v.run.Form, scale
 	if f.Affine {
-		x = scale + ".x"
+		x = member(scale, "x")
 	}
 	if v.subnormal() {
-		x = "16777216.0 * " + x
+		x = binary("*", primary("16777216.0"), x)
 	}
 	switch {
 	case f.Affine:
-		return "vec2(" + x + ", " + scale + ".y)"
+		return call("vec2", x, member(scale, "y"))
 	case f.Bias != 0:
-		return "vec2(" + x + ", " + fmt.Sprintf("%d.0 * ", -f.Bias) + scale + ")"
+		return call("vec2", x, binary("*", v.floatLit(float64(-f.Bias)), scale))
 	}
 	return x
 }
 
 // decode decodes quad t of column j and returns the name of its vec4.
-func (r wholeReader) decode(o *matOperand, w wholeStrip, at place, t, j text) string {
+func (r wholeReader) decode(o *matOperand, w wholeStrip, at place, t, j text) text {
 	b, cols, perColumn := r.v.blockBuffer(o), r.v.s.ThreadN, r.v.run.Quads/4
 	block, scale := elementOf(w.at, cols, j), elementOf(w.scale, cols, j)
 	var levels text
 	switch {
 	case r.v.run.Form.Levels:
 		levels = call("levels_"+b.base, r.v.quadArgs(block, at, t)...)
-	case w.quants != "":
+	case w.quants != nil:
 		four := elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), quotient(t, 4, r.v.run.Quads)))
-		levels = call(r.v.unpack(), primary(four.String()+"["+remainder(t, 4, r.v.run.Quads).String()+"]"))
+		levels = call(r.v.unpack(), elementAt(four, remainder(t, 4, r.v.run.Quads)))
 	default:
 		levels = call(r.v.unpack(), call("quants_"+b.base, r.v.quadArgs(block, at, t)...))
 	}
 	if r.v.run.Form.NeedsSums() {
 		return r.v.variable("vec4", o.quadName(),
-			binary("+", binary("*", primary(scale.String()+".x"), levels), primary(scale.String()+".y")))
+			binary("+", binary("*", member(scale, "x"), levels), member(scale, "y")))
 	}
 	return r.v.variable("vec4", o.quadName(), binary("*", scale, levels))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -138,8 +139,8 @@ func (e *emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
 	return fmt.Sprintf("    return %s(%s);\n", unitOf(t, width), strings.Join(units, ", "))
 }
 
-// storeToWords prints a call that writes the i-th unit, or vector of units, of a buffer.
-func (e *emitter) storeToWords(b *buffer, width int, i text, value string) string {
+// storeToWords is the call that writes the i-th unit, or vector of units, of a buffer.
+func (e *emitter) storeToWords(b *buffer, width int, i, value text) syntax.Stmt {
 	verb, t, bits := "store", b.DType, unitBits(b.DType)
 	if width > 1 {
 		verb = fmt.Sprintf("store%d", width)
@@ -174,7 +175,7 @@ func (e *emitter) storeToWords(b *buffer, width int, i text, value string) strin
 			pack(width/2, width/2))
 	}
 	e.wordFunction(name, fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
-	return fmt.Sprintf("%s(%s, %s);", name, narrow(i), value)
+	return &syntax.Do{X: call(name, narrow(i), value)}
 }
 
 // wordFunction adds a function to the shader, once.

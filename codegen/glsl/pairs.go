@@ -59,14 +59,6 @@ func (e *emitter) operate(typ, op string, a, b text) text {
 	return binary(op, a, b)
 }
 
-// updated prints the statement that applies an operator to a variable and v.
-func (e *emitter) updated(typ, variable, op string, v text) string {
-	if typ == pair {
-		return variable + " = " + e.pairOperator(op, primary(variable), v).String() + ";"
-	}
-	return variable + " " + op + "= " + v.String() + ";"
-}
-
 // pairNumber prints a number of a form.
 func pairNumber(s string) text {
 	n, _ := literalOf(primary(s))

@@ -27,21 +27,21 @@ func (e *emitter) quadOf(q quadKind, v *kernel.Expr, a along, k text, base strin
 	if whole && all && e.isVector(v, a) {
 		return e.vectorQuad(q, v, a, k)
 	}
-	name := e.fresh(e.scope, base)
+	var name text
 	switch {
 	case !whole:
-		e.line("%s %s;", q.vector, name)
+		name = e.unset(q.vector, base)
 		e.partialQuad(q, v, a, k, name)
 	case all:
-		e.line("%s %s;", q.vector, name)
+		name = e.unset(q.vector, base)
 		e.wholeQuad(q, v, a, k, name)
 	default:
-		e.line("%s %s = %s(%s);", q.vector, name, q.vector, q.zero)
-		e.openGuard("if (%s)", binary("<", k, e.dim(a.extent)))
+		name = e.variable(q.vector, base, call(q.vector, q.zero))
+		e.openIf(binary("<", k, e.dim(a.extent)))
 		e.wholeQuad(q, v, a, k, name)
 		e.close()
 	}
-	return primary(name)
+	return name
 }
 
 // isVector reports whether four neighbours of an operand are one load of a vector, or one call of a block's decoder.
@@ -74,26 +74,25 @@ func (e *emitter) vectorQuad(q quadKind, v *kernel.Expr, a along, k text) text {
 }
 
 // wholeQuad sets a vector to four neighbours that all exist.
-func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
+func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k, name text) {
 	if e.isVector(v, a) {
-		e.line("%s = %s;", name, e.vectorQuad(q, v, a, k))
+		e.assign(name, e.vectorQuad(q, v, a, k))
 		return
 	}
 	e.lanes(a.axis, 4, k, []*kernel.Expr{v}, nil, func() {
-		e.line("%s[%s] = %s;", name, component, e.as(q.scalar, v))
+		e.assign(elementAt(name, lane), e.as(q.scalar, v))
 	})
 }
 
 // partialQuad sets a vector to four neighbours. Some may lie beyond the end: there the shader reads the last element
 // again and sets 0 instead.
-func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
+func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k, name text) {
 	end := e.dim(a.extent)
 	e.openLanes(4)
-	at := binary("+", k, primary(component))
+	at := binary("+", k, lane)
 	e.bindAxisLater(a.axis, e.partialName(a.axis), e.capped(at, a.extent))
 	value := e.as(q.scalar, v)
-	e.line("%s[%s] = %s;", name, component,
-		e.choose(q.scalar, "neighbour", binary("<", at, end), value, primary(q.zero)))
+	e.assign(elementAt(name, lane), e.choose(q.scalar, "neighbour", binary("<", at, end), value, q.zero))
 	e.close()
 }
 
@@ -154,7 +153,7 @@ type quadKind struct {
 	// scalar is the type of an element, and of sums. int8 elements are added in int, and unsigned sums wrap around as
 	// op matmul says.
 	scalar string
-	zero   string
+	zero   text
 	// word is the type of four int8 elements packed in one register, or "" for a vector.
 	word string
 }

@@ -27,7 +27,8 @@ var planeReaders = map[int]map[string]string{
 
 // planeUnits are the element types that a plane is read as, by their size in bytes.
 var planeUnits = map[int]struct{ typ, view string }{
-	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t", "bytes"},
+	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t",
+		"bytes"},
 }
 
 // planeReader adds the function that reads the plane of a buffer that holds byte at of blocks, and returns its name.

@@ -56,17 +56,16 @@ func (w *blockWriter) makeBlock() {
 		defer w.close()
 	}
 	x := w.gather()
-	halves := w.fresh(w.scope, "halves")
-	w.line("uint %s[%d];", halves, (w.format.BlockBytes()+1)/2)
+	halves := w.unset("uint", "halves", (w.format.BlockBytes()+1)/2)
 	w.line("quantize_%s(%s, %s);", w.format, x, halves)
-	w.storeUnits(func(unit int, i text) string {
+	w.storeUnits(func(unit int, i text) text {
 		switch unit {
 		case 1:
-			return fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i)
+			return primary(fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i))
 		case 4:
-			return fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i)
+			return primary(fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i))
 		}
-		return fmt.Sprintf("%s[%s]", halves, i)
+		return elementAt(halves, i)
 	})
 }
 
@@ -75,37 +74,37 @@ func (w *blockWriter) makeBlock() {
 func (w *blockWriter) shareBlock() {
 	if g := w.k.Guard; g != nil {
 		w.plan([]*kernel.Expr{g.Point}, nil)
-		w.valid = primary(w.variable("bool", "kept", and(w.valid, w.value(g.Point))))
+		w.valid = w.variable("bool", "kept", and(w.valid, w.value(g.Point)))
 	}
 	x := w.gather()
 	own := primary("0u")
 	if w.rows > 1 {
 		own = binary("/", w.local, uintLit(w.lanes))
 	}
-	d := w.variable("uint", "d", primary(fmt.Sprintf("quantize_%s(%s, %s, %s)", w.format, x, own, w.thread)))
-	w.openIf(w.valid.String())
-	w.storeUnits(func(unit int, i text) string {
+	pack := "pack_" + w.format.String()
+	d := w.variable("uint", "d", call("quantize_"+w.format.String(), x, own, w.thread))
+	w.openIf(w.valid)
+	w.storeUnits(func(unit int, i text) text {
 		if unit == 4 {
-			return fmt.Sprintf("pack_%s(%s, %s, %s)", w.format, i, own, d)
+			return call(pack, i, own, d)
 		}
-		return fmt.Sprintf("pack_%s(%s / 2u, %s, %s) >> %[2]s %% 2u * 16u & 0xffffu", w.format, i, own, d)
+		return primary(fmt.Sprintf("%s(%s / 2u, %s, %s) >> %[2]s %% 2u * 16u & 0xffffu", pack, i, own, d))
 	})
 	w.close()
 	w.leaveShared()
 }
 
 // gather reads the invocation's elements into an array, and reports a fault among them.
-func (w *blockWriter) gather() (x string) {
+func (w *blockWriter) gather() (x text) {
 	store := w.k.Stores[0]
-	x = w.fresh(w.scope, "x")
-	w.line("float %s[32];", x)
+	x = w.unset("float", "x", 32)
 	if w.valid != nil {
 		i := w.loop("i", primary("0u"), uintLit(w.run), 1)
 		w.line("%s[%s] = 0.0;", x, i)
 		w.close()
 	}
-	w.openIf(w.valid.String())
-	worst := ""
+	w.openIf(w.valid)
+	var worst text
 	if w.k.Fault != nil { // as bits, NaN and infinities are above all numbers
 		worst = w.variable("uint", "worst", primary("0u"))
 	}
@@ -113,8 +112,8 @@ func (w *blockWriter) gather() (x string) {
 	w.bindAxis(w.k.FoldAxis(), plus(times(w.thread, w.run), j))
 	w.plan([]*kernel.Expr{store.Value}, nil)
 	v := w.value(store.Value)
-	w.line("%s[%s] = %s;", x, j, v)
-	if worst != "" {
+	w.assign(elementAt(x, j), v)
+	if worst != nil {
 		w.line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v)
 	}
 	w.close()
@@ -129,20 +128,20 @@ func (w *blockWriter) gather() (x string) {
 }
 
 // storeUnits stores the block. value prints unit i.
-func (w *blockWriter) storeUnits(value func(unit int, i text) string) {
+func (w *blockWriter) storeUnits(value func(unit int, i text) text) {
 	store := w.k.Stores[0]
 	out, unit := w.buffers[store.Bind], kernel.BlockUnit(w.format)
 	units := w.format.BlockBytes() / unit
 	w.plan(nil, []kernel.Index{store.Index})
-	block := primary(w.variable("uint", "block", w.coordinate(store.Index)))
+	block := w.variable("uint", "block", w.coordinate(store.Index))
 	i := w.loop("i", w.thread, uintLit(units), w.lanes)
-	switch at := plus(times(block, units), i); {
+	switch at, v := plus(times(block, units), i), value(unit, i); {
 	case w.inWords(out) && unit < 4:
-		w.line("%s", w.storeToWords(out, 1, at, value(unit, i)))
+		w.scope.write(w.storeToWords(out, 1, at, v))
 	case unit < 4:
-		w.line("%s[%s] = %s(%s);", w.view(out, 1), at, blockUnits[unit].name, value(unit, i))
+		w.assign(elementAt(primary(w.view(out, 1)), at), call(blockUnits[unit].name, v))
 	default:
-		w.line("%s[%s] = %s;", w.view(out, 1), at, value(unit, i))
+		w.assign(elementAt(primary(w.view(out, 1)), at), v)
 	}
 	w.close()
 }

@@ -12,8 +12,8 @@ import (
 
 // random prints a word of a random stream.
 func (e *emitter) random(v *kernel.Expr, home *scope) text {
-	if words := e.vector(v); words != "" {
-		return elementAt(words, pairWord(v.Word, primary(component)))
+	if words := e.vector(v); words != nil {
+		return elementAt(words, pairWord(v.Word, lane))
 	}
 	e.helper("random_word", "uint")
 	element := pairWord(v.Word, narrow(e.indexValue(v.Index)))
@@ -46,7 +46,7 @@ func (e *emitter) key(v *kernel.Expr, home *scope) text {
 
 // loadWords computes the words of four neighbours, once for all expressions that pick from them, and returns their
 // variable.
-func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]string) string {
+func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]text) text {
 	for o, name := range have {
 		if o.Kind == kernel.ExprRandom && o.Args[0] == v.Args[0] && o.Args[1] == v.Args[1] && o.Index.Equal(v.Index) {
 			return name

@@ -25,8 +25,8 @@ type rowWriter struct {
 
 	stages [][]int // phases
 	final  stage
-	cached map[*kernel.Expr]string // the arrays that keep values after their first stage
-	first  map[*kernel.Expr]int    // the first stage of each kept value
+	cached map[*kernel.Expr]text // the arrays that keep values after their first stage
+	first  map[*kernel.Expr]int  // the first stage of each kept value
 }
 
 // stage is the stores of the last pass.
@@ -37,7 +37,7 @@ type stage struct {
 // emitRow writes a row kernel: an invocation per row, or LanesPerRow of them.
 func (e *emitter) emitRow() {
 	r := &rowWriter{emitter: e, group: e.sched.Variant == kernel.VarRowGroup, lanes: 1, rows: e.sched.Workgroup,
-		width: e.sched.Vec, stages: e.k.RowPasses(), cached: map[*kernel.Expr]string{}}
+		width: e.sched.Vec, stages: e.k.RowPasses(), cached: map[*kernel.Expr]text{}}
 	if r.group {
 		r.lanes = e.sched.LanesPerRow
 		r.rows = e.sched.Workgroup / r.lanes
@@ -98,7 +98,7 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	id := first
 	if r.rows > 1 {
 		if r.lanes > 1 {
-			r.thread = primary(r.variable("uint", "thread", binary("%", r.local, uintLit(r.lanes))))
+			r.thread = r.variable("uint", "thread", binary("%", r.local, uintLit(r.lanes)))
 			id = binary("+", first, binary("/", r.local, uintLit(r.lanes)))
 		} else {
 			r.thread = primary("0u")
@@ -110,11 +110,11 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	}
 	name := r.spanName(s[0], "row_id")
 	if _, whole := n.Quo(int64(r.rows)); !whole {
-		raw := primary(r.variable("uint", name+"_unlimited", id))
-		r.valid = primary(r.variable("bool", "in_range", binary("<", raw, r.dim(n))))
+		raw := r.variable("uint", name+"_unlimited", id)
+		r.valid = r.variable("bool", "in_range", binary("<", raw, r.dim(n)))
 		id = call("min", raw, r.coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
 	}
-	r.split(s[0], 1, primary(r.variable("uint", name, id)))
+	r.split(s[0], 1, r.variable("uint", name, id))
 	return opened
 }
 
@@ -122,18 +122,18 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 // does not promise this for gl_LocalInvocationID.
 func (r *rowWriter) numberLocal() {
 	if !r.bySubgroup() {
-		r.local = primary(r.variable("uint", "local", primary("gl_LocalInvocationID.x")))
+		r.local = r.variable("uint", "local", primary("gl_LocalInvocationID.x"))
 		return
 	}
 	r.subgroupSize = r.sched.Subgroup
 	r.need(NeedSubgroupBasic)
 	if r.sched.Workgroup == r.sched.Subgroup {
-		r.local = primary(r.variable("uint", "local", primary("gl_SubgroupInvocationID")))
+		r.local = r.variable("uint", "local", primary("gl_SubgroupInvocationID"))
 		return
 	}
-	r.local = primary(r.variable("uint", "local",
+	r.local = r.variable("uint", "local",
 		binary("+", binary("*", primary("gl_SubgroupID"), uintLit(r.sched.Subgroup)),
-			primary("gl_SubgroupInvocationID"))))
+			primary("gl_SubgroupInvocationID")))
 }
 
 // run writes the stages.
@@ -144,7 +144,7 @@ func (r *rowWriter) run() {
 	}
 	if len(r.final.perElement) > 0 {
 		r.comment("Store each element of the row.")
-		r.openIf(r.valid.String())
+		r.openIf(r.valid)
 		r.eachElement(len(r.stages), valuesOf(r.final.perElement), r.final.perElement, nil)
 		r.close()
 	}
@@ -161,7 +161,7 @@ func (r *rowWriter) storeRow() {
 	if r.lanes > 1 {
 		first = binary("==", r.thread, primary("0u"))
 	}
-	r.openIf(and(first, r.valid).String())
+	r.openIf(and(first, r.valid))
 	r.storeAll(r.final.perRow)
 	r.close()
 }

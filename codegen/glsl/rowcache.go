@@ -7,9 +7,7 @@ import (
 // declareCaches declares the arrays of the kept values.
 func (r *rowWriter) declareCaches() {
 	for _, v := range r.keptFrom(-1) {
-		name := r.fresh(r.scope, "kept_"+r.keptName(v))
-		r.line("%s %s[%d];", r.computeType(v.DType), name, r.slots*r.width)
-		r.cached[v] = name
+		r.cached[v] = r.unset(r.computeType(v.DType), "kept_"+r.keptName(v), r.slots*r.width)
 	}
 }
 
@@ -49,7 +47,7 @@ func (r *rowWriter) slotIndex() text {
 	case r.width == 1:
 		return r.slot
 	case r.slots == 1:
-		return primary(component)
+		return lane
 	}
-	return plus(times(r.slot, r.width), primary(component))
+	return plus(times(r.slot, r.width), lane)
 }

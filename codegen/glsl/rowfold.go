@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -12,9 +13,9 @@ import (
 type fold struct {
 	kernel.Phase
 	typ   string // of value
-	value string // the accumulated or compared value
-	place string // the index of the argmax or argmin, or ""
-	lost  string // the rounding error of a long sum, or ""
+	value text   // the accumulated or compared value
+	place text   // the index of the argmax or argmin, or nil
+	lost  text   // the rounding error of a long sum, or nil
 }
 
 // maxPlainSum is the largest number of floats that an invocation adds up plainly. A plain sum of equal numbers loses up
@@ -41,22 +42,22 @@ func (r *rowWriter) foldStage(number int, phases []int) {
 	r.eachElement(number, slotRoots, nil, func() {
 		values := r.eval(slotRoots...)
 		for i, v := range kept {
-			r.line("%s[%s] = %s;", r.cached[v], r.slotIndex(), values[len(roots)+i])
+			r.assign(elementAt(r.cached[v], r.slotIndex()), values[len(roots)+i])
 		}
 		for i, f := range folds {
 			r.accumulate(f, values[i])
 		}
 	})
 	for i, f := range folds {
-		if f.lost != "" {
+		if f.lost != nil {
 			r.helper("sum_with", f.typ)
-			r.line("%s = sum_with(%[1]s, %s);", f.value, f.lost)
+			r.assign(f.value, call("sum_with", f.value, f.lost))
 		}
 		if r.lanes > 1 {
 			r.exchange(f)
 		}
 		name := f.value
-		if f.place != "" {
+		if f.place != nil {
 			name = r.finishPlace(f)
 		}
 		r.bindAcc(phases[i], name)
@@ -104,36 +105,34 @@ func (r *rowWriter) identity(p kernel.Phase) text {
 }
 
 // accumulate folds in one element.
-func (r *rowWriter) accumulate(f fold, value string) {
-	v := r.coerce(r.computeType(f.Value.DType), f.typ, primary(value))
-	if f.lost != "" {
+func (r *rowWriter) accumulate(f fold, value text) {
+	v := r.coerce(r.computeType(f.Value.DType), f.typ, value)
+	if f.lost != nil {
 		r.helper("sum_exactly", f.typ)
 		r.line("sum_exactly(%s, %s, %s);", f.value, f.lost, v)
 		return
 	}
-	if f.place == "" {
+	if f.place == nil {
 		r.combine(f, f.value, v)
 		return
 	}
 	place := call("int", r.axis(r.k.FoldAxis()))
 	if !isPlain(v) {
-		v = primary(r.variable(f.typ, "candidate", v))
+		v = r.variable(f.typ, "candidate", v)
 	}
-	r.takeIfBetter(f, v.String(), place.String())
+	r.takeIfBetter(f, v, place)
 }
 
-// combine folds v into the variable named into.
-func (r *rowWriter) combine(f fold, into string, v text) { r.line("%s", r.combining(f, into, v)) }
+// combine folds v into a variable.
+func (r *rowWriter) combine(f fold, into, v text) { r.scope.write(r.combining(f, into, v)) }
 
-// combining prints the statement that folds v into the variable named into.
-func (r *rowWriter) combining(f fold, into string, v text) string {
-	switch f.Combine {
-	case kernel.CombineSum:
-		return r.updated(f.typ, into, "+", v)
-	case kernel.CombineProd:
-		return r.updated(f.typ, into, "*", v)
+// combining is the statement that folds v into a variable.
+func (r *rowWriter) combining(f fold, into, v text) syntax.Stmt {
+	op := map[kernel.Combine]string{kernel.CombineSum: "+=", kernel.CombineProd: "*="}[f.Combine]
+	if op == "" || f.typ == pair {
+		return &syntax.Assign{To: into, Op: "=", Value: r.combined(f, into, v)}
 	}
-	return into + " = " + r.combined(f, primary(into), v).String() + ";"
+	return &syntax.Assign{To: into, Op: op, Value: v}
 }
 
 // combined prints the fold of two values.
@@ -162,7 +161,7 @@ func (r *rowWriter) beats(f fold, a, i, b, j text) text {
 }
 
 // finishPlace sets the index of an extremum to 0 if the row is empty.
-func (r *rowWriter) finishPlace(f fold) string {
+func (r *rowWriter) finishPlace(f fold) text {
 	if r.k.Fold.Min() > 0 {
 		return f.place
 	}
@@ -198,11 +197,9 @@ func (r *rowWriter) exchange(f fold) {
 		r.need(NeedSubgroupTypes)
 	}
 	within := min(r.lanes, r.sched.Subgroup)
-	r.open("%sfor (uint distance = %du; distance > 0u; distance >>= 1u)", unroll, within/2)
-	shuffled := func(name string) text {
-		return call("subgroupShuffleXor", primary(name), primary("distance"))
-	}
-	if f.place == "" {
+	r.open("[[unroll]] for (uint distance = %du; distance > 0u; distance >>= 1u)", within/2)
+	shuffled := func(x text) text { return call("subgroupShuffleXor", x, primary("distance")) }
+	if f.place == nil {
 		r.combine(f, f.value, shuffled(f.value))
 	} else {
 		r.takeIfBetter(f, r.variable(f.typ, "other", shuffled(f.value)),
@@ -215,10 +212,10 @@ func (r *rowWriter) exchange(f fold) {
 }
 
 // takeIfBetter replaces the extremum by another value that comes before it.
-func (r *rowWriter) takeIfBetter(f fold, value, place string) {
-	r.open("if (%s)", r.beats(f, primary(value), primary(place), primary(f.value), primary(f.place)))
-	r.line("%s = %s;", f.value, value)
-	r.line("%s = %s;", f.place, place)
+func (r *rowWriter) takeIfBetter(f fold, value, place text) {
+	r.open("if (%s)", r.beats(f, value, place, f.value, f.place))
+	r.assign(f.value, value)
+	r.assign(f.place, place)
 	r.close()
 }
 
@@ -226,10 +223,10 @@ func (r *rowWriter) takeIfBetter(f fold, value, place string) {
 // result, and every lane folds them in the same order.
 func (r *rowWriter) exchangeSubgroups(f fold) {
 	parts := r.lanes / r.sched.Subgroup
-	names := []string{r.share(f.typ, f.value+"_parts", r.sched.Workgroup/r.sched.Subgroup)}
-	vars := []string{f.value}
-	if f.place != "" {
-		names = append(names, r.share("int", f.place+"_places", r.sched.Workgroup/r.sched.Subgroup))
+	names := []text{r.share(f.typ, f.value.Text+"_parts", r.sched.Workgroup/r.sched.Subgroup)}
+	vars := []text{f.value}
+	if f.place != nil {
+		names = append(names, r.share("int", f.place.Text+"_places", r.sched.Workgroup/r.sched.Subgroup))
 		vars = append(vars, f.place)
 	}
 	r.open("if (gl_SubgroupInvocationID == 0u)")
@@ -237,16 +234,16 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 		r.line("%s[gl_SubgroupID] = %s;", n, vars[i])
 	}
 	r.close()
-	r.line("barrier();")
+	r.barrier()
 	first := primary("0u")
 	if r.rows > 1 {
 		first = r.firstPart(parts)
 	}
-	part := func(n text) string {
+	part := func(n text) text {
 		if r.rows > 1 {
-			return binary("+", first, n).String()
+			return binary("+", first, n)
 		}
-		return n.String()
+		return n
 	}
 	for i, n := range names {
 		r.line("%s = %s[%s];", vars[i], n, first)
@@ -256,18 +253,17 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 		at = part(r.openFor(unroll, "n", uintLit(1), uintLit(parts), uintLit(1)))
 		defer r.close()
 	}
-	if f.place == "" {
-		r.combine(f, f.value, primary(names[0]+"["+at+"]"))
+	if f.place == nil {
+		r.combine(f, f.value, elementAt(names[0], at))
 		return
 	}
-	r.takeIfBetter(f, names[0]+"["+at+"]", names[1]+"["+at+"]")
+	r.takeIfBetter(f, elementAt(names[0], at), elementAt(names[1], at))
 }
 
 // firstPart is the start of the row's parts in shared memory.
 func (r *rowWriter) firstPart(parts int) text {
 	if r.part == nil {
-		r.part = primary(
-			r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(r.lanes)), uintLit(parts))))
+		r.part = r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(r.lanes)), uintLit(parts)))
 	}
 	return r.part
 }
@@ -275,38 +271,38 @@ func (r *rowWriter) firstPart(parts int) text {
 // exchangeShared combines the lanes by a tree in shared memory.
 func (r *rowWriter) exchangeShared(f fold) {
 	values := r.laneArray(f.typ, "")
-	places := ""
-	r.line("%s[%s] = %s;", values, r.local, f.value)
-	if f.place != "" {
+	var places text
+	r.assign(elementAt(values, r.local), f.value)
+	if f.place != nil {
 		places = r.laneArray("int", "place_")
-		r.line("%s[%s] = %s;", places, r.local, f.place)
+		r.assign(elementAt(places, r.local), f.place)
 	}
-	r.line("barrier();")
+	r.barrier()
 	r.open("for (uint half_row = %du; half_row > 0u; half_row >>= 1u)", r.lanes/2)
 	r.open("if (%s < half_row)", r.thread)
-	partner := binary("+", r.local, primary("half_row")).String()
-	if places == "" {
-		r.line("%s = %s;", f.value, r.combined(f, primary(f.value), primary(values+"["+partner+"]")))
+	partner := binary("+", r.local, primary("half_row"))
+	if places == nil {
+		r.assign(f.value, r.combined(f, f.value, elementAt(values, partner)))
 	} else {
-		r.takeIfBetter(f, values+"["+partner+"]", places+"["+partner+"]")
-		r.line("%s[%s] = %s;", places, r.local, f.place)
+		r.takeIfBetter(f, elementAt(values, partner), elementAt(places, partner))
+		r.assign(elementAt(places, r.local), f.place)
 	}
-	r.line("%s[%s] = %s;", values, r.local, f.value)
+	r.assign(elementAt(values, r.local), f.value)
 	r.close()
-	r.line("barrier();")
+	r.barrier()
 	r.close()
 	first := primary("0u")
 	if r.rows > 1 {
 		first = binary("-", r.local, r.thread)
 	}
 	r.line("%s = %s[%s];", f.value, values, first)
-	if places != "" {
+	if places != nil {
 		r.line("%s = %s[%s];", f.place, places, first)
 	}
 }
 
 // laneArray returns shared memory with a slot for every invocation. Folds of one type use it in turn.
-func (r *rowWriter) laneArray(typ, kind string) string {
+func (r *rowWriter) laneArray(typ, kind string) text {
 	key := kind + typ
 	if name, ok := r.arrays[key]; ok {
 		r.line("barrier(); // until all have read what the last fold left")

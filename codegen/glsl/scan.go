@@ -3,6 +3,7 @@ package glsl
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -18,10 +19,10 @@ type scanWriter struct {
 // scanTile is a part of a row with one run for every lane, while it is being written.
 type scanTile struct {
 	run   run
-	cond  text   // the condition for a run of the lane, or nil
-	loop  bool   // the row has several tiles
-	total string // the fold of the lane's own run
-	parts string // the folds before, or up to, each element of the lane's run, if it has several
+	cond  text // the condition for a run of the lane, or nil
+	loop  bool // the row has several tiles
+	total text // the fold of the lane's own run
+	parts text // the folds before, or up to, each element of the lane's run, if it has several
 }
 
 // emitScan writes a scan: an invocation per row, or LanesPerRow of them.
@@ -55,15 +56,14 @@ func (w *scanWriter) inLimit(r run) text {
 
 // guarded writes body under the conditions, if there are any.
 func (w *scanWriter) guarded(body func(), conds ...text) {
-	w.openIf(and(conds...).String())
+	w.openIf(and(conds...))
 	body()
 	w.close()
 }
 
 // value computes the current element.
-func (w *scanWriter) value() string {
-	v := w.eval(w.phase.Value)[0]
-	return w.coerce(w.computeType(w.phase.Value.DType), w.phase.typ, primary(v)).String()
+func (w *scanWriter) value() text {
+	return w.coerce(w.computeType(w.phase.Value.DType), w.phase.typ, w.eval(w.phase.Value)[0])
 }
 
 // alone gives each invocation its own row.
@@ -81,9 +81,9 @@ func (w *scanWriter) alone() {
 		w.runLanes(r, w.k.Roots(), w.k.Stores, func() {
 			v, result := w.value(), sum
 			if w.phase.Exclusive {
-				result = w.variable(w.phase.typ, w.phase.Name+"_before", primary(sum))
+				result = w.variable(w.phase.typ, w.phase.Name+"_before", sum)
 			}
-			w.combine(w.phase, sum, primary(v))
+			w.combine(w.phase, sum, v)
 			w.bindAcc(0, result)
 		})
 	}, w.inLimit(r))
@@ -110,11 +110,11 @@ func (w *scanWriter) together() {
 	w.comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.lanes)}
 	j := w.thread
-	sum := ""
+	var sum text
 	if t.loop {
 		sum = w.variable(w.phase.typ, w.phase.Name, w.nothing())
 		first := w.openFor("", "tile", primary("0u"), w.dim(w.runs), uintLit(w.lanes))
-		j = primary(w.variable("uint", w.runName(), binary("+", first, w.thread)))
+		j = w.variable("uint", w.runName(), binary("+", first, w.thread))
 	}
 	t.run = runOf(w.k.FoldAxis(), w.width, j, "j")
 	w.inTile(t, j)
@@ -122,7 +122,7 @@ func (w *scanWriter) together() {
 	before, all := w.acrossLanes(t)
 	w.storeRun(t, sum, before)
 	if t.loop {
-		w.combine(w.phase, sum, primary(all))
+		w.combine(w.phase, sum, all)
 		if len(w.shared) > 0 {
 			w.line("barrier(); // before shared memory is used for the next tile")
 		}
@@ -137,7 +137,7 @@ func (w *scanWriter) inTile(t *scanTile, j text) {
 		t.cond = binary("<", j, w.dim(w.runs))
 	}
 	if t.cond = and(t.cond, w.inLimit(t.run)); t.cond != nil {
-		t.cond = primary(w.variable("bool", "in_row", t.cond))
+		t.cond = w.variable("bool", "in_row", t.cond)
 	}
 }
 
@@ -145,40 +145,38 @@ func (w *scanWriter) inTile(t *scanTile, j text) {
 func (w *scanWriter) ownRun(t *scanTile) {
 	t.total = w.variable(w.phase.typ, "own", w.nothing())
 	if w.width > 1 {
-		t.parts = w.fresh(w.scope, "within")
-		w.line("%s %s[%d];", w.phase.typ, t.parts, w.width)
+		t.parts = w.unset(w.phase.typ, "within", w.width)
 	}
 	w.guarded(func() {
 		w.runLanes(t.run, []*kernel.Expr{w.phase.Value}, nil, func() {
 			v := w.value()
-			if t.parts != "" && w.phase.Exclusive {
-				w.line("%s[%s] = %s;", t.parts, component, t.total)
+			if t.parts != nil && w.phase.Exclusive {
+				w.assign(elementAt(t.parts, lane), t.total)
 			}
-			w.combine(w.phase, t.total, primary(v))
-			if t.parts != "" && !w.phase.Exclusive {
-				w.line("%s[%s] = %s;", t.parts, component, t.total)
+			w.combine(w.phase, t.total, v)
+			if t.parts != nil && !w.phase.Exclusive {
+				w.assign(elementAt(t.parts, lane), t.total)
 			}
 		})
 	}, t.cond)
 }
 
 // storeRun stores the results of the lane's elements.
-func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
-	base := primary(before)
-	if sum != "" {
-		base = w.combined(w.phase, primary(sum), base)
+func (w *scanWriter) storeRun(t *scanTile, sum, base text) {
+	if sum != nil {
+		base = w.combined(w.phase, sum, base)
 	}
 	w.guarded(func() {
 		if w.width > 1 && !isPlain(base) {
-			base = primary(w.variable(w.phase.typ, "base", base))
+			base = w.variable(w.phase.typ, "base", base)
 		}
 		w.runLanes(t.run, valuesOf(w.k.Stores), w.k.Stores, func() {
 			result := base
 			switch {
-			case t.parts != "":
-				result = w.combined(w.phase, base, primary(t.parts+"["+component+"]"))
+			case t.parts != nil:
+				result = w.combined(w.phase, base, elementAt(t.parts, lane))
 			case !w.phase.Exclusive:
-				result = w.combined(w.phase, base, primary(t.total))
+				result = w.combined(w.phase, base, t.total)
 			}
 			w.bindAcc(0, w.variable(w.phase.typ, "up_to_here", result))
 		})
@@ -187,7 +185,7 @@ func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
 
 // acrossLanes returns a variable with the fold of the row's earlier lanes, and if there are several tiles, a variable
 // with the fold of all lanes.
-func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
+func (w *scanWriter) acrossLanes(t *scanTile) (before, all text) {
 	w.comment("What the lanes before have.")
 	if !w.bySubgroup() {
 		return w.acrossShared(t)
@@ -197,44 +195,49 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
 		w.need(NeedSubgroupTypes)
 	}
 	within := min(w.lanes, w.sched.Subgroup)
-	lane := "gl_SubgroupInvocationID"
-	place := primary(lane)
+	lane := primary("gl_SubgroupInvocationID")
+	place := lane
 	if w.lanes < w.sched.Subgroup {
 		place = w.thread
 	}
-	upTo := w.variable(w.phase.typ, "up_to", primary(t.total))
-	w.open("%sfor (uint distance = 1u; distance < %du; distance <<= 1u)", unroll, within)
-	other := w.variable(w.phase.typ, "other", w.shuffled(upTo, lane+" - distance"))
-	w.line("if (%s >= distance) %s", place, w.combining(w.phase, upTo, primary(other)))
+	upTo := w.variable(w.phase.typ, "up_to", t.total)
+	w.open("[[unroll]] for (uint distance = 1u; distance < %du; distance <<= 1u)", within)
+	other := w.variable(w.phase.typ, "other", w.shuffled(upTo, binary("-", lane, primary("distance"))))
+	w.when(binary(">=", place, primary("distance")), w.combining(w.phase, upTo, other))
 	w.close()
-	before = w.variable(w.phase.typ, "before", w.shuffled(upTo, lane+" - 1u"))
-	w.line("if (%s == 0u) %s = %s;", place, before, w.nothing())
+	before = w.variable(w.phase.typ, "before", w.shuffled(upTo, binary("-", lane, uintLit(1))))
+	w.when(binary("==", place, uintLit(0)), &syntax.Assign{To: before, Op: "=", Value: w.nothing()})
 	if w.lanes > within {
 		return before, w.acrossSubgroups(t, upTo, before)
 	}
 	if t.loop {
-		last := primary(fmt.Sprintf("%s | %du", lane, within-1))
-		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), call("subgroupShuffle", primary(upTo), last))
+		last := binary("|", lane, uintLit(within-1))
+		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), call("subgroupShuffle", upTo, last))
 	}
 	return before, all
 }
 
 // shuffled is the value of another invocation. Numbers below 0 wrap around, because a shuffle must name an existing
 // invocation.
-func (w *scanWriter) shuffled(name, lane string) text {
-	return call("subgroupShuffle", primary(name), primary(fmt.Sprintf("%s & %du", lane, w.sched.Subgroup-1)))
+func (w *scanWriter) shuffled(x, lane text) text {
+	return call("subgroupShuffle", x, binary("&", lane, uintLit(w.sched.Subgroup-1)))
+}
+
+// when writes an inline statement under a condition.
+func (w *scanWriter) when(cond text, then syntax.Stmt) {
+	w.scope.write(&syntax.If{Cond: cond, Then: []syntax.Stmt{then}, Inline: true})
 }
 
 // acrossSubgroups folds in the results of the row's earlier subgroups, and returns the fold of all subgroups.
-func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all string) {
+func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before text) (all text) {
 	size := w.sched.Subgroup
 	parts := w.share(w.phase.typ, "parts", w.sched.Workgroup/size)
 	w.line("if (gl_SubgroupInvocationID == %du) %s[gl_SubgroupID] = %s;", size-1, parts, upTo)
-	w.line("barrier();")
+	w.barrier()
 	first, own := primary("0u"), primary("gl_SubgroupID")
 	if w.rows > 1 {
-		own = primary(w.variable("uint", "subgroup", binary("/", w.thread, uintLit(size))))
-		first = primary(w.variable("uint", "first_part", binary("-", primary("gl_SubgroupID"), own)))
+		own = w.variable("uint", "subgroup", binary("/", w.thread, uintLit(size)))
+		first = w.variable("uint", "first_part", binary("-", primary("gl_SubgroupID"), own))
 	}
 	ahead := w.variable(w.phase.typ, "ahead", w.nothing())
 	if t.loop {
@@ -245,39 +248,38 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all stri
 	if w.rows > 1 {
 		at = binary("+", first, at)
 	}
-	part := w.variable(w.phase.typ, "part", primary(parts+"["+at.String()+"]"))
-	w.line("if (%s < %s) %s", n, own, w.combining(w.phase, ahead, primary(part)))
+	part := w.variable(w.phase.typ, "part", elementAt(parts, at))
+	w.when(binary("<", n, own), w.combining(w.phase, ahead, part))
 	if t.loop {
-		w.combine(w.phase, all, primary(part))
+		w.combine(w.phase, all, part)
 	}
 	w.close()
-	w.line("%s = %s;", before, w.combined(w.phase, primary(ahead), primary(before)))
+	w.assign(before, w.combined(w.phase, ahead, before))
 	return all
 }
 
 // acrossShared is acrossLanes in shared memory (Hillis and Steele 1986).
-func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
+func (w *scanWriter) acrossShared(t *scanTile) (before, all text) {
 	sums := w.share(w.phase.typ, string(w.phase.Combine)+"s", w.sched.Workgroup)
-	local := w.local.String()
-	upTo := w.variable(w.phase.typ, "up_to", primary(t.total))
-	w.line("%s[%s] = %s;", sums, local, upTo)
-	w.line("barrier();")
+	upTo := w.variable(w.phase.typ, "up_to", t.total)
+	w.assign(elementAt(sums, w.local), upTo)
+	w.barrier()
 	w.open("for (uint distance = 1u; distance < %du; distance <<= 1u)", w.lanes)
 	other := w.variable(w.phase.typ, "other", w.nothing())
-	w.line("if (%s >= distance) %s = %s[%s - distance];", w.thread, other, sums, local)
-	w.line("barrier();")
-	w.combine(w.phase, upTo, primary(other))
-	w.line("%s[%s] = %s;", sums, local, upTo)
-	w.line("barrier();")
+	w.line("if (%s >= distance) %s = %s[%s - distance];", w.thread, other, sums, w.local)
+	w.barrier()
+	w.combine(w.phase, upTo, other)
+	w.assign(elementAt(sums, w.local), upTo)
+	w.barrier()
 	w.close()
 	before = w.variable(w.phase.typ, "before", w.nothing())
-	w.line("if (%s > 0u) %s = %s[%s - 1u];", w.thread, before, sums, local)
+	w.line("if (%s > 0u) %s = %s[%s - 1u];", w.thread, before, sums, w.local)
 	if t.loop {
 		end := uintLit(w.lanes - 1)
 		if w.rows > 1 {
 			end = binary("+", binary("-", w.local, w.thread), end)
 		}
-		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), primary(sums+"["+end.String()+"]"))
+		all = w.variable(w.phase.typ, "tile_"+string(w.phase.Combine), elementAt(sums, end))
 	}
 	return before, all
 }

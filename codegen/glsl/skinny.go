@@ -28,7 +28,7 @@ type skinny struct {
 // stagedStrips is an operand in shared memory: the elements, and for every strip a scale, and an offset or a sum of its
 // elements if the format needs one.
 type stagedStrips struct {
-	elements, scales, others string
+	elements, scales, others text
 	first                    text // of the subgroup's elements
 	firstScale               text
 }
@@ -95,7 +95,7 @@ func (r *skinny) declare() {
 	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), times(r.part, r.Parts*s.TileM*r.Pitch(s)),
 		times(r.part, s.TileM*r.strips()))
 	sums := r.fragment(ir.F32, "Accumulator")
-	r.declareZeros(sums, sums+"(0.0)", r.fragments()*r.rowFragments())
+	r.declareZeros(sums, call(sums, primary("0.0")), r.fragments()*r.rowFragments())
 }
 
 // accumulate steps through the contraction axis. While subgroups multiply a step, they prefetch the next one into
@@ -137,13 +137,13 @@ func (r *skinny) accumulate() {
 		r.putWeights(o, fetched[i])
 	}
 	r.putRows(rows)
-	r.line("barrier();")
+	r.barrier()
 	r.comment("The next step, or the last once more.")
-	fetch(primary(r.variable("uint", "k1", call("min", plus(k0, uintLit(step)), uintLit(r.k.Fold.Add-int64(s.TileK))))))
+	fetch(r.variable("uint", "k1", call("min", plus(k0, uintLit(step)), uintLit(r.k.Fold.Add-int64(s.TileK)))))
 	if even {
 		r.multiply()
 	} else {
-		r.openGuard("if (%s)", binary("<", k0, r.dim(r.k.Fold)))
+		r.openIf(binary("<", k0, r.dim(r.k.Fold)))
 		r.multiply()
 		r.close()
 	}
@@ -154,7 +154,7 @@ func (r *skinny) accumulate() {
 // returns all quants of a run, or one word holds a scale, the raw words stay in these registers and are decoded when
 // they go to shared memory. Decoding them at once would wait for the loads before the previous step is multiplied.
 type fetchedStrips struct {
-	quants, scales string
+	quants, scales text
 	words          bool   // quants holds raw words, one uvec4 a run
 	unpack         string // the function that unpacks raw scales, or ""
 }
@@ -199,28 +199,28 @@ func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 func (r *skinny) fetchWeights(o *matOperand, f fetchedStrips, k0 text) {
 	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
-		col := primary(r.variable("uint", "col", r.clampTo(plus(plus(r.col0, r.ownCol), column), r.col, r.s.TileN)))
+		col := r.variable("uint", "col", r.clampTo(plus(plus(r.col0, r.ownCol), column), r.col, r.s.TileN))
 		r.bindAxis(r.col, col)
 		step := r.named("step", plus(binary("/", k0, uintLit(r.run.Elems)), run))
 		limit := int(r.k.Fold.Add) / r.run.Elems
 		block := r.named("block", quotient(step, r.perBlock, limit))
 		e := r.firstElement(remainder(step, r.perBlock, limit))
-		at := primary(r.variable("uint", "at", r.blockOf(o, block)))
+		at := r.variable("uint", "at", r.blockOf(o, block))
 		r.repeat("p", r.run.Strips, func(p text) {
 			s := place{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
 			number := plus(times(i, r.run.Strips), p)
 			if f.words {
-				r.line("%s = %s;", elementOf(f.quants, n, number), call(r.heldWords(b), at, s.e))
+				r.assign(elementOf(f.quants, n, number), call(r.heldWords(b), at, s.e))
 			} else {
 				for w := range r.words() {
-					r.line("%s = %s;", r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
+					r.assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
 				}
 			}
 			scale := call("scale_"+b.base, at, within(e, s.at))
 			if f.unpack != "" {
 				scale = call(r.scaleWord(b), at)
 			}
-			r.line("%s = %s;", elementOf(f.scales, n, number), scale)
+			r.assign(elementOf(f.scales, n, number), scale)
 		})
 	})
 }
@@ -239,10 +239,10 @@ func (r *skinny) quantsOf(b *buffer, block text, s place, w int) text {
 		first := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(2*w))...))
 		second := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(2*w+1))...))
 		r.helper("pack_halves", "float")
-		return call("pack_halves", primary(first), primary(second))
+		return call("pack_halves", first, second)
 	}
 	bytes := r.bytesOf(b, block, s, w/2)
-	pair := primary(r.variable("uvec4", "bytes", bytes) + map[int]string{0: ".xy", 1: ".zw"}[w%2])
+	pair := member(r.variable("uvec4", "bytes", bytes), map[int]string{0: "xy", 1: "zw"}[w%2])
 	above := 1024 + r.run.Form.Bias
 	if r.run.Form.Signed {
 		pair, above = binary("^", pair, primary("0x80808080u")), above+128
@@ -300,28 +300,27 @@ func (r *skinny) putWeights(o *matOperand, f fetchedStrips) {
 			}
 			slot := plus(plus(st.firstScale, times(binary("/", at, uintLit(r.Strip)), r.columns())), column)
 			if !r.Affine {
-				r.line("%s[%s] = %s;", st.scales, slot, scale)
+				r.assign(elementAt(st.scales, slot), scale)
 				return
 			}
 			if f.unpack != "" {
-				scale = primary(r.variable("vec2", "scale", scale))
+				scale = r.variable("vec2", "scale", scale)
 			}
-			r.line("%s[%s] = %s.x;", st.scales, slot, scale)
-			r.line("%s[%s] = %s.y;", st.others, slot, scale)
+			r.assign(elementAt(st.scales, slot), member(scale, "x"))
+			r.assign(elementAt(st.others, slot), member(scale, "y"))
 		})
 	})
 }
 
 // put stores uvec4 number w, counted from a unit on.
-func (r *skinny) put(array string, unit text, w int, word text) {
+func (r *skinny) put(array, unit text, w int, word text) {
 	if r.unit == "uvec4" {
-		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)), word)
+		r.assign(elementAt(array, plus(unit, uintLit(w))), word)
 		return
 	}
-	value := word.String()
 	if !isPlain(word) {
-		value = r.variable("uvec4", "quants", word)
+		word = r.variable("uvec4", "quants", word)
 	}
-	r.line("%s[%s] = %s.xy;", array, plus(unit, uintLit(2*w)), value)
-	r.line("%s[%s] = %s.zw;", array, plus(unit, uintLit(2*w+1)), value)
+	r.assign(elementAt(array, plus(unit, uintLit(2*w))), member(word, "xy"))
+	r.assign(elementAt(array, plus(unit, uintLit(2*w+1))), member(word, "zw"))
 }

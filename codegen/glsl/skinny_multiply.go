@@ -17,9 +17,8 @@ func (r *skinny) perRow() int {
 
 // declareRows declares the registers that hold an invocation's elements of the rows on their way to shared memory.
 func (r *skinny) declareRows() rowArrays {
-	a := rowArrays{elements: r.fresh(r.scope, "a_elements")}
 	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]
-	r.line("%s %s%s;", typ, a.elements, arraySize(r.rowRounds(r.perRow())))
+	a := rowArrays{elements: r.array(typ, "a_elements", r.rowRounds(r.perRow()))}
 	if r.Parts == 1 {
 		a.scales = r.array("float", "a_scale", r.rowRounds(r.Strip))
 	}
@@ -34,21 +33,21 @@ func (r *skinny) fetchRows(a rowArrays, k0 text) {
 	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
 		r.eachOfRows(4, true, func(i, row, at text) {
-			r.line("%s = %s;", elementOf(a.elements, n, i), r.quad(r.a[0], plus(k0, at), true))
+			r.assign(elementOf(a.elements, n, i), r.quad(r.a[0], plus(k0, at), true))
 		})
 		return
 	}
 	bytes, scale, _ := r.k.ByteRows(r.a[0].value)
 	r.eachOfRows(16, true, func(i, row, at text) {
-		r.line("%s = %s;", elementOf(a.elements, n, i), r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k0, at), 16))
+		r.assign(elementOf(a.elements, n, i), r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k0, at), 16))
 	})
 	r.eachOfRows(r.Strip, true, func(i, row, at text) {
-		r.bindAxis(r.fold, primary(r.variable("uint", "k", plus(k0, at))))
+		r.bindAxis(r.fold, r.variable("uint", "k", plus(k0, at)))
 		read := readOf(scale)
 		r.plan([]*kernel.Expr{read}, nil)
-		r.line("%s = %s;", elementOf(a.scales, r.rowRounds(r.Strip), i), r.value(read))
+		r.assign(elementOf(a.scales, r.rowRounds(r.Strip), i), r.value(read))
 		if r.Affine {
-			r.addBytes(elementOf(a.sums, r.rowRounds(r.Strip), i).String(), bytes, plus(k0, at))
+			r.addBytes(elementOf(a.sums, r.rowRounds(r.Strip), i), bytes, plus(k0, at))
 		}
 	})
 }
@@ -75,15 +74,15 @@ func (r *skinny) scaleOfRead(kept text) text {
 	r.scope.values[readOf(scale)] = kept
 	r.plan([]*kernel.Expr{scale}, nil)
 	if value := r.value(scale); !isPlain(value) {
-		return primary(r.variable("float", "scale", value))
+		return r.variable("float", "scale", value)
 	}
 	return kept
 }
 
 // addBytes sets sum to the sum of a strip of a row.
-func (r *skinny) addBytes(sum string, bytes *kernel.Expr, k text) {
+func (r *skinny) addBytes(sum text, bytes *kernel.Expr, k text) {
 	r.need(NeedIntDot)
-	r.line("%s = 0;", sum)
+	r.assign(sum, intLit(0))
 	for w := range r.Strip / 16 {
 		four := r.variable("uvec4", "four", r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k, uintLit(16*w)), 16))
 		r.repeat("n", 4, func(n text) {
@@ -106,12 +105,12 @@ func (r *skinny) putRows(a rowArrays) {
 			return
 		}
 		for w := range 2 {
-			r.put(r.rows.elements, unit, w, r.halvesOf(four.String(), w))
+			r.put(r.rows.elements, unit, w, r.halvesOf(four, w))
 		}
 	})
 	r.eachOfRows(r.Strip, false, func(i, row, at text) {
-		place, scale := r.rowScale(row, at), r.scaleOfRead(elementOf(a.scales, r.rowRounds(r.Strip), i)).String()
-		r.line("%s[%s] = %s;", r.rows.scales, place, scale)
+		place, scale := r.rowScale(row, at), r.scaleOfRead(elementOf(a.scales, r.rowRounds(r.Strip), i))
+		r.assign(elementAt(r.rows.scales, place), scale)
 		if r.Affine {
 			r.line("%s[%s] = %s * float(%s);", r.rows.others, place, scale,
 				elementOf(a.sums, r.rowRounds(r.Strip), i))
@@ -120,15 +119,15 @@ func (r *skinny) putRows(a rowArrays) {
 }
 
 // halvesOf prints eight int8 elements of a row, the w-th of two groups, as f16 values in the order of the quants.
-func (r *skinny) halvesOf(four string, w int) text {
-	pair := four + map[int]string{0: ".xy", 1: ".zw"}[w]
+func (r *skinny) halvesOf(four text, w int) text {
+	pair := member(four, map[int]string{0: "xy", 1: "zw"}[w])
 	if r.Levels {
 		r.helper("pack_halves", "float")
 		r.helper("bytes_signed", "float")
-		return call("pack_halves", call("bytes_signed", primary(pair+".x")), call("bytes_signed", primary(pair+".y")))
+		return call("pack_halves", call("bytes_signed", member(pair, "x")), call("bytes_signed", member(pair, "y")))
 	}
 	r.helper("halves_of_bytes", "float")
-	return call("halves_of_bytes", binary("^", primary(pair), primary("0x80808080u")), primary("float16_t(1152)"))
+	return call("halves_of_bytes", binary("^", pair, primary("0x80808080u")), primary("float16_t(1152)"))
 }
 
 // placesOfRows is the number of groups of n elements in the rows of a step. The subgroups at the same k share these
@@ -154,7 +153,7 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
 		switch {
 		case guarded:
-			r.openGuard("if (%s)", binary("<", slot, uintLit(total)))
+			r.openIf(binary("<", slot, uintLit(total)))
 		case total%lanes != 0:
 			slot = r.named("slot", call("min", slot, uintLit(total-1)))
 		}
@@ -185,13 +184,13 @@ func (r *skinny) putFloats(four, row, at text) {
 	x := r.variable("vec4", "x", four)
 	tops := r.variable("uvec4", "tops", primary(fmt.Sprintf("floatBitsToUint(%s) & 0x7fffffffu", x)))
 	top := r.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %[1]s.y), max(%[1]s.z, %[1]s.w))", tops)))
-	sum := ""
+	var sum text
 	if r.Affine {
 		sum = r.variable("float", "sum", primary(fmt.Sprintf("dot(%s, vec4(1.0))", x)))
 	}
 	for mask := 1; mask < r.Strip/4; mask *= 2 {
 		r.line("%s = max(%[1]s, subgroupShuffleXor(%[1]s, %du));", top, mask)
-		if sum != "" {
+		if sum != nil {
 			r.line("%s += subgroupShuffleXor(%[1]s, %du);", sum, mask)
 		}
 	}
@@ -208,20 +207,20 @@ func (r *skinny) putFloats(four, row, at text) {
 	} else {
 		r.putHalves(x, row, at)
 	}
-	r.openGuard("if (%s == 0u)", binary("%", at, uintLit(r.Strip)))
+	r.openIf(binary("==", binary("%", at, uintLit(r.Strip)), uintLit(0)))
 	place := r.rowScale(row, at)
 	r.line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place,
 		top, exponent, bits)
-	if sum != "" {
-		r.line("%s[%s] = %s;", r.rows.others, place, sum)
+	if sum != nil {
+		r.assign(elementAt(r.rows.others, place), sum)
 	}
 	r.close()
 }
 
 // putDigits stores floats below 2^22 as three signed base-256 digits, least significant first.
-func (r *skinny) putDigits(x string, row, at text) {
-	digits := r.variable("uvec4",
-		"digits", primary(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u", x)))
+func (r *skinny) putDigits(x, row, at text) {
+	digits := r.variable("uvec4", "digits", primary(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u",
+		x)))
 	r.helper("pack_bytes", "ivec4")
 	r.repeat("part", r.Parts, func(part text) {
 		unit := r.rowUnit(row, at, part)
@@ -232,25 +231,26 @@ func (r *skinny) putDigits(x string, row, at text) {
 
 // putHalves stores each float x below 2^15 as the sum of two f16 values. The first is x rounded to f16 precision. The
 // second is the remainder. Integer operations round x, because a compiler could remove a conversion to f16 and back.
-func (r *skinny) putHalves(x string, row, at text) {
-	high := r.variable("vec4",
-		"high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))
-	low := r.variable("vec4", "low", primary(fmt.Sprintf("%s - %s", x, high)))
-	for part, value := range []string{high, low} {
+func (r *skinny) putHalves(x, row, at text) {
+	rounded := fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)
+	high := r.variable("vec4", "high", primary(rounded))
+	low := r.variable("vec4", "low", binary("-", x, high))
+	for part, value := range []text{high, low} {
 		halves, unit := r.variable("uvec2", "halves", r.halves(value)), r.rowUnit(row, at, uintLit(part))
-		r.line("%s[%s][%s] = %s.x;", r.rows.elements, unit, r.component(at, 2, 0), halves)
-		r.line("%s[%s][%s] = %s.y;", r.rows.elements, unit, r.component(at, 2, 1), halves)
+		words := elementAt(r.rows.elements, unit)
+		r.assign(elementAt(words, r.component(at, 2, 0)), member(halves, "x"))
+		r.assign(elementAt(words, r.component(at, 2, 1)), member(halves, "y"))
 	}
 }
 
 // component prints the word of a unit that holds the n-th word of a quad. A word holds perWord elements.
-func (r *skinny) component(at text, perWord int, n int64) string {
+func (r *skinny) component(at text, perWord int, n int64) text {
 	words := r.Unit(r.s) / perWord
-	return plus(binary("%", binary("/", at, uintLit(perWord)), uintLit(words)), uintLit(n)).String()
+	return plus(binary("%", binary("/", at, uintLit(perWord)), uintLit(words)), uintLit(n))
 }
 
 // halves prints a vec4 as f16 values, in the order of the quants.
-func (r *skinny) halves(x string) text {
+func (r *skinny) halves(x text) text {
 	if r.Levels {
 		return primary(fmt.Sprintf("uvec2(packHalf2x16(%s.xy), packHalf2x16(%[1]s.zw))", x))
 	}
@@ -263,11 +263,11 @@ func (r *skinny) multiply() {
 	r.comment("Multiply.")
 	n := r.rolled("strip", primary("0u"), uintLit(r.strips()), 1)
 	rowScales := r.repeated("row_scale", r.rows.scales, plus(r.rows.firstScale, times(n, s.TileM)),
-		"RowMajor", s.FragN, r.rowFragments())
-	rowSums := ""
+		"Row", s.FragN, r.rowFragments())
+	var rowSums text
 	if r.Affine {
 		rowSums = r.repeated("row_sum", r.rows.others, plus(r.rows.firstScale, times(n, s.TileM)),
-			"RowMajor", s.FragN, r.rowFragments())
+			"Row", s.FragN, r.rowFragments())
 	}
 	rows := r.rowElements(n)
 	for _, o := range r.b {
@@ -280,7 +280,7 @@ func (r *skinny) multiply() {
 func (r *skinny) steps() int { return r.Strip / r.s.FragK }
 
 // rowElements loads the fragments of all rows along strip n.
-func (r *skinny) rowElements(n text) string {
+func (r *skinny) rowElements(n text) text {
 	s := r.s
 	count := r.rowFragments() * r.Parts * r.steps()
 	name := r.array(r.fragment(r.Element, "B"), "rows", count)
@@ -291,8 +291,8 @@ func (r *skinny) rowElements(n text) string {
 		r.repeat("step", r.steps(), func(step text) {
 			at := plus(plus(r.rows.first, times(line, r.Pitch(s))),
 				plus(times(n, r.Strip/r.Unit(s)), times(step, s.FragK/r.Unit(s))))
-			r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
-				elementOf(name, count, plus(times(f, r.steps()), step)), r.rows.elements, at, r.Pitch(s))
+			r.loadMatrix(elementOf(name, count, plus(times(f, r.steps()), step)), r.rows.elements, at, r.Pitch(s),
+				"Column")
 		})
 	})
 	return name
@@ -300,40 +300,39 @@ func (r *skinny) rowElements(n text) string {
 
 // repeated loads accumulator fragments from a line of floats. Every line or every column of a fragment repeats the same
 // floats. extent is the number of floats for each fragment.
-func (r *skinny) repeated(name, array string, at text, layout string, extent, count int) string {
-	name = r.array(r.fragment(ir.F32, "Accumulator"), name, count)
+func (r *skinny) repeated(base string, array, at text, major string, extent, count int) text {
+	name := r.array(r.fragment(ir.F32, "Accumulator"), base, count)
 	r.repeat("f", count, func(f text) {
-		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f), array,
-			plus(at, times(f, extent)), layout)
+		r.loadMatrix(elementOf(name, count, f), array, plus(at, times(f, extent)), 0, major)
 	})
 	return name
 }
 
 // multiplyColumns multiplies strip n of fragment j of the columns of a B by all rows.
-func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowSums string) {
+func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowSums text) {
 	s, st := r.s, r.weights[o]
 	columns := r.array(r.fragment(r.Element, "A"), "columns", r.steps())
 	first := plus(plus(st.first, times(j, s.FragM*r.Pitch(s))), times(n, r.Strip/r.Unit(s)))
 	r.repeat("step", r.steps(), func(step text) {
-		r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",
-			elementOf(columns, r.steps(), step), st.elements, plus(first, times(step, s.FragK/r.Unit(s))), r.Pitch(s))
+		r.loadMatrix(elementOf(columns, r.steps(), step), st.elements, plus(first, times(step, s.FragK/r.Unit(s))),
+			r.Pitch(s), "Row")
 	})
 	at := plus(plus(st.firstScale, times(n, r.columns())), times(j, s.FragM))
-	scale := r.repeated("scale", st.scales, at, "ColumnMajor", 0, 1)
-	offset := ""
+	scale := r.repeated("scale", st.scales, at, "Column", 0, 1)
+	var offset text
 	if r.Affine {
-		offset = r.repeated("offset", st.others, at, "ColumnMajor", 0, 1)
+		offset = r.repeated("offset", st.others, at, "Column", 0, 1)
 	}
 	r.repeat("f", r.rowFragments(), func(f text) {
-		value := fmt.Sprintf("%s * (%s * %s)", scale, elementOf(rowScales, r.rowFragments(), f),
-			r.sumOfStrip(columns, rows, f))
+		value := binary("*", scale, binary("*", elementOf(rowScales, r.rowFragments(), f),
+			r.sumOfStrip(columns, rows, f)))
 		if r.Affine {
-			value += fmt.Sprintf(" + %s * %s", offset, elementOf(rowSums, r.rowFragments(), f))
+			value = plus(value, binary("*", offset, elementOf(rowSums, r.rowFragments(), f)))
 		}
 		for _, p := range r.products {
 			if p.b == o {
-				r.line("%s += %s;",
-					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)), value)
+				r.update(elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)), "+=",
+					value)
 			}
 		}
 	})
@@ -341,17 +340,17 @@ func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowS
 
 // sumOfStrip declares the sum along a strip, and prints it as floats. It adds the less significant parts of rows first.
 // Of three digits it sums up the upper two in integers, which hold them: 32 times two int8 factors, times 257.
-func (r *skinny) sumOfStrip(columns, rows string, f text) string {
+func (r *skinny) sumOfStrip(columns, rows, f text) text {
 	typ, floats := r.fragment(r.Sums(), "Accumulator"), r.fragment(ir.F32, "Accumulator")
-	zero := map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()]
-	add := func(sum string, part int) {
+	zero := primary(map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()])
+	add := func(sum text, part int) {
 		r.repeat("step", r.steps(), func(step text) {
 			row := plus(times(plus(f, uintLit(part*r.rowFragments())), r.steps()), step)
-			r.line("%s = coopMatMulAdd(%s, %s, %[1]s);", sum, elementOf(columns, r.steps(), step),
+			r.multiplyAdd(sum, elementOf(columns, r.steps(), step),
 				elementOf(rows, r.rowFragments()*r.Parts*r.steps(), row))
 		})
 	}
-	sum := r.variable(typ, "sum", call(typ, primary(zero)))
+	sum := r.variable(typ, "sum", call(typ, zero))
 	switch r.Parts {
 	case 1:
 		add(sum, 0)
@@ -359,15 +358,15 @@ func (r *skinny) sumOfStrip(columns, rows string, f text) string {
 		add(sum, 1)
 		add(sum, 0)
 	case 3:
-		least := r.variable(typ, "least", call(typ, primary(zero)))
+		least := r.variable(typ, "least", call(typ, zero))
 		add(least, 0)
 		add(sum, 2)
-		r.line("%s = %[1]s * 256;", sum)
+		r.assign(sum, binary("*", sum, intLit(256)))
 		add(sum, 1)
-		return fmt.Sprintf("(%[1]s(%[2]s) * 256.0 + %[1]s(%[3]s))", floats, sum, least)
+		return plus(binary("*", call(floats, sum), primary("256.0")), call(floats, least))
 	}
 	if r.Sums() == ir.I32 {
-		return call(floats, primary(sum)).String()
+		return call(floats, sum)
 	}
 	return sum
 }
@@ -377,7 +376,7 @@ func (r *skinny) sumOfStrip(columns, rows string, f text) string {
 func (r *skinny) pass() {
 	s, results := r.s, r.s.TileM*r.s.TileN
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
-	r.line("barrier();")
+	r.barrier()
 	r.repeat("j", r.fragments(), func(j text) {
 		r.repeat("f", r.rowFragments(), func(f text) {
 			for _, p := range r.products {
@@ -385,21 +384,19 @@ func (r *skinny) pass() {
 				if !at.Is("0u") {
 					at = binary("/", at, uintLit(perUnit))
 				}
-				r.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
-					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)),
-					r.weights[p.b].elements, at, s.TileN/perUnit)
+				r.storeMatrix(elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)),
+					r.weights[p.b].elements, at, s.TileN/perUnit, "Column")
 			}
 		})
 	})
-	r.line("barrier();")
+	r.barrier()
 	r.finishParts(s.SubgroupsK, func(n int, part, id text) text {
 		at := id
 		if !part.Is("0u") {
 			at = r.named("at", plus(times(part, results), id))
 		}
 		unit := binary("/", at, uintLit(perUnit))
-		return call("uintBitsToFloat",
-			primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit,
-				binary("%", at, uintLit(perUnit)))))
+		words := elementAt(r.weights[r.products[n].b].elements, unit)
+		return call("uintBitsToFloat", elementAt(words, binary("%", at, uintLit(perUnit))))
 	})
 }

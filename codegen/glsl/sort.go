@@ -21,21 +21,21 @@ func (e *emitter) emitSort() {
 
 // sortPlaces are the pairs of a row in shared memory.
 type sortPlaces struct {
-	n           int    // a power of two
-	keys, order string // the arrays
-	first       string // added to a slot of the row, such as "first + "
+	n           int  // a power of two
+	keys, order text // the arrays
+	first       text // added to a slot of the row, or nil
 }
 
 // key and from are element i of the pairs of the row.
-func (p sortPlaces) key(i string) string  { return p.keys + "[" + p.first + i + "]" }
-func (p sortPlaces) from(i string) string { return p.order + "[" + p.first + i + "]" }
+func (p sortPlaces) key(i text) text  { return elementAt(p.keys, joined("+", p.first, i)) }
+func (p sortPlaces) from(i text) text { return elementAt(p.order, joined("+", p.first, i)) }
 
 // sharedPlaces declares n pairs for each row of the workgroup.
 func (r *rowWriter) sharedPlaces(n int) sortPlaces {
 	p := sortPlaces{n: n, keys: r.share("uint", "keys", n*r.rows), order: r.share("uint", "order", n*r.rows)}
 	if r.rows > 1 {
 		row := binary("/", r.local, uintLit(r.lanes))
-		p.first = r.variable("uint", "first", binary("*", row, uintLit(n))) + " + "
+		p.first = r.variable("uint", "first", binary("*", row, uintLit(n)))
 	}
 	return p
 }
@@ -50,22 +50,22 @@ func (r *rowWriter) loadKeys(p sortPlaces) {
 	r.comment("The keys of the row.")
 	j := r.lanesOver("j", uintLit(p.n))
 	key := r.keyOf(j, int64(p.n))
-	r.line("%s = %s;", p.key(j.String()), key)
-	r.line("%s = %s;", p.from(j.String()), j)
+	r.assign(p.key(j), key)
+	r.assign(p.from(j), j)
 	r.close()
-	r.line("barrier();")
+	r.barrier()
 }
 
 // keyOf returns a variable with the key at j. Past the end of a shorter row, that is the largest key.
-func (r *rowWriter) keyOf(j text, places int64) string {
+func (r *rowWriter) keyOf(j text, places int64) text {
 	whole := r.k.Fold.IsStatic() && r.k.Fold.Add == places
 	key := r.variable("uint", "key", primary("0xffffffffu"))
 	if !whole {
-		r.openGuard("if (%s < %s)", j, r.dim(r.k.Fold))
+		r.openIf(binary("<", j, r.dim(r.k.Fold)))
 	}
 	r.openScope()
 	r.bindAxis(r.k.FoldAxis(), j)
-	r.line("%s = %s;", key, r.sortKey(r.k.Phases[0]))
+	r.assign(key, r.sortKey(r.k.Phases[0]))
 	r.close()
 	if !whole {
 		r.close()
@@ -100,16 +100,17 @@ func (r *rowWriter) network(p sortPlaces) {
 	r.open("for (uint distance = size >> 1u; distance > 0u; distance >>= 1u)")
 	pair := r.lanesOver("pair", uintLit(p.n/2))
 	r.line("uint a = 2u * %s - (%s & distance - 1u), b = a + distance;", pair, pair)
-	r.line("uint key_a = %s, key_b = %s, from_a = %s, from_b = %s;", p.key("a"), p.key("b"), p.from("a"), p.from("b"))
+	a, b := primary("a"), primary("b")
+	r.line("uint key_a = %s, key_b = %s, from_a = %s, from_b = %s;", p.key(a), p.key(b), p.from(a), p.from(b))
 	r.line("bool later = key_a > key_b || key_a == key_b && from_a > from_b;")
 	r.open("if (later == ((a & size) == 0u))")
-	r.line("%s = key_b;", p.key("a"))
-	r.line("%s = key_a;", p.key("b"))
-	r.line("%s = from_b;", p.from("a"))
-	r.line("%s = from_a;", p.from("b"))
+	r.assign(p.key(a), primary("key_b"))
+	r.assign(p.key(b), primary("key_a"))
+	r.assign(p.from(a), primary("from_b"))
+	r.assign(p.from(b), primary("from_a"))
 	r.close()
 	r.close()
-	r.line("barrier();")
+	r.barrier()
 	r.close()
 	r.close()
 }
@@ -118,13 +119,13 @@ func (r *rowWriter) network(p sortPlaces) {
 func (r *rowWriter) storePlaces(p sortPlaces) {
 	r.comment("Store each place of the order.")
 	if r.valid != nil {
-		r.openGuard("if (%s)", r.valid)
+		r.openIf(r.valid)
 		defer r.close()
 	}
 	place := r.lanesOver("place", r.dim(r.k.Take))
 	r.openScope()
 	r.bindAxis(r.k.FoldAxis(), place)
-	r.bindAcc(0, r.variable("int", "from", call("int", primary(p.from(place.String())))))
+	r.bindAcc(0, r.variable("int", "from", call("int", p.from(place))))
 	r.storeAll(r.k.Stores)
 	r.close()
 	r.close()

@@ -137,7 +137,7 @@ func (e *emitter) outerLoop(dim int, g span) (opened int) {
 		id = e.openFor("", base, id, e.count(g), primary("gl_NumWorkGroups."+gridAxis[dim]))
 		opened++
 	} else if slices.ContainsFunc(g.axes, e.usesAxis) {
-		id = primary(e.variable("uint", base, id))
+		id = e.variable("uint", base, id)
 	}
 	e.split(g, 1, id)
 	return opened

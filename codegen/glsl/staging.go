@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -19,7 +20,7 @@ type staging struct {
 	dtype    ir.DType // of the matrix operands
 	sums     ir.DType // of the matrix results
 	self     text     // number of the invocation
-	tiles    string   // the shared array, in octets
+	tiles    text     // the shared array, in octets
 	operands []*staged
 	octets   int    // of one stage
 	unit     int    // elements of an octet
@@ -39,7 +40,7 @@ type staged struct {
 	base   int          // of the tile in a stage, in octets
 	units  int          // octets of the tile, without padding
 	rounds int          // octets per invocation
-	next   string       // the registers that hold the octets
+	next   text         // the registers that hold the octets
 }
 
 // newStaging assigns each staged operand its part of a stage.
@@ -83,6 +84,19 @@ func matrixType(scope string, t ir.DType, rows, cols int, use string) string {
 	return fmt.Sprintf("coopmat<%s, gl_Scope%s, %d, %d, gl_MatrixUse%s>", matrixElement(t), scope, rows, cols, use)
 }
 
+// multiplyAdd adds the product of two cooperative matrices to a third.
+func (e *emitter) multiplyAdd(sum, a, b text) { e.assign(sum, call("coopMatMulAdd", a, b, sum)) }
+
+// loadMatrix loads a cooperative matrix from an array. major is Row or Column.
+func (e *emitter) loadMatrix(to, array, at text, pitch int, major string) {
+	e.do("coopMatLoad", to, array, at, uintLit(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
+}
+
+// storeMatrix is the inverse of loadMatrix.
+func (e *emitter) storeMatrix(from, array, at text, pitch int, major string) {
+	e.do("coopMatStore", from, array, at, uintLit(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
+}
+
 // fragment is the type of a cooperative matrix of subgroup scope.
 func (e *emitter) fragment(t ir.DType, use string) string {
 	rows, cols := e.sched.FragM, e.sched.FragN
@@ -115,9 +129,6 @@ func (c *staging) stageOperands() {
 		st.rounds = (st.units + c.s.Workgroup - 1) / c.s.Workgroup
 		c.octets += schedule.StagedUnits(o.along, st.extent, c.s.TileK, c.unit)
 		c.operands = append(c.operands, st)
-	}
-	for _, st := range c.operands {
-		st.next = c.fresh(c.scope, "next_"+st.name)
 	}
 }
 
@@ -172,22 +183,20 @@ func (c *staging) fetch(st *staged, k0 text) {
 	c.eachOctet(st, func(i, line, octet text) {
 		from := map[int]text{c.row: c.row0, c.col: c.col0, c.fold: k0}
 		at := plus(from[st.outer], line)
-		inner := primary(c.variable("uint", c.axisVariable(st.axis), plus(from[st.axis], times(octet, c.unit))))
+		inner := c.variable("uint", c.axisVariable(st.axis), plus(from[st.axis], times(octet, c.unit)))
 		inside := c.insideOctet(st, from, at, inner)
 		if st.outer != c.fold {
 			at = c.clampTo(at, st.outer, st.extent)
 		}
-		at = primary(c.variable("uint", c.axisVariable(st.outer), at))
+		at = c.variable("uint", c.axisVariable(st.outer), at)
 		c.bindAxis(st.outer, at)
-		dst := elementOf(st.next, st.rounds, i).String()
-		if inside != "" {
-			c.line("%s = %s(0u);", dst, c.unitType)
-			c.openGuard("if (%s)", inside)
+		dst := elementOf(st.next, st.rounds, i)
+		if inside != nil {
+			c.assign(dst, call(c.unitType, uintLit(0)))
 		}
+		c.openIf(inside)
 		c.octet(st, inner, dst)
-		if inside != "" {
-			c.close()
-		}
+		c.close()
 	})
 }
 
@@ -199,9 +208,9 @@ func (c *staging) axisVariable(axis int) string {
 	return c.paraName(axis)
 }
 
-// insideOctet returns the condition that an octet has elements inside the operand, or "" if it always has. from is the
+// insideOctet returns the condition that an octet has elements inside the operand, or nil if it always has. from is the
 // tile's origin. Elements beyond the contraction axis must be 0. Beyond the rows or columns any values will do.
-func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) string {
+func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) text {
 	var along, across text
 	begun := c.extent(st.axis) // the end of the octets that begin inside the operand
 	if begun.IsStatic() {
@@ -213,16 +222,16 @@ func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) str
 	if st.outer == c.fold && !wholeStep(c.k.Fold, from[c.fold], c.s.TileK) {
 		across = binary("<", at, c.dim(c.k.Fold)) // the axis gets its name only later
 	}
-	return and(along, across).String()
+	return and(along, across)
 }
 
 // octet sets dst to eight neighbours that begin inside the operand.
-func (c *staging) octet(st *staged, inner text, dst string) {
+func (c *staging) octet(st *staged, inner, dst text) {
 	v := st.value
 	if st.raw {
 		b := c.buffers[v.Bind]
-		c.line("%s = %s[%s];", dst, c.unitView(b),
-			b.subscript(binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit))))
+		at := binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit))
+		c.assign(dst, elementAt(primary(c.unitView(b)), b.subscript(at)))
 		return
 	}
 	if schedule.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
@@ -231,7 +240,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 			c.helper("first_halves", "uvec4")
 			value = call("first_halves", value, binary("-", c.dim(c.k.Fold), inner))
 		}
-		c.line("%s = %s;", dst, value)
+		c.assign(dst, value)
 		return
 	}
 	if w, ok := schedule.WindowLoad(c.k, st.matOperand.value, st.matOperand.axis); ok {
@@ -239,7 +248,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		return
 	}
 	if c.isPacked(st) {
-		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[v.Bind]), narrow(c.indexAt(v.Index, st.axis, inner)))
+		c.assign(dst, call(c.octetDecoder(c.buffers[v.Bind]), narrow(c.indexAt(v.Index, st.axis, inner))))
 		return
 	}
 	if c.dtype.IsInteger() {
@@ -263,7 +272,7 @@ func (c *staging) unitView(b *buffer) string {
 }
 
 // byteOctet sets dst to int8 neighbours that are computed, or stored in another order than the tile needs.
-func (c *staging) byteOctet(st *staged, inner text, dst string) {
+func (c *staging) byteOctet(st *staged, inner, dst text) {
 	c.helper("pack_bytes", "ivec4")
 	whole := schedule.DivisibleBy(c.extent(st.axis), c.unit)
 	for i := range c.unit / 4 {
@@ -276,7 +285,7 @@ func (c *staging) byteOctet(st *staged, inner text, dst string) {
 // pack rounds four floats to the dtype of the matrices, as two words.
 func (c *staging) pack(quad text) string {
 	if !isPlain(quad) {
-		quad = primary(c.variable("vec4", "quad", quad))
+		quad = c.variable("vec4", "quad", quad)
 	}
 	if c.dtype == ir.BF16 {
 		c.helper("pack_bf16", "float")
@@ -289,7 +298,7 @@ func (c *staging) pack(quad text) string {
 func (c *staging) put(st *staged, stage text) {
 	c.eachOctet(st, func(i, line, octet text) {
 		at := plus(plus(plus(stage, uintLit(st.base)), times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
-		c.line("%s[%s] = %s;", c.tiles, at, elementOf(st.next, st.rounds, i))
+		c.assign(elementAt(c.tiles, at), elementOf(st.next, st.rounds, i))
 	})
 }
 
@@ -297,7 +306,7 @@ func (c *staging) put(st *staged, stage text) {
 // stage in the shared array.
 func (c *staging) stages(multiply func(k0, stage text)) {
 	for _, st := range c.operands {
-		c.line("%s %s%s;", c.unitType, st.next, arraySize(st.rounds))
+		st.next = c.array(c.unitType, "next_"+st.name, st.rounds)
 	}
 	each := func(do func(st *staged, at text)) func(at text) {
 		return func(at text) {
@@ -310,13 +319,12 @@ func (c *staging) stages(multiply func(k0, stage text)) {
 }
 
 // loadStaged loads a matrix from shared memory.
-func (c *staging) loadStaged(st *staged, name string, offset text) {
-	layout := "RowMajor"
+func (c *staging) loadStaged(st *staged, name, offset text) {
+	major := "Row"
 	if st.along != (st.matOperand.axis == c.row) {
-		layout = "ColumnMajor"
+		major = "Column"
 	}
-	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset,
-		schedule.StagedPitch(st.inner, c.unit), layout)
+	c.loadMatrix(name, c.tiles, offset, schedule.StagedPitch(st.inner, c.unit), major)
 }
 
 // overOctet prints a multiple of an octet's elements as a number of octets.

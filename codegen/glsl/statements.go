@@ -2,26 +2,55 @@ package glsl
 
 import (
 	"fmt"
+	"strconv"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
 // The statements and expressions that every kernel family emits: loops, conditions, arrays and shared memory.
 
 // elementOf prints element i of an array of count elements. An array of one element is a plain variable.
-func elementOf(array string, count int, i text) text {
+func elementOf(array text, count int, i text) text {
 	if count == 1 {
-		return primary(array)
+		return array
 	}
 	return elementAt(array, i)
 }
 
-// array declares a variable of count elements and returns its name.
-func (e *emitter) array(typ, name string, count int) string {
-	name = e.fresh(e.scope, name)
-	e.line("%s %s%s;", typ, name, arraySize(count))
-	return name
+// array declares a variable of count elements, or a plain variable for one element.
+func (e *emitter) array(typ, name string, count int) text {
+	if count == 1 {
+		return e.unset(typ, name)
+	}
+	return e.unset(typ, name, count)
 }
+
+// unset declares a variable or array without a value.
+func (e *emitter) unset(typ, name string, dims ...int) text {
+	v := syntax.Var{Name: e.fresh(e.scope, name)}
+	for _, n := range dims {
+		v.Dims = append(v.Dims, numberLit(strconv.Itoa(n)))
+	}
+	e.scope.write(&syntax.Declare{Type: typ, Vars: []syntax.Var{v}})
+	return syntax.Ident(v.Name)
+}
+
+// assign writes the statement that sets a variable or element.
+func (e *emitter) assign(to, value text) { e.update(to, "=", value) }
+
+// update writes an assignment by an operator such as "+=".
+func (e *emitter) update(to text, op string, value text) {
+	e.scope.write(&syntax.Assign{To: to, Op: op, Value: value})
+}
+
+// do writes a call.
+func (e *emitter) do(function string, args ...text) {
+	e.scope.write(&syntax.Do{X: call(function, args...)})
+}
+
+// barrier waits for the other invocations of the workgroup, and for their writes to shared memory.
+func (e *emitter) barrier() { e.do("barrier") }
 
 // named gives an expression a name unless it is as short as one.
 func (e *emitter) named(name string, t text) text {
@@ -31,20 +60,22 @@ func (e *emitter) named(name string, t text) text {
 	return e.declareIndex(e.scope, name, t)
 }
 
-// openIf opens a block that runs under a condition. An empty condition is always true.
-func (e *emitter) openIf(cond string) {
-	if cond == "" {
+// openIf opens a block that runs under a condition. No condition is always true. Values that only the block needs are
+// computed inside it.
+func (e *emitter) openIf(cond text) {
+	if cond == nil {
 		e.openScope()
-	} else {
-		e.openGuard("if (%s)", cond)
+		return
 	}
+	e.openHead(&syntax.If{Cond: cond})
+	e.scope.guard = true
 }
 
 // openBelow opens a block that needs x < end. It writes the test only if some says that x may reach end.
 func (e *emitter) openBelow(some bool, x, end text) {
-	cond := ""
+	var cond text
 	if some {
-		cond = binary("<", x, end).String()
+		cond = binary("<", x, end)
 	}
 	e.openIf(cond)
 }
@@ -116,18 +147,21 @@ func (e *emitter) hinted(hint, name string, first text, end text, step int) text
 // dontUnroll or empty.
 func (e *emitter) openFor(hint, name string, first, end, step text) text {
 	i := e.free(name)
-	next := i + " += " + step.String()
+	at := syntax.Ident(i)
+	next := &syntax.Assign{To: at, Op: "+=", Value: step}
 	if step.Is("1u") {
-		next = "++" + i
+		next = &syntax.Assign{To: at, Op: "++"}
 	}
-	e.open("%sfor (uint %s = %s; %s < %s; %s)", hint, i, first, i, end, next)
+	e.openHead(&syntax.For{Hint: hint, Post: next, Cond: &syntax.Expr{Op: syntax.Binary, Text: "<",
+		Args: []text{at, end}},
+		Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: i, Init: first}}}})
 	e.scope.names[i] = true
-	return primary(i)
+	return at
 }
 
 // openLanes opens the loop over the neighbours that an invocation computes together.
 func (e *emitter) openLanes(count int) {
-	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, count, component)
+	e.open("[[unroll]] for (uint %s = 0u; %[1]s < %du; ++%[1]s)", component, count)
 }
 
 func plus(a, b text) text { return binary("+", a, b) }
@@ -135,10 +169,14 @@ func plus(a, b text) text { return binary("+", a, b) }
 func times(a text, n int) text { return binary("*", a, uintLit(n)) }
 
 // share declares an array of shared memory.
-func (e *emitter) share(typ, name string, size int) string {
+func (e *emitter) share(typ, name string, dims ...int) text {
 	name = e.fresh(e.root, name)
-	e.shared = append(e.shared, sharedArray{typ, name, fmt.Sprintf("[%d]", size)})
-	return name
+	size := ""
+	for _, n := range dims {
+		size += fmt.Sprintf("[%d]", n)
+	}
+	e.shared = append(e.shared, sharedArray{typ, name, size})
+	return syntax.Ident(name)
 }
 
 // allOf prints the conjunction of values.

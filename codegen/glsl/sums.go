@@ -9,21 +9,27 @@ import (
 // costs nothing.
 
 // dot multiplies two vec4 and adds up the results.
-func (e *emitter) dot(a, b string) text {
+func (e *emitter) dot(a, b text) text {
 	name := "dot"
 	if device.FusesNothing(e.caps) {
 		name = "dot_in_order"
 		e.helper(name, "vec4")
 	}
-	return call(name, primary(a), primary(b))
+	return call(name, a, b)
 }
 
+// shuffled is the value of the invocation in the subgroup whose number differs in these bits.
+func shuffled(x text, mask int) text { return call("subgroupShuffleXor", x, uintLit(mask)) }
+
+// atLeast sets a variable to the larger one of its value and another.
+func (e *emitter) atLeast(x, other text) { e.assign(x, call("max", x, other)) }
+
 // addProduct writes a statement that adds a * b to a sum. All are of one type.
-func (e *emitter) addProduct(typ, sum, a, b string) {
+func (e *emitter) addProduct(typ string, sum, a, b text) {
 	name := "fma"
 	if device.FusesNothing(e.caps) {
 		name = "fma_in_order"
 		e.helper(name, typ)
 	}
-	e.line("%s = %s(%s, %s, %[1]s);", sum, name, a, b)
+	e.assign(sum, call(name, a, b, sum))
 }

@@ -41,11 +41,11 @@ func primary(s string) text {
 }
 
 // elementAt is an element of an array or vector, or nil if there is no array.
-func elementAt(array string, i text) text {
-	if array == "" {
+func elementAt(array, i text) text {
+	if array == nil {
 		return nil
 	}
-	return &syntax.Expr{Op: syntax.Index, Args: []text{primary(array), i}}
+	return &syntax.Expr{Op: syntax.Index, Args: []text{array, i}}
 }
 
 // member is a component of a vector.

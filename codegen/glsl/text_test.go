@@ -211,7 +211,7 @@ func TestNames(t *testing.T) {
 	// A name that an inner block took must not be declared around the block.
 	e.open("if (true)")
 	inner := e.fresh(e.scope, "y")
-	if outer := e.declare(e.root, "float", "y", primary("1.0")); outer == inner {
+	if outer := e.declare(e.root, "float", "y", primary("1.0")); outer.Is(inner) {
 		t.Errorf("%s outside would be hidden by %s inside", outer, inner)
 	}
 	e.close()

@@ -17,11 +17,11 @@ type useCount struct {
 
 // eval prints the values of expressions in the open scope. The caller uses each once. Values that several of them share
 // are declared.
-func (e *emitter) eval(roots ...*kernel.Expr) []string {
+func (e *emitter) eval(roots ...*kernel.Expr) []text {
 	e.plan(roots, nil)
-	out := make([]string, len(roots))
+	out := make([]text, len(roots))
 	for i, r := range roots {
-		out[i] = e.value(r).String()
+		out[i] = e.value(r)
 	}
 	return out
 }
@@ -48,13 +48,13 @@ func (e *emitter) countValue(v *kernel.Expr, times int) {
 	}
 	switch v.Kind {
 	case kernel.ExprLoad:
-		if e.vector(v) == "" {
+		if e.vector(v) == nil {
 			e.countIndex(v.Index)
 		}
 	case kernel.ExprIndex:
 		e.countIndex(v.Index)
 	case kernel.ExprRandom:
-		if e.vector(v) == "" {
+		if e.vector(v) == nil {
 			e.countIndex(v.Index)
 			for _, a := range v.Args {
 				e.countValue(a, 1)
@@ -143,7 +143,7 @@ func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 		return t
 	}
 	e.needType(e.computeType(v.DType))
-	name := primary(e.declare(home, e.computeType(v.DType), e.valueName(v), t))
+	name := e.declare(home, e.computeType(v.DType), e.valueName(v), t)
 	home.values[v] = name
 	return name
 }
@@ -154,13 +154,13 @@ func (e *emitter) wantsName(v *kernel.Expr, t text, home, consumer *scope) bool 
 	case isPlain(t):
 		return false
 	case e.uses.values[v] > 1 &&
-		!(v.Kind == kernel.ExprLoad && e.vector(v) != "" && !strings.Contains(t.String(), "(")):
+		!(v.Kind == kernel.ExprLoad && e.vector(v) != nil && !strings.Contains(t.String(), "(")):
 		return true
 	case consumer == nil && home.block() != e.scope.block() || consumer != nil && home.block() != consumer.block():
 		if !v.IsIndexCast() {
 			return true
 		}
-	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write && e.vector(v) == "":
+	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write && e.vector(v) == nil:
 		return true // read before anything is written
 	}
 	return consumer != nil && len(t.String()) > maxLine
@@ -219,12 +219,12 @@ func (e *emitter) axisName(axis int) string {
 	return t
 }
 
-// vector returns the vector variable that holds a load, lane by lane.
-func (e *emitter) vector(v *kernel.Expr) string {
+// vector returns the vector variable that holds a load, lane by lane, or nil.
+func (e *emitter) vector(v *kernel.Expr) text {
 	for s := e.scope; s != nil; s = s.parent {
-		if name, ok := s.vectors[v]; ok {
-			return name
+		if t, ok := s.vectors[v]; ok {
+			return t
 		}
 	}
-	return ""
+	return nil
 }

@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // component is the variable that counts an invocation's neighbours. No other variable has this name.
 const component = "lane"
+
+// lane is its value.
+var lane = syntax.Ident(component)
 
 // run is the neighbours along an axis that an invocation computes together.
 type run struct {
@@ -47,19 +51,18 @@ func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, b
 	}
 	vectors := e.loadVectors(r, roots)
 	var scalarStores, vectorStores []kernel.Store
-	var results []string
+	var results []text
 	for _, s := range stores {
 		if e.inPairs(e.buffers[s.Bind]) || !e.k.StoresVector(s, r.axis, r.width) {
 			scalarStores = append(scalarStores, s)
 			continue
 		}
 		b := e.buffers[s.Bind]
-		name := e.fresh(e.scope, fmt.Sprintf("%s%d", b.name, r.width))
-		e.line("%s%d %s;", e.scalar(b.DType).vec, r.width, name)
-		vectorStores, results = append(vectorStores, s), append(results, name)
+		vectorStores = append(vectorStores, s)
+		results = append(results, e.unset(fmt.Sprint(e.scalar(b.DType).vec, r.width), fmt.Sprint(b.name, r.width)))
 	}
 	e.openLanes(r.width)
-	if at := binary("+", r.base, primary(component)); r.name != "" {
+	if at := binary("+", r.base, lane); r.name != "" {
 		e.bindAxisLater(r.axis, r.name, at)
 	} else {
 		e.bindAxis(r.axis, at)
@@ -90,7 +93,7 @@ func (e *emitter) inRun(f *kernel.Factor) (t text, ok bool) {
 			!divisor.IsConst() || int64(r.width)%divisor.Offset() != 0 {
 			return t, false
 		}
-		at, by := plus(primary(component), uintLit(first.Offset())), uintLit(divisor.Offset())
+		at, by := plus(lane, uintLit(first.Offset())), uintLit(divisor.Offset())
 		if f.Kind == kernel.FactorMod {
 			return binary("%", at, by), true
 		}
@@ -113,8 +116,8 @@ func (e *emitter) vectorIndex(r run, x kernel.Index) text {
 }
 
 // loadVectors loads the values that adjacent lanes can load as vectors.
-func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]string {
-	vectors := map[*kernel.Expr]string{}
+func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]text {
+	vectors := map[*kernel.Expr]text{}
 	e.plan(nil, nil)
 	e.walkNeeded(roots, func(v *kernel.Expr) {
 		if v.Kind == kernel.ExprRandom && r.width == 4 && v.Index.Adjacent(r.axis, 4) {
@@ -165,22 +168,21 @@ func (e *emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 }
 
 // fillVectors computes the lanes of vector stores, and writes scalar stores.
-func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, scalarStores []kernel.Store) {
+func (e *emitter) fillVectors(vectorStores []kernel.Store, results []text, scalarStores []kernel.Store) {
 	var indices []kernel.Index
 	for _, s := range scalarStores {
 		indices = append(indices, s.Index)
 	}
 	e.plan(valuesOf(slices.Concat(vectorStores, scalarStores)), indices)
 	for i, s := range vectorStores {
-		e.line("%s[%s] = %s;", results[i], component,
-			e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)))
+		e.assign(elementAt(results[i], lane), e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)))
 	}
 	for _, s := range scalarStores {
-		e.line("%s", e.store(s))
+		e.scope.write(e.store(s))
 	}
 }
 
-func (e *emitter) storeVectors(r run, stores []kernel.Store, results []string) {
+func (e *emitter) storeVectors(r run, stores []kernel.Store, results []text) {
 	var indices []kernel.Index
 	for _, s := range stores {
 		indices = append(indices, s.Index)
@@ -188,14 +190,14 @@ func (e *emitter) storeVectors(r run, stores []kernel.Store, results []string) {
 	e.plan(nil, indices)
 	for i, s := range stores {
 		b := e.buffers[s.Bind]
-		value := primary(results[i])
+		value := results[i]
 		if e.inWords(b) {
-			e.line("%s", e.storeToWords(b, r.width, e.vectorIndex(r, s.Index), value.String()))
+			e.scope.write(e.storeToWords(b, r.width, e.vectorIndex(r, s.Index), value))
 			continue
 		}
 		if t := e.scalar(b.DType); t.vec != t.storageVec || t.storage != t.carrier {
 			value = call(fmt.Sprintf("%s%d", t.storageVec, r.width), value)
 		}
-		e.line("%s[%s] = %s;", e.view(b, r.width), b.subscript(e.vectorIndex(r, s.Index)), value)
+		e.assign(e.element(b, r.width, e.vectorIndex(r, s.Index)), value)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // windowOctet sets dst to eight neighbours of a window, shifted from two octets of memory. Neighbours outside the
 // window are 0.
-func (c *staging) windowOctet(w schedule.Window, st *staged, inner text, dst string) {
+func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst text) {
 	c.openScope()
 	defer c.close()
 	c.bindAxis(st.axis, inner)
@@ -36,7 +36,7 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner text, dst str
 		}
 		value = ternary(all, value, primary("uvec4(0u)"))
 	}
-	c.line("%s = %s;", dst, value)
+	c.assign(dst, value)
 }
 
 // windowFunction adds the function that loads a part of eight 16-bit neighbours. The buffer is a whole number of octets

@@ -1,8 +1,6 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
@@ -84,27 +82,24 @@ func (b *windowWriter) eachRow() text {
 }
 
 // beginRows declares a fold's variables for all rows, set to its identity, and returns the variable of a loop's row.
-func (b *windowWriter) beginRows(f fold, name string) (value string) {
-	array := b.fresh(b.scope, name)
-	b.line("%s %s[%d];", f.typ, array, b.rows)
-	value = fmt.Sprintf("%s[%s]", array, b.eachRow())
-	b.line("%s = %s;", value, b.identity(f.Phase))
+func (b *windowWriter) beginRows(f fold, name string) (value text) {
+	value = elementAt(b.unset(f.typ, name, b.rows), b.eachRow())
+	b.assign(value, b.identity(f.Phase))
 	b.close()
 	return value
 }
 
 // keepPlaces computes the values that windows share, and returns the arrays that hold them.
-func (b *windowWriter) keepPlaces() (names []string) {
+func (b *windowWriter) keepPlaces() (names []text) {
 	places := b.windows.Places(b.rows)
 	for _, v := range b.atPlace {
 		typ := b.computeType(v.DType)
 		b.needType(typ)
-		names = append(names, b.fresh(b.scope, "kept_"+b.valueName(v)))
-		b.line("%s %s[%d];", typ, names[len(names)-1], places)
+		names = append(names, b.unset(typ, "kept_"+b.valueName(v), places))
 	}
 	place := b.each(schedule.WindowPlace, unroll, "place", places)
 	for i, value := range b.eval(b.atPlace...) {
-		b.line("%s[%s] = %s;", names[i], place, value)
+		b.assign(elementAt(names[i], place), value)
 	}
 	b.close()
 	return names
