@@ -2,6 +2,7 @@ package glsl_test
 
 import (
 	"fmt"
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestFlashMatrixOfBlocks(t *testing.T) {
 		if s.Variant != kernel.VarFlashMatrix2 {
 			t.Fatalf("%s: %v, want %s", format, s, kernel.VarFlashMatrix2)
 		}
-		sh, err := emit(k, s, caps, symbols)
+		sh, err := glsl.Emit(k, s, caps, symbols)
 		check(t, err)
 		_, body, _ := strings.Cut(sh.Source, "void main()")
 		if n := strings.Count(body, "round_f16("); n > 0 {

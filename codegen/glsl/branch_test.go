@@ -2,6 +2,7 @@ package glsl_test
 
 import (
 	"fmt"
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/schedule"
@@ -80,7 +81,7 @@ func TestNoBranchPerElement(t *testing.T) {
 		for _, k := range kernels {
 			s, _, err := schedule.Select(k, caps)
 			check(t, err)
-			sh, err := emit(k, s, caps, symbols)
+			sh, err := glsl.Emit(k, s, caps, symbols)
 			check(t, err)
 			sources = append(sources, spirv.Shader{Name: name, Source: sh.Source, TargetEnv: envFor(sh.Needs)})
 		}

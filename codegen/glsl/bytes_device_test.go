@@ -30,7 +30,7 @@ func TestBytesWithoutDotProducts(t *testing.T) {
 			c.s.Subgroup = reliable(caps, c.s)
 		}
 		k := c.p.kernel()
-		sh, err := emit(k, c.s, caps, k.Symbols())
+		sh, err := glsl.Emit(k, c.s, caps, k.Symbols())
 		check(t, err)
 		if slices.Contains(sh.Needs, glsl.NeedIntDot) {
 			t.Errorf("%s needs what the device lacks", c.name)

@@ -143,7 +143,7 @@ func emitFor(t *testing.T, k *kernel.Kernel, caps device.Caps, symbols []string)
 		t.Errorf("%v\n%s", err, k)
 		return "", false
 	}
-	sh, err := emit(k, sched, caps, symbols)
+	sh, err := glsl.Emit(k, sched, caps, symbols)
 	if err != nil {
 		t.Errorf("%v\n%s", err, k)
 		return "", false

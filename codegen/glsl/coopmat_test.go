@@ -173,7 +173,7 @@ func emitCases(t *testing.T, caps device.Caps, cases []matCase) ([]*glsl.Shader,
 	shaders, sources := make([]*glsl.Shader, len(cases)), make([]spirv.Shader, len(cases))
 	for i, c := range cases {
 		k := c.p.kernel()
-		sh, err := emit(k, c.s, caps, k.Symbols())
+		sh, err := glsl.Emit(k, c.s, caps, k.Symbols())
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

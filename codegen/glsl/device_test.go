@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -227,7 +228,7 @@ func buildWith(g *ir.Graph, opt passes.Options,
 		if err != nil {
 			return nil, nil, err
 		}
-		sh, err := emit(k, sched, caps, symbols)
+		sh, err := glsl.Emit(k, sched, caps, symbols)
 		if err != nil {
 			return nil, nil, err
 		}

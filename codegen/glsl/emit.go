@@ -98,14 +98,14 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	// The lines below find out the needs of the shader, so they come first.
 	all := e.foldFar(e.functions())
 	buffers := e.declarations(all)
-	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: schedule.SharedBytes(k, s),
-		SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
+	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.sched),
+		SubgroupSize: e.subgroupSize, Workgroup: e.sched.Workgroup}
 	sh.parts = parts{about: e.about(), extensions: e.extensions(all), modes: e.modes(), buffers: buffers,
 		shared: e.shared, functions: all[:len(all)-1], main: all[len(all)-1]}
 	if device.LosesNaN(caps) {
 		sh.parts.macros = keepNaN(all)
 	}
-	sh.Source = sh.parts.text(s.Workgroup)
+	sh.Source = sh.parts.text(e.sched.Workgroup)
 	return sh, e.err
 }
 
@@ -166,7 +166,7 @@ func (e *emitter) body() {
 	write(e)
 }
 
-// check rejects kernels that no variant can write.
+// check rejects kernels that no variant can write, and normalizes the schedule.
 func (e *emitter) check() {
 	for _, name := range e.k.Symbols() {
 		if !slices.Contains(e.symbols, name) {
@@ -186,9 +186,11 @@ func (e *emitter) check() {
 	if e.err != nil {
 		return
 	}
-	if err := schedule.Check(e.k, e.sched, e.caps); err != nil {
+	sched, err := schedule.New(e.k, e.sched, e.caps)
+	if err != nil {
 		e.fail("%w", err)
 	}
+	e.sched = sched
 }
 
 // about is the comment that describes the kernel.

@@ -27,7 +27,7 @@ func BenchmarkEmit(b *testing.B) {
 			if c.schedule != nil {
 				s = c.schedule(s)
 			}
-			all = append(all, shader{k, schedule.Settle(k, s, caps), symbols})
+			all = append(all, shader{k, s, symbols})
 		}
 	}
 	b.ReportAllocs()

@@ -57,7 +57,7 @@ func TestErrors(t *testing.T) {
 			"more than 2^31"},
 	}
 	for _, tt := range tests {
-		sh, err := emit(tt.k, tt.sched, profile(t, "nvidia-h100"), []string{"S"})
+		sh, err := glsl.Emit(tt.k, tt.sched, profile(t, "nvidia-h100"), []string{"S"})
 		switch {
 		case tt.want == "" && err != nil:
 			t.Errorf("%s: %v", tt.name, err)
@@ -108,7 +108,7 @@ func TestVectorsOnlyWhereAligned(t *testing.T) {
 	for _, tt := range tests {
 		tt.k.Bindings = append(tt.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
 		sched := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}
-		sh, err := emit(tt.k, sched, profile(t, "nvidia-h100"), []string{"T"})
+		sh, err := glsl.Emit(tt.k, sched, profile(t, "nvidia-h100"), []string{"T"})
 		check(t, err)
 		sources[tt.name] = sh.Source
 		loads, stores := strings.Contains(sh.Source, " x_vec4[]"), strings.Contains(sh.Source, " result_vec4[]")
@@ -287,7 +287,7 @@ func TestSymbolOrder(t *testing.T) {
 	k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
 	sched := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}
 	for i, symbols := range [][]string{{"T"}, {"S", "T"}, {"A", "B", "T", "C"}} {
-		sh, err := emit(k, sched, profile(t, "nvidia-h100"), symbols)
+		sh, err := glsl.Emit(k, sched, profile(t, "nvidia-h100"), symbols)
 		check(t, err)
 		if want := fmt.Sprintf("const uint T = params[%d];", i); !strings.Contains(sh.Source, want) {
 			t.Errorf("symbols %v: no %q in\n%s", symbols, want, sh.Source)
@@ -304,7 +304,7 @@ func TestBindingsOfOneName(t *testing.T) {
 		Bindings: []kernel.Binding{{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024},
 			{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024, Buffer: 1}, {Name: "w", DType: ir.F32, Write: true, Elems: 1024, Buffer: 2}},
 		Stores: []kernel.Store{{Bind: 2, Index: i, Value: b.Apply(ir.OpAdd, ir.F32, nil, load(0), load(1))}}}
-	sh, err := emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4},
+	sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4},
 		profile(t, "nvidia-h100"), nil)
 	check(t, err)
 	for _, want := range []string{"decode4_w(uint", "decode4_w_2(uint", " w_3_vec4[]", "decode4_w(i", "decode4_w_2(i"} {
@@ -341,7 +341,7 @@ func TestGrids(t *testing.T) {
 		}
 		k := copyKernel(ir.F32, tt.shape, kernel.Const(0), at)
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
-		sh, err := emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}, caps,
+		sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}, caps,
 			[]string{"T", "S", "R", "L"})
 		check(t, err)
 		grid, err := sh.Grid.Eval(map[string]int64{"T": 100000, "S": 5, "R": 7, "L": 50000})

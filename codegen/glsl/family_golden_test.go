@@ -2,6 +2,7 @@ package glsl_test
 
 import (
 	"fmt"
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -261,7 +262,7 @@ func TestGolden(t *testing.T) {
 			if c.schedule != nil {
 				s = c.schedule(s)
 			}
-			sh, err := emit(k, s, caps, symbols)
+			sh, err := glsl.Emit(k, s, caps, symbols)
 			check(t, err)
 			name := c.name
 			if i > 0 {

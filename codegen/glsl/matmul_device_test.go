@@ -451,7 +451,7 @@ func TestMatMulOnDevice(t *testing.T) {
 			c.s.Subgroup = reliable(caps, c.s)
 		}
 		kernels[i] = c.p.kernel()
-		sh, err := emit(kernels[i], c.s, caps, kernels[i].Symbols())
+		sh, err := glsl.Emit(kernels[i], c.s, caps, kernels[i].Symbols())
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

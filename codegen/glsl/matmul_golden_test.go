@@ -47,9 +47,9 @@ func TestMatMulGolden(t *testing.T) {
 		caps := profile(t, c.device)
 		s, _, err := schedule.Select(k, caps)
 		check(t, err)
-		sh, err := emit(k, s, caps, k.Symbols())
+		sh, err := glsl.Emit(k, s, caps, k.Symbols())
 		check(t, err)
-		again, err := emit(c.p.kernel(), s, caps, k.Symbols())
+		again, err := glsl.Emit(c.p.kernel(), s, caps, k.Symbols())
 		check(t, err)
 		if again.Source != sh.Source {
 			t.Errorf("%s: the same kernel has another text the second time", c.name)
@@ -70,7 +70,7 @@ func TestNeedsAgree(t *testing.T) {
 			k := product{m: d(64), n: d(256), k: d(256), a: ir.F32, b: dtype, transB: true}.kernel()
 			s, _, err := schedule.Select(k, caps)
 			check(t, err)
-			sh, err := emit(k, s, caps, nil)
+			sh, err := glsl.Emit(k, s, caps, nil)
 			if err != nil {
 				if !dtype.IsBlock() {
 					t.Errorf("%s: %v", dtype, err)
@@ -101,14 +101,14 @@ func TestMatMulRefused(t *testing.T) {
 	caps := profile(t, "generic")
 	ok := product{m: d(64), n: d(64), k: d(64), a: ir.F32, b: ir.F32}
 	bad := tiled(64, 64, 16, 4, 4) // 256 invocations, the device has 128
-	if _, err := emit(ok.kernel(), bad, caps, nil); err == nil {
+	if _, err := glsl.Emit(ok.kernel(), bad, caps, nil); err == nil {
 		t.Error("a workgroup too large for the device is written")
 	}
 	rows := product{m: ir.Symbol("T", 64), n: d(64), k: d(64), a: ir.F32, b: ir.F32}
-	if _, err := emit(rows.kernel(), tiled(16, 16, 8, 2, 2), caps, nil); err == nil {
+	if _, err := glsl.Emit(rows.kernel(), tiled(16, 16, 8, 2, 2), caps, nil); err == nil {
 		t.Error("a symbol that the program does not have is taken")
 	}
-	if _, err := emit(rows.kernel(), vec(8, 8, 1, 1, 0), caps, []string{"T"}); err == nil {
+	if _, err := glsl.Emit(rows.kernel(), vec(8, 8, 1, 1, 0), caps, []string{"T"}); err == nil {
 		t.Error("a matvec of up to 64 rows is written")
 	}
 }

@@ -2,7 +2,6 @@ package glsl_test
 
 import (
 	"github.com/vkc-go/vkc/codegen/device"
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -188,12 +187,8 @@ func (p product) kernel() *kernel.Kernel {
 	return kernel.Canonical(k)
 }
 
-// emit is [glsl.Emit] under a normalized schedule, as selection makes it.
-func emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []string) (*glsl.Shader, error) {
-	return glsl.Emit(k, schedule.Settle(k, s, caps), caps, symbols)
-}
-
-// fits is [schedule.Check] of a normalized schedule.
+// fits returns the reason why a kernel cannot run so.
 func fits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	return schedule.Check(k, schedule.Settle(k, s, caps), caps)
+	_, err := schedule.New(k, s, caps)
+	return err
 }

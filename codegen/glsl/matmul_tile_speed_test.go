@@ -73,7 +73,7 @@ func timedTiles(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Sched
 	check(t, err)
 	all := []kernel.Schedule{chosen}
 	add := func(s kernel.Schedule) {
-		if schedule.Check(k, s, caps) == nil && !slices.Contains(all, s) {
+		if fits(k, s, caps) == nil && !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}

@@ -124,15 +124,23 @@ func held(s kernel.Schedule) kernel.Schedule {
 	return s
 }
 
-func isHeld(p product, s kernel.Schedule) bool {
+// normalized is the schedule that the device's selection makes of one.
+func normalized(p product, s kernel.Schedule) kernel.Schedule {
 	caps, err := device.Profile("nvidia-h100")
-	return err == nil && schedule.Settle(p.kernel(), s, caps).Held
+	if err != nil {
+		return kernel.Schedule{}
+	}
+	s, _ = schedule.New(p.kernel(), s, caps) // the caller checks it
+	return s
+}
+
+func isHeld(p product, s kernel.Schedule) bool {
+	return normalized(p, s).Held
 }
 
 // takesDigits reports whether normalizing keeps a schedule's digits.
 func takesDigits(p product, s kernel.Schedule) bool {
-	caps, err := device.Profile("nvidia-h100")
-	return err == nil && schedule.Settle(p.kernel(), s, caps).Digits > 0
+	return normalized(p, s).Digits > 0
 }
 
 // roundedCases are one row in runs of 64: quantized in shared memory without resident rows, and of int8 elements. 2-bit

@@ -170,7 +170,7 @@ func TestBlockVecsOnDevice(t *testing.T) {
 		c := &cases[i]
 		c.s.Subgroup = reliable(caps, c.s)
 		kernels[i] = c.p.kernel()
-		sh, err := emit(kernels[i], c.s, caps, nil)
+		sh, err := glsl.Emit(kernels[i], c.s, caps, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

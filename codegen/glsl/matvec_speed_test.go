@@ -282,7 +282,7 @@ func prepareSpeed(t *testing.T, dev *vk.Device, lines []speedLine, n, depth int)
 func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
 	var sources []spirv.Shader
 	for i, s := range task.schedules {
-		sh, err := emit(task.k, s, dev.Caps(), nil)
+		sh, err := glsl.Emit(task.k, s, dev.Caps(), nil)
 		check(t, err)
 		task.shaders = append(task.shaders, sh)
 		sources = append(sources,

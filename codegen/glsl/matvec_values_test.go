@@ -1,6 +1,7 @@
 package glsl_test
 
 import (
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -39,7 +40,7 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 			}
 			s.Subgroup = reliable(dev.Caps(), s)
 			k := p.kernel()
-			sh, err := emit(k, s, dev.Caps(), nil)
+			sh, err := glsl.Emit(k, s, dev.Caps(), nil)
 			check(t, err)
 			module := compileAll(t,
 				[]spirv.Shader{{Name: "values", Source: sh.Source, TargetEnv: envFor(sh.Needs)}})[0]

@@ -3,11 +3,11 @@ package glsl_test
 import (
 	"context"
 	"fmt"
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"testing"
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -27,7 +27,7 @@ func BenchmarkScan(b *testing.B) {
 		for _, lanes := range []int{64, 128, 256, 512, 1024} {
 			s := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: lanes, Vec: 4, LanesPerRow: lanes,
 				Subgroup: int(dev.Caps().SubgroupSize)}
-			if schedule.Check(k, s, dev.Caps()) == nil {
+			if fits(k, s, dev.Caps()) == nil {
 				b.Run(fmt.Sprintf("chunk=%d/lanes=%d", chunk, lanes), func(b *testing.B) { benchKernel(b, dev, k, s) })
 			}
 		}
@@ -42,7 +42,7 @@ func scanKernel(b *testing.B, source string) *kernel.Kernel {
 // benchKernel times a kernel on buffers of its own, and returns the seconds per run.
 func benchKernel(b *testing.B, dev *vk.Device, k *kernel.Kernel, s kernel.Schedule) float64 {
 	ctx := context.Background()
-	sh, err := emit(k, s, dev.Caps(), nil)
+	sh, err := glsl.Emit(k, s, dev.Caps(), nil)
 	check(b, err)
 	modules := compileAll(b, []spirv.Shader{{Name: "bench", Source: sh.Source}})
 	pipeline, err := dev.NewPipeline(vk.PipelineDesc{Name: k.Name, Code: modules[0], Buffers: len(k.Bindings),

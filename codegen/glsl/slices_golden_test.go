@@ -1,6 +1,7 @@
 package glsl_test
 
 import (
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/schedule"
@@ -47,7 +48,7 @@ func TestSlicesGolden(t *testing.T) {
 	}
 	sched, _, err := schedule.Select(s.Kernels[0], caps)
 	check(t, err)
-	sh, err := emit(s.Kernels[0], sched, caps, nil)
+	sh, err := glsl.Emit(s.Kernels[0], sched, caps, nil)
 	check(t, err)
 	checkGolden(t, "matvec_slices", sh.Source)
 	compileAll(t, []spirv.Shader{{Name: "slices", Source: sh.Source, TargetEnv: envFor(sh.Needs)}})

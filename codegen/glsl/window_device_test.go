@@ -163,7 +163,7 @@ func buildConvolution(dev *vk.Device, g *ir.Graph, opt passes.Options, sched ker
 			s, _, err := schedule.Select(k, dev.Caps())
 			return s, dev.Caps(), err
 		}
-		if err := schedule.Check(k, sched, dev.Caps()); err != nil {
+		if err := fits(k, sched, dev.Caps()); err != nil {
 			return sched, dev.Caps(), fmt.Errorf("%w: %w", errDeviceLacks, err)
 		}
 		return sched, dev.Caps(), nil

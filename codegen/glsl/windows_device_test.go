@@ -63,7 +63,7 @@ func TestWindows(t *testing.T) {
 					t.Fatalf("%s: windows along %d of %v (%t), want %d", c.name, w.Axis, k.Parallel, ok, c.axis)
 				}
 				sched := kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: 64, Vec: 1, Coarsen: rows}
-				return sched, dev.Caps(), schedule.Check(k, sched, dev.Caps())
+				return sched, dev.Caps(), fits(k, sched, dev.Caps())
 			})
 			if err != nil {
 				continue // the block does not divide the axis

@@ -13,7 +13,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -116,7 +115,7 @@ func waysOfWindows(k *kernel.Kernel, caps device.Caps) (all []kernel.Schedule) {
 		}
 	}
 	for _, s := range ways {
-		if schedule.Check(k, s, caps) == nil {
+		if fits(k, s, caps) == nil {
 			all = append(all, s)
 		}
 	}

@@ -127,7 +127,7 @@ type MatVec struct {
 	// Ahead, q5 by either.
 	Prefetch int `json:"prefetch,omitempty"`
 
-	// schedule.Settle derives the fields below.
+	// schedule.New derives the fields below.
 	Decode Decode `json:"decode,omitempty"`
 	IntDot bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
 	// products of floats are added one by one to a running sum that spans scales
@@ -172,7 +172,7 @@ type CoopMat2 struct {
 	Unroll int `json:"unroll,omitempty"`
 
 	// HideSteps hides the number of steps from the driver, which would otherwise unroll by 8 and run out of registers.
-	// schedule.Settle derives it.
+	// schedule.New derives it.
 	HideSteps bool `json:"hide_steps,omitempty"`
 }
 

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -86,10 +85,8 @@ func TestCheckFlashMatrix(t *testing.T) {
 		if c.change != nil {
 			c.change(&s, &caps)
 		}
-		err := Check(c.k, s, caps)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
-		}
+		got, err := New(c.k, s, caps)
+		expect(t, c.what, got, err, c.want)
 	}
 }
 

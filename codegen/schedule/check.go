@@ -22,19 +22,21 @@ const (
 // that many rows. Up to mostMatVecRows rows, matvecs compete with tiles.
 const MaxMatVecRows, mostMatVecRows = 8, 16
 
-// Check returns the reason why a schedule cannot run a kernel on a device, or nil. It makes code generation safe for
-// schedules from any source: a candidate, a tuning file, or a bundle made for another device.
-func Check(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+// New makes the schedule of a kernel on a device from one of any source: a candidate, a tuning file, or a bundle made
+// for another device. It drops the options that the kernel does not allow, and fills in the fields that follow from
+// kernel and device. The error says why the kernel cannot run so. Code generation is safe for the result.
+func New(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (kernel.Schedule, error) {
 	if gaps := Missing(k, caps); len(gaps) > 0 {
-		return &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+		return s, &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
 	}
-	return checkSchedule(k, s, caps)
+	s = normalize(k, s, caps)
+	return s, check(k, s, caps)
 }
 
-// checkSchedule is [Check] for a kernel that lacks nothing on the device.
-func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+// check returns the reason why a normalized schedule cannot run a kernel on a device, or nil.
+func check(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	checks := []func(*kernel.Kernel, kernel.Schedule, device.Caps) error{checkFamily, checkWorkgroup, checkSubgroup,
-		checkStorage, checkVariant, checkShared, checkSettled}
+		checkStorage, checkVariant, checkShared}
 	for _, check := range checks {
 		if err := check(k, s, caps); err != nil {
 			return fmt.Errorf("schedule: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)

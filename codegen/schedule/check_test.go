@@ -73,7 +73,7 @@ func TestCheckRefuses(t *testing.T) {
 		}(), goodFlash, nil, "not its own"},
 
 		{"scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, nil, ""},
-		{"scan of an axis that lies apart", runningSum(ir.F32, ir.D(64), ir.D(4096), true), goodScan, nil, "allows \"scan_group wg=128 lanes=128 vec=1\""},
+		{"scan of an axis that lies apart", runningSum(ir.F32, ir.D(64), ir.D(4096), true), goodScan, nil, "= scan_group wg=128 lanes=128 vec=1"},
 		{"odd lanes of a scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, func(s *kernel.Schedule, _ *device.Caps) { s.LanesPerRow = 96 }, "power of two"},
 		{"lanes of a serial scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, func(s *kernel.Schedule, _ *device.Caps) { s.Variant = kernel.VarScanSerial }, "a serial scan has one"},
 		{"sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, nil, ""},
@@ -97,14 +97,15 @@ func TestCheckRefuses(t *testing.T) {
 		{"large workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *device.Caps) { s.Workgroup = 256 }, "allows 1 to 128"},
 		{"workgroup of one too many", mapK, goodMap, func(s *kernel.Schedule, _ *device.Caps) { s.Workgroup = 129 }, "allows 1 to 128"},
 		{"workgroup width", mapK, goodMap, func(_ *kernel.Schedule, c *device.Caps) { c.MaxWorkgroupSize[0] = 32 }, "allows 1 to 32"},
-		{"odd vector", mapK, goodMap, func(s *kernel.Schedule, _ *device.Caps) { s.Vec = 3 }, "vectors of 3"},
-		{"unaligned map", mapK, goodMap, func(s *kernel.Schedule, _ *device.Caps) { s.Vec = 4 }, "allows \"map wg=64 vec=2\""},
+		{"odd vector", mm, goodTile, func(s *kernel.Schedule, _ *device.Caps) { s.Vec = 3 }, "vectors of 3"},
+		{"unaligned map", mapK, goodMap, func(s *kernel.Schedule, _ *device.Caps) { s.Vec = 4 }, "= map wg=64 vec=2"},
 
 		{"odd lanes", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.LanesPerRow = 96 }, "power of two"},
 		{"lanes over workgroup", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.LanesPerRow = 256 }, "do not divide"},
-		{"small cache", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Cache = 16 }, "cache=0 vec=4"},
-		{"large cache", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Cache = 128 }, "want 0 to 64"},
-		{"cache in part vectors", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Cache = 34 }, "cache=32"},
+		{"small cache", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Cache = 16 }, "= row_group wg=128 lanes=128 cache=0 vec=4"},
+		{"large cache", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Cache = 128 }, "= row_group wg=128 lanes=128 cache=32 vec=4"},
+		{"a cache of a long share", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Cache, s.LanesPerRow = 128, 32 }, "want 0 to 64"},
+		{"cache in part vectors", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Cache = 34 }, "= row_group wg=128 lanes=128 cache=32 vec=4"},
 		{"lanes of a serial row", row, goodRow, func(s *kernel.Schedule, _ *device.Caps) { s.Variant = kernel.VarRowSerial }, "a serial row has one"},
 
 		{"subgroup unknown", row, goodRow, func(s *kernel.Schedule, c *device.Caps) { s.Subgroup = 32; c.SubgroupOps = 0x17 }, "cannot be relied on"},
@@ -157,13 +158,22 @@ func TestCheckRefuses(t *testing.T) {
 		if c.change != nil {
 			c.change(&s, &caps)
 		}
-		err := Check(c.k, s, caps)
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("%s: %v", c.what, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
-		}
+		got, err := New(c.k, s, caps)
+		expect(t, c.what, got, err, c.want)
+	}
+}
+
+// expect checks a schedule that [New] made: want is part of its error, or "" for none, or its text after "= ".
+func expect(t *testing.T, what string, got kernel.Schedule, err error, want string) {
+	t.Helper()
+	text, made := strings.CutPrefix(want, "= ")
+	switch {
+	case made && (err != nil || got.String() != text):
+		t.Errorf("%s: got %s and error %v, want %s", what, got, err, text)
+	case want == "" && err != nil:
+		t.Errorf("%s: %v", what, err)
+	case !made && want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("%s: got %s and error %v, want an error with %q", what, got, err, want)
 	}
 }
 

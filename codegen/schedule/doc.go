@@ -7,7 +7,7 @@
 //	s, reason, err := schedule.Select(k, caps)
 //
 // [Candidates] are the best schedules by the device's limits and rates, best first. [Variants] are all schedules that
-// the device can run; `vkc tune` measures them, and [SelectTuned] prefers the results, a [device.Tuning]. [Check]
+// the device can run; `vkc tune` measures them, and [SelectTuned] prefers the results, a [device.Tuning]. [New]
 // rejects a schedule that the device cannot run, whatever its source.
 //
 // [Pricer] estimates for the rules of package passes the time of kernels before and after a rewrite. Numbers that

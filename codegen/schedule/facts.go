@@ -47,7 +47,7 @@ func DivisibleBy(d ir.Dim, n int) bool {
 }
 
 // mapVec returns the largest power of two up to limit that divides the number of points of a map. It is the requested
-// vector width; Settle reduces it if the innermost axis or the alignment does not allow it.
+// vector width; [New] reduces it if the innermost axis or the alignment does not allow it.
 func mapVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	if inner := innerAxis(k); k.Guard != nil && inner >= 0 && k.Guard.Point.Uses(inner) {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -35,40 +36,28 @@ func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	return LookupTable{f.Octets.Entries, f.Octets.Bytes, f.Levels, signTables[f.Octets.Signs]}, true
 }
 
-// maxLookupRows is the maximum number of float rows for which eight quants are looked up at once; with more, quants are
-// scaled before multiplication.
-const maxLookupRows = 2
-
 // lookupTableBytes is the size of a matvec's tables with the given number of copies.
 func lookupTableBytes(k *kernel.Kernel, copies int) int {
 	t, _ := LookupTableOf(blocksOf(k))
 	return t.Entries*t.Bytes*copies + t.Signs.Entries*t.Signs.Bytes*t.Signs.Copies
 }
 
-// checkLookup returns the reason why a matvec cannot decode eight neighbours at once. It requires a single format with
-// a table, blocks in planes, runs with both planes of its quads, and a table large enough to be reused for the partial
-// sums.
+// checkLookup returns the reason why a matvec that looks up eight neighbours at once cannot keep its tables. Partial
+// sums reuse a table.
 func checkLookup(k *kernel.Kernel, s kernel.Schedule) error {
 	blocks := blocksOf(k)
-	t, ok := LookupTableOf(blocks)
+	t, _ := LookupTableOf(blocks)
 	switch {
-	case !ok || !s.Tables || s.StageRows && readsBytes(k):
+	case !s.Tables || s.StageRows && readsBytes(k):
 		return fmt.Errorf("copies are of codebooks in shared memory, %s has none", blocks)
 	case !powerOfTwo(s.Copies) || s.Copies > maxCopies:
 		return fmt.Errorf("%d copies of a codebook, want a power of two up to %d", s.Copies, maxCopies)
-	case s.TileK < 8 || t.Levels && s.TileK < k.BlockRun(s).Form.Superblock():
-		return fmt.Errorf("runs of %d elements are too short to look up %s", s.TileK, blocks)
-	case s.TileM > maxLookupRows && !readsBytes(k) && !s.RoundRows:
-		return fmt.Errorf("%d rows of floats decode quads, up to %d look up", s.TileM, maxLookupRows)
 	case s.Coarsen == 0 && matVecPartialSums(k, s) > t.Entries*s.Copies:
 		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s),
 			t.Entries*s.Copies)
 	}
-	for _, p := range k.Products {
-		if p.B.Kind != kernel.ExprLoad || k.Bindings[p.B.Bind].DType != blocks ||
-			k.Bindings[p.B.Bind].Layout != kernel.LayoutPlanes {
-			return fmt.Errorf("lookups are of planes of one format")
-		}
+	if slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.B.Kind != kernel.ExprLoad }) {
+		return fmt.Errorf("lookups are of blocks that are not cast")
 	}
 	return nil
 }

@@ -150,7 +150,8 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 	sh, readTime := matShapeOf(k), h.readTime(k)
 	for _, tl := range h.matrixTilesOf(k) {
 		s, fits := tl.schedule(k, caps)
-		if !fits || Check(k, s, caps) != nil {
+		// Splits were measured against the times of tiles that do not hide their steps.
+		if made, err := New(k, s, caps); !fits || err != nil || made != s {
 			continue
 		}
 		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) *

@@ -107,13 +107,8 @@ func TestCheckMatrixUnits(t *testing.T) {
 		if c.change != nil {
 			c.change(&s, &caps)
 		}
-		err := Check(c.k, s, caps)
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("%s: %v", c.what, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
-		}
+		got, err := New(c.k, s, caps)
+		expect(t, c.what, got, err, c.want)
 	}
 }
 
@@ -125,7 +120,7 @@ func TestHalfSums(t *testing.T) {
 		t.Errorf("%s, %s, %v", s, reason, err)
 	}
 	k.Products[0].Operands = ir.BF16 // their sums are f32 on any unit
-	if err := Check(k, s, profile(t, "nvidia-h100")); err == nil || !strings.Contains(err.Error(), "spill") {
+	if _, err := New(k, s, profile(t, "nvidia-h100")); err == nil || !strings.Contains(err.Error(), "spill") {
 		t.Errorf("bf16 in f16 sums: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ type Candidate struct {
 }
 
 // Candidates lists the schedules worth trying for a kernel on a device, by decreasing expected speed. Those that
-// probably need more registers than available come last. Some may not pass [Check].
+// probably need more registers than available come last. [New] may refuse some.
 func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	f, ok := families[k.Family]
 	if !ok {
@@ -24,7 +24,7 @@ func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	h := heuristicsOf(caps)
 	var all, spilling []Candidate
 	for _, c := range f.candidates(h, k, caps) {
-		c.Schedule = Settle(k, c.Schedule, caps)
+		c.Schedule = normalize(k, c.Schedule, caps)
 		if !h.fits(k, c.Schedule) {
 			spilling = append(spilling, c)
 		} else {
@@ -34,7 +34,7 @@ func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return append(all, spilling...)
 }
 
-// Select returns the first of [Candidates] that passes [Check]. The reason also names rejected candidates. If a kernel
+// Select returns the first of [Candidates] that can run. The reason also names rejected candidates. If a kernel
 // needs a feature that the device lacks, it returns a [MissingError].
 func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason string, err error) {
 	if gaps := Missing(k, caps); len(gaps) > 0 {
@@ -42,7 +42,7 @@ func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason strin
 	}
 	var first error
 	for i, c := range Candidates(k, caps) {
-		err := Check(k, c.Schedule, caps)
+		err := check(k, c.Schedule, caps)
 		if err == nil {
 			reason = fmt.Sprintf("%s: %s", device.Class(caps), c.Reason)
 			if i > 0 {

@@ -201,8 +201,8 @@ func TestSelectFitsEverywhere(t *testing.T) {
 			}
 			if err != nil {
 				t.Errorf("%s on %s: %v", what, name, err)
-			} else if err := Check(k, s, caps); err != nil {
-				t.Errorf("%s on %s: selected what Check refuses: %v", what, name, err)
+			} else if again, err := New(k, s, caps); err != nil || again != s {
+				t.Errorf("%s on %s: selected %s, of which New makes %s: %v", what, name, s, again, err)
 			} else if !strings.HasPrefix(reason, device.Class(caps)+": ") {
 				t.Errorf("%s on %s: reason %q", what, name, reason)
 			}
@@ -304,7 +304,7 @@ func TestSelectProperty(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s%+v", err, k, caps)
 		}
-		if err := Check(k, s, caps); err != nil {
+		if _, err := New(k, s, caps); err != nil {
 			t.Fatalf("selected what Check refuses: %v\n%s%+v", err, k, caps)
 		}
 		chosen[s.Variant]++

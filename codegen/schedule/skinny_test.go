@@ -57,10 +57,8 @@ func TestCheckSkinny(t *testing.T) {
 		if c.change != nil {
 			c.change(&s, &caps)
 		}
-		err := Check(c.k, s, caps)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: error %v, want %q", c.what, err, c.want)
-		}
+		got, err := New(c.k, s, caps)
+		expect(t, c.what, got, err, c.want)
 	}
 }
 

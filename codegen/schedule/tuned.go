@@ -17,7 +17,7 @@ func TuningKey(k *kernel.Kernel) string {
 }
 
 // SelectTuned is [Select] with measurements: it returns the tuning's schedule for the kernel if there is one and it
-// passes [Check]. tuned is then true.
+// can run. tuned is then true.
 func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s kernel.Schedule, reason string,
 	tuned bool, err error) {
 	var won device.Tuned
@@ -28,8 +28,8 @@ func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s ke
 		s, reason, err = Select(k, caps)
 		return s, reason, false, err
 	}
-	won.Schedule = Settle(k, won.Schedule, caps)
-	unfit := Check(k, won.Schedule, caps)
+	var unfit error
+	won.Schedule, unfit = New(k, won.Schedule, caps)
 	if unfit == nil {
 		unfit = checkWhole(k, won.Schedule)
 	}

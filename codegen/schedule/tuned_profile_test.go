@@ -70,8 +70,10 @@ func FuzzReadProfile(f *testing.F) {
 			t.Fatal(err)
 		}
 		if caps, _, err := device.ReadProfile(path); err == nil {
-			if s, _, err := Select(k, caps); err == nil && Check(k, s, caps) != nil {
-				t.Errorf("%s is chosen, which the device cannot run", s)
+			if s, _, err := Select(k, caps); err == nil {
+				if _, err := New(k, s, caps); err != nil {
+					t.Errorf("%s is chosen, which the device cannot run: %v", s, err)
+				}
 			}
 		}
 	})

@@ -56,7 +56,7 @@ func TestSelectTunedSplits(t *testing.T) {
 	}
 	won := usual
 	won.Workgroup, won.TileN = usual.Workgroup/2, usual.TileN/2
-	if err := Check(whole, won, caps); err != nil {
+	if _, err := New(whole, won, caps); err != nil {
 		t.Fatal(err)
 	}
 	s, reason, _, err := SelectTuned(whole, caps, device.Tuning{TuningKey(whole): {Schedule: won}})
@@ -159,7 +159,7 @@ func TestVariants(t *testing.T) {
 					t.Errorf("%s on %s: %v is there twice", what, name, c.Schedule)
 				}
 				seen[c.Schedule] = true
-				if err := Check(k, c.Schedule, caps); err != nil {
+				if _, err := New(k, c.Schedule, caps); err != nil {
 					t.Errorf("%s on %s: %v", what, name, err)
 				}
 			}
@@ -210,7 +210,7 @@ func FuzzCheck(f *testing.F) {
 			ThreadM: tm, ThreadN: tn, Subgroup: subgroup,
 			Fragments: kernel.Fragments{SubgroupsM: tm, SubgroupsN: tn, FragM: frag, FragN: frag, FragK: frag}, Flash: kernel.Flash{Heads: frag}}
 		for _, sample := range samples {
-			_ = Check(sample, s, caps)
+			_, _ = New(sample, s, caps)
 		}
 	})
 }

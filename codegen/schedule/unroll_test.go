@@ -21,11 +21,11 @@ func TestUnroll(t *testing.T) {
 			t.Errorf("%d deep, %d steps at most: %d, want %d", c.depth, c.most, have, c.want)
 		}
 		s.Unroll = max(c.want, 1)
-		if err := Check(k, s, h100); (err == nil) != (c.depth%32 == 0) {
+		if _, err := New(k, s, h100); (err == nil) != (c.depth%32 == 0) {
 			t.Errorf("%d deep in %d steps of 32: %v", c.depth, s.Unroll, err)
 		}
 		s.Unroll = 7
-		if err := Check(k, s, h100); err == nil || !strings.Contains(err.Error(), "7 steps do not divide") {
+		if _, err := New(k, s, h100); err == nil || !strings.Contains(err.Error(), "7 steps do not divide") {
 			t.Errorf("%d deep in 7 steps of 32: %v", c.depth, err)
 		}
 	}

@@ -20,8 +20,8 @@ type variant struct {
 	check func(*kernel.Kernel, kernel.Schedule, device.Caps) error
 	// shared is its shared memory in bytes; nil for none.
 	shared func(*kernel.Kernel, kernel.Schedule) int
-	// settle normalizes a schedule; nil for no change.
-	settle func(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
+	// normalize normalizes a schedule; nil for no change.
+	normalize func(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
 }
 
 // onMatrixUnits reports whether it uses schedule fields that are only for matrix units.
@@ -32,7 +32,7 @@ func (v variant) onMatrixUnits() bool {
 // family describes all variants of a family for selection.
 type family struct {
 	candidates func(heuristics, *kernel.Kernel, device.Caps) []Candidate
-	// space lists more schedules to measure, many of which do not pass [Check]; nil for none.
+	// space lists more schedules to measure, many of which [New] refuses; nil for none.
 	space func(*kernel.Kernel, device.Caps) []kernel.Schedule
 	// check returns the reason why no schedule, or not this one, runs a kernel; nil for no conditions.
 	check func(*kernel.Kernel, kernel.Schedule) error
@@ -52,13 +52,13 @@ var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Sched
 // The tables are filled here because their functions refer to them.
 func init() {
 	variants = map[kernel.Variant]variant{
-		kernel.VarMap:          {family: kernel.FamilyMap, check: onAny(checkCoarsen), settle: settleMap},
-		kernel.VarMapTile:      {family: kernel.FamilyMap, check: onAny(checkMapTile), shared: transposeShared, settle: settleMap},
-		kernel.VarRowSerial:    {family: kernel.FamilyRow, check: onAny(checkRowSerial), settle: settleRow},
-		kernel.VarRowGroup:     {family: kernel.FamilyRow, check: onAny(checkRowGroup), shared: rowGroupShared, settle: settleRow},
+		kernel.VarMap:          {family: kernel.FamilyMap, check: onAny(checkCoarsen), normalize: normalizeMap},
+		kernel.VarMapTile:      {family: kernel.FamilyMap, check: onAny(checkMapTile), shared: transposeShared, normalize: normalizeMap},
+		kernel.VarRowSerial:    {family: kernel.FamilyRow, check: onAny(checkRowSerial), normalize: normalizeRow},
+		kernel.VarRowGroup:     {family: kernel.FamilyRow, check: onAny(checkRowGroup), shared: rowGroupShared, normalize: normalizeRow},
 		kernel.VarRowWindows:   {family: kernel.FamilyRow, check: onAny(checkWindows)},
-		kernel.VarScanSerial:   {family: kernel.FamilyScan, check: onAny(checkScan), settle: settleScan},
-		kernel.VarScanGroup:    {family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots, settle: settleScan},
+		kernel.VarScanSerial:   {family: kernel.FamilyScan, check: onAny(checkScan), normalize: normalizeScan},
+		kernel.VarScanGroup:    {family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots, normalize: normalizeScan},
 		kernel.VarSort:         {family: kernel.FamilySort, check: onAny(checkSort), shared: sortShared},
 		kernel.VarSelect:       {family: kernel.FamilySort, check: onAny(checkSelect), shared: selectShared},
 		kernel.VarGroup:        {family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
@@ -66,10 +66,10 @@ func init() {
 		kernel.VarCustom:       {family: kernel.FamilyCustom, check: checkCustom, shared: customShared},
 		kernel.VarMatTile:      {family: kernel.FamilyMatMul, owns: []string{"RegisterTile"}, check: onAny(checkTile), shared: tileShared},
 		kernel.VarMatDirect:    {family: kernel.FamilyMatMul, check: onAny(checkDirect)},
-		kernel.VarMatVec:       {family: kernel.FamilyMatMul, owns: []string{"MatVec"}, check: checkMatVec, shared: matVecShared, settle: settleMatVec},
+		kernel.VarMatVec:       {family: kernel.FamilyMatMul, owns: []string{"MatVec"}, check: checkMatVec, shared: matVecShared, normalize: normalizeMatVec},
 		kernel.VarSkinny:       {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkSkinny, shared: skinnyShared},
 		kernel.VarCoopMat:      {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkCoopMat, shared: matrixShared},
-		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, owns: []string{"CoopMat2"}, check: checkCoopMat2, shared: matrixShared, settle: settleCoopMat2},
+		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, owns: []string{"CoopMat2"}, check: checkCoopMat2, shared: matrixShared, normalize: normalizeCoopMat2},
 		kernel.VarFlashTile:    {family: kernel.FamilyAttention, owns: []string{"Flash", "RegisterTile"}, check: checkFlashTile, shared: flashTileShared},
 		kernel.VarFlashVec:     {family: kernel.FamilyAttention, owns: []string{"Flash"}, check: checkFlashVec, shared: flashVecShared},
 		kernel.VarFlashMatrix:  {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},
@@ -107,17 +107,6 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return shared(k, s)
 	}
 	return 0
-}
-
-// Settle normalizes a schedule for a kernel and a device: it drops options that the kernel does not allow, and fills in
-// fields that follow from kernel and device. The generator implements a settled schedule exactly, so that its printed
-// form describes the code. Settle is idempotent.
-func Settle(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
-	v := variants[s.Variant]
-	if v.settle == nil || v.family != k.Family || v.family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
-		return s
-	}
-	return v.settle(k, s, caps)
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error {

@@ -13,7 +13,7 @@ import (
 // maxVariants bounds how many schedules of a kernel are worth measuring.
 const maxVariants = 128
 
-// Variants lists the schedules to measure for a kernel on a device, all of which pass [Check]. The first is the choice
+// Variants lists the schedules to measure for a kernel on a device, all of which [New] accepts. The first is the choice
 // of [Select], then come the other [Candidates] and all other schedules that the variants allow. They are ordered by
 // similarity to the first, so that a short measurement tries the most promising ones.
 func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
@@ -36,7 +36,7 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 		if expected {
 			far = min(far, float64(rank)/2)
 		}
-		if _, twice := seen[c.Schedule]; twice || checkSchedule(k, c.Schedule, caps) != nil {
+		if _, twice := seen[c.Schedule]; twice || check(k, c.Schedule, caps) != nil {
 			return
 		}
 		seen[c.Schedule] = len(all)
@@ -52,7 +52,7 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 		return nil
 	}
 	for _, s := range space(k, caps) {
-		add(Candidate{Settle(k, s, caps), "to be measured"}, false)
+		add(Candidate{normalize(k, s, caps), "to be measured"}, false)
 	}
 	slices.SortStableFunc(all[1:], func(a, b ranked) int {
 		switch {
@@ -93,7 +93,7 @@ func distance(a, b kernel.Schedule) float64 {
 	return d
 }
 
-// space lists schedules of a family's variants, many of which do not pass [Check].
+// space lists schedules of a family's variants, many of which [New] refuses.
 func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	if list := families[k.Family].space; list != nil {
 		return list(k, caps)

@@ -38,15 +38,15 @@ func TestSchedulesReadApart(t *testing.T) {
 				all = append(all, c.Schedule)
 			}
 			for _, s := range space(k, caps) {
-				all = append(all, Settle(k, s, caps))
+				all = append(all, normalize(k, s, caps))
 			}
 			read := map[string]kernel.Schedule{}
 			for _, s := range all {
-				if checkSchedule(k, s, caps) != nil {
+				if check(k, s, caps) != nil {
 					continue
 				}
-				if again := Settle(k, s, caps); again != s {
-					t.Fatalf("%s on %s: %+v settles once more, as %+v", what, name, s, again)
+				if again := normalize(k, s, caps); again != s {
+					t.Fatalf("%s on %s: %+v is normalized once more, as %+v", what, name, s, again)
 				}
 				if other, ok := read[s.String()]; ok && other != s {
 					t.Fatalf("%s on %s: %q is %+v and %+v", what, name, s, s, other)

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -9,16 +8,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// checkSettled rejects schedules that differ from the code that would be generated.
-func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	if settled := Settle(k, s, caps); settled != s {
-		return fmt.Errorf("it is not settled: the kernel allows %q; see schedule.Settle", settled)
+// normalize drops options that a kernel does not allow, and fills in fields that follow from kernel and device. The
+// printed form of a normalized schedule describes its code. normalize changes no normalized schedule.
+func normalize(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
+	v := variants[s.Variant]
+	if v.normalize == nil || v.family != k.Family || v.family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
+		return s
 	}
-	return nil
+	return v.normalize(k, s, caps)
 }
 
-// settleMap limits the vector width to the number of adjacent elements.
-func settleMap(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+// normalizeMap limits the vector width to the number of adjacent elements.
+func normalizeMap(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	inner, most := len(k.Parallel)-1, min(s.Vec, mapVec(k, 4))
 	if s.Vec = 1; most > 1 {
 		s.Vec = k.VectorWidth(inner, k.Parallel[inner], most, k.Roots(), k.Stores)
@@ -26,9 +27,9 @@ func settleMap(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedu
 	return s
 }
 
-// settleRow does the same for rows. It also determines how many elements an invocation keeps in registers: its whole
+// normalizeRow does the same for rows. It also determines how many elements an invocation keeps in registers: its whole
 // share, if several passes need a value and the requested number suffices, else none.
-func settleRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+func normalizeRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
 	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
 	s.Cache = 0
@@ -38,8 +39,8 @@ func settleRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedu
 	return s
 }
 
-// settleScan is settleRow for a scan. The end of a scan's rows must not fall inside a vector.
-func settleScan(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+// normalizeScan is normalizeRow for a scan. The end of a scan's rows must not fall inside a vector.
+func normalizeScan(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	s.Vec = rowWidth(k, scanVec(k, s.Vec))
 	return s
 }
@@ -54,11 +55,11 @@ func rowWidth(k *kernel.Kernel, most int) int {
 // of every row.
 const ManyRows = 3
 
-// settleMatVec determines how a matvec decodes B. It clears options for blocks if B is not rows of blocks, and for
+// normalizeMatVec determines how a matvec decodes B. It clears options for blocks if B is not rows of blocks, and for
 // resident rows if they cannot be resident.
-func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
+func normalizeMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
 	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
-		return s // [Check] rejects it
+		return s // [New] rejects it
 	}
 	given := s
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
@@ -114,8 +115,8 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.
 	return s
 }
 
-// settleCoopMat2 determines whether the trip count is hidden.
-func settleCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+// normalizeCoopMat2 determines whether the trip count is hidden.
+func normalizeCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
 	if s.TileK > 0 {
 		s.HideSteps = hidesSteps(k, s)
 	}
