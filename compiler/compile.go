@@ -45,7 +45,7 @@ type Options struct {
 
 	// Pricer answers the rules of passes; nil is the price of the device's schedules. Persistence proposes persistent
 	// kernels; nil is what suits the device. Programs compiled with either are not kept.
-	Pricer      func(device.Caps) passes.Pricer
+	Pricer      func(device.Caps) kernel.Pricer
 	Persistence func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
 }
 

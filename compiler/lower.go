@@ -33,7 +33,7 @@ func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tun
 func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lowered, error) {
 	pricer, persistence := opt.Pricer, opt.Persistence
 	if pricer == nil {
-		pricer = func(caps device.Caps) passes.Pricer { return schedule.NewPricer(caps) }
+		pricer = func(caps device.Caps) kernel.Pricer { return schedule.NewPricer(caps) }
 	}
 	if persistence == nil {
 		persistence = schedule.Runs

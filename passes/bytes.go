@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -12,52 +13,50 @@ import (
 // It adds the quantization to the graph, as [ir.ByteSteps] defines it, and leaves the rest to fusion: matmuls with the
 // same rows share the quantized rows, and the producer of the rows is fused with the quantization. Rows already stored
 // as bytes with scales need neither quantization nor permission.
-func roundRows(s *State) error {
-	if s.pricer == nil {
-		return nil
+func roundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+	if pricer == nil {
+		return g, nil
 	}
-	return graphPass(func(g *ir.Graph) (*ir.Graph, error) {
-		norms := s.roundedNorms(g)
-		return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-			if !multipliesBlocks(n) {
-				return rw.Copy(n, args)
+	norms := roundedNorms(g, pricer)
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if !multipliesBlocks(n) {
+			return rw.Copy(n, args)
+		}
+		r := &rewriter{g: rw.New, pos: n.Pos()}
+		t, height, width := blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]
+		var rows, factor *ir.Node
+		switch blocks := rowsInBlocks(args[0]); {
+		case blocks != nil && pricer.ReadRows(t, height, width):
+			rows = r.bytesOf(blocks)
+		case roundsRows(n, pricer):
+			x := args[0]
+			if norms[n.Arg(0)] {
+				x, factor = r.takeNormApart(x)
 			}
-			r := &rewriter{g: rw.New, pos: n.Pos()}
-			t, height, width := blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]
-			var rows, factor *ir.Node
-			switch blocks := rowsInBlocks(args[0]); {
-			case blocks != nil && s.pricer.ReadRows(t, height, width):
-				rows = r.bytesOf(blocks)
-			case s.roundsRows(n):
-				x := args[0]
-				if norms[n.Arg(0)] {
-					x, factor = r.takeNormApart(x)
-				}
-				rows = r.roundToBytes(x)
-			default:
-				return rw.Copy(n, args)
-			}
-			product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]},
-				ir.Attr{Name: "transpose_b", Value: true})
-			if factor != nil {
-				product = r.binary(ir.OpMul, product, factor)
-			}
-			if r.err != nil {
-				return nil, r.err
-			}
-			return r.castTo(product, n.DType()), r.err
-		})
-	})(s)
+			rows = r.roundToBytes(x)
+		default:
+			return rw.Copy(n, args)
+		}
+		product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]},
+			ir.Attr{Name: "transpose_b", Value: true})
+		if factor != nil {
+			product = r.binary(ir.OpMul, product, factor)
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		return r.castTo(product, n.DType()), r.err
+	})
 }
 
 // roundsRows reports whether a matmul's rows are quantized.
-func (s *State) roundsRows(n *ir.Node) bool {
+func roundsRows(n *ir.Node, pricer kernel.Pricer) bool {
 	return multipliesBlocks(n) && precision(n) == ir.PrecisionBytes &&
-		s.pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1])
+		pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1])
 }
 
 // roundedNorms returns the rms norms that only matmuls with quantized rows read.
-func (s *State) roundedNorms(g *ir.Graph) map[*ir.Node]bool {
+func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
 	for _, o := range g.Outputs() {
 		kept[o.Node] = true
@@ -68,7 +67,7 @@ func (s *State) roundedNorms(g *ir.Graph) map[*ir.Node]bool {
 	for i, users := range g.Users() {
 		n := g.Nodes()[i]
 		norms[n] = n.Op() == ir.OpRMSNorm && !kept[n] && !slices.ContainsFunc(users, func(u *ir.Node) bool {
-			return !s.roundsRows(u) || u.Arg(1) == n
+			return !roundsRows(u, pricer) || u.Arg(1) == n
 		})
 	}
 	return norms

@@ -20,10 +20,10 @@ const (
 	maxOperandLoads = 2
 )
 
-// fuseElementwise makes the initial clusters: cores and required nodes are stored by their own clusters, and pointwise
+// FuseElementwise makes the initial clusters: cores and required nodes are stored by their own clusters, and pointwise
 // nodes are inlined into their users or stored. A stored pointwise node joins a cluster of the same shape that reads
 // it.
-func fuseElementwise(f *Fusion) error {
+func (f *Fusion) FuseElementwise() error {
 	nodes := f.Graph.Nodes()
 	for _, n := range nodes {
 		if f.live[n.ID()] && isCore(n) && f.writesBlocks(n) == nil {
@@ -332,9 +332,9 @@ func opCost(op ir.Op) int {
 	return 1
 }
 
-// fuseEpilogues merges the elementwise clusters after a matmul or row kernel into it, and row kernels over the same
+// FuseEpilogues merges the elementwise clusters after a matmul or row kernel into it, and row kernels over the same
 // rows into each other.
-func fuseEpilogues(f *Fusion) error {
+func (f *Fusion) FuseEpilogues() error {
 	for changed := true; changed; {
 		changed = false
 		for id := range f.Clusters {
@@ -478,20 +478,3 @@ func sameLoop(c, q *Cluster) bool {
 
 // maxProducts limits the matmuls in one kernel: each needs registers for a tile of results.
 const maxProducts = 2
-
-// foldedAxes reports which axes of its argument a reduction or row op folds: the axes in its attributes, or else the
-// innermost.
-func foldedAxes(n *ir.Node) []bool {
-	axes := []int64{-1}
-	switch attrs := n.Attrs(); {
-	case attrs.Has("axes"):
-		axes = attrs.Ints("axes")
-	case attrs.Has("axis"):
-		axes = []int64{int64(attrs.Int("axis"))}
-	}
-	fold, err := ir.ResolveAxes(axes, n.Arg(0).Rank())
-	if err != nil {
-		panic("passes: " + err.Error()) // the shape rule has checked it
-	}
-	return fold
-}

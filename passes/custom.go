@@ -12,49 +12,6 @@ import (
 // fused.
 func isCustomKernel(n *ir.Node) bool { return n.Op().Class() == ir.ClassCustom }
 
-// completeResults adds a node for every result of a custom kernel, because the kernel writes them all, even unused
-// ones. It does the same for loops, which carry all their results.
-func completeResults(g *ir.Graph) (*ir.Graph, error) {
-	if !slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return isCustomKernel(n) || n.Op() == ir.OpLoop }) {
-		return g, nil
-	}
-	made := map[string][]*ir.Node{} // by call: its results
-	loops := newLoopCompleter(g)
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		switch {
-		case n.Op() == ir.OpLoop:
-			return loops.loop(rw.New, n, args)
-		case n.Op() == ir.OpResult:
-			return loops.results[args[0]][n.Attrs().Int("index")], nil
-		case !isCustomKernel(n):
-			return rw.Copy(n, args)
-		}
-		key := callKey(n.Op(), args, n.Attrs())
-		if made[key] == nil {
-			for i := range n.Op().Info().Custom.Kernel.Outputs {
-				m, err := rw.New.Add(n.Op(), args, ir.WithOutput(n.Attrs(), i), n.Pos())
-				if err != nil {
-					return nil, err
-				}
-				made[key] = append(made[key], m)
-			}
-		}
-		return made[key][ir.OutputIndex(n)], nil
-	})
-}
-
-// callKey is the same for the results of one call.
-func callKey(op ir.Op, args []*ir.Node, attrs ir.Attrs) string {
-	key := op.String()
-	for _, a := range args {
-		key += fmt.Sprintf(" %d", a.ID())
-	}
-	for _, a := range ir.WithOutput(attrs, 0) {
-		key += " " + ir.FormatAttr(a.Value)
-	}
-	return key
-}
-
 // placeCustom makes a cluster of each call of a custom kernel that is needed.
 func (f *Fusion) placeCustom() {
 	calls := map[string][]*ir.Node{}
@@ -100,7 +57,7 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 		l := newLowerer(f, c)
 		l.k.Family, l.space = kernel.FamilyMap, c.tails[out].Shape()
 		l.at = l.parallel(l.space)
-		l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: linear(l.space, l.at),
+		l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: kernel.Linear(l.space, l.at),
 			Value: l.b.Integer(c.tails[out].DType(), 0)}}
 		zeros, err := l.finish()
 		if err != nil {

@@ -5,94 +5,44 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rewriter adds nodes to a new graph and keeps the first error, so that decompositions can be written like formulas.
-type rewriter struct {
-	g      *ir.Graph
-	pos    string
-	err    error
-	pricer Pricer // or nil
-}
-
-func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
-	n, err := r.g.Add(op, args, attrs, r.pos)
-	r.err = err
-	return n
-}
-
-func (r *rewriter) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
-	return r.add(op, []*ir.Node{x}, attrs...)
-}
-
-func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
-	if r.err != nil || x.Shape().Equal(s) {
-		return x
-	}
-	return r.unary(ir.OpReshape, x, ir.Attr{Name: "shape", Value: s})
-}
-
-func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
-	d, err := ir.FromFloats(t, []float64{v})
-	if err != nil {
-		r.err = err
-		return nil
-	}
-	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
-}
-
-func (r *rewriter) iota(s ir.Shape, axis int) *ir.Node {
-	return r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: ir.I32}, ir.Attr{Name: "shape", Value: s},
-		ir.Attr{Name: "axis", Value: axis})
-}
-
-func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
-	if d.IsStatic() {
-		return r.scalar(ir.I32, float64(d.Add))
-	}
-	return r.add(ir.OpDimValue, nil, ir.Attr{Name: "dim", Value: ir.Shape{d}})
-}
-
-// takeApart is the decompose pass. It also records why attentions were decomposed.
-func takeApart(s *State) error {
-	for _, n := range s.Graph.Nodes() {
+// Refused lists, one per line, the attentions that decompose takes apart although they could have their own kernel, and
+// why.
+func Refused(g *ir.Graph) (list []string) {
+	for _, n := range g.Nodes() {
 		if n.Op().Class() != ir.ClassAttention || n.Shape().MaxElems() == 0 {
 			continue
 		}
 		if why := attentionRefusal(n); why != "" {
-			s.Refused = append(s.Refused, fmt.Sprintf("%s = %s: %s", n, n.Op(), why))
+			list = append(list, fmt.Sprintf("%s = %s: %s", n, n.Op(), why))
 		}
 	}
-	stored := map[*ir.Node]bool{}
-	for _, n := range s.Graph.Nodes() {
-		if s.storesScores(n) {
-			lse := n.Arg(n.Op().Info().Arg("lse")) // of the same scores
-			stored[n], stored[lse] = true, true
-		}
-	}
-	return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return decompose(g, stored, s.pricer) })(s)
+	return list
 }
 
 // storesScores reports whether a gradient of an attention should use stored scores.
-func (s *State) storesScores(n *ir.Node) bool {
-	if s.pricer == nil || n.Op() != ir.OpAttentionGrad {
+func storesScores(n *ir.Node, pricer kernel.Pricer) bool {
+	if pricer == nil || n.Op() != ir.OpAttentionGrad {
 		return false
 	}
 	k, rows := n.Arg(1).Shape(), n.Arg(n.Op().Info().Arg("lse")).Shape()
 	bytes, err := ir.Type{DType: ir.F32, Shape: append(slices.Clone(rows), k[len(k)-2])}.MaxBytes()
-	return err == nil && s.pricer.StoreScores(bytes)
+	return err == nil && pricer.StoreScores(bytes)
 }
 
 // decompose replaces ops without their own kernels, and the companion ops of an attention with stored scores. pricer,
 // if not nil, decides which forms pay off on the device.
-func decompose(g *ir.Graph, stored map[*ir.Node]bool, pricer Pricer) (*ir.Graph, error) {
+func decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+	stored := map[*ir.Node]bool{}
+	for _, n := range g.Nodes() {
+		if storesScores(n, pricer) {
+			lse := n.Arg(n.Op().Info().Arg("lse")) // of the same scores
+			stored[n], stored[lse] = true, true
+		}
+	}
 	states := newOverwrites(g, false).writes()
 	branches := map[*ir.Node][]*ir.Node{} // all results of an if, by its first result
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
@@ -176,13 +126,6 @@ func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
 	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
 }
 
-func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
-	if r.err != nil || x.DType() == t {
-		return x
-	}
-	return r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: t})
-}
-
 // causal hides from query i all keys after i+s-t: the queries are the last t of s positions. If a matrix has the rows
 // of several heads, their positions repeat every t rows. A nonzero window also hides all but that many of the remaining
 // keys.
@@ -205,101 +148,4 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window i
 	}
 	hidden := r.scalar(scores.DType(), math.Inf(-1))
 	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})
-}
-
-// ownValues inserts copies: for an output that is a leaf or a slice of a state that is written in place, before every
-// update that is not in place, and for operands of in-place writes that depend on the old value. A copy is a reshape to
-// the same shape, which fusion turns into a store. Blocks with a single reader are quantized directly into the state,
-// others are quantized once more for each write. ownValues decomposes scatters that turned out not to be in place.
-func ownValues(g *ir.Graph, pricer Pricer) (*ir.Graph, error) {
-	before := newOverwrites(g, false)
-	states := before.writes()
-	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
-		for i, x := range n.Args() {
-			if before.early[edge{x, n}] {
-				args[i] = r.copied(args[i])
-			}
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		if w, ok := writeOf(n); ok && w.op == n && n.DType().IsBlock() {
-			if !states[n] {
-				return nil, fmt.Errorf("%s writes blocks, which is done only into a state and in place: %s", opAt(n),
-					before.whyNot(w))
-			}
-			i := slices.Index(n.Args(), w.values())
-			if x := n.Arg(i); x.Op() == ir.OpQuantize && !before.once(x) { // the quantize stores its blocks there
-				args[i] = r.unary(ir.OpQuantize, args[i].Arg(0), x.Attrs()...)
-			}
-			if r.err != nil {
-				return nil, r.err
-			}
-		}
-		if isScatter(n) && !states[n] { // it was planned in place until another pass added a reader
-			out := r.decomposed(n, args)
-			return out, r.err
-		}
-		return rw.Copy(n, args)
-	})
-	if err != nil {
-		return nil, err
-	}
-	fresh := ir.NewLike(g)
-	own, err := ir.CopyInto(fresh, out)
-	if err != nil {
-		return nil, err
-	}
-	r := &rewriter{g: fresh}
-	after := newOverwrites(out, false)
-	inPlace := map[*ir.Node]bool{}
-	for _, u := range out.Updates() {
-		state, value := own[u.State.ID()], own[u.Value.ID()]
-		switch {
-		case after.inPlace[u.State] != nil:
-			inPlace[u.Value] = true
-		case u.Value.Op() == ir.OpQuantize && len(after.users[u.Value.ID()]) == 0 && after.shown[u.Value] == 1:
-		default:
-			if isLeaf(value) { // may also be a state that is overwritten
-				value = r.copied(value)
-			}
-			value = r.copied(value)
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		if err := fresh.Update(state, value); err != nil {
-			return nil, err
-		}
-	}
-	for _, o := range out.Outputs() {
-		n := own[o.Node.ID()]
-		if isLeaf(n) || inPlace[o.Node] {
-			n = r.copied(n)
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		if err := fresh.Output(o.Name, n); err != nil {
-			return nil, err
-		}
-	}
-	return fresh, nil
-}
-
-// copied returns a copy of a value, which fusion stores.
-func (r *rewriter) copied(n *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
-	r.pos = n.Pos()
-	return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
-}
-
-// dce removes dead nodes.
-func dce(g *ir.Graph) (*ir.Graph, error) {
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		return rw.Copy(n, args)
-	})
 }

@@ -17,7 +17,7 @@ func attentionPartsOf(q, k *ir.Node) attentionParts {
 	qs, ks := q.Shape(), k.Shape()
 	rank := len(qs)
 	p := attentionParts{batch: qs[: rank-3 : rank-3], heads: qs[rank-3], groups: ks[rank-3], t: qs[rank-2],
-		s: ks[rank-2], wide: accType("", q.DType())}
+		s: ks[rank-2], wide: accType(q.DType())}
 	perGroup, _ := p.heads.Quo(p.groups.Add)
 	p.rows = p.t.Times(perGroup.Add)
 	return p

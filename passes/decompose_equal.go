@@ -71,7 +71,7 @@ for (uint i = first; i < min(wanted_dim0, first + 1024u); i += 128u) {
 func init() {
 	for t, name := range map[ir.DType]string{ir.F32: "float", ir.F64: "double", ir.I32: "int", ir.U32: "uint",
 		ir.I64: "uvec2"} {
-		for mode := range hitFolds {
+		for mode := range scatterReductions {
 			foldsEqual[foldKey{mode, t}] = newFoldEqual(mode, t, name)
 		}
 	}
@@ -111,7 +111,7 @@ func foldText(mode string, t ir.DType) (fold, none string) {
 		first = "b > a"
 	}
 	none = noneText[foldKey{mode, t}]
-	least := hitFolds[mode].none(t)
+	least := neutral(mode, t)
 	switch t {
 	case ir.F32:
 		first += " || (floatBitsToUint(b) & 0x7fffffffu) > 0x7f800000u"
@@ -317,7 +317,7 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 		if err != nil {
 			return nil, err
 		}
-		out, err := ir.FromFloats(t, foldedBy(mode, hitFolds[mode].none(t), rows, n*width, each), n, width)
+		out, err := ir.FromFloats(t, foldedBy(mode, neutral(mode, t), rows, n*width, each), n, width)
 		return []*ir.Data{out}, err
 	}
 	rows, err := args[0].Ints()
@@ -386,7 +386,7 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 	if r.err != nil {
 		return nil
 	}
-	s, n, acc := updates.Shape(), wanted.Shape()[0], accType("", updates.DType())
+	s, n, acc := updates.Shape(), wanted.Shape()[0], accType(updates.DType())
 	columns, err := s[0].Mul2(s[2])
 	if err != nil {
 		r.err = err

@@ -25,7 +25,7 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 	if _, isPlace := extremumOf[fold.Steps[0].By]; isPlace {
 		out = r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: out.Shape()})
 	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
-		out = r.castTo(out, accType("", out.DType()))
+		out = r.castTo(out, accType(out.DType()))
 		// Differences from the first are 0, or NaN if the element is infinite or NaN; so are their sums.
 		if fold.FromFirst() {
 			out = r.binary(ir.OpMul, out, r.scalar(out.DType(), 0))
@@ -68,7 +68,7 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	case n.Op().Info().Tol == ir.Tolerance{}: // the same in any dtype
 		out = f.fold(by, x)
 	default:
-		out = f.computed(n, fold, r.castTo(x, accType("", x.DType())), args[1:])
+		out = f.computed(n, fold, r.castTo(x, accType(x.DType())), args[1:])
 	}
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
@@ -120,7 +120,7 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		if out == nil {
 			out = given
 		} else {
-			out = f.binary(basicFolds[s.By].two, out, given)
+			out = f.binary(combineOps[s.By], out, given)
 		}
 	}
 	return out
@@ -164,7 +164,7 @@ func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 	if e.r.err != nil {
 		return nil
 	}
-	number := func(v float64) *ir.Node { return e.r.scalar(accType("", e.n.Arg(0).DType()), v) }
+	number := func(v float64) *ir.Node { return e.r.scalar(accType(e.n.Arg(0).DType()), v) }
 	switch s.Leaf {
 	case ir.LeafElement:
 		return e.x
@@ -307,7 +307,7 @@ func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 		if out == nil {
 			out = part
 		} else {
-			out = f.binary(basicFolds[op].two, out, part)
+			out = f.binary(combineOps[op], out, part)
 		}
 	}
 	return out
@@ -341,7 +341,7 @@ func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 			best, at = partBest, partAt
 			continue
 		}
-		both := f.binary(basicFolds[extremum].two, best, partBest)
+		both := f.binary(combineOps[extremum], best, partBest)
 		at = f.binary(ir.OpMin, f.placeWhere(best, both, at), f.placeWhere(partBest, both, partAt))
 	}
 	return at

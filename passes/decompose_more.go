@@ -114,8 +114,6 @@ func (r *rewriter) ofIntegers(n, x *ir.Node) *ir.Node {
 	return x
 }
 
-func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
-
 // channels reshapes a parameter [C] so that it broadcasts over x[N, C, …].
 func (r *rewriter) channels(p *ir.Node, rank int) *ir.Node {
 	if r.err != nil {
@@ -146,7 +144,7 @@ func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 	wide := slices.Clone(args)
 	for i, a := range args {
-		wide[i] = r.castTo(a, accType("", a.DType()))
+		wide[i] = r.castTo(a, accType(a.DType()))
 	}
 	return wide
 }
@@ -206,7 +204,7 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	if pairs.Is(0) {
 		return x
 	}
-	wide, axis := accType("", x.DType()), last+1 // where the two are
+	wide, axis := accType(x.DType()), last+1 // where the two are
 	if n.Attrs().String_("mode") == "half" {
 		axis = last
 	}
@@ -267,13 +265,6 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	return r.swapAxes(out, axis, last)
 }
 
-func descending(n *ir.Node) bool {
-	if n.Op() == ir.OpTopKIndices {
-		return n.Attrs().Bool("largest")
-	}
-	return n.Attrs().Bool("descending")
-}
-
 // pairs returns x as a column and as a row, so that an elementwise op on both combines every pair of elements of the
 // innermost axis.
 func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
@@ -317,16 +308,4 @@ func (r *rewriter) count(x *ir.Node) *ir.Node {
 		return nil
 	}
 	return r.unary(ir.OpSum, x, ir.Attr{Name: "axes", Value: []int{-1}})
-}
-
-func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
-	if r.err != nil || a == b {
-		return x
-	}
-	perm := make([]int, x.Rank())
-	for i := range perm {
-		perm[i] = i
-	}
-	perm[a], perm[b] = b, a
-	return r.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: perm})
 }

@@ -59,7 +59,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 		chunk: chunk, chunks: (length.Max() + chunk - 1) / chunk,
 		reverse: n.Attrs().Bool("reverse")}
 	if n.Op().Info().Tol != (ir.Tolerance{}) { // else it is the same in any dtype
-		x = r.castTo(x, accType("", n.DType()))
+		x = r.castTo(x, accType(n.DType()))
 	}
 	inside := s.running(x, n.Attrs().Bool("exclusive"), s.reverse, chunk)
 	before := s.running(s.chunked(x), true, false, 0)
@@ -69,7 +69,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	if again := r.longScan(before, before.Arg(0)); again != nil {
 		before = again
 	}
-	return r.castTo(r.binary(basicFolds[s.by].two, s.spread(before, n.Shape()), inside), n.DType())
+	return r.castTo(r.binary(combineOps[s.by], s.spread(before, n.Shape()), inside), n.DType())
 }
 
 // longScan is a running fold being made in chunks.

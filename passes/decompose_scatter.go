@@ -13,40 +13,25 @@ import (
 // the number of elements times the number of updates along the axis. If that is too high, updates accumulate by
 // atomics, or are folded in sorted order of their indices: see scatterForm.
 
-// hitFold describes how to fold the updates of an element, and how to combine the result with the element.
-type hitFold struct {
-	by, into ir.Op
-	none     func(t ir.DType) float64 // neutral value for an update that does not hit
-}
-
-var hitFolds = map[string]hitFold{
-	"add": {ir.OpSum, ir.OpAdd, func(ir.DType) float64 { return 0 }},
-	"mul": {ir.OpProd, ir.OpMul, func(ir.DType) float64 { return 1 }},
-	"min": {ir.OpReduceMin, ir.OpMin, func(t ir.DType) float64 { return limitOf(t, 1) }},
-	"max": {ir.OpReduceMax, ir.OpMax, func(t ir.DType) float64 { return limitOf(t, -1) }},
-}
-
-// limitOf returns the largest value of a dtype, or the smallest if sign is negative.
-func limitOf(t ir.DType, sign int) float64 {
-	lo, hi := ir.IntRange(t)
-	switch {
-	case t.IsFloat():
-		return math.Inf(sign)
-	case sign < 0:
-		return float64(lo)
+// neutral is the value of an update without effect in a mode.
+func neutral(mode string, t ir.DType) float64 {
+	sign := 1
+	switch lo, hi := ir.IntRange(t); mode {
+	case "add":
+		return 0
+	case "mul":
+		return 1
+	case "max":
+		if !t.IsFloat() {
+			return float64(lo)
+		}
+		sign = -1
+	default:
+		if !t.IsFloat() {
+			return float64(hi)
+		}
 	}
-	return float64(hi)
-}
-
-// modeOf returns the mode in which a scatter folds updates into the base, or "" for an op that overwrites.
-func modeOf(n *ir.Node) string {
-	switch n.Op() {
-	case ir.OpScatterAdd, ir.OpScatterNDAdd:
-		return n.Attrs().String_("mode")
-	case ir.OpIndexAdd:
-		return "add"
-	}
-	return ""
+	return math.Inf(sign)
 }
 
 // scatter moves the indexed axis innermost and folds over it.
@@ -61,7 +46,7 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	mode := modeOf(n)
+	mode := scatterMode(n)
 	if out := r.scatteredElements(n, args, axis); out != nil || r.err != nil {
 		return out
 	}
@@ -122,7 +107,7 @@ func elementsOf(n *ir.Node, args []*ir.Node, axis int) (e elements, ok bool) {
 		return e, false
 	}
 	one := ir.D(1)
-	e.scatterSize = scatterSize{base: ir.Shape{one, all, one}, updates: ir.Shape{one, each, one}, mode: modeOf(n),
+	e.scatterSize = scatterSize{base: ir.Shape{one, all, one}, updates: ir.Shape{one, each, one}, mode: scatterMode(n),
 		t: args[2].DType(), unordered: n.Attrs().Bool("unordered")}
 	return e, true
 }
@@ -226,7 +211,7 @@ func (r *rewriter) landings(n *ir.Node, args []*ir.Node) (l landings) {
 			l.scatterSize, l.at = e.scatterSize, r.positions(e, indices)
 		}
 	}
-	l.mode, l.t, l.unordered, l.each = modeOf(n), updates.DType(), n.Attrs().Bool("unordered"), true
+	l.mode, l.t, l.unordered, l.each = scatterMode(n), updates.DType(), n.Attrs().Bool("unordered"), true
 	if r.err == nil {
 		l.along = l.indices.Shape()[l.axis]
 	}
@@ -289,7 +274,7 @@ func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	s := scatterSize{base: base.Shape(), updates: updates.Shape(), mode: modeOf(n), t: updates.DType(),
+	s := scatterSize{base: base.Shape(), updates: updates.Shape(), mode: scatterMode(n), t: updates.DType(),
 		unordered: n.Attrs().Bool("unordered")}
 	along := s.base[1]
 	if s.mode != "" {
@@ -369,9 +354,6 @@ func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
 	return r.binary(ir.OpEq, indices, at)
 }
 
-// positiveIndex reports whether indices of a dtype cannot be negative, after a cast to i32 too.
-func positiveIndex(t ir.DType) bool { return t.Kind() == ir.KindUint && t.BlockBytes() < 4 }
-
 // wideIndex casts indices to i32, or leaves them i64. A u32 too large for i32 becomes negative, and stays out of range.
 func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 	if r.err != nil || x.DType() == ir.I64 {
@@ -394,8 +376,8 @@ func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 		return nil
 	}
 	t := base.DType()
-	wide := accType("", t)
-	return r.castTo(r.binary(hitFolds[mode].into, r.castTo(base, wide), r.castTo(folded, wide)), t)
+	wide := accType(t)
+	return r.castTo(r.binary(combineOps[scatterReductions[mode]], r.castTo(base, wide), r.castTo(folded, wide)), t)
 }
 
 // hitsOf folds the updates that hit, along an axis, in the accumulator dtype.
@@ -403,12 +385,12 @@ func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node
 	if r.err != nil {
 		return nil
 	}
-	t, fold := updates.DType(), hitFolds[mode]
-	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, fold.none(t))})
+	t := updates.DType()
+	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, neutral(mode, t))})
 	if t.IsFloat() {
-		met = r.castTo(met, accType("", t))
+		met = r.castTo(met, accType(t))
 	}
-	return r.unary(fold.by, met, ir.Attr{Name: "axes", Value: []int{axis}})
+	return r.unary(scatterReductions[mode], met, ir.Attr{Name: "axes", Value: []int{axis}})
 }
 
 // lastHit returns the last position along an axis of true elements, or -1.

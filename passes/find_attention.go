@@ -342,13 +342,6 @@ func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 	return x
 }
 
-func (r *rewriter) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
-	if r.err != nil || x.Shape().Equal(s) {
-		return x
-	}
-	return r.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s})
-}
-
 // keyHeads gives keys and values the outer axes of the scores. If the scores are not reshaped, it keeps only distinct
 // heads.
 func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {

@@ -152,7 +152,7 @@ func wholeScalar(x *ir.Node) (float64, bool) {
 	if x.DType().IsFloat() {
 		return scalarOf(x)
 	}
-	for isView(x) {
+	for x.Op().Class() == ir.ClassView {
 		x = x.Arg(0)
 	}
 	if x.Op() != ir.OpConst {

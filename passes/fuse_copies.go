@@ -10,18 +10,18 @@ import (
 
 // fuseCopies removes kernels that only store another kernel's result again, each element once, in another dtype or
 // order. The other kernel stores it in that form itself, and drops the original form if nothing else reads it.
-func fuseCopies(s *State, id plan.KernelID) []Proposal {
-	c, ok := copyOf(s.Plan.Kernel(id))
+func fuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
+	c, ok := copyOf(o.Plan.Kernel(id))
 	if !ok {
 		return nil
 	}
-	keep := s.readByOthers(c.from, id)
-	source, ok := s.sourceOf(c.from, keep)
-	if !ok || !s.Plan.CanMove(id, source, c.from) {
+	keep := o.Plan.ReadByOthers(c.from, id)
+	source, ok := o.Plan.Source(c.from, keep)
+	if !ok || !o.Plan.CanMove(id, source, c.from) {
 		return nil
 	}
 	p := propose("store "+c.to.DType.String()+" at once", source,
-		c.in(s.Plan.Kernel(source), keep))
+		c.in(o.Plan.Kernel(source), keep))
 	if p.Default = c.place == nil; !p.Default {
 		p.What = "store in the order of the copy"
 	}
@@ -61,7 +61,7 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 		return copying{}, false
 	}
 	c := copying{from: from.Buffer, to: to}
-	whole := linear(k.Parallel, axes(k.Parallel))
+	whole := kernel.Linear(k.Parallel, kernel.Axes(k.Parallel))
 	if load.Index.Equal(st.Index) && st.Index.Equal(whole) {
 		return c, true // a copy without reordering
 	}

@@ -15,15 +15,15 @@ import (
 //
 // The matmuls read the kernel's inputs, accumulate its sums along the rows in their own loop, and multiply by the row's
 // factor in the epilogue. So they do not wait for a pass over the rows.
-func fuseNorms(s *State, id plan.KernelID) []Proposal {
-	n, ok := s.normOf(id)
+func fuseNorms(o *Optimizer, id plan.KernelID) []Proposal {
+	n, ok := o.normOf(id)
 	if !ok {
 		return nil
 	}
 	p := propose("multiply before the norm", id)
-	for _, reader := range s.Plan.Readers(n.buffer) {
-		with, ok := n.fusedWith(s.Plan.Kernel(reader))
-		if !ok || !s.Plan.CanMove(id, reader, n.buffer) {
+	for _, reader := range o.Plan.Readers(n.buffer) {
+		with, ok := n.fusedWith(o.Plan.Kernel(reader))
+		if !ok || !o.Plan.CanMove(id, reader, n.buffer) {
 			return nil
 		}
 		p.also(reader, with)
@@ -43,14 +43,14 @@ type norm struct {
 
 // normOf reports whether a kernel computes f32 rows from sums along them, with a single store to a value that only
 // kernels read.
-func (s *State) normOf(id plan.KernelID) (norm, bool) {
-	k := s.Plan.Kernel(id)
+func (o *Optimizer) normOf(id plan.KernelID) (norm, bool) {
+	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyRow || len(k.Stores) != 1 || !k.Stores[0].PerElement || k.Limit != nil {
 		return norm{}, false
 	}
 	n := norm{k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
 	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, so its time does not matter
-	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || s.Plan.Outlives(n.buffer) {
+	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || o.Plan.Outlives(n.buffer) {
 		return norm{}, false
 	}
 	for _, p := range k.Phases {
@@ -58,7 +58,7 @@ func (s *State) normOf(id plan.KernelID) (norm, bool) {
 			return norm{}, false
 		}
 	}
-	_, ok := s.sourceOf(n.buffer, true)
+	_, ok := o.Plan.Source(n.buffer, true)
 	return n, ok
 }
 
@@ -82,7 +82,7 @@ func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 		Stores: j.stores,
 	})
 	// The norm's result must have no other use than the rows of an A.
-	return out, j.ok && !readsBuffer(out, n.buffer) && out.CheckRowSums() == nil
+	return out, j.ok && !out.ReadsBuffer(n.buffer) && out.CheckRowSums() == nil
 }
 
 // axesIn maps the norm's axes to coordinates of a matmul with the same number of rows: its axes longer than 1

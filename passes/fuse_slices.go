@@ -11,20 +11,20 @@ import (
 // fuseSlices removes kernels that only process adjacent columns of a matmul's rows, elementwise or in pairs of
 // neighbours: queries and keys on their way through rope, keys and values on their way into a cache. The matmul stores
 // their results for each column or pair, and stores the rows only if others read them.
-func fuseSlices(s *State, id plan.KernelID) []Proposal {
-	k := s.Plan.Kernel(id)
+func fuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
+	k := o.Plan.Kernel(id)
 	if !storesRows(k) {
 		return nil
 	}
-	rows := storedFirst(k)
-	if _, ok := s.sourceOf(rows, true); !ok {
+	rows := k.FirstStored()
+	if _, ok := o.Plan.Source(rows, true); !ok {
 		return nil
 	}
 	var readers []*kernel.Kernel
-	p, keep := propose("store what reads the rows", id), s.Plan.Outlives(rows) // for others
-	for _, r := range s.Plan.Readers(rows) {
-		if _, ok := sliceOf(k, s.Plan.Kernel(r)); ok && s.Plan.CanMove(r, id, rows) {
-			readers = append(readers, s.Plan.Kernel(r))
+	p, keep := propose("store what reads the rows", id), o.Plan.Outlives(rows) // for others
+	for _, r := range o.Plan.Readers(rows) {
+		if _, ok := sliceOf(k, o.Plan.Kernel(r)); ok && o.Plan.CanMove(r, id, rows) {
+			readers = append(readers, o.Plan.Kernel(r))
 			p.also(r)
 		} else {
 			keep = true
@@ -49,7 +49,7 @@ func storesRows(k *kernel.Kernel) bool {
 	st, col := k.Stores[0], len(k.Parallel)-1
 	return st.Value.DType == ir.F32 && k.Bindings[st.Bind].DType == ir.F32 && k.Parallel[col].IsStatic() &&
 		ir.Shape(k.Parallel).MaxElems() == k.Bindings[st.Bind].Elems && len(rowAxes(k)) <= 1 &&
-		st.Index.Equal(linear(k.Parallel, axes(k.Parallel)))
+		st.Index.Equal(kernel.Linear(k.Parallel, kernel.Axes(k.Parallel)))
 }
 
 // rowAxes returns the axes of a matmul's rows with extents above 1.
@@ -87,7 +87,7 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	k := product.From
 	sl, _ := sliceOf(k, r)
 	local := kernel.Axis(len(k.Parallel)-1, ir.D(int(sl.cols.To-sl.cols.From)))
-	at := unflatten(sl.columns(r), local)
+	at := kernel.Unflatten(sl.columns(r), local)
 	if sl.row >= 0 {
 		row := rowAxes(k)[0]
 		at[sl.row] = kernel.Axis(row, k.Parallel[row])
@@ -95,7 +95,7 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	m := product.Part(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
 	own, other := storedAt(product, local, sl.cols, false), storedAt(product, local, sl.cols, true)
 	m.Load = func(e *kernel.Expr) *kernel.Expr {
-		if r.Bindings[e.Bind].Buffer != storedFirst(k) {
+		if r.Bindings[e.Bind].Buffer != k.FirstStored() {
 			return nil
 		}
 		if sl.others[e] {
@@ -175,7 +175,7 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 // sliceAlong is sliceOf for a known axis of rows.
 func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	sl, first, ok := slice{row: row, others: map[*kernel.Expr]bool{}}, int64(-1), true
-	dims, at, width := sl.columns(r), axes(r.Parallel), k.Parallel[len(k.Parallel)-1]
+	dims, at, width := sl.columns(r), kernel.Axes(r.Parallel), k.Parallel[len(k.Parallel)-1]
 	points, err := dims.Numel()
 	if err != nil || !points.IsStatic() || points.Add < 1 {
 		return slice{}, false
@@ -184,14 +184,14 @@ func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	if row >= 0 {
 		begin, at[row] = at[row].Mul(kernel.DimIndex(width)), kernel.Const(0)
 	}
-	here := linear(dims, at).Plus(begin)
+	here := kernel.Linear(dims, at).Plus(begin)
 	last := len(at) - 1
 	at[last] = kernel.OtherOfPair(at[last])
-	there := linear(dims, at).Plus(begin)
+	there := kernel.Linear(dims, at).Plus(begin)
 	pairs := r.Parallel[last].Add%2 == 0
 
 	kernel.Walk(r.Roots(), func(e *kernel.Expr) {
-		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != storedFirst(k) {
+		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != k.FirstStored() {
 			return
 		}
 		off := e.Index.Minus(here)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // Fusion maps the nodes of a graph to kernels. A node is a leaf (it has its own buffer from the start), stored (a
@@ -18,11 +19,10 @@ import (
 type Fusion struct {
 	Graph    *ir.Graph
 	Clusters []*Cluster // in no particular order until they are scheduled
-	values   *values
+	// LowerBody compiles the body of a loop to kernels.
+	LowerBody func(*ir.Graph) (*Fusion, error)
 
-	lowerBody func(g *ir.Graph) (*State, error) // compiles the body of a loop to kernels
-	bodies    []*State                          // by kernel.Loop.Body
-
+	plan   *plan.Graph
 	ctx    context.Context // checked wherever a kernel is lowered
 	limits Limits
 	home   []*Cluster // by node: the cluster that stores it
@@ -80,7 +80,7 @@ type Cluster struct {
 	Cores []*ir.Node // reductions, row ops, matmuls or scans, in graph order
 	// Stored are the nodes that it writes to buffers, in graph order.
 	Stored []*ir.Node
-	Body   *State // of a loop, after lowering
+	Body   *Fusion // of a loop, after lowering
 	// tails are nodes that may have to be stored: cores and absorbed outputs.
 	tails []*ir.Node
 	// runs, if set, are ranges of the arguments of a stored concat: each gets its own kernel, which stores that part of
@@ -102,7 +102,7 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		Graph:       g,
 		ctx:         ctx,
 		limits:      limits.orDefault(),
-		values:      newValues(g),
+		plan:        plan.New(g, isFixed),
 		home:        make([]*Cluster, n),
 		core:        make([]*Cluster, n),
 		live:        g.Live(),
@@ -139,6 +139,22 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 // Why explains the fusion decision on n.
 func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 
+// Note returns the kernel that contains a node, for printing.
+func (f *Fusion) Note(n *ir.Node) string {
+	switch c := f.coreOrHome(n); {
+	case !f.live[n.ID()]:
+		return ""
+	case isLeaf(n) && c == nil:
+		return ""
+	case c == nil:
+		return "inline"
+	case f.home[n.ID()] == nil:
+		return fmt.Sprintf("k%d, not stored", c.ID)
+	default:
+		return fmt.Sprintf("k%d", c.ID)
+	}
+}
+
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
@@ -154,9 +170,12 @@ func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	return c
 }
 
+// Plan returns the graph of the kernels, which [Fusion.Lower] fills.
+func (f *Fusion) Plan() *plan.Graph { return f.plan }
+
 // storing returns the cluster that a kernel was lowered from, by the first value that it stores.
 func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
-	id := storedFirst(k)
+	id := k.FirstStored()
 	if n := f.firsts[id]; n != nil {
 		id = n.ID()
 	}

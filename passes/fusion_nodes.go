@@ -2,23 +2,6 @@ package passes
 
 import "github.com/vkc-go/vkc/ir"
 
-// isLeaf reports whether n has its own buffer or needs no input.
-func isLeaf(n *ir.Node) bool { return n.Op().Class() == ir.ClassLeaf || isPacked(n) }
-
-// isPacked reports whether n concatenates whole weights along their outermost axis. Such a concat is a weight buffer of
-// several segments rather than a computation.
-func isPacked(n *ir.Node) bool {
-	if n.Op() != ir.OpConcat || n.Attrs().Int("axis") != 0 {
-		return false
-	}
-	for _, a := range n.Args() {
-		if a.Op() != ir.OpWeight {
-			return false
-		}
-	}
-	return true
-}
-
 // isCore reports whether n needs its own loop.
 func isCore(n *ir.Node) bool {
 	switch n.Op().Class() {

@@ -8,13 +8,13 @@ import (
 
 // halfAttention rounds the queries, keys and values of attentions to f16 if the graph allows it. A kernel that computes
 // a value only for the attention then stores it in f16.
-func halfAttention(s *State, id plan.KernelID) []Proposal {
-	k := s.Plan.Kernel(id)
+func halfAttention(o *Optimizer, id plan.KernelID) []Proposal {
+	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 		return nil
 	}
 	p := Proposal{What: "round to f16", Margin: 1.25} // because it loses precision
-	p.also(id, halved(k, s.storeHalf(id, &p)))
+	p.also(id, halved(k, o.storeHalf(id, &p)))
 	keep := propose("keep f32", id, kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
 		a := m.Attention(k.Attention)
 		a.Half = false
@@ -26,8 +26,8 @@ func halfAttention(s *State, id plan.KernelID) []Proposal {
 
 // storeHalf makes kernels store in f16 the values that only this attention reads, as one operand. It returns the values
 // by binding.
-func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
-	k, stored := s.Plan.Kernel(id), map[int]plan.ValueID{}
+func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
+	k, stored := o.Plan.Kernel(id), map[int]plan.ValueID{}
 	reads := map[int]map[*kernel.Expr]bool{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprLoad {
@@ -43,14 +43,14 @@ func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 			continue
 		}
 		b := k.Bindings[v.Bind]
-		source, ok := s.sourceOf(b.Buffer, true)
-		if !ok || s.readByOthers(b.Buffer, id) {
+		source, ok := o.Plan.Source(b.Buffer, true)
+		if !ok || o.Plan.ReadByOthers(b.Buffer, id) {
 			continue
 		}
 		b.DType, b.Read, b.Write = ir.F16, false, true
 		c := copying{from: b.Buffer, to: b}
-		c.to.Buffer = s.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
-		p.also(source, c.in(p.kernel(s, source), false))
+		c.to.Buffer = o.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
+		p.also(source, c.in(p.kernel(o, source), false))
 		stored[v.Bind] = c.to.Buffer
 	}
 	return stored

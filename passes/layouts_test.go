@@ -13,7 +13,7 @@ import (
 // layouts puts weights in the planes layout and prices fusion of norms. It records the layouts of the weights that a
 // matmul would read.
 type layouts struct {
-	passes.Pricer
+	kernel.Pricer
 	asked *[]kernel.Layout
 }
 

@@ -254,7 +254,7 @@ func (b *binder) of(n *ir.Node) []int {
 	}
 	list := []int{b.f.bufferNode(n).ID()}
 	if n.DType().IsBlock() {
-		list = append(list, b.f.values.codebook(n.DType()))
+		list = append(list, b.f.plan.Codebook(n.DType()))
 	}
 	return list
 }

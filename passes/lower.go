@@ -128,7 +128,7 @@ func (l *lowerer) finish() (*kernel.Kernel, error) {
 	slices.Sort(l.k.After)
 	if len(l.k.Symbols()) > 0 {
 		l.k.Bindings = append(l.k.Bindings,
-			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.values.params, Params: true})
+			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.plan.Params, Params: true})
 	}
 	if l.k.Loop != nil {
 		l.k.Ops, l.k.Name = l.opNames()
@@ -155,7 +155,7 @@ func (l *lowerer) bindCodebooks() {
 		bound[b.DType] = true
 		l.k.Bindings = append(l.k.Bindings,
 			kernel.Binding{Name: b.DType.String() + "_codebook", DType: d.DType, Read: true,
-				Buffer: l.f.values.codebook(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
+				Buffer: l.f.plan.Codebook(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
 	}
 }
 
@@ -249,32 +249,6 @@ func (l *lowerer) lowerRun(n *ir.Node) error {
 	return l.store(n, l.at, false)
 }
 
-// updated returns the coordinate to which a dynamic_update_slice writes the update's element at a coordinate along the
-// axis.
-func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) (kernel.Index, error) {
-	start, err := l.startIndex(n, axis)
-	if at = at.Plus(start); err == nil && n.Attrs().Bool("wrap") {
-		_, at = at.DivMod(n.Shape()[axis])
-	}
-	return at, err
-}
-
-// startIndex returns the start of a dynamic_update_slice, clamped so that the update fits, or within the ring if it
-// wraps.
-func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
-	start, err := l.value(n.Arg(2), nil)
-	if err != nil {
-		return kernel.Index{}, err
-	}
-	if n.Attrs().Bool("wrap") {
-		t, extent := start.DType, n.Shape()[axis]
-		on := l.b.Apply(ir.OpMod, t, nil, start, l.b.Integer(t, extent.Add))
-		return l.indexOf(on, last(extent)), nil
-	}
-	room := kernel.DimIndex(n.Shape()[axis]).Minus(kernel.DimIndex(n.Arg(1).Shape()[axis]))
-	return l.indexOf(start, room), nil
-}
-
 // indexOf returns an integer value as an index clamped to 0..last. Indices are computed as signed 32-bit integers, so
 // other values are clamped to that range first.
 func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
@@ -301,27 +275,9 @@ func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) error {
 	if err != nil {
 		return err
 	}
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(n.Shape(), at),
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: kernel.Linear(n.Shape(), at),
 		Value: kernel.Unstored(v), PerElement: perElement})
 	return nil
-}
-
-// axes returns the coordinates of a point of parallel axes.
-func axes(parallel []ir.Dim) []kernel.Index {
-	at := make([]kernel.Index, len(parallel))
-	for i, d := range parallel {
-		at[i] = kernel.Axis(i, d)
-	}
-	return at
-}
-
-// linear returns the row-major position of coordinates in a shape.
-func linear(s ir.Shape, at []kernel.Index) kernel.Index {
-	x := kernel.Const(0)
-	for i, d := range s {
-		x = x.Mul(kernel.DimIndex(d)).Plus(at[i])
-	}
-	return x
 }
 
 // reshaped maps coordinates of shape to to coordinates of shape from, which has as many elements. Common leading and
@@ -334,23 +290,8 @@ func reshaped(from, to ir.Shape, at []kernel.Index) []kernel.Index {
 	for tail < len(from)-head && tail < len(to)-head && from[len(from)-1-tail] == to[len(to)-1-tail] {
 		tail++
 	}
-	middle := unflatten(from[head:len(from)-tail], linear(to[head:len(to)-tail], at[head:len(to)-tail]))
+	middle := kernel.Unflatten(from[head:len(from)-tail], kernel.Linear(to[head:len(to)-tail], at[head:len(to)-tail]))
 	return slices.Concat(at[:head], middle, at[len(to)-tail:])
-}
-
-// unflatten returns the coordinates of a row-major position in a shape.
-func unflatten(s ir.Shape, x kernel.Index) []kernel.Index {
-	at := make([]kernel.Index, len(s))
-	for i := len(s) - 1; i > 0; i-- {
-		if s[i].IsStatic() && s[i].Add == 0 {
-			continue // an empty tensor has no positions
-		}
-		x, at[i] = x.DivMod(s[i])
-	}
-	if len(s) > 0 {
-		at[0] = x
-	}
-	return at
 }
 
 // binding returns the binding of n's buffer.
@@ -362,7 +303,7 @@ func (l *lowerer) binding(n *ir.Node, write bool) int {
 		i = len(l.k.Bindings)
 		l.bind[id] = i
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id,
-			Elems: n.Shape().MaxElems(), Fixed: isFixed(buffer), Layout: l.f.values.Value(id).Layout})
+			Elems: n.Shape().MaxElems(), Fixed: isFixed(buffer), Layout: l.f.plan.Value(id).Layout})
 	}
 	if write {
 		l.k.Bindings[i].Write = true
@@ -519,7 +460,7 @@ func (l *lowerer) compute(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 
 func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	bind := l.binding(n, false)
-	return l.b.Load(bind, n.DType(), linear(n.Shape(), at), l.k.Bindings[bind].Name)
+	return l.b.Load(bind, n.DType(), kernel.Linear(n.Shape(), at), l.k.Bindings[bind].Name)
 }
 
 func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {

@@ -9,32 +9,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxHeadDim is the largest head dimension of an attention kernel: a row of the result must fit in the registers of a
-// workgroup.
-const maxHeadDim = 512
-
-// attentionRefusal returns the reason why an attention cannot be a kernel of its own, or "". A refused attention is
-// decomposed into a matmul, a softmax and another matmul.
-func attentionRefusal(n *ir.Node) string {
-	rank := n.Arg(0).Rank()
-	d, e := n.Arg(0).Shape()[rank-1], ir.D(1)
-	if v := n.Op().Info().Arg("v"); v >= 0 {
-		e = n.Arg(v).Shape()[rank-1]
-	}
-	empty := func(x *ir.Node) bool { return x.Shape().MaxElems() == 0 }
-	switch {
-	case !e.IsStatic():
-		return fmt.Sprintf("the values' extent %s is known only at run time", e)
-	case d.Add > maxHeadDim || e.Add > maxHeadDim:
-		return fmt.Sprintf("vectors of %s and %s are longer than %d", d, e, maxHeadDim)
-	case n.DType() == ir.F64:
-		return "its softmax is computed in f32, f64 keeps more of it in parts"
-	case empty(n) || slices.ContainsFunc(n.Args(), empty):
-		return "there is nothing to attend to"
-	}
-	return ""
-}
-
 // lowerAttention makes the kernel of an attention or one of its companion ops. Its rows are the queries of every head.
 // Heads that share a key head are a separate axis, so that a schedule can share the loads of keys and values. In
 // gradients of keys and values the rows are keys, and the kernel iterates over queries.
@@ -276,7 +250,7 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 	if seen == hidden {
 		return nil
 	}
-	return l.endWhere(cond, seen, key, last(keys))
+	return l.endWhere(cond, seen, key, kernel.Last(keys))
 }
 
 // endWhere returns the end of the visible keys. A key is visible if a condition is true, or false if seen is false.
@@ -318,14 +292,6 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 		return nil
 	}
 	return &end
-}
-
-// attentionScale returns the factor of an attention's scores.
-func attentionScale(n *ir.Node) float64 {
-	if scale := n.Attrs().Float("scale"); scale != 0 {
-		return scale
-	}
-	return 1 / math.Sqrt(float64(n.Arg(0).Shape()[n.Arg(0).Rank()-1].Add))
 }
 
 // storeAttention stores results wherever the views that follow the attention

@@ -8,9 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// lowerAll orders the clusters by level and makes their kernels.
-func lowerAll(s *State) error {
-	f := s.Fusion
+// Lower orders the clusters by level and makes their kernels. pricer, if not nil, chooses the layouts of weights.
+func (f *Fusion) Lower(pricer kernel.Pricer) error {
 	if cycles := f.sortClusters(); cycles != nil {
 		for c := range cycles {
 			return fmt.Errorf("kernel of %s waits for itself", c.name())
@@ -18,19 +17,18 @@ func lowerAll(s *State) error {
 	}
 	clusters := slices.Clone(f.Clusters)
 	slices.SortStableFunc(clusters, func(a, b *Cluster) int { return a.level - b.level })
-	s.Plan = f.values.Graph
 	for _, c := range clusters {
 		kernels, err := f.lowerRuns(c)
 		if err != nil {
 			return fmt.Errorf("kernel of %s (%s): %w", c.name(), c.Kind, err)
 		}
 		for _, k := range kernels {
-			s.Plan.Append(k)
+			f.plan.Append(k)
 		}
 	}
-	for v, n := range s.Graph.Nodes() {
-		if s.pricer != nil && isFixed(n) && n.DType().IsBlock() {
-			s.layOutWeight(v)
+	for v, n := range f.Graph.Nodes() {
+		if pricer != nil && isFixed(n) && n.DType().IsBlock() {
+			f.layOutWeight(v, pricer)
 		}
 	}
 	return nil
@@ -38,18 +36,18 @@ func lowerAll(s *State) error {
 
 // layOutWeight chooses the layout of a weight's blocks, before any pass asks for the cost of a kernel that reads them.
 // A weight that some kernel copies keeps the file's layout.
-func (s *State) layOutWeight(v plan.ValueID) {
-	weight, ids := s.Plan.Value(v), s.Plan.Readers(v)
+func (f *Fusion) layOutWeight(v plan.ValueID, pricer kernel.Pricer) {
+	weight, ids := f.plan.Value(v), f.plan.Readers(v)
 	readers := make([]*kernel.Kernel, len(ids))
 	for i, id := range ids {
-		readers[i] = s.Plan.Kernel(id)
+		readers[i] = f.plan.Kernel(id)
 		if slices.ContainsFunc(readers[i].Bindings, func(b kernel.Binding) bool {
 			return b.Buffer == v && b.DType != weight.Type.DType
 		}) {
 			return
 		}
 	}
-	weight.Layout = s.pricer.Layout(weight.Type.DType, readers)
+	weight.Layout = pricer.Layout(weight.Type.DType, readers)
 	for _, k := range readers {
 		for i := range k.Bindings {
 			if k.Bindings[i].Buffer == v {
@@ -57,12 +55,4 @@ func (s *State) layOutWeight(v plan.ValueID) {
 			}
 		}
 	}
-}
-
-// canonicalize brings every kernel into the form that is emitted.
-func canonicalize(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		s.Plan.Replace(id, kernel.Canonical(s.Plan.Kernel(id)))
-	}
-	return nil
 }

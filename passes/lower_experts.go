@@ -54,7 +54,7 @@ func (l *lowerer) lowerMatMulID() error {
 		if err != nil {
 			return err
 		}
-		b, err := l.value(w, []kernel.Index{l.indexOf(expert, last(w.Shape()[0])), l.at[2], fold})
+		b, err := l.value(w, []kernel.Index{l.indexOf(expert, kernel.Last(w.Shape()[0])), l.at[2], fold})
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr, err
 	l.k.Guard = &kernel.Guard{Batch: exists(expert), Row: exists(row)}
 	tokens, used := l.space[0], l.space[1]
 	end := kernel.DimIndex(tokens).Mul(kernel.DimIndex(used)).Minus(kernel.Const(1))
-	from := unflatten(ir.Shape{tokens, used}, l.indexOf(row, end))
+	from := kernel.Unflatten(ir.Shape{tokens, used}, l.indexOf(row, end))
 	l.at = []kernel.Index{from[0], from[1], grid[2]}
 	return expert, nil
 }
@@ -100,11 +100,11 @@ func (l *lowerer) lowerGroup() error {
 	l.space = ir.Shape{ir.D(n.Attrs().Int("experts"))}
 	l.parallel(l.space)
 	l.k.Fold = count
-	id, err := l.value(ids, unflatten(ids.Shape(), kernel.Axis(l.k.FoldAxis(), count)))
+	id, err := l.value(ids, kernel.Unflatten(ids.Shape(), kernel.Axis(l.k.FoldAxis(), count)))
 	if err != nil {
 		return err
 	}
-	l.k.Group = &kernel.Group{Of: l.indexOf(id, last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add,
+	l.k.Group = &kernel.Group{Of: l.indexOf(id, kernel.Last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add,
 		Bind: l.binding(n, true)}
 	return nil
 }

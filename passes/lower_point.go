@@ -153,7 +153,7 @@ func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
 	for i, d := range n.Shape() {
 		if axes[i] {
 			// Coordinates are in range unless the axis is empty and the result unused.
-			out[i] = kernel.Clamp(last(d).Minus(at[i]), last(d))
+			out[i] = kernel.Clamp(kernel.Last(d).Minus(at[i]), kernel.Last(d))
 		}
 	}
 	return out, nil
@@ -175,14 +175,11 @@ func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 			length := l.b.FromIndex(kernel.DimIndex(d))
 			mod := func(v *kernel.Expr) *kernel.Expr { return l.b.Apply(ir.OpMod, ir.I32, nil, v, length) }
 			moved := l.b.Apply(ir.OpSub, ir.I32, nil, l.b.FromIndex(at[i]), mod(l.b.Integer(ir.I32, shift)))
-			out[i] = l.indexOf(mod(moved), last(d))
+			out[i] = l.indexOf(mod(moved), kernel.Last(d))
 		}
 	}
 	return out
 }
-
-// last returns the largest coordinate along an axis.
-func last(d ir.Dim) kernel.Index { return kernel.DimIndex(d).Minus(kernel.Const(1)) }
 
 // indexed lowers gather, index_select and embedding, where one coordinate of x is a loaded index.
 func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
@@ -206,7 +203,7 @@ func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	xAt[axis] = l.indexOf(i, last(x.Shape()[axis]))
+	xAt[axis] = l.indexOf(i, kernel.Last(x.Shape()[axis]))
 	v, err := l.value(x, xAt)
 	if err != nil {
 		return nil, err
@@ -257,7 +254,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		}
 		begin := ends[i].Minus(kernel.DimIndex(part.Shape()[axis]))
 		from := slices.Clone(at)
-		from[axis] = kernel.Clamp(at[axis].Minus(begin), last(part.Shape()[axis]))
+		from[axis] = kernel.Clamp(at[axis].Minus(begin), kernel.Last(part.Shape()[axis]))
 		v, err := l.value(part, from)
 		if err != nil {
 			return nil, err
@@ -288,7 +285,7 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	var inside *kernel.Expr
 	for i, d := range x.Shape() {
 		lo := kernel.Const(low[i])
-		from[i] = kernel.Clamp(at[i].Minus(lo), last(d))
+		from[i] = kernel.Clamp(at[i].Minus(lo), kernel.Last(d))
 		if low[i] == 0 && n.Attrs().Ints("high")[i] == 0 {
 			from[i] = at[i]
 			continue
@@ -314,20 +311,20 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 // mirrored returns, for padding by elements of x, the coordinate of the element for coordinate c of an axis, which may
 // be outside.
 func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
-	clamped := kernel.Clamp(c, last(d))
+	clamped := kernel.Clamp(c, kernel.Last(d))
 	if mode == "replicate" || clamped.Equal(c) {
 		return clamped
 	}
 	if mode == "wrap" {
 		on := l.b.Apply(ir.OpMod, ir.I32, nil, l.b.FromIndex(c), l.b.FromIndex(kernel.DimIndex(d)))
-		return l.indexOf(on, last(d))
+		return l.indexOf(on, kernel.Last(d))
 	}
 	// Reflections have the period 2*(d-1): if m is the coordinate in a period, the element is (d-1) - |m - (d-1)|. A
 	// single element has period 0, and x mod 0 is 0.
 	i32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, args...) }
-	end := l.b.FromIndex(last(d))
-	m := i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(last(d).Times(2)))
-	return l.indexOf(i32(ir.OpSub, end, i32(ir.OpAbs, i32(ir.OpSub, m, end))), last(d))
+	end := l.b.FromIndex(kernel.Last(d))
+	m := i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(kernel.Last(d).Times(2)))
+	return l.indexOf(i32(ir.OpSub, end, i32(ir.OpAbs, i32(ir.OpSub, m, end))), kernel.Last(d))
 }
 
 func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
@@ -366,7 +363,7 @@ func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, erro
 		_, here = here.Plus(kernel.DimIndex(n.Shape()[axis])).Minus(start).DivMod(n.Shape()[axis])
 		begin = kernel.Const(0)
 	}
-	from[axis] = kernel.Clamp(here.Minus(begin), last(upd.Shape()[axis]))
+	from[axis] = kernel.Clamp(here.Minus(begin), kernel.Last(upd.Shape()[axis]))
 	v, err := l.value(upd, from)
 	if err != nil {
 		return nil, err

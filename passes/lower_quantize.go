@@ -22,13 +22,9 @@ func (l *lowerer) lowerQuantize() error {
 
 // faulty makes the run fail if an element cannot be represented in its block format.
 func (l *lowerer) faulty(n *ir.Node) {
-	at := make([]kernel.Index, len(l.space))
-	for i, d := range l.space {
-		at[i] = kernel.Axis(i, d)
-	}
-	word := l.f.values.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(1)}, Origin: plan.Fault,
+	word := l.f.plan.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(1)}, Origin: plan.Fault,
 		Node: n})
-	l.k.Fault = &kernel.Fault{Bind: len(l.k.Bindings), Index: linear(l.space, at), Most: quant.Limit(n.DType())}
+	l.k.Fault = &kernel.Fault{Bind: len(l.k.Bindings), Index: kernel.Linear(l.space, kernel.Axes(l.space)), Most: quant.Limit(n.DType())}
 	l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "fault", DType: ir.U32, Write: true, Buffer: word,
 		Elems: 1, Fault: true})
 }
@@ -72,10 +68,7 @@ func (l *lowerer) quantized(n *ir.Node) ([]kernel.Index, error) {
 
 // storeBlocks stores the blocks of quantize n in a tensor, at coordinates to.
 func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
-	from := make([]kernel.Index, len(l.space))
-	for i, d := range l.space {
-		from[i] = kernel.Axis(i, d)
-	}
+	from := kernel.Axes(l.space)
 	inner, per := len(from)-1, l.k.Fold
 	from[inner] = from[inner].Times(per.Add).Plus(kernel.Axis(l.k.FoldAxis(), per))
 	v, err := l.value(n.Arg(0), from)
@@ -84,7 +77,7 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
 	}
 	shape := append(ir.Shape{}, tensor.Shape()...)
 	shape[len(shape)-1] = l.space[inner]
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: linear(shape, to), Value: v,
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: kernel.Linear(shape, to), Value: v,
 		PerElement: true})
 	l.faulty(n)
 	return nil

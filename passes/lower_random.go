@@ -19,7 +19,7 @@ func (l *lowerer) random(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	element := linear(n.Shape()[streams:], at[streams:])
+	element := kernel.Linear(n.Shape()[streams:], at[streams:])
 	word := func(w kernel.Word) *kernel.Expr { return l.b.Random(seed, offset, element, w) }
 	switch n.Op() {
 	case ir.OpRandomNormal:
@@ -50,7 +50,7 @@ func (l *lowerer) top(word *kernel.Expr, bits int) *kernel.Expr {
 
 // uniform returns a number of type t in [0, 1) from the top bits of a word.
 func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
-	wide := accType("", t)
+	wide := accType(t)
 	x := l.b.Apply(ir.OpMul, wide, nil, l.b.Cast(wide, l.top(word, bits)), l.b.Float(wide, math.Ldexp(1, -bits)))
 	x.Hint = "uniform"
 	return l.b.Cast(t, x)
@@ -59,7 +59,7 @@ func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr 
 // normal returns r*cos(a) for even and r*sin(a) for odd elements, with r = sqrt(-2*log1p(-u)) and a = 2*pi*v. The
 // cosine is computed as the sine of a quarter turn more, in [-1/4, 3/4) turns, where the sum is exact.
 func (l *lowerer) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
-	wide := accType("", t)
+	wide := accType(t)
 	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, wide, nil, args...) }
 	num := func(v float64) *kernel.Expr { return l.b.Float(wide, v) }
 	u, v := l.uniform(wide, first, 24), l.uniform(wide, second, 24)

@@ -40,7 +40,7 @@ func (l *lowerer) lowerScan() error {
 	}
 	l.at[axis] = position
 	if n.Attrs().Bool("reverse") {
-		l.at[axis] = last(extent).Minus(position)
+		l.at[axis] = kernel.Last(extent).Minus(position)
 	}
 	return l.scanned(n)
 }
@@ -51,7 +51,7 @@ func (l *lowerer) scanned(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
-	combine := basicFolds[n.Op().Info().Running].combine
+	combine := basicFolds[n.Op().Info().Running]
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, "running_"+string(combine))}
 	l.k.Phases[0].Exclusive = n.Attrs().Bool("exclusive")
 	for _, s := range l.c.Stored {

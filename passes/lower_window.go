@@ -62,7 +62,7 @@ func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 
 // meet appends coordinate x for the next axis of the argument.
 func (t *tap) meet(l *lowerer, x kernel.Index, d ir.Dim) {
-	t.at = append(t.at, kernel.Clamp(x, last(d)))
+	t.at = append(t.at, kernel.Clamp(x, kernel.Last(d)))
 	t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
 }
 
@@ -81,7 +81,7 @@ func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 		test := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.Bool, nil, a, b) }
 		v, stride, zero := l.b.FromIndex(x), l.b.Integer(ir.I32, w.Stride[i]), l.b.Integer(ir.I32, 0)
 		quo := i32(ir.OpDiv, v, stride)
-		t.at = append(t.at, l.indexOf(quo, last(d)))
+		t.at = append(t.at, l.indexOf(quo, kernel.Last(d)))
 		t.and(l, test(ir.OpGe, v, zero))
 		t.and(l, test(ir.OpEq, i32(ir.OpRem, v, stride), zero))
 		t.and(l, test(ir.OpLt, quo, l.b.FromIndex(kernel.DimIndex(d))))
@@ -132,7 +132,7 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) error {
 	}
 	l.k.Fold = extent
 	l.ops[n] = true
-	fold := unflatten(window, kernel.Axis(l.k.FoldAxis(), extent))
+	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), extent))
 	var v *kernel.Expr
 	if weighted {
 		v, err = l.convTerm(n, l.kept, fold)
@@ -287,10 +287,10 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 	if l.k.Fold, err = window.Numel(); err != nil {
 		return err
 	}
-	fold := unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
+	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 
 	channel := outer[1].Mul(kernel.DimIndex(outPerGroup(n))).Plus(row)
-	l.at = append([]kernel.Index{outer[0], channel}, unflatten(spatial, col)...)
+	l.at = append([]kernel.Index{outer[0], channel}, kernel.Unflatten(spatial, col)...)
 	l.space = s
 	a, err := l.convWeight(n, outer[1], channel, fold)
 	if err != nil {
@@ -325,7 +325,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 			terms[i] = []share{{at: c}}
 		case n.Op() == ir.OpResizeNearest:
 			q, _ := c.Mul(kernel.DimIndex(den)).DivMod(num)
-			terms[i] = []share{{at: kernel.Clamp(q, last(from))}}
+			terms[i] = []share{{at: kernel.Clamp(q, kernel.Last(from))}}
 		default:
 			first, weights := l.interpolation(n, c, den, num)
 			for k, w := range weights {
@@ -333,7 +333,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 				if k > 0 {
 					v = l.b.Apply(ir.OpAdd, ir.I32, nil, first, l.b.Integer(ir.I32, int64(k)))
 				}
-				terms[i] = append(terms[i], share{l.indexOf(v, last(from)), w})
+				terms[i] = append(terms[i], share{l.indexOf(v, kernel.Last(from)), w})
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -139,6 +138,14 @@ func (o *overwrites) writes() map[*ir.Node]bool {
 // only reports whether n has no readers except these.
 func (o *overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
 	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
+}
+
+// storesFirst reports whether a user's operand is stored before the first write.
+func (o *overwrites) storesFirst(operand, user *ir.Node) bool { return o.early[edge{operand, user}] }
+
+// onlyUpdates reports whether n is the new value of one state, and nothing else.
+func (o *overwrites) onlyUpdates(n *ir.Node) bool {
+	return len(o.users[n.ID()]) == 0 && o.shown[n] == 1
 }
 
 // once reports whether one node reads n, once, and nothing else.
@@ -360,133 +367,4 @@ func (o *overwrites) regions(w write) (all []*ir.Node) {
 		}
 		all, w = append(all, region...), inner
 	}
-}
-
-// lowerUpdate lowers a write to a state.
-func (l *lowerer) lowerUpdate() error {
-	w, _ := writeOf(l.c.tails[0])
-	if w.op.DType().IsBlock() {
-		return l.lowerQuantizedUpdate(w)
-	}
-	l.k.Family = kernel.FamilyMap
-	if w.op.Op() == ir.OpWhere {
-		return l.lowerReplaced(w)
-	}
-	values := w.values()
-	inner := w
-	place := func(at []kernel.Index) ([]kernel.Index, error) { return l.placeOf(w, at) }
-	for {
-		next, _, ok := l.f.states.nested(inner)
-		if !ok {
-			break
-		}
-		outer, from, to := place, next.op.Shape(), values.Shape()
-		inner, values = next, next.op.Arg(1)
-		place = func(at []kernel.Index) ([]kernel.Index, error) {
-			at, err := l.placeOf(next, at)
-			if err != nil {
-				return nil, err
-			}
-			return outer(reshaped(to, from, at))
-		}
-		l.ops[next.op] = true
-	}
-	l.space = values.Shape()
-	l.at = l.parallel(l.space)
-	l.ops[w.op] = true
-	v, err := l.value(values, l.at)
-	if err != nil {
-		return err
-	}
-	to, err := place(l.at)
-	if err != nil {
-		return err
-	}
-	bind, index := l.binding(l.c.tails[0], true), linear(w.op.Shape(), to)
-	if mode := modeOf(w.op); mode != "" {
-		l.k.Bindings[bind].Read = true
-		wide := accType("", w.op.DType())
-		old := l.b.Load(bind, w.op.DType(), index, "old")
-		v = l.b.Apply(hitFolds[mode].into, wide, nil, l.b.Cast(wide, old), l.b.Cast(wide, v))
-	}
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
-	return nil
-}
-
-// lowerReplaced lowers a where to stores of the elements that it replaces in a state.
-func (l *lowerer) lowerReplaced(w write) error {
-	l.space = w.op.Shape()
-	l.at = l.parallel(l.space)
-	l.ops[w.op] = true
-	replaced, err := l.value(w.op.Arg(0), broadcastCoords(w.op.Arg(0).Shape(), l.at))
-	if err != nil {
-		return err
-	}
-	if w.arg == 1 {
-		replaced = l.b.Apply(ir.OpNot, ir.Bool, nil, replaced)
-	}
-	v, err := l.value(w.values(), broadcastCoords(w.values().Shape(), l.at))
-	if err != nil {
-		return err
-	}
-	l.k.Guard = &kernel.Guard{Point: replaced}
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(l.c.tails[0], true),
-		Index: linear(l.space, l.at), Value: kernel.Unstored(v)})
-	return nil
-}
-
-// placeOf returns the coordinates in the base to which a write stores its values at a point. For a scatter, a guard of
-// the kernel skips indices out of range.
-func (l *lowerer) placeOf(w write, at []kernel.Index) ([]kernel.Index, error) {
-	base := w.op.Shape()
-	to := slices.Clone(at)
-	switch w.op.Op() {
-	case ir.OpScatterND, ir.OpScatterNDAdd:
-		indices := w.op.Arg(1)
-		rank := indices.Rank() - 1
-		to = make([]kernel.Index, indices.Shape()[rank].Add)
-		for i := range to {
-			var err error
-			if to[i], err = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))),
-				base[i]); err != nil {
-				return nil, err
-			}
-		}
-		return append(to, at[rank:]...), nil
-	}
-	axis, err := ir.ResolveAxis(int64(w.op.Attrs().Int("axis")), len(base))
-	if err != nil {
-		return nil, err
-	}
-	switch w.op.Op() {
-	case ir.OpDynamicUpdateSlice:
-		to[axis], err = l.updated(w.op, axis, to[axis])
-	case ir.OpIndexAdd:
-		to[axis], err = l.guarded(w.op.Arg(1), at[axis:axis+1], base[axis])
-	default:
-		to[axis], err = l.guarded(w.op.Arg(1), at, base[axis])
-	}
-	return to, err
-}
-
-// guarded returns an element of indices as a coordinate, and makes the kernel skip points where it is not below an
-// extent.
-func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) (kernel.Index, error) {
-	v, err := l.value(indices, at)
-	if err != nil {
-		return kernel.Index{}, err
-	}
-	if v.DType != ir.I64 {
-		v = l.b.Cast(ir.I32, v) // an overflowing u32 becomes negative, and so is also out of range
-	}
-	end := l.b.Cast(v.DType, l.b.FromIndex(kernel.DimIndex(extent)))
-	within := l.b.Apply(ir.OpLt, ir.Bool, nil, v, end)
-	if !positiveIndex(indices.DType()) {
-		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(v.DType, 0)), within)
-	}
-	if g := l.k.Guard; g != nil {
-		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, g.Point, within)
-	}
-	l.k.Guard = &kernel.Guard{Point: within}
-	return l.indexOf(v, last(extent)), nil
 }

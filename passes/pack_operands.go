@@ -19,8 +19,8 @@ import (
 // as one matmul with a contraction three times as long, smallest terms first because matrix units truncate sums. The
 // error is low(a)*low(b), at most 2^-16 of a*b, plus twice 2^-17 for the remainder that two bf16 leave of an f32. An
 // operand that is loaded as bf16 has no low part: then there are two products, or one, of the operands themselves.
-func packOperands(s *State, id plan.KernelID) (list []Proposal) {
-	k := s.Plan.Kernel(id)
+func packOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
+	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul {
 		return nil
 	}
@@ -36,11 +36,11 @@ func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 			return list
 		}
 	}
-	for _, operands := range s.sizes(k).Operands {
+	for _, operands := range o.sizes(k).Operands {
 		if k.Guard != nil || apart && !coversAll(k, operands) {
 			continue
 		}
-		stores, rest := s.packOperandsOf(k, operands, apart)
+		stores, rest := o.packOperandsOf(k, operands, apart)
 		switch {
 		case len(stores) == 0:
 		case apart: // estimates for these products are too optimistic
@@ -70,17 +70,17 @@ func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 
 // packOperandsOf moves the computation of operands from a matmul to separate kernels, and splits them into bf16 if
 // requested.
-func (s *State) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
+func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
 	apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 	if len(list) == 0 || multipliesItself(k, list) {
 		return nil, k
 	}
 	all := make([]*operandStore, len(list))
-	for i, o := range list {
-		st := &operandStore{k: k, StoredOperand: o, fold: k.FoldAxis(), parts: 1}
+	for i, operand := range list {
+		st := &operandStore{k: k, StoredOperand: operand, fold: k.FoldAxis(), parts: 1}
 		for _, p := range k.Products {
-			if p.A == o.Operand || p.B == o.Operand {
-				st.isB, st.dtype = p.B == o.Operand, p.Operands
+			if p.A == operand.Operand || p.B == operand.Operand {
+				st.isB, st.dtype = p.B == operand.Operand, p.Operands
 			}
 		}
 		if apart {
@@ -88,7 +88,7 @@ func (s *State) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
 			st.dtype = ir.BF16
 		}
 		st.place()
-		st.buffer = s.Plan.Scratch(ir.Type{DType: st.dtype, Shape: st.shape})
+		st.buffer = o.Plan.Scratch(ir.Type{DType: st.dtype, Shape: st.shape})
 		all[i] = st
 		stores = append(stores, st.storing())
 	}
@@ -159,7 +159,7 @@ func (o *operandStore) storing() *kernel.Kernel {
 		}
 	}
 	parallel[o.along] = o.depth
-	at := axes(parallel)
+	at := kernel.Axes(parallel)
 	along := at[o.along]
 	return kernel.Map(o.k, kernel.Edit{
 		Name: o.k.Name + "_operand", Family: kernel.FamilyMap, Parallel: parallel, Ops: []string{"cast"},
@@ -179,7 +179,7 @@ func (o *operandStore) storing() *kernel.Kernel {
 			for i, v := range values {
 				at[o.along] = kernel.DimIndex(o.depth).Mul(kernel.Const(int64(i))).Plus(along)
 				stores = append(stores,
-					kernel.Store{Bind: bind, Index: linear(o.shape, at), Value: o.padded(m.Builder, v, along)})
+					kernel.Store{Bind: bind, Index: kernel.Linear(o.shape, at), Value: o.padded(m.Builder, v, along)})
 			}
 			return stores
 		},
@@ -229,7 +229,7 @@ func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 						at[i] = kernel.Axis(axis, k.Parallel[axis])
 					}
 				}
-				stored[o.Operand] = m.Builder.Load(m.Bind(o.binding(true)), o.dtype, linear(o.shape, at), o.name())
+				stored[o.Operand] = m.Builder.Load(m.Bind(o.binding(true)), o.dtype, kernel.Linear(o.shape, at), o.name())
 			}
 			operand := func(v *kernel.Expr) *kernel.Expr {
 				if load, ok := stored[v]; ok {

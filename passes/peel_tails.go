@@ -14,12 +14,12 @@ const tailMargin = 1.05
 
 // peelTails computes the last rows or columns of a matmul, or both, in a separate kernel. In the main kernel's tiles
 // most of their work would be padding.
-func peelTails(s *State, id plan.KernelID) (list []Proposal) {
-	k := s.Plan.Kernel(id)
+func peelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
+	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // with groups of rows, the last rows are unknown
 		return nil
 	}
-	tails := slices.DeleteFunc(s.sizes(k).Tails, func(t kernel.Tail) bool {
+	tails := slices.DeleteFunc(o.sizes(k).Tails, func(t kernel.Tail) bool {
 		return t.Axis < 0 || t.Axis >= len(k.Parallel) || !k.Parallel[t.Axis].IsStatic() || t.From < 1 ||
 			t.From >= k.Parallel[t.Axis].Add
 	})

@@ -13,24 +13,17 @@ import (
 
 // State is the state of the pipeline: the graph, then the fusion decisions, then its kernels, then the program.
 type State struct {
-	Graph   *ir.Graph
-	Fusion  *Fusion
-	Plan    *plan.Graph      // the kernels, and the values that they pass on
-	Kernels []*kernel.Kernel // of Plan after a pass, in the order of Program.Steps
-	Program *kernel.Program
+	Graph     *ir.Graph
+	Fusion    *Fusion
+	Optimizer                  // after lower
+	Kernels   []*kernel.Kernel // of Plan after a pass, in the order of Program.Steps
+	Program   *kernel.Program
 	// Refused lists, one per line, the ops that were decomposed although they could have had their own kernel, and why.
 	Refused []string
-	// Decisions are the proposals of rules, in order, with their outcomes.
-	Decisions []Decision
 
-	body    bool             // whether the graph is a loop's body
-	laidOut []*kernel.Kernel // in the order of Program.Steps, including kernels of bodies
-	passes  []Pass
-	pricer  Pricer // or nil
-	ctx     context.Context
-	limits  Limits
-	windows map[plan.ValueID]*storedWindows // that were proposed, by their arguments and results
-	weighed map[weighing]plan.ValueID       // for rows times weights
+	opt    Options
+	inLoop bool // whether the graph is a loop's body
+	passes []Pass
 }
 
 // Pass is one row of the pass table.
@@ -42,33 +35,38 @@ type Pass struct {
 
 // table lists the passes in the order they run.
 var table = []Pass{
-	{"find_attention", "softmax(q k^T) v in its many spellings is attention, whose scores are never stored", graphPass(findAttention)},
-	{"find_writes", "a state's new value that is the old one but for some parts, spelled by concat, is written as those parts", graphPass(findWrites)},
-	{"find_byte_products", "bytes that are dequantized only to be multiplied are multiplied as they are", graphPass(findByteProducts)},
-	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", takeApart},
+	{"find_attention", "softmax(q k^T) v in its many spellings is attention, whose scores are never stored", rewrites(findAttention)},
+	{"find_writes", "a state's new value that is the old one but for some parts, spelled by concat, is written as those parts", rewrites(findWrites)},
+	{"find_byte_products", "bytes that are dequantized only to be multiplied are multiplied as they are", rewrites(findByteProducts)},
+	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", func(s *State) error {
+		s.Refused = Refused(s.Graph)
+		return priced(decompose)(s)
+	}},
 	{"round_rows", "rows that may be rounded, or are stored as bytes, meet quantized weights as bytes where that pays",
-		roundRows},
-	{"fold_constants", "what only depends on constants is computed once, here", graphPass(foldConstants)},
-	{"simplify", "identities and chains of views only hide what could be fused", graphPass(simplify)},
-	{"cse", "equal values are computed once", graphPass(cse)},
+		priced(roundRows)},
+	{"fold_constants", "what only depends on constants is computed once, here", rewrites(foldConstants)},
+	{"simplify", "identities and chains of views only hide what could be fused", rewrites(simplify)},
+	{"cse", "equal values are computed once", rewrites(cse)},
 	{"interface", "every output and state update gets a value of its own, so that two never share a buffer",
-		func(s *State) error {
-			return graphPass(func(g *ir.Graph) (*ir.Graph, error) { return ownValues(g, s.pricer) })(s)
-		}},
-	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
-	{"dce", "what no output or update needs is not computed", graphPass(dce)},
-	{"complete_results", "a custom kernel writes all its results, and a loop carries them, so each has a value", graphPass(completeResults)},
+		priced(ownValues)},
+	{"merge_siblings", "products of one operand by several weights are one product by all of them", rewrites(mergeSiblings)},
+	{"dce", "what no output or update needs is not computed", rewrites(dce)},
+	{"complete_results", "a custom kernel writes all its results, and a loop carries them, so each has a value", rewrites(completeResults)},
 	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them",
 		func(s *State) error {
-			s.Fusion = newFusion(s.ctx, s.Graph, s.limits)
-			s.Fusion.lowerBody = lowerBody(s)
-			return fuseElementwise(s.Fusion)
+			s.Fusion = newFusion(s.opt.Context, s.Graph, s.opt.Limits)
+			s.Fusion.LowerBody = s.lowerBody
+			return s.Fusion.FuseElementwise()
 		}},
 	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the " +
 		"same rows", func(s *State) error {
-		return fuseEpilogues(s.Fusion)
+		return s.Fusion.FuseEpilogues()
 	}},
-	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
+	{"lower", "clusters become kernels: index maps and scalar expressions", func(s *State) error {
+		s.Optimizer = NewOptimizer(s.Fusion, s.opt.Pricer)
+		s.Plan.InLoop = s.inLoop
+		return s.Fusion.Lower(s.opt.Pricer)
+	}},
 	rule("implicit_gemm", "windows of a tensor with its channels innermost lie as matrix units take them", implicitGEMM),
 	rule("chain_convs", "what a convolution stores need not be stored again for the next one", chainConvs),
 	rule("half_attention", "attention that may round its operands to f16 may run on matrix units for it", halfAttention),
@@ -79,9 +77,12 @@ var table = []Pass{
 	rule("fuse_norms", "a row that is multiplied by a number of its own, which takes a sum along it, may be so after a product of it, which need not wait for the row", fuseNorms),
 	rule("prescale_rows", "a row that products multiply by a weight, and add up as it is, is multiplied once, by the kernel that computes it", prescaleRows),
 	rule("fuse_slices", "what only goes over neighbouring columns of a row that a product stores, as into a cache, may be stored by the product", fuseSlices),
-	{"prepack_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepackWeights},
-	{"canonicalize", "schedules are chosen for what is emitted: axes that lie in memory as one are one, and stores round without a cast", canonicalize},
-	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", layOutMemory},
+	{"prepack_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", optimizes((*Optimizer).PrepackWeights)},
+	{"canonicalize", "schedules are chosen for what is emitted: axes that lie in memory as one are one, and stores round without a cast", optimizes((*Optimizer).Canonicalize)},
+	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", func(s *State) (err error) {
+		s.Program, s.Kernels, err = layOutMemory(s.Plan)
+		return err
+	}},
 }
 
 // constraint requires some passes to run before others, with the reason.
@@ -146,10 +147,10 @@ func checkTable(table []Pass, constraints []constraint) error {
 	return nil
 }
 
-// graphPass lifts a rewrite of the graph to a pass; the result is verified.
-func graphPass(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
+// priced lifts a rewrite of the graph to a pass; the result is verified. The rewrite gets the pricer, which may be nil.
+func priced(f func(*ir.Graph, kernel.Pricer) (*ir.Graph, error)) func(*State) error {
 	return func(s *State) error {
-		g, err := f(s.Graph)
+		g, err := f(s.Graph, s.opt.Pricer)
 		if err != nil {
 			return err
 		}
@@ -157,6 +158,24 @@ func graphPass(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
 			return fmt.Errorf("the pass left a broken graph: %w", err)
 		}
 		s.Graph = g
+		return nil
+	}
+}
+
+// rewrites is priced for a rewrite that pays off on any device.
+func rewrites(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
+	return priced(func(g *ir.Graph, _ kernel.Pricer) (*ir.Graph, error) { return f(g) })
+}
+
+// rule is a pass that applies a rule.
+func rule(name, why string, r Rule) Pass {
+	return Pass{name, why, optimizes(func(o *Optimizer) { o.Apply(name, r) })}
+}
+
+// optimizes lifts a change of kernels to a pass.
+func optimizes(f func(*Optimizer)) func(*State) error {
+	return func(s *State) error {
+		f(&s.Optimizer)
 		return nil
 	}
 }
@@ -184,8 +203,8 @@ type Options struct {
 	Until string
 	// Limits bound the size of a kernel; zero fields get the limits of most devices.
 	Limits Limits
-	// Pricer, if set, decides which proposals pay off on a device.
-	Pricer Pricer
+	// kernel.Pricer, if set, decides which proposals pay off on a device.
+	Pricer kernel.Pricer
 }
 
 // Run takes a graph through the passes. The input graph is not modified.
@@ -203,19 +222,18 @@ func run(s *State, opt Options) (*State, error) {
 	if opt.Context == nil {
 		opt.Context = context.Background()
 	}
-	s.ctx, s.limits, s.pricer = opt.Context, opt.Limits.orDefault(), opt.Pricer
-	s.windows, s.weighed = map[plan.ValueID]*storedWindows{}, map[weighing]plan.ValueID{}
+	s.opt = opt
 	text := ""
 	if opt.Observe != nil {
 		text = s.Text()
 	}
 	for _, p := range s.passes {
-		if err := s.ctx.Err(); err != nil {
+		if err := opt.Context.Err(); err != nil {
 			return nil, fmt.Errorf("before pass %s: %w", p.Name, err)
 		}
 		start, before := time.Now(), s.Graph
 		err := p.Run(s)
-		if err == nil && s.Plan != nil {
+		if err == nil && s.Plan != nil && s.Program == nil {
 			err = s.arrange()
 		}
 		if err != nil {
@@ -237,15 +255,23 @@ func run(s *State, opt Options) (*State, error) {
 	return s, nil
 }
 
+// lowerBody compiles the body of a loop to kernels.
+func (s *State) lowerBody(g *ir.Graph) (*Fusion, error) {
+	body, err := run(&State{Graph: g, inLoop: true, passes: s.passes},
+		Options{Context: s.opt.Context, Limits: s.opt.Limits, Pricer: s.opt.Pricer, Until: "canonicalize"})
+	if err != nil {
+		return nil, err
+	}
+	return body.Fusion, nil
+}
+
 // arrange puts the kernels in order after a pass, and checks them.
 func (s *State) arrange() error {
 	if err := s.Plan.Check(); err != nil {
 		return fmt.Errorf("the pass left broken kernels: %w", err)
 	}
 	s.Plan.Sort()
-	if s.Kernels = s.Plan.Kernels(); s.laidOut != nil {
-		s.Kernels = s.laidOut
-	}
+	s.Kernels = s.Plan.Kernels()
 	return nil
 }
 
@@ -274,40 +300,31 @@ func (s *State) Text() string {
 	case s.Program != nil:
 		PrintPlan(&b, s.Program)
 	case s.Kernels != nil:
-		once := s.Plan.Once()
-		for i, k := range s.Kernels {
-			if once > 0 && i == 0 {
-				b.WriteString("once, when loaded\n")
-			}
-			if once > 0 && i == once {
-				b.WriteString("every run\n")
-			}
-			b.WriteString(k.String())
-			if k.Loop != nil {
-				body := strings.TrimSuffix(s.Fusion.bodies[k.Loop.Body].Text(), "\n")
-				fmt.Fprintf(&b, "    %s\n", strings.ReplaceAll(body, "\n", "\n    "))
-			}
-		}
+		printKernels(&b, s.Plan)
 	case s.Fusion != nil:
-		s.Graph.Print(&b, s.Fusion.note)
+		s.Graph.Print(&b, s.Fusion.Note)
 	default:
 		b.WriteString(s.Graph.String())
 	}
 	return b.String()
 }
 
-// note returns the kernel that contains a node, for printing.
-func (f *Fusion) note(n *ir.Node) string {
-	switch c := f.coreOrHome(n); {
-	case !f.live[n.ID()]:
-		return ""
-	case isLeaf(n) && c == nil:
-		return ""
-	case c == nil:
-		return "inline"
-	case f.home[n.ID()] == nil:
-		return fmt.Sprintf("k%d, not stored", c.ID)
-	default:
-		return fmt.Sprintf("k%d", c.ID)
+// printKernels prints kernels, and the kernels of loop bodies indented.
+func printKernels(b *strings.Builder, g *plan.Graph) {
+	once := g.Once()
+	for i, k := range g.Kernels() {
+		if once > 0 && i == 0 {
+			b.WriteString("once, when loaded\n")
+		}
+		if once > 0 && i == once {
+			b.WriteString("every run\n")
+		}
+		b.WriteString(k.String())
+		if k.Loop != nil {
+			var body strings.Builder
+			printKernels(&body, g.Bodies[k.Loop.Body])
+			text := strings.TrimSuffix(body.String(), "\n")
+			fmt.Fprintf(b, "    %s\n", strings.ReplaceAll(text, "\n", "\n    "))
+		}
 	}
 }

@@ -26,7 +26,7 @@ type planner struct {
 // scope is a graph of kernels that the planner lays out: the program's, or a loop body's.
 type scope struct {
 	*planner
-	s       *State
+	g       *plan.Graph
 	buffers map[plan.ValueID]int
 	inner   map[plan.KernelID]*scope // of loops
 	// fixed are the kernels that run when the program is loaded, and ready their results.
@@ -37,10 +37,17 @@ type scope struct {
 }
 
 // layOutMemory makes the program: buffers, steps and barriers. Shaders and grids are filled in after scheduling.
-func layOutMemory(s *State) error {
+// It also returns the kernels by step, including kernels of loop bodies.
+func layOutMemory(g *plan.Graph) (*kernel.Program, []*kernel.Kernel, error) {
 	pl := &planner{lifetime: map[int][2]int{}, weights: map[string]int{}, grids: -1,
-		p: &kernel.Program{Name: s.Graph.Name}}
-	root := pl.scope(s, nil, nil)
+		p: &kernel.Program{Name: g.Ops.Name}}
+	if err := pl.layOut(pl.scope(g, nil, nil)); err != nil {
+		return nil, nil, err
+	}
+	return pl.p, pl.kernels, nil
+}
+
+func (pl *planner) layOut(root *scope) error {
 	if err := root.interfaceBuffers(); err != nil {
 		return err
 	}
@@ -62,13 +69,12 @@ func layOutMemory(s *State) error {
 	}
 	pl.barriers()
 	pl.extents(root)
-	s.Program, s.laidOut = pl.p, pl.kernels
 	return nil
 }
 
 // extents records the extents of a graph and of its loops that symbols may make negative, except extents of buffers.
 func (pl *planner) extents(sc *scope) {
-	for _, n := range sc.s.Graph.Nodes() {
+	for _, n := range sc.g.Ops.Nodes() {
 		for _, d := range n.Shape() {
 			if d.MayBeNegative() && !slices.Contains(pl.p.Extents, d) &&
 				!slices.ContainsFunc(pl.p.Buffers, func(b kernel.Buffer) bool { return slices.Contains(b.Shape, d) }) {
@@ -76,7 +82,7 @@ func (pl *planner) extents(sc *scope) {
 			}
 		}
 	}
-	for _, id := range sc.s.Plan.IDs() {
+	for _, id := range sc.g.IDs() {
 		if body := sc.inner[id]; body != nil {
 			pl.extents(body)
 		}
@@ -84,18 +90,18 @@ func (pl *planner) extents(sc *scope) {
 }
 
 // scope makes the scope of a graph of kernels and of all loops in it.
-func (pl *planner) scope(s *State, outer *scope, stands map[plan.ValueID]plan.ValueID) *scope {
-	sc := &scope{planner: pl, s: s, buffers: map[plan.ValueID]int{}, inner: map[plan.KernelID]*scope{},
+func (pl *planner) scope(g *plan.Graph, outer *scope, stands map[plan.ValueID]plan.ValueID) *scope {
+	sc := &scope{planner: pl, g: g, buffers: map[plan.ValueID]int{}, inner: map[plan.KernelID]*scope{},
 		fixed: map[plan.KernelID]bool{}, ready: map[plan.ValueID]bool{}, outer: outer, stands: stands}
-	for _, name := range slices.Concat(s.Graph.Symbols(), s.Graph.Derived()) {
-		bound, _ := s.Graph.SymbolBound(name)
+	for _, name := range slices.Concat(g.Ops.Symbols(), g.Ops.Derived()) {
+		bound, _ := g.Ops.SymbolBound(name)
 		if symbol := (kernel.Symbol{Name: name, Bound: bound}); !slices.Contains(pl.p.Symbols, symbol) {
 			pl.p.Symbols = append(pl.p.Symbols, symbol)
 		}
 	}
-	ids := s.Plan.IDs()
-	for _, id := range ids[:s.Plan.Once()] {
-		k := s.Plan.Kernel(id)
+	ids := g.IDs()
+	for _, id := range ids[:g.Once()] {
+		k := g.Kernel(id)
 		if sc.fixed[id] = k.CanPrepare(func(buffer int) bool { return sc.ready[buffer] }); sc.fixed[id] {
 			for _, b := range k.Bindings {
 				sc.ready[b.Buffer] = sc.ready[b.Buffer] || b.Write
@@ -103,13 +109,13 @@ func (pl *planner) scope(s *State, outer *scope, stands map[plan.ValueID]plan.Va
 		}
 	}
 	for _, id := range ids {
-		k := s.Plan.Kernel(id)
+		k := g.Kernel(id)
 		if k.Loop == nil {
 			continue
 		}
-		body := s.Fusion.bodies[k.Loop.Body]
-		stands := map[plan.ValueID]plan.ValueID{body.Fusion.values.params: s.Fusion.values.params}
-		for i, n := range slices.Concat(body.Graph.Leaves(ir.OpState), body.Graph.Leaves(ir.OpInput)) {
+		body := g.Bodies[k.Loop.Body]
+		stands := map[plan.ValueID]plan.ValueID{body.Params: g.Params}
+		for i, n := range slices.Concat(body.Ops.Leaves(ir.OpState), body.Ops.Leaves(ir.OpInput)) {
 			stands[n.ID()] = k.Bindings[i].Buffer
 		}
 		sc.inner[id] = pl.scope(body, sc, stands)
@@ -122,7 +128,7 @@ func (sc *scope) prepared() error {
 	if err := sc.steps(func(id plan.KernelID) bool { return sc.fixed[id] }); err != nil {
 		return err
 	}
-	for _, id := range sc.s.Plan.IDs() {
+	for _, id := range sc.g.IDs() {
 		if body := sc.inner[id]; body != nil {
 			if err := body.prepared(); err != nil {
 				return err
@@ -135,22 +141,22 @@ func (sc *scope) prepared() error {
 // steps lays out some of the kernels, in order.
 func (sc *scope) steps(which func(plan.KernelID) bool) error {
 	level := -1
-	for _, id := range sc.s.Plan.IDs() {
+	for _, id := range sc.g.IDs() {
 		if !which(id) {
 			continue
 		}
-		if sc.s.Plan.Level(id) != level {
-			level = sc.s.Plan.Level(id)
+		if sc.g.Level(id) != level {
+			level = sc.g.Level(id)
 			sc.clock++
 		}
 		if body := sc.inner[id]; body != nil {
-			if err := body.region(sc.s.Plan.Kernel(id)); err != nil {
+			if err := body.region(sc.g.Kernel(id)); err != nil {
 				return err
 			}
 			level = -1
 			continue
 		}
-		if err := sc.step(sc.s.Plan.Kernel(id)); err != nil {
+		if err := sc.step(sc.g.Kernel(id)); err != nil {
 			return err
 		}
 	}
@@ -159,8 +165,8 @@ func (sc *scope) steps(which func(plan.KernelID) bool) error {
 
 // region lays out a loop's body: first the steps that are the same in every trip, then the steps of a trip.
 func (sc *scope) region(loop *kernel.Kernel) error {
-	ids := sc.s.Plan.IDs()
-	once := ids[:sc.s.Plan.Once()]
+	ids := sc.g.IDs()
+	once := ids[:sc.g.Once()]
 	if err := sc.steps(func(id plan.KernelID) bool { return !sc.fixed[id] && slices.Contains(once, id) }); err != nil {
 		return err
 	}
@@ -236,7 +242,7 @@ func (sc *scope) fault(k *kernel.Kernel) error {
 	if err != nil {
 		return err
 	}
-	n := sc.s.Plan.Value(id).Node
+	n := sc.g.Value(id).Node
 	sc.p.Faults = append(sc.p.Faults, kernel.FaultPort{Buffer: buf, Op: n.Op().String(), Why: quant.Refusal(n.DType()),
 		Elems: int64(n.DType().BlockElems())})
 	return nil

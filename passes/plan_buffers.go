@@ -24,7 +24,7 @@ func align(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // interfaceBuffers makes the buffers and ports of inputs, outputs and states.
 func (sc *scope) interfaceBuffers() error {
-	g := sc.s.Graph
+	g := sc.g.Ops
 	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
 		i, ok := sc.buffers[n.ID()]
 		if !ok {
@@ -69,7 +69,7 @@ func (sc *scope) buffer(id plan.ValueID) (int, error) {
 	if outer, ok := sc.stands[id]; ok {
 		return sc.outer.buffer(outer)
 	}
-	v := sc.s.Plan.Value(id)
+	v := sc.g.Value(id)
 	kind, name, t, segments := sc.describe(v)
 	if kind == kernel.BufTemp && sc.isPrepared(id) {
 		kind = kernel.BufPrepared
@@ -126,12 +126,7 @@ func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t
 // isPrepared reports whether a value is made when the program is loaded, and read later.
 func (sc *scope) isPrepared(id plan.ValueID) bool {
 	later := func(k plan.KernelID) bool { return !sc.fixed[k] }
-	return sc.ready[id] && slices.ContainsFunc(sc.s.Plan.Readers(id), later)
-}
-
-// isFixed reports whether a node's buffer is filled when the program is loaded.
-func isFixed(n *ir.Node) bool {
-	return n.Op() == ir.OpWeight || n.Op() == ir.OpConst || isPacked(n)
+	return sc.ready[id] && slices.ContainsFunc(sc.g.Readers(id), later)
 }
 
 func weightSegments(n *ir.Node) []kernel.Segment {

@@ -10,23 +10,23 @@ import (
 
 // prescaleRows makes the kernel that computes a row also store the row multiplied by a weight, if matmuls over the row
 // multiply it by the same weight. Every workgroup of these matmuls then reads one row instead of two.
-func prescaleRows(s *State, id plan.KernelID) []Proposal {
-	f, ok := factorOf(s.Plan.Kernel(id))
+func prescaleRows(o *Optimizer, id plan.KernelID) []Proposal {
+	f, ok := factorOf(o.Plan.Kernel(id))
 	if !ok {
 		return nil
 	}
-	source, ok := s.sourceOf(f.of.row, true)
+	source, ok := o.Plan.Source(f.of.row, true)
 	if !ok {
 		return nil
 	}
-	value, known := s.weighed[f.of]
+	value, known := o.weighed[f.of]
 	if !known {
-		value = s.Plan.Scratch(f.rowType())
-		s.weighed[f.of] = value
+		value = o.Plan.Scratch(f.rowType())
+		o.weighed[f.of] = value
 	}
 	p := propose("read the row times its weight", id, f.reading(value))
-	if len(s.Plan.Writers(value)) == 0 {
-		with, ok := f.storing(s.Plan.Kernel(source), value)
+	if len(o.Plan.Writers(value)) == 0 {
+		with, ok := f.storing(o.Plan.Kernel(source), value)
 		if !ok {
 			return nil
 		}

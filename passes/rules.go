@@ -8,32 +8,6 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// Pricer decides which proposals pay off on a device. Rules know nothing of devices and propose only rewrites that are
-// correct on all of them.
-type Pricer interface {
-	// RoundRows reports whether to quantize rows to int8 for a matmul with a weight in block format t, given the
-	// numbers of rows and of the weight's columns.
-	RoundRows(t ir.DType, rows, columns ir.Dim) bool
-	// ReadRows reports whether a matmul with such a weight should read rows stored as bytes with scales in that format
-	// instead of as floats.
-	ReadRows(t ir.DType, rows, columns ir.Dim) bool
-	// StoreScores reports whether storing an attention's scores of the given size for its gradients is faster than
-	// recomputing them.
-	StoreScores(bytes int64) bool
-	// Time estimates the time of some work in nanoseconds.
-	Time(kernel.Work) float64
-	// Has reports whether the device has a feature, by its name in device.Caps.Has.
-	Has(feature string) bool
-	// Shared returns the limit of a workgroup's shared memory in bytes.
-	Shared() int
-	// Layout returns the layout for the blocks of a weight, given the kernels that read it.
-	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
-	// Sizes returns the sizes that rules should propose where these depend on the device.
-	Sizes(*kernel.Kernel) kernel.Sizes
-	// Price estimates the time of kernels before and after a rewrite.
-	Price(kernel.Rewrite) kernel.Estimate
-}
-
 // Proposal replaces some kernels by others, and is correct on any device.
 type Proposal struct {
 	What    string // in a few words
@@ -77,62 +51,87 @@ func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
 }
 
 // kernel returns the current version of a kernel after the changes.
-func (p *Proposal) kernel(s *State, id plan.KernelID) *kernel.Kernel {
+func (p *Proposal) kernel(o *Optimizer, id plan.KernelID) *kernel.Kernel {
 	for _, c := range p.Changes {
 		if n := len(c.By); c.ID == id && n > 0 {
 			return c.By[n-1]
 		}
 	}
-	return s.Plan.Kernel(id)
+	return o.Plan.Kernel(id)
 }
 
-// rule is a pass that makes proposals for each kernel and lets the price choose.
-func rule(name, why string, propose func(*State, plan.KernelID) []Proposal) Pass {
-	return Pass{name, why, func(s *State) error {
-		for _, id := range s.Plan.IDs() {
-			if s.Plan.Kernel(id) != nil { // an earlier proposal may have removed it
-				s.decide(name, id, propose(s, id))
-			}
+// Rule makes proposals to replace a kernel, and perhaps its neighbors.
+type Rule func(*Optimizer, plan.KernelID) []Proposal
+
+// Optimizer applies rules to the kernels of a program.
+type Optimizer struct {
+	Plan      *plan.Graph // the kernels, and the values that they pass on
+	Decisions []Decision  // in order
+
+	fusion  *Fusion
+	pricer  kernel.Pricer                   // or nil
+	windows map[plan.ValueID]*storedWindows // that were proposed, by their arguments and results
+	weighed map[weighing]plan.ValueID       // for rows times weights
+}
+
+// NewOptimizer returns the optimizer of the kernels that a graph was lowered to. pricer, if not nil, decides which
+// proposals pay off.
+func NewOptimizer(f *Fusion, pricer kernel.Pricer) Optimizer {
+	return Optimizer{Plan: f.plan, fusion: f, pricer: pricer, windows: map[plan.ValueID]*storedWindows{},
+		weighed: map[weighing]plan.ValueID{}}
+}
+
+// Apply asks a rule for proposals for each kernel and takes the best of each.
+func (o *Optimizer) Apply(name string, rule Rule) {
+	for _, id := range o.Plan.IDs() {
+		if o.Plan.Kernel(id) != nil { // an earlier proposal may have removed it
+			o.decide(name, id, rule(o, id))
 		}
-		return nil
-	}}
+	}
+}
+
+// Canonicalize brings every kernel into the form that is emitted.
+func (o *Optimizer) Canonicalize() {
+	for _, id := range o.Plan.IDs() {
+		o.Plan.Replace(id, kernel.Canonical(o.Plan.Kernel(id)))
+	}
 }
 
 // decide takes the proposal with the largest gain for a kernel, and records the outcome of all.
-func (s *State) decide(rule string, id plan.KernelID, list []Proposal) {
-	best, most, first := -1, 0.0, len(s.Decisions)
+func (o *Optimizer) decide(rule string, id plan.KernelID, list []Proposal) {
+	best, most, first := -1, 0.0, len(o.Decisions)
 	for i, p := range list {
-		d := Decision{Rule: rule, Kernel: s.Plan.Kernel(id).Name, What: p.What, Of: s.named(s.Plan.Kernel(id))}
+		d := Decision{Rule: rule, Kernel: o.Plan.Kernel(id).Name, What: p.What, Of: o.named(o.Plan.Kernel(id))}
 		w := kernel.Rewrite{Rule: rule, Margin: p.Margin, LastSplit: p.LastSplit}
 		for _, c := range p.Changes {
-			w.Before, w.After = append(w.Before, s.Plan.Kernel(c.ID)), append(w.After, c.By...)
+			w.Before, w.After = append(w.Before, o.Plan.Kernel(c.ID)), append(w.After, c.By...)
 		}
 		switch n := mostBindings(w.After); {
-		case n > max(s.limits.Bindings, mostBindings(w.Before)):
-			d.Note = fmt.Sprintf("a kernel would bind %d buffers, more than %d", n, s.limits.Bindings)
+		case n > max(o.fusion.limits.Bindings, mostBindings(w.Before)):
+			d.Note = fmt.Sprintf("a kernel would bind %d buffers, more than %d", n, o.fusion.limits.Bindings)
 		case p.Default && best < 0:
 			best = i
-		case !p.Default && s.pricer != nil:
-			if d.Estimate = s.pricer.Price(w); d.Gain() > most {
+		case !p.Default && o.pricer != nil:
+			if d.Estimate = o.pricer.Price(w); d.Gain() > most {
 				best, most = i, d.Gain()
 			}
 		}
-		s.Decisions = append(s.Decisions, d)
+		o.Decisions = append(o.Decisions, d)
 	}
 	if best >= 0 {
-		s.Decisions[first+best].Taken = true
+		o.Decisions[first+best].Taken = true
 		for _, c := range list[best].Changes {
-			s.Plan.Replace(c.ID, c.By...)
+			o.Plan.Replace(c.ID, c.By...)
 		}
 	}
 }
 
 // named lists the weights that a kernel reads or, if there are none, the inputs and states that it accesses.
-func (s *State) named(k *kernel.Kernel) []string {
+func (o *Optimizer) named(k *kernel.Kernel) []string {
 	var weights, others []string
 	seen := map[*ir.Node]bool{}
 	for _, b := range k.Bindings {
-		switch v := s.Plan.Value(b.Buffer); {
+		switch v := o.Plan.Value(b.Buffer); {
 		case v.Node == nil:
 		case v.Origin == plan.Weight:
 			weights = leafNames(weights, v.Node, seen)
@@ -169,9 +168,9 @@ func mostBindings(list []*kernel.Kernel) (most int) {
 }
 
 // sizes returns the sizes to propose for a kernel: none without a device.
-func (s *State) sizes(k *kernel.Kernel) kernel.Sizes {
-	if s.pricer == nil {
+func (o *Optimizer) sizes(k *kernel.Kernel) kernel.Sizes {
+	if o.pricer == nil {
 		return kernel.Sizes{}
 	}
-	return s.pricer.Sizes(k)
+	return o.pricer.Sizes(k)
 }

@@ -132,7 +132,7 @@ func (s scatterSize) fits() bool {
 
 // sorts reports whether there are kernels that fold the updates in sorted order.
 func (s scatterSize) sorts() bool {
-	_, ok := foldsEqual[foldKey{s.mode, accType("", s.t)}]
+	_, ok := foldsEqual[foldKey{s.mode, accType(s.t)}]
 	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 &&
 		s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
 }
@@ -262,7 +262,7 @@ func (r *rewriter) slotsOf(l landing, columns ir.Dim, sums *ir.Node, word int) *
 // destination, in the accumulator dtype: [outer*N*inner].
 func (r *rewriter) accumulated(form scatterForm, l landing, updates *ir.Node) *ir.Node {
 	s := l.size
-	acc, wide := r.accumulator(form, s), accType("", s.t)
+	acc, wide := r.accumulator(form, s), accType(s.t)
 	values, columns := updates, s.updates[2]
 	into := func(ops accumulationOps, values *ir.Node, more []*ir.Node, attrs ...ir.Attr) *ir.Node {
 		return r.accumulateInto(l, ops, columns, values, more, attrs...)

@@ -94,9 +94,6 @@ func columnsOf(n *ir.Node) int {
 	return 1
 }
 
-// precision returns a matmul's precision attribute.
-func precision(n *ir.Node) string { return n.Attrs().String_("precision") }
-
 // storedWeight returns the weight that n is, or is converted from elementwise, or nil.
 func storedWeight(n *ir.Node) *ir.Node {
 	if n.Op() == ir.OpCast || n.Op() == ir.OpDequantize {

@@ -221,14 +221,6 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 	return nil
 }
 
-func isSplat(n *ir.Node, want float64) bool {
-	if n.Op() != ir.OpConst {
-		return false
-	}
-	v, ok := n.Number()
-	return ok && v == want
-}
-
 func isNegZero(n *ir.Node) bool {
 	v, ok := n.Number()
 	return ok && v == 0 && 1/v < 0
@@ -254,5 +246,12 @@ func cse(g *ir.Graph) (*ir.Graph, error) {
 			seen[key.String()] = m
 		}
 		return m, err
+	})
+}
+
+// dce removes dead nodes.
+func dce(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		return rw.Copy(n, args)
 	})
 }

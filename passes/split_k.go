@@ -11,16 +11,16 @@ import (
 
 // splitK splits the contraction of matmuls, and the keys of attentions. One kernel computes the sums of each part into
 // a buffer, and another adds them in order and continues with the original epilogue.
-func splitK(s *State, id plan.KernelID) (list []Proposal) {
-	k := s.Plan.Kernel(id)
+func splitK(o *Optimizer, id plan.KernelID) (list []Proposal) {
+	k := o.Plan.Kernel(id)
 	if k.Guard != nil { // the parts would have to skip guarded rows too
 		return nil
 	}
-	for _, parts := range s.sizes(k).Parts {
+	for _, parts := range o.sizes(k).Parts {
 		p := Proposal{What: fmt.Sprintf("split the sums in %d", parts), Margin: 1 / 0.9, LastSplit: true}
 		if k.Family == kernel.FamilyAttention {
 			sums, rest, err := kernel.SplitAttention(k, parts, func(c kernel.Scratch) int {
-				return s.Plan.Scratch(c.Type)
+				return o.Plan.Scratch(c.Type)
 			})
 			if err != nil {
 				continue
@@ -28,7 +28,7 @@ func splitK(s *State, id plan.KernelID) (list []Proposal) {
 			p.also(id, sums, rest)
 			p.Default = true // the schedule of the whole one counts on it
 		} else if depth, ok := k.Fold.Quo(int64(parts)); ok && parts > 1 && k.Family == kernel.FamilyMatMul {
-			sp := splitter{state: s, k: k, parts: ir.D(parts), depth: depth}
+			sp := splitter{plan: o.Plan, k: k, parts: ir.D(parts), depth: depth}
 			p.also(id, sp.sums(), sp.rest())
 		} else {
 			continue
@@ -40,7 +40,7 @@ func splitK(s *State, id plan.KernelID) (list []Proposal) {
 
 // splitter splits one matmul.
 type splitter struct {
-	state    *State
+	plan     *plan.Graph
 	k        *kernel.Kernel
 	parts    ir.Dim
 	depth    ir.Dim // contraction length of a part
@@ -66,11 +66,11 @@ func (sp *splitter) sums() *kernel.Kernel {
 			for i, p := range sp.k.Products {
 				products = append(products, m.Product(p))
 				t := p.Sums()
-				sp.partials = append(sp.partials, sp.state.Plan.Scratch(ir.Type{DType: t, Shape: shape}))
+				sp.partials = append(sp.partials, sp.plan.Scratch(ir.Type{DType: t, Shape: shape}))
 				bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Write: true, Buffer: sp.partials[i],
 					Elems: shape.MaxElems()})
 				stores = append(stores,
-					kernel.Store{Bind: bind, Index: linear(shape, axes(shape)), Value: m.Builder.Acc(i, t, p.Name)})
+					kernel.Store{Bind: bind, Index: kernel.Linear(shape, kernel.Axes(shape)), Value: m.Builder.Acc(i, t, p.Name)})
 			}
 			return products
 		},
@@ -83,7 +83,7 @@ func (sp *splitter) rest() *kernel.Kernel {
 	k := sp.k
 	return kernel.Map(k,
 		kernel.Edit{Name: k.Name + "_sum", Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
-			at := slices.Concat([]kernel.Index{{}}, axes(k.Parallel))
+			at := slices.Concat([]kernel.Index{{}}, kernel.Axes(k.Parallel))
 			totals := make([]*kernel.Expr, len(k.Products))
 			for i, p := range k.Products {
 				t := p.Sums()
@@ -91,7 +91,7 @@ func (sp *splitter) rest() *kernel.Kernel {
 					Elems: sp.shape().MaxElems()})
 				for part := range sp.parts.Add {
 					at[0] = kernel.Const(part)
-					v := m.Builder.Load(bind, t, linear(sp.shape(), at), p.Name)
+					v := m.Builder.Load(bind, t, kernel.Linear(sp.shape(), at), p.Name)
 					if totals[i] != nil {
 						v = m.Builder.Apply(ir.OpAdd, t, nil, totals[i], v)
 					}

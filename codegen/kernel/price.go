@@ -1,5 +1,33 @@
 package kernel
 
+import "github.com/vkc-go/vkc/ir"
+
+// Pricer decides which proposals pay off on a device. Rules know nothing of devices and propose only rewrites that are
+// correct on all of them.
+type Pricer interface {
+	// RoundRows reports whether to quantize rows to int8 for a matmul with a weight in block format t, given the
+	// numbers of rows and of the weight's columns.
+	RoundRows(t ir.DType, rows, columns ir.Dim) bool
+	// ReadRows reports whether a matmul with such a weight should read rows stored as bytes with scales in that format
+	// instead of as floats.
+	ReadRows(t ir.DType, rows, columns ir.Dim) bool
+	// StoreScores reports whether storing an attention's scores of the given size for its gradients is faster than
+	// recomputing them.
+	StoreScores(bytes int64) bool
+	// Time estimates the time of some work in nanoseconds.
+	Time(Work) float64
+	// Has reports whether the device has a feature, by its name in device.Caps.Has.
+	Has(feature string) bool
+	// Shared returns the limit of a workgroup's shared memory in bytes.
+	Shared() int
+	// Layout returns the layout for the blocks of a weight, given the kernels that read it.
+	Layout(t ir.DType, readers []*Kernel) Layout
+	// Sizes returns the sizes that rules should propose where these depend on the device.
+	Sizes(*Kernel) Sizes
+	// Price estimates the time of kernels before and after a rewrite.
+	Price(Rewrite) Estimate
+}
+
 // Rewrite is a rule's proposal to replace some kernels by others.
 type Rewrite struct {
 	Rule          string

@@ -21,7 +21,7 @@ import (
 // runCompiled compiles a graph for the device with another pricer and runs it once. It returns the results and the
 // names of the kernels.
 func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
-	weights ir.WeightSource, pricer func(device.Caps) passes.Pricer) (out map[string]*ir.Data, kernels []string) {
+	weights ir.WeightSource, pricer func(device.Caps) kernel.Pricer) (out map[string]*ir.Data, kernels []string) {
 	t.Helper()
 	ctx := context.Background()
 	p := compileWith(t, dev.Caps(), g, compiler.Options{Pricer: pricer})

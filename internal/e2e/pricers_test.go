@@ -25,7 +25,7 @@ func compileWith(t *testing.T, caps device.Caps, g *ir.Graph, opt compiler.Optio
 
 // splitAllOperands prices splits so that the compiler splits the operands of all matmuls that allow it, with a storage
 // layout in whole tiles of an H100.
-func splitAllOperands(caps device.Caps) passes.Pricer { return splitsAll{schedule.NewPricer(caps)} }
+func splitAllOperands(caps device.Caps) kernel.Pricer { return splitsAll{schedule.NewPricer(caps)} }
 
 type splitsAll struct{ schedule.Pricer }
 
@@ -51,7 +51,7 @@ func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {
 
 // fuseAllRows prices fusion so that the compiler fuses norms, and ops on slices of rows, with all matmuls that allow
 // it.
-func fuseAllRows(caps device.Caps) passes.Pricer { return joinsAll{schedule.NewPricer(caps)} }
+func fuseAllRows(caps device.Caps) kernel.Pricer { return joinsAll{schedule.NewPricer(caps)} }
 
 type joinsAll struct{ schedule.Pricer }
 

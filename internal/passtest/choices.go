@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Choices is a [passes.Pricer] for tests. It proposes the sizes that its functions return and always accepts them; it
+// Choices is a [kernel.Pricer] for tests. It proposes the sizes that its functions return and always accepts them; it
 // accepts other rewrites if Take does. A nil function proposes nothing.
 type Choices struct {
 	Bytes    func(t ir.DType, rows, columns ir.Dim) bool

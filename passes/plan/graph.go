@@ -46,15 +46,22 @@ type Value struct {
 	writers, readers map[KernelID]bool
 }
 
-// Graph holds kernels in a valid sequential order. Only that order determines which of two kernels accesses a value
-// first, because states are overwritten.
+// Graph holds the kernels of an op graph in a valid sequential order. Only that order determines which of two kernels
+// accesses a value first, because states are overwritten.
 type Graph struct {
+	Ops    *ir.Graph // node N has value N
+	Params ValueID   // the values of the symbols
+	Bodies []*Graph  // by kernel.Loop.Body
+	InLoop bool      // it is a loop's body: its inputs have the same values in every trip
+
 	values  []*Value
 	kernels []*kernel.Kernel // by ID; nil after removal
 	once    []bool           // by ID
 	order   []KernelID
 	levels  []int // by ID; nil until needed
 	places  []int // by ID: position in order; nil until needed
+
+	codebooks map[ir.DType]ValueID
 }
 
 // AddValue adds a value.
