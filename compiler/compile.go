@@ -20,7 +20,6 @@ import (
 	"github.com/vkc-go/vkc/internal/progcache"
 	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
 )
 

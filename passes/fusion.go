@@ -22,11 +22,11 @@ type Fusion struct {
 	// LowerBody compiles the body of a loop to kernels.
 	LowerBody func(*ir.Graph) (*Fusion, error)
 
-	plan   *plan.Graph
-	ctx    context.Context // checked wherever a kernel is lowered
+	plan   *plan.Graph // of the kernels, which Lower makes
 	limits Limits
-	home   []*Cluster // by node: the cluster that stores it
-	core   []*Cluster // by node: the cluster that has it as a core
+	ctx    context.Context // checked wherever a kernel is lowered
+	home   []*Cluster      // by node: the cluster that stores it
+	core   []*Cluster      // by node: the cluster that has it as a core
 	live   []bool
 	uses   [][]*ir.Node
 	why    map[int]string // by node: the reason why it was or was not fused
@@ -43,7 +43,7 @@ type Fusion struct {
 	refused map[pair]string // pairs of clusters that cannot merge, with the reason
 	marks   []int           // by node: the last search that has seen it
 	mark    int
-	visits  int // number of nodes and clusters visited by all searches: the work of fusion
+	Visits  int // number of nodes and clusters visited by all searches: the work of fusion
 }
 
 // pair is two clusters. A merged cluster is a new one, so it does not match older pairs.
@@ -169,9 +169,6 @@ func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	f.home[n.ID()] = c
 	return c
 }
-
-// Plan returns the graph of the kernels, which [Fusion.Lower] fills.
-func (f *Fusion) Plan() *plan.Graph { return f.plan }
 
 // storing returns the cluster that a kernel was lowered from, by the first value that it stores.
 func (f *Fusion) storing(k *kernel.Kernel) *Cluster {

@@ -10,7 +10,7 @@ func (f *Fusion) newMark() int {
 
 // seenNode marks n, and reports whether the search had already visited it.
 func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
-	f.visits++
+	f.Visits++
 	seen := f.marks[n.ID()] == mark
 	f.marks[n.ID()] = mark
 	return seen
@@ -18,7 +18,7 @@ func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
 
 // seenCluster is seenNode for a cluster.
 func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
-	f.visits++
+	f.Visits++
 	seen := c.mark == mark
 	c.mark = mark
 	return seen

@@ -297,7 +297,7 @@ func TestWorkGrowsWithGraph(t *testing.T) {
 						t.Fatal(err)
 					}
 				})
-				visits[i] = float64(passes.Visits(s))
+				visits[i] = float64(s.Fusion.Visits)
 			}
 			if visits[1] > 5*visits[0] || allocs[1] > 5*allocs[0] {
 				t.Errorf("4 times the nodes take %.1f times the visits (%.0f) and %.1f times the allocations (%.0f)",

@@ -250,7 +250,7 @@ func (d *dumper) fusion() error {
 	if err != nil {
 		return err
 	}
-	text := fusionText(s)
+	text := fusionText(s.Fusion)
 	if len(s.Refused) > 0 {
 		text += "\ntaken apart for want of a kernel of their own (numbers of the graph as it was)\n"
 	}
@@ -262,9 +262,8 @@ func (d *dumper) fusion() error {
 }
 
 // fusionText lists the kernels of a graph and the fusion decisions. Kernels of loop bodies are indented.
-func fusionText(s *passes.State) string {
+func fusionText(f *passes.Fusion) string {
 	var b strings.Builder
-	f := s.Fusion
 	live, computed := f.Graph.Live(), 0
 	for _, n := range f.Graph.Nodes() {
 		if live[n.ID()] && n.Op().Class() != ir.ClassLeaf {

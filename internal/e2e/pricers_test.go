@@ -9,7 +9,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
 )
 
 // compileWith compiles a graph again with options that only the compiler has.
