@@ -16,7 +16,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/layout"
 )
 
 // TestGoldenDecisions compares all compiler decisions for every benchmark case and every golden graph, on every
@@ -159,7 +159,7 @@ func planHash(p kernel.Program) string {
 		p.Steps[i].Schedule = ""
 	}
 	var text strings.Builder
-	passes.PrintPlan(&text, &p)
+	layout.Print(&text, &p)
 	return short(text.String())
 }
 

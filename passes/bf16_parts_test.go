@@ -21,7 +21,7 @@ import (
 
 // takeApart splits the operands of all matmuls that allow it, with a layout along or across the contraction, padded or
 // not.
-func takeApart(across, pad bool) func(k *kernel.Kernel) []kernel.StoredOperand {
+func Decompose(across, pad bool) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
 		seen := map[*kernel.Expr]bool{}
@@ -125,8 +125,8 @@ func TestSplitOperands(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := parse(t, leaves+tt.body)
 			for _, way := range []passtest.Choices{
-				{Operands: takeApart(false, false)}, {Operands: takeApart(true, false)}, {Operands: takeApart(false, true)},
-				{Operands: takeApart(true, true), Parts: splitAny}, {},
+				{Operands: Decompose(false, false)}, {Operands: Decompose(true, false)}, {Operands: Decompose(false, true)},
+				{Operands: Decompose(true, true), Parts: splitAny}, {},
 			} {
 				s := compareSplit(t, g, passes.Options{Pricer: way})
 				want := tt.split
@@ -159,7 +159,7 @@ func TestRandomSplits(t *testing.T) {
 		}
 		r := rand.New(rand.NewPCG(seed, 3))
 		s, err := passes.Run(g,
-			passes.Options{Pricer: passtest.Choices{Operands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0),
+			passes.Options{Pricer: passtest.Choices{Operands: Decompose(r.IntN(2) == 0, r.IntN(2) == 0),
 				Parts: splitAny}})
 		if err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
@@ -299,7 +299,7 @@ func TestSplitSpecialValues(t *testing.T) {
 	in := map[string]*ir.Data{"x": floats(t, x, m, 2), "w": floats(t, w, m, 2)}
 	want := runReference(t, g, nil, in, nil)["y"]
 	for _, across := range []bool{false, true} {
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: takeApart(across, true)}})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: Decompose(across, true)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestSplitError(t *testing.T) {
 	g := productOf(t, m, n, k)
 	in := map[string]*ir.Data{"x": floats(t, x, m, k), "w": floats(t, w, n, k)}
 	tol := interp.ToleranceOf(g, g.Outputs()[0].Node)
-	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: takeApart(false, false)}})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: Decompose(false, false)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/lower"
 	"github.com/vkc-go/vkc/quant"
 )
 
@@ -237,7 +238,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of fused norms and slices", joined, rng); err != nil {
 		return nil, nil, err
 	}
-	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200},
+	narrow, err := passes.Run(g, passes.Options{Limits: lower.Limits{Bindings: narrowBindings, Size: 200},
 		Pricer: passtest.Choices{
 			Parts: splitAny, Take: fuseAll,
 		}})

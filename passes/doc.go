@@ -5,13 +5,19 @@
 // Program with its buffers, steps and barriers.
 //
 //	s, err := passes.Run(g, passes.Options{})
-//	passes.PrintPlan(os.Stdout, s.Program)
+//	layout.Print(os.Stdout, s.Program)
 //
-// Compilation has three parts. Graph passes rewrite the graph. Fusion groups nodes into clusters, and lowering makes
-// each [Cluster] a kernel by evaluating it at symbolic coordinates; a merge is rejected if that evaluation fails.
-// Kernel passes then change how operands are stored, and fuse or split kernels.
+// This package has only the table. The passes are in packages of their own, in the order in which they run:
 //
-// This package is independent of devices. Device-dependent decisions are made by functions in [Options], which package
+//   - passes/rewrite takes the graph to a graph,
+//   - passes/lower fuses nodes and makes kernels,
+//   - passes/rules takes kernels to kernels,
+//   - passes/layout makes buffers, steps and barriers.
+//
+// Facts about graphs that several parts need are in passes/analysis, and the kernels with their values in passes/plan.
+// Package passes/partition divides a graph among devices before all of these.
+//
+// The passes are independent of devices. Device-dependent decisions are made by functions in [Options], which package
 // vkc sets to those of codegen/device and codegen/schedule; without them the passes skip every rewrite that pays off
 // only on some devices. The state after a pass can be printed (State.Text, or `vkc dump --after PASS`), and tests
 // compare it.

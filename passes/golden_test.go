@@ -87,7 +87,7 @@ func choicesOf(pass string) passtest.Choices {
 	switch pass {
 	case "pack_operands":
 		choices.Operands = func(k *kernel.Kernel) []kernel.StoredOperand {
-			return append(storeAll(k), takeApart(false, true)(k)...)
+			return append(storeAll(k), Decompose(false, true)(k)...)
 		}
 	case "fuse_copies":
 		choices.Operands = storePlain

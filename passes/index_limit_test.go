@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/lower"
 )
 
 // moved is a chain of n ops that move the elements of a 12x35 tensor in ways
@@ -83,7 +84,7 @@ func TestRunStops(t *testing.T) {
 	weighed := 0
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	_, err := passes.Run(g, passes.Options{Context: ctx, Limits: passes.Limits{Weigh: func(ir.Op, ir.DType) int {
+	_, err := passes.Run(g, passes.Options{Context: ctx, Limits: lower.Limits{Weigh: func(ir.Op, ir.DType) int {
 		weighed++
 		cancel()
 		return 1

@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/lower"
 )
 
 // numbered joins the results of line for 0 to n-1.
@@ -147,7 +148,7 @@ func TestManyOperands(t *testing.T) {
 // TestLargeConcat holds that a concat of many tensors reads and stores each
 // element once, whatever it takes in kernels.
 func TestLargeConcat(t *testing.T) {
-	s, err := passes.Run(parse(t, manyOperands(1000)["concat"]), passes.Options{Limits: passes.Limits{Bindings: 11}})
+	s, err := passes.Run(parse(t, manyOperands(1000)["concat"]), passes.Options{Limits: lower.Limits{Bindings: 11}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func TestDeepGraphs(t *testing.T) {
 	for name, graph := range deepGraphs {
 		t.Run(name, func(t *testing.T) {
 			const n = 60
-			limits := passes.Limits{Size: 150, Weigh: func(op ir.Op, _ ir.DType) int {
+			limits := lower.Limits{Size: 150, Weigh: func(op ir.Op, _ ir.DType) int {
 				if op == ir.OpSin {
 					return 15
 				}

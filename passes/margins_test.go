@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/rules"
 )
 
 // margins says of each kind of proposal how many times the time of the new kernels the old ones must take before a rule
@@ -38,7 +39,7 @@ var margins = []struct {
 }
 
 // marginOf is the row of a decision: the first one that fits.
-func marginOf(d passes.Decision) int {
+func marginOf(d rules.Decision) int {
 	for i, m := range margins {
 		if m.rule == d.Rule && strings.HasPrefix(d.What, m.what) {
 			return i
@@ -79,7 +80,7 @@ func TestMargins(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %s: %v", p.Name, name, err)
 			}
-			decide := func(times float64) []passes.Decision {
+			decide := func(times float64) []rules.Decision {
 				s, err := passes.Run(g, passes.Options{Pricer: pricesOf{choicesOf(p.Name), p.Name, times}})
 				if err != nil {
 					t.Fatalf("%s, %s: %v", p.Name, name, err)

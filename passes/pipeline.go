@@ -8,16 +8,21 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/layout"
+	"github.com/vkc-go/vkc/passes/lower"
 	"github.com/vkc-go/vkc/passes/plan"
+	"github.com/vkc-go/vkc/passes/rewrite"
+	"github.com/vkc-go/vkc/passes/rules"
 )
 
 // State is the state of the pipeline: the graph, then the fusion decisions, then its kernels, then the program.
 type State struct {
-	Graph     *ir.Graph
-	Fusion    *Fusion
-	Optimizer                  // after lower
-	Kernels   []*kernel.Kernel // of Plan after a pass, in the order of Program.Steps
-	Program   *kernel.Program
+	Graph  *ir.Graph
+	Fusion *lower.Fusion
+	// Optimizer has the kernels and the decisions of rules, after lower.
+	rules.Optimizer
+	Kernels []*kernel.Kernel // of Plan after a pass, in the order of Program.Steps
+	Program *kernel.Program
 	// Refused lists, one per line, the ops that were decomposed although they could have had their own kernel, and why.
 	Refused []string
 
@@ -35,54 +40,40 @@ type Pass struct {
 
 // table lists the passes in the order they run.
 var table = []Pass{
-	{"find_attention", "softmax(q k^T) v in its many spellings is attention, whose scores are never stored", rewrites(findAttention)},
-	{"find_writes", "a state's new value that is the old one but for some parts, spelled by concat, is written as those parts", rewrites(findWrites)},
-	{"find_byte_products", "bytes that are dequantized only to be multiplied are multiplied as they are", rewrites(findByteProducts)},
-	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", func(s *State) error {
-		s.Refused = Refused(s.Graph)
-		return priced(decompose)(s)
-	}},
-	{"round_rows", "rows that may be rounded, or are stored as bytes, meet quantized weights as bytes where that pays",
-		priced(roundRows)},
-	{"fold_constants", "what only depends on constants is computed once, here", rewrites(foldConstants)},
-	{"simplify", "identities and chains of views only hide what could be fused", rewrites(simplify)},
-	{"cse", "equal values are computed once", rewrites(cse)},
-	{"interface", "every output and state update gets a value of its own, so that two never share a buffer",
-		priced(ownValues)},
-	{"merge_siblings", "products of one operand by several weights are one product by all of them", rewrites(mergeSiblings)},
-	{"dce", "what no output or update needs is not computed", rewrites(dce)},
-	{"complete_results", "a custom kernel writes all its results, and a loop carries them, so each has a value", rewrites(completeResults)},
-	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them",
-		func(s *State) error {
-			s.Fusion = newFusion(s.opt.Context, s.Graph, s.opt.Limits)
-			s.Fusion.LowerBody = s.lowerBody
-			return s.Fusion.FuseElementwise()
-		}},
-	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the " +
-		"same rows", func(s *State) error {
-		return s.Fusion.FuseEpilogues()
-	}},
-	{"lower", "clusters become kernels: index maps and scalar expressions", func(s *State) error {
-		s.Optimizer = NewOptimizer(s.Fusion, s.opt.Pricer)
-		s.Plan.InLoop = s.inLoop
-		return s.Fusion.Lower(s.opt.Pricer)
-	}},
-	rule("implicit_gemm", "windows of a tensor with its channels innermost lie as matrix units take them", implicitGEMM),
-	rule("chain_convs", "what a convolution stores need not be stored again for the next one", chainConvs),
-	rule("half_attention", "attention that may round its operands to f16 may run on matrix units for it", halfAttention),
-	rule("pack_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product, f32 as sums of bf16", packOperands),
-	rule("fuse_copies", "what is stored only to be stored again in another dtype or order is stored so by the kernel that computes it", fuseCopies),
-	rule("peel_tails", "the last rows or columns of a product may not be worth a tile of the size that the others are", peelTails),
-	rule("split_k", "a product or attention with few results fills the device once its contraction is split", splitK),
-	rule("fuse_norms", "a row that is multiplied by a number of its own, which takes a sum along it, may be so after a product of it, which need not wait for the row", fuseNorms),
-	rule("prescale_rows", "a row that products multiply by a weight, and add up as it is, is multiplied once, by the kernel that computes it", prescaleRows),
-	rule("fuse_slices", "what only goes over neighbouring columns of a row that a product stores, as into a cache, may be stored by the product", fuseSlices),
-	{"prepack_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", optimizes((*Optimizer).PrepackWeights)},
-	{"canonicalize", "schedules are chosen for what is emitted: axes that lie in memory as one are one, and stores round without a cast", optimizes((*Optimizer).Canonicalize)},
-	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", func(s *State) (err error) {
-		s.Program, s.Kernels, err = layOutMemory(s.Plan)
-		return err
-	}},
+	{"find_attention", "as one op, attention spelled as matmuls and softmax never stores its scores",
+		rewrites(rewrite.FindAttention)},
+	{"find_writes", "a state rebuilt by concat needs only writes of its changed parts", rewrites(rewrite.FindWrites)},
+	{"find_byte_products", "int8 operands need no dequantization before a matmul", rewrites(rewrite.FindByteProducts)},
+	{"decompose", "not every op has a kernel; fusion joins the simpler ops again", decompose},
+	{"round_rows", "int8 rows times quantized weights can be faster than float rows", priced(rewrite.RoundRows)},
+	{"fold_constants", "values that depend on constants alone are known now", rewrites(rewrite.FoldConstants)},
+	{"simplify", "identities and chains of views hide what fusion looks for", rewrites(rewrite.Simplify)},
+	{"cse", "equal values are computed once", rewrites(rewrite.CSE)},
+	{"interface", "no two outputs or states may share a buffer", priced(rewrite.OwnValues)},
+	{"merge_siblings", "one wide matmul fills a device better than several narrow ones of the same operand",
+		rewrites(rewrite.MergeSiblings)},
+	{"dce", "a value that no output or update needs costs time", rewrites(rewrite.DCE)},
+	{"complete_results", "a custom kernel or loop writes all its results, so each needs a value",
+		rewrites(rewrite.CompleteResults)},
+	{"fuse_elementwise", "elementwise ops and views inside other kernels need no memory traffic", fuseElementwise},
+	{"fuse_epilogues", "a kernel can apply the elementwise ops after it before it stores",
+		func(s *State) error { return s.Fusion.FuseEpilogues() }},
+	{"lower", "a kernel is index maps and scalar expressions, whatever ops it came from", lowerClusters},
+	rule("implicit_gemm", "matrix units load windows directly if channels are innermost", rules.ImplicitGEMM),
+	rule("chain_convs", "a convolution can store its result as the next one's argument", rules.ChainConvs),
+	rule("half_attention", "matrix units take f16 queries, keys and values", rules.HalfAttention),
+	rule("pack_operands", "an operand stored once is not computed again by every tile", rules.PackOperands),
+	rule("fuse_copies", "the kernel of a value can store it in another dtype or order", rules.FuseCopies),
+	rule("peel_tails", "the last rows or columns of a matmul may fill no tile", rules.PeelTails),
+	rule("split_k", "a matmul or attention of few results fills a device if its sums are split", rules.SplitK),
+	rule("fuse_norms", "a matmul need not wait for the norm of its rows: the factor can come last", rules.FuseNorms),
+	rule("prescale_rows", "matmuls that multiply a row by one weight can read the product", rules.PrescaleRows),
+	rule("fuse_slices", "a matmul can store what others derive from its columns", rules.FuseSlices),
+	{"prepack_weights", "values that depend on weights alone are computed once, when the program is loaded",
+		optimizes((*rules.Optimizer).PrepackWeights)},
+	{"canonicalize", "schedules are chosen for the form that is emitted: contiguous axes merged, implied casts dropped",
+		optimizes((*rules.Optimizer).Canonicalize)},
+	{"plan", "buffers whose lifetimes do not overlap share memory, and hazards need barriers", layOut},
 }
 
 // constraint requires some passes to run before others, with the reason.
@@ -94,26 +85,26 @@ type constraint struct {
 type list = []string
 
 var constraints = []constraint{
-	{list{"find_attention"}, list{"decompose"}, "attentions without a kernel are taken apart, those that were found too"},
-	{list{"find_attention"}, list{"find_byte_products"}, "an attention of dequantized bytes is one first, which never stores its scores"},
-	{list{"find_byte_products"}, list{"decompose", "fold_constants"}, "it looks for dequantized weights as they are spelled, before they are f32"},
-	{list{"find_writes"}, list{"decompose"}, "writes that are not in place after all are taken apart"},
-	{list{"decompose"}, list{"round_rows", "fold_constants", "cse"}, "it makes the products, constants and equal parts that these look at"},
-	{list{"fold_constants"}, list{"simplify"}, "x*1 is seen only once the 1 is a constant"},
-	{list{"round_rows"}, list{"cse"}, "products that share rows share their bytes"},
-	{list{"fold_constants", "simplify", "cse"}, list{"interface", "merge_siblings"}, "an output may turn out to be an input or another output, and operands to be one"},
-	{list{"dce", "interface"}, list{"complete_results"}, "dead results would be dropped again, and first values of loops are copies as well"},
-	{list{"interface", "merge_siblings", "complete_results"}, list{"fuse_elementwise"}, "fusion decides for the nodes that there are"},
+	{list{"find_attention"}, list{"decompose"}, "decompose expands attentions without a kernel, also found ones"},
+	{list{"find_attention"}, list{"find_byte_products"}, "an attention of dequantized operands is an attention first"},
+	{list{"find_byte_products"}, list{"decompose", "fold_constants"}, "it looks for dequantize ops, which these expand"},
+	{list{"find_writes"}, list{"decompose"}, "decompose expands writes that are not in place"},
+	{list{"decompose"}, list{"round_rows", "fold_constants", "cse"}, "it makes matmuls, constants and equal values"},
+	{list{"fold_constants"}, list{"simplify"}, "x*1 is an identity only once the 1 is a constant"},
+	{list{"round_rows"}, list{"cse"}, "matmuls of the same rows share their int8 form"},
+	{list{"fold_constants", "simplify", "cse"}, list{"interface", "merge_siblings"}, "these make values equal"},
+	{list{"dce", "interface"}, list{"complete_results"}, "dce would drop unused results; interface copies values first"},
+	{list{"interface", "merge_siblings", "complete_results"}, list{"fuse_elementwise"}, "fusion decides for the final nodes"},
 	{list{"fuse_epilogues"}, list{"lower"}, "a cluster becomes a kernel once it is complete"},
 	{list{"lower"}, list{"implicit_gemm", "half_attention"}, "rules rewrite kernels"},
-	{list{"implicit_gemm"}, list{"chain_convs", "pack_operands"}, "what it stores lies well already"},
-	{list{"pack_operands"}, list{"fuse_copies", "peel_tails"}, "kernels of operands may only store anew, and all parts of a product read the same ones"},
-	{list{"half_attention", "chain_convs", "peel_tails", "fuse_copies"}, list{"split_k"}, "it splits what these leave, which may be less and stored otherwise"},
-	{list{"split_k"}, list{"fuse_norms"}, "a product that adds up its rows is neither split nor cut"},
-	{list{"fuse_norms"}, list{"prescale_rows", "fuse_slices"}, "these look at products that norms are fused with"},
-	{list{"prescale_rows", "fuse_slices"}, list{"prepack_weights"}, "what runs once is what no rule changes any more"},
+	{list{"implicit_gemm"}, list{"chain_convs", "pack_operands"}, "its operands are stored well already"},
+	{list{"pack_operands"}, list{"fuse_copies", "peel_tails"}, "it makes copies, and all parts of a matmul read the same"},
+	{list{"half_attention", "chain_convs", "peel_tails", "fuse_copies"}, list{"split_k"}, "it splits what these leave"},
+	{list{"split_k"}, list{"fuse_norms"}, "a matmul that sums its rows is neither split nor cut"},
+	{list{"fuse_norms"}, list{"prescale_rows", "fuse_slices"}, "these look at matmuls with fused norms"},
+	{list{"prescale_rows", "fuse_slices"}, list{"prepack_weights"}, "no rule may change a kernel that runs once"},
 	{list{"fuse_slices"}, list{"canonicalize"}, "rules look for the axes and casts of the graph"},
-	{list{"prepack_weights"}, list{"plan"}, "what is prepared has no place in the arena"},
+	{list{"prepack_weights"}, list{"plan"}, "a prepared value has no range of the arena"},
 }
 
 func init() {
@@ -167,13 +158,36 @@ func rewrites(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
 	return priced(func(g *ir.Graph, _ kernel.Pricer) (*ir.Graph, error) { return f(g) })
 }
 
+// decompose also lists the attentions that it expands.
+func decompose(s *State) error {
+	s.Refused = rewrite.RefusedAttentions(s.Graph)
+	return priced(rewrite.Decompose)(s)
+}
+
+func fuseElementwise(s *State) error {
+	s.Fusion = lower.NewFusion(s.opt.Context, s.Graph, s.opt.Limits)
+	s.Fusion.LowerBody = s.lowerBody
+	return s.Fusion.FuseElementwise()
+}
+
+func lowerClusters(s *State) error {
+	s.Optimizer = rules.NewOptimizer(s.Fusion, s.opt.Pricer)
+	s.Plan.InLoop = s.inLoop
+	return s.Fusion.Lower(s.opt.Pricer)
+}
+
+func layOut(s *State) (err error) {
+	s.Program, s.Kernels, err = layout.Program(s.Plan)
+	return err
+}
+
 // rule is a pass that applies a rule.
-func rule(name, why string, r Rule) Pass {
-	return Pass{name, why, optimizes(func(o *Optimizer) { o.Apply(name, r) })}
+func rule(name, why string, r rules.Rule) Pass {
+	return Pass{name, why, optimizes(func(o *rules.Optimizer) { o.Apply(name, r) })}
 }
 
 // optimizes lifts a change of kernels to a pass.
-func optimizes(f func(*Optimizer)) func(*State) error {
+func optimizes(f func(*rules.Optimizer)) func(*State) error {
 	return func(s *State) error {
 		f(&s.Optimizer)
 		return nil
@@ -206,6 +220,9 @@ type Options struct {
 	// kernel.Pricer, if set, decides which proposals pay off on a device.
 	Pricer kernel.Pricer
 }
+
+// Limits bound the size of a kernel.
+type Limits = lower.Limits
 
 // Run takes a graph through the passes. The input graph is not modified.
 func Run(g *ir.Graph, opt Options) (*State, error) {
@@ -256,7 +273,7 @@ func run(s *State, opt Options) (*State, error) {
 }
 
 // lowerBody compiles the body of a loop to kernels.
-func (s *State) lowerBody(g *ir.Graph) (*Fusion, error) {
+func (s *State) lowerBody(g *ir.Graph) (*lower.Fusion, error) {
 	body, err := run(&State{Graph: g, inLoop: true, passes: s.passes},
 		Options{Context: s.opt.Context, Limits: s.opt.Limits, Pricer: s.opt.Pricer, Until: "canonicalize"})
 	if err != nil {
@@ -298,7 +315,7 @@ func (s *State) Text() string {
 	var b strings.Builder
 	switch {
 	case s.Program != nil:
-		PrintPlan(&b, s.Program)
+		layout.Print(&b, s.Program)
 	case s.Kernels != nil:
 		printKernels(&b, s.Plan)
 	case s.Fusion != nil:

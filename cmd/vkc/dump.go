@@ -20,6 +20,8 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/layout"
+	"github.com/vkc-go/vkc/passes/lower"
 )
 
 // The stages of vkc dump, in the order of compilation.
@@ -262,7 +264,7 @@ func (d *dumper) fusion() error {
 }
 
 // fusionText lists the kernels of a graph and the fusion decisions. Kernels of loop bodies are indented.
-func fusionText(f *passes.Fusion) string {
+func fusionText(f *lower.Fusion) string {
 	var b strings.Builder
 	live, computed := f.Graph.Live(), 0
 	for _, n := range f.Graph.Nodes() {
@@ -451,7 +453,7 @@ func (d *dumper) plan() error {
 	if d.flags.kernel >= 0 {
 		return d.step(p, list[0])
 	}
-	passes.PrintPlan(d.stdout, p)
+	layout.Print(d.stdout, p)
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/atomicfile"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/layout"
 )
 
 // dumpFiles writes a program to a directory: graph.ir, plan.txt, and for each kernel NN-NAME.kernel (its IR), .comp
@@ -27,7 +27,7 @@ func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning device.Tu
 		return err
 	}
 	var plan strings.Builder
-	passes.PrintPlan(&plan, c.Program)
+	layout.Print(&plan, c.Program)
 	files := map[string][]byte{"graph.ir": []byte(c.Graph.String()), "plan.txt": []byte(plan.String())}
 	for i, st := range c.Program.Steps {
 		base := fmt.Sprintf("%02d-%s", i, fileName(st.Name))

@@ -18,7 +18,7 @@ import (
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
-	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/passes/layout"
 	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -113,7 +113,7 @@ func TestPlanes(t *testing.T) {
 		t.Errorf("weights in planes: %v", planes)
 	}
 	var plan bytes.Buffer
-	passes.PrintPlan(&plan, low.Program)
+	layout.Print(&plan, low.Program)
 	if !strings.Contains(plan.String(), "weight w q8_0 : q8_0[12,96], 1232 bytes in planes") {
 		t.Errorf("the plan does not show the layout:\n%s", plan.String())
 	}

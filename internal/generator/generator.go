@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 
@@ -17,29 +18,25 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // ID is a hash of the code generator's source, so that a cached program is never used by another version of vkc.
 var ID = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, src := range []embed.FS{
-		ir.Source(), kernel.Source(), passes.Source(), plan.Source(), device.Source(), schedule.Source(), glsl.Source(),
+		ir.Source(), kernel.Source(), passes.Source(), device.Source(), schedule.Source(), glsl.Source(),
 		syntax.Source(),
 	} {
-		files, err := src.ReadDir(".")
+		err := fs.WalkDir(src, ".", func(name string, f fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			text, err := src.ReadFile(name)
+			fmt.Fprintf(sum, "%s %d\n%s", name, len(text), text)
+			return err
+		})
 		if err != nil {
 			panic("generator: " + err.Error()) // the files are in the binary
-		}
-		for _, f := range files {
-			if strings.HasSuffix(f.Name(), "_test.go") {
-				continue
-			}
-			text, err := src.ReadFile(f.Name())
-			if err != nil {
-				panic("generator: " + err.Error())
-			}
-			fmt.Fprintf(sum, "%s %d\n%s", f.Name(), len(text), text)
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))

@@ -1,0 +1,152 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// IsLeaf reports whether n has its own buffer or needs no input.
+func IsLeaf(n *ir.Node) bool { return n.Op().Class() == ir.ClassLeaf || IsPacked(n) }
+
+// IsPacked reports whether n concatenates whole weights along their outermost axis. Such a concat is a weight buffer of
+// several segments rather than a computation.
+func IsPacked(n *ir.Node) bool {
+	if n.Op() != ir.OpConcat || n.Attrs().Int("axis") != 0 {
+		return false
+	}
+	for _, a := range n.Args() {
+		if a.Op() != ir.OpWeight {
+			return false
+		}
+	}
+	return true
+}
+
+// IsFixed reports whether a node's buffer is filled when the program is loaded.
+func IsFixed(n *ir.Node) bool {
+	return n.Op() == ir.OpWeight || n.Op() == ir.OpConst || IsPacked(n)
+}
+
+// IsSplat reports whether n is a constant with all elements equal to want.
+func IsSplat(n *ir.Node, want float64) bool {
+	if n.Op() != ir.OpConst {
+		return false
+	}
+	v, ok := n.Number()
+	return ok && v == want
+}
+
+// FoldedAxes reports which axes of its argument a reduction or row op folds: the axes in its attributes, or else the
+// innermost.
+func FoldedAxes(n *ir.Node) []bool {
+	axes := []int64{-1}
+	switch attrs := n.Attrs(); {
+	case attrs.Has("axes"):
+		axes = attrs.Ints("axes")
+	case attrs.Has("axis"):
+		axes = []int64{int64(attrs.Int("axis"))}
+	}
+	fold, err := ir.ResolveAxes(axes, n.Arg(0).Rank())
+	if err != nil {
+		panic("analysis: " + err.Error()) // the shape rule has checked it
+	}
+	return fold
+}
+
+// Precision returns a matmul's precision attribute.
+func Precision(n *ir.Node) string { return n.Attrs().String_("precision") }
+
+// Descending reports whether an argsort or top-k puts the largest elements first.
+func Descending(n *ir.Node) bool {
+	if n.Op() == ir.OpTopKIndices {
+		return n.Attrs().Bool("largest")
+	}
+	return n.Attrs().Bool("descending")
+}
+
+// CombineOps maps a reduction to the elementwise op that combines the results of two parts.
+var CombineOps = map[ir.Op]ir.Op{
+	ir.OpSum: ir.OpAdd, ir.OpProd: ir.OpMul, ir.OpReduceMax: ir.OpMax, ir.OpReduceMin: ir.OpMin, ir.OpAny: ir.OpOr,
+	ir.OpAll: ir.OpAnd,
+}
+
+// ScatterReductions maps the mode of a scatter to the reduction of the updates with one destination.
+var ScatterReductions = map[string]ir.Op{
+	"add": ir.OpSum, "mul": ir.OpProd, "min": ir.OpReduceMin, "max": ir.OpReduceMax,
+}
+
+// ScatterMode returns the mode in which a scatter folds updates into the base, or "" for an op that overwrites.
+func ScatterMode(n *ir.Node) string {
+	switch n.Op() {
+	case ir.OpScatterAdd, ir.OpScatterNDAdd:
+		return n.Attrs().String_("mode")
+	case ir.OpIndexAdd:
+		return "add"
+	}
+	return ""
+}
+
+// NeverNegative reports whether indices of a dtype cannot be negative, after a cast to i32 too.
+func NeverNegative(t ir.DType) bool { return t.Kind() == ir.KindUint && t.BlockBytes() < 4 }
+
+// AccType is the dtype in which elements of type t are accumulated.
+func AccType(t ir.DType) ir.DType {
+	switch {
+	case t == ir.F64 || t == ir.I64 || t == ir.U32:
+		return t
+	case t.IsFloat():
+		return ir.F32
+	case t.Kind() == ir.KindUint:
+		return ir.U32
+	}
+	return ir.I32
+}
+
+// CallKey is the same for the results of one call.
+func CallKey(op ir.Op, args []*ir.Node, attrs ir.Attrs) string {
+	key := op.String()
+	for _, a := range args {
+		key += fmt.Sprintf(" %d", a.ID())
+	}
+	for _, a := range ir.WithOutput(attrs, 0) {
+		key += " " + ir.FormatAttr(a.Value)
+	}
+	return key
+}
+
+// maxHeadDim is the largest head dimension of an attention kernel: a row of the result must fit in the registers of a
+// workgroup.
+const maxHeadDim = 512
+
+// AttentionRefusal returns the reason why an attention cannot be a kernel of its own, or "". A refused attention is
+// decomposed into a matmul, a softmax and another matmul.
+func AttentionRefusal(n *ir.Node) string {
+	rank := n.Arg(0).Rank()
+	d, e := n.Arg(0).Shape()[rank-1], ir.D(1)
+	if v := n.Op().Info().Arg("v"); v >= 0 {
+		e = n.Arg(v).Shape()[rank-1]
+	}
+	empty := func(x *ir.Node) bool { return x.Shape().MaxElems() == 0 }
+	switch {
+	case !e.IsStatic():
+		return fmt.Sprintf("the values' extent %s is known only at run time", e)
+	case d.Add > maxHeadDim || e.Add > maxHeadDim:
+		return fmt.Sprintf("vectors of %s and %s are longer than %d", d, e, maxHeadDim)
+	case n.DType() == ir.F64:
+		return "its softmax is computed in f32, f64 keeps more of it in parts"
+	case empty(n) || slices.ContainsFunc(n.Args(), empty):
+		return "there is nothing to attend to"
+	}
+	return ""
+}
+
+// AttentionScale returns the factor of an attention's scores.
+func AttentionScale(n *ir.Node) float64 {
+	if scale := n.Attrs().Float("scale"); scale != 0 {
+		return scale
+	}
+	return 1 / math.Sqrt(float64(n.Arg(0).Shape()[n.Arg(0).Rank()-1].Add))
+}

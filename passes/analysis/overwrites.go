@@ -1,0 +1,368 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A state is updated in place if its new value is the old one with some parts rewritten, and nothing that may run later
+// reads the old value. Kernels then write those parts into the state's buffer, one kernel per write. An operand of a
+// write that depends on the old value, such as modified rows, is stored first.
+
+// Write is a value that equals another one, its base, except for some parts.
+type Write struct {
+	Op   *ir.Node // a dynamic_update_slice, a scatter, or a where that keeps a state's elements
+	base *ir.Node
+	Arg  int // index of the base among op's arguments
+}
+
+// WriteOf matches n as the result of a write, perhaps reshaped.
+func WriteOf(n *ir.Node) (w Write, ok bool) {
+	w.Op = Unshaped(n)
+	switch {
+	case w.Op.Op() == ir.OpDynamicUpdateSlice || IsScatter(w.Op):
+	case w.Op.Op() == ir.OpWhere && w.Op.Arg(0).DType() == ir.Bool && keepsState(w.Op, 2):
+		w.Arg = 2
+	case w.Op.Op() == ir.OpWhere && w.Op.Arg(0).DType() == ir.Bool && keepsState(w.Op, 1):
+		w.Arg = 1
+	default:
+		return Write{}, false
+	}
+	w.base = Unshaped(w.Op.Arg(w.Arg))
+	return w, true
+}
+
+// before returns the node before x on the chain from a write's value to its base: x reshapes it or writes into it.
+func (w Write) before(x *ir.Node) *ir.Node {
+	if x == w.Op {
+		return x.Arg(w.Arg)
+	}
+	return x.Arg(0)
+}
+
+// keepsState reports whether an argument of a where is a state of the result's size.
+func keepsState(where *ir.Node, arg int) bool {
+	x := where.Arg(arg)
+	return Unshaped(x).Op() == ir.OpState && x.Shape().Equal(where.Shape())
+}
+
+// IsScatter reports whether n writes rows or elements by index.
+func IsScatter(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
+		return true
+	}
+	return false
+}
+
+// Unshaped strips reshapes. A reshape to the same shape is a copy and stays; see OwnValues.
+func Unshaped(n *ir.Node) *ir.Node {
+	for n.Op() == ir.OpReshape && !IsCopy(n) {
+		n = n.Arg(0)
+	}
+	return n
+}
+
+// values returns the values that a write stores.
+func (w Write) Values() *ir.Node {
+	switch {
+	case IsScatter(w.Op):
+		return w.Op.Arg(2)
+	case w.Op.Op() == ir.OpWhere:
+		return w.Op.Arg(3 - w.Arg)
+	}
+	return w.Op.Arg(1)
+}
+
+// suits reports whether a write is better in place: it writes no more elements than a copy would. Blocks can only be
+// written in place.
+func (w Write) suits() bool {
+	return !IsScatter(w.Op) || w.Op.DType().IsBlock() || w.Values().Shape().MaxElems() <= w.Op.Shape().MaxElems()
+}
+
+// Overwrites records which states of a graph are updated in place.
+//
+// Kernels that read the old value of such a state must run before its first write. They may fuse nodes that depend on
+// the old value, so all of these nodes must come before the write, except the write's own operands; small ones of those
+// are materialized first. A state whose first write would then depend on itself is written as a whole.
+type Overwrites struct {
+	g       *ir.Graph
+	users   [][]*ir.Node
+	shown   map[*ir.Node]int        // number of outputs and updates of each node
+	news    map[*ir.Node]int        // number of states with this node as the new value
+	InPlace map[*ir.Node][]*ir.Node // by state, the values that successively occupy its buffer, last first
+	Whole   map[*ir.Node]string     // by state, the reason why it is written as a whole
+	waiting map[*ir.Node][]*ir.Node // by node, the first writes that must come after it
+	early   map[Edge]bool           // operands of writes that are stored before the first write
+	search  int                     // remaining nodes to visit in searches for an order
+}
+
+// edge is a value and one of its users.
+type Edge struct{ Value, user *ir.Node }
+
+// NewOverwrites decides which states of a graph can be updated in place. decided means that an earlier pass chose
+// already: then states updated by a copy are not in place.
+func NewOverwrites(g *ir.Graph, decided bool) *Overwrites {
+	o := &Overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
+		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
+		early: map[Edge]bool{}, search: 4 * len(g.Nodes())}
+	for _, out := range g.Outputs() {
+		o.shown[out.Node]++
+	}
+	for _, u := range g.Updates() {
+		o.shown[u.Value]++
+		o.news[newValue(u)]++
+	}
+	for _, u := range g.Updates() {
+		o.decide(u, decided)
+	}
+	return o
+}
+
+// Writes returns the ops that write states in place.
+func (o *Overwrites) Writes() map[*ir.Node]bool {
+	all := map[*ir.Node]bool{}
+	for _, values := range o.InPlace {
+		for _, n := range values {
+			w, _ := WriteOf(n)
+			all[w.Op] = true
+		}
+	}
+	return all
+}
+
+// only reports whether n has no readers except these.
+func (o *Overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
+	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
+}
+
+// StoresFirst reports whether a user's operand is stored before the first write.
+func (o *Overwrites) StoresFirst(operand, user *ir.Node) bool { return o.early[Edge{operand, user}] }
+
+// OnlyUpdates reports whether n is the new value of one state, and nothing else.
+func (o *Overwrites) OnlyUpdates(n *ir.Node) bool {
+	return len(o.users[n.ID()]) == 0 && o.shown[n] == 1
+}
+
+// ReadOnce reports whether one node reads n, once, and nothing else.
+func (o *Overwrites) ReadOnce(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
+
+// decide determines whether a state is updated in place, or why not.
+func (o *Overwrites) decide(u ir.Update, decided bool) {
+	values, own, why := o.chain(u)
+	switch {
+	case why != "":
+	case IsCopy(u.Value), !decided && !o.order(u.State, own, values):
+		why = "the old value is needed where the new one is, or after it"
+	default:
+		o.InPlace[u.State] = values
+		return
+	}
+	o.Whole[u.State] = why
+}
+
+// IsCopy reports whether n is a reshape to the same shape.
+func IsCopy(n *ir.Node) bool { return n.Op() == ir.OpReshape && n.Shape().Equal(n.Arg(0).Shape()) }
+
+// newValue returns the new value of a state, without a copy.
+func newValue(u ir.Update) *ir.Node {
+	if IsCopy(u.Value) {
+		return u.Value.Arg(0)
+	}
+	return u.Value
+}
+
+// OpAt describes a node for an error: its op and, if known, its source position.
+func OpAt(n *ir.Node) string {
+	if n.Pos() == "" {
+		return fmt.Sprintf("%s = %s", n, n.Op())
+	}
+	return n.Pos() + ": " + n.Op().String()
+}
+
+// WhyNot returns why a write is not in place.
+func (o *Overwrites) WhyNot(w Write) string {
+	for {
+		next, ok := WriteOf(w.base)
+		if !ok {
+			break
+		}
+		w = next
+	}
+	if why := o.Whole[w.base]; why != "" {
+		return why
+	}
+	return fmt.Sprintf("no state is updated with it, or not the one that %s is", w.base)
+}
+
+// chain follows a state's new value through writes back to the old value. It returns the values on the way, last first,
+// and the nodes that are part of the writes, or why the state cannot be updated in place.
+func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]bool, why string) {
+	value := newValue(u)
+	switch {
+	case o.shown[u.State] > 0:
+		return nil, nil, "its old value is an output or another state's new value"
+	case o.news[value] > 1:
+		return nil, nil, "another state has the same new value"
+	}
+	own = map[*ir.Node]bool{} // writes, and the shapes that they are seen in
+	for n := value; n != u.State; {
+		w, ok := WriteOf(n)
+		switch {
+		case !ok:
+			return nil, nil, fmt.Sprintf("%s is not a write of parts of the old value", n)
+		case Unshaped(w.Values()) == u.State:
+			return nil, nil, fmt.Sprintf("%s writes the old value itself, which may move it", w.Op)
+		case !w.suits():
+			return nil, nil, fmt.Sprintf("%s writes more than a copy does", w.Op)
+		}
+		values = append(values, n)
+		for x := n; x != w.base; x = w.before(x) {
+			if x != value && !o.only(own, x) {
+				return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", x)
+			}
+			own[x] = true
+		}
+		for _, x := range o.regions(w) {
+			own[x] = true
+		}
+		if n = w.base; n != u.State && !o.only(own, n) {
+			return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", n)
+		}
+	}
+	for _, e := range o.Operands(values) {
+		if x := Unshaped(e.Value); x == u.State || own[x] {
+			return nil, nil, fmt.Sprintf("%s writes what the state has elsewhere", e.user)
+		}
+	}
+	return values, own, ""
+}
+
+// order orders everything that depends on a state's old value, except its own writes, before its first write, the last
+// of values. It reports whether that is possible.
+func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.Node) bool {
+	first := values[len(values)-1]
+	var readers []*ir.Node
+	for _, x := range o.users[state.ID()] {
+		if !own[x] {
+			readers = append(readers, x)
+		}
+	}
+	if len(readers) == 0 {
+		return true
+	}
+	apart := map[Edge]bool{}
+	for _, e := range o.Operands(values) {
+		apart[e] = canStoreFirst(e.user, e.Value)
+	}
+	old, ok := o.reach(readers, func(n *ir.Node) []*ir.Node {
+		return slices.DeleteFunc(slices.Clone(o.users[n.ID()]), func(u *ir.Node) bool { return apart[Edge{n, u}] })
+	})
+	if !ok {
+		return false
+	}
+	later, ok := o.reach([]*ir.Node{first}, func(n *ir.Node) []*ir.Node {
+		return slices.Concat(o.users[n.ID()], o.waiting[n])
+	})
+	for n := range old {
+		ok = ok && !later[n]
+	}
+	if !ok {
+		return false
+	}
+	for n := range old {
+		o.waiting[n] = append(o.waiting[n], first)
+	}
+	for e, may := range apart {
+		if may && old[e.Value] {
+			o.early[e] = true
+		}
+	}
+	return true
+}
+
+// canStoreFirst reports whether storing a write's operand that depends on the old value moves less memory than copying
+// the state. A where would need an operand as large as the state.
+func canStoreFirst(write, taken *ir.Node) bool {
+	return write.Op() != ir.OpWhere && !write.DType().IsBlock() &&
+		taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
+}
+
+// Operands returns the operands of the writes that make some values, except their bases.
+func (o *Overwrites) Operands(values []*ir.Node) (all []Edge) {
+	for _, n := range values {
+		w, _ := WriteOf(n)
+		all = append(all, o.takes(w)...)
+	}
+	return all
+}
+
+// takes returns the operands of a write except its base.
+func (o *Overwrites) takes(w Write) (all []Edge) {
+	for {
+		inner, region, ok := o.Nested(w)
+		for i, x := range w.Op.Args() {
+			if i != w.Arg && !(ok && i == 1) && !slices.Contains(region, x) {
+				all = append(all, Edge{x, w.Op})
+			}
+		}
+		if !ok {
+			return all
+		}
+		w = inner
+	}
+}
+
+// reach returns nodes and everything reachable from them, or false if the search takes too long.
+func (o *Overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (map[*ir.Node]bool, bool) {
+	seen := map[*ir.Node]bool{}
+	for next := slices.Clone(nodes); len(next) > 0; o.search-- {
+		if o.search == 0 {
+			return nil, false
+		}
+		n := next[len(next)-1]
+		next = next[:len(next)-1]
+		if !seen[n] {
+			seen[n] = true
+			next = append(next, follow(n)...)
+		}
+	}
+	return seen, true
+}
+
+// Nested returns the inner write if a write stores a modified region of its own base: a write along another axis with
+// no other effect. region is the slice of the base.
+func (o *Overwrites) Nested(w Write) (inner Write, region []*ir.Node, ok bool) {
+	if w.Op.Op() != ir.OpDynamicUpdateSlice || w.Op.DType().IsBlock() || w.Op.Attrs().Bool("wrap") {
+		return Write{}, nil, false
+	}
+	inner.Op = w.Op.Arg(1)
+	for inner.Op.Op() == ir.OpReshape && !IsCopy(inner.Op) && o.ReadOnce(inner.Op) {
+		inner.Op = inner.Op.Arg(0)
+	}
+	if inner.Op.Op() != ir.OpDynamicUpdateSlice || !o.ReadOnce(inner.Op) {
+		return Write{}, nil, false
+	}
+	inner.base = inner.Op.Arg(0)
+	at := inner.base
+	for at.Op() == ir.OpReshape && o.ReadOnce(at) {
+		region = append(region, at)
+		at = at.Arg(0)
+	}
+	ok = at.Op() == ir.OpDynamicSlice && o.ReadOnce(at) && at.Arg(0) == w.Op.Arg(0) && at.Arg(1) == w.Op.Arg(2) &&
+		at.Attrs().Int("axis") == w.Op.Attrs().Int("axis") && at.Shape().Equal(w.Op.Arg(1).Shape())
+	return inner, append(region, at), ok
+}
+
+// regions returns the slices of a write's base that nested writes along further axes modify.
+func (o *Overwrites) regions(w Write) (all []*ir.Node) {
+	for {
+		inner, region, ok := o.Nested(w)
+		if !ok {
+			return all
+		}
+		all, w = append(all, region...), inner
+	}
+}

@@ -1,0 +1,148 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+	"github.com/vkc-go/vkc/passes/plan"
+	"github.com/vkc-go/vkc/quant"
+)
+
+func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments ...kernel.Segment) (int, error) {
+	n, err := t.MaxBytes()
+	if err != nil {
+		return 0, err
+	}
+	pl.p.Buffers = append(pl.p.Buffers, kernel.Buffer{Kind: kind, Name: name, DType: t.DType, Shape: t.Shape,
+		Bytes: max(align(n, 16), 16), Segments: segments})
+	return len(pl.p.Buffers) - 1, nil
+}
+
+func align(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// interfaceBuffers makes the buffers and ports of inputs, outputs and states.
+func (sc *scope) interfaceBuffers() error {
+	g := sc.g.Ops
+	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
+		i, ok := sc.buffers[n.ID()]
+		if !ok {
+			var err error
+			if i, err = sc.add(kind, name, n.Type()); err != nil {
+				return kernel.Port{}, err
+			}
+			sc.buffers[n.ID()] = i
+		}
+		return kernel.Port{Name: name, Buffer: i, DType: n.DType(), Shape: n.Shape()}, nil
+	}
+	for _, n := range g.Leaves(ir.OpInput) {
+		p, err := port(kernel.BufInput, n.Name(), n)
+		if err != nil {
+			return err
+		}
+		sc.p.Inputs = append(sc.p.Inputs, p)
+	}
+	for _, n := range g.Leaves(ir.OpState) {
+		p, err := port(kernel.BufState, n.Name(), n)
+		if err != nil {
+			return err
+		}
+		p.Init = ir.InitialOf(n).String()
+		sc.p.States = append(sc.p.States, p)
+	}
+	for _, o := range g.Outputs() {
+		p, err := port(kernel.BufOutput, o.Name, o.Node)
+		if err != nil {
+			return err
+		}
+		sc.p.Outputs = append(sc.p.Outputs, p)
+	}
+	return nil
+}
+
+// buffer returns the buffer of a value.
+func (sc *scope) buffer(id plan.ValueID) (int, error) {
+	if i, ok := sc.buffers[id]; ok {
+		return i, nil
+	}
+	if outer, ok := sc.stands[id]; ok {
+		return sc.outer.buffer(outer)
+	}
+	v := sc.g.Value(id)
+	kind, name, t, segments := sc.describe(v)
+	if kind == kernel.BufTemp && sc.isPrepared(id) {
+		kind = kernel.BufPrepared
+	}
+	shared := ""
+	if len(segments) > 0 && segments[0].Weight != "" { // loops and the code around them may read the same weight
+		shared = fmt.Sprintf("%+v %s %s", segments, t, v.Layout)
+		if i, ok := sc.weights[shared]; ok {
+			sc.buffers[id] = i
+			return i, nil
+		}
+	}
+	i, err := sc.add(kind, name, t, segments...)
+	if sc.buffers[id] = i; err == nil && v.Layout != kernel.LayoutBlocks {
+		b := &sc.p.Buffers[i]
+		b.Layout = v.Layout
+		b.Bytes, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems())
+	}
+	if shared != "" {
+		sc.weights[shared] = i
+	}
+	return i, err
+}
+
+// describe returns a value's buffer kind, its name for readers, its type and its initial content.
+func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t ir.Type, held []kernel.Segment) {
+	t = v.Type
+	switch {
+	case v.Origin == plan.Params:
+		t.Shape = ir.ShapeOf(len(sc.p.Symbols))
+		return kernel.BufParams, "params", t, nil
+	case v.Origin == plan.Fault:
+		return kernel.BufFault, fmt.Sprintf("fault of %s", v.Node), t, nil
+	case v.Origin == plan.Codebook:
+		d := quant.Codebook(t.DType)
+		return kernel.BufWeight, t.DType.String() + " codebook", ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)},
+			[]kernel.Segment{{DType: d.DType, Dims: d.Dims, Data: d.Bytes}}
+	case v.Origin == plan.Const || v.Origin == plan.Weight:
+		held = weightSegments(v.Node)
+		name = held[0].Weight
+		if len(held) > 1 {
+			name = fmt.Sprintf("%s and %d more", name, len(held)-1)
+		} else if name == "" {
+			name = "const " + v.Node.String()
+		}
+		return kernel.BufWeight, name, t, held
+	case v.Node == nil:
+		sc.scratch++
+		return kernel.BufTemp, fmt.Sprintf("scratch %d", sc.scratch-1), t, nil
+	}
+	return kernel.BufTemp, fmt.Sprintf("%s %s", v.Node, v.Node.Op()), t, nil
+}
+
+// isPrepared reports whether a value is made when the program is loaded, and read later.
+func (sc *scope) isPrepared(id plan.ValueID) bool {
+	later := func(k plan.KernelID) bool { return !sc.fixed[k] }
+	return sc.ready[id] && slices.ContainsFunc(sc.g.Readers(id), later)
+}
+
+func weightSegments(n *ir.Node) []kernel.Segment {
+	if n.Op() == ir.OpConst {
+		d := n.Attrs().Data("data")
+		return []kernel.Segment{{DType: d.DType, Dims: d.Dims, Data: d.Bytes}}
+	}
+	parts := []*ir.Node{n}
+	if analysis.IsPacked(n) {
+		parts = n.Args()
+	}
+	segments := make([]kernel.Segment, len(parts))
+	for i, w := range parts {
+		dims, _ := w.Shape().Eval(nil) // weights are static
+		segments[i] = kernel.Segment{Weight: w.Name(), DType: w.DType(), Dims: dims}
+	}
+	return segments
+}

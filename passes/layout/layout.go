@@ -1,0 +1,249 @@
+package layout
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// planner lays out the buffers of a program.
+type planner struct {
+	p        *kernel.Program
+	kernels  []*kernel.Kernel // by step
+	scratch  int              // number of values with buffers and no node
+	lifetime map[int][2]int   // by buffer: the times of its first and last access
+	clock    int              // current time; kernels that may run concurrently have the same
+	weights  map[string]int   // by the content of a weight's buffer
+	grids    int              // the buffers of gated steps; -1 if there are none
+	gates    []*kernel.Kernel // with the region that each decides on
+	gated    []int
+}
+
+// scope is a graph of kernels that the planner lays out: the program's, or a loop body's.
+type scope struct {
+	*planner
+	g       *plan.Graph
+	buffers map[plan.ValueID]int
+	inner   map[plan.KernelID]*scope // of loops
+	// fixed are the kernels that run when the program is loaded, and ready their results.
+	fixed  map[plan.KernelID]bool
+	ready  map[plan.ValueID]bool
+	outer  *scope                        // scope around a body; nil for the program
+	stands map[plan.ValueID]plan.ValueID // for a body: the values of outer that its leaves represent
+}
+
+// Program makes the program: buffers, steps and barriers. Shaders and grids are filled in after scheduling.
+// It also returns the kernels by step, including kernels of loop bodies.
+func Program(g *plan.Graph) (*kernel.Program, []*kernel.Kernel, error) {
+	pl := &planner{lifetime: map[int][2]int{}, weights: map[string]int{}, grids: -1,
+		p: &kernel.Program{Name: g.Ops.Name}}
+	if err := pl.layOut(pl.scope(g, nil, nil)); err != nil {
+		return nil, nil, err
+	}
+	return pl.p, pl.kernels, nil
+}
+
+func (pl *planner) layOut(root *scope) error {
+	if err := root.interfaceBuffers(); err != nil {
+		return err
+	}
+	if err := root.prepared(); err != nil {
+		return err
+	}
+	pl.p.Prepared = len(pl.p.Steps)
+	if err := root.steps(func(id plan.KernelID) bool { return !root.fixed[id] }); err != nil {
+		return err
+	}
+	if err := pl.finishGates(); err != nil {
+		return err
+	}
+	pl.placeTemps()
+	if testing.Testing() { // every test that plans also verifies the plan
+		if err := pl.p.CheckArena(); err != nil {
+			return err
+		}
+	}
+	pl.barriers()
+	pl.extents(root)
+	return nil
+}
+
+// extents records the extents of a graph and of its loops that symbols may make negative, except extents of buffers.
+func (pl *planner) extents(sc *scope) {
+	for _, n := range sc.g.Ops.Nodes() {
+		for _, d := range n.Shape() {
+			if d.MayBeNegative() && !slices.Contains(pl.p.Extents, d) &&
+				!slices.ContainsFunc(pl.p.Buffers, func(b kernel.Buffer) bool { return slices.Contains(b.Shape, d) }) {
+				pl.p.Extents = append(pl.p.Extents, d)
+			}
+		}
+	}
+	for _, id := range sc.g.IDs() {
+		if body := sc.inner[id]; body != nil {
+			pl.extents(body)
+		}
+	}
+}
+
+// scope makes the scope of a graph of kernels and of all loops in it.
+func (pl *planner) scope(g *plan.Graph, outer *scope, stands map[plan.ValueID]plan.ValueID) *scope {
+	sc := &scope{planner: pl, g: g, buffers: map[plan.ValueID]int{}, inner: map[plan.KernelID]*scope{},
+		fixed: map[plan.KernelID]bool{}, ready: map[plan.ValueID]bool{}, outer: outer, stands: stands}
+	for _, name := range slices.Concat(g.Ops.Symbols(), g.Ops.Derived()) {
+		bound, _ := g.Ops.SymbolBound(name)
+		if symbol := (kernel.Symbol{Name: name, Bound: bound}); !slices.Contains(pl.p.Symbols, symbol) {
+			pl.p.Symbols = append(pl.p.Symbols, symbol)
+		}
+	}
+	ids := g.IDs()
+	for _, id := range ids[:g.Once()] {
+		k := g.Kernel(id)
+		if sc.fixed[id] = k.CanPrepare(func(buffer int) bool { return sc.ready[buffer] }); sc.fixed[id] {
+			for _, b := range k.Bindings {
+				sc.ready[b.Buffer] = sc.ready[b.Buffer] || b.Write
+			}
+		}
+	}
+	for _, id := range ids {
+		k := g.Kernel(id)
+		if k.Loop == nil {
+			continue
+		}
+		body := g.Bodies[k.Loop.Body]
+		stands := map[plan.ValueID]plan.ValueID{body.Params: g.Params}
+		for i, n := range slices.Concat(body.Ops.Leaves(ir.OpState), body.Ops.Leaves(ir.OpInput)) {
+			stands[n.ID()] = k.Bindings[i].Buffer
+		}
+		sc.inner[id] = pl.scope(body, sc, stands)
+	}
+	return sc
+}
+
+// prepared lays out the kernels that run when the program is loaded.
+func (sc *scope) prepared() error {
+	if err := sc.steps(func(id plan.KernelID) bool { return sc.fixed[id] }); err != nil {
+		return err
+	}
+	for _, id := range sc.g.IDs() {
+		if body := sc.inner[id]; body != nil {
+			if err := body.prepared(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// steps lays out some of the kernels, in order.
+func (sc *scope) steps(which func(plan.KernelID) bool) error {
+	level := -1
+	for _, id := range sc.g.IDs() {
+		if !which(id) {
+			continue
+		}
+		if sc.g.Level(id) != level {
+			level = sc.g.Level(id)
+			sc.clock++
+		}
+		if body := sc.inner[id]; body != nil {
+			if err := body.region(sc.g.Kernel(id)); err != nil {
+				return err
+			}
+			level = -1
+			continue
+		}
+		if err := sc.step(sc.g.Kernel(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// region lays out a loop's body: first the steps that are the same in every trip, then the steps of a trip.
+func (sc *scope) region(loop *kernel.Kernel) error {
+	ids := sc.g.IDs()
+	once := ids[:sc.g.Once()]
+	if err := sc.steps(func(id plan.KernelID) bool { return !sc.fixed[id] && slices.Contains(once, id) }); err != nil {
+		return err
+	}
+	sc.clock++
+	begin, at := sc.clock, len(sc.p.Regions)
+	sc.p.Regions = append(sc.p.Regions, kernel.Region{First: len(sc.p.Steps), Trips: loop.Loop.Trips,
+		Gated: loop.Loop.While})
+	if loop.Loop.While {
+		condition, err := sc.outer.buffer(loop.Bindings[0].Buffer)
+		if err != nil {
+			return err
+		}
+		if err := sc.gate(condition, at); err != nil {
+			return err
+		}
+	}
+	if err := sc.steps(func(id plan.KernelID) bool { return !slices.Contains(once, id) }); err != nil {
+		return err
+	}
+	region := &sc.p.Regions[at]
+	if region.Count = len(sc.p.Steps) - region.First; region.Count == 0 {
+		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1) // of a body that changes nothing
+	}
+	sc.clock++
+	for _, st := range sc.p.Steps[len(sc.p.Steps)-region.Count:] {
+		for _, b := range st.Binds {
+			// A buffer that lived before the loop is live in every trip.
+			if life := sc.lifetime[b.Buffer]; life[0] < begin {
+				sc.lifetime[b.Buffer] = [2]int{life[0], sc.clock}
+			}
+		}
+	}
+	return nil
+}
+
+func (sc *scope) step(k *kernel.Kernel) error {
+	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
+	accesses := countAccesses(k)
+	if err := sc.fault(k); err != nil {
+		return err
+	}
+	for i, b := range k.Bindings {
+		buf, err := sc.buffer(b.Buffer)
+		if err != nil {
+			return err
+		}
+		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
+		st.Moved += min(sc.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]),
+			windowBytes(k, i, sc.p.Buffers[buf].Bytes))
+		sc.touch(buf)
+	}
+	sc.p.Steps, sc.kernels = append(sc.p.Steps, st), append(sc.kernels, k)
+	return nil
+}
+
+// touch notes that a buffer is used now.
+func (pl *planner) touch(buf int) {
+	life, ok := pl.lifetime[buf]
+	if !ok {
+		life[0] = pl.clock
+	}
+	life[1] = pl.clock
+	pl.lifetime[buf] = life
+}
+
+// fault registers the word in which a kernel reports a fault to the host.
+func (sc *scope) fault(k *kernel.Kernel) error {
+	if k.Fault == nil {
+		return nil
+	}
+	id := k.Bindings[k.Fault.Bind].Buffer
+	buf, err := sc.buffer(id)
+	if err != nil {
+		return err
+	}
+	n := sc.g.Value(id).Node
+	sc.p.Faults = append(sc.p.Faults, kernel.FaultPort{Buffer: buf, Op: n.Op().String(), Why: quant.Refusal(n.DType()),
+		Elems: int64(n.DType().BlockElems())})
+	return nil
+}

@@ -1,0 +1,85 @@
+package layout
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// countAccesses counts the loads and stores of each binding that one point makes.
+func countAccesses(k *kernel.Kernel) map[int]int64 {
+	n := map[int]int64{}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad {
+			n[e.Bind]++
+		}
+	})
+	for _, s := range k.Stores {
+		n[s.Bind]++
+	}
+	return n
+}
+
+// mapBytes estimates the bytes of a buffer that a map, or a quantizing kernel, reads and writes, given the accesses per
+// point or per element of a block. For a large state that is only the slice that it writes.
+func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
+	points := ir.Shape(k.Parallel).MaxElems()
+	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {
+		points *= k.Fold.Max()
+	} else if k.Family != kernel.FamilyMap {
+		return math.MaxInt64
+	}
+	if accesses == 0 || points > math.MaxInt32 || accesses > math.MaxInt16 {
+		return math.MaxInt64
+	}
+	blocks := points*accesses/int64(max(t.BlockElems(), 1)) + 1
+	return blocks * int64(t.BlockBytes())
+}
+
+// windowBytes estimates the bytes of keys or values that an attention with a window reads.
+func windowBytes(k *kernel.Kernel, bind int, all int64) int64 {
+	a, used := k.Attention, false
+	if a == nil || a.Window == 0 {
+		return all
+	}
+	kernel.Walk([]*kernel.Expr{a.K, a.V}, func(e *kernel.Expr) {
+		used = used || e.Kind == kernel.ExprLoad && e.Bind == bind
+	})
+	if !used {
+		return all
+	}
+	seen := k.KeysSeen(k.Parallel[k.AttentionAxes().Query].Max())
+	return int64(float64(all) * float64(seen) / float64(max(k.Fold.Max(), 1)))
+}
+
+// kernelFlops counts arithmetic operations at the bound of every symbol.
+func kernelFlops(k *kernel.Kernel) int64 {
+	points := ir.Shape(k.Parallel).MaxElems()
+	if k.Family == kernel.FamilyAttention {
+		ax := k.AttentionAxes()
+		value, splits := k.Parallel[ax.Value].Max(), k.Parallel[ax.Split].Max()
+		return 2 * (points / max(value*splits, 1)) * k.KeysSeen(1) * (k.Attention.VectorElems() + value)
+	}
+	if k.Family == kernel.FamilyMatMul {
+		return 2 * points * k.Fold.Max() * int64(len(k.Products))
+	}
+	per := int64(0)
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprApply {
+			n := int64(1)
+			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) || k.Family == kernel.FamilyScan ||
+				k.Family == kernel.FamilySort {
+				n = k.Fold.Max()
+			}
+			per += n
+		}
+	})
+	for range k.Phases {
+		per += k.Fold.Max()
+	}
+	if k.Family == kernel.FamilyGroup {
+		per += k.Fold.Max()
+	}
+	return points * per
+}

@@ -1,0 +1,353 @@
+package lower
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// lowerAttention makes the kernel of an attention or one of its companion ops. Its rows are the queries of every head.
+// Heads that share a key head are a separate axis, so that a schedule can share the loads of keys and values. In
+// gradients of keys and values the rows are keys, and the kernel iterates over queries.
+func (l *lowerer) lowerAttention() error {
+	n := l.c.Cores[0]
+	p, err := l.openAttention(n)
+	if err != nil {
+		return err
+	}
+	p.readOperands()
+	p.readFactor()
+	if p.addMask(); p.err != nil {
+		return p.err
+	}
+	p.limitKeys()
+	result, err := p.result()
+	if err != nil {
+		return err
+	}
+	l.accs[n] = []*kernel.Expr{result}
+	return l.storeAttention()
+}
+
+// attentionPoint reads the operands of an attention for a query and a key.
+type attentionPoint struct {
+	l                       *lowerer
+	n                       *ir.Node
+	a                       *kernel.Attention
+	grad                    string // the operand of which it computes the gradient, if any
+	reversed                bool   // keys are rows
+	batch                   []kernel.Index
+	head, group, query, key kernel.Index
+	row, value              kernel.Index // of the result
+	err                     error
+}
+
+// openAttention sets the axes of an attention kernel and everything that depends only on attributes.
+func (l *lowerer) openAttention(n *ir.Node) (*attentionPoint, error) {
+	q, k := n.Arg(0), n.Arg(1)
+	rank := q.Rank()
+	heads, groups, queries, keys := q.Shape()[rank-3], k.Shape()[rank-3], q.Shape()[rank-2], k.Shape()[rank-2]
+	perGroup, ok := heads.Quo(groups.Add)
+	if !ok {
+		return nil, fmt.Errorf("%s query heads for %s key heads", heads, groups)
+	}
+	p := &attentionPoint{l: l, n: n}
+	if n.Op().Info().Arg("grad") >= 0 {
+		p.grad = n.Attrs().String_("of")
+	}
+	p.reversed = p.grad == "k" || p.grad == "v"
+	l.k.Family, l.k.Fold = kernel.FamilyAttention, keys
+	rows := ir.Shape{groups, perGroup, queries}
+	if p.reversed {
+		l.k.Fold, rows = queries, ir.Shape{heads, ir.D(1), keys}
+	}
+	l.space = n.Shape()
+	width := ir.D(1)
+	if n.Rank() == rank {
+		width = n.Shape()[rank-1]
+	}
+	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, q.Shape()[:rank-3], rows, ir.Shape{width}))
+	p.batch, p.row, p.value = at[1:rank-2], at[rank], at[rank+1]
+	over := kernel.Axis(l.k.AttentionAxes().Key, l.k.Fold)
+	if p.reversed {
+		p.head, p.query, p.key = at[rank-2], over, p.row
+		p.group, _ = p.head.DivMod(perGroup)
+	} else {
+		p.head, p.query, p.key = at[rank-2].Times(perGroup.Add).Plus(at[rank-1]), p.row, over
+		p.group = at[rank-2]
+	}
+	l.at = slices.Concat(p.batch, []kernel.Index{p.head, p.row, p.value})[:n.Rank()]
+	l.ops[n] = true
+
+	causal := n.Attrs().Bool("causal")
+	p.a = &kernel.Attention{Dot: q.Shape()[rank-1], Scale: analysis.AttentionScale(n) * math.Log2E, Causal: causal,
+		Reversed: causal && p.reversed}
+	if softcap := n.Attrs().Float("softcap"); softcap != 0 {
+		p.a.Scale, p.a.Softcap = analysis.AttentionScale(n)/softcap, softcap*math.Log2E
+	}
+	l.k.Attention = p.a
+	return p, nil
+}
+
+// readOperands loads the operands of the scores and the weighted values.
+func (p *attentionPoint) readOperands() {
+	a := p.a
+	along := kernel.Axis(p.l.k.AttentionAxes().Dot, a.Dot)
+	a.Q, a.K = p.ofQuery("q", along), p.ofKey("k", along)
+	if p.reversed {
+		a.Q, a.K = a.K, a.Q
+	}
+	switch {
+	case p.grad == "k":
+		a.V = p.ofQuery("q", p.value)
+	case p.grad == "v":
+		a.V = p.ofQuery("grad", p.value)
+	case p.grad == "q":
+		a.V = p.ofKey("k", p.value)
+	case p.n.Op().Info().Arg("v") >= 0:
+		a.V, a.Half = p.ofKey("v", p.value), p.n.Attrs().String_("precision") == ir.PrecisionHalf
+	default: // only the weights count
+		a.V = p.l.b.Float(ir.F32, 1)
+	}
+}
+
+// readFactor loads the operands of the factor that gradients of queries and keys multiply weights by.
+func (p *attentionPoint) readFactor() {
+	if p.grad != "q" && p.grad != "k" {
+		return
+	}
+	f := &kernel.AttentionFactor{Dot: p.n.Arg(3).Shape()[p.n.Arg(0).Rank()-1], Less: p.ofQuery("delta")}
+	along := kernel.Axis(p.l.k.AttentionAxes().Factor, f.Dot)
+	if f.Q, f.K = p.ofQuery("grad", along), p.ofKey("v", along); p.reversed {
+		f.Q, f.K = f.K, f.Q
+	}
+	p.a.Factor = f
+}
+
+// limitKeys limits a row to the keys in its window. It masks earlier keys, which a schedule may still read.
+func (p *attentionPoint) limitKeys() {
+	l := p.l
+	if p.a.Window = int64(p.n.Attrs().Int("window")); p.a.Window >= l.k.Fold.Max() {
+		p.a.Window = 0
+	}
+	if !l.k.SkipsFirst() {
+		return
+	}
+	over := kernel.Axis(l.k.AttentionAxes().Key, l.k.Fold)
+	before := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(over), l.b.FromIndex(l.k.FirstSeen(p.row)))
+	p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
+}
+
+// read is an argument at a coordinate.
+func (p *attentionPoint) read(name string, at ...kernel.Index) *kernel.Expr {
+	if p.err != nil {
+		return nil
+	}
+	var e *kernel.Expr
+	e, p.err = p.l.value(p.n.Arg(p.n.Op().Info().Arg(name)), slices.Concat(p.batch, at))
+	return e
+}
+
+// ofQuery loads an argument at the query, and ofKey at the key.
+func (p *attentionPoint) ofQuery(name string, along ...kernel.Index) *kernel.Expr {
+	return p.read(name, slices.Concat([]kernel.Index{p.head, p.query}, along)...)
+}
+
+func (p *attentionPoint) ofKey(name string, along ...kernel.Index) *kernel.Expr {
+	return p.read(name, slices.Concat([]kernel.Index{p.group, p.key}, along)...)
+}
+
+// add adds to the mask.
+func (p *attentionPoint) add(e *kernel.Expr) {
+	if p.a.Mask != nil {
+		e = p.l.b.Apply(ir.OpAdd, ir.F32, nil, p.a.Mask, e)
+	}
+	p.a.Mask = e
+}
+
+// addMask adds the op's mask. For a gradient it subtracts the log-sum-exp from the scores, which divides the weights.
+func (p *attentionPoint) addMask() {
+	l, in := p.l, p.n.Op().Info()
+	times := func(e *kernel.Expr, by float64) *kernel.Expr {
+		return l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, e), l.b.Float(ir.F32, by))
+	}
+	if i := in.Arg("mask"); p.err == nil && i < len(p.n.Args()) && !analysis.IsSplat(p.n.Arg(i), 0) {
+		var mask *kernel.Expr
+		at := slices.Concat(p.batch, []kernel.Index{p.head, p.query, p.key})
+		if mask, p.err = l.value(p.n.Arg(i), broadcastCoords(p.n.Arg(i).Shape(), at)); p.err != nil {
+			return
+		}
+		if !p.a.Causal && !p.reversed {
+			p.a.End = l.endOfKeys(mask, p.key, l.k.Fold)
+		}
+		p.add(times(mask, math.Log2E))
+	}
+	if in.Arg("lse") < 0 || p.err != nil {
+		return
+	}
+	if lse := p.ofQuery("lse"); p.err == nil {
+		none := l.b.Apply(ir.OpEq, ir.Bool, nil, lse, l.b.Float(ir.F32, math.Inf(-1)))
+		by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
+		factor := l.b.Apply(ir.OpWhere, ir.F32, nil, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
+		p.add(l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, lse), factor))
+	}
+}
+
+// result returns the value that a row stores.
+func (p *attentionPoint) result() (*kernel.Expr, error) {
+	l, n, in := p.l, p.n, p.n.Op().Info()
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
+	if p.grad != "" { // weights are relative to the maximum, and already normalized
+		scale := 1.0
+		if p.grad != "v" {
+			scale = analysis.AttentionScale(n)
+		}
+		return f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale)), nil
+	}
+	var sink *kernel.Expr
+	if i := in.Arg("sinks"); i < len(n.Args()) {
+		s, err := l.value(n.Arg(i), []kernel.Index{p.head})
+		if err != nil {
+			return nil, err
+		}
+		sink = f32(ir.OpMul, l.b.Cast(ir.F32, s), l.b.Float(ir.F32, math.Log2E))
+	}
+	none := func(x *kernel.Expr) *kernel.Expr {
+		return l.b.Apply(ir.OpEq, ir.Bool, nil, x, l.b.Float(ir.F32, math.Inf(-1)))
+	}
+	weight := func(x, relativeTo *kernel.Expr) *kernel.Expr { return f32(ir.OpExp2, f32(ir.OpSub, x, relativeTo)) }
+	if in.Arg("v") < 0 {
+		if sink != nil { // if no score is a number, any maximum will do
+			most := f32(ir.OpMax, top, sink)
+			most = f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
+			sum, top = f32(ir.OpAdd, f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
+		}
+		return f32(ir.OpMul, f32(ir.OpAdd, top, f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2)), nil
+	}
+	if sink != nil { // one more weight, for the value 0; a row without visible keys has the result 0 rather than NaN
+		result := f32(ir.OpDiv, weighted, f32(ir.OpAdd, sum, weight(sink, top)))
+		return f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result), nil
+	}
+	return f32(ir.OpDiv, weighted, sum), nil
+}
+
+// endOfKeys finds the end of the visible keys if a mask hides all keys from some key on: the mask is -inf if a
+// comparison says that the key is beyond a number. The number must be the same for all queries of heads that share
+// keys, such as the length of a text in a batch. It returns nil for other masks.
+func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *kernel.Index {
+	for mask.Kind == kernel.ExprApply && mask.Op == ir.OpCast {
+		mask = mask.Args[0]
+	}
+	if mask.Kind != kernel.ExprApply || mask.Op != ir.OpWhere || !keys.IsStatic() {
+		return nil
+	}
+	lowest := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprConst && math.IsInf(e.Value, -1) }
+	cond, seen, hidden := mask.Args[0], lowest(mask.Args[2]), lowest(mask.Args[1])
+	if seen == hidden {
+		return nil
+	}
+	return l.endWhere(cond, seen, key, kernel.Last(keys))
+}
+
+// endWhere returns the end of the visible keys. A key is visible if a condition is true, or false if seen is false.
+func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
+	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
+		return nil
+	}
+	op, x, y := cond.Op, cond.Args[0], cond.Args[len(cond.Args)-1]
+	switch {
+	case op == ir.OpNot:
+		return l.endWhere(x, !seen, key, last)
+	case op == ir.OpAnd && seen, op == ir.OpOr && !seen: // either one may bound the keys
+		if end := l.endWhere(x, seen, key, last); end != nil {
+			return end
+		}
+		return l.endWhere(y, seen, key, last)
+	}
+	opposite := map[ir.Op]ir.Op{ir.OpLt: ir.OpGe, ir.OpGe: ir.OpLt, ir.OpLe: ir.OpGt, ir.OpGt: ir.OpLe}
+	swapped := map[ir.Op]ir.Op{ir.OpLt: ir.OpGt, ir.OpGt: ir.OpLt, ir.OpLe: ir.OpGe, ir.OpGe: ir.OpLe}
+	isKey := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprIndex && e.Index.Equal(key) }
+	if !seen {
+		op = opposite[op]
+	}
+	if isKey(y) {
+		op, x, y = swapped[op], y, x
+	}
+	ax := l.k.AttentionAxes()
+	own := slices.ContainsFunc([]int{ax.Head, ax.Query, ax.Value, ax.Key, ax.Dot}, y.Uses)
+	if !isKey(x) || own || y.DType != ir.I32 {
+		return nil
+	}
+	var end kernel.Index
+	switch op {
+	case ir.OpLt:
+		end = l.indexOf(y, last.Plus(kernel.Const(1)))
+	case ir.OpLe:
+		end = l.indexOf(y, last).Plus(kernel.Const(1))
+	default:
+		return nil
+	}
+	return &end
+}
+
+// storeAttention stores results wherever the views that follow the attention
+// put them.
+func (l *lowerer) storeAttention() error {
+	for _, n := range l.c.Stored {
+		at, err := l.coordsOf(n)
+		if err != nil {
+			return err
+		}
+		if err := l.store(n, at, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coordsOf returns the coordinates in n of the core's current point: n is the core, or is computed from it by
+// elementwise ops, transposes and reshapes.
+func (l *lowerer) coordsOf(n *ir.Node) ([]kernel.Index, error) {
+	if n == l.c.Cores[0] {
+		return l.at, nil
+	}
+	for _, a := range n.Args() {
+		if !l.followsCore(a) {
+			continue
+		}
+		at, err := l.coordsOf(a)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case n.Op() == ir.OpTranspose:
+			out := make([]kernel.Index, len(at))
+			for i, p := range n.Attrs().Ints("perm") {
+				out[i] = at[p]
+			}
+			return out, nil
+		case n.Op() == ir.OpReshape:
+			return reshaped(n.Shape(), a.Shape(), at), nil
+		case n.Op().Class() == ir.ClassElementwise && n.Shape().Equal(a.Shape()):
+			return at, nil
+		}
+		return nil, fmt.Errorf("%s does not keep its elements one by one", n.Op())
+	}
+	return nil, errNotIdentity
+}
+
+// followsCore reports whether n is the cluster's first core or is computed from it inline in this cluster.
+func (l *lowerer) followsCore(n *ir.Node) bool {
+	if n == l.c.Cores[0] {
+		return true
+	}
+	if h := l.f.home[n.ID()]; h != nil && h != l.c || analysis.IsLeaf(n) || isCore(n) {
+		return false
+	}
+	return slices.ContainsFunc(n.Args(), l.followsCore)
+}

@@ -1,0 +1,481 @@
+package lower
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// Limits for recomputing a value instead of storing it.
+const (
+	// Several kernels recompute a shared value if it costs at most this many operations and reads at most one tensor.
+	maxSharedFlops = 8
+	// An operand of a matmul, or an element that several windows read, is computed inline, once per tile or window, if
+	// it costs at most this many operations.
+	maxOperandFlops = 4
+	// An operand of a matmul is computed inline from at most this many tensors.
+	maxOperandLoads = 2
+)
+
+// FuseElementwise makes the initial clusters: cores and required nodes are stored by their own clusters, and pointwise
+// nodes are inlined into their users or stored. A stored pointwise node joins a cluster of the same shape that reads
+// it.
+func (f *Fusion) FuseElementwise() error {
+	nodes := f.Graph.Nodes()
+	for _, n := range nodes {
+		if f.live[n.ID()] && isCore(n) && f.writesBlocks(n) == nil {
+			f.newCluster(clusterKind(n), n)
+		}
+	}
+	f.placeCustom()
+	f.placeLoops()
+	for _, u := range f.Graph.Updates() {
+		for _, n := range f.states.InPlace[u.State] {
+			c := f.newCluster(ClusterUpdate, n)
+			if w, _ := analysis.WriteOf(n); f.writesBlocks(w.Values()) != nil {
+				c.Cores = []*ir.Node{w.Values()}
+				f.core[w.Values().ID()] = c
+			}
+			f.why[n.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
+		}
+	}
+	for i := len(nodes) - 1; i >= 0; i-- {
+		n := nodes[i]
+		if !f.live[i] {
+			continue
+		}
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
+		f.findReaders(n)
+		if f.home[i] == nil && !isLeafBuffer(f, n) {
+			f.place(n)
+		}
+		if f.home[i] == nil && f.core[i] == nil {
+			f.fill(n)
+		}
+	}
+	for _, u := range f.Graph.Updates() {
+		if why := f.states.Whole[u.State]; why != "" {
+			f.why[u.Value.ID()] = fmt.Sprintf("state %q is written whole: %s", u.State.Name(), why)
+		}
+	}
+	if err := f.cutIndices(); err != nil {
+		return err
+	}
+	f.cutBindings()
+	return f.separateOverwrites()
+}
+
+// clusterKind is the kind of the cluster that a core makes.
+func clusterKind(n *ir.Node) ClusterKind {
+	switch {
+	case n.Op().Class() == ir.ClassAttention:
+		return ClusterAttention
+	case n.Op().Class() == ir.ClassContraction || isConv(n):
+		return ClusterMatMul
+	case n.Op().Info().Running != 0:
+		return ClusterScan
+	case isOrder(n):
+		return ClusterSort
+	case n.Op() == ir.OpExpertGroups:
+		return ClusterGroup
+	case n.Op() == ir.OpQuantize:
+		return ClusterQuantize
+	}
+	return ClusterRow
+}
+
+// separateOverwrites stores a state's new value in a separate buffer first if the kernel that computes it would
+// overwrite elements that its other invocations still read, or that another state's pending update reads.
+func (f *Fusion) separateOverwrites() error {
+	for _, u := range f.Graph.Updates() {
+		if c := f.home[u.Value.ID()]; c.Kind != ClusterUpdate && errors.Is(f.tryLower(c), errOverwrites) {
+			f.splitBefore(c, u.Value)
+		}
+	}
+	apart := map[*ir.Node]bool{}
+	for {
+		f.findAllReaders()
+		cycles := f.sortClusters()
+		if cycles == nil {
+			return nil
+		}
+		split := map[int]bool{} // numbers of cycles that are already broken
+		for _, u := range f.Graph.Updates() {
+			c := f.home[u.Value.ID()]
+			if i, ok := cycles[c]; ok && !split[i] && c.Kind != ClusterUpdate && !apart[u.Value] {
+				split[i], apart[u.Value] = true, true
+				f.splitBefore(c, u.Value)
+			}
+		}
+		if len(split) == 0 {
+			return f.circle(cycles)
+		}
+	}
+}
+
+// circle is the error for clusters in a dependency cycle, which is a bug in fusion.
+func (f *Fusion) circle(cycles map[*Cluster]int) error {
+	var names []string
+	for c := range cycles {
+		names = append(names, c.name())
+	}
+	slices.Sort(names)
+	return fmt.Errorf("internal error: kernels wait for one another: %s", strings.Join(names, ", "))
+}
+
+// splitBefore leaves in c only the copy of a value. The value and everything else that c stores move to a cluster that
+// runs before it.
+func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
+	f.why[copied.ID()] = fmt.Sprintf("%s; computed apart: %s", f.why[copied.ID()], errOverwrites)
+	value := copied.Arg(0)
+	others := slices.DeleteFunc(c.tails, func(n *ir.Node) bool { return n == copied || n == value })
+	c.tails = []*ir.Node{copied}
+	first := f.newCluster(ClusterMap, value)
+	for _, n := range others {
+		first.tails = append(first.tails, n)
+		f.home[n.ID()] = first
+	}
+}
+
+// isLeafBuffer reports whether n needs no cluster: a leaf that is not itself an output or update, and that has a buffer
+// if a custom kernel reads it.
+func isLeafBuffer(f *Fusion, n *ir.Node) bool {
+	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
+	return analysis.IsLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsWhole(n) != nil)
+}
+
+// place decides whether to store or inline a pointwise node or view. All its users are placed already.
+func (f *Fusion) place(n *ir.Node) {
+	users := f.evaluators(n)
+	if f.required[n.ID()] {
+		f.store(n, users, "the graph's interface needs it")
+		return
+	}
+	if u := f.feedsWhole(n); u != nil {
+		f.store(n, users, fmt.Sprintf("%s reads it from memory", u.Op()))
+		return
+	}
+	if isView(n) && f.overfilled(n) == nil || isFree(n) && !isView(n) {
+		f.why[n.ID()] = "inline: an index map or decode"
+		return
+	}
+	if c := f.overfilled(n); c != nil {
+		f.newCluster(ClusterMap, n)
+		f.why[n.ID()] = fmt.Sprintf("stored: the kernel of %s would grow too large", c.name())
+		return
+	}
+	flops, loads := f.cost(n)
+	for _, c := range users {
+		if c.readsInTiles() && isRounding(n) {
+			f.store(n, users, fmt.Sprintf("%s multiplies bytes", c.name()))
+			return
+		}
+		dear := flops > maxOperandFlops || loads > maxOperandLoads
+		if dear && c.readsInTiles() {
+			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
+			return
+		}
+		if dear && c.readsInWindows() {
+			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per window", c.name(), flops))
+			return
+		}
+	}
+	switch {
+	case len(users) <= 1:
+		f.why[n.ID()] = "inline: one kernel uses it"
+	case flops <= maxSharedFlops && loads <= 1:
+		f.why[n.ID()] = fmt.Sprintf("inline in %d kernels: as cheap as loading it", len(users))
+	default:
+		f.store(n, users, fmt.Sprintf("%d kernels use it", len(users)))
+	}
+}
+
+// isRounding reports whether n makes bytes of floats.
+func isRounding(n *ir.Node) bool {
+	return n.Op() == ir.OpCast && n.DType() == ir.I8 && n.Arg(0).DType().IsFloat()
+}
+
+// readsInTiles reports whether several workgroups read, and compute, the same
+// elements of an operand.
+func (c *Cluster) readsInTiles() bool {
+	return c.Kind == ClusterMatMul || c.Kind == ClusterAttention
+}
+
+// readsInWindows reports whether several windows read, and compute, the same elements of an argument.
+func (c *Cluster) readsInWindows() bool {
+	return len(c.Cores) > 0 && isWindowRow(c.Cores[0]) && windowsShare(c.Cores[0])
+}
+
+func (c *Cluster) name() string {
+	if len(c.Cores) > 0 {
+		return c.Cores[0].String()
+	}
+	return c.tails[0].String()
+}
+
+// store adds n to a map cluster of the same shape that evaluates it at the cluster's coordinates, or else to a new
+// cluster.
+func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
+	f.why[n.ID()] = "stored: " + why
+	for _, c := range users {
+		if c.Kind != ClusterMap || !c.tails[0].Shape().Equal(n.Shape()) || !f.identityIn(n, c) {
+			continue
+		}
+		if slices.ContainsFunc(users, func(o *Cluster) bool { return o != c && f.waits(c, o, n) }) {
+			continue
+		}
+		if c.size+f.weighNode(n) > f.Limits.Size {
+			continue
+		}
+		c.tails = append(c.tails, n)
+		c.size += f.weighNode(n)
+		f.home[n.ID()] = c
+		return
+	}
+	f.newCluster(ClusterMap, n)
+}
+
+// identityIn reports whether every path from n to the stored nodes of c keeps the coordinates: only elementwise ops and
+// copies of n's shape.
+func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
+	mark := f.newMark()
+	var keeps func(n *ir.Node) bool
+	keeps = func(n *ir.Node) bool {
+		for _, u := range f.uses[n.ID()] {
+			if !f.live[u.ID()] || f.seenNode(u, mark) {
+				continue
+			}
+			h := f.coreOrHome(u)
+			if h != nil && h != c ||
+				h == nil && !slices.ContainsFunc(f.readers[u.ID()], func(id int) bool { return f.slot(id) == c }) {
+				continue
+			}
+			if u.Op() == ir.OpAfter && u.Arg(1) == n {
+				return false // it needs all of n
+			}
+			if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
+				return false
+			}
+			if h == nil && !keeps(u) {
+				return false
+			}
+		}
+		return true
+	}
+	return keeps(n)
+}
+
+// maxCost limits the cost estimate: a node with this cost is never recomputed.
+const maxCost = 100
+
+// cost estimates the cost of computing one element of n from stored values: arithmetic operations, up to maxCost, and
+// loads. It does not count small values.
+func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
+	mark := f.newMark()
+	full := n.Shape().MaxElems()
+	var visit func(n *ir.Node)
+	visit = func(n *ir.Node) {
+		if flops >= maxCost || f.seenNode(n, mark) {
+			return
+		}
+		if analysis.IsLeaf(n) || f.home[n.ID()] != nil || isRounding(n) {
+			if !isComputedLeaf(n) && n.Shape().MaxElems()*16 > full {
+				loads++
+			}
+			return
+		}
+		if n.Shape().MaxElems()*16 > full { // else it is computed once for many elements
+			flops += opCost(n.Op())
+		}
+		for _, a := range n.Args() {
+			visit(a)
+		}
+	}
+	f.seenNode(n, mark)
+	flops = opCost(n.Op())
+	for _, a := range n.Args() {
+		visit(a)
+	}
+	return flops, loads
+}
+
+// isComputedLeaf reports whether a leaf is known to every kernel without a load.
+func isComputedLeaf(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpIota, ir.OpDimValue:
+		return true
+	case ir.OpConst:
+		if n.Shape().MaxElems() == 1 {
+			_, ok := n.Number()
+			return ok
+		}
+	}
+	return false
+}
+
+// opCost is a rough count of arithmetic operations.
+func opCost(op ir.Op) int {
+	if cost := op.Info().Cost; cost > 0 {
+		return cost
+	}
+	switch op.Class() {
+	case ir.ClassView, ir.ClassLeaf:
+		return 0
+	case ir.ClassIndexing:
+		return 2
+	}
+	return 1
+}
+
+// FuseEpilogues merges the elementwise clusters after a matmul or row kernel into it, and row kernels over the same
+// rows into each other.
+func (f *Fusion) FuseEpilogues() error {
+	for changed := true; changed; {
+		changed = false
+		for id := range f.Clusters {
+			for f.Clusters[id] != nil && len(f.Clusters[id].Cores) > 0 && f.absorbOne(f.Clusters[id]) {
+				changed = true
+			}
+		}
+	}
+	f.fuseMaps()
+	if err := f.ctx.Err(); err != nil {
+		return err // nothing was merged since then
+	}
+	f.settle()
+	return nil
+}
+
+// absorbOne merges into c one cluster that reads a result of c, if possible.
+func (f *Fusion) absorbOne(c *Cluster) bool {
+	for _, n := range slices.Clone(c.tails) {
+		for _, q := range f.evaluators(n) {
+			if q == c {
+				continue
+			}
+			if why := f.tryMerge(c, q); why != "" {
+				f.why[n.ID()] = "stored: " + why
+				continue
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// tryMerge merges q into c, or returns why it cannot.
+func (f *Fusion) tryMerge(c, q *Cluster) string {
+	if why, ok := f.refused[pair{c, q}]; ok {
+		return why
+	}
+	switch {
+	case c.runs != nil || q.runs != nil:
+		return "several kernels write it"
+	case c.tries >= maxTries || q.tries >= maxTries:
+		return "too many others do not go with it"
+	case q.Kind == ClusterCustom || c.Kind == ClusterCustom:
+		return "a custom kernel runs as it is"
+	case q.Kind == ClusterLoop || c.Kind == ClusterLoop:
+		return "a loop has kernels of its own"
+	case q.Kind == ClusterGroup || c.Kind == ClusterGroup:
+		return "rows are grouped by a kernel of their own"
+	case q.Kind == ClusterQuantize || c.Kind == ClusterQuantize || c.Kind == ClusterUpdate:
+		return "blocks are made by a kernel of their own"
+	case q.Kind == ClusterUpdate:
+		return "the next kernel updates a state"
+	case q.Kind != ClusterMap && q.Kind != c.Kind, q.Kind == ClusterAttention:
+		return fmt.Sprintf("the next kernel (%s) has a loop of its own", q.name())
+	case q.Kind != ClusterMap && !sameLoop(c, q):
+		return fmt.Sprintf("%s loops over other extents", q.name())
+	case f.dependsOn(q, c, false):
+		return fmt.Sprintf("%s also needs it through another kernel", q.name())
+	}
+	merged := &Cluster{ID: c.ID, Kind: c.Kind, level: max(c.level, q.level), tries: max(c.tries, q.tries),
+		Cores: slices.Concat(c.Cores, q.Cores), tails: slices.Concat(c.tails, q.tails)}
+	slices.SortFunc(merged.Cores, func(a, b *ir.Node) int { return a.ID() - b.ID() })
+	f.adopt(merged)
+	if err := f.fits(merged); err != nil {
+		f.adopt(c)
+		f.adopt(q)
+		c.tries++
+		q.tries++
+		f.refused[pair{c, q}] = err.Error()
+		return err.Error()
+	}
+	f.Clusters[q.ID] = nil
+	f.slots[q.ID] = c.ID
+	f.raise(merged)
+	return ""
+}
+
+// fits reports why two clusters that were merged cannot be one kernel, or nil.
+func (f *Fusion) fits(merged *Cluster) error {
+	merged.Stored = merged.tails
+	k, err := f.lower(merged)
+	if err != nil {
+		return err
+	}
+	if size := f.Limits.SizeOf(k); size > f.Limits.Size {
+		return fmt.Errorf("the kernel would grow too large: %d, more than %d", size, f.Limits.Size)
+	}
+	return nil
+}
+
+// maxTries limits the failed attempts to merge a cluster with others.
+const maxTries = 64
+
+// adopt puts c in its slot as the home of its tails.
+func (f *Fusion) adopt(c *Cluster) {
+	f.Clusters[c.ID] = c
+	for _, n := range c.tails {
+		f.home[n.ID()] = c
+	}
+	for _, n := range c.Cores {
+		f.core[n.ID()] = c
+	}
+}
+
+// raise raises the levels of a merged cluster and its successors above their predecessors.
+func (f *Fusion) raise(c *Cluster) {
+	for _, p := range f.preds(c) {
+		c.level = max(c.level, p.level+1)
+	}
+	next := []*Cluster{c}
+	for len(next) > 0 {
+		c := next[len(next)-1]
+		next = next[:len(next)-1]
+		for _, s := range f.succs(c) {
+			if s.level <= c.level {
+				s.level = c.level + 1
+				next = append(next, s)
+			}
+		}
+	}
+}
+
+// sameLoop reports whether the cores of two clusters can share one loop: reductions over the same axes of the same
+// shape, or matmuls of the same left operand with matrices of one shape.
+func sameLoop(c, q *Cluster) bool {
+	a, b := c.Cores[0], q.Cores[0]
+	if c.Kind == ClusterScan || c.Kind == ClusterSort || a.Op().Class() == ir.ClassWindow ||
+		b.Op().Class() == ir.ClassWindow {
+		return false
+	}
+	if c.Kind == ClusterRow {
+		return a.Arg(0).Shape().Equal(b.Arg(0).Shape()) && slices.Equal(analysis.FoldedAxes(a), analysis.FoldedAxes(b))
+	}
+	if a.Op() == ir.OpMatMulID || b.Op() == ir.OpMatMulID {
+		return len(c.Cores)+len(q.Cores) <= maxProducts && sameExperts(a, b)
+	}
+	return len(c.Cores)+len(q.Cores) <= maxProducts && a.Arg(0) == b.Arg(0) && a.Shape().Equal(b.Shape()) &&
+		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a") && analysis.Precision(a) == analysis.Precision(b)
+}
+
+// maxProducts limits the matmuls in one kernel: each needs registers for a tile of results.
+const maxProducts = 2

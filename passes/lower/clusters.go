@@ -1,0 +1,59 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/passes/analysis"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// Lower orders the clusters by level and makes their kernels. pricer, if not nil, chooses the layouts of weights.
+func (f *Fusion) Lower(pricer kernel.Pricer) error {
+	if cycles := f.sortClusters(); cycles != nil {
+		for c := range cycles {
+			return fmt.Errorf("kernel of %s waits for itself", c.name())
+		}
+	}
+	clusters := slices.Clone(f.Clusters)
+	slices.SortStableFunc(clusters, func(a, b *Cluster) int { return a.level - b.level })
+	for _, c := range clusters {
+		kernels, err := f.lowerRuns(c)
+		if err != nil {
+			return fmt.Errorf("kernel of %s (%s): %w", c.name(), c.Kind, err)
+		}
+		for _, k := range kernels {
+			f.Plan.Append(k)
+		}
+	}
+	for v, n := range f.Graph.Nodes() {
+		if pricer != nil && analysis.IsFixed(n) && n.DType().IsBlock() {
+			f.layOutWeight(v, pricer)
+		}
+	}
+	return nil
+}
+
+// layOutWeight chooses the layout of a weight's blocks, before any pass asks for the cost of a kernel that reads them.
+// A weight that some kernel copies keeps the file's layout.
+func (f *Fusion) layOutWeight(v plan.ValueID, pricer kernel.Pricer) {
+	weight, ids := f.Plan.Value(v), f.Plan.Readers(v)
+	readers := make([]*kernel.Kernel, len(ids))
+	for i, id := range ids {
+		readers[i] = f.Plan.Kernel(id)
+		if slices.ContainsFunc(readers[i].Bindings, func(b kernel.Binding) bool {
+			return b.Buffer == v && b.DType != weight.Type.DType
+		}) {
+			return
+		}
+	}
+	weight.Layout = pricer.Layout(weight.Type.DType, readers)
+	for _, k := range readers {
+		for i := range k.Bindings {
+			if k.Bindings[i].Buffer == v {
+				k.Bindings[i].Layout = weight.Layout
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// isCustomKernel reports whether n is a result of a custom kernel, which reads its arguments from memory and is never
+// fused.
+func isCustomKernel(n *ir.Node) bool { return n.Op().Class() == ir.ClassCustom }
+
+// placeCustom makes a cluster of each call of a custom kernel that is needed.
+func (f *Fusion) placeCustom() {
+	calls := map[string][]*ir.Node{}
+	needed := map[string]bool{}
+	for _, n := range f.Graph.Nodes() {
+		if isCustomKernel(n) {
+			key := analysis.CallKey(n.Op(), n.Args(), n.Attrs())
+			calls[key] = append(calls[key], n)
+			needed[key] = needed[key] || f.live[n.ID()]
+		}
+	}
+	for _, n := range f.Graph.Nodes() {
+		if !isCustomKernel(n) || f.home[n.ID()] != nil {
+			continue
+		}
+		if key := analysis.CallKey(n.Op(), n.Args(), n.Attrs()); needed[key] {
+			c := f.newCluster(ClusterCustom, n)
+			c.tails = calls[key]
+			for _, o := range c.tails {
+				f.home[o.ID()] = c
+			}
+		}
+	}
+}
+
+// feedsWhole returns a custom kernel or loop that reads n from memory, or nil.
+func (f *Fusion) feedsWhole(n *ir.Node) *ir.Node {
+	for _, u := range f.uses[n.ID()] {
+		if f.live[u.ID()] && (isCustomKernel(u) || u.Op() == ir.OpLoop && !sinks(u, n)) {
+			return u
+		}
+	}
+	return nil
+}
+
+// zeroed makes the kernels that zero a custom kernel's results, one per such result.
+func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, err error) {
+	for i := range k.Custom.Types {
+		if !k.Custom.Zeroed(i) {
+			continue
+		}
+		out := slices.IndexFunc(c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i-k.Custom.Args })
+		l := newLowerer(f, c)
+		l.k.Family, l.space = kernel.FamilyMap, c.tails[out].Shape()
+		l.at = l.parallel(l.space)
+		l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: kernel.Linear(l.space, l.at),
+			Value: l.b.Integer(c.tails[out].DType(), 0)}}
+		zeros, err := l.finish()
+		if err != nil {
+			return nil, err
+		}
+		zeros.Ops, zeros.Name = []string{"zeros"}, "zeros"
+		list = append(list, zeros)
+	}
+	return list, nil
+}
+
+// lowerCustom binds the arguments and results of a custom kernel.
+func (l *lowerer) lowerCustom() error {
+	n := l.c.tails[0]
+	op := n.Op().Info().Custom
+	types, err := op.Results(ir.NodeCall(n))
+	if err != nil {
+		return err
+	}
+	c := &kernel.Custom{Op: n.Op(), Attrs: ir.WithOutput(n.Attrs(), 0), Args: len(n.Args())}
+	l.k.Family, l.k.Custom = kernel.FamilyCustom, c
+	l.ops[n] = true
+	for i, a := range n.Args() {
+		c.Types = append(c.Types, a.Type())
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: op.Args[i].Name, DType: a.DType(), Read: true,
+			Buffer: l.f.bufferNode(a).ID(), Elems: a.Shape().MaxElems()})
+	}
+	for i, t := range types {
+		j := slices.IndexFunc(l.c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i })
+		if j < 0 {
+			return fmt.Errorf("%s: no node for result %d", n.Op(), i)
+		}
+		out := l.c.tails[j]
+		c.Types = append(c.Types, t)
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: op.Kernel.Outputs[i], DType: t.DType, Write: true,
+			Read: c.Zeroed(c.Args + i), Buffer: l.f.bufferNode(out).ID(), Elems: t.Shape.MaxElems()})
+	}
+	_, err = c.Grid()
+	return err
+}

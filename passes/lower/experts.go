@@ -1,0 +1,111 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// sameExperts reports whether two expert matmuls can share one loop: the same rows, the same ids, and matrices of the
+// same shape.
+func sameExperts(a, b *ir.Node) bool {
+	if a.Op() != b.Op() || analysis.Precision(a) != analysis.Precision(b) || len(a.Args()) != len(b.Args()) ||
+		!a.Shape().Equal(b.Shape()) {
+		return false
+	}
+	for i := range a.Args() {
+		if i != 1 && a.Arg(i) != b.Arg(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// lowerMatMulID lowers a matmul with matrices selected by loaded ids. Without groups every id is a batch of one row,
+// which is good if few rows share a matrix. With groups each group is a batch: its rows are gathered, and its results
+// are scattered back to the rows' positions.
+func (l *lowerer) lowerMatMulID() error {
+	first := l.c.Cores[0]
+	l.space = first.Shape()
+	tokens, used, cols := l.space[0], l.space[1], l.space[2]
+	var expert *kernel.Expr
+	if len(first.Args()) > 3 {
+		group, err := l.groupOfRows(first, cols)
+		if err != nil {
+			return err
+		}
+		expert = group
+	} else {
+		grid := l.parallel(ir.Shape{tokens, used, ir.D(1), cols})
+		l.at = []kernel.Index{grid[0], grid[1], grid[3]}
+		id, err := l.value(first.Arg(2), l.at[:2])
+		if err != nil {
+			return err
+		}
+		expert = id
+	}
+	l.k.Fold = first.Arg(0).Shape()[2]
+	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
+	for i, n := range l.c.Cores {
+		l.ops[n] = true
+		x, w := n.Arg(0), n.Arg(1)
+		a, err := l.value(x, broadcastCoords(x.Shape(), []kernel.Index{l.at[0], l.at[1], fold}))
+		if err != nil {
+			return err
+		}
+		b, err := l.value(w, []kernel.Index{l.indexOf(expert, kernel.Last(w.Shape()[0])), l.at[2], fold})
+		if err != nil {
+			return err
+		}
+		if err := l.addProduct(n, a, b, i); err != nil {
+			return err
+		}
+	}
+	return l.storeProducts()
+}
+
+// groupOfRows makes each group a batch, with the rows and the matrix from the table of groups; it returns the matrix
+// index. Guards skip unused groups and rows.
+func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr, err error) {
+	table := n.Arg(3)
+	groups, rows := table.Shape()[0], ir.D(int(table.Shape()[1].Add-1))
+	grid := l.parallel(ir.Shape{groups, rows, cols})
+	if expert, err = l.value(table, []kernel.Index{grid[0], {}}); err != nil {
+		return nil, err
+	}
+	row, err := l.value(table, []kernel.Index{grid[0], grid[1].Plus(kernel.Const(1))})
+	if err != nil {
+		return nil, err
+	}
+	exists := func(v *kernel.Expr) *kernel.Expr { return l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(ir.I32, 0)) }
+	l.k.Guard = &kernel.Guard{Batch: exists(expert), Row: exists(row)}
+	tokens, used := l.space[0], l.space[1]
+	end := kernel.DimIndex(tokens).Mul(kernel.DimIndex(used)).Minus(kernel.Const(1))
+	from := kernel.Unflatten(ir.Shape{tokens, used}, l.indexOf(row, end))
+	l.at = []kernel.Index{from[0], from[1], grid[2]}
+	return expert, nil
+}
+
+// lowerGroup makes a kernel that groups positions.
+func (l *lowerer) lowerGroup() error {
+	n := l.c.Cores[0]
+	ids, table := n.Arg(0), n.Shape()
+	count, err := ids.Shape().Numel()
+	if err != nil {
+		return fmt.Errorf("grouping %s: %w", ids.Shape(), err)
+	}
+	l.k.Family = kernel.FamilyGroup
+	l.ops[n] = true
+	l.space = ir.Shape{ir.D(n.Attrs().Int("experts"))}
+	l.parallel(l.space)
+	l.k.Fold = count
+	id, err := l.value(ids, kernel.Unflatten(ids.Shape(), kernel.Axis(l.k.FoldAxis(), count)))
+	if err != nil {
+		return err
+	}
+	l.k.Group = &kernel.Group{Of: l.indexOf(id, kernel.Last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add,
+		Bind: l.binding(n, true)}
+	return nil
+}

@@ -1,0 +1,152 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// fuseMaps merges clusters that elementwise placement leaves separate because it decides node by node. An elementwise
+// cluster joins a row kernel that reads its result; the row kernel then also stores the value. Elementwise clusters
+// over one shape that read the same tensor, or each other's results, become one.
+func (f *Fusion) fuseMaps() {
+	for _, row := range f.Clusters {
+		if row != nil && row.Kind == ClusterRow {
+			f.absorbPrologues(row)
+		}
+	}
+	f.findSharers()
+	for id := range f.Clusters {
+		for f.Clusters[id] != nil && f.Clusters[id].Kind == ClusterMap && f.joinMap(f.Clusters[id]) {
+		}
+	}
+}
+
+// absorbPrologues merges elementwise clusters into a row kernel that reads their results elementwise. The merged kernel
+// still stores what others need.
+func (f *Fusion) absorbPrologues(row *Cluster) {
+	if isWindowRow(row.Cores[0]) {
+		return
+	}
+	for _, n := range f.inputsOf(row) {
+		m := f.home[n.ID()]
+		if m.Kind != ClusterMap || !f.sharesPoints(m, row.Cores[0].Arg(0).Shape()) {
+			continue
+		}
+		if row = f.Clusters[row.ID]; f.home[n.ID()] == m && !f.dependsOn(row, m, false) {
+			f.tryMerge(row, m)
+		}
+	}
+}
+
+// sharesPoints reports whether all stored nodes of a cluster have the given shape.
+func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
+	return !slices.ContainsFunc(c.tails, func(n *ir.Node) bool { return !n.Shape().Equal(s) })
+}
+
+// findSharers records the elementwise clusters that read or store each tensor of their points' shape.
+func (f *Fusion) findSharers() {
+	f.sharers = make([][]int, len(f.Graph.Nodes()))
+	for _, c := range f.Clusters {
+		if c == nil || c.Kind != ClusterMap {
+			continue
+		}
+		for _, n := range slices.Concat(f.tensorsOf(c), c.tails) {
+			f.sharers[n.ID()] = append(f.sharers[n.ID()], c.ID)
+		}
+	}
+}
+
+// sharersOf returns elementwise clusters that read or store n and can bind another tensor, the first maxTries of them.
+func (f *Fusion) sharersOf(n *ir.Node) []int {
+	mark := f.newMark()
+	var list []int
+	closed := 0 // number of leading entries that can be dropped
+	for i, id := range f.sharers[n.ID()] {
+		c := f.slot(id)
+		if c.Kind != ClusterMap || f.isFull(c) || f.seenCluster(c, mark) {
+			if closed == i {
+				closed++
+			}
+			continue
+		}
+		if list = append(list, c.ID); len(list) == maxTries {
+			break
+		}
+	}
+	f.sharers[n.ID()] = f.sharers[n.ID()][closed:]
+	return list
+}
+
+// isFull reports whether a cluster binds the maximum number of buffers.
+func (f *Fusion) isFull(c *Cluster) bool {
+	return len(f.inputsOf(c))+len(c.leaves)+len(c.tails) >= f.Limits.Bindings
+}
+
+// joinMap merges into c one other elementwise cluster with the same points that reads a tensor of their shape that c
+// reads or stores.
+func (f *Fusion) joinMap(c *Cluster) bool {
+	shape := c.tails[0].Shape()
+	var others []int
+	for _, n := range slices.Concat(f.tensorsOf(c), c.tails) {
+		if !f.isFull(c) {
+			others = append(others, f.sharersOf(n)...)
+		}
+		if h := f.home[n.ID()]; h != nil && h != c {
+			others = append(others, h.ID)
+		}
+	}
+	slices.Sort(others)
+	for _, id := range slices.Compact(others) {
+		q := f.slot(id)
+		if q == c || q.Kind != ClusterMap || !f.sharesPoints(q, shape) || !f.shareTensor(c, q) {
+			continue
+		}
+		if f.dependsOn(c, q, false) {
+			continue
+		}
+		if f.tryMerge(c, q) == "" {
+			return true
+		}
+		if f.Clusters[c.ID].tries >= maxTries {
+			return false
+		}
+	}
+	return false
+}
+
+// shareTensor reports whether two clusters read the same tensor of their points' shape, or one reads a result of the
+// other.
+func (f *Fusion) shareTensor(c, q *Cluster) bool {
+	a, b := f.tensorsOf(c), f.tensorsOf(q)
+	return slices.ContainsFunc(a, func(n *ir.Node) bool { return slices.Contains(b, n) || f.home[n.ID()] == q }) ||
+		slices.ContainsFunc(b, func(n *ir.Node) bool { return f.home[n.ID()] == c })
+}
+
+// tensorsOf lists the buffers that c reads, except those smaller than its points.
+func (f *Fusion) tensorsOf(c *Cluster) []*ir.Node {
+	var list []*ir.Node
+	seen := map[int]bool{}
+	full := c.tails[0].Shape().MaxElems()
+	var visit func(n *ir.Node)
+	visit = func(n *ir.Node) {
+		if seen[n.ID()] {
+			return
+		}
+		seen[n.ID()] = true
+		if h := f.home[n.ID()]; analysis.IsLeaf(n) || h != nil && h != c {
+			if n.Op() != ir.OpIota && n.Shape().MaxElems() >= full {
+				list = append(list, n)
+			}
+			return
+		}
+		for _, a := range n.Args() {
+			visit(a)
+		}
+	}
+	for _, n := range c.tails {
+		visit(n)
+	}
+	return list
+}

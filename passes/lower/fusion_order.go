@@ -1,0 +1,201 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// preds returns the clusters that must run before c: the clusters with results that c loads, and, for a state that c
+// overwrites, the clusters that read its old value.
+func (f *Fusion) preds(c *Cluster) []*Cluster {
+	inputs := f.inputsOf(c)
+	l := f.newList(c)
+	for _, n := range inputs {
+		l.add(f.home[n.ID()])
+	}
+	for _, n := range c.tails {
+		if s := f.ends(n); s != nil {
+			l.addReaders(s)
+		}
+	}
+	return l.all
+}
+
+// succs returns the clusters that wait for c.
+func (f *Fusion) succs(c *Cluster) []*Cluster {
+	f.inputsOf(c) // finds c.olds
+	l := f.newList(c)
+	for _, n := range c.tails {
+		l.addReaders(n)
+	}
+	for _, state := range c.olds {
+		l.add(f.home[f.firsts[state].ID()])
+	}
+	return l.all
+}
+
+// overwrites returns the state whose buffer n overwrites, or nil.
+func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
+
+// ends returns the state whose old value is lost when n is stored, or nil.
+func (f *Fusion) ends(n *ir.Node) *ir.Node {
+	if s := f.overwrites(n); s != nil && f.firsts[s.ID()] == n {
+		return s
+	}
+	return nil
+}
+
+// maxSearch limits the clusters visited in a search for a path between two clusters. If the search gives up, it assumes
+// a path: the two are then not merged, which is always safe.
+const maxSearch = 1000
+
+// dependsOn reports whether a depends on b, directly or indirectly; it ignores the direct dependency if direct is
+// false. Levels limit the search.
+func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
+	seen := map[*Cluster]bool{}
+	next := f.preds(a)
+	for first := true; len(next) > 0; first = false {
+		var list []*Cluster
+		for _, p := range next {
+			switch {
+			case p == b && (direct || !first):
+				return true
+			case p == b || seen[p] || p.level <= b.level:
+				continue
+			case len(seen) == maxSearch:
+				return true
+			}
+			seen[p] = true
+			list = append(list, f.preds(p)...)
+		}
+		next = list
+	}
+	return false
+}
+
+// waits is dependsOn during placement, before levels are known. Nodes are placed in reverse order, so every path from a
+// to b lies after node from, the current one.
+func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
+	seen := map[*Cluster]bool{a: true}
+	next := []*Cluster{a}
+	found := false
+	add := func(p *Cluster) {
+		found = found || p == b
+		if p != nil && !seen[p] {
+			seen[p] = true
+			next = append(next, p)
+		}
+	}
+	for len(next) > 0 && !found && len(seen) < maxSearch {
+		c := next[len(next)-1]
+		next = next[:len(next)-1]
+		f.visitCone(c, from.ID()+1, func(n *ir.Node) { add(f.home[n.ID()]) })
+		for _, n := range c.tails {
+			if s := f.ends(n); s != nil {
+				f.visitReaders(s, from, add)
+			}
+		}
+	}
+	return found || len(next) > 0
+}
+
+// visitReaders calls visit for the evaluators of a leaf, before they are noted.
+func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
+	mark := f.newMark()
+	var walk func(n *ir.Node)
+	walk = func(n *ir.Node) {
+		if f.seenNode(n, mark) {
+			return
+		}
+		for _, u := range f.uses[n.ID()] {
+			if !f.live[u.ID()] {
+				continue
+			}
+			visit(f.coreOrHome(u))
+			switch {
+			case f.home[u.ID()] != nil:
+			case u.ID() <= from.ID():
+				walk(u)
+			default:
+				for _, id := range f.readers[u.ID()] {
+					visit(f.slot(id))
+				}
+			}
+		}
+	}
+	walk(leaf)
+}
+
+// sortClusters gives every cluster a level above its predecessors. If there are cycles, it returns the clusters in
+// them, with a number per cycle, else nil.
+func (f *Fusion) sortClusters() map[*Cluster]int {
+	waiting := map[*Cluster]int{}
+	var ready []*Cluster
+	for _, c := range f.Clusters {
+		c.level, c.inputs = 0, nil
+	}
+	for _, c := range f.Clusters {
+		if waiting[c] = len(f.preds(c)); waiting[c] == 0 {
+			ready = append(ready, c)
+		}
+	}
+	for len(ready) > 0 {
+		c := ready[len(ready)-1]
+		ready = ready[:len(ready)-1]
+		delete(waiting, c)
+		for _, s := range f.succs(c) {
+			s.level = max(s.level, c.level+1)
+			if waiting[s]--; waiting[s] == 0 {
+				ready = append(ready, s)
+			}
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	return f.cycles(waiting)
+}
+
+// cycles returns the clusters that depend on each other, with a number per group: the strongly connected components
+// (Tarjan 1972).
+func (f *Fusion) cycles(among map[*Cluster]int) map[*Cluster]int {
+	groups := map[*Cluster]int{}
+	number, low := map[*Cluster]int{}, map[*Cluster]int{}
+	open := map[*Cluster]bool{}
+	var stack []*Cluster
+	var visit func(c *Cluster)
+	visit = func(c *Cluster) {
+		number[c] = len(number) + 1
+		low[c] = number[c]
+		stack, open[c] = append(stack, c), true
+		for _, p := range f.preds(c) {
+			if _, ok := among[p]; !ok {
+				continue
+			}
+			if number[p] == 0 {
+				visit(p)
+				low[c] = min(low[c], low[p])
+			} else if open[p] {
+				low[c] = min(low[c], number[p])
+			}
+		}
+		if low[c] != number[c] {
+			return
+		}
+		at := slices.Index(stack, c)
+		for _, m := range stack[at:] {
+			open[m] = false
+			if len(stack)-at > 1 {
+				groups[m] = number[c]
+			}
+		}
+		stack = stack[:at]
+	}
+	for _, c := range f.Clusters {
+		if _, ok := among[c]; ok && number[c] == 0 {
+			visit(c)
+		}
+	}
+	return groups
+}

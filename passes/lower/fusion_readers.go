@@ -1,0 +1,163 @@
+package lower
+
+import (
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// newMark begins a search over nodes or clusters.
+func (f *Fusion) newMark() int {
+	f.mark++
+	return f.mark
+}
+
+// seenNode marks n, and reports whether the search had already visited it.
+func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
+	f.Visits++
+	seen := f.marks[n.ID()] == mark
+	f.marks[n.ID()] = mark
+	return seen
+}
+
+// seenCluster is seenNode for a cluster.
+func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
+	f.Visits++
+	seen := c.mark == mark
+	c.mark = mark
+	return seen
+}
+
+// slot returns the cluster that now contains the cluster of an ID.
+func (f *Fusion) slot(id int) *Cluster {
+	for f.slots[id] != id {
+		f.slots[id] = f.slots[f.slots[id]] // halves the path for the next search
+		id = f.slots[id]
+	}
+	return f.Clusters[id]
+}
+
+// clusterList collects clusters, each once. Until it is complete, no other search may begin.
+type clusterList struct {
+	f    *Fusion
+	mark int
+	all  []*Cluster
+}
+
+// newList starts a list of clusters that excludes some.
+func (f *Fusion) newList(but ...*Cluster) *clusterList {
+	l := &clusterList{f: f, mark: f.newMark()}
+	for _, c := range but {
+		f.seenCluster(c, l.mark)
+	}
+	return l
+}
+
+// add adds c to the list; c may be nil.
+func (l *clusterList) add(c *Cluster) {
+	if c != nil && !l.f.seenCluster(c, l.mark) {
+		l.all = append(l.all, c)
+	}
+}
+
+// addReaders adds the clusters that compute or load n.
+func (l *clusterList) addReaders(n *ir.Node) {
+	for _, id := range l.f.readers[n.ID()] {
+		l.add(l.f.slot(id))
+	}
+}
+
+// findReaders records the clusters that compute or load n: its users that are stored or cores, and the readers of
+// inline users. It must run on users first.
+func (f *Fusion) findReaders(n *ir.Node) {
+	l := f.newList()
+	for _, u := range f.uses[n.ID()] {
+		if !f.live[u.ID()] {
+			continue
+		}
+		l.add(f.coreOrHome(u))
+		if f.home[u.ID()] == nil {
+			l.addReaders(u)
+		}
+	}
+	ids := f.readers[n.ID()][:0]
+	for _, c := range l.all {
+		ids = append(ids, c.ID)
+	}
+	f.readers[n.ID()] = ids
+}
+
+// findAllReaders notes the readers of every node.
+func (f *Fusion) findAllReaders() {
+	nodes := f.Graph.Nodes()
+	for i := len(nodes) - 1; i >= 0; i-- {
+		if f.live[i] {
+			f.findReaders(nodes[i])
+		}
+	}
+}
+
+// evaluators returns the clusters that compute or load n through inline
+// nodes.
+func (f *Fusion) evaluators(n *ir.Node) []*Cluster {
+	l := f.newList()
+	l.addReaders(n)
+	return l.all
+}
+
+// coreOrHome returns the cluster that materializes u or has it as a core.
+func (f *Fusion) coreOrHome(u *ir.Node) *Cluster {
+	if c := f.home[u.ID()]; c != nil {
+		return c
+	}
+	return f.core[u.ID()]
+}
+
+// inputsOf returns the materialized nodes of other clusters that c loads. The first call fills c.inputs, c.leaves and
+// c.olds.
+func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
+	if c.inputs == nil {
+		c.inputs, c.leaves, c.olds = []int{}, nil, nil
+		f.visitCone(c, 0, func(n *ir.Node) {
+			if f.home[n.ID()] != nil {
+				c.inputs = append(c.inputs, n.ID())
+				return
+			}
+			if !isComputedLeaf(n) {
+				c.leaves = append(c.leaves, n.ID())
+			}
+			if f.firsts[n.ID()] != nil {
+				c.olds = append(c.olds, n.ID())
+			}
+		})
+	}
+	list := make([]*ir.Node, len(c.inputs))
+	for i, id := range c.inputs {
+		list[i] = f.Graph.Nodes()[id]
+	}
+	return list
+}
+
+// visitCone calls visit for the leaves, and the materialized nodes of other clusters, that c needs. It skips nodes with
+// an ID below from.
+func (f *Fusion) visitCone(c *Cluster, from int, visit func(*ir.Node)) {
+	mark := f.newMark()
+	var walk func(n *ir.Node)
+	walk = func(n *ir.Node) {
+		if n.ID() < from || f.seenNode(n, mark) {
+			return
+		}
+		if h := f.home[n.ID()]; h != nil && h != c || analysis.IsLeaf(n) && h == nil {
+			visit(n)
+			return
+		}
+		for _, a := range n.Args() {
+			walk(a)
+		}
+	}
+	for _, n := range c.tails {
+		walk(n)
+	}
+	for _, n := range c.Cores {
+		walk(n)
+	}
+}

@@ -1,0 +1,394 @@
+package lower
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// Limits bound the kernels that fusion makes. If a graph needs more, fusion stores values in between; no graph is too
+// large for that.
+type Limits struct {
+	// Bindings is the maximum number of buffers of a kernel.
+	Bindings int
+	// Size is the maximum size of a kernel, in units of about 100 bytes of optimized SPIR-V. The size is the sum of
+	// Weigh over its distinct expressions, multiplied by the number of times that its loops repeat them.
+	Size int
+	// Weigh returns the size of an op of a dtype in these units.
+	Weigh func(op ir.Op, t ir.DType) int
+}
+
+// orDefault replaces unset fields by defaults.
+func (l Limits) orDefault() Limits {
+	if l.Bindings == 0 {
+		l.Bindings = 14
+	}
+	if l.Size == 0 {
+		l.Size = maxSize
+	}
+	if l.Weigh == nil {
+		l.Weigh = func(op ir.Op, _ ir.DType) int { return opCost(op) }
+	}
+	return l
+}
+
+// maxSize limits spirv-opt to about a second and 300 MB per kernel (M-kernel-size).
+const maxSize = 4000
+
+// How often a kernel's code repeats expressions. Each loop of a row kernel recomputes its operand, and a matmul
+// computes its epilogue for each result of a tile.
+const (
+	rowCopies  = 4
+	tileCopies = 16
+)
+
+// Sizes of expressions other than ops.
+const (
+	loadSize   = 2
+	decodeSize = 40 // of a block format
+	randomSize = 60
+)
+
+// copies returns how often the code of a kind of kernel repeats expressions.
+func (k ClusterKind) copies() int {
+	switch k {
+	case ClusterRow, ClusterScan, ClusterSort:
+		return rowCopies
+	case ClusterMatMul, ClusterAttention:
+		return tileCopies
+	}
+	return 1
+}
+
+// SizeOf is the size of a kernel in the sense of [Limits.Size].
+func (l Limits) SizeOf(k *kernel.Kernel) int {
+	size := 0
+	add := func(copies int, roots ...*kernel.Expr) {
+		kernel.Walk(roots, func(e *kernel.Expr) { size += copies * l.weigh(k, e) })
+	}
+	copies := 1
+	if k.Family == kernel.FamilyMatMul || k.Family == kernel.FamilyAttention {
+		copies = tileCopies
+	}
+	rest := k.Roots()
+	for _, p := range k.Phases {
+		add(copies, p.Value)
+		rest = slices.DeleteFunc(rest, func(e *kernel.Expr) bool { return e == p.Value })
+	}
+	add(copies, rest...)
+	return size
+}
+
+func (l Limits) weigh(k *kernel.Kernel, e *kernel.Expr) int {
+	switch e.Kind {
+	case kernel.ExprApply:
+		return l.Weigh(e.Op, e.DType)
+	case kernel.ExprLoad:
+		if k.Bindings[e.Bind].DType.IsBlock() {
+			return decodeSize
+		}
+		return loadSize + len(e.Index.Terms())
+	case kernel.ExprRandom:
+		return randomSize
+	case kernel.ExprIndex:
+		return len(e.Index.Terms())
+	}
+	return 0
+}
+
+// at is a place where a node is computed: a cluster, and a hash of the coordinates.
+type at struct {
+	cluster int
+	coords  uint64
+}
+
+// placesOf returns the places where an inline node is computed: at the coordinates that its users need. Elementwise ops
+// need their own coordinates. For other ops the path to the node distinguishes the coordinates. The list is limited to
+// the number of places that a kernel may have.
+func (f *Fusion) placesOf(n *ir.Node) []at {
+	var list []at
+	seen := map[at]bool{}
+	for _, u := range f.uses[n.ID()] {
+		if !f.live[u.ID()] {
+			continue
+		}
+		from := f.places[u.ID()]
+		if c := f.coreOrHome(u); c != nil {
+			from = []at{{cluster: c.ID}}
+		}
+		for i, a := range u.Args() {
+			if a != n {
+				continue
+			}
+			for _, p := range from {
+				for j := range timesRead(u) {
+					q := at{p.cluster, stepped(u, i, j, p.coords)}
+					if len(list) <= f.Limits.Size && !seen[q] {
+						seen[q] = true
+						list = append(list, q)
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// timesRead is the number of elements of an argument that an op reads per element of its result.
+func timesRead(n *ir.Node) int {
+	switch n.Op() {
+	case ir.OpRope:
+		return 2
+	case ir.OpResizeLinear:
+		return 4
+	case ir.OpResizeCubic:
+		return 16
+	}
+	return 1
+}
+
+// stepped returns a hash of the coordinates at which an op reads an argument.
+func stepped(u *ir.Node, arg, time int, coords uint64) uint64 {
+	from := u.Arg(arg)
+	h := fnv.New64a()
+	switch {
+	case u.Op().Class() == ir.ClassElementwise || u.Op() == ir.OpReshape:
+		if from.Shape().Equal(u.Shape()) {
+			return coords
+		}
+		fmt.Fprintf(h, "%d %v", coords, from.Shape())
+	case isView(u):
+		fmt.Fprintf(h, "%d %s %v %v", coords, u.Op(), from.Shape(), u.Shape())
+		for _, a := range u.Attrs() {
+			fmt.Fprintf(h, " %s", ir.FormatAttr(a.Value))
+		}
+	default:
+		fmt.Fprintf(h, "%d %d %d %d", coords, u.ID(), arg, time)
+	}
+	return h.Sum64()
+}
+
+// weighNode returns the size that a node adds to a kernel at each place where it is computed.
+func (f *Fusion) weighNode(n *ir.Node) int {
+	switch {
+	case analysis.IsLeaf(n):
+		return loadSize
+	case n.Op() == ir.OpConcat:
+		return 4 * min(len(n.Args()), f.Limits.Bindings)
+	case n.Op() == ir.OpRope, n.Op() == ir.OpResizeCubic, n.Op() == ir.OpResizeLinear:
+		return 100
+	case n.Op().Class() == ir.ClassRandom:
+		return randomSize
+	case n.Op() == ir.OpDequantize:
+		return decodeSize
+	case n.Op().Class() == ir.ClassElementwise:
+		return max(1, f.Limits.Weigh(n.Op(), n.DType()))
+	}
+	return 2
+}
+
+// overfilled returns a cluster that would exceed the size limit if n were inlined into it, or nil.
+func (f *Fusion) overfilled(n *ir.Node) *Cluster {
+	f.places[n.ID()] = f.placesOf(n)
+	more := map[int]int{}
+	for _, p := range f.places[n.ID()] {
+		more[p.cluster] += f.weighNode(n)
+	}
+	for _, p := range f.places[n.ID()] {
+		c := f.Clusters[p.cluster]
+		if c.size > 0 && c.size+more[p.cluster]*c.Kind.copies() > f.Limits.Size {
+			return c
+		}
+	}
+	return nil
+}
+
+// fill counts an inline node into the clusters that compute it.
+func (f *Fusion) fill(n *ir.Node) {
+	if f.places[n.ID()] == nil {
+		f.places[n.ID()] = f.placesOf(n)
+	}
+	for _, p := range f.places[n.ID()] {
+		c := f.Clusters[p.cluster]
+		c.size += f.weighNode(n) * c.Kind.copies()
+	}
+}
+
+// cutBindings stores inline nodes of clusters that would bind too many buffers. It goes through the graph and records
+// the buffers that each inline node binds. If there are too many, it stores the argument that binds most.
+func (f *Fusion) cutBindings() {
+	b := &binder{f: f, sets: make([][]int, len(f.Graph.Nodes())), stored: map[*Cluster][]int{}}
+	b.room = f.Limits.Bindings
+	if len(f.Graph.Symbols()) > 0 {
+		b.room-- // for their values
+	}
+	for _, n := range f.Graph.Nodes() {
+		switch c := f.home[n.ID()]; {
+		case !f.live[n.ID()] || analysis.IsLeaf(n) && c == nil:
+		case c == nil:
+			b.inline(n)
+		case c.Kind != ClusterCustom && c.Kind != ClusterLoop:
+			b.store(n)
+		}
+	}
+}
+
+// binder is the state of cutBindings.
+type binder struct {
+	f      *Fusion
+	room   int                // bindings available to a kernel
+	sets   [][]int            // by inline node: the buffers needed to compute it
+	stored map[*Cluster][]int // the buffers of a cluster, up to the current node
+}
+
+// of returns the buffers needed to read n.
+func (b *binder) of(n *ir.Node) []int {
+	switch {
+	case b.f.home[n.ID()] == nil && !analysis.IsLeaf(n):
+		return b.sets[n.ID()]
+	case b.f.home[n.ID()] == nil && isComputedLeaf(n):
+		return nil
+	}
+	list := []int{b.f.bufferNode(n).ID()}
+	if n.DType().IsBlock() {
+		list = append(list, b.f.Plan.Codebook(n.DType()))
+	}
+	return list
+}
+
+// with returns a set with the buffers of more nodes.
+func (b *binder) with(set []int, nodes ...*ir.Node) []int {
+	set = slices.Clone(set)
+	for _, n := range nodes {
+		for _, id := range b.of(n) {
+			if !slices.Contains(set, id) {
+				set = append(set, id)
+			}
+			if len(set) > b.room {
+				return set
+			}
+		}
+	}
+	return set
+}
+
+// inline records the buffers that an inline node binds. It stores arguments until a kernel can bind them.
+func (b *binder) inline(n *ir.Node) {
+	for {
+		set := b.with(nil, n.Args()...)
+		switch {
+		case len(set) < b.room && !b.long(n):
+			b.sets[n.ID()] = set
+			return
+		case n.Op() == ir.OpConcat:
+			b.apart(n)
+			b.runs(n)
+			return
+		case !b.cut(n):
+			b.sets[n.ID()] = set // lowering rejects this
+			return
+		}
+	}
+}
+
+// long reports whether n is a concat of too many tensors for one kernel to select from.
+func (b *binder) long(n *ir.Node) bool {
+	return n.Op() == ir.OpConcat && len(n.Args()) > b.f.Limits.Bindings
+}
+
+// store records the buffers that a stored node adds to its cluster. If there are too many, it moves the node and the
+// later stored nodes of the cluster to a new cluster.
+func (b *binder) store(n *ir.Node) {
+	f, c := b.f, b.f.home[n.ID()]
+	for {
+		set := b.with(append(slices.Clone(b.stored[c]), n.ID()), n.Args()...)
+		switch {
+		case len(set) <= b.room && !b.long(n):
+			b.stored[c] = set
+			return
+		case b.stored[c] != nil:
+			later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool { return t.ID() < n.ID() })
+			c.tails = slices.DeleteFunc(c.tails, func(t *ir.Node) bool { return t.ID() >= n.ID() })
+			c = f.newCluster(c.Kind, n)
+			c.tails = later
+			for _, t := range later {
+				f.home[t.ID()] = c
+			}
+		case n.Op() == ir.OpConcat && c.Kind == ClusterMap:
+			if later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool {
+				return t == n
+			}); len(later) > 0 {
+				c.tails = []*ir.Node{n}
+				rest := f.newCluster(ClusterMap, later[0])
+				rest.tails = later
+				for _, t := range later {
+					f.home[t.ID()] = rest
+				}
+			}
+			b.runs(n)
+			return
+		case !b.cut(n):
+			b.stored[c] = set
+			return
+		}
+	}
+}
+
+// cut stores the inline argument of n that needs most bindings. It returns false if that would not reduce the bindings.
+func (b *binder) cut(n *ir.Node) bool {
+	var most *ir.Node
+	for _, a := range n.Args() {
+		if b.f.coreOrHome(a) == nil && !analysis.IsLeaf(a) && len(b.sets[a.ID()]) > 1 &&
+			(most == nil || len(b.sets[a.ID()]) > len(b.sets[most.ID()])) {
+			most = a
+		}
+	}
+	if most == nil {
+		return false
+	}
+	b.apart(most)
+	return true
+}
+
+// apart stores an inline node in its own cluster.
+func (b *binder) apart(n *ir.Node) {
+	b.stored[b.f.newCluster(ClusterMap, n)] = append(slices.Clone(b.sets[n.ID()]), n.ID())
+	b.f.why[n.ID()] = fmt.Sprintf("stored: a kernel binds at most %d buffers", b.f.Limits.Bindings)
+}
+
+// isExtent reports whether a kernel can iterate over a range of a concat's arguments: a sum of symbols only has a value
+// at run time if it is the extent of some node.
+func (b *binder) isExtent(n *ir.Node, from, to int) bool {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	length := ir.D(0)
+	for _, a := range n.Args()[from:to] {
+		if err == nil {
+			length, err = length.Sum(a.Shape()[axis])
+		}
+	}
+	_, known := b.f.Graph.SymbolBound(length.Sym)
+	return err == nil && (known || length.IsStatic())
+}
+
+// runs divides the arguments of a stored concat among kernels. Each writes its part of the result, so that no part is
+// stored twice.
+func (b *binder) runs(n *ir.Node) {
+	c := b.f.home[n.ID()]
+	c.runs = nil
+	set, first := []int{n.ID()}, 0
+	for i, a := range n.Args() {
+		more := b.with(set, a)
+		if i > first && (len(more) > b.room || i-first >= b.f.Limits.Bindings || !b.isExtent(n, first, i+1)) {
+			c.runs = append(c.runs, [2]int{first, i})
+			first, more = i, b.with([]int{n.ID()}, a)
+		}
+		set = more
+	}
+	c.runs = append(c.runs, [2]int{first, len(n.Args())})
+	b.f.why[n.ID()] = fmt.Sprintf("stored: %d kernels write its parts, as one binds at most %d buffers", len(c.runs),
+		b.f.Limits.Bindings)
+}

@@ -1,0 +1,165 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// copyBody copies the nodes of a graph to another, with some leaves replaced by given nodes. It returns the copies by
+// ID.
+func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) {
+	if err := to.DeclareSymbolsOf(g); err != nil {
+		return nil, err
+	}
+	nodes := make([]*ir.Node, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		if nodes[i] = given[n]; nodes[i] != nil {
+			continue
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for j, a := range n.Args() {
+			args[j] = nodes[a.ID()]
+		}
+		var err error
+		if nodes[i], err = to.Add(n.Op(), args, n.Attrs(), n.Pos()); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// sinks reports whether a loop computes an argument in its body rather than receiving it: an argument computed for free
+// from weights and constants.
+func sinks(loop, n *ir.Node) bool {
+	for i, a := range loop.Args() {
+		if a == n && i < len(ir.Results(loop)) {
+			return false
+		}
+	}
+	return isGiven(n)
+}
+
+func isGiven(n *ir.Node) bool {
+	switch {
+	case analysis.IsLeaf(n):
+		return n.Op() != ir.OpInput && n.Op() != ir.OpState
+	case isView(n) || n.Op() == ir.OpDequantize:
+		for _, a := range n.Args() {
+			if !isGiven(a) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// sunkBody returns a loop's body with the sunk arguments computed inside, and the arguments that remain, after the
+// carried ones.
+func sunkBody(around *ir.Graph, loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
+	g := loop.Attrs().Graph("body")
+	to := ir.NewLike(g)
+	if err := to.DeclareSymbolsOf(around); err != nil {
+		return nil, nil, err
+	}
+	carried := len(g.Leaves(ir.OpState))
+	sunk, given := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{}
+	var sink func(n *ir.Node) (*ir.Node, error)
+	sink = func(n *ir.Node) (m *ir.Node, err error) {
+		if sunk[n] != nil {
+			return sunk[n], nil
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for i, a := range n.Args() {
+			if args[i], err = sink(a); err != nil {
+				return nil, err
+			}
+		}
+		sunk[n], err = to.Add(n.Op(), args, n.Attrs(), n.Pos())
+		return sunk[n], err
+	}
+	var left []*ir.Node
+	for i, in := range g.Leaves(ir.OpInput) {
+		a := loop.Arg(carried + i)
+		if !sinks(loop, a) {
+			left = append(left, a)
+			continue
+		}
+		var err error
+		if given[in], err = sink(a); err != nil {
+			return nil, nil, err
+		}
+	}
+	nodes, err := copyBody(to, g, given)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, u := range g.Updates() {
+		if err := to.Update(nodes[u.State.ID()], nodes[u.Value.ID()]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return to, left, nil
+}
+
+// placeLoops makes a cluster of each live loop. The initial values of its carried values occupy the buffers of the
+// results.
+func (f *Fusion) placeLoops() {
+	for _, n := range f.Graph.Nodes() {
+		if n.Op() != ir.OpLoop || !f.live[n.ID()] {
+			continue
+		}
+		c := f.newCluster(ClusterLoop, n)
+		c.tails = f.resultsOf(n)
+		for i, o := range c.tails {
+			f.home[o.ID()] = c
+			first := n.Arg(i)
+			f.required[first.ID()], f.overwritten[first.ID()] = true, o
+		}
+	}
+}
+
+// resultsOf returns the nodes of all results of a loop, in order.
+func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
+	list := make([]*ir.Node, len(ir.Results(loop)))
+	list[0] = loop
+	for _, u := range f.uses[loop.ID()] {
+		if u.Op() == ir.OpResult {
+			list[u.Attrs().Int("index")] = u
+		}
+	}
+	return list
+}
+
+// lowerLoop binds a loop's carried values and arguments, and lowers its body.
+func (l *lowerer) lowerLoop() error {
+	loop := l.c.tails[0] // the results have later numbers
+	body, given, err := sunkBody(l.f.Graph, loop)
+	if err != nil {
+		return err
+	}
+	fused, err := l.f.LowerBody(body)
+	if err != nil {
+		return fmt.Errorf("body %q: %w", body.Name, err)
+	}
+	results := l.f.resultsOf(loop)
+	l.k.Family = kernel.FamilyLoop
+	l.k.Loop = &kernel.Loop{Trips: loop.Attrs().Shape("trips")[0], While: loop.Attrs().Bool("while"),
+		Carried: len(results), Body: len(l.f.Plan.Bodies)}
+	l.f.Plan.Bodies, l.c.Body = append(l.f.Plan.Bodies, fused.Plan), fused
+	l.ops[loop] = true
+	bind := func(n *ir.Node, write bool) {
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: n.Op().String(), DType: n.DType(), Read: true,
+			Write: write, Buffer: l.f.bufferNode(n).ID(), Elems: n.Shape().MaxElems(), Fixed: analysis.IsFixed(n)})
+	}
+	for _, n := range results {
+		bind(n, true)
+	}
+	for _, n := range given {
+		bind(n, false)
+	}
+	return nil
+}

@@ -1,0 +1,483 @@
+package lower
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// lowerer makes the kernel of a cluster. It evaluates each stored node recursively at the kernel's coordinates: views
+// transform the coordinates, elementwise ops apply to their arguments, values of other clusters become loads, and the
+// cluster's own cores become results of its loops.
+type lowerer struct {
+	f     *Fusion
+	c     *Cluster
+	b     *kernel.Builder
+	k     *kernel.Kernel
+	bind  map[int]int // node ID of a buffer to binding
+	accs  map[*ir.Node][]*kernel.Expr
+	first map[*ir.Node]*kernel.Expr // by core, the first element of the row, for folds that need it
+	memo  map[string]*kernel.Expr
+	ops   map[*ir.Node]bool
+	names map[string]int
+	waits map[*ir.Node]bool // nodes already visited by waitFor
+	// at are the coordinates of a point: of the folded tensor for row kernels, of the result for all others. kept
+	// leaves out the folded axes.
+	at, kept []kernel.Index
+	space    ir.Shape
+	// run is the range of arguments of the stored concat that this kernel stores: the first, and the one after the
+	// last.
+	run [2]int
+
+	// cuts means that a node with too large coordinates gets a cluster of its own. Otherwise it is an error.
+	cuts  bool
+	grown bool // whether the current node's coordinates have grown
+}
+
+// tryLower reports why c cannot be one kernel, or nil.
+func (f *Fusion) tryLower(c *Cluster) error {
+	c.Stored = c.tails
+	_, err := f.lower(c)
+	return err
+}
+
+func newLowerer(f *Fusion, c *Cluster) *lowerer {
+	return &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
+		accs: map[*ir.Node][]*kernel.Expr{}, first: map[*ir.Node]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{},
+		waits: map[*ir.Node]bool{}}
+}
+
+// lowerRuns makes the kernels of a cluster. That is one kernel, except that a concat of many tensors has one per run of
+// tensors, and a custom kernel may be preceded by kernels that zero its results.
+func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
+	if c.runs == nil {
+		k, err := f.lower(c)
+		if err != nil || k.Custom == nil {
+			return []*kernel.Kernel{k}, err
+		}
+		zeros, err := f.zeroed(c, k)
+		return append(zeros, k), err
+	}
+	var list []*kernel.Kernel
+	for _, run := range c.runs {
+		l := newLowerer(f, c)
+		l.run = run
+		if err := l.lowerMap(); err != nil {
+			return nil, err
+		}
+		k, err := l.finish()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, k)
+	}
+	return list, nil
+}
+
+// lower makes the kernel of a cluster.
+func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
+	return newLowerer(f, c).lower()
+}
+
+func (l *lowerer) lower() (*kernel.Kernel, error) {
+	err := l.f.ctx.Err()
+	if err != nil {
+		return nil, err
+	}
+	switch l.c.Kind {
+	case ClusterMap:
+		err = l.lowerMap()
+	case ClusterRow:
+		err = l.lowerRow()
+	case ClusterMatMul:
+		err = l.lowerMatMul()
+	case ClusterScan:
+		err = l.lowerScan()
+	case ClusterSort:
+		err = l.lowerSort()
+	case ClusterAttention:
+		err = l.lowerAttention()
+	case ClusterQuantize:
+		err = l.lowerQuantize()
+	case ClusterGroup:
+		err = l.lowerGroup()
+	case ClusterUpdate:
+		err = l.lowerUpdate()
+	case ClusterCustom:
+		err = l.lowerCustom()
+	case ClusterLoop:
+		err = l.lowerLoop()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.finish()
+}
+
+func (l *lowerer) finish() (*kernel.Kernel, error) {
+	l.bindCodebooks()
+	l.k.After = slices.DeleteFunc(l.k.After, func(v int) bool {
+		return slices.ContainsFunc(l.k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == v })
+	})
+	slices.Sort(l.k.After)
+	if len(l.k.Symbols()) > 0 {
+		l.k.Bindings = append(l.k.Bindings,
+			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.Plan.Params, Params: true})
+	}
+	if l.k.Loop != nil {
+		l.k.Ops, l.k.Name = l.opNames()
+		return l.k, nil
+	}
+	if err := l.checkOverwrites(); err != nil {
+		return nil, err
+	}
+	if n, most := len(l.k.Bindings), l.f.Limits.Bindings; n > most && l.k.Custom == nil {
+		return nil, fmt.Errorf("the kernel would bind %d buffers, more than %d", n, most)
+	}
+	l.k.Ops, l.k.Name = l.opNames()
+	return l.k, nil
+}
+
+// bindCodebooks binds the codebook of every block format that the kernel reads.
+func (l *lowerer) bindCodebooks() {
+	bound := map[ir.DType]bool{}
+	for _, b := range l.k.Bindings {
+		d := quant.Codebook(b.DType)
+		if d == nil || bound[b.DType] {
+			continue
+		}
+		bound[b.DType] = true
+		l.k.Bindings = append(l.k.Bindings,
+			kernel.Binding{Name: b.DType.String() + "_codebook", DType: d.DType, Read: true,
+				Buffer: l.f.Plan.Codebook(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
+	}
+}
+
+// opNames lists the fused ops in graph order, and returns a kernel name made of its cores and last ops.
+func (l *lowerer) opNames() (ops []string, name string) {
+	var nodes []*ir.Node
+	for n := range l.ops {
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, func(a, b *ir.Node) int { return a.ID() - b.ID() })
+	var heart []string
+	for _, n := range nodes {
+		ops = append(ops, n.Op().String())
+		if isCore(n) {
+			heart = append(heart, n.Op().String())
+		}
+	}
+	if len(heart) == 0 {
+		for _, n := range nodes {
+			if !isView(n) {
+				heart = append(heart, n.Op().String())
+			}
+		}
+	} else if last := nodes[len(nodes)-1]; !isCore(last) && !isView(last) {
+		heart = append(heart, last.Op().String())
+	}
+	if len(heart) == 0 {
+		heart = []string{"copy"}
+	}
+	if len(ops) == 0 {
+		ops = []string{"copy"}
+	}
+	heart = slices.Compact(heart)
+	if len(heart) > 3 {
+		heart = append(heart[:2:2], heart[len(heart)-1])
+	}
+	return ops, strings.Join(heart, "_")
+}
+
+// parallel declares parallel axes and returns their coordinates.
+func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
+	at := make([]kernel.Index, len(shape))
+	for i, d := range shape {
+		at[i] = kernel.Axis(len(l.k.Parallel), d)
+		l.k.Parallel = append(l.k.Parallel, d)
+	}
+	return at
+}
+
+func (l *lowerer) lowerMap() error {
+	l.k.Family = kernel.FamilyMap
+	if slices.ContainsFunc(l.c.tails, func(n *ir.Node) bool { return n.DType().IsBlock() }) {
+		return l.lowerCopy()
+	}
+	l.space = l.c.tails[0].Shape()
+	if l.run[1] > 0 {
+		return l.lowerRun(l.c.tails[0])
+	}
+	l.at = l.parallel(l.space)
+	for _, n := range l.c.Stored {
+		if !n.Shape().Equal(l.space) {
+			return fmt.Errorf("shapes %s and %s differ", n.Shape(), l.space)
+		}
+		if err := l.store(n, l.at, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lowerRun stores a run of the arguments of a concat.
+func (l *lowerer) lowerRun(n *ir.Node) error {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return err
+	}
+	begin := kernel.Const(0)
+	for _, a := range n.Args()[:l.run[0]] {
+		begin = begin.Plus(kernel.DimIndex(a.Shape()[axis]))
+	}
+	length := ir.D(0)
+	for _, a := range n.Args()[l.run[0]:l.run[1]] {
+		if length, err = length.Sum(a.Shape()[axis]); err != nil {
+			return err
+		}
+	}
+	part := slices.Clone(l.space)
+	part[axis] = length
+	l.at = l.parallel(part)
+	l.at[axis] = l.at[axis].Plus(begin)
+	return l.store(n, l.at, false)
+}
+
+// indexOf returns an integer value as an index clamped to 0..last. Indices are computed as signed 32-bit integers, so
+// other values are clamped to that range first.
+func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
+	switch v.Kind {
+	case kernel.ExprConst:
+		return kernel.Clamp(kernel.Const(min(max(v.Int, 0), math.MaxInt32)), last)
+	case kernel.ExprIndex:
+		return kernel.Clamp(v.Index, last)
+	}
+	switch t := v.DType; t {
+	case ir.I64:
+		v = l.b.Apply(ir.OpMax, t, nil, v, l.b.Integer(t, 0))
+		fallthrough
+	case ir.U32:
+		v = l.b.Apply(ir.OpMin, t, nil, v, l.b.Integer(t, math.MaxInt32))
+		v = l.b.Cast(ir.I32, v)
+	}
+	return kernel.ValueIndex(v, last)
+}
+
+// store adds the store of n, evaluated at coordinates at.
+func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) error {
+	v, err := l.value(n, at)
+	if err != nil {
+		return err
+	}
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: kernel.Linear(n.Shape(), at),
+		Value: kernel.Unstored(v), PerElement: perElement})
+	return nil
+}
+
+// reshaped maps coordinates of shape to to coordinates of shape from, which has as many elements. Common leading and
+// trailing axes keep their coordinates.
+func reshaped(from, to ir.Shape, at []kernel.Index) []kernel.Index {
+	head, tail := 0, 0
+	for head < len(from) && head < len(to) && from[head] == to[head] {
+		head++
+	}
+	for tail < len(from)-head && tail < len(to)-head && from[len(from)-1-tail] == to[len(to)-1-tail] {
+		tail++
+	}
+	middle := kernel.Unflatten(from[head:len(from)-tail], kernel.Linear(to[head:len(to)-tail], at[head:len(to)-tail]))
+	return slices.Concat(at[:head], middle, at[len(to)-tail:])
+}
+
+// binding returns the binding of n's buffer.
+func (l *lowerer) binding(n *ir.Node, write bool) int {
+	buffer := l.f.bufferNode(n)
+	id := buffer.ID()
+	i, ok := l.bind[id]
+	if !ok {
+		i = len(l.k.Bindings)
+		l.bind[id] = i
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id,
+			Elems: n.Shape().MaxElems(), Fixed: analysis.IsFixed(buffer), Layout: l.f.Plan.Value(id).Layout})
+	}
+	if write {
+		l.k.Bindings[i].Write = true
+	} else {
+		l.k.Bindings[i].Read = true
+	}
+	return i
+}
+
+// bufferNode returns the node that owns n's buffer: the state if n is its new value, or the loop's result if n is its
+// initial value.
+func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
+	for s := f.overwrites(n); s != nil; s = f.overwrites(n) {
+		n = s
+	}
+	return n
+}
+
+// checkOverwrites returns an error if the kernel reads a buffer that it also writes, unless every invocation only reads
+// the element that it writes.
+func (l *lowerer) checkOverwrites() error {
+	for i, b := range l.k.Bindings {
+		if !b.Read || !b.Write || l.k.Custom != nil && l.k.Custom.Zeroed(i) {
+			continue
+		}
+		bad := l.k.Family != kernel.FamilyMap
+		kernel.Walk(l.k.Roots(), func(e *kernel.Expr) {
+			for _, s := range l.k.Stores {
+				if e.Kind == kernel.ExprLoad && e.Bind == i && s.Bind == i && !e.Index.Equal(s.Index) {
+					bad = true
+				}
+			}
+		})
+		if bad {
+			return errOverwrites
+		}
+	}
+	return nil
+}
+
+// errOverwrites means that a kernel would read elements that its other invocations may have overwritten.
+var errOverwrites = errors.New("it would overwrite what it still reads")
+
+// bufferName returns a readable name for a binding. The name must not depend on the model's layer, so that equal
+// kernels have equal source: a weight is named by its role, not by its path.
+func (l *lowerer) bufferName(n *ir.Node, write bool) string {
+	name := n.Op().String()
+	switch {
+	case write && l.c.Kind == ClusterUpdate:
+		name = "state"
+	case write:
+		name = "out"
+		if len(l.c.Stored) > 1 {
+			name = "out_" + n.Op().String()
+		}
+	case n.Op() == ir.OpWeight || analysis.IsPacked(n):
+		name = "weight"
+	case n.Op() == ir.OpInput:
+		name = ident(n.Name())
+	}
+	l.names[name]++
+	if c := l.names[name]; c > 1 {
+		name = fmt.Sprintf("%s_%d", name, c)
+	}
+	return name
+}
+
+// ident converts any name to an identifier: other bytes become underscores, but never two in a row, which GLSL
+// reserves.
+func ident(s string) string {
+	var out []byte
+	for _, r := range []byte(s) {
+		if !ir.IsIdent("x"+string(r)) || r == '_' {
+			if len(out) > 0 && out[len(out)-1] != '_' {
+				out = append(out, '_')
+			}
+			continue
+		}
+		out = append(out, r)
+	}
+	name := strings.Trim(string(out[:min(len(out), 40)]), "_")
+	if !ir.IsIdent(name) {
+		name = "in_" + name
+	}
+	return strings.TrimSuffix(name, "_")
+}
+
+// errNotIdentity means that a result of the kernel's own loop is needed at a point other than the current one.
+var errNotIdentity = errors.New("the next op reads it at other coordinates")
+
+func sameCoords(a, b []kernel.Index) bool {
+	return slices.EqualFunc(a, b, func(x, y kernel.Index) bool { return x.Equal(y) })
+}
+
+func coordsKey(n *ir.Node, at []kernel.Index) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d", n.ID())
+	for _, x := range at {
+		b.WriteString("|")
+		b.WriteString(x.String())
+	}
+	return b.String()
+}
+
+// value returns element at of n, rounded to n's dtype. Devices may compute with more precision or range; rounding makes
+// later ops in the same kernel see the reference's value.
+func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	if l.grown && sizeOf(at) > maxIndex {
+		return nil, errIndex
+	}
+	key := coordsKey(n, at)
+	if e, ok := l.memo[key]; ok {
+		return e, nil
+	}
+	e, err := l.compute(n, at)
+	if err != nil {
+		return nil, err
+	}
+	if !n.DType().IsBlock() { // elements of blocks are decoded to f32
+		e = l.b.Cast(n.DType(), e)
+	}
+	if e.Hint == "" && e.Kind == kernel.ExprApply {
+		e.Hint = n.Op().String()
+	}
+	l.memo[key] = e
+	return e, nil
+}
+
+func (l *lowerer) compute(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	if h := l.f.home[n.ID()]; h != nil && h != l.c {
+		return l.load(n, at), nil
+	}
+	if analysis.IsLeaf(n) {
+		return l.leaf(n, at)
+	}
+	l.ops[n] = true
+	if slices.Contains(l.c.Cores, n) {
+		return l.coreResult(n, at)
+	}
+	if isCore(n) {
+		return nil, fmt.Errorf("%s (%s) is not placed", n, n.Op())
+	}
+	grown := l.grown
+	l.grown = sizeOf(at) > grownIndex
+	e, err := l.pointwise(n, at)
+	l.grown = grown
+	if errors.Is(err, errIndex) && l.cuts && !n.DType().IsBlock() {
+		l.f.newCluster(ClusterMap, n)
+		l.f.why[n.ID()] = fmt.Sprintf("stored: %s", errIndex)
+		return l.load(n, at), nil
+	}
+	return e, err
+}
+
+func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
+	bind := l.binding(n, false)
+	return l.b.Load(bind, n.DType(), kernel.Linear(n.Shape(), at), l.k.Bindings[bind].Name)
+}
+
+func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	switch n.Op() {
+	case ir.OpConst:
+		if v, ok := n.Number(); ok {
+			return l.b.Number(n.DType(), v), nil
+		}
+	case ir.OpIota:
+		axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+		if err != nil {
+			return nil, err
+		}
+		return l.b.Cast(n.DType(), l.b.FromIndex(at[axis])), nil
+	case ir.OpDimValue:
+		return l.b.FromIndex(kernel.DimIndex(n.Attrs().Shape("dim")[0])), nil
+	}
+	return l.load(n, at), nil
+}

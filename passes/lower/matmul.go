@@ -1,0 +1,130 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// lowerMatMul lowers a matmul. The parallel axes are the batch, row and column of the result.
+func (l *lowerer) lowerMatMul() error {
+	l.k.Family = kernel.FamilyMatMul
+	switch n := l.c.Cores[0]; {
+	case isConv(n):
+		if len(l.c.Cores) > 1 {
+			return errWindow(n)
+		}
+		return l.lowerConv(n)
+	case n.Op() == ir.OpMatMulID:
+		return l.lowerMatMulID()
+	}
+	l.space = l.c.Cores[0].Shape()
+	l.at = l.parallel(l.space)
+	for i, n := range l.c.Cores {
+		l.ops[n] = true
+		a, b := n.Arg(0), n.Arg(1)
+		ta, tb := n.Attrs().Bool("transpose_a"), n.Attrs().Bool("transpose_b")
+		k := a.Shape()[a.Rank()-1]
+		if ta {
+			k = a.Shape()[a.Rank()-2]
+		}
+		l.k.Fold = k
+		rank := len(l.space)
+		fold := kernel.Axis(l.k.FoldAxis(), k)
+		va, err := l.value(a, operandCoords(a.Shape(), l.at[:rank-2], l.at[rank-2], fold, ta))
+		if err != nil {
+			return err
+		}
+		vb, err := l.value(b, operandCoords(b.Shape(), l.at[:rank-2], fold, l.at[rank-1], tb))
+		if err != nil {
+			return err
+		}
+		if err := l.addProduct(n, va, vb, i); err != nil {
+			return err
+		}
+	}
+	return l.storeProducts()
+}
+
+// addProduct adds product number i, for n, with operands a and b at the kernel's coordinates.
+func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
+	if a.UsesAnyAcc() || b.UsesAnyAcc() {
+		return fmt.Errorf("%s needs the other product's result", n)
+	}
+	name := "acc"
+	if len(l.c.Cores) > 1 {
+		name = fmt.Sprintf("acc%d", i)
+	}
+	p := kernel.Product{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), analysis.Precision(n)),
+		HalfSums: analysis.Precision(n) == ir.PrecisionHalfSums && n.DType().IsFloat(),
+		ByteRows: analysis.Precision(n) == ir.PrecisionBytes, BF16x3: analysis.Precision(n) == ir.PrecisionBF16x3 && n.Arg(0).DType() == ir.F32 && n.Arg(1).DType() == ir.F32}
+	l.k.Products = append(l.k.Products, p)
+	l.accs[n] = []*kernel.Expr{l.b.Acc(i, p.Sums(), name)}
+	return nil
+}
+
+// operandDType returns the dtype to which a matmul's operands may be rounded. That is their own dtype if it is narrow,
+// whether or not they are cast to f32. A quantized weight is multiplied by an f16 or bf16 operand in that operand's
+// dtype, which is also the result's. An f32 operand is rounded if the matmul's precision allows.
+func operandDType(a, b *ir.Node, precision string) ir.DType {
+	if narrowA, narrowB := beforeWidening(a), beforeWidening(b); narrowA.DType() == narrowB.DType() {
+		a, b = narrowA, narrowB
+	}
+	switch t := a.DType(); {
+	case t != b.DType() && !b.DType().IsBlock():
+		return ir.F32
+	case t == ir.F32 && ir.AllowsHalf(precision):
+		return ir.F16
+	case t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8:
+		return t
+	case (t == ir.F8E4M3 || t == ir.F8E5M2) && b.DType() == t:
+		return ir.F16 // which represents all of its values
+	}
+	return ir.F32
+}
+
+// beforeWidening looks through a cast to f32 that changes no value.
+func beforeWidening(n *ir.Node) *ir.Node {
+	if n.Op() == ir.OpCast && n.DType() == ir.F32 && n.Arg(0).DType().IsFloat() && n.Arg(0).DType() != ir.F64 {
+		return n.Arg(0)
+	}
+	return n
+}
+
+func (l *lowerer) storeProducts() error {
+	for _, n := range l.c.Stored {
+		at, err := l.resultCoords(n)
+		if err != nil {
+			return err
+		}
+		if err := l.store(n, at, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operandCoords returns the coordinates of an operand [batch…, row, col].
+func operandCoords(s ir.Shape, batch []kernel.Index, row, col kernel.Index, transposed bool) []kernel.Index {
+	if transposed {
+		row, col = col, row
+	}
+	at := broadcastCoords(s[:len(s)-2], batch)
+	return append(at, row, col)
+}
+
+// resultCoords returns the coordinates of a stored node at the current point of the matmul: the point itself if the
+// shapes are equal, else the coordinates with the same row-major position.
+func (l *lowerer) resultCoords(n *ir.Node) ([]kernel.Index, error) {
+	if n.Shape().Equal(l.space) {
+		return l.at, nil
+	}
+	a, errA := n.Shape().Numel()
+	b, errB := l.space.Numel()
+	if errA != nil || errB != nil || a != b {
+		return nil, fmt.Errorf("its shape %s is not the product's %s", n.Shape(), l.space)
+	}
+	return reshaped(n.Shape(), l.space, l.at), nil
+}

@@ -1,0 +1,374 @@
+package lower
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// pointwise returns element at of a node that is computed from elements of its arguments at transformed coordinates.
+func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	switch n.Op() {
+	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
+		return l.value(n.Arg(0), reshaped(n.Arg(0).Shape(), n.Shape(), at))
+	case ir.OpTranspose:
+		return l.value(n.Arg(0), transposed(n, at))
+	case ir.OpSlice:
+		return l.value(n.Arg(0), sliced(n, at))
+	case ir.OpBroadcast:
+		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
+	case ir.OpFlip:
+		from, err := flipped(n, at)
+		if err != nil {
+			return nil, err
+		}
+		return l.value(n.Arg(0), from)
+	case ir.OpRoll:
+		return l.value(n.Arg(0), l.rolled(n, at))
+	case ir.OpGather, ir.OpIndexSelect, ir.OpEmbedding:
+		return l.indexed(n, at)
+	case ir.OpConcat:
+		return l.concat(n, at)
+	case ir.OpPad:
+		return l.pad(n, at)
+	case ir.OpDynamicSlice:
+		return l.dynamicSlice(n, at)
+	case ir.OpDynamicUpdateSlice:
+		return l.updateSlice(n, at)
+	case ir.OpDequantize:
+		v, err := l.value(n.Arg(0), at)
+		if err != nil {
+			return nil, err
+		}
+		return l.b.Cast(n.DType(), v), nil
+	case ir.OpAfter:
+		if err := l.waitFor(n.Arg(1)); err != nil {
+			return nil, err
+		}
+		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
+	case ir.OpBitcast:
+		v, err := l.value(n.Arg(0), at)
+		if err != nil {
+			return nil, err
+		}
+		return l.b.Apply(ir.OpBitcast, n.DType(), n.Attrs(), l.b.Cast(n.Arg(0).DType(), v)), nil // of the rounded value
+	case ir.OpRandomUniform, ir.OpRandomNormal, ir.OpRandomBernoulli:
+		return l.random(n, at)
+	case ir.OpRope:
+		return l.rope(n, at)
+	case ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic:
+		return l.resize(n, at)
+	}
+	if n.Op().Class() != ir.ClassElementwise {
+		return nil, fmt.Errorf("%s has no lowering", n.Op())
+	}
+	args := make([]*kernel.Expr, len(n.Args()))
+	for i, a := range n.Args() {
+		v, err := l.value(a, broadcastCoords(a.Shape(), at))
+		if err != nil {
+			return nil, err
+		}
+		args[i] = v
+	}
+	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...), nil
+}
+
+// waitFor makes the kernel run after the kernels that store n's inputs. It loads nothing.
+func (l *lowerer) waitFor(n *ir.Node) error {
+	if l.waits[n] {
+		return nil
+	}
+	l.waits[n] = true
+	switch h := l.f.home[n.ID()]; {
+	case h == l.c && h != nil || l.f.core[n.ID()] == l.c:
+		return errAfterItself
+	case h != nil:
+		l.k.After = append(l.k.After, l.f.bufferNode(n).ID())
+		return nil
+	case analysis.IsLeaf(n):
+		return nil
+	}
+	for _, a := range n.Args() {
+		if err := l.waitFor(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errAfterItself means that a kernel would have to run after itself.
+var errAfterItself = errors.New("the next op waits for all of it")
+
+// computedIn is the dtype in which devices compute an elementwise op: f32 for narrower floats, unless the result is
+// exact.
+func computedIn(n *ir.Node) ir.DType {
+	t := n.DType()
+	if t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && n.Op() != ir.OpCast &&
+		!n.Op().Info().IsExact(t, n.Attrs()) {
+		return ir.F32
+	}
+	return t
+}
+
+// broadcastCoords maps coordinates of a broadcast result to an argument of shape s.
+func broadcastCoords(s ir.Shape, at []kernel.Index) []kernel.Index {
+	out := slices.Clone(at[len(at)-len(s):])
+	for i, d := range s {
+		if d.Is(1) {
+			out[i] = kernel.Const(0)
+		}
+	}
+	return out
+}
+
+func transposed(n *ir.Node, at []kernel.Index) []kernel.Index {
+	out := make([]kernel.Index, len(at))
+	for i, p := range n.Attrs().Ints("perm") {
+		out[p] = at[i]
+	}
+	return out
+}
+
+func sliced(n *ir.Node, at []kernel.Index) []kernel.Index {
+	starts, steps := n.Attrs().Ints("starts"), n.Attrs().Ints("steps")
+	out := make([]kernel.Index, len(at))
+	for i, x := range at {
+		if len(steps) > 0 {
+			x = x.Times(steps[i])
+		}
+		out[i] = x.Plus(kernel.Const(starts[i]))
+	}
+	return out
+}
+
+func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
+	axes, err := ir.ResolveAxes(n.Attrs().Ints("axes"), len(at))
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(at)
+	for i, d := range n.Shape() {
+		if axes[i] {
+			// Coordinates are in range unless the axis is empty and the result unused.
+			out[i] = kernel.Clamp(kernel.Last(d).Minus(at[i]), kernel.Last(d))
+		}
+	}
+	return out, nil
+}
+
+// rolled returns (i-shift) mod n along each axis. If n is a number, it keeps the dividend non-negative; if n is a
+// symbol, it uses a signed modulo.
+func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
+	out := slices.Clone(at)
+	for i, d := range n.Shape() {
+		shift := n.Attrs().Ints("shifts")[i]
+		switch {
+		case shift == 0:
+		case d.IsStatic():
+			if d.Add > 0 {
+				_, out[i] = at[i].Plus(kernel.Const(((-shift)%d.Add + d.Add) % d.Add)).DivMod(d)
+			}
+		default:
+			length := l.b.FromIndex(kernel.DimIndex(d))
+			mod := func(v *kernel.Expr) *kernel.Expr { return l.b.Apply(ir.OpMod, ir.I32, nil, v, length) }
+			moved := l.b.Apply(ir.OpSub, ir.I32, nil, l.b.FromIndex(at[i]), mod(l.b.Integer(ir.I32, shift)))
+			out[i] = l.indexOf(mod(moved), kernel.Last(d))
+		}
+	}
+	return out
+}
+
+// indexed lowers gather, index_select and embedding, where one coordinate of x is a loaded index.
+func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x, idx := n.Arg(0), n.Arg(1)
+	var idxAt, xAt []kernel.Index
+	axis := 0
+	if n.Op() == ir.OpEmbedding {
+		idxAt = at[:len(at)-1]
+		xAt = []kernel.Index{{}, at[len(at)-1]}
+	} else {
+		var err error
+		if axis, err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank()); err != nil {
+			return nil, err
+		}
+		idxAt, xAt = at, slices.Clone(at)
+		if n.Op() == ir.OpIndexSelect {
+			idxAt = at[axis : axis+1]
+		}
+	}
+	i, err := l.value(idx, idxAt)
+	if err != nil {
+		return nil, err
+	}
+	xAt[axis] = l.indexOf(i, kernel.Last(x.Shape()[axis]))
+	v, err := l.value(x, xAt)
+	if err != nil {
+		return nil, err
+	}
+	return l.b.Cast(n.DType(), v), nil
+}
+
+// inside returns whether lo <= x < hi.
+func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
+	test := func(op ir.Op, a, b kernel.Index) *kernel.Expr {
+		return l.b.Apply(op, ir.Bool, nil, l.b.FromIndex(a), l.b.FromIndex(b))
+	}
+	return l.b.Apply(ir.OpAnd, ir.Bool, nil, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
+}
+
+// where selects between values. The caller clamps coordinates on the side not taken, so both may be loaded.
+func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
+	if cond.Kind == kernel.ExprConst {
+		if cond.Int != 0 {
+			return a
+		}
+		return b
+	}
+	return l.b.Apply(ir.OpWhere, t, nil, cond, a, b)
+}
+
+func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	// Later parts first, so that the result is: part 0 below its end, else part 1 below its end, and so on.
+	run := [2]int{0, len(n.Args())}
+	if l.run[1] > 0 && n == l.c.tails[0] {
+		run = l.run
+	}
+	ends := make([]kernel.Index, len(n.Args()))
+	sum := kernel.Const(0)
+	for i, a := range n.Args() {
+		sum = sum.Plus(kernel.DimIndex(a.Shape()[axis]))
+		ends[i] = sum
+	}
+	var out *kernel.Expr
+	for i := run[1] - 1; i >= run[0]; i-- {
+		part := n.Arg(i)
+		if part.Shape()[axis].Is(0) {
+			continue
+		}
+		begin := ends[i].Minus(kernel.DimIndex(part.Shape()[axis]))
+		from := slices.Clone(at)
+		from[axis] = kernel.Clamp(at[axis].Minus(begin), kernel.Last(part.Shape()[axis]))
+		v, err := l.value(part, from)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = v
+			continue
+		}
+		out = l.where(l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(at[axis]), l.b.FromIndex(ends[i])),
+			v, out, n.DType())
+	}
+	if out == nil {
+		out = l.b.Number(n.DType(), 0)
+	}
+	return out, nil
+}
+
+func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x, low := n.Arg(0), n.Attrs().Ints("low")
+	if mode := n.Attrs().String_("mode"); mode != "constant" {
+		from := make([]kernel.Index, len(at))
+		for i, d := range x.Shape() {
+			from[i] = l.mirrored(at[i].Minus(kernel.Const(low[i])), d, mode)
+		}
+		return l.value(x, from)
+	}
+	from := make([]kernel.Index, len(at))
+	var inside *kernel.Expr
+	for i, d := range x.Shape() {
+		lo := kernel.Const(low[i])
+		from[i] = kernel.Clamp(at[i].Minus(lo), kernel.Last(d))
+		if low[i] == 0 && n.Attrs().Ints("high")[i] == 0 {
+			from[i] = at[i]
+			continue
+		}
+		in := l.inside(at[i], lo, lo.Plus(kernel.DimIndex(d)))
+		if inside == nil {
+			inside = in
+		} else {
+			inside = l.b.Apply(ir.OpAnd, ir.Bool, nil, inside, in)
+		}
+	}
+	fill := l.b.Number(n.DType(), n.Attrs().Float("value"))
+	if x.Shape().MaxElems() == 0 {
+		return fill, nil
+	}
+	v, err := l.value(x, from)
+	if err != nil || inside == nil {
+		return v, err
+	}
+	return l.where(inside, v, fill, n.DType()), nil
+}
+
+// mirrored returns, for padding by elements of x, the coordinate of the element for coordinate c of an axis, which may
+// be outside.
+func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
+	clamped := kernel.Clamp(c, kernel.Last(d))
+	if mode == "replicate" || clamped.Equal(c) {
+		return clamped
+	}
+	if mode == "wrap" {
+		on := l.b.Apply(ir.OpMod, ir.I32, nil, l.b.FromIndex(c), l.b.FromIndex(kernel.DimIndex(d)))
+		return l.indexOf(on, kernel.Last(d))
+	}
+	// Reflections have the period 2*(d-1): if m is the coordinate in a period, the element is (d-1) - |m - (d-1)|. A
+	// single element has period 0, and x mod 0 is 0.
+	i32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, args...) }
+	end := l.b.FromIndex(kernel.Last(d))
+	m := i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(kernel.Last(d).Times(2)))
+	return l.indexOf(i32(ir.OpSub, end, i32(ir.OpAbs, i32(ir.OpSub, m, end))), kernel.Last(d))
+}
+
+func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	start, err := l.value(n.Arg(1), nil)
+	if err != nil {
+		return nil, err
+	}
+	room := kernel.DimIndex(x.Shape()[axis]).Minus(kernel.DimIndex(n.Shape()[axis]))
+	from := slices.Clone(at)
+	from[axis] = from[axis].Plus(l.indexOf(start, room))
+	return l.value(x, from)
+}
+
+// updateSlice lowers a dynamic_update_slice that is not in place.
+func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	base, upd := n.Arg(0), n.Arg(1)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	old, err := l.value(base, at)
+	if err != nil || upd.Shape()[axis].Is(0) {
+		return old, err
+	}
+	start, err := l.startIndex(n, axis)
+	if err != nil {
+		return nil, err
+	}
+	from, here, begin := slices.Clone(at), at[axis], start
+	if n.Attrs().Bool("wrap") { // distance along the ring from the start
+		_, here = here.Plus(kernel.DimIndex(n.Shape()[axis])).Minus(start).DivMod(n.Shape()[axis])
+		begin = kernel.Const(0)
+	}
+	from[axis] = kernel.Clamp(here.Minus(begin), kernel.Last(upd.Shape()[axis]))
+	v, err := l.value(upd, from)
+	if err != nil {
+		return nil, err
+	}
+	in := l.inside(here, begin, begin.Plus(kernel.DimIndex(upd.Shape()[axis])))
+	return l.where(in, v, old, n.DType()), nil
+}

@@ -1,0 +1,141 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+	"github.com/vkc-go/vkc/passes/plan"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// lowerQuantize makes a kernel that quantizes x to blocks. The parallel axes enumerate the blocks, and the fold axis
+// the elements of one.
+func (l *lowerer) lowerQuantize() error {
+	n := l.c.Cores[0]
+	at, err := l.quantized(n)
+	if err != nil {
+		return err
+	}
+	return l.storeBlocks(n, n, at)
+}
+
+// faulty makes the run fail if an element cannot be represented in its block format.
+func (l *lowerer) faulty(n *ir.Node) {
+	word := l.f.Plan.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(1)}, Origin: plan.Fault,
+		Node: n})
+	l.k.Fault = &kernel.Fault{Bind: len(l.k.Bindings), Index: kernel.Linear(l.space, kernel.Axes(l.space)),
+		Most: quant.Limit(n.DType())}
+	l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "fault", DType: ir.U32, Write: true, Buffer: word,
+		Elems: 1, Fault: true})
+}
+
+// lowerQuantizedUpdate is lowerQuantize for rows that are written directly into a state.
+func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) error {
+	n := w.Op
+	if len(l.c.Cores) == 0 {
+		return fmt.Errorf("%s writes blocks into a state that are not made by quantize: others are not written by rows",
+			analysis.OpAt(n))
+	}
+	l.ops[n] = true
+	at, err := l.quantized(l.c.Cores[0])
+	if err != nil {
+		return err
+	}
+	if at, err = l.placeOf(w, at); err != nil {
+		return err
+	}
+	return l.storeBlocks(l.c.Cores[0], n, at)
+}
+
+// quantized declares the axes of a quantize and returns the coordinates of a block. They are its elements' coordinates,
+// with the innermost in blocks.
+func (l *lowerer) quantized(n *ir.Node) ([]kernel.Index, error) {
+	l.k.Family = kernel.FamilyQuantize
+	l.ops[n] = true
+	per := int64(n.DType().BlockElems())
+	blocks := append(ir.Shape{}, n.Shape()...)
+	inner := len(blocks) - 1
+	width, ok := blocks[inner].Quo(per)
+	if !ok {
+		return nil, fmt.Errorf("rows of %s are no whole blocks of %s", blocks[inner], n.DType())
+	}
+	blocks[inner] = width
+	l.space = blocks
+	at := l.parallel(blocks)
+	l.k.Fold = ir.D(int(per))
+	return at, nil
+}
+
+// storeBlocks stores the blocks of quantize n in a tensor, at coordinates to.
+func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
+	from := kernel.Axes(l.space)
+	inner, per := len(from)-1, l.k.Fold
+	from[inner] = from[inner].Times(per.Add).Plus(kernel.Axis(l.k.FoldAxis(), per))
+	v, err := l.value(n.Arg(0), from)
+	if err != nil {
+		return err
+	}
+	shape := append(ir.Shape{}, tensor.Shape()...)
+	shape[len(shape)-1] = l.space[inner]
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: kernel.Linear(shape, to),
+		Value: v, PerElement: true})
+	l.faulty(n)
+	return nil
+}
+
+// lowerCopy copies blocks as 32-bit words. The last word may extend into the padding that every buffer has.
+func (l *lowerer) lowerCopy() error {
+	if len(l.c.tails) > 1 {
+		return fmt.Errorf("blocks are copied by themselves")
+	}
+	n := l.c.tails[0]
+	from := n
+	for from == n || from.Op() == ir.OpReshape && l.f.home[from.ID()] == nil {
+		if from.Op() != ir.OpReshape {
+			return fmt.Errorf("%s: blocks of %s are made by quantize or copied whole, not computed", n, n.Op())
+		}
+		from = from.Arg(0)
+	}
+	if !n.Shape().IsStatic() {
+		return fmt.Errorf("%s: blocks of %s are copied only where their number is known when compiled", n, n.Shape())
+	}
+	bytes, err := n.Type().MaxBytes()
+	if err != nil {
+		return err
+	}
+	words := ir.D(int((bytes + 3) / 4))
+	l.ops[n] = true
+	l.space = ir.Shape{words}
+	at := l.parallel(l.space)[0]
+	asWords := func(node *ir.Node, write bool) int {
+		i := l.binding(node, write)
+		l.k.Bindings[i].DType, l.k.Bindings[i].Elems = ir.U32, words.Add
+		return i
+	}
+	v := l.b.Load(asWords(from, false), ir.U32, at, "")
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: asWords(n, true), Index: at, Value: v})
+	return nil
+}
+
+// writesBlocks returns the in-place update of a state that is the only user of n's blocks, or nil.
+func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
+	if n.Op() != ir.OpQuantize || f.required[n.ID()] {
+		return nil
+	}
+	var update *ir.Node
+	for _, u := range f.uses[n.ID()] {
+		if !f.live[u.ID()] || u == update {
+			continue
+		}
+		if w, ok := analysis.WriteOf(u); update != nil || !ok || w.Op != u || w.Values() != n {
+			return nil
+		}
+		update = u
+	}
+	if update == nil || f.overwritten[update.ID()] == nil {
+		return nil
+	}
+	return update
+}

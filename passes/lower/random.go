@@ -1,0 +1,77 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// random lowers the random ops. Their words come from a counter-based stream, so an element can be computed anywhere,
+// and is fused like any elementwise op.
+func (l *lowerer) random(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	streams := n.Arg(0).Rank() // axes along which each element has its own stream
+	seed, err := l.value(n.Arg(0), at[:streams])
+	if err != nil {
+		return nil, err
+	}
+	offset, err := l.value(n.Arg(1), at[:streams])
+	if err != nil {
+		return nil, err
+	}
+	element := kernel.Linear(n.Shape()[streams:], at[streams:])
+	word := func(w kernel.Word) *kernel.Expr { return l.b.Random(seed, offset, element, w) }
+	switch n.Op() {
+	case ir.OpRandomNormal:
+		return l.normal(n.DType(), element, word(kernel.WordFirst), word(kernel.WordSecond)), nil
+	case ir.OpRandomBernoulli:
+		below := int64(math.Ceil(n.Attrs().Float("p") * (1 << 24)))
+		return l.b.Apply(ir.OpLt, ir.Bool, nil, l.top(word(kernel.WordOwn), 24), l.b.Integer(ir.U32, below)), nil
+	}
+	return l.uniform(n.DType(), word(kernel.WordOwn), uniformBits(n.DType())), nil
+}
+
+// uniformBits is the number of bits of a word in a uniform number: the size of the significand, so that no number
+// rounds up to 1.
+func uniformBits(t ir.DType) int {
+	switch t {
+	case ir.F16:
+		return 11
+	case ir.BF16:
+		return 8
+	}
+	return 24
+}
+
+// top returns the highest bits of a word.
+func (l *lowerer) top(word *kernel.Expr, bits int) *kernel.Expr {
+	return l.b.Apply(ir.OpShr, ir.U32, nil, word, l.b.Integer(ir.U32, int64(32-bits)))
+}
+
+// uniform returns a number of type t in [0, 1) from the top bits of a word.
+func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
+	wide := analysis.AccType(t)
+	x := l.b.Apply(ir.OpMul, wide, nil, l.b.Cast(wide, l.top(word, bits)), l.b.Float(wide, math.Ldexp(1, -bits)))
+	x.Hint = "uniform"
+	return l.b.Cast(t, x)
+}
+
+// normal returns r*cos(a) for even and r*sin(a) for odd elements, with r = sqrt(-2*log1p(-u)) and a = 2*pi*v. The
+// cosine is computed as the sine of a quarter turn more, in [-1/4, 3/4) turns, where the sum is exact.
+func (l *lowerer) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
+	wide := analysis.AccType(t)
+	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, wide, nil, args...) }
+	num := func(v float64) *kernel.Expr { return l.b.Float(wide, v) }
+	u, v := l.uniform(wide, first, 24), l.uniform(wide, second, 24)
+	radius := f(ir.OpSqrt, f(ir.OpMul, num(-2), f(ir.OpLog1p, f(ir.OpNeg, u))))
+	radius.Hint = "radius"
+
+	_, place := element.DivMod(ir.D(2))
+	odd := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(place), l.b.Integer(ir.I32, 0))
+	early := l.b.Apply(ir.OpLt, ir.Bool, nil, v, num(0.5))
+	ahead := l.where(early, num(0.25), num(-0.75), wide)
+	turns := l.where(odd, v, f(ir.OpAdd, v, ahead), wide)
+	turns.Hint = "turns"
+	return l.b.Cast(t, f(ir.OpMul, radius, f(ir.OpSin, f(ir.OpMul, num(2*math.Pi), turns))))
+}

@@ -1,0 +1,112 @@
+package lower
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// rope rotates pair i of the innermost elements by position*turns[i]: x*cos - partner*sin for the first of a pair,
+// x*cos + partner*sin for the second.
+func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	inner := int(x.Shape()[n.Rank()-1].Add)
+	dims := n.Attrs().Int("dims")
+	if dims == 0 {
+		dims = inner
+	}
+	if dims == 0 { // rows of no elements
+		return l.value(x, at)
+	}
+	j := at[len(at)-1]
+	turning := j
+	if dims < inner {
+		turning = kernel.Clamp(j, kernel.Const(int64(dims-1)))
+	}
+	pair, second, partner := ropePair(turning, dims, n.Attrs().String_("mode"))
+	from := slices.Clone(at)
+	from[len(at)-1] = partner
+	self, err := l.value(x, at)
+	if err != nil {
+		return nil, err
+	}
+	other, err := l.value(x, from)
+	if err != nil {
+		return nil, err
+	}
+	pos, err := l.value(n.Arg(1), append(slices.Clone(at[:n.Arg(1).Rank()-1]), at[axis]))
+	if err != nil {
+		return nil, err
+	}
+	high, err := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(0)})
+	if err != nil {
+		return nil, err
+	}
+	low, err := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(1)})
+	if err != nil {
+		return nil, err
+	}
+	sin, cos := l.sinCosTurns(pos, high, low)
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	isSecond := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
+	signed := l.where(isSecond, sin, f32(ir.OpNeg, sin), ir.F32)
+	signed.Hint = "partner_sin"
+	out := f32(ir.OpAdd, f32(ir.OpMul, self, cos), f32(ir.OpMul, other, signed))
+	out.Hint = "rope"
+	if dims < inner {
+		turns := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
+		out = l.where(turns, out, self, ir.F32)
+	}
+	return out, nil
+}
+
+// sinCosTurns returns the sine and cosine of pos turns by the 64-bit fraction (high, low). The upper 2 bits of their
+// product, rounded, are the quadrant. The rest is an angle within pi/4 of the quadrant's middle, where sine and cosine
+// need no range reduction. The contribution of low is rounded to multiples of 2^-32 turns: smaller parts do not matter,
+// and could move the angle beyond pi/4.
+func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
+	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
+		return l.b.Apply(op, ir.U32, nil, a, l.b.Integer(ir.U32, b))
+	}
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	is := func(bit int64, of *kernel.Expr) *kernel.Expr {
+		return l.b.Apply(ir.OpNe, ir.Bool, nil, u32(ir.OpAnd, of, bit), l.b.Integer(ir.U32, 0))
+	}
+	carried := f32(ir.OpMul, f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low)),
+		l.b.Float(ir.F32, 1.0/(1<<32)))
+	carried.Hint = "carried"
+	turn := l.b.Apply(ir.OpMul, ir.U32, nil, l.b.Cast(ir.U32, pos), high)
+	turn = l.b.Apply(ir.OpAdd, ir.U32, nil, turn, l.b.Cast(ir.U32, l.b.Cast(ir.I32, carried)))
+	turn.Hint = "turn"
+	quadrant := u32(ir.OpShr, u32(ir.OpAdd, turn, 1<<29), 30)
+	quadrant.Hint = "quadrant"
+	within := l.b.Cast(ir.F32, l.b.Cast(ir.I32, u32(ir.OpShl, turn, 2)))
+	angle := f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33)))
+	angle.Hint = "angle"
+	s, c := f32(ir.OpSin, angle), f32(ir.OpCos, angle)
+	odd := is(1, quadrant)
+	odd.Hint = "odd_quadrant"
+	sin, cos = l.where(odd, c, s, ir.F32), l.where(odd, s, c, ir.F32)
+	sin.Hint, cos.Hint = "sin_size", "cos_size"
+	sin = l.where(is(2, quadrant), f32(ir.OpNeg, sin), sin, ir.F32)
+	cos = l.where(is(2, u32(ir.OpAdd, quadrant, 1)), f32(ir.OpNeg, cos), cos, ir.F32)
+	sin.Hint, cos.Hint = "turn_sin", "turn_cos"
+	return sin, cos
+}
+
+// ropePair returns, for element j of dims, the number of its pair, its index in the pair (0 or 1), and the position of
+// the other element.
+func ropePair(j kernel.Index, dims int, mode string) (pair, second, partner kernel.Index) {
+	if mode == "half" {
+		second, pair = j.DivMod(ir.D(dims / 2))
+		return pair, second, pair.Plus(kernel.Const(1).Minus(second).Times(int64(dims / 2)))
+	}
+	pair, second = j.DivMod(ir.D(2))
+	return pair, second, pair.Times(2).Plus(kernel.Const(1)).Minus(second)
+}

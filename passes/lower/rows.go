@@ -1,0 +1,345 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// maxRowEpilogue is the longest row for which elementwise ops are fused into a preceding reduction. For longer rows,
+// one workgroup per row would leave most of the device idle in the elementwise part.
+const maxRowEpilogue = 1 << 16
+
+// lowerRow makes a row kernel. Its parallel axes are the axes that no core folds.
+func (l *lowerer) lowerRow() error {
+	for _, n := range l.c.Cores {
+		if isWindowRow(n) {
+			if len(l.c.Cores) > 1 {
+				return errWindow(n)
+			}
+			return l.lowerWindowRow(n)
+		}
+	}
+	l.k.Family = kernel.FamilyRow
+	x := l.c.Cores[0].Arg(0)
+	l.space = x.Shape()
+	folded := analysis.FoldedAxes(l.c.Cores[0])
+	var kept, rows ir.Shape
+	for i, d := range l.space {
+		if folded[i] {
+			rows = append(rows, d)
+		} else {
+			kept = append(kept, d)
+		}
+	}
+	extent, err := rows.Numel()
+	if err != nil {
+		return fmt.Errorf("folding %s: %w", rows, err)
+	}
+	l.kept = l.parallel(kept)
+	l.k.Fold = extent
+	fold := kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), extent))
+	next := [2]int{}
+	for i := range l.space {
+		if folded[i] {
+			l.at = append(l.at, fold[next[1]])
+			next[1]++
+		} else {
+			l.at = append(l.at, l.kept[next[0]])
+			next[0]++
+		}
+	}
+	for _, n := range l.c.Cores {
+		if err := l.addPhases(n); err != nil {
+			return err
+		}
+	}
+	return l.storeRowResults(kept)
+}
+
+func (l *lowerer) storeRowResults(kept ir.Shape) error {
+	for _, n := range l.c.Stored {
+		switch {
+		case l.isPerElement(n):
+			if len(l.c.Cores) < len(l.c.tails) && l.k.Fold.Max() > maxRowEpilogue {
+				return fmt.Errorf("rows of %s are too long to keep the device busy", l.k.Fold)
+			}
+			at, err := l.resultCoords(n)
+			if err != nil {
+				return err
+			}
+			if err := l.store(n, at, true); err != nil {
+				return err
+			}
+		case equalModuloOnes(n.Shape(), kept):
+			if err := l.store(n, spread(n.Shape(), l.kept, kept), false); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("its shape %s is neither the rows' %s nor the result's %s", n.Shape(), l.space, kept)
+		}
+	}
+	return nil
+}
+
+// isPerElement reports whether n has a value for each element of the rows: in their shape, or in another shape with as
+// many elements that cannot be mistaken for one value per row.
+func (l *lowerer) isPerElement(n *ir.Node) bool {
+	if n.Shape().Equal(l.space) {
+		return !isReduced(n, l.c)
+	}
+	a, errA := n.Shape().Numel()
+	b, errB := l.space.Numel()
+	return errA == nil && errB == nil && a == b && l.k.Fold.Min() > 1
+}
+
+// isReduced reports whether n is a reduction of c, with one value per row even if its shape equals the rows' shape.
+func isReduced(n *ir.Node, c *Cluster) bool {
+	return n.Op().Class() == ir.ClassReduce && slices.Contains(c.Cores, n)
+}
+
+// equalModuloOnes compares shapes without their axes of extent 1.
+func equalModuloOnes(a, b ir.Shape) bool {
+	ones := func(d ir.Dim) bool { return d.Is(1) }
+	return slices.DeleteFunc(slices.Clone(a), ones).Equal(slices.DeleteFunc(slices.Clone(b), ones))
+}
+
+// spread maps coordinates between two shapes that differ only in axes of extent 1.
+func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
+	out := make([]kernel.Index, len(s))
+	next := 0
+	for i, d := range s {
+		if d.Is(1) {
+			continue
+		}
+		for from[next].Is(1) {
+			next++
+		}
+		out[i] = at[next]
+		next++
+	}
+	return out
+}
+
+// phase adds a fold over the row axis and returns its result.
+func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *kernel.Expr {
+	t := analysis.AccType(v.DType)
+	if combine == kernel.CombineArgmax || combine == kernel.CombineArgmin {
+		t = ir.I32
+	}
+	for i, p := range l.k.Phases {
+		if p.Combine == combine && p.Value == v {
+			return l.b.Acc(i, t, p.Name)
+		}
+	}
+	same := 0
+	for _, p := range l.k.Phases {
+		if p.Name == name || len(p.Name) > len(name) && p.Name[:len(name)+1] == name+"_" {
+			same++
+		}
+	}
+	if same > 0 {
+		name = fmt.Sprintf("%s_%d", name, same+1)
+	}
+	l.k.Phases = append(l.k.Phases, kernel.Phase{Combine: combine, Value: v, Name: name})
+	return l.b.Acc(len(l.k.Phases)-1, t, name)
+}
+
+// basicFolds maps the basic reductions to the kernel's combine.
+var basicFolds = map[ir.Op]kernel.Combine{
+	ir.OpSum: kernel.CombineSum, ir.OpProd: kernel.CombineProd, ir.OpReduceMax: kernel.CombineMax,
+	ir.OpReduceMin: kernel.CombineMin, ir.OpArgmax: kernel.CombineArgmax, ir.OpArgmin: kernel.CombineArgmin,
+	ir.OpAny: kernel.CombineMax, // of u32, so that over no elements the result is 0
+	ir.OpAll: kernel.CombineMin,
+}
+
+// addPhases adds the phases of a reduction or row op, from the fold in its row of the op table.
+func (l *lowerer) addPhases(n *ir.Node) error {
+	fold := n.Op().Info().Fold
+	if fold == nil {
+		return fmt.Errorf("%s has no lowering: give its row in ir/ops_*.go a fold, or take it apart in "+
+			"passes/rewrite/decompose*.go", n.Op())
+	}
+	x, err := l.value(n.Arg(0), l.at)
+	if err != nil {
+		return err
+	}
+	if fold.FromFirst() {
+		if l.first[n], err = l.value(n.Arg(0), l.rowStart()); err != nil {
+			return err
+		}
+	}
+	l.ops[n] = true
+	if x.DType == ir.Bool {
+		x = l.b.Cast(ir.U32, x)
+	}
+	var accs []*kernel.Expr
+	for _, s := range fold.Steps {
+		v := x
+		if s.Map != nil {
+			v = l.scalar(s.Map, n, x, accs)
+		}
+		accs = append(accs, l.phase(basicFolds[s.By], v, s.Name))
+	}
+	l.accs[n] = accs
+	return nil
+}
+
+// scalar is an expression of a fold over element x and results.
+func (l *lowerer) scalar(s *ir.Scalar, n *ir.Node, x *kernel.Expr, results []*kernel.Expr) *kernel.Expr {
+	t := analysis.AccType(n.Arg(0).DType())
+	leaf := func(s *ir.Scalar, _ []*kernel.Expr) *kernel.Expr {
+		switch s.Leaf {
+		case ir.LeafElement:
+			return x
+		case ir.LeafResult:
+			return results[s.Step]
+		case ir.LeafMean:
+			return l.mean(results[s.Step])
+		case ir.LeafFirst:
+			return l.first[n]
+		case ir.LeafCount:
+			return l.countLess(int64(n.Attrs().Int(s.Attr)), t)
+		case ir.LeafAttr:
+			return l.b.Float(t, n.Attrs().Float(s.Attr))
+		case ir.LeafNumber:
+			return l.b.Float(t, s.Value)
+		}
+		panic(fmt.Sprintf("lower: a kernel that folds whole rows has no leaf %d", s.Leaf))
+	}
+	return ir.EvalScalar(s, leaf, func(s *ir.Scalar, args []*kernel.Expr) *kernel.Expr {
+		var out *kernel.Expr
+		switch {
+		case s.Test:
+			out = l.b.Apply(s.Op, ir.Bool, nil, args...)
+		case s.Op == ir.OpWhere:
+			out = l.where(args[0], args[1], args[2], t)
+		default:
+			out = l.b.Apply(s.Op, t, nil, args...)
+		}
+		if s.Name != "" {
+			out.Hint = s.Name
+		}
+		return out
+	})
+}
+
+// mean divides a sum by the length of the row.
+func (l *lowerer) mean(sum *kernel.Expr) *kernel.Expr {
+	if l.k.Fold.IsStatic() && l.k.Fold.Add > 0 {
+		return l.b.Apply(ir.OpMul, sum.DType, nil, sum, l.b.Float(sum.DType, 1/float64(l.k.Fold.Add)))
+	}
+	count := l.b.Cast(sum.DType, l.b.FromIndex(kernel.DimIndex(l.k.Fold)))
+	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, count)
+}
+
+// rowStart are the coordinates of the row's first element.
+func (l *lowerer) rowStart() []kernel.Index {
+	at := slices.Clone(l.at)
+	for i := range at {
+		if at[i].Uses(l.k.FoldAxis()) {
+			at[i] = kernel.Const(0)
+		}
+	}
+	return at
+}
+
+// coreResult returns element at of a core of this kernel.
+func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	accs, ok := l.accs[n]
+	if !ok {
+		return nil, fmt.Errorf("%s is needed before its own loop has run", n.Op())
+	}
+	if isWindowRow(n) {
+		if !sameCoords(at, l.at) {
+			return nil, errNotIdentity
+		}
+		if n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose {
+			return accs[0], nil
+		}
+		return l.pooled(n, accs[0])
+	}
+	if n.Op().Class() == ir.ClassReduce {
+		if !sameCoords(at, spread(n.Shape(), l.kept, l.keptShape())) {
+			return nil, errNotIdentity
+		}
+		return l.reduced(n, accs), nil
+	}
+	if n.Op().Class() == ir.ClassRow {
+		return l.normalized(n, accs, at)
+	}
+	if !sameCoords(at, l.at) {
+		return nil, errNotIdentity
+	}
+	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) {
+		return accs[0], nil
+	}
+	if by := n.Op().Info().Running; by != 0 {
+		return l.narrowed(n.DType(), by, accs[0]), nil
+	}
+	if !isOrder(n) {
+		return nil, fmt.Errorf("%s has no result of a loop", n.Op())
+	}
+	return l.b.Cast(n.DType(), accs[0]), nil
+}
+
+func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
+
+// reduced returns the value of a reduction from its fold.
+func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) *kernel.Expr {
+	fold := n.Op().Info().Fold
+	return l.narrowed(n.DType(), fold.Steps[0].By, l.scalar(fold.Finish, n, nil, accs))
+}
+
+// narrowed converts the result of a fold to its dtype. Narrow types are folded in wide ones, so a fold of no elements
+// gives the smallest or largest value of the wide type, which narrowed clamps.
+func (l *lowerer) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr {
+	lo, hi := ir.IntRange(t)
+	wideLo, wideHi := ir.IntRange(acc.DType)
+	switch {
+	case t == ir.Bool:
+		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(acc.DType, 0))
+	case by == ir.OpReduceMax && t.IsInteger() && lo != wideLo:
+		acc = l.b.Apply(ir.OpMax, acc.DType, nil, acc, l.b.Integer(acc.DType, lo))
+	case by == ir.OpReduceMin && t.IsInteger() && hi != wideHi:
+		acc = l.b.Apply(ir.OpMin, acc.DType, nil, acc, l.b.Integer(acc.DType, hi))
+	}
+	return l.b.Cast(t, acc)
+}
+
+// countLess is the number of elements of a row less some, but at least 0.
+func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
+	if l.k.Fold.IsStatic() {
+		return l.b.Float(t, float64(max(l.k.Fold.Add-some, 0)))
+	}
+	count := l.b.FromIndex(kernel.DimIndex(l.k.Fold).Minus(kernel.Const(some)))
+	return l.b.Cast(t, l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0)))
+}
+
+// normalized returns element at of a row op from its folds. The element must be in the current row.
+func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) (*kernel.Expr, error) {
+	if len(at) != len(l.at) {
+		return nil, errNotIdentity
+	}
+	for i := range at {
+		if !at[i].Equal(l.at[i]) && !l.at[i].Uses(l.k.FoldAxis()) {
+			return nil, errNotIdentity
+		}
+	}
+	x, err := l.value(n.Arg(0), at)
+	if err != nil {
+		return nil, err
+	}
+	out := l.scalar(n.Op().Info().Fold.Finish, n, x, accs)
+	for i := 1; i < len(n.Args()); i++ {
+		p, err := l.value(n.Arg(i), at[len(at)-1:])
+		if err != nil {
+			return nil, err
+		}
+		out = l.b.Apply([]ir.Op{0, ir.OpMul, ir.OpAdd}[i], out.DType, nil, out, p)
+	}
+	return out, nil
+}

@@ -1,0 +1,67 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// lowerScan lowers a scan. The fold axis follows the scanned axis in the direction of the scan. A scan with restarts
+// has one more parallel axis, which enumerates the chunks.
+func (l *lowerer) lowerScan() error {
+	n := l.c.Cores[0]
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil {
+		return err
+	}
+	l.k.Family = kernel.FamilyScan
+	l.ops[n] = true
+	l.space = n.Shape()
+	extent := l.space[axis]
+	l.k.Fold = extent
+	chunk := int64(n.Attrs().Int("restart"))
+	inChunks := chunk > 0 && chunk < extent.Max()
+	shape := slices.Clone(l.space)
+	shape[axis] = ir.D(1)
+	if inChunks {
+		l.k.Fold = ir.Dim{Add: chunk}
+		shape[axis] = ir.Dim{Add: (extent.Max() + chunk - 1) / chunk}
+	}
+	l.at = l.parallel(shape)
+	position := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
+	if inChunks {
+		position = position.Plus(l.at[axis].Times(chunk))
+		if _, whole := extent.Quo(chunk); !whole || !extent.IsStatic() {
+			l.k.Limit = &kernel.Limit{At: position, Below: extent}
+		}
+	}
+	l.at[axis] = position
+	if n.Attrs().Bool("reverse") {
+		l.at[axis] = kernel.Last(extent).Minus(position)
+	}
+	return l.scanned(n)
+}
+
+// scanned adds the fold and the stores of a scan.
+func (l *lowerer) scanned(n *ir.Node) error {
+	v, err := l.value(n.Arg(0), l.at)
+	if err != nil {
+		return err
+	}
+	combine := basicFolds[n.Op().Info().Running]
+	l.accs[n] = []*kernel.Expr{l.phase(combine, v, "running_"+string(combine))}
+	l.k.Phases[0].Exclusive = n.Attrs().Bool("exclusive")
+	for _, s := range l.c.Stored {
+		at, err := l.resultCoords(s)
+		if err != nil {
+			return fmt.Errorf("%s of %s: %w", n.Op(), l.space, err)
+		}
+		if err := l.store(s, at, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// isOrder reports whether n orders rows.
+func isOrder(n *ir.Node) bool { return n.Op() == ir.OpArgsort || n.Op() == ir.OpTopKIndices }
+
+// lowerSort lowers a sort. Along the fold axis, keys have the coordinate of the element, and results the position in
+// the order.
+func (l *lowerer) lowerSort() error {
+	n := l.c.Cores[0]
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil {
+		return err
+	}
+	l.k.Family = kernel.FamilySort
+	l.ops[n] = true
+	l.space = n.Shape()
+	l.k.Fold, l.k.Take = x.Shape()[axis], l.space[axis]
+	shape := append(ir.Shape{}, l.space...)
+	shape[axis] = ir.D(1)
+	l.at = l.parallel(shape)
+	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Fold)
+	key, err := l.value(x, l.at)
+	if err != nil {
+		return err
+	}
+	combine := kernel.CombineOrder
+	if analysis.Descending(n) {
+		combine = kernel.CombineOrderDown
+	}
+	l.k.Phases = []kernel.Phase{{Combine: combine, Value: key, Name: "order"}}
+	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.I32, "order")}
+	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Take)
+	for _, s := range l.c.Stored {
+		at, err := l.resultCoords(s)
+		if err != nil {
+			return fmt.Errorf("an order of %s: %w", l.space, err)
+		}
+		if err := l.store(s, at, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,397 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// sparePositions is the number of extra positions at the end of a stored argument, so that whole tiles can be read.
+const sparePositions = 256
+
+// StoredConv is a convolution with operands that are stored first.
+type StoredConv struct {
+	f       *Fusion
+	cluster *Cluster
+	n       *ir.Node
+	ir.Window
+	// pitch is, for each spatial axis, the distance of neighbours along the previous axis in the stored argument.
+	// Padding is shared: the padding after a line is the padding before the next, and that after an image's last line
+	// is the padding before the next image.
+	pitch ir.Shape
+	// phases is, for each spatial axis, the number of parts in which the argument is stored. A part holds the positions
+	// that the same window elements read, at the distance of the stride, so that neighbouring windows read neighbours
+	// in a part.
+	phases     []int64
+	dtype      ir.DType
+	halfSums   bool
+	X, weights plan.ValueID  // the stored argument and weights
+	Result     plan.KernelID // the kernel that stores the results
+}
+
+// NewStoredConv describes a convolution. It returns nil if its operands cannot be stored in this way: that requires
+// a single group of channels and static extents.
+func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
+	c := f.storing(k)
+	if c == nil || len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
+		return nil
+	}
+	n := c.Cores[0]
+	w := &StoredConv{f: f, cluster: c, n: n, Window: ir.WindowOf(n), dtype: k.Products[0].Operands,
+		halfSums: k.Products[0].HalfSums}
+	static := func(d ir.Dim) bool { return d.IsStatic() && d.Add > 0 }
+	all := slices.Concat(n.Shape(), n.Arg(0).Shape())
+	if !slices.Contains([]ir.DType{ir.F16, ir.BF16, ir.I8, ir.U8}, w.dtype) || n.Attrs().Int("groups") != 1 ||
+		slices.ContainsFunc(all, func(d ir.Dim) bool { return !static(d) }) {
+		return nil
+	}
+	for i, d := range n.Arg(0).Shape()[2:] {
+		low, high, stride := w.Low[i], w.High[i], w.Stride[i]
+		if low < 0 || high < 0 {
+			return nil
+		}
+		// A line has space for its own elements. Windows that extend beyond it read the next line's padding.
+		own, reached := ceilDiv(d.Add+low, stride), (d.Add+low+high-1)/stride+ceilDiv(stride-low, stride)
+		w.pitch = append(w.pitch, ir.Dim{Add: max(own, reached, n.Shape()[2+i].Add)})
+		w.phases = append(w.phases, min(stride, w.Reach(i)))
+	}
+	w.X = f.Plan.Scratch(ir.Type{DType: w.dtype, Shape: ir.Shape{{Add: w.argumentElems()}}})
+	w.weights = f.Plan.Scratch(ir.Type{DType: w.dtype, Shape: w.weightShape()})
+	return w
+}
+
+// Kernels returns the kernels that store the operands, and the matmul.
+func (w *StoredConv) Kernels() (stores []*kernel.Kernel, product *kernel.Kernel, err error) {
+	x, err := w.storeArgument()
+	if err != nil {
+		return nil, nil, err
+	}
+	weights, err := w.storeWeights()
+	if err != nil {
+		return nil, nil, err
+	}
+	product, err = w.product()
+	return []*kernel.Kernel{x, weights}, product, err
+}
+
+// ceilDiv rounds up.
+func ceilDiv(n, by int64) int64 {
+	if n > 0 {
+		return (n + by - 1) / by
+	}
+	return n / by
+}
+
+// channels of the argument.
+func (w *StoredConv) channels() ir.Dim { return w.n.Arg(0).Shape()[1] }
+
+// images of the argument.
+func (w *StoredConv) images() ir.Dim { return w.n.Shape()[0] }
+
+// apart is the distance in stored positions between neighbours along a spatial axis.
+func (w *StoredConv) apart(axis int) int64 { return w.pitch[axis+1:].MaxElems() }
+
+// positions is the number of positions from the first result to the last, including those between lines and images.
+func (w *StoredConv) positions() int64 {
+	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
+	for i, d := range w.n.Shape()[2:] {
+		n += (d.Add - 1) * w.apart(i)
+	}
+	return n
+}
+
+// lines is the number of positions along the first spatial axis of all images that windows read.
+func (w *StoredConv) lines() ir.Dim {
+	reached := w.positions()
+	for i := range w.Kernel {
+		reached += (w.Reach(i) - 1) / w.Stride[i] * w.apart(i)
+	}
+	return ir.Dim{Add: ceilDiv(reached, w.apart(0))}
+}
+
+// phaseShape is the number of parts along each axis.
+func (w *StoredConv) phaseShape() (s ir.Shape) {
+	for _, n := range w.phases {
+		s = append(s, ir.Dim{Add: n})
+	}
+	return s
+}
+
+// argumentShape is the shape of the stored argument: the lines of each part, then the other axes, then the channels.
+func (w *StoredConv) argumentShape() ir.Shape {
+	lines := w.lines().Times(w.phaseShape().MaxElems())
+	return slices.Concat(ir.Shape{lines}, w.pitch[1:], ir.Shape{w.channels()})
+}
+
+// outputs are the channels of the result.
+func (w *StoredConv) outputs() ir.Dim { return w.n.Shape()[1] }
+
+// windowShape is the shape of a window, with its elements in the order of the contraction.
+func (w *StoredConv) windowShape() ir.Shape {
+	return append(slices.Clone(w.n.Arg(1).Shape()[2:]), w.channels())
+}
+
+// weightShape is the shape of the stored weights. It is [window, output], because matrix units read that a tenth faster
+// than the transpose. The transpose is used for bytes, and if rows of outputs would be unaligned (M-i8).
+func (w *StoredConv) weightShape() ir.Shape {
+	if !w.across() {
+		return slices.Concat(ir.Shape{w.outputs()}, w.windowShape())
+	}
+	return append(w.windowShape(), w.outputs())
+}
+
+// outputsAligned is how many elements of 16 bits are 16 bytes.
+const outputsAligned = 8
+
+// across reports whether outputs are innermost in the stored weights.
+func (w *StoredConv) across() bool {
+	return w.dtype.BlockBytes() > 1 && w.outputs().Add%outputsAligned == 0
+}
+
+// inStored returns the index of the stored weight of an output for an element of the window.
+func (w *StoredConv) inStored(element, output kernel.Index) kernel.Index {
+	if w.across() {
+		return element.Mul(kernel.DimIndex(w.outputs())).Plus(output)
+	}
+	return output.Mul(kernel.Const(w.windowShape().MaxElems())).Plus(element)
+}
+
+// argumentElems is the number of elements of the stored argument.
+func (w *StoredConv) argumentElems() int64 {
+	return w.argumentShape().MaxElems() + sparePositions*w.channels().Add
+}
+
+// storing is a kernel that stores value at each point of a shape.
+func (w *StoredConv) storing(name string, shape ir.Shape, buffer kernel.Binding,
+	value func(l *lowerer, at []kernel.Index) (*kernel.Expr, error)) (*kernel.Kernel, error) {
+	l := newLowerer(w.f, w.cluster)
+	l.k.Family = kernel.FamilyMap
+	at := l.parallel(shape)
+	v, err := value(l, at)
+	if err != nil {
+		return nil, err
+	}
+	buffer.Write, buffer.Elems = true, shape.MaxElems() // spare positions are never stored
+	l.k.Bindings = append(l.k.Bindings, buffer)
+	l.k.Stores = []kernel.Store{{Bind: len(l.k.Bindings) - 1, Index: kernel.Linear(shape, at),
+		Value: l.b.Cast(w.dtype, v)}}
+	k, err := l.finish()
+	if err == nil {
+		k.Name = name
+	}
+	return k, err
+}
+
+func (w *StoredConv) argumentBinding() kernel.Binding {
+	return kernel.Binding{Name: "x_stored", DType: w.dtype, Buffer: w.X, Elems: w.argumentElems()}
+}
+
+func (w *StoredConv) weightBinding() kernel.Binding {
+	return kernel.Binding{Name: "w_stored", DType: w.dtype, Buffer: w.weights, Elems: w.weightShape().MaxElems()}
+}
+
+// storeArgument stores [line, position…, channel], with padding around.
+func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
+	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
+		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
+			x, last := w.n.Arg(0), len(at)-1
+			part, line := at[0].DivMod(w.lines())
+			phase := kernel.Unflatten(w.phaseShape(), part)
+			image, first := line.DivMod(w.pitch[0])
+			var t tap
+			t.meet(l, image, w.images())
+			for i, d := range x.Shape()[2:] {
+				place := first
+				if i > 0 {
+					place = at[i]
+				}
+				t.meet(l, place.Times(w.Stride[i]).Plus(phase[i]).Minus(kernel.Const(w.Low[i])), d)
+			}
+			image, t.at = t.at[0], t.at[1:]
+			return l.tapValue(x, []kernel.Index{image, at[last]}, t, paddingOf(w.n))
+		})
+}
+
+// storeWeights stores the weights in the order of weightShape.
+func (w *StoredConv) storeWeights() (*kernel.Kernel, error) {
+	return w.storing("conv_weights", w.weightShape(), w.weightBinding(),
+		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
+			output, window := at[len(at)-1], at[:len(at)-1]
+			if !w.across() {
+				output, window = at[0], at[1:]
+			}
+			last := len(window) - 1
+			return l.value(w.n.Arg(1), slices.Concat([]kernel.Index{output, window[last]}, window[:last]))
+		})
+}
+
+// product is the convolution of the stored operands: windows [positions, window] times weights [window, outputs].
+// Positions are counted in storage order through all images, so that all have the same stride. A guard skips positions
+// without a result.
+func (w *StoredConv) product() (*kernel.Kernel, error) {
+	l := newLowerer(w.f, w.cluster)
+	l.k.Family = kernel.FamilyMatMul
+	l.ops[w.n] = true
+	row := l.parallel(ir.Shape{{Add: w.positions()}})[0]
+	col := l.parallel(ir.Shape{w.outputs()})[0]
+	l.k.Fold = ir.Dim{Add: w.windowShape().MaxElems()}
+	at := kernel.Unflatten(slices.Concat(ir.Shape{w.images()}, w.pitch), row)
+	for i, d := range w.n.Shape()[2:] {
+		l.guardRow(l.inside(at[1+i], kernel.Const(0), kernel.DimIndex(d)))
+		at[1+i] = kernel.Clamp(at[1+i], kernel.Last(d)) // later code may assume that it is in range
+	}
+	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
+	w.addOperands(l, row, col)
+	if err := l.storeProducts(); err != nil {
+		return nil, err
+	}
+	return l.finish()
+}
+
+// addOperands adds the product of the stored operands.
+func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
+	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
+	window, last := w.windowShape(), len(w.Kernel)-1
+	if w.Dilation[last] == 1 && w.Stride[last] == 1 { // a run continues with the channels of the next position
+		window = append(window[:last:last], window[last].Times(window[last+1].Add))
+	}
+	within := kernel.Unflatten(window, fold)
+	at, part := row, kernel.Const(0)
+	for i, k := range within[:len(within)-1] {
+		place, phase := k.Times(w.Dilation[i]).DivMod(ir.Dim{Add: w.Stride[i]})
+		at = at.Plus(place.Times(w.apart(i)))
+		part = part.Times(w.phases[i]).Plus(phase)
+	}
+	at = at.Plus(part.Times(w.lines().Add * w.apart(0)))
+	at = at.Mul(kernel.DimIndex(w.channels())).Plus(within[len(within)-1])
+	l.k.Bindings = append(l.k.Bindings, w.argumentBinding(), w.weightBinding())
+	for i := range l.k.Bindings {
+		l.k.Bindings[i].Read = true
+	}
+	a := l.b.Load(0, w.dtype, at, "x_stored")
+	b := l.b.Load(1, w.dtype, w.inStored(fold, col), "w_stored")
+	p := kernel.Product{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}
+	l.k.Products = []kernel.Product{p}
+	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, p.Sums(), "acc")}
+}
+
+// guardRow skips rows for which a condition is false.
+func (l *lowerer) guardRow(cond *kernel.Expr) {
+	switch {
+	case cond.Kind == kernel.ExprConst && cond.Int != 0:
+	case l.k.Guard == nil:
+		l.k.Guard = &kernel.Guard{Row: cond}
+	default:
+		l.k.Guard.Row = l.b.Apply(ir.OpAnd, ir.Bool, nil, l.k.Guard.Row, cond)
+	}
+}
+
+// Feeds reports whether convolution to can take its stored argument directly from this one. That requires that
+// only the kernel storing the argument reads from's results, that its other operands are available before from, and
+// that both count positions in the same way.
+func (from *StoredConv) Feeds(to *StoredConv, argument plan.KernelID) bool {
+	p := from.f.Plan
+	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || to.phaseShape().MaxElems() > 1 ||
+		!from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
+		// or its windows are not stored at all
+		!p.Kernel(from.Result).ReadsBuffer(from.X) || len(p.Kernel(from.Result).Stores) != 1 {
+		return false
+	}
+	v := p.Kernel(from.Result).FirstStored()
+	return p.Value(v).Origin == plan.Temp && p.Value(v).Node != nil &&
+		slices.Equal(p.Readers(v), []plan.KernelID{argument}) &&
+		p.CanMove(argument, from.Result, v)
+}
+
+// lead is the number of positions in the stored argument before the middle of the first window: the padding before the
+// first element.
+func (w *StoredConv) lead() int64 {
+	n := int64(0)
+	for i, low := range w.Low {
+		n += low * w.apart(i)
+	}
+	return n
+}
+
+// AsArgument returns the convolution with its results stored as the argument of the next. It returns false if an
+// element of that argument does not depend on exactly the result at the same position.
+func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kernel.Kernel, bool) {
+	ok, from := true, w.f.Plan.Kernel(w.Result)
+	ops := slices.Concat(from.Ops,
+		slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
+	all := func(*kernel.Mapping) *kernel.Guard { return nil }
+	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: all, Stores: func(m *kernel.Mapping) []kernel.Store {
+		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
+		col := kernel.Axis(1, from.Parallel[1])
+		// The coordinates of the next argument's kernel, as functions of this kernel's coordinates.
+		shape := to.argumentShape()
+		at := append(kernel.Unflatten(shape[:len(shape)-1], place), col)
+		next := m.Part(argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
+		next.Load = func(e *kernel.Expr) *kernel.Expr {
+			if argument.Bindings[e.Bind].Buffer != from.FirstStored() {
+				return nil
+			}
+			ok = ok && e.Index.Equal(w.readByNext(to))
+			return m.Builder.Cast(e.DType, m.Value(from.Stores[0].Value))
+		}
+		st := next.Store(argument.Stores[0])
+		st.Index = place.Mul(kernel.DimIndex(w.outputs())).Plus(col)
+		m.To.Bindings[st.Bind].Elems = to.argumentElems()
+		return []kernel.Store{st}
+	}}), ok
+}
+
+// readByNext returns the index at which the kernel of the next argument reads an unpadded element, in that kernel's
+// coordinates.
+func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
+	shape := to.argumentShape()
+	at := kernel.Axes(shape)
+	image, first := at[0].DivMod(to.pitch[0])
+	x := to.n.Arg(0).Shape()
+	places := []kernel.Index{kernel.Clamp(image, kernel.Last(x[0])), at[len(at)-1]}
+	for i, d := range x[2:] {
+		place := first
+		if i > 0 {
+			place = at[i]
+		}
+		places = append(places, kernel.Clamp(place.Minus(kernel.Const(to.Low[i])), kernel.Last(d)))
+	}
+	return kernel.Linear(x, places)
+}
+
+// Padding is the kernel that stores the padding before the first and after the last row of the results of another
+// convolution.
+func (w *StoredConv) Padding() *kernel.Kernel {
+	shape := w.argumentShape()
+	head, all := w.lead(), shape[:len(shape)-1].MaxElems()
+	// In a chain, the previous convolution has as many positions as results.
+	rows := w.before()
+	k := &kernel.Kernel{Name: "conv_padding", Family: kernel.FamilyMap,
+		Parallel: []ir.Dim{{Add: all - rows}, w.channels()}, Ops: []string{"pad"}}
+	binding := w.argumentBinding()
+	binding.Write, binding.Elems = true, shape.MaxElems()
+	k.Bindings = []kernel.Binding{binding}
+	row := kernel.Axis(0, k.Parallel[0])
+	place := row
+	if head > 0 {
+		beyond, _ := row.DivMod(ir.Dim{Add: head})
+		place = row.Plus(kernel.Clamp(beyond, kernel.Const(1)).Times(rows))
+	} else {
+		place = row.Plus(kernel.Const(rows))
+	}
+	b := kernel.NewBuilder()
+	k.Stores = []kernel.Store{{Bind: 0, Index: place.Mul(kernel.DimIndex(w.channels())).
+		Plus(kernel.Axis(1, w.channels())), Value: b.Number(w.dtype, paddingOf(w.n))}}
+	return k
+}
+
+// before is the number of positions from the first to the last result of the convolution that makes the argument.
+func (w *StoredConv) before() int64 {
+	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
+	for i, d := range w.n.Arg(0).Shape()[2:] {
+		n += (d.Add - 1) * w.apart(i)
+	}
+	return n
+}

@@ -1,0 +1,165 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// lowerUpdate lowers a write to a state.
+func (l *lowerer) lowerUpdate() error {
+	w, _ := analysis.WriteOf(l.c.tails[0])
+	if w.Op.DType().IsBlock() {
+		return l.lowerQuantizedUpdate(w)
+	}
+	l.k.Family = kernel.FamilyMap
+	if w.Op.Op() == ir.OpWhere {
+		return l.lowerReplaced(w)
+	}
+	values := w.Values()
+	inner := w
+	place := func(at []kernel.Index) ([]kernel.Index, error) { return l.placeOf(w, at) }
+	for {
+		next, _, ok := l.f.states.Nested(inner)
+		if !ok {
+			break
+		}
+		outer, from, to := place, next.Op.Shape(), values.Shape()
+		inner, values = next, next.Op.Arg(1)
+		place = func(at []kernel.Index) ([]kernel.Index, error) {
+			at, err := l.placeOf(next, at)
+			if err != nil {
+				return nil, err
+			}
+			return outer(reshaped(to, from, at))
+		}
+		l.ops[next.Op] = true
+	}
+	l.space = values.Shape()
+	l.at = l.parallel(l.space)
+	l.ops[w.Op] = true
+	v, err := l.value(values, l.at)
+	if err != nil {
+		return err
+	}
+	to, err := place(l.at)
+	if err != nil {
+		return err
+	}
+	bind, index := l.binding(l.c.tails[0], true), kernel.Linear(w.Op.Shape(), to)
+	if mode := analysis.ScatterMode(w.Op); mode != "" {
+		l.k.Bindings[bind].Read = true
+		wide := analysis.AccType(w.Op.DType())
+		old := l.b.Load(bind, w.Op.DType(), index, "old")
+		combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
+		v = l.b.Apply(combine, wide, nil, l.b.Cast(wide, old), l.b.Cast(wide, v))
+	}
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
+	return nil
+}
+
+// lowerReplaced lowers a where to stores of the elements that it replaces in a state.
+func (l *lowerer) lowerReplaced(w analysis.Write) error {
+	l.space = w.Op.Shape()
+	l.at = l.parallel(l.space)
+	l.ops[w.Op] = true
+	replaced, err := l.value(w.Op.Arg(0), broadcastCoords(w.Op.Arg(0).Shape(), l.at))
+	if err != nil {
+		return err
+	}
+	if w.Arg == 1 {
+		replaced = l.b.Apply(ir.OpNot, ir.Bool, nil, replaced)
+	}
+	v, err := l.value(w.Values(), broadcastCoords(w.Values().Shape(), l.at))
+	if err != nil {
+		return err
+	}
+	l.k.Guard = &kernel.Guard{Point: replaced}
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(l.c.tails[0], true),
+		Index: kernel.Linear(l.space, l.at), Value: kernel.Unstored(v)})
+	return nil
+}
+
+// placeOf returns the coordinates in the base to which a write stores its values at a point. For a scatter, a guard of
+// the kernel skips indices out of range.
+func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) ([]kernel.Index, error) {
+	base := w.Op.Shape()
+	to := slices.Clone(at)
+	switch w.Op.Op() {
+	case ir.OpScatterND, ir.OpScatterNDAdd:
+		indices := w.Op.Arg(1)
+		rank := indices.Rank() - 1
+		to = make([]kernel.Index, indices.Shape()[rank].Add)
+		for i := range to {
+			var err error
+			if to[i], err = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))),
+				base[i]); err != nil {
+				return nil, err
+			}
+		}
+		return append(to, at[rank:]...), nil
+	}
+	axis, err := ir.ResolveAxis(int64(w.Op.Attrs().Int("axis")), len(base))
+	if err != nil {
+		return nil, err
+	}
+	switch w.Op.Op() {
+	case ir.OpDynamicUpdateSlice:
+		to[axis], err = l.updated(w.Op, axis, to[axis])
+	case ir.OpIndexAdd:
+		to[axis], err = l.guarded(w.Op.Arg(1), at[axis:axis+1], base[axis])
+	default:
+		to[axis], err = l.guarded(w.Op.Arg(1), at, base[axis])
+	}
+	return to, err
+}
+
+// guarded returns an element of indices as a coordinate, and makes the kernel skip points where it is not below an
+// extent.
+func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) (kernel.Index, error) {
+	v, err := l.value(indices, at)
+	if err != nil {
+		return kernel.Index{}, err
+	}
+	if v.DType != ir.I64 {
+		v = l.b.Cast(ir.I32, v) // an overflowing u32 becomes negative, and so is also out of range
+	}
+	end := l.b.Cast(v.DType, l.b.FromIndex(kernel.DimIndex(extent)))
+	within := l.b.Apply(ir.OpLt, ir.Bool, nil, v, end)
+	if !analysis.NeverNegative(indices.DType()) {
+		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(v.DType, 0)), within)
+	}
+	if g := l.k.Guard; g != nil {
+		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, g.Point, within)
+	}
+	l.k.Guard = &kernel.Guard{Point: within}
+	return l.indexOf(v, kernel.Last(extent)), nil
+}
+
+// updated returns the coordinate to which a dynamic_update_slice writes the update's element at a coordinate along the
+// axis.
+func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) (kernel.Index, error) {
+	start, err := l.startIndex(n, axis)
+	if at = at.Plus(start); err == nil && n.Attrs().Bool("wrap") {
+		_, at = at.DivMod(n.Shape()[axis])
+	}
+	return at, err
+}
+
+// startIndex returns the start of a dynamic_update_slice, clamped so that the update fits, or within the ring if it
+// wraps.
+func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
+	start, err := l.value(n.Arg(2), nil)
+	if err != nil {
+		return kernel.Index{}, err
+	}
+	if n.Attrs().Bool("wrap") {
+		t, extent := start.DType, n.Shape()[axis]
+		on := l.b.Apply(ir.OpMod, t, nil, start, l.b.Integer(t, extent.Add))
+		return l.indexOf(on, kernel.Last(extent)), nil
+	}
+	room := kernel.DimIndex(n.Shape()[axis]).Minus(kernel.DimIndex(n.Arg(1).Shape()[axis]))
+	return l.indexOf(start, room), nil
+}

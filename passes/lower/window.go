@@ -1,0 +1,422 @@
+package lower
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// minConvRows is the fewest output channels per group for which a convolution is lowered to a matmul. With fewer
+// (depthwise convolutions have one) most of a tile would be padding, and one fold per output element is better.
+const minConvRows = 4
+
+// isWindowRow reports whether n is lowered to a row kernel over windows: pooling, and convolutions with few channels
+// per group.
+func isWindowRow(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpAvgPool, ir.OpMaxPool:
+		return true
+	case ir.OpConv, ir.OpConvTranspose:
+		return n.Shape()[1].Add < minConvRows*int64(n.Attrs().Int("groups"))
+	}
+	return false
+}
+
+// windowsShare reports whether several elements of n, for which isWindowRow holds, read the same element of the
+// argument.
+func windowsShare(n *ir.Node) bool {
+	w := ir.WindowOf(n)
+	for axis, kernel := range w.Kernel {
+		if n.Op() == ir.OpConvTranspose && kernel > 1 || kernel > w.Stride[axis] {
+			return true
+		}
+	}
+	convolves := n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose
+	return convolves && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // each of which folds the group's channels
+}
+
+// isConv reports whether n is a convolution that is lowered to a matmul.
+func isConv(n *ir.Node) bool {
+	return (n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose) && !isWindowRow(n)
+}
+
+// tap is the element of the argument at an element of the window: clamped coordinates, and whether they are in range.
+type tap struct {
+	at     []kernel.Index
+	inside *kernel.Expr // nil if always
+}
+
+// forwardTap returns the tap of window element k at out for a convolution or pooling: out*stride - low + k*dilation.
+func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
+	w := ir.WindowOf(n)
+	dims := n.Arg(0).Shape()[n.Rank()-len(w.Kernel):]
+	var t tap
+	for i, d := range dims {
+		t.meet(l, out[i].Times(w.Stride[i]).Plus(k[i].Times(w.Dilation[i])).Minus(kernel.Const(w.Low[i])), d)
+	}
+	return t
+}
+
+// meet appends coordinate x for the next axis of the argument.
+func (t *tap) meet(l *lowerer, x kernel.Index, d ir.Dim) {
+	t.at = append(t.at, kernel.Clamp(x, kernel.Last(d)))
+	t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
+}
+
+// backwardTap returns the tap of window element k of a transposed convolution: the i with i*stride - low + k*dilation =
+// out, if any.
+func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
+	w := ir.WindowOf(n)
+	var t tap
+	for i, d := range n.Arg(0).Shape()[2:] {
+		x := out[i].Plus(kernel.Const(w.Low[i])).Minus(k[i].Times(w.Dilation[i]))
+		if w.Stride[i] == 1 {
+			t.meet(l, x, d)
+			continue
+		}
+		i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, a, b) }
+		test := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.Bool, nil, a, b) }
+		v, stride, zero := l.b.FromIndex(x), l.b.Integer(ir.I32, w.Stride[i]), l.b.Integer(ir.I32, 0)
+		quo := i32(ir.OpDiv, v, stride)
+		t.at = append(t.at, l.indexOf(quo, kernel.Last(d)))
+		t.and(l, test(ir.OpGe, v, zero))
+		t.and(l, test(ir.OpEq, i32(ir.OpRem, v, stride), zero))
+		t.and(l, test(ir.OpLt, quo, l.b.FromIndex(kernel.DimIndex(d))))
+	}
+	return t
+}
+
+func (t *tap) and(l *lowerer, cond *kernel.Expr) {
+	switch {
+	case cond.Kind == kernel.ExprConst && cond.Int != 0:
+	case t.inside == nil:
+		t.inside = cond
+	default:
+		t.inside = l.b.Apply(ir.OpAnd, ir.Bool, nil, t.inside, cond)
+	}
+}
+
+// tapValue loads the argument at a tap, or returns outside if the tap is in the padding.
+func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside float64) (*kernel.Expr, error) {
+	if x.Shape().MaxElems() == 0 { // the buffer is too small for an index clamped to an empty range
+		return l.b.Number(x.DType(), outside), nil
+	}
+	v, err := l.value(x, slices.Concat(outer, t.at))
+	if err != nil || t.inside == nil {
+		return v, err
+	}
+	return l.where(t.inside, v, l.b.Number(v.DType, outside), v.DType), nil
+}
+
+// lowerWindowRow makes a row kernel that folds a window per result element.
+func (l *lowerer) lowerWindowRow(n *ir.Node) error {
+	l.k.Family = kernel.FamilyRow
+	l.space = n.Shape()
+	l.kept = l.parallel(l.space)
+	l.at = l.kept
+	w := ir.WindowOf(n)
+	var window ir.Shape
+	for _, k := range w.Kernel {
+		window = append(window, ir.Dim{Add: k})
+	}
+	weighted := n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose
+	if weighted {
+		window = append(ir.Shape{perGroup(n)}, window...)
+	}
+	extent, err := window.Numel()
+	if err != nil {
+		return err
+	}
+	l.k.Fold = extent
+	l.ops[n] = true
+	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), extent))
+	var v *kernel.Expr
+	if weighted {
+		v, err = l.convTerm(n, l.kept, fold)
+	} else {
+		v, err = l.poolTerm(n, fold)
+	}
+	if err != nil {
+		return err
+	}
+	combine, name := kernel.CombineSum, "window_sum"
+	if n.Op() == ir.OpMaxPool {
+		combine, name = kernel.CombineMax, "window_max"
+	}
+	l.accs[n] = []*kernel.Expr{l.phase(combine, v, name)}
+	return l.storeProducts()
+}
+
+// poolTerm returns the k-th input element of a pooling window. Outside the input it returns -Inf (max) or 0 (average).
+func (l *lowerer) poolTerm(n *ir.Node, k []kernel.Index) (*kernel.Expr, error) {
+	outer := n.Rank() - len(k)
+	outside := 0.0
+	if n.Op() == ir.OpMaxPool {
+		outside = math.Inf(-1)
+	}
+	return l.tapValue(n.Arg(0), l.kept[:outer], l.forwardTap(n, l.kept[outer:], k), outside)
+}
+
+// pooled returns the value of a pooling from its fold.
+func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
+	if n.Op() == ir.OpMaxPool {
+		return l.b.Cast(n.DType(), acc), nil
+	}
+	w := ir.WindowOf(n)
+	outer := n.Rank() - len(w.Kernel)
+	count := l.b.Integer(ir.I32, 1)
+	i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
+		if a.Kind == kernel.ExprConst && b.Kind == kernel.ExprConst {
+			return l.b.Integer(ir.I32, op.Info().Int([]int64{a.Int, b.Int}, nil))
+		}
+		return l.b.Apply(op, ir.I32, nil, a, b)
+	}
+	for i, d := range n.Arg(0).Shape()[outer:] {
+		first, end := kernel.Const(0), kernel.DimIndex(d)
+		if n.Attrs().Bool("count_include_pad") {
+			first, end = first.Minus(kernel.Const(w.Low[i])), end.Plus(kernel.Const(w.High[i]))
+		}
+		begin := l.kept[outer+i].Times(w.Stride[i]).Minus(kernel.Const(w.Low[i]))
+		stop := l.least(begin.Plus(kernel.Const(w.Reach(i))), end, i32, ir.OpMin)
+		start := l.least(begin, first, i32, ir.OpMax)
+		if step := w.Dilation[i]; step > 1 { // number of window elements before each of the two
+			before := func(at *kernel.Expr) *kernel.Expr {
+				up := i32(ir.OpAdd, i32(ir.OpSub, at, l.b.FromIndex(begin)), l.b.Integer(ir.I32, step-1))
+				return i32(ir.OpDiv, up, l.b.Integer(ir.I32, step))
+			}
+			start, stop = before(start), before(stop)
+		}
+		count = i32(ir.OpMul, count, i32(ir.OpSub, stop, start))
+	}
+	return l.b.Apply(ir.OpDiv, acc.DType, nil, acc, l.b.Cast(acc.DType, count)), nil
+}
+
+// least returns the smaller (or larger) of two indices. Often one of them is provably smaller.
+func (l *lowerer) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
+	op ir.Op) *kernel.Expr {
+	less, more := b.Minus(a), a.Minus(b)
+	if op == ir.OpMax {
+		less, more = more, less
+	}
+	switch {
+	case less.NonNegative():
+		return l.b.FromIndex(a)
+	case more.NonNegative():
+		return l.b.FromIndex(b)
+	}
+	return apply(op, l.b.FromIndex(a), l.b.FromIndex(b))
+}
+
+// perGroup returns the input channels of a group.
+func perGroup(n *ir.Node) ir.Dim {
+	d, _ := n.Arg(0).Shape()[1].Quo(int64(n.Attrs().Int("groups"))) // its shape rule has checked it
+	return d
+}
+
+// convTerm returns the product x*w for result coordinates at [batch, channel, …] and fold coordinates [input channel of
+// the group, window…].
+func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) (*kernel.Expr, error) {
+	group, _ := at[1].DivMod(outPerGroup(n))
+	x, err := l.convInput(n, group, at, fold)
+	if err != nil {
+		return nil, err
+	}
+	w, err := l.convWeight(n, group, at[1], fold)
+	if err != nil {
+		return nil, err
+	}
+	if x.DType.IsInteger() {
+		return l.b.Apply(ir.OpMul, ir.I32, nil, l.b.Cast(ir.I32, x), l.b.Cast(ir.I32, w)), nil
+	}
+	return l.b.Apply(ir.OpMul, ir.F32, nil, x, w), nil
+}
+
+func outPerGroup(n *ir.Node) ir.Dim {
+	d, _ := n.Shape()[1].Quo(int64(n.Attrs().Int("groups")))
+	return d
+}
+
+// convInput returns the input element at fold coordinates.
+func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.Index) (*kernel.Expr, error) {
+	channel := group.Mul(kernel.DimIndex(perGroup(n))).Plus(fold[0])
+	meet := l.forwardTap
+	if n.Op() == ir.OpConvTranspose {
+		meet = l.backwardTap
+	}
+	return l.tapValue(n.Arg(0), []kernel.Index{at[0], channel}, meet(n, at[2:], fold[1:]), paddingOf(n))
+}
+
+// paddingOf returns a convolution's padding value.
+func paddingOf(n *ir.Node) float64 {
+	if n.Op() != ir.OpConv {
+		return 0
+	}
+	return float64(n.Attrs().Int("padding_value"))
+}
+
+// convWeight returns the weight for a result channel and fold coordinates.
+func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []kernel.Index) (*kernel.Expr, error) {
+	from := append([]kernel.Index{channel, fold[0]}, fold[1:]...)
+	if n.Op() == ir.OpConvTranspose {
+		_, within := channel.DivMod(outPerGroup(n))
+		from[0] = group.Mul(kernel.DimIndex(perGroup(n))).Plus(fold[0])
+		from[1] = within
+	}
+	return l.value(n.Arg(1), from)
+}
+
+// lowerConv makes a convolution a matmul without storing its windows: per image and group, weights [channels, window]
+// times windows [window, positions].
+func (l *lowerer) lowerConv(n *ir.Node) error {
+	l.k.Family = kernel.FamilyMatMul
+	l.ops[n] = true
+	s := n.Shape()
+	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
+	spatial := s[2:]
+	positions, err := spatial.Numel()
+	if err != nil {
+		return err
+	}
+	outer := l.parallel(ir.Shape{s[0], groups})
+	row := l.parallel(ir.Shape{outPerGroup(n)})[0]
+	col := l.parallel(ir.Shape{positions})[0]
+	window := append(ir.Shape{perGroup(n)}, n.Arg(1).Shape()[2:]...)
+	if l.k.Fold, err = window.Numel(); err != nil {
+		return err
+	}
+	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
+
+	channel := outer[1].Mul(kernel.DimIndex(outPerGroup(n))).Plus(row)
+	l.at = append([]kernel.Index{outer[0], channel}, kernel.Unflatten(spatial, col)...)
+	l.space = s
+	a, err := l.convWeight(n, outer[1], channel, fold)
+	if err != nil {
+		return err
+	}
+	b, err := l.convInput(n, outer[1], l.at, fold)
+	if err != nil {
+		return err
+	}
+	if err := l.addProduct(n, a, b, 0); err != nil {
+		return err
+	}
+	return l.storeProducts()
+}
+
+// resize lowers interpolation: each result element is a weighted sum of the nearest elements along each resized axis.
+func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x := n.Arg(0)
+	axes := len(n.Attrs().Shape("size"))
+	outer := n.Rank() - axes
+	type share struct {
+		at     kernel.Index
+		weight *kernel.Expr // nil for 1
+	}
+	terms := make([][]share, axes)
+	for i := range axes {
+		from, to := x.Shape()[outer+i], n.Shape()[outer+i]
+		c := at[outer+i]
+		num, den := ir.ResizeScale(n.Attrs(), i, from, to)
+		switch {
+		case from == to && num == den && n.Op() == ir.OpResizeNearest:
+			terms[i] = []share{{at: c}}
+		case n.Op() == ir.OpResizeNearest:
+			q, _ := c.Mul(kernel.DimIndex(den)).DivMod(num)
+			terms[i] = []share{{at: kernel.Clamp(q, kernel.Last(from))}}
+		default:
+			first, weights := l.interpolation(n, c, den, num)
+			for k, w := range weights {
+				v := first
+				if k > 0 {
+					v = l.b.Apply(ir.OpAdd, ir.I32, nil, first, l.b.Integer(ir.I32, int64(k)))
+				}
+				terms[i] = append(terms[i], share{l.indexOf(v, kernel.Last(from)), w})
+			}
+		}
+	}
+	f32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
+		if a == nil {
+			return b
+		}
+		return l.b.Apply(op, ir.F32, nil, a, b)
+	}
+	var sum *kernel.Expr
+	var visit func(axis int, from []kernel.Index, weight *kernel.Expr) error
+	visit = func(axis int, from []kernel.Index, weight *kernel.Expr) error {
+		if axis == axes {
+			v, err := l.value(x, from)
+			if err != nil {
+				return err
+			}
+			if weight != nil {
+				v = f32(ir.OpMul, weight, v)
+			}
+			sum = f32(ir.OpAdd, sum, v)
+			return nil
+		}
+		for _, s := range terms[axis] {
+			w := weight
+			if s.weight != nil {
+				w = f32(ir.OpMul, weight, s.weight)
+			}
+			if err := visit(axis+1, append(slices.Clone(from), s.at), w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := visit(0, at[:outer], nil)
+	return sum, err
+}
+
+// interpolation returns the first element that result coordinate c uses along an axis scaled by to/from, before
+// clamping, and the weights of it and of the following elements.
+func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
+	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
+	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))
+	den := kernel.DimIndex(to).Times(2)
+	if n.Attrs().Bool("align_corners") {
+		num, den = c.Mul(kernel.DimIndex(from).Minus(kernel.Const(1))), kernel.DimIndex(to).Minus(kernel.Const(1))
+	}
+	i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, a, b) }
+	one := l.b.Integer(ir.I32, 1)
+	d := l.b.FromIndex(den)
+	if !den.Minus(kernel.Const(1)).NonNegative() {
+		d = i32(ir.OpMax, d, one)
+	}
+	if d.Kind == kernel.ExprConst && d.Int < 1 {
+		d = one
+	}
+	v := l.b.FromIndex(num)
+	rest := i32(ir.OpMod, v, d) // has the sign of d, which is positive
+	at := i32(ir.OpDiv, i32(ir.OpSub, v, rest), d)
+	f := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, a, b) }
+	num32 := func(v float64) *kernel.Expr { return l.b.Float(ir.F32, v) }
+	t := f(ir.OpDiv, l.b.Cast(ir.F32, rest), l.b.Cast(ir.F32, d))
+	t.Hint = "fraction"
+	if n.Op() == ir.OpResizeLinear {
+		return at, []*kernel.Expr{f(ir.OpSub, num32(1), t), t}
+	}
+	// Cubic convolution (Keys 1981) with a = -0.75: the kernel at distances up to 1, and from 1 to 2.
+	const a = -0.75
+	inner := func(d *kernel.Expr) *kernel.Expr {
+		p := f(ir.OpSub, f(ir.OpMul, num32(a+2), d), num32(a+3))
+		return f(ir.OpAdd, f(ir.OpMul, f(ir.OpMul, p, d), d), num32(1))
+	}
+	outer := func(d *kernel.Expr) *kernel.Expr {
+		p := f(ir.OpSub, f(ir.OpMul, num32(a), d), num32(5*a))
+		p = f(ir.OpAdd, f(ir.OpMul, p, d), num32(8*a))
+		return f(ir.OpSub, f(ir.OpMul, p, d), num32(4*a))
+	}
+	u := f(ir.OpSub, num32(1), t)
+	weights = []*kernel.Expr{outer(f(ir.OpAdd, t, num32(1))), inner(t), inner(u), outer(f(ir.OpAdd, u, num32(1)))}
+	return i32(ir.OpSub, at, one), weights
+}
+
+// errWindow means that a window op cannot share its loop.
+func errWindow(n *ir.Node) error {
+	return fmt.Errorf("%s loops over windows of its own", n.Op())
+}

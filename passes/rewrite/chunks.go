@@ -1,0 +1,146 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Thresholds for splitting a reduction into chunks. As for scans, one kernel assigns a workgroup to each row, or an
+// invocation if rows are interleaved in memory, so few long rows would leave a device idle.
+const (
+	minLongFold  = 1 << 16 // elements of a row that one workgroup folds in the time to start another kernel
+	manyRows     = 64      // rows that fill any device with one workgroup each
+	minFoldChunk = 4096    // elements per workgroup that justify its launch
+	minSideFold  = 512     // elements of a row that an invocation folds quickly
+	// invocations that fill any device: with 4 times as many an H100 takes 7 % longer for the columns of [8192,8192]
+	foldLanes = 1 << 17
+	sideChunk = 32 // elements of a row per invocation; few enough to keep for a second pass
+	sideBlock = 32 // minimum adjacent elements that the invocations of one subgroup read
+)
+
+// cut describes how to divide the rows of a reduction. The folded axes First to Last, joined, become [Count, Len,
+// Block]. The first step folds along Len, and the second the rest. Block is 1 unless rows are interleaved in memory and
+// too few to read whole cache lines. Elements beyond Count*Len*Block are the remainder, folded separately.
+type cut struct {
+	folded            []bool
+	First, Last       int
+	Length            int64
+	Count, Len, Block int64
+}
+
+// cutOf returns how to split the rows of a reduction over some axes. ok is false if one kernel is as fast. Chunks that
+// are read twice are kept short enough to stay in registers, unless that makes too many of them.
+func cutOf(s ir.Shape, folded []bool, twice bool) (c cut, ok bool) {
+	c.folded = folded
+	rows, length, inner := int64(1), int64(1), int64(1)
+	var along ir.Shape
+	for i, d := range s {
+		if folded[i] {
+			along = append(along, d)
+			length *= d.Max()
+			inner = 1
+		} else {
+			rows *= d.Max()
+			inner *= d.Max()
+		}
+	}
+	if _, err := along.Numel(); err != nil || rows == 0 || length == 0 || !c.longestRun(s) {
+		return c, false
+	}
+	if inner > 1 {
+		return c, c.sideBySide(rows, length, inner, twice)
+	}
+	return c, c.inARow(rows, length)
+}
+
+// longestRun finds the neighbouring folded axes of constant extents that have
+// the most elements.
+func (c *cut) longestRun(s ir.Shape) bool {
+	for first := 0; first < len(s); first++ {
+		n := int64(1)
+		for last := first; last < len(s) && c.folded[last] && s[last].IsStatic(); last++ {
+			if n *= s[last].Add; n > c.Length {
+				c.First, c.Last, c.Length = first, last, n
+			}
+		}
+	}
+	return c.Length > 1
+}
+
+// inARow cuts rows with contiguous elements.
+func (c *cut) inARow(rows, length int64) bool {
+	if length <= minLongFold || rows > manyRows {
+		return false
+	}
+	count := min(sumGroups/rows, length/minFoldChunk, c.Length/2)
+	c.Block = 1
+	c.Len = wholeChunks(c.Length, (c.Length+count-1)/count)
+	c.Count = c.Length / c.Len
+	return c.Count > 1
+}
+
+// sideBySide cuts interleaved rows; inner rows are neighbours in memory.
+func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
+	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
+		return false
+	}
+	c.Block = 1
+	for c.Block*inner < sideBlock && c.Length >= 4*sideChunk*c.Block {
+		c.Block *= 2
+	}
+	lanes := int64(foldLanes)
+	if twice {
+		lanes *= 8
+	}
+	chunk := int64(sideChunk)
+	for chunk*lanes < length*rows && 4*chunk*c.Block <= c.Length {
+		chunk *= 2
+	}
+	c.Len = chunk
+	c.Count = c.Length / (c.Len * c.Block)
+	return c.Count > 1
+}
+
+// wholeChunks returns a chunk length of at least chunk. It prefers a slightly longer one that divides length.
+func wholeChunks(length, chunk int64) int64 {
+	chunk = (chunk + 3) / 4 * 4
+	for n := chunk; n < 2*chunk; n += 4 {
+		if length%n == 0 {
+			return n
+		}
+	}
+	return chunk
+}
+
+// chunked returns how many elements the chunks have together.
+func (c *cut) chunked() int64 { return c.Count * c.Len * c.Block }
+
+// with returns a shape with other extents in place of the cut axes.
+func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
+	out := slices.Clone(s[:c.First])
+	for _, n := range extents {
+		out = append(out, ir.Dim{Add: n})
+	}
+	return append(out, s[c.Last+1:]...)
+}
+
+// axes returns the folded axes in a shape with n axes in place of the cut axes. Of these n it includes only the listed
+// ones.
+func (c *cut) axes(n int, of ...int) []int64 {
+	var list []int64
+	for i := range c.First {
+		if c.folded[i] {
+			list = append(list, int64(i))
+		}
+	}
+	for _, i := range of {
+		list = append(list, int64(c.First+i))
+	}
+	for i := c.Last + 1; i < len(c.folded); i++ {
+		if c.folded[i] {
+			list = append(list, int64(i-c.Last-1+c.First+n))
+		}
+	}
+	return list
+}

@@ -1,0 +1,86 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// loopCompleter gives every result of a loop a node. It gives every initial value a copy of its own, a reshape to the
+// same shape, that occupies the result's buffer. If an initial value is another loop's result without other users, both
+// loops share one buffer instead.
+type loopCompleter struct {
+	shown   map[*ir.Node]bool // outputs
+	users   [][]*ir.Node
+	results map[*ir.Node][]*ir.Node // of loops of the new graph
+}
+
+func newLoopCompleter(g *ir.Graph) *loopCompleter {
+	c := &loopCompleter{shown: map[*ir.Node]bool{}, users: g.Users(), results: map[*ir.Node][]*ir.Node{}}
+	for _, o := range g.Outputs() {
+		c.shown[o.Node] = true
+	}
+	return c
+}
+
+func (c *loopCompleter) loop(to *ir.Graph, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	r := &rewriter{g: to, pos: n.Pos()}
+	own := slices.Clone(args)
+	for i := range ir.Results(n) {
+		if !c.onlyFirst(n, i) {
+			own[i] = r.unary(ir.OpReshape, args[i], ir.Attr{Name: "shape", Value: args[i].Shape()})
+		}
+	}
+	loop := r.add(ir.OpLoop, own, n.Attrs()...)
+	results := []*ir.Node{loop}
+	for i := 1; i < len(ir.Results(n)); i++ {
+		results = append(results, r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i}))
+	}
+	c.results[loop] = results
+	return loop, r.err
+}
+
+// onlyFirst reports whether argument i of a loop is the result of another loop and has no other use.
+func (c *loopCompleter) onlyFirst(loop *ir.Node, i int) bool {
+	first, uses := loop.Arg(i), 0
+	for _, a := range loop.Args() {
+		if a == first {
+			uses++
+		}
+	}
+	return first.Op() == ir.OpResult && !c.shown[first] && len(c.users[first.ID()]) == 1 && uses == 1
+}
+
+// CompleteResults adds a node for every result of a custom kernel, because the kernel writes them all, even unused
+// ones. It does the same for loops, which carry all their results.
+func CompleteResults(g *ir.Graph) (*ir.Graph, error) {
+	if !slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
+		return n.Op().Class() == ir.ClassCustom || n.Op() == ir.OpLoop
+	}) {
+		return g, nil
+	}
+	made := map[string][]*ir.Node{} // by call: its results
+	loops := newLoopCompleter(g)
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		switch {
+		case n.Op() == ir.OpLoop:
+			return loops.loop(rw.New, n, args)
+		case n.Op() == ir.OpResult:
+			return loops.results[args[0]][n.Attrs().Int("index")], nil
+		case n.Op().Class() != ir.ClassCustom:
+			return rw.Copy(n, args)
+		}
+		key := analysis.CallKey(n.Op(), args, n.Attrs())
+		if made[key] == nil {
+			for i := range n.Op().Info().Custom.Kernel.Outputs {
+				m, err := rw.New.Add(n.Op(), args, ir.WithOutput(n.Attrs(), i), n.Pos())
+				if err != nil {
+					return nil, err
+				}
+				made[key] = append(made[key], m)
+			}
+		}
+		return made[key][ir.OutputIndex(n)], nil
+	})
+}

@@ -1,0 +1,152 @@
+package rewrite
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// Refused lists, one per line, the attentions that decompose takes apart although they could have their own kernel, and
+// why.
+func RefusedAttentions(g *ir.Graph) (list []string) {
+	for _, n := range g.Nodes() {
+		if n.Op().Class() != ir.ClassAttention || n.Shape().MaxElems() == 0 {
+			continue
+		}
+		if why := analysis.AttentionRefusal(n); why != "" {
+			list = append(list, fmt.Sprintf("%s = %s: %s", n, n.Op(), why))
+		}
+	}
+	return list
+}
+
+// storesScores reports whether a gradient of an attention should use stored scores.
+func storesScores(n *ir.Node, pricer kernel.Pricer) bool {
+	if pricer == nil || n.Op() != ir.OpAttentionGrad {
+		return false
+	}
+	k, rows := n.Arg(1).Shape(), n.Arg(n.Op().Info().Arg("lse")).Shape()
+	bytes, err := ir.Type{DType: ir.F32, Shape: append(slices.Clone(rows), k[len(k)-2])}.MaxBytes()
+	return err == nil && pricer.StoreScores(bytes)
+}
+
+// Decompose replaces ops without their own kernels, and the companion ops of an attention with stored scores. pricer,
+// if not nil, decides which forms pay off on the device.
+func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+	stored := map[*ir.Node]bool{}
+	for _, n := range g.Nodes() {
+		if storesScores(n, pricer) {
+			lse := n.Arg(n.Op().Info().Arg("lse")) // of the same scores
+			stored[n], stored[lse] = true, true
+		}
+	}
+	states := analysis.NewOverwrites(g, false).Writes()
+	branches := map[*ir.Node][]*ir.Node{} // all results of an if, by its first result
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
+		var out *ir.Node // nil to keep n with the new arguments
+		switch op := n.Op(); {
+		case op == ir.OpIf:
+			if results := r.branches(n, args); r.err == nil {
+				branches[results[0]], out = results, results[0]
+			}
+		case op == ir.OpResult && branches[args[0]] != nil:
+			out = branches[args[0]][n.Attrs().Int("index")]
+		case op.Class() == ir.ClassControl:
+		case op.Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock():
+			out = r.zeros(n)
+		case op == ir.OpSqueeze || op == ir.OpUnsqueeze:
+			out = r.reshape(args[0], n.Shape())
+		case op.Class() == ir.ClassAttention:
+			if args = r.addingMask(n, args); r.err == nil && (analysis.AttentionRefusal(n) != "" || stored[n]) {
+				out = r.attentionOf(n, args)
+			}
+		case op == ir.OpRope:
+			if len(args) == 2 {
+				args = append(slices.Clone(args), r.turns(n))
+			}
+		case states[n] && analysis.IsScatter(n) && !n.Attrs().Bool("unique"):
+			out = r.distinct(n, args)
+		case states[n]:
+		default:
+			for _, form := range []func(*ir.Node, []*ir.Node) *ir.Node{r.decomposed, r.foldOfOne, r.longFold} {
+				if out = form(n, args); out != nil || r.err != nil {
+					break
+				}
+			}
+		}
+		if out != nil || r.err != nil {
+			return out, r.err
+		}
+		return rw.Copy(n, args)
+	})
+}
+
+// addingMask returns the arguments of an attention with a bool or integer mask converted to an additive one.
+func (r *rewriter) addingMask(n *ir.Node, args []*ir.Node) []*ir.Node {
+	mask := n.Op().Info().Arg("mask")
+	if mask >= len(args) || args[mask].DType().IsFloat() {
+		return args
+	}
+	args = slices.Clone(args)
+	args[mask] = r.addedMask(args[mask], n.Arg(0).DType())
+	return args
+}
+
+// attentionOf decomposes an attention or one of its companion ops, with stored scores.
+func (r *rewriter) attentionOf(n *ir.Node, args []*ir.Node) *ir.Node {
+	switch n.Op() {
+	case ir.OpAttentionLSE:
+		return r.attentionLSE(n, args)
+	case ir.OpAttentionGrad:
+		return r.attentionGrad(n, args)
+	}
+	return r.attention(n, args)
+}
+
+// zeros returns a tensor of n's type filled with 0; it may be empty.
+func (r *rewriter) zeros(n *ir.Node) *ir.Node {
+	if !n.Shape().IsStatic() || n.Shape().MaxElems() > 0 {
+		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
+	}
+	dims, err := n.Shape().Eval(nil)
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
+}
+
+// addedMask returns the additive form of a mask that says which keys are visible.
+func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
+	seen := r.castTo(mask, ir.Bool)
+	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
+}
+
+// causal hides from query i all keys after i+s-t: the queries are the last t of s positions. If a matrix has the rows
+// of several heads, their positions repeat every t rows. A nonzero window also hides all but that many of the remaining
+// keys.
+func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window int64) *ir.Node {
+	row, col := r.iota(plane, 0), r.iota(plane, 1)
+	if plane[0] != t {
+		row = r.add(ir.OpRem, []*ir.Node{row, r.dimValue(t)})
+	}
+	if s != t {
+		ahead := r.add(ir.OpSub, []*ir.Node{r.dimValue(s), r.dimValue(t)})
+		row = r.add(ir.OpAdd, []*ir.Node{row, ahead})
+	}
+	seen := r.add(ir.OpLe, []*ir.Node{col, row})
+	if window > 0 {
+		before := r.binary(ir.OpSub, row, r.scalar(ir.I32, float64(window)))
+		seen = r.binary(ir.OpAnd, seen, r.binary(ir.OpGt, col, before))
+	}
+	if r.err != nil {
+		return nil
+	}
+	hidden := r.scalar(scores.DType(), math.Inf(-1))
+	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})
+}

@@ -1,0 +1,160 @@
+package rewrite
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// attentionParts are the shapes of a decomposed attention: heads that share a key head are rows of one matmul.
+type attentionParts struct {
+	batch                     ir.Shape
+	heads, groups, rows, t, s ir.Dim
+	wide                      ir.DType
+}
+
+func attentionPartsOf(q, k *ir.Node) attentionParts {
+	qs, ks := q.Shape(), k.Shape()
+	rank := len(qs)
+	p := attentionParts{batch: qs[: rank-3 : rank-3], heads: qs[rank-3], groups: ks[rank-3], t: qs[rank-2],
+		s: ks[rank-2], wide: analysis.AccType(q.DType())}
+	perGroup, _ := p.heads.Quo(p.groups.Add)
+	p.rows = p.t.Times(perGroup.Add)
+	return p
+}
+
+func (p attentionParts) shape(dims ...ir.Dim) ir.Shape {
+	return append(append(ir.Shape{}, p.batch...), dims...)
+}
+
+// grouped reshapes queries so that the heads of one key head are rows of one matrix.
+func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	return r.castTo(r.reshape(x, p.shape(p.groups, p.rows, x.Shape()[x.Rank()-1])), p.wide)
+}
+
+// scores computes the scores of all queries and keys, [..., G, rows, S], including the mask and causality. slope is the
+// derivative of softcap at each score, or nil.
+func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) {
+	p := attentionPartsOf(args[0], args[1])
+	scores = r.add(ir.OpMatMul, []*ir.Node{r.grouped(args[0], p), r.castTo(args[1], p.wide)},
+		ir.Attr{Name: "transpose_b", Value: true})
+	if scale, softcap := analysis.AttentionScale(n), n.Attrs().Float("softcap"); softcap != 0 {
+		bent := r.unary(ir.OpTanh, r.times(scores, scale/softcap))
+		slope = r.binary(ir.OpSub, r.scalar(p.wide, 1), r.unary(ir.OpSqr, bent))
+		scores = r.times(bent, softcap)
+	} else {
+		scores = r.times(scores, scale)
+	}
+	if i := n.Op().Info().Arg("mask"); i < len(args) {
+		mask := r.unary(ir.OpBroadcast, args[i], ir.Attr{Name: "shape", Value: p.shape(p.heads, p.t, p.s)})
+		mask = r.castTo(r.reshape(mask, p.shape(p.groups, p.rows, p.s)), p.wide)
+		scores = r.add(ir.OpAdd, []*ir.Node{scores, mask})
+	}
+	if n.Attrs().Bool("causal") {
+		scores = r.causal(scores, ir.Shape{p.rows, p.s}, p.t, p.s, int64(n.Attrs().Int("window")))
+	}
+	return scores, slope
+}
+
+// times multiplies by a number. It uses an affine that adds -0; adding -0 is the identity even for zeros, so kernels
+// omit it.
+func (r *rewriter) times(x *ir.Node, by float64) *ir.Node {
+	return r.unary(ir.OpAffine, x, ir.Attr{Name: "mul", Value: by},
+		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+}
+
+// sinkColumn is the score of the sink of each row, [..., G, rows, 1].
+func (r *rewriter) sinkColumn(sinks *ir.Node, p attentionParts) *ir.Node {
+	column := r.unary(ir.OpBroadcast, r.reshape(sinks, ir.Shape{p.heads, ir.D(1), ir.D(1)}),
+		ir.Attr{Name: "shape", Value: p.shape(p.heads, p.t, ir.D(1))})
+	return r.castTo(r.reshape(column, p.shape(p.groups, p.rows, ir.D(1))), p.wide)
+}
+
+// attention decomposes attention into two matmuls and a softmax.
+func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
+	p := attentionPartsOf(args[0], args[1])
+	scores, _ := r.scores(n, args)
+	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
+	if len(args) > 4 {
+		probs = r.sharedWith(scores, r.sinkColumn(args[4], p))
+	}
+	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{r.castTo(probs, n.DType()), args[2]}), n.Shape())
+	if p.s.Min() == 0 && len(args) < 5 && !emptyWith(p.t, p.s) {
+		out = r.whereEmpty(p.s, math.NaN(), out)
+	}
+	return out
+}
+
+// attentionLSE is attention_lse of scores that are stored.
+func (r *rewriter) attentionLSE(n *ir.Node, args []*ir.Node) *ir.Node {
+	p := attentionPartsOf(args[0], args[1])
+	scores, _ := r.scores(n, args)
+	if len(args) > 3 {
+		scores = r.add(ir.OpConcat, []*ir.Node{scores, r.sinkColumn(args[3], p)}, ir.Attr{Name: "axis", Value: -1})
+	}
+	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
+	top := r.unary(ir.OpReduceMax, scores, innermost...)
+	none := r.binary(ir.OpEq, top, r.scalar(p.wide, math.Inf(-1)))
+	top = r.add(ir.OpWhere, []*ir.Node{none, r.scalar(p.wide, 0), top})
+	sum := r.unary(ir.OpSum, r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top)), innermost...)
+	return r.reshape(r.binary(ir.OpAdd, r.unary(ir.OpLog, sum), top), n.Shape())
+}
+
+// attentionGrad is attention_grad of weights that are stored.
+func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
+	p := attentionPartsOf(args[0], args[1])
+	column := func(x *ir.Node) *ir.Node { return r.reshape(x, p.shape(p.groups, p.rows, ir.D(1))) }
+	grad, none := r.grouped(args[3], p), r.scalar(p.wide, math.Inf(-1))
+	scores, slope := r.scores(n, args)
+	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, column(args[4])))
+	unseen := r.binary(ir.OpOr, r.binary(ir.OpEq, scores, none), r.binary(ir.OpEq, column(args[4]), none))
+	weights = r.add(ir.OpWhere, []*ir.Node{unseen, r.scalar(p.wide, 0), weights})
+	of := n.Attrs().String_("of")
+	if of != "v" {
+		d := r.binary(ir.OpSub, r.add(ir.OpMatMul, []*ir.Node{grad, r.castTo(args[2], p.wide)},
+			ir.Attr{Name: "transpose_b", Value: true}), column(args[5]))
+		if slope != nil {
+			d = r.binary(ir.OpMul, d, slope)
+		}
+		d = r.times(r.binary(ir.OpMul, weights, d), analysis.AttentionScale(n))
+		weights = r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpEq, weights, r.scalar(p.wide, 0)), weights, d})
+	}
+	if of == "q" {
+		out := r.add(ir.OpMatMul, []*ir.Node{weights, r.castTo(args[1], p.wide)})
+		return r.castTo(r.reshape(out, n.Shape()), n.DType())
+	}
+	from := args[0]
+	if of == "v" {
+		from = args[3]
+	}
+	out := r.add(ir.OpMatMul, []*ir.Node{r.reshape(weights, p.shape(p.heads, p.t, p.s)), r.castTo(from, p.wide)},
+		ir.Attr{Name: "transpose_a", Value: true})
+	return r.castTo(out, n.DType())
+}
+
+// sharedWith is the softmax of scores and one more score, a column, without its share.
+func (r *rewriter) sharedWith(scores, more *ir.Node) *ir.Node {
+	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
+	top := r.binary(ir.OpMax, r.unary(ir.OpReduceMax, scores, innermost...), more)
+	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top))
+	weight := r.unary(ir.OpExp, r.binary(ir.OpSub, more, top))
+	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.unary(ir.OpSum, weights, innermost...), weight))
+}
+
+// emptyWith reports whether t is 0 whenever s is.
+func emptyWith(t, s ir.Dim) bool {
+	return t == s || t.Is(0) || t.Sym == s.Sym && t.Add == 0 && s.Add == 0
+}
+
+// whereEmpty returns v if an extent is 0 at run time, else x.
+func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	empty := r.add(ir.OpEq, []*ir.Node{r.dimValue(d), r.scalar(ir.I32, 0)})
+	return r.add(ir.OpWhere, []*ir.Node{empty, r.scalar(x.DType(), v), x})
+}

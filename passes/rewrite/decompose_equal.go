@@ -1,0 +1,477 @@
+package rewrite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// A fold by index can sort the rows by index, with a stable sort. One kernel finds where each index begins, and another
+// folds its rows in their original order. So results have the same bits in every run. Since an index may have very many
+// rows, chunks with a single index are folded first.
+
+// foldEqual are the kernels that fold rows of equal keys.
+type foldEqual struct{ chunks, rows ir.Op }
+
+type foldKey struct {
+	mode string
+	t    ir.DType
+}
+
+var foldsEqual = map[foldKey]foldEqual{}
+
+// equalChunk bounds how many rows a chunk has.
+const minEqualChunk, maxEqualChunk = 64, 4096
+
+// firstEqual finds the first position of each wanted key among sorted keys by binary search.
+var firstEqual = ir.MustRegisterCustom(ir.CustomOp{
+	Name: "vkc.first_equal",
+	Doc:  "For each wanted number how many of the sorted ones are smaller.",
+	Args: []ir.ArgInfo{{Name: "sorted"}, {Name: "wanted"}},
+	Infer: func(c *ir.Call) ([]ir.Type, error) {
+		if c.DType(0) != ir.I32 || c.DType(1) != ir.I32 || len(c.Shape(0)) != 1 || len(c.Shape(1)) != 1 {
+			return nil, errors.New("sorted and wanted are i32[N]")
+		}
+		return []ir.Type{{DType: ir.U32, Shape: c.Shape(1)}}, nil
+	},
+	Kernel: &ir.CustomKernel{
+		Outputs: []string{"begins"}, Workgroup: [3]int{128},
+		Grid: [3][]ir.GridRule{{{Of: "wanted", Axis: 0, Tile: 1024}}},
+		Body: `uint first = gl_WorkGroupID.x * 1024u + gl_LocalInvocationID.x;
+for (uint i = first; i < min(wanted_dim0, first + 1024u); i += 128u) {
+    uint low = 0u, high = sorted_dim0;
+    while (low < high) {
+        uint middle = (low + high) / 2u;
+        if (sorted[middle] < wanted[i]) low = middle + 1u; else high = middle;
+    }
+    begins[i] = low;
+}`,
+	},
+	Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
+		sorted, errSorted := args[0].Ints()
+		wanted, errWanted := args[1].Ints()
+		if err := errors.Join(errSorted, errWanted); err != nil {
+			return nil, err
+		}
+		begins := make([]int64, len(wanted))
+		for i, key := range wanted {
+			first, _ := slices.BinarySearch(sorted, key)
+			begins[i] = int64(first)
+		}
+		out, err := ir.FromInts(ir.U32, begins, len(wanted))
+		return []*ir.Data{out}, err
+	},
+})
+
+func init() {
+	for t, name := range map[ir.DType]string{ir.F32: "float", ir.F64: "double", ir.I32: "int", ir.U32: "uint",
+		ir.I64: "uvec2"} {
+		for mode := range analysis.ScatterReductions {
+			foldsEqual[foldKey{mode, t}] = newFoldEqual(mode, t, name)
+		}
+	}
+}
+
+// noneText is the neutral value of min and max for integer types, in GLSL.
+var noneText = map[foldKey]string{
+	{"min", ir.I32}: "0x7fffffff", {"max", ir.I32}: "int(0x80000000u)",
+	{"min", ir.U32}: "0xffffffffu", {"max", ir.U32}: "0u",
+	{"min", ir.I64}: "uvec2(0xffffffffu, 0x7fffffffu)", {"max", ir.I64}: "uvec2(0u, 0x80000000u)",
+}
+
+// foldPairs are the GLSL statements of each fold of an i64 as two words, which needs no 64-bit integers.
+var foldPairs = map[string]string{
+	"add": "uint low = a.x + b.x;\n    return uvec2(low, a.y + b.y + uint(low < a.x));",
+	"mul": "uint high, low;\n    umulExtended(a.x, b.x, high, low);\n    return uvec2(low, high + a.x * b.y + a.y * b.x);",
+	"min": "return int(b.y) < int(a.y) || b.y == a.y && b.x < a.x ? b : a;",
+	"max": "return int(b.y) > int(a.y) || b.y == a.y && b.x > a.x ? b : a;",
+}
+
+// foldText returns the GLSL statements of a mode's fold of a and b, and its neutral value, for a type.
+func foldText(mode string, t ir.DType) (fold, none string) {
+	switch mode {
+	case "add":
+		fold, none = "return a + b;", literal(t, "0")
+	case "mul":
+		fold, none = "return a * b;", literal(t, "1")
+	}
+	if t == ir.I64 {
+		fold = foldPairs[mode]
+	}
+	if none != "" {
+		return fold, none
+	}
+	first := "b < a"
+	if mode == "max" {
+		first = "b > a"
+	}
+	none = noneText[foldKey{mode, t}]
+	least := neutral(mode, t)
+	switch t {
+	case ir.F32:
+		first += " || (floatBitsToUint(b) & 0x7fffffffu) > 0x7f800000u"
+		none = fmt.Sprintf("uintBitsToFloat(0x%xu)", math.Float32bits(float32(least)))
+	case ir.F64:
+		first += " || isNaN64(b)"
+		none = fmt.Sprintf("packDouble2x32(uvec2(0u, 0x%xu))", math.Float64bits(least)>>32)
+	}
+	if t != ir.I64 {
+		fold = "return " + first + " ? b : a;"
+	}
+	return fold, none
+}
+
+// literal is a digit as a constant of a type of GLSL.
+func literal(t ir.DType, digit string) string {
+	switch t {
+	case ir.F32:
+		return digit + ".0"
+	case ir.F64:
+		return digit + ".0lf"
+	case ir.U32:
+		return digit + "u"
+	case ir.I64:
+		return "uvec2(" + digit + "u, 0u)"
+	}
+	return digit
+}
+
+// newFoldEqual describes the kernels of a mode for a dtype; name is the GLSL type of a value. An i64 is two words
+// along an extra axis there.
+func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
+	fold, none := foldText(mode, t)
+	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    %s\n}", fold)
+	seen, pair := t, t == ir.I64
+	if pair {
+		seen = ir.U32
+	}
+	load := func(array, at string) string {
+		if pair {
+			return fmt.Sprintf("uvec2(%[1]s[2u * (%[2]s)], %[1]s[2u * (%[2]s) + 1u])", array, at)
+		}
+		return array + "[" + at + "]"
+	}
+	store := func(array, at string) string {
+		if pair {
+			return fmt.Sprintf("uint to = 2u * (%[2]s);\n    %[1]s[to] = sum.x;\n    %[1]s[to + 1u] = sum.y;",
+				array, at)
+		}
+		return array + "[" + at + "] = sum;"
+	}
+	if t == ir.F64 {
+		functions = `bool isNaN64(double x) {
+    uvec2 bits = unpackDouble2x32(x);
+    uint high = bits.y & 0x7fffffffu;
+    return high > 0x7ff00000u || high == 0x7ff00000u && bits.x > 0u;
+}
+` + functions
+	}
+	of := func(text string) string {
+		return strings.NewReplacer("TYPE", name, "NONE", none).Replace(text)
+	}
+	tol := ir.Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
+	chunkAttr := ir.AttrInfo{Name: "chunk", Kind: ir.AttrInt, Doc: "rows of a chunk"}
+	named := func(what string) string { return fmt.Sprintf("vkc.%s_%s_equal_%s", what, mode, t) }
+	check := func(c *ir.Call, ints int) error {
+		rows := c.Shape(0)
+		ok := c.DType(0) == seen && (len(rows) == 2 || pair && len(rows) == 3 && rows[2].Is(2)) &&
+			c.Shape(1).Equal(rows[:1]) && c.Shape(2).Equal(rows[:1])
+		for i := range ints {
+			ok = ok && c.DType(1+i) == ir.I32
+		}
+		if !ok {
+			return errors.New("rows are a matrix, with an i32 each in order and sorted")
+		}
+		return nil
+	}
+	results := func(c *ir.Call, n ir.Dim) []ir.Type { // n rows of the argument's width
+		shape := slices.Clone(c.Shape(0))
+		if len(shape) > 0 {
+			shape[0] = n
+		}
+		return []ir.Type{{DType: seen, Shape: shape}}
+	}
+	chunks := ir.CustomOp{
+		Name: named("chunks"),
+		Doc: "The fold of the rows of each chunk whose keys are equal: sorted are the keys in order, and order says " +
+			"of which row each is.",
+		Args:  []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}},
+		Attrs: []ir.AttrInfo{chunkAttr, {Name: "chunks", Kind: ir.AttrInt, Doc: "how many there are at most"}},
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			return results(c, ir.D(c.Attrs.Int("chunks"))), check(c, 2)
+		},
+		Tol: tol,
+		Kernel: &ir.CustomKernel{
+			Outputs: []string{"folded"}, Workgroup: [3]int{128},
+			Grid:   [3][]ir.GridRule{{{Of: "folded", Axis: 0, Tile: 1}}, {{Of: "folded", Axis: 1, Tile: 32}}},
+			Shared: of("shared TYPE parts[128];\n" + functions), SharedBytes: 128 * t.BlockBytes(),
+			Body: of(`uint local = gl_LocalInvocationID.x, column = gl_WorkGroupID.y * 32u;
+uint width = min(32u, folded_dim1 - column), teams = 128u / width, team = local / width;
+uint begin = gl_WorkGroupID.x * uint(chunk), end = min(begin + uint(chunk), sorted_dim0);
+column += local % width;
+bool equal = begin < end && end - begin == uint(chunk) && sorted[begin] == sorted[end - 1u];
+TYPE sum = NONE;
+if (equal && team < teams) {
+    for (uint k = begin + team; k < end; k += teams) {
+        sum = fold(sum, ` + load("rows", "uint(order[k]) * rows_dim1 + column") + `);
+    }
+}
+parts[local] = sum;
+barrier();
+if (team == 0u) {
+    for (uint i = 1u; i < teams; ++i) sum = fold(sum, parts[i * width + local]);
+    ` + store("folded", "gl_WorkGroupID.x * folded_dim1 + column") + `
+}`),
+		},
+		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+			return foldReference(mode, t, args, a.Int("chunks"), func(sorted, _ []int64, i int) (int, int) {
+				begin := i * a.Int("chunk")
+				end := begin + a.Int("chunk")
+				if end > len(sorted) || sorted[begin] != sorted[end-1] {
+					return 0, 0
+				}
+				return begin, end
+			})
+		},
+	}
+	rows := ir.CustomOp{
+		Name: named("rows"),
+		Doc: "For each wanted number the fold of the rows whose key it is: sorted are the keys in order, order says " +
+			"of which row each is, and begins where each number is first. There are none for a negative one. Folded " +
+			"are chunks of equal keys.",
+		Args: []ir.ArgInfo{{Name: "rows"}, {Name: "order"}, {Name: "sorted"}, {Name: "wanted"}, {Name: "begins"},
+			{Name: "folded"}},
+		Attrs: []ir.AttrInfo{chunkAttr},
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			return results(c, c.Shape(3)[0]), check(c, 3)
+		},
+		Tol: tol,
+		Kernel: &ir.CustomKernel{
+			Outputs: []string{"sums"}, Workgroup: [3]int{128}, Shared: of(functions),
+			Grid: [3][]ir.GridRule{{{Of: "sums", Axis: 0, Tile: 128}}, {{Of: "sums", Axis: 1, Tile: 64}}},
+			Body: of(`uint width = min(64u, sums_dim1 - gl_WorkGroupID.y * 64u);
+uint end = min(128u, sums_dim0 - gl_WorkGroupID.x * 128u) * width;
+for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
+    uint row = gl_WorkGroupID.x * 128u + e / width, column = gl_WorkGroupID.y * 64u + e % width;
+    int key = wanted[row];
+    TYPE sum = NONE;
+    for (uint k = key < 0 ? sorted_dim0 : begins[row]; k < sorted_dim0 && sorted[k] == key;) {
+        uint next = k + uint(chunk);
+        if (k % uint(chunk) == 0u && next <= sorted_dim0 && sorted[next - 1u] == key) {
+            sum = fold(sum, ` + load("folded", "k / uint(chunk) * sums_dim1 + column") + `);
+            k = next;
+        } else {
+            sum = fold(sum, ` + load("rows", "uint(order[k]) * rows_dim1 + column") + `);
+            ++k;
+        }
+    }
+    ` + store("sums", "row * sums_dim1 + column") + `
+}`),
+		},
+		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+			return foldReference(mode, t, args, args[3].Dims[0], func(sorted, wanted []int64, i int) (int, int) {
+				if wanted[i] < 0 {
+					return 0, 0
+				}
+				begin, _ := slices.BinarySearch(sorted, wanted[i])
+				end, _ := slices.BinarySearch(sorted, wanted[i]+1)
+				return begin, end
+			})
+		},
+	}
+	return foldEqual{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
+}
+
+// foldReference folds, for each of n results, the rows in a range of positions, in order.
+func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
+	span func(sorted, wanted []int64, i int) (int, int)) (
+	[]*ir.Data, error) {
+	order, errOrder := args[1].Ints()
+	sorted, errSorted := args[2].Ints()
+	var wanted []int64
+	var errWanted error
+	if len(args) > 3 {
+		wanted, errWanted = args[3].Ints()
+	}
+	if err := errors.Join(errOrder, errSorted, errWanted); err != nil {
+		return nil, err
+	}
+	width := args[0].Dims[1]
+	each := func(fold func(to, from int)) {
+		for i := range n {
+			begin, end := span(sorted, wanted, i)
+			for k := begin; k < end; k++ {
+				for j := range width {
+					fold(i*width+j, int(order[k])*width+j)
+				}
+			}
+		}
+	}
+	if t.IsFloat() {
+		rows, err := args[0].Floats()
+		if err != nil {
+			return nil, err
+		}
+		out, err := ir.FromFloats(t, foldedBy(mode, neutral(mode, t), rows, n*width, each), n, width)
+		return []*ir.Data{out}, err
+	}
+	rows, err := args[0].Ints()
+	if err != nil {
+		return nil, err
+	}
+	if t == ir.I64 {
+		for i := range len(rows) / 2 {
+			rows[i] = rows[2*i] | rows[2*i+1]<<32
+		}
+	}
+	none := int64(0)
+	switch lo, hi := ir.IntRange(t); mode {
+	case "mul":
+		none = 1
+	case "min":
+		none = hi
+	case "max":
+		none = lo
+	}
+	sums := foldedBy(mode, none, rows, n*width, each)
+	for i, x := range sums { // which wrap around
+		switch t {
+		case ir.I32:
+			sums[i] = int64(int32(x))
+		case ir.U32:
+			sums[i] = int64(uint32(x))
+		}
+	}
+	if t == ir.I64 {
+		words := make([]int64, 0, 2*len(sums))
+		for _, x := range sums {
+			words = append(words, int64(uint32(x)), int64(uint32(x>>32)))
+		}
+		out, err := ir.FromInts(ir.U32, words, n, width, 2)
+		return []*ir.Data{out}, err
+	}
+	out, err := ir.FromInts(t, sums, n, width)
+	return []*ir.Data{out}, err
+}
+
+// foldedBy folds rows by a mode into n results.
+func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func(fold func(to, from int))) []T {
+	sums := make([]T, n)
+	for i := range sums {
+		sums[i] = none
+	}
+	each(func(to, from int) {
+		switch mode {
+		case "add":
+			sums[to] += rows[from]
+		case "mul":
+			sums[to] *= rows[from]
+		case "min":
+			sums[to] = min(sums[to], rows[from])
+		case "max":
+			sums[to] = max(sums[to], rows[from])
+		}
+	})
+	return sums
+}
+
+// sortedFolds returns, for each wanted number, the fold of the updates [outer, K, inner] with that key: [outer, wanted,
+// inner], in the accumulator dtype. It ignores keys and wanted numbers outside of 0 to limit-1.
+func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	s, n, acc := updates.Shape(), wanted.Shape()[0], analysis.AccType(updates.DType())
+	columns, err := s[0].Mul2(s[2])
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	keys, wanted = r.below(keys, limit), r.below(wanted, limit)
+	order, sorted := r.orderBelow(keys, limit)
+	rows := r.castTo(r.swapAxes(updates, 0, 1), acc)
+	if r.err != nil {
+		return nil
+	}
+	rows = r.reshape(rows, ir.Shape{s[1], columns})
+	if acc == ir.I64 {
+		pair := ir.Shape{s[1], columns, ir.D(1)}
+		low, high := r.wordsOf(rows)
+		rows = r.add(ir.OpConcat, []*ir.Node{r.reshape(low, pair), r.reshape(high, pair)},
+			ir.Attr{Name: "axis", Value: 2})
+	}
+	most := s[1].Max()
+	chunk := int64(minEqualChunk)
+	for chunk < maxEqualChunk && chunk*chunk < most {
+		chunk *= 2
+	}
+	op, at := foldsEqual[foldKey{mode, acc}], ir.Attr{Name: "chunk", Value: chunk}
+	folded := r.add(op.chunks, []*ir.Node{rows, order, sorted}, at,
+		ir.Attr{Name: "chunks", Value: (most + chunk - 1) / chunk})
+	begins := r.add(firstEqual, []*ir.Node{sorted, wanted})
+	sums := r.add(op.rows, []*ir.Node{rows, order, sorted, wanted, begins, folded}, at)
+	if acc == ir.I64 {
+		word := func(i int) *ir.Node {
+			x := r.unary(ir.OpSlice, sums, ir.Attr{Name: "starts", Value: []int{0, 0, i}},
+				ir.Attr{Name: "limits", Value: ir.Shape{n, columns, ir.D(i + 1)}})
+			return r.reshape(x, ir.Shape{n, columns})
+		}
+		sums = r.fromWords(word(0), word(1))
+	}
+	return r.swapAxes(r.reshape(sums, ir.Shape{n, s[0], s[2]}), 0, 1)
+}
+
+// orderBelow sorts keys, which are -1 or below a limit. It returns the order and the sorted keys, and only sorts by the
+// digits that can be nonzero.
+func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
+	if r.err != nil {
+		return nil, nil
+	}
+	n := keys.Shape()[0]
+	if n.Max() <= maxSort {
+		order = r.unary(ir.OpArgsort, keys, ir.Attr{Name: "axis", Value: 0})
+		return order, r.add(ir.OpGather, []*ir.Node{keys, order}, ir.Attr{Name: "axis", Value: 0})
+	}
+	above := r.castTo(r.binary(ir.OpAdd, keys, r.scalar(ir.I32, 1)), ir.U32)
+	s := radixSort{rewriter: r, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
+	var digits []int
+	for shift := 0; shift < bits.Len64(uint64(limit.Max())); shift += 8 {
+		digits = append(digits, shift)
+	}
+	s.turns(digits)
+	if r.err != nil {
+		return nil, nil
+	}
+	below := r.binary(ir.OpSub, r.castTo(s.keys, ir.I32), r.scalar(ir.I32, 1))
+	return r.reshape(s.places, ir.Shape{n}), r.reshape(below, ir.Shape{n})
+}
+
+// within reports which indices are in 0 to limit-1, and converts them to i32. Indices outside become any i32.
+func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) {
+	if r.err != nil {
+		return nil, nil
+	}
+	positive := analysis.NeverNegative(indices.DType())
+	indices = r.wideIndex(indices)
+	if r.err != nil {
+		return nil, nil
+	}
+	t := indices.DType()
+	is = r.binary(ir.OpLt, indices, r.castTo(r.dimValue(limit), t))
+	if !positive {
+		is = r.binary(ir.OpAnd, r.binary(ir.OpGe, indices, r.scalar(t, 0)), is)
+	}
+	return is, r.castTo(indices, ir.I32)
+}
+
+// below converts indices to i32, with -1 for indices outside of 0 to limit-1.
+func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
+	is, indices := r.within(indices, limit)
+	return r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(ir.I32, -1)})
+}

@@ -1,0 +1,371 @@
+package rewrite
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// foldOfOne rewrites a reduction or normalization of rows of one element to an expression over the element, to which
+// each step reduces. It returns nil for longer rows. With a loop of one trip, a driver could simplify x minus the
+// maximum to 0, which is wrong for infinities and NaN.
+func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
+	fold := n.Op().Info().Fold
+	if fold == nil {
+		return nil
+	}
+	for i, folded := range analysis.FoldedAxes(n) {
+		if folded && !args[0].Shape()[i].Is(1) {
+			return nil
+		}
+	}
+	out := args[0]
+	if _, isPlace := extremumOf[fold.Steps[0].By]; isPlace {
+		out = r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: out.Shape()})
+	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
+		out = r.castTo(out, analysis.AccType(out.DType()))
+		// Differences from the first are 0, or NaN if the element is infinite or NaN; so are their sums.
+		if fold.FromFirst() {
+			out = r.binary(ir.OpMul, out, r.scalar(out.DType(), 0))
+		}
+		e := folding{r: r, n: n, x: out, first: out, count: func() *ir.Node { return r.scalar(out.DType(), 1) }}
+		for _, s := range fold.Steps {
+			result := out
+			if !fold.FromFirst() {
+				result = e.element(s.Map)
+			}
+			e.results = append(e.results, result)
+		}
+		out = e.finish(fold, args[1:])
+		if fold.Finish.Leaf != 0 && fold.Steps[0].By == ir.OpSum { // a sum starts at 0, so the sum of -0 is 0
+			out = r.binary(ir.OpAdd, out, r.scalar(out.DType(), 0))
+		}
+	}
+	return r.reshape(r.castTo(out, n.DType()), n.Shape())
+}
+
+// longFold splits a reduction or normalization of few long rows into two steps: a value for each chunk of a row, then
+// one for all chunks. Each step folds in a fixed order and has no synchronization between workgroups. It returns nil if
+// one kernel is as fast.
+func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
+	fold := n.Op().Info().Fold
+	if fold == nil {
+		return nil
+	}
+	x, by := args[0], fold.Steps[0].By
+	extremum, isPlace := extremumOf[by]
+	c, ok := cutOf(x.Shape(), analysis.FoldedAxes(n), len(fold.Steps) > 1 || isPlace)
+	if !ok {
+		return nil
+	}
+	f := &longFold{rewriter: r, cut: c}
+	var out *ir.Node
+	switch {
+	case isPlace:
+		out = f.place(extremum, x)
+	case n.Op().Info().Tol == ir.Tolerance{}: // the same in any dtype
+		out = f.fold(by, x)
+	default:
+		out = f.computed(n, fold, r.castTo(x, analysis.AccType(x.DType())), args[1:])
+	}
+	return r.reshape(r.castTo(out, n.DType()), n.Shape())
+}
+
+// extremumOf maps argmax and argmin to the extremum whose position they find.
+var extremumOf = map[ir.Op]ir.Op{ir.OpArgmax: ir.OpReduceMax, ir.OpArgmin: ir.OpReduceMin}
+
+// longFold is a reduction in chunks. Its methods keep the folded axes, with extent 1.
+type longFold struct {
+	*rewriter
+	cut
+}
+
+// computed returns the result of n's fold over x, which has the accumulator dtype.
+func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.Node) *ir.Node {
+	e := folding{r: f.rewriter, n: n, x: x, first: f.firstOf(fold, x, f.folded),
+		count: func() *ir.Node { return f.elems(x) }}
+	for _, s := range fold.Steps {
+		e.results = append(e.results, f.step(s, fold, e))
+	}
+	return e.finish(fold, params)
+}
+
+// step returns the result of one step for whole rows, computed from the results of the chunks.
+func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
+	if s.Merge == nil {
+		return f.fold(s.By, whole.element(s.Map))
+	}
+	var out *ir.Node
+	for _, p := range f.pieces(whole.x) {
+		along := make([]bool, p.x.Rank())
+		for _, a := range p.axes {
+			along[a] = true
+		}
+		own := folding{r: f.rewriter, n: whole.n, x: p.x, first: f.firstOf(fold, p.x, along),
+			count: func() *ir.Node { return f.countOf(p.x, along) }}
+		for i := range whole.results {
+			own.results = append(own.results, f.along(fold.Steps[i].By, own.element(fold.Steps[i].Map), p.axes))
+		}
+		e := folding{r: f.rewriter, n: whole.n, count: whole.count, part: &own}
+		own.results = append(own.results, f.along(s.By, own.scalar(s.Merge.Map), p.axes))
+		for _, r := range whole.results {
+			e.results = append(e.results, f.spreadTo(r, p))
+		}
+		if whole.first != nil {
+			e.first = f.spreadTo(whole.first, p)
+		}
+		given := f.all(s.By, p, e.scalar(s.Merge.Part))
+		if out == nil {
+			out = given
+		} else {
+			out = f.binary(analysis.CombineOps[s.By], out, given)
+		}
+	}
+	return out
+}
+
+// folding makes nodes of the expressions of a fold.
+type folding struct {
+	r       *rewriter
+	n       *ir.Node // the op with the attributes
+	x       *ir.Node // the elements
+	first   *ir.Node // first element of the row, for folds that need it
+	results []*ir.Node
+	count   func() *ir.Node // of elements, in their dtype
+	part    *folding        // of a chunk
+}
+
+// finish is the result of a fold, times and plus parameters that its op has.
+func (e *folding) finish(fold *ir.Fold, params []*ir.Node) *ir.Node {
+	out := e.scalar(fold.Finish)
+	for i, p := range params {
+		out = e.r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], out, e.r.castTo(p, e.x.DType()))
+	}
+	return out
+}
+
+// element returns the value that a step folds, for each element.
+func (e *folding) element(s *ir.Scalar) *ir.Node {
+	if s == nil {
+		return e.x
+	}
+	return e.scalar(s)
+}
+
+// scalar is an expression of a fold.
+func (e *folding) scalar(s *ir.Scalar) *ir.Node {
+	return ir.EvalScalar(s, func(s *ir.Scalar, _ []*ir.Node) *ir.Node { return e.leaf(s) },
+		func(s *ir.Scalar, args []*ir.Node) *ir.Node { return e.r.add(s.Op, args) })
+}
+
+func (e *folding) leaf(s *ir.Scalar) *ir.Node {
+	if e.r.err != nil {
+		return nil
+	}
+	number := func(v float64) *ir.Node { return e.r.scalar(analysis.AccType(e.n.Arg(0).DType()), v) }
+	switch s.Leaf {
+	case ir.LeafElement:
+		return e.x
+	case ir.LeafResult:
+		return e.results[s.Step]
+	case ir.LeafMean:
+		return e.r.binary(ir.OpDiv, e.results[s.Step], e.count())
+	case ir.LeafFirst:
+		return e.first
+	case ir.LeafCount:
+		count := e.r.binary(ir.OpSub, e.count(), number(float64(e.n.Attrs().Int(s.Attr))))
+		return e.r.binary(ir.OpMax, count, number(0))
+	case ir.LeafAttr:
+		return number(e.n.Attrs().Float(s.Attr))
+	case ir.LeafNumber:
+		return number(s.Value)
+	case ir.LeafPart:
+		return e.part.results[s.Step]
+	case ir.LeafPartMean:
+		return e.r.binary(ir.OpDiv, e.part.results[s.Step], e.part.count())
+	case ir.LeafPartFirst:
+		return e.part.first
+	case ir.LeafPartCount:
+		return e.part.count()
+	}
+	panic(fmt.Sprintf("rewrite: a fold has no leaf %d", s.Leaf))
+}
+
+// firstOf returns the first element of each row of x for folds that need it. along gives the axes of the rows, which
+// are kept. Along an axis with a symbolic extent, which may be 0, it returns the smallest element instead.
+func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
+	if f.err != nil || !fold.FromFirst() {
+		return nil
+	}
+	limits, symbolic := slices.Clone(x.Shape()), []int64{}
+	for i, in := range along {
+		switch {
+		case in && limits[i].IsStatic():
+			limits[i] = ir.D(1)
+		case in:
+			symbolic = append(symbolic, int64(i))
+		}
+	}
+	out := f.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, x.Rank())},
+		ir.Attr{Name: "limits", Value: limits})
+	if len(symbolic) > 0 {
+		out = f.along(ir.OpReduceMin, out, symbolic)
+	}
+	return out
+}
+
+// elems returns the number of elements of a row of x, as a value of x's dtype.
+func (f *longFold) elems(x *ir.Node) *ir.Node {
+	if f.err != nil {
+		return nil
+	}
+	return f.countOf(x, f.folded)
+}
+
+// countOf returns the number of elements along some axes of x, in x's dtype.
+func (f *longFold) countOf(x *ir.Node, along []bool) *ir.Node {
+	n, rest := int64(1), []ir.Dim{}
+	for i, in := range along {
+		switch d := x.Shape()[i]; {
+		case in && d.IsStatic():
+			n *= d.Add
+		case in:
+			rest = append(rest, d)
+		}
+	}
+	out := f.scalar(x.DType(), float64(n))
+	for _, d := range rest {
+		out = f.binary(ir.OpMul, out, f.castTo(f.dimValue(d), x.DType()))
+	}
+	return out
+}
+
+// piece is an operand of the first step: all full chunks of x, or the remainder.
+type piece struct {
+	x     *ir.Node
+	axes  []int64 // axes of the first step
+	again []int64 // axes of the second step; none for the remainder
+}
+
+// pieces divides x.
+func (f *longFold) pieces(x *ir.Node) []piece {
+	if f.err != nil {
+		return nil
+	}
+	flat := f.reshape(x, f.with(x.Shape(), f.Length))
+	part := func(from, to int64) *ir.Node {
+		if f.err != nil || from == 0 && to == f.Length {
+			return flat
+		}
+		starts, limits := make([]int64, flat.Rank()), append(ir.Shape{}, flat.Shape()...)
+		starts[f.First], limits[f.First] = from, ir.Dim{Add: to}
+		return f.unary(ir.OpSlice, flat, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+	}
+	chunks := piece{x: f.reshape(part(0, f.chunked()), f.with(x.Shape(), f.Count, f.Len, f.Block)), axes: f.axes(3, 1)}
+	again := cut{folded: make([]bool, len(f.folded)), First: f.First, Last: f.Last}
+	chunks.again = again.axes(3, 0, 2)
+	list := []piece{chunks}
+	if f.chunked() < f.Length {
+		list = append(list, piece{x: part(f.chunked(), f.Length), axes: f.axes(1, 0)})
+	}
+	return list
+}
+
+// along folds axes and keeps them with extent 1.
+func (f *longFold) along(op ir.Op, x *ir.Node, axes []int64) *ir.Node {
+	return f.unary(op, x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
+}
+
+// all folds the first step's results of a piece, and reshapes them to x's shape with the folded axes set to 1.
+func (f *longFold) all(op ir.Op, p piece, each *ir.Node) *ir.Node {
+	if p.again != nil {
+		each = f.along(op, each, p.again)
+	}
+	return f.row(each)
+}
+
+// row reshapes one value per row to x's shape with the folded axes set to 1.
+func (f *longFold) row(x *ir.Node) *ir.Node {
+	if f.err != nil {
+		return nil
+	}
+	ones := make([]int64, f.Last-f.First+1)
+	for i := range ones {
+		ones[i] = 1
+	}
+	whole := cut{First: f.First, Last: x.Rank() - (len(f.folded) - f.Last)}
+	return f.reshape(x, whole.with(x.Shape(), ones...))
+}
+
+// fold is op over the rows of x.
+func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
+	var out *ir.Node
+	for _, p := range f.pieces(x) {
+		part := f.all(op, p, f.along(op, p.x, p.axes))
+		if out == nil {
+			out = part
+		} else {
+			out = f.binary(analysis.CombineOps[op], out, part)
+		}
+	}
+	return out
+}
+
+// spreadTo reshapes one value per row so that it broadcasts to a piece.
+func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
+	if f.err != nil {
+		return nil
+	}
+	ones := []int64{1}
+	if p.again != nil {
+		ones = []int64{1, 1, 1}
+	}
+	return f.reshape(x, f.with(x.Shape(), ones...))
+}
+
+// place computes argmax or argmin: the first position of each chunk's extremum, and then the first of these over the
+// chunks that have the row's extremum.
+func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
+	var best, at *ir.Node
+	for _, p := range f.pieces(x) {
+		own := f.along(extremum, p.x, p.axes)
+		first := f.along(ir.OpReduceMin, f.placeWhere(p.x, own, f.places(p)), p.axes)
+		partBest := f.all(extremum, p, own)
+		if f.err != nil {
+			return nil
+		}
+		partAt := f.all(ir.OpReduceMin, p, f.placeWhere(own, f.spreadTo(partBest, p), first))
+		if best == nil {
+			best, at = partBest, partAt
+			continue
+		}
+		both := f.binary(analysis.CombineOps[extremum], best, partBest)
+		at = f.binary(ir.OpMin, f.placeWhere(best, both, at), f.placeWhere(partBest, both, partAt))
+	}
+	return at
+}
+
+// places returns the position of each element of a piece in its row.
+func (f *longFold) places(p piece) *ir.Node {
+	if f.err != nil {
+		return nil
+	}
+	if p.again == nil {
+		return f.binary(ir.OpAdd, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.chunked())))
+	}
+	chunk := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.Len*f.Block)))
+	turn := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First+1), f.scalar(ir.I32, float64(f.Block)))
+	return f.binary(ir.OpAdd, f.binary(ir.OpAdd, chunk, turn), f.iota(p.x.Shape(), f.First+2))
+}
+
+// placeWhere returns the position where x is the extremum, which may be NaN, and elsewhere a position after all others.
+func (f *longFold) placeWhere(x, extremum, place *ir.Node) *ir.Node {
+	is := f.binary(ir.OpEq, x, extremum)
+	if f.err == nil && x.DType().IsFloat() {
+		is = f.binary(ir.OpOr, is, f.binary(ir.OpAnd, f.unary(ir.OpIsNaN, x), f.unary(ir.OpIsNaN, extremum)))
+	}
+	return f.add(ir.OpWhere, []*ir.Node{is, place, f.scalar(ir.I32, math.MaxInt32)})
+}

@@ -1,0 +1,68 @@
+package rewrite
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// branches rewrites an if to two loops, one per branch, of at most one trip each, which carry the results. The loop of
+// the branch not taken leaves them unchanged.
+func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
+	types := ir.Results(n)
+	results := make([]*ir.Node, len(types))
+	for i, t := range types {
+		results[i] = r.unary(ir.OpBroadcast, r.scalar(t.DType, 0), ir.Attr{Name: "shape", Value: t.Shape})
+	}
+	condition := args[0]
+	for _, branch := range []string{"then", "else"} {
+		if branch == "else" {
+			condition = r.unary(ir.OpNot, condition)
+		}
+		if r.err != nil {
+			return nil
+		}
+		body, err := branchBody(r.g, n.Attrs().Graph(branch), types)
+		if err != nil {
+			r.err = err
+			return nil
+		}
+		given := append([]*ir.Node{condition}, append(results, args[1:]...)...)
+		loop := r.add(ir.OpLoop, given, ir.Attr{Name: "trips", Value: ir.ShapeOf(1)},
+			ir.Attr{Name: "while", Value: true}, ir.Attr{Name: "body", Value: body})
+		results = make([]*ir.Node, len(types))
+		for i := range results {
+			results[i] = r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i + 1})
+		}
+	}
+	return results
+}
+
+// branchBody makes the loop body of a branch: its outputs become the updates of the states.
+func branchBody(around, g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
+	body := ir.NewBody(g.Name)
+	if err := body.DeclareSymbolsOf(around); err != nil {
+		return nil, err
+	}
+	r := &rewriter{g: body}
+	r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: "condition"}, ir.Attr{Name: "dtype", Value: ir.Bool},
+		ir.Attr{Name: "shape", Value: ir.Shape{}})
+	states := make([]*ir.Node, len(types))
+	for i, t := range types {
+		states[i] = r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: fmt.Sprintf("result %d", i)},
+			ir.Attr{Name: "dtype", Value: t.DType}, ir.Attr{Name: "shape", Value: t.Shape})
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	nodes, err := ir.CopyInto(body, g)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range g.Outputs() {
+		if err := body.Update(states[i], nodes[o.Node.ID()]); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
+}

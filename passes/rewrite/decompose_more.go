@@ -1,0 +1,312 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// decomposed returns the replacement of an op that is defined by others, or nil if n has its own lowering.
+func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
+	switch n.Op() {
+	case ir.OpWhere:
+		if args[0].DType() == ir.Bool {
+			return nil
+		}
+		return r.add(ir.OpWhere, []*ir.Node{r.castTo(args[0], ir.Bool), args[1], args[2]})
+	case ir.OpClamp, ir.OpAffine:
+		return r.ofIntegers(n, args[0])
+	case ir.OpBatchNorm:
+		return r.batchNorm(n, args)
+	case ir.OpGroupNorm:
+		return r.groupNorm(n, args)
+	case ir.OpTril:
+		return r.triangle(n, args[0], ir.OpLe)
+	case ir.OpTriu:
+		return r.triangle(n, args[0], ir.OpGe)
+	case ir.OpOneHot:
+		return r.oneHot(n, args[0])
+	case ir.OpRopeTables:
+		return r.ropeTables(n, args)
+	case ir.OpMatMul:
+		return r.product(n, args)
+	case ir.OpMatMulID:
+		return r.matmulID(n, args)
+	case ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin:
+		return r.longScan(n, args[0])
+	case ir.OpArgsort, ir.OpTopKIndices:
+		if sortsInPlace(n) {
+			return nil
+		}
+		if out := r.topOfChunks(n, args[0]); out != nil || r.err != nil {
+			return out
+		}
+		if out := r.longOrder(n, args[0]); out != nil || r.err != nil {
+			return out
+		}
+		return r.order(n, args[0])
+	case ir.OpSort:
+		order := r.argsort(n, args[0])
+		return r.add(ir.OpGather, []*ir.Node{args[0], order}, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")})
+	case ir.OpScatter, ir.OpScatterAdd:
+		return r.scatter(n, args)
+	case ir.OpIndexAdd:
+		return r.indexAdd(n, args)
+	case ir.OpGatherND:
+		return r.gatherND(n, args)
+	case ir.OpScatterND, ir.OpScatterNDAdd:
+		if n.DType().IsBlock() {
+			return nil // in place, or an error in lowering
+		}
+		return r.scatterND(n, args)
+	}
+	return nil
+}
+
+// product rewrites matmuls of two dtypes, and of rows in blocks, to operands of the result's dtype. The casts and
+// dequantizations are fused into the matmul's loads. The matmul itself dequantizes b.
+//
+// It turns batches of one row each with a common matrix into rows of one matmul.
+func (r *rewriter) product(n *ir.Node, args []*ir.Node) *ir.Node {
+	a, b := args[0], args[1]
+	if rows, err := a.Shape()[:a.Rank()-1].Numel(); err == nil && a.Rank() > 2 && b.Rank() == 2 &&
+		!a.DType().IsBlock() && !n.Attrs().Bool("transpose_a") && a.Shape()[a.Rank()-2] == ir.D(1) && rows != ir.D(1) {
+		flat := r.reshape(a, ir.Shape{rows, a.Shape()[a.Rank()-1]})
+		return r.reshape(r.add(ir.OpMatMul, []*ir.Node{flat, b}, n.Attrs()...), n.Shape())
+	}
+	if !a.DType().IsBlock() && (b.DType().IsBlock() || a.DType() == b.DType()) {
+		return nil
+	}
+	args = slices.Clone(args)
+	for i, x := range args {
+		switch {
+		case !x.DType().IsBlock():
+			x = r.castTo(x, n.DType())
+		case i == 0:
+			x = r.unary(ir.OpDequantize, x, ir.Attr{Name: "dtype", Value: n.DType()})
+		}
+		if r.err != nil {
+			return nil
+		}
+		args[i] = x
+	}
+	return r.add(ir.OpMatMul, args, n.Attrs()...)
+}
+
+// ofIntegers decomposes an integer clamp or affine; for floats there is a kernel.
+func (r *rewriter) ofIntegers(n, x *ir.Node) *ir.Node {
+	if !x.DType().IsInteger() {
+		return nil
+	}
+	steps := []struct {
+		op   ir.Op
+		attr string
+	}{{ir.OpMul, "mul"}, {ir.OpAdd, "add"}}
+	if n.Op() == ir.OpClamp {
+		steps[0].op, steps[0].attr, steps[1].op, steps[1].attr = ir.OpMax, "min", ir.OpMin, "max"
+	}
+	for _, s := range steps {
+		if v := n.Attrs().Float(s.attr); !math.IsInf(v, 0) {
+			x = r.binary(s.op, x, r.scalar(x.DType(), v))
+		}
+	}
+	return x
+}
+
+// channels reshapes a parameter [C] so that it broadcasts over x[N, C, …].
+func (r *rewriter) channels(p *ir.Node, rank int) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	s := ir.Shape{p.Shape()[0]}
+	for range rank - 2 {
+		s = append(s, ir.D(1))
+	}
+	return r.reshape(p, s)
+}
+
+// batchNorm is (x-mean)*rsqrt(variance+eps)*weight+bias by channel.
+func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
+	rank := n.Rank()
+	args = r.widened(args)
+	x := r.binary(ir.OpSub, args[0], r.channels(args[1], rank))
+	variance := r.binary(ir.OpAdd, args[2], r.scalar(args[2].DType(), n.Attrs().Float("eps")))
+	if r.err != nil {
+		return nil
+	}
+	x = r.binary(ir.OpMul, x, r.channels(r.unary(ir.OpRsqrt, variance), rank))
+	return r.castTo(r.affineChannels(x, args[3:], rank), n.DType())
+}
+
+// widened casts float arguments to the dtype in which an op of several steps is computed. The result is rounded once,
+// at the end.
+func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
+	wide := slices.Clone(args)
+	for i, a := range args {
+		wide[i] = r.castTo(a, analysis.AccType(a.DType()))
+	}
+	return wide
+}
+
+// affineChannels multiplies by the weight and adds the bias of each channel, if present.
+func (r *rewriter) affineChannels(x *ir.Node, params []*ir.Node, rank int) *ir.Node {
+	for i, p := range params {
+		x = r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], x, r.channels(p, rank))
+	}
+	return x
+}
+
+// groupNorm normalizes each group of channels as one row.
+func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
+	s := n.Shape()
+	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
+	perGroup, _ := s[1].Quo(groups.Add) // its shape rule has checked it
+	row, err := append(ir.Shape{perGroup}, s[2:]...).Numel()
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	args = r.widened(args)
+	x := r.reshape(args[0], ir.Shape{s[0], groups, row})
+	x = r.unary(ir.OpLayerNorm, x, ir.Attr{Name: "eps", Value: n.Attrs().Float("eps")})
+	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
+}
+
+// triangle keeps elements of x where the comparison of column-row with k holds.
+func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
+	s := n.Shape()
+	plane := s[len(s)-2:]
+	column := r.binary(ir.OpSub, r.iota(plane, 1), r.iota(plane, 0))
+	limit := min(max(n.Attrs().Int("k"), -1<<31), 1<<31-1)
+	keep := r.binary(compare, column, r.scalar(ir.I32, float64(limit)))
+	return r.add(ir.OpWhere, []*ir.Node{keep, x, r.scalar(n.DType(), 0)})
+}
+
+// oneHot compares the indices with each coordinate of the new axis.
+func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
+	s := n.Shape()
+	wide := append(append(ir.Shape{}, indices.Shape()...), ir.D(1))
+	count := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()},
+		ir.Attr{Name: "shape", Value: ir.Shape{s[len(s)-1]}}, ir.Attr{Name: "axis", Value: 0})
+	hit := r.binary(ir.OpEq, r.reshape(indices, wide), count)
+	if r.err != nil || n.DType() == ir.Bool {
+		return hit
+	}
+	return r.unary(ir.OpCast, hit, ir.Attr{Name: "dtype", Value: n.DType()})
+}
+
+// ropeTables gives the two elements of a pair an axis of their own. Each element is multiplied by cos. Then the other
+// element of the pair, moved there by a flip, is multiplied by sin, or -sin for the first, and added.
+func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
+	x, s, tables := args[0], n.Shape(), args[1].Shape()
+	last, pairs := len(s)-1, tables[len(tables)-1]
+	if pairs.Is(0) {
+		return x
+	}
+	wide, axis := analysis.AccType(x.DType()), last+1 // where the two are
+	if n.Attrs().String_("mode") == "half" {
+		axis = last
+	}
+	split := func(s ir.Shape, two int) ir.Shape {
+		return slices.Insert(append(slices.Clone(s[:len(s)-1]), pairs), len(s)-1+axis-last, ir.D(two))
+	}
+	ends := append(slices.Clone(s[:last]), pairs.Times(2))
+	part := func(from int64, limits ir.Shape) *ir.Node {
+		starts := make([]int64, len(s))
+		starts[last] = from
+		return r.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+	}
+	y := r.castTo(r.reshape(part(0, ends), split(s, 2)), wide)
+	table := func(t *ir.Node) *ir.Node { return r.reshape(r.castTo(t, wide), split(t.Shape(), 1)) }
+	sign := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: wide},
+		ir.Attr{Name: "shape", Value: split(s, 2)[last:]}, ir.Attr{Name: "axis", Value: axis - last})
+	sign = r.unary(ir.OpAffine, sign, ir.Attr{Name: "mul", Value: 2.0}, ir.Attr{Name: "add", Value: -1.0})
+	other := r.unary(ir.OpFlip, y, ir.Attr{Name: "axes", Value: []int{axis}})
+	out := r.binary(ir.OpAdd, r.binary(ir.OpMul, y, table(args[1])),
+		r.binary(ir.OpMul, other, r.binary(ir.OpMul, sign, table(args[2]))))
+	out = r.reshape(r.castTo(out, n.DType()), ends)
+	if ends[last] == s[last] {
+		return out
+	}
+	return r.add(ir.OpConcat, []*ir.Node{out, part(ends[last].Add, s)}, ir.Attr{Name: "axis", Value: last})
+}
+
+// order is argsort by counting: the rank of an element is the number of elements that come before it, and position p
+// holds the element of rank p. Both are folds over pairs, so the cost is quadratic in the row length: it is for short
+// rows, and for rows that do not fit in shared memory. It is stable.
+func (r *rewriter) order(n, x *ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	last := x.Rank() - 1
+	x = r.swapAxes(x, axis, last)
+	if r.err != nil {
+		return nil
+	}
+	s := x.Shape()
+	length := s[last]
+	mine, other := r.pairs(x)
+	plane := ir.Shape{length, length}
+	rank := r.count(r.before(other, mine, r.iota(plane, 1), r.iota(plane, 0), analysis.Descending(n)))
+
+	// The element of rank p is the sum of i over all i with rank[i] = p.
+	k := n.Shape()[axis]
+	places := ir.Shape{k, length}
+	_, ranks := r.pairs(rank)
+	hit := r.binary(ir.OpEq, ranks, r.iota(places, 0))
+	index := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, 0)})
+	if r.err != nil {
+		return nil
+	}
+	out := r.unary(ir.OpSum, index, ir.Attr{Name: "axes", Value: []int{-1}})
+	return r.swapAxes(out, axis, last)
+}
+
+// pairs returns x as a column and as a row, so that an elementwise op on both combines every pair of elements of the
+// innermost axis.
+func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
+	if r.err != nil {
+		return nil, nil
+	}
+	s := x.Shape()
+	outer, n := s[:len(s)-1:len(s)-1], s[len(s)-1]
+	return r.reshape(x, append(append(ir.Shape{}, outer...), n, ir.D(1))), r.reshape(x,
+		append(append(ir.Shape{}, outer...), ir.D(1), n))
+}
+
+// before reports whether a comes before b in sorted order: NaN last in ascending and first in descending order, equal
+// elements by position.
+func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	less, equal := r.binary(ir.OpLt, a, b), r.binary(ir.OpEq, a, b)
+	if descending {
+		less = r.binary(ir.OpGt, a, b)
+	}
+	if r.err == nil && a.DType().IsFloat() {
+		nanA, nanB := r.unary(ir.OpIsNaN, a), r.unary(ir.OpIsNaN, b)
+		equal = r.binary(ir.OpOr, equal, r.binary(ir.OpAnd, nanA, nanB))
+		if descending {
+			nanA, nanB = nanB, nanA
+		}
+		less = r.binary(ir.OpOr, less, r.binary(ir.OpAnd, nanB, r.unary(ir.OpNot, nanA)))
+	}
+	return r.binary(ir.OpOr, less, r.binary(ir.OpAnd, equal, r.binary(ir.OpLt, posA, posB)))
+}
+
+// count counts the true elements along the innermost axis, as i32.
+func (r *rewriter) count(x *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	x = r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: ir.I32})
+	if r.err != nil {
+		return nil
+	}
+	return r.unary(ir.OpSum, x, ir.Attr{Name: "axes", Value: []int{-1}})
+}

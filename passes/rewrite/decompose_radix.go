@@ -1,0 +1,147 @@
+package rewrite
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// longOrder sorts rows that do not fit in a workgroup by a radix sort. It returns nil if the number of rows is not
+// expressible as a dim.
+func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	length := x.Shape()[axis]
+	if length.Max() <= maxSort {
+		return nil
+	}
+	last := x.Rank() - 1
+	x = r.swapAxes(x, axis, last)
+	if r.err != nil {
+		return nil
+	}
+	rows, err := x.Shape()[:last].Numel()
+	if err != nil {
+		return nil
+	}
+	shape := ir.Shape{rows, length}
+	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, analysis.Descending(n), false), shape)}
+	s.turns(digitsOf(x.DType()))
+	if isWide(x.DType()) {
+		s.keys = r.add(ir.OpGather, []*ir.Node{r.reshape(r.keysOf(x, analysis.Descending(n), true), shape), s.places},
+			ir.Attr{Name: "axis", Value: 1})
+		s.turns(digitsOf(x.DType()))
+	}
+	if r.err != nil {
+		return nil
+	}
+	out := r.swapAxes(r.reshape(s.places, x.Shape()), axis, last)
+	if r.err != nil || n.Op() != ir.OpTopKIndices {
+		return out
+	}
+	return r.unary(ir.OpSlice, out, ir.Attr{Name: "starts", Value: make([]int64, n.Rank())},
+		ir.Attr{Name: "limits", Value: n.Shape()})
+}
+
+// radixSort is a sort of rows being made.
+type radixSort struct {
+	*rewriter
+	keys, places *ir.Node
+	keep         bool // the keys are wanted in order, too
+}
+
+// isWide reports whether keys of a dtype have 64 bits.
+func isWide(t ir.DType) bool { return t == ir.I64 || t == ir.F64 }
+
+// turns sorts by several digits of the keys, one after the other.
+func (s *radixSort) turns(digits []int) {
+	for i, shift := range digits {
+		s.turn(shift, radixMove{first: s.places == nil, last: !s.keep && i == len(digits)-1})
+	}
+}
+
+// digitsOf lists the bit offsets of the digits that can differ in keys of a dtype. Float keys are converted to f32;
+// keys of narrower floats have zero low bits.
+func digitsOf(t ir.DType) []int {
+	all := []int{0, 8, 16, 24}
+	switch t {
+	case ir.F16:
+		return all[1:]
+	case ir.BF16, ir.F8E4M3, ir.F8E5M2:
+		return all[2:]
+	case ir.I16, ir.U16:
+		return all[:2]
+	case ir.I8, ir.U8:
+		return all[:1]
+	}
+	return all
+}
+
+// keysOf maps elements to u32 keys with the same order. For 64-bit elements it returns one half of the key.
+func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
+	down := ir.Attr{Name: "descending", Value: descending}
+	least, _ := ir.IntRange(x.DType())
+	switch {
+	case x.DType() == ir.F64:
+		return r.unary(doubleKey, x, ir.Attr{Name: "high", Value: high}, down)
+	case x.DType().IsFloat():
+		return r.unary(floatKey, x, down)
+	case x.DType() == ir.I64 && high: // i64 has no shifts, and divisions truncate
+		low := r.binary(ir.OpAnd, x, r.scalar(ir.I64, math.MaxUint32))
+		x = r.binary(ir.OpDiv, r.binary(ir.OpSub, x, low), r.scalar(ir.I64, 1<<32))
+		x, least = r.castTo(x, ir.I32), math.MinInt32
+	case x.DType() == ir.I64:
+		x, least = r.castTo(x, ir.U32), 0
+	}
+	return r.unary(integerKey, x, ir.Attr{Name: "least", Value: least}, down)
+}
+
+// turn sorts by one digit.
+func (s *radixSort) turn(shift int, m radixMove) {
+	if s.err != nil {
+		return
+	}
+	at := ir.Attr{Name: "shift", Value: int64(shift)}
+	chunks := (s.keys.Shape()[1].Max() + radixChunk - 1) / radixChunk
+	counts := s.unary(radixCount, s.keys, at, ir.Attr{Name: "chunks", Value: chunks})
+	starts := s.starts(counts)
+	if s.err != nil {
+		return
+	}
+	args := []*ir.Node{s.keys, starts}
+	if !m.first {
+		args = append(args, s.places)
+	}
+	s.places = s.add(radixMoves[m], args, at)
+	if !m.last {
+		s.keys = s.add(radixMoves[m], args, at, ir.Attr{Name: "output", Value: int64(1)})
+	}
+}
+
+// starts returns the position of the first element of each digit and chunk in the sorted row: the number of elements
+// with smaller digits, plus the number of elements with the same digit in earlier chunks.
+func (s *radixSort) starts(counts *ir.Node) *ir.Node {
+	if s.err != nil {
+		return nil
+	}
+	shape := counts.Shape()
+	flat := s.reshape(counts, ir.Shape{shape[0], shape[2].Times(radixDigits)})
+	if s.err != nil {
+		return nil
+	}
+	sum := s.unary(ir.OpCumSum, flat, ir.Attr{Name: "axis", Value: 1}, ir.Attr{Name: "exclusive", Value: true})
+	if s.err != nil {
+		return nil
+	}
+	// One kernel more costs less than long rows in one workgroup each.
+	if flat.Shape()[1].Max() > 8*minLongSum {
+		if long := s.longScan(sum, flat); long != nil || s.err != nil {
+			sum = long
+		}
+	}
+	return s.reshape(sum, shape)
+}

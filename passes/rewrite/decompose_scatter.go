@@ -1,0 +1,523 @@
+package rewrite
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// Scatters are compiled as gathers by default: each element of the result folds over all updates that could hit it, in
+// order. So equal indices give the same bits in every run, and no two invocations write the same element. The cost is
+// the number of elements times the number of updates along the axis. If that is too high, updates accumulate by
+// atomics, or are folded in sorted order of their indices: see scatterForm.
+
+// neutral is the value of an update without effect in a mode.
+func neutral(mode string, t ir.DType) float64 {
+	sign := 1
+	switch lo, hi := ir.IntRange(t); mode {
+	case "add":
+		return 0
+	case "mul":
+		return 1
+	case "max":
+		if !t.IsFloat() {
+			return float64(lo)
+		}
+		sign = -1
+	default:
+		if !t.IsFloat() {
+			return float64(hi)
+		}
+	}
+	return math.Inf(sign)
+}
+
+// scatter moves the indexed axis innermost and folds over it.
+func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	last := n.Rank() - 1
+	base, idx, upd := r.swapAxes(args[0], axis, last), r.swapAxes(args[1], axis, last), r.swapAxes(args[2], axis, last)
+	if r.err != nil {
+		return nil
+	}
+	mode := analysis.ScatterMode(n)
+	if out := r.scatteredElements(n, args, axis); out != nil || r.err != nil {
+		return out
+	}
+	_, idx = r.pairs(idx)
+	_, wide := r.pairs(upd)
+	places := ir.Shape{base.Shape()[last], upd.Shape()[last]}
+	hit := r.meets(idx, places)
+	var out *ir.Node
+	if mode != "" {
+		out = r.foldHits(base, hit, wide, -1, mode)
+	} else {
+		pos := r.lastHit(hit, places, -1)
+		picked := r.add(ir.OpGather, []*ir.Node{r.notEmpty(upd, last), r.notBelowZero(pos)},
+			ir.Attr{Name: "axis", Value: -1})
+		out = r.choose(pos, picked, base)
+	}
+	return r.swapAxes(out, axis, last)
+}
+
+// scatteredElements rewrites a scatter along an axis as a scatter of single elements to positions in the base. It
+// returns nil if comparing indices along the axis is cheaper, or positions have more than 31 bits.
+func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
+	e, ok := elementsOf(n, args, axis)
+	if !ok {
+		return nil
+	}
+	along, find := n.Shape()[axis], lastOf(e.base[1], e.updates[1], false)
+	size := e.scatterSize
+	if e.mode == "" {
+		size = find
+	}
+	form := r.form(size, along)
+	if form == compareAll {
+		return nil
+	}
+	base, updates := r.reshape(args[0], e.base), r.reshape(args[2], e.updates)
+	at := r.positions(e, args[1])
+	if e.mode == "" {
+		return r.reshape(r.pickedRows(base, updates, r.lastRows(form, find, at)), n.Shape())
+	}
+	return r.reshape(r.foldInto(base, r.folds(form, size, at, updates), e.mode), n.Shape())
+}
+
+// elements is a scatter of single elements. It views each as a row of one element with a position in the flat base.
+type elements struct {
+	scatterSize
+	around, along ir.Shape // base and updates, with the axes before and after the indexed axis joined
+}
+
+// elementsOf returns this view of a scatter, unless positions have more than 31 bits.
+func elementsOf(n *ir.Node, args []*ir.Node, axis int) (e elements, ok bool) {
+	var errBase, errUpdates error
+	e.around, errBase = flatAround(n.Shape(), axis)
+	e.along, errUpdates = flatAround(args[2].Shape(), axis)
+	all, errAll := n.Shape().Numel()
+	each, errEach := args[2].Shape().Numel()
+	if errors.Join(errBase, errUpdates, errAll, errEach) != nil || all.Max() > math.MaxInt32 { // or no dim expresses it
+		return e, false
+	}
+	one := ir.D(1)
+	e.scatterSize = scatterSize{base: ir.Shape{one, all, one}, updates: ir.Shape{one, each, one},
+		mode: analysis.ScatterMode(n), t: args[2].DType(), unordered: n.Attrs().Bool("unordered")}
+	return e, true
+}
+
+// positions returns the position of each element in the flat base, or -1 if its index is out of range.
+func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
+	is, row := r.within(r.reshape(indices, e.along), e.around[1])
+	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(e.along, 0), r.dimValue(e.around[1])), row)
+	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(e.around[2])), r.iota(e.along, 2))
+	at = r.add(ir.OpWhere, []*ir.Node{is, at, r.scalar(ir.I32, -1)})
+	if r.err != nil {
+		return nil
+	}
+	return r.reshape(at, e.updates[1:2])
+}
+
+// indexAdd sums the slices with an index equal to the coordinate.
+func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	// base [outer, N, inner], updates [outer, K, inner]
+	base, errBase := flatAround(n.Shape(), axis)
+	upd, errUpd := flatAround(args[2].Shape(), axis)
+	if errBase != nil || errUpd != nil {
+		r.err = errBase
+		if r.err == nil {
+			r.err = errUpd
+		}
+		return nil
+	}
+	out := r.rowsInto(n, r.reshape(args[0], base), r.wideIndex(args[1]), r.reshape(args[2], upd))
+	return r.reshape(out, n.Shape())
+}
+
+// distinct rewrites a scatter so that it writes each element at most once, as in-place writing requires. Among equal
+// indices only the last stays, and its update becomes the fold of all their updates, unrounded for floats; the other
+// indices become out of range.
+func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
+	base, indices, updates := args[0], args[1], args[2]
+	l := r.landings(n, args)
+	if r.err == nil && !l.along.Is(1) {
+		is := r.isLast(l)
+		if n.Op() == ir.OpScatterND || n.Op() == ir.OpScatterNDAdd {
+			is = r.reshape(is, append(slices.Clone(indices.Shape()[:indices.Rank()-1]), ir.D(1)))
+		}
+		if l.mode != "" {
+			updates = r.foldOfEach(l, updates)
+		}
+		indices = r.wideIndex(indices)
+		if r.err == nil {
+			indices = r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
+		}
+	}
+	if r.err == nil && !n.DType().IsFloat() {
+		updates = r.castTo(updates, n.DType()) // wraps
+	}
+	attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "unique" })
+	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, ir.Attr{Name: "unique", Value: true})...)
+}
+
+// landings describes the updates of a scatter and their destinations.
+type landings struct {
+	scatterSize
+	indices *ir.Node // the indices, or flat positions if the scatter has rows of coordinates
+	along   ir.Dim   // the most updates of one destination
+	axis    int      // the axis of these updates
+	at      *ir.Node // the destination of each row of updates; nil if positions need more than 31 bits
+	// elements is set if each updated element has its own index.
+	elements bool
+}
+
+// landings returns the description of a scatter.
+func (r *rewriter) landings(n *ir.Node, args []*ir.Node) (l landings) {
+	base, indices, updates := args[0], args[1], args[2]
+	one := ir.D(1)
+	l.indices = indices
+	if n.Op() == ir.OpScatterND || n.Op() == ir.OpScatterNDAdd {
+		l.indices = r.flatIndex(indices, n.Shape(), true)
+		outer, inner := r.split(n.Shape(), indices)
+		if r.err != nil {
+			return l
+		}
+		l.base, l.updates = ir.Shape{one, outer, inner}, ir.Shape{one, l.indices.Shape()[0], inner}
+		l.at = l.indices
+	} else if l.axis, r.err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank()); r.err != nil {
+		return l
+	} else if n.Op() == ir.OpIndexAdd {
+		var errBase, errUpdates error
+		l.base, errBase = flatAround(base.Shape(), l.axis)
+		l.updates, errUpdates = flatAround(updates.Shape(), l.axis)
+		if r.err = errors.Join(errBase, errUpdates); r.err != nil {
+			return l
+		}
+		l.at, l.axis = indices, 0
+	} else {
+		l.elements = true
+		if e, ok := elementsOf(n, args, l.axis); ok {
+			l.scatterSize, l.at = e.scatterSize, r.positions(e, indices)
+		}
+	}
+	l.mode, l.t, l.unordered, l.each = analysis.ScatterMode(n), updates.DType(), n.Attrs().Bool("unordered"), true
+	if r.err == nil {
+		l.along = l.indices.Shape()[l.axis]
+	}
+	return l
+}
+
+// isLast reports, for each update, whether no later update has the same destination.
+func (r *rewriter) isLast(l landings) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	if l.at != nil {
+		find := lastOf(l.base[1], l.updates[1], true)
+		if form := r.form(find, l.along); form != compareAll {
+			last := r.lastRows(form, find, l.at)
+			return r.reshape(r.binary(ir.OpEq, last, r.iota(find.updates[1:2], 0)), l.indices.Shape())
+		}
+	}
+	row := l.indices.Rank() - 1
+	last := r.lastHit(r.equal(l), ir.Shape{l.along, l.along}, -1)
+	return r.swapAxes(r.binary(ir.OpEq, last, r.iota(ir.Shape{l.along}, 0)), l.axis, row)
+}
+
+// equal moves the axis of the indices innermost and compares all pairs of indices along it.
+func (r *rewriter) equal(l landings) *ir.Node {
+	indices := r.swapAxes(r.wideIndex(l.indices), l.axis, l.indices.Rank()-1)
+	if r.err != nil {
+		return nil
+	}
+	mine, others := r.pairs(indices)
+	return r.binary(ir.OpEq, mine, others)
+}
+
+// foldOfEach returns, for each update, the fold of all updates with the same destination.
+func (r *rewriter) foldOfEach(l landings, updates *ir.Node) *ir.Node {
+	form := compareAll
+	if r.err == nil && l.at != nil {
+		form = r.form(l.scatterSize, l.along)
+	}
+	if row := updates.Rank() - 1; form == compareAll && l.elements {
+		_, others := r.pairs(r.swapAxes(updates, l.axis, row))
+		return r.swapAxes(r.hitsOf(r.equal(l), others, -1, l.mode), l.axis, row)
+	}
+	return r.reshape(r.folds(form, l.scatterSize, l.at, r.reshape(updates, l.updates)), updates.Shape())
+}
+
+// flatAround joins the axes before one axis, and the axes after it.
+func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
+	outer, err := s[:axis].Numel()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := s[axis+1:].Numel()
+	return ir.Shape{outer, s[axis], inner}, err
+}
+
+// rowsInto changes base [outer, N, inner] by the updates [outer, K, inner] of scatter n: row k goes to row at[k], if
+// that exists. It replaces that row or, with a mode, is folded into it.
+func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	s := scatterSize{base: base.Shape(), updates: updates.Shape(), mode: analysis.ScatterMode(n), t: updates.DType(),
+		unordered: n.Attrs().Bool("unordered")}
+	along := s.base[1]
+	if s.mode != "" {
+		return r.foldInto(base, r.folds(r.form(s, along), s, at, updates), s.mode)
+	}
+	find := lastOf(along, s.updates[1], false)
+	return r.pickedRows(base, updates, r.lastRows(r.form(find, along), find, at))
+}
+
+// folds returns the folds of updates [outer, K, inner] in the accumulation dtype: [outer, N, inner] by destination, or
+// [outer, K, inner] by update, if s.each is set.
+func (r *rewriter) folds(form scatterForm, s scatterSize, at, updates *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	switch form {
+	case compareAll:
+		var hit *ir.Node // [wanted, K]
+		if s.each {
+			mine, others := r.pairs(r.wideIndex(at))
+			hit = r.binary(ir.OpEq, mine, others)
+		} else {
+			hit = r.meets(at, ir.Shape{s.base[1], s.updates[1]})
+		}
+		one := ir.D(1)
+		return r.hitsOf(r.reshape(hit, ir.Shape{one, s.wanted(), s.updates[1], one}),
+			r.reshape(updates, ir.Shape{s.updates[0], one, s.updates[1], s.updates[2]}), 2, s.mode)
+	case sortFirst:
+		wanted := at
+		if !s.each {
+			wanted = r.iota(s.base[1:2], 0)
+		}
+		return r.sortedFolds(at, wanted, updates, s.base[1], s.mode)
+	}
+	l := r.landing(s, at)
+	folded := r.accumulated(form, l, updates)
+	if !s.each || r.err != nil {
+		return r.reshape(folded, s.base)
+	}
+	rows := r.notEmpty(r.reshape(folded, ir.Shape{l.places, s.base[2]}), 0)
+	picked := r.add(ir.OpIndexSelect, []*ir.Node{rows, r.notBelowZero(l.at)}, ir.Attr{Name: "axis", Value: 0})
+	return r.reshape(picked, s.updates)
+}
+
+// lastRows returns the number of the last update, or -1: [N] by destination, or [K] by update, if find.each is set.
+func (r *rewriter) lastRows(form scatterForm, find scatterSize, at *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	places := ir.Shape{find.wanted(), find.updates[1]}
+	if form == compareAll {
+		return r.lastHit(r.meets(at, places), places, -1)
+	}
+	numbers := r.reshape(r.iota(find.updates[1:2], 0), find.updates)
+	last := r.reshape(r.folds(form, find, at, numbers), places[:1])
+	return r.binary(ir.OpMax, last, r.scalar(ir.I32, -1))
+}
+
+// pickedRows returns base [outer, N, inner] with each row replaced by row pos[n] of updates, if pos[n] is not negative.
+func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)},
+		ir.Attr{Name: "axis", Value: 1})
+	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
+}
+
+// meets compares indices, along the innermost axis, with each coordinate of the axis before it.
+func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
+	indices = r.wideIndex(indices)
+	if r.err != nil {
+		return nil
+	}
+	at := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: places},
+		ir.Attr{Name: "axis", Value: 0})
+	return r.binary(ir.OpEq, indices, at)
+}
+
+// wideIndex casts indices to i32, or leaves them i64. A u32 too large for i32 becomes negative, and stays out of range.
+func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
+	if r.err != nil || x.DType() == ir.I64 {
+		return x
+	}
+	return r.castTo(x, ir.I32)
+}
+
+// foldHits folds the updates that hit an element, along an axis, into base.
+func (r *rewriter) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
+}
+
+// foldInto changes base by folded updates, in the dtype that folds have.
+func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	t := base.DType()
+	wide := analysis.AccType(t)
+	combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
+	return r.castTo(r.binary(combine, r.castTo(base, wide), r.castTo(folded, wide)), t)
+}
+
+// hitsOf folds the updates that hit, along an axis, in the accumulator dtype.
+func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	t := updates.DType()
+	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, neutral(mode, t))})
+	if t.IsFloat() {
+		met = r.castTo(met, analysis.AccType(t))
+	}
+	return r.unary(analysis.ScatterReductions[mode], met, ir.Attr{Name: "axes", Value: []int{axis}})
+}
+
+// lastHit returns the last position along an axis of true elements, or -1.
+func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
+	pos := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, -1)})
+	if r.err != nil {
+		return nil
+	}
+	top := r.unary(ir.OpReduceMax, pos, ir.Attr{Name: "axes", Value: []int{axis}})
+	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // over no updates at all
+}
+
+// notEmpty pads an axis of x that may be empty by one element, so that a gather has an element even if its result is
+// discarded.
+func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
+	if r.err != nil || x.Shape()[axis].Min() > 0 {
+		return x
+	}
+	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
+	high[axis] = 1
+	return r.unary(ir.OpPad, x, ir.Attr{Name: "low", Value: low}, ir.Attr{Name: "high", Value: high})
+}
+
+func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {
+	return r.binary(ir.OpMax, pos, r.scalar(ir.I32, 0))
+}
+
+// choose returns picked where pos is a position, else base.
+func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
+	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
+	return r.add(ir.OpWhere, []*ir.Node{found, picked, base})
+}
+
+// flatIndex converts rows of coordinates indices[…, R] of the R outermost axes of s to row-major positions over those
+// axes. Coordinates out of range are clamped, or yield a negative position if drop is set.
+func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	is := indices.Shape()
+	positive := analysis.NeverNegative(indices.DType())
+	rank := int(is[len(is)-1].Add)
+	rows, err := is[:len(is)-1].Numel()
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	if !drop && indices.DType() == ir.U32 { // limited from above, before i32 makes it negative
+		indices = r.binary(ir.OpMin, indices, r.scalar(ir.U32, math.MaxInt32))
+	}
+	table := r.reshape(r.wideIndex(indices), ir.Shape{rows, is[len(is)-1]})
+	if r.err != nil {
+		return nil
+	}
+	t := table.DType()
+	flat := r.scalar(t, 0)
+	var outside *ir.Node
+	for i := range rank {
+		column := r.unary(ir.OpSlice, table, ir.Attr{Name: "starts", Value: []int{0, i}},
+			ir.Attr{Name: "limits", Value: ir.Shape{rows, ir.D(i + 1)}})
+		extent := r.castTo(r.dimValue(s[i]), t)
+		if drop {
+			var below, out *ir.Node
+			if !positive {
+				below = r.binary(ir.OpLt, column, r.scalar(t, 0))
+			}
+			if out = r.binary(ir.OpGe, column, extent); !positive {
+				out = r.binary(ir.OpOr, below, out)
+			}
+			if outside == nil {
+				outside = out
+			} else {
+				outside = r.binary(ir.OpOr, outside, out)
+			}
+		}
+		end := r.binary(ir.OpSub, extent, r.scalar(t, 1))
+		column = r.binary(ir.OpMin, column, end)
+		if !positive || s[i].Min() == 0 {
+			column = r.binary(ir.OpMax, column, r.scalar(t, 0))
+		}
+		flat = r.binary(ir.OpAdd, r.binary(ir.OpMul, flat, extent), column)
+	}
+	if outside != nil {
+		flat = r.add(ir.OpWhere, []*ir.Node{outside, r.scalar(t, -1), flat})
+	}
+	if r.err != nil {
+		return nil
+	}
+	if flat.Rank() == 0 { // rows of no coordinates all name the whole of x
+		flat = r.unary(ir.OpBroadcast, flat, ir.Attr{Name: "shape", Value: ir.Shape{rows}})
+	}
+	return r.reshape(flat, ir.Shape{rows})
+}
+
+// split joins the axes that rows of coordinates index, and the remaining axes.
+func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
+	rank := int(indices.Shape()[indices.Rank()-1].Add)
+	outer, err := s[:rank].Numel()
+	if err == nil {
+		inner, err = s[rank:].Numel()
+	}
+	r.err = err
+	return outer, inner
+}
+
+func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
+	x, indices := args[0], args[1]
+	outer, inner := r.split(x.Shape(), indices)
+	flat := r.flatIndex(indices, x.Shape(), false)
+	if r.err != nil {
+		return nil
+	}
+	rows := r.reshape(x, ir.Shape{outer, inner})
+	return r.reshape(r.add(ir.OpIndexSelect, []*ir.Node{rows, flat}, ir.Attr{Name: "axis", Value: 0}), n.Shape())
+}
+
+func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
+	base, indices, updates := args[0], args[1], args[2]
+	outer, inner := r.split(base.Shape(), indices)
+	flat := r.flatIndex(indices, base.Shape(), true)
+	if r.err != nil {
+		return nil
+	}
+	one := ir.D(1)
+	rows := ir.Shape{one, flat.Shape()[0], inner}
+	out := r.rowsInto(n, r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows))
+	return r.reshape(out, n.Shape())
+}

@@ -1,0 +1,137 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// Rows that a workgroup orders.
+const (
+	maxSort   = 2048 // as pairs in the 16 KiB of shared memory of every device
+	maxSelect = 8192 // longest row from which the first maxTaken are selected, with keys in registers
+	maxTaken  = 512
+)
+
+// sortsInPlace reports whether one workgroup can sort each row of n, or find its first elements, with 32-bit keys.
+func sortsInPlace(n *ir.Node) bool {
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil || x.DType() == ir.I64 || x.DType() == ir.F64 {
+		return false
+	}
+	longest := int64(maxSort)
+	if selects(n) {
+		longest = maxSelect
+	}
+	length := x.Shape()[axis].Max()
+	return length <= longest
+}
+
+// selects reports whether n takes few enough elements for selection.
+func selects(n *ir.Node) bool {
+	return n.Op() == ir.OpTopKIndices && n.Attrs().Int("k") <= maxTaken && n.Attrs().Int("k") >= 1
+}
+
+// chunkOfTop returns the chunk length for finding the first elements of a long row: as many as a workgroup takes,
+// without a remainder if possible.
+func chunkOfTop(length int64) int64 {
+	for c := int64(maxSelect); c > maxSelect/2; c-- {
+		if length%c == 0 {
+			return c
+		}
+	}
+	return maxSelect
+}
+
+// argsort returns the coordinates that gather x into the order of n, a sort.
+func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
+	if !sortsInPlace(n) {
+		if out := r.longOrder(n, x); out != nil || r.err != nil {
+			return out
+		}
+		return r.order(n, x)
+	}
+	return r.unary(ir.OpArgsort, x, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")},
+		ir.Attr{Name: "descending", Value: n.Attrs().Bool("descending")})
+}
+
+// topOfChunks finds the first k of a long row among the first k of each chunk. It returns nil if n is not a top-k or
+// has no chunks. Candidates stay in chunk order, so that the result is stable.
+func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil || n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 ||
+		x.DType() == ir.F64 {
+		r.err = err
+		return nil
+	}
+	k, length := int64(n.Attrs().Int("k")), x.Shape()[axis].Add
+	if !selects(n) || length <= maxSelect {
+		return nil
+	}
+	chunk := chunkOfTop(length)
+	chunks := (length + chunk - 1) / chunk
+	x = r.withWorst(x, axis, chunks*chunk, analysis.Descending(n))
+	if r.err != nil {
+		return nil
+	}
+	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: chunk})
+	split = append(split, x.Shape()[axis+1:]...)
+	top := func(x *ir.Node, axis int) *ir.Node {
+		return r.unary(ir.OpTopKIndices, x, ir.Attr{Name: "k", Value: k}, ir.Attr{Name: "axis", Value: axis},
+			ir.Attr{Name: "largest", Value: n.Attrs().Bool("largest")})
+	}
+	inChunk := r.reshape(x, split)
+	if r.err != nil {
+		return nil
+	}
+	best := top(inChunk, axis+1)
+	if r.err != nil {
+		return nil
+	}
+	values := r.add(ir.OpGather, []*ir.Node{inChunk, best}, ir.Attr{Name: "axis", Value: axis + 1})
+	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, float64(chunk)))
+	places := r.binary(ir.OpAdd, best, first)
+	flat := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks * k})
+	flat = append(flat, x.Shape()[axis+1:]...)
+	values, places = r.reshape(values, flat), r.reshape(places, flat)
+	if r.err != nil {
+		return nil
+	}
+	last := top(values, axis)
+	if r.err != nil {
+		return nil
+	}
+	if !sortsInPlace(last) {
+		if again := r.topOfChunks(last, values); again != nil {
+			last = again
+		} else {
+			last = r.order(last, values)
+		}
+	}
+	return r.add(ir.OpGather, []*ir.Node{places, last}, ir.Attr{Name: "axis", Value: axis})
+}
+
+// withWorst pads an axis with elements that sort after all others.
+func (r *rewriter) withWorst(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
+	more := length - x.Shape()[axis].Add
+	if r.err != nil || more == 0 {
+		return x
+	}
+	worst := math.NaN()
+	lo, hi := ir.IntRange(x.DType())
+	switch {
+	case !x.DType().IsFloat() && descending:
+		worst = float64(lo)
+	case !x.DType().IsFloat():
+		worst = float64(hi)
+	case descending:
+		worst = math.Inf(-1)
+	}
+	shape := slices.Clone(x.Shape())
+	shape[axis] = ir.Dim{Add: more}
+	tail := r.unary(ir.OpBroadcast, r.scalar(x.DType(), worst), ir.Attr{Name: "shape", Value: shape})
+	return r.add(ir.OpConcat, []*ir.Node{x, tail}, ir.Attr{Name: "axis", Value: axis})
+}

@@ -1,0 +1,421 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// FindAttention recognizes attention spelled out in ops: softmax(q k^T * scale + mask) v, with transposes, casts,
+// reshapes, several masks, a soft cap or repeated key heads in the places where exporters put them. As one kernel it
+// never stores its scores.
+func FindAttention(g *ir.Graph) (*ir.Graph, error) {
+	found := map[*ir.Node]*spelled{} // by the matmul with the values
+	users, shown := g.Users(), shownNodes(g)
+	for _, n := range g.Nodes() {
+		if s := spelledAttention(n, users, shown); s != nil {
+			found[n] = s
+		}
+	}
+	if len(found) == 0 {
+		return g, nil
+	}
+	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if s := found[n]; s != nil {
+			r := &rewriter{g: rw.New, pos: n.Pos()}
+			if out := s.build(r, rw.Mapped); out != nil || r.err != nil {
+				return out, r.err
+			}
+		}
+		return rw.Copy(n, args)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return DCE(out)
+}
+
+// shownNodes are the nodes that outputs and updates have.
+func shownNodes(g *ir.Graph) map[*ir.Node]bool {
+	shown := map[*ir.Node]bool{}
+	for _, o := range g.Outputs() {
+		shown[o.Node] = true
+	}
+	for _, u := range g.Updates() {
+		shown[u.Value] = true
+	}
+	return shown
+}
+
+// spelled is an attention spelled out in ops.
+type spelled struct {
+	result  *ir.Node // the matmul of weights and values
+	product *ir.Node // the matmul of queries and keys
+	scale   float64
+	softcap float64    // or 0
+	masks   []maskTerm // added to the scores
+	// shapes are the successive shapes of the scores, from the weights back to the matmul.
+	shapes []ir.Shape
+}
+
+// maskTerm is a term added to scores: factor*of, or if cond is set, factor where cond is hidesIf.
+type maskTerm struct {
+	of, cond *ir.Node
+	hidesIf  bool
+	factor   float64
+	seen     int // number of the shapes outside of it
+}
+
+// spelledAttention returns the attention with n as its last matmul, or nil.
+func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *spelled {
+	once := func(n *ir.Node) bool { return len(users[n.ID()]) == 1 && !shown[n] }
+	if n.Op() != ir.OpMatMul || n.Attrs().Bool("transpose_a") || storedWeight(n.Arg(1)) != nil {
+		return nil
+	}
+	s := &spelled{result: n, shapes: []ir.Shape{n.Arg(0).Shape()}}
+	x := n.Arg(0)
+	for ; x.Op() != ir.OpSoftmax; x = x.Arg(0) {
+		if !once(x) || !s.passes(x) {
+			return nil
+		}
+	}
+	axis, err := ir.ResolveAxis(int64(x.Attrs().Int("axis")), x.Rank())
+	if err != nil || axis != x.Rank()-1 || !once(x) {
+		return nil
+	}
+	f := &scoreFinder{once: once, steps: maxScoreOps}
+	if !f.find(s, x.Arg(0), 1) || !s.possible() {
+		return nil
+	}
+	return s
+}
+
+// passes steps through n to its argument if n is an op that does not change scores.
+func (s *spelled) passes(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpCast:
+		return isScoreType(n.DType()) && isScoreType(n.Arg(0).DType())
+	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
+		from, to := n.Arg(0).Shape(), n.Shape()
+		if len(from) < 2 || len(to) < 2 || !from[len(from)-2:].Equal(to[len(to)-2:]) {
+			return false
+		}
+		s.shapes = append(s.shapes, from)
+		return true
+	}
+	return false
+}
+
+// isScoreType reports whether scores of that type may be computed in f32.
+func isScoreType(t ir.DType) bool { return t == ir.F32 || t == ir.F16 || t == ir.BF16 }
+
+// maxScoreOps limits the ops between a matmul and its softmax.
+const maxScoreOps = 64
+
+// scoreFinder follows scores from a softmax back to their matmul.
+type scoreFinder struct {
+	once  func(*ir.Node) bool
+	steps int // remaining ops
+}
+
+// find reports whether n, times a factor, can be the input of an attention's softmax, and records the attention in s.
+func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
+	if f.steps--; f.steps < 0 || !f.once(n) || !isScoreType(n.DType()) {
+		return false
+	}
+	if s.passes(n) {
+		return f.find(s, n.Arg(0), factor)
+	}
+	switch n.Op() {
+	case ir.OpMatMul:
+		s.product, s.scale = n, factor
+		return true
+	case ir.OpAffine:
+		mul, add := n.Attrs().Float("mul"), n.Attrs().Float("add")
+		return add == 0 && f.find(s, n.Arg(0), factor*mul)
+	case ir.OpMul:
+		for i := range 2 {
+			if c, ok := scalarOf(n.Arg(1 - i)); ok && keepsShape(n, n.Arg(i)) {
+				return f.find(s, n.Arg(i), factor*c)
+			}
+		}
+	case ir.OpDiv:
+		if c, ok := scalarOf(n.Arg(1)); ok && keepsShape(n, n.Arg(0)) {
+			return f.find(s, n.Arg(0), factor/c)
+		}
+	case ir.OpTanh:
+		if s.softcap == 0 {
+			s.softcap = factor
+			return f.find(s, n.Arg(0), 1)
+		}
+	case ir.OpAdd, ir.OpSub:
+		return f.masked(s, n, factor, 0, 1) || n.Op() == ir.OpAdd && f.masked(s, n, factor, 1, 0)
+	case ir.OpWhere:
+		return f.hidden(s, n, factor, 1, 2) || f.hidden(s, n, factor, 2, 1)
+	}
+	return false
+}
+
+// masked tries argument x of an add as the scores and argument m as a mask.
+func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) bool {
+	try := *s
+	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
+		return false
+	}
+	t := maskTerm{of: n.Arg(m), factor: factor, seen: len(s.shapes)}
+	if n.Op() == ir.OpSub {
+		t.factor = -factor
+	}
+	try.masks = append(slices.Clip(s.masks), t)
+	try.shapes = slices.Clip(s.shapes)
+	if !f.find(&try, n.Arg(x), factor) {
+		return false
+	}
+	*s = try
+	return true
+}
+
+// leastHidden is a score so low that all others are negligible next to it. A sum with it equals replacing the score,
+// even in a row where all scores are hidden.
+const leastHidden = -1e30
+
+// hidden tries argument x of a where as the scores and argument c as the value of hidden scores.
+func (f *scoreFinder) hidden(s *spelled, n *ir.Node, factor float64, x, c int) bool {
+	lowest, ok := scalarOf(n.Arg(c))
+	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {
+		return false
+	}
+	try := *s
+	try.masks = append(slices.Clip(s.masks), maskTerm{cond: n.Arg(0), hidesIf: c == 1, factor: lowest * factor,
+		seen: len(s.shapes)})
+	try.shapes = slices.Clip(s.shapes)
+	if !f.find(&try, n.Arg(x), factor) {
+		return false
+	}
+	*s = try
+	return true
+}
+
+func keepsShape(n, x *ir.Node) bool { return n.Shape().Equal(x.Shape()) }
+
+// scalarOf returns the number that n is, whatever its shape.
+func scalarOf(n *ir.Node) (float64, bool) { return scalarWithin(n, 6) }
+
+func scalarWithin(n *ir.Node, depth int) (float64, bool) {
+	switch {
+	case depth == 0:
+		return 0, false
+	case n.Op() == ir.OpConst && n.Shape().MaxElems() == 1 && !n.DType().IsBlock():
+		v, err := n.Attrs().Data("data").Floats()
+		return append(v, 0)[0], err == nil && len(v) == 1
+	case n.Op() == ir.OpReshape, n.Op() == ir.OpBroadcast, n.Op() == ir.OpSqueeze, n.Op() == ir.OpUnsqueeze:
+		return scalarWithin(n.Arg(0), depth-1)
+	}
+	f := n.Op().Info().Float
+	if f == nil || !n.DType().IsFloat() || len(n.Args()) > 2 {
+		return 0, false
+	}
+	var args []float64
+	for _, a := range n.Args() {
+		v, ok := scalarWithin(a, depth-1)
+		if !ok || !a.DType().IsFloat() {
+			return 0, false
+		}
+		args = append(args, v)
+	}
+	return f(args, n.Attrs()), len(args) > 0
+}
+
+// possible reports whether the matmuls can form an attention.
+func (s *spelled) possible() bool {
+	p, full := s.product, s.shapes[0]
+	out := s.result.Shape()
+	dot := p.Arg(0).Shape()
+	extent := dot[len(dot)-1]
+	if p.Attrs().Bool("transpose_a") {
+		extent = dot[len(dot)-2]
+	}
+	switch {
+	case len(full) != len(out) || !full[:len(full)-1].Equal(out[:len(out)-1]): // the values have additional outer axes
+		return false
+	case s.scale == 0 || s.scale-s.scale != 0 || s.softcap-s.softcap != 0 || s.softcap < 0:
+		return false
+	case storedWeight(p.Arg(1)) != nil: // a layer, which is faster as a plain matmul
+		return false
+	}
+	for _, x := range []*ir.Node{p.Arg(0), p.Arg(1), s.result.Arg(1)} {
+		if !isScoreType(x.DType()) {
+			return false
+		}
+	}
+	return extent.IsStatic()
+}
+
+// build makes the attention in the new graph, with operands mapped by mapped. It returns nil if the attention has no
+// kernel.
+func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
+	t := s.product.DType()
+	q, k := r.castTo(mapped(s.product.Arg(0)), t), r.castTo(mapped(s.product.Arg(1)), t)
+	v := mapped(s.result.Arg(1))
+	if s.product.Attrs().Bool("transpose_a") {
+		q = r.swapAxes(q, q.Rank()-2, q.Rank()-1)
+	}
+	if !s.product.Attrs().Bool("transpose_b") {
+		k = r.transposed(k)
+	}
+	if s.result.Attrs().Bool("transpose_b") {
+		v = r.transposed(v)
+	}
+	v = r.castTo(v, t)
+	q = r.outer(q, s.shapes)
+	k, v = s.keyHeads(r, k, v)
+	args := []*ir.Node{q, k, v}
+	if mask := s.mask(r, mapped); mask != nil {
+		args = append(args, mask)
+	}
+	if r.err != nil {
+		return nil
+	}
+	if rank := q.Rank(); rank < 3 || !q.Shape()[rank-3].IsStatic() { // one head
+		for i, a := range args {
+			if i < 3 || a.Rank() > 2 {
+				at := a.Rank() - 2
+				args[i] = r.reshape(a, slices.Concat(a.Shape()[:at], ir.Shape{ir.D(1)}, a.Shape()[at:]))
+			}
+		}
+	}
+	attrs := []ir.Attr{{Name: "scale", Value: s.scale}}
+	if s.softcap != 0 {
+		attrs = []ir.Attr{{Name: "scale", Value: s.scale * s.softcap}, {Name: "softcap", Value: s.softcap}}
+	}
+	if ir.AllowsHalf(analysis.Precision(s.product)) && ir.AllowsHalf(analysis.Precision(s.result)) {
+		attrs = append(attrs, ir.Attr{Name: "precision", Value: ir.PrecisionHalf})
+	}
+	a := r.add(ir.OpAttention, args, attrs...)
+	if r.err != nil || analysis.AttentionRefusal(a) != "" {
+		return nil
+	}
+	out := r.reshape(r.castTo(a, s.result.DType()), s.result.Shape())
+	if keys := s.shapes[0][len(s.shapes[0])-1]; keys.Min() == 0 {
+		out = r.whereEmpty(keys, 0, out) // the sum of no values
+	}
+	return out
+}
+
+// transposed returns x with its last two axes swapped.
+func (r *rewriter) transposed(x *ir.Node) *ir.Node {
+	if r.err != nil {
+		return x
+	}
+	if x.Op() == ir.OpTranspose {
+		perm := x.Attrs().Ints("perm")
+		swapped := true
+		for i, p := range perm {
+			want := i
+			if rest := len(perm) - i; rest <= 2 {
+				want = len(perm) - 3 + rest
+			}
+			swapped = swapped && int(p) == want
+		}
+		if swapped {
+			return x.Arg(0)
+		}
+	}
+	return r.swapAxes(x, x.Rank()-2, x.Rank()-1)
+}
+
+// outer gives an operand the outer axes of the scores: first the matmul's axes, then axes of later shapes.
+func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
+	for _, s := range slices.Backward(shapes) {
+		if r.err != nil {
+			return nil
+		}
+		own := x.Shape()[x.Rank()-2:]
+		shape := slices.Concat(s[:len(s)-2], own)
+		if broadcast, err := ir.BroadcastShapes(x.Shape(), shape); err == nil && broadcast.Equal(shape) {
+			x = r.broadcast(x, shape)
+		} else {
+			x = r.reshape(x, shape)
+		}
+	}
+	return x
+}
+
+// keyHeads gives keys and values the outer axes of the scores. If the scores are not reshaped, it keeps only distinct
+// heads.
+func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
+	full := s.shapes[0]
+	at := len(full) - 3
+	if r.err == nil && at >= 0 && len(s.shapes) == 1 && full[at].IsStatic() {
+		few, fewV := r.fewHeads(k, len(full)), r.fewHeads(v, len(full))
+		if r.err == nil && few.Shape()[at] == fewV.Shape()[at] {
+			shape := slices.Clone(full)
+			shape[at] = few.Shape()[at]
+			return r.outer(few, []ir.Shape{shape}), r.outer(fewV, []ir.Shape{shape})
+		}
+	}
+	return r.outer(k, s.shapes), r.outer(v, s.shapes[:1])
+}
+
+// fewHeads returns x without repeated heads, if it was made by repeating them.
+func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	if missing := rank - x.Rank(); missing > 0 {
+		return r.reshape(x, slices.Concat(slices.Repeat(ir.Shape{ir.D(1)}, missing), x.Shape()))
+	}
+	if x.Op() != ir.OpReshape || x.Arg(0).Op() != ir.OpBroadcast {
+		return x
+	}
+	wide, narrow := x.Arg(0).Shape(), x.Arg(0).Arg(0).Shape()
+	at := rank - 3 // of groups in wide, before the repetition
+	repeats := len(wide) == rank+1 && len(narrow) == len(wide) && wide[:at].Equal(x.Shape()[:at]) &&
+		wide[at+2:].Equal(x.Shape()[at+1:]) && narrow[at+1].Is(1)
+	for i := range wide {
+		repeats = repeats && (i == at+1 || narrow[i] == wide[i])
+	}
+	if !repeats {
+		return x
+	}
+	return r.reshape(x.Arg(0).Arg(0), slices.Concat(wide[:at+1], wide[at+2:]))
+}
+
+// mask returns the sum of the masks, or nil if there are none.
+func (s *spelled) mask(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
+	var sum *ir.Node
+	for _, t := range s.masks {
+		m := t.node(r, mapped)
+		if r.err != nil {
+			return nil
+		}
+		if t.seen > 1 { // it is added to scores of another shape
+			inner := s.shapes[t.seen-1]
+			m = r.outer(r.broadcast(m, inner), s.shapes[:t.seen])
+		}
+		if sum == nil {
+			sum = m
+		} else {
+			sum = r.binary(ir.OpAdd, r.castTo(sum, ir.F32), r.castTo(m, ir.F32))
+		}
+	}
+	return sum
+}
+
+func (t maskTerm) node(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
+	if t.cond != nil {
+		hidden, seen := r.scalar(ir.F32, t.factor), r.scalar(ir.F32, 0)
+		if !t.hidesIf {
+			hidden, seen = seen, hidden
+		}
+		return r.add(ir.OpWhere, []*ir.Node{mapped(t.cond), hidden, seen})
+	}
+	m := mapped(t.of)
+	if t.factor == 1 {
+		return m
+	}
+	return r.unary(ir.OpAffine, r.castTo(m, ir.F32), ir.Attr{Name: "mul", Value: t.factor},
+		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+}

@@ -1,0 +1,379 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// FindByteProducts rewrites matmuls and convolutions of dequantized bytes to multiply the bytes. With x = sx*(qx-zx)
+// and w = sw*(qw-zw), and scales and zero points constant along the contraction, x*w is sx*sw*(qx*qw - zx*qw - qx*zw +
+// zx*zw). The first term is an exact integer matmul, and the others need only sums of rows and columns (Jacob et al.
+// 2018, arXiv:1712.05877). Later ops, such as requantization, become an epilogue.
+func FindByteProducts(g *ir.Graph) (*ir.Graph, error) {
+	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		p := newByteProduct(n)
+		if p == nil {
+			return rw.Copy(n, args)
+		}
+		p.rewriter, p.mapped = &rewriter{g: rw.New, pos: n.Pos()}, rw.Mapped
+		result := p.build()
+		return result, p.err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return DCE(out)
+}
+
+// dequantized is an operand that is scale*(bytes-zero), seen in another order of its axes.
+type dequantized struct {
+	bytes  *ir.Node // i8 or u8
+	zero   *ir.Node // integers that broadcast to bytes, or nil
+	number float64  // the zero point if zero is nil
+	scale  *ir.Node // f32 that broadcasts to bytes, or nil
+	factor float64  // of the scale
+	perm   []int64  // or nil
+	rank   int
+}
+
+// newDequantized matches n as dequantized bytes with a scale and zero point that are constant along the axes in summed.
+// It returns nil if n is not.
+func newDequantized(n *ir.Node, summed []bool) *dequantized {
+	d := &dequantized{factor: 1, rank: n.Rank()}
+	if n.Op() == ir.OpTranspose {
+		d.perm = n.Attrs().Ints("perm")
+		of := make([]bool, len(summed))
+		for i, p := range d.perm {
+			of[p] = summed[i]
+		}
+		n, summed = n.Arg(0), of
+	}
+	if n.DType() != ir.F32 {
+		return nil
+	}
+	same := func(s *ir.Node) bool {
+		for i, is := range summed {
+			if at := i - (d.rank - s.Rank()); is && at >= 0 && !s.Shape()[at].Is(1) {
+				return false
+			}
+		}
+		return true
+	}
+	for x := d.inside(n, same); x != nil; x = d.inside(n, same) {
+		n = x
+	}
+	if !isByteValue(n) || !d.wholeZero(n.Arg(0).DType()) {
+		return nil
+	}
+	d.bytes = n.Arg(0)
+	return d
+}
+
+// inside strips one op from n, which is factor*scale*(n-zero), and returns its argument, or nil if no more op can be
+// stripped.
+func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
+	if d.zero != nil { // the zero point is the innermost
+		return nil
+	}
+	mul, add := 1.0, 0.0
+	switch n.Op() {
+	case ir.OpAffine:
+		mul, add = n.Attrs().Float("mul"), n.Attrs().Float("add")
+		n = n.Arg(0)
+	case ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv:
+		x, y := n.Arg(0), n.Arg(1)
+		v, isNumber := scalarOf(y)
+		if !isNumber && (n.Op() == ir.OpAdd || n.Op() == ir.OpMul) && !keepsShape(n, x) {
+			x, y = y, x
+			v, isNumber = scalarOf(y)
+		}
+		if !keepsShape(n, x) || !isNumber && (d.number != 0 || !same(y)) {
+			return nil
+		}
+		switch {
+		case isNumber && n.Op() == ir.OpAdd:
+			add = v
+		case isNumber && n.Op() == ir.OpSub:
+			add = -v
+		case isNumber && n.Op() == ir.OpMul:
+			mul = v
+		case isNumber:
+			mul = 1 / v
+		case n.Op() == ir.OpMul && d.scale == nil:
+			d.scale = y
+		case n.Op() == ir.OpSub:
+			d.zero = y
+		default:
+			return nil
+		}
+		n = x
+	default:
+		return nil
+	}
+	if mul == 0 || mul-mul != 0 {
+		return nil
+	}
+	d.factor, d.number = d.factor*mul, (d.number-add)/mul
+	return n
+}
+
+// isByteValue reports whether n is bytes as floats.
+func isByteValue(n *ir.Node) bool {
+	return n.Op() == ir.OpCast && n.DType() == ir.F32 && isByte(n.Arg(0).DType())
+}
+
+func isByte(t ir.DType) bool { return t == ir.I8 || t == ir.U8 }
+
+// wholeZero reports whether the zero point is a value of byte type t, and converts it to a number or a node of
+// integers.
+func (d *dequantized) wholeZero(t ir.DType) bool {
+	if z := d.zero; z != nil {
+		if z.Op() == ir.OpCast && z.Arg(0).DType() == t {
+			z = z.Arg(0)
+		}
+		v, ok := wholeScalar(z)
+		if !ok {
+			d.zero = z
+			return z.DType() == t
+		}
+		d.zero, d.number = nil, v
+	}
+	low, high := 0.0, 255.0
+	if t == ir.I8 {
+		low, high = -128, 127
+	}
+	return d.number == math.Trunc(d.number) && d.number >= low && d.number <= high
+}
+
+// wholeScalar returns the value of a zero point if all elements are the same number.
+func wholeScalar(x *ir.Node) (float64, bool) {
+	if x.DType().IsFloat() {
+		return scalarOf(x)
+	}
+	for x.Op().Class() == ir.ClassView {
+		x = x.Arg(0)
+	}
+	if x.Op() != ir.OpConst {
+		return 0, false
+	}
+	v, err := x.Attrs().Data("data").Ints()
+	if err != nil || len(v) == 0 || slices.Min(v) != slices.Max(v) {
+		return 0, false
+	}
+	return float64(v[0]), true
+}
+
+// byteProduct is a matmul or convolution of dequantized bytes.
+type byteProduct struct {
+	*rewriter
+	n      *ir.Node
+	ops    [2]*dequantized
+	mapped func(*ir.Node) *ir.Node
+}
+
+// maxByteSum is the largest number of terms, products of bytes minus zero points, with a sum that fits in i32.
+const maxByteSum = math.MaxInt32 / (255 * 255)
+
+// newByteProduct matches n as a matmul or convolution of bytes, or returns nil.
+func newByteProduct(n *ir.Node) *byteProduct {
+	if n.DType() != ir.F32 || n.Op() != ir.OpMatMul && n.Op() != ir.OpConv {
+		return nil
+	}
+	p := &byteProduct{n: n}
+	if p.count().Max() > maxByteSum {
+		return nil
+	}
+	for i := range p.ops {
+		summed := make([]bool, n.Arg(i).Rank())
+		for _, axis := range p.summedAxes(i) {
+			summed[axis] = true
+		}
+		if p.ops[i] = newDequantized(n.Arg(i), summed); p.ops[i] == nil {
+			return nil
+		}
+	}
+	return p
+}
+
+func (p *byteProduct) isConv() bool { return p.n.Op() == ir.OpConv }
+
+// count is the number of terms in the sum of one result element.
+func (p *byteProduct) count() ir.Dim {
+	if w := p.n.Arg(1).Shape(); p.isConv() {
+		return w[1].Times(w[2:].MaxElems())
+	}
+	return p.n.Arg(0).Shape()[p.summedAxes(0)[0]]
+}
+
+// isTransposed reports whether operand i of a matmul is.
+func (p *byteProduct) isTransposed(i int) bool {
+	return p.n.Attrs().Bool([]string{"transpose_a", "transpose_b"}[i])
+}
+
+// summedAxes returns the contraction axes of operand i. For a convolution these are all axes except the first (images,
+// or output channels).
+func (p *byteProduct) summedAxes(i int) (axes []int64) {
+	rank := int64(p.n.Arg(i).Rank())
+	switch {
+	case p.isConv():
+		for axis := int64(1); axis < rank; axis++ {
+			axes = append(axes, axis)
+		}
+		return axes
+	case p.isTransposed(i) == (i == 0):
+		return []int64{rank - 2}
+	}
+	return []int64{rank - 1}
+}
+
+// seen brings a node that broadcasts to the bytes of an operand into the operand's order of axes.
+func (p *byteProduct) seen(d *dequantized, x *ir.Node) *ir.Node {
+	if p.err != nil || x.Shape().MaxElems() == 1 {
+		return p.reshape(x, nil)
+	}
+	s := x.Shape()
+	for len(s) < d.rank {
+		s = append(ir.Shape{ir.D(1)}, s...)
+	}
+	x = p.reshape(x, s)
+	if d.perm != nil {
+		x = p.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: d.perm})
+	}
+	return x
+}
+
+// beside reshapes a node, as returned by seen for operand i, so that it broadcasts to the result. For a matmul it
+// becomes a column for operand 0 and a row for 1; for a convolution it has one value per image or per output channel.
+func (p *byteProduct) beside(i int, x *ir.Node) *ir.Node {
+	switch {
+	case p.err != nil || x.Rank() == 0:
+		return x
+	case p.isConv() && i == 1:
+		s := slices.Clone(x.Shape())
+		s[0], s[1] = s[1], s[0]
+		return p.reshape(x, s)
+	case !p.isConv() && p.isTransposed(i):
+		return p.swapAxes(x, x.Rank()-2, x.Rank()-1)
+	}
+	return x
+}
+
+// scaled multiplies by the scales of both operands.
+func (p *byteProduct) scaled(y *ir.Node) *ir.Node {
+	factor, single := 1.0, (*ir.Node)(nil)
+	for i, d := range p.ops {
+		factor *= d.factor
+		if d.scale == nil {
+			continue
+		}
+		switch s := p.beside(i, p.seen(d, p.mapped(d.scale))); {
+		case p.err != nil:
+			return nil
+		case s.Rank() > 0:
+			y = p.binary(ir.OpMul, y, s)
+		case single == nil:
+			single = s
+		default:
+			single = p.binary(ir.OpMul, single, s)
+		}
+	}
+	if single != nil {
+		y = p.binary(ir.OpMul, y, single)
+	}
+	if factor != 1 {
+		y = p.binary(ir.OpMul, y, p.scalar(ir.F32, factor))
+	}
+	return y
+}
+
+// build makes the product of signed bytes, which devices multiply natively, and adds the terms of the zero points.
+func (p *byteProduct) build() *ir.Node {
+	var bytes, shift [2]*ir.Node // shift is the difference between byte minus zero point and signed byte, or nil
+	for i, d := range p.ops {
+		x, offset := p.mapped(d.bytes), 0.0
+		if d.perm != nil {
+			x = p.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: d.perm})
+		}
+		if d.bytes.DType() == ir.U8 {
+			offset = 128
+		}
+		bytes[i] = p.signed(x)
+		if d.zero == nil {
+			if d.number != offset {
+				shift[i] = p.scalar(ir.I32, offset-d.number)
+			}
+			continue
+		}
+		zero := p.castTo(p.beside(i, p.seen(d, p.mapped(d.zero))), ir.I32)
+		shift[i] = p.binary(ir.OpSub, p.scalar(ir.I32, offset), zero)
+	}
+	attrs := p.n.Attrs()
+	if p.isConv() {
+		bytes[0], attrs = p.padded(bytes[0])
+	}
+	y := p.add(p.n.Op(), bytes[:], attrs...)
+	for i, s := range shift {
+		if s != nil && p.err == nil {
+			y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.sums(1-i, bytes[1-i], attrs), s))
+		}
+	}
+	if shift[0] != nil && shift[1] != nil {
+		y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.binary(ir.OpMul, shift[0], shift[1]), p.dimValue(p.count())))
+	}
+	if p.err != nil {
+		return nil
+	}
+	return p.scaled(p.castTo(y, ir.F32))
+}
+
+// signed converts unsigned bytes to signed bytes by subtracting 128.
+func (p *byteProduct) signed(x *ir.Node) *ir.Node {
+	if p.err != nil || x.DType() != ir.U8 {
+		return x
+	}
+	return p.castTo(p.binary(ir.OpXor, x, p.scalar(ir.U8, 128)), ir.I8)
+}
+
+// padded returns the argument of a convolution and the attributes to pad it by its zero point. If the zero point is
+// computed, padded XORs the argument with it before and after the pad, so that pad's 0 becomes the zero point.
+func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
+	d, win, attrs := p.ops[0], ir.WindowOf(p.n), p.n.Attrs()
+	without := func(names ...string) ir.Attrs {
+		return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return slices.Contains(names, a.Name) })
+	}
+	has := slices.ContainsFunc(slices.Concat(win.Low, win.High), func(n int64) bool { return n > 0 })
+	switch {
+	case has && d.zero == nil:
+		around := int64(d.number)
+		if d.bytes.DType() == ir.U8 {
+			around -= 128
+		}
+		attrs = append(without("padding_value"), ir.Attr{Name: "padding_value", Value: around})
+	case has:
+		zero := p.signed(p.seen(d, p.mapped(d.zero)))
+		images := []int64{0, 0} // batch and channels are not padded
+		x = p.unary(ir.OpPad, p.binary(ir.OpXor, x, zero),
+			ir.Attr{Name: "low", Value: slices.Concat(images, win.Low)},
+			ir.Attr{Name: "high", Value: slices.Concat(images, win.High)})
+		x = p.binary(ir.OpXor, x, zero)
+		attrs = without("padding_low", "padding_high")
+	}
+	return x, attrs
+}
+
+// sums returns the sum of the bytes of operand i over the contraction, shaped to broadcast to the result. For windows
+// that is a convolution with ones.
+func (p *byteProduct) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
+	if p.isConv() && i == 0 {
+		w := slices.Clone(p.n.Arg(1).Shape())
+		if p.n.Attrs().Int("groups") == 1 {
+			w[0] = ir.D(1)
+		}
+		ones := p.unary(ir.OpBroadcast, p.scalar(ir.I8, 1), ir.Attr{Name: "shape", Value: w})
+		return p.add(ir.OpConv, []*ir.Node{bytes, ones}, attrs...)
+	}
+	return p.beside(i, p.unary(ir.OpSum, p.castTo(bytes, ir.I32), ir.Attr{Name: "axes", Value: p.summedAxes(i)},
+		ir.Attr{Name: "keepdims", Value: true}))
+}

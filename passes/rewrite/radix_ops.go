@@ -1,0 +1,344 @@
+package rewrite
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The kernels of a radix sort (Knuth, The Art of Computer Programming, 5.2.5). They sort keys by eight bits at a time,
+// lowest bits first, and each pass is stable. A pass counts the digits of every chunk of a row, computes by a scan
+// where each chunk's elements with each digit begin, and then moves all elements there.
+//
+// No kernel family has such loops, so they are custom ops with a reference implementation. They need no subgroups, and
+// no more shared memory and invocations than every device has.
+const (
+	radixDigits = 256
+	radixChunk  = 4096 // elements that a workgroup counts or moves
+	radixLanes  = 128
+)
+
+var (
+	floatKey = ir.MustRegisterCustom(ir.CustomOp{
+		Name:  "vkc.float_key",
+		Doc:   "A number that is larger the later a float comes in the order of sort: -0 as 0, NaN after all.",
+		Args:  []ir.ArgInfo{{Name: "x"}},
+		Attrs: []ir.AttrInfo{{Name: "descending", Kind: ir.AttrBool, Default: false}},
+		Infer: inferKey,
+		Body: `uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;
+uint key = bits == magnitude || magnitude == 0u ? magnitude | 0x80000000u : ~bits;
+if (magnitude > 0x7f800000u) key = 0xffffffffu;
+return descending ? ~key : key;`,
+		Float: func(x []float64, a ir.Attrs) float64 {
+			key := math.Float32bits(float32(x[0]))
+			switch magnitude := key & math.MaxInt32; {
+			case x[0] != x[0]:
+				key = math.MaxUint32
+			case key == magnitude || magnitude == 0:
+				key = magnitude | 1<<31
+			default:
+				key = ^key
+			}
+			if a.Bool("descending") {
+				key = ^key
+			}
+			return float64(key)
+		},
+	})
+	integerKey = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.integer_key",
+		Doc:  "A number that is larger the later an integer comes in the order of sort; least is the dtype's smallest one.",
+		Args: []ir.ArgInfo{{Name: "x"}},
+		Attrs: []ir.AttrInfo{{Name: "least", Kind: ir.AttrInt, Default: int64(0)},
+			{Name: "descending", Kind: ir.AttrBool, Default: false}},
+		Infer: inferKey,
+		Body: `uint key = uint(x) - uint(least);
+return descending ? ~key : key;`,
+		Int: func(x []int64, a ir.Attrs) int64 {
+			key := uint32(x[0] - int64(a.Int("least")))
+			if a.Bool("descending") {
+				key = ^key
+			}
+			return int64(key)
+		},
+	})
+	// Keys of 64 bits are sorted as two, the lower half first.
+	doubleKey = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.double_key", Args: []ir.ArgInfo{{Name: "x"}},
+		Attrs: []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false},
+			{Name: "descending", Kind: ir.AttrBool, Default: false}},
+		Infer: inferKey,
+		Doc:   "Half of a number that is larger the later a double comes in the order of sort: -0 as 0, NaN after all.",
+		Body: `uvec2 bits = unpackDouble2x32(x);
+uint magnitude = bits.y & 0x7fffffffu;
+bool positive = bits.y == magnitude || (magnitude | bits.x) == 0u;
+uint key = high ? (positive ? magnitude | 0x80000000u : ~bits.y) : (positive ? bits.x : ~bits.x);
+if (magnitude > 0x7ff00000u || magnitude == 0x7ff00000u && bits.x != 0u) key = 0xffffffffu;
+return descending ? ~key : key;`,
+		Float: func(x []float64, a ir.Attrs) float64 {
+			key := math.Float64bits(x[0])
+			switch {
+			case x[0] != x[0]:
+				key = math.MaxUint64
+			case x[0] == 0:
+				key = 1 << 63
+			case x[0] > 0:
+				key |= 1 << 63
+			default:
+				key = ^key
+			}
+			return float64(half(key, a))
+		},
+	})
+	radixCount = ir.MustRegisterCustom(ir.CustomOp{
+		Name:  "vkc.radix_count",
+		Doc:   "How many keys of each chunk of a row have each digit.",
+		Args:  []ir.ArgInfo{{Name: "keys"}},
+		Attrs: append(slices.Clip(radixAttrs), ir.AttrInfo{Name: "chunks", Kind: ir.AttrInt, Doc: "how many the longest row has"}),
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			s, chunks := c.Shape(0), int64(c.Attrs.Int("chunks"))
+			if c.DType(0) != ir.U32 || len(s) != 2 || s[1].Max() > chunks*radixChunk {
+				return nil, errors.New("keys are u32 in rows of at most that many chunks")
+			}
+			return []ir.Type{{DType: ir.U32, Shape: ir.Shape{s[0], ir.D(radixDigits), {Add: chunks}}}}, nil
+		},
+		Kernel: &ir.CustomKernel{
+			Outputs: []string{"counts"}, Workgroup: [3]int{radixLanes}, Grid: radixGrid("counts"),
+			Shared: "shared uint bins[256];", SharedBytes: 4 * radixDigits,
+			Body: `uint local = gl_LocalInvocationID.x, row = gl_WorkGroupID.x, chunk = gl_WorkGroupID.y;
+for (uint digit = local; digit < 256u; digit += 128u) bins[digit] = 0u;
+barrier();
+uint end = min(keys_dim1, chunk * 4096u + 4096u);
+for (uint j = chunk * 4096u + local; j < end; j += 1024u) {
+    uint key[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) key[i] = j + 128u * i < end ? keys[row * keys_dim1 + j + 128u * i] : 0u;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        if (j + 128u * i < end) atomicAdd(bins[key[i] >> shift & 255u], 1u);
+    }
+}
+barrier();
+for (uint digit = local; digit < 256u; digit += 128u) {
+    counts[(row * 256u + digit) * counts_dim2 + chunk] = bins[digit];
+}`,
+		},
+		Reference: countDigits,
+	})
+	radixMoves = map[radixMove]ir.Op{}
+)
+
+var radixAttrs = []ir.AttrInfo{{Name: "shift", Kind: ir.AttrInt, Doc: "where the digit's bits begin"}}
+
+// radixMove describes a pass of a sort: the first derives coordinates from positions, and the last does not move keys.
+type radixMove struct{ first, last bool }
+
+func init() {
+	for _, m := range []radixMove{{}, {first: true}, {last: true}, {true, true}} {
+		radixMoves[m] = ir.MustRegisterCustom(m.op())
+	}
+}
+
+// radixGrid has a workgroup per row and chunk, where the tensor's last axis enumerates chunks.
+func radixGrid(of string) [3][]ir.GridRule {
+	return [3][]ir.GridRule{{{Of: of, Axis: 0, Tile: 1}}, {{Of: of, Axis: 2, Tile: 1}}}
+}
+
+// half is one half of a key.
+func half(key uint64, a ir.Attrs) uint32 {
+	if a.Bool("descending") {
+		key = ^key
+	}
+	if a.Bool("high") {
+		key >>= 32
+	}
+	return uint32(key)
+}
+
+func inferKey(c *ir.Call) ([]ir.Type, error) {
+	return []ir.Type{{DType: ir.U32, Shape: c.Shape(0)}}, nil
+}
+
+// op describes the kernel that moves keys and their coordinates to the positions in starts, which has a start for each
+// chunk and digit.
+func (m radixMove) op() ir.CustomOp {
+	name, body := "vkc.radix_move", moveBody
+	args := []ir.ArgInfo{{Name: "keys"}, {Name: "starts"}}
+	outputs := []string{"places"}
+	old, sorted := "from[first + j]", "sorted[to] = key;"
+	if m.first {
+		name, old = name+"_first", "int(begin + j)"
+	} else {
+		args = append(args, ir.ArgInfo{Name: "from"})
+	}
+	if m.last {
+		name, sorted = name+"_last", ""
+	} else {
+		outputs = append(outputs, "sorted")
+	}
+	body = strings.ReplaceAll(strings.ReplaceAll(body, "OLD", old), "SORTED", sorted)
+	return ir.CustomOp{
+		Name: name, Args: args, Attrs: radixAttrs,
+		Doc: "Keys of a row by one digit, stable: which element comes to each place, and its key.",
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			s := c.Shape(0)
+			if c.DType(0) != ir.U32 || c.DType(1) != ir.U32 || len(s) != 2 || len(c.Shape(1)) != 3 {
+				return nil, errors.New("keys are u32 in rows, and starts by row, digit and chunk")
+			}
+			types := []ir.Type{{DType: ir.I32, Shape: s}, {DType: ir.U32, Shape: s}}
+			return types[:len(outputs)], nil
+		},
+		Kernel: &ir.CustomKernel{
+			Outputs: outputs, Workgroup: [3]int{radixLanes}, Grid: radixGrid("starts"),
+			Shared: `shared uint next[1024]; // by group of 32 invocations and digit: the place of the next element
+shared uint alike[1024]; // by group and digit: which invocations have it
+shared uint order[2048]; // by place in the chunk's order: two coordinates in the chunk`,
+			SharedBytes: 4 * (1024 + 1024 + 2048), Body: body,
+		},
+		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) { return m.reference(args, a) },
+	}
+}
+
+// moveBody sorts the chunk in shared memory before moving it, so that neighbours are written to neighbouring positions:
+// on an H100 this determines the time. Groups of 32 invocations take neighbouring parts of the chunk, 32 elements at a
+// time. A word of shared memory collects which of these elements have the same digit, so that the result does not
+// depend on the order of atomics or the subgroup size.
+const moveBody = `uint local = gl_LocalInvocationID.x, lane = local & 31u, group = local >> 5u << 8u;
+uint row = gl_WorkGroupID.x, chunk = gl_WorkGroupID.y, n = keys_dim1;
+uint begin = chunk * 4096u, count = min(max(n, begin) - begin, 4096u), first = row * n + begin;
+uint mine = (local >> 5u) * 1024u + lane;
+for (uint i = local; i < 1024u; i += 128u) {
+    next[i] = 0u;
+    alike[i] = 0u;
+}
+for (uint i = local; i < 2048u; i += 128u) order[i] = 0u;
+barrier();
+
+// Count each group's digits, eight loads at a time.
+for (uint j = mine; j < mine + 1024u; j += 256u) {
+    uint key[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) key[i] = j + 32u * i < count ? keys[first + j + 32u * i] : 0u;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        if (j + 32u * i < count) atomicAdd(next[group + (key[i] >> shift & 255u)], 1u);
+    }
+}
+barrier();
+
+// Where in the chunk's order do they begin? Each invocation has two digits.
+uint low = 2u * local, two = 0u;
+for (uint i = low; i < 1024u; i += 256u) two += next[i] + next[i + 1u];
+uint up_to = two;
+alike[local] = up_to;
+barrier();
+for (uint distance = 1u; distance < 128u; distance <<= 1u) {
+    uint other = local >= distance ? alike[local - distance] : 0u;
+    barrier();
+    up_to += other;
+    alike[local] = up_to;
+    barrier();
+}
+alike[local] = 0u;
+uint place = up_to - two;
+for (uint digit = low; digit < low + 2u; ++digit) {
+    for (uint i = digit; i < 1024u; i += 256u) {
+        uint those = next[i];
+        next[i] = place;
+        place += those;
+    }
+}
+barrier();
+
+// Put the chunk in order: two coordinates to a word.
+for (uint j = mine; j < mine + 1024u; j += 32u) {
+    bool in_row = j < count;
+    uint slot = group;
+    if (in_row) {
+        slot += keys[first + j] >> shift & 255u;
+        atomicOr(alike[slot], 1u << lane);
+    }
+    barrier();
+    uint those = alike[slot], start = next[slot];
+    uint before = uint(bitCount(those & (1u << lane) - 1u));
+    barrier();
+    if (in_row) {
+        if (before == 0u) {
+            next[slot] = start + uint(bitCount(those));
+            alike[slot] = 0u;
+        }
+        uint at = start + before;
+        atomicOr(order[at >> 1u & 2047u], j << 16u * (at & 1u));
+    }
+    barrier();
+}
+
+// Now each digit ends where the last group has come to. Move its elements.
+for (uint digit = local; digit < 256u; digit += 128u) {
+    uint start = digit > 0u ? next[768u + digit - 1u] : 0u;
+    next[digit] = starts[(row * 256u + digit) * starts_dim2 + chunk] - start;
+}
+barrier();
+[[unroll]] for (uint i = 0u; i < 32u; ++i) {
+    uint at = i * 128u + local;
+    if (at < count) {
+        uint j = order[at >> 1u] >> 16u * (at & 1u) & 0xffffu, key = keys[first + j];
+        uint to = row * n + min(next[key >> shift & 255u] + at, n - 1u);
+        places[to] = OLD;
+        SORTED
+    }
+}`
+
+// countDigits is the reference of radixCount.
+func countDigits(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+	keys, err := args[0].Ints()
+	if err != nil {
+		return nil, err
+	}
+	rows, n := args[0].Dims[0], args[0].Dims[1]
+	chunks := a.Int("chunks")
+	counts := make([]int64, rows*radixDigits*chunks)
+	for i, key := range keys {
+		counts[startOf(i, n, chunks, key, a)]++
+	}
+	out, err := ir.FromInts(ir.U32, counts, rows, radixDigits, chunks)
+	return []*ir.Data{out}, err
+}
+
+// startOf returns the index, in counts or starts, of the chunk and digit of element i.
+func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
+	digit := int(key>>a.Int("shift")) % radixDigits
+	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk
+}
+
+// reference moves the elements one after the other.
+func (m radixMove) reference(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+	keys, err := args[0].Ints()
+	next, errNext := args[1].Ints()
+	if err = errors.Join(err, errNext); err != nil {
+		return nil, err
+	}
+	n, chunks := args[0].Dims[1], args[1].Dims[2]
+	from := make([]int64, len(keys))
+	for i := range from {
+		from[i] = int64(i % n)
+	}
+	if !m.first {
+		if from, err = args[2].Ints(); err != nil {
+			return nil, err
+		}
+	}
+	places, sorted := make([]int64, len(keys)), make([]int64, len(keys))
+	for i, key := range keys {
+		start := startOf(i, n, chunks, key, a)
+		at := i/n*n + int(min(max(next[start], 0), int64(n-1)))
+		next[start]++
+		places[at], sorted[at] = from[i], key
+	}
+	out := make([]*ir.Data, 2)
+	out[0], err = ir.FromInts(ir.I32, places, args[0].Dims...)
+	out[1], errNext = ir.FromInts(ir.U32, sorted, args[0].Dims...)
+	if m.last {
+		out = out[:1]
+	}
+	return out, errors.Join(err, errNext)
+}

@@ -1,0 +1,95 @@
+package rewrite
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// rewriter adds nodes to a new graph and keeps the first error, so that decompositions can be written like formulas.
+type rewriter struct {
+	g      *ir.Graph
+	pos    string
+	err    error
+	pricer kernel.Pricer // or nil
+}
+
+func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	n, err := r.g.Add(op, args, attrs, r.pos)
+	r.err = err
+	return n
+}
+
+func (r *rewriter) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
+	return r.add(op, []*ir.Node{x}, attrs...)
+}
+
+func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
+	if r.err != nil || x.Shape().Equal(s) {
+		return x
+	}
+	return r.unary(ir.OpReshape, x, ir.Attr{Name: "shape", Value: s})
+}
+
+func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	d, err := ir.FromFloats(t, []float64{v})
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+}
+
+func (r *rewriter) iota(s ir.Shape, axis int) *ir.Node {
+	return r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: ir.I32}, ir.Attr{Name: "shape", Value: s},
+		ir.Attr{Name: "axis", Value: axis})
+}
+
+func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
+	if d.IsStatic() {
+		return r.scalar(ir.I32, float64(d.Add))
+	}
+	return r.add(ir.OpDimValue, nil, ir.Attr{Name: "dim", Value: ir.Shape{d}})
+}
+
+func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
+	if r.err != nil || x.DType() == t {
+		return x
+	}
+	return r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: t})
+}
+
+// copied returns a copy of a value, which fusion stores.
+func (r *rewriter) copied(n *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	r.pos = n.Pos()
+	return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
+}
+
+func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
+
+func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
+	if r.err != nil || a == b {
+		return x
+	}
+	perm := make([]int, x.Rank())
+	for i := range perm {
+		perm[i] = i
+	}
+	perm[a], perm[b] = b, a
+	return r.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: perm})
+}
+
+func (r *rewriter) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
+	if r.err != nil || x.Shape().Equal(s) {
+		return x
+	}
+	return r.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s})
+}

@@ -1,0 +1,138 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// RoundRows quantizes rows to int8 before a matmul with a quantized weight, if the matmul allows it (precision int8)
+// and it is faster on the device: both operands are then small integers with scales, multiplied in integer arithmetic.
+// It adds the quantization to the graph, as [ir.ByteSteps] defines it, and leaves the rest to fusion: matmuls with the
+// same rows share the quantized rows, and the producer of the rows is fused with the quantization. Rows already stored
+// as bytes with scales need neither quantization nor permission.
+func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+	if pricer == nil {
+		return g, nil
+	}
+	norms := roundedNorms(g, pricer)
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if !multipliesBlocks(n) {
+			return rw.Copy(n, args)
+		}
+		r := &rewriter{g: rw.New, pos: n.Pos()}
+		t, height, width := blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]
+		var rows, factor *ir.Node
+		switch blocks := rowsInBlocks(args[0]); {
+		case blocks != nil && pricer.ReadRows(t, height, width):
+			rows = r.bytesOf(blocks)
+		case roundsRows(n, pricer):
+			x := args[0]
+			if norms[n.Arg(0)] {
+				x, factor = r.takeNormApart(x)
+			}
+			rows = r.roundToBytes(x)
+		default:
+			return rw.Copy(n, args)
+		}
+		product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]},
+			ir.Attr{Name: "transpose_b", Value: true})
+		if factor != nil {
+			product = r.binary(ir.OpMul, product, factor)
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		return r.castTo(product, n.DType()), r.err
+	})
+}
+
+// roundsRows reports whether a matmul's rows are quantized.
+func roundsRows(n *ir.Node, pricer kernel.Pricer) bool {
+	return multipliesBlocks(n) && analysis.Precision(n) == ir.PrecisionBytes &&
+		pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1])
+}
+
+// roundedNorms returns the rms norms that only matmuls with quantized rows read.
+func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
+	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
+	for _, o := range g.Outputs() {
+		kept[o.Node] = true
+	}
+	for _, u := range g.Updates() {
+		kept[u.Value] = true
+	}
+	for i, users := range g.Users() {
+		n := g.Nodes()[i]
+		norms[n] = n.Op() == ir.OpRMSNorm && !kept[n] && !slices.ContainsFunc(users, func(u *ir.Node) bool {
+			return !roundsRows(u, pricer) || u.Arg(1) == n
+		})
+	}
+	return norms
+}
+
+// takeNormApart splits an rms norm into x and a factor per row. Quantized rows are the same without the factor, so
+// quantization does not wait for the sum along the row: the matmul is multiplied by the factor afterwards.
+func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
+	x = r.castTo(n.Arg(0), ir.F32)
+	last := ir.Attr{Name: "axes", Value: []int64{int64(n.Rank() - 1)}}
+	mean := r.unary(ir.OpMean, r.unary(ir.OpSqr, x), last, ir.Attr{Name: "keepdims", Value: true})
+	factor = r.unary(ir.OpRsqrt, r.binary(ir.OpAdd, mean, r.scalar(ir.F32, n.Attrs().Float("eps"))))
+	if len(n.Args()) > 1 {
+		x = r.binary(ir.OpMul, x, r.castTo(n.Arg(1), ir.F32))
+	}
+	return x, factor
+}
+
+// multipliesBlocks reports whether n is a matmul of rows with a quantized weight, and the contraction length is a
+// multiple of the group.
+func multipliesBlocks(n *ir.Node) bool {
+	if n.Op() != ir.OpMatMul || n.Attrs().Bool("transpose_a") || !n.Attrs().Bool("transpose_b") {
+		return false
+	}
+	a := n.Arg(0)
+	k := a.Shape()[a.Rank()-1]
+	return blocksOf(n.Arg(1)) != ir.Invalid && a.Rank() == n.Rank() && k.IsStatic() && k.Add > 0 &&
+		k.Add%ir.ByteGroup == 0
+}
+
+// blocksOf returns the format of a quantized weight, dequantized or not.
+func blocksOf(b *ir.Node) ir.DType {
+	if b.Op() == ir.OpDequantize {
+		b = b.Arg(0)
+	}
+	if b.DType().IsBlock() {
+		return b.DType()
+	}
+	return ir.Invalid
+}
+
+// roundToBytes quantizes each group of neighbours in x and dequantizes it again, as defined by [ir.ByteSteps].
+func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
+	shape := x.Shape()
+	k := shape[len(shape)-1].Add
+	groups := append(shape[:len(shape)-1:len(shape)-1], ir.D(int(k/ir.ByteGroup)), ir.D(ir.ByteGroup))
+	x = r.reshape(r.castTo(x, ir.F32), groups)
+	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), ir.Attr{Name: "axes", Value: []int64{int64(len(groups) - 1)}},
+		ir.Attr{Name: "keepdims", Value: true})
+	as := func(t ir.DType, x *ir.Node) *ir.Node {
+		return r.unary(ir.OpBitcast, x, ir.Attr{Name: "dtype", Value: t})
+	}
+	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
+	bits := as(ir.U32, top)
+	const exponents = 0x7f800000
+	mantissa := r.binary(ir.OpOr, word(0x8000), r.binary(ir.OpAnd, word(0x7fff),
+		r.binary(ir.OpShr, bits, word(8))))
+	quotient := r.unary(ir.OpCast, r.binary(ir.OpDiv, word(127<<25), mantissa), ir.Attr{Name: "dtype", Value: ir.F32})
+	power := r.binary(ir.OpSub, word(117<<23), r.binary(ir.OpAnd, bits, word(exponents)))
+	steps := as(ir.F32, r.binary(ir.OpAdd, as(ir.U32, quotient), power))
+	least := math.Float32bits(ir.LeastByteTop)
+	taken := r.binary(ir.OpLt, r.binary(ir.OpSub, bits, word(least)), word(exponents-least))
+	steps = r.add(ir.OpWhere, []*ir.Node{taken, steps, r.scalar(ir.F32, 0)})
+	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), ir.Attr{Name: "dtype", Value: ir.I8})
+	scale := r.binary(ir.OpMul, top, r.scalar(ir.F32, 1.0/127))
+	return r.reshape(r.binary(ir.OpMul, r.unary(ir.OpCast, bytes, ir.Attr{Name: "dtype", Value: ir.F32}), scale), shape)
+}

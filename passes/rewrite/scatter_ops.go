@@ -1,0 +1,450 @@
+package rewrite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The kernels of accumulating scatters: each update changes its destination by atomics. The result must not depend on
+// the order of updates, so the atomics only add or compare 32-bit integers. These are exact, give the same bits in
+// every run, and exist on every device. Only scatters with the attribute unordered add floats.
+//
+// Floats are also added as integers. One kernel finds the largest exponent of each destination. Another adds each
+// update as a 64-bit integer in units of that exponent. This rounds away low bits of small updates, but these are
+// further below the largest update than an f32 sum would keep.
+//
+// With few destinations, each workgroup accumulates in shared memory, in several copies of all destinations, and then
+// updates each destination in memory once.
+
+// accumulation is a kernel that accumulates updates into destinations.
+type accumulation struct {
+	name, doc string
+	args      []ir.ArgInfo
+	attrs     []ir.AttrInfo
+	words     int      // of 32 bits per destination
+	float     bool     // whether these are floats
+	needs     []string // device features
+	load      string   // reads element e of the updates; declares an array indexed by i
+	change    string   // accumulates element i into BINS[at]; slot is the element of the result
+	flush     string   // changes the result's slot by BINS[at], a copy
+	one       func(args []*ir.Data, a ir.Attrs) (func(place []int64, element, slot int), error)
+}
+
+// Sizes of the kernels that accumulate.
+const (
+	scatterLanes = 128
+	scatterTile  = 4096 // elements per workgroup
+)
+
+// sharedKind describes accumulation in shared memory. Copies of all destinations start at different banks, which takes
+// one extra word.
+type sharedKind struct {
+	words int // size of shared memory
+	tile  int // elements per workgroup
+	least int // the fewest elements of a scatter
+}
+
+// sharedKinds has two sizes of shared memory: one that every device has, and one that many devices have. With more
+// memory a workgroup adds more destinations to the result at its end, so it takes more elements.
+var sharedKinds = []sharedKind{{4096, 16384, inFlight}, {12288, 65536, 64 * 65536}}
+
+var (
+	u32Values = ir.ArgInfo{Name: "values"}
+	// scatterMost keeps the largest update of a destination.
+	scatterMost = accumulation{
+		name: "most", doc: "The largest of the updates that each place meets, or 0.", args: []ir.ArgInfo{u32Values},
+		words: 1, load: "value[i] = values[e];", change: "if (BINS[at] < value[i]) atomicMax(BINS[at], value[i]);",
+		flush: "if (BINS[at] > 0u) atomicMax(sums[slot], BINS[at]);",
+		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
+			values, err := args[1].Ints()
+			return func(place []int64, e, _ int) { place[0] = max(place[0], values[e]) }, err
+		},
+	}.register()
+	// scatterExponents keeps the largest exponent.
+	scatterExponents = accumulation{
+		name: "exponents", doc: "The largest exponent of the floats that each place meets, as it is stored but at " +
+			"least 1, or 0 where there are none.",
+		args: []ir.ArgInfo{u32Values}, words: 1,
+		load:   "value[i] = max(floatBitsToUint(values[e]) >> 23u & 255u, 1u);",
+		change: "if (BINS[at] < value[i]) atomicMax(BINS[at], value[i]);",
+		flush:  "if (BINS[at] > 0u) atomicMax(sums[slot], BINS[at]);",
+		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
+			values, err := args[1].Floats()
+			return func(place []int64, e, _ int) { place[0] = max(place[0], exponentOf(values[e])) }, err
+		},
+	}.register()
+	// scatterSum adds words.
+	scatterSum = accumulation{
+		name: "sum", doc: "The sum of the updates that each place meets, which wraps.", args: []ir.ArgInfo{u32Values},
+		words: 1, load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
+		flush: "if (BINS[at] != 0u) atomicAdd(sums[slot], BINS[at]);",
+		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
+			values, err := args[1].Ints()
+			return func(place []int64, e, _ int) { place[0] = int64(uint32(place[0] + values[e])) }, err
+		},
+	}.register()
+	// scatterWide adds pairs of words.
+	scatterWide = accumulation{
+		name: "wide", doc: "The sum of the updates that each place meets, of 64 bits as two words, which wraps.",
+		args:  []ir.ArgInfo{u32Values, {Name: "high"}},
+		words: 2, load: "value[i] = uvec2(values[e], high[e]);", change: addPair, flush: flushPair,
+		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
+			low, errLow := args[1].Ints()
+			high, errHigh := args[2].Ints()
+			return func(place []int64, e, _ int) {
+				addWide(place, uint64(low[e])|uint64(high[e])<<32)
+			}, errors.Join(errLow, errHigh)
+		},
+	}.register()
+	// scatterFloat adds floats by float atomics, in any order.
+	scatterFloat = accumulation{
+		name: "float", doc: "The sum of the floats of each destination, added in any order.",
+		args: []ir.ArgInfo{u32Values}, words: 1, float: true, needs: []string{"atomicFloat32Add"},
+		load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
+		flush: "if (BINS[at] != 0.0) atomicAdd(sums[slot], BINS[at]);", one: addFloat,
+	}.register()
+	// scatterSwap adds floats by compare-and-swap, in any order.
+	scatterSwap = accumulation{
+		name: "swap", doc: "The bits of the sum of the floats of each destination, added in any order.",
+		args: []ir.ArgInfo{u32Values}, words: 1, load: "value[i] = floatBitsToUint(values[e]);",
+		change: strings.ReplaceAll(swapFloat, "VALUE", "value[i]"),
+		flush: "if (BINS[at] != 0u) {\n    " + strings.NewReplacer("BINS[at]", "sums[slot]", "VALUE", "BINS[at]",
+			"\n", "\n    ").Replace(swapFloat) + "\n}",
+		one: addFloat,
+	}.register()
+	// scatterFixed adds floats in units of the largest exponent of each place.
+	scatterFixed = accumulation{
+		name: "fixed", doc: "The sum of the floats that each place meets, in units that its largest exponent gives, as " +
+			"two words. Where that exponent is of no number, bits say what the floats are.",
+		args:  []ir.ArgInfo{u32Values, {Name: "most"}},
+		attrs: []ir.AttrInfo{{Name: "lowest", Kind: ir.AttrInt, Doc: "bits below the last one of the largest float"}},
+		words: 2, load: "bits[i] = floatBitsToUint(values[e]);",
+		change: `uint magnitude = bits[i] & 0x7fffffffu, exponent = magnitude >> 23u, largest = most[slot];
+if (largest == 255u) {
+    if (exponent == 255u) atomicOr(BINS[at], magnitude > 0x7f800000u ? 4u : bits[i] == magnitude ? 1u : 2u);
+} else if (magnitude > 0u) {
+    uint number = magnitude & 0x7fffffu | (exponent > 0u ? 0x800000u : 0u);
+    int up = int(max(exponent, 1u)) - int(largest) + lowest;
+    uvec2 value[1];
+    value[0] = uvec2(0u);
+    if (up > 0) {
+        value[0] = uvec2(number << uint(up), number >> uint(32 - up));
+    } else if (up >= -24) {
+        value[0].x = up == 0 ? number : number + (1u << uint(-up - 1)) >> uint(-up);
+    }
+    if (bits[i] != magnitude) value[0] = uvec2(~value[0].x + 1u, ~value[0].y + uint(value[0].x == 0u));
+    ` + strings.ReplaceAll(strings.ReplaceAll(addPair, "value[i]", "value[0]"), "\n", "\n    ") + `
+}`,
+		flush: `if (most[slot] == 255u) {
+    if (BINS[at] != 0u) atomicOr(sums[slot * 2u], BINS[at]);
+} else {
+    ` + strings.ReplaceAll(flushPair, "\n", "\n    ") + `
+}`,
+		one: func(args []*ir.Data, a ir.Attrs) (func([]int64, int, int), error) {
+			values, errValues := args[1].Floats()
+			most, errMost := args[2].Ints()
+			lowest := a.Int("lowest")
+			return func(place []int64, e, slot int) {
+				if most[slot] == 255 {
+					place[0] |= flagOf(values[e])
+					return
+				}
+				addWide(place, fixedOf(values[e], int(most[slot]), lowest))
+			}, errors.Join(errValues, errMost)
+		},
+	}.register()
+)
+
+// swapFloat adds a float to the bits of another one by compare-and-swap, and tries again if these have changed.
+const swapFloat = `for (uint old = BINS[at], seen; ; old = seen) {
+    seen = atomicCompSwap(BINS[at], old, floatBitsToUint(uintBitsToFloat(old) + uintBitsToFloat(VALUE)));
+    if (seen == old) break;
+}`
+
+// addFloat is the reference of the accumulations of floats.
+func addFloat(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
+	values, err := args[1].Floats()
+	return func(place []int64, e, _ int) {
+		sum := math.Float32frombits(uint32(place[0])) + float32(values[e])
+		place[0] = int64(math.Float32bits(sum))
+	}, err
+}
+
+// addPair adds a pair of words with carry. The total does not depend on the order of additions.
+const addPair = `uint low = atomicAdd(BINS[at], value[i].x);
+uint more = value[i].y + uint(low + value[i].x < low);
+if (more != 0u) atomicAdd(BINS[at + 1u], more);`
+
+const flushPair = `uint low = BINS[at], high = BINS[at + 1u];
+if (low != 0u) high += uint(atomicAdd(sums[slot * 2u], low) + low < low);
+if (high != 0u) atomicAdd(sums[slot * 2u + 1u], high);`
+
+func addWide(place []int64, v uint64) {
+	sum := uint64(place[0]) | uint64(place[1])<<32
+	sum += v
+	place[0], place[1] = int64(uint32(sum)), int64(sum>>32)
+}
+
+func exponentOf(x float64) int64 {
+	return max(int64(math.Float32bits(float32(x))>>23&255), 1)
+}
+
+// flagOf returns flags for a float that is infinite or NaN.
+func flagOf(x float64) int64 {
+	switch {
+	case x != x:
+		return 4
+	case math.IsInf(x, 1):
+		return 1
+	case math.IsInf(x, -1):
+		return 2
+	}
+	return 0
+}
+
+// fixedOf converts a float to a fixed-point number in which the last bit of a float with exponent most is 1<<lowest.
+func fixedOf(x float64, most, lowest int) uint64 {
+	bits := math.Float32bits(float32(x))
+	number, exponent := uint64(bits&0x7fffff), int(bits>>23&255)
+	if exponent > 0 {
+		number |= 0x800000
+	}
+	switch up := max(exponent, 1) - most + lowest; {
+	case up >= 0:
+		number <<= up
+	case up >= -24:
+		number = (number + 1<<(-up-1)) >> -up
+	default:
+		number = 0
+	}
+	if bits>>31 > 0 {
+		number = -number
+	}
+	return number
+}
+
+// accumulationOps is the kernels of an accumulation.
+type accumulationOps struct {
+	far    ir.Op   // in the result itself
+	shared []ir.Op // in shared memory first, by sharedKinds
+	words  int
+}
+
+func (a accumulation) register() accumulationOps {
+	ops := accumulationOps{far: ir.MustRegisterCustom(a.op(nil)), words: a.words}
+	for _, kind := range sharedKinds {
+		ops.shared = append(ops.shared, ir.MustRegisterCustom(a.op(&kind)))
+	}
+	return ops
+}
+
+// op describes the kernel that accumulates in a kind of shared memory, or in the result if near is nil.
+func (a accumulation) op(near *sharedKind) ir.CustomOp {
+	name, body, tile := "vkc.scatter_"+a.name, scatterBody, scatterTile
+	result, word, zero := ir.U32, "uint", "0u"
+	if a.float {
+		result, word, zero = ir.F32, "float", "0.0"
+	}
+	args := append([]ir.ArgInfo{{Name: "indices"}}, a.args...)
+	op := ir.CustomOp{
+		Doc: a.doc, Args: args,
+		Attrs: append([]ir.AttrInfo{{Name: "slots", Kind: ir.AttrInt, Doc: "columns of all places"}}, a.attrs...),
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			if c.DType(0) != ir.I32 {
+				return nil, errors.New("indices are i32")
+			}
+			shape := ir.Shape{ir.D(c.Attrs.Int("slots"))}
+			if a.words > 1 {
+				shape = append(shape, ir.D(a.words))
+			}
+			return []ir.Type{{DType: result, Shape: shape}}, nil
+		},
+		Reference: a.reference,
+	}
+	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{scatterLanes},
+		Needs: a.needs}
+	bins := "sums"
+	if near != nil {
+		body, tile, bins = scatterNearBody, near.tile, "bins"
+		name += "_near"
+		if *near != sharedKinds[0] {
+			name += fmt.Sprintf("_%dk", near.words/256)
+		}
+		kernel.Shared, kernel.SharedBytes = fmt.Sprintf("shared %s bins[%d];", word, near.words), 4*near.words
+		body = strings.NewReplacer("TILE", fmt.Sprintf("%du", tile), "ROOM", fmt.Sprintf("%du", near.words),
+			"NOTHING", zero).Replace(body)
+		if a.float {
+			kernel.Needs = append(slices.Clone(a.needs), "sharedAtomicFloat32Add")
+		}
+	}
+	indent := func(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) }
+	declare := word + " value[8];"
+	switch {
+	case strings.HasPrefix(a.load, "bits"):
+		declare = "uint bits[8];"
+	case a.words > 1:
+		declare = "uvec2 value[8];"
+	}
+	body = strings.NewReplacer("DECLARE", declare, "LOAD", a.load, "CHANGE", indent(a.change, "                "),
+		"FLUSH", indent(strings.ReplaceAll(a.flush, "BINS", "bins"), "        ")).Replace(body)
+	words := ""
+	if a.words > 1 {
+		words = fmt.Sprintf(" * %du", a.words)
+	}
+	kernel.Body = strings.NewReplacer("BINS", bins, " * WORDS", words).Replace(body)
+	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: tile}}
+	op.Name, op.Kernel = name, kernel
+	return op
+}
+
+// scatterLoop iterates over the elements of a workgroup, eight per invocation at a time, so that their loads overlap.
+const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < end; first += 1024u) {
+    int place[8];
+    DECLARE
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        uint e = first + i * 128u;
+        place[i] = -1;
+        if (e < end) {
+            place[i] = indices[e / columns];
+            LOAD
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        if (place[i] >= 0) {
+            uint slot = uint(place[i]) * columns + (first + i * 128u) % columns;
+            {
+                uint at = AT;
+                CHANGE
+            }
+        }
+    }
+}`
+
+// Each index has one value per column.
+const scatterColumns = `uint columns = values_size / max(indices_size, 1u);
+`
+
+var scatterBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
+uint end = min(values_size, (gl_WorkGroupID.x + 1u) * 4096u);
+` + strings.NewReplacer("TILE", "4096u", "AT", "slot * WORDS").Replace(scatterLoop)
+
+var scatterNearBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
+uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
+uint stride = uint(slots) * WORDS | 1u, copies = min(ROOM / stride, 32u);
+uint mine = local % copies * stride;
+for (uint i = local; i < ROOM; i += 128u) bins[i] = NOTHING;
+barrier();
+` + strings.NewReplacer("AT", "mine + slot * WORDS").Replace(scatterLoop) + `
+barrier();
+for (uint slot = local; slot < uint(slots); slot += 128u) {
+    for (uint copy = 0u; copy < copies; ++copy) {
+        uint at = copy * stride + slot * WORDS;
+        FLUSH
+    }
+}`
+
+// reference updates the destinations in sequence.
+func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) ([]*ir.Data, error) {
+	indices, err := args[0].Ints()
+	one, errOne := a.one(args, attrs)
+	if err = errors.Join(err, errOne); err != nil {
+		return nil, err
+	}
+	columns, slots := args[1].Elems()/max(len(indices), 1), attrs.Int("slots")
+	sums := make([]int64, slots*a.words)
+	for row, place := range indices {
+		if place >= 0 && int(place+1)*columns > slots {
+			return nil, fmt.Errorf("index %d of %d columns in %d slots", place, columns, slots)
+		}
+		for j := 0; place >= 0 && j < columns; j++ {
+			slot := int(place)*columns + j
+			one(sums[slot*a.words:][:a.words], row*columns+j, slot)
+		}
+	}
+	dims := []int{slots}
+	if a.words > 1 {
+		dims = append(dims, a.words)
+	}
+	out, err := ir.FromInts(ir.U32, sums, dims...)
+	if err == nil && a.float { // the words are the floats' bits
+		out.DType = ir.F32
+	}
+	return []*ir.Data{out}, err
+}
+
+// What is accumulated becomes numbers again.
+var (
+	fixedFloat = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.fixed_float",
+		Doc:  "The bits of the float that a sum in units of an exponent is.",
+		Args: []ir.ArgInfo{{Name: "low"}, {Name: "high"}, {Name: "most"}},
+		Attrs: []ir.AttrInfo{{Name: "lowest", Kind: ir.AttrInt,
+			Doc: "bits below the last one of the largest float"}},
+		Infer: inferKey,
+		Body: `if (most == 255u) return low == 1u ? 0x7f800000u : low == 2u ? 0xff800000u : 0x7fc00000u;
+if ((low | high) == 0u) return 0u;
+uint sign = high & 0x80000000u, l = low, h = high;
+if (sign != 0u) {
+    l = ~low + 1u;
+    h = ~high + uint(low == 0u);
+}
+uint bits = floatBitsToUint(float(h) * 4294967296.0 + float(l));
+int exponent = int(bits >> 23u) + int(most) - 150 - lowest;
+uint number = bits & 0x7fffffu | 0x800000u;
+if (exponent >= 255) return sign | 0x7f800000u;
+if (exponent > 0) return sign | uint(exponent) << 23u | number & 0x7fffffu;
+return sign | (exponent < -23 ? 0u : number + (1u << uint(-exponent)) >> uint(1 - exponent));`,
+		Int: func(x []int64, a ir.Attrs) int64 {
+			sum, most := uint64(x[0])|uint64(x[1])<<32, int(x[2])
+			if most == 255 {
+				switch x[0] {
+				case 1:
+					return 0x7f800000
+				case 2:
+					return 0xff800000
+				}
+				return 0x7fc00000
+			}
+			return int64(math.Float32bits(float32(math.Ldexp(float64(int64(sum)), most-150-a.Int("lowest")))))
+		},
+	})
+	keyFloat = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.key_float", Args: []ir.ArgInfo{{Name: "key"}}, Infer: inferKey,
+		Doc: "The bits of the float that a number in the order of sort stands for, of which 0 is the least.",
+		Body: `if (key == 0xffffffffu) return 0x7fc00000u;
+return key < 0x7fffffu ? 0xff800000u : key < 0x80000000u ? ~key : key & 0x7fffffffu;`,
+		Int: func(x []int64, _ ir.Attrs) int64 {
+			switch key := x[0]; {
+			case key == math.MaxUint32:
+				return 0x7fc00000
+			case key < 0x7fffff:
+				return 0xff800000
+			case key <= math.MaxInt32:
+				return math.MaxUint32 - key
+			default:
+				return key & math.MaxInt32
+			}
+		},
+	})
+	keyInteger = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.key_integer",
+		Doc:  "The integer that a number in the order of sort stands for; least is the dtype's smallest one.",
+		Args: []ir.ArgInfo{{Name: "key"}},
+		Attrs: []ir.AttrInfo{{Name: "least", Kind: ir.AttrInt, Default: int64(0)},
+			{Name: "descending", Kind: ir.AttrBool, Default: false}},
+		Infer: inferKey,
+		Body:  "return (descending ? ~key : key) + uint(least);",
+		Int: func(x []int64, a ir.Attrs) int64 {
+			key := uint32(x[0])
+			if a.Bool("descending") {
+				key = ^key
+			}
+			return int64(key + uint32(a.Int("least")))
+		},
+	})
+)

@@ -1,0 +1,258 @@
+package rewrite
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
+)
+
+// maxFoldElems limits the size of folded constants, because they are stored in the graph and its bundle.
+const maxFoldElems = 1 << 16
+
+// FoldConstants computes elementwise ops on constants by their scalar
+// reference.
+func FoldConstants(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if d := foldNode(n, args); d != nil {
+			return rw.New.Add(ir.OpConst, nil, []ir.Attr{{Name: "data", Value: d}}, n.Pos())
+		}
+		return rw.Copy(n, args)
+	})
+}
+
+// foldNode returns the value of n if it is an elementwise op on small constants, or nil.
+func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
+	if n.Op().Class() != ir.ClassElementwise || !n.Shape().IsStatic() || n.Shape().MaxElems() > maxFoldElems {
+		return nil
+	}
+	dims, err := n.Shape().Eval(nil)
+	if err != nil {
+		return nil
+	}
+	for _, a := range args {
+		if a.Op() != ir.OpConst || a.DType().IsBlock() || a.DType() == ir.I64 && n.DType().IsFloat() {
+			return nil
+		}
+	}
+	if args[len(args)-1].DType().IsFloat() || n.DType().IsFloat() {
+		return foldFloat(n, args, dims)
+	}
+	return foldInt(n, args, dims)
+}
+
+func foldFloat(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
+	in := make([][]float64, len(args))
+	for i, a := range args {
+		v, err := a.Attrs().Data("data").Floats()
+		if err != nil {
+			return nil
+		}
+		in[i] = v
+	}
+	f := n.Op().Info().Float
+	if f == nil {
+		return nil
+	}
+	out := make([]float64, n.Shape().MaxElems())
+	x := make([]float64, len(args))
+	for i := range out {
+		for j, a := range args {
+			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
+		}
+		if out[i] = f(x, n.Attrs()); out[i] != out[i] {
+			out[i] = math.NaN() // processors differ in its sign and payload
+		}
+	}
+	d, err := ir.FromFloats(n.DType(), out, dims...)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+func foldInt(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
+	in := make([][]int64, len(args))
+	for i, a := range args {
+		v, err := a.Attrs().Data("data").Ints()
+		if err != nil {
+			return nil
+		}
+		in[i] = v
+	}
+	f := n.Op().Info().Int
+	if f == nil {
+		return nil
+	}
+	out := make([]int64, n.Shape().MaxElems())
+	x := make([]int64, len(args))
+	for i := range out {
+		for j, a := range args {
+			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
+		}
+		out[i] = f(x, n.Attrs())
+		if n.DType() == ir.Bool && n.Op() == ir.OpCast {
+			out[i] = min(out[i]*out[i], 1)
+		}
+	}
+	d, err := ir.FromInts(n.DType(), out, dims...)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// broadcastPos maps position pos in a result of shape dims to the position in an argument of shape from.
+func broadcastPos(pos int, dims, from []int) int {
+	out, stride := 0, 1
+	for i := len(dims) - 1; i >= 0; i-- {
+		c := pos % dims[i]
+		pos /= dims[i]
+		if j := i - (len(dims) - len(from)); j >= 0 {
+			if from[j] != 1 {
+				out += c * stride
+			}
+			stride *= from[j]
+		}
+	}
+	return out
+}
+
+// Simplify removes identities and merges chains of views. It only makes rewrites that keep every bit, so x+0.0 stays
+// (it turns -0 into 0).
+func Simplify(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if len(args) > 0 {
+			if x := identity(n, args); x != nil {
+				return x, nil
+			}
+		}
+		if sumsNothing(n, args) {
+			r := &rewriter{g: rw.New, pos: n.Pos()}
+			return r.zeros(n), r.err
+		}
+		switch n.Op() {
+		case ir.OpReshape:
+			for args[0].Op() == ir.OpReshape {
+				args[0] = args[0].Arg(0)
+			}
+			if args[0].Shape().Equal(n.Shape()) {
+				return args[0], nil
+			}
+		case ir.OpTranspose:
+			if args[0].Op() == ir.OpTranspose {
+				return joinTransposes(rw, n, args[0])
+			}
+		}
+		return rw.Copy(n, args)
+	})
+}
+
+// sumsNothing reports whether n, if it has elements, is a sum of no elements or of zeros.
+func sumsNothing(n *ir.Node, args []*ir.Node) bool {
+	switch n.Op() {
+	case ir.OpSum:
+		return args[0].Shape().MaxElems() == 0 || analysis.IsSplat(args[0], 0)
+	case ir.OpMatMul:
+		return args[0].Shape().MaxElems() == 0 || args[1].Shape().MaxElems() == 0
+	}
+	return false
+}
+
+func joinTransposes(rw *ir.Rewriter, n, inner *ir.Node) (*ir.Node, error) {
+	outer, first := n.Attrs().Ints("perm"), inner.Attrs().Ints("perm")
+	perm := make([]int64, len(outer))
+	for i, p := range outer {
+		perm[i] = first[p]
+	}
+	return rw.New.Add(ir.OpTranspose, []*ir.Node{inner.Arg(0)}, []ir.Attr{{Name: "perm", Value: perm}}, n.Pos())
+}
+
+// identity returns the argument that n always equals, bit for bit, or nil.
+func identity(n *ir.Node, args []*ir.Node) *ir.Node {
+	x := args[0]
+	if !x.Type().Equal(n.Type()) {
+		if n.Op() == ir.OpMul && analysis.IsSplat(x, 1) && args[1].Type().Equal(n.Type()) {
+			return args[1]
+		}
+		return nil
+	}
+	is := func(ok bool) *ir.Node {
+		if ok {
+			return x
+		}
+		return nil
+	}
+	switch n.Op() {
+	case ir.OpCast, ir.OpBroadcast:
+		return x
+	case ir.OpSlice:
+		steps := n.Attrs().Ints("steps")
+		return is(!slices.ContainsFunc(n.Attrs().Ints("starts"), func(s int64) bool { return s != 0 }) &&
+			!slices.ContainsFunc(steps, func(s int64) bool { return s != 1 }))
+	case ir.OpTranspose:
+		for i, p := range n.Attrs().Ints("perm") {
+			if int64(i) != p {
+				return nil
+			}
+		}
+		return x
+	case ir.OpFlip:
+		return is(len(n.Attrs().Ints("axes")) == 0 && n.Rank() == 0)
+	case ir.OpMul, ir.OpDiv:
+		return is(analysis.IsSplat(args[1], 1))
+	case ir.OpSub:
+		return is(analysis.IsSplat(args[1], 0) && !isNegZero(args[1]))
+	case ir.OpAdd:
+		return is(analysis.IsSplat(args[1], 0) && (n.DType().IsInteger() || isNegZero(args[1])))
+	case ir.OpAffine:
+		return is(n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0)
+	case ir.OpConcat:
+		return is(len(args) == 1)
+	case ir.OpDynamicUpdateSlice:
+		return is(args[1].Shape().MaxElems() == 0) // nothing is written, wherever it begins
+	case ir.OpPad:
+		zero := func(p int64) bool { return p != 0 }
+		return is(!slices.ContainsFunc(n.Attrs().Ints("low"), zero) &&
+			!slices.ContainsFunc(n.Attrs().Ints("high"), zero))
+	}
+	return nil
+}
+
+func isNegZero(n *ir.Node) bool {
+	v, ok := n.Number()
+	return ok && v == 0 && 1/v < 0
+}
+
+// CSE merges equal nodes.
+func CSE(g *ir.Graph) (*ir.Graph, error) {
+	seen := map[string]*ir.Node{}
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		var key strings.Builder
+		fmt.Fprintf(&key, "%s %s", n.Op(), n.Type())
+		for _, a := range args {
+			fmt.Fprintf(&key, " %d", a.ID())
+		}
+		for _, at := range n.Attrs() {
+			fmt.Fprintf(&key, " %s=%s", at.Name, ir.FormatAttr(at.Value))
+		}
+		if have, ok := seen[key.String()]; ok {
+			return have, nil
+		}
+		m, err := rw.Copy(n, args)
+		if err == nil {
+			seen[key.String()] = m
+		}
+		return m, err
+	})
+}
+
+// DCE removes dead nodes.
+func DCE(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		return rw.Copy(n, args)
+	})
+}

@@ -1,0 +1,183 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// FuseCopies removes kernels that only store another kernel's result again, each element once, in another dtype or
+// order. The other kernel stores it in that form itself, and drops the original form if nothing else reads it.
+func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
+	c, ok := copyOf(o.Plan.Kernel(id))
+	if !ok {
+		return nil
+	}
+	keep := o.Plan.ReadByOthers(c.from, id)
+	source, ok := o.Plan.Source(c.from, keep)
+	if !ok || !o.Plan.CanMove(id, source, c.from) {
+		return nil
+	}
+	p := propose("store "+c.to.DType.String()+" at once", source,
+		c.in(o.Plan.Kernel(source), keep))
+	if p.Default = c.place == nil; !p.Default {
+		p.What = "store in the order of the copy"
+	}
+	p.also(id)
+	return []Proposal{p}
+}
+
+// copying describes a kernel that only copies a buffer.
+type copying struct {
+	from  plan.ValueID
+	to    kernel.Binding
+	place func(kernel.Index) kernel.Index // maps the index of an element; nil is the identity
+}
+
+// copyOf reports whether k copies all elements of one buffer to another.
+func copyOf(k *kernel.Kernel) (copying, bool) {
+	tensors := 0
+	for _, b := range k.Bindings {
+		if !b.Params { // params only hold extents
+			tensors++
+		}
+	}
+	if k.Family != kernel.FamilyMap || k.Custom != nil || len(k.Stores) != 1 || tensors != 2 {
+		return copying{}, false
+	}
+	k = dividedAxes(k)
+	st := k.Stores[0]
+	load, to := st.Value, k.Bindings[st.Bind]
+	if load.Kind == kernel.ExprApply && load.Op == ir.OpCast {
+		load = load.Args[0]
+	}
+	if load.Kind != kernel.ExprLoad || load.Bind == st.Bind {
+		return copying{}, false
+	}
+	from := k.Bindings[load.Bind]
+	if from.DType.IsBlock() || from.Elems > to.Elems || ir.Shape(k.Parallel).MaxElems() != from.Elems {
+		return copying{}, false
+	}
+	c := copying{from: from.Buffer, to: to}
+	whole := kernel.Linear(k.Parallel, kernel.Axes(k.Parallel))
+	if load.Index.Equal(st.Index) && st.Index.Equal(whole) {
+		return c, true // a copy without reordering
+	}
+	at, ok := coordinates(k.Parallel, load.Index)
+	if _, once := coordinates(k.Parallel, st.Index); !ok || !once {
+		return copying{}, false
+	}
+	c.place = func(x kernel.Index) kernel.Index {
+		return st.Index.Substitute(func(axis int, _ ir.Dim) kernel.Index { return at(x, axis) }, nil)
+	}
+	return c, true
+}
+
+// dividedAxes splits axes of k that indices divide by a constant: for example, the columns of several heads become
+// heads and columns per head.
+func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
+	for axis := 0; axis < len(k.Parallel); axis++ {
+		by := divisorOf(k, axis)
+		outer, ok := k.Parallel[axis].Quo(by)
+		if by < 2 || !ok || outer.Is(1) {
+			continue
+		}
+		inner := ir.D(int(by))
+		k = kernel.Map(k, kernel.Edit{SameBindings: true,
+			Parallel: slices.Replace(slices.Clone(k.Parallel), axis, axis+1, outer, inner),
+			At: func(i int, extent ir.Dim) kernel.Index {
+				switch {
+				case i == axis:
+					return kernel.Axis(i, outer).Times(by).Plus(kernel.Axis(i+1, inner))
+				case i > axis:
+					i++
+				}
+				return kernel.Axis(i, extent)
+			}})
+	}
+	return k
+}
+
+// divisorOf returns a constant by which an index divides the coordinate along an axis, or 1.
+func divisorOf(k *kernel.Kernel, axis int) int64 {
+	by := int64(1)
+	k.WalkIndices(func(x kernel.Index) {
+		x.Walk(func(f *kernel.Factor) {
+			divides := f.Kind == kernel.FactorDiv || f.Kind == kernel.FactorMod
+			if divides && f.D.IsConst() && f.X.Equal(kernel.Axis(axis, k.Parallel[axis])) {
+				by = f.D.Offset()
+			}
+		})
+	})
+	return by
+}
+
+// coordinates returns a function from an index to the coordinates of the point with that index. It requires that index
+// enumerates all points, from 0 without gaps.
+func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, axis int) kernel.Index, ok bool) {
+	strides, rest := make([]int64, len(shape)), index
+	for axis, d := range shape {
+		stride, ok := index.Stride(axis)
+		if !ok || !stride.IsConst() || !d.IsStatic() || d.Add < 1 {
+			return nil, false
+		}
+		rest = rest.Minus(kernel.Axis(axis, d).Mul(stride))
+		if d.Add > 1 {
+			strides[axis] = stride.Offset()
+		}
+	}
+	if !rest.Equal(kernel.Const(0)) {
+		return nil, false
+	}
+	for next := int64(1); next < shape.MaxElems(); {
+		axis := slices.Index(strides, next)
+		if axis < 0 {
+			return nil, false
+		}
+		next *= shape[axis].Add
+	}
+	return func(x kernel.Index, axis int) kernel.Index {
+		if shape[axis].Is(1) {
+			return kernel.Const(0)
+		}
+		quo, _ := x.DivMod(ir.Dim{Add: strides[axis]})
+		_, rem := quo.DivMod(shape[axis])
+		return rem
+	}, true
+}
+
+// in returns p with its store to the buffer that c reads replaced by c's store, or with both if keep is true.
+func (c copying) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
+	return kernel.Map(p, kernel.Edit{Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+		to := c.to
+		var copied []kernel.Store
+		for _, st := range p.Stores {
+			from := p.Bindings[st.Bind]
+			if from.Buffer != c.from {
+				stores = append(stores, m.Store(st))
+				continue
+			}
+			value := m.Value(st.Value)
+			if to.Name = from.Name; keep {
+				to.Name += "_copy"
+				if from.DType != to.DType {
+					to.Name = from.Name + "_" + to.DType.String()
+				}
+				stores = append(stores, m.Store(st))
+			}
+			if st.Index = m.Index(st.Index); c.place != nil {
+				st.Index = c.place(st.Index)
+			}
+			st.Value = m.Builder.Cast(to.DType, m.Builder.Cast(from.DType, value)) // rounded first as storing it did
+			copied = append(copied, st)
+		}
+		bind := m.Bind(to)
+		for _, st := range copied {
+			st.Bind = bind
+			stores = append(stores, st)
+		}
+		return stores
+	}})
+}

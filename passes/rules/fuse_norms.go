@@ -1,0 +1,217 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// FuseNorms removes kernels that scale rows for matmuls, as an rms norm does: they multiply each element by its own
+// factor, and each row by a factor that needs a sum along the row. The row factor moves behind the matmul:
+//
+//	sum_k(x_k * w_k * s * B_kn) = s * sum_k(x_k * w_k * B_kn)
+//
+// The matmuls read the kernel's inputs, accumulate its sums along the rows in their own loop, and multiply by the row's
+// factor in the epilogue. So they do not wait for a pass over the rows.
+func FuseNorms(o *Optimizer, id plan.KernelID) []Proposal {
+	n, ok := o.normOf(id)
+	if !ok {
+		return nil
+	}
+	p := propose("multiply before the norm", id)
+	for _, reader := range o.Plan.Readers(n.buffer) {
+		with, ok := n.fusedWith(o.Plan.Kernel(reader))
+		if !ok || !o.Plan.CanMove(id, reader, n.buffer) {
+			return nil
+		}
+		p.also(reader, with)
+	}
+	if len(p.Changes) == 1 {
+		return nil // nobody reads it
+	}
+	return []Proposal{p}
+}
+
+// norm is a kernel that may be fused into the matmuls that read its rows.
+type norm struct {
+	k      *kernel.Kernel
+	store  kernel.Store // its only store
+	buffer plan.ValueID // destination of the store
+}
+
+// normOf reports whether a kernel computes f32 rows from sums along them, with a single store to a value that only
+// kernels read.
+func (o *Optimizer) normOf(id plan.KernelID) (norm, bool) {
+	k := o.Plan.Kernel(id)
+	if k.Family != kernel.FamilyRow || len(k.Stores) != 1 || !k.Stores[0].PerElement || k.Limit != nil {
+		return norm{}, false
+	}
+	n := norm{k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
+	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, so its time does not matter
+	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || o.Plan.Outlives(n.buffer) {
+		return norm{}, false
+	}
+	for _, p := range k.Phases {
+		if p.Combine != kernel.CombineSum || p.Value.DType != ir.F32 || p.Value.UsesAnyAcc() {
+			return norm{}, false
+		}
+	}
+	_, ok := o.Plan.Source(n.buffer, true)
+	return n, ok
+}
+
+// fusedWith returns k fused with the norm. It requires that k is a matmul that uses the norm's result only as the rows
+// of A, and has the same number of rows.
+func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
+	at, ok := n.axesIn(k)
+	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Phases) > 0 {
+		return nil, false
+	}
+	j := normFuser{n: n, ok: true}
+	out := kernel.Map(k, kernel.Edit{
+		Name: n.k.Name + "_" + k.Name, Ops: slices.Concat(n.k.Ops, k.Ops),
+		Products: func(m *kernel.Mapping) []kernel.Product { return j.products(m, at) },
+		Phases: func(*kernel.Mapping) (phases []kernel.Phase) {
+			for _, p := range n.k.Phases {
+				phases = append(phases, j.norm.Phase(p))
+			}
+			return phases
+		},
+		Stores: j.stores,
+	})
+	// The norm's result must have no other use than the rows of an A.
+	return out, j.ok && !out.ReadsBuffer(n.buffer) && out.CheckRowSums() == nil
+}
+
+// axesIn maps the norm's axes to coordinates of a matmul with the same number of rows: its axes longer than 1
+// correspond, in order, to the matmul's axes other than columns.
+func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Index, bool) {
+	if len(k.Parallel) < 2 || k.Fold != n.k.Fold {
+		return nil, false
+	}
+	at := map[int]kernel.Index{n.k.FoldAxis(): kernel.Axis(k.FoldAxis(), k.Fold)}
+	next := 0
+	for axis, d := range n.k.Parallel {
+		if d.Is(1) {
+			at[axis] = kernel.Const(0)
+			continue
+		}
+		for next < len(k.Parallel)-1 && k.Parallel[next].Is(1) {
+			next++
+		}
+		if next == len(k.Parallel)-1 || k.Parallel[next] != d {
+			return nil, false
+		}
+		at[axis] = kernel.Axis(next, d)
+		next++
+	}
+	return func(axis int, _ ir.Dim) kernel.Index { return at[axis] }, true
+}
+
+// normFuser fuses a norm with a matmul.
+type normFuser struct {
+	n       norm
+	norm    *kernel.Mapping // of the norm's expressions
+	factors []*kernel.Expr  // by product: the factor of each row, or nil
+	ok      bool
+}
+
+// products returns the matmul's products without the row factors, which it records in factors. f32 rows are not rounded
+// to a narrower dtype, because before the factor they may have any magnitude.
+func (j *normFuser) products(m *kernel.Mapping,
+	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
+	k := m.From
+	j.norm = m.Part(j.n.k, axes)
+	j.norm.Rebind = j.n.renamed(k)
+	j.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
+		return m.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
+	}
+	for _, p := range k.Products {
+		at := j.norm.Index(j.n.store.Index)
+		m.Load = func(e *kernel.Expr) *kernel.Expr {
+			if k.Bindings[e.Bind].Buffer != j.n.buffer || !m.Index(e.Index).Equal(at) {
+				return nil
+			}
+			return j.norm.Value(j.n.store.Value)
+		}
+		a, factor, ok := rowFactor(m.Builder, m.Value(p.A), k.FoldAxis())
+		m.Load = nil
+		p.A, p.B = a, m.Value(p.B)
+		if !ok || a == nil || p.Sums() != ir.F32 || p.B.UsesAnyAcc() {
+			j.ok = false
+			return nil
+		}
+		p.Operands, p.HalfSums, p.BF16x3 = ir.F32, false, false
+		products, j.factors = append(products, p), append(j.factors, factor)
+	}
+	return products
+}
+
+// stores returns the matmul's stores, with the sums multiplied by the row factors.
+func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
+	if !j.ok {
+		return nil
+	}
+	m.Acc = func(e *kernel.Expr) *kernel.Expr {
+		sum := m.Builder.Acc(e.Acc, e.DType, e.Hint)
+		if f := j.factors[e.Acc]; f != nil {
+			return m.Builder.Apply(ir.OpMul, ir.F32, nil, sum, f)
+		}
+		return sum
+	}
+	return m.Stores()
+}
+
+// renamed renames the norm's buffers so that they do not clash with the matmul's, except buffers that both read.
+func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.Binding {
+	taken, same := map[string]bool{}, map[int]string{}
+	for _, b := range k.Bindings {
+		taken[b.Name], same[b.Buffer] = true, b.Name
+	}
+	return func(_ int, b kernel.Binding) kernel.Binding {
+		if name, ok := same[b.Buffer]; ok {
+			b.Name = name
+			return b
+		}
+		for taken[b.Name] {
+			b.Name = "norm_" + b.Name
+		}
+		taken[b.Name] = true
+		return b
+	}
+}
+
+// rowFactor splits a value into two factors: one that varies along an axis and uses no fold result, and one that uses
+// fold results and is constant along the axis. nil stands for 1.
+func rowFactor(b *kernel.Builder, v *kernel.Expr, axis int) (along, row *kernel.Expr, ok bool) {
+	switch {
+	case v.DType != ir.F32 || v.UsesAnyAcc() && v.Kind != kernel.ExprApply && v.Kind != kernel.ExprAcc:
+		return nil, nil, false
+	case !v.UsesAnyAcc():
+		return v, nil, true
+	case !v.Uses(axis):
+		return nil, v, true
+	case v.Op == ir.OpMul:
+		along1, row1, ok1 := rowFactor(b, v.Args[0], axis)
+		along2, row2, ok2 := rowFactor(b, v.Args[1], axis)
+		return product(b, along1, along2), product(b, row1, row2), ok1 && ok2
+	case v.Op == ir.OpDiv && !v.Args[1].Uses(axis):
+		along, row, ok = rowFactor(b, v.Args[0], axis)
+		one := b.Float(ir.F32, 1)
+		return along, product(b, row, b.Apply(ir.OpDiv, ir.F32, nil, one, v.Args[1])), ok
+	}
+	return nil, nil, false
+}
+
+// product returns x*y, where nil stands for 1.
+func product(b *kernel.Builder, x, y *kernel.Expr) *kernel.Expr {
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
+	}
+	return b.Apply(ir.OpMul, ir.F32, nil, x, y)
+}

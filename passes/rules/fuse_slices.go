@@ -1,0 +1,206 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// FuseSlices removes kernels that only process adjacent columns of a matmul's rows, elementwise or in pairs of
+// neighbours: queries and keys on their way through rope, keys and values on their way into a cache. The matmul stores
+// their results for each column or pair, and stores the rows only if others read them.
+func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
+	k := o.Plan.Kernel(id)
+	if !storesRows(k) {
+		return nil
+	}
+	rows := k.FirstStored()
+	if _, ok := o.Plan.Source(rows, true); !ok {
+		return nil
+	}
+	var readers []*kernel.Kernel
+	p, keep := propose("store what reads the rows", id), o.Plan.Outlives(rows) // for others
+	for _, r := range o.Plan.Readers(rows) {
+		if _, ok := sliceOf(k, o.Plan.Kernel(r)); ok && o.Plan.CanMove(r, id, rows) {
+			readers = append(readers, o.Plan.Kernel(r))
+			p.also(r)
+		} else {
+			keep = true
+		}
+	}
+	if len(readers) == 0 {
+		return nil
+	}
+	joined, ok := fuseReaders(k, readers, keep)
+	if !ok {
+		return nil
+	}
+	p.also(id, joined)
+	return []Proposal{p}
+}
+
+// storesRows reports whether a matmul only stores f32 rows.
+func storesRows(k *kernel.Kernel) bool {
+	if k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Stores) != 1 || !k.Stores[0].Cols.All() {
+		return false
+	}
+	st, col := k.Stores[0], len(k.Parallel)-1
+	return st.Value.DType == ir.F32 && k.Bindings[st.Bind].DType == ir.F32 && k.Parallel[col].IsStatic() &&
+		ir.Shape(k.Parallel).MaxElems() == k.Bindings[st.Bind].Elems && len(rowAxes(k)) <= 1 &&
+		st.Index.Equal(kernel.Linear(k.Parallel, kernel.Axes(k.Parallel)))
+}
+
+// rowAxes returns the axes of a matmul's rows with extents above 1.
+func rowAxes(k *kernel.Kernel) (list []int) {
+	for axis, d := range k.Parallel[:len(k.Parallel)-1] {
+		if d != ir.D(1) {
+			list = append(list, axis)
+		}
+	}
+	return list
+}
+
+// fuseReaders returns the matmul with the stores of its readers, and with its own store if keep is true.
+func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel.Kernel, bool) {
+	ops := slices.Clone(k.Ops)
+	for _, r := range readers {
+		ops = append(ops, r.Ops...)
+	}
+	out := kernel.Map(k,
+		kernel.Edit{Name: k.Name + "_" + readers[0].Name, Ops: ops,
+			Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+				if keep {
+					stores = m.Stores()
+				}
+				for _, r := range readers {
+					stores = append(stores, storesOf(r, m)...)
+				}
+				return stores
+			}})
+	return out, out.CheckCols() == nil
+}
+
+// storesOf returns a reader's stores as stores of the matmul, for the columns that it reads.
+func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store) {
+	k := product.From
+	sl, _ := sliceOf(k, r)
+	local := kernel.Axis(len(k.Parallel)-1, ir.D(int(sl.cols.To-sl.cols.From)))
+	at := kernel.Unflatten(sl.columns(r), local)
+	if sl.row >= 0 {
+		row := rowAxes(k)[0]
+		at[sl.row] = kernel.Axis(row, k.Parallel[row])
+	}
+	m := product.Part(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
+	own, other := storedAt(product, local, sl.cols, false), storedAt(product, local, sl.cols, true)
+	m.Load = func(e *kernel.Expr) *kernel.Expr {
+		if r.Bindings[e.Bind].Buffer != k.FirstStored() {
+			return nil
+		}
+		if sl.others[e] {
+			return other
+		}
+		return own
+	}
+	for _, st := range r.Stores {
+		st = m.Store(st)
+		st.Cols = sl.cols
+		if r.Guard != nil {
+			st.Where = m.Value(r.Guard.Point)
+		}
+		stores = append(stores, st)
+	}
+	return stores
+}
+
+// storedAt returns the value that the matmul stores at a column, or at the other column of its pair, in coordinates of
+// a slice.
+func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
+	k, at := product.From, local
+	if other {
+		at = kernel.OtherOfPair(local)
+	}
+	m := product.Part(k, func(axis int, extent ir.Dim) kernel.Index {
+		if axis == len(k.Parallel)-1 {
+			return at.Plus(kernel.Const(cols.From))
+		}
+		return kernel.Axis(axis, extent)
+	})
+	m.Acc = func(e *kernel.Expr) *kernel.Expr {
+		if other && e.Acc < len(k.Products) {
+			return m.Builder.AccOfPair(e.Acc, e.DType, local, e.Hint)
+		}
+		return m.Builder.Acc(e.Acc, e.DType, e.Hint)
+	}
+	return m.Value(k.Stores[0].Value)
+}
+
+// slice is the part of the rows that a reader reads.
+type slice struct {
+	row    int // the reader's axis of rows; -1 if there is one row
+	cols   kernel.Cols
+	others map[*kernel.Expr]bool // loads of the other element of a pair
+}
+
+// columns returns the reader's shape with the axis of rows set to 1.
+func (s slice) columns(r *kernel.Kernel) ir.Shape {
+	dims := slices.Clone(ir.Shape(r.Parallel))
+	if s.row >= 0 {
+		dims[s.row] = ir.D(1)
+	}
+	return dims
+}
+
+// sliceOf reports whether a map has one point for every column of a slice of matmul k's rows, in order, and reads only
+// that column there, or the other one of its pair.
+func sliceOf(k, r *kernel.Kernel) (slice, bool) {
+	if r.Family != kernel.FamilyMap || r.Custom != nil || len(r.Parallel) == 0 {
+		return slice{}, false
+	}
+	rows := rowAxes(k) // at most one
+	if len(rows) == 0 {
+		return sliceAlong(k, r, -1)
+	}
+	for axis, d := range r.Parallel[:len(r.Parallel)-1] {
+		if d == k.Parallel[rows[0]] {
+			if sl, ok := sliceAlong(k, r, axis); ok {
+				return sl, true
+			}
+		}
+	}
+	return slice{}, false
+}
+
+// sliceAlong is sliceOf for a known axis of rows.
+func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
+	sl, first, ok := slice{row: row, others: map[*kernel.Expr]bool{}}, int64(-1), true
+	dims, at, width := sl.columns(r), kernel.Axes(r.Parallel), k.Parallel[len(k.Parallel)-1]
+	points, err := dims.Numel()
+	if err != nil || !points.IsStatic() || points.Add < 1 {
+		return slice{}, false
+	}
+	begin := kernel.Const(0)
+	if row >= 0 {
+		begin, at[row] = at[row].Mul(kernel.DimIndex(width)), kernel.Const(0)
+	}
+	here := kernel.Linear(dims, at).Plus(begin)
+	last := len(at) - 1
+	at[last] = kernel.OtherOfPair(at[last])
+	there := kernel.Linear(dims, at).Plus(begin)
+	pairs := r.Parallel[last].Add%2 == 0
+
+	kernel.Walk(r.Roots(), func(e *kernel.Expr) {
+		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != k.FirstStored() {
+			return
+		}
+		off := e.Index.Minus(here)
+		if pairs && !off.IsConst() {
+			off, sl.others[e] = e.Index.Minus(there), true
+		}
+		ok = ok && off.IsConst() && off.Offset() >= 0 && (first < 0 || first == off.Offset())
+		first = off.Offset()
+	})
+	sl.cols = kernel.Cols{From: first, To: first + points.Add}
+	return sl, ok && first >= 0 && sl.cols.To <= width.Add && (len(sl.others) == 0 || first%2 == 0)
+}

@@ -1,0 +1,82 @@
+package rules
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// HalfAttention rounds the queries, keys and values of attentions to f16 if the graph allows it. A kernel that computes
+// a value only for the attention then stores it in f16.
+func HalfAttention(o *Optimizer, id plan.KernelID) []Proposal {
+	k := o.Plan.Kernel(id)
+	if k.Family != kernel.FamilyAttention || !k.Attention.Half {
+		return nil
+	}
+	p := Proposal{What: "round to f16", Margin: 1.25} // because it loses precision
+	p.also(id, halved(k, o.storeHalf(id, &p)))
+	keep := propose("keep f32", id, kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
+		a := m.Attention(k.Attention)
+		a.Half = false
+		return a
+	}}))
+	keep.Default = true
+	return []Proposal{p, keep}
+}
+
+// storeHalf makes kernels store in f16 the values that only this attention reads, as one operand. It returns the values
+// by binding.
+func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
+	k, stored := o.Plan.Kernel(id), map[int]plan.ValueID{}
+	reads := map[int]map[*kernel.Expr]bool{}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad {
+			if reads[e.Bind] == nil {
+				reads[e.Bind] = map[*kernel.Expr]bool{}
+			}
+			reads[e.Bind][e] = true
+		}
+	})
+	for _, v := range []*kernel.Expr{k.Attention.Q, k.Attention.K, k.Attention.V} {
+		if v.Kind != kernel.ExprLoad || v.DType != ir.F32 || len(reads[v.Bind]) != 1 || k.Bindings[v.Bind].Write ||
+			stored[v.Bind] != 0 {
+			continue
+		}
+		b := k.Bindings[v.Bind]
+		source, ok := o.Plan.Source(b.Buffer, true)
+		if !ok || o.Plan.ReadByOthers(b.Buffer, id) {
+			continue
+		}
+		b.DType, b.Read, b.Write = ir.F16, false, true
+		c := copying{from: b.Buffer, to: b}
+		c.to.Buffer = o.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
+		p.also(source, c.in(p.kernel(o, source), false))
+		stored[v.Bind] = c.to.Buffer
+	}
+	return stored
+}
+
+// halved returns k with f16 operands. It reads the stored bindings from their f16 buffers, and does not round these
+// again.
+func halved(k *kernel.Kernel, stored map[int]plan.ValueID) *kernel.Kernel {
+	return kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
+		m.Rebind = func(bind int, b kernel.Binding) kernel.Binding {
+			if buffer, ok := stored[bind]; ok {
+				b.DType, b.Buffer = ir.F16, buffer
+			}
+			return b
+		}
+		m.Load = func(e *kernel.Expr) *kernel.Expr {
+			if _, ok := stored[e.Bind]; !ok {
+				return nil
+			}
+			return m.Builder.Load(m.Rewriter.Bind(e.Bind), ir.F16, m.Index(e.Index), e.Hint)
+		}
+		a := m.Attention(k.Attention)
+		a.Half = false
+		for _, v := range []**kernel.Expr{&a.Q, &a.K, &a.V} {
+			*v = m.Builder.Cast(ir.F16, *v)
+		}
+		return a
+	}})
+}

@@ -1,0 +1,300 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// PackOperands adds a kernel that stores a computed or badly laid out operand of a matmul, rounded to the operand
+// dtype. Otherwise every tile of the result would repeat that work.
+//
+// For f32 matmuls with precision bf16x3 it also splits the operands into bf16. An operand x is high + low, where high
+// is x rounded to bf16 and low the remainder, also rounded. It sums three of the four products of parts,
+//
+//	low(a)*high(b) + high(a)*low(b) + high(a)*high(b)
+//
+// as one matmul with a contraction three times as long, smallest terms first because matrix units truncate sums. The
+// error is low(a)*low(b), at most 2^-16 of a*b, plus twice 2^-17 for the remainder that two bf16 leave of an f32. An
+// operand that is loaded as bf16 has no low part: then there are two products, or one, of the operands themselves.
+func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
+	k := o.Plan.Kernel(id)
+	if k.Family != kernel.FamilyMatMul {
+		return nil
+	}
+	apart := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 })
+	if apart {
+		asItIs := propose("keep f32", id, decided(k, false))
+		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) {
+			k, apart = decided(k, true), false
+			asItIs = propose("multiply bf16", id, k)
+		}
+		asItIs.Default = true
+		if list = append(list, asItIs); apart && !canSplit(k) {
+			return list
+		}
+	}
+	for _, operands := range o.sizes(k).Operands {
+		if k.Guard != nil || apart && !coversAll(k, operands) {
+			continue
+		}
+		stores, rest := o.packOperandsOf(k, operands, apart)
+		switch {
+		case len(stores) == 0:
+		case apart: // estimates for these products are too optimistic
+			p := propose("store operands as sums of bf16", id, append(stores, decided(rest, true))...)
+			p.Margin = 1.25
+			list = append(list, p)
+		default:
+			p := propose("store operands", id, append(stores, rest)...)
+			if slices.ContainsFunc(operands, func(o kernel.StoredOperand) bool { return k.ReadsBlocks(o.Operand) }) {
+				p.What, p.Margin = "store operands, decoded", 1.1 // they take memory, too
+			}
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// coversAll reports whether a list has all operands of the products: splitting one side makes the contraction longer,
+// and the other side must have the same length.
+func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
+	listed := map[*kernel.Expr]bool{}
+	for _, o := range list {
+		listed[o.Operand] = true
+	}
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !listed[p.A] || !listed[p.B] })
+}
+
+// packOperandsOf moves the computation of operands from a matmul to separate kernels, and splits them into bf16 if
+// requested.
+func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
+	apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
+	if len(list) == 0 || multipliesItself(k, list) {
+		return nil, k
+	}
+	all := make([]*operandStore, len(list))
+	for i, operand := range list {
+		st := &operandStore{k: k, StoredOperand: operand, fold: k.FoldAxis(), parts: 1}
+		for _, p := range k.Products {
+			if p.A == operand.Operand || p.B == operand.Operand {
+				st.isB, st.dtype = p.B == operand.Operand, p.Operands
+			}
+		}
+		if apart {
+			st.parts, _, _ = k.BF16Terms()
+			st.dtype = ir.BF16
+		}
+		st.place()
+		st.buffer = o.Plan.Scratch(ir.Type{DType: st.dtype, Shape: st.shape})
+		all[i] = st
+		stores = append(stores, st.storing())
+	}
+	return stores, usingStored(k, all)
+}
+
+// multipliesItself reports whether a stored operand is on both sides of a product. Such an operand varies along neither
+// axis, like a broadcast number, but its stored rows would belong to one side.
+func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
+	isA, isB := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
+	for _, p := range k.Products {
+		isA[p.A], isB[p.B] = true, true
+	}
+	return slices.ContainsFunc(list, func(o kernel.StoredOperand) bool { return isA[o.Operand] && isB[o.Operand] })
+}
+
+// operandStore is an operand that gets its own buffer.
+type operandStore struct {
+	kernel.StoredOperand
+	k      *kernel.Kernel
+	fold   int
+	isB    bool
+	dtype  ir.DType
+	axes   []int    // axes of the matmul that the operand depends on
+	shape  ir.Shape // extents along those axes, padded
+	along  int      // the index of the contraction axis among them
+	parts  int      // parts that the operand is split into, one after the other along the contraction
+	depth  ir.Dim   // length of a part of the padded contraction
+	buffer int
+}
+
+// place determines the axes and the shape of the stored operand.
+func (o *operandStore) place() {
+	r := len(o.k.Parallel)
+	row := r - 2
+	if o.isB {
+		row = r - 1
+	}
+	for axis, d := range o.k.Parallel[:r-2] {
+		if o.Operand.Uses(axis) {
+			o.axes, o.shape = append(o.axes, axis), append(o.shape, d)
+		}
+	}
+	rows := o.k.Parallel[row]
+	if o.Rows > 0 {
+		rows = ir.D(o.Rows)
+	}
+	o.depth = o.k.Fold
+	if o.Depth > 0 {
+		o.depth = ir.D(o.Depth)
+	}
+	o.along = len(o.axes) + 1
+	o.axes, o.shape = append(o.axes, row, o.fold), append(o.shape, rows, o.depth.Times(int64(o.parts)))
+	if o.Across {
+		o.along--
+		slices.Reverse(o.axes[o.along:])
+		slices.Reverse(o.shape[o.along:])
+	}
+}
+
+// storing is the kernel that stores the operand. It fills the padding of the contraction with 0. The padding of rows
+// stays uninitialized, because its results are not stored.
+func (o *operandStore) storing() *kernel.Kernel {
+	parallel := slices.Clone(o.shape)
+	for i, axis := range o.axes {
+		if axis != o.fold {
+			parallel[i] = o.k.Parallel[axis]
+		}
+	}
+	parallel[o.along] = o.depth
+	at := kernel.Axes(parallel)
+	along := at[o.along]
+	return kernel.Map(o.k, kernel.Edit{
+		Name: o.k.Name + "_operand", Family: kernel.FamilyMap, Parallel: parallel, Ops: []string{"cast"},
+		At: func(axis int, extent ir.Dim) kernel.Index {
+			i := slices.Index(o.axes, axis)
+			if i < 0 {
+				return kernel.Const(0) // the operand does not depend on it
+			}
+			return kernel.Clamp(kernel.Axis(i, parallel[i]), kernel.DimIndex(extent).Minus(kernel.Const(1)))
+		},
+		Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+			values := []*kernel.Expr{m.Builder.Cast(o.dtype, m.Value(o.Operand))}
+			if o.parts > 1 {
+				values = bf16Parts(m.Builder, o.k, m.Value(o.Operand), o.isB)
+			}
+			bind := m.Bind(o.binding(false))
+			for i, v := range values {
+				at[o.along] = kernel.DimIndex(o.depth).Mul(kernel.Const(int64(i))).Plus(along)
+				stores = append(stores,
+					kernel.Store{Bind: bind, Index: kernel.Linear(o.shape, at), Value: o.padded(m.Builder, v, along)})
+			}
+			return stores
+		},
+	})
+}
+
+// binding is the stored operand, as a kernel that reads or writes it binds it.
+func (o *operandStore) binding(read bool) kernel.Binding {
+	return kernel.Binding{Name: o.name(), DType: o.dtype, Read: read, Write: !read, Buffer: o.buffer,
+		Elems: o.shape.MaxElems()}
+}
+
+// padded returns v at k along the contraction, and 0 in the padding.
+func (o *operandStore) padded(b *kernel.Builder, v *kernel.Expr, k kernel.Index) *kernel.Expr {
+	if o.Depth == 0 {
+		return v
+	}
+	within := b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(k), b.FromIndex(kernel.DimIndex(o.k.Fold)))
+	return b.Apply(ir.OpWhere, o.dtype, nil, within, v, b.Number(o.dtype, 0))
+}
+
+func (o *operandStore) name() string {
+	if o.isB {
+		return "b_stored"
+	}
+	return "a_stored"
+}
+
+// usingStored returns the matmul with stored operands. Only whole operands are replaced: if one is also part of another
+// value, that value is still computed from the unrounded original.
+func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
+	fold, depth := k.FoldAxis(), all[0].shape[all[0].along]
+	return kernel.Map(k, kernel.Edit{
+		Fold: depth,
+		At: func(axis int, extent ir.Dim) kernel.Index {
+			if axis == fold {
+				extent = depth
+			}
+			return kernel.Axis(axis, extent)
+		},
+		Products: func(m *kernel.Mapping) (products []kernel.Product) {
+			stored := map[*kernel.Expr]*kernel.Expr{}
+			for _, o := range all {
+				at := make([]kernel.Index, len(o.axes))
+				for i, axis := range o.axes {
+					if at[i] = kernel.Axis(axis, depth); axis != fold {
+						at[i] = kernel.Axis(axis, k.Parallel[axis])
+					}
+				}
+				index := kernel.Linear(o.shape, at)
+				stored[o.Operand] = m.Builder.Load(m.Bind(o.binding(true)), o.dtype, index, o.name())
+			}
+			operand := func(v *kernel.Expr) *kernel.Expr {
+				if load, ok := stored[v]; ok {
+					return load
+				}
+				return m.Value(v)
+			}
+			for _, p := range k.Products {
+				p.A, p.B = operand(p.A), operand(p.B)
+				products = append(products, p)
+			}
+			return products
+		},
+	})
+}
+
+// The largest finite bf16, and the largest remainder of an f32 for which the sum of both does not round to infinity.
+const largestHigh, largestLow = 0x1.fep127, 0x1.fep119
+
+// canSplit reports whether all products of a kernel allow splitting.
+func canSplit(k *kernel.Kernel) bool {
+	return k.Guard == nil && !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.BF16x3 })
+}
+
+// decided returns k with its products either split into bf16, or in full precision.
+func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
+	return kernel.Map(k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
+		for _, p := range k.Products {
+			if p.BF16x3 = false; split {
+				p.Operands = ir.BF16
+			}
+			products = append(products, m.Product(p))
+		}
+		return products
+	}})
+}
+
+// bf16Parts returns the parts of x, a left or right operand of k, in their order along the contraction. Infinities and
+// NaN appear only in the product of the high parts: in another product they could be multiplied by 0 or by a part of
+// the opposite sign. Values that would round to infinity are clamped.
+func bf16Parts(b *kernel.Builder, k *kernel.Kernel, x *kernel.Expr, right bool) []*kernel.Expr {
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.F32, nil, args...) }
+	is := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.Bool, nil, args...) }
+	rounded := func(x *kernel.Expr, most float64) *kernel.Expr {
+		return b.Cast(ir.BF16, f32(ir.OpMin, f32(ir.OpMax, x, b.Float(ir.F32, -most)), b.Float(ir.F32, most)))
+	}
+	special := is(ir.OpOr, is(ir.OpIsNaN, x), is(ir.OpIsInf, x))
+	finite := f32(ir.OpWhere, special, b.Float(ir.F32, 0), x)
+	high := rounded(finite, largestHigh)
+	low := rounded(f32(ir.OpSub, finite, b.Cast(ir.F32, high)), largestLow)
+	all := b.Apply(ir.OpWhere, ir.BF16, nil, special, b.Cast(ir.BF16, x), high)
+	special.Hint, finite.Hint, high.Hint, low.Hint = "special", "finite", "high", "low"
+	_, exactA, exactB := k.BF16Terms()
+	exact, other := exactA, exactB
+	if right {
+		exact, other = exactB, exactA
+	}
+	switch {
+	case exact:
+		return []*kernel.Expr{high, all}
+	case other:
+		return []*kernel.Expr{low, all}
+	case right:
+		return []*kernel.Expr{high, low, all}
+	}
+	return []*kernel.Expr{low, high, all}
+}

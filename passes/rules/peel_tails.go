@@ -1,0 +1,86 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// tailMargin is the minimum gain for splitting off tails.
+const tailMargin = 1.05
+
+// PeelTails computes the last rows or columns of a matmul, or both, in a separate kernel. In the main kernel's tiles
+// most of their work would be padding.
+func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
+	k := o.Plan.Kernel(id)
+	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // with groups of rows, the last rows are unknown
+		return nil
+	}
+	tails := slices.DeleteFunc(o.sizes(k).Tails, func(t kernel.Tail) bool {
+		return t.Axis < 0 || t.Axis >= len(k.Parallel) || !k.Parallel[t.Axis].IsStatic() || t.From < 1 ||
+			t.From >= k.Parallel[t.Axis].Add
+	})
+	for _, t := range tails {
+		whole, tail := cutTail(k, t)
+		what := fmt.Sprintf("cut axis %d at %d", t.Axis, t.From)
+		p := propose(what, id, whole, tail)
+		p.Margin = tailMargin
+		list = append(list, p)
+		for _, other := range tails {
+			if other.Axis != t.Axis {
+				rest, second := cutTail(whole, other)
+				p.What = fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From)
+				p.Changes = []Change{{id, []*kernel.Kernel{rest, tail, second}}}
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// cutTail splits a matmul at t.From along t.Axis.
+func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
+	whole = ofRange(k, t.Axis, 0, t.From)
+	tail = ofRange(k, t.Axis, t.From, k.Parallel[t.Axis].Add)
+	if t.Swap {
+		tail = swapped(tail)
+	}
+	tail.Name += "_tail"
+	return whole, tail
+}
+
+// ofRange is the part of a matmul with result coordinates from first up to, but excluding, end along an axis.
+func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
+	parallel := slices.Clone(k.Parallel)
+	parallel[axis] = ir.D(int(end - first))
+	return kernel.Map(k, kernel.Edit{Parallel: parallel, At: func(a int, d ir.Dim) kernel.Index {
+		if a == axis {
+			return kernel.Axis(a, parallel[a]).Plus(kernel.Const(first))
+		}
+		return kernel.Axis(a, d)
+	}})
+}
+
+// swapped returns a matmul with rows and columns exchanged.
+func swapped(k *kernel.Kernel) *kernel.Kernel {
+	row, col := len(k.Parallel)-2, len(k.Parallel)-1
+	parallel := slices.Clone(k.Parallel)
+	parallel[row], parallel[col] = parallel[col], parallel[row]
+	out := kernel.Map(k, kernel.Edit{Parallel: parallel, At: func(a int, d ir.Dim) kernel.Index {
+		switch a {
+		case row:
+			a = col
+		case col:
+			a = row
+		}
+		return kernel.Axis(a, d)
+	}})
+	for i := range out.Products {
+		p := &out.Products[i]
+		p.A, p.B = p.B, p.A
+	}
+	return out
+}

@@ -1,0 +1,177 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/lower"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// Proposal replaces some kernels by others, and is correct on any device.
+type Proposal struct {
+	What    string // in a few words
+	Changes []Change
+	// Margin and LastSplit are copied to its [kernel.Rewrite].
+	Margin    float64
+	LastSplit bool
+	// Default proposals are taken if no other proposal for the kernel gains time, even without a device.
+	Default bool
+}
+
+// Change replaces one kernel by several, see [plan.Graph.Replace].
+type Change struct {
+	ID plan.KernelID
+	By []*kernel.Kernel
+}
+
+// Decision is a proposal and its outcome.
+type Decision struct {
+	Rule, Kernel, What string
+	// Of names the weights that the kernel reads or, if there are none, the inputs and states that it accesses.
+	Of []string
+	kernel.Estimate
+	Taken bool
+}
+
+// propose returns a proposal that replaces one kernel.
+func propose(what string, id plan.KernelID, by ...*kernel.Kernel) Proposal {
+	return Proposal{What: what, Changes: []Change{{id, by}}}
+}
+
+// also changes another kernel. What has been changed already is changed again.
+func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
+	for i := range p.Changes {
+		if p.Changes[i].ID == id {
+			p.Changes[i].By = by
+			return
+		}
+	}
+	p.Changes = append(p.Changes, Change{id, by})
+}
+
+// kernel returns the current version of a kernel after the changes.
+func (p *Proposal) kernel(o *Optimizer, id plan.KernelID) *kernel.Kernel {
+	for _, c := range p.Changes {
+		if n := len(c.By); c.ID == id && n > 0 {
+			return c.By[n-1]
+		}
+	}
+	return o.Plan.Kernel(id)
+}
+
+// Rule makes proposals to replace a kernel, and perhaps its neighbors.
+type Rule func(*Optimizer, plan.KernelID) []Proposal
+
+// Optimizer applies rules to the kernels of a program.
+type Optimizer struct {
+	Plan      *plan.Graph // the kernels, and the values that they pass on
+	Decisions []Decision  // in order
+
+	fusion  *lower.Fusion
+	pricer  kernel.Pricer                      // or nil
+	windows map[plan.ValueID]*lower.StoredConv // that were proposed, by their arguments and results
+	weighed map[weighing]plan.ValueID          // for rows times weights
+}
+
+// NewOptimizer returns the optimizer of the kernels that a graph was lowered to. pricer, if not nil, decides which
+// proposals pay off.
+func NewOptimizer(f *lower.Fusion, pricer kernel.Pricer) Optimizer {
+	return Optimizer{Plan: f.Plan, fusion: f, pricer: pricer, windows: map[plan.ValueID]*lower.StoredConv{},
+		weighed: map[weighing]plan.ValueID{}}
+}
+
+// Apply asks a rule for proposals for each kernel and takes the best of each.
+func (o *Optimizer) Apply(name string, rule Rule) {
+	for _, id := range o.Plan.IDs() {
+		if o.Plan.Kernel(id) != nil { // an earlier proposal may have removed it
+			o.decide(name, id, rule(o, id))
+		}
+	}
+}
+
+// Canonicalize brings every kernel into the form that is emitted.
+func (o *Optimizer) Canonicalize() {
+	for _, id := range o.Plan.IDs() {
+		o.Plan.Replace(id, kernel.Canonical(o.Plan.Kernel(id)))
+	}
+}
+
+// decide takes the proposal with the largest gain for a kernel, and records the outcome of all.
+func (o *Optimizer) decide(rule string, id plan.KernelID, list []Proposal) {
+	best, most, first := -1, 0.0, len(o.Decisions)
+	for i, p := range list {
+		d := Decision{Rule: rule, Kernel: o.Plan.Kernel(id).Name, What: p.What, Of: o.named(o.Plan.Kernel(id))}
+		w := kernel.Rewrite{Rule: rule, Margin: p.Margin, LastSplit: p.LastSplit}
+		for _, c := range p.Changes {
+			w.Before, w.After = append(w.Before, o.Plan.Kernel(c.ID)), append(w.After, c.By...)
+		}
+		switch n := mostBindings(w.After); {
+		case n > max(o.fusion.Limits.Bindings, mostBindings(w.Before)):
+			d.Note = fmt.Sprintf("a kernel would bind %d buffers, more than %d", n, o.fusion.Limits.Bindings)
+		case p.Default && best < 0:
+			best = i
+		case !p.Default && o.pricer != nil:
+			if d.Estimate = o.pricer.Price(w); d.Gain() > most {
+				best, most = i, d.Gain()
+			}
+		}
+		o.Decisions = append(o.Decisions, d)
+	}
+	if best >= 0 {
+		o.Decisions[first+best].Taken = true
+		for _, c := range list[best].Changes {
+			o.Plan.Replace(c.ID, c.By...)
+		}
+	}
+}
+
+// named lists the weights that a kernel reads or, if there are none, the inputs and states that it accesses.
+func (o *Optimizer) named(k *kernel.Kernel) []string {
+	var weights, others []string
+	seen := map[*ir.Node]bool{}
+	for _, b := range k.Bindings {
+		switch v := o.Plan.Value(b.Buffer); {
+		case v.Node == nil:
+		case v.Origin == plan.Weight:
+			weights = leafNames(weights, v.Node, seen)
+		case v.Origin == plan.Input || v.Origin == plan.State:
+			others = leafNames(others, v.Node, seen)
+		}
+	}
+	if len(weights) > 0 {
+		return weights
+	}
+	return others
+}
+
+// leafNames adds the name of a leaf, or the names of the leaves that a node is made of, such as concatenated weights.
+func leafNames(to []string, n *ir.Node, seen map[*ir.Node]bool) []string {
+	if seen[n] {
+		return to
+	}
+	seen[n] = true
+	for _, a := range n.Args() {
+		to = leafNames(to, a, seen)
+	}
+	if n.Op().Class() == ir.ClassLeaf && n.Name() != "" {
+		to = append(to, n.Name())
+	}
+	return to
+}
+
+func mostBindings(list []*kernel.Kernel) (most int) {
+	for _, k := range list {
+		most = max(most, len(k.Bindings))
+	}
+	return most
+}
+
+// sizes returns the sizes to propose for a kernel: none without a device.
+func (o *Optimizer) sizes(k *kernel.Kernel) kernel.Sizes {
+	if o.pricer == nil {
+		return kernel.Sizes{}
+	}
+	return o.pricer.Sizes(k)
+}
