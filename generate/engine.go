@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/internal/ahead"
 )
@@ -51,9 +50,9 @@ type answer struct {
 	made    int     // number of tokens generated
 	chooser *chooser
 	decoder *tokenizer.Decoder
-	given   bool            // whether there are tokens that the caller does not know of yet
-	waits   *outcome        // the last step's outcome, if its mask is not known yet; else nil
-	scorer  *vkc.Executable // scores the tokens of a text without decoding; or nil
+	given   bool     // whether there are tokens that the caller does not know of yet
+	waits   *outcome // the last step's outcome, if its mask is not known yet; else nil
+	scorer  *late    // scores the tokens of a text without decoding; or nil
 
 	mu    sync.Mutex
 	known int     // prompt tokens that were already in the cache; set when the answer begins
@@ -248,6 +247,9 @@ func (e *engine) leave() {
 // free ends the answer of a slot.
 func (e *engine) free(s *slot, err error) {
 	s.of.end(err)
+	if scorer := s.of.scorer; scorer != nil && scorer.alone {
+		s.keep(0) // its tokens are in the scorer's cache
+	}
 	s.of, s.since = nil, e.steps
 	e.running--
 }

@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/vkc-go/vkc"
@@ -37,29 +38,90 @@ func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, e
 	return g, precision, err
 }
 
+// late is an extra program that is loaded.
+type late struct {
+	*vkc.Executable
+	alone bool // on the CPU, while the model is on a device: it has weights and states of its own
+}
+
 // extras are the extra programs loaded so far.
 type extras struct {
 	mu     sync.Mutex
-	loaded [extraCount]*vkc.Executable
+	loaded [extraCount]*late
+	cpu    *vkc.Device // for programs that the model's device does not run; nil without any
 	closed bool
 }
 
-// extra returns an extra program, loading it if necessary.
-func (m *Model) extra(ctx context.Context, e extra) (*vkc.Executable, error) {
+// extra returns an extra program, loading it if necessary. If vkc chose the device and the program fails there, it runs
+// on the CPU, and Options.Fallback is told why. A device that the options name is not replaced.
+func (m *Model) extra(ctx context.Context, e extra) (*late, error) {
 	m.extras.mu.Lock()
 	defer m.extras.mu.Unlock()
 	if m.extras.closed {
 		return nil, errClosed
 	}
-	exe := &m.extras.loaded[e]
-	if *exe != nil {
-		return *exe, nil
+	if p := m.extras.loaded[e]; p != nil {
+		return p, nil
 	}
 	g, precision, err := m.extraGraph(e, m.options)
-	if err == nil {
-		*exe, err = m.load(ctx, g, Options{Precision: precision}, m.step)
+	if err != nil {
+		return nil, err
 	}
-	return *exe, err
+	exe, err := m.load(ctx, g, Options{Precision: precision}, m.step)
+	refused := (*refusedError)(nil)
+	if err = m.refusal(ctx, fmt.Sprintf("the program %q", g.Name), err); errors.As(err, &refused) {
+		if exe, err = m.loadAlone(ctx, g, precision); err != nil {
+			return nil, fmt.Errorf("%w; nor does the CPU fast path: %w", refused, err)
+		}
+		m.tell(refused)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.extras.loaded[e] = &late{exe, refused != nil}
+	return m.extras.loaded[e], nil
+}
+
+// loadAlone loads a program on the CPU, with weights and states of its own. The caller holds m.extras.mu.
+func (m *Model) loadAlone(ctx context.Context, g *ir.Graph, precision string) (_ *vkc.Executable, err error) {
+	if m.extras.cpu == nil {
+		if m.extras.cpu, err = vkc.OpenDevice("cpu"); err != nil {
+			return nil, err
+		}
+	}
+	if g, err = withPrecision(g, precision); err != nil {
+		return nil, err
+	}
+	p, err := m.extras.cpu.Compile(ctx, g, vkc.CompileOptions{Weights: m.file})
+	if err != nil {
+		return nil, err
+	}
+	return m.extras.cpu.Load(ctx, p, vkc.LoadOptions{Weights: m.file})
+}
+
+// run runs a program without states on inputs that are on the host, and in tensors on the model's device. All outputs
+// stay on that device.
+func (p *late) run(ctx context.Context, m *Model, in vkc.Tensors, o vkc.RunOptions) (res *vkc.Result, err error) {
+	if !p.alone {
+		return p.Run(ctx, in, o)
+	}
+	for name, t := range o.Inputs {
+		if in[name], err = t.Read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	here, err := p.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	res = &vkc.Result{Kept: map[string]*vkc.DeviceTensor{}}
+	for _, name := range o.Keep {
+		if res.Kept[name], err = m.step.Upload(ctx, here.Outputs[name]); err != nil {
+			closeAll(res.Kept)
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 // close releases them.
@@ -68,10 +130,13 @@ func (x *extras) close() error {
 	defer x.mu.Unlock()
 	x.closed = true
 	var errs []error
-	for _, exe := range x.loaded {
-		if exe != nil {
-			errs = append(errs, exe.Close())
+	for _, p := range x.loaded {
+		if p != nil {
+			errs = append(errs, p.Close())
 		}
+	}
+	if x.cpu != nil {
+		errs = append(errs, x.cpu.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -42,6 +42,7 @@ type Model struct {
 	ahead  int // see Options.Ahead; 0 to choose it from the duration of a step
 
 	progress func(vkc.Progress) // see Options.Progress; nil when the model is loaded
+	fallback func(why error)    // see Options.Fallback
 
 	gpuMemory  uint64 // see Options.GPUMemory
 	weightRoom uint64 // the part of it for weights; 0 means no bound

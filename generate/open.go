@@ -22,39 +22,47 @@ import (
 // [Model.Fallback] says why. A device that the options name is not replaced.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	m, err := open(ctx, path, o)
-	refused := (*refusedError)(nil)
-	if !errors.As(err, &refused) {
-		return m, err
+	if refused := (*refusedError)(nil); errors.As(err, &refused) {
+		o.Device = "cpu"
+		if m, err = open(ctx, path, o); err != nil {
+			return nil, fmt.Errorf("%w; nor does the CPU fast path: %w", refused, err)
+		}
+		m.refused = refused
 	}
-	o.Device = "cpu"
-	if m, err = open(ctx, path, o); err != nil {
-		return nil, fmt.Errorf("%w; nor does the CPU fast path: %w", refused, err)
+	if err == nil {
+		m.tell(m.Fallback())
 	}
-	m.refused = refused
-	return m, nil
+	return m, err
 }
 
-// refusedError says why a device that vkc chose does not run a model, in one line.
+// tell passes on why the CPU runs the model or a program of it, if it does.
+func (m *Model) tell(why error) {
+	if why != nil && m.fallback != nil {
+		m.fallback(why)
+	}
+}
+
+// refusedError says why a device that vkc chose does not run a model or one of its programs, in one line.
 type refusedError struct {
-	device string
-	err    error
+	device, what string
+	err          error
 }
 
 func (e *refusedError) Error() string {
-	return fmt.Sprintf("%s does not run this model: %s", e.device, strings.Join(strings.Fields(e.err.Error()), " "))
+	return fmt.Sprintf("%s does not run %s: %s", e.device, e.what, strings.Join(strings.Fields(e.err.Error()), " "))
 }
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// refusal wraps the error of a program that failed on a device, if the CPU may run the model instead. What the step
-// meets is decided by package vkc: it is on the device here.
-func (m *Model) refusal(ctx context.Context, err error) error {
+// refusal wraps the error of a program that failed on a device, if the CPU may run what the program is for. What the
+// step meets is decided by package vkc: it is on the device here.
+func (m *Model) refusal(ctx context.Context, what string, err error) error {
 	weights, option, room := (*ir.WeightError)(nil), (*OptionError)(nil), (*RoomError)(nil)
 	if err == nil || !m.auto || m.gpuMemory > 0 || ctx.Err() != nil || m.step.Vulkan() == nil ||
 		errors.As(err, &weights) || errors.As(err, &option) || errors.As(err, &room) {
 		return err
 	}
-	return &refusedError{m.device.Name(), err}
+	return &refusedError{m.device.Name(), what, err}
 }
 
 func open(ctx context.Context, path string, o Options) (m *Model, err error) {
@@ -75,7 +83,7 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 		err = m.openSpeculation(ctx, o)
 	}
 	if err != nil {
-		return m, m.refusal(ctx, err)
+		return m, m.refusal(ctx, "this model", err)
 	}
 	if m.ahead = o.Ahead; m.ahead == 0 && !m.step.GoesAhead() {
 		m.ahead = 1
@@ -87,7 +95,7 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 
 // prepare reads a model's file, completes the options from it, and opens the device. It compiles nothing.
 func prepare(ctx context.Context, path string, o *Options) (m *Model, err error) {
-	m = &Model{gpuMemory: o.GPUMemory}
+	m = &Model{gpuMemory: o.GPUMemory, fallback: o.Fallback}
 	if o.Progress != nil {
 		var one sync.Mutex
 		m.progress = func(p vkc.Progress) {

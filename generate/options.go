@@ -53,6 +53,10 @@ type Options struct {
 	// own stages, and the shaders of one may compile while weights upload for another.
 	Progress func(vkc.Progress)
 
+	// Fallback, if set, receives the reason if the CPU fast path runs the model in place of the device that vkc chose,
+	// or runs a program of it that is loaded at first use, such as a sampler. Its calls do not overlap.
+	Fallback func(why error)
+
 	// Ahead is the number of decoding steps in flight. Each step reads the tokens of the one before on the device, so
 	// the device never waits for the host. Answers do not depend on it, but steps submitted after an answer's end are
 	// wasted. 0 means about 10 ms of steps, 2 to 32 of them; it means 1 if runs are synchronous, as on the CPU fast

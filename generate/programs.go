@@ -226,7 +226,11 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Exe
 	if err != nil {
 		return nil, err
 	}
-	return m.loadProgram(ctx, p, share)
+	exe, err := m.loadProgram(ctx, p, share)
+	if err == nil && share == nil { // the only program
+		m.tell(exe.Fallback())
+	}
+	return exe, err
 }
 
 func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Executable) (*vkc.Executable, error) {

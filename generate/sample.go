@@ -194,12 +194,11 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 	if err != nil {
 		return nil, err
 	}
-	exe, err := m.extra(ctx, samplerOf(ranked))
+	p, err := m.extra(ctx, samplerOf(ranked))
 	if err != nil {
 		return nil, err
 	}
-	return exe.Run(ctx, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"},
-		More: more})
+	return p.run(ctx, m, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"}, More: more})
 }
 
 // give adds an input with these values and dims.

@@ -69,7 +69,7 @@ func (s *slot) score(ctx context.Context, most int) error {
 		return err
 	}
 	s.written = max(s.written, end) // even if the run ends before it is waited for
-	out, scores, err := scores(ctx, a.scorer, in, a.text, begin, end)
+	out, scores, err := scores(ctx, a.scorer.Executable, in, a.text, begin, end)
 	if err != nil {
 		return err
 	}

@@ -57,11 +57,15 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	}
 	own := o
 	own.Speculation, own.Context, own.GPUMemory, own.ContextShift, own.Keep = Speculation{}, m.context, 0, false, nil
+	own.Fallback = nil
 	d, err := Open(ctx, s.Draft, own)
 	if err != nil {
 		return fmt.Errorf("the draft model: %w", err)
 	}
 	m.guesser = draftModel{d, &slot{model: d}}
+	if why := d.Fallback(); why != nil && m.step.Fallback() == nil {
+		m.tell(fmt.Errorf("the draft model: %w", why))
+	}
 	return m.sameVocabulary(d)
 }
 

@@ -34,7 +34,7 @@ stop it ends the conversation, as Ctrl-D does. Where standard input is no termin
 			return a.chat(cmd.Context(), &f, system)
 		},
 	}
-	f.register(cmd.Flags())
+	f.register(a, cmd.Flags())
 	cmd.Flags().StringVar(&system, "system", "", "tell the model first how to answer, by this `TEXT`")
 	return cmd
 }

@@ -35,7 +35,7 @@ the text itself what it is for, such as "search_query: ".`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.embed(cmd.Context(), &f, args) },
 	}
 	flags := cmd.Flags()
-	f.model.registerModel(flags)
+	f.model.registerModel(a, flags)
 	flags.Lookup("ctx").Usage = "the tokens of a text, `N` at most; 0 means 4096, or what the model was trained for"
 	flags.BoolVar(&f.normalize, "normalize", true, "scale vectors to length 1")
 	return cmd

@@ -59,7 +59,7 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 			return a.generate(cmd.Context(), &f)
 		},
 	}
-	f.register(cmd.Flags())
+	f.register(a, cmd.Flags())
 	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
 	cmd.Flags().BoolVar(&f.chat, "chat", false, "the text is a message to the model")
 	cmd.Flags().StringVar(&f.gbnf, "grammar", "", "print what the grammar in this `FILE` allows, in llama.cpp's GBNF")
@@ -68,8 +68,8 @@ With --grammar or --json-schema only tokens are taken that go on a text which is
 }
 
 // register declares the flags that vkc generate and vkc chat share.
-func (f *generateFlags) register(flags *pflag.FlagSet) {
-	f.model.registerText(flags)
+func (f *generateFlags) register(a *app, flags *pflag.FlagSet) {
+	f.model.registerText(a, flags)
 	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0,
 		"print `N` tokens at most; 0 means until the model ends or the context is full")
 	flags.Float64Var(&f.sampling.Temperature, "temp", 0,
@@ -89,8 +89,8 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 }
 
 // register declares the flags for a model that continues text.
-func (f *loadFlags) register(flags *pflag.FlagSet) {
-	f.registerModel(flags)
+func (f *loadFlags) register(a *app, flags *pflag.FlagSet) {
+	f.registerModel(a, flags)
 	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
 		"leave weights that have no room there in the machine's")
 	flags.StringVar(&f.kv, "kv", "", "keep keys and values in this `TYPE`, such as f32 or q8_0 (default f16, or f32 "+
@@ -98,8 +98,8 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 }
 
 // registerText declares the flags for a model that generates text.
-func (f *loadFlags) registerText(flags *pflag.FlagSet) {
-	f.register(flags)
+func (f *loadFlags) registerText(a *app, flags *pflag.FlagSet) {
+	f.register(a, flags)
 	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, or a bundle of it that vkc compile --generate has made"
 	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
@@ -113,7 +113,8 @@ func (f *loadFlags) registerText(flags *pflag.FlagSet) {
 }
 
 // registerModel declares the flags for every model.
-func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
+func (f *loadFlags) registerModel(a *app, flags *pflag.FlagSet) {
+	f.options.Fallback = func(why error) { a.noteFallback(why) }
 	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most; 0 means 4096, or "+
 		"what the model was trained for")
@@ -182,12 +183,8 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 		return nil, err
 	}
 	done := f.attend(a)
-	m, err := generate.Open(ctx, f.path, f.options)
-	done()
-	if err == nil {
-		a.noteFallback(m.Fallback())
-	}
-	return m, err
+	defer done()
+	return generate.Open(ctx, f.path, f.options)
 }
 
 // attend makes loading show its progress until done is called, and ask which bundles to trust.

@@ -30,7 +30,7 @@ llama.cpp's programs read. Measure with a model of floats, or one that lost litt
 		RunE: func(cmd *cobra.Command, args []string) error { return a.imatrix(cmd.Context(), &f, args[0]) },
 	}
 	flags := cmd.Flags()
-	f.model.registerModel(flags)
+	f.model.registerModel(a, flags)
 	flags.Lookup("ctx").Usage = chunkHelp
 	flags.IntVar(&f.chunks, "chunks", 0, "read `N` chunks at most; 0 means all")
 	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")

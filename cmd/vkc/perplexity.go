@@ -31,7 +31,7 @@ measures, so that figures of equal --ctx and equal texts compare. What does not 
 		RunE: func(cmd *cobra.Command, args []string) error { return a.perplexity(cmd.Context(), &f, args[0]) },
 	}
 	flags := cmd.Flags()
-	f.model.register(flags)
+	f.model.register(a, flags)
 	flags.Lookup("ctx").Usage = chunkHelp
 	flags.IntVar(&f.chunks, "chunks", 0, "read `N` chunks at most; 0 means all")
 	flags.BoolVar(&f.json, "json", false, "print JSON")

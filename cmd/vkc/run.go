@@ -254,9 +254,14 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 // noteFallback prints why the CPU replaces a GPU that "auto" could not use, and reports whether it does.
 func (a *app) noteFallback(why error) bool {
 	if why != nil {
-		a.say("this runs on the CPU fast path, slower than a GPU: %s", oneLine(why))
+		a.say("%s", fallbackLine(why))
 	}
 	return why != nil
+}
+
+// fallbackLine says that the CPU replaces a GPU.
+func fallbackLine(why error) string {
+	return "this runs on the CPU fast path, slower than a GPU: " + oneLine(why)
 }
 
 func (s *session) noteDevice() {

@@ -54,7 +54,7 @@ code is 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.model.registerText(flags)
+	f.model.registerText(a, flags)
 	flags.StringVar(&f.address, "listen", "127.0.0.1:8080", "listen at this `ADDRESS`; port 0 is any that is free")
 	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
 	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
@@ -210,6 +210,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
+	troubles := make(notices, 16)
+	f.model.options.Fallback = func(why error) { fmt.Fprintln(troubles, fallbackLine(why)) } // requests load programs
 	// Close the model after all answers have ended. The contexts of their requests end them.
 	m, handler, err := f.load(ctx, a)
 	if err != nil {
@@ -220,7 +222,6 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	troubles := make(notices, 16)
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(troubles, "", 0),
