@@ -9,7 +9,9 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/ir"
@@ -114,6 +116,33 @@ func OpenNamed(t testing.TB, name string) *vkc.Device {
 		}
 	})
 	return dev
+}
+
+// CompileShaders compiles the shaders of many graphs for a device into the test's cache, with few processes: starting a
+// GLSL compiler takes longer than compiling one graph. An error here occurs again with its graph.
+func CompileShaders(t testing.TB, caps device.Caps, graphs ...*ir.Graph) {
+	t.Helper()
+	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shaders []spirv.Shader
+	for _, g := range graphs {
+		if low, err := compiler.Lower(t.Context(), g, caps, nil); err == nil {
+			for i, source := range low.GLSL {
+				shaders = append(shaders, spirv.Shader{Source: source,
+					TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, caps.API)})
+			}
+		}
+	}
+	root, err := cachefile.Root()
+	if err != nil || root == "" {
+		t.Fatalf("the tests have no cache: %q, %v", root, err)
+	}
+	if _, stats, err := tools.Compile(t.Context(), shaders,
+		spirv.Options{Optimize: true, CacheDir: root}); err != nil || stats.CacheErr != nil {
+		t.Logf("compiling together: %v, %v", err, stats.CacheErr)
+	}
 }
 
 // OwnCache gives a test an empty cache.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/flowtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -20,10 +23,13 @@ import (
 // outputs kept on the device.
 func TestControl(t *testing.T) {
 	dev := openDevice(t)
+	graphs := map[string]*ir.Graph{}
 	for name, define := range flowtest.Graphs {
-		t.Run(name, func(t *testing.T) {
-			compareRuns(t, dev, build(t, define), 5)
-		})
+		graphs[name] = build(t, define)
+	}
+	devtest.CompileShaders(t, dev.Caps(), slices.Collect(maps.Values(graphs))...)
+	for name, g := range graphs {
+		t.Run(name, func(t *testing.T) { compareRuns(t, dev, g, 5) })
 	}
 }
 
@@ -143,6 +149,13 @@ func TestRandomMovedGraphs(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 4)
 	}
+	type moved struct {
+		seed uint64
+		from *ir.Graph
+		flowtest.Moving
+	}
+	var all []moved
+	var graphs []*ir.Graph
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
 		g, err := graphgen.New(seed, graphgen.Options{Derived: true})
 		if err != nil {
@@ -152,12 +165,16 @@ func TestRandomMovedGraphs(t *testing.T) {
 			if m.Err != nil {
 				t.Fatalf("seed %d, %s: %v", seed, m.Name, m.Err)
 			}
-			runs, err := runMoved(t, dev, g, m, seed)
-			if err != nil && notYet(err) == "" {
-				t.Errorf("seed %d, %s: %v\n%s", seed, m.Name, err, m.Graph)
-			}
-			ran += runs
+			all, graphs = append(all, moved{seed, g, m}), append(graphs, m.Graph)
 		}
+	}
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
+	for _, m := range all {
+		runs, err := runMoved(t, dev, m.from, m.Moving, m.seed)
+		if err != nil && notYet(err) == "" {
+			t.Errorf("seed %d, %s: %v\n%s", m.seed, m.Name, err, m.Graph)
+		}
+		ran += runs
 	}
 	if ran < 2*n {
 		t.Errorf("only %d runs of %d graphs", ran, n)

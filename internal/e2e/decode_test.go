@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -27,12 +28,16 @@ func (w oneWeight) Weight(string) (*ir.Data, error) { return w.d, nil }
 // need to be non-finite.
 func TestDequantizeBits(t *testing.T) {
 	dev := openDevice(t)
+	var graphs []*ir.Graph
 	for _, dtype := range blockTypes() {
+		graphs = append(graphs, build(t, func(b *frontend.Builder) {
+			b.Output("y", b.Weight("w", dtype, 50, 6*dtype.BlockElems()).Dequantize(ir.F32))
+		}))
+	}
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
+	for i, dtype := range blockTypes() {
 		t.Run(dtype.String(), func(t *testing.T) {
-			n := 6 * dtype.BlockElems()
-			g := build(t, func(b *frontend.Builder) {
-				b.Output("y", b.Weight("w", dtype, 50, n).Dequantize(ir.F32))
-			})
+			n, g := 6*dtype.BlockElems(), graphs[i]
 			w := randomBlocks(t, dtype, 50, n)
 			want := make([]float32, 50*n)
 			if err := quant.Dequantize(want, dtype, w.Bytes); err != nil {

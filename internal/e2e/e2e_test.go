@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -87,7 +88,27 @@ func load(t testing.TB, dev *vkc.Device, g *ir.Graph, weights ir.WeightSource) *
 	return exe.Vulkan()
 }
 
-// check loads a graph with random weights, runs it on random inputs under each choice of symbol values, one
+// runCase is a graph for checkRun, with choices of symbol values.
+type runCase struct {
+	name    string
+	graph   *ir.Graph
+	symbols []map[string]int64
+}
+
+// checkRuns is checkRun in a subtest of each case. It compiles the shaders of all cases together.
+func checkRuns(t *testing.T, dev *vkc.Device, cases []runCase) {
+	t.Helper()
+	graphs := make([]*ir.Graph, len(cases))
+	for i, c := range cases {
+		graphs[i] = c.graph
+	}
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { checkRun(t, dev, c.graph, c.symbols) })
+	}
+}
+
+// checkRun loads a graph with random weights, runs it on random inputs under each choice of symbol values, one
 // run after the other, and compares all outputs and states with the reference.
 func checkRun(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]int64) {
 	t.Helper()

@@ -17,6 +17,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
@@ -170,6 +171,11 @@ func TestGradientsOnDevice(t *testing.T) {
 	if len(cases) == 0 {
 		t.Fatal("there are no cases")
 	}
+	graphs := make([]*ir.Graph, len(cases))
+	for i, c := range cases {
+		graphs[i] = c.graph
+	}
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
 	worst := map[string]map[string]float64{}
 	silent := map[ir.Op]bool{}
 	for _, c := range cases {

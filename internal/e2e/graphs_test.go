@@ -37,17 +37,17 @@ func TestRows(t *testing.T) {
 		},
 		"argmax": func(_ *frontend.Builder, x frontend.Tensor, _ int) frontend.Tensor { return x.Argmax(-1) },
 	}
+	var cases []runCase
 	for name, op := range ops {
 		for _, n := range []int{1, 7, 64, 100, 257, 4096, 5003} {
-			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
-				g := build(t, func(b *frontend.Builder) {
-					x := b.Input("x", ir.F32, b.Sym("R", 40), n)
-					b.Output("y", op(b, x, n))
-				})
-				checkRun(t, dev, g, lengths("R", 40, 0, 1, 3, 33))
+			g := build(t, func(b *frontend.Builder) {
+				x := b.Input("x", ir.F32, b.Sym("R", 40), n)
+				b.Output("y", op(b, x, n))
 			})
+			cases = append(cases, runCase{fmt.Sprint(name, n), g, lengths("R", 40, 0, 1, 3, 33)})
 		}
 	}
+	checkRuns(t, dev, cases)
 }
 
 // TestSoftmaxSymbolicRow varies the length of the row itself, down to nothing.
@@ -63,20 +63,20 @@ func TestSoftmaxSymbolicRow(t *testing.T) {
 
 func TestMatMul(t *testing.T) {
 	dev := openDevice(t)
+	var cases []runCase
 	for _, s := range [][3]int{{1, 1, 1}, {1, 7, 33}, {5, 3, 129}, {3, 64, 1}, {64, 64, 64}, {65, 67, 129},
 		{130, 31, 257}, {8, 512, 256}, {1, 1000, 513}} {
 		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16} {
-			t.Run(fmt.Sprint(s, dtype), func(t *testing.T) {
-				g := build(t, func(b *frontend.Builder) {
-					x := b.Input("x", ir.F32, b.Sym("M", s[0]), s[2])
-					w, wt := b.Weight("w", dtype, s[2], s[1]), b.Weight("wt", dtype, s[1], s[2])
-					b.Output("y", x.MatMul(w.Cast(ir.F32)))
-					b.Output("relu", x.MatMulT(wt.Cast(ir.F32)).Relu())
-				})
-				checkRun(t, dev, g, lengths("M", int64(s[0]), 0, 1, int64(s[0]+1)/2))
+			g := build(t, func(b *frontend.Builder) {
+				x := b.Input("x", ir.F32, b.Sym("M", s[0]), s[2])
+				w, wt := b.Weight("w", dtype, s[2], s[1]), b.Weight("wt", dtype, s[1], s[2])
+				b.Output("y", x.MatMul(w.Cast(ir.F32)))
+				b.Output("relu", x.MatMulT(wt.Cast(ir.F32)).Relu())
 			})
+			cases = append(cases, runCase{fmt.Sprint(s, dtype), g, lengths("M", int64(s[0]), 0, 1, int64(s[0]+1)/2)})
 		}
 	}
+	checkRuns(t, dev, cases)
 }
 
 func TestBatchedMatMul(t *testing.T) {
@@ -95,47 +95,47 @@ var quantTypes = []ir.DType{ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q4_K
 
 func TestQuantizedProducts(t *testing.T) {
 	dev := openDevice(t)
+	var cases []runCase
 	for _, dtype := range quantTypes {
-		t.Run(dtype.String(), func(t *testing.T) {
-			k := max(96, dtype.BlockElems()*2)
-			g := build(t, func(b *frontend.Builder) {
-				x := b.Input("x", ir.F32, b.Sym("M", 40), k)
-				w := b.Weight("w", dtype, 37, k)
-				b.Output("y", x.MatMulT(w))
-				b.Output("silu", x.MatMulT(b.Weight("gate", dtype, 130, k)).Silu().
-					Mul(x.MatMulT(b.Weight("up", dtype, 130, k))))
-			})
-			checkRun(t, dev, g, lengths("M", 40, 1, 5, 0, 33))
+		k := max(96, dtype.BlockElems()*2)
+		g := build(t, func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, b.Sym("M", 40), k)
+			w := b.Weight("w", dtype, 37, k)
+			b.Output("y", x.MatMulT(w))
+			b.Output("silu", x.MatMulT(b.Weight("gate", dtype, 130, k)).Silu().
+				Mul(x.MatMulT(b.Weight("up", dtype, 130, k))))
 		})
+		cases = append(cases, runCase{dtype.String(), g, lengths("M", 40, 1, 5, 0, 33)})
 	}
+	checkRuns(t, dev, cases)
 }
 
 func TestQuantizedMatVec(t *testing.T) {
 	dev := openDevice(t)
+	var cases []runCase
 	for _, dtype := range quantTypes {
-		t.Run(dtype.String(), func(t *testing.T) {
-			g := build(t, func(b *frontend.Builder) {
-				x := b.Input("x", ir.F32, 1, 768)
-				b.Output("y", x.MatMulT(b.Weight("w", dtype, 301, 768)))
-			})
-			checkRun(t, dev, g, once)
+		g := build(t, func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 1, 768)
+			b.Output("y", x.MatMulT(b.Weight("w", dtype, 301, 768)))
 		})
+		cases = append(cases, runCase{dtype.String(), g, once})
 	}
+	checkRuns(t, dev, cases)
 }
 
 func TestQuantizedEmbedding(t *testing.T) {
 	dev := openDevice(t)
+	var cases []runCase
 	for _, dtype := range quantTypes {
-		t.Run(dtype.String(), func(t *testing.T) {
-			g := build(t, func(b *frontend.Builder) {
-				ids := b.Input("ids", ir.I32, b.Sym("T", 50)) // some outside 0..8
-				table := b.Weight("table", dtype, 9, dtype.BlockElems())
-				b.Output("rows", table.Embedding(ids, ir.F32))
-				b.Output("all", table.Dequantize(ir.F32))
-			})
-			checkRun(t, dev, g, lengths("T", 50, 0, 1, 13))
+		g := build(t, func(b *frontend.Builder) {
+			ids := b.Input("ids", ir.I32, b.Sym("T", 50)) // some outside 0..8
+			table := b.Weight("table", dtype, 9, dtype.BlockElems())
+			b.Output("rows", table.Embedding(ids, ir.F32))
+			b.Output("all", table.Dequantize(ir.F32))
 		})
+		cases = append(cases, runCase{dtype.String(), g, lengths("T", 50, 0, 1, 13)})
 	}
+	checkRuns(t, dev, cases)
 }
 
 func TestMLP(t *testing.T) {
@@ -207,13 +207,13 @@ func TestGoldenGraphs(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d graphs, %v", len(files), err)
 	}
+	var cases []runCase
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			g, err := vkc.ReadGraph(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkRun(t, dev, g, valuesOf(g, 1).Symbols(8))
-		})
+		g, err := vkc.ReadGraph(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, runCase{filepath.Base(file), g, valuesOf(g, 1).Symbols(8)})
 	}
+	checkRuns(t, dev, cases)
 }

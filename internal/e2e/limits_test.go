@@ -80,11 +80,11 @@ func sum(list []frontend.Tensor) frontend.Tensor {
 // TestManyOperands runs such graphs on a device.
 func TestManyOperands(t *testing.T) {
 	dev := openDevice(t)
+	var cases []runCase
 	for name, graph := range many {
-		t.Run(name, func(t *testing.T) {
-			checkRun(t, dev, build(t, func(b *frontend.Builder) { graph(b, 40) }), []map[string]int64{nil})
-		})
+		cases = append(cases, runCase{name, build(t, func(b *frontend.Builder) { graph(b, 40) }), once})
 	}
+	checkRuns(t, dev, cases)
 }
 
 // TestManyOperandsLower takes them as far as GLSL for every profile.

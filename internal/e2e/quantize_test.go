@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -73,13 +74,17 @@ func TestQuantizeBits(t *testing.T) {
 	if *allFormats {
 		formats = ir.QuantizeFormats()
 	}
+	var graphs []*ir.Graph
 	for _, q := range formats {
-		g := build(t, func(b *frontend.Builder) {
+		graphs = append(graphs, build(t, func(b *frontend.Builder) {
 			state := b.State("blocks", q, rows+3, width)
 			next := state.DynamicUpdateSlice(0, b.Input("x", ir.F32, rows, width).Quantize(q), b.Scalar(ir.I32, 2))
 			b.Update(state, next)
-		})
-		exe := load(t, dev, g, nil)
+		}))
+	}
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
+	for i, q := range formats {
+		exe := load(t, dev, graphs[i], nil)
 		if _, err := exe.Run(context.Background(), map[string]*ir.Data{"x": x}); err != nil {
 			t.Fatal(err)
 		}

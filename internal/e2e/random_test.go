@@ -18,10 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/glsl"
-	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/compiler"
-	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
@@ -64,7 +61,7 @@ func TestRandomGraphs(t *testing.T) {
 		graphs[i] = r.Graph
 	}
 	n = len(graphs)
-	compileShaders(t, dev, graphs)
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
 	var mu sync.Mutex
 	ran, unsupported := 0, map[string]int{}
 	var group errgroup.Group
@@ -107,33 +104,6 @@ func featuresOf(g *ir.Graph) (keys []string) {
 		}
 	}
 	return keys
-}
-
-// compileShaders compiles the shaders of many graphs into the tests' cache with few processes, because starting a
-// compiler takes longer than compiling one graph. An error here occurs again with its graph.
-func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
-	t.Helper()
-	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var shaders []spirv.Shader
-	for _, g := range graphs {
-		if low, err := compiler.Lower(t.Context(), g, dev.Caps(), nil); err == nil {
-			for i, source := range low.GLSL {
-				shaders = append(shaders, spirv.Shader{Source: source,
-					TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, dev.Caps().API)})
-			}
-		}
-	}
-	root, err := cachefile.Root()
-	if err != nil || root == "" {
-		t.Fatalf("the tests have no cache: %q, %v", root, err)
-	}
-	if _, stats, err := tools.Compile(t.Context(), shaders,
-		spirv.Options{Optimize: true, CacheDir: root}); err != nil || stats.CacheErr != nil {
-		t.Logf("compiling together: %v, %v", err, stats.CacheErr)
-	}
 }
 
 // differ compares a graph on a device with the reference, for several runs so that states advance. It returns the

@@ -6,6 +6,7 @@ import (
 	"github.com/vkc-go/vkc"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
@@ -35,7 +36,7 @@ func TestVulkan11(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	compileShaders(t, dev, graphs)
+	devtest.CompileShaders(t, dev.Caps(), graphs...)
 	ran := 0
 	for i, g := range graphs {
 		seed := uint64(i) + 9000
