@@ -16,10 +16,8 @@ type Pricer interface {
 	StoreScores(bytes int64) bool
 	// Time estimates the time of some work in nanoseconds.
 	Time(Work) float64
-	// Has reports whether the device has a feature, by its name in device.Caps.Has.
-	Has(feature string) bool
-	// Shared returns the limit of a workgroup's shared memory in bytes.
-	Shared() int
+	// Runs reports whether the device has the features, the shared memory and the workgroup size of a custom kernel.
+	Runs(*ir.CustomKernel) bool
 	// Layout returns the layout for the blocks of a weight, given the kernels that read it.
 	Layout(t ir.DType, readers []*Kernel) Layout
 	// Sizes returns the sizes that rules should propose where these depend on the device.

@@ -18,14 +18,22 @@ func checkCustomWorkgroup(c *kernel.Custom, s kernel.Schedule, caps device.Caps)
 	if s != customSchedule(c) {
 		return fmt.Errorf("custom op %s runs in workgroups of %v", c.Op, wg)
 	}
-	for i, n := range wg {
-		if uint64(n) > uint64(caps.MaxWorkgroupSize[i]) || uint64(s.Workgroup) > uint64(caps.MaxInvocations) {
-			return fmt.Errorf("custom op %s has workgroups of %v, the device allows %v and %d invocations: register "+
-				"it with a smaller Workgroup",
-				c.Op, wg, caps.MaxWorkgroupSize, caps.MaxInvocations)
-		}
+	if !workgroupFits(wg, caps) {
+		return fmt.Errorf("custom op %s has workgroups of %v, the device allows %v and %d invocations: register "+
+			"it with a smaller Workgroup", c.Op, wg, caps.MaxWorkgroupSize, caps.MaxInvocations)
 	}
 	return nil
+}
+
+// workgroupFits reports whether a device allows a workgroup size.
+func workgroupFits(size [3]int, caps device.Caps) bool {
+	all := uint64(1)
+	for i, n := range size {
+		if all *= uint64(max(n, 1)); uint64(n) > uint64(caps.MaxWorkgroupSize[i]) {
+			return false
+		}
+	}
+	return all <= uint64(caps.MaxInvocations)
 }
 
 func (h heuristics) customs(k *kernel.Kernel) []Candidate {

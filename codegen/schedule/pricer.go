@@ -55,11 +55,11 @@ func (p Pricer) Time(w kernel.Work) float64 {
 	return kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)
 }
 
-// Has reports whether the device has a feature, by its name in [Caps.Has].
-func (p Pricer) Has(feature string) bool { return p.Caps.Has(feature) }
-
-// Shared returns the limit of a workgroup's shared memory in bytes.
-func (p Pricer) Shared() int { return int(p.Caps.MaxSharedMemory) }
+// Runs reports whether the device has the features, the shared memory and the workgroup size of a custom kernel.
+func (p Pricer) Runs(k *ir.CustomKernel) bool {
+	return !slices.ContainsFunc(k.Needs, func(feature string) bool { return !p.Caps.Has(feature) }) &&
+		uint64(k.SharedBytes) <= uint64(p.Caps.MaxSharedMemory) && workgroupFits(k.Workgroup, p.Caps)
+}
 
 // Layout returns the layout of blocks for the given readers.
 func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {

@@ -39,19 +39,19 @@ func (c Choices) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
 // StoreScores is Scores.
 func (c Choices) StoreScores(int64) bool { return c.Scores }
 
-// Time is least of the wanted form.
+// Time is 0 for the wanted form, if there is one.
 func (c Choices) Time(w kernel.Work) float64 {
-	if w.Form == c.Form {
+	if c.Form != "" && w.Form == c.Form {
 		return 0
 	}
 	return kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)
 }
 
-// Has reports whether the device has a feature: it has all features except Lacks.
-func (c Choices) Has(feature string) bool { return !slices.Contains(c.Lacks, feature) }
-
-// Shared is what the smallest devices have.
-func (Choices) Shared() int { return 16384 }
+// Runs reports whether the smallest device that has all features except Lacks can run a custom kernel.
+func (c Choices) Runs(k *ir.CustomKernel) bool {
+	return !slices.ContainsFunc(k.Needs, func(feature string) bool { return slices.Contains(c.Lacks, feature) }) &&
+		k.SharedBytes <= 16384 && k.Workgroup[0] <= 128
+}
 
 // Layout keeps the layout of blocks.
 func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }

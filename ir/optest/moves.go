@@ -327,7 +327,7 @@ func (s *suite) manyScatters() {
 		s.add(ir.OpScatterAdd, "3000 places of 3001/"+mode, scattered(mode, 3000, 3001, v)).every()
 	}
 	s.add(ir.OpScatterAdd, "3000 places of 3001/special", scattered("add", 3000, 3001, sparse))
-	for _, places := range []int{1, 37, 2047} { // in shared memory
+	for _, places := range []int{1, 37, 2047, 5000} { // in shared memory, which holds a window of the last
 		name := fmt.Sprintf("%d places of 70001", places)
 		s.add(ir.OpScatterAdd, name, scattered("add", places, 70001, small)).types =
 			[]ir.DType{ir.F32, ir.I32, ir.F16, ir.I64}

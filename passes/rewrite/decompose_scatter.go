@@ -153,12 +153,13 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	l := r.landings(n, args)
 	if r.err == nil && !l.along.Is(1) {
-		is := r.isLast(l)
+		last := r.lastOfEach(l)
+		is := r.isLast(l, last)
 		if n.Op() == ir.OpScatterND || n.Op() == ir.OpScatterNDAdd {
 			is = r.reshape(is, append(slices.Clone(indices.Shape()[:indices.Rank()-1]), ir.D(1)))
 		}
 		if l.mode != "" {
-			updates = r.foldOfEach(l, updates)
+			updates = r.foldOfEach(l, last, updates)
 		}
 		indices = r.wideIndex(indices)
 		if r.err == nil {
@@ -219,20 +220,30 @@ func (r *rewriter) landings(n *ir.Node, args []*ir.Node) (l landings) {
 	return l
 }
 
-// isLast reports, for each update, whether no later update has the same destination.
-func (r *rewriter) isLast(l landings) *ir.Node {
-	if r.err != nil {
+// lastOfEach returns, for each update, the number of the last update with the same destination. It returns nil if
+// comparing all pairs of indices is cheaper.
+func (r *rewriter) lastOfEach(l landings) *ir.Node {
+	if r.err != nil || l.at == nil {
 		return nil
 	}
-	if l.at != nil {
-		find := lastOf(l.base[1], l.updates[1], true)
-		if form := r.form(find, l.along); form != compareAll {
-			last := r.lastRows(form, find, l.at)
-			return r.reshape(r.binary(ir.OpEq, last, r.iota(find.updates[1:2], 0)), l.indices.Shape())
-		}
+	find := lastOf(l.base[1], l.updates[1], true)
+	form := r.form(find, l.along)
+	if form == compareAll {
+		return nil
+	}
+	return r.lastRows(form, find, l.at)
+}
+
+// isLast reports, for each update, whether no later update has the same destination. last is of lastOfEach.
+func (r *rewriter) isLast(l landings, last *ir.Node) *ir.Node {
+	switch {
+	case r.err != nil:
+		return nil
+	case last != nil:
+		return r.reshape(r.binary(ir.OpEq, last, r.iota(l.updates[1:2], 0)), l.indices.Shape())
 	}
 	row := l.indices.Rank() - 1
-	last := r.lastHit(r.equal(l), ir.Shape{l.along, l.along}, -1)
+	last = r.lastHit(r.equal(l), ir.Shape{l.along, l.along}, -1)
 	return r.swapAxes(r.binary(ir.OpEq, last, r.iota(ir.Shape{l.along}, 0)), l.axis, row)
 }
 
@@ -246,8 +257,14 @@ func (r *rewriter) equal(l landings) *ir.Node {
 	return r.binary(ir.OpEq, mine, others)
 }
 
-// foldOfEach returns, for each update, the fold of all updates with the same destination.
-func (r *rewriter) foldOfEach(l landings, updates *ir.Node) *ir.Node {
+// foldOfEach returns, for the last update of each destination, the fold of all updates with that destination. last is
+// of lastOfEach.
+func (r *rewriter) foldOfEach(l landings, last, updates *ir.Node) *ir.Node {
+	if last != nil && l.updates[1].Max() < l.base[1].Max() { // updates have fewer numbers than destinations
+		is, _ := r.within(l.at, l.base[1])
+		l.at = r.add(ir.OpWhere, []*ir.Node{is, last, r.scalar(ir.I32, -1)})
+		l.base, l.each = l.updates, false
+	}
 	form := compareAll
 	if r.err == nil && l.at != nil {
 		form = r.form(l.scatterSize, l.along)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -55,39 +54,25 @@ const inFlight = 1 << 16
 // form chooses the form of a scatter with the least estimated time on the device. along is the number of comparisons
 // per update in the comparing form.
 func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
-	time := nominal.Time
-	if r.pricer != nil {
-		time = r.pricer.Time
-	}
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())
-	best, least := compareAll, time(kernel.Work{Form: "compare", Places: each * float64(along.Max()), Launches: 1})
+	best, least := compareAll, r.time(kernel.Work{Form: "compare", Places: each * float64(along.Max()), Launches: 1})
 	take := func(f scatterForm, w kernel.Work) {
-		if t := time(w); t < least {
+		if t := r.time(w); t < least {
 			best, least = f, t
 		}
 	}
 	keys := float64(s.updates[1].Max())
-	sectors := func(width float64) float64 { // for rows that are not adjacent
-		return keys * math.Ceil(each/max(keys, 1)*width/kernel.Sector)
-	}
 	accumulates := func(f scatterForm, name string) {
 		acc := r.accumulator(f, s)
 		if acc.words == 0 || !s.fits() {
 			return
 		}
-		words := float64(acc.words)
-		w := kernel.Work{Form: name, Launches: 3, Bytes: each*(4+width) + 8*words*places}
-		if kind := acc.near(r, s); kind >= 0 {
-			w.Places = math.Ceil(each/float64(sharedKinds[kind].tile)) * places * words
-		} else if w.Places = each * words; acc.swaps { // one more swap per other update in flight
-			w.Places += each * (1 + inFlight/max(places, 1))
-		} else if f == anyOrder { // nothing needs the old values, so atomics on neighbours go together
-			w.Places = sectors(4)
-		}
+		_, w := acc.kernel(r, s)
+		w.Form, w.Launches, w.Bytes = name, 3, w.Bytes+8*float64(acc.words)*places
 		if acc.exponents { // an extra pass finds them, and each update reads its destination's
-			w.Places, w.Launches = w.Places+each, w.Launches+2
-			w.Bytes += each*(4+width) + 8*places
+			_, find := scatterExponents.kernel(r, s)
+			w.Launches, w.Bytes, w.Places = w.Launches+2, w.Bytes+find.Bytes+8*places, w.Places+find.Places
 		}
 		if s.each {
 			w.Places += each
@@ -109,10 +94,25 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 		if !s.each {
 			results = places
 		}
-		take(sortFirst, kernel.Work{Form: "sort", Launches: launches, Bytes: each*width + 2*results*width,
-			Places: keys*float64(turns) + sectors(width) + rows*math.Log2(keys+2)/4})
+		take(sortFirst, kernel.Work{Form: "sort", Launches: launches, Bytes: 32*keys + each*width + 2*results*width,
+			Places: 2*keys*float64(turns) + 2*s.sectors(width) + rows*math.Log2(keys+2)/4}) // keys move with numbers
 	}
 	return best
+}
+
+// time estimates the nanoseconds of some work on the device.
+func (r *rewriter) time(w kernel.Work) float64 {
+	if r.pricer == nil {
+		return nominal.Time(w)
+	}
+	return r.pricer.Time(w)
+}
+
+// sectors is the number of memory sectors in the updates, with elements of the given width, if their rows are not
+// adjacent.
+func (s scatterSize) sectors(width float64) float64 {
+	keys := float64(s.updates[1].Max())
+	return keys * math.Ceil(s.elements(s.updates)/max(keys, 1)*width/kernel.Sector)
 }
 
 // elements returns the maximum number of elements of a shape, or infinity if it is not expressible as a dim.
@@ -128,7 +128,7 @@ func (s scatterSize) elements(of ir.Shape) float64 {
 // device allows.
 func (s scatterSize) fits() bool {
 	updates := s.elements(s.updates)
-	return s.elements(s.base) <= math.MaxInt32/4 && updates > 0 && updates <= scatterTile*math.MaxUint16
+	return s.elements(s.base) <= math.MaxInt32/4 && updates > 0 && updates <= accumulationKinds[accumulateMany].most()
 }
 
 // sorts reports whether there are kernels that fold the updates in sorted order.
@@ -147,7 +147,7 @@ func (s scatterSize) addsFloats() bool {
 type accumulator struct {
 	accumulationOps
 	exponents bool // a kernel first finds the exponents of floats
-	swaps     bool // compare-and-swap loops add floats
+	swaps     bool // compare-and-swap adds floats
 }
 
 // accumulator returns the accumulator of a scatter in a form, with no words if there is none.
@@ -156,7 +156,9 @@ func (r *rewriter) accumulator(form scatterForm, s scatterSize) (a accumulator) 
 	switch {
 	case form == anyOrder:
 		a.accumulationOps = scatterFloat
-		if a.swaps = r.pricer == nil || !a.suits(r, s); a.swaps {
+		_, float := a.kernel(r, s)
+		_, swap := scatterSwap.kernel(r, s)
+		if a.swaps = r.time(swap) < r.time(float); a.swaps {
 			a.accumulationOps = scatterSwap
 		}
 	case s.mode == "add" && s.t == ir.I64:
@@ -171,27 +173,37 @@ func (r *rewriter) accumulator(form scatterForm, s scatterSize) (a accumulator) 
 	return a
 }
 
-// suits reports whether the device has the features of the kernel for a scatter.
-func (a accumulationOps) suits(r *rewriter, s scatterSize) bool {
-	return !slices.ContainsFunc(a.op(r, s).Info().Custom.Kernel.Needs, func(n string) bool { return !r.pricer.Has(n) })
-}
-
-// op returns the kernel that accumulates a scatter.
-func (a accumulationOps) op(r *rewriter, s scatterSize) ir.Op {
-	if kind := a.near(r, s); kind >= 0 {
-		return a.shared[kind]
+// kernel returns the kernel with the least estimated time that accumulates a scatter, of those that the device can run,
+// and its work. The work takes infinite time if there is no kernel.
+func (a accumulationOps) kernel(r *rewriter, s scatterSize) (op ir.Op, best kernel.Work) {
+	each, slots, words := s.elements(s.updates), s.elements(s.base[:2])*float64(s.updates[2].Max()), float64(a.words)
+	pass, others := each*(4+float64(s.t.BlockBytes())), inFlight/max(slots, 1)
+	best.Bytes = math.Inf(1)
+	for i, kind := range accumulationKinds {
+		w := kernel.Work{Bytes: pass, Places: each * words}
+		if a.adds { // atomics on neighbours go together
+			w.Places = s.sectors(4)
+		}
+		w.Places *= 1 + a.waits*others
+		if kind.words > 0 { // an atomic in shared memory takes a quarter of one in memory
+			windows := math.Ceil(slots / float64(kind.window(a.words)))
+			w = kernel.Work{Bytes: windows * pass,
+				Places: windows*each*words/4 + math.Ceil(each/float64(kind.tile))*slots*words}
+		}
+		fits := each >= float64(kind.least) && each <= kind.most()
+		if fits && r.runs(a.ops[i].Info().Custom.Kernel) && r.time(w) < r.time(best) {
+			op, best = a.ops[i], w
+		}
 	}
-	return a.far
+	return op, best
 }
 
-// near returns the index of the kind of shared memory for a scatter: it holds all destinations, and there are many
-// updates. It returns -1 if there is none.
-func (a accumulationOps) near(r *rewriter, s scatterSize) int {
-	words := s.elements(s.base[:2]) * float64(s.updates[2].Max()) * float64(a.words)
-	return slices.IndexFunc(sharedKinds, func(k sharedKind) bool {
-		return words <= float64(k.words-1) && s.elements(s.updates) >= float64(k.least) &&
-			(k.words == sharedKinds[0].words || r.pricer != nil && 4*k.words <= r.pricer.Shared())
-	})
+// runs reports whether the device can run a custom kernel, or every device if none is known.
+func (r *rewriter) runs(k *ir.CustomKernel) bool {
+	if r.pricer == nil {
+		return len(k.Needs) == 0 && k.SharedBytes <= 16384 && k.Workgroup[0] <= 128
+	}
+	return r.pricer.Runs(k)
 }
 
 // landing has the destination row of each row of updates, or -1 for none, and the number of destination rows.
@@ -238,7 +250,8 @@ func (r *rewriter) accumulateInto(l landing, ops accumulationOps, columns ir.Dim
 	if r.err != nil {
 		return nil
 	}
-	return r.add(ops.op(r, l.size), append([]*ir.Node{l.at, analysis.Unshaped(values)}, more...),
+	op, _ := ops.kernel(r, l.size)
+	return r.add(op, append([]*ir.Node{l.at, analysis.Unshaped(values)}, more...),
 		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
 }
 

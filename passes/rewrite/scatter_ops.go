@@ -18,8 +18,9 @@ import (
 // update as a 64-bit integer in units of that exponent. This rounds away low bits of small updates, but these are
 // further below the largest update than an f32 sum would keep.
 //
-// With few destinations, each workgroup accumulates in shared memory, in several copies of all destinations, and then
-// updates each destination in memory once.
+// A workgroup can also accumulate in shared memory, which holds a window of the destinations, in several copies if they
+// fit. At its end it updates each destination of its window in memory once. Workgroups of several windows read the same
+// updates, and each takes those to its window.
 
 // accumulation is a kernel that accumulates updates into destinations.
 type accumulation struct {
@@ -28,6 +29,8 @@ type accumulation struct {
 	attrs     []ir.AttrInfo
 	words     int      // of 32 bits per destination
 	float     bool     // whether these are floats
+	adds      bool     // a change is an atomic addition whose previous value nothing needs
+	waits     float64  // for another update of the same destination, in times of a change
 	needs     []string // device features
 	load      string   // reads element e of the updates; declares an array indexed by i
 	change    string   // accumulates element i into BINS[at]; slot is the element of the result
@@ -35,30 +38,45 @@ type accumulation struct {
 	one       func(args []*ir.Data, a ir.Attrs) (func(place []int64, element, slot int), error)
 }
 
-// Sizes of the kernels that accumulate.
-const (
-	scatterLanes = 128
-	scatterTile  = 4096 // elements per workgroup
-)
-
-// sharedKind describes accumulation in shared memory. Copies of all destinations start at different banks, which takes
-// one extra word.
-type sharedKind struct {
-	words int // size of shared memory
-	tile  int // elements per workgroup
-	least int // the fewest elements of a scatter
+// accumulationKind is a size of a kernel that accumulates. Copies of a window in shared memory start at different
+// banks, which takes one extra word.
+type accumulationKind struct {
+	suffix string // of the kernel's name
+	words  int    // of shared memory; 0 accumulates in the result itself
+	lanes  int    // per workgroup
+	tile   int    // elements per workgroup
+	least  int    // the fewest elements of a scatter
 }
 
-// sharedKinds has two sizes of shared memory: one that every device has, and one that many devices have. With more
-// memory a workgroup adds more destinations to the result at its end, so it takes more elements.
-var sharedKinds = []sharedKind{{4096, 16384, inFlight}, {12288, 65536, 64 * 65536}}
+// accumulationKinds has kernels without shared memory, for few and for many elements: every device allows 65,535
+// workgroups. Of shared memory it has a size that every device has, and one that many devices have. With more of it a
+// workgroup adds more destinations to the result at its end, so it takes more elements.
+var accumulationKinds = []accumulationKind{
+	accumulateFew:    {"", 0, 128, 1024, 0},
+	accumulateMany:   {"_many", 0, 128, 8192, 1024*math.MaxUint16 + 1},
+	sharedEverywhere: {"_near", 4096, 128, 16384, inFlight},
+	sharedMostly:     {"_near_48k", 12288, 512, 65536, 64 * 65536},
+}
+
+const (
+	accumulateFew = iota
+	accumulateMany
+	sharedEverywhere
+	sharedMostly
+)
+
+// most is the largest number of elements.
+func (k accumulationKind) most() float64 { return float64(k.tile) * math.MaxUint16 }
+
+// window is the number of destinations in shared memory, each of some words.
+func (k accumulationKind) window(words int) int { return (k.words - 1) / words }
 
 var (
 	u32Values = ir.ArgInfo{Name: "values"}
 	// scatterMost keeps the largest update of a destination.
 	scatterMost = accumulation{
 		name: "most", doc: "The largest of the updates that each place meets, or 0.", args: []ir.ArgInfo{u32Values},
-		words: 1, load: "value[i] = values[e];", change: "if (BINS[at] < value[i]) atomicMax(BINS[at], value[i]);",
+		words: 1, load: "value[i] = values[e];", change: maximum,
 		flush: "if (BINS[at] > 0u) atomicMax(sums[slot], BINS[at]);",
 		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
 			values, err := args[1].Ints()
@@ -71,7 +89,7 @@ var (
 			"least 1, or 0 where there are none.",
 		args: []ir.ArgInfo{u32Values}, words: 1,
 		load:   "value[i] = max(floatBitsToUint(values[e]) >> 23u & 255u, 1u);",
-		change: "if (BINS[at] < value[i]) atomicMax(BINS[at], value[i]);",
+		change: maximum,
 		flush:  "if (BINS[at] > 0u) atomicMax(sums[slot], BINS[at]);",
 		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
 			values, err := args[1].Floats()
@@ -81,7 +99,7 @@ var (
 	// scatterSum adds words.
 	scatterSum = accumulation{
 		name: "sum", doc: "The sum of the updates that each place meets, which wraps.", args: []ir.ArgInfo{u32Values},
-		words: 1, load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
+		words: 1, adds: true, waits: 1. / 8, load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
 		flush: "if (BINS[at] != 0u) atomicAdd(sums[slot], BINS[at]);",
 		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
 			values, err := args[1].Ints()
@@ -92,7 +110,7 @@ var (
 	scatterWide = accumulation{
 		name: "wide", doc: "The sum of the updates that each place meets, of 64 bits as two words, which wraps.",
 		args:  []ir.ArgInfo{u32Values, {Name: "high"}},
-		words: 2, load: "value[i] = uvec2(values[e], high[e]);", change: addPair, flush: flushPair,
+		words: 2, waits: 1. / 8, load: "value[i] = uvec2(values[e], high[e]);", change: addPair, flush: flushPair,
 		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
 			low, errLow := args[1].Ints()
 			high, errHigh := args[2].Ints()
@@ -105,13 +123,13 @@ var (
 	scatterFloat = accumulation{
 		name: "float", doc: "The sum of the floats of each destination, added in any order.",
 		args: []ir.ArgInfo{u32Values}, words: 1, float: true, needs: []string{"atomicFloat32Add"},
-		load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
+		adds: true, waits: 1. / 8, load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
 		flush: "if (BINS[at] != 0.0) atomicAdd(sums[slot], BINS[at]);", one: addFloat,
 	}.register()
 	// scatterSwap adds floats by compare-and-swap, in any order.
 	scatterSwap = accumulation{
 		name: "swap", doc: "The bits of the sum of the floats of each destination, added in any order.",
-		args: []ir.ArgInfo{u32Values}, words: 1, load: "value[i] = floatBitsToUint(values[e]);",
+		args: []ir.ArgInfo{u32Values}, words: 1, waits: 1, load: "value[i] = floatBitsToUint(values[e]);",
 		change: strings.ReplaceAll(swapFloat, "VALUE", "value[i]"),
 		flush: "if (BINS[at] != 0u) {\n    " + strings.NewReplacer("BINS[at]", "sums[slot]", "VALUE", "BINS[at]",
 			"\n", "\n    ").Replace(swapFloat) + "\n}",
@@ -123,7 +141,7 @@ var (
 			"two words. Where that exponent is of no number, bits say what the floats are.",
 		args:  []ir.ArgInfo{u32Values, {Name: "most"}},
 		attrs: []ir.AttrInfo{{Name: "lowest", Kind: ir.AttrInt, Doc: "bits below the last one of the largest float"}},
-		words: 2, load: "bits[i] = floatBitsToUint(values[e]);",
+		words: 2, waits: 1. / 8, load: "bits[i] = floatBitsToUint(values[e]);",
 		change: `uint magnitude = bits[i] & 0x7fffffffu, exponent = magnitude >> 23u, largest = most[slot];
 if (largest == 255u) {
     if (exponent == 255u) atomicOr(BINS[at], magnitude > 0x7f800000u ? 4u : bits[i] == magnitude ? 1u : 2u);
@@ -174,6 +192,9 @@ func addFloat(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
 		place[0] = int64(math.Float32bits(sum))
 	}, err
 }
+
+// maximum keeps the largest value. Reading the previous one spares atomics if destinations have several updates each.
+const maximum = "if (values_size <= uint(slots) || BINS[at] < value[i]) atomicMax(BINS[at], value[i]);"
 
 // addPair adds a pair of words with carry. The total does not depend on the order of additions.
 const addPair = `uint low = atomicAdd(BINS[at], value[i].x);
@@ -230,22 +251,21 @@ func fixedOf(x float64, most, lowest int) uint64 {
 
 // accumulationOps is the kernels of an accumulation.
 type accumulationOps struct {
-	far    ir.Op   // in the result itself
-	shared []ir.Op // in shared memory first, by sharedKinds
-	words  int
+	accumulation
+	ops []ir.Op // by accumulationKinds
 }
 
 func (a accumulation) register() accumulationOps {
-	ops := accumulationOps{far: ir.MustRegisterCustom(a.op(nil)), words: a.words}
-	for _, kind := range sharedKinds {
-		ops.shared = append(ops.shared, ir.MustRegisterCustom(a.op(&kind)))
+	ops := accumulationOps{accumulation: a}
+	for _, kind := range accumulationKinds {
+		ops.ops = append(ops.ops, ir.MustRegisterCustom(a.op(kind)))
 	}
 	return ops
 }
 
-// op describes the kernel that accumulates in a kind of shared memory, or in the result if near is nil.
-func (a accumulation) op(near *sharedKind) ir.CustomOp {
-	name, body, tile := "vkc.scatter_"+a.name, scatterBody, scatterTile
+// op describes the kernel of a kind.
+func (a accumulation) op(kind accumulationKind) ir.CustomOp {
+	body, bins := scatterBody, "sums"
 	result, word, zero := ir.U32, "uint", "0u"
 	if a.float {
 		result, word, zero = ir.F32, "float", "0.0"
@@ -266,18 +286,14 @@ func (a accumulation) op(near *sharedKind) ir.CustomOp {
 		},
 		Reference: a.reference,
 	}
-	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{scatterLanes},
+	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{kind.lanes},
 		Needs: a.needs}
-	bins := "sums"
-	if near != nil {
-		body, tile, bins = scatterNearBody, near.tile, "bins"
-		name += "_near"
-		if *near != sharedKinds[0] {
-			name += fmt.Sprintf("_%dk", near.words/256)
-		}
-		kernel.Shared, kernel.SharedBytes = fmt.Sprintf("shared %s bins[%d];", word, near.words), 4*near.words
-		body = strings.NewReplacer("TILE", fmt.Sprintf("%du", tile), "ROOM", fmt.Sprintf("%du", near.words),
-			"NOTHING", zero).Replace(body)
+	if kind.words > 0 {
+		body, bins = scatterNearBody, "bins"
+		kernel.Shared, kernel.SharedBytes = fmt.Sprintf("shared %s bins[%d];", word, kind.words), 4*kind.words
+		body = strings.NewReplacer("ROOM", fmt.Sprintf("%du", kind.words),
+			"WINDOW", fmt.Sprintf("%du", kind.window(a.words)), "NOTHING", zero).Replace(body)
+		kernel.Grid[1] = []ir.GridRule{{Of: "sums", Axis: 0, Tile: kind.window(a.words)}}
 		if a.float {
 			kernel.Needs = append(slices.Clone(a.needs), "sharedAtomicFloat32Add")
 		}
@@ -290,24 +306,26 @@ func (a accumulation) op(near *sharedKind) ir.CustomOp {
 	case a.words > 1:
 		declare = "uvec2 value[8];"
 	}
-	body = strings.NewReplacer("DECLARE", declare, "LOAD", a.load, "CHANGE", indent(a.change, "                "),
+	body = strings.NewReplacer("TILE", fmt.Sprintf("%du", kind.tile), "ROUND", fmt.Sprintf("%du", 8*kind.lanes),
+		"LANES", fmt.Sprintf("%du", kind.lanes), "DECLARE", declare, "LOAD", a.load,
+		"CHANGE", indent(a.change, "                "),
 		"FLUSH", indent(strings.ReplaceAll(a.flush, "BINS", "bins"), "        ")).Replace(body)
 	words := ""
 	if a.words > 1 {
 		words = fmt.Sprintf(" * %du", a.words)
 	}
 	kernel.Body = strings.NewReplacer("BINS", bins, " * WORDS", words).Replace(body)
-	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: tile}}
-	op.Name, op.Kernel = name, kernel
+	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: kind.tile}}
+	op.Name, op.Kernel = "vkc.scatter_"+a.name+kind.suffix, kernel
 	return op
 }
 
 // scatterLoop iterates over the elements of a workgroup, eight per invocation at a time, so that their loads overlap.
-const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < end; first += 1024u) {
+const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < end; first += ROUND) {
     int place[8];
     DECLARE
     [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint e = first + i * 128u;
+        uint e = first + i * LANES;
         place[i] = -1;
         if (e < end) {
             place[i] = indices[e / columns];
@@ -316,8 +334,8 @@ const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < 
     }
     [[unroll]] for (uint i = 0u; i < 8u; ++i) {
         if (place[i] >= 0) {
-            uint slot = uint(place[i]) * columns + (first + i * 128u) % columns;
-            {
+            uint slot = uint(place[i]) * columns + (first + i * LANES) % columns;
+            SCOPE {
                 uint at = AT;
                 CHANGE
             }
@@ -330,20 +348,22 @@ const scatterColumns = `uint columns = values_size / max(indices_size, 1u);
 `
 
 var scatterBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
-uint end = min(values_size, (gl_WorkGroupID.x + 1u) * 4096u);
-` + strings.NewReplacer("TILE", "4096u", "AT", "slot * WORDS").Replace(scatterLoop)
+uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
+` + strings.NewReplacer("SCOPE {", "{", "AT", "slot * WORDS").Replace(scatterLoop)
 
 var scatterNearBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
 uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
-uint stride = uint(slots) * WORDS | 1u, copies = min(ROOM / stride, 32u);
+uint begin = uint(slots) > WINDOW ? gl_WorkGroupID.y * WINDOW : 0u, count = min(uint(slots) - begin, WINDOW);
+uint stride = count * WORDS | 1u, copies = min(ROOM / stride, 32u);
 uint mine = local % copies * stride;
-for (uint i = local; i < ROOM; i += 128u) bins[i] = NOTHING;
+for (uint i = local; i < ROOM; i += LANES) bins[i] = NOTHING;
 barrier();
-` + strings.NewReplacer("AT", "mine + slot * WORDS").Replace(scatterLoop) + `
+` + strings.NewReplacer("SCOPE", "if (uint(slots) <= WINDOW || slot - begin < count)",
+	"AT", "mine + (slot - begin) * WORDS").Replace(scatterLoop) + `
 barrier();
-for (uint slot = local; slot < uint(slots); slot += 128u) {
+for (uint slot = begin + local; slot < begin + count; slot += LANES) {
     for (uint copy = 0u; copy < copies; ++copy) {
-        uint at = copy * stride + slot * WORDS;
+        uint at = copy * stride + (slot - begin) * WORDS;
         FLUSH
     }
 }`
