@@ -170,6 +170,12 @@ func TestAttentionOnDevice(t *testing.T) {
 		return pairs.Of{Name: a.name, Properties: append(a.properties(), a.s.Variant, a.s.RegisterTile,
 			a.s.SubgroupsN > 1, a.s.Splits > 0, a.s.Flash.Heads > 1, a.s.Stages > 1, a.s.Subgroup > 0)}
 	})
+	var text []string
+	for _, a := range few {
+		_, shaders := a.build(t, dev, a.graph(t), a.s)
+		text = append(text, shaders...)
+	}
+	assembleTogether(tools, text)
 	used, shared := map[kernel.Variant]int{}, 0
 	for i, c := range attentionCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -291,7 +297,8 @@ func matrixSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kerne
 	return fit
 }
 
-func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule) {
+// build compiles an attention to GLSL under a schedule.
+func (h heads) build(t *testing.T, dev *vk.Device, g *ir.Graph, sched kernel.Schedule) (*passes.State, []string) {
 	t.Helper()
 	split := func(k *kernel.Kernel) int {
 		if k.Family == kernel.FamilyAttention {
@@ -308,6 +315,12 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 			return other, dev.Caps(), err
 		})
 	check(t, err)
+	return s, text
+}
+
+func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule) {
+	t.Helper()
+	s, text := h.build(t, dev, g, sched)
 	for i, sh := range s.Program.Shaders {
 		if declared := declaredShared(t, text[i]); sh.SharedBytes != declared {
 			t.Errorf("%v: claims %d bytes of shared memory, declares %d", sched, sh.SharedBytes, declared)

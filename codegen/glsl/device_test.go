@@ -25,7 +25,19 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+// moduleCache is the directory of the cache of assemble.
+var moduleCache string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if moduleCache, err = os.MkdirTemp("", "vkc-glsl-"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(moduleCache)
+	return vktest.Main(m)
+}
 
 // TestRandomSchedules runs the kernels of random graphs on a device, and compares with the reference. Each kernel has a
 // random legal schedule, good or bad. Its operands are materialized and its sums are split at random.
@@ -34,15 +46,29 @@ func TestRandomSchedules(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
 	runs := 0
+	var cases []*deviceCase
+	var text []string
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
 		caps := dev.Caps()
 		if seed%3 == 0 { // buffers in words
 			caps.Features.Storage8, caps.Features.Storage16 = false, false
 		}
-		n, err := deviceCase{dev, caps, tools, seed}.run()
+		c := &deviceCase{dev: dev, caps: caps, tools: tools, seed: seed}
 		var gap *schedule.MissingError
-		if err != nil && !errors.As(err, &gap) {
+		switch err := c.build(); {
+		case errors.As(err, &gap):
+			continue
+		case err != nil:
 			t.Errorf("seed %d: %v", seed, err)
+			continue
+		}
+		cases, text = append(cases, c), append(text, c.text...)
+	}
+	assembleTogether(tools, text)
+	for _, c := range cases {
+		n, err := c.run()
+		if err != nil {
+			t.Errorf("seed %d: %v", c.seed, err)
 		}
 		runs += n
 	}
@@ -57,22 +83,22 @@ type deviceCase struct {
 	caps  device.Caps // the features of the device that may be used
 	tools *spirv.Toolchain
 	seed  uint64
+
+	graph *ir.Graph
+	state *passes.State
+	text  []string // the shaders
 }
 
-func (c deviceCase) run() (runs int, err error) {
-	g, err := graphgen.New(c.seed, graphgen.Options{})
+// build makes the case's graph and its shaders.
+func (c *deviceCase) build() (err error) {
+	c.graph, err = graphgen.New(c.seed, graphgen.Options{})
 	if err != nil {
-		return 0, err
-	}
-	values := graphgen.Values{Seed: c.seed, Graph: g}
-	ref, err := interp.New(g, interp.Options{Weights: values})
-	if err != nil {
-		return 0, err
+		return err
 	}
 	rng := rand.New(rand.NewPCG(c.seed, 0))
 	tight := c.caps // so few workgroups that they must loop
 	tight.MaxWorkgroupCount = [3]uint32{1 + rng.Uint32N(3), 1 + rng.Uint32N(3), 1 + rng.Uint32N(3)}
-	s, text, err := buildWith(g, anyWay(c.caps, rng),
+	c.state, c.text, err = buildWith(c.graph, anyWay(c.caps, rng),
 		func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 			caps := c.caps
 			if goesAround(k.Family) && rng.IntN(3) == 0 {
@@ -84,14 +110,21 @@ func (c deviceCase) run() (runs int, err error) {
 			}
 			return sched, caps, err
 		})
+	return err
+}
+
+func (c *deviceCase) run() (runs int, err error) {
+	g := c.graph
+	values := graphgen.Values{Seed: c.seed, Graph: g}
+	ref, err := interp.New(g, interp.Options{Weights: values})
 	if err != nil {
 		return 0, err
 	}
-	modules, err := assemble(c.tools, text)
+	modules, err := assemble(c.tools, c.text)
 	if err != nil {
 		return 0, err
 	}
-	exe, err := c.dev.Load(context.Background(), s.Program, modules, values, vk.LoadOptions{})
+	exe, err := c.dev.Load(context.Background(), c.state.Program, modules, values, vk.LoadOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +144,7 @@ func (c deviceCase) run() (runs int, err error) {
 		}
 		runs++
 		if err := compareOutputs(g, have.Outputs, want); err != nil {
-			return runs, fmt.Errorf("symbols %v: %w\n%s\n%s", symbols, err, g, joined(text))
+			return runs, fmt.Errorf("symbols %v: %w\n%s\n%s", symbols, err, g, joined(c.text))
 		}
 	}
 	return runs, nil
@@ -293,13 +326,18 @@ func anySchedule(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) (kernel.Sch
 	return s, err
 }
 
+// assembleTogether compiles the shaders of many cases, so that assemble finds them in the cache: starting a GLSL
+// compiler takes longer than compiling a case. An error occurs again with its case.
+func assembleTogether(tools *spirv.Toolchain, text []string) { assemble(tools, text) }
+
 // assemble compiles shaders to SPIR-V.
 func assemble(tools *spirv.Toolchain, text []string) ([][]byte, error) {
 	shaders := make([]spirv.Shader, len(text))
 	for i, s := range text {
 		shaders[i] = spirv.Shader{Name: fmt.Sprint(i), Source: s, TargetEnv: envOf(s)}
 	}
-	results, _, err := tools.Compile(context.Background(), shaders, spirv.Options{Optimize: true})
+	results, _, err := tools.Compile(context.Background(), shaders,
+		spirv.Options{Optimize: true, CacheDir: moduleCache})
 	if err != nil {
 		return nil, err
 	}

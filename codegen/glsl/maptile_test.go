@@ -83,37 +83,57 @@ func TestTranspositionsOnDevice(t *testing.T) {
 			}
 		}
 	}
+	var picked []scheduled
 	for _, c := range pairs.Pick(cases, func(c transposition) pairs.Of {
 		return pairs.Of{Name: c.name, Properties: []any{c.name, c.caps.MaxWorkgroupCount, c.tile}}
 	}) {
-		t.Run(fmt.Sprintf("%s %v of %d", c.name, c.tile, c.caps.MaxWorkgroupCount[0]), func(t *testing.T) {
-			g, err := ir.Parse("graph \"test\" {" + transpositions[c.name] + "\n}")
-			check(t, err)
-			sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: c.tile[2], Vec: 4, TileM: c.tile[0],
-				TileN: c.tile[1]}
-			runTransposition(t, dev, tools, g, sched, c.caps)
-		})
-	}
-}
-
-func runTransposition(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule,
-	caps device.Caps) {
-	t.Helper()
-	s, text := runScheduled(t, dev, tools, g, sched, caps)
-	for i, sh := range s.Program.Shaders {
-		if declared := declaredShared(t, text[i]); sh.SharedBytes != declared {
-			t.Errorf("claims %d bytes of shared memory, declares %d", sh.SharedBytes, declared)
+		x := newScheduled(t, fmt.Sprintf("%s %v of %d", c.name, c.tile, c.caps.MaxWorkgroupCount[0]),
+			transpositions[c.name], kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: c.tile[2], Vec: 4,
+				TileM: c.tile[0], TileN: c.tile[1]}, c.caps)
+		for i, sh := range x.state.Program.Shaders {
+			if declared := declaredShared(t, x.text[i]); sh.SharedBytes != declared {
+				t.Errorf("%s: claims %d bytes of shared memory, declares %d", x.name, sh.SharedBytes, declared)
+			}
 		}
+		picked = append(picked, x)
 	}
+	runScheduled(t, dev, tools, picked)
 }
 
-// runScheduled compares a graph's kernels, all under one schedule, with the reference, for several values of its
-// symbols.
-func runScheduled(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule,
-	caps device.Caps) (*passes.State, []string) {
+// scheduled is a graph with shaders for its kernels, all under one schedule.
+type scheduled struct {
+	name  string
+	graph *ir.Graph
+	state *passes.State
+	text  []string
+}
+
+func newScheduled(t *testing.T, name, graph string, sched kernel.Schedule, caps device.Caps) scheduled {
 	t.Helper()
+	g, err := ir.Parse("graph \"test\" {" + graph + "\n}")
+	check(t, err)
 	s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, device.Caps, error) { return sched, caps, nil })
 	check(t, err)
+	return scheduled{name, g, s, text}
+}
+
+// runScheduled compares graphs with the reference, in a subtest each.
+func runScheduled(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, cases []scheduled) {
+	t.Helper()
+	var text []string
+	for _, c := range cases {
+		text = append(text, c.text...)
+	}
+	assembleTogether(tools, text)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.run(t, dev, tools) })
+	}
+}
+
+// run compares a graph with the reference for several values of its symbols.
+func (c scheduled) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain) {
+	t.Helper()
+	g, s, text := c.graph, c.state, c.text
 	modules, err := assemble(tools, text)
 	check(t, err)
 	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
@@ -133,5 +153,4 @@ func runScheduled(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Gr
 			t.Fatalf("at %v: %v\n%s", symbols, err, numbered(joined(text)))
 		}
 	}
-	return s, text
 }

@@ -82,6 +82,7 @@ func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]strin
 			subgroup = s
 		}
 	}
+	var cases []scheduled
 	for name, graph := range graphs {
 		for _, c := range []struct {
 			variant                    kernel.Variant
@@ -91,14 +92,13 @@ func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]strin
 			{serial, 0, 16, 0, few}, {group, 64, 64, 0, dev.Caps()}, {group, 32, 128, 0, few},
 			{group, 64, 64, subgroup, few}, {group, 4 * subgroup, 8 * subgroup, subgroup, dev.Caps()},
 		} {
-			t.Run(fmt.Sprintf("%s, %d of %d, subgroup %d", name, c.lanes, c.workgroup, c.subgroup), func(t *testing.T) {
-				g, err := ir.Parse("graph \"test\" {" + graph + "\n}")
-				check(t, err)
-				runScheduled(t, dev, tools, g, kernel.Schedule{Variant: c.variant, Workgroup: c.workgroup,
-					Vec: 1, LanesPerRow: c.lanes, Subgroup: c.subgroup}, c.caps)
-			})
+			cases = append(cases, newScheduled(t,
+				fmt.Sprintf("%s, %d of %d, subgroup %d", name, c.lanes, c.workgroup, c.subgroup), graph,
+				kernel.Schedule{Variant: c.variant, Workgroup: c.workgroup, Vec: 1, LanesPerRow: c.lanes,
+					Subgroup: c.subgroup}, c.caps))
 		}
 	}
+	runScheduled(t, dev, tools, cases)
 }
 
 // TestPlaceOfEmptyRow: the index of an extremum among no elements is 0 on a device. The reference refuses to return

@@ -54,6 +54,14 @@ func (c sliding) graph(t *testing.T) *ir.Graph {
 func TestWindows(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
+	type sized struct {
+		name string
+		g    *ir.Graph
+		s    *passes.State
+		text []string
+	}
+	var cases []sized
+	var all []string
 	for _, c := range slidings {
 		g := c.graph(t)
 		sizes := 0
@@ -69,13 +77,15 @@ func TestWindows(t *testing.T) {
 				continue // the block does not divide the axis
 			}
 			sizes++
-			t.Run(fmt.Sprintf("%s %d", c.name, rows), func(t *testing.T) {
-				compareWithReference(t, dev, tools, g, s, text)
-			})
+			cases, all = append(cases, sized{fmt.Sprintf("%s %d", c.name, rows), g, s, text}), append(all, text...)
 		}
 		if sizes == 0 {
 			t.Errorf("%s: no block of windows runs", c.name)
 		}
+	}
+	assembleTogether(tools, all)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { compareWithReference(t, dev, tools, c.g, c.s, c.text) })
 	}
 }
 
