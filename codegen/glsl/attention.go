@@ -20,7 +20,7 @@ type attention struct {
 	width  int  // elements of a row's result
 }
 
-func (e *emitter) newAttention() *attention {
+func newAttention(e *emitter) *attention {
 	f := &attention{emitter: e, s: e.sched, a: e.k.Attention, ax: e.k.AttentionAxes(), query0: primary("0u")}
 	f.width = int(e.k.Parallel[f.ax.Value].Add)
 	if f.s.Splits > 1 && e.k.Parallel[f.ax.Split].Is(1) {

@@ -19,9 +19,9 @@ import (
 //
 // If the device can reduce and convert fragments (flash_coopmat2), scores never leave the registers. Otherwise
 // (flash_coopmat) each subgroup turns its scores into weights in shared memory.
-func (e *emitter) emitFlashMatrix() {
+func emitFlashMatrix(e *emitter) {
 	self := e.selfIndex()
-	f := e.newAttention()
+	f := newAttention(e)
 	if e.err != nil {
 		return
 	}

@@ -121,8 +121,8 @@ func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 		b := m.buffers[w.Bind]
 		return m.element(b, schedule.OctetElems, binary("/", m.indexAt(w.Index, a.axis, at),
 			uintLit(schedule.OctetElems)))
-	case m.loadsOctets(w, a):
-		return call(m.octetDecoder(m.buffers[w.Bind]), narrow(m.indexAt(w.Index, a.axis, at)))
+	case loadsOctets(m.emitter, w, a):
+		return call(octetDecoder(m.emitter, m.buffers[w.Bind]), narrow(m.indexAt(w.Index, a.axis, at)))
 	}
 	half := func(name string, at text) string {
 		t := m.quad(v, a, at, name, true)

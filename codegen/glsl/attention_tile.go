@@ -8,10 +8,10 @@ import (
 // emitFlashTile writes an attention for any device. Several lanes share a row. Each lane computes ThreadN scores of
 // ThreadM rows from tiles of queries and keys in shared memory, and stores the weights there. It then owns every
 // lanes-th vector of four of the rows' results. With Steps, attention_steps.go applies.
-func (e *emitter) emitFlashTile() {
+func emitFlashTile(e *emitter) {
 	s := e.sched
 	self := e.selfIndex()
-	f := e.newAttention()
+	f := newAttention(e)
 	if e.err != nil {
 		return
 	}

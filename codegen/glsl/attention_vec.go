@@ -12,10 +12,10 @@ import (
 // flight. The lanes of a team share a key. Each lane multiplies every lanes-th vector of four of the key by the queries
 // of all rows, and owns the same vectors of the values. Teams take ThreadN keys each in turn. They do not wait for each
 // other until the end, and then they join their results: by shuffles within a subgroup, and then in shared memory.
-func (e *emitter) emitFlashVec() {
+func emitFlashVec(e *emitter) {
 	s := e.sched
 	self := e.selfIndex()
-	f := e.newAttention()
+	f := newAttention(e)
 	if e.err != nil {
 		return
 	}
@@ -88,7 +88,7 @@ func (v *flashVec) boundKey(key0, u, end text) {
 // fetch loads all of the team's keys or values before it uses the first: loads in flight hide the latency.
 func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0, end text) func(u, n text) text {
 	typ := "vec4"
-	raw := v.caps.Features.Float16 && v.rawHalf(x, a) && v.whole(int(a.extent.Add), vectors)
+	raw := v.caps.Features.Float16 && rawHalf(v.emitter, x, a) && v.whole(int(a.extent.Add), vectors)
 	if raw {
 		typ = "f16vec4"
 		v.need(NeedFloat16)
@@ -101,7 +101,7 @@ func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0
 		v.repeat("n", vectors, func(n text) {
 			from := times(v.column(n), 4)
 			if raw {
-				v.assign(at(u, n), v.rawQuad(x, a, from))
+				v.assign(at(u, n), rawQuad(v.emitter, x, a, from))
 				return
 			}
 			q := v.quad(x, a, from, name+"_n", v.whole(int(a.extent.Add), vectors))
@@ -117,13 +117,13 @@ func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0
 }
 
 // rawHalf reports whether four neighbours of an operand are one load of f16.
-func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
+func rawHalf(e *emitter, x *kernel.Expr, a along) bool {
 	x = kernel.Widened(x)
 	return e.isVector(x, a) && e.k.Bindings[x.Bind].DType == ir.F16 && !e.inWords(e.buffers[x.Bind])
 }
 
 // rawQuad prints four neighbours, unchanged.
-func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
+func rawQuad(e *emitter, x *kernel.Expr, a along, at text) text {
 	x = kernel.Widened(x)
 	b := e.buffers[x.Bind]
 	return e.element(b, 4, binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)))

@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // buffer is a binding as the shader declares it.
@@ -113,7 +114,7 @@ func (e *emitter) load(v *kernel.Expr) text {
 		return e.fromCarrier(v.DType, elementAt(vector, lane))
 	}
 	if b.DType.IsBlock() {
-		return call(e.blockDecoder(b, 1), b.position(e.indexValue(v.Index)))
+		return call(e.decode(e, b, 1), b.position(e.indexValue(v.Index)))
 	}
 	return e.fromCarrier(b.DType, e.carrierAt(b, e.indexValue(v.Index)))
 }
@@ -134,7 +135,7 @@ func (e *emitter) carrierAt(b *buffer, i text) text {
 // width.
 func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value text) {
 	if b.DType.IsBlock() {
-		return "vec4", call(e.blockDecoder(b, width), b.position(at))
+		return "vec4", call(e.decode(e, b, width), b.position(at))
 	}
 	return e.vectorAt(b, width, binary("/", at, uintLit(width)))
 }
@@ -386,3 +387,76 @@ func (e *emitter) arrayOf(b *buffer, width int) array {
 
 // blockName is the interface block's name, which must differ from the array's.
 func blockName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// blockUnits gives the unit that kernels read a buffer by, for each alignment of the format's blocks.
+var blockUnits = map[int]struct {
+	name    string
+	need    string
+	readers string
+}{
+	4: {"uint", "", `
+uint word_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u];
+}
+uint short_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffffu;
+}
+uint byte_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`},
+	2: {"uint16_t", NeedStorage16, `
+uint word_NAME(uint block, uint at) {
+    uint i = block * UNITSu + at / 2u;
+    return uint(NAME[i]) | uint(NAME[i + 1u]) << 16;
+}
+uint short_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at / 2u]);
+}
+uint byte_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at / 2u]) >> at % 2u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`},
+	1: {"uint8_t", NeedStorage8, `
+uint word_NAME(uint block, uint at) {
+    uint i = block * UNITSu + at;
+    return uint(NAME[i]) | uint(NAME[i + 1u]) << 8 | uint(NAME[i + 2u]) << 16 | uint(NAME[i + 3u]) << 24;
+}
+uint byte_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at]);
+}`},
+}
+
+func blockNeeds(t ir.DType) []string {
+	if need := blockUnits[kernel.BlockUnit(t)].need; need != "" {
+		return []string{need}
+	}
+	return nil
+}
+
+// planeUnits are the element types that a plane is read as, by their size in bytes.
+var planeUnits = map[int]struct{ typ, view string }{
+	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t",
+		"bytes"},
+}
+
+// planeArrays are the arrays over the planes of a buffer.
+func (b *buffer) planeArrays() (list []array) {
+	for _, unit := range []int{1, 2, 4, 8, 16} {
+		if u := planeUnits[unit]; b.units[unit] {
+			note := " // " + b.DType.String()
+			if b.Layout == kernel.LayoutPlanes {
+				note += " in planes"
+			}
+			list = append(list, array{"readonly ", u.typ, b.name + "_" + u.view, note})
+		}
+	}
+	if b.early {
+		list = append(list, array{"readonly volatile ", "uint", b.name + "_early", ""})
+	}
+	return list
+}

@@ -10,7 +10,7 @@ import (
 
 // coarsen divides the axis along which points share values. An invocation takes several points. Their number becomes
 // the fold axis, which maps do not have otherwise. It returns the shared values.
-func (e *emitter) coarsen() []*kernel.Expr {
+func coarsen(e *emitter) []*kernel.Expr {
 	rep, ok := schedule.RepetitionOf(e.k)
 	if !ok {
 		e.fail("no outer axis to take several points along")
@@ -44,9 +44,9 @@ func (e *emitter) coarsen() []*kernel.Expr {
 
 // runCoarsened writes the points of a run, one after another. Their shared values are computed before, and kept for
 // each lane.
-func (e *emitter) runCoarsened(r run, shared []*kernel.Expr) {
+func runCoarsened(e *emitter, r run, shared []*kernel.Expr) {
 	if r.width > 1 {
-		e.keepShared(r, shared)
+		keepShared(e, r, shared)
 	}
 	e.bindAxis(e.k.FoldAxis(), e.openFor(unroll, "point", primary("0u"), uintLit(e.sched.Coarsen), uintLit(1)))
 	e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
@@ -54,7 +54,7 @@ func (e *emitter) runCoarsened(r run, shared []*kernel.Expr) {
 }
 
 // keepShared computes the shared values of every lane into arrays.
-func (e *emitter) keepShared(r run, shared []*kernel.Expr) {
+func keepShared(e *emitter, r run, shared []*kernel.Expr) {
 	var names []text
 	for _, v := range shared {
 		typ := e.computeType(v.DType)

@@ -17,9 +17,9 @@ type coopMat struct {
 }
 
 // emitCoopMat writes a matmul on cooperative matrices of subgroup scope.
-func (e *emitter) emitCoopMat() {
+func emitCoopMat(e *emitter) {
 	self := e.selfIndex()
-	m := e.newMatMul()
+	m := newMatMul(e)
 	if e.err != nil {
 		return
 	}

@@ -37,15 +37,15 @@ type tensor struct {
 }
 
 // emitCoopMat2 writes a matmul on cooperative matrices of workgroup scope.
-func (e *emitter) emitCoopMat2() {
-	m := e.newMatMul()
+func emitCoopMat2(e *emitter) {
+	m := newMatMul(e)
 	if e.err != nil {
 		return
 	}
 	e.need(NeedCoopMat, NeedCoopMat2, NeedMemoryModel, NeedMaintenance4)
 	c := &coopMat2{staging: m.newStaging(primary("gl_LocalInvocationIndex")), tensors: map[*matOperand]*tensor{},
 		staged: map[*matOperand]*staged{}}
-	if c.touches(ir.BF16) {
+	if touches(c.emitter, ir.BF16) {
 		e.need(NeedInt16) // the elements of its buffers
 	}
 	for _, st := range c.operands {
@@ -62,7 +62,7 @@ func (e *emitter) emitCoopMat2() {
 }
 
 // touches reports whether a buffer has this dtype.
-func (e *emitter) touches(t ir.DType) bool {
+func touches(e *emitter, t ir.DType) bool {
 	return slices.ContainsFunc(e.k.Bindings, func(b kernel.Binding) bool { return b.DType == t })
 }
 

@@ -28,47 +28,6 @@ func bracketed(op *ir.CustomOp, what, text, indent string) string {
 	return b.String()
 }
 
-// CustomPlace is a line of the GLSL that a user gave for a custom op.
-type CustomPlace struct {
-	Op   string // the op's name
-	Part string // "Expr", "Body" or "Shared", the field of CustomOp or CustomKernel
-	Line int    // from 1
-	Text string // the line
-}
-
-// LocateCustom maps a line of an emitted shader (from 1) to a line of a custom op's GLSL. It reports false for other
-// lines.
-func LocateCustom(source string, line int) (CustomPlace, bool) {
-	lines := strings.Split(source, "\n")
-	if line < 1 || line > len(lines) {
-		return CustomPlace{}, false
-	}
-	for i := line - 2; i >= 0; i-- {
-		mark := strings.TrimSpace(lines[i])
-		if strings.HasPrefix(mark, customEnd) {
-			break
-		}
-		if rest, ok := strings.CutPrefix(mark, customBegin); ok {
-			op, part, _ := strings.Cut(rest, " ")
-			return CustomPlace{Op: op, Part: part, Line: line - 1 - i, Text: strings.TrimSpace(lines[line-1])}, true
-		}
-	}
-	return CustomPlace{}, false
-}
-
-// CustomOpsIn lists the custom ops with GLSL in an emitted shader.
-func CustomOpsIn(source string) []string {
-	var names []string
-	for _, line := range strings.Split(source, "\n") {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), customBegin); ok {
-			if name, _, _ := strings.Cut(rest, " "); !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
-
 // customName is the GLSL function of a custom op. No other name begins with this prefix. A package's name has no
 // underscore, so no two ops share a name.
 func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(op.Name, ".", "_") }

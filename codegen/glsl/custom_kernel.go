@@ -15,7 +15,7 @@ import (
 const customParams = "custom_params"
 
 // emitCustom writes the shader of a custom kernel: the declarations that its op asks for around the user's GLSL.
-func (e *emitter) emitCustom() *Shader {
+func emitCustom(e *emitter) *Shader {
 	c := e.k.Custom
 	k := c.Kernel()
 	for _, n := range k.Needs {
@@ -25,17 +25,17 @@ func (e *emitter) emitCustom() *Shader {
 		}
 		e.need(n)
 	}
-	buffers := e.customBuffers(c)
+	buffers := customBuffers(e, c)
 	if k.SPIRV != nil {
-		return e.customModule(c)
+		return customModule(e, c)
 	}
 	var main, global strings.Builder
 	for i, t := range c.Types {
-		e.customExtents(&main, &global, c, c.Name(i), t.Shape)
+		customExtents(e, &main, &global, c, c.Name(i), t.Shape)
 	}
 	for i, a := range c.Op.Info().Custom.Attrs {
 		if k.Mentions(a.Name) {
-			e.checkCustomName(c, a.Name)
+			checkCustomName(e, c, a.Name)
 			fmt.Fprintf(&global, "const %s %s = %s;\n", attrType(a.Kind), a.Name, e.attrLit(c.Attrs[i].Value))
 		}
 	}
@@ -50,7 +50,7 @@ func (e *emitter) emitCustom() *Shader {
 		}
 	}
 	var b strings.Builder
-	b.WriteString(e.customHeader(c))
+	b.WriteString(customHeader(e, c))
 	fmt.Fprintf(&b, "\nlayout(local_size_x = %d, local_size_y = %d, local_size_z = %d) in;\n\n%s", k.Workgroup[0],
 		k.Workgroup[1], k.Workgroup[2], buffers)
 	if global.Len() > 0 {
@@ -66,7 +66,7 @@ func (e *emitter) emitCustom() *Shader {
 }
 
 // customModule makes the shader of a kernel that is a SPIR-V module. Its source is a comment that names the module.
-func (e *emitter) customModule(c *kernel.Custom) *Shader {
+func customModule(e *emitter, c *kernel.Custom) *Shader {
 	k := c.Kernel()
 	want := spv.Kernel{Args: c.Args, Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
 	for i, n := range k.Workgroup {
@@ -98,7 +98,7 @@ func (e *emitter) customModule(c *kernel.Custom) *Shader {
 	if err != nil {
 		e.fail("SPIR-V of custom op %s: %v", c.Op, err)
 	}
-	text := fmt.Sprintf("%s// SPIR-V of %d bytes, SHA-256 %x", e.customHeader(c), len(module), sha256.Sum256(module))
+	text := fmt.Sprintf("%s// SPIR-V of %d bytes, SHA-256 %x", customHeader(e, c), len(module), sha256.Sum256(module))
 	for i, v := range values {
 		text += fmt.Sprintf("\n// %s = %s", k.Constants[i], ir.FormatAttr(v))
 	}
@@ -106,7 +106,7 @@ func (e *emitter) customModule(c *kernel.Custom) *Shader {
 		Workgroup: e.sched.Workgroup}
 }
 
-func (e *emitter) customHeader(c *kernel.Custom) string {
+func customHeader(e *emitter, c *kernel.Custom) string {
 	var b strings.Builder
 	var types []string
 	for i, t := range c.Types {
@@ -135,13 +135,13 @@ func (e *emitter) customHeader(c *kernel.Custom) string {
 }
 
 // customBuffers declares the arguments and results, under the user's names.
-func (e *emitter) customBuffers(c *kernel.Custom) string {
+func customBuffers(e *emitter, c *kernel.Custom) string {
 	var b strings.Builder
 	for i, bind := range e.k.Bindings {
 		name, typ, access := customParams, "uint", "readonly "
 		if i < len(c.Types) {
 			name = c.Name(i)
-			e.checkCustomName(c, name)
+			checkCustomName(e, c, name)
 			typ = scalars[bind.DType].storage
 			if bind.DType.IsBlock() {
 				typ = blockUnits[kernel.BlockUnit(bind.DType)].name
@@ -164,7 +164,7 @@ func (e *emitter) customBuffers(c *kernel.Custom) string {
 	return b.String()
 }
 
-func (e *emitter) checkCustomName(c *kernel.Custom, name string) {
+func checkCustomName(e *emitter, c *kernel.Custom, name string) {
 	if reserved[name] {
 		e.fail("custom op %s: %q cannot name an argument, output or attribute, as it means something in GLSL: "+
 			"choose another name", c.Op, name)
@@ -173,7 +173,7 @@ func (e *emitter) checkCustomName(c *kernel.Custom, name string) {
 
 // customExtents declares the extents of a tensor that the user's GLSL mentions. Static extents are global, and extents
 // that depend on a symbol are in main.
-func (e *emitter) customExtents(main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
+func customExtents(e *emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
 	define := func(name, value string, static bool) {
 		to, indent := main, "    "
 		if static {
@@ -185,7 +185,7 @@ func (e *emitter) customExtents(main, global *strings.Builder, c *kernel.Custom,
 	var size []string
 	static := true
 	for axis, d := range s {
-		value := e.customDim(d)
+		value := customDim(e, d)
 		size, static = append(size, "("+value+")"), static && d.IsStatic()
 		if name := kernel.DimName(tensor, axis); k.Mentions(name) {
 			define(name, value, d.IsStatic())
@@ -203,7 +203,7 @@ func (e *emitter) customExtents(main, global *strings.Builder, c *kernel.Custom,
 }
 
 // customDim prints an extent, reading its symbol from the parameters.
-func (e *emitter) customDim(d ir.Dim) string {
+func customDim(e *emitter, d ir.Dim) string {
 	if d.IsStatic() {
 		return fmt.Sprintf("%du", d.Add)
 	}
@@ -211,7 +211,7 @@ func (e *emitter) customDim(d ir.Dim) string {
 	for _, f := range kernel.SymbolFactors(d.Sym) {
 		text := fmt.Sprintf("%s[%d]", customParams, slices.Index(e.symbols, f.Sym))
 		if f.Sym != d.Sym {
-			text = "(" + e.customDim(f) + ")"
+			text = "(" + customDim(e, f) + ")"
 		}
 		factors = append(factors, text)
 	}
@@ -226,4 +226,45 @@ func (e *emitter) customDim(d ir.Dim) string {
 		text += fmt.Sprintf(" - %du", -d.Add)
 	}
 	return text
+}
+
+// CustomPlace is a line of the GLSL that a user gave for a custom op.
+type CustomPlace struct {
+	Op   string // the op's name
+	Part string // "Expr", "Body" or "Shared", the field of CustomOp or CustomKernel
+	Line int    // from 1
+	Text string // the line
+}
+
+// LocateCustom maps a line of an emitted shader (from 1) to a line of a custom op's GLSL. It reports false for other
+// lines.
+func LocateCustom(source string, line int) (CustomPlace, bool) {
+	lines := strings.Split(source, "\n")
+	if line < 1 || line > len(lines) {
+		return CustomPlace{}, false
+	}
+	for i := line - 2; i >= 0; i-- {
+		mark := strings.TrimSpace(lines[i])
+		if strings.HasPrefix(mark, customEnd) {
+			break
+		}
+		if rest, ok := strings.CutPrefix(mark, customBegin); ok {
+			op, part, _ := strings.Cut(rest, " ")
+			return CustomPlace{Op: op, Part: part, Line: line - 1 - i, Text: strings.TrimSpace(lines[line-1])}, true
+		}
+	}
+	return CustomPlace{}, false
+}
+
+// CustomOpsIn lists the custom ops with GLSL in an emitted shader.
+func CustomOpsIn(source string) []string {
+	var names []string
+	for _, line := range strings.Split(source, "\n") {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), customBegin); ok {
+			if name, _, _ := strings.Cut(rest, " "); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }

@@ -3,6 +3,7 @@ package glsl
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -37,6 +38,9 @@ type emitter struct {
 	// sharedTables are the copies of codebooks in shared memory, by binding.
 	sharedTables map[int]string
 	globals      map[string]bool // names that all functions see
+
+	// decode adds the function that decodes one element of a block buffer, or several neighbours, and returns its name.
+	decode func(e *emitter, b *buffer, width int) string
 
 	grid         kernel.Grid
 	subgroupSize int
@@ -334,3 +338,27 @@ func (e *emitter) defineOver(typ, name string, params, variables []string, axes 
 		body()
 	})
 }
+
+// symbolLines declares the symbols that the shader uses.
+func (e *emitter) symbolLines() []syntax.Stmt {
+	s := newScope(nil, nil)
+	for i, name := range e.symbols {
+		if !e.usedSyms[name] {
+			continue
+		}
+		p := slices.IndexFunc(e.buffers, func(b *buffer) bool { return b.Params })
+		if p < 0 {
+			e.fail("it needs symbol %s but binds no params", name)
+			return nil
+		}
+		e.lineIn(s, "const uint %s = %s[%d];", e.symbolNames[name], e.view(e.buffers[p], 1), i)
+	}
+	return s.body
+}
+
+func (e *emitter) sortedNeeds() []string { return slices.Sorted(maps.Keys(e.needs)) }
+
+const (
+	unroll     = "unroll"
+	dontUnroll = "dont_unroll"
+)

@@ -16,7 +16,7 @@ type groupWriter struct {
 	width               int64 // the width of a row of the table
 }
 
-func (e *emitter) emitGroup() {
+func emitGroup(e *emitter) {
 	w := &groupWriter{emitter: e, width: 1 + e.k.Group.Rows}
 	numbers, lanes := e.k.Parallel[0].Add, int64(e.sched.Workgroup)
 	e.grid = kernel.Grid{{{Extent: e.k.Parallel[0], Tile: 1}}, {}, {}}

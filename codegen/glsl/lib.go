@@ -54,26 +54,6 @@ func (h helper) uses() (names []string) {
 	return names
 }
 
-// helper adds a library function for a type to the shader.
-func (e *emitter) helper(name, typ string) {
-	h, typ := findHelper(name, typ)
-	if h == nil {
-		e.fail("the library has no %s of %s", name, typ)
-		return
-	}
-	if e.helpers[name+" "+typ] {
-		return
-	}
-	e.helpers[name+" "+typ] = true
-	e.needType(typ)
-	if strings.Contains(h.source, "int64_t") {
-		e.need(NeedInt64)
-	}
-	for _, u := range h.uses() {
-		e.helper(u, typ)
-	}
-}
-
 // findHelper returns the helper for a name and type, and its type. If the helper has a single type, it serves for any
 // type.
 func findHelper(name, typ string) (*helper, string) {
@@ -92,28 +72,6 @@ func findHelper(name, typ string) (*helper, string) {
 		return nil, typ
 	}
 	return only, only.types[0]
-}
-
-// functions returns the helpers, decoders and custom ops that main uses, and main last. Unused statements are removed.
-func (e *emitter) functions() []*syntax.Definition {
-	main := e.definition("void main() {\n}\n")
-	main.Body = syntax.Prune(append(e.symbolLines(), e.root.body...))
-	for _, d := range slices.Concat(e.decoders, []*syntax.Definition{main}) {
-		d.Walk(func(x *syntax.Expr) {
-			if x.Precise {
-				e.helper(x.Callee(), x.Type)
-			}
-		})
-	}
-	var own []*syntax.Definition
-	for _, h := range library {
-		for _, typ := range h.types {
-			if e.helpers[h.name+" "+typ] {
-				own = append(own, h.definition(typ))
-			}
-		}
-	}
-	return pruneFunctions(append(own, e.decoders...), append(e.custom, main))
 }
 
 // definitions caches the parsed definitions of the library, by name and type.

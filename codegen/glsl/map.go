@@ -9,14 +9,14 @@ import (
 
 // emitMap writes a kernel that computes its stores once per point of the parallel axes. An invocation takes Vec
 // neighbours along the innermost axis.
-func (e *emitter) emitMap() {
+func emitMap(e *emitter) {
 	if len(e.k.Parallel) == 0 {
-		e.emitSingle()
+		emitSingle(e)
 		return
 	}
 	var shared []*kernel.Expr
 	if e.sched.Coarsen > 1 {
-		shared = e.coarsen()
+		shared = coarsen(e)
 	}
 	inner, width := len(e.k.Parallel)-1, e.sched.Vec
 	unit := primary("0u")
@@ -32,7 +32,7 @@ func (e *emitter) emitMap() {
 		r := runOf(inner, width, unit, e.paraName(inner))
 		switch {
 		case e.sched.Coarsen > 1:
-			e.runCoarsened(r, shared)
+			runCoarsened(e, r, shared)
 		case e.k.Guard != nil:
 			e.openScope()
 			if r.width == 1 {
@@ -49,7 +49,7 @@ func (e *emitter) emitMap() {
 }
 
 // emitSingle writes a kernel over one point.
-func (e *emitter) emitSingle() {
+func emitSingle(e *emitter) {
 	for dim := range e.grid {
 		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
 	}
@@ -63,39 +63,4 @@ func (e *emitter) emitSingle() {
 	e.openPoint()
 	e.storeAll(e.k.Stores)
 	e.close()
-}
-
-// openPoint opens a block for a point that the kernel may skip.
-func (e *emitter) openPoint() {
-	cond := e.k.Guard.Point
-	e.plan([]*kernel.Expr{cond}, nil)
-	e.openIf(e.value(cond))
-}
-
-// emptySpace reports whether the space never has a point, and sets an empty grid if so.
-func (e *emitter) emptySpace(s space) bool {
-	if !s.isEmpty() {
-		return false
-	}
-	for dim := range e.grid {
-		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(0), Tile: 1}}
-	}
-	return true
-}
-
-// invocations gives every invocation its position among n, in a loop if the grid is too small. bind gets the position.
-// It returns the number of blocks that it opened.
-func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened int) {
-	wg := e.sched.Workgroup
-	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {
-		bind(e.openFor("", name, primary("gl_GlobalInvocationID.x"), e.dim(n),
-			times(primary("gl_NumWorkGroups.x"), wg)))
-		return 1
-	}
-	id := e.variable("uint", name, primary("gl_GlobalInvocationID.x"))
-	if _, whole := n.Quo(int64(wg)); !whole {
-		e.line("if (%s >= %s) return;", id, e.dim(n))
-	}
-	bind(id)
-	return 0
 }

@@ -30,7 +30,7 @@ type side struct {
 }
 
 // emitMapTile writes a map through tiles in shared memory.
-func (e *emitter) emitMapTile() {
+func emitMapTile(e *emitter) {
 	tr, ok := schedule.TranspositionOf(e.k)
 	if !ok {
 		e.fail("nothing to read through tiles")

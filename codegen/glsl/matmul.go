@@ -38,7 +38,7 @@ type matProduct struct {
 }
 
 // newMatMul takes the kernel apart and assigns every workgroup its tile.
-func (e *emitter) newMatMul() *matMul {
+func newMatMul(e *emitter) *matMul {
 	r := len(e.k.Parallel)
 	m := &matMul{emitter: e, s: e.sched, row: r - 2, col: r - 1, fold: e.k.FoldAxis(), quads: quadsOf(e.k, e.sched)}
 	for _, p := range e.k.Products {
@@ -98,20 +98,6 @@ func (m *matMul) placeWorkgroup() {
 	}
 }
 
-// placeFactors calls place for each axis that a dimension of the grid covers. at is the workgroup's tile along the
-// axis, and count is the number of tiles.
-func (e *emitter) placeFactors(dim int, factors []schedule.AxisTiles,
-	place func(f schedule.AxisTiles, at, count text)) {
-	id := primary("gl_WorkGroupID." + gridAxis[dim])
-	for i, f := range factors {
-		at, count := id, e.tiles(f)
-		if i < len(factors)-1 {
-			at, id = binary("%", id, count), binary("/", id, count)
-		}
-		place(f, at, count)
-	}
-}
-
 // placeBand assigns tiles to workgroups in bands of rows: down a band, then on to the next column. The last band may
 // have fewer rows.
 func (m *matMul) placeBand(g schedule.MatGrid) {
@@ -133,11 +119,6 @@ func (m *matMul) placeBand(g schedule.MatGrid) {
 	m.placeAxis(rows, binary("+", first, binary("%", within, height)))
 }
 
-// wholeTiles is the number of tiles along an axis of static extent.
-func (e *emitter) wholeTiles(f schedule.AxisTiles) int64 {
-	return (e.k.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
-}
-
 func (m *matMul) placeAxis(f schedule.AxisTiles, place text) {
 	extent := m.k.Parallel[f.Axis]
 	if f.Tile > 1 {
@@ -154,18 +135,6 @@ func (m *matMul) placeAxis(f schedule.AxisTiles, place text) {
 	default:
 		m.col0 = m.variable("uint", "col0", place)
 	}
-}
-
-// tiles prints the number of tiles along an axis.
-func (e *emitter) tiles(f schedule.AxisTiles) text {
-	d := e.k.Parallel[f.Axis]
-	if d.IsStatic() {
-		return uintLit(e.wholeTiles(f))
-	}
-	if f.Tile == 1 {
-		return e.dim(d)
-	}
-	return binary("/", e.dim(d.Plus(int64(f.Tile)-1)), uintLit(f.Tile))
 }
 
 // declareSums declares count sums per matmul in each invocation, and sets them to 0.
@@ -299,15 +268,6 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.close()
 }
 
-// tileStages describes double-buffered tiles in shared memory. While invocations multiply one stage, they prefetch the
-// next tiles into registers.
-type tileStages struct {
-	apart    int                  // the distance between stages, in elements of the shared array
-	fetch    func(at text)        // reads the tiles of a step into registers
-	put      func(stage text)     // stores them in a stage
-	multiply func(at, stage text) // multiplies the tiles of a step
-}
-
 // overlapped steps through the contraction axis, TileK at a time.
 func (m *matMul) overlapped(s tileStages) {
 	m.comment("The first tiles go to shared memory.")
@@ -318,37 +278,4 @@ func (m *matMul) overlapped(s tileStages) {
 	m.close()
 	m.line("")
 	m.ahead("k", m.k.Fold, m.s.TileK, s)
-}
-
-// ahead steps through an extent. The tiles of its first step are in shared memory.
-func (e *emitter) ahead(name string, extent ir.Dim, step int, s tileStages) {
-	one := extent.IsStatic() && extent.Add <= int64(step)
-	stage := primary("0u")
-	if !one {
-		stage = e.variable("uint", "stage", stage)
-	}
-	at := e.loop(name+"0", primary("0u"), e.dim(extent), step)
-	ifMore := func(func(next text)) {}
-	if !one {
-		// If tiles are whole, the last step fetches its own tiles again, in vain. Without a branch around the loads,
-		// the loads overlap with the multiplication.
-		next, again := plus(at, uintLit(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
-		if again {
-			next = call("min", next, uintLit(extent.Add-int64(step)))
-		}
-		next = e.variable("uint", name+"1", next)
-		ifMore = func(body func(next text)) {
-			e.openBelow(!again, next, e.dim(extent))
-			body(next)
-			e.close()
-		}
-	}
-	ifMore(s.fetch)
-	s.multiply(at, stage)
-	ifMore(func(text) {
-		e.assign(stage, binary("-", uintLit(s.apart), stage))
-		s.put(stage)
-	})
-	e.barrier()
-	e.close()
 }

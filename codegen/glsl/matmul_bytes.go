@@ -3,11 +3,7 @@ package glsl
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
-)
-
-var (
-	floatQuads = quadKind{vector: "vec4", scalar: "float", zero: primary("0.0")}
-	intQuads   = quadKind{vector: "ivec4", scalar: "int", zero: primary("0")}
+	"github.com/vkc-go/vkc/ir"
 )
 
 // packedQuad prints the word of four neighbours, where quad prints the vector.
@@ -62,4 +58,22 @@ func (m *matMul) dotBytes() string {
 	}
 	m.helper("dot_bytes", m.quads.word)
 	return "dot_bytes"
+}
+
+// quadsOf returns the quadKind of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose devices
+// have no instructions for packed int8.
+func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
+	t, ok := schedule.ByteProducts(k)
+	if !ok {
+		return floatQuads
+	}
+	q := intQuads
+	switch {
+	case s.Variant == kernel.VarMatDirect:
+	case t == ir.I8:
+		q.word = "int"
+	default:
+		q.word = "uint"
+	}
+	return q
 }

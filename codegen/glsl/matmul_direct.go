@@ -8,9 +8,9 @@ import (
 // memory. An invocation computes ThreadM rows of ThreadN columns. Neighbours own neighbouring columns of the same rows.
 // So all of them read A at the same position, which costs a processor one load. Only B is gathered, and each of its
 // values serves ThreadM rows.
-func (e *emitter) emitMatDirect() {
+func emitMatDirect(e *emitter) {
 	self := e.variable("uint", "self", primary("gl_LocalInvocationIndex"))
-	m := e.newMatMul()
+	m := newMatMul(e)
 	if e.err != nil {
 		return
 	}

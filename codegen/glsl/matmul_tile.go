@@ -1,7 +1,6 @@
 package glsl
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/schedule"
@@ -21,10 +20,10 @@ import (
 // With Steps, the rows of a tile are next to each other in every step along the contraction axis; see matmul_steps.go.
 //
 // With two stages of tiles, invocations prefetch the next tiles into registers while they multiply.
-func (e *emitter) emitMatTile() {
+func emitMatTile(e *emitter) {
 	s := e.sched
 	self := e.variable("uint", "self", primary("gl_LocalInvocationIndex"))
-	m := e.newMatMul()
+	m := newMatMul(e)
 	if e.err != nil {
 		return
 	}
@@ -59,18 +58,6 @@ func (e *emitter) emitMatTile() {
 			m.finish(row, col, m.sumsAt(plus(times(i, s.ThreadN), j)))
 		})
 	})
-}
-
-// placeInTile declares the column and row of an invocation in its tile. A row has across invocations.
-func (e *emitter) placeInTile(self text, across int, column, row string) (x, y text) {
-	all := e.sched.Workgroup
-	x, y = remainder(self, across, all), quotient(self, across, all)
-	if e.sched.Paired {
-		blocks := quotient(self, 4, all)
-		x = plus(remainder(self, 2, all), times(remainder(blocks, across/2, all/4), 2))
-		y = plus(remainder(quotient(self, 2, all), 2, all/2), times(quotient(blocks, across/2, all/4), 2))
-	}
-	return e.variable("uint", column, x), e.variable("uint", row, y)
 }
 
 // sumsAt prints sum i of every matmul.
@@ -254,22 +241,4 @@ func (m *matMul) multiply(tiles map[*matOperand]text, x, y, stage text) {
 		})
 	})
 	m.close()
-}
-
-// arraySize prints the brackets of an array, none for a single element.
-func arraySize(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return fmt.Sprintf("[%d]", n)
-}
-
-func remainder(x text, n, limit int) text {
-	switch {
-	case n == 1:
-		return primary("0u")
-	case n >= limit:
-		return x
-	}
-	return binary("%", x, uintLit(n))
 }

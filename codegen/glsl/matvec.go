@@ -17,10 +17,10 @@ import (
 // subgroup size, they are added across a subgroup by shuffles first, and then in shared memory.
 //
 // The schedule chooses a [bReader] to read B, an [aSource] for the rows, and stream or unrollColumns for the loop.
-func (e *emitter) emitMatVec() {
+func emitMatVec(e *emitter) {
 	s := e.sched
 	self := e.selfIndex()
-	m := e.newMatMul()
+	m := newMatMul(e)
 	if e.err != nil {
 		return
 	}
@@ -97,17 +97,6 @@ type matVec struct {
 	rowSums  []text       // by phase, in shared memory: the parts of each row's sum
 	firstCol text         // the pass's first column, if rows are resident
 	held     heldBlocks   // the preloaded blocks of the pass
-}
-
-// selfIndex numbers the invocations of a workgroup. Each subgroup is a consecutive run.
-func (e *emitter) selfIndex() text {
-	if e.sched.Subgroup == 0 {
-		return e.variable("uint", "self", primary("gl_LocalInvocationIndex"))
-	}
-	e.need(NeedSubgroupBasic, NeedSubgroupShuffle)
-	e.subgroupSize = e.sched.Subgroup
-	return e.variable("uint", "self", plus(times(primary("gl_SubgroupID"), e.sched.Subgroup),
-		primary("gl_SubgroupInvocationID")))
 }
 
 func (v *matVec) placeInvocation() {

@@ -27,7 +27,7 @@ func (v *matVec) holdBlocks(rows resident) {
 				held, slot := v.held[b], heldSlot(rows, i, j)
 				words, scale := elementOf(held.words, count, slot), elementOf(held.scales, count, slot)
 				at := v.variable("uint", "at", v.blockOf(o, s.block))
-				v.assign(words, call(v.heldWords(b), at, s.e))
+				v.assign(words, call(heldWords(v.emitter, b), at, s.e))
 				v.assign(scale, call("scale_"+b.base, at, within(s.e, s.at)))
 				if v.run.Form.Affine {
 					scale = member(scale, "x")
@@ -44,7 +44,7 @@ func heldSlot(rows resident, i int, j text) text { return plus(times(j, len(rows
 
 // decodeHeld decodes the quants of a strip, and returns the variable's name.
 func (v *matVec) decodeHeld(b *buffer, held heldRuns, at place) text {
-	words, decode := elementOf(held.words, held.count, at.slot), v.heldQuants(b)
+	words, decode := elementOf(held.words, held.count, at.slot), heldQuants(v.emitter, b)
 	name := v.array("uvec4", "quants", v.run.Quads/4)
 	v.repeat("w", v.run.Quads/4, func(w text) {
 		v.assign(elementOf(name, v.run.Quads/4, w), call(decode, words, w))

@@ -34,7 +34,7 @@ func newLookupReader(v *matVec) bReader {
 
 func (r *lookupReader) prepare() {
 	for _, o := range r.v.b {
-		r.v.blockScale(r.v.blockBuffer(o))
+		blockScale(r.v.emitter, r.v.blockBuffer(o))
 	}
 	r.v.prepareArithmetic()
 }
@@ -63,7 +63,7 @@ func (v *matVec) shareLookup() {
 	f, _ := ir.BlockFormatOf(t)
 	v.lookup = &lookupTable{name: primary("octet_table"), typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
 		copies: v.s.Copies}
-	entry := strings.ReplaceAll(f.Octets.Entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
+	entry := strings.ReplaceAll(f.Octets.Entry, "CODEBOOK", codebook(v.emitter, v.blockBuffer(v.b[0])))
 	v.fillTable(v.lookup, size.Entries, "entry", entry)
 	signs := lookupTable{name: primary("sign_table"), copies: size.Signs.Copies}
 	if size.Signs.Entries > 0 {
@@ -111,7 +111,7 @@ func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, mask
 	if r.less > 0 {
 		masks = r.v.unset("uvec2", "masks", half)
 	}
-	reader := r.v.octetReader(b, r.less, r.v.paired)
+	reader := octetReader(r.v.emitter, b, r.less, r.v.paired)
 	step := 8
 	if r.v.run.Joined {
 		step = 4

@@ -17,7 +17,7 @@ func (r packedReader) addRun(run place) { r.v.addColumns(r, run) }
 
 func (r packedReader) prepare() {
 	for _, o := range r.v.b {
-		r.v.packedFunctions(r.v.blockBuffer(o), r.v.s.Subnormals)
+		packedFunctions(r.v.emitter, r.v.blockBuffer(o), r.v.s.Subnormals)
 	}
 	r.v.prepareArithmetic()
 }

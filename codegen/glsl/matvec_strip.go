@@ -21,7 +21,7 @@ func (r *stripReader) addRun(run place) { r.v.addColumns(r, run) }
 
 func (r *stripReader) prepare() {
 	for _, o := range r.v.b {
-		r.v.blockParts(r.v.blockBuffer(o))
+		blockParts(r.v.emitter, r.v.blockBuffer(o))
 	}
 	r.v.prepareArithmetic()
 }
@@ -123,7 +123,7 @@ func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows text)
 	case r.v.run.Wide(b.Binding):
 		wide = r.v.readWide(b, block, at)
 	case r.v.run.Pairs(b.Binding):
-		wide = r.v.variable("uvec2", "quants", call(r.v.pairQuants(b), r.v.quadArgs(block, at, primary("0u"))...))
+		wide = r.v.variable("uvec2", "quants", call(pairQuants(r.v.emitter, b), r.v.quadArgs(block, at, primary("0u"))...))
 	}
 	r.v.repeat("t", r.v.run.Quads, func(t text) {
 		var product func(sum, x text) text
@@ -203,11 +203,11 @@ func (v *matVec) readWide(b *buffer, block text, at place) text {
 func (v *matVec) wideCall(b *buffer, block text, at place, w text) text {
 	switch {
 	case v.run.Joined: // 16 elements of each plane
-		return call(v.wideQuants(b), block, at.e, w)
+		return call(wideQuants(v.emitter, b), block, at.e, w)
 	case v.run.Form.Planes > 1:
-		return call(v.wideQuants(b), block, within(at.e, times(w, 16)), at.p)
+		return call(wideQuants(v.emitter, b), block, within(at.e, times(w, 16)), at.p)
 	}
-	return call(v.wideQuants(b), block, within(within(at.e, at.at), times(w, 16)))
+	return call(wideQuants(v.emitter, b), block, within(within(at.e, at.at), times(w, 16)))
 }
 
 // wideElement prints quad t of the variable of readWide.

@@ -1,10 +1,6 @@
 package glsl
 
-import (
-	"slices"
-
-	"github.com/vkc-go/vkc/codegen/device"
-)
+import "slices"
 
 // Device features that a shader may need, by their names in device.Caps.Has.
 const (
@@ -73,16 +69,4 @@ func customNeeds() (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// TargetEnv returns the environment to compile a shader with these needs for: Vulkan 1.3 for workgroup matrices, 1.1
-// for devices that lack 1.2, and 1.2 otherwise.
-func TargetEnv(needs []string, api device.APIVersion) string {
-	switch {
-	case slices.Contains(needs, NeedCoopMat2):
-		return "vulkan1.3"
-	case !api.AtLeast(1, 2):
-		return "vulkan1.1"
-	}
-	return "vulkan1.2"
 }

@@ -185,35 +185,3 @@ func (e *emitter) wordFunction(name, source string) {
 		e.add(source)
 	}
 }
-
-// wordReaders read bytes of blocks from buffers in words, at a byte of the block. If blocks are aligned to less than a
-// word, a word of a block may span two words of the buffer. Otherwise both reads return the same word.
-const wordReaders = `
-uint word_NAME(uint block, uint at) {
-    uint i = block * BYTESu + at, shift = i % 4u * 8u;
-    return NAME[i / 4u] >> shift | NAME[(i + 3u) / 4u] << 1u << 31u - shift;
-}
-uint short_NAME(uint block, uint at) {
-    uint i = block * BYTESu + at;
-    return NAME[i / 4u] >> i % 4u * 8u & 0xffffu;
-}
-uint byte_NAME(uint block, uint at) {
-    uint i = block * BYTESu + at;
-    return NAME[i / 4u] >> i % 4u * 8u & 0xffu;
-}
-float half_NAME(uint block, uint at) {
-    return unpackHalf2x16(short_NAME(block, at)).x;
-}`
-
-// planeInWords prints the body of a plane's reader for a buffer in words. The plane's parts are shorter than a word,
-// and the plane begins at byte base of the array.
-func planeInWords(p kernel.Plane, reader, array string, base int64) string {
-	size := map[string]int{"byte": 1, "short": 2}[reader]
-	i := plus(uintLit(base), times(primary("block"), p.Bytes))
-	if at := primary("at"); p.At > 0 && p.Bytes > size {
-		i = plus(i, binary("-", at, uintLit(p.At)))
-	} else if p.Bytes > size {
-		i = plus(i, at)
-	}
-	return fmt.Sprintf("uint i = %s;\n    return %s[i / 4u] >> i %% 4u * 8u & %#xu;", i, array, 1<<(8*size)-1)
-}

@@ -1,7 +1,6 @@
 package glsl
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -266,19 +265,6 @@ func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax
 		"barrier(); // shared memory is used again\n}", all, groups, call("n"))
 }
 
-// declared is a global declaration: a view of a buffer, shared memory or a function.
-type declared interface {
-	symbol() string    // its name
-	signature() string // no other declaration may have the same
-	String() string
-}
-
-// function is a function definition as a declaration.
-type function struct{ *syntax.Definition }
-
-func (f function) symbol() string    { return f.Name }
-func (f function) signature() string { return f.Signature() }
-
 // declare notes a declaration, and reports whether it is new.
 func (w *phaseWriter) declare(d declared) bool {
 	if w.texts[d.String()] {
@@ -301,38 +287,4 @@ func (w *phaseWriter) conflicts(phase parts) map[string]string {
 		}
 	}
 	return names
-}
-
-// declarations lists everything that the shader declares.
-func (p parts) declarations() (all []declared) {
-	for _, v := range p.buffers {
-		all = append(all, v)
-	}
-	for _, s := range p.shared {
-		all = append(all, s)
-	}
-	for _, f := range p.functions {
-		all = append(all, function{f})
-	}
-	return all
-}
-
-// renamed returns the parts with names replaced.
-func (p parts) renamed(names map[string]string) parts {
-	if len(names) == 0 {
-		return p
-	}
-	p.buffers, p.shared, p.functions = slices.Clone(p.buffers), slices.Clone(p.shared), slices.Clone(p.functions)
-	for i := range p.buffers {
-		a := &p.buffers[i].array
-		a.name = cmp.Or(names[a.name], a.name)
-	}
-	for i := range p.shared {
-		p.shared[i].name = cmp.Or(names[p.shared[i].name], p.shared[i].name)
-	}
-	for i, f := range p.functions {
-		p.functions[i] = f.Renamed(names)
-	}
-	p.main = p.main.Renamed(names)
-	return p
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -16,9 +17,9 @@ func phaseOf(slot int, grid [3]uint32, functions ...string) Phase {
 		shared: []sharedArray{{"float", "sums", "[4]"}}}
 	last := len(functions) - 1
 	for _, f := range functions[:last] {
-		sh.parts.functions = append(sh.parts.functions, definitionOf(f))
+		sh.parts.functions = append(sh.parts.functions, parsed(f))
 	}
-	sh.parts.main = definitionOf(functions[last])
+	sh.parts.main = parsed(functions[last])
 	sh.Source = sh.parts.text(32)
 	return Phase{sh, []int{slot}, grid}
 }
@@ -65,4 +66,12 @@ func TestPersistentNames(t *testing.T) {
 		{Shader: &Shader{Workgroup: 32}}}, []bool{true}, 4); err == nil {
 		t.Error("a phase without parts is taken")
 	}
+}
+
+func parsed(source string) *syntax.Definition {
+	d, err := syntax.ParseDefinition(source)
+	if err != nil {
+		panic(err)
+	}
+	return d
 }

@@ -158,24 +158,6 @@ type quadKind struct {
 	word string
 }
 
-// quadsOf returns the quadKind of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose devices
-// have no instructions for packed int8.
-func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
-	t, ok := schedule.ByteProducts(k)
-	if !ok {
-		return floatQuads
-	}
-	q := intQuads
-	switch {
-	case s.Variant == kernel.VarMatDirect:
-	case t == ir.I8:
-		q.word = "int"
-	default:
-		q.word = "uint"
-	}
-	return q
-}
-
 // typ is the type of a quad.
 func (q quadKind) typ() string {
 	if q.word != "" {
@@ -183,3 +165,8 @@ func (q quadKind) typ() string {
 	}
 	return q.vector
 }
+
+var (
+	floatQuads = quadKind{vector: "vec4", scalar: "float", zero: primary("0.0")}
+	intQuads   = quadKind{vector: "ivec4", scalar: "int", zero: primary("0")}
+)

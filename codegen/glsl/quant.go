@@ -22,58 +22,8 @@ func scaleType(f ir.BlockForm) string {
 	return "float"
 }
 
-// blockUnits gives the unit that kernels read a buffer by, for each alignment of the format's blocks.
-var blockUnits = map[int]struct {
-	name    string
-	need    string
-	readers string
-}{
-	4: {"uint", "", `
-uint word_NAME(uint block, uint at) {
-    return NAME[block * UNITSu + at / 4u];
-}
-uint short_NAME(uint block, uint at) {
-    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffffu;
-}
-uint byte_NAME(uint block, uint at) {
-    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffu;
-}
-float half_NAME(uint block, uint at) {
-    return unpackHalf2x16(short_NAME(block, at)).x;
-}`},
-	2: {"uint16_t", NeedStorage16, `
-uint word_NAME(uint block, uint at) {
-    uint i = block * UNITSu + at / 2u;
-    return uint(NAME[i]) | uint(NAME[i + 1u]) << 16;
-}
-uint short_NAME(uint block, uint at) {
-    return uint(NAME[block * UNITSu + at / 2u]);
-}
-uint byte_NAME(uint block, uint at) {
-    return uint(NAME[block * UNITSu + at / 2u]) >> at % 2u * 8u & 0xffu;
-}
-float half_NAME(uint block, uint at) {
-    return unpackHalf2x16(short_NAME(block, at)).x;
-}`},
-	1: {"uint8_t", NeedStorage8, `
-uint word_NAME(uint block, uint at) {
-    uint i = block * UNITSu + at;
-    return uint(NAME[i]) | uint(NAME[i + 1u]) << 8 | uint(NAME[i + 2u]) << 16 | uint(NAME[i + 3u]) << 24;
-}
-uint byte_NAME(uint block, uint at) {
-    return uint(NAME[block * UNITSu + at]);
-}`},
-}
-
-func blockNeeds(t ir.DType) []string {
-	if need := blockUnits[kernel.BlockUnit(t)].need; need != "" {
-		return []string{need}
-	}
-	return nil
-}
-
 // blockFormatOf returns the table row of a buffer's format.
-func (e *emitter) blockFormatOf(b *buffer) blockFormat {
+func blockFormatOf(e *emitter, b *buffer) blockFormat {
 	f, ok := ir.BlockFormatOf(b.DType)
 	if !ok {
 		e.fail("binding %s is %s, which is no block format", b.Name, b.DType)
@@ -83,12 +33,12 @@ func (e *emitter) blockFormatOf(b *buffer) blockFormat {
 }
 
 // blockDecoder adds the function that decodes one element of a block buffer, or four neighbours, and returns its name.
-func (e *emitter) blockDecoder(b *buffer, width int) string {
-	f := e.blockFormatOf(b)
+func blockDecoder(e *emitter, b *buffer, width int) string {
+	f := blockFormatOf(e, b)
 	if e.err != nil {
 		return "unknown"
 	}
-	e.blockLevels(b)
+	blockLevels(e, b)
 	typ, element := "float", "[e % 4u]"
 	switch width {
 	case 1:
@@ -115,7 +65,7 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 	if width == 4 {
 		name, note = "decode4_"+b.base, "// Elements i to i+3, i being a multiple of 4."
 	}
-	e.blockFunction(b, typ+" "+name+"("+position+" i)", note, strings.Join(lines, "\n"))
+	blockFunction(e, b, typ+" "+name+"("+position+" i)", note, strings.Join(lines, "\n"))
 	return name
 }
 
@@ -148,28 +98,28 @@ func (f blockFormat) planeArg(p string) string {
 }
 
 // blockParts adds the functions of a format's snippets over a buffer.
-func (e *emitter) blockParts(b *buffer) {
-	f := e.blockFormatOf(b)
-	e.blockScale(b)
+func blockParts(e *emitter, b *buffer) {
+	f := blockFormatOf(e, b)
+	blockScale(e, b)
 	if f.Decode.Levels != "" {
-		e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.Decode.Levels)
+		blockFunction(e, b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.Decode.Levels)
 		return
 	}
 	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
-	e.blockFunction(b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.Decode.Quants))
+	blockFunction(e, b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.Decode.Quants))
 }
 
 // blockScale adds the function that reads a buffer's scales.
-func (e *emitter) blockScale(b *buffer) {
-	f := e.blockFormatOf(b)
+func blockScale(e *emitter, b *buffer) {
+	f := blockFormatOf(e, b)
 	scale := f.Decode.Scale
 	if b.Layout == kernel.LayoutPlanes && f.Decode.PlaneScale != "" {
 		scale = f.Decode.PlaneScale
 	}
-	e.blockFunction(b, scaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
+	blockFunction(e, b, scaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
 		map[bool]string{true: " and offset"}[f.Affine],
-		map[bool]string{true: " of element e"}[namesAny(e.snippet(scale), "e")]), scale)
+		map[bool]string{true: " of element e"}[namesAny(snippet(e, scale), "e")]), scale)
 }
 
 // quadArgs prints the parameters of a function over a quad, and quadNote describes them.
@@ -184,9 +134,9 @@ func (f blockFormat) quadNote() string {
 }
 
 // blockLevels adds the function that returns the levels of a quad.
-func (e *emitter) blockLevels(b *buffer) {
-	e.blockParts(b)
-	f := e.blockFormatOf(b)
+func blockLevels(e *emitter, b *buffer) {
+	blockParts(e, b)
+	f := blockFormatOf(e, b)
 	if f.Decode.Levels != "" {
 		return
 	}
@@ -198,34 +148,34 @@ func (e *emitter) blockLevels(b *buffer) {
 	if f.Bias != 0 {
 		levels += fmt.Sprintf(" - %d.0", f.Bias)
 	}
-	e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
+	blockFunction(e, b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
 }
 
 // wideQuants adds the function that returns the quants of four quads, and pairQuants the function for two quads.
-func (e *emitter) wideQuants(b *buffer) string {
-	f := e.blockFormatOf(b)
+func wideQuants(e *emitter, b *buffer) string {
+	f := blockFormatOf(e, b)
 	body := f.Decode.Quants4
 	if body == "" {
 		body = strings.ReplaceAll(f.Decode.Quants, "QUANTS", "uvec4")
 	}
-	e.blockFunction(b, "uvec4 quants4_NAME"+f.quadArgs(), "// The same of four quads in a row.", body)
+	blockFunction(e, b, "uvec4 quants4_NAME"+f.quadArgs(), "// The same of four quads in a row.", body)
 	return "quants4_" + b.base
 }
 
 // heldWords adds the function that returns the raw words of four quads of each plane. heldQuants adds the function that
 // decodes one plane of these words, once for all buffers of a format.
-func (e *emitter) heldWords(b *buffer) string {
-	_, reading := cut(e.snippet(e.blockFormatOf(b).Decode.Quants), "words")
-	e.blockTree(b, "uvec4 words_NAME(uint block, uint e)",
+func heldWords(e *emitter, b *buffer) string {
+	_, reading := cut(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
+	blockTree(e, b, "uvec4 words_NAME(uint block, uint e)",
 		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
 	return "words_" + b.base
 }
 
-func (e *emitter) heldQuants(b *buffer) string {
-	f := e.blockFormatOf(b)
-	rest, _ := cut(e.snippet(f.Decode.Quants), "words")
+func heldQuants(e *emitter, b *buffer) string {
+	f := blockFormatOf(e, b)
+	rest, _ := cut(snippet(e, f.Decode.Quants), "words")
 	name := "quants_of_" + b.DType.String()
-	e.blockTree(b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
+	blockTree(e, b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
 		"// Four quads of a plane, out of such words.", syntax.Renamed(rest, map[string]string{"QUANTS": "uvec4"}))
 	return name
 }
@@ -251,28 +201,28 @@ func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *synt
 
 // unpackScale adds the function that unpacks a scale from its raw word, and returns its name. It returns false if a
 // block has several scales, or if the scale takes more than one word.
-func (e *emitter) unpackScale(b *buffer) (string, bool) {
-	f := e.blockFormatOf(b)
-	_, unpack := e.cutScale(f)
+func unpackScale(e *emitter, b *buffer) (string, bool) {
+	f := blockFormatOf(e, b)
+	_, unpack := cutScale(e, f)
 	if unpack == nil {
 		return "", false
 	}
 	name := "scale_of_" + b.DType.String()
 	head := scaleType(f.BlockForm) + " " + name + "(uint word)"
-	e.blockTree(b, head, "// A scale, out of the word that has it.", unpack)
+	blockTree(e, b, head, "// A scale, out of the word that has it.", unpack)
 	return name, true
 }
 
-func (e *emitter) scaleWord(b *buffer) string {
-	read, _ := e.cutScale(e.blockFormatOf(b))
-	e.blockTree(b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
+func scaleWord(e *emitter, b *buffer) string {
+	read, _ := cutScale(e, blockFormatOf(e, b))
+	blockTree(e, b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
 	return "scale_word_" + b.base
 }
 
 // cutScale splits a scale snippet into the read of its word or half and the unpacking. All elements of the block must
 // share the scale.
-func (e *emitter) cutScale(f blockFormat) (read, unpack []syntax.Stmt) {
-	list := e.snippet(f.Decode.Scale)
+func cutScale(e *emitter, f blockFormat) (read, unpack []syntax.Stmt) {
+	list := snippet(e, f.Decode.Scale)
 	unpack, reading := cut(list, "word")
 	if reading == nil || len(list) != 1 || namesAny(list, "e") {
 		return nil, nil
@@ -304,10 +254,10 @@ func namesAny(list []syntax.Stmt, name string) bool {
 	return found
 }
 
-func (e *emitter) pairQuants(b *buffer) string {
-	f := e.blockFormatOf(b)
-	body := syntax.Renamed(e.snippet(f.Decode.Quants), map[string]string{"QUANTS": "uvec2", "WORDS": "PAIRS"})
-	e.blockTree(b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
+func pairQuants(e *emitter, b *buffer) string {
+	f := blockFormatOf(e, b)
+	body := syntax.Renamed(snippet(e, f.Decode.Quants), map[string]string{"QUANTS": "uvec2", "WORDS": "PAIRS"})
+	blockTree(e, b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
 	return "quants2_" + b.base
 }
 
@@ -318,7 +268,7 @@ var blockReaders = wordSet("WORDS PAIRS WORD SHORT BYTE HALF")
 var snippets sync.Map
 
 // snippet parses the body of a function, such as a block format's decoder.
-func (e *emitter) snippet(body string) []syntax.Stmt {
+func snippet(e *emitter, body string) []syntax.Stmt {
 	if list, ok := snippets.Load(body); ok {
 		return list.([]syntax.Stmt)
 	}
@@ -332,13 +282,13 @@ func (e *emitter) snippet(body string) []syntax.Stmt {
 }
 
 // blockFunction adds a function over the blocks of a buffer, once. head is its signature and body is a snippet.
-func (e *emitter) blockFunction(b *buffer, head, note, body string) {
-	e.blockTree(b, head, note, e.snippet(strings.Trim(body, "\n")))
+func blockFunction(e *emitter, b *buffer, head, note, body string) {
+	blockTree(e, b, head, note, snippet(e, strings.Trim(body, "\n")))
 }
 
 // blockTree is blockFunction for a parsed snippet.
-func (e *emitter) blockTree(b *buffer, head, note string, body []syntax.Stmt) {
-	f := e.blockFormatOf(b)
+func blockTree(e *emitter, b *buffer, head, note string, body []syntax.Stmt) {
+	f := blockFormatOf(e, b)
 	head = strings.ReplaceAll(head, "NAME", b.base)
 	if e.tables[head] || e.err != nil {
 		return
@@ -350,32 +300,32 @@ func (e *emitter) blockTree(b *buffer, head, note string, body []syntax.Stmt) {
 	if note != "" {
 		d.Note = strings.ReplaceAll(note, "STRIDE", sizes["STRIDE"]) + "\n"
 	}
-	syntax.Walk(body, func(x *syntax.Expr) { e.neededBySnippet(b, x) })
+	syntax.Walk(body, func(x *syntax.Expr) { neededBySnippet(e, b, x) })
 	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr {
-		return x.Map(func(y *syntax.Expr) *syntax.Expr { return e.placed(b, y, sizes) })
+		return x.Map(func(y *syntax.Expr) *syntax.Expr { return placed(e, b, y, sizes) })
 	})
 	e.decoders = append(e.decoders, d)
 }
 
 // neededBySnippet adds the functions that a call in a snippet needs.
-func (e *emitter) neededBySnippet(b *buffer, x *syntax.Expr) {
+func neededBySnippet(e *emitter, b *buffer, x *syntax.Expr) {
 	if x.Op != syntax.Call {
 		return
 	}
 	if blockReaders[x.Text] {
-		e.readerOf(b, x)
+		readerOf(e, b, x)
 	} else if libraryNames[x.Text] {
 		e.helper(x.Text, "float")
 	}
 }
 
 // placed returns a part of a snippet with the buffer's readers, codebook and sizes filled in.
-func (e *emitter) placed(b *buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
+func placed(e *emitter, b *buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
 	switch {
 	case x.Op == syntax.Call && blockReaders[x.Text]:
-		return syntax.Calling(e.readerOf(b, x), append([]*syntax.Expr{syntax.Ident("block")}, x.Args...)...)
+		return syntax.Calling(readerOf(e, b, x), append([]*syntax.Expr{syntax.Ident("block")}, x.Args...)...)
 	case x.Op == syntax.Name && x.Text == "CODEBOOK":
-		return syntax.Ident(e.codebook(b))
+		return syntax.Ident(codebook(e, b))
 	case x.Op == syntax.Name && strings.HasSuffix(x.Text, "u") && sizes[x.Text[:len(x.Text)-1]] != "":
 		return &syntax.Expr{Op: syntax.Number, Text: sizes[x.Text[:len(x.Text)-1]] + "u"}
 	case (x.Op == syntax.Call || x.Op == syntax.Name) && strings.Contains(x.Text, "NAME"):
@@ -388,7 +338,7 @@ func (e *emitter) placed(b *buffer, x *syntax.Expr, sizes map[string]string) *sy
 
 // readerOf returns the buffer's function for a reader of a snippet. The argument begins with a number: the offset that
 // says which part of the block the reader reads.
-func (e *emitter) readerOf(b *buffer, x *syntax.Expr) string {
+func readerOf(e *emitter, b *buffer, x *syntax.Expr) string {
 	name := strings.ToLower(x.Text)
 	if b.Layout == kernel.LayoutPlanes {
 		start := x.Args[0]
@@ -396,21 +346,21 @@ func (e *emitter) readerOf(b *buffer, x *syntax.Expr) string {
 			start = start.Args[0]
 		}
 		from, _ := literalOf(primary(start.String()))
-		return e.planeReader(b, name, int(from.v))
+		return planeReader(e, b, name, int(from.v))
 	}
-	e.blockReader(b, name)
+	blockReader(e, b, name)
 	return name + "_" + b.base
 }
 
 // blockReader adds one of the functions that read bytes of a block.
-func (e *emitter) blockReader(b *buffer, name string) {
+func blockReader(e *emitter, b *buffer, name string) {
 	if e.tables[name+" "+b.base] {
 		return
 	}
 	e.tables[name+" "+b.base] = true
 	switch name {
 	case "half":
-		e.blockReader(b, "short")
+		blockReader(e, b, "short")
 	case "words", "pairs":
 		words := map[string]int{"words": 4, "pairs": 2}[name]
 		e.addFunction(
@@ -439,7 +389,7 @@ func (e *emitter) blockReader(b *buffer, name string) {
 }
 
 // codebook returns the array that holds the codebook of a buffer's format.
-func (e *emitter) codebook(b *buffer) string {
+func codebook(e *emitter, b *buffer) string {
 	i := slices.IndexFunc(e.buffers, func(c *buffer) bool { return c.Codebook == b.DType })
 	if i < 0 {
 		e.fail("binding %s is %s, but none of the bindings is its codebook", b.Name, b.DType)
@@ -449,4 +399,36 @@ func (e *emitter) codebook(b *buffer) string {
 		return e.sharedTables[i]
 	}
 	return e.view(e.buffers[i], 1)
+}
+
+// wordReaders read bytes of blocks from buffers in words, at a byte of the block. If blocks are aligned to less than a
+// word, a word of a block may span two words of the buffer. Otherwise both reads return the same word.
+const wordReaders = `
+uint word_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at, shift = i % 4u * 8u;
+    return NAME[i / 4u] >> shift | NAME[(i + 3u) / 4u] << 1u << 31u - shift;
+}
+uint short_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at;
+    return NAME[i / 4u] >> i % 4u * 8u & 0xffffu;
+}
+uint byte_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at;
+    return NAME[i / 4u] >> i % 4u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`
+
+// planeInWords prints the body of a plane's reader for a buffer in words. The plane's parts are shorter than a word,
+// and the plane begins at byte base of the array.
+func planeInWords(p kernel.Plane, reader, array string, base int64) string {
+	size := map[string]int{"byte": 1, "short": 2}[reader]
+	i := plus(uintLit(base), times(primary("block"), p.Bytes))
+	if at := primary("at"); p.At > 0 && p.Bytes > size {
+		i = plus(i, binary("-", at, uintLit(p.At)))
+	} else if p.Bytes > size {
+		i = plus(i, at)
+	}
+	return fmt.Sprintf("uint i = %s;\n    return %s[i / 4u] >> i %% 4u * 8u & %#xu;", i, array, 1<<(8*size)-1)
 }

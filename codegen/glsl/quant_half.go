@@ -18,7 +18,7 @@ func decodesOctets(t ir.DType) bool {
 
 // loadsOctets reports whether eight neighbours of an operand are decoded together by
 // an octetDecoder.
-func (e *emitter) loadsOctets(v *kernel.Expr, a along) bool {
+func loadsOctets(e *emitter, v *kernel.Expr, a along) bool {
 	return v.Kind == kernel.ExprLoad && decodesOctets(e.k.Bindings[v.Bind].DType) &&
 		schedule.DivisibleBy(a.extent, schedule.OctetElems) && v.Index.Adjacent(a.axis, schedule.OctetElems)
 }
@@ -27,19 +27,19 @@ func (e *emitter) loadsOctets(v *kernel.Expr, a along) bool {
 // that are whole bytes are decoded in pairs of f16: a byte in the low mantissa bits of 1024 is the byte plus 1024.
 // These are exact in f16, and the multiplication by the scale rounds once, as in f32. Scales that are no f16, and
 // offsets, are rounded too.
-func (e *emitter) octetDecoder(b *buffer) string {
-	f := e.blockFormatOf(b)
+func octetDecoder(e *emitter, b *buffer) string {
+	f := blockFormatOf(e, b)
 	if e.err != nil {
 		return "unknown"
 	}
 	if f.Levels {
-		return e.levelsOctet(b)
+		return levelsOctet(e, b)
 	}
 	pairs := b.ReadsPairs()
 	if pairs {
-		e.blockScale(b)
+		blockScale(e, b)
 	} else {
-		e.blockParts(b)
+		blockParts(e, b)
 	}
 	e.need(NeedFloat16)
 	base, flip := 1024+f.Bias, ""
@@ -56,7 +56,7 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	}
 	of := f.firstOf(b.DType, true) + f.planeArg("e / STRIDEu % PLANESu") + ")" + flip + ";"
 	if pairs {
-		e.pairQuants(b)
+		pairQuants(e, b)
 		lines = append(lines, "uint e = first;", "uvec2 quads = quants2_NAME(block, "+of, "uvec4 octet;",
 			"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint q = quads[n];")
 	} else {
@@ -74,15 +74,15 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));",
 		"    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
 	name := "octet_" + b.base
-	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
+	blockFunction(e, b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
 		strings.Join(lines, "\n"))
 	return name
 }
 
 // levelsOctet is octetDecoder for quants that are floats. Levels times scale are rounded from f32.
-func (e *emitter) levelsOctet(b *buffer) string {
-	f := e.blockFormatOf(b)
-	e.blockParts(b)
+func levelsOctet(e *emitter, b *buffer) string {
+	f := blockFormatOf(e, b)
+	blockParts(e, b)
 	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) +
 		f.planeArg("e / STRIDEu % PLANESu") + ");"
 	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);",
@@ -90,7 +90,7 @@ func (e *emitter) levelsOctet(b *buffer) string {
 		"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", quad,
 		"    octet[2u * n] = packHalf2x16(quad.xy);", "    octet[2u * n + 1u] = packHalf2x16(quad.zw);", "}", "return octet;"}
 	name := "octet_" + b.base
-	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
+	blockFunction(e, b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
 		strings.Join(lines, "\n"))
 	return name
 }

@@ -22,8 +22,8 @@ const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, ev
 
 // octetReader adds the function that decodes an octet, and returns its name. If less is not 0, the function returns the
 // masks apart, for a caller that subtracts them. paired leaves the levels of two planes interleaved.
-func (e *emitter) octetReader(b *buffer, less int, paired bool) string {
-	f := e.blockFormatOf(b)
+func octetReader(e *emitter, b *buffer, less int, paired bool) string {
+	f := blockFormatOf(e, b)
 	form := f.Octets
 	body := strings.NewReplacer("entry_NAME", "octet_entry", "signs_NAME", "octet_signs").Replace(form.Quants)
 	args, note := "(uint block, uint e", "// Eight quants, a byte each"
@@ -43,6 +43,6 @@ func (e *emitter) octetReader(b *buffer, less int, paired bool) string {
 	case form.Masks == ir.SignMasks:
 		body += "\nreturn (quads ^ masks) + (masks & 0x01010101u);"
 	}
-	e.blockFunction(b, "uvec2 octet_NAME"+args+")", note+".", body)
+	blockFunction(e, b, "uvec2 octet_NAME"+args+")", note+".", body)
 	return "octet_" + b.base
 }

@@ -3,12 +3,12 @@ package glsl
 import "strings"
 
 // packedFunctions adds the functions of a buffer's packed quants.
-func (e *emitter) packedFunctions(b *buffer, subnormals bool) {
-	form := e.blockFormatOf(b).Packed
-	e.blockFunction(b, "uvec4 fields_NAME(uint block, uint e)",
+func packedFunctions(e *emitter, b *buffer, subnormals bool) {
+	form := blockFormatOf(e, b).Packed
+	blockFunction(e, b, "uvec4 fields_NAME(uint block, uint e)",
 		"// The bytes of sixteen neighbours from element e on, and of those 32, 64, 96 further.", form.Quants)
 	if form.High != "" {
-		e.blockFunction(b, "uvec4 high_fields_NAME(uint block, uint e)", "// The same of their high bits.", form.High)
+		blockFunction(e, b, "uvec4 high_fields_NAME(uint block, uint e)", "// The same of their high bits.", form.High)
 	}
 	small, unit := "shorts_unsigned(", 1.0
 	if subnormals { // an f16 with a byte in its last bits is 2^-24 of the byte
@@ -16,7 +16,7 @@ func (e *emitter) packedFunctions(b *buffer, subnormals bool) {
 	}
 	body := strings.NewReplacer("SMALL(", small, "UNIT_16", floatText(unit/16), "PER_UNIT", floatText(32/unit),
 		"UNIT", floatText(unit)).Replace(form.Result)
-	e.blockFunction(b, "float scaled_NAME(uint block, uint e, vec4 dots, vec4 sums)",
+	blockFunction(e, b, "float scaled_NAME(uint block, uint e, vec4 dots, vec4 sums)",
 		"// Products of a run, added up, with their scales.", body)
 }
 

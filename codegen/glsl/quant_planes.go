@@ -25,14 +25,8 @@ var planeReaders = map[int]map[string]string{
 	1: {"byte": "return uint(UNIT[FIRST + at - START]);"},
 }
 
-// planeUnits are the element types that a plane is read as, by their size in bytes.
-var planeUnits = map[int]struct{ typ, view string }{
-	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t",
-		"bytes"},
-}
-
 // planeReader adds the function that reads the plane of a buffer that holds byte at of blocks, and returns its name.
-func (e *emitter) planeReader(b *buffer, reader string, at int) string {
+func planeReader(e *emitter, b *buffer, reader string, at int) string {
 	planes := kernel.PlanesOf(b.DType)
 	i := slices.IndexFunc(planes, func(p kernel.Plane) bool { return at >= p.At && at < p.At+p.Bytes })
 	if i < 0 {
@@ -53,9 +47,9 @@ func (e *emitter) planeReader(b *buffer, reader string, at int) string {
 	}
 	typ, body := map[string]string{"words": "uvec4", "pairs": "uvec2", "half": "float"}[reader], ""
 	if reader == "half" {
-		body = "return unpackHalf2x16(" + e.planeReader(b, "short", at) + "(block, at)).x;"
+		body = "return unpackHalf2x16(" + planeReader(e, b, "short", at) + "(block, at)).x;"
 	} else {
-		body = e.planeBody(b, reader, i, unit)
+		body = planeBody(e, b, reader, i, unit)
 	}
 	if typ == "" {
 		typ = "uint"
@@ -65,7 +59,7 @@ func (e *emitter) planeReader(b *buffer, reader string, at int) string {
 }
 
 // planeBody prints the body of a reader of plane i.
-func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
+func planeBody(e *emitter, b *buffer, reader string, i, unit int) string {
 	p := kernel.PlanesOf(b.DType)[i]
 	body, ok := planeReaders[unit][reader]
 	if !ok || p.Bytes%unit != 0 {
@@ -93,21 +87,4 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 	}
 	return strings.NewReplacer("UNIT", b.name+"_"+planeUnits[unit].view, "FIRST", first,
 		"START", fmt.Sprintf("%du", p.At)).Replace(body)
-}
-
-// planeArrays are the arrays over the planes of a buffer.
-func (b *buffer) planeArrays() (list []array) {
-	for _, unit := range []int{1, 2, 4, 8, 16} {
-		if u := planeUnits[unit]; b.units[unit] {
-			note := " // " + b.DType.String()
-			if b.Layout == kernel.LayoutPlanes {
-				note += " in planes"
-			}
-			list = append(list, array{"readonly ", u.typ, b.name + "_" + u.view, note})
-		}
-	}
-	if b.early {
-		list = append(list, array{"readonly volatile ", "uint", b.name + "_early", ""})
-	}
-	return list
 }

@@ -34,14 +34,25 @@ type stage struct {
 	perElement, perRow []kernel.Store
 }
 
-// emitRow writes a row kernel: an invocation per row, or LanesPerRow of them.
-func (e *emitter) emitRow() {
-	r := &rowWriter{emitter: e, group: e.sched.Variant == kernel.VarRowGroup, lanes: 1, rows: e.sched.Workgroup,
-		width: e.sched.Vec, stages: e.k.RowPasses(), cached: map[*kernel.Expr]text{}}
-	if r.group {
-		r.lanes = e.sched.LanesPerRow
-		r.rows = e.sched.Workgroup / r.lanes
+// newRowWriter divides a workgroup into rows of some lanes each. group says that the lanes of a row share it; otherwise
+// each invocation has a row of its own.
+func newRowWriter(e *emitter, lanes int, group bool) *rowWriter {
+	return &rowWriter{emitter: e, group: group, lanes: lanes, rows: e.sched.Workgroup / lanes, width: e.sched.Vec}
+}
+
+// lanesOf is the number of invocations that share a row.
+func lanesOf(e *emitter, group bool) int {
+	if group {
+		return e.sched.LanesPerRow
 	}
+	return 1
+}
+
+// emitRow writes a row kernel: an invocation per row, or LanesPerRow of them.
+func emitRow(e *emitter) {
+	group := e.sched.Variant == kernel.VarRowGroup
+	r := newRowWriter(e, lanesOf(e, group), group)
+	r.stages, r.cached = e.k.RowPasses(), map[*kernel.Expr]text{}
 	if e.sched.Cache > 0 {
 		r.slots, r.first = e.sched.Cache/r.width, e.k.Kept()
 	}

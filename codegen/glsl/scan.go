@@ -26,16 +26,15 @@ type scanTile struct {
 }
 
 // emitScan writes a scan: an invocation per row, or LanesPerRow of them.
-func (e *emitter) emitScan() {
-	row := &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup, width: e.sched.Vec}
-	w := &scanWriter{rowWriter: row, phase: fold{Phase: e.k.Phases[0]}}
+func emitScan(e *emitter) {
+	group := e.sched.Variant == kernel.VarScanGroup
+	w := &scanWriter{rowWriter: newRowWriter(e, lanesOf(e, group), group), phase: fold{Phase: e.k.Phases[0]}}
 	w.phase.typ = w.computeType(accType(w.phase.Phase))
 	w.needType(w.phase.typ)
 	w.runs, _ = e.k.Fold.Quo(int64(w.width))
 	along := w.alone
-	if e.sched.Variant == kernel.VarScanGroup {
-		w.lanes, w.group = e.sched.LanesPerRow, true
-		w.rows, along = e.sched.Workgroup/w.lanes, w.together
+	if group {
+		along = w.together
 	}
 	e.overSpace(w.place, along)
 }

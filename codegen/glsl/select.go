@@ -9,7 +9,7 @@ import (
 // elements in the bin of the wanted rank, and continues with the next bits. The bits of coordinates break ties between
 // equal keys, so that exactly the requested number of elements remain. Only these are sorted.
 type selectWriter struct {
-	*rowWriter
+	sorter
 	each       int // keys that an invocation holds
 	own        text
 	bins, sums text       // shared: elements by their bits, and by invocation
@@ -18,10 +18,10 @@ type selectWriter struct {
 }
 
 // emitSelect writes a kernel of a row per workgroup.
-func (e *emitter) emitSelect() {
-	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
+func emitSelect(e *emitter) {
+	r := sorter{newRowWriter(e, e.sched.Workgroup, true)}
 	e.overSpace(r.place, func() {
-		w := &selectWriter{rowWriter: r, each: e.sched.Cache}
+		w := &selectWriter{sorter: r, each: e.sched.Cache}
 		w.bins, w.sums = r.share("uint", "bins", schedule.SelectBins), r.share("uint", "sums", e.sched.Workgroup)
 		w.found = r.share("uint", "found", schedule.SelectFound)
 		w.selected = r.sharedPlaces(schedule.SelectPlaces(e.k))

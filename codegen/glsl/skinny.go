@@ -34,9 +34,9 @@ type stagedStrips struct {
 }
 
 // emitSkinny writes a matmul of few rows on cooperative matrices.
-func (e *emitter) emitSkinny() {
+func emitSkinny(e *emitter) {
 	self := e.selfIndex()
-	m := e.newMatMul()
+	m := newMatMul(e)
 	if e.err != nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (r *skinny) declare() {
 func (r *skinny) accumulate() {
 	s := r.s
 	for _, o := range r.b {
-		r.blockParts(r.blockBuffer(o))
+		blockParts(r.emitter, r.blockBuffer(o))
 	}
 	if r.Parts == 1 && r.Affine {
 		r.declareOnes()
@@ -169,7 +169,7 @@ func (r *skinny) declareStrips(o *matOperand) fetchedStrips {
 		f.quants = r.array("uvec4", o.name+"_quants", n*r.words())
 	}
 	scale := scaleType(r.run.Form)
-	if unpack, ok := r.unpackScale(b); ok {
+	if unpack, ok := unpackScale(r.emitter, b); ok {
 		scale, f.unpack = "uint", unpack
 	}
 	f.scales = r.array(scale, o.name+"_scale", n)
@@ -210,7 +210,7 @@ func (r *skinny) fetchWeights(o *matOperand, f fetchedStrips, k0 text) {
 			s := place{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
 			number := plus(times(i, r.run.Strips), p)
 			if f.words {
-				r.assign(elementOf(f.quants, n, number), call(r.heldWords(b), at, s.e))
+				r.assign(elementOf(f.quants, n, number), call(heldWords(r.emitter, b), at, s.e))
 			} else {
 				for w := range r.words() {
 					r.assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
@@ -218,7 +218,7 @@ func (r *skinny) fetchWeights(o *matOperand, f fetchedStrips, k0 text) {
 			}
 			scale := call("scale_"+b.base, at, within(e, s.at))
 			if f.unpack != "" {
-				scale = call(r.scaleWord(b), at)
+				scale = call(scaleWord(r.emitter, b), at)
 			}
 			r.assign(elementOf(f.scales, n, number), scale)
 		})
@@ -289,7 +289,7 @@ func (r *skinny) putWeights(o *matOperand, f fetchedStrips) {
 			for w := range r.words() {
 				word := r.fetchedWord(f, number, w)
 				if f.words {
-					quants := call(r.heldQuants(r.blockBuffer(o)), elementOf(f.quants, n, number), uintLit(w))
+					quants := call(heldQuants(r.emitter, r.blockBuffer(o)), elementOf(f.quants, n, number), uintLit(w))
 					word = r.signedBytes(quants)
 				}
 				r.put(st.elements, unit, w, word)

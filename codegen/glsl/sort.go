@@ -8,8 +8,8 @@ import (
 // emitSort writes a kernel that sorts each row in shared memory by a bitonic network (Batcher 1968). It sorts pairs of
 // key and coordinate. No two pairs are equal, so the order is stable although the network is not. Keys are compared as
 // unsigned numbers.
-func (e *emitter) emitSort() {
-	r := &rowWriter{emitter: e, group: true, lanes: e.sched.LanesPerRow, rows: e.sched.Workgroup / e.sched.LanesPerRow}
+func emitSort(e *emitter) {
+	r := sorter{newRowWriter(e, e.sched.LanesPerRow, true)}
 	e.overSpace(r.place, func() {
 		p := r.sharedPlaces(schedule.SortPlaces(e.k))
 		r.loadKeys(p)
@@ -18,6 +18,9 @@ func (e *emitter) emitSort() {
 		r.leaveShared()
 	})
 }
+
+// sorter orders pairs of a key and a coordinate, for each row.
+type sorter struct{ *rowWriter }
 
 // sortPlaces are the pairs of a row in shared memory.
 type sortPlaces struct {
@@ -31,7 +34,7 @@ func (p sortPlaces) key(i text) text  { return elementAt(p.keys, joined("+", p.f
 func (p sortPlaces) from(i text) text { return elementAt(p.order, joined("+", p.first, i)) }
 
 // sharedPlaces declares n pairs for each row of the workgroup.
-func (r *rowWriter) sharedPlaces(n int) sortPlaces {
+func (r sorter) sharedPlaces(n int) sortPlaces {
 	p := sortPlaces{n: n, keys: r.share("uint", "keys", n*r.rows), order: r.share("uint", "order", n*r.rows)}
 	if r.rows > 1 {
 		row := binary("/", r.local, uintLit(r.lanes))
@@ -41,12 +44,12 @@ func (r *rowWriter) sharedPlaces(n int) sortPlaces {
 }
 
 // lanesOver opens a loop of the row's lanes over n positions.
-func (r *rowWriter) lanesOver(base string, n text) text {
+func (r sorter) lanesOver(base string, n text) text {
 	return r.openFor("", base, r.thread, n, uintLit(r.lanes))
 }
 
 // loadKeys fills the slots. Keys past the row sort after all others.
-func (r *rowWriter) loadKeys(p sortPlaces) {
+func (r sorter) loadKeys(p sortPlaces) {
 	r.comment("The keys of the row.")
 	j := r.lanesOver("j", uintLit(p.n))
 	key := r.keyOf(j, int64(p.n))
@@ -57,7 +60,7 @@ func (r *rowWriter) loadKeys(p sortPlaces) {
 }
 
 // keyOf returns a variable with the key at j. Past the end of a shorter row, that is the largest key.
-func (r *rowWriter) keyOf(j text, places int64) text {
+func (r sorter) keyOf(j text, places int64) text {
 	whole := r.k.Fold.IsStatic() && r.k.Fold.Add == places
 	key := r.variable("uint", "key", primary("0xffffffffu"))
 	if !whole {
@@ -74,7 +77,7 @@ func (r *rowWriter) keyOf(j text, places int64) text {
 }
 
 // sortKey prints a number that is larger for later elements.
-func (r *rowWriter) sortKey(p kernel.Phase) text {
+func (r sorter) sortKey(p kernel.Phase) text {
 	r.plan([]*kernel.Expr{p.Value}, nil)
 	v := r.emitter.value(p.Value)
 	typ := r.computeType(p.Value.DType)
@@ -94,7 +97,7 @@ func (r *rowWriter) sortKey(p kernel.Phase) text {
 
 // network sorts the slots. It merges runs of size slots, which alternate in direction, and compares slots at falling
 // distances.
-func (r *rowWriter) network(p sortPlaces) {
+func (r sorter) network(p sortPlaces) {
 	r.comment("Sort runs of growing size.")
 	r.open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
 	r.open("for (uint distance = size >> 1u; distance > 0u; distance >>= 1u)")
@@ -116,7 +119,7 @@ func (r *rowWriter) network(p sortPlaces) {
 }
 
 // storePlaces stores the results for each slot of the order.
-func (r *rowWriter) storePlaces(p sortPlaces) {
+func (r sorter) storePlaces(p sortPlaces) {
 	r.comment("Store each place of the order.")
 	if r.valid != nil {
 		r.openIf(r.valid)

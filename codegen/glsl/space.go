@@ -218,3 +218,38 @@ func (e *emitter) paraName(axis int) string {
 	}
 	return fmt.Sprintf("axis%d", axis)
 }
+
+// openPoint opens a block for a point that the kernel may skip.
+func (e *emitter) openPoint() {
+	cond := e.k.Guard.Point
+	e.plan([]*kernel.Expr{cond}, nil)
+	e.openIf(e.value(cond))
+}
+
+// emptySpace reports whether the space never has a point, and sets an empty grid if so.
+func (e *emitter) emptySpace(s space) bool {
+	if !s.isEmpty() {
+		return false
+	}
+	for dim := range e.grid {
+		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(0), Tile: 1}}
+	}
+	return true
+}
+
+// invocations gives every invocation its position among n, in a loop if the grid is too small. bind gets the position.
+// It returns the number of blocks that it opened.
+func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened int) {
+	wg := e.sched.Workgroup
+	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {
+		bind(e.openFor("", name, primary("gl_GlobalInvocationID.x"), e.dim(n),
+			times(primary("gl_NumWorkGroups.x"), wg)))
+		return 1
+	}
+	id := e.variable("uint", name, primary("gl_GlobalInvocationID.x"))
+	if _, whole := n.Quo(int64(wg)); !whole {
+		e.line("if (%s >= %s) return;", id, e.dim(n))
+	}
+	bind(id)
+	return 0
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -57,56 +56,6 @@ func (m *matMul) newStaging(self text) *staging {
 		c.tiles = m.share(c.unitType, "tiles", n)
 	}
 	return c
-}
-
-// needMatrix records the device features of matrices of a dtype.
-func (e *emitter) needMatrix(t ir.DType) {
-	switch t {
-	case ir.BF16:
-		e.need(NeedBFloat16Matrix)
-	case ir.I8, ir.U8:
-		e.need(NeedInt8)
-	default:
-		e.need(NeedFloat16)
-	}
-}
-
-var matrixElements = map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16_t", ir.F32: "float",
-	ir.I8: "int8_t", ir.U8: "uint8_t", ir.I32: "int", ir.U32: "uint"}
-
-// matrixElement is the element type of matrices of a dtype.
-func matrixElement(t ir.DType) string {
-	return matrixElements[t]
-}
-
-// matrixType is the type of a cooperative matrix of a scope. use is A, B or Accumulator.
-func matrixType(scope string, t ir.DType, rows, cols int, use string) string {
-	return fmt.Sprintf("coopmat<%s, gl_Scope%s, %d, %d, gl_MatrixUse%s>", matrixElement(t), scope, rows, cols, use)
-}
-
-// multiplyAdd adds the product of two cooperative matrices to a third.
-func (e *emitter) multiplyAdd(sum, a, b text) { e.assign(sum, call("coopMatMulAdd", a, b, sum)) }
-
-// loadMatrix loads a cooperative matrix from an array. major is Row or Column.
-func (e *emitter) loadMatrix(to, array, at text, pitch int, major string) {
-	e.do("coopMatLoad", to, array, at, uintLit(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
-}
-
-// storeMatrix is the inverse of loadMatrix.
-func (e *emitter) storeMatrix(from, array, at text, pitch int, major string) {
-	e.do("coopMatStore", from, array, at, uintLit(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
-}
-
-// fragment is the type of a cooperative matrix of subgroup scope.
-func (e *emitter) fragment(t ir.DType, use string) string {
-	rows, cols := e.sched.FragM, e.sched.FragN
-	switch use {
-	case "A":
-		cols = e.sched.FragK
-	case "B":
-		rows = e.sched.FragK
-	}
-	return matrixType("Subgroup", t, rows, cols, use)
 }
 
 // stageOperands assigns every staged operand its part of a stage.
@@ -164,7 +113,7 @@ uvec4 NAME(uint i) {
 
 // isPacked reports whether eight neighbours of an operand are decoded together, from a block to f16.
 func (c *staging) isPacked(st *staged) bool {
-	return c.dtype == ir.F16 && c.loadsOctets(st.value, along{st.axis, c.extent(st.axis)})
+	return c.dtype == ir.F16 && loadsOctets(c.emitter, st.value, along{st.axis, c.extent(st.axis)})
 }
 
 // eachOctet writes body for the octets of a tile that an invocation loads. i is the octet's number among the
@@ -248,7 +197,7 @@ func (c *staging) octet(st *staged, inner, dst text) {
 		return
 	}
 	if c.isPacked(st) {
-		c.assign(dst, call(c.octetDecoder(c.buffers[v.Bind]), narrow(c.indexAt(v.Index, st.axis, inner))))
+		c.assign(dst, call(octetDecoder(c.emitter, c.buffers[v.Bind]), narrow(c.indexAt(v.Index, st.axis, inner))))
 		return
 	}
 	if c.dtype.IsInteger() {

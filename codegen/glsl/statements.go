@@ -10,14 +10,6 @@ import (
 
 // The statements and expressions that every kernel family emits: loops, conditions, arrays and shared memory.
 
-// elementOf prints element i of an array of count elements. An array of one element is a plain variable.
-func elementOf(array text, count int, i text) text {
-	if count == 1 {
-		return array
-	}
-	return elementAt(array, i)
-}
-
 // array declares a variable of count elements, or a plain variable for one element.
 func (e *emitter) array(typ, name string, count int) text {
 	if count == 1 {
@@ -164,10 +156,6 @@ func (e *emitter) openLanes(count int) {
 	e.open("[[unroll]] for (uint %s = 0u; %[1]s < %du; ++%[1]s)", component, count)
 }
 
-func plus(a, b text) text { return binary("+", a, b) }
-
-func times(a text, n int) text { return binary("*", a, uintLit(n)) }
-
 // share declares an array of shared memory.
 func (e *emitter) share(typ, name string, dims ...int) text {
 	name = e.fresh(e.root, name)
@@ -189,13 +177,10 @@ func (e *emitter) allOf(values []*kernel.Expr) text {
 	return all
 }
 
-// quotient and remainder print x/n and x%n. x is less than limit.
-func quotient(x text, n, limit int) text {
-	switch {
-	case n == 1:
-		return x
-	case n >= limit:
-		return primary("0u")
+// arraySize prints the brackets of an array, none for a single element.
+func arraySize(n int) string {
+	if n == 1 {
+		return ""
 	}
-	return binary("/", x, uintLit(n))
+	return fmt.Sprintf("[%d]", n)
 }

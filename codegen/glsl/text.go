@@ -174,3 +174,36 @@ func finiteLit(v float64, bits int, suffix string) text {
 	}
 	return numberLit(s + suffix)
 }
+
+// elementOf prints element i of an array of count elements. An array of one element is a plain variable.
+func elementOf(array text, count int, i text) text {
+	if count == 1 {
+		return array
+	}
+	return elementAt(array, i)
+}
+
+func plus(a, b text) text { return binary("+", a, b) }
+
+func times(a text, n int) text { return binary("*", a, uintLit(n)) }
+
+// quotient and remainder print x/n and x%n. x is less than limit.
+func quotient(x text, n, limit int) text {
+	switch {
+	case n == 1:
+		return x
+	case n >= limit:
+		return primary("0u")
+	}
+	return binary("/", x, uintLit(n))
+}
+
+func remainder(x text, n, limit int) text {
+	switch {
+	case n == 1:
+		return primary("0u")
+	case n >= limit:
+		return x
+	}
+	return binary("%", x, uintLit(n))
+}

@@ -15,7 +15,7 @@ type windowWriter struct {
 	atPlace []*kernel.Expr // the same values, in terms of their position
 }
 
-func (e *emitter) emitWindows() {
+func emitWindows(e *emitter) {
 	w, ok := schedule.WindowsOf(e.k)
 	if !ok {
 		e.fail("the rows are no windows that overlap")
@@ -24,7 +24,7 @@ func (e *emitter) emitWindows() {
 	rows := e.sched.Coarsen
 	e.k = w.Blocked(e.k, rows)
 	shared := w.Shared(e.k)
-	b := windowWriter{rowWriter: &rowWriter{emitter: e, lanes: 1}, windows: w, rows: rows, shared: shared,
+	b := windowWriter{rowWriter: newRowWriter(e, 1, false), windows: w, rows: rows, shared: shared,
 		atPlace: w.AtPlace(e.k, rows, shared)}
 	e.overSpace(b.ownRow, b.run)
 }

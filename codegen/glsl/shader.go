@@ -1,0 +1,138 @@
+package glsl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// TargetEnv returns the environment to compile a shader with these needs for: Vulkan 1.3 for workgroup matrices, 1.1
+// for devices that lack 1.2, and 1.2 otherwise.
+func TargetEnv(needs []string, api device.APIVersion) string {
+	switch {
+	case slices.Contains(needs, NeedCoopMat2):
+		return "vulkan1.3"
+	case !api.AtLeast(1, 2):
+		return "vulkan1.1"
+	}
+	return "vulkan1.2"
+}
+
+// preserveNaN requests the execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6) for floats of the given width.
+// Without the mode, drivers fold x - x to 0 and a comparison into a maximum, which is wrong for infinities and NaN.
+// SPIR-V 1.4 includes the mode; earlier versions need an extension, floatControls. In a shader that names the
+// extension, spirv-opt 2026.4 keeps dead stores. Lavapipe's compiler needs these stores: without them it takes seconds
+// for a far unrolled matvec, and minutes for the largest. SwiftShader needs them removed; see [device.DearBranches].
+const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(%scapabilities = [4466], 4461, %d);
+`
+
+const floatControls = `extensions = ["SPV_KHR_float_controls"], `
+
+// Shader is the GLSL of a kernel, with the facts that a program needs to run it.
+type Shader struct {
+	Source string
+	// SPIRV is the shader itself if a custom op supplies it compiled. Source then only describes it.
+	SPIRV []byte
+	// Grid is the number of workgroups of a dispatch.
+	Grid kernel.Grid
+	// Needs lists device features, sorted: the Need constants.
+	Needs []string
+	// SharedBytes of workgroup memory.
+	SharedBytes int
+	// SubgroupSize is the size of full subgroups that the shader relies on, or 0.
+	SubgroupSize int
+	// Workgroup is the number of invocations per workgroup.
+	Workgroup int
+
+	parts parts // of Source, if vkc wrote it
+}
+
+// parts are the parts of a shader.
+type parts struct {
+	about      string   // comments
+	extensions []string // lines that enable them
+	modes      []string // execution modes
+	macros     string
+	buffers    []view
+	shared     []sharedArray
+	functions  []*syntax.Definition // and macros and constants; each uses only earlier ones
+	main       *syntax.Definition
+}
+
+// text is the shader source.
+func (p parts) text(workgroup int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s#version 450\n%s", p.about, strings.Join(p.extensions, ""))
+	for _, m := range p.modes {
+		b.WriteString("\n" + m)
+	}
+	fmt.Fprintf(&b, "%s\nlayout(local_size_x = %d) in;\n\n", p.macros, workgroup)
+	for _, v := range p.buffers {
+		b.WriteString(v.String())
+	}
+	for i, s := range p.shared {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(s.String() + "\n")
+	}
+	for _, f := range p.functions {
+		b.WriteString("\n" + f.String())
+	}
+	b.WriteString("\n" + p.main.String())
+	return b.String()
+}
+
+// declarations lists everything that the shader declares.
+func (p parts) declarations() (all []declared) {
+	for _, v := range p.buffers {
+		all = append(all, v)
+	}
+	for _, s := range p.shared {
+		all = append(all, s)
+	}
+	for _, f := range p.functions {
+		all = append(all, function{f})
+	}
+	return all
+}
+
+// renamed returns the parts with names replaced.
+func (p parts) renamed(names map[string]string) parts {
+	if len(names) == 0 {
+		return p
+	}
+	p.buffers, p.shared, p.functions = slices.Clone(p.buffers), slices.Clone(p.shared), slices.Clone(p.functions)
+	for i := range p.buffers {
+		a := &p.buffers[i].array
+		a.name = cmp.Or(names[a.name], a.name)
+	}
+	for i := range p.shared {
+		p.shared[i].name = cmp.Or(names[p.shared[i].name], p.shared[i].name)
+	}
+	for i, f := range p.functions {
+		p.functions[i] = f.Renamed(names)
+	}
+	p.main = p.main.Renamed(names)
+	return p
+}
+
+// declared is a global declaration: a view of a buffer, shared memory or a function.
+type declared interface {
+	symbol() string    // its name
+	signature() string // no other declaration may have the same
+	String() string
+}
+
+// function is a function definition as a declaration.
+type function struct{ *syntax.Definition }
+
+func (f function) symbol() string { return f.Name }
+
+func (f function) signature() string { return f.Signature() }
