@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -32,7 +33,7 @@ func TestBytesWithoutDotProducts(t *testing.T) {
 		k := c.p.kernel()
 		sh, err := glsl.Emit(k, c.s, caps, k.Symbols())
 		check(t, err)
-		if slices.Contains(sh.Needs, glsl.NeedIntDot) {
+		if slices.Contains(sh.Needs, emit.NeedIntDot) {
 			t.Errorf("%s needs what the device lacks", c.name)
 		}
 		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
@@ -154,7 +155,7 @@ func emitFor(t *testing.T, k *kernel.Kernel, caps device.Caps, symbols []string)
 // envOf returns the environment to compile a shader for.
 func envOf(source string) string {
 	if strings.Contains(source, "GL_NV_cooperative_matrix2") {
-		return envFor([]string{glsl.NeedCoopMat2})
+		return envFor([]string{emit.NeedCoopMat2})
 	}
 	return envFor(nil)
 }

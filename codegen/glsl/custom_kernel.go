@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/lib"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
@@ -15,15 +17,15 @@ import (
 const customParams = "custom_params"
 
 // emitCustom writes the shader of a custom kernel: the declarations that its op asks for around the user's GLSL.
-func emitCustom(e *emitter) *Shader {
-	c := e.k.Custom
+func emitCustom(e *emit.Emitter) *Shader {
+	c := e.K.Custom
 	k := c.Kernel()
 	for _, n := range k.Needs {
-		if !needs[n].custom {
-			e.fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n,
-				strings.Join(customNeeds(), ", "))
+		if !emit.Needs[n].Custom {
+			e.Fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n,
+				strings.Join(emit.CustomNeeds(), ", "))
 		}
-		e.need(n)
+		e.Need(n)
 	}
 	buffers := customBuffers(e, c)
 	if k.SPIRV != nil {
@@ -36,17 +38,17 @@ func emitCustom(e *emitter) *Shader {
 	for i, a := range c.Op.Info().Custom.Attrs {
 		if k.Mentions(a.Name) {
 			checkCustomName(e, c, a.Name)
-			fmt.Fprintf(&global, "const %s %s = %s;\n", attrType(a.Kind), a.Name, e.attrLit(c.Attrs[i].Value))
+			fmt.Fprintf(&global, "const %s %s = %s;\n", emit.AttrType(a.Kind), a.Name, e.AttrLit(c.Attrs[i].Value))
 		}
 	}
 	grid, err := c.Grid()
 	if err != nil {
-		e.fail("%v", err)
+		e.Fail("%v", err)
 	}
 	for _, helper := range []string{"INF", "NAN"} { // only attributes use these here
-		if e.helpers[helper+" float"] {
-			h, _ := findHelper(helper, "float")
-			buffers += h.definition("float").String()
+		if e.Helpers[helper+" float"] {
+			h, _ := lib.Find(helper, "float")
+			buffers += h.Definition("float").String()
 		}
 	}
 	var b strings.Builder
@@ -57,56 +59,56 @@ func emitCustom(e *emitter) *Shader {
 		b.WriteString("\n" + global.String())
 	}
 	if k.Shared != "" {
-		b.WriteString("\n" + bracketed(c.Op.Info().Custom, "Shared", k.Shared, ""))
+		b.WriteString("\n" + emit.Bracketed(c.Op.Info().Custom, "Shared", k.Shared, ""))
 	}
 	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main.String(),
-		bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
-	return &Shader{Source: b.String(), Grid: grid, Needs: e.sortedNeeds(), SharedBytes: k.SharedBytes,
-		Workgroup: e.sched.Workgroup}
+		emit.Bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
+	return &Shader{Source: b.String(), Grid: grid, Needs: e.SortedNeeds(), SharedBytes: k.SharedBytes,
+		Workgroup: e.Sched.Workgroup}
 }
 
 // customModule makes the shader of a kernel that is a SPIR-V module. Its source is a comment that names the module.
-func customModule(e *emitter, c *kernel.Custom) *Shader {
+func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 	k := c.Kernel()
 	want := spv.Kernel{Args: c.Args, Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
 	for i, n := range k.Workgroup {
 		want.Workgroup[i] = uint32(n)
 	}
 	if err := spv.CheckKernel(k.SPIRV, want); err != nil {
-		e.fail("SPIR-V of custom op %s: %v", c.Op, err)
+		e.Fail("SPIR-V of custom op %s: %v", c.Op, err)
 		return nil
 	}
-	if v, most := spv.Version(k.SPIRV), e.caps.API.SPIRV(); v > most {
-		e.fail("SPIR-V of custom op %s: it is of version 1.%d, and Vulkan %v takes 1.%d at most", c.Op, v, e.caps.API,
+	if v, most := spv.Version(k.SPIRV), e.Caps.API.SPIRV(); v > most {
+		e.Fail("SPIR-V of custom op %s: it is of version 1.%d, and Vulkan %v takes 1.%d at most", c.Op, v, e.Caps.API,
 			most)
 		return nil
 	}
 	values, err := c.Constants()
 	if err != nil {
-		e.fail("%v", err)
+		e.Fail("%v", err)
 		return nil
 	}
 	grid, err := c.Grid()
 	if err != nil {
-		e.fail("%v", err)
+		e.Fail("%v", err)
 	}
 	module, err := spv.Specialize(k.SPIRV, values)
 	if err == nil {
-		err = spv.CheckShader(module, spv.Interface{Bindings: len(e.k.Bindings), Workgroup: e.sched.Workgroup,
-			Needs: e.sortedNeeds()})
+		err = spv.CheckShader(module, spv.Interface{Bindings: len(e.K.Bindings), Workgroup: e.Sched.Workgroup,
+			Needs: e.SortedNeeds()})
 	}
 	if err != nil {
-		e.fail("SPIR-V of custom op %s: %v", c.Op, err)
+		e.Fail("SPIR-V of custom op %s: %v", c.Op, err)
 	}
 	text := fmt.Sprintf("%s// SPIR-V of %d bytes, SHA-256 %x", customHeader(e, c), len(module), sha256.Sum256(module))
 	for i, v := range values {
 		text += fmt.Sprintf("\n// %s = %s", k.Constants[i], ir.FormatAttr(v))
 	}
-	return &Shader{Source: text + "\n", SPIRV: module, Grid: grid, Needs: e.sortedNeeds(), SharedBytes: k.SharedBytes,
-		Workgroup: e.sched.Workgroup}
+	return &Shader{Source: text + "\n", SPIRV: module, Grid: grid, Needs: e.SortedNeeds(), SharedBytes: k.SharedBytes,
+		Workgroup: e.Sched.Workgroup}
 }
 
-func customHeader(e *emitter, c *kernel.Custom) string {
+func customHeader(e *emit.Emitter, c *kernel.Custom) string {
 	var b strings.Builder
 	var types []string
 	for i, t := range c.Types {
@@ -116,14 +118,14 @@ func customHeader(e *emitter, c *kernel.Custom) string {
 	if doc := c.Op.Info().Doc; doc != "" {
 		fmt.Fprintf(&b, "// %s\n", strings.Join(strings.Fields(doc), " "))
 	}
-	fmt.Fprintf(&b, "// Schedule: %s.\n", e.sched)
+	fmt.Fprintf(&b, "// Schedule: %s.\n", e.Sched)
 	if c.Kernel().SPIRV != nil {
 		return b.String()
 	}
 	b.WriteString("#version 450\n")
 	var switched []string
-	for _, n := range e.sortedNeeds() {
-		if x := needs[n].extension; x != "" && !slices.Contains(switched, x) {
+	for _, n := range e.SortedNeeds() {
+		if x := emit.Needs[n].Extension; x != "" && !slices.Contains(switched, x) {
 			fmt.Fprintf(&b, "#extension %s : require\n", x)
 			switched = append(switched, x)
 		}
@@ -135,16 +137,16 @@ func customHeader(e *emitter, c *kernel.Custom) string {
 }
 
 // customBuffers declares the arguments and results, under the user's names.
-func customBuffers(e *emitter, c *kernel.Custom) string {
+func customBuffers(e *emit.Emitter, c *kernel.Custom) string {
 	var b strings.Builder
-	for i, bind := range e.k.Bindings {
+	for i, bind := range e.K.Bindings {
 		name, typ, access := customParams, "uint", "readonly "
 		if i < len(c.Types) {
 			name = c.Name(i)
 			checkCustomName(e, c, name)
-			typ = scalars[bind.DType].storage
+			typ = emit.Scalars[bind.DType].Storage
 			if bind.DType.IsBlock() {
-				typ = blockUnits[kernel.BlockUnit(bind.DType)].name
+				typ = emit.BlockUnits[kernel.BlockUnit(bind.DType)].Name
 			}
 			switch {
 			case c.Zeroed(i):
@@ -152,10 +154,10 @@ func customBuffers(e *emitter, c *kernel.Custom) string {
 			case i >= c.Args:
 				access = "writeonly "
 			}
-			e.need(e.storageNeeds(&buffer{Binding: bind})...)
+			e.Need(e.StorageNeeds(&emit.Buffer{Binding: bind})...)
 		}
 		note := ""
-		if typ != scalars[bind.DType].compute {
+		if typ != emit.Scalars[bind.DType].Compute {
 			note = " // " + bind.DType.String()
 		}
 		fmt.Fprintf(&b, "layout(set = 0, binding = %d, std430) %sbuffer Custom_buffer_%d { %s %s[]; };%s\n", i, access,
@@ -164,16 +166,16 @@ func customBuffers(e *emitter, c *kernel.Custom) string {
 	return b.String()
 }
 
-func checkCustomName(e *emitter, c *kernel.Custom, name string) {
-	if reserved[name] {
-		e.fail("custom op %s: %q cannot name an argument, output or attribute, as it means something in GLSL: "+
+func checkCustomName(e *emit.Emitter, c *kernel.Custom, name string) {
+	if emit.Reserved[name] {
+		e.Fail("custom op %s: %q cannot name an argument, output or attribute, as it means something in GLSL: "+
 			"choose another name", c.Op, name)
 	}
 }
 
 // customExtents declares the extents of a tensor that the user's GLSL mentions. Static extents are global, and extents
 // that depend on a symbol are in main.
-func customExtents(e *emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
+func customExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
 	define := func(name, value string, static bool) {
 		to, indent := main, "    "
 		if static {
@@ -203,13 +205,13 @@ func customExtents(e *emitter, main, global *strings.Builder, c *kernel.Custom, 
 }
 
 // customDim prints an extent, reading its symbol from the parameters.
-func customDim(e *emitter, d ir.Dim) string {
+func customDim(e *emit.Emitter, d ir.Dim) string {
 	if d.IsStatic() {
 		return fmt.Sprintf("%du", d.Add)
 	}
 	var factors []string
 	for _, f := range kernel.SymbolFactors(d.Sym) {
-		text := fmt.Sprintf("%s[%d]", customParams, slices.Index(e.symbols, f.Sym))
+		text := fmt.Sprintf("%s[%d]", customParams, slices.Index(e.Symbols, f.Sym))
 		if f.Sym != d.Sym {
 			text = "(" + customDim(e, f) + ")"
 		}
@@ -245,10 +247,10 @@ func LocateCustom(source string, line int) (CustomPlace, bool) {
 	}
 	for i := line - 2; i >= 0; i-- {
 		mark := strings.TrimSpace(lines[i])
-		if strings.HasPrefix(mark, customEnd) {
+		if strings.HasPrefix(mark, emit.CustomEnd) {
 			break
 		}
-		if rest, ok := strings.CutPrefix(mark, customBegin); ok {
+		if rest, ok := strings.CutPrefix(mark, emit.CustomBegin); ok {
 			op, part, _ := strings.Cut(rest, " ")
 			return CustomPlace{Op: op, Part: part, Line: line - 1 - i, Text: strings.TrimSpace(lines[line-1])}, true
 		}
@@ -260,7 +262,7 @@ func LocateCustom(source string, line int) (CustomPlace, bool) {
 func CustomOpsIn(source string) []string {
 	var names []string
 	for _, line := range strings.Split(source, "\n") {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), customBegin); ok {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), emit.CustomBegin); ok {
 			if name, _, _ := strings.Cut(rest, " "); !slices.Contains(names, name) {
 				names = append(names, name)
 			}

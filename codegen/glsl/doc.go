@@ -13,7 +13,7 @@
 // source, so caches can use the source's hash as a key. Shaders are meant to be read: `vkc dump --stage glsl` prints
 // the source that the compiler gets.
 //
-// The emitter builds a tree of statements (package syntax). It keeps a stack of scopes, one per block. Loops bind the
+// The Emitter builds a tree of statements (package syntax). It keeps a stack of scopes, one per block. Loops bind the
 // axes, and folds bind their results. A value is declared in the outermost scope that binds everything the value
 // depends on. So loop-invariant values are computed before the loop, without a pass for it.
 //

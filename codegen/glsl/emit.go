@@ -6,6 +6,14 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/attention"
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/maps"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/glsl/matvec"
+	"github.com/vkc-go/vkc/codegen/glsl/order"
+	"github.com/vkc-go/vkc/codegen/glsl/rows"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
@@ -15,36 +23,36 @@ import (
 // Emit writes the GLSL of a kernel under a schedule. symbols lists the program's symbols in the order of their values
 // in the params buffer. An error names the kernel and says why it cannot be written.
 func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []string) (*Shader, error) {
-	e := newEmitter(k, s, caps, symbols)
-	e.decode = blockDecoder
+	e := emit.New(k, s, caps, symbols)
+	e.Decode = blocks.Decoder
 	check(e)
-	if e.err == nil && k.Family == kernel.FamilyCustom {
+	if e.Err == nil && k.Family == kernel.FamilyCustom {
 		sh := emitCustom(e)
-		return sh, e.err
+		return sh, e.Err
 	}
-	if e.err == nil {
+	if e.Err == nil {
 		writeMain(e)
 	}
-	if e.err != nil {
-		return nil, e.err
+	if e.Err != nil {
+		return nil, e.Err
 	}
 	keepIEEE(e)
 	// The lines below find out the needs of the shader, so they come first.
-	all := e.foldFar(e.functions())
-	buffers := e.declarations(all)
-	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.sched),
-		SubgroupSize: e.subgroupSize, Workgroup: e.sched.Workgroup}
+	all := e.FoldFar(e.Functions())
+	buffers := e.Declarations(all)
+	sh := &Shader{Grid: e.Grid, Needs: e.SortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.Sched),
+		SubgroupSize: e.SubgroupSize, Workgroup: e.Sched.Workgroup}
 	sh.parts = parts{about: about(e), extensions: extensions(e, all), modes: modes(e), buffers: buffers,
-		shared: e.shared, functions: all[:len(all)-1], main: all[len(all)-1]}
+		shared: e.Shared, functions: all[:len(all)-1], main: all[len(all)-1]}
 	if device.LosesNaN(caps) {
 		sh.parts.macros = keepNaN(all)
 	}
-	sh.Source = sh.parts.text(e.sched.Workgroup)
-	return sh, e.err
+	sh.Source = sh.parts.text(e.Sched.Workgroup)
+	return sh, e.Err
 }
 
 // nanLosers are the built-in functions that return a number for NaN on some drivers.
-var nanLosers = wordSet("exp exp2 log log2")
+var nanLosers = emit.WordSet("exp exp2 log log2")
 
 // keepNaN redefines the nanLosers that functions call, so that they keep NaN. A macro is not expanded inside itself, so
 // its body calls the built-in function.
@@ -66,92 +74,92 @@ func keepNaN(functions []*syntax.Definition) string {
 }
 
 // writers has the function that writes main for each variant. A custom op supplies its own shader.
-var writers = map[kernel.Variant]func(*emitter){
-	kernel.VarMap:          emitMap,
-	kernel.VarMapTile:      emitMapTile,
-	kernel.VarRowSerial:    emitRow,
-	kernel.VarRowGroup:     emitRow,
-	kernel.VarRowWindows:   emitWindows,
-	kernel.VarScanSerial:   emitScan,
-	kernel.VarScanGroup:    emitScan,
-	kernel.VarSort:         emitSort,
-	kernel.VarSelect:       emitSelect,
-	kernel.VarGroup:        emitGroup,
-	kernel.VarQuantize:     emitQuantize,
-	kernel.VarMatTile:      emitMatTile,
-	kernel.VarMatDirect:    emitMatDirect,
-	kernel.VarMatVec:       emitMatVec,
-	kernel.VarSkinny:       emitSkinny,
-	kernel.VarCoopMat:      emitCoopMat,
-	kernel.VarCoopMat2:     emitCoopMat2,
-	kernel.VarFlashTile:    emitFlashTile,
-	kernel.VarFlashVec:     emitFlashVec,
-	kernel.VarFlashMatrix:  emitFlashMatrix,
-	kernel.VarFlashMatrix2: emitFlashMatrix,
+var writers = map[kernel.Variant]func(*emit.Emitter){
+	kernel.VarMap:          maps.Emit,
+	kernel.VarMapTile:      maps.EmitTile,
+	kernel.VarRowSerial:    rows.Emit,
+	kernel.VarRowGroup:     rows.Emit,
+	kernel.VarRowWindows:   rows.EmitWindows,
+	kernel.VarScanSerial:   rows.EmitScan,
+	kernel.VarScanGroup:    rows.EmitScan,
+	kernel.VarSort:         order.EmitSort,
+	kernel.VarSelect:       order.EmitSelect,
+	kernel.VarGroup:        order.EmitGroup,
+	kernel.VarQuantize:     blocks.EmitQuantize,
+	kernel.VarMatTile:      matmul.EmitTile,
+	kernel.VarMatDirect:    matmul.EmitDirect,
+	kernel.VarMatVec:       matvec.Emit,
+	kernel.VarSkinny:       matvec.EmitSkinny,
+	kernel.VarCoopMat:      matmul.EmitCoopMat,
+	kernel.VarCoopMat2:     matmul.EmitCoopMat2,
+	kernel.VarFlashTile:    attention.EmitTile,
+	kernel.VarFlashVec:     attention.EmitVec,
+	kernel.VarFlashMatrix:  attention.EmitMatrix,
+	kernel.VarFlashMatrix2: attention.EmitMatrix,
 }
 
 // body writes main for the schedule's variant.
-func writeMain(e *emitter) {
-	write := writers[e.sched.Variant]
+func writeMain(e *emit.Emitter) {
+	write := writers[e.Sched.Variant]
 	if write == nil {
-		e.fail("unknown variant %q", e.sched.Variant)
+		e.Fail("unknown variant %q", e.Sched.Variant)
 		return
 	}
 	write(e)
 }
 
 // check rejects kernels that no variant can write, and normalizes the schedule.
-func check(e *emitter) {
-	for _, name := range e.k.Symbols() {
-		if !slices.Contains(e.symbols, name) {
-			e.fail("symbol %s is not one of the program's: %s", name, strings.Join(e.symbols, ", "))
+func check(e *emit.Emitter) {
+	for _, name := range e.K.Symbols() {
+		if !slices.Contains(e.Symbols, name) {
+			e.Fail("symbol %s is not one of the program's: %s", name, strings.Join(e.Symbols, ", "))
 		}
 	}
-	for _, st := range e.k.Stores {
-		if st.Bind < 0 || st.Bind >= len(e.k.Bindings) {
-			e.fail("store into binding %d of %d", st.Bind, len(e.k.Bindings))
+	for _, st := range e.K.Stores {
+		if st.Bind < 0 || st.Bind >= len(e.K.Bindings) {
+			e.Fail("store into binding %d of %d", st.Bind, len(e.K.Bindings))
 		}
 	}
-	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
-		if v.Kind == kernel.ExprLoad && (v.Bind < 0 || v.Bind >= len(e.k.Bindings)) {
-			e.fail("load from binding %d of %d", v.Bind, len(e.k.Bindings))
+	kernel.Walk(e.K.Roots(), func(v *kernel.Expr) {
+		if v.Kind == kernel.ExprLoad && (v.Bind < 0 || v.Bind >= len(e.K.Bindings)) {
+			e.Fail("load from binding %d of %d", v.Bind, len(e.K.Bindings))
 		}
 	})
-	if e.err != nil {
+	if e.Err != nil {
 		return
 	}
-	sched, err := schedule.New(e.k, e.sched, e.caps)
+	sched, err := schedule.New(e.K, e.Sched, e.Caps)
 	if err != nil {
-		e.fail("%w", err)
+		e.Fail("%w", err)
 	}
-	e.sched = sched
+	e.Sched = sched
 }
 
 // about is the comment that describes the kernel.
-func about(e *emitter) string {
+func about(e *emit.Emitter) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "// %s over %s", e.k.Name, ir.Shape(e.k.Parallel))
-	switch e.k.Family {
+	fmt.Fprintf(&b, "// %s over %s", e.K.Name, ir.Shape(e.K.Parallel))
+	switch e.K.Family {
 	case kernel.FamilyMap:
 	case kernel.FamilyScan, kernel.FamilySort, kernel.FamilyGroup, kernel.FamilyQuantize:
-		fmt.Fprintf(&b, ", along %s", e.k.Fold)
+		fmt.Fprintf(&b, ", along %s", e.K.Fold)
 	default:
-		fmt.Fprintf(&b, ", folding %s", e.k.Fold)
+		fmt.Fprintf(&b, ", folding %s", e.K.Fold)
 	}
-	fmt.Fprintf(&b, "\n%s// Schedule: %s.\n", wrapWords("// Fuses: ", e.k.Ops, 96), e.sched)
+	fmt.Fprintf(&b, "\n%s// Schedule: %s.\n", wrapWords("// Fuses: ", e.K.Ops, 96), e.Sched)
 	return b.String()
 }
 
 // modes are the execution modes of the shader besides the defaults.
-func modes(e *emitter) (modes []string) {
+func modes(e *emit.Emitter) (modes []string) {
 	extension := floatControls
-	if device.DearBranches(e.caps) && e.caps.API.AtLeast(1, 2) {
+	if device.DearBranches(e.Caps) && e.Caps.API.AtLeast(1, 2) {
 		extension = ""
 	}
-	if e.needs[NeedPreserveNaN] {
+	if e.Needs[emit.NeedPreserveNaN] {
 		modes = append(modes, fmt.Sprintf(preserveNaN, extension, 32))
 	}
-	if e.needs[NeedPreserveNaN64] {
+	if e.Needs[emit.NeedPreserveNaN64] {
 		modes = append(modes, fmt.Sprintf(preserveNaN, extension, 64))
 	}
 	return modes
@@ -159,16 +167,16 @@ func modes(e *emitter) (modes []string) {
 
 // preserveNaN requires IEEE arithmetic for the floats that the kernel computes, if the device has it. Cooperative
 // matrices have an arithmetic of their own.
-func keepIEEE(e *emitter) {
-	if v := e.sched.Variant; v == kernel.VarCoopMat || v == kernel.VarCoopMat2 {
+func keepIEEE(e *emit.Emitter) {
+	if v := e.Sched.Variant; v == kernel.VarCoopMat || v == kernel.VarCoopMat2 {
 		return
 	}
-	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
-		if v.DType.IsFloat() && e.caps.Features.PreserveNaN32 {
-			e.need(NeedPreserveNaN)
+	kernel.Walk(e.K.Roots(), func(v *kernel.Expr) {
+		if v.DType.IsFloat() && e.Caps.Features.PreserveNaN32 {
+			e.Need(emit.NeedPreserveNaN)
 		}
-		if v.DType == ir.F64 && e.caps.Features.PreserveNaN64 {
-			e.need(NeedPreserveNaN64)
+		if v.DType == ir.F64 && e.Caps.Features.PreserveNaN64 {
+			e.Need(emit.NeedPreserveNaN64)
 		}
 	})
 }
@@ -203,17 +211,17 @@ func wrapWords(prefix string, words []string, width int) string {
 }
 
 // extensions enables the extensions that the shader uses.
-func extensions(e *emitter, functions []*syntax.Definition) (lines []string) {
+func extensions(e *emit.Emitter, functions []*syntax.Definition) (lines []string) {
 	add := func(name string) {
 		line := fmt.Sprintf("#extension %s : require\n", name)
 		if name != "" && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}
-	for _, n := range e.sortedNeeds() {
-		add(needs[n].extension)
+	for _, n := range e.SortedNeeds() {
+		add(emit.Needs[n].Extension)
 	}
-	if slices.ContainsFunc(e.buffers, func(b *buffer) bool { return len(b.folded) > 0 }) {
+	if slices.ContainsFunc(e.Buffers, func(b *emit.Buffer) bool { return len(b.Folded) > 0 }) {
 		add("GL_EXT_buffer_reference_uvec2")
 	}
 	if slices.ContainsFunc(functions, hinted) {

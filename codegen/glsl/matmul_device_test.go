@@ -484,14 +484,14 @@ func notLong(t *testing.T, caps device.Caps, module []byte) {
 	}
 }
 
-var sharedArray = regexp.MustCompile(
+var shared = regexp.MustCompile(
 	`(?m)^shared (float|int|uint|vec2|vec4|ivec4|uvec2|uvec4) \w+\[(\d+)\](?:\[(\d+)\])?;`)
 
 // declaredShared adds up the shared memory that a shader declares.
 func declaredShared(t *testing.T, source string) int {
 	t.Helper()
 	total := 0
-	for _, m := range sharedArray.FindAllStringSubmatch(source, -1) {
+	for _, m := range shared.FindAllStringSubmatch(source, -1) {
 		n, err := strconv.Atoi(m[2])
 		check(t, err)
 		if m[3] != "" {

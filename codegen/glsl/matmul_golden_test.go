@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
@@ -78,8 +79,8 @@ func TestNeedsAgree(t *testing.T) {
 				continue // a block format without kernels yet
 			}
 			promised := schedule.Needs(k)
-			for _, n := range []string{glsl.NeedPreserveNaN, glsl.NeedPreserveNaN64, glsl.NeedStorage8,
-				glsl.NeedStorage16, glsl.NeedInt64} { // used if the device has them, and avoided otherwise
+			for _, n := range []string{emit.NeedPreserveNaN, emit.NeedPreserveNaN64, emit.NeedStorage8,
+				emit.NeedStorage16, emit.NeedInt64} { // used if the device has them, and avoided otherwise
 				if caps.Has(n) {
 					promised = append(promised, n)
 				}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -39,7 +40,7 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 		"them.\n", name, len(phases), groups)
 	meet, leave, counters := w.meeting()
 	sh := &Shader{Grid: kernel.Grid{{{Extent: ir.D(groups), Tile: 1}}}, Workgroup: first.Workgroup,
-		SubgroupSize: first.SubgroupSize, Needs: []string{NeedMemoryModel}}
+		SubgroupSize: first.SubgroupSize, Needs: []string{emit.NeedMemoryModel}}
 	var main []syntax.Stmt
 	for i, p := range phases {
 		if i > 0 {
@@ -56,7 +57,8 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	w.parts.main = &syntax.Definition{Type: "void", Name: "main", Body: main}
 	w.parts.about = about
 	w.parts.buffers = append(w.parts.buffers, counters...)
-	w.parts.extensions = append(w.parts.extensions, "#extension "+needs[NeedMemoryModel].extension+" : require\n",
+	w.parts.extensions = append(w.parts.extensions,
+		"#extension "+emit.Needs[emit.NeedMemoryModel].Extension+" : require\n",
 		"#pragma use_vulkan_memory_model\n")
 	sh.parts = w.parts
 	sh.Source = sh.parts.text(sh.Workgroup)
@@ -124,7 +126,7 @@ func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
 // fresh returns an unused name like base, and marks it as used.
 func (w *phaseWriter) fresh(base string) string {
 	name := base
-	for n := 2; w.taken[name] || unusable(name); n++ {
+	for n := 2; w.taken[name] || emit.Unusable(name); n++ {
 		name = fmt.Sprintf("%s_%d", base, n)
 	}
 	w.taken[name] = true
@@ -132,11 +134,12 @@ func (w *phaseWriter) fresh(base string) string {
 }
 
 // meeting defines the functions of the barrier and of the end, and returns their names and the buffers they count in.
-func (w *phaseWriter) meeting() (meet, leave string, counters []view) {
+func (w *phaseWriter) meeting() (meet, leave string, counters []emit.View) {
 	meet, leave = w.fresh("meet"), w.fresh("leave")
 	meeting, late := w.fresh("meeting"), w.fresh("late")
 	for i, name := range []string{meeting, late} {
-		counters = append(counters, view{&buffer{slot: len(w.changes) + i}, array{typ: "uint", name: name}})
+		counters = append(counters, emit.View{Buffer: &emit.Buffer{Slot: len(w.changes) + i},
+			Array: emit.Array{Typ: "uint", Name: name}})
 	}
 	names := strings.NewReplacer("MEETING", meeting, "LATE", late, "MEET", meet, "LEAVE", leave,
 		"BUFFERS", "gl_StorageSemanticsBuffer", "BOTH_WAYS",
@@ -228,14 +231,14 @@ func position(n string, grid [3]uint32) string {
 }
 
 // bound returns the views, bound to other slots.
-func (w *phaseWriter) bound(views []view, slots []int) []view {
+func (w *phaseWriter) bound(views []emit.View, slots []int) []emit.View {
 	views = slices.Clone(views)
 	for i, v := range views {
-		b := *v.buffer
-		b.slot = slots[v.slot]
-		views[i].buffer = &b
-		if w.changes[b.slot] {
-			views[i].qualifiers = "nonprivate " + v.qualifiers
+		b := *v.Buffer
+		b.Slot = slots[v.Slot]
+		views[i].Buffer = &b
+		if w.changes[b.Slot] {
+			views[i].Qualifiers = "nonprivate " + v.Qualifiers
 		}
 	}
 	return views
@@ -270,7 +273,7 @@ func (w *phaseWriter) declare(d declared) bool {
 	if w.texts[d.String()] {
 		return false
 	}
-	w.texts[d.String()], w.signatures[d.signature()] = true, true
+	w.texts[d.String()], w.signatures[d.Signature()] = true, true
 	return true
 }
 
@@ -281,7 +284,7 @@ func (w *phaseWriter) conflicts(phase parts) map[string]string {
 	for changed := true; changed; {
 		changed = false
 		for _, d := range phase.renamed(names).declarations() {
-			if name := d.symbol(); !w.texts[d.String()] && w.signatures[d.signature()] && names[name] == "" {
+			if name := d.Symbol(); !w.texts[d.String()] && w.signatures[d.Signature()] && names[name] == "" {
 				names[name], changed = w.fresh(name), true
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -11,10 +12,11 @@ import (
 
 // phaseOf is a phase with one buffer of floats, x, at a slot.
 func phaseOf(slot int, grid [3]uint32, functions ...string) Phase {
-	b := &buffer{Binding: kernel.Binding{Name: "x", DType: ir.F32, Elems: 4}, name: "x"}
+	b := &emit.Buffer{Binding: kernel.Binding{Name: "x", DType: ir.F32, Elems: 4}, Name: "x"}
 	sh := &Shader{Workgroup: 32, Needs: []string{"int8"}, SharedBytes: 4}
-	sh.parts = parts{about: "// a phase\n", buffers: []view{{b, array{typ: "float", name: "x"}}},
-		shared: []sharedArray{{"float", "sums", "[4]"}}}
+	sh.parts = parts{about: "// a phase\n", buffers: []emit.View{{Buffer: b,
+		Array: emit.Array{Typ: "float", Name: "x"}}},
+		shared: []emit.Shared{{Type: "float", Name: "sums", Size: "[4]"}}}
 	last := len(functions) - 1
 	for _, f := range functions[:last] {
 		sh.parts.functions = append(sh.parts.functions, parsed(f))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
@@ -15,7 +16,7 @@ import (
 // for devices that lack 1.2, and 1.2 otherwise.
 func TargetEnv(needs []string, api device.APIVersion) string {
 	switch {
-	case slices.Contains(needs, NeedCoopMat2):
+	case slices.Contains(needs, emit.NeedCoopMat2):
 		return "vulkan1.3"
 	case !api.AtLeast(1, 2):
 		return "vulkan1.1"
@@ -59,8 +60,8 @@ type parts struct {
 	extensions []string // lines that enable them
 	modes      []string // execution modes
 	macros     string
-	buffers    []view
-	shared     []sharedArray
+	buffers    []emit.View
+	shared     []emit.Shared
 	functions  []*syntax.Definition // and macros and constants; each uses only earlier ones
 	main       *syntax.Definition
 }
@@ -110,11 +111,11 @@ func (p parts) renamed(names map[string]string) parts {
 	}
 	p.buffers, p.shared, p.functions = slices.Clone(p.buffers), slices.Clone(p.shared), slices.Clone(p.functions)
 	for i := range p.buffers {
-		a := &p.buffers[i].array
-		a.name = cmp.Or(names[a.name], a.name)
+		a := &p.buffers[i].Array
+		a.Name = cmp.Or(names[a.Name], a.Name)
 	}
 	for i := range p.shared {
-		p.shared[i].name = cmp.Or(names[p.shared[i].name], p.shared[i].name)
+		p.shared[i].Name = cmp.Or(names[p.shared[i].Name], p.shared[i].Name)
 	}
 	for i, f := range p.functions {
 		p.functions[i] = f.Renamed(names)
@@ -125,14 +126,12 @@ func (p parts) renamed(names map[string]string) parts {
 
 // declared is a global declaration: a view of a buffer, shared memory or a function.
 type declared interface {
-	symbol() string    // its name
-	signature() string // no other declaration may have the same
+	Symbol() string    // its name
+	Signature() string // no other declaration may have the same
 	String() string
 }
 
 // function is a function definition as a declaration.
 type function struct{ *syntax.Definition }
 
-func (f function) symbol() string { return f.Name }
-
-func (f function) signature() string { return f.Signature() }
+func (f function) Symbol() string { return f.Name }

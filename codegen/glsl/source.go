@@ -2,9 +2,9 @@ package glsl
 
 import "embed"
 
-//go:embed *.go
+//go:embed *.go */*.go
 var source embed.FS
 
-// Source holds this package's own source. Caches of compiled programs include it in their keys, because any change to
-// it may change the shaders.
+// Source holds the source of this package and of the packages below it. Caches of compiled programs include it in their
+// keys, because any change to it may change the shaders.
 func Source() embed.FS { return source }

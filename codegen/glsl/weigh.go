@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/lib"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -48,12 +50,12 @@ func Weigh(op ir.Op, t ir.DType) int {
 func textWeight(text string, inside []string) int {
 	called := 0
 	size := syntax.Weight(text, func(name string) {
-		if other, ok := instead[name]; ok {
+		if other, ok := emit.Instead[name]; ok {
 			name = other
 		}
-		for _, h := range library {
-			if h.name == name && !slices.Contains(inside, name) {
-				called += textWeight(h.source, append(inside, name))
+		for _, h := range lib.All {
+			if h.Name == name && !slices.Contains(inside, name) {
+				called += textWeight(h.Source, append(inside, name))
 				break
 			}
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl"
-	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -25,7 +24,6 @@ var ID = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, src := range []embed.FS{
 		ir.Source(), kernel.Source(), passes.Source(), device.Source(), schedule.Source(), glsl.Source(),
-		syntax.Source(),
 	} {
 		err := fs.WalkDir(src, ".", func(name string, f fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

@@ -1,0 +1,314 @@
+// Package attention writes fused attention: in tiles, for few rows, and on cooperative matrices.
+package attention
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// attention holds the state that all attention variants share. A workgroup computes TileM rows: TileM/Heads queries of
+// Heads heads that share keys. It steps over the keys, TileN at a time. It keeps the largest score so far, the sum of
+// weights and the weighted sum of values. When a larger score turns up, it rescales both sums.
+type attention struct {
+	*emit.Emitter
+	s      kernel.Schedule
+	a      *kernel.Attention
+	ax     kernel.AttentionAxes
+	query0 expr.Expr // the first query of the tile
+	width  int       // elements of a row's result
+}
+
+func newAttention(e *emit.Emitter) *attention {
+	f := &attention{Emitter: e, s: e.Sched, a: e.K.Attention, ax: e.K.AttentionAxes(), query0: expr.Of("0u")}
+	f.width = int(e.K.Parallel[f.ax.Value].Add)
+	if f.s.Splits > 1 && e.K.Parallel[f.ax.Split].Is(1) {
+		e.Fail("the kernel is to be split into %d first", f.s.Splits)
+	}
+	g, err := schedule.AttentionGrid(e.K, e.Sched, e.Caps)
+	if err != nil {
+		e.Fail("%v", err)
+		return nil
+	}
+	f.Grid = g.Grid(e.K)
+	for dim, factors := range g {
+		f.PlaceFactors(dim, factors, f.placeAxis)
+	}
+	return f
+}
+
+// placeAxis places the workgroup along one axis. The longest rows begin first: these are the last queries of a causal
+// attention, or the first of a reversed one.
+func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
+	extent := f.K.Parallel[t.Axis]
+	switch {
+	case extent.Is(1):
+	case t.Axis != f.ax.Query:
+		if f.UsesAxis(t.Axis) || t.Axis == f.ax.Split {
+			f.BindAxis(t.Axis, f.Variable("uint", f.ParaName(t.Axis), place))
+		}
+	case extent.Max() > int64(t.Tile):
+		if f.a.Causal && !f.a.Reversed {
+			place = expr.Binary("-", expr.Binary("-", count, expr.Uint(1)), place)
+		}
+		f.query0 = f.Variable("uint", "query0", expr.Times(place, t.Tile))
+	}
+}
+
+// queries is the number of queries of a head in a tile.
+func (f *attention) queries() int { return f.s.TileM / f.s.Heads }
+
+// queryOf prints the query of a row of the tile, which may be past the last.
+func (f *attention) queryOf(row expr.Expr) expr.Expr {
+	return expr.Plus(f.query0, expr.Quotient(row, f.s.Heads, f.s.TileM))
+}
+
+// BindRow binds the axes of a row of the tile in the open scope. A row past the last query computes the last one again;
+// its result is not stored.
+func (f *attention) bindRow(row expr.Expr) {
+	f.bindRowAt(row, f.Limit(f.queryOf(row), f.K.Parallel[f.ax.Query], f.queries()))
+}
+
+// bindRowAt is BindRow for a known query.
+func (f *attention) bindRowAt(row, query expr.Expr) {
+	if f.K.Parallel[f.ax.Query].Is(1) {
+		query = expr.Of("0u")
+	}
+	f.bindNamed(f.ax.Query, "query", query)
+	if f.s.Heads > 1 {
+		f.bindNamed(f.ax.Head, "head", expr.Remainder(row, f.s.Heads, f.s.TileM))
+	}
+}
+
+// bindNamed binds an axis to a coordinate that becomes a variable at its first use.
+func (f *attention) bindNamed(axis int, name string, at expr.Expr) {
+	if expr.IsPlain(at) {
+		f.BindAxis(axis, at)
+		return
+	}
+	f.BindAxisLater(axis, name, at)
+}
+
+// seen prints the number of keys that a query sees.
+func (f *attention) seen(query expr.Expr) expr.Expr {
+	f.OpenScope()
+	defer f.Close()
+	f.BindAxis(f.ax.Query, query)
+	return f.Coordinate(f.K.Seen(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
+}
+
+// firstSeen prints the first key that a query sees.
+func (f *attention) firstSeen(query expr.Expr) expr.Expr {
+	f.OpenScope()
+	defer f.Close()
+	f.BindAxis(f.ax.Query, query)
+	return f.Coordinate(f.K.FirstSeen(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
+}
+
+// keyRange declares the first key of the workgroup's split, and the end of the keys that any of its rows sees. It skips
+// whole steps of keys that lie before every row's window.
+func (f *attention) keyRange() (first, end expr.Expr) {
+	last := expr.Plus(f.query0, expr.Uint(f.queries()-1))
+	if queries := f.K.Parallel[f.ax.Query]; queries.Is(1) {
+		last = expr.Of("0u")
+	} else {
+		last = f.Limit(last, queries, f.queries())
+	}
+	end = f.seen(last)
+	end = f.Named("keys", end)
+	start := expr.Of("0u")
+	if f.K.SkipsFirst() {
+		step := expr.Uint(max(schedule.AttentionStep(f.s), 1))
+		start = f.Named("start", expr.Binary("*", expr.Binary("/", f.firstSeen(f.query0), step), step))
+	}
+	splits := f.K.Parallel[f.ax.Split]
+	if splits.Is(1) {
+		return start, end
+	}
+	each := f.splitLength(splits.Add)
+	first = f.Variable("uint", "first", expr.Plus(start, expr.Binary("*", f.Axis(f.ax.Split), each)))
+	return first, f.Variable("uint", "end", expr.Call("min", end, expr.Binary("+", first, each)))
+}
+
+// keyLoop opens the loop over the keys, step at a time, and returns the first key of a step. The loop is never
+// unrolled: that gains nothing and makes drivers slow. Lavapipe of Mesa 26.1 even crashes if a workgroup then has no
+// step at all.
+func (f *attention) keyLoop(first, end expr.Expr, step int) expr.Expr {
+	return f.OpenFor(emit.DontUnroll, "key0", first, end, expr.Uint(step))
+}
+
+// splitLength prints the number of keys of a split. Every split but the last has whole steps.
+func (f *attention) splitLength(splits int64) expr.Expr {
+	tile, keys := int64(max(schedule.AttentionStep(f.s), 1)), schedule.SplitKeys(f.K, f.s)
+	if keys.IsStatic() {
+		each := (keys.Add + splits - 1) / splits
+		return expr.Uint((each + tile - 1) / tile * tile)
+	}
+	tiles := expr.Binary("/", f.Dim(keys.Plus(splits*tile-1)), expr.Uint(splits*tile))
+	return f.Variable("uint", "each", expr.Binary("*", tiles, expr.Uint(tile)))
+}
+
+// dotAxis and valueAxis are the axes along which operands are read four elements at a time.
+func (f *attention) dotAxis() emit.Along { return emit.Along{Axis: f.ax.Dot, Extent: f.a.Dot} }
+func (f *attention) valueAxis() emit.Along {
+	return emit.Along{Axis: f.ax.Value, Extent: ir.D(f.width)}
+}
+
+// factorAxis is the contraction axis of the factor, for an attention with a factor.
+func (f *attention) factorAxis() emit.Along {
+	return emit.Along{Axis: f.ax.Factor, Extent: f.a.Factor.Dot}
+}
+
+// lowest is the score of a masked key.
+func (f *attention) lowest() expr.Expr { return f.FloatLit(math.Inf(-1)) }
+
+// score prints the score of a key for the bound row. dot is the raw score q·k; the key must be bound too. A key
+// that the row does not see scores -inf.
+func (f *attention) score(dot expr.Expr, key expr.Expr, query expr.Expr) expr.Expr {
+	s := f.adjusted(expr.Binary("*", dot, f.FloatLit(f.a.Scale)))
+	return f.Choose("float", "seen", expr.Binary("<", key, f.seen(query)), s, f.lowest())
+}
+
+// adjusted prints a scaled raw score after the softcap and the mask.
+func (f *attention) adjusted(s expr.Expr) expr.Expr {
+	if f.a.Softcap != 0 {
+		f.Helper("tanh_safe", "float")
+		s = expr.Binary("*", expr.Call("tanh_safe", s), f.FloatLit(f.a.Softcap))
+	}
+	if f.a.Mask != nil {
+		s = expr.Binary("+", s, f.AsFloat(f.a.Mask))
+	}
+	return s
+}
+
+// factor prints the factor of the weight of the bound row and key. dot is the raw score, and other is the q·k of the
+// factor.
+func (f *attention) factor(dot, other expr.Expr) expr.Expr {
+	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Less))
+	if f.a.Softcap != 0 {
+		f.Helper("tanh_safe", "float")
+		bent := f.Variable("float", "bent", expr.Call("tanh_safe", expr.Binary("*", dot, f.FloatLit(f.a.Scale))))
+		x = expr.Binary("*", x, expr.Binary("-", expr.Of("1.0"), expr.Binary("*", bent, bent)))
+	}
+	return x
+}
+
+// rebase declares shift, the value that weights are relative to when best is the largest score, and correction, which
+// rescales sums that are relative to top. While every key is masked, any finite shift will do.
+func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction expr.Expr) {
+	shift = f.Variable("float", "shift", expr.Choose(expr.Binary("==", best, f.lowest()), expr.Of("0.0"), best))
+	return shift, f.Variable("float", "correction", expr.Call("exp2", expr.Binary("-", top, shift)))
+}
+
+// storeRow writes the stores of one row. first is the condition for storing the values that a row has once. lanes lanes
+// share the row; each stores quads vectors of the result, at column(n), if they exist.
+func (f *attention) storeRow(first expr.Expr, lanes, quads int, column func(n expr.Expr) expr.Expr,
+	sum func(n expr.Expr) expr.Expr) {
+	f.storeOnce(first)
+	f.Repeat("n", quads, func(n expr.Expr) {
+		at := f.Named("quad", column(n))
+		if all := schedule.ValueQuads(f.width); all < lanes*quads {
+			f.OpenIf(expr.Binary("<", at, expr.Uint(all)))
+			defer f.Close()
+		}
+		f.storeQuad(at, sum(n))
+	})
+}
+
+// storeOnce writes the stores that happen once per row, under the condition first.
+func (f *attention) storeOnce(first expr.Expr) {
+	var stores []kernel.Store
+	for _, s := range f.K.Stores {
+		if !s.PerElement {
+			stores = append(stores, s)
+		}
+	}
+	if len(stores) > 0 {
+		f.OpenIf(first)
+		f.StoreAll(stores)
+		f.Close()
+	}
+}
+
+// storeQuad stores four neighbours of a row's result, as far as they exist.
+func (f *attention) storeQuad(quad, sum expr.Expr) {
+	var stores []kernel.Store
+	var roots []*kernel.Expr
+	for _, s := range f.K.Stores {
+		if s.PerElement {
+			stores, roots = append(stores, s), append(roots, s.Value)
+		}
+	}
+	bind := func() { f.BindAcc(2, expr.At(sum, emit.Lane)) }
+	if f.width%4 == 0 {
+		f.Lanes(f.ax.Value, 4, expr.Times(quad, 4), roots, stores, bind)
+		return
+	}
+	f.OpenLanes(4)
+	col := f.Variable("uint", "col", expr.Plus(expr.Times(quad, 4), emit.Lane))
+	f.OpenIf(expr.Binary("<", col, expr.Uint(f.width)))
+	f.BindAxis(f.ax.Value, col)
+	bind()
+	f.StoreAll(stores)
+	f.Close()
+	f.Close()
+}
+
+// ifRow writes body for a row of the tile, if the row exists.
+func (f *attention) ifRow(r expr.Expr, body func()) {
+	queries := f.K.Parallel[f.ax.Query]
+	if !schedule.DivisibleBy(queries, f.queries()) {
+		f.OpenIf(expr.Binary("<", f.queryOf(r), f.Dim(queries)))
+		defer f.Close()
+	}
+	f.bindRowAt(r, f.queryOf(r))
+	body()
+}
+
+// flashRows holds an invocation's share of its rows. Several lanes share a row.
+type flashRows struct {
+	*attention
+	self  expr.Expr
+	lane  expr.Expr // which of the lanes of a row
+	lanes int
+	quads int // vectors of a row's result in an invocation
+	// Arrays by row: the largest score, the sum of weights, the weighted sums. score is by row and key.
+	top, total, sums, score expr.Expr
+}
+
+func (f *flashRows) at(array expr.Expr, i expr.Expr) expr.Expr {
+	return expr.Element(array, f.s.ThreadM, i)
+}
+
+func (f *flashRows) sum(i, n expr.Expr) expr.Expr {
+	return expr.Element(f.sums, f.s.ThreadM*f.quads, expr.Plus(expr.Times(i, f.quads), n))
+}
+
+func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr {
+	return expr.Element(f.score, f.s.ThreadM*f.s.ThreadN, expr.Plus(expr.Times(i, f.s.ThreadN), j))
+}
+
+// column is the column of an invocation's vector n of a row.
+func (f *flashRows) column(n expr.Expr) expr.Expr { return expr.Plus(f.lane, expr.Times(n, f.lanes)) }
+
+// begin initializes row i before the first key.
+func (f *flashRows) begin(i expr.Expr) {
+	f.Assign(f.at(f.top, i), f.lowest())
+	f.Assign(f.at(f.total, i), expr.Of("0.0"))
+	f.Repeat("n", f.quads, func(n expr.Expr) { f.Assign(f.sum(i, n), expr.Of("vec4(0.0)")) })
+}
+
+// storeOwn stores row i of the invocation, which is the given row of the tile, if it exists.
+func (f *flashRows) storeOwn(i, row expr.Expr) {
+	f.ifRow(row, func() {
+		f.BindAcc(0, f.at(f.top, i))
+		f.BindAcc(1, f.at(f.total, i))
+		f.storeRow(expr.Binary("==", f.lane, expr.Of("0u")), f.lanes, f.quads, f.column, func(n expr.Expr) expr.Expr {
+			return f.sum(i, n)
+		})
+	})
+}

@@ -1,0 +1,303 @@
+package attention
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// EmitMatrix writes an attention on cooperative matrices of subgroup scope. Every subgroup owns one or more
+// fragments of rows. Their queries and results stay in registers. Keys and values pass through shared memory for all
+// subgroups, TileN at a time. Scores are f32. Weights are rounded to f16, the operand type of the cooperative matrices.
+//
+// Several subgroups may share rows (flash_coopmat). Each of them multiplies its part of the contraction axis. They add
+// up the scores in shared memory, and each computes its part of the results.
+//
+// If the device can reduce and convert fragments (flash_coopmat2), scores never leave the registers. Otherwise
+// (flash_coopmat) each subgroup turns its scores into weights in shared memory.
+func EmitMatrix(e *emit.Emitter) {
+	self := e.SelfIndex()
+	f := newAttention(e)
+	if e.Err != nil {
+		return
+	}
+	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel, emit.NeedFloat16)
+	m := &flashMatrix{attention: f, self: self, frag: e.Sched.FragM,
+		inRegisters: e.Sched.Variant == kernel.VarFlashMatrix2}
+	if m.inRegisters {
+		e.Need(emit.NeedCoopMat2, emit.NeedMaintenance4)
+	}
+	m.parts, m.subgroups = schedule.FlashParts(e.Sched), e.Sched.Workgroup/e.Sched.Subgroup
+	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, e.Sched.TileN/m.frag
+	m.strips, m.stages = schedule.FlashStrips(e.Sched), max(e.Sched.Stages, 1)
+	m.declare()
+	m.readQueries()
+	first, end := m.keyRange()
+	m.run(first, end)
+	m.store()
+}
+
+// flashMatrix is an attention on cooperative matrices.
+type flashMatrix struct {
+	*attention
+	self             expr.Expr
+	frag             int // rows and columns of a fragment
+	dots, cols, keys int // fragments of a subgroup along the contraction axis, a result, a tile of keys
+	subgroups, parts int // subgroups of the workgroup, and subgroups that share rows
+	strips           int // fragments of rows of a subgroup
+	stages           int // tiles of keys, and of values, in shared memory
+	inRegisters      bool
+	end              expr.Expr // the end of the keys that the workgroup sees
+
+	row0      expr.Expr // the subgroup's first row of the tile
+	own       expr.Expr // the first line of the subgroup in the scratch arrays
+	part      expr.Expr // the subgroup's number among the subgroups that share its rows
+	lane, row expr.Expr // row is an invocation's row of a fragment; lane is its number there
+
+	tiles, scratch, shared, weights expr.Expr    // shared arrays; in tiles, the values follow the keys
+	q, o, p                         expr.Expr    // fragments of queries, results and weights
+	scores                          [2]expr.Expr // fragments of the scores of this tile and the next
+	nextK, nextV                    expr.Expr    // registers of the prefetched keys and values
+
+	// By row: the shift that weights are relative to, a power of two; the sum of weights; and with inRegisters, the
+	// largest score so far of each column of fragments.
+	shift, total, top            expr.Expr
+	largerOf, add, larger, power expr.Expr // functions of elements
+	scoreOf, weightOf            expr.Expr
+}
+
+// fragment is the type of a fragment. use is A, B or Accumulator.
+func (m *flashMatrix) fragment(use string) string {
+	t := ir.F16
+	if use == "Accumulator" {
+		t = ir.F32
+	}
+	return m.Emitter.Fragment(t, use)
+}
+
+// lanesPerRow is the number of invocations of a subgroup that share a row.
+func (m *flashMatrix) lanesPerRow() int { return m.s.Subgroup / m.frag }
+
+// declare declares the shared arrays and registers, and sets the results to zero.
+func (m *flashMatrix) declare() {
+	s := m.s
+	m.tiles = m.Share("uvec4", "tiles", m.stages*s.TileN*(m.keyPitch()+m.valuePitch()))
+	m.scratch = m.Share("float", "fragments", m.subgroups*m.frag*m.frag)
+	if !m.inRegisters {
+		m.shared = m.Share("float", "scores", m.subgroups*m.frag*schedule.ScorePitch(s))
+		m.weights = m.Share("uint", "weights", m.subgroups*m.frag*schedule.WeightPitch(s))
+	}
+	m.row0 = m.Variable("uint", "row0", expr.Times(expr.Quotient(expr.Of("gl_SubgroupID"), m.parts, m.subgroups),
+		m.strips*m.frag))
+	m.part = m.Named("part", expr.Remainder(expr.Of("gl_SubgroupID"), m.parts, m.subgroups))
+	m.own = m.row0
+	if m.strips > 1 || m.parts > 1 {
+		m.own = m.Variable("uint", "own", expr.Times(expr.Of("gl_SubgroupID"), m.frag))
+	}
+	perRow := m.lanesPerRow()
+	m.row = m.Variable("uint", "frag_row", expr.Quotient(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup))
+	m.lane = expr.Remainder(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup)
+	m.lane = m.Named("lane_of_row", m.lane)
+	m.q = m.Array(m.fragment("A"), "queries", m.strips*m.dots)
+	acc := m.fragment("Accumulator")
+	m.o = m.Array(acc, "sums", m.strips*m.cols)
+	m.Repeat("n", m.strips*m.cols, func(n expr.Expr) {
+		m.Assign(m.of(m.o, m.strips*m.cols, n),
+			expr.Call(acc, expr.Of("0.0")))
+	})
+	m.nextK = m.Array("uvec4", "next_keys", m.rounds(int(m.a.Dot.Add)))
+	m.nextV = m.Array("uvec4", "next_values", m.rounds(m.width))
+	if !m.inRegisters {
+		m.shift = m.Variable("float", "top", m.lowest())
+		m.total = m.Variable("float", "total", expr.Of("0.0"))
+		return
+	}
+	m.defineFunctions()
+	m.top, m.shift, m.total = m.Array(acc, "top", m.strips), m.Array(acc, "shift", m.strips), m.Array(acc,
+		"total", m.strips)
+	m.Repeat("i", m.strips, func(i expr.Expr) {
+		m.Assign(m.of(m.top, m.strips, i), expr.Call(acc, m.lowest()))
+		m.Assign(m.of(m.shift, m.strips, i), expr.Call(acc, m.FloatLit(-math.MaxFloat32)))
+		m.Assign(m.of(m.total, m.strips, i), expr.Call(acc, expr.Of("0.0")))
+	})
+}
+
+// keyPitch and valuePitch are the distances between lines of a tile, in octets.
+func (m *flashMatrix) keyPitch() int {
+	return schedule.StagedPitch(int(m.a.Dot.Add), schedule.OctetElems)
+}
+func (m *flashMatrix) valuePitch() int { return schedule.StagedPitch(m.width, schedule.OctetElems) }
+
+func (m *flashMatrix) of(array expr.Expr, count int, i expr.Expr) expr.Expr {
+	return expr.Element(array, count, i)
+}
+
+// defineFunctions defines the functions that map and reduce the elements of fragments.
+func (m *flashMatrix) defineFunctions() {
+	function := func(name, params, body string) expr.Expr {
+		name = m.Fresh(m.Root, name)
+		m.Define(fmt.Sprintf("float %s(%s)", name, params), func() { m.Line("return %s;", body) })
+		return expr.Of(name)
+	}
+	place := "const in uint row, const in uint col, const in float "
+	m.largerOf = function("larger_of", "const in float a, const in float b", "max(a, b)")
+	m.add = function("sum_of", "const in float a, const in float b", "a + b")
+	m.larger = function("larger", place+"a, const in float b", "max(a, b)")
+	m.power = function("power", place+"x, const in float shift", "exp2(x - shift)")
+	m.weightOf = m.power
+	if m.scalesLate() {
+		m.weightOf = function("weight_of", place+"x, const in float shift",
+			fmt.Sprintf("exp2(x * %s - shift)", m.FloatLit(m.a.Scale)))
+	}
+	m.scoreOf = m.scoreFunction()
+}
+
+// scalesLate reports whether the raw scores are compared unscaled, and scaled only when they become weights. That saves
+// a multiplication.
+func (m *flashMatrix) scalesLate() bool {
+	return m.inRegisters && m.a.Mask == nil && m.a.Softcap == 0 && m.a.Scale > 0
+}
+
+// context lists the variables of main that the score function needs.
+func (m *flashMatrix) context() []string {
+	var names []string
+	add := func(t expr.Expr) {
+		if !expr.IsNumber(t) && expr.IsPlain(t) {
+			names = append(names, t.String())
+		}
+	}
+	add(m.query0)
+	for axis := range m.K.Parallel {
+		if t, ok := m.Root.Axes[axis]; ok {
+			add(t)
+		}
+	}
+	return names
+}
+
+// scoreFunction defines the score of an element of a fragment, given the fragment's first row and key. The score is
+// -inf if the row does not see the key.
+func (m *flashMatrix) scoreFunction() expr.Expr {
+	name := m.Fresh(m.Root, "score_of")
+	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product",
+		"const in uint first_row", "const in uint first_key"}
+	m.DefineOver("float", name, params, m.context(), len(m.K.Parallel), func() {
+		m.bindRow(m.Named("row", expr.Plus(expr.Of("first_row"), expr.Of("frag_row"))))
+		key := m.Named("key", expr.Plus(expr.Of("first_key"), expr.Of("frag_col")))
+		m.BindAxis(m.ax.Key, m.Limit(key, m.K.Fold, m.s.TileN))
+		if m.scalesLate() {
+			m.Line("return %s;",
+				expr.Choose(expr.Binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), expr.Of("dot_product"),
+					m.lowest()))
+			return
+		}
+		m.Line("return %s;", m.score(expr.Of("dot_product"), key, m.axisOrZero(m.ax.Query)))
+	})
+	return expr.Of(name)
+}
+
+// axisOrZero prints a coordinate: 0 along an axis of extent 1.
+func (m *flashMatrix) axisOrZero(axis int) expr.Expr {
+	if m.K.Parallel[axis].Is(1) {
+		return expr.Of("0u")
+	}
+	return m.Axis(axis)
+}
+
+// store finishes the rows. Each fragment passes through shared memory, from where the invocations of a row read their
+// columns.
+func (m *flashMatrix) store() {
+	m.Line("")
+	if m.inRegisters && m.usesResult(0) {
+		m.raise() // to the largest score
+	}
+	m.Repeat("i", m.strips, func(i expr.Expr) {
+		row := m.Named("row", expr.Plus(expr.Plus(m.row0, expr.Times(i, m.frag)), m.row))
+		top, total := m.rowNumbers(i)
+		m.storeOnceIn(row, top, total)
+		m.Repeat("n", m.cols, func(n expr.Expr) {
+			m.Line("subgroupBarrier();")
+			m.toScratch(m.sum(i, n))
+			m.Line("subgroupBarrier();")
+			m.ifRow(row, func() {
+				m.BindAcc(0, top)
+				m.BindAcc(1, total)
+				m.storeFragment(expr.Plus(expr.Times(m.part, m.cols), n))
+			})
+		})
+	})
+}
+
+// storeFragment stores the columns of fragment n from the scratch array, for an invocation's row.
+func (m *flashMatrix) storeFragment(n expr.Expr) {
+	each := max(m.frag/4/m.lanesPerRow(), 1)
+	m.Repeat("q", each, func(q expr.Expr) {
+		local := expr.Plus(expr.Times(m.lane, each), q)
+		if m.lanesPerRow() > m.frag/4 {
+			m.OpenIf(expr.Binary("<", local, expr.Uint(m.frag/4)))
+			defer m.Close()
+		}
+		at := m.Named("at", expr.Plus(expr.Times(expr.Plus(m.own, m.row), m.frag), expr.Times(local, 4)))
+		var parts [4]expr.Expr
+		for i := range parts {
+			parts[i] = expr.At(m.scratch, expr.Plus(at, expr.Uint(i)))
+		}
+		sum := m.Variable("vec4", "sum", expr.Call("vec4", parts[:]...))
+		m.storeQuad(m.Named("quad", expr.Plus(expr.Times(n, m.frag/4), local)), sum)
+	})
+}
+
+// toScratch writes a fragment to the subgroup's part of the scratch array.
+func (m *flashMatrix) toScratch(fragment expr.Expr) {
+	m.StoreMatrix(fragment, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
+}
+
+// rowNumbers returns the largest score and the sum of weights of an invocation's row of strip i.
+func (m *flashMatrix) rowNumbers(i expr.Expr) (top, total expr.Expr) {
+	if !m.inRegisters {
+		for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
+			m.Update(m.total, "+=", emit.Shuffled(m.total, mask))
+		}
+		return m.shift, m.total
+	}
+	total = m.of(m.total, m.strips, i)
+	m.Line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", total, total, m.add)
+	read := func(fragment expr.Expr, name string) expr.Expr {
+		m.Line("subgroupBarrier();")
+		m.toScratch(fragment)
+		m.Line("subgroupBarrier();")
+		return m.Variable("float", name, expr.At(m.scratch, expr.Times(expr.Plus(m.own, m.row), m.frag)))
+	}
+	total = read(total, "row_total")
+	if m.usesResult(0) {
+		top = read(m.of(m.shift, m.strips, i), "row_top")
+	}
+	return top, total
+}
+
+// usesResult reports whether a store depends on result i.
+func (m *flashMatrix) usesResult(i int) bool {
+	return slices.ContainsFunc(m.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(i) })
+}
+
+// storeOnceIn writes the stores that happen once per row.
+func (m *flashMatrix) storeOnceIn(row expr.Expr, top, total expr.Expr) {
+	if !slices.ContainsFunc(m.K.Stores, func(s kernel.Store) bool { return !s.PerElement }) {
+		return
+	}
+	m.ifRow(row, func() {
+		m.BindAcc(0, top)
+		m.BindAcc(1, total)
+		first := expr.Binary("==", m.lane, expr.Of("0u"))
+		if m.parts > 1 {
+			first = expr.Binary("&&", first, expr.Binary("==", m.part, expr.Of("0u")))
+		}
+		m.storeOnce(first)
+	})
+}

@@ -1,0 +1,259 @@
+package attention
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// run loops over the keys as a software pipeline. While a tile's scores become weights and its values are added, the
+// queries are multiplied by the next tile's keys. So neither the matrix units nor the other arithmetic wait. The loads
+// of the tiles after these are in flight.
+//
+// With two stages, subgroups read one tile while they write the next, and need one barrier a tile. With one stage they
+// need another barrier before they write. The loop body has two tiles, so that the two tiles' scores and stages have
+// fixed names.
+func (m *flashMatrix) run(first, end expr.Expr) {
+	m.end = end
+	var whole expr.Expr
+	if m.a.Mask == nil {
+		whole = m.Named("all_see", m.seen(m.Limit(m.queryOf(m.row0), m.K.Parallel[m.ax.Query], m.queries())))
+	}
+	m.Line("")
+	if !first.Is("0u") || !m.allSeeSome() {
+		m.OpenIf(expr.Binary("<", first, end))
+		defer m.Close()
+	}
+	m.begin(first)
+	key0 := m.keyLoop(first, end, schedule.AttentionStep(m.s))
+	m.Comment("One tile.")
+	m.step(key0, whole, 0)
+	m.Comment("The next; past the last key it has no weight.")
+	m.step(m.Named("second", expr.Plus(key0, expr.Uint(m.s.TileN))), whole, 1)
+	m.Close()
+}
+
+// allSeeSome reports whether every query provably sees a key. Then the loop needs no condition. Inside a condition,
+// NVIDIA's compiler generates seven times as much code for the loop, which is slower, sometimes by far (M-causal).
+func (m *flashMatrix) allSeeSome() bool {
+	query := kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query])
+	return m.K.Seen(query).Minus(kernel.Const(1)).NonNegative()
+}
+
+// begin loads the first two tiles of keys and the first tile of values to shared memory, and computes the first tile's
+// scores.
+func (m *flashMatrix) begin(first expr.Expr) {
+	m.fetchKeys(first)
+	m.putKeys(m.keyTile(0))
+	m.fetchValues(first)
+	m.putValues(m.valueTile(0))
+	m.fetchKeys(expr.Plus(first, expr.Uint(m.s.TileN)))
+	if m.stages > 1 {
+		m.putKeys(m.keyTile(1))
+	}
+	m.Barrier()
+	for i := range m.scores {
+		m.scores[i] = m.Array(m.fragment("Accumulator"), "score", m.strips*m.keys)
+	}
+	m.Repeat("j", m.keys, func(j expr.Expr) { m.multiplyKeys(m.scores[0], j, m.keyTile(0)) })
+	if m.stages == 1 {
+		m.Barrier()
+		m.putKeys(m.keyTile(0))
+	}
+}
+
+// step processes the tile from key0 on. It finds the tile's scores in scores[which], and leaves the next tile's scores
+// in the other array.
+func (m *flashMatrix) step(key0, whole expr.Expr, which int) {
+	m.OpenScope()
+	defer m.Close()
+	now, ahead := m.scores[which], m.scores[1-which]
+	m.Barrier()
+	m.fetchKeys(expr.Plus(key0, expr.Uint(2*m.s.TileN)))
+	m.fetchValues(expr.Plus(key0, expr.Uint(m.s.TileN)))
+	m.weigh(now, key0, whole)
+	m.Line("")
+	m.Repeat("j", m.keys, func(j expr.Expr) {
+		m.multiplyKeys(ahead, j, m.keyTile(1-which))
+		m.multiplyValues(now, j, m.valueTile(which))
+	})
+	if m.stages == 1 {
+		m.Barrier()
+	}
+	m.putKeys(m.keyTile(which))
+	m.putValues(m.valueTile(1 - which))
+}
+
+// keyTile and valueTile print the start of a stage's tile in shared memory.
+func (m *flashMatrix) keyTile(stage int) expr.Expr {
+	return expr.Uint(stage % m.stages * m.s.TileN * m.keyPitch())
+}
+
+func (m *flashMatrix) valueTile(stage int) expr.Expr {
+	return expr.Uint(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch())
+}
+
+// rounds is the number of octets that each invocation loads of a tile with lines of width elements.
+func (m *flashMatrix) rounds(width int) int {
+	total := m.s.TileN * (width / schedule.OctetElems)
+	return (total + m.s.Workgroup - 1) / m.s.Workgroup
+}
+
+// octets distributes the octets of a tile with lines of width elements over the workgroup.
+func (m *flashMatrix) octets(lines, width int, body func(i, line, octet expr.Expr)) {
+	per := width / schedule.OctetElems
+	total := lines * per
+	m.EachSlot(m.self, total, m.s.Workgroup, func(i, slot expr.Expr) {
+		body(i, m.Variable("uint", "line", expr.Quotient(slot, per, total)),
+			m.Variable("uint", "octet", expr.Remainder(slot, per, total)))
+	})
+}
+
+// octet prints eight neighbours of an operand as f16, in four words. They are loaded unchanged, decoded together, or
+// computed.
+func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
+	w := schedule.Unrounded(v, ir.F16)
+	halves := w.Kind == kernel.ExprLoad && m.K.Bindings[w.Bind].DType == ir.F16
+	switch {
+	case halves && m.K.LoadsVector(w, a.Axis, schedule.OctetElems):
+		b := m.Buffers[w.Bind]
+		return m.Element(b, schedule.OctetElems, expr.Binary("/", m.IndexAt(w.Index, a.Axis, at),
+			expr.Uint(schedule.OctetElems)))
+	case blocks.LoadsOctets(m.Emitter, w, a):
+		return expr.Call(blocks.OctetDecoder(m.Emitter, m.Buffers[w.Bind]), expr.Narrow(m.IndexAt(w.Index, a.Axis, at)))
+	}
+	half := func(name string, at expr.Expr) string {
+		t := m.Quad(v, a, at, name, true)
+		if !expr.IsPlain(t) {
+			t = m.Variable("vec4", name, t)
+		}
+		return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", t, t)
+	}
+	return expr.Of(fmt.Sprintf("uvec4(%s, %s)", half("low", at), half("high", expr.Plus(at, expr.Uint(4)))))
+}
+
+// readQueries loads the queries' rows into fragments, through the shared memory of the tiles.
+func (m *flashMatrix) readQueries() {
+	s, dot, pitch := m.s, int(m.a.Dot.Add), m.keyPitch()
+	lines := schedule.FlashQueryLines(m.K, s)
+	for first := 0; first < s.TileM; first += lines {
+		last := min(first+lines, s.TileM)
+		m.Comment("Rows %d to %d come by way of shared memory.", first, last-1)
+		m.octets(last-first, dot, func(_, line, octet expr.Expr) {
+			m.bindRow(m.Named("row", expr.Plus(expr.Uint(first), line)))
+			m.Assign(expr.At(m.tiles, expr.Plus(expr.Times(line, pitch), octet)),
+				m.octet(m.a.Q, m.dotAxis(), expr.Times(octet, schedule.OctetElems)))
+		})
+		m.Barrier()
+		if lines < s.TileM {
+			m.Open("if (%s / %du == %du)", m.row0, lines, first/lines)
+		} else {
+			m.OpenScope()
+		}
+		m.Repeat("i", m.strips, func(i expr.Expr) {
+			line := expr.Plus(expr.Remainder(m.row0, lines, s.TileM), expr.Times(i, m.frag))
+			m.Repeat("n", m.dots, func(n expr.Expr) {
+				at := expr.Plus(expr.Times(line, pitch),
+					expr.Times(expr.Plus(expr.Times(m.part, m.dots), n), m.frag/schedule.OctetElems))
+				m.LoadMatrix(m.query(i, n), m.tiles, at, pitch, "Row")
+			})
+		})
+		m.Close()
+		m.Barrier()
+	}
+}
+
+// query, sum and scoreAt print fragments of a strip of rows.
+func (m *flashMatrix) query(i, n expr.Expr) expr.Expr {
+	return m.of(m.q, m.strips*m.dots, expr.Plus(expr.Times(i, m.dots), n))
+}
+
+func (m *flashMatrix) sum(i, n expr.Expr) expr.Expr {
+	return m.of(m.o, m.strips*m.cols, expr.Plus(expr.Times(i, m.cols), n))
+}
+
+func (m *flashMatrix) scoreAt(scores expr.Expr, i, j expr.Expr) expr.Expr {
+	return m.of(scores, m.strips*m.keys, expr.Plus(expr.Times(i, m.keys), j))
+}
+
+// fetch loads a tile of keys or values into registers. Past the last key that any row sees, it loads that key again,
+// and values become 0. Elements are rounded only when they are packed. A rounding takes a dozen instructions per
+// element, and the code of a fetch is repeated for every round of every tile.
+func (m *flashMatrix) fetch(v *kernel.Expr, a emit.Along, next, key0 expr.Expr, values bool) {
+	width, v := int(a.Extent.Add), schedule.Unrounded(v, ir.F16)
+	cut := m.a.Causal || !m.evenly()
+	first, known := expr.LiteralOf(key0)
+	end, endKnown := expr.LiteralOf(m.end)
+	inside := known && endKnown && first.V+int64(m.s.TileN) <= end.V
+	m.octets(m.s.TileN, width, func(i, line, octet expr.Expr) {
+		key := m.Named("key", expr.Plus(key0, line))
+		if inside {
+			m.BindAxis(m.ax.Key, key)
+		} else {
+			m.BindAxis(m.ax.Key, expr.Call("min", key, expr.Binary("-", m.end, expr.Uint(1))))
+		}
+		x := m.octet(v, a, expr.Times(octet, schedule.OctetElems))
+		if values && cut && !inside {
+			x = expr.Choose(expr.Binary("<", key, m.end), x, expr.Of("uvec4(0u)"))
+		}
+		m.Assign(m.of(next, m.rounds(width), i), x)
+	})
+}
+
+// put stores fetched octets to a tile in shared memory.
+func (m *flashMatrix) put(next expr.Expr, width int, tile expr.Expr) {
+	pitch := schedule.StagedPitch(width, schedule.OctetElems)
+	m.octets(m.s.TileN, width, func(i, line, octet expr.Expr) {
+		m.Assign(expr.At(m.tiles, expr.Plus(tile, expr.Plus(expr.Times(line, pitch), octet))),
+			m.of(next, m.rounds(width), i))
+	})
+}
+
+// fetchKeys and fetchValues fetch the tile from key0 on. putKeys and putValues store it to a tile in shared memory.
+func (m *flashMatrix) fetchKeys(key0 expr.Expr) { m.fetch(m.a.K, m.dotAxis(), m.nextK, key0, false) }
+func (m *flashMatrix) fetchValues(key0 expr.Expr) {
+	m.fetch(m.a.V, m.valueAxis(), m.nextV, key0, true)
+}
+func (m *flashMatrix) putKeys(tile expr.Expr)   { m.put(m.nextK, int(m.a.Dot.Add), tile) }
+func (m *flashMatrix) putValues(tile expr.Expr) { m.put(m.nextV, m.width, tile) }
+
+// multiplyKeys multiplies the queries by fragment j of the tile of keys at place.
+func (m *flashMatrix) multiplyKeys(scores, j, place expr.Expr) {
+	m.Repeat("i", m.strips, func(i expr.Expr) {
+		m.Assign(m.scoreAt(scores, i, j), expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))
+	})
+	m.Repeat("n", m.dots, func(n expr.Expr) {
+		b := m.loadB(expr.Plus(place, expr.Plus(expr.Times(j, m.frag*m.keyPitch()),
+			expr.Times(expr.Plus(expr.Times(m.part, m.dots), n),
+				m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
+		m.Repeat("i", m.strips, func(i expr.Expr) {
+			sum := m.scoreAt(scores, i, j)
+			m.MultiplyAdd(sum, m.query(i, n), b)
+		})
+	})
+}
+
+// multiplyValues multiplies the weights by fragment j of the tile of values at place, and adds to the sums.
+func (m *flashMatrix) multiplyValues(scores, j, place expr.Expr) {
+	weight := m.weightOfFragment(scores, j)
+	m.Repeat("n", m.cols, func(n expr.Expr) {
+		b := m.loadB(expr.Plus(place, expr.Plus(expr.Times(j, m.frag*m.valuePitch()),
+			expr.Times(expr.Plus(expr.Times(m.part, m.cols), n),
+				m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
+		m.Repeat("i", m.strips, func(i expr.Expr) {
+			m.MultiplyAdd(m.sum(i, n), weight(i), b)
+		})
+	})
+}
+
+// loadB loads a fragment from a tile.
+func (m *flashMatrix) loadB(at expr.Expr, pitch int, major string) expr.Expr {
+	b := m.Unset(m.fragment("B"), "b")
+	m.Line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%sMajor);", b, m.tiles, at, pitch, major)
+	return b
+}

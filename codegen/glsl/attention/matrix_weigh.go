@@ -1,0 +1,207 @@
+package attention
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// weigh turns the scores into weights, or prepares that. It rescales the sums if the shift of the weights changes.
+func (m *flashMatrix) weigh(scores expr.Expr, key0, whole expr.Expr) {
+	m.Line("")
+	if m.inRegisters {
+		m.scoreFragments(scores, key0, whole)
+		m.follow(scores)
+		return
+	}
+	m.p = m.Array(m.fragment("A"), "weight", m.keys)
+	m.weighInShared(scores, key0)
+}
+
+// weightOfFragment turns the strips' scores of fragment j into weights, unless weigh did, and returns a function that
+// names them.
+func (m *flashMatrix) weightOfFragment(scores expr.Expr, j expr.Expr) func(i expr.Expr) expr.Expr {
+	if !m.inRegisters {
+		return func(expr.Expr) expr.Expr { return m.of(m.p, m.keys, j) }
+	}
+	m.p = m.Array(m.fragment("A"), "weight", m.strips)
+	weight := func(i expr.Expr) expr.Expr { return m.of(m.p, m.strips, i) }
+	m.Repeat("i", m.strips, func(i expr.Expr) {
+		score, total := m.scoreAt(scores, i, j), m.of(m.total, m.strips, i)
+		m.Do("coopMatPerElementNV", score, score, m.weightOf, m.of(m.shift, m.strips, i))
+		m.Line("%s = %s + %s;", total, total, score)
+		m.Assign(weight(i), expr.Call(m.fragment("A"), score))
+	})
+	return weight
+}
+
+// maxGrowth is how much a score may exceed the shift of the weights, in powers of two. In f16, weights up to 2^8 are as
+// exact as weights up to 1, and far from the largest number. The shift makes no difference to the quotient of the sums.
+// While it stays the same, the sums need no rescaling.
+const maxGrowth = 8
+
+// follow raises the shift to the largest score so far if that score grew a lot since the last raise. After the first
+// tiles this is rare. Until then the largest scores are kept by column of fragments.
+func (m *flashMatrix) follow(scores expr.Expr) {
+	m.Need(emit.NeedSubgroupVote)
+	m.Repeat("i", m.strips, func(i expr.Expr) {
+		top := m.of(m.top, m.strips, i)
+		m.Repeat("j", m.keys, func(j expr.Expr) {
+			m.Do("coopMatPerElementNV", top, top, m.larger, m.scoreAt(scores, i, j))
+		})
+	})
+	grew := m.Variable("bool", "grew", expr.Of("false"))
+	m.Repeat("i", m.strips, func(i expr.Expr) {
+		growth := m.Variable(m.fragment("Accumulator"), "growth",
+			expr.Binary("-", m.scaled(m.of(m.top, m.strips, i)), m.of(m.shift, m.strips, i)))
+		e := m.Free("e")
+		m.Open("[[unroll]] for (int %s = 0; %[1]s < %s.length(); ++%[1]s)", e, growth)
+		m.Line("%s = %s || %s[%s] > %s;", grew, grew, growth, e, m.FloatLit(maxGrowth))
+		m.Close()
+	})
+	m.Open("if (subgroupAny(%s))", grew)
+	m.raise()
+	m.Close()
+}
+
+// raise makes weights relative to the largest scores, and rescales the sums.
+func (m *flashMatrix) raise() {
+	acc := m.fragment("Accumulator")
+	m.Repeat("i", m.strips, func(i expr.Expr) {
+		shift, total := m.of(m.shift, m.strips, i), m.of(m.total, m.strips, i)
+		best, correction := expr.Of(m.Fresh(m.Scope, "best")), expr.Of(m.Fresh(m.Scope, "correction"))
+		m.Line("%s %s, %s;", acc, best, correction)
+		m.Line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", best,
+			m.of(m.top, m.strips, i), m.largerOf)
+		if m.scalesLate() {
+			m.Assign(best, m.scaled(best))
+		}
+		m.Do("coopMatPerElementNV", best, best, m.larger, shift)
+		m.Do("coopMatPerElementNV", correction, shift, m.power, best)
+		m.Assign(shift, best)
+		m.Assign(total, expr.Binary("*", total, correction))
+		m.Repeat("n", m.cols, func(n expr.Expr) { m.Assign(m.sum(i, n), expr.Binary("*", m.sum(i, n), correction)) })
+	})
+}
+
+// scaled prints raw scores as scores.
+func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
+	if !m.scalesLate() {
+		return x
+	}
+	return expr.Binary("*", x, m.FloatLit(m.a.Scale))
+}
+
+// scoreFragments sets the scores of masked keys, and scales the raw scores unless that comes later. If all rows of the
+// subgroup see the whole tile, no key is masked.
+func (m *flashMatrix) scoreFragments(scores expr.Expr, key0, whole expr.Expr) {
+	each := func() {
+		m.Repeat("i", m.strips, func(i expr.Expr) {
+			m.Repeat("j", m.keys, func(j expr.Expr) {
+				score := m.scoreAt(scores, i, j)
+				args := []expr.Expr{score, score, m.scoreOf, expr.Plus(m.row0, expr.Times(i, m.frag)),
+					expr.Plus(key0, expr.Times(j, m.frag))}
+				for _, v := range m.context() {
+					args = append(args, expr.Of(v))
+				}
+				m.Do("coopMatPerElementNV", args...)
+			})
+		})
+	}
+	switch {
+	case m.a.Mask != nil:
+		each()
+	case m.scalesLate() && !m.a.Causal && m.evenly():
+	case m.scalesLate():
+		m.Open("if (%s > %s)", expr.Plus(key0, expr.Uint(m.s.TileN)), whole)
+		each()
+		m.Close()
+	default:
+		each()
+	}
+}
+
+// evenly reports whether the keys are whole pairs of tiles.
+func (m *flashMatrix) evenly() bool {
+	return schedule.DivisibleBy(m.K.Fold, schedule.AttentionStep(m.s))
+}
+
+// weighInShared turns scores into weights in shared memory. The invocations of a row take equal parts of its scores.
+func (m *flashMatrix) weighInShared(scores expr.Expr, key0 expr.Expr) {
+	s := m.s
+	scorePitch, weightPitch := schedule.ScorePitch(s), schedule.WeightPitch(s)
+	each := s.TileN / m.lanesPerRow()
+	m.Repeat("j", m.keys, func(j expr.Expr) {
+		m.StoreMatrix(m.scoreAt(scores, expr.Of("0u"), j), m.shared,
+			expr.Plus(expr.Times(m.own, scorePitch), expr.Times(j, m.frag)),
+			scorePitch, "Row")
+	})
+	if m.parts > 1 {
+		m.Barrier()
+	} else {
+		m.Line("subgroupBarrier();")
+	}
+	row := m.Named("row", expr.Plus(m.row0, m.row))
+	own, first := row, row // lines of the shared arrays: own for the subgroup, first for the first subgroup of the rows
+	if m.parts > 1 {
+		own = m.Named("own_row", expr.Plus(m.own, m.row))
+		first = m.Named("first_row", expr.Plus(expr.Times(m.row0, m.parts), m.row))
+	}
+	mine := m.Array("float", "mine", each)
+	best := m.Variable("float", "best", m.shift)
+	m.bindRow(row)
+	m.Repeat("c", each, func(c expr.Expr) {
+		col := expr.Plus(expr.Times(m.lane, each), c)
+		key := m.Named("key", expr.Plus(key0, col))
+		m.BindAxis(m.ax.Key, m.Limit(key, m.K.Fold, s.TileN))
+		scoreOf := func(part int) expr.Expr {
+			at := expr.Plus(expr.Times(expr.Plus(first, expr.Uint(part*m.frag)), scorePitch), col)
+			return expr.At(m.shared, at)
+		}
+		dot := scoreOf(0)
+		for part := 1; part < m.parts; part++ {
+			dot = expr.Binary("+", dot, scoreOf(part))
+		}
+		m.Assign(expr.Element(mine, each, c), m.score(dot, key, m.axisOrZero(m.ax.Query)))
+		m.AtLeast(best, expr.Element(mine, each, c))
+	})
+	for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
+		m.AtLeast(best, emit.Shuffled(best, mask))
+	}
+	m.Comment("While no key counts, any finite number does in place of the largest score.")
+	shift, correction := m.rebase(best, m.shift)
+	m.Assign(m.shift, best)
+	m.Update(m.total, "*=", correction)
+	m.Repeat("c", each/2, func(c expr.Expr) {
+		pair := func(i int) expr.Expr { return expr.Element(mine, each, expr.Plus(expr.Times(c, 2), expr.Uint(i))) }
+		w := m.Variable("vec2", "pair", expr.Of(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
+		m.Line("%s += %s.x + %s.y;", m.total, w, w)
+		m.Line("%s[%s] = packHalf2x16(%s);", m.weights,
+			expr.Plus(expr.Plus(expr.Times(own, weightPitch), expr.Times(m.lane, each/2)), c),
+			w)
+	})
+	m.spread(correction)
+	m.Line("subgroupBarrier();")
+	f := m.Unset(m.fragment("Accumulator"), "corrections")
+	m.LoadMatrix(f, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
+	m.Repeat("n", m.cols, func(n expr.Expr) {
+		m.Assign(m.of(m.o, m.cols, n),
+			expr.Binary("*", m.of(m.o, m.cols, n), f))
+	})
+	m.Repeat("j", m.keys, func(j expr.Expr) {
+		m.LoadMatrix(m.of(m.p, m.keys, j), m.weights,
+			expr.Plus(expr.Times(m.own, weightPitch), expr.Times(j, m.frag/2)), weightPitch,
+			"Row")
+	})
+}
+
+// spread writes a value of a row to all columns of the row's fragment.
+func (m *flashMatrix) spread(x expr.Expr) {
+	each := m.frag / m.lanesPerRow()
+	m.Repeat("c", each, func(c expr.Expr) {
+		at := expr.Plus(expr.Plus(expr.Times(expr.Plus(m.own, m.row), m.frag), expr.Times(m.lane, each)), c)
+		m.Assign(expr.At(m.scratch, at), x)
+	})
+}

@@ -1,0 +1,216 @@
+package attention
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Attention with tiles that are stored step by step, as in matmul_steps.go. Queries and keys are stored along the
+// contraction axis, and weights and values along the keys. An invocation then needs registers for one step only. So it
+// can hold more scores, and it multiplies each vector from shared memory more often.
+//
+// Queries stay in shared memory. Keys and values have two stages: while invocations multiply a step or compute weights,
+// they prefetch the next step into registers.
+
+// fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. apart
+// invocations take turns with these groups.
+func fours(first, i expr.Expr, count, apart int) expr.Expr {
+	return expr.Plus(expr.Times(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4),
+		expr.Remainder(i, 4, count))
+}
+
+// fourOf prints four neighbouring keys of an invocation's row i.
+func (t *flashTile) fourOf(array expr.Expr, i, four expr.Expr) expr.Expr {
+	n := t.s.ThreadN / 4
+	return expr.Element(array, t.s.ThreadM*n, expr.Plus(expr.Times(i, n), four))
+}
+
+// flashSteps is an attention with tiles stored step by step.
+type flashSteps struct {
+	*flashTile
+	stage                  int       // vectors of a stage
+	tile                   expr.Expr // two stages of keys or values, in shared memory
+	nextKeys, nextValues   expr.Expr // the registers of an invocation's prefetched vectors
+	keyQuads, valueQuads   int       // vectors of a line of a step
+	keyRounds, valueRounds int       // vectors of an invocation
+}
+
+// shareSteps declares the tiles. Keys and values use one tile in turn.
+func (t *flashTile) shareSteps() {
+	s := t.s
+	t.qTile = t.Share("vec4", "tile_q", schedule.FlashDepth(t.K, s)*schedule.StepPitch(s.TileM))
+	t.kTile = t.Share("vec4", "tile", 2*schedule.FlashStage(t.K, s))
+	t.weights = t.Share("vec4", "weights", s.TileN*schedule.StepPitch(s.TileM))
+}
+
+// overSteps steps over the keys, with tiles stored step by step.
+func (t *flashTile) overSteps(first, end expr.Expr) {
+	s := t.s
+	f := &flashSteps{flashTile: t, stage: schedule.FlashStage(t.K, s), tile: t.kTile,
+		keyQuads: s.TileK / 4, valueQuads: schedule.ValueQuads(t.width)}
+	f.keyRounds = (s.TileN*f.keyQuads + s.Workgroup - 1) / s.Workgroup
+	f.valueRounds = (s.TileK*f.valueQuads + s.Workgroup - 1) / s.Workgroup
+	f.nextKeys = f.Array("vec4", "next_keys", f.keyRounds)
+	f.nextValues = f.Array("vec4", "next_values", f.valueRounds)
+	f.stageQueries()
+	f.Line("")
+	key0 := f.keyLoop(first, end, s.TileN)
+	f.score = f.Array("vec4", "score", s.ThreadM*s.ThreadN/4)
+	f.Repeat("i", s.ThreadM*s.ThreadN/4, func(i expr.Expr) {
+		f.Assign(expr.Element(f.score, s.ThreadM*s.ThreadN/4, i), expr.Of("vec4(0.0)"))
+	})
+	f.fetchKeys(key0)(expr.Of("0u"))
+	f.putKeys(expr.Of("0u"))
+	f.Barrier()
+	f.OpenScope()
+	f.Ahead("d", ir.D(schedule.FlashDepth(f.K, s)), s.TileK,
+		emit.TileStages{Apart: f.stage, Fetch: f.fetchKeys(key0), Put: f.putKeys, Multiply: f.multiplyKeys})
+	f.Close()
+
+	f.Comment("The first values are on their way while scores become weights.")
+	f.fetchValues(key0, end)(expr.Of("0u"))
+	f.weigh(key0)
+	f.keepWeights()
+	f.putValues(expr.Of("0u"))
+	f.Barrier()
+	f.OpenScope()
+	f.Ahead("v", ir.D(s.TileN), s.TileK,
+		emit.TileStages{Apart: f.stage, Fetch: f.fetchValues(key0, end), Put: f.putValues, Multiply: f.multiplyValues})
+	f.Close()
+	f.Close()
+}
+
+// stageQueries stores the tile's queries in shared memory.
+func (f *flashSteps) stageQueries() {
+	s, over := f.s, f.dotAxis()
+	f.Comment("Stage queries.")
+	d0 := f.Loop("d0", expr.Of("0u"), expr.Uint(schedule.FlashDepth(f.K, s)), s.TileK)
+	f.flashTile.stage(s.TileM, f.keyQuads, func(line, quad expr.Expr) {
+		f.bindRow(line)
+		v := f.Quad(f.a.Q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", schedule.DivisibleBy(over.Extent, s.TileK))
+		f.takeApart(f.qTile, expr.Plus(d0, expr.Times(quad, 4)), expr.Of("0u"), line, s.TileM, v)
+	})
+	f.Close()
+}
+
+// takeApart stores a quad along the contraction axis in four steps of a tile with the given number of lines.
+func (f *flashSteps) takeApart(tile, step, from, line expr.Expr, lines int, v expr.Expr) {
+	if !expr.IsPlain(v) {
+		v = f.Variable("vec4", "quad4", v)
+	}
+	f.Repeat("depth", 4, func(depth expr.Expr) {
+		place := expr.Plus(expr.Times(expr.Plus(step, depth), schedule.StepPitch(lines)), expr.Quotient(line, 4, lines))
+		f.Assign(expr.At(expr.At(tile, expr.Plus(from, place)), expr.Remainder(line, 4, lines)), expr.At(v, depth))
+	})
+}
+
+// fetchKeys loads a step of the keys from key0 on.
+func (f *flashSteps) fetchKeys(key0 expr.Expr) func(d0 expr.Expr) {
+	return func(d0 expr.Expr) {
+		over := f.dotAxis()
+		f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
+			f.BindAxis(f.ax.Key, f.Variable("uint", "key", f.Limit(expr.Plus(key0, line), f.K.Fold, f.s.TileN)))
+			v := f.Quad(f.a.K, over, expr.Plus(d0, expr.Times(quad, 4)), "k4",
+				schedule.DivisibleBy(over.Extent, f.s.TileK))
+			f.Assign(expr.Element(f.nextKeys, f.keyRounds, i), v)
+		})
+	}
+}
+
+func (f *flashSteps) putKeys(stage expr.Expr) {
+	f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
+		f.takeApart(f.tile, expr.Times(quad, 4), stage, line, f.s.TileN, expr.Element(f.nextKeys, f.keyRounds, i))
+	})
+}
+
+// fetchValues loads a step of the values from key0 on. Values past the last key that any row sees become 0.
+func (f *flashSteps) fetchValues(key0, end expr.Expr) func(v0 expr.Expr) {
+	return func(v0 expr.Expr) {
+		f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
+			next := expr.Element(f.nextValues, f.valueRounds, i)
+			key := f.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
+			f.Assign(next, expr.Of("vec4(0.0)"))
+			f.OpenIf(expr.Binary("<", key, end))
+			f.BindAxis(f.ax.Key, key)
+			f.Assign(next, f.Quad(f.a.V, f.valueAxis(), expr.Times(quad, 4), "v4", true))
+			f.Close()
+		})
+	}
+}
+
+func (f *flashSteps) putValues(stage expr.Expr) {
+	f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
+		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Plus(expr.Times(line, f.valueQuads), quad))),
+			expr.Element(f.nextValues, f.valueRounds, i))
+	})
+}
+
+// eachVector writes body for an invocation's vectors of a step of lines.
+func (f *flashSteps) eachVector(lines, quads int, body func(i, line, quad expr.Expr)) {
+	total := lines * quads
+	f.EachSlot(f.self, total, f.s.Workgroup, func(i, slot expr.Expr) {
+		body(i, f.Named("line", expr.Quotient(slot, quads, total)), f.Named("quad", expr.Remainder(slot, quads, total)))
+	})
+}
+
+// keepWeights stores an invocation's weights in shared memory, four adjacent rows in a vector.
+func (f *flashSteps) keepWeights() {
+	s := f.s
+	f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
+		f.Repeat("j", s.ThreadN, func(j expr.Expr) {
+			row := func(n int) expr.Expr { return f.of(f.score, expr.Plus(expr.Times(i, 4), expr.Uint(n)), j) }
+			place := expr.Plus(expr.Times(f.keyOf(j), schedule.StepPitch(s.TileM)),
+				expr.Plus(f.row, expr.Times(i, f.strip)))
+			f.Assign(expr.At(f.weights, place), expr.Call("vec4", row(0), row(1), row(2), row(3)))
+		})
+	})
+}
+
+// multiplyKeys multiplies a step of queries and keys, and adds to the scores.
+func (f *flashSteps) multiplyKeys(d0, stage expr.Expr) {
+	s := f.s
+	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j expr.Expr) expr.Expr {
+		return expr.Plus(stage, expr.Plus(expr.Times(depth, schedule.StepPitch(s.TileN)),
+			expr.Plus(f.lane, expr.Times(j, f.lanes))))
+	}, func(i, j expr.Expr) expr.Expr { return f.fourOf(f.score, i, j) })
+}
+
+// multiplyValues multiplies a step of weights and values, and adds to the sums.
+func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
+	f.multiplyStep(v0, "weights4", f.weights, "values4", f.quads, func(depth, n expr.Expr) expr.Expr {
+		column := f.column(n)
+		if f.valueQuads%f.lanes != 0 {
+			column = expr.Call("min", column, expr.Uint(f.valueQuads-1))
+		}
+		return expr.Plus(stage, expr.Plus(expr.Times(depth, f.valueQuads), column))
+	}, f.sum)
+}
+
+// multiplyStep multiplies groups of four rows by groups of four columns, and adds to the sums.
+func (f *flashSteps) multiplyStep(first expr.Expr, name string, rows expr.Expr, otherName string, others int,
+	at func(depth, j expr.Expr) expr.Expr,
+	sum func(i, j expr.Expr) expr.Expr) {
+	s := f.s
+	f.Line("")
+	f.Repeat("depth", s.TileK, func(depth expr.Expr) {
+		left := f.Array("vec4", name, s.ThreadM/4)
+		f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
+			place := expr.Plus(expr.Times(expr.Plus(first, depth), schedule.StepPitch(s.TileM)),
+				expr.Plus(f.row, expr.Times(i, f.strip)))
+			f.Line("%s = %s[%s];", expr.Element(left, s.ThreadM/4, i), rows, place)
+		})
+		right := f.Array("vec4", otherName, others)
+		f.Repeat("j", others, func(j expr.Expr) {
+			f.Line("%s = %s[%s];", expr.Element(right, others, j), f.tile, at(depth, j))
+		})
+		f.Repeat("i", s.ThreadM, func(i expr.Expr) {
+			row := expr.At(expr.Element(left, s.ThreadM/4, expr.Quotient(i, 4, s.ThreadM)),
+				expr.Remainder(i, 4, s.ThreadM))
+			f.Repeat("j", others, func(j expr.Expr) {
+				f.AddProduct("vec4", sum(i, j), expr.Call("vec4", row), expr.Element(right, others, j))
+			})
+		})
+	})
+}

@@ -1,0 +1,297 @@
+package attention
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// EmitTile writes an attention for any device. Several lanes share a row. Each lane computes ThreadN scores of
+// ThreadM rows from tiles of queries and keys in shared memory, and stores the weights there. It then owns every
+// lanes-th vector of four of the rows' results. With Steps, attention_steps.go applies.
+func EmitTile(e *emit.Emitter) {
+	s := e.Sched
+	self := e.SelfIndex()
+	f := newAttention(e)
+	if e.Err != nil {
+		return
+	}
+	t := &flashTile{flashRows: flashRows{attention: f, self: self, lanes: s.TileN / s.ThreadN},
+		strip: s.TileM / s.ThreadM}
+	t.quads = schedule.FlashQuads(f.width, t.lanes)
+	t.lane, t.row = e.PlaceInTile(self, t.lanes, "lane_of_row", "row0")
+	t.declare()
+	first, end := t.keyRange()
+
+	if s.Steps {
+		t.overSteps(first, end)
+	} else {
+		t.overRows(first, end)
+	}
+
+	t.Line("")
+	t.acrossLanes(t.total, "+")
+	t.Line("")
+	t.Repeat("i", s.ThreadM, func(i expr.Expr) { t.storeOwn(i, t.Named("row", t.rowOf(i))) })
+}
+
+// flashTile is an attention in tiles.
+type flashTile struct {
+	flashRows
+	strip int       // the invocations with rows between two of an invocation's own
+	row   expr.Expr // the first of its rows, or of its groups of four rows
+	best  expr.Expr // the largest scores of the tile
+
+	factors expr.Expr // by row and key: the factors of weights
+
+	qTile, kTile, vTile, weights, partial expr.Expr // shared arrays
+}
+
+func (t *flashTile) declare() {
+	s := t.s
+	if s.Steps {
+		t.shareSteps()
+	} else {
+		pitch := schedule.TilePitch(s.TileK)
+		t.qTile = t.Share("vec4", "tile_q", s.TileM*pitch)
+		t.kTile = t.Share("vec4", "tile_k", s.TileN*pitch)
+		t.vTile = t.Share("vec4", "tile_v", s.TileK*schedule.ValueQuads(t.width))
+		t.weights = t.Share("float", "weights", s.TileM*(s.TileN+1))
+	}
+	if s.Subgroup == 0 {
+		t.partial = t.Share("float", "partial", s.TileM*t.lanes)
+	}
+	t.top, t.total, t.best = t.Array("float", "top", s.ThreadM), t.Array("float", "total", s.ThreadM), t.Array("float",
+		"best", s.ThreadM)
+	t.sums = t.Array("vec4", "sums", s.ThreadM*t.quads)
+	t.Repeat("i", s.ThreadM, t.begin)
+}
+
+// overRows steps over the keys, with tiles stored row by row.
+func (t *flashTile) overRows(first, end expr.Expr) {
+	t.Line("")
+	key0 := t.keyLoop(first, end, t.s.TileN)
+	t.score = t.products("score", key0, t.a.Q, t.a.K, t.dotAxis())
+	if f := t.a.Factor; f != nil {
+		t.factors = t.products("factor", key0, f.Q, f.K, t.factorAxis())
+	}
+	t.weigh(key0)
+	t.addValues(key0, end)
+	t.Close()
+}
+
+// rowOf prints the tile's row of an invocation's row i.
+func (t *flashTile) rowOf(i expr.Expr) expr.Expr {
+	if t.s.Steps {
+		return fours(t.row, i, t.s.ThreadM, t.strip)
+	}
+	return expr.Plus(t.row, expr.Times(i, t.strip))
+}
+
+// keyOf prints an invocation's key j, counted from the tile's first key.
+func (t *flashTile) keyOf(j expr.Expr) expr.Expr {
+	if t.s.Steps {
+		return fours(t.lane, j, t.s.ThreadN, t.lanes)
+	}
+	return expr.Plus(t.lane, expr.Times(j, t.lanes))
+}
+
+// products multiplies vectors of the tile's queries by vectors of its keys, and returns the array of the results.
+func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, over emit.Along) expr.Expr {
+	s := t.s
+	sums := t.Array("float", name, s.ThreadM*s.ThreadN)
+	t.Repeat("i", s.ThreadM*s.ThreadN, func(i expr.Expr) {
+		t.Assign(expr.Element(sums, s.ThreadM*s.ThreadN, i), expr.Of("0.0"))
+	})
+	d0 := t.Loop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
+	all := schedule.DivisibleBy(over.Extent, s.TileK)
+	t.Comment("Stage queries and keys.")
+	t.stage(s.TileM, s.TileK/4, func(line, quad expr.Expr) {
+		t.bindRow(line)
+		v := t.Quad(q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", all)
+		t.Assign(expr.At(t.qTile, expr.Plus(expr.Times(line, schedule.TilePitch(s.TileK)), quad)), v)
+	})
+	t.stage(s.TileN, s.TileK/4, func(line, quad expr.Expr) {
+		key := t.Variable("uint", "key", t.Limit(expr.Plus(key0, line), t.K.Fold, s.TileN))
+		t.BindAxis(t.ax.Key, key)
+		v := t.Quad(k, over, expr.Plus(d0, expr.Times(quad, 4)), "k4", all)
+		t.Assign(expr.At(t.kTile, expr.Plus(expr.Times(line, schedule.TilePitch(s.TileK)), quad)), v)
+	})
+	t.Barrier()
+	t.multiply(sums)
+	t.Barrier()
+	t.Close()
+	return sums
+}
+
+// of prints an array's element for an invocation's row i and key j.
+func (t *flashTile) of(array expr.Expr, i, j expr.Expr) expr.Expr {
+	if t.s.Steps {
+		return expr.At(t.fourOf(array, i, expr.Quotient(j, 4, t.s.ThreadN)), expr.Remainder(j, 4, t.s.ThreadN))
+	}
+	return expr.Element(array, t.s.ThreadM*t.s.ThreadN, expr.Plus(expr.Times(i, t.s.ThreadN), j))
+}
+
+// stage distributes lines of quads over the workgroup. Neighbouring invocations take neighbouring quads.
+func (t *flashTile) stage(lines, quads int, body func(line, quad expr.Expr)) {
+	total := lines * quads
+	t.EachSlot(t.self, total, t.s.Workgroup, func(_, slot expr.Expr) {
+		body(t.Named("line", expr.Quotient(slot, quads, total)), t.Named("quad", expr.Remainder(slot, quads, total)))
+	})
+}
+
+// multiply multiplies the staged vectors and adds to the sums.
+func (t *flashTile) multiply(sums expr.Expr) {
+	s := t.s
+	pitch := schedule.TilePitch(s.TileK)
+	t.Line("")
+	quad := t.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
+	keys := t.Array("vec4", "keys4", s.ThreadN)
+	t.Repeat("j", s.ThreadN, func(j expr.Expr) {
+		t.Line("%s = %s[%s];", expr.Element(keys, s.ThreadN, j), t.kTile,
+			expr.Plus(expr.Times(t.keyOf(j), pitch), quad))
+	})
+	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		q := t.Variable("vec4", "query4", expr.At(t.qTile, expr.Plus(expr.Times(t.rowOf(i), pitch), quad)))
+		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
+			k := expr.Element(keys, s.ThreadN, j)
+			for _, c := range "xyzw" {
+				t.AddProduct("float", t.of(sums, i, j), expr.Member(q, string(c)), expr.Member(k, string(c)))
+			}
+		})
+	})
+	t.Close()
+}
+
+// weigh turns scores into weights, and rescales the sums to the largest score so far.
+func (t *flashTile) weigh(key0 expr.Expr) {
+	s := t.s
+	t.Line("")
+	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		t.bindRow(t.Named("row", t.rowOf(i)))
+		t.Assign(t.at(t.best, i), t.lowest())
+		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
+			key := t.Variable("uint", "key", expr.Plus(key0, t.keyOf(j)))
+			t.BindAxis(t.ax.Key, t.Limit(key, t.K.Fold, s.TileN))
+			if t.a.Factor != nil {
+				t.Assign(t.of(t.factors, i, j), t.factor(t.of(t.score, i, j), t.of(t.factors, i, j)))
+			}
+			score := t.of(t.score, i, j)
+			t.Assign(score, t.attention.score(score, key, t.Axis(t.ax.Query)))
+			t.AtLeast(t.at(t.best, i), score)
+		})
+	})
+	t.acrossLanes(t.best, "max")
+	t.Comment("While no key counts, any finite number does in place of the largest score.")
+	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		t.AtLeast(t.at(t.best, i), t.at(t.top, i))
+		largest := t.Variable("float", "largest", t.at(t.best, i))
+		shift, correction := t.rebase(largest, t.at(t.top, i))
+		t.Assign(t.at(t.top, i), t.at(t.best, i))
+		t.Update(t.at(t.total, i), "*=", correction)
+		t.Repeat("n", t.quads, func(n expr.Expr) { t.Update(t.sum(i, n), "*=", correction) })
+		var row expr.Expr
+		if !s.Steps {
+			row = t.Named("row", t.rowOf(i))
+		}
+		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
+			weight := t.Variable("float", "weight", expr.Call("exp2", expr.Binary("-", t.of(t.score, i, j), shift)))
+			t.Update(t.at(t.total, i), "+=", weight)
+			if t.a.Factor != nil {
+				weight = t.factored(i, j, weight)
+			}
+			if s.Steps {
+				t.Assign(t.of(t.score, i, j), weight)
+			} else {
+				t.Assign(expr.At(t.weights, expr.Plus(expr.Times(row, s.TileN+1), t.keyOf(j))), weight)
+			}
+		})
+	})
+}
+
+// factored prints a weight times its factor. A weight of 0 stays 0, because a masked key may have any factor.
+func (t *flashTile) factored(i, j expr.Expr, weight expr.Expr) expr.Expr {
+	product := expr.Binary("*", weight, t.of(t.factors, i, j))
+	return t.Choose("float", "product", expr.Binary("!=", weight, expr.Of("0.0")), product, expr.Of("0.0"))
+}
+
+// acrossLanes folds one value per row over the lanes that share the row, in a fixed order. It uses shuffles if the
+// lanes are in one subgroup, and shared memory otherwise.
+func (t *flashTile) acrossLanes(array expr.Expr, op string) {
+	join := func(a, b expr.Expr) expr.Expr {
+		if op == "max" {
+			return expr.Call("max", a, b)
+		}
+		return expr.Binary(op, a, b)
+	}
+	if t.lanes == 1 {
+		return
+	}
+	if t.s.Subgroup > 0 {
+		t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
+			x := t.at(array, i)
+			for step := t.lanes / 2; step > 0; step /= 2 {
+				mask := step
+				if t.s.Paired && step > 1 {
+					mask *= 2 // the next row of a block of 2x2 is in between
+				}
+				t.Assign(x, join(x, emit.Shuffled(x, mask)))
+			}
+		})
+		return
+	}
+	place := func(row, lane expr.Expr) expr.Expr {
+		return expr.At(t.partial, expr.Plus(expr.Times(row, t.lanes), lane))
+	}
+	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
+		t.Assign(place(t.rowOf(i), t.lane), t.at(array, i))
+	})
+	t.Barrier()
+	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
+		x := t.at(array, i)
+		t.Assign(x, place(t.rowOf(i), expr.Of("0u")))
+		other := t.Loop("other", expr.Of("1u"), expr.Uint(t.lanes), 1)
+		t.Assign(x, join(x, place(t.rowOf(i), other)))
+		t.Close()
+	})
+}
+
+// addValues adds the tile's values, weighted. Values past the last key that any row sees become 0.
+func (t *flashTile) addValues(key0, end expr.Expr) {
+	s := t.s
+	quads := schedule.ValueQuads(t.width)
+	t.Line("")
+	v0 := t.Loop("v0", expr.Of("0u"), expr.Uint(s.TileN), s.TileK)
+	t.Comment("Stage values.")
+	t.stage(s.TileK, quads, func(line, quad expr.Expr) {
+		key := t.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
+		t.Line("%s[%s] = vec4(0.0);", t.vTile, expr.Plus(expr.Times(line, quads), quad))
+		t.OpenIf(expr.Binary("<", key, end))
+		t.BindAxis(t.ax.Key, key)
+		v := t.Quad(t.a.V, t.valueAxis(), expr.Times(quad, 4), "v4", true)
+		t.Assign(expr.At(t.vTile, expr.Plus(expr.Times(line, quads), quad)), v)
+		t.Close()
+	})
+	t.Barrier()
+	t.Line("")
+	line := t.Loop("line", expr.Of("0u"), expr.Uint(s.TileK), 1)
+	values := t.Array("vec4", "values4", t.quads)
+	t.Repeat("n", t.quads, func(n expr.Expr) {
+		column := t.column(n)
+		if quads%t.lanes != 0 {
+			column = expr.Call("min", column, expr.Uint(quads-1))
+		}
+		t.Line("%s = %s[%s];", expr.Element(values, t.quads, n), t.vTile, expr.Plus(expr.Times(line, quads), column))
+	})
+	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		w := t.Variable("float", "weight", expr.At(t.weights,
+			expr.Plus(expr.Plus(expr.Times(t.rowOf(i), s.TileN+1), v0), line)))
+		t.Repeat("n", t.quads, func(n expr.Expr) {
+			t.Update(t.sum(i, n), "+=", expr.Binary("*", w, expr.Element(values, t.quads, n)))
+		})
+	})
+	t.Close()
+	t.Barrier()
+	t.Close()
+}

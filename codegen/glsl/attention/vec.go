@@ -1,0 +1,294 @@
+package attention
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// EmitVec writes an attention of few rows. Its time is the time to read keys and values once, with enough loads in
+// flight. The lanes of a team share a key. Each lane multiplies every lanes-th vector of four of the key by the queries
+// of all rows, and owns the same vectors of the values. Teams take ThreadN keys each in turn. They do not wait for each
+// other until the end, and then they join their results: by shuffles within a subgroup, and then in shared memory.
+func EmitVec(e *emit.Emitter) {
+	s := e.Sched
+	self := e.SelfIndex()
+	f := newAttention(e)
+	if e.Err != nil {
+		return
+	}
+	v := &flashVec{flashRows: flashRows{attention: f, self: self, lanes: s.LanesPerRow}, rows: s.TileM,
+		teams: s.Workgroup / s.LanesPerRow}
+	v.dots = schedule.FlashQuads(int(f.a.Dot.Add), v.lanes)
+	v.quads = schedule.FlashQuads(f.width, v.lanes)
+	v.lane = v.Variable("uint", "lane_of_key", expr.Remainder(self, v.lanes, s.Workgroup))
+	v.team = v.Variable("uint", "team", expr.Quotient(self, v.lanes, s.Workgroup))
+	v.readQueries()
+	v.declare()
+	first, end := v.keyRange()
+
+	v.Line("")
+	key0 := v.keyLoop(first, end, s.TileN)
+	v.scores(key0, end)
+	v.addValues()
+	v.Close()
+	v.meet()
+}
+
+// flashVec is an attention of few rows.
+type flashVec struct {
+	flashRows
+	team    expr.Expr
+	rows    int // ThreadM
+	teams   int
+	dots    int                            // vectors of a query in an invocation
+	queries expr.Expr                      // by row and vector
+	value4  func(u, n expr.Expr) expr.Expr // a vector of a value
+}
+
+func (v *flashVec) query(r, n expr.Expr) expr.Expr {
+	return expr.Element(v.queries, v.rows*v.dots, expr.Plus(expr.Times(r, v.dots), n))
+}
+
+// whole reports whether all the lanes' vectors exist.
+func (v *flashVec) whole(elems, vectors int) bool { return elems == 4*vectors*v.lanes }
+
+// readQueries keeps the rows' scaled queries in registers.
+func (v *flashVec) readQueries() {
+	dot := int(v.a.Dot.Add)
+	v.queries = v.Array("vec4", "queries", v.rows*v.dots)
+	v.Repeat("r", v.rows, func(r expr.Expr) {
+		v.bindRow(r)
+		v.Repeat("n", v.dots, func(n expr.Expr) {
+			q := v.Quad(v.a.Q, v.dotAxis(), expr.Times(v.column(n), 4), "q4", v.whole(dot, v.dots))
+			v.Assign(v.query(r, n), expr.Binary("*", q, v.FloatLit(v.a.Scale)))
+		})
+	})
+}
+
+func (v *flashVec) declare() {
+	v.top, v.total = v.Array("float", "top", v.rows), v.Array("float", "total", v.rows)
+	v.sums = v.Array("vec4", "sums", v.rows*v.quads)
+	v.Repeat("r", v.rows, v.begin)
+}
+
+// keyOf prints the u-th key of an invocation's team.
+func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
+	return expr.Plus(expr.Plus(key0, v.team), expr.Times(u, v.teams))
+}
+
+// boundKey binds a key to load. It is never past the last key that some row sees.
+func (v *flashVec) boundKey(key0, u, end expr.Expr) {
+	key := v.keyOf(key0, u)
+	v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", key, expr.Binary("-", end, expr.Uint(1)))))
+}
+
+// fetch loads all of the team's keys or values before it uses the first: loads in flight hide the latency.
+func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int, key0, end expr.Expr) func(u,
+	n expr.Expr) expr.Expr {
+	typ := "vec4"
+	raw := v.Caps.Features.Float16 && rawHalf(v.Emitter, x, a) && v.whole(int(a.Extent.Add), vectors)
+	if raw {
+		typ = "f16vec4"
+		v.Need(emit.NeedFloat16)
+	}
+	count := v.s.ThreadN * vectors
+	array := v.Array(typ, name, count)
+	at := func(u, n expr.Expr) expr.Expr {
+		return expr.Element(array, count, expr.Plus(expr.Times(u, vectors), n))
+	}
+	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
+		v.boundKey(key0, u, end)
+		v.Repeat("n", vectors, func(n expr.Expr) {
+			from := expr.Times(v.column(n), 4)
+			if raw {
+				v.Assign(at(u, n), rawQuad(v.Emitter, x, a, from))
+				return
+			}
+			q := v.Quad(x, a, from, name+"_n", v.whole(int(a.Extent.Add), vectors))
+			v.Assign(at(u, n), q)
+		})
+	})
+	return func(u, n expr.Expr) expr.Expr {
+		if raw {
+			return expr.Call("vec4", at(u, n))
+		}
+		return at(u, n)
+	}
+}
+
+// rawHalf reports whether four neighbours of an operand are one load of f16.
+func rawHalf(e *emit.Emitter, x *kernel.Expr, a emit.Along) bool {
+	x = kernel.Widened(x)
+	return e.IsVector(x, a) && e.K.Bindings[x.Bind].DType == ir.F16 && !e.InWords(e.Buffers[x.Bind])
+}
+
+// rawQuad prints four neighbours, unchanged.
+func rawQuad(e *emit.Emitter, x *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
+	x = kernel.Widened(x)
+	b := e.Buffers[x.Bind]
+	return e.Element(b, 4, expr.Binary("/", e.IndexAt(x.Index, a.Axis, at), expr.Uint(4)))
+}
+
+// scores multiplies the team's keys by the queries of all rows.
+func (v *flashVec) scores(key0, end expr.Expr) {
+	s := v.s
+	key4 := v.fetch(v.a.K, v.dotAxis(), "keys4", v.dots, key0, end)
+	v.value4 = v.fetch(v.a.V, v.valueAxis(), "values4", v.quads, key0, end)
+	v.Line("")
+	v.score = v.Array("float", "score", v.rows*s.ThreadN)
+	v.Repeat("u", s.ThreadN, func(u expr.Expr) {
+		v.Repeat("r", v.rows, func(r expr.Expr) {
+			v.Assign(v.scoreAt(r, u), expr.Of("0.0"))
+			v.Repeat("n", v.dots, func(n expr.Expr) {
+				v.Update(v.scoreAt(r, u), "+=", v.Dot(v.query(r, n), key4(u, n)))
+			})
+		})
+	})
+	v.Comment("The lanes of a team add up what each has of a product.")
+	v.Repeat("i", v.rows*s.ThreadN, func(i expr.Expr) {
+		x := expr.Element(v.score, v.rows*s.ThreadN, i)
+		for mask := v.lanes / 2; mask > 0; mask /= 2 {
+			v.Update(x, "+=", emit.Shuffled(x, mask))
+		}
+	})
+	v.Repeat("r", v.rows, func(r expr.Expr) {
+		v.bindRow(r)
+		best := v.Variable("float", "best", v.at(v.top, r))
+		v.Repeat("u", s.ThreadN, func(u expr.Expr) {
+			key := v.Variable("uint", "key", v.keyOf(key0, u))
+			v.BindAxis(v.ax.Key, expr.Call("min", key, expr.Binary("-", end, expr.Uint(1))))
+			v.Assign(v.scoreAt(r, u), v.seenScore(v.scoreAt(r, u), key, end))
+			v.AtLeast(best, v.scoreAt(r, u))
+		})
+		v.Comment("While no key counts, any finite number does in place of the largest score.")
+		shift, correction := v.rebase(best, v.at(v.top, r))
+		v.Assign(v.at(v.top, r), best)
+		v.Update(v.at(v.total, r), "*=", correction)
+		v.Repeat("n", v.quads, func(n expr.Expr) { v.Update(v.sum(r, n), "*=", correction) })
+		v.Repeat("u", s.ThreadN, func(u expr.Expr) {
+			v.Assign(v.scoreAt(r, u), expr.Call("exp2", expr.Binary("-", v.scoreAt(r, u), shift)))
+			v.Update(v.at(v.total, r), "+=", v.scoreAt(r, u))
+		})
+	})
+}
+
+// seenScore prints a score. The queries are scaled already. A key past the team's run, or one that the bound row does
+// not see, scores -inf.
+func (v *flashVec) seenScore(dot, key, end expr.Expr) expr.Expr {
+	s := v.adjusted(dot)
+	limit := end
+	if v.a.Causal && v.s.TileM > v.s.Heads {
+		limit = v.seen(v.Axis(v.ax.Query))
+		if !v.K.Parallel[v.ax.Split].Is(1) {
+			limit = expr.Call("min", end, limit)
+		}
+	}
+	return v.Choose("float", "seen", expr.Binary("<", key, limit), s, v.lowest())
+}
+
+// addValues adds the team's values, weighted by the results of scores.
+func (v *flashVec) addValues() {
+	v.Line("")
+	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
+		v.Repeat("n", v.quads, func(n expr.Expr) {
+			x := v.Variable("vec4", "v4", v.value4(u, n))
+			v.Repeat("r", v.rows, func(r expr.Expr) {
+				v.Update(v.sum(r, n), "+=", expr.Binary("*", v.scoreAt(r, u), x))
+			})
+		})
+	})
+}
+
+// meet joins the teams' results.
+func (v *flashVec) meet() {
+	v.Comment("Teams of a subgroup join their results.")
+	v.Repeat("r", v.rows, func(r expr.Expr) {
+		top, total := v.at(v.top, r), v.at(v.total, r)
+		best := v.Variable("float", "best", top)
+		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
+			v.AtLeast(best, emit.Shuffled(best, mask))
+		}
+		_, correction := v.rebase(best, top)
+		v.Assign(top, best)
+		v.Update(total, "*=", correction)
+		v.Repeat("n", v.quads, func(n expr.Expr) { v.Update(v.sum(r, n), "*=", correction) })
+		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
+			v.Update(total, "+=", emit.Shuffled(total, mask))
+			v.Repeat("n", v.quads, func(n expr.Expr) {
+				v.Update(v.sum(r, n), "+=", emit.Shuffled(v.sum(r, n), mask))
+			})
+		}
+	})
+	subgroups := v.s.Workgroup / v.s.Subgroup
+	if subgroups == 1 {
+		v.Line("")
+		v.OpenIf(expr.Binary("==", v.team, expr.Uint(0)))
+		v.Repeat("r", v.rows, func(r expr.Expr) { v.storeOwn(r, r) })
+		v.Close()
+		return
+	}
+	v.joinSubgroups(subgroups)
+}
+
+// joinSubgroups joins the results of subgroups in shared memory. Each invocation then has some vectors of some rows.
+func (v *flashVec) joinSubgroups(subgroups int) {
+	quads := schedule.ValueQuads(v.width)
+	results := v.rows * quads
+	sums := v.Share("vec4", "shared_sums", subgroups*results)
+	stats := v.Share("vec2", "shared_weights", subgroups*v.rows)
+	v.Line("")
+	v.OpenIf(expr.Binary("<", expr.Of("gl_SubgroupInvocationID"), expr.Uint(v.lanes)))
+	v.Repeat("r", v.rows, func(r expr.Expr) {
+		place := expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), v.rows), r)
+		v.Line("%s[%s] = vec2(%s, %s);", stats, place, v.at(v.top, r), v.at(v.total, r))
+		v.Repeat("n", v.quads, func(n expr.Expr) {
+			column := v.column(n)
+			if !v.whole(v.width, v.quads) {
+				v.OpenIf(expr.Binary("<", column, expr.Uint(quads)))
+				defer v.Close()
+			}
+			v.Assign(expr.At(sums, expr.Plus(expr.Times(place, quads), column)), v.sum(r, n))
+		})
+	})
+	v.Close()
+	v.Barrier()
+	v.Line("")
+	id := v.EachResult(v.self, results)
+	row, quad := v.Named("row", expr.Quotient(id, quads, results)), v.Named("quad", expr.Remainder(id, quads, results))
+	v.joinOne(row, quad, subgroups, quads, sums, stats)
+	v.Close()
+}
+
+// joinOne joins the subgroups' results for one vector of a row, and stores it.
+func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stats expr.Expr) {
+	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Plus(expr.Times(g, v.rows), row)) }
+	best := v.Variable("float", "best", v.lowest())
+	g := v.Loop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
+	v.Line("%s = max(%s, %s.x);", best, best, stat(g))
+	v.Close()
+	total := v.Variable("float", "sum", expr.Of("0.0"))
+	weighted := slices.ContainsFunc(v.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(2) })
+	var sum expr.Expr
+	if weighted {
+		sum = v.Variable("vec4", "weighted", expr.Of("vec4(0.0)"))
+	}
+	g = v.Loop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
+	_, correction := v.rebase(best, expr.Member(stat(g), "x"))
+	v.Line("%s += %s * %s.y;", total, correction, stat(g))
+	if weighted {
+		v.Line("%s += %s * %s[%s];", sum, correction, sums,
+			expr.Plus(expr.Times(expr.Plus(expr.Times(g, v.rows), row), quads), quad))
+	}
+	v.Close()
+	v.ifRow(row, func() {
+		v.BindAcc(0, best)
+		v.BindAcc(1, total)
+		v.storeOnce(expr.Binary("==", quad, expr.Of("0u")))
+		v.storeQuad(quad, sum)
+	})
+}

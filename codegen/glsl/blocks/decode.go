@@ -1,0 +1,442 @@
+// Package blocks decodes and quantizes block formats. Decoders are functions that it adds to a shader, from the snippets
+// of the format's row in package ir.
+package blocks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/lib"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// blockFormat is a row of the table of block formats.
+type blockFormat struct{ *ir.BlockFormat }
+
+// ScaleType is the return type of the scale snippet.
+func ScaleType(f ir.BlockForm) string {
+	if f.Affine {
+		return "vec2"
+	}
+	return "float"
+}
+
+// blockFormatOf returns the table row of a buffer's format.
+func blockFormatOf(e *emit.Emitter, b *emit.Buffer) blockFormat {
+	f, ok := ir.BlockFormatOf(b.DType)
+	if !ok {
+		e.Fail("binding %s is %s, which is no block format", b.Name, b.DType)
+		f = &ir.BlockFormat{}
+	}
+	return blockFormat{f}
+}
+
+// Decoder adds the function that decodes one element of a block buffer, or four neighbours, and returns its name.
+func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
+	f := blockFormatOf(e, b)
+	if e.Err != nil {
+		return "unknown"
+	}
+	blockLevels(e, b)
+	typ, element := "float", "[e % 4u]"
+	switch width {
+	case 1:
+	case 4:
+		typ, element = "vec4", ""
+	default:
+		e.Fail("no decoder of %d elements of %s", width, b.DType)
+	}
+	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.planeArg("e / STRIDEu % PLANESu") + ")" +
+		element
+	position, place := "uint", "uint block = i / ELEMSu, e = i % ELEMSu;"
+	if b.Wide {
+		position, place = "int64_t", "uint block = uint(i / ELEMSu), e = uint(i % ELEMSu);"
+	}
+	lines := []string{place}
+	if f.Affine { // a fused multiply-add would round once; the host rounds twice
+		lines = append(lines, "vec2 scale = scale_NAME(block, e);",
+			"precise "+typ+" value = scale.x * "+levels+" + scale.y;", "return value;")
+	} else {
+		lines = append(lines, "return scale_NAME(block, e) * "+levels+";")
+	}
+	name := "decode_" + b.Base
+	note := "// Element i."
+	if width == 4 {
+		name, note = "decode4_"+b.Base, "// Elements i to i+3, i being a multiple of 4."
+	}
+	blockFunction(e, b, typ+" "+name+"("+position+" i)", note, strings.Join(lines, "\n"))
+	return name
+}
+
+// firstOf prints the first element, in plane 0, of the quad that contains element e. whole says that e begins a quad.
+func (f blockFormat) firstOf(t ir.DType, whole bool) string {
+	switch {
+	case f.Planes == 1 && whole:
+		return "e"
+	case f.Planes == 1:
+		return "e / 4u * 4u"
+	case f.Stride == 4:
+		return "e / SUPERBLOCKu * SUPERBLOCKu"
+	}
+	first := "e % STRIDEu"
+	if !whole {
+		first += " / 4u * 4u"
+	}
+	if f.Superblock() < t.BlockElems() {
+		first = "e / SUPERBLOCKu * SUPERBLOCKu + " + first
+	}
+	return first
+}
+
+// planeArg prints the plane as one more argument, if there are several planes.
+func (f blockFormat) planeArg(p string) string {
+	if f.Planes == 1 {
+		return ""
+	}
+	return ", " + p
+}
+
+// Parts adds the functions of a format's snippets over a buffer.
+func Parts(e *emit.Emitter, b *emit.Buffer) {
+	f := blockFormatOf(e, b)
+	Scale(e, b)
+	if f.Decode.Levels != "" {
+		blockFunction(e, b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.Decode.Levels)
+		return
+	}
+	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
+	blockFunction(e, b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.Decode.Quants))
+}
+
+// Scale adds the function that reads a buffer's scales.
+func Scale(e *emit.Emitter, b *emit.Buffer) {
+	f := blockFormatOf(e, b)
+	scale := f.Decode.Scale
+	if b.Layout == kernel.LayoutPlanes && f.Decode.PlaneScale != "" {
+		scale = f.Decode.PlaneScale
+	}
+	blockFunction(e, b, ScaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
+		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
+		map[bool]string{true: " and offset"}[f.Affine],
+		map[bool]string{true: " of element e"}[namesAny(snippet(e, scale), "e")]), scale)
+}
+
+// quadArgs prints the parameters of a function over a quad, and quadNote describes them.
+func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.planeArg("uint p") + ")" }
+
+func (f blockFormat) quadNote() string {
+	note := "// Four neighbours from element e on"
+	if f.Planes > 1 {
+		note += ", or p times STRIDE further"
+	}
+	return note
+}
+
+// blockLevels adds the function that returns the levels of a quad.
+func blockLevels(e *emit.Emitter, b *emit.Buffer) {
+	Parts(e, b)
+	f := blockFormatOf(e, b)
+	if f.Decode.Levels != "" {
+		return
+	}
+	levels := "bytes_unsigned"
+	if f.Signed {
+		levels = "bytes_signed"
+	}
+	levels += "(quants_NAME(block, e" + f.planeArg("p") + "))"
+	if f.Bias != 0 {
+		levels += fmt.Sprintf(" - %d.0", f.Bias)
+	}
+	blockFunction(e, b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
+}
+
+// WideQuants adds the function that returns the quants of four quads.
+func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
+	f := blockFormatOf(e, b)
+	body := f.Decode.Quants4
+	if body == "" {
+		body = strings.ReplaceAll(f.Decode.Quants, "QUANTS", "uvec4")
+	}
+	blockFunction(e, b, "uvec4 quants4_NAME"+f.quadArgs(), "// The same of four quads in a row.", body)
+	return "quants4_" + b.Base
+}
+
+// HeldWords adds the function that returns the raw words of four quads of each plane. HeldQuants adds the function that
+// decodes one plane of these words, once for all buffers of a format.
+func HeldWords(e *emit.Emitter, b *emit.Buffer) string {
+	_, reading := cut(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
+	blockTree(e, b, "uvec4 words_NAME(uint block, uint e)",
+		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
+	return "words_" + b.Base
+}
+
+// HeldQuants adds the function that decodes one plane of the words of HeldWords.
+func HeldQuants(e *emit.Emitter, b *emit.Buffer) string {
+	f := blockFormatOf(e, b)
+	rest, _ := cut(snippet(e, f.Decode.Quants), "words")
+	name := "quants_of_" + b.DType.String()
+	blockTree(e, b, "uvec4 "+name+"(uvec4 words"+f.planeArg("uint p")+")",
+		"// Four quads of a plane, out of such words.", syntax.Renamed(rest, map[string]string{"QUANTS": "uvec4"}))
+	return name
+}
+
+// cut replaces the only read of a block in a snippet by a variable. It returns nil unless there is exactly one read.
+func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
+	count := 0
+	rest = syntax.Map(list, func(x *syntax.Expr) *syntax.Expr {
+		return x.Map(func(y *syntax.Expr) *syntax.Expr {
+			if y.Op != syntax.Call || !blockReaders[y.Text] {
+				return y
+			}
+			reading = y
+			count++
+			return syntax.Ident(variable)
+		})
+	})
+	if count != 1 {
+		return nil, nil
+	}
+	return rest, reading
+}
+
+// UnpackScale adds the function that unpacks a scale from its raw word, and returns its name. It returns false if a
+// block has several scales, or if the scale takes more than one word.
+func UnpackScale(e *emit.Emitter, b *emit.Buffer) (string, bool) {
+	f := blockFormatOf(e, b)
+	_, unpack := cutScale(e, f)
+	if unpack == nil {
+		return "", false
+	}
+	name := "scale_of_" + b.DType.String()
+	head := ScaleType(f.BlockForm) + " " + name + "(uint word)"
+	blockTree(e, b, head, "// A scale, out of the word that has it.", unpack)
+	return name, true
+}
+
+// ScaleWord adds the function that reads the word of a block that holds its scale.
+func ScaleWord(e *emit.Emitter, b *emit.Buffer) string {
+	read, _ := cutScale(e, blockFormatOf(e, b))
+	blockTree(e, b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
+	return "scale_word_" + b.Base
+}
+
+// cutScale splits a scale snippet into the read of its word or half and the unpacking. All elements of the block must
+// share the scale.
+func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
+	list := snippet(e, f.Decode.Scale)
+	unpack, reading := cut(list, "word")
+	if reading == nil || len(list) != 1 || namesAny(list, "e") {
+		return nil, nil
+	}
+	switch reading.Text {
+	case "HALF":
+		half := &syntax.Expr{Op: syntax.Member, Text: "x", Args: []*syntax.Expr{
+			syntax.Calling("unpackHalf2x16", syntax.Ident("word"))}}
+		unpack = syntax.Map(unpack, func(x *syntax.Expr) *syntax.Expr {
+			return x.Map(func(y *syntax.Expr) *syntax.Expr {
+				if y.Is("word") {
+					return half
+				}
+				return y
+			})
+		})
+		reading = syntax.Calling("SHORT", reading.Args...)
+	case "WORD":
+	default:
+		return nil, nil
+	}
+	return []syntax.Stmt{&syntax.Return{X: reading}}, unpack
+}
+
+// namesAny reports whether statements mention a name.
+func namesAny(list []syntax.Stmt, name string) bool {
+	found := false
+	syntax.Names(list, func(n string) { found = found || n == name })
+	return found
+}
+
+// PairQuants adds the function that returns the quants of two quads.
+func PairQuants(e *emit.Emitter, b *emit.Buffer) string {
+	f := blockFormatOf(e, b)
+	body := syntax.Renamed(snippet(e, f.Decode.Quants), map[string]string{"QUANTS": "uvec2", "WORDS": "PAIRS"})
+	blockTree(e, b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
+	return "quants2_" + b.Base
+}
+
+// blockReaders are the functions that snippets read their block with.
+var blockReaders = emit.WordSet("WORDS PAIRS WORD SHORT BYTE HALF")
+
+// snippets caches the trees of snippets, by their source.
+var snippets sync.Map
+
+// snippet parses the body of a function, such as a block format's decoder.
+func snippet(e *emit.Emitter, body string) []syntax.Stmt {
+	if list, ok := snippets.Load(body); ok {
+		return list.([]syntax.Stmt)
+	}
+	list, err := syntax.Statements(body)
+	if err != nil {
+		e.Fail("%v", err)
+		return nil
+	}
+	snippets.Store(body, list)
+	return list
+}
+
+// blockFunction adds a function over the blocks of a buffer, once. head is its signature and body is a snippet.
+func blockFunction(e *emit.Emitter, b *emit.Buffer, head, note, body string) {
+	blockTree(e, b, head, note, snippet(e, strings.Trim(body, "\n")))
+}
+
+// blockTree is blockFunction for a parsed snippet.
+func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax.Stmt) {
+	f := blockFormatOf(e, b)
+	head = strings.ReplaceAll(head, "NAME", b.Base)
+	if e.Tables[head] || e.Err != nil {
+		return
+	}
+	e.Tables[head] = true
+	sizes := map[string]string{"ELEMS": fmt.Sprint(b.DType.BlockElems()), "SUPERBLOCK": fmt.Sprint(f.Superblock()),
+		"STRIDE": fmt.Sprint(f.Stride), "PLANES": fmt.Sprint(f.Planes)}
+	d := e.Definition(head + " {\n}\n")
+	if note != "" {
+		d.Note = strings.ReplaceAll(note, "STRIDE", sizes["STRIDE"]) + "\n"
+	}
+	syntax.Walk(body, func(x *syntax.Expr) { neededBySnippet(e, b, x) })
+	d.Body = syntax.Map(body, func(x *syntax.Expr) *syntax.Expr {
+		return x.Map(func(y *syntax.Expr) *syntax.Expr { return placed(e, b, y, sizes) })
+	})
+	e.Decoders = append(e.Decoders, d)
+}
+
+// neededBySnippet adds the functions that a call in a snippet needs.
+func neededBySnippet(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) {
+	if x.Op != syntax.Call {
+		return
+	}
+	if blockReaders[x.Text] {
+		readerOf(e, b, x)
+	} else if lib.Names[x.Text] {
+		e.Helper(x.Text, "float")
+	}
+}
+
+// placed returns a part of a snippet with the buffer's readers, codebook and sizes filled in.
+func placed(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
+	switch {
+	case x.Op == syntax.Call && blockReaders[x.Text]:
+		return syntax.Calling(readerOf(e, b, x), append([]*syntax.Expr{syntax.Ident("block")}, x.Args...)...)
+	case x.Op == syntax.Name && x.Text == "CODEBOOK":
+		return syntax.Ident(Codebook(e, b))
+	case x.Op == syntax.Name && strings.HasSuffix(x.Text, "u") && sizes[x.Text[:len(x.Text)-1]] != "":
+		return &syntax.Expr{Op: syntax.Number, Text: sizes[x.Text[:len(x.Text)-1]] + "u"}
+	case (x.Op == syntax.Call || x.Op == syntax.Name) && strings.Contains(x.Text, "NAME"):
+		y := *x
+		y.Text = strings.ReplaceAll(x.Text, "NAME", b.Base)
+		return &y
+	}
+	return x
+}
+
+// readerOf returns the buffer's function for a reader of a snippet. The argument begins with a number: the offset that
+// says which part of the block the reader reads.
+func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
+	name := strings.ToLower(x.Text)
+	if b.Layout == kernel.LayoutPlanes {
+		start := x.Args[0]
+		for start.Op == syntax.Binary {
+			start = start.Args[0]
+		}
+		from, _ := expr.LiteralOf(expr.Of(start.String()))
+		return planeReader(e, b, name, int(from.V))
+	}
+	blockReader(e, b, name)
+	return name + "_" + b.Base
+}
+
+// blockReader adds one of the functions that read bytes of a block.
+func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
+	if e.Tables[name+" "+b.Base] {
+		return
+	}
+	e.Tables[name+" "+b.Base] = true
+	switch name {
+	case "half":
+		blockReader(e, b, "short")
+	case "words", "pairs":
+		words := map[string]int{"words": 4, "pairs": 2}[name]
+		e.AddFunction(
+			fmt.Sprintf("uvec%d %s_%s(uint block, uint at)", words, name, b.Base),
+			fmt.Sprintf("    return %s[block * %du + at / %du];\n", e.View(b, words), b.DType.BlockBytes()/(4*words),
+				4*words))
+		return
+	}
+	unit := kernel.BlockUnit(b.DType)
+	readers := emit.BlockUnits[unit].Readers
+	if e.InWords(b) && unit < 4 {
+		readers = wordReaders
+	}
+	for _, source := range strings.SplitAfter(strings.TrimPrefix(readers, "\n"), "\n}") {
+		source = strings.TrimPrefix(source, "\n")
+		if !strings.Contains(source, " "+name+"_NAME(") ||
+			!strings.HasPrefix(source[strings.Index(source, " ")+1:], name+"_NAME(") {
+			continue
+		}
+		source = strings.NewReplacer("NAME[", e.View(b, 1)+"[", "NAME", b.Base,
+			"UNITS", fmt.Sprint(b.DType.BlockBytes()/unit), "BYTES", fmt.Sprint(b.DType.BlockBytes())).Replace(source)
+		e.Add(source + "\n")
+		return
+	}
+	e.Fail("blocks of %d bytes have no reader %q", b.DType.BlockBytes(), name)
+}
+
+// Codebook returns the array that holds the codebook of a buffer's format.
+func Codebook(e *emit.Emitter, b *emit.Buffer) string {
+	i := slices.IndexFunc(e.Buffers, func(c *emit.Buffer) bool { return c.Codebook == b.DType })
+	if i < 0 {
+		e.Fail("binding %s is %s, but none of the bindings is its codebook", b.Name, b.DType)
+		return "unknown"
+	}
+	if e.SharedTables[i] != "" {
+		return e.SharedTables[i]
+	}
+	return e.View(e.Buffers[i], 1)
+}
+
+// wordReaders read bytes of blocks from buffers in words, at a byte of the block. If blocks are aligned to less than a
+// word, a word of a block may span two words of the buffer. Otherwise both reads return the same word.
+const wordReaders = `
+uint word_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at, shift = i % 4u * 8u;
+    return NAME[i / 4u] >> shift | NAME[(i + 3u) / 4u] << 1u << 31u - shift;
+}
+uint short_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at;
+    return NAME[i / 4u] >> i % 4u * 8u & 0xffffu;
+}
+uint byte_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at;
+    return NAME[i / 4u] >> i % 4u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`
+
+// planeInWords prints the body of a plane's reader for a buffer in words. The plane's parts are shorter than a word,
+// and the plane begins at byte base of the array.
+func planeInWords(p kernel.Plane, reader, array string, base int64) string {
+	size := map[string]int{"byte": 1, "short": 2}[reader]
+	i := expr.Plus(expr.Uint(base), expr.Times(expr.Of("block"), p.Bytes))
+	if at := expr.Of("at"); p.At > 0 && p.Bytes > size {
+		i = expr.Plus(i, expr.Binary("-", at, expr.Uint(p.At)))
+	} else if p.Bytes > size {
+		i = expr.Plus(i, at)
+	}
+	return fmt.Sprintf("uint i = %s;\n    return %s[i / 4u] >> i %% 4u * 8u & %#xu;", i, array, 1<<(8*size)-1)
+}

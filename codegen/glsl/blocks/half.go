@@ -1,0 +1,97 @@
+package blocks
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// decodesOctets reports whether eight neighbours of a format share a scale, so that shaders decode them to f16
+// together.
+func decodesOctets(t ir.DType) bool {
+	f, ok := ir.BlockFormatOf(t)
+	return ok && f.Run%schedule.OctetElems == 0
+}
+
+// LoadsOctets reports whether eight neighbours of an operand are decoded together by
+// an OctetDecoder.
+func LoadsOctets(e *emit.Emitter, v *kernel.Expr, a emit.Along) bool {
+	return v.Kind == kernel.ExprLoad && decodesOctets(e.K.Bindings[v.Bind].DType) &&
+		schedule.DivisibleBy(a.Extent, schedule.OctetElems) && v.Index.Adjacent(a.Axis, schedule.OctetElems)
+}
+
+// OctetDecoder adds the function that decodes eight neighbours of a block buffer to f16, and returns its name. Quants
+// that are whole bytes are decoded in pairs of f16: a byte in the low mantissa bits of 1024 is the byte plus 1024.
+// These are exact in f16, and the multiplication by the scale rounds once, as in f32. Scales that are no f16, and
+// offsets, are rounded too.
+func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
+	f := blockFormatOf(e, b)
+	if e.Err != nil {
+		return "unknown"
+	}
+	if f.Levels {
+		return levelsOctet(e, b)
+	}
+	pairs := b.ReadsPairs()
+	if pairs {
+		Scale(e, b)
+	} else {
+		Parts(e, b)
+	}
+	e.Need(emit.NeedFloat16)
+	base, flip := 1024+f.Bias, ""
+	if f.Signed {
+		base, flip = base+128, " ^ 0x80808080u"
+	}
+	value := "scale"
+	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;"}
+	if f.Affine {
+		lines = append(lines, "f16vec2 scale = f16vec2(scale_NAME(block, first));")
+		value = "scale.x"
+	} else {
+		lines = append(lines, "float16_t scale = float16_t(scale_NAME(block, first));")
+	}
+	of := f.firstOf(b.DType, true) + f.planeArg("e / STRIDEu % PLANESu") + ")" + flip + ";"
+	if pairs {
+		PairQuants(e, b)
+		lines = append(lines, "uint e = first;", "uvec2 quads = quants2_NAME(block, "+of, "uvec4 octet;",
+			"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint q = quads[n];")
+	} else {
+		lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {",
+			"    uint e = first + 4u * n;", "    uint q = quants_NAME(block, "+of)
+	}
+	lines = append(lines,
+		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base,
+			value),
+		fmt.Sprintf("    f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;",
+			base, value))
+	if f.Affine {
+		lines = append(lines, "    even += scale.y;", "    odd += scale.y;")
+	}
+	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));",
+		"    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
+	name := "octet_" + b.Base
+	blockFunction(e, b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
+		strings.Join(lines, "\n"))
+	return name
+}
+
+// levelsOctet is OctetDecoder for quants that are floats. Levels times scale are rounded from f32.
+func levelsOctet(e *emit.Emitter, b *emit.Buffer) string {
+	f := blockFormatOf(e, b)
+	Parts(e, b)
+	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) +
+		f.planeArg("e / STRIDEu % PLANESu") + ");"
+	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);",
+		"uvec4 octet;",
+		"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", quad,
+		"    octet[2u * n] = packHalf2x16(quad.xy);", "    octet[2u * n + 1u] = packHalf2x16(quad.zw);", "}", "return octet;"}
+	name := "octet_" + b.Base
+	blockFunction(e, b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
+		strings.Join(lines, "\n"))
+	return name
+}

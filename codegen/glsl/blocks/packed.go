@@ -1,0 +1,27 @@
+package blocks
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"strings"
+)
+
+// PackedFunctions adds the functions of a buffer's packed quants.
+func PackedFunctions(e *emit.Emitter, b *emit.Buffer, subnormals bool) {
+	form := blockFormatOf(e, b).Packed
+	blockFunction(e, b, "uvec4 fields_NAME(uint block, uint e)",
+		"// The bytes of sixteen neighbours from element e on, and of those 32, 64, 96 further.", form.Quants)
+	if form.High != "" {
+		blockFunction(e, b, "uvec4 high_fields_NAME(uint block, uint e)", "// The same of their high bits.", form.High)
+	}
+	small, unit := "shorts_unsigned(", 1.0
+	if subnormals { // an f16 with a byte in its last bits is 2^-24 of the byte
+		small, unit = "unpackHalf2x16(", 1<<24
+	}
+	body := strings.NewReplacer("SMALL(", small, "UNIT_16", floatText(unit/16), "PER_UNIT", floatText(32/unit),
+		"UNIT", floatText(unit)).Replace(form.Result)
+	blockFunction(e, b, "float scaled_NAME(uint block, uint e, vec4 dots, vec4 sums)",
+		"// Products of a run, added up, with their scales.", body)
+}
+
+func floatText(x float64) string { return expr.Float(x, 32, "").String() }

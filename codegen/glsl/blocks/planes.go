@@ -1,0 +1,92 @@
+package blocks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// planeReaders are the bodies of a plane's readers, by the size of the unit. A block's part of the plane is a number of
+// units long. UNIT is the array, FIRST is the first unit of the part, and at - START is a byte of the part.
+var planeReaders = map[int]map[string]string{
+	16: {"words": "return UNIT[FIRST + (at - START) / 16u];"},
+	8:  {"pairs": "return UNIT[FIRST + (at - START) / 8u];"},
+	4: {
+		"word":  "return UNIT[FIRST + (at - START) / 4u];",
+		"short": "return UNIT[FIRST + (at - START) / 4u] >> (at - START) % 4u * 8u & 0xffffu;",
+		"byte":  "return UNIT[FIRST + (at - START) / 4u] >> (at - START) % 4u * 8u & 0xffu;",
+	},
+	2: {
+		"short": "return uint(UNIT[FIRST + (at - START) / 2u]);",
+		"byte":  "return uint(UNIT[FIRST + (at - START) / 2u]) >> (at - START) % 2u * 8u & 0xffu;",
+	},
+	1: {"byte": "return uint(UNIT[FIRST + at - START]);"},
+}
+
+// planeReader adds the function that reads the plane of a buffer that holds byte at of blocks, and returns its name.
+func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string {
+	planes := kernel.PlanesOf(b.DType)
+	i := slices.IndexFunc(planes, func(p kernel.Plane) bool { return at >= p.At && at < p.At+p.Bytes })
+	if i < 0 {
+		e.Fail("byte %d of %s is in no plane", at, b.DType)
+		return "unknown"
+	}
+	name := reader + "_" + b.Base + "_" + planes[i].Name
+	if e.Tables[name] {
+		return name
+	}
+	e.Tables[name] = true
+	unit := min(planes[i].Bytes&-planes[i].Bytes, 4)
+	switch reader {
+	case "words":
+		unit = 16
+	case "pairs":
+		unit = 8
+	}
+	typ, body := map[string]string{"words": "uvec4", "pairs": "uvec2", "half": "float"}[reader], ""
+	if reader == "half" {
+		body = "return unpackHalf2x16(" + planeReader(e, b, "short", at) + "(block, at)).x;"
+	} else {
+		body = planeBody(e, b, reader, i, unit)
+	}
+	if typ == "" {
+		typ = "uint"
+	}
+	e.AddFunction(fmt.Sprintf("%s %s(uint block, uint at)", typ, name), "    "+body+"\n")
+	return name
+}
+
+// planeBody prints the body of a reader of plane i.
+func planeBody(e *emit.Emitter, b *emit.Buffer, reader string, i, unit int) string {
+	p := kernel.PlanesOf(b.DType)[i]
+	body, ok := planeReaders[unit][reader]
+	if !ok || p.Bytes%unit != 0 {
+		e.Fail("parts of %d bytes have no reader %q", p.Bytes, reader)
+		return ""
+	}
+	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
+	if unit < 4 && e.InWords(b) {
+		b.Units[4] = true
+		return planeInWords(p, reader, b.Name+"_"+emit.PlaneUnits[4].View, base)
+	}
+	b.Units[unit] = true
+	if unit < 4 {
+		e.Need(emit.BlockUnits[unit].Need)
+	}
+	first := expr.Plus(expr.Uint(base/int64(unit)), expr.Times(expr.Of("block"), p.Bytes/unit)).String()
+	if p.At == 0 {
+		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)
+	}
+	if p.Bytes == unit { // the part is one unit
+		body = strings.NewReplacer(" + (at - START) / 16u", "", " + at / 16u", "", " + (at - START) / 8u", "",
+			" + at / 8u", "",
+			" + (at - START) / 4u", "", " + at / 4u", "", " + (at - START) / 2u", "", " + at / 2u", "",
+			" + at - START", "", " + at", "").Replace(body)
+	}
+	return strings.NewReplacer("UNIT", b.Name+"_"+emit.PlaneUnits[unit].View, "FIRST", first,
+		"START", fmt.Sprintf("%du", p.At)).Replace(body)
+}

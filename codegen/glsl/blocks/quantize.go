@@ -1,0 +1,138 @@
+package blocks
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/lib"
+	"github.com/vkc-go/vkc/codegen/glsl/rows"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// blockWriter writes a kernel that quantizes blocks. LanesPerRow invocations share a block. Each gathers a run of the
+// elements and calls the format's function to compute their levels. Then they store the block, unit by unit.
+type blockWriter struct {
+	*rows.Writer
+	format ir.DType
+	run    int // elements of an invocation
+}
+
+// EmitQuantize writes a kernel that quantizes blocks.
+func EmitQuantize(e *emit.Emitter) {
+	if err := e.K.CheckQuantize(); err != nil {
+		e.Fail("%v", err)
+		return
+	}
+	t, lanes := e.K.Quantized(), e.Sched.LanesPerRow
+	w := &blockWriter{format: t, run: t.BlockElems() / lanes, Writer: rows.New(e, lanes, lanes > 1)}
+	e.Helper("quantize_"+t.String(), "float")
+	if !w.Group {
+		e.OverSpace(w.Place, w.makeBlock)
+		return
+	}
+	e.Helper("pack_"+t.String(), "float")
+	for _, a := range lib.Exchanged {
+		e.ShareAs(a.Typ, a.Name, w.Rows, a.Each(lanes, t.BlockElems()))
+	}
+	e.OverSpace(w.Place, w.shareBlock)
+}
+
+// makeBlock quantizes and stores a block of one invocation.
+func (w *blockWriter) makeBlock() {
+	if w.K.Guard != nil {
+		w.OpenPoint()
+		defer w.Close()
+	}
+	x := w.gather()
+	halves := w.Unset("uint", "halves", (w.format.BlockBytes()+1)/2)
+	w.Line("quantize_%s(%s, %s);", w.format, x, halves)
+	w.storeUnits(func(unit int, i expr.Expr) expr.Expr {
+		switch unit {
+		case 1:
+			return expr.Of(fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i))
+		case 4:
+			return expr.Of(fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i))
+		}
+		return expr.At(halves, i)
+	})
+}
+
+// shareBlock quantizes and stores a block together with other invocations. All of them reach every barrier. Invocations
+// without a block quantize zeros, and store nothing.
+func (w *blockWriter) shareBlock() {
+	if g := w.K.Guard; g != nil {
+		w.Plan([]*kernel.Expr{g.Point}, nil)
+		w.Valid = w.Variable("bool", "kept", expr.And(w.Valid, w.Value(g.Point)))
+	}
+	x := w.gather()
+	own := expr.Of("0u")
+	if w.Rows > 1 {
+		own = expr.Binary("/", w.Local, expr.Uint(w.Lanes))
+	}
+	pack := "pack_" + w.format.String()
+	d := w.Variable("uint", "d", expr.Call("quantize_"+w.format.String(), x, own, w.Thread))
+	w.OpenIf(w.Valid)
+	w.storeUnits(func(unit int, i expr.Expr) expr.Expr {
+		if unit == 4 {
+			return expr.Call(pack, i, own, d)
+		}
+		return expr.Of(fmt.Sprintf("%s(%s / 2u, %s, %s) >> %[2]s %% 2u * 16u & 0xffffu", pack, i, own, d))
+	})
+	w.Close()
+	w.LeaveShared()
+}
+
+// gather reads the invocation's elements into an array, and reports a fault among them.
+func (w *blockWriter) gather() (x expr.Expr) {
+	store := w.K.Stores[0]
+	x = w.Unset("float", "x", 32)
+	if w.Valid != nil {
+		i := w.Loop("i", expr.Of("0u"), expr.Uint(w.run), 1)
+		w.Line("%s[%s] = 0.0;", x, i)
+		w.Close()
+	}
+	w.OpenIf(w.Valid)
+	var worst expr.Expr
+	if w.K.Fault != nil { // as bits, NaN and infinities are above all numbers
+		worst = w.Variable("uint", "worst", expr.Of("0u"))
+	}
+	j := w.Loop("j", expr.Of("0u"), expr.Uint(w.run), 1)
+	w.BindAxis(w.K.FoldAxis(), expr.Plus(expr.Times(w.Thread, w.run), j))
+	w.Plan([]*kernel.Expr{store.Value}, nil)
+	v := w.Value(store.Value)
+	w.Assign(expr.At(x, j), v)
+	if worst != nil {
+		w.Line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v)
+	}
+	w.Close()
+	if f := w.K.Fault; f != nil {
+		w.Open("if (%s > %#xu)", worst, math.Float32bits(f.Most))
+		w.Plan(nil, []kernel.Index{f.Index})
+		w.Line("atomicMax(%s[0], ~(%s));", w.View(w.Buffers[f.Bind], 1), w.Coordinate(f.Index))
+		w.Close()
+	}
+	w.Close()
+	return x
+}
+
+// storeUnits stores the block. value prints unit i.
+func (w *blockWriter) storeUnits(value func(unit int, i expr.Expr) expr.Expr) {
+	store := w.K.Stores[0]
+	out, unit := w.Buffers[store.Bind], kernel.BlockUnit(w.format)
+	units := w.format.BlockBytes() / unit
+	w.Plan(nil, []kernel.Index{store.Index})
+	block := w.Variable("uint", "block", w.Coordinate(store.Index))
+	i := w.Loop("i", w.Thread, expr.Uint(units), w.Lanes)
+	switch at, v := expr.Plus(expr.Times(block, units), i), value(unit, i); {
+	case w.InWords(out) && unit < 4:
+		w.Scope.Write(w.StoreToWords(out, 1, at, v))
+	case unit < 4:
+		w.Assign(expr.At(expr.Of(w.View(out, 1)), at), expr.Call(emit.BlockUnits[unit].Name, v))
+	default:
+		w.Assign(expr.At(expr.Of(w.View(out, 1)), at), v)
+	}
+	w.Close()
+}

@@ -1,0 +1,321 @@
+package emit
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/lib"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// form returns the scalar form of an op, for the kind of arithmetic of the op's last argument. The first argument may
+// be a condition.
+func (e *Emitter) form(v *kernel.Expr) string {
+	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
+		x := v.Args[arg]
+		if x.DType.IsInteger() {
+			return float64(x.Int), x.Kind == kernel.ExprConst
+		}
+		return x.Value, x.Kind == kernel.ExprConst
+	})
+	switch operand(v).DType.Kind() {
+	case ir.KindFloat:
+		switch {
+		case v.Op == ir.OpDiv:
+			return division(v.Args[0], operand(v))
+		case v.Op == ir.OpSin && isReduced(operand(v)):
+			return "sin_reduced({0})"
+		case v.Op == ir.OpCos && isReduced(operand(v)):
+			return "cos_reduced({0})"
+		}
+		return g.Float
+	case ir.KindInt:
+		return g.Int
+	case ir.KindUint:
+		return g.Uint
+	case ir.KindBool:
+		return g.Bool
+	}
+	return ""
+}
+
+// isCustom reports whether v calls a custom op.
+func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
+
+// division returns the scalar form of a division of floats. It has special forms for constant operands: llvmpipe treats
+// x / 0.0 as undefined, so a division by 0 becomes a multiplication, and 0.0 / x calls a helper. Other divisions use
+// the op's row.
+func division(x, by *kernel.Expr) string {
+	const plain = "{0} / {1}"
+	constant, size := by.Kind == kernel.ExprConst, math.Abs(by.Value)
+	switch {
+	case x.Kind == kernel.ExprConst && x.Value == 0 && math.Signbit(x.Value):
+		return "-zero_over({1})"
+	case x.Kind == kernel.ExprConst && x.Value == 0:
+		return "zero_over({1})"
+	case constant && size == 0 && math.Signbit(by.Value):
+		return "{0} * -{inf}"
+	case constant && size == 0:
+		return "{0} * {inf}"
+	case constant && size >= 0x1p-126 && size <= 0x1p126:
+		return plain
+	case by.Kind == kernel.ExprApply && by.Op == ir.OpCast && !by.Args[0].DType.IsFloat():
+		return plain
+	}
+	return ir.OpDiv.Info().GLSL.Float
+}
+
+// isReduced reports whether an angle is known to be within pi/4 of 0: the angle is an i32 times a small enough
+// constant.
+func isReduced(v *kernel.Expr) bool {
+	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul || v.DType != ir.F32 {
+		return false
+	}
+	n, by := v.Args[0], v.Args[1]
+	return n.Kind == kernel.ExprApply && n.Op == ir.OpCast && n.Args[0].DType == ir.I32 &&
+		by.Kind == kernel.ExprConst && float32(math.Abs(by.Value)*(1<<31)) <= math.Pi/4
+}
+
+func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
+
+// argUses counts the uses of each argument in the form of v.
+func (e *Emitter) argUses(v *kernel.Expr) []int {
+	times := make([]int, len(v.Args))
+	if v.Op.Info().Converts() || isCustom(v) {
+		for i := range times {
+			times[i] = 1
+		}
+		return times
+	}
+	for _, name := range e.placeholders(v) {
+		if i, err := strconv.Atoi(name); err == nil && i < len(times) {
+			times[i]++
+		}
+	}
+	return times
+}
+
+func (e *Emitter) placeholders(v *kernel.Expr) []string {
+	var names []string
+	if n := e.template(v); n != nil {
+		n.Walk(func(x *syntax.Expr) {
+			if x.Op == syntax.Hole {
+				names = append(names, x.Text)
+			}
+		})
+	}
+	return names
+}
+
+func (e *Emitter) template(v *kernel.Expr) *syntax.Expr {
+	form := e.form(v)
+	if len(v.Args) == 0 || form == "" {
+		e.Fail("op %s has no scalar GLSL form for these arguments", v.Op)
+		return nil
+	}
+	n, err := parseForm(form)
+	if err != nil {
+		e.Fail("op %s: %v", v.Op, err)
+		return nil
+	}
+	return without(n, v.Attrs)
+}
+
+// apply prints an elementwise op.
+func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
+	if v.Op == ir.OpCast {
+		x := v.Args[0]
+		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 {
+			return expr.Narrow(e.IndexValue(x.Index))
+		}
+		return e.cast(x, v.DType, e.valueFor(x, home))
+	}
+	if v.Op == ir.OpBitcast {
+		return e.bitcast(v.Args[0].DType, v.DType, e.valueFor(v.Args[0], home))
+	}
+	if isCustom(v) {
+		return e.applyCustom(v, home)
+	}
+	n := e.template(v)
+	if n == nil {
+		return expr.Of("0")
+	}
+	typ := e.arithmetic(v)
+	through := typ
+	if typ == "double" && !doubleForm(n) {
+		through = "float" // GLSL has no such function for doubles
+	}
+	args := e.applyArgs(v, home, typ, through)
+	s := plainly(func(name string) expr.Expr {
+		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
+			return args[i]
+		}
+		if name == "inf" {
+			return e.FloatLit(math.Inf(1))
+		}
+		return e.FloatLit(v.Attrs.Float(name))
+	}, func(function string) string { return e.Function(function, through) })
+	switch {
+	case typ == Pair:
+		s.literal, s.operator = pairNumber, e.pairOperator
+	case through == "float" || through == "double":
+		contracts := e.contracts(v)
+		s.operator = func(op string, args ...expr.Expr) expr.Expr {
+			if t, ok := e.withZero(through, op, args); ok {
+				return t
+			}
+			if contracts {
+				return operator(op, args...)
+			}
+			return rounded(through, op, args...)
+		}
+	}
+	t := s.fill(n)
+	if through != typ && e.ComputeType(v.DType) == "double" {
+		t = expr.Call("double", t)
+	}
+	return e.wrapped(v, t)
+}
+
+// rounded applies an operator to floats as an op of the graph: it rounds the result by itself.
+func rounded(typ, op string, args ...expr.Expr) expr.Expr {
+	if len(args) == 1 || !strings.Contains("+-*/", op) { // a sign, or a comparison
+		return operator(op, args...)
+	}
+	if t, ok := expr.Folded(op, args[0], args[1]); ok {
+		return t
+	}
+	return &syntax.Expr{Op: syntax.Binary, Text: op, Precise: true, Type: typ, Args: args}
+}
+
+// withZero applies an operator to floats if one of them is the literal 0. Drivers turn x * 0.0 into 0 and x + 0.0 into
+// x, which is wrong for infinities, NaN and -0.
+func (e *Emitter) withZero(typ, op string, args []expr.Expr) (t expr.Expr, ok bool) {
+	if len(args) != 2 {
+		return t, false
+	}
+	for i, x := range args {
+		negative, zero := isZero(args[1-i])
+		_, known := expr.FloatOf(x)
+		switch {
+		case !zero || known:
+			continue
+		case op == "*":
+			e.Helper("times_zero", typ)
+			t = expr.Call("times_zero", x)
+			if negative {
+				t = expr.Unary("-", t)
+			}
+			return t, true
+		case op == "+" && !negative, op == "-" && i == 0 && negative: // x + 0, 0 + x and x - -0
+			e.Helper("plus_zero", typ)
+			return expr.Call("plus_zero", x), true
+		case op == "-" && i == 1 && !negative: // 0 - x
+			e.Helper("plus_zero", typ)
+			return expr.Call("plus_zero", expr.Unary("-", x)), true
+		}
+	}
+	return t, false
+}
+
+// isZero reports whether t is a float or double literal of value 0, and whether it is negative.
+func isZero(t expr.Expr) (negative, ok bool) {
+	s := strings.TrimSuffix(t.Text, "lf")
+	if t.Op != syntax.Number || !strings.ContainsAny(s, ".e") {
+		return false, false
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return math.Signbit(v), err == nil && v == 0
+}
+
+// contracts reports whether v is a multiplication in a sum of the kernel. Such a sum may round once for both.
+func (e *Emitter) contracts(v *kernel.Expr) bool {
+	return slices.ContainsFunc(e.K.Phases, func(p kernel.Phase) bool {
+		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
+	})
+}
+
+// Instead maps builtins to library functions. These builtins lose NaN or may be inaccurate.
+var Instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
+	"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
+
+// Function returns the function to call for a function of a scalar form, and adds the function if it is from the
+// library.
+func (e *Emitter) Function(name, typ string) string {
+	if other, ok := Instead[name]; ok && (typ == "float" || typ == "double") {
+		name = other
+	}
+	if builtin, ok := pairBuiltins[name]; ok && typ == Pair {
+		name = builtin
+	}
+	if lib.Names[name] {
+		e.Helper(name, typ)
+	}
+	return name
+}
+
+// arithmetic is the compute type of an op's arithmetic: the type of the result, or if the result is a bool, the type of
+// the arguments.
+func (e *Emitter) arithmetic(v *kernel.Expr) string {
+	if v.DType != ir.Bool {
+		return e.ComputeType(v.DType)
+	}
+	typ := e.ComputeType(operand(v).DType)
+	for _, a := range v.Args {
+		if e.ComputeType(a.DType) == "double" {
+			typ = "double"
+		}
+	}
+	return typ
+}
+
+// applyArgs prints arguments. Kernels mix f32 results with f64 and f16 operands freely, so each argument is converted
+// to the type of the op's arithmetic.
+func (e *Emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []expr.Expr {
+	args := make([]expr.Expr, len(v.Args))
+	times := e.argUses(v)
+	for i, a := range v.Args {
+		if times[i] == 0 {
+			continue
+		}
+		args[i] = e.valueFor(a, home)
+		if v.Op == ir.OpWhere && i == 0 {
+			continue
+		}
+		args[i] = e.Coerce(e.ComputeType(a.DType), typ, args[i])
+		if through != typ {
+			args[i] = expr.Call(through, args[i])
+		}
+	}
+	return args
+}
+
+// neverOverflows lists the ops with results in range for arguments in range. Their 8-bit results need no wrapping.
+var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: true, ir.OpMod: true, ir.OpAnd: true,
+	ir.OpOr: true, ir.OpXor: true, ir.OpWhere: true, ir.OpSign: true, ir.OpRelu: true}
+
+func (e *Emitter) wrapped(v *kernel.Expr, t expr.Expr) expr.Expr {
+	if neverOverflows[v.Op] {
+		return t
+	}
+	return e.wrap(v.DType, t)
+}
+
+// doubleFunctions are the functions that GLSL or the library has for doubles.
+var doubleFunctions = WordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
+	nan_max nan_min mod_floor rem_trunc div_full`)
+
+func doubleForm(form *syntax.Expr) bool {
+	ok := true
+	form.Walk(func(x *syntax.Expr) {
+		if x.Op == syntax.Call && !doubleFunctions[x.Text] {
+			ok = false
+		}
+	})
+	return ok
+}

@@ -1,0 +1,464 @@
+package emit
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Buffer is a binding as the shader declares it.
+type Buffer struct {
+	kernel.Binding
+	Slot int
+	Base string // the binding's name as a part of other names
+	Name string // the array's name
+	// views are the element widths that it is declared with. One binding may have a view of scalars and a view of
+	// vectors.
+	views map[int]bool
+	// Units are the sizes in bytes of the units that its planes are read by.
+	Units map[int]bool
+	// Early says that words of its planes are also prefetched.
+	Early bool
+	// access names the functions that read and write it, if its elements are packed in words.
+	access map[string]string
+	// far says that the binding holds the buffer's address; see [schedule.ByAddress].
+	far bool
+	// Wide says that its positions take 64 bits. byRows says that it is large enough to be addressed row by row.
+	Wide, byRows bool
+	// Folded are the arrays that shaders address row by row, through a macro of the position.
+	Folded map[string]bool
+}
+
+func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
+	base := identifier(b.Name)
+	name := base
+	switch base {
+	case "out", "output":
+		name = "result"
+	case "in", "input":
+		name = "source"
+	}
+	if Unusable(name) || wordNames[name] && e.InWords(&Buffer{Binding: b}) {
+		name += "_data"
+	}
+	far := schedule.ByAddress(e.K, b, e.Caps)
+	if far {
+		name += "_far" // the name of a macro, and never a vector component's
+		e.Need(NeedAddress)
+	}
+	name = e.Fresh(e.Root, name)
+	if slices.ContainsFunc(e.Buffers, func(o *Buffer) bool { return o.Base == base }) {
+		base = name // or two buffers would share the functions declared for each
+	}
+	return &Buffer{Binding: b, Slot: slot, Base: base, Name: name, views: map[int]bool{}, Units: map[int]bool{},
+		far: far, Wide: b.Elems-1 > e.Caps.Position32(),
+		byRows: far && (&Buffer{Binding: b}).bytes() > e.Caps.Position32()/2, Folded: map[string]bool{}}
+}
+
+// position prints a position as an argument of the buffer's functions.
+func (b *Buffer) position(at expr.Expr) expr.Expr {
+	if b.Wide {
+		return at
+	}
+	return expr.Narrow(at)
+}
+
+// Subscript prints a position as an index of one of the buffer's arrays. The position may count vectors or units.
+func (b *Buffer) Subscript(at expr.Expr) expr.Expr {
+	if b.Wide && b.byRows {
+		return at
+	}
+	return expr.Narrow(at)
+}
+
+// Element is an element of the buffer's array of vectors of width neighbours.
+func (e *Emitter) Element(b *Buffer, width int, at expr.Expr) expr.Expr {
+	return expr.At(syntax.Ident(e.View(b, width)), b.Subscript(at))
+}
+
+// View returns the name of the array with elements of width neighbours.
+func (e *Emitter) View(b *Buffer, width int) string {
+	b.views[width] = true
+	e.Need(e.StorageNeeds(b)...)
+	if width == 1 {
+		return b.Name
+	}
+	return fmt.Sprintf("%s_vec%d", b.Name, width)
+}
+
+// StorageNeeds lists the device features that the elements of a buffer need.
+func (e *Emitter) StorageNeeds(b *Buffer) []string {
+	if e.InWords(b) || e.inPairs(b) {
+		return nil
+	}
+	if b.DType.IsBlock() {
+		return blockNeeds(b.DType)
+	}
+	return e.Scalar(b.DType).needs
+}
+
+// load prints a load: a lane of a vector that was loaded before, a decoded element of a block, or an array element.
+func (e *Emitter) load(v *kernel.Expr) expr.Expr {
+	b := e.Buffers[v.Bind]
+	if !b.Read {
+		e.Fail("binding %s is read but not declared so", b.Name)
+	}
+	if vector := e.vector(v); vector != nil {
+		return e.FromCarrier(v.DType, expr.At(vector, Lane))
+	}
+	if b.DType.IsBlock() {
+		return expr.Call(e.Decode(e, b, 1), b.position(e.IndexValue(v.Index)))
+	}
+	return e.FromCarrier(b.DType, e.CarrierAt(b, e.IndexValue(v.Index)))
+}
+
+// CarrierAt prints element i of a buffer without blocks, before it is decoded.
+func (e *Emitter) CarrierAt(b *Buffer, i expr.Expr) expr.Expr {
+	if e.InWords(b) {
+		return e.loadFromWords(b, 1, expr.Narrow(i))
+	}
+	element := e.Element(b, 1, i)
+	if s := e.Scalar(b.DType); s.Storage != s.Carrier {
+		element = expr.Call(s.Carrier, element)
+	}
+	return element
+}
+
+// loadVector prints a load of width neighbours as a vector of carriers. at is the position of the first, a multiple of
+// width.
+func (e *Emitter) loadVector(b *Buffer, width int, at expr.Expr) (typ string, value expr.Expr) {
+	if b.DType.IsBlock() {
+		return "vec4", expr.Call(e.Decode(e, b, width), b.position(at))
+	}
+	return e.VectorAt(b, width, expr.Binary("/", at, expr.Uint(width)))
+}
+
+// VectorAt prints element i of the buffer's array of vectors.
+func (e *Emitter) VectorAt(b *Buffer, width int, i expr.Expr) (typ string, value expr.Expr) {
+	s := e.Scalar(b.DType)
+	typ = fmt.Sprintf("%s%d", s.vec, width)
+	if e.InWords(b) {
+		return typ, e.loadFromWords(b, width, expr.Narrow(i))
+	}
+	value = e.Element(b, width, i)
+	if s.vec != s.storageVec {
+		value = expr.Call(typ, value)
+	}
+	return typ, value
+}
+
+// store is the statement that stores a value. Its parts are planned already.
+func (e *Emitter) store(s kernel.Store) syntax.Stmt {
+	b := e.Buffers[s.Bind]
+	value := e.Value(s.Value)
+	if b.DType.IsBlock() {
+		e.Fail("%s cannot be written by a kernel", b.DType)
+	}
+	value = e.toCarrier(s.Value.DType, b.DType, value)
+	if e.InWords(b) {
+		return e.StoreToWords(b, 1, e.IndexValue(s.Index), value)
+	}
+	if s := e.Scalar(b.DType); s.Storage != s.Carrier {
+		value = expr.Call(s.Storage, value)
+	}
+	return &syntax.Assign{To: e.Element(b, 1, e.IndexValue(s.Index)), Op: "=", Value: value}
+}
+
+// ValuesOf lists the values of stores.
+func ValuesOf(stores []kernel.Store) []*kernel.Expr {
+	var values []*kernel.Expr
+	for _, s := range stores {
+		values = append(values, s.Value)
+	}
+	return values
+}
+
+// StoreAll writes the stores in the open scope. It computes every value that depends on a buffer which the kernel also
+// writes before it writes the first one.
+func (e *Emitter) StoreAll(stores []kernel.Store) {
+	var indices []kernel.Index
+	for _, s := range stores {
+		indices = append(indices, s.Index)
+	}
+	e.Plan(ValuesOf(stores), indices)
+	lines := make([]syntax.Stmt, len(stores))
+	for i, s := range stores {
+		lines[i] = e.store(s)
+		if b := e.Buffers[s.Bind]; !b.Write {
+			e.Fail("binding %s is written but not declared so", b.Name)
+		}
+	}
+	e.Scope.Write(lines...)
+}
+
+// View is a declared array over a buffer.
+type View struct {
+	*Buffer
+	Array
+}
+
+// Declarations are the views that the functions use.
+func (e *Emitter) Declarations(functions []*syntax.Definition) (used []View) {
+	names := map[string]bool{}
+	for _, f := range functions {
+		f.Names(func(name string) { names[name] = true })
+	}
+	for _, b := range e.Buffers {
+		for _, a := range e.arraysOf(b) {
+			if names[a.Name] {
+				used = append(used, View{b, a})
+			}
+		}
+	}
+	return used
+}
+
+// arraysOf lists the arrays that the shader may declare over a buffer.
+func (e *Emitter) arraysOf(b *Buffer) (all []Array) {
+	for _, w := range slices.Sorted(maps.Keys(b.views)) {
+		all = append(all, e.arrayOf(b, w))
+	}
+	return append(all, b.planeArrays()...)
+}
+
+// FoldFar rewrites reads of large arrays in buffers by address, of 2^31 bytes and more. They go through a macro that
+// adds the row to the address in 64 bits. SPIR-V takes an index as a signed number, and drivers may compute the byte
+// offset of an element in 32 bits, for any address: an H100's does. If a built-in function takes the whole array, the
+// array may be as large as that offset allows.
+func (e *Emitter) FoldFar(functions []*syntax.Definition) []*syntax.Definition {
+	for _, b := range e.Buffers {
+		bytes := b.bytes()
+		if !b.byRows {
+			continue
+		}
+		for _, a := range e.arraysOf(b) {
+			if b.Folded[a.Name] = onlyIndexed(functions, a.Name); b.Folded[a.Name] {
+				functions = slices.Clone(functions)
+				for i, f := range functions {
+					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callsForIndices(x, a.Name) })
+				}
+			} else if bytes > math.MaxUint32 || b.Elems > maxIndex || b.Wide && !b.DType.IsBlock() {
+				e.Fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
+					"use smaller tensors", b.Name, bytes)
+			}
+		}
+	}
+	return functions
+}
+
+// maxIndex is the largest index in SPIR-V.
+const maxIndex = math.MaxInt32
+
+// bytes is the size of all elements.
+func (b *Buffer) bytes() int64 {
+	return b.Elems / int64(b.DType.BlockElems()) * int64(b.DType.BlockBytes())
+}
+
+// indexes reports whether x is an element of an array.
+func indexes(x *syntax.Expr, array string) bool { return x.Op == syntax.Index && x.Args[0].Is(array) }
+
+// onlyIndexed reports whether functions use an array only by its elements.
+func onlyIndexed(functions []*syntax.Definition, array string) bool {
+	whole := 0
+	for _, f := range functions {
+		f.Walk(func(x *syntax.Expr) {
+			if indexes(x, array) {
+				whole--
+			} else if x.Is(array) {
+				whole++
+			}
+		})
+	}
+	return whole == 0
+}
+
+// callsForIndices returns x with array(i) for every array[i].
+func callsForIndices(x *syntax.Expr, array string) *syntax.Expr {
+	return x.Map(func(x *syntax.Expr) *syntax.Expr {
+		if !indexes(x, array) {
+			return x
+		}
+		return &syntax.Expr{Op: syntax.Call, Text: array, Type: x.Type, Args: x.Args[1:]}
+	})
+}
+
+// Array is the declaration of an array over a buffer.
+type Array struct {
+	Qualifiers string // each with a space after it
+	Typ, Name  string
+	note       string // a comment, with a space before it
+}
+
+// rowElems is the number of elements in a row of a folded array.
+const rowElems = 1 << 16
+
+// far prints the declaration of a folded array. Each row is a reference of its own.
+func (a Array) far(slot int, wide bool) string {
+	row, column := "(i) >> 16", fmt.Sprintf("(i) & %du", rowElems-1)
+	if wide {
+		row, column = "uint("+row+")", "uint("+column+")"
+	}
+	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[%d]; };%s
+layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { uvec2 %[7]s_at; };
+// The address of a row of %[4]d elements, counted in 64 bits.
+uvec2 %[7]s_row(uint row) {
+    uint high, low, carry;
+    umulExtended(row, %[8]du, high, low);
+    low = uaddCarry(%[7]s_at.x, low, carry);
+    return uvec2(low, %[7]s_at.y + high + carry);
+}
+#define %[7]s(i) %[2]s_array(%[7]s_row(%[9]s)).data[%[10]s]
+`, a.Qualifiers, blockName(a.Name), a.Typ, rowElems, a.note, slot, a.Name, rowElems*typeBytes(a.Typ), row, column)
+}
+
+// typeBytes is the size of a scalar or vector in a buffer.
+func typeBytes(typ string) int {
+	kind, width := typ, 1
+	if base, n, ok := strings.Cut(typ, "vec"); ok {
+		kind = base
+		width, _ = strconv.Atoi(n)
+	}
+	switch kind {
+	case "int8_t", "uint8_t", "i8", "u8":
+		return width
+	case "int16_t", "uint16_t", "float16_t", "bfloat16_t", "i16", "u16", "f16", "bf16":
+		return 2 * width
+	case "int64_t", "uint64_t", "double", "i64", "u64", "d":
+		return 8 * width
+	}
+	return 4 * width
+}
+
+// Symbol is the name of the array.
+func (v View) Symbol() string { return v.Array.Name }
+
+// Signature is the name, too.
+func (v View) Signature() string { return v.Array.Name }
+
+// String prints the declaration of the array in its block. If the binding holds the buffer's address, the block holds a
+// reference, and the array's name is a macro for the referenced array.
+func (v View) String() string {
+	b, a := v.Buffer, v.Array
+	block := blockName(a.Name)
+	if !b.far {
+		return fmt.Sprintf("layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.Slot,
+			a.Qualifiers, block, a.Typ, a.Name, a.note)
+	}
+	if b.Folded[a.Name] {
+		return a.far(b.Slot, b.Wide && !b.DType.IsBlock())
+	}
+	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[]; };%s
+layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[6]s_at; };
+#define %[6]s %[6]s_at.data
+`, a.Qualifiers, block, a.Typ, a.note, b.Slot, a.Name)
+}
+
+// arrayOf is the array over a buffer with elements of width neighbours.
+func (e *Emitter) arrayOf(b *Buffer, width int) Array {
+	a := Array{Typ: e.Scalar(b.DType).Storage, Name: b.Name}
+	switch {
+	case !b.Write:
+		a.Qualifiers = "readonly "
+	case !b.Read && !b.Fault && !e.InWords(b): // atomics read
+		a.Qualifiers = "writeonly "
+	}
+	if e.InWords(b) {
+		a.Typ = "uint"
+	} else if b.DType.IsBlock() {
+		a.Typ = BlockUnits[kernel.BlockUnit(b.DType)].Name
+	}
+	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // the raw 16-bit elements or blocks
+		a.Typ, a.Name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.Name, width)
+	} else if width > 1 {
+		a.Typ, a.Name = fmt.Sprintf("%s%d", e.Scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.Name, width)
+	}
+	if b.DType.IsBlock() || a.Typ != b.DType.String() && e.Scalar(b.DType).Storage != e.Scalar(b.DType).Compute {
+		a.note = " // " + b.DType.String()
+	}
+	return a
+}
+
+// blockName is the interface block's name, which must differ from the array's.
+func blockName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// BlockUnits gives the unit that kernels read a buffer by, for each alignment of the format's blocks.
+var BlockUnits = map[int]struct {
+	Name    string
+	Need    string
+	Readers string
+}{
+	4: {"uint", "", `
+uint word_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u];
+}
+uint short_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffffu;
+}
+uint byte_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`},
+	2: {"uint16_t", NeedStorage16, `
+uint word_NAME(uint block, uint at) {
+    uint i = block * UNITSu + at / 2u;
+    return uint(NAME[i]) | uint(NAME[i + 1u]) << 16;
+}
+uint short_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at / 2u]);
+}
+uint byte_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at / 2u]) >> at % 2u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`},
+	1: {"uint8_t", NeedStorage8, `
+uint word_NAME(uint block, uint at) {
+    uint i = block * UNITSu + at;
+    return uint(NAME[i]) | uint(NAME[i + 1u]) << 8 | uint(NAME[i + 2u]) << 16 | uint(NAME[i + 3u]) << 24;
+}
+uint byte_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at]);
+}`},
+}
+
+func blockNeeds(t ir.DType) []string {
+	if need := BlockUnits[kernel.BlockUnit(t)].Need; need != "" {
+		return []string{need}
+	}
+	return nil
+}
+
+// PlaneUnits are the element types that a plane is read as, by their size in bytes.
+var PlaneUnits = map[int]struct{ typ, View string }{
+	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t",
+		"bytes"},
+}
+
+// planeArrays are the arrays over the planes of a buffer.
+func (b *Buffer) planeArrays() (list []Array) {
+	for _, unit := range []int{1, 2, 4, 8, 16} {
+		if u := PlaneUnits[unit]; b.Units[unit] {
+			note := " // " + b.DType.String()
+			if b.Layout == kernel.LayoutPlanes {
+				note += " in planes"
+			}
+			list = append(list, Array{"readonly ", u.typ, b.Name + "_" + u.View, note})
+		}
+	}
+	if b.Early {
+		list = append(list, Array{"readonly volatile ", "uint", b.Name + "_early", ""})
+	}
+	return list
+}

@@ -1,0 +1,299 @@
+package emit
+
+import (
+	"math/bits"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// scalar says how shaders store values of a dtype and compute with them.
+type scalar struct {
+	Compute string // the type of variables and arithmetic
+	Storage string // the element type of a buffer
+	// Carrier is the type between storage and decoding; lanes of a vector are extracted as carriers. vec and storageVec
+	// begin the names of the carrier's and of the buffer's vector types.
+	Carrier, vec, storageVec string
+	decode, encode           string // helpers between carrier and compute, or ""
+	needs                    []string
+}
+
+// Scalars has a row for each dtype that is no block format.
+var Scalars = map[ir.DType]scalar{
+	ir.F32:    {Compute: "float", Storage: "float", Carrier: "float", vec: "vec", storageVec: "vec"},
+	ir.F16:    {Compute: "float", Storage: "float16_t", Carrier: "float", vec: "vec", storageVec: "f16vec", needs: []string{NeedStorage16}},
+	ir.BF16:   {Compute: "float", Storage: "uint16_t", Carrier: "uint", vec: "uvec", storageVec: "u16vec", decode: "bf16_to_f32", encode: "f32_to_bf16", needs: []string{NeedStorage16}},
+	ir.F64:    {Compute: "double", Storage: "double", Carrier: "double", vec: "dvec", storageVec: "dvec", needs: []string{NeedFloat64}},
+	ir.F8E4M3: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e4m3_to_f32", encode: "f32_to_f8e4m3", needs: []string{NeedStorage8}},
+	ir.F8E5M2: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e5m2_to_f32", encode: "f32_to_f8e5m2", needs: []string{NeedStorage8}},
+	ir.I64:    {Compute: "int64_t", Storage: "int64_t", Carrier: "int64_t", vec: "i64vec", storageVec: "i64vec", needs: []string{NeedInt64}},
+	ir.I32:    {Compute: "int", Storage: "int", Carrier: "int", vec: "ivec", storageVec: "ivec"},
+	ir.U32:    {Compute: "uint", Storage: "uint", Carrier: "uint", vec: "uvec", storageVec: "uvec"},
+	ir.I16:    {Compute: "int", Storage: "int16_t", Carrier: "int", vec: "ivec", storageVec: "i16vec", needs: []string{NeedStorage16}},
+	ir.U16:    {Compute: "uint", Storage: "uint16_t", Carrier: "uint", vec: "uvec", storageVec: "u16vec", needs: []string{NeedStorage16}},
+	ir.I8:     {Compute: "int", Storage: "int8_t", Carrier: "int", vec: "ivec", storageVec: "i8vec", needs: []string{NeedStorage8}},
+	ir.U8:     {Compute: "uint", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
+	ir.Bool:   {Compute: "bool", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
+}
+
+// ComputeType is the GLSL type of a value.
+func (e *Emitter) ComputeType(t ir.DType) string { return e.Scalar(t).Compute }
+
+// Scalar is the row of a dtype.
+func (e *Emitter) Scalar(t ir.DType) scalar {
+	if t == ir.I64 && e.pairs() {
+		return pairScalar
+	}
+	return Scalars[t]
+}
+
+// Zero prints 0 in a compute type, for comparisons.
+func Zero(typ string) expr.Expr {
+	return map[string]expr.Expr{"float": expr.Of("0.0"), "double": expr.Of("0.0"), "int": expr.Of("0"),
+		"uint": expr.Of("0u"), "int64_t": expr.Of("0L"), Pair: expr.Of("uvec2(0u)")}[typ]
+}
+
+// FromCarrier converts a loaded element to a value.
+func (e *Emitter) FromCarrier(t ir.DType, v expr.Expr) expr.Expr {
+	s := e.Scalar(t)
+	switch {
+	case t == ir.Bool:
+		return expr.Binary("!=", v, expr.Of("0u"))
+	case s.decode != "":
+		e.Helper(s.decode, "float")
+		return expr.Call(s.decode, v)
+	}
+	return v
+}
+
+// toCarrier converts a value of dtype from to a carrier of the stored dtype.
+func (e *Emitter) toCarrier(from, to ir.DType, v expr.Expr) expr.Expr {
+	s := e.Scalar(to)
+	v = e.Coerce(e.ComputeType(from), s.Compute, v)
+	switch {
+	case to == ir.Bool:
+		return expr.Call("uint", v)
+	case s.encode != "":
+		e.Helper(s.encode, "float")
+		return expr.Call(s.encode, v)
+	}
+	return v
+}
+
+// Coerce converts between compute types like a constructor.
+func (e *Emitter) Coerce(from, to string, v expr.Expr) expr.Expr {
+	switch {
+	case from == to:
+		return v
+	case to == "bool":
+		return expr.Binary("!=", v, Zero(from))
+	case from == Pair || to == Pair:
+		return e.coercePair(from, to, v)
+	}
+	e.NeedType(to)
+	return expr.Call(to, v)
+}
+
+// NeedType records the device feature that a variable of a type needs.
+func (e *Emitter) NeedType(typ string) {
+	switch typ {
+	case "double":
+		e.Need(NeedFloat64)
+	case "int64_t":
+		e.Need(NeedInt64)
+	}
+}
+
+// Literal prints a constant of a compute type.
+func (e *Emitter) Literal(t ir.DType, f float64, n int64) expr.Expr {
+	e.NeedType(e.ComputeType(t))
+	switch e.ComputeType(t) {
+	case "float":
+		return e.FloatLit(f)
+	case "double":
+		if f-f != 0 { // infinite or NaN
+			return expr.Call("double", e.FloatLit(f))
+		}
+		return expr.Float(f, 64, "lf")
+	case "int64_t":
+		return expr.Int64(n)
+	case Pair:
+		return pairLit(n)
+	case "uint":
+		return expr.Uint(n)
+	case "bool":
+		if n != 0 {
+			return expr.Of("true")
+		}
+		return expr.Of("false")
+	}
+	return expr.Int(n)
+}
+
+// FloatLit prints a float. Infinities and NaN are named constants.
+func (e *Emitter) FloatLit(f float64) expr.Expr {
+	switch {
+	case f != f:
+		e.Helper("NAN", "float")
+		return expr.Of("NAN")
+	case f-f != 0 && f > 0:
+		e.Helper("INF", "float")
+		return expr.Of("INF")
+	case f-f != 0:
+		e.Helper("INF", "float")
+		return expr.Unary("-", expr.Of("INF"))
+	}
+	if r := float64(float32(f)); r-r != 0 { // beyond f32
+		return e.FloatLit(r)
+	}
+	return expr.Float(f, 32, "")
+}
+
+// cast converts a value by the rule of op cast. v is the printed value.
+func (e *Emitter) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
+	from := x.DType
+	src, dst := e.ComputeType(from), e.ComputeType(to)
+	switch {
+	case from == to:
+		return v
+	case to.IsFloat():
+		return e.toFloat(x, to, v)
+	case to == ir.Bool:
+		return e.Coerce(src, dst, v)
+	case from.IsFloat():
+		name := "float_to_" + to.String()
+		if dst == Pair {
+			name = "float_to_pair"
+		}
+		e.Helper(name, src)
+		return expr.Call(name, v)
+	}
+	v = e.Coerce(src, dst, v)
+	if from == ir.Bool {
+		return v
+	}
+	return e.wrap(to, v)
+}
+
+// toFloat converts a value to the nearest number of a float dtype. If the value has more digits than the compute type,
+// rounding to the compute type first would round twice, so toFloat rounds to odd first. If the compute type itself
+// loses digits, a helper keeps drivers from using the unrounded number.
+func (e *Emitter) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
+	src, dst := e.ComputeType(x.DType), e.ComputeType(to)
+	switch {
+	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]:
+		return e.round(to, e.Coerce(src, dst, v))
+	case to == ir.F32 && src == "uint" && device.RoundsWordsTwice(e.Caps):
+		e.Helper("word_to_float", src)
+		return expr.Call("word_to_float", v)
+	case to == ir.F32:
+		e.Helper("converted", dst)
+		return expr.Call("converted", e.Coerce(src, dst, v))
+	case to == ir.F64:
+		e.Helper("converted_double", dst)
+		return expr.Call("converted_double", e.Coerce(src, dst, v))
+	}
+	e.Helper("float_to_odd", src)
+	return e.round(to, expr.Call("float_to_odd", v))
+}
+
+// digitsOf is the largest number of binary digits of a value.
+func digitsOf(x *kernel.Expr) int {
+	switch t := x.DType; {
+	case t == ir.F64:
+		return 53
+	case t.IsFloat():
+		return 24
+	case t == ir.Bool:
+		return 1
+	case x.Kind == kernel.ExprIndex && x.Index.NonNegative():
+		if most, ok := x.Index.Upper(); ok {
+			return bits.Len64(uint64(most))
+		}
+	}
+	return 8 * x.DType.BlockBytes()
+}
+
+// bitcast converts a value to another dtype of the same size, and keeps its bits.
+func (e *Emitter) bitcast(from, to ir.DType, v expr.Expr) expr.Expr {
+	if from == to {
+		return v
+	}
+	if from.BlockBytes() == 8 {
+		e.NeedType("double")
+		name := map[string]string{"double": "int64BitsToDouble", "int64_t": "doubleBitsToInt64"}[e.ComputeType(to)]
+		switch {
+		case e.ComputeType(from) == Pair:
+			name = "packDouble2x32"
+		case e.ComputeType(to) == Pair:
+			name = "unpackDouble2x32"
+		default:
+			e.NeedType("int64_t")
+		}
+		return expr.Call(name, v)
+	}
+	return e.ofWord(to, e.wordOf(from, v))
+}
+
+// wordOf converts a value of at most 32 bits to a word: the low bits are the value's, and the others are 0.
+func (e *Emitter) wordOf(t ir.DType, v expr.Expr) expr.Expr {
+	switch s := e.Scalar(t); {
+	case t == ir.F32:
+		return expr.Call("floatBitsToUint", v)
+	case t == ir.F16 && device.LosesHalfInfinity(e.Caps):
+		return expr.Of(e.bits(t, v.String()))
+	case t == ir.F16:
+		return expr.Call("packHalf2x16", expr.Call("vec2", v, expr.Of("0.0")))
+	case s.encode != "":
+		e.Helper(s.encode, "float")
+		return expr.Call(s.encode, v)
+	case s.Compute == "int" && t.BlockBytes() == 2:
+		return e.wrap(ir.U16, expr.Call("uint", v))
+	case s.Compute == "int" && t.BlockBytes() == 1:
+		return e.wrap(ir.U8, expr.Call("uint", v))
+	case s.Compute == "int":
+		return expr.Call("uint", v)
+	}
+	return v
+}
+
+// ofWord is the inverse of wordOf.
+func (e *Emitter) ofWord(t ir.DType, bits expr.Expr) expr.Expr {
+	switch s := e.Scalar(t); {
+	case t == ir.F32:
+		return expr.Call("uintBitsToFloat", bits)
+	case t == ir.F16:
+		return expr.Of(expr.Call("unpackHalf2x16", bits).String() + ".x")
+	case s.Compute == "int":
+		return e.wrap(t, expr.Call("int", bits))
+	}
+	return e.FromCarrier(t, bits)
+}
+
+// round rounds a float value to the precision of t.
+func (e *Emitter) round(t ir.DType, v expr.Expr) expr.Expr {
+	switch t {
+	case ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2:
+		name := "round_" + t.String()
+		e.Helper(name, "float")
+		return expr.Call(name, v)
+	}
+	return v
+}
+
+// wrap reduces an integer to the range of a dtype of 8 or 16 bits.
+func (e *Emitter) wrap(t ir.DType, v expr.Expr) expr.Expr {
+	switch t {
+	case ir.I16:
+		return expr.Call("bitfieldExtract", v, expr.Of("0"), expr.Of("16"))
+	case ir.U16:
+		return expr.Binary("&", v, expr.Of("0xffffu"))
+	case ir.I8:
+		return expr.Call("bitfieldExtract", v, expr.Of("0"), expr.Of("8"))
+	case ir.U8:
+		return expr.Binary("&", v, expr.Of("0xffu"))
+	}
+	return v
+}

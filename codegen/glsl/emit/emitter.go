@@ -1,0 +1,372 @@
+// Package emit is the base of the kernel families: the [Emitter], which writes one shader as a tree. It declares
+// variables, opens loops and branches, evaluates values and indices of a kernel, and loads from and stores to buffers.
+// A family is a package over it.
+package emit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Emitter writes one shader. Its methods record the first error and continue, so that code which emits reads like the
+// shader; Emit returns the error.
+type Emitter struct {
+	K       *kernel.Kernel
+	Sched   kernel.Schedule
+	Caps    device.Caps
+	Symbols []string
+	// symbolNames are the variables that hold the symbols' values.
+	symbolNames map[string]string
+
+	Root  *scope // the body of main
+	Scope *scope // the innermost open one
+	Uses  useCount
+
+	Buffers  []*Buffer
+	Needs    map[string]bool
+	Helpers  map[string]bool      // keys of lib entries
+	Decoders []*syntax.Definition // functions that read block formats, by binding
+	custom   []*syntax.Definition // functions of custom ops
+	Shared   []Shared
+	Arrays   map[string]expr.Expr // shared memory that folds use in turn, by type
+	usedSyms map[string]bool
+	Tables   map[string]bool // of decoders that were added
+	// SharedTables are the copies of codebooks in shared memory, by binding.
+	SharedTables map[int]string
+	globals      map[string]bool // names that all functions see
+
+	// Decode adds the function that decodes one element of a block buffer, or several neighbours, and returns its name.
+	Decode func(e *Emitter, b *Buffer, width int) string
+
+	Grid         kernel.Grid
+	SubgroupSize int
+	Err          error
+}
+
+// scope is a block of a function. If head is nil, it is a part of the enclosing block that binds axes of its own.
+type scope struct {
+	parent *scope
+	head   syntax.Stmt // the loop or branch that owns the block
+	other  bool        // it is the branch's else block
+	body   []syntax.Stmt
+	Names  map[string]bool
+
+	Axes    map[int]expr.Expr
+	run     Run            // of the neighbours that the block computes one by one
+	later   map[int]string // names of axes' coordinates that become variables at their first use
+	accs    map[int]expr.Expr
+	Values  map[*kernel.Expr]expr.Expr
+	indices map[string]expr.Expr       // by canonical text of an index or factor
+	vectors map[*kernel.Expr]expr.Expr // vector variables that hold a load for every lane
+
+	// guard says that the block may not run: values that only the block needs are computed inside it.
+	guard bool
+}
+
+func newScope(parent *scope, head syntax.Stmt) *scope {
+	return &scope{parent: parent, head: head, Names: map[string]bool{}, Axes: map[int]expr.Expr{},
+		later:  map[int]string{},
+		accs:   map[int]expr.Expr{},
+		Values: map[*kernel.Expr]expr.Expr{}, indices: map[string]expr.Expr{}, vectors: map[*kernel.Expr]expr.Expr{}}
+}
+
+// block returns the scope with the braces around s.
+func (s *scope) block() *scope {
+	for s.head == nil && s.parent != nil {
+		s = s.parent
+	}
+	return s
+}
+
+// New begins the shader of a kernel.
+func New(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []string) *Emitter {
+	root := newScope(nil, nil)
+	e := &Emitter{K: k, Sched: sched, Caps: caps, Symbols: symbols, symbolNames: map[string]string{},
+		Root: root, Scope: root,
+		Needs: map[string]bool{}, Helpers: map[string]bool{}, usedSyms: map[string]bool{}, Tables: map[string]bool{}, Arrays: map[string]expr.Expr{}}
+	for _, s := range symbols {
+		root.Names[s] = true
+	}
+	for _, s := range symbols {
+		e.symbolNames[s] = s
+		if !ir.IsIdent(s) { // a sum or quotient of symbols
+			e.symbolNames[s] = e.Fresh(root, s)
+		}
+	}
+	for i, b := range k.Bindings {
+		e.Buffers = append(e.Buffers, e.newBuffer(i, b))
+	}
+	e.nameWordAccess()
+	e.globals = maps.Clone(root.Names)
+	return e
+}
+
+// Fail records the first error.
+func (e *Emitter) Fail(format string, args ...any) {
+	if e.Err == nil {
+		e.Err = fmt.Errorf("kernel %s (%s): "+format, append([]any{e.K.Name, e.Sched}, args...)...)
+	}
+}
+
+// Need records a device feature.
+func (e *Emitter) Need(names ...string) {
+	for _, n := range names {
+		e.Needs[n] = true
+	}
+}
+
+// Line writes statements into the open scope. Trees among args stand for themselves. An empty format is a blank line.
+func (e *Emitter) Line(format string, args ...any) {
+	if format == "" {
+		e.Scope.Write(&syntax.Blank{})
+		return
+	}
+	e.lineIn(e.Scope, format, args...)
+}
+
+func (e *Emitter) lineIn(s *scope, format string, args ...any) {
+	list, err := syntax.Format(format, args...)
+	if err != nil {
+		e.Fail("%v", err)
+	}
+	s.Write(list...)
+}
+
+func (s *scope) Write(list ...syntax.Stmt) { s.body = append(s.body, list...) }
+
+// Comment writes a comment line, with a blank line before it unless it opens its block.
+func (e *Emitter) Comment(format string, args ...any) {
+	if b := e.Scope; len(b.body) > 0 || b.head == nil && b.parent != nil {
+		e.Line("")
+	}
+	e.Scope.Write(&syntax.Comment{Text: fmt.Sprintf("// "+format, args...)})
+}
+
+// Open begins a block: open("for (…)").
+func (e *Emitter) Open(format string, args ...any) {
+	head, err := syntax.Head(format, args...)
+	if err != nil {
+		e.Fail("%v", err)
+	}
+	e.openHead(head)
+}
+
+// openHead begins the body of a loop or branch.
+func (e *Emitter) openHead(head syntax.Stmt) { e.Scope = newScope(e.Scope, head) }
+
+// OpenElse begins the else block of the branch before it.
+func (e *Emitter) OpenElse() {
+	last := len(e.Scope.body) - 1
+	head := e.Scope.body[last]
+	e.Scope.body = e.Scope.body[:last]
+	e.Scope = newScope(e.Scope, head)
+	e.Scope.other = true
+}
+
+// openGuard begins a block that may not run. Values that only the block needs are computed inside it.
+func (e *Emitter) openGuard(format string, args ...any) {
+	e.Open(format, args...)
+	e.Scope.guard = true
+}
+
+// OpenScope begins a scope without braces, to bind axes for a few lines.
+func (e *Emitter) OpenScope() { e.Scope = newScope(e.Scope, nil) }
+
+// Close ends the innermost scope.
+func (e *Emitter) Close() {
+	s := e.Scope
+	e.Scope = s.parent
+	switch {
+	case s.head == nil:
+		e.Scope.Write(s.body...)
+	case s.other:
+		branch := *s.head.(*syntax.If)
+		branch.Else = syntax.Prune(s.body)
+		e.Scope.Write(&branch)
+	default:
+		e.Scope.Write(syntax.WithBody(s.head, syntax.Prune(s.body)))
+	}
+}
+
+// BindAxis names an axis in the open scope. Call it before the scope evaluates anything.
+func (e *Emitter) BindAxis(axis int, t expr.Expr) { e.Scope.Axes[axis] = t }
+
+// BindAxisLater is BindAxis for a coordinate that becomes a variable of that name at its first use. A number needs no
+// name.
+func (e *Emitter) BindAxisLater(axis int, name string, t expr.Expr) {
+	e.BindAxis(axis, t)
+	if _, number := expr.LiteralOf(t); !number {
+		e.Scope.later[axis] = name
+	}
+}
+
+// BindAcc names the variable of the open scope that holds the result of phase or matmul i.
+func (e *Emitter) BindAcc(i int, t expr.Expr) { e.Scope.accs[i] = t }
+
+// BindValue gives the open scope an expression for a value that is already computed.
+func (e *Emitter) BindValue(v *kernel.Expr, t expr.Expr) { e.Scope.Values[v] = t }
+
+// declare introduces a variable in scope s.
+func (e *Emitter) declare(s *scope, typ, base string, value expr.Expr) expr.Expr {
+	name := e.Fresh(s, base)
+	s.Write(&syntax.Declare{Type: typ, Vars: []syntax.Var{{Name: name, Init: value}}})
+	return syntax.Ident(name)
+}
+
+// Variable declares a variable in the open scope.
+func (e *Emitter) Variable(typ, base string, value expr.Expr) expr.Expr {
+	return e.declare(e.Scope, typ, base, value)
+}
+
+// Choose selects between a value and a constant. The value must be safe to compute in any case, so choose names it
+// first: GLSL compilers turn other choices into a branch, and spirv-opt keeps branches around loads and
+// multiplications.
+func (e *Emitter) Choose(typ, base string, cond, value, otherwise expr.Expr) expr.Expr {
+	if !expr.IsNumber(value) {
+		value = e.Variable(typ, base, value)
+	}
+	return expr.Choose(cond, value, otherwise)
+}
+
+// Axis prints a coordinate.
+func (e *Emitter) Axis(axis int) expr.Expr {
+	for s := e.Scope; s != nil; s = s.parent {
+		t, ok := s.Axes[axis]
+		if !ok {
+			continue
+		}
+		if name, ok := s.later[axis]; ok {
+			delete(s.later, axis)
+			t = e.declare(s, "uint", name, t)
+			s.Axes[axis] = t
+		}
+		return t
+	}
+	e.Fail("axis %d has no loop", axis)
+	return expr.Of("0u")
+}
+
+// acc returns the variable of a fold's result.
+func (e *Emitter) acc(i int) expr.Expr {
+	for s := e.Scope; s != nil; s = s.parent {
+		if t, ok := s.accs[i]; ok {
+			return t
+		}
+	}
+	e.Fail("the result of fold %d is needed before it is there", i)
+	return expr.Of("0.0")
+}
+
+// symbol returns the variable of a run-time extent.
+func (e *Emitter) symbol(name string) expr.Expr {
+	e.usedSyms[name] = true
+	return expr.Of(e.symbolNames[name])
+}
+
+// Dim prints an extent as a uint.
+func (e *Emitter) Dim(d ir.Dim) expr.Expr { return e.Coordinate(kernel.DimIndex(d)) }
+
+// home returns the outermost scope that can compute a value, given the axes and folds that it depends on. That is the
+// innermost scope that binds one of them, but inside every open guard.
+func (e *Emitter) home(usesAxis, usesAcc func(int) bool) *scope {
+	for s := e.Scope; ; s = s.parent {
+		if s.parent == nil || s.guard {
+			return s
+		}
+		for a := range s.Axes {
+			if usesAxis(a) {
+				return s
+			}
+		}
+		for a := range s.accs {
+			if usesAcc(a) {
+				return s
+			}
+		}
+	}
+}
+
+// Define writes a function besides main. body writes its statements.
+func (e *Emitter) Define(head string, body func()) {
+	root, scope, used := e.Root, e.Scope, e.usedSyms
+	e.Root = newScope(nil, nil)
+	e.Root.Names = maps.Clone(e.globals)
+	e.Scope, e.usedSyms = e.Root, map[string]bool{}
+	body()
+	f := e.Definition(head + " {\n}\n")
+	f.Body = syntax.Prune(append(e.symbolLines(), e.Root.body...))
+	e.Decoders = append(e.Decoders, f)
+	e.Root, e.Scope, e.usedSyms = root, scope, used
+}
+
+// Add parses a definition and adds it; later functions may use it.
+func (e *Emitter) Add(source string) { e.Decoders = append(e.Decoders, e.Definition(source)) }
+
+// AddFunction adds a function with a head such as "float half(float x)" and the given body.
+func (e *Emitter) AddFunction(head, lines string) { e.Add(head + " {\n" + lines + "}\n") }
+
+// Definition parses a definition.
+func (e *Emitter) Definition(source string) *syntax.Definition {
+	d, err := syntax.ParseDefinition(source)
+	if err != nil {
+		e.Fail("%v", err)
+	}
+	return d
+}
+
+// DefineOver defines a function with parameters, and with variables of main as further parameters. The function binds
+// the first axes as main does.
+func (e *Emitter) DefineOver(typ, name string, params, variables []string, axes int, body func()) {
+	bound := map[int]expr.Expr{}
+	for axis := range axes {
+		if t, ok := e.Root.Axes[axis]; ok {
+			bound[axis] = t
+		}
+	}
+	for _, v := range variables {
+		params = append(params, "const in uint "+v)
+	}
+	e.Define(fmt.Sprintf("%s %s(%s)", typ, name, strings.Join(params, ", ")), func() {
+		for _, p := range params {
+			e.Scope.Names[p[strings.LastIndex(p, " ")+1:]] = true
+		}
+		for axis, t := range bound {
+			e.BindAxis(axis, t)
+		}
+		body()
+	})
+}
+
+// symbolLines declares the symbols that the shader uses.
+func (e *Emitter) symbolLines() []syntax.Stmt {
+	s := newScope(nil, nil)
+	for i, name := range e.Symbols {
+		if !e.usedSyms[name] {
+			continue
+		}
+		p := slices.IndexFunc(e.Buffers, func(b *Buffer) bool { return b.Params })
+		if p < 0 {
+			e.Fail("it needs symbol %s but binds no params", name)
+			return nil
+		}
+		e.lineIn(s, "const uint %s = %s[%d];", e.symbolNames[name], e.View(e.Buffers[p], 1), i)
+	}
+	return s.body
+}
+
+// SortedNeeds lists the device features that the shader needs.
+func (e *Emitter) SortedNeeds() []string { return slices.Sorted(maps.Keys(e.Needs)) }
+
+// Hints for the compiler of a loop.
+const (
+	Unroll     = "unroll"
+	DontUnroll = "dont_unroll"
+)

@@ -1,0 +1,51 @@
+package emit
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/lib"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+)
+
+// Helper adds a library function for a type to the shader.
+func (e *Emitter) Helper(name, typ string) {
+	h, typ := lib.Find(name, typ)
+	if h == nil {
+		e.Fail("the library has no %s of %s", name, typ)
+		return
+	}
+	if e.Helpers[name+" "+typ] {
+		return
+	}
+	e.Helpers[name+" "+typ] = true
+	e.NeedType(typ)
+	if strings.Contains(h.Source, "int64_t") {
+		e.Need(NeedInt64)
+	}
+	for _, u := range h.Uses() {
+		e.Helper(u, typ)
+	}
+}
+
+// Functions returns the helpers, decoders and custom ops that main uses, and main last. Unused statements are removed.
+func (e *Emitter) Functions() []*syntax.Definition {
+	main := e.Definition("void main() {\n}\n")
+	main.Body = syntax.Prune(append(e.symbolLines(), e.Root.body...))
+	for _, d := range slices.Concat(e.Decoders, []*syntax.Definition{main}) {
+		d.Walk(func(x *syntax.Expr) {
+			if x.Precise {
+				e.Helper(x.Callee(), x.Type)
+			}
+		})
+	}
+	var own []*syntax.Definition
+	for _, h := range lib.All {
+		for _, typ := range h.Types {
+			if e.Helpers[h.Name+" "+typ] {
+				own = append(own, h.Definition(typ))
+			}
+		}
+	}
+	return pruneFunctions(append(own, e.Decoders...), append(e.custom, main))
+}

@@ -1,0 +1,270 @@
+package emit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Indices are computed as uint. Their partial sums may wrap around below 0, which does no harm because the final sum is
+// an index. Inside a clamp the final sum may be negative too, so there everything is int. A sum that may need more than
+// 32 bits is computed as int64_t. Its coordinates still have 32 bits, and so do quotients and clamped values that fit.
+
+// IsWide reports whether an index may have more than 32 bits.
+func (e *Emitter) isWide(x kernel.Index) bool { return x.Largest() > float64(e.Caps.Position32()) }
+
+// IndexValue prints an index in the open scope. An index that is used more than once, as the last plan counted, becomes
+// a variable.
+func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
+	key := x.String()
+	if t, ok := e.knownIndex(key); ok {
+		return t
+	}
+	t := e.IndexText(x)
+	if e.Uses.Indices[key] < 2 || expr.IsPlain(t) {
+		return t
+	}
+	s := e.home(x.Uses, func(acc int) bool { return indexUsesAcc(x, acc) })
+	t = e.declareIndex(s, "at", t)
+	s.indices[key] = t
+	return t
+}
+
+// declareIndex declares a variable for an index in scope s.
+func (e *Emitter) declareIndex(s *scope, name string, t expr.Expr) expr.Expr {
+	if expr.IsWide(t) {
+		return expr.OfType(expr.Wide, e.declare(s, expr.Wide, name, t))
+	}
+	return e.declare(s, "uint", name, t)
+}
+
+func (e *Emitter) knownIndex(key string) (expr.Expr, bool) {
+	for s := e.Scope; s != nil; s = s.parent {
+		if t, ok := s.indices[key]; ok {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+func indexUsesAcc(x kernel.Index, acc int) bool {
+	used := false
+	x.Walk(func(f *kernel.Factor) {
+		used = used || f.Kind == kernel.FactorValue && f.Value.UsesAcc(acc)
+	})
+	return used
+}
+
+// IndexText prints the polynomial: first the terms that add, then the terms that subtract.
+func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
+	if !e.isWide(x) {
+		return e.Coordinate(x)
+	}
+	e.Need(NeedInt64)
+	t := e.sum(x, expr.Int64, func(f *kernel.Factor) expr.Expr {
+		t := e.Factor(f)
+		if !expr.IsWide(t) {
+			t = expr.Call("int64_t", t)
+		}
+		return t
+	})
+	return expr.OfType(expr.Wide, t)
+}
+
+// Coordinate prints an index that fits in 32 bits on every device, by [kernel.Kernel.CheckRange].
+func (e *Emitter) Coordinate(x kernel.Index) expr.Expr { return e.sum(x, expr.Uint, e.narrowFactor) }
+
+func (e *Emitter) narrowFactor(f *kernel.Factor) expr.Expr { return expr.Narrow(e.Factor(f)) }
+
+// sum prints a polynomial in the number type of lit and factor.
+func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*kernel.Factor) expr.Expr) expr.Expr {
+	var out expr.Expr
+	for _, t := range x.Terms() {
+		if t.Coef > 0 {
+			out = expr.Join("+", out, e.term(t, t.Coef, lit, factor))
+		}
+	}
+	if c := x.Offset(); c > 0 || out == nil {
+		// A sum without positive terms begins with its constant, 0 if need be.
+		out = expr.Join("+", out, lit(max(c, 0)))
+	}
+	for _, t := range x.Terms() {
+		if t.Coef < 0 {
+			out = expr.Join("-", out, e.term(t, -t.Coef, lit, factor))
+		}
+	}
+	if c := x.Offset(); c < 0 {
+		out = expr.Join("-", out, lit(-c))
+	}
+	return out
+}
+
+// term prints coordinates first, then symbols, then the number, as in row * T * 64.
+func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
+	factor func(*kernel.Factor) expr.Expr) expr.Expr {
+	var out expr.Expr
+	for _, symbols := range []bool{false, true} {
+		for _, f := range t.Factors {
+			switch parts := kernel.SymbolFactors(f.Sym); {
+			case (f.Kind == kernel.FactorSym) != symbols:
+			case !symbols || len(parts) == 1:
+				out = expr.Join("*", out, factor(f))
+			default:
+				for _, d := range parts {
+					out = expr.Join("*", out, e.sum(kernel.DimIndex(d), lit, factor))
+				}
+			}
+		}
+	}
+	if coef != 1 {
+		out = expr.Join("*", out, lit(coef))
+	}
+	return out
+}
+
+// Factor prints one factor, as a uint unless it is wide.
+func (e *Emitter) Factor(f *kernel.Factor) expr.Expr {
+	switch f.Kind {
+	case kernel.FactorAxis:
+		return e.Axis(f.Axis)
+	case kernel.FactorSym:
+		return e.symbol(f.Sym)
+	case kernel.FactorValue:
+		return e.Coerce(e.ComputeType(f.Value.DType), "uint", e.Value(f.Value))
+	}
+	key := FactorKey(f)
+	if t, ok := e.knownIndex(key); ok {
+		return t
+	}
+	t := e.composite(f)
+	if e.Uses.Indices[key] < 2 {
+		return t
+	}
+	one := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
+	s := e.home(one, func(acc int) bool { return indexUsesAcc(f.X, acc) || indexUsesAcc(f.D, acc) })
+	t = e.declareIndex(s, e.factorName(f), t)
+	s.indices[key] = t
+	return t
+}
+
+func (e *Emitter) composite(f *kernel.Factor) expr.Expr {
+	if f.Kind != kernel.FactorClamp {
+		if t, ok := e.inRun(f); ok {
+			return t
+		}
+	}
+	switch f.Kind {
+	case kernel.FactorDiv:
+		return e.divided("/", f)
+	case kernel.FactorMod:
+		return e.divided("%", f)
+	case kernel.FactorClamp:
+		return e.clamped(f)
+	}
+	e.Fail("unknown kind of index factor %d", f.Kind)
+	return expr.Of("0u")
+}
+
+// divided prints a quotient or remainder, as a uint if it fits.
+func (e *Emitter) divided(op string, f *kernel.Factor) expr.Expr {
+	t := expr.Binary(op, e.IndexText(f.X), e.IndexText(f.D))
+	if f.Largest() > float64(e.Caps.Position32()) {
+		return t
+	}
+	return expr.Narrow(t)
+}
+
+// factorName is the name of the variable of a quotient, remainder or looked-up index.
+func (e *Emitter) factorName(f *kernel.Factor) string {
+	base := map[kernel.FactorKind]string{kernel.FactorDiv: "quotient", kernel.FactorMod: "remainder",
+		kernel.FactorClamp: "clamped"}[f.Kind]
+	if v, ok := loneValue(f.X); ok {
+		return e.ValueName(v) + "_index"
+	}
+	if ts := f.X.Terms(); len(ts) == 1 && len(ts[0].Factors) == 1 && ts[0].Factors[0].Kind == kernel.FactorAxis {
+		return e.axisName(ts[0].Factors[0].Axis) + "_" + base
+	}
+	return base
+}
+
+// FactorKey is the key of an index factor in the map of known indices.
+func FactorKey(f *kernel.Factor) string {
+	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
+}
+
+// loneFactor returns the only factor of x, or nil if x is more than one factor. loneValue does the same for a value.
+func loneFactor(x kernel.Index) *kernel.Factor {
+	ts := x.Terms()
+	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 {
+		return nil
+	}
+	return ts[0].Factors[0]
+}
+
+func loneValue(x kernel.Index) (*kernel.Expr, bool) {
+	f := loneFactor(x)
+	if f == nil || f.Kind != kernel.FactorValue {
+		return nil, false
+	}
+	return f.Value, true
+}
+
+// clamped prints a clamp. It uses uint if neither the value nor the limit can be negative (T-1 is -1 if T is 0), and
+// int otherwise. Loaded 64-bit indices are already limited to the range of an int.
+func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
+	unsigned := f.D.NonNegative()
+	if v, ok := loneValue(f.X); ok && unsigned && e.ComputeType(v.DType) == "uint" {
+		return expr.Call("min", e.Value(v), e.Coordinate(f.D))
+	}
+	if unsigned && onlyAdds(f.X) {
+		return expr.Call("min", e.Coordinate(f.X), e.Coordinate(f.D))
+	}
+	return expr.Call("uint", e.clampCall(f))
+}
+
+// clampCall limits a signed sum to 0..last. If a symbol is 0, last may be -1; the result is then 0, which every buffer
+// has room for.
+func (e *Emitter) clampCall(f *kernel.Factor) expr.Expr {
+	factor := func(f *kernel.Factor) expr.Expr {
+		if f.Kind == kernel.FactorValue {
+			return e.Coerce(e.ComputeType(f.Value.DType), "int", e.Value(f.Value))
+		}
+		return expr.Call("int", e.Factor(f))
+	}
+	x, last := e.sum(f.X, expr.Int, factor), e.sum(f.D, expr.Int, factor)
+	if f.D.IsConst() {
+		return expr.Call("clamp", x, expr.Int(0), last)
+	}
+	return expr.Call("max", expr.Call("min", x, last), expr.Int(0))
+}
+
+// onlyAdds reports whether no part of x can make it negative.
+func onlyAdds(x kernel.Index) bool {
+	for _, t := range x.Terms() {
+		if t.Coef < 0 {
+			return false
+		}
+	}
+	return x.Offset() >= 0 && !hasValue(x)
+}
+
+// hasValue reports whether an index has a term of a loaded value.
+func hasValue(x kernel.Index) bool {
+	return slices.ContainsFunc(x.Terms(), func(t kernel.Term) bool {
+		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool { return f.Kind == kernel.FactorValue })
+	})
+}
+
+// signedIndex prints an index as an int value.
+func (e *Emitter) signedIndex(x kernel.Index) expr.Expr {
+	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
+		if _, known := e.knownIndex(FactorKey(f)); !known && e.Uses.Indices[FactorKey(f)] < 2 && !onlyAdds(f.X) {
+			if v, lone := loneValue(f.X); !lone || e.ComputeType(v.DType) != "uint" {
+				return e.clampCall(f)
+			}
+		}
+	}
+	return expr.Call("int", e.IndexValue(x))
+}

@@ -1,0 +1,61 @@
+package emit
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// NeedMatrix records the device features of matrices of a dtype.
+func (e *Emitter) NeedMatrix(t ir.DType) {
+	switch t {
+	case ir.BF16:
+		e.Need(NeedBFloat16Matrix)
+	case ir.I8, ir.U8:
+		e.Need(NeedInt8)
+	default:
+		e.Need(NeedFloat16)
+	}
+}
+
+var matrixElements = map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16_t", ir.F32: "float",
+	ir.I8: "int8_t", ir.U8: "uint8_t", ir.I32: "int", ir.U32: "uint"}
+
+// MatrixElement is the element type of matrices of a dtype.
+func MatrixElement(t ir.DType) string {
+	return matrixElements[t]
+}
+
+// MatrixType is the type of a cooperative matrix of a scope. use is A, B or Accumulator.
+func MatrixType(scope string, t ir.DType, rows, cols int, use string) string {
+	return fmt.Sprintf("coopmat<%s, gl_Scope%s, %d, %d, gl_MatrixUse%s>", MatrixElement(t), scope, rows, cols, use)
+}
+
+// MultiplyAdd adds the product of two cooperative matrices to a third.
+func (e *Emitter) MultiplyAdd(sum, a, b expr.Expr) {
+	e.Assign(sum, expr.Call("coopMatMulAdd", a, b, sum))
+}
+
+// LoadMatrix loads a cooperative matrix from an array. major is Row or Column.
+func (e *Emitter) LoadMatrix(to, array, at expr.Expr, pitch int, major string) {
+	e.Do("coopMatLoad", to, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
+}
+
+// StoreMatrix is the inverse of LoadMatrix.
+func (e *Emitter) StoreMatrix(from, array, at expr.Expr, pitch int, major string) {
+	e.Do("coopMatStore", from, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
+}
+
+// Fragment is the type of a cooperative matrix of subgroup scope.
+func (e *Emitter) Fragment(t ir.DType, use string) string {
+	rows, cols := e.Sched.FragM, e.Sched.FragN
+	switch use {
+	case "A":
+		cols = e.Sched.FragK
+	case "B":
+		rows = e.Sched.FragK
+	}
+	return MatrixType("Subgroup", t, rows, cols, use)
+}

@@ -1,0 +1,116 @@
+package emit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/lib"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Reserved holds words that cannot name a variable, or that would hide a function: keywords of GLSL 4.6, words reserved
+// for future versions, and builtins.
+var Reserved = WordSet(`
+	attribute const uniform varying buffer shared coherent volatile restrict readonly writeonly atomic_uint
+	layout centroid flat smooth noperspective patch sample invariant precise break continue do for while
+	switch case default if else subroutine in out inout int void bool true false float double discard return
+	lowp mediump highp precision struct common partition active asm class union enum typedef template this
+	resource goto inline noinline public static extern external interface long short half fixed unsigned
+	superp input output filter sizeof cast namespace using main
+	uint vec2 vec3 vec4 ivec2 ivec3 ivec4 uvec2 uvec3 uvec4 bvec2 bvec3 bvec4 dvec2 dvec3 dvec4
+	mat2 mat3 mat4 hvec2 hvec3 hvec4 fvec2 fvec3 fvec4 sampler1D sampler2D sampler3D image1D image2D image3D
+	int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t float16_t float32_t float64_t
+	bfloat16_t coopmat texture
+	radians degrees sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh pow exp log exp2 log2 sqrt
+	inversesqrt abs sign floor trunc round roundEven ceil fract mod modf min max clamp mix step smoothstep
+	isnan isinf floatBitsToInt floatBitsToUint intBitsToFloat uintBitsToFloat fma frexp ldexp packHalf2x16
+	unpackHalf2x16 length distance dot cross normalize reflect refract transpose determinant inverse
+	lessThan lessThanEqual greaterThan greaterThanEqual equal notEqual any all not bitfieldExtract
+	bitfieldInsert bitfieldReverse bitCount findLSB findMSB barrier memoryBarrier`)
+
+// WordSet is the set of the words in s.
+func WordSet(s string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		set[w] = true
+	}
+	return set
+}
+
+// identifier makes a legal GLSL name of any string: letters, digits and single underscores, and no reserved word or
+// prefix.
+func identifier(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s) && b.Len() < 40; i++ {
+		c := s[i]
+		switch {
+		case isLetter(c) && c != '_' || '0' <= c && c <= '9' && b.Len() > 0:
+			b.WriteByte(c)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	name := strings.TrimSuffix(b.String(), "_")
+	if name == "" || strings.HasPrefix(name, "gl_") {
+		name = "v" + name
+	}
+	return name
+}
+
+// resultNames are the names for the results of ops. The op's own name is a verb or an abbreviation, which no reader
+// would use for a value.
+var resultNames = map[ir.Op]string{
+	ir.OpAbs: "magnitude", ir.OpSqr: "square", ir.OpSqrt: "root", ir.OpExp: "exponential", ir.OpLog: "logarithm",
+	ir.OpSin: "sine", ir.OpCos: "cosine", ir.OpTan: "tangent", ir.OpPow: "power", ir.OpFloor: "whole", ir.OpCeil: "next_whole",
+	ir.OpRound: "rounded", ir.OpTrunc: "truncated", ir.OpAdd: "sum", ir.OpSub: "difference", ir.OpMul: "product", ir.OpDiv: "ratio",
+	ir.OpRem: "rest", ir.OpMod: "rest", ir.OpMin: "smaller", ir.OpMax: "larger", ir.OpWhere: "choice", ir.OpNeg: "negative",
+	ir.OpEq: "same", ir.OpNe: "differs", ir.OpLt: "below", ir.OpLe: "at_most", ir.OpGt: "above", ir.OpGe: "at_least",
+	ir.OpAnd: "both", ir.OpOr: "either", ir.OpXor: "one_alone", ir.OpNot: "opposite", ir.OpShl: "raised", ir.OpShr: "lowered",
+	ir.OpAffine: "scaled",
+}
+
+// HintOf is the name for a value: its hint, or the name of its op's result. A cast is named after its operand and
+// dtype.
+func HintOf(v *kernel.Expr) string {
+	if op, err := ir.ParseOp(v.Hint); v.Hint != "" && (err != nil || op != v.Op) || v.Kind != kernel.ExprApply {
+		return v.Hint
+	}
+	if v.Op == ir.OpCast {
+		name := HintOf(v.Args[0])
+		if name == "" {
+			name = "as"
+		}
+		return name + "_" + v.DType.String()
+	}
+	if name, ok := resultNames[v.Op]; ok {
+		return name
+	}
+	return v.Op.String()
+}
+
+// Unusable reports whether the language or the library uses a name.
+func Unusable(name string) bool { return Reserved[name] || lib.Names[name] || name == component }
+
+// Fresh returns a name like base that hides no other name, and takes it in scope s. Sibling blocks may use the same
+// name.
+func (e *Emitter) Fresh(s *scope, base string) string {
+	base = identifier(base)
+	name := base
+	for n := 2; Unusable(name) || e.taken(name); n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	s.block().Names[name] = true
+	return name
+}
+
+// taken reports whether any open scope has the name. It asks inner scopes too, because a value may be declared outside
+// while an inner block is being written.
+func (e *Emitter) taken(name string) bool {
+	for s := e.Scope; s != nil; s = s.parent {
+		if s.Names[name] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,95 @@
+package emit
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// On devices without 64-bit integers, i64 is a pair of words, low word first, as in memory. Functions of pairs replace
+// the integer operators and functions of an op's row.
+
+// Pair is the compute type of i64 on such devices.
+const Pair = "uvec2"
+
+// pairScalar is the row of i64 on such devices. Pairs have no vectors.
+var pairScalar = scalar{Compute: Pair, Storage: Pair, Carrier: Pair, vec: Pair, storageVec: Pair}
+
+// pairs reports whether i64 is computed in pairs. Custom kernels bring their own shader and needs.
+func (e *Emitter) pairs() bool { return !e.Caps.Features.Int64 && e.K.Custom == nil }
+
+func (e *Emitter) inPairs(b *Buffer) bool { return b.DType == ir.I64 && e.pairs() }
+
+// wordwise are the operators that also work on vectors of words.
+var wordwise = []string{"&", "|", "^", "~", "==", "!="}
+
+// pairOperators are the functions that replace operators.
+var pairOperators = map[string]string{"+": "pair_add", "-": "pair_subtract", "*": "pair_multiply", "<": "pair_less"}
+
+// pairBuiltins are the functions that replace GLSL's, which would treat the words one by one.
+var pairBuiltins = map[string]string{"min": "pair_min", "max": "pair_max", "abs": "pair_abs", "sign": "pair_sign"}
+
+// pairOperator applies an operator to pairs.
+func (e *Emitter) pairOperator(op string, args ...expr.Expr) expr.Expr {
+	name := pairOperators[op]
+	switch {
+	case op == "-" && len(args) == 1:
+		name = "pair_negate"
+	case op == ">":
+		return e.pairOperator("<", args[1], args[0])
+	case op == ">=":
+		return expr.Unary("!", e.pairOperator("<", args...))
+	case op == "<=":
+		return expr.Unary("!", e.pairOperator(">", args...))
+	case slices.Contains(wordwise, op):
+		return operator(op, args...)
+	case name == "":
+		e.Fail("pairs of words have no operator %s", op)
+		return args[0]
+	}
+	e.Helper(name, Pair)
+	return expr.Call(name, args...)
+}
+
+// Operate applies an operator to two values of a compute type.
+func (e *Emitter) Operate(typ, op string, a, b expr.Expr) expr.Expr {
+	if typ == Pair {
+		return e.pairOperator(op, a, b)
+	}
+	return expr.Binary(op, a, b)
+}
+
+// pairNumber prints a number of a form.
+func pairNumber(s string) expr.Expr {
+	n, _ := expr.LiteralOf(expr.Of(s))
+	return pairLit(n.V)
+}
+
+// pairLit prints a constant.
+func pairLit(n int64) expr.Expr {
+	return expr.Call(Pair, expr.Uint(n&0xffffffff), expr.Uint(n>>32&0xffffffff))
+}
+
+// coercePair converts to or from a pair, like a constructor between other types.
+func (e *Emitter) coercePair(from, to string, v expr.Expr) expr.Expr {
+	low := expr.Member(v, "x")
+	switch {
+	case to == "uint":
+		return low
+	case to == "int":
+		return expr.Call("int", low)
+	case to == "float" || to == "double":
+		e.Helper("pair_to_"+to, Pair)
+		return expr.Call("pair_to_"+to, v)
+	case from == "int":
+		e.Helper("int_to_pair", Pair)
+		return expr.Call("int_to_pair", v)
+	case from == "uint":
+		return expr.Call(Pair, v, expr.Uint(0))
+	case from == "bool":
+		return expr.Call(Pair, expr.Call("uint", v), expr.Uint(0))
+	}
+	e.Fail("no conversion of %s to %s", from, to)
+	return v
+}

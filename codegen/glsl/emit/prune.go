@@ -1,0 +1,99 @@
+package emit
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+)
+
+// pruneFunctions removes unused definitions, and unused parameters of functions with their arguments in calls. A
+// definition is used only by later ones. The users' definitions and main come last; only the calls in them change.
+func pruneFunctions(own, users []*syntax.Definition) []*syntax.Definition {
+	all := slices.Concat(own, users)
+	// An argument that is dropped here may be the last use of a caller's parameter.
+	for i := range own {
+		d := all[i]
+		params, unused := usedParams(d, all[i+1:])
+		if params == nil {
+			continue
+		}
+		f := *d
+		f.Params, all[i] = params, &f
+		for j := i + 1; j < len(all) && len(unused) > 0; j++ {
+			if all[j].Mentions(d.Name) {
+				all[j] = all[j].Map(func(x *syntax.Expr) *syntax.Expr { return dropArguments(x, d.Name, unused) })
+			}
+		}
+	}
+	used := map[string]bool{}
+	kept := make([]*syntax.Definition, 0, len(all))
+	for i, d := range slices.Backward(all) {
+		if i < len(own) && !used[d.Name] {
+			continue
+		}
+		kept = append(kept, d)
+		d.Names(func(name string) { used[name] = true })
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// elementParameters is the number of parameters that coopMatPerElementNV gives a function: row, column and element.
+// Further arguments follow the function's name.
+const elementParameters = 3
+
+// usedParams returns the parameters that a function needs, and the positions of the others. It returns nil if the
+// function needs all. If the function is passed by its name, its first parameters stay, without a name.
+func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []syntax.Param, unused []int) {
+	used := map[string]bool{"": true}
+	d.Names(func(name string) { used[name] = true })
+	if !d.IsFunction() || !slices.ContainsFunc(d.Params, func(p syntax.Param) bool { return !used[p.Name] }) {
+		return nil, nil
+	}
+	byName := handedOn(d.Name, later)
+	params = []syntax.Param{}
+	for place, p := range d.Params {
+		switch {
+		case used[p.Name]:
+		case byName && place < elementParameters:
+			p.Name = ""
+		default:
+			unused = append(unused, place)
+			continue
+		}
+		params = append(params, p)
+	}
+	return params, unused
+}
+
+// handedOn reports whether definitions mention a function without calling it.
+func handedOn(name string, later []*syntax.Definition) bool {
+	found := false
+	for _, d := range later {
+		d.Walk(func(x *syntax.Expr) { found = found || x.Op == syntax.Name && x.Text == name })
+	}
+	return found
+}
+
+// dropArguments removes arguments from all calls of a function, and from calls that pass the function by its name.
+func dropArguments(x *syntax.Expr, name string, places []int) *syntax.Expr {
+	return x.Map(func(x *syntax.Expr) *syntax.Expr {
+		if x.Op != syntax.Call {
+			return x
+		}
+		first := 0
+		if x.Text != name {
+			at := slices.IndexFunc(x.Args, func(a *syntax.Expr) bool { return a.Op == syntax.Name && a.Text == name })
+			if at < 0 {
+				return x
+			}
+			first = at + 1 - elementParameters
+		}
+		y := *x
+		y.Args = slices.Clone(x.Args)
+		for _, place := range slices.Backward(places) {
+			y.Args = slices.Delete(y.Args, first+place, first+place+1)
+		}
+		return &y
+	})
+}

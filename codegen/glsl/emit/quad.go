@@ -1,0 +1,175 @@
+package emit
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Along is an axis of an operand that is read four neighbours at a time.
+type Along struct {
+	Axis   int
+	Extent ir.Dim
+}
+
+// Quad prints a vec4 of an operand, elements k … k+3 along an axis. The other axes are bound. Unless all says that k is
+// always within the extent, vectors beyond its end are 0.
+func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
+	return e.QuadOf(FloatQuads, v, a, k, base, all)
+}
+
+// QuadOf is quad for vectors of any kind.
+func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
+	whole := schedule.DivisibleBy(a.Extent, 4)
+	if whole && all && e.IsVector(v, a) {
+		return e.vectorQuad(q, v, a, k)
+	}
+	var name expr.Expr
+	switch {
+	case !whole:
+		name = e.Unset(q.Vector, base)
+		e.partialQuad(q, v, a, k, name)
+	case all:
+		name = e.Unset(q.Vector, base)
+		e.wholeQuad(q, v, a, k, name)
+	default:
+		name = e.Variable(q.Vector, base, expr.Call(q.Vector, q.Zero))
+		e.OpenIf(expr.Binary("<", k, e.Dim(a.Extent)))
+		e.wholeQuad(q, v, a, k, name)
+		e.Close()
+	}
+	return name
+}
+
+// IsVector reports whether four neighbours of an operand are one load of a vector, or one call of a block's decoder.
+func (e *Emitter) IsVector(v *kernel.Expr, a Along) bool {
+	v = kernel.Widened(v)
+	if v.Kind != kernel.ExprLoad || !e.K.LoadsVector(v, a.Axis, 4) {
+		return false
+	}
+	t := e.K.Bindings[v.Bind].DType
+	return t.IsBlock() || (Scalars[t].Carrier == "float" || t == ir.I8 || t == ir.U8) && Scalars[t].decode == ""
+}
+
+// IndexAt prints an index at a coordinate along an axis. The other axes are bound.
+func (e *Emitter) IndexAt(x kernel.Index, axis int, at expr.Expr) expr.Expr {
+	e.OpenScope()
+	defer e.Close()
+	e.BindAxis(axis, at)
+	e.Plan(nil, []kernel.Index{x})
+	return e.IndexText(x)
+}
+
+// vectorQuad prints four neighbours as one load.
+func (e *Emitter) vectorQuad(q QuadKind, v *kernel.Expr, a Along, k expr.Expr) expr.Expr {
+	v = kernel.Widened(v)
+	typ, value := e.loadVector(e.Buffers[v.Bind], 4, e.IndexAt(v.Index, a.Axis, k))
+	if typ != q.Vector {
+		value = expr.Call(q.Vector, value)
+	}
+	return value
+}
+
+// wholeQuad sets a vector to four neighbours that all exist.
+func (e *Emitter) wholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
+	if e.IsVector(v, a) {
+		e.Assign(name, e.vectorQuad(q, v, a, k))
+		return
+	}
+	e.Lanes(a.Axis, 4, k, []*kernel.Expr{v}, nil, func() {
+		e.Assign(expr.At(name, Lane), e.as(q.Scalar, v))
+	})
+}
+
+// partialQuad sets a vector to four neighbours. Some may lie beyond the end: there the shader reads the last element
+// again and sets 0 instead.
+func (e *Emitter) partialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
+	end := e.Dim(a.Extent)
+	e.OpenLanes(4)
+	at := expr.Binary("+", k, Lane)
+	e.BindAxisLater(a.Axis, e.partialName(a.Axis), e.capped(at, a.Extent))
+	value := e.as(q.Scalar, v)
+	e.Assign(expr.At(name, Lane), e.Choose(q.Scalar, "neighbour", expr.Binary("<", at, end), value, q.Zero))
+	e.Close()
+}
+
+// partialName is the name of a limited coordinate along an axis.
+func (e *Emitter) partialName(axis int) string {
+	if axis < e.K.FoldAxis() {
+		return "at_" + e.ParaName(axis)
+	}
+	return "at_k"
+}
+
+// AsFloat prints a value as an f32, the type of matmul sums.
+func (e *Emitter) AsFloat(v *kernel.Expr) expr.Expr { return e.as("float", v) }
+
+// as prints a value in a compute type.
+func (e *Emitter) as(typ string, v *kernel.Expr) expr.Expr {
+	e.Plan([]*kernel.Expr{v}, nil)
+	return e.Coerce(e.ComputeType(v.DType), typ, e.Value(v))
+}
+
+// WholeStep reports whether a step from a position on stays within an extent: step divides the extent, or that many
+// elements are left.
+func WholeStep(d ir.Dim, from expr.Expr, step int) bool {
+	first, known := expr.LiteralOf(from)
+	return schedule.DivisibleBy(d, step) || known && first.V+int64(step) <= d.Min()
+}
+
+// Limit keeps a coordinate below an extent, unless tiles of this size divide the extent. The extent is not 0.
+func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
+	if schedule.DivisibleBy(d, tile) {
+		return x
+	}
+	return e.capped(x, d)
+}
+
+// capped limits a coordinate to the last one of an extent. If x is a sum of coordinates, which cannot wrap, and one
+// summand alone reaches the last coordinate, no comparison is needed.
+func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
+	last := e.Coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
+	if end, known := expr.LiteralOf(last); known && strings.IndexFunc(x.String(), notInSums) < 0 {
+		for _, summand := range strings.Split(x.String(), " + ") {
+			if n, ok := expr.LiteralOf(expr.Of(summand)); ok && n.V >= end.V {
+				return last
+			}
+		}
+	}
+	return expr.Call("min", x, last)
+}
+
+// notInSums reports whether r cannot occur in a sum of names and numbers.
+func notInSums(r rune) bool {
+	return r != ' ' && r != '+' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}
+
+// QuadKind says how shaders hold four neighbours of an operand that are multiplied without cooperative matrices.
+type QuadKind struct {
+	Vector string // the type of four neighbours that are assembled one by one
+	// Scalar is the type of an element, and of sums. int8 elements are added in int, and unsigned sums wrap around as
+	// op matmul says.
+	Scalar string
+	Zero   expr.Expr
+	// Word is the type of four int8 elements packed in one register, or "" for a vector.
+	Word string
+}
+
+// Typ is the type of a quad.
+func (q QuadKind) Typ() string {
+	if q.Word != "" {
+		return q.Word
+	}
+	return q.Vector
+}
+
+var (
+	// FloatQuads are vectors of floats.
+	FloatQuads = QuadKind{Vector: "vec4", Scalar: "float", Zero: expr.Of("0.0")}
+	// IntQuads are vectors of ints.
+	IntQuads = QuadKind{Vector: "ivec4", Scalar: "int", Zero: expr.Of("0")}
+)

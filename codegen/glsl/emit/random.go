@@ -1,0 +1,60 @@
+package emit
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Random numbers are counted, not drawn: each word depends only on seed, offset and element. A block of four words
+// costs as much as one word. So four neighbours from a multiple of four on share a block.
+
+// random prints a word of a random stream.
+func (e *Emitter) random(v *kernel.Expr, home *scope) expr.Expr {
+	if words := e.vector(v); words != nil {
+		return expr.At(words, pairWord(v.Word, Lane))
+	}
+	e.Helper("random_word", "uint")
+	element := pairWord(v.Word, expr.Narrow(e.IndexValue(v.Index)))
+	return expr.Call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
+}
+
+// pairWord is the element with the wanted word.
+func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
+	switch w {
+	case kernel.WordFirst:
+		return expr.Binary("&", element, expr.Of("0xfffffffeu"))
+	case kernel.WordSecond:
+		return expr.Binary("|", element, expr.Uint(1))
+	}
+	return element
+}
+
+// key prints a seed or offset as its two halves.
+func (e *Emitter) key(v *kernel.Expr, home *scope) expr.Expr {
+	t := e.valueFor(v, home)
+	if v.DType == ir.I64 && e.pairs() {
+		return t
+	}
+	if v.DType == ir.I64 {
+		e.Helper("halves_of_i64", "int64_t")
+		return expr.Call("halves_of_i64", t)
+	}
+	return expr.Call("uvec2", t, expr.Uint(0))
+}
+
+// loadWords computes the words of four neighbours, once for all expressions that pick from them, and returns their
+// variable.
+func (e *Emitter) loadWords(r Run, v *kernel.Expr, have map[*kernel.Expr]expr.Expr) expr.Expr {
+	for o, name := range have {
+		if o.Kind == kernel.ExprRandom && o.Args[0] == v.Args[0] && o.Args[1] == v.Args[1] && o.Index.Equal(v.Index) {
+			return name
+		}
+	}
+	e.Helper("random_block", "uint")
+	seed, offset := e.key(v.Args[0], e.Scope), e.key(v.Args[1], e.Scope)
+	return e.Variable("uvec4", fmt.Sprintf("words%d", r.Width),
+		expr.Call("random_block", seed, offset, expr.Narrow(e.VectorIndex(r, v.Index))))
+}

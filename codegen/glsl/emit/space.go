@@ -1,0 +1,257 @@
+package emit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// MaxPoints bounds the points of one dimension of the grid, so that positions, and the strides added to them, stay
+// within 32 bits.
+const MaxPoints = 1 << 31
+
+// Span is a run of parallel axes that one dimension of the grid covers.
+type Span struct {
+	Axes []int // outermost first
+	// Points is the number of points, as factors. Only z has several factors, because it takes all axes that are left.
+	Points []ir.Dim
+}
+
+// Space maps the parallel axes to x, y and z of the grid. x takes as many of the innermost axes as fit in MaxPoints; y
+// and z take the outer ones.
+type Space []Span
+
+// newSpace assigns the parallel axes, from the innermost outwards, to x, y and z. z takes the rest.
+func (e *Emitter) newSpace() Space {
+	s := Space{{Points: []ir.Dim{ir.D(1)}}}
+	for a := len(e.K.Parallel) - 1; a >= 0; a-- {
+		last := &s[len(s)-1]
+		n, err := e.K.Parallel[a].Mul2(last.Points[0])
+		wider := Span{Points: append([]ir.Dim{e.K.Parallel[a]}, last.Points...)}
+		fits := wider.Max() <= MaxPoints
+		switch {
+		case err == nil && fits:
+			last.Points[0] = n
+		case len(s) < 3:
+			s = append(s, Span{Axes: []int{a}, Points: []ir.Dim{e.K.Parallel[a]}})
+			continue
+		default:
+			last.Points = append([]ir.Dim{e.K.Parallel[a]}, last.Points...)
+		}
+		last.Axes = append([]int{a}, last.Axes...)
+	}
+	for _, g := range s {
+		if g.Max() > MaxPoints {
+			e.Fail("%s points in one dimension are more than 2^31", ir.Shape(g.Points))
+		}
+	}
+	return s
+}
+
+// Max is the largest number of points, or a number above MaxPoints.
+func (g Span) Max() int64 {
+	n := int64(1)
+	for _, d := range g.Points {
+		m := max(d.Max(), 0)
+		if m > 0 && n > MaxPoints/m {
+			return MaxPoints + 1
+		}
+		n *= m
+	}
+	return n
+}
+
+// isEmpty reports whether the space never has a point.
+func (s Space) isEmpty() bool {
+	return slices.ContainsFunc(s, func(g Span) bool { return g.Max() == 0 })
+}
+
+// count prints the number of points.
+func (e *Emitter) count(g Span) expr.Expr {
+	out := e.Dim(g.Points[0])
+	for _, d := range g.Points[1:] {
+		out = expr.Binary("*", out, e.Dim(d))
+	}
+	return out
+}
+
+// gridLimit is the largest number of workgroups along a dimension of a dispatch. Vulkan promises 65535.
+func (e *Emitter) gridLimit(dim int) int64 {
+	if n := e.Caps.MaxWorkgroupCount[dim]; n > 0 {
+		return min(int64(n), 1<<31-1)
+	}
+	return 65535
+}
+
+// SetGrid covers one dimension of the grid with workgroups of tile points each. It reports whether workgroups must loop
+// because the device allows fewer.
+func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) {
+	factors := make([]kernel.GridFactor, len(points))
+	room := e.gridLimit(dim)
+	for i := len(points) - 1; i >= 0; i-- {
+		chunks := max(1, (points[i].Max()+tile-1)/tile)
+		rounds := (chunks + room - 1) / room
+		factors[i] = kernel.GridFactor{Extent: points[i], Tile: tile * rounds}
+		room = max(1, room/((chunks+rounds-1)/rounds))
+		goAround = goAround || rounds > 1
+		tile = 1
+	}
+	e.Grid[dim] = factors
+	return goAround
+}
+
+// GridAxis names the components of a workgroup's id.
+var GridAxis = [3]string{"x", "y", "z"}
+
+// OverSpace writes body at the points of the parallel axes. inner binds the axes of x and returns the number of blocks
+// that it opened.
+func (e *Emitter) OverSpace(inner func(s Space) (opened int), body func()) {
+	s := e.newSpace()
+	if e.Err != nil || e.emptySpace(s) {
+		return
+	}
+	for range e.outerLoops(s) + inner(s) {
+		defer e.Close()
+	}
+	body()
+}
+
+// outerLoops binds the axes of y and z, one point per workgroup. It returns the number of blocks that it opened.
+func (e *Emitter) outerLoops(s Space) (opened int) {
+	for dim := range e.Grid {
+		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
+	}
+	for dim := len(s) - 1; dim > 0; dim-- {
+		opened += e.OuterLoop(dim, s[dim])
+	}
+	return opened
+}
+
+// OuterLoop binds the axes of one dimension of the grid, in a loop if the grid is too small. It returns the number of
+// blocks that it opened.
+func (e *Emitter) OuterLoop(dim int, g Span) (opened int) {
+	id := expr.Of("gl_WorkGroupID." + GridAxis[dim])
+	base := e.SpanName(g, "outer")
+	if e.SetGrid(dim, g.Points, 1) {
+		id = e.OpenFor("", base, id, e.count(g), expr.Of("gl_NumWorkGroups."+GridAxis[dim]))
+		opened++
+	} else if slices.ContainsFunc(g.Axes, e.UsesAxis) {
+		id = e.Variable("uint", base, id)
+	}
+	e.Split(g, 1, id)
+	return opened
+}
+
+// SpanName is the name of the position in a span: the axis's name if the span has one axis.
+func (e *Emitter) SpanName(g Span, several string) string {
+	if len(g.Axes) == 1 {
+		return e.ParaName(g.Axes[0])
+	}
+	return several
+}
+
+// Split binds the axes of a span to their coordinates, given the row-major position id. The unit of id is width
+// elements of the innermost axis. If width is not 1, split does not bind the innermost axis, but returns its coordinate
+// in those units.
+func (e *Emitter) Split(g Span, width int, id expr.Expr) (unit expr.Expr) {
+	below := kernel.Const(1) // positions per step of the axis
+	unit = expr.Of("0u")
+	for i := len(g.Axes) - 1; i >= 0; i-- {
+		axis, extent := g.Axes[i], e.K.Parallel[g.Axes[i]]
+		name := e.ParaName(axis)
+		inner := i == len(g.Axes)-1
+		if inner && width > 1 {
+			extent, _ = extent.Quo(int64(width))
+			name = fmt.Sprintf("%s%d", name, width)
+		}
+		step := below
+		below = below.Mul(kernel.DimIndex(extent))
+		if !e.UsesAxis(axis) {
+			continue
+		}
+		x := id
+		if !step.Equal(kernel.Const(1)) {
+			x = expr.Binary("/", x, e.Coordinate(step))
+		}
+		if i > 0 {
+			x = expr.Binary("%", x, e.Dim(extent))
+		}
+		x = e.Named(name, x)
+		if inner {
+			unit = x
+		}
+		if !inner || width == 1 {
+			e.BindAxis(axis, x)
+		}
+	}
+	return unit
+}
+
+// UsesAxis reports whether any value or index of the kernel depends on an axis.
+func (e *Emitter) UsesAxis(axis int) bool {
+	for _, r := range e.K.Roots() {
+		if r.Uses(axis) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(e.K.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
+}
+
+// ParaName names a parallel axis: the last ones are batch, row and col, and earlier ones have numbers. A map over one
+// axis calls it i. A fold replaces col.
+func (e *Emitter) ParaName(axis int) string {
+	names := []string{"batch", "row", "col"}
+	if e.K.Family == kernel.FamilyAttention {
+		if axis == e.K.AttentionAxes().Split {
+			return "chunk"
+		}
+		names = []string{"batch", "group", "head", "query", "col"}
+	}
+	if e.K.Family == kernel.FamilyRow || e.K.Family == kernel.FamilyScan || e.K.Family == kernel.FamilySort {
+		names = names[:2]
+	} else if len(e.K.Parallel) == 1 {
+		return "i"
+	}
+	if i := axis - len(e.K.Parallel) + len(names); i >= 0 {
+		return names[i]
+	}
+	return fmt.Sprintf("axis%d", axis)
+}
+
+// OpenPoint opens a block for a point that the kernel may skip.
+func (e *Emitter) OpenPoint() {
+	cond := e.K.Guard.Point
+	e.Plan([]*kernel.Expr{cond}, nil)
+	e.OpenIf(e.Value(cond))
+}
+
+// emptySpace reports whether the space never has a point, and sets an empty grid if so.
+func (e *Emitter) emptySpace(s Space) bool {
+	if !s.isEmpty() {
+		return false
+	}
+	for dim := range e.Grid {
+		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(0), Tile: 1}}
+	}
+	return true
+}
+
+// Invocations gives every invocation its position among n, in a loop if the grid is too small. bind gets the position.
+// It returns the number of blocks that it opened.
+func (e *Emitter) Invocations(n ir.Dim, name string, bind func(id expr.Expr)) (opened int) {
+	wg := e.Sched.Workgroup
+	if e.SetGrid(0, []ir.Dim{n}, int64(wg)) {
+		bind(e.OpenFor("", name, expr.Of("gl_GlobalInvocationID.x"), e.Dim(n),
+			expr.Times(expr.Of("gl_NumWorkGroups.x"), wg)))
+		return 1
+	}
+	id := e.Variable("uint", name, expr.Of("gl_GlobalInvocationID.x"))
+	if _, whole := n.Quo(int64(wg)); !whole {
+		e.Line("if (%s >= %s) return;", id, e.Dim(n))
+	}
+	bind(id)
+	return 0
+}

@@ -1,0 +1,191 @@
+package emit
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// The statements and expressions that every kernel family emits: loops, conditions, arrays and shared memory.
+
+// Array declares a variable of count elements, or a plain variable for one element.
+func (e *Emitter) Array(typ, name string, count int) expr.Expr {
+	if count == 1 {
+		return e.Unset(typ, name)
+	}
+	return e.Unset(typ, name, count)
+}
+
+// Unset declares a variable or array without a value.
+func (e *Emitter) Unset(typ, name string, dims ...int) expr.Expr {
+	v := syntax.Var{Name: e.Fresh(e.Scope, name)}
+	for _, n := range dims {
+		v.Dims = append(v.Dims, expr.Number(strconv.Itoa(n)))
+	}
+	e.Scope.Write(&syntax.Declare{Type: typ, Vars: []syntax.Var{v}})
+	return syntax.Ident(v.Name)
+}
+
+// Assign writes the statement that sets a variable or element.
+func (e *Emitter) Assign(to, value expr.Expr) { e.Update(to, "=", value) }
+
+// Update writes an assignment by an operator such as "+=".
+func (e *Emitter) Update(to expr.Expr, op string, value expr.Expr) {
+	e.Scope.Write(&syntax.Assign{To: to, Op: op, Value: value})
+}
+
+// Do writes a call.
+func (e *Emitter) Do(function string, args ...expr.Expr) {
+	e.Scope.Write(&syntax.Do{X: expr.Call(function, args...)})
+}
+
+// Barrier waits for the other invocations of the workgroup, and for their writes to shared memory.
+func (e *Emitter) Barrier() { e.Do("barrier") }
+
+// Named gives an expression a name unless it is as short as one.
+func (e *Emitter) Named(name string, t expr.Expr) expr.Expr {
+	if expr.IsPlain(t) {
+		return t
+	}
+	return e.declareIndex(e.Scope, name, t)
+}
+
+// OpenIf opens a block that runs under a condition. No condition is always true. Values that only the block needs are
+// computed inside it.
+func (e *Emitter) OpenIf(cond expr.Expr) {
+	if cond == nil {
+		e.OpenScope()
+		return
+	}
+	e.openHead(&syntax.If{Cond: cond})
+	e.Scope.guard = true
+}
+
+// OpenBelow opens a block that needs x < end. It writes the test only if some says that x may reach end.
+func (e *Emitter) OpenBelow(some bool, x, end expr.Expr) {
+	var cond expr.Expr
+	if some {
+		cond = expr.Binary("<", x, end)
+	}
+	e.OpenIf(cond)
+}
+
+// EachResult opens a block with one result per invocation, or a loop if there are more results than invocations. It
+// returns the result's number.
+func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
+	if results > e.Sched.Workgroup {
+		return e.Loop("id", self, expr.Uint(results), e.Sched.Workgroup)
+	}
+	e.OpenBelow(results < e.Sched.Workgroup, self, expr.Uint(results))
+	return self
+}
+
+// EachSlot writes body for the slots that an invocation takes. Neighbouring invocations take neighbouring slots.
+func (e *Emitter) EachSlot(self expr.Expr, total, invocations int, body func(i, slot expr.Expr)) {
+	e.Repeat("i", (total+invocations-1)/invocations, func(i expr.Expr) {
+		slot := e.Named("slot", expr.Plus(self, expr.Times(i, invocations)))
+		e.OpenBelow(total%invocations != 0, slot, expr.Uint(total))
+		body(i, slot)
+		e.Close()
+	})
+}
+
+// Repeat writes body in a loop that compilers unroll, or without a loop if count is 1.
+func (e *Emitter) Repeat(name string, count int, body func(i expr.Expr)) {
+	i := expr.Of("0u")
+	if count == 1 {
+		e.OpenScope()
+	} else {
+		i = e.OpenFor(Unroll, name, i, expr.Uint(count), expr.Uint(1))
+	}
+	body(i)
+	e.Close()
+}
+
+// Free returns a name like base that hides no other name, for a block about to be opened.
+func (e *Emitter) Free(base string) string {
+	name := base
+	for n := 2; Unusable(name) || e.taken(name); n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	return name
+}
+
+// Loop opens a loop that steps a variable from first up to an end, and returns the variable. A single step needs no
+// loop.
+func (e *Emitter) Loop(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
+	return e.hinted("", name, first, end, step)
+}
+
+// Rolled is a loop that compilers must not unroll. In a program of many kernels, code that runs only a few times is
+// fetched from memory each time. That takes longer than the loop's jumps (M-code-size).
+func (e *Emitter) Rolled(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
+	return e.hinted(DontUnroll, name, first, end, step)
+}
+
+func (e *Emitter) hinted(hint, name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
+	from, fromKnown := expr.LiteralOf(first)
+	to, toKnown := expr.LiteralOf(end)
+	if fromKnown && toKnown && from.V < to.V && from.V+int64(step) >= to.V {
+		e.OpenScope()
+		return first
+	}
+	return e.OpenFor(hint, name, first, end, expr.Uint(step))
+}
+
+// OpenFor opens a loop that steps a variable from first up to an end, and returns the variable. hint is unroll,
+// DontUnroll or empty.
+func (e *Emitter) OpenFor(hint, name string, first, end, step expr.Expr) expr.Expr {
+	i := e.Free(name)
+	at := syntax.Ident(i)
+	next := &syntax.Assign{To: at, Op: "+=", Value: step}
+	if step.Is("1u") {
+		next = &syntax.Assign{To: at, Op: "++"}
+	}
+	e.openHead(&syntax.For{Hint: hint, Post: next, Cond: &syntax.Expr{Op: syntax.Binary, Text: "<",
+		Args: []expr.Expr{at, end}},
+		Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: i, Init: first}}}})
+	e.Scope.Names[i] = true
+	return at
+}
+
+// OpenLanes opens the loop over the neighbours that an invocation computes together.
+func (e *Emitter) OpenLanes(count int) {
+	e.Open("[[unroll]] for (uint %s = 0u; %[1]s < %du; ++%[1]s)", component, count)
+}
+
+// Share declares an array of shared memory.
+func (e *Emitter) Share(typ, name string, dims ...int) expr.Expr {
+	return e.ShareAs(typ, e.Fresh(e.Root, name), dims...)
+}
+
+// ShareAs is Share for a name that library functions use.
+func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
+	size := ""
+	for _, n := range dims {
+		size += fmt.Sprintf("[%d]", n)
+	}
+	e.Shared = append(e.Shared, Shared{typ, name, size})
+	return syntax.Ident(name)
+}
+
+// AllOf prints the conjunction of values.
+func (e *Emitter) AllOf(values []*kernel.Expr) expr.Expr {
+	e.Plan(values, nil)
+	var all expr.Expr
+	for _, v := range values {
+		all = expr.And(all, e.Value(v))
+	}
+	return all
+}
+
+// ArraySize prints the brackets of an array, none for a single element.
+func ArraySize(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf("[%d]", n)
+}

@@ -1,0 +1,120 @@
+package emit
+
+import (
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// An op's scalar form, such as "{0} / (1.0 + exp(-{0}))", is a tree with holes. So it can be printed around any
+// arguments with only the parentheses that it needs.
+
+// forms caches the trees of forms, by their source.
+var forms sync.Map
+
+// parseForm parses a scalar form, and removes redundant parentheses.
+func parseForm(form string) (*syntax.Expr, error) {
+	if x, ok := forms.Load(form); ok {
+		return x.(*syntax.Expr), nil
+	}
+	x, err := syntax.Expression(form)
+	if err != nil {
+		return nil, err
+	}
+	x = x.Map(func(y *syntax.Expr) *syntax.Expr {
+		if y.Op == syntax.Paren {
+			return y.Args[0]
+		}
+		return y
+	})
+	forms.Store(form, x)
+	return x, nil
+}
+
+func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// isNameByte reports whether a name may have c after its first letter.
+func isNameByte(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }
+
+// without removes operations that attributes make an exact no-op: a factor of 1, and an added -0. It keeps an added 0,
+// which turns -0 into 0.
+func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
+	if x.Op != syntax.Binary || x.Text != "*" && x.Text != "+" {
+		return x
+	}
+	is := func(k *syntax.Expr, neutral float64) bool {
+		if k.Op != syntax.Hole {
+			return false
+		}
+		for _, a := range attrs {
+			if v, ok := a.Value.(float64); ok && a.Name == k.Text {
+				return v == neutral && math.Signbit(v) == math.Signbit(neutral)
+			}
+		}
+		return false
+	}
+	neutral := 1.0
+	if x.Text == "+" {
+		neutral = math.Copysign(0, -1)
+	}
+	left, right := without(x.Args[0], attrs), without(x.Args[1], attrs)
+	switch {
+	case is(right, neutral):
+		return left
+	case is(left, neutral):
+		return right
+	}
+	y := *x
+	y.Args = []*syntax.Expr{left, right}
+	return &y
+}
+
+// spelling says how the parts of a form are printed.
+type spelling struct {
+	value    func(name string) expr.Expr                  // of a hole
+	function func(name string) string                     // the function to call for a name
+	literal  func(s string) expr.Expr                     // a number
+	operator func(op string, args ...expr.Expr) expr.Expr // of one or two operands
+}
+
+// plainly prints a form with GLSL's own operators.
+func plainly(value func(string) expr.Expr, function func(string) string) spelling {
+	return spelling{value, function, expr.Of, operator}
+}
+
+// operator applies an operator of GLSL.
+func operator(op string, args ...expr.Expr) expr.Expr {
+	if len(args) == 1 {
+		return expr.Unary(op, args[0])
+	}
+	return expr.Binary(op, args[0], args[1])
+}
+
+// fill returns a form with values in its holes.
+func (s spelling) fill(x *syntax.Expr) expr.Expr {
+	kid := func(i int) expr.Expr { return s.fill(x.Args[i]) }
+	switch x.Op {
+	case syntax.Hole:
+		return s.value(x.Text)
+	case syntax.Unary:
+		return s.operator(x.Text, kid(0))
+	case syntax.Binary:
+		return s.operator(x.Text, kid(0), kid(1))
+	case syntax.Ternary:
+		return expr.Choose(kid(0), kid(1), kid(2))
+	case syntax.Call:
+		args := make([]expr.Expr, len(x.Args))
+		for i := range x.Args {
+			args[i] = kid(i)
+		}
+		return expr.Call(s.function(x.Text), args...)
+	}
+	if digits, negative := strings.CutPrefix(x.Text, "-"); negative {
+		return s.operator("-", s.literal(digits))
+	}
+	return s.literal(x.Text)
+}

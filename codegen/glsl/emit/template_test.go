@@ -1,0 +1,41 @@
+package emit
+
+import (
+	"math"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestWithout: a form loses exactly the operations that change no value, zeros of both signs included.
+func TestWithout(t *testing.T) {
+	const form = "{0} * {mul} + {add}"
+	for _, tt := range []struct {
+		mul, add float64
+		want     string
+	}{
+		{2, 3, "x * [2] + [3]"},
+		{1, 3, "x + [3]"},
+		{2, math.Copysign(0, -1), "x * [2]"},
+		{1, math.Copysign(0, -1), "x"},
+		{2, 0, "x * [2] + [0]"}, // -0 becomes 0
+		{0, 3, "x * [0] + [3]"}, // infinity becomes NaN
+		{-1, 0, "x * [-1] + [0]"},
+	} {
+		n, err := parseForm(form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		attrs := ir.Attrs{{Name: "mul", Value: tt.mul}, {Name: "add", Value: tt.add}}
+		have := plainly(func(name string) expr.Expr {
+			if name == "0" {
+				return expr.Of("x")
+			}
+			return expr.Of("[" + ir.FormatAttr(int64(attrs.Float(name))) + "]")
+		}, func(f string) string { return f }).fill(without(n, attrs))
+		if have.String() != tt.want {
+			t.Errorf("mul=%v add=%v: %q, want %q", tt.mul, tt.add, have, tt.want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package emit
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// PlaceFactors calls place for each axis that a dimension of the grid covers. at is the workgroup's tile along the
+// axis, and count is the number of tiles.
+func (e *Emitter) PlaceFactors(dim int, factors []schedule.AxisTiles,
+	place func(f schedule.AxisTiles, at, count expr.Expr)) {
+	id := expr.Of("gl_WorkGroupID." + GridAxis[dim])
+	for i, f := range factors {
+		at, count := id, e.tiles(f)
+		if i < len(factors)-1 {
+			at, id = expr.Binary("%", id, count), expr.Binary("/", id, count)
+		}
+		place(f, at, count)
+	}
+}
+
+// WholeTiles is the number of tiles along an axis of static extent.
+func (e *Emitter) WholeTiles(f schedule.AxisTiles) int64 {
+	return (e.K.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
+}
+
+// tiles prints the number of tiles along an axis.
+func (e *Emitter) tiles(f schedule.AxisTiles) expr.Expr {
+	d := e.K.Parallel[f.Axis]
+	if d.IsStatic() {
+		return expr.Uint(e.WholeTiles(f))
+	}
+	if f.Tile == 1 {
+		return e.Dim(d)
+	}
+	return expr.Binary("/", e.Dim(d.Plus(int64(f.Tile)-1)), expr.Uint(f.Tile))
+}
+
+// TileStages describes double-buffered tiles in shared memory. While invocations multiply one stage, they prefetch the
+// next tiles into registers.
+type TileStages struct {
+	Apart    int                       // the distance between stages, in elements of the shared array
+	Fetch    func(at expr.Expr)        // reads the tiles of a step into registers
+	Put      func(stage expr.Expr)     // stores them in a stage
+	Multiply func(at, stage expr.Expr) // multiplies the tiles of a step
+}
+
+// Ahead steps through an extent. The tiles of its first step are in shared memory.
+func (e *Emitter) Ahead(name string, extent ir.Dim, step int, s TileStages) {
+	one := extent.IsStatic() && extent.Add <= int64(step)
+	stage := expr.Of("0u")
+	if !one {
+		stage = e.Variable("uint", "stage", stage)
+	}
+	at := e.Loop(name+"0", expr.Of("0u"), e.Dim(extent), step)
+	ifMore := func(func(next expr.Expr)) {}
+	if !one {
+		// If tiles are whole, the last step fetches its own tiles again, in vain. Without a branch around the loads,
+		// the loads overlap with the multiplication.
+		next, again := expr.Plus(at, expr.Uint(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
+		if again {
+			next = expr.Call("min", next, expr.Uint(extent.Add-int64(step)))
+		}
+		next = e.Variable("uint", name+"1", next)
+		ifMore = func(body func(next expr.Expr)) {
+			e.OpenBelow(!again, next, e.Dim(extent))
+			body(next)
+			e.Close()
+		}
+	}
+	ifMore(s.Fetch)
+	s.Multiply(at, stage)
+	ifMore(func(expr.Expr) {
+		e.Assign(stage, expr.Binary("-", expr.Uint(s.Apart), stage))
+		s.Put(stage)
+	})
+	e.Barrier()
+	e.Close()
+}
+
+// PlaceInTile declares the column and row of an invocation in its tile. A row has across invocations.
+func (e *Emitter) PlaceInTile(self expr.Expr, across int, column, row string) (x, y expr.Expr) {
+	all := e.Sched.Workgroup
+	x, y = expr.Remainder(self, across, all), expr.Quotient(self, across, all)
+	if e.Sched.Paired {
+		blocks := expr.Quotient(self, 4, all)
+		x = expr.Plus(expr.Remainder(self, 2, all), expr.Times(expr.Remainder(blocks, across/2, all/4), 2))
+		y = expr.Plus(expr.Remainder(expr.Quotient(self, 2, all), 2, all/2),
+			expr.Times(expr.Quotient(blocks, across/2, all/4), 2))
+	}
+	return e.Variable("uint", column, x), e.Variable("uint", row, y)
+}
+
+// SelfIndex numbers the invocations of a workgroup. Each subgroup is a consecutive run.
+func (e *Emitter) SelfIndex() expr.Expr {
+	if e.Sched.Subgroup == 0 {
+		return e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
+	}
+	e.Need(NeedSubgroupBasic, NeedSubgroupShuffle)
+	e.SubgroupSize = e.Sched.Subgroup
+	return e.Variable("uint", "self", expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), e.Sched.Subgroup),
+		expr.Of("gl_SubgroupInvocationID")))
+}

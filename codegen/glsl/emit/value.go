@@ -1,0 +1,232 @@
+package emit
+
+import (
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// maxLine is the longest expression without a name for one of its parts.
+const maxLine = 72
+
+// useCount counts the uses of each expression, index and index factor in the code about to be written.
+type useCount struct {
+	values  map[*kernel.Expr]int
+	Indices map[string]int
+}
+
+// Eval prints the values of expressions in the open scope. The caller uses each once. Values that several of them share
+// are declared.
+func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
+	e.Plan(roots, nil)
+	out := make([]expr.Expr, len(roots))
+	for i, r := range roots {
+		out[i] = e.Value(r)
+	}
+	return out
+}
+
+// Plan counts the uses of the parts of roots and indices. It does not look into values that the open scopes already
+// know.
+func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
+	e.Uses = useCount{values: map[*kernel.Expr]int{}, Indices: map[string]int{}}
+	for _, r := range roots {
+		e.countValue(r, 1)
+	}
+	for _, x := range indices {
+		e.countIndex(x)
+	}
+}
+
+func (e *Emitter) countValue(v *kernel.Expr, times int) {
+	e.Uses.values[v] += times
+	if e.Uses.values[v] > times {
+		return
+	}
+	if _, ok := e.KnownValue(v); ok {
+		return
+	}
+	switch v.Kind {
+	case kernel.ExprLoad:
+		if e.vector(v) == nil {
+			e.countIndex(v.Index)
+		}
+	case kernel.ExprIndex:
+		e.countIndex(v.Index)
+	case kernel.ExprRandom:
+		if e.vector(v) == nil {
+			e.countIndex(v.Index)
+			for _, a := range v.Args {
+				e.countValue(a, 1)
+			}
+		}
+	case kernel.ExprApply:
+		times := e.argUses(v)
+		for i, a := range v.Args {
+			if times[i] > 0 {
+				e.countValue(a, times[i])
+			}
+		}
+	}
+}
+
+func (e *Emitter) countIndex(x kernel.Index) {
+	key := x.String()
+	e.Uses.Indices[key]++
+	if _, known := e.knownIndex(key); known || e.Uses.Indices[key] > 1 {
+		return
+	}
+	for _, t := range x.Terms() {
+		for _, f := range t.Factors {
+			switch f.Kind {
+			case kernel.FactorValue:
+				e.countValue(f.Value, 1)
+			case kernel.FactorDiv, kernel.FactorMod, kernel.FactorClamp:
+				e.countFactor(f)
+			}
+		}
+	}
+}
+
+func (e *Emitter) countFactor(f *kernel.Factor) {
+	key := FactorKey(f)
+	e.Uses.Indices[key]++
+	if e.Uses.Indices[key] > 1 {
+		return
+	}
+	// The factor's parts are printed inside it. The sums X and D never get a name.
+	for _, x := range []kernel.Index{f.X, f.D} {
+		for _, t := range x.Terms() {
+			for _, g := range t.Factors {
+				switch g.Kind {
+				case kernel.FactorValue:
+					e.countValue(g.Value, 1)
+				case kernel.FactorDiv, kernel.FactorMod, kernel.FactorClamp:
+					e.countFactor(g)
+				}
+			}
+		}
+	}
+}
+
+// KnownValue returns the expression of a value that an open scope has computed already.
+func (e *Emitter) KnownValue(v *kernel.Expr) (expr.Expr, bool) {
+	for s := e.Scope; s != nil; s = s.parent {
+		if t, ok := s.Values[v]; ok {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// Value prints an expression in the open scope. It declares a variable if the expression is used again, belongs outside
+// a loop, or is long.
+func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
+	return e.valueFor(v, nil)
+}
+
+// valueFor is value for an operand of another expression. consumer is that expression's home, or nil if there is none.
+func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
+	if t, ok := e.KnownValue(v); ok {
+		return t
+	}
+	switch v.Kind {
+	case kernel.ExprConst:
+		return e.Literal(v.DType, v.Value, v.Int)
+	case kernel.ExprAcc:
+		return e.acc(v.Acc)
+	case kernel.ExprIndex:
+		return e.signedIndex(v.Index)
+	}
+	home := e.home(v.Uses, v.UsesAcc)
+	t := e.compute(v, home)
+	if !e.wantsName(v, t, home, consumer) {
+		return t
+	}
+	e.NeedType(e.ComputeType(v.DType))
+	name := e.declare(home, e.ComputeType(v.DType), e.ValueName(v), t)
+	home.Values[v] = name
+	return name
+}
+
+// wantsName decides whether a value becomes a variable.
+func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, home, consumer *scope) bool {
+	switch {
+	case expr.IsPlain(t):
+		return false
+	case e.Uses.values[v] > 1 &&
+		!(v.Kind == kernel.ExprLoad && e.vector(v) != nil && !strings.Contains(t.String(), "(")):
+		return true
+	case consumer == nil && home.block() != e.Scope.block() || consumer != nil && home.block() != consumer.block():
+		if !v.IsIndexCast() {
+			return true
+		}
+	case v.Kind == kernel.ExprLoad && e.K.Bindings[v.Bind].Write && e.vector(v) == nil:
+		return true // read before anything is written
+	}
+	return consumer != nil && len(t.String()) > maxLine
+}
+
+func (e *Emitter) compute(v *kernel.Expr, home *scope) expr.Expr {
+	switch v.Kind {
+	case kernel.ExprLoad:
+		return e.load(v)
+	case kernel.ExprApply:
+		return e.apply(v, home)
+	case kernel.ExprRandom:
+		return e.random(v, home)
+	}
+	e.Fail("unknown kind of expression %d", v.Kind)
+	return expr.Of("0")
+}
+
+// ValueName is the name of a value's variable: for a load its buffer and the innermost coordinate that it depends on,
+// and otherwise its hint or op.
+func (e *Emitter) ValueName(v *kernel.Expr) string {
+	where := "value"
+	for a := len(e.K.Parallel); a >= 0; a-- {
+		if v.Uses(a) {
+			where = e.axisName(a)
+			break
+		}
+	}
+	if v.Kind == kernel.ExprLoad {
+		return e.Buffers[v.Bind].Base + "_" + where
+	}
+	base := identifier(HintOf(v))
+	if Unusable(base) {
+		base += "_" + where
+	}
+	return base
+}
+
+// axisName is the word for an axis in names: its variable, if that is one word.
+func (e *Emitter) axisName(axis int) string {
+	t := ""
+	for s := e.Scope; s != nil && t == ""; s = s.parent {
+		if t = s.later[axis]; t == "" {
+			t = s.Axes[axis].String()
+		}
+	}
+	for i := 0; i < len(t); i++ {
+		if !isNameByte(t[i]) {
+			t = t[:i]
+			break
+		}
+	}
+	if t == "" || !isLetter(t[0]) {
+		return "value"
+	}
+	return t
+}
+
+// vector returns the vector variable that holds a load, lane by lane, or nil.
+func (e *Emitter) vector(v *kernel.Expr) expr.Expr {
+	for s := e.Scope; s != nil; s = s.parent {
+		if t, ok := s.vectors[v]; ok {
+			return t
+		}
+	}
+	return nil
+}

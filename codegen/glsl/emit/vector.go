@@ -1,0 +1,205 @@
+package emit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// component is the variable that counts an invocation's neighbours. No other variable has this name.
+const component = "lane"
+
+// Lane is its value.
+var Lane = syntax.Ident(component)
+
+// Run is the neighbours along an axis that an invocation computes together.
+type Run struct {
+	Axis, Width int
+	Base        expr.Expr // the coordinate of the first
+	unit        expr.Expr // base/width if there is an expression for it, else nil
+	Name        string    // the name of a coordinate in the run, if it needs one
+}
+
+// RunOf is the run with number unit, counted in runs.
+func RunOf(axis, width int, unit expr.Expr, name string) Run {
+	if width == 1 {
+		return Run{axis, 1, unit, unit, name}
+	}
+	return Run{axis, width, expr.Binary("*", unit, expr.Uint(width)), unit, name}
+}
+
+// Lanes writes the body of a loop over width neighbours from base on. Adjacent loads become vector loads before the
+// loop, and adjacent stores become vector stores after it. body, which may be nil, and the other stores run for each
+// lane.
+func (e *Emitter) Lanes(axis, width int, base expr.Expr, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	e.RunLanes(Run{Axis: axis, Width: width, Base: base}, roots, stores, body)
+}
+
+// RunLanes is Lanes for a run.
+func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	e.OpenScope()
+	defer e.Close()
+	if r.Width == 1 {
+		e.BindAxis(r.Axis, r.Base)
+		if body != nil {
+			body()
+		}
+		e.StoreAll(stores)
+		return
+	}
+	vectors := e.loadVectors(r, roots)
+	var scalarStores, vectorStores []kernel.Store
+	var results []expr.Expr
+	for _, s := range stores {
+		if e.inPairs(e.Buffers[s.Bind]) || !e.K.StoresVector(s, r.Axis, r.Width) {
+			scalarStores = append(scalarStores, s)
+			continue
+		}
+		b := e.Buffers[s.Bind]
+		vectorStores = append(vectorStores, s)
+		results = append(results, e.Unset(fmt.Sprint(e.Scalar(b.DType).vec, r.Width), fmt.Sprint(b.Name, r.Width)))
+	}
+	e.OpenLanes(r.Width)
+	if at := expr.Binary("+", r.Base, Lane); r.Name != "" {
+		e.BindAxisLater(r.Axis, r.Name, at)
+	} else {
+		e.BindAxis(r.Axis, at)
+	}
+	e.Scope.run = r
+	for v, name := range vectors {
+		e.Scope.vectors[v] = name
+	}
+	if body != nil {
+		body()
+	}
+	e.fillVectors(vectorStores, results, scalarStores)
+	e.Close()
+	e.storeVectors(r, vectorStores, results)
+}
+
+// inRun prints the quotient or remainder of a coordinate by a divisor of the run's width, along the run's axis. All
+// lanes then have the same expression for values that they share. The compiler unrolls the loop and computes it once.
+func (e *Emitter) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
+	for s := e.Scope; s != nil; s = s.parent {
+		r := s.run
+		if _, bound := s.Axes[r.Axis]; r.Width < 2 || !bound {
+			continue
+		}
+		stride, linear := f.X.Stride(r.Axis)
+		first, divisor := f.X.DropAxis(r.Axis), f.D
+		if r.unit == nil || !linear || !stride.Equal(kernel.Const(1)) || !first.IsConst() || first.Offset() < 0 ||
+			!divisor.IsConst() || int64(r.Width)%divisor.Offset() != 0 {
+			return t, false
+		}
+		at, by := expr.Plus(Lane, expr.Uint(first.Offset())), expr.Uint(divisor.Offset())
+		if f.Kind == kernel.FactorMod {
+			return expr.Binary("%", at, by), true
+		}
+		return expr.Plus(expr.Times(r.unit, r.Width/int(divisor.Offset())), expr.Binary("/", at, by)), true
+	}
+	return t, false
+}
+
+// VectorIndex prints x/width. x is the position of a vector along the run's axis.
+func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
+	e.OpenScope()
+	defer e.Close()
+	if r.unit == nil || !x.Adjacent(r.Axis, r.Width) {
+		e.BindAxis(r.Axis, r.Base)
+		return expr.Binary("/", e.IndexText(x), expr.Uint(r.Width))
+	}
+	e.BindAxis(r.Axis, r.unit)
+	rest, _ := x.DropAxis(r.Axis).DivMod(ir.D(r.Width))
+	return e.IndexText(rest.Plus(kernel.Axis(r.Axis, ir.D(2)))) // any extent but 1 keeps the axis
+}
+
+// loadVectors loads the values that adjacent lanes can load as vectors.
+func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr.Expr {
+	vectors := map[*kernel.Expr]expr.Expr{}
+	e.Plan(nil, nil)
+	e.walkNeeded(roots, func(v *kernel.Expr) {
+		if v.Kind == kernel.ExprRandom && r.Width == 4 && v.Index.Adjacent(r.Axis, 4) {
+			vectors[v] = e.loadWords(r, v, vectors)
+		}
+		if v.Kind != kernel.ExprLoad || e.inPairs(e.Buffers[v.Bind]) || !e.K.LoadsVector(v, r.Axis, r.Width) {
+			return
+		}
+		b := e.Buffers[v.Bind]
+		var typ string
+		var value expr.Expr
+		if b.DType.IsBlock() {
+			e.OpenScope()
+			e.BindAxis(r.Axis, r.Base)
+			typ, value = e.loadVector(b, r.Width, e.IndexText(v.Index))
+			e.Close()
+		} else {
+			typ, value = e.VectorAt(b, r.Width, e.VectorIndex(r, v.Index))
+		}
+		vectors[v] = e.Variable(typ, fmt.Sprintf("%s%d", b.Base, r.Width), value)
+	})
+	return vectors
+}
+
+// walkNeeded visits the values that must be computed for the roots. It skips the parts of values that are already
+// known.
+func (e *Emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
+	seen := map[*kernel.Expr]bool{}
+	var walk func(v *kernel.Expr)
+	walk = func(v *kernel.Expr) {
+		if _, known := e.KnownValue(v); known || seen[v] {
+			return
+		}
+		seen[v] = true
+		v.Index.Walk(func(f *kernel.Factor) {
+			if f.Kind == kernel.FactorValue {
+				walk(f.Value)
+			}
+		})
+		for _, a := range v.Args {
+			walk(a)
+		}
+		visit(v)
+	}
+	for _, r := range roots {
+		walk(r)
+	}
+}
+
+// fillVectors computes the lanes of vector stores, and writes scalar stores.
+func (e *Emitter) fillVectors(vectorStores []kernel.Store, results []expr.Expr, scalarStores []kernel.Store) {
+	var indices []kernel.Index
+	for _, s := range scalarStores {
+		indices = append(indices, s.Index)
+	}
+	e.Plan(ValuesOf(slices.Concat(vectorStores, scalarStores)), indices)
+	for i, s := range vectorStores {
+		e.Assign(expr.At(results[i], Lane), e.toCarrier(s.Value.DType, e.K.Bindings[s.Bind].DType, e.Value(s.Value)))
+	}
+	for _, s := range scalarStores {
+		e.Scope.Write(e.store(s))
+	}
+}
+
+func (e *Emitter) storeVectors(r Run, stores []kernel.Store, results []expr.Expr) {
+	var indices []kernel.Index
+	for _, s := range stores {
+		indices = append(indices, s.Index)
+	}
+	e.Plan(nil, indices)
+	for i, s := range stores {
+		b := e.Buffers[s.Bind]
+		value := results[i]
+		if e.InWords(b) {
+			e.Scope.Write(e.StoreToWords(b, r.Width, e.VectorIndex(r, s.Index), value))
+			continue
+		}
+		if t := e.Scalar(b.DType); t.vec != t.storageVec || t.Storage != t.Carrier {
+			value = expr.Call(fmt.Sprintf("%s%d", t.storageVec, r.Width), value)
+		}
+		e.Assign(e.Element(b, r.Width, e.VectorIndex(r, s.Index)), value)
+	}
+}

@@ -1,0 +1,188 @@
+package emit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Some devices lack 8-bit or 16-bit elements in storage buffers; see device.Caps.InWords. Their shaders declare such a
+// buffer as 32-bit words. The bytes in memory are the same, so hosts, other kernels and other devices notice nothing.
+//
+// Shaders extract elements from their word. Neighbours that fill whole words are stored as words. A single element is
+// stored by atomics that change only its own bits, because other invocations write the rest of the word at the same
+// time. Every buffer is a whole number of words long.
+
+// InWords reports whether the shader declares a buffer as words. Custom kernels bring their own shader and needs.
+func (e *Emitter) InWords(b *Buffer) bool { return e.K.Custom == nil && e.Caps.InWords(b.DType) }
+
+// wordNames are the variables of the functions in this file, which must not hide a buffer.
+var wordNames = WordSet("i v at block word low high bits shift")
+
+// nameWordAccess reserves the names of the functions that read and write buffers in words, before variables can take
+// them.
+func (e *Emitter) nameWordAccess() {
+	for _, b := range e.Buffers {
+		if !e.InWords(b) {
+			continue
+		}
+		b.access = map[string]string{}
+		for _, verb := range []string{"load", "load2", "load4", "store", "store2", "store4"} {
+			b.access[verb] = e.Fresh(e.Root, verb+"_"+b.Base)
+		}
+	}
+}
+
+// unitBits is the size of the units of a buffer in words: its elements, or the units of its blocks.
+func unitBits(t ir.DType) int {
+	if t.IsBlock() {
+		return 8 * kernel.BlockUnit(t)
+	}
+	return 8 * t.BlockBytes()
+}
+
+// unitOf is the type of a unit in parameters and results, or of a vector of units.
+func unitOf(t ir.DType, width int) string {
+	s := Scalars[t]
+	switch {
+	case t.IsBlock():
+		return "uint"
+	case width == 1:
+		return s.Carrier
+	}
+	return fmt.Sprintf("%s%d", s.vec, width)
+}
+
+// extract prints the unit that begins at bit shift of a word.
+func extract(t ir.DType, word, shift string) string {
+	switch unitOf(t, 1) {
+	case "float":
+		if shift != "0" {
+			word += " >> " + shift
+		}
+		return "unpackHalf2x16(" + word + ").x"
+	case "int":
+		word = "int(" + word + ")"
+	}
+	return fmt.Sprintf("bitfieldExtract(%s, %s, %d)", word, shift, unitBits(t))
+}
+
+// bits prints the bits of a unit. Bits above the unit may be set.
+func (e *Emitter) bits(t ir.DType, value string) string {
+	switch unitOf(t, 1) {
+	case "float":
+		e.Helper("f32_to_f16", "float")
+		return "f32_to_f16(" + value + ")"
+	case "int":
+		return "uint(" + value + ")"
+	}
+	return value
+}
+
+// wordAt prints a word of a buffer. If the kernel also writes the buffer, other invocations may be changing other bits
+// of the word.
+func (e *Emitter) wordAt(b *Buffer, at string) string {
+	word := fmt.Sprintf("%s[%s]", e.View(b, 1), at)
+	if b.Write {
+		return "atomicOr(" + word + ", 0u)"
+	}
+	return word
+}
+
+// partOfWord prints the word that holds item i of a size in bits, and the item's first bit in the word.
+func partOfWord(bits int) (word, shift string) {
+	return fmt.Sprintf("i / %du", 32/bits), fmt.Sprintf("i %% %du * %du", 32/bits, bits)
+}
+
+// loadFromWords prints a call for the i-th unit, or vector of units, of a buffer.
+func (e *Emitter) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
+	verb, t, bits := "load", b.DType, unitBits(b.DType)
+	if width > 1 {
+		verb = fmt.Sprintf("load%d", width)
+	}
+	name := b.access[verb]
+	var body, note string
+	switch whole := width * bits; {
+	case width == 1:
+		word, shift := partOfWord(bits)
+		if unitOf(t, 1) != "float" {
+			shift = "int(" + shift + ")"
+		}
+		note, body = "Element i", "    return "+extract(t, e.wordAt(b, word), shift)+";\n"
+	case whole < 32:
+		word, shift := partOfWord(whole)
+		body = fmt.Sprintf("    uint word = %s >> %s;\n", e.wordAt(b, word), shift) + e.vectorOfWords(t, width, "word")
+	case whole == 32:
+		body = fmt.Sprintf("    uint word = %s[i];\n", e.View(b, 1)) + e.vectorOfWords(t, width, "word")
+	default:
+		body = fmt.Sprintf("    uint low = %s[2u * i], high = %[1]s[2u * i + 1u];\n", e.View(b, 1)) +
+			e.vectorOfWords(t, width, "low", "high")
+	}
+	if note == "" {
+		note = fmt.Sprintf("The i-th %d elements", width)
+	}
+	e.wordFunction(name, fmt.Sprintf("// %s of %s, which is %s in words.\n%s %s(uint i) {\n%s}\n", note, b.Name, t,
+		unitOf(t, width), name, body))
+	return expr.Call(name, i)
+}
+
+// vectorOfWords prints a return of the units in words, from the low bits up.
+func (e *Emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
+	var units []string
+	for n := range width {
+		at := n * unitBits(t)
+		units = append(units, extract(t, words[at/32], fmt.Sprint(at%32)))
+	}
+	return fmt.Sprintf("    return %s(%s);\n", unitOf(t, width), strings.Join(units, ", "))
+}
+
+// StoreToWords is the call that writes the i-th unit, or vector of units, of a buffer.
+func (e *Emitter) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.Stmt {
+	verb, t, bits := "store", b.DType, unitBits(b.DType)
+	if width > 1 {
+		verb = fmt.Sprintf("store%d", width)
+	}
+	name, array := b.access[verb], e.View(b, 1)
+	unit := func(n int) string {
+		if width == 1 {
+			return e.bits(t, "v")
+		}
+		return e.bits(t, fmt.Sprintf("v[%d]", n))
+	}
+	// pack prints count units, from first on, packed into one word.
+	pack := func(first, count int) string {
+		packed := unit(first)
+		for n := 1; n < count; n++ {
+			packed = fmt.Sprintf("bitfieldInsert(%s, %s, %d, %d)", packed, unit(first+n), n*bits, 32-n*bits)
+		}
+		return packed
+	}
+	var body string
+	switch whole := width * bits; {
+	case whole < 32:
+		word, shift := partOfWord(whole)
+		mask := fmt.Sprintf("%#xu", uint32(1)<<whole-1)
+		body = fmt.Sprintf("    uint bits = %s & %s, shift = %s;\n", pack(0, width), mask, shift) +
+			fmt.Sprintf("    atomicAnd(%s[%s], ~(%s << shift));\n    atomicOr(%[1]s[%s], bits << shift);\n", array,
+				word, mask)
+	case whole == 32:
+		body = fmt.Sprintf("    %s[i] = %s;\n", array, pack(0, width))
+	default:
+		body = fmt.Sprintf("    %s[2u * i] = %s;\n    %[1]s[2u * i + 1u] = %[3]s;\n", array, pack(0, width/2),
+			pack(width/2, width/2))
+	}
+	e.wordFunction(name, fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
+	return &syntax.Do{X: expr.Call(name, expr.Narrow(i), value)}
+}
+
+// wordFunction adds a function to the shader, once.
+func (e *Emitter) wordFunction(name, source string) {
+	if !e.Tables[name] {
+		e.Tables[name] = true
+		e.Add(source)
+	}
+}

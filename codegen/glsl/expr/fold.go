@@ -1,0 +1,262 @@
+package expr
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+)
+
+// The constructors of expressions fold constants, so that no shader leaves the arithmetic to its reader: operations on
+// integer literals, and operands that change nothing. Of floats they fold only factors of 1 and operations on two
+// literals, because anything else may round, or change the sign of a zero.
+
+// Literal is an integer literal: a number and its suffix, "", "u" or "L".
+type Literal struct {
+	V      int64
+	suffix string
+}
+
+// LiteralOf reads an integer literal of at most 32 bits.
+func LiteralOf(t Expr) (n Literal, ok bool) {
+	if t == nil || t.Op != syntax.Number {
+		return n, false
+	}
+	s := t.Text
+	if s[len(s)-1] > '9' && !strings.HasPrefix(s, "0x") && s[len(s)-1] != 'u' && s[len(s)-1] != 'L' {
+		return n, false
+	}
+	digits := strings.TrimRight(s, "uL")
+	n.suffix = s[len(digits):]
+	v, err := strconv.ParseInt(digits, 0, 64)
+	if err != nil || v < math.MinInt32 || v > math.MaxUint32 || v > math.MaxInt32 && n.suffix != "u" {
+		return n, false
+	}
+	n.V = v
+	return n, true
+}
+
+// text prints the literal. ok is false if its type does not hold it.
+func (n Literal) text() (t Expr, ok bool) {
+	switch n.suffix {
+	case "u":
+		return Uint(uint32(n.V)), true
+	case "L":
+		return Int64(n.V), true
+	}
+	return Int(n.V), n.V > math.MinInt32 && n.V <= math.MaxInt32
+}
+
+// Folded returns the result of an operation that needs no operator.
+func Folded(op string, a, b Expr) (t Expr, ok bool) {
+	x, left := LiteralOf(a)
+	y, right := LiteralOf(b)
+	switch {
+	case left && right:
+		return foldLiterals(op, x, y)
+	case right && neutral(op, y.V, true) || b.Is("1.0") && (op == "*" || op == "/"):
+		return a, true
+	case left && neutral(op, x.V, false) || a.Is("1.0") && op == "*":
+		return b, true
+	case right && y.V == 0 && (op == "*" || op == "&"), right && y.V == 1 && op == "%" && y.suffix == "u":
+		return Literal{0, y.suffix}.text()
+	case left && x.V == 0 && (op == "*" || op == "&" || op == "/" || op == "%"):
+		return Literal{0, x.suffix}.text()
+	case right && y.suffix == "u":
+		return foldTwice(op, a, y)
+	}
+	if t, ok := foldFloats(op, a, b); ok {
+		return t, true
+	}
+	return foldTruth(op, a, b)
+}
+
+// foldFloats computes with two float literals, as a device rounds them. It leaves results that a device may flush to
+// the device.
+func foldFloats(op string, a, b Expr) (t Expr, ok bool) {
+	x, left := FloatOf(a)
+	y, right := FloatOf(b)
+	if !left || !right {
+		return t, false
+	}
+	var v float32
+	switch op {
+	case "+":
+		v = x + y
+	case "-":
+		v = x - y
+	case "*":
+		v = x * y
+	default:
+		return t, false
+	}
+	size := math.Abs(float64(v))
+	return Float(float64(v), 32, ""), size <= math.MaxFloat32 &&
+		(size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
+}
+
+// FloatOf reads a float literal.
+func FloatOf(t Expr) (float32, bool) {
+	if t.Op != syntax.Number || !strings.ContainsAny(t.Text, ".e") || strings.HasSuffix(t.Text, "f") ||
+		strings.HasPrefix(t.Text, "0x") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(t.Text, 32)
+	return float32(v), err == nil
+}
+
+// neutral reports whether an operand leaves the other operand unchanged.
+func neutral(op string, v int64, right bool) bool {
+	switch op {
+	case "+", "|", "^":
+		return v == 0
+	case "-", "<<", ">>":
+		return v == 0 && right
+	case "*":
+		return v == 1
+	case "/":
+		return v == 1 && right
+	}
+	return false
+}
+
+// foldLiterals computes with two literals. uint literals wrap around.
+func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
+	if x.suffix != y.suffix {
+		return t, false
+	}
+	truth := func(v bool) (Expr, bool) { return Of(strconv.FormatBool(v)), true }
+	n := Literal{suffix: x.suffix}
+	switch {
+	case op == "+":
+		n.V = x.V + y.V
+	case op == "-":
+		n.V = x.V - y.V
+	case op == "*":
+		n.V = x.V * y.V
+	case op == "/" && y.V != 0:
+		n.V = x.V / y.V
+	case op == "%" && y.V != 0 && x.V >= 0 && y.V > 0:
+		n.V = x.V % y.V
+	case op == "&":
+		n.V = x.V & y.V
+	case op == "|":
+		n.V = x.V | y.V
+	case op == "^":
+		n.V = x.V ^ y.V
+	case op == "<<" && x.suffix == "u" && y.V < 32:
+		n.V = x.V << y.V
+	case op == ">>" && x.suffix == "u" && y.V < 32:
+		n.V = x.V >> y.V
+	case op == "<":
+		return truth(x.V < y.V)
+	case op == "<=":
+		return truth(x.V <= y.V)
+	case op == ">":
+		return truth(x.V > y.V)
+	case op == ">=":
+		return truth(x.V >= y.V)
+	case op == "==":
+		return truth(x.V == y.V)
+	case op == "!=":
+		return truth(x.V != y.V)
+	default:
+		return t, false
+	}
+	return n.text()
+}
+
+// foldTwice joins a uint constant with the constant at the end of a: x / 4u / 8u.
+func foldTwice(op string, a Expr, y Literal) (t Expr, ok bool) {
+	if a.Op != syntax.Binary || a.Prec() != syntax.BinaryPrec(op) {
+		return t, false
+	}
+	x, isLiteral := LiteralOf(a.Args[1])
+	if !isLiteral || x.suffix != "u" {
+		return t, false
+	}
+	rest, last := a.Args[0], a.Text
+	switch {
+	case op == last && (op == "*" || op == "/") && x.V*y.V <= math.MaxUint32:
+		return Binary(op, rest, Uint(x.V*y.V)), true
+	case op == last && (op == "+" || op == "-") && x.V+y.V <= math.MaxUint32:
+		return Binary(op, rest, Uint(x.V+y.V)), true
+	case op == "-" && last == "+" && x.V >= y.V, op == "+" && last == "-" && x.V < y.V:
+		return Binary("+", rest, Uint(max(x.V-y.V, y.V-x.V))), true
+	case op == "-" && last == "+", op == "+" && last == "-":
+		return Binary("-", rest, Uint(max(x.V-y.V, y.V-x.V))), true
+	}
+	return t, false
+}
+
+// foldTruth simplifies && and || with a constant operand.
+func foldTruth(op string, a, b Expr) (t Expr, ok bool) {
+	var decides string
+	switch op {
+	case "&&":
+		decides = "false"
+	case "||":
+		decides = "true"
+	default:
+		return t, false
+	}
+	for _, p := range [][2]Expr{{a, b}, {b, a}} {
+		switch {
+		case p[0].Is(decides):
+			return p[0], true
+		case p[0].Is("true"), p[0].Is("false"):
+			return p[1], true
+		}
+	}
+	return t, false
+}
+
+// foldCall folds a conversion or limit of literals.
+func foldCall(name string, args []Expr) (t Expr, ok bool) {
+	if len(args) == 2 && args[1].Is("0u") { // no unsigned number is below 0
+		switch name {
+		case "min":
+			return args[1], true
+		case "max":
+			return args[0], true
+		}
+	}
+	if name == "max" && len(args) == 2 && args[0].Op == syntax.Call && args[0].Text == "min" &&
+		syntax.Equal(args[0].Args[1], args[1]) {
+		if _, ok := LiteralOf(args[1]); ok { // limited to one number
+			return args[1], true
+		}
+	}
+	var n []Literal
+	for _, a := range args {
+		x, ok := LiteralOf(a)
+		if a.Is("false") || a.Is("true") {
+			x, ok = Literal{}, true
+			if a.Is("true") {
+				x.V = 1
+			}
+		}
+		if !ok || len(n) > 0 && x.suffix != n[0].suffix {
+			return t, false
+		}
+		n = append(n, x)
+	}
+	switch {
+	case name == "uint" && len(n) == 1 && n[0].suffix != "L":
+		return Literal{n[0].V, "u"}.text()
+	case name == "int" && len(n) == 1 && n[0].suffix != "L":
+		return Literal{n[0].V, ""}.text()
+	case name == "int64_t" && len(n) == 1:
+		return Literal{n[0].V, "L"}.text()
+	case name == "float" && len(n) == 1 && n[0].V > -1<<24 && n[0].V < 1<<24:
+		return Float(float64(n[0].V), 32, ""), true
+	case name == "min" && len(n) == 2:
+		return Literal{min(n[0].V, n[1].V), n[0].suffix}.text()
+	case name == "max" && len(n) == 2:
+		return Literal{max(n[0].V, n[1].V), n[0].suffix}.text()
+	case name == "clamp" && len(n) == 3 && n[1].V <= n[2].V:
+		return Literal{min(max(n[0].V, n[1].V), n[2].V), n[0].suffix}.text()
+	}
+	return t, false
+}

@@ -1,0 +1,229 @@
+package lib
+
+// arithmeticLibrary has arithmetic of floats that follows IEEE, and arithmetic of integers that is defined for every
+// input.
+var arithmeticLibrary = []Helper{
+	{"INF", f32Only, `
+#define INF uintBitsToFloat(0x7f800000u)`},
+	{"NAN", f32Only, `
+#define NAN uintBitsToFloat(0x7fc00000u)`},
+	{"fadd", floats, `
+// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
+// variable where they stand would make all precise that it comes from, also what sums take in.
+TYPE fadd(const TYPE a, const TYPE b) {
+    precise TYPE c = a + b;
+    return c;
+}`},
+	{"fsub", floats, `
+TYPE fsub(const TYPE a, const TYPE b) {
+    precise TYPE c = a - b;
+    return c;
+}`},
+	{"fmul", floats, `
+TYPE fmul(const TYPE a, const TYPE b) {
+    precise TYPE c = a * b;
+    return c;
+}`},
+	{"fdiv", floats, `
+TYPE fdiv(const TYPE a, const TYPE b) {
+    precise TYPE c = a / b;
+    return c;
+}`},
+	{"dot_in_order", []string{"vec4"}, `
+// dot, of a device that multiplies and adds in two steps anyway: its driver could make other products.
+float dot_in_order(const vec4 a, const vec4 b) {
+    precise float sum = dot(a, b);
+    return sum;
+}`},
+	{"fma_in_order", []string{"float", "vec4"}, `
+// fma, likewise.
+TYPE fma_in_order(const TYPE a, const TYPE b, const TYPE sum) {
+    precise TYPE c = a * b + sum;
+    return c;
+}`},
+	{"nan_max", floats, `
+// The larger one; NaN if either is.
+TYPE nan_max(TYPE a, TYPE b) {
+    return isnan(b) || a <= b ? b : a;
+}`},
+	{"nan_min", floats, `
+// The smaller one; NaN if either is.
+TYPE nan_min(TYPE a, TYPE b) {
+    return isnan(b) || a >= b ? b : a;
+}`},
+	{"nan_clamp", floats, `
+// x limited to lo..hi; NaN stays.
+TYPE nan_clamp(TYPE x, TYPE lo, TYPE hi) {
+    return isnan(x) ? x : clamp(x, lo, hi);
+}`},
+	{"div_full", floats, `
+// a / b. Vulkan's division goes to divisors of 2^126, past which some devices
+// multiply by a reciprocal that is flushed to 0.
+TYPE div_full(TYPE a, TYPE b) {
+    float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
+    precise TYPE quotient = a * scale / (b * scale);
+    return quotient;
+}`},
+	{"times_zero", f32Only, `
+// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+float times_zero(float x) {
+    uint bits = floatBitsToUint(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? float(NAN) : uintBitsToFloat(bits & 0x80000000u);
+}`},
+	{"times_zero", []string{"double"}, `
+// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+double times_zero(double x) {
+    uint bits = unpackDouble2x32(x).y;
+    return packDouble2x32((bits & 0x7ff00000u) == 0x7ff00000u ? uvec2(0u, 0x7ff80000u) : uvec2(0u, bits & 0x80000000u));
+}`},
+	{"zero_over", floats, `
+// 0.0 / x, which drivers take for 0: NaN for zeros and NaN, and otherwise a zero of the sign of x.
+TYPE zero_over(TYPE x) {
+    if (isinf(x)) return x < 0.0 ? -0.0 : 0.0;
+    return x == 0.0 ? TYPE(NAN) : times_zero(x);
+}`},
+	{"plus_zero", floats, `
+// x + 0.0, which drivers take for x: the sum of -0 and 0 is 0.
+TYPE plus_zero(TYPE x) {
+    return x == 0.0 ? 0.0 : x;
+}`},
+	{"inversesqrt_of_any", floats, `
+// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
+// -inf: these two have branches of their own.
+TYPE inversesqrt_of_any(const TYPE x) {
+    precise TYPE inverse = 1.0 / x;
+    return x == 0.0 ? inverse : x < 0.0 ? TYPE(NAN) : inversesqrt(x);
+}`},
+	{"sum_exactly", f32Only, `
+// Adds x to a sum, and what rounding takes from that to lost (Knuth, TwoSum).
+void sum_exactly(inout float sum, inout float lost, float x) {
+    precise float total = sum + x;
+    precise float part = total - sum;
+    precise float error = (sum - (total - part)) + (x - part);
+    sum = total;
+    lost += error;
+}`},
+	{"sum_with", f32Only, `
+// A sum with what was lost of it, which of an infinite one is no number.
+float sum_with(float sum, float lost) {
+    return isinf(sum) ? sum : sum + lost;
+}`},
+	{"shift_left", intOnly, `
+// No bit stays of a shift by 32 or more, nor of one by less than 0.
+int shift_left(int a, int b) {
+    return uint(b) < 32u ? a << b : 0;
+}`},
+	{"shift_left", longOnly, `
+// No bit stays of a shift by 64 or more, nor of one by less than 0.
+int64_t shift_left(int64_t a, int64_t b) {
+    return b >= 0 && b < 64 ? a << int(b) : int64_t(0);
+}`},
+	{"shift_left", pairOnly, `
+// No bit stays of a shift by 64 or more, nor of one by less than 0.
+uvec2 shift_left(uvec2 a, uvec2 b) {
+    if (b.y != 0u || b.x > 63u) return uvec2(0u);
+    if (b.x > 31u) return uvec2(0u, a.x << b.x - 32u);
+    return b.x == 0u ? a : uvec2(a.x << b.x, a.y << b.x | a.x >> 32u - b.x);
+}`},
+	{"shift_right", intOnly, `
+// The sign stays of a shift by 32 or more, or by less than 0.
+int shift_right(int a, int b) {
+    return a >> min(uint(b), 31u);
+}`},
+	{"shift_right", longOnly, `
+// The sign stays of a shift by 64 or more, or by less than 0.
+int64_t shift_right(int64_t a, int64_t b) {
+    return a >> (b >= 0 && b < 64 ? int(b) : 63);
+}`},
+	{"shift_right", pairOnly, `
+// The sign stays of a shift by 64 or more, or by less than 0.
+uvec2 shift_right(uvec2 a, uvec2 b) {
+    int high = int(a.y);
+    uint sign = uint(high >> 31);
+    if (b.y != 0u || b.x > 63u) return uvec2(sign);
+    if (b.x > 31u) return uvec2(uint(high >> b.x - 32u), sign);
+    return b.x == 0u ? a : uvec2(a.x >> b.x | a.y << 32u - b.x, uint(high >> b.x));
+}`},
+	{"div_int", ints, `
+// Truncates; x/0 is 0, and the smallest number by -1 wraps.
+TYPE div_int(TYPE a, TYPE b) {
+    if (b == 0) return 0;
+    return b == -1 ? -a : a / b;
+}`},
+	{"div_uint", uintOnly, `
+// x/0 is 0.
+uint div_uint(uint a, uint b) {
+    return b == 0u ? 0u : a / b;
+}`},
+	{"rem_int", ints, `
+// Has the sign of a; x rem 0 is 0.
+TYPE rem_int(TYPE a, TYPE b) {
+    if (b == 0 || b == -1) return 0;
+    return a - a / b * b;
+}`},
+	{"rem_uint", uintOnly, `
+// x rem 0 is 0.
+uint rem_uint(uint a, uint b) {
+    return b == 0u ? 0u : a % b;
+}`},
+	{"pow_int", ints, `
+// a^b by squaring, which wraps; of negative b, truncated.
+TYPE pow_int(TYPE a, TYPE b) {
+    TYPE y = TYPE(b < 0 && (a > 1 || a < -1 || a == 0) ? 0 : 1);
+    if (b < 0) b = (b & 1) == 0 || a != -1 ? TYPE(0) : TYPE(1);
+    for (; b > 0; b >>= 1) {
+        if ((b & 1) != 0) y *= a;
+        a *= a;
+    }
+    return y;
+}`},
+	{"pow_uint", uintOnly, `
+// a^b by squaring, which wraps.
+uint pow_uint(uint a, uint b) {
+    uint y = 1u;
+    for (; b > 0u; b >>= 1) {
+        if ((b & 1u) != 0u) y *= a;
+        a *= a;
+    }
+    return y;
+}`},
+	{"mod_int", ints, `
+// Has the sign of b; x mod 0 is 0.
+TYPE mod_int(TYPE a, TYPE b) {
+    TYPE r = rem_int(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}`},
+	{"rem_trunc", f32Only, `
+// The remainder of a division that truncates, exactly: in integers, eight bits
+// of the quotient at a time. Has the sign of a.
+float rem_trunc(float a, float b) {
+    if (isnan(a) || isnan(b) || isinf(a) || b == 0.0) return NAN;
+    uint x = floatBitsToUint(a) & 0x7fffffffu, y = floatBitsToUint(b) & 0x7fffffffu;
+    if (x < y || isinf(b)) return a;
+    uint ex = max(x >> 23, 1u), ey = max(y >> 23, 1u);
+    uint mx = x - (ex - 1u << 23), my = y - (ey - 1u << 23);
+    uint m = mx % my;
+    for (int left = int(ex - ey); left > 0; left -= 8) {
+        m = (m << min(left, 8)) % my;
+    }
+    float r = float(m) * 1.1920929e-7 * uintBitsToFloat(ey << 23);
+    return floatBitsToInt(a) < 0 ? -r : r;
+}`},
+	{"rem_trunc", []string{"double"}, `
+// a - b * trunc(a / b), corrected where the quotient was rounded across an
+// integer. Has the sign of a.
+double rem_trunc(double a, double b) {
+    if (isinf(b) && !isinf(a)) return a;
+    double r = fma(-trunc(a / b), b, a);
+    if (r != 0.0 && (r < 0.0) != (a < 0.0)) r += a < 0.0 ? -abs(b) : abs(b);
+    if (abs(r) >= abs(b)) r -= r < 0.0 ? -abs(b) : abs(b);
+    return r;
+}`},
+	{"mod_floor", floats, `
+// a - b * floor(a / b). Has the sign of b.
+TYPE mod_floor(TYPE a, TYPE b) {
+    TYPE r = rem_trunc(a, b);
+    precise TYPE other = r + b;
+    return r != 0.0 && (r < 0.0) != (b < 0.0) ? other : r;
+}`},
+}

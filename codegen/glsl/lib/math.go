@@ -1,0 +1,260 @@
+package lib
+
+// mathLibrary has mathematical functions that GLSL lacks or that devices may compute roughly.
+var mathLibrary = []Helper{
+	{"log1p", f32Only, `
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.
+float log1p(float x) {
+    if (x <= -1.0) return x < -1.0 ? NAN : -INF;
+    if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
+    float s = x / (2.0 + x), z = s * s;
+    return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
+}`},
+	{"arsinh", f32Only, `
+// sign(x) log(|x| + sqrt(x^2 + 1)), near 0 without cancelling.
+float arsinh(float x) {
+    float a = abs(x), y = a > 4096.0 ? log(a) + 0.6931472 : log1p(a + a * a / (1.0 + sqrt(a * a + 1.0)));
+    return a < 0.0001 || isnan(x) ? x : x < 0.0 ? -y : y;
+}`},
+	{"arcosh", f32Only, `
+// log(x + sqrt(x^2 - 1)), near 1 without cancelling.
+float arcosh(float x) {
+    float t = x - 1.0;
+    if (!(t >= 0.0)) return NAN;
+    return x > 4096.0 ? log(x) + 0.6931472 : log1p(t + sqrt(t * (t + 2.0)));
+}`},
+	{"artanh", f32Only, `
+// log((1 + x) / (1 - x)) / 2, near 0 without cancelling.
+float artanh(float x) {
+    float a = abs(x);
+    if (!(a <= 1.0)) return NAN;
+    float y = 0.5 * log1p(a == 1.0 ? uintBitsToFloat(0x7f800000u) : 2.0 * a / (1.0 - a));
+    return a < 0.0001 ? x : x < 0.0 ? -y : y;
+}`},
+	{"log_accurate", f32Only, `
+// log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
+// drivers take denormals for anything.
+float log_accurate(float x) {
+    if (x > 0.7 && x < 1.42) return log1p(x - 1.0);
+    if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log(x * 16777216.0) - 16.635532;
+    return log(x);
+}`},
+	{"log2_accurate", f32Only, `
+// log2, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
+// drivers take denormals for anything.
+float log2_accurate(float x) {
+    if (x > 0.7 && x < 1.42) return log1p(x - 1.0) * 1.442695;
+    if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log2(x * 16777216.0) - 24.0;
+    return log2(x);
+}`},
+	{"pow_positive", f32Only, `
+// a^b of a finite a > 0, as 2^(b log2 a). a is 2^e m with m from sqrt(1/2) to
+// sqrt(2), and the whole part of the exponent is kept apart: rounding it
+// together with the rest would cost digits, and overflow near the largest float.
+float pow_positive(float a, float b) {
+    bool tiny = a < 1.1754944e-38;
+    int bits = floatBitsToInt(tiny ? a * 16777216.0 : a), e = bits - 0x3f3504f3 >> 23;
+    float m = intBitsToFloat(bits - (e << 23)), whole = float(tiny ? e - 24 : e);
+    b = clamp(b, -1e30, 1e30);
+    float rest = b * (log1p(m - 1.0) * 1.442695), n = roundEven(b * whole + rest);
+    if (abs(n) > 160.0) return n > 0.0 ? INF : 0.0;
+    int k = int(n), h = k / 2; // two steps, as 2^k may be no float
+    return exp2(b * whole - n + rest) * intBitsToFloat(h + 127 << 23) * intBitsToFloat(k - h + 127 << 23);
+}`},
+	{"pow_full", f32Only, `
+// pow for all bases: a negative one needs an integral exponent.
+float pow_full(float a, float b) {
+    if (b == 0.0 || a == 1.0 || a == -1.0 && isinf(b)) return 1.0;
+    if (isnan(a) || isnan(b)) return NAN;
+    if (b == 1.0) return a;
+    bool zero = a == 0.0;
+    float p = zero || isinf(a) ? ((b > 0.0) == zero ? 0.0 : INF) : pow_positive(abs(a), b);
+    if (floatBitsToInt(a) >= 0) return p;
+    if (floor(b) != b) return isinf(a) || zero ? p : NAN;
+    return b - 2.0 * floor(0.5 * b) == 1.0 ? -p : p;
+}`},
+	{"atan_accurate", f32Only, `
+// Arc tangent: beyond tan(pi/8) by that of (x-1)/(x+1), beyond 1 by that of 1/x,
+// to reach a polynomial (Moshier, Cephes atanf.c).
+float atan_accurate(float x) {
+    float t = abs(x) > 1.0 ? 1.0 / abs(x) : abs(x), angle = 0.0;
+    if (t > 0.41421356) {
+        angle = 0.78539816;
+        t = (t - 1.0) / (t + 1.0);
+    }
+    float z = t * t;
+    angle += (((8.0537446e-2 * z - 0.13877685) * z + 0.1997771) * z - 0.3333295) * z * t + t;
+    if (abs(x) > 1.0) angle = 1.5707964 - angle;
+    return x < 0.0 ? -angle : angle;
+}`},
+	{"atan2_full", f32Only, `
+// The angle of the point (x, y): at the origin, at infinity and with signed
+// zeros too. Of the two ratios it is by the one up to 1, as a driver may take a
+// division by a known 0 for something else.
+float atan2_full(float y, float x) {
+    if (isnan(x) || isnan(y)) return NAN;
+    float dx = abs(x), dy = abs(y);
+    float angle = dx == dy ? (dx == 0.0 ? 0.0 : 0.78539816) : atan_accurate(div_full(min(dx, dy), max(dx, dy)));
+    if (dy > dx) angle = 1.5707964 - angle;
+    if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
+    return floatBitsToInt(y) < 0 ? -angle : angle;
+}`},
+	{"arcsin", f32Only, `
+// Arc sine: beyond 1/2 by that of sqrt((1-x)/2), to reach a polynomial (Moshier,
+// Cephes asinf.c).
+float arcsin(float x) {
+    float a = abs(x);
+    if (a > 1.0) return NAN;
+    bool far = a > 0.5;
+    float z = far ? 0.5 - 0.5 * a : a * a;
+    if (far) a = sqrt(z);
+    a += ((((4.21632e-2 * z + 2.4181311e-2) * z + 4.547003e-2) * z + 7.4953e-2) * z + 0.16666752) * z * a;
+    if (far) a = 1.5707964 - 2.0 * a;
+    return floatBitsToInt(x) < 0 ? -a : a;
+}`},
+	{"arccos", f32Only, `
+// Arc cosine, from the arc sine where that loses no digits (Moshier, Cephes
+// asinf.c).
+float arccos(float x) {
+    if (abs(x) > 1.0) return NAN;
+    if (!(abs(x) > 0.5)) return 1.5707964 - arcsin(x);
+    float a = 2.0 * arcsin(sqrt(0.5 - 0.5 * abs(x)));
+    return x < 0.0 ? 3.1415927 - a : a;
+}`},
+	{"reduce_half_pi", f32Only, `
+// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
+// times the bits of 2/pi from its exponent on, of which 62 stand behind the
+// quadrant. Integers, because float optimizers tend to undo such reductions. The
+// words of 2/pi are selected, since some drivers keep an array in slow memory.
+float reduce_half_pi(float x, out int quadrant) {
+    quadrant = 0;
+    if (!(abs(x) > 0.78539816)) return x;
+    uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
+    uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
+    uvec4 words = uvec4(0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u); // from word i on, which is at most 4
+    words = mix(words, uvec4(words.yzw, 0x7d4d3770u), bvec4(i > 0u));
+    words = mix(words, uvec4(words.yzw, 0x36d8a566u), bvec4(i > 1u));
+    words = mix(words, uvec4(words.yzw, 0x4f10e410u), bvec4(i > 2u));
+    words = mix(words, uvec4(words.yzw, 0x7f9458eau), bvec4(i > 3u));
+    uvec3 digits = words.xyz << shift | words.yzw >> 1 >> 31u - shift;
+    uint high, low, carry, rest;
+    umulExtended(mantissa, digits.z, carry, rest);
+    umulExtended(mantissa, digits.y, high, low);
+    low = uaddCarry(low, carry, carry);
+    high += mantissa * digits.x + carry;
+    quadrant = int(high >> 30);
+    high &= 0x3fffffffu;
+    bool below = high >= 0x20000000u; // the next multiple is nearer
+    if (below) {
+        ++quadrant;
+        low = -low;
+        high = 0x3fffffffu - high + (low == 0u ? 1u : 0u);
+    }
+    float r = (float(high) * 4294967296.0 + float(low)) * 3.4061216e-19;
+    if (x < 0.0) quadrant = -quadrant;
+    quadrant &= 3;
+    return below != x < 0.0 ? -r : r;
+}`},
+	{"sin_reduced", f32Only, `
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float sin_reduced(float x) {
+    float z = x * x;
+    return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
+}`},
+	{"cos_reduced", f32Only, `
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float cos_reduced(float x) {
+    float z = x * x;
+    return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}`},
+	{"sin_accurate", f32Only, `
+float sin_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
+    return quadrant < 2 ? s : -s;
+}`},
+	{"cos_accurate", f32Only, `
+float cos_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
+    return quadrant == 0 || quadrant == 3 ? c : -c;
+}`},
+	{"expm1", f32Only, `
+// e^x - 1: its series near 0, where the subtraction would lose digits.
+float expm1(float x) {
+    if (abs(x) > 0.5) return exp(x) - 1.0;
+    float p = x * 2.4801587e-5 + 1.984127e-4;
+    p = (((((p * x + 1.3888889e-3) * x + 8.333334e-3) * x + 4.1666668e-2) * x + 0.16666667) * x + 0.5) * x;
+    return p * x + x;
+}`},
+	{"half_square", f32Only, `
+// Half the square of h; the square itself overflows sooner.
+float half_square(float h) {
+    precise float half_h = 0.5 * h;
+    precise float y = half_h * h;
+    return y;
+}`},
+	{"sinh_accurate", f32Only, `
+// Sinh: its series near 0; squares of exp(x/2) overflow only where sinh does.
+float sinh_accurate(float x) {
+    float a = abs(x), z = x * x;
+    if (a < 1.0) return (((z * 2.7557319e-6 + 1.984127e-4) * z + 8.333334e-3) * z + 0.16666667) * z * x + x;
+    float h = exp(0.5 * a);
+    float s = half_square(h) - 0.5 / h / h;
+    return x < 0.0 ? -s : s;
+}`},
+	{"cosh_accurate", f32Only, `
+// Cosh: squares of exp(x/2) overflow only where cosh does.
+float cosh_accurate(float x) {
+    float h = exp(0.5 * abs(x));
+    return half_square(h) + 0.5 / h / h;
+}`},
+	{"tanh_safe", f32Only, `
+// Tanh without overflow; near 0 by a minimax polynomial (Moshier, Cephes tanhf.c).
+float tanh_safe(float x) {
+    float a = abs(x), z = x * x;
+    if (a < 0.625) {
+        float p = ((-5.7049887e-3 * z + 2.0639088e-2) * z - 5.3739715e-2) * z + 0.13331442;
+        return (p * z - 0.33333282) * z * x + x;
+    }
+    float t = 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
+    return x < 0.0 ? -t : t;
+}`},
+	{"erf", f32Only, `
+// Error function, by two polynomials (after Juffa, "A minimax erff", 2015).
+float erf(float x) {
+    float a = abs(x), z = x * x;
+    if (a > 0.92773438) {
+        a = min(a, 4.0);
+        z = a * a;
+        float p = -1.7285347e-5 * a + 3.8319713e-4;
+        float q = -3.8839644e-3 * a + 2.4254622e-2;
+        p = p * z + q;
+        p = ((p * a - 0.10677788) * a - 0.63484669) * a - 0.12871751;
+        p = 1.0 - exp(p * a - a);
+        return x < 0.0 ? -p : p;
+    }
+    float p = (((-5.961676e-4 * z + 4.9911942e-3) * z - 2.6768135e-2) * z + 0.11281993) * z - 0.37612534;
+    return (p * z + 0.12837917) * x + x;
+}`},
+	{"softplus", f32Only, `
+// log(1 + e^x) without overflow.
+float softplus(float x) {
+    return max(x, 0.0) + log1p(exp(-abs(x)));
+}`},
+	{"selu", f32Only, `
+float selu(float x) {
+    return 1.050701 * (x < 0.0 ? 1.6732632 * expm1(x) : x);
+}`},
+	{"gelu_tanh", f32Only, `
+// 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
+// which keeps its digits where tanh comes close to -1.
+float gelu_tanh(float x) {
+    float u = 0.79788456 * (x + 0.044715 * x * x * x);
+    return x / (1.0 + exp(-2.0 * u));
+}`},
+}

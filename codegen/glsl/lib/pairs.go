@@ -1,0 +1,163 @@
+package lib
+
+// pairLibrary is the arithmetic of pairs, which wraps around.
+var pairLibrary = []Helper{
+	{"int_to_pair", pairOnly, `
+uvec2 int_to_pair(int x) {
+    return uvec2(uint(x), uint(x >> 31));
+}`},
+	{"pair_add", pairOnly, `
+uvec2 pair_add(uvec2 a, uvec2 b) {
+    uint carry;
+    uint low = uaddCarry(a.x, b.x, carry);
+    return uvec2(low, a.y + b.y + carry);
+}`},
+	{"pair_subtract", pairOnly, `
+uvec2 pair_subtract(uvec2 a, uvec2 b) {
+    uint borrow;
+    uint low = usubBorrow(a.x, b.x, borrow);
+    return uvec2(low, a.y - b.y - borrow);
+}`},
+	{"pair_multiply", pairOnly, `
+uvec2 pair_multiply(uvec2 a, uvec2 b) {
+    uint high, low;
+    umulExtended(a.x, b.x, high, low);
+    return uvec2(low, high + a.x * b.y + a.y * b.x);
+}`},
+	{"pair_less", pairOnly, `
+bool pair_less(uvec2 a, uvec2 b) {
+    return int(a.y) < int(b.y) || a.y == b.y && a.x < b.x;
+}`},
+	{"pair_negate", pairOnly, `
+uvec2 pair_negate(uvec2 x) {
+    return pair_add(~x, uvec2(1u, 0u));
+}`},
+	{"pair_min", pairOnly, `
+uvec2 pair_min(uvec2 a, uvec2 b) {
+    return pair_less(b, a) ? b : a;
+}`},
+	{"pair_max", pairOnly, `
+uvec2 pair_max(uvec2 a, uvec2 b) {
+    return pair_less(a, b) ? b : a;
+}`},
+	{"pair_abs", pairOnly, `
+uvec2 pair_abs(uvec2 x) {
+    return int(x.y) < 0 ? pair_negate(x) : x;
+}`},
+	{"pair_sign", pairOnly, `
+uvec2 pair_sign(uvec2 x) {
+    return int(x.y) < 0 ? uvec2(0xffffffffu) : uvec2((x.x | x.y) == 0u ? 0u : 1u, 0u);
+}`},
+	{"pair_divide", pairOnly, `
+// Divides numbers without a sign, up to 2^63, a bit of the quotient at a time; b is not 0.
+uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
+    if (b.x == 0u) {
+        rest = uvec2(a.x, a.y % b.y);
+        return uvec2(a.y / b.y, 0u);
+    }
+    rest = uvec2(0u);
+    if ((a.y | b.y) == 0u) {
+        rest.x = a.x % b.x;
+        return uvec2(a.x / b.x, 0u);
+    }
+    uvec2 quotient = uvec2(0u);
+    for (int bit = a.y == 0u ? findMSB(a.x) : 32 + findMSB(a.y); bit >= 0; --bit) {
+        uint word = bit < 32 ? a.x : a.y, mask = 1u << (bit & 31);
+        rest = uvec2(rest.x << 1 | ((word & mask) == 0u ? 0u : 1u), rest.y << 1 | rest.x >> 31);
+        if (rest.y > b.y || rest.y == b.y && rest.x >= b.x) {
+            uint borrow;
+            rest.x = usubBorrow(rest.x, b.x, borrow);
+            rest.y -= b.y + borrow;
+            if (bit < 32) quotient.x |= mask; else quotient.y |= mask;
+        }
+    }
+    return quotient;
+}`},
+	{"div_int", pairOnly, `
+// Truncates; x/0 is 0, and the smallest number by -1 wraps.
+uvec2 div_int(uvec2 a, uvec2 b) {
+    if (b == uvec2(0u)) return b;
+    uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
+    return int(a.y ^ b.y) < 0 ? pair_negate(quotient) : quotient;
+}`},
+	{"rem_int", pairOnly, `
+// Has the sign of a; x rem 0 is 0.
+uvec2 rem_int(uvec2 a, uvec2 b) {
+    if (b == uvec2(0u)) return b;
+    uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
+    return int(a.y) < 0 ? pair_negate(rest) : rest;
+}`},
+	{"mod_int", pairOnly, `
+// Has the sign of b; x mod 0 is 0.
+uvec2 mod_int(uvec2 a, uvec2 b) {
+    uvec2 rest = rem_int(a, b);
+    return rest != uvec2(0u) && int(rest.y ^ b.y) < 0 ? pair_add(rest, b) : rest;
+}`},
+	{"pow_int", pairOnly, `
+// a^b by squaring, which wraps; of negative b, truncated.
+uvec2 pow_int(uvec2 a, uvec2 b) {
+    uvec2 one = uvec2(1u, 0u), y = one;
+    if (int(b.y) < 0) return a == one || a == uvec2(0xffffffffu) ? ((b.x & 1u) == 0u ? one : a) : uvec2(0u);
+    for (; b != uvec2(0u); b = uvec2(b.x >> 1 | b.y << 31, b.y >> 1)) {
+        if ((b.x & 1u) != 0u) y = pair_multiply(y, a);
+        a = pair_multiply(a, a);
+    }
+    return y;
+}`},
+	{"argmax_beats_int", pairOnly, `
+// Whether a at place i comes before b at place j: the first of equals wins.
+bool argmax_beats_int(uvec2 a, int i, uvec2 b, int j) {
+    return pair_less(b, a) || a == b && i < j;
+}`},
+	{"argmin_beats_int", pairOnly, `
+// Whether a at place i comes before b at place j: the first of equals wins.
+bool argmin_beats_int(uvec2 a, int i, uvec2 b, int j) {
+    return pair_less(a, b) || a == b && i < j;
+}`},
+	{"pair_to_float", pairOnly, `
+// Rounds to nearest even: of 32 bits from the first that is set, the last stands for all
+// that follow.
+float pair_to_float(uvec2 x) {
+    bool negative = int(x.y) < 0;
+    x = pair_abs(x);
+    float size = word_to_float(x.x);
+    if (x.y != 0u) {
+        int up = 31 - findMSB(x.y);
+        uint top = up == 0 ? x.y : x.y << up | x.x >> 32 - up;
+        if (x.x << up != 0u) top |= 1u;
+        size = word_to_float(top) * uintBitsToFloat(uint(159 - up) << 23);
+    }
+    return negative ? -size : size;
+}`},
+	{"float_to_odd", pairOnly, `
+// Of 64 bits the first 32 that are not 0 count, and whether any are set after them.
+float float_to_odd(uvec2 x) {
+    bool negative = int(x.y) < 0;
+    x = pair_abs(x);
+    float size = uint_to_odd(x.x);
+    if (x.y != 0u) {
+        int up = 31 - findMSB(x.y);
+        uint top = up == 0 ? x.y : x.y << up | x.x >> 32 - up;
+        if (x.x << up != 0u) top |= 1u;
+        size = uint_to_odd(top) * uintBitsToFloat(uint(159 - up) << 23);
+    }
+    return negative ? -size : size;
+}`},
+	{"pair_to_double", pairOnly, `
+// Rounds once, as both parts and the product are exact.
+double pair_to_double(uvec2 x) {
+    return double(int(x.y)) * 4294967296.0lf + double(x.x);
+}`},
+	{"float_to_pair", floats, `
+// Truncates and saturates; NaN gives 0.
+uvec2 float_to_pair(TYPE x) {
+    if (isnan(x)) return uvec2(0u);
+    if (x >= 9223372036854775808.0) return uvec2(0xffffffffu, 0x7fffffffu);
+    if (x <= -9223372036854775808.0) return uvec2(0u, 0x80000000u);
+    TYPE size = trunc(abs(x)), high = floor(size / 4294967296.0);
+    uvec2 whole = uvec2(uint(size - high * 4294967296.0), uint(high));
+    return x < 0.0 ? pair_negate(whole) : whole;
+}`},
+}
+
+var pairOnly = []string{"uvec2"}

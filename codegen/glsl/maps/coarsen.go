@@ -1,0 +1,77 @@
+package maps
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// coarsen divides the axis along which points share values. An invocation takes several points. Their number becomes
+// the fold axis, which maps do not have otherwise. It returns the shared values.
+func coarsen(e *emit.Emitter) []*kernel.Expr {
+	rep, ok := schedule.RepetitionOf(e.K)
+	if !ok {
+		e.Fail("no outer axis to take several points along")
+		return nil
+	}
+	factor := ir.D(e.Sched.Coarsen)
+	steps, ok := e.K.Parallel[rep.Axis].Quo(int64(e.Sched.Coarsen))
+	if !ok {
+		e.Fail("%d points at a time do not divide an axis of %s", e.Sched.Coarsen, e.K.Parallel[rep.Axis])
+		return nil
+	}
+	parallel := slices.Clone(e.K.Parallel)
+	parallel[rep.Axis] = steps
+	var shared []*kernel.Expr
+	e.K = kernel.Map(e.K, kernel.Edit{Parallel: parallel, SameBindings: true,
+		At: func(axis int, extent ir.Dim) kernel.Index {
+			if axis == rep.Axis {
+				return kernel.Axis(axis, steps).Mul(kernel.DimIndex(factor)).Plus(kernel.Axis(e.K.FoldAxis(), factor))
+			}
+			return kernel.Axis(axis, extent)
+		},
+		Stores: func(m *kernel.Mapping) []kernel.Store {
+			stores := m.Stores()
+			for _, v := range rep.Shared {
+				shared = append(shared, m.Value(v))
+			}
+			return stores
+		}})
+	return shared
+}
+
+// runCoarsened writes the points of a run, one after another. Their shared values are computed before, and kept for
+// each lane.
+func runCoarsened(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
+	if r.Width > 1 {
+		keepShared(e, r, shared)
+	}
+	e.BindAxis(e.K.FoldAxis(), e.OpenFor(emit.Unroll, "point", expr.Of("0u"), expr.Uint(e.Sched.Coarsen), expr.Uint(1)))
+	e.RunLanes(r, e.K.Roots(), e.K.Stores, nil)
+	e.Close()
+}
+
+// keepShared computes the shared values of every lane into arrays.
+func keepShared(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
+	var names []expr.Expr
+	for _, v := range shared {
+		typ := e.ComputeType(v.DType)
+		e.NeedType(typ)
+		names = append(names, e.Unset(typ, "kept_"+e.ValueName(v), r.Width))
+	}
+	if len(shared) == 0 {
+		return
+	}
+	e.RunLanes(r, shared, nil, func() {
+		for i, value := range e.Eval(shared...) {
+			e.Assign(expr.At(names[i], emit.Lane), value)
+		}
+	})
+	for i, v := range shared {
+		e.BindValue(v, expr.At(names[i], emit.Lane))
+	}
+}

@@ -1,0 +1,69 @@
+// Package maps writes kernels that compute each point alone, one by one or through transposing tiles.
+package maps
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Emit writes a kernel that computes its stores once per point of the parallel axes. An invocation takes Vec
+// neighbours along the innermost axis.
+func Emit(e *emit.Emitter) {
+	if len(e.K.Parallel) == 0 {
+		emitSingle(e)
+		return
+	}
+	var shared []*kernel.Expr
+	if e.Sched.Coarsen > 1 {
+		shared = coarsen(e)
+	}
+	inner, width := len(e.K.Parallel)-1, e.Sched.Vec
+	unit := expr.Of("0u")
+	e.OverSpace(func(s emit.Space) int {
+		g := s[0]
+		n, _ := g.Points[0].Quo(int64(width))
+		name := e.SpanName(g, "id")
+		if width > 1 && len(g.Axes) == 1 {
+			name = fmt.Sprintf("%s%d", name, width)
+		}
+		return e.Invocations(n, name, func(id expr.Expr) { unit = e.Split(g, width, id) })
+	}, func() {
+		r := emit.RunOf(inner, width, unit, e.ParaName(inner))
+		switch {
+		case e.Sched.Coarsen > 1:
+			runCoarsened(e, r, shared)
+		case e.K.Guard != nil:
+			e.OpenScope()
+			if r.Width == 1 {
+				e.BindAxis(r.Axis, r.Base)
+			}
+			e.OpenPoint()
+			e.RunLanes(r, e.K.Roots(), e.K.Stores, nil)
+			e.Close()
+			e.Close()
+		default:
+			e.RunLanes(r, e.K.Roots(), e.K.Stores, nil)
+		}
+	})
+}
+
+// emitSingle writes a kernel over one point.
+func emitSingle(e *emit.Emitter) {
+	for dim := range e.Grid {
+		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
+	}
+	if e.Sched.Workgroup > 1 {
+		e.Line("if (gl_LocalInvocationID.x > 0u) return;")
+	}
+	if e.K.Guard == nil {
+		e.StoreAll(e.K.Stores)
+		return
+	}
+	e.OpenPoint()
+	e.StoreAll(e.K.Stores)
+	e.Close()
+}

@@ -1,0 +1,217 @@
+package maps
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// tileWriter writes a map that reads some tensors along another axis than it stores along. A workgroup takes a tile of
+// both axes. It loads the transposed operands to shared memory along their own lines. Then it computes the points along
+// the lines of the result.
+type tileWriter struct {
+	*emit.Emitter
+	schedule.Transposition
+	local  expr.Expr
+	inner  side
+	other  side
+	pitch  int
+	arrays []expr.Expr // shared memory of each load
+}
+
+// side is one axis of a tile.
+type side struct {
+	axis  int
+	size  int // of the tile
+	tile  expr.Expr
+	whole bool // whether tiles divide the axis
+}
+
+// EmitTile writes a map through tiles in shared memory.
+func EmitTile(e *emit.Emitter) {
+	tr, ok := schedule.TranspositionOf(e.K)
+	if !ok {
+		e.Fail("nothing to read through tiles")
+		return
+	}
+	t := &tileWriter{Emitter: e, Transposition: tr, pitch: schedule.TransposePitch(e.Sched.TileM)}
+	t.inner, t.other = t.newSide(tr.Inner, e.Sched.TileN), t.newSide(tr.Other, e.Sched.TileM)
+	t.local = e.Variable("uint", "local", expr.Of("gl_LocalInvocationID.x"))
+	opened := e.OuterLoop(2, t.rest())
+	opened += t.tileLoop(1, &t.other)
+	opened += t.tileLoop(0, &t.inner)
+	t.nameOuter()
+	t.fetch()
+	e.Barrier()
+	t.compute()
+	if opened > 0 {
+		e.Line("barrier(); // before shared memory is used for another tile")
+	}
+	for range opened {
+		e.Close()
+	}
+}
+
+// nameOuter names quotients and remainders that are the same for a whole tile. If shaders repeated them for every
+// element, drivers would not notice, and stores would take twice as long (M-conv).
+func (t *tileWriter) nameOuter() {
+	name := func(x kernel.Index) {
+		x.Walk(func(f *kernel.Factor) {
+			uses := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
+			if f.Kind != kernel.FactorDiv && f.Kind != kernel.FactorMod || uses(t.Inner) || uses(t.Other) ||
+				indexHasLoad(f.X) {
+				return
+			}
+			t.Uses.Indices[emit.FactorKey(f)] = 2
+			t.Factor(f)
+		})
+	}
+	t.Plan(nil, nil)
+	kernel.Walk(t.K.Roots(), func(v *kernel.Expr) { name(v.Index) })
+	for _, s := range t.K.Stores {
+		name(s.Index)
+	}
+}
+
+// indexHasLoad reports whether a part of an index is a loaded value.
+func indexHasLoad(x kernel.Index) bool {
+	has := false
+	x.Walk(func(f *kernel.Factor) { has = has || f.Kind == kernel.FactorValue })
+	return has
+}
+
+func (t *tileWriter) newSide(axis, size int) side {
+	_, whole := t.K.Parallel[axis].Quo(int64(size))
+	return side{axis: axis, size: size, whole: whole}
+}
+
+// rest is all axes but the tile's two.
+func (t *tileWriter) rest() emit.Span {
+	g := emit.Span{Points: []ir.Dim{ir.D(1)}}
+	for a := len(t.K.Parallel) - 1; a >= 0; a-- {
+		if a == t.Inner || a == t.Other {
+			continue
+		}
+		if n, err := t.K.Parallel[a].Mul2(g.Points[0]); err == nil {
+			g.Points[0] = n
+		} else {
+			g.Points = append([]ir.Dim{t.K.Parallel[a]}, g.Points...)
+		}
+		g.Axes = append([]int{a}, g.Axes...)
+	}
+	if g.Max() > emit.MaxPoints {
+		t.Fail("%s points in one dimension are more than 2^31", ir.Shape(g.Points))
+	}
+	return g
+}
+
+// tileLoop numbers the tiles along one side by a dimension of the grid, in a loop if the grid is too small.
+func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
+	extent, id := t.K.Parallel[s.axis], "gl_WorkGroupID."+emit.GridAxis[dim]
+	s.tile = expr.Of(id)
+	if !t.SetGrid(dim, []ir.Dim{extent}, int64(s.size)) {
+		return 0
+	}
+	s.tile = expr.Of(t.Free(t.ParaName(s.axis) + "_tile"))
+	t.Open("for (uint %s = %s; %s < %s; %[1]s += gl_NumWorkGroups.%[5]s)", s.tile, id, expr.Times(s.tile, s.size),
+		t.Dim(extent), emit.GridAxis[dim])
+	t.Scope.Names[s.tile.String()] = true
+	return 1
+}
+
+// fetch loads the tile of every load to shared memory, along the load's own axis.
+func (t *tileWriter) fetch() {
+	for _, v := range t.Loads {
+		b := t.Buffers[v.Bind]
+		array := t.Share(t.Scalar(b.DType).Carrier, b.Base+"_tile", t.inner.size*t.pitch)
+		t.arrays = append(t.arrays, array)
+		t.Comment("Lines of %s.", b.Name)
+		width := t.K.VectorWidth(t.Other, t.K.Parallel[t.Other], 4, []*kernel.Expr{v}, nil)
+		t.eachRun(t.other, t.inner, width, func(r emit.Run, along, line expr.Expr) {
+			first := expr.Binary("+", expr.Binary("*", line, expr.Uint(t.pitch)), along)
+			t.fetchRun(v, r, array, first)
+		})
+	}
+}
+
+// fetchRun copies neighbours along the load's axis to their slots of a tile, from first on.
+func (t *tileWriter) fetchRun(v *kernel.Expr, r emit.Run, array, first expr.Expr) {
+	b := t.Buffers[v.Bind]
+	t.Plan(nil, []kernel.Index{v.Index})
+	if r.Width == 1 {
+		t.BindAxis(r.Axis, r.Base)
+		t.Assign(expr.At(array, first), t.CarrierAt(b, t.IndexValue(v.Index)))
+		return
+	}
+	typ, value := t.VectorAt(b, r.Width, t.VectorIndex(r, v.Index))
+	name := t.Variable(typ, fmt.Sprintf("%s%d", b.Base, r.Width), value)
+	t.OpenLanes(r.Width)
+	t.Assign(expr.At(array, expr.Binary("+", first, emit.Lane)), expr.At(name, emit.Lane))
+	t.Close()
+}
+
+// compute computes the points of the tile, along the innermost axis.
+func (t *tileWriter) compute() {
+	t.Comment("Points of the tile.")
+	roots, width := t.K.Roots(), t.Sched.Vec
+	t.eachRun(t.inner, t.other, width, func(r emit.Run, along, line expr.Expr) {
+		for i, v := range t.Loads {
+			at := along
+			if width > 1 {
+				at = expr.Binary("+", along, emit.Lane)
+			}
+			at = expr.Binary("+", expr.Binary("*", at, expr.Uint(t.pitch)), line)
+			t.BindValue(v, t.FromCarrier(v.DType, expr.At(t.arrays[i], at)))
+		}
+		t.RunLanes(r, roots, t.K.Stores, nil)
+	})
+}
+
+// eachRun loops over the runs of width neighbours of a tile. Runs along one side come first, so that neighbouring
+// invocations take neighbouring runs. body gets the run's position along that side, and its line.
+func (t *tileWriter) eachRun(along, lines side, width int, body func(r emit.Run, at, line expr.Expr)) {
+	perLine := along.size / width
+	rounds := perLine * lines.size / t.Sched.Workgroup
+	n := t.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(rounds), expr.Uint(1))
+	place := t.Variable("uint", "place", expr.Binary("+", expr.Binary("*", n, expr.Uint(t.Sched.Workgroup)), t.local))
+	unit := t.Variable("uint", "at", expr.Binary("%", place, expr.Uint(perLine)))
+	line := t.Variable("uint", "line", expr.Binary("/", place, expr.Uint(perLine)))
+	at := unit
+	if width > 1 {
+		at = expr.Binary("*", unit, expr.Uint(width))
+	}
+	global := t.Variable("uint", t.unitName(along.axis, width),
+		expr.Binary("+", expr.Binary("*", along.tile, expr.Uint(perLine)), unit))
+	other := t.Variable("uint", t.ParaName(lines.axis),
+		expr.Binary("+", expr.Binary("*", lines.tile, expr.Uint(lines.size)), line))
+	cond := t.inside(along, lines, width, global, other)
+	t.OpenIf(cond)
+	t.BindAxis(lines.axis, other)
+	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis)), at, line)
+	t.Close()
+	t.Close()
+}
+
+func (t *tileWriter) unitName(axis, width int) string {
+	if width > 1 {
+		return fmt.Sprintf("%s%d", t.ParaName(axis), width)
+	}
+	return t.ParaName(axis)
+}
+
+// inside prints the condition that a run is within the map, or nil if it always is.
+func (t *tileWriter) inside(along, lines side, width int, unit, line expr.Expr) expr.Expr {
+	var inRun, inLine expr.Expr
+	if !along.whole {
+		units, _ := t.K.Parallel[along.axis].Quo(int64(width))
+		inRun = expr.Binary("<", unit, t.Dim(units))
+	}
+	if !lines.whole {
+		inLine = expr.Binary("<", line, t.Dim(t.K.Parallel[lines.axis]))
+	}
+	return expr.And(inRun, inLine)
+}

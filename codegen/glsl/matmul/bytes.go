@@ -1,0 +1,81 @@
+package matmul
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// packedQuad prints the word of four neighbours, where quad prints the vector.
+func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
+	a := emit.Along{Axis: m.Fold, Extent: m.K.Fold}
+	convert := func(word expr.Expr) expr.Expr { return m.Coerce("uint", m.Quads.Word, word) }
+	if !schedule.DivisibleBy(a.Extent, 4) || o.Value.Kind != kernel.ExprLoad || !m.IsVector(o.Value, a) {
+		m.Helper("pack_bytes", "ivec4")
+		return convert(expr.Call("pack_bytes", m.quadAlong(o.Value, m.Fold, k, all, o.QuadName())))
+	}
+	if all {
+		return convert(m.BytesAt(o.Value, a, k, 4))
+	}
+	name := m.Variable(m.Quads.Word, o.QuadName(), emit.Zero(m.Quads.Word))
+	m.OpenIf(expr.Binary("<", k, m.Dim(a.Extent)))
+	m.Assign(name, convert(m.BytesAt(o.Value, a, k, 4)))
+	m.Close()
+	return name
+}
+
+// BytesAt prints 4 or 16 neighbouring int8 elements of a load, unchanged, as a uint or a uvec4.
+func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) expr.Expr {
+	b := m.Buffers[v.Bind]
+	b.Units[bytes] = true
+	m.Need(m.StorageNeeds(b)...)
+	at := expr.Binary("/", m.IndexAt(v.Index, a.Axis, k), expr.Uint(bytes))
+	return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[bytes].View), b.Subscript(at))
+}
+
+// AddQuads multiplies two quads and adds to a sum.
+func (m *Base) AddQuads(sum, a, b expr.Expr) {
+	switch {
+	case m.Quads.Word != "":
+		// The instruction that also accumulates would saturate.
+		m.Update(sum, "+=", m.Coerce(m.Quads.Word, m.Quads.Scalar, expr.Call(m.dotBytes(), a, b)))
+	case m.Quads == emit.IntQuads:
+		for _, c := range "xyzw" {
+			m.Update(sum, "+=", expr.Binary("*", expr.Member(a, string(c)), expr.Member(b, string(c))))
+		}
+	default:
+		for _, c := range "xyzw" {
+			m.AddProduct("float", sum, expr.Member(a, string(c)), expr.Member(b, string(c)))
+		}
+	}
+}
+
+// dotBytes is the function that multiplies two words byte by byte and adds up the results.
+func (m *Base) dotBytes() string {
+	if m.Caps.Features.IntegerDotProduct {
+		m.Need(emit.NeedIntDot)
+		return "dotPacked4x8EXT"
+	}
+	m.Helper("dot_bytes", m.Quads.Word)
+	return "dot_bytes"
+}
+
+// quadsOf returns the QuadKind of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose devices
+// have no instructions for packed int8.
+func quadsOf(k *kernel.Kernel, s kernel.Schedule) emit.QuadKind {
+	t, ok := schedule.ByteProducts(k)
+	if !ok {
+		return emit.FloatQuads
+	}
+	q := emit.IntQuads
+	switch {
+	case s.Variant == kernel.VarMatDirect:
+	case t == ir.I8:
+		q.Word = "int"
+	default:
+		q.Word = "uint"
+	}
+	return q
+}

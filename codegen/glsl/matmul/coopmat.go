@@ -1,0 +1,166 @@
+package matmul
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// coopMat is a matmul on cooperative matrices of subgroup scope. A workgroup computes TileM x TileN results in steps of
+// TileK. It stages a tile of each operand in shared memory, as 16-bit or int8 elements, along the axis along which the
+// operand is contiguous. Its subgroups multiply fragments of the tiles. While they multiply one stage, they prefetch
+// the next one into registers. At the end the results replace the tiles in shared memory, and invocations finish four
+// neighbouring columns at a time from there.
+type coopMat struct {
+	*staging
+	fragRow expr.Expr // the origin of the subgroup's fragments in the tile
+	fragCol expr.Expr
+}
+
+// EmitCoopMat writes a matmul on cooperative matrices of subgroup scope.
+func EmitCoopMat(e *emit.Emitter) {
+	self := e.SelfIndex()
+	m := New(e)
+	if e.Err != nil {
+		return
+	}
+	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel)
+	c := &coopMat{staging: m.newStaging(self)}
+	c.placeSubgroup()
+	sums := c.Fragment(c.sums, "Accumulator")
+	c.DeclareZeros(sums, expr.Call(sums, c.Quads.Zero), c.rows()*c.cols())
+	c.accumulate()
+	c.pass()
+}
+
+// placeSubgroup assigns a part of the tile to a subgroup.
+func (c *coopMat) placeSubgroup() {
+	id, s := expr.Of("gl_SubgroupID"), c.S
+	count := s.SubgroupsM * s.SubgroupsN
+	c.fragRow = c.Named("frag_row", expr.Times(expr.Quotient(id, s.SubgroupsN, count), s.TileM/s.SubgroupsM))
+	c.fragCol = c.Named("frag_col", expr.Times(expr.Remainder(id, s.SubgroupsN, count), s.TileN/s.SubgroupsN))
+}
+
+// rows and cols are the numbers of result fragments of a subgroup.
+func (c *coopMat) rows() int { return c.S.TileM / c.S.SubgroupsM / c.S.FragM }
+func (c *coopMat) cols() int { return c.S.TileN / c.S.SubgroupsN / c.S.FragN }
+
+// accumulate steps through the contraction axis.
+func (c *coopMat) accumulate() {
+	c.stages(func(_, stage expr.Expr) { c.multiply(stage) })
+}
+
+// multiply multiplies the tiles of a stage and adds to the sums.
+func (c *coopMat) multiply(stage expr.Expr) {
+	rows, cols := c.rows(), c.cols()
+	c.Comment("Multiply the tiles in shared memory.")
+	steps := c.S.TileK / c.S.FragK
+	c.Repeat("part", steps, func(step expr.Expr) {
+		as := map[*Operand]expr.Expr{}
+		for _, st := range c.operands[:len(c.A)] {
+			as[st.Operand] = c.Array(c.Fragment(c.dtype, "A"), "frag_"+st.Name, rows)
+		}
+		c.Repeat("i", rows, func(i expr.Expr) {
+			for _, st := range c.operands[:len(c.A)] {
+				c.loadFragment(st, expr.Element(as[st.Operand], rows, i), stage,
+					expr.Plus(c.fragRow, expr.Times(i, c.S.FragM)), step)
+			}
+		})
+		c.Repeat("j", cols, func(j expr.Expr) {
+			bs := map[*Operand]expr.Expr{}
+			for _, st := range c.operands[len(c.A):] {
+				bs[st.Operand] = c.Unset(c.Fragment(c.dtype, "B"), "frag_"+st.Name)
+				c.loadFragment(st, bs[st.Operand], stage, expr.Plus(c.fragCol, expr.Times(j, c.S.FragN)), step)
+			}
+			c.Repeat("i", rows, func(i expr.Expr) {
+				for _, p := range c.Products {
+					sum := expr.Element(p.Sums, rows*cols, expr.Plus(expr.Times(i, cols), j))
+					c.MultiplyAdd(sum, expr.Element(as[p.A], rows, i), bs[p.B])
+				}
+			})
+		})
+	})
+}
+
+// loadFragment loads a fragment from a row or column of the tile and a step of the contraction axis.
+func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
+	line, octet := at, expr.Times(step, c.S.FragK/c.unit)
+	if !st.Along {
+		line, octet = expr.Times(step, c.S.FragK), c.overOctet(at)
+	}
+	offset := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
+		expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
+	c.loadStaged(st, name, offset)
+}
+
+// pass stores the results. It writes as many adjacent fragments as fit, for all subgroups at once, to shared memory in
+// 32 bits, and finishes the results from there. Every subgroup has a part of its own.
+func (c *coopMat) pass() {
+	s := c.S
+	wide, per16 := c.cols(), schedule.UnitsOf16(c.K, s)
+	for wide > 1 && (c.cols()%wide != 0 || c.resultRoom(wide)*per16 > schedule.MatrixUnits(c.K, s)) {
+		wide--
+	}
+	pitch := schedule.CoopMatResultPitch(s, wide)
+	quads := wide * s.FragN / 4
+	total := s.FragM * quads
+	c.Comment("Results pass through shared memory, %d by %d of each subgroup at a time.", s.FragM, wide*s.FragN)
+	place := c.Named("place", expr.Times(expr.Of("gl_SubgroupID"), len(c.Products)*schedule.CoopMatResult(s, wide)))
+	c.Repeat("i", c.rows(), func(i expr.Expr) {
+		c.Repeat("j", c.cols()/wide, func(j expr.Expr) {
+			for n, p := range c.Products {
+				for f := range wide {
+					sum := expr.Element(p.Sums, c.rows()*c.cols(),
+						expr.Plus(expr.Times(i, c.cols()), expr.Plus(expr.Times(j, wide), expr.Uint(f))))
+					at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
+					if c.sums == ir.F16 {
+						sum = expr.Call(c.Fragment(ir.F32, "Accumulator"), sum)
+					}
+					c.StoreMatrix(sum, c.tiles, expr.Times(at, per16), pitch*per16, "Row")
+				}
+			}
+			c.Line("subgroupBarrier();")
+			row := expr.Plus(expr.Plus(c.Row0, c.fragRow), expr.Times(i, s.FragM))
+			col := expr.Plus(expr.Plus(c.Col0, c.fragCol), expr.Times(j, wide*s.FragN))
+			c.finishFragments(row, col, place, quads, total, wide)
+			c.Line("subgroupBarrier();")
+		})
+	})
+}
+
+func (c *coopMat) resultRoom(wide int) int {
+	return c.S.SubgroupsM * c.S.SubgroupsN * len(c.Products) * schedule.CoopMatResult(c.S, wide)
+}
+
+// finishFragments stores the results that a subgroup has in shared memory. It unrolls every loop: for a loop inside a
+// loop over fragments, a driver may keep both loops, and the fragments in memory.
+func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide int) {
+	s := c.S
+	c.EachSlot(expr.Of("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot expr.Expr) {
+		line := c.Named("line", expr.Quotient(slot, quads, total))
+		quad := c.Named("quad", expr.Remainder(slot, quads, total))
+		var sums []expr.Expr
+		for n, p := range c.Products {
+			at := expr.Plus(expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide))),
+				expr.Plus(expr.Times(line, schedule.CoopMatResultPitch(s, wide)), quad))
+			sums = append(sums, c.Variable(c.Quads.Vector, p.Sums.Text+"4", c.resultQuad(at)))
+		}
+		row = c.Named("row", expr.Plus(row, line))
+		col = c.Named("col4", expr.Plus(col, expr.Times(quad, 4)))
+		c.finishQuad(row, col, sums)
+	})
+}
+
+// resultQuad prints four results from 16 bytes of shared memory.
+func (c *coopMat) resultQuad(at expr.Expr) expr.Expr {
+	element := func(at expr.Expr) expr.Expr { return expr.At(c.tiles, at) }
+	switch {
+	case c.Quads == emit.FloatQuads:
+		return expr.Call("uintBitsToFloat", element(at))
+	case schedule.UnitsOf16(c.K, c.S) == 1:
+		return expr.Call(c.Quads.Vector, element(at))
+	}
+	low := c.Named("half", expr.Times(at, 2))
+	return expr.Call(c.Quads.Vector, element(low), element(expr.Plus(low, expr.Uint(1))))
+}

@@ -1,0 +1,473 @@
+package matmul
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// coopMat2 is a matmul on cooperative matrices of workgroup scope. The driver loads an operand that lies in memory as a
+// plain matrix. A tensor layout tells it the operand's address and strides, and if a tile may be partial, that elements
+// beyond the ends are 0. Other operands are staged in shared memory.
+type coopMat2 struct {
+	*staging
+	tensors map[*Operand]*tensor
+	staged  map[*Operand]*staged
+	pieces  []piece
+	pieceM  int // rows of a piece
+	pieceN  int // columns
+}
+
+// piece is a part of the tile with sums in a matrix of its own.
+type piece struct {
+	row, col int         // its origin in the tile
+	sums     []expr.Expr // one for each matmul
+}
+
+// tensor is an operand that the driver loads by tensor addressing.
+type tensor struct {
+	layout string
+	buffer string    // the array
+	base   expr.Expr // the position of element (0, 0); each step recomputes it if the operand comes in runs
+	plain  schedule.Plain
+}
+
+// EmitCoopMat2 writes a matmul on cooperative matrices of workgroup scope.
+func EmitCoopMat2(e *emit.Emitter) {
+	m := New(e)
+	if e.Err != nil {
+		return
+	}
+	e.Need(emit.NeedCoopMat, emit.NeedCoopMat2, emit.NeedMemoryModel, emit.NeedMaintenance4)
+	c := &coopMat2{staging: m.newStaging(expr.Of("gl_LocalInvocationIndex")), tensors: map[*Operand]*tensor{},
+		staged: map[*Operand]*staged{}}
+	if touches(c.Emitter, ir.BF16) {
+		e.Need(emit.NeedInt16) // the elements of its buffers
+	}
+	for _, st := range c.operands {
+		c.staged[st.Operand] = st
+	}
+	for _, o := range slices.Concat(c.A, c.B) {
+		if c.staged[o] == nil {
+			c.tensors[o] = c.operandTensor(o)
+		}
+	}
+	c.declareSums()
+	c.accumulate()
+	c.storeResults()
+}
+
+// touches reports whether a buffer has this dtype.
+func touches(e *emit.Emitter, t ir.DType) bool {
+	return slices.ContainsFunc(e.K.Bindings, func(b kernel.Binding) bool { return b.DType == t })
+}
+
+func (c *coopMat2) sumsType(t ir.DType) string {
+	return emit.MatrixType("Workgroup", t, c.pieceM, c.pieceN, "Accumulator")
+}
+
+// DeclareSums declares zero sums of each matmul for every piece.
+func (c *coopMat2) declareSums() {
+	down, across := c.S.Pieces()
+	c.pieceM, c.pieceN = c.S.TileM/down, c.S.TileN/across
+	for row := 0; row < c.S.TileM; row += c.pieceM {
+		for col := 0; col < c.S.TileN; col += c.pieceN {
+			c.pieces = append(c.pieces, piece{row: row, col: col})
+		}
+	}
+	c.nameOrigin(&c.Row0, "row0", down)
+	c.nameOrigin(&c.Col0, "col0", across)
+	for i, p := range c.K.Products {
+		c.Products[i].Sums = syntax.Ident(c.Fresh(c.Scope, p.Name))
+		for n := range c.pieces {
+			name := c.Products[i].Sums
+			if len(c.pieces) > 1 {
+				name = syntax.Ident(c.Fresh(c.Scope, Numbered(name.Text, n, len(c.pieces))))
+			}
+			c.pieces[n].sums = append(c.pieces[n].sums, name)
+			c.Line("%s %s = %s;", c.sumsType(c.sums), name, expr.Call(c.sumsType(c.sums), c.Quads.Zero))
+		}
+	}
+}
+
+// nameOrigin stores the tile's origin in a variable if there are several pieces, because their element functions take
+// it as a parameter.
+func (c *coopMat2) nameOrigin(at *expr.Expr, name string, pieces int) {
+	if pieces > 1 && expr.IsNumber(*at) {
+		*at = c.Variable("uint", name, *at)
+	}
+}
+
+// operandTensor declares the layout of an operand.
+func (c *coopMat2) operandTensor(o *Operand) *tensor {
+	p, ok := schedule.PlainOperand(c.K, o.Value, o.axis, c.dtype)
+	if !ok {
+		c.Fail("operand %s is not loaded as it lies in memory", o.Name)
+		return &tensor{}
+	}
+	t := &tensor{plain: p, layout: c.Fresh(c.Scope, "layout_"+o.Name), buffer: c.View(c.Buffers[p.Load.Bind], 1)}
+	outer, inner := c.Fold, o.axis
+	if p.Along {
+		outer, inner = inner, outer
+	}
+	clamp := schedule.EdgeOf(c.K, c.S, o.axis) == schedule.EdgeClamped ||
+		schedule.EdgeOf(c.K, c.S, c.Fold) == schedule.EdgeClamped
+	c.declareLayout(t.layout, clamp, outer, inner, p)
+	if p.Run > 0 {
+		return t
+	}
+	c.Plan(nil, []kernel.Index{p.Base})
+	t.base = c.Coordinate(p.Base)
+	return t
+}
+
+// partial reports whether some tile may reach beyond the result.
+func (c *coopMat2) partial() bool { return c.reaches(c.Row) || c.reaches(c.Col) }
+
+// reaches reports whether some tile may reach beyond an axis of the result.
+func (m *Base) reaches(axis int) bool {
+	e := schedule.EdgeOf(m.K, m.S, axis)
+	return e == schedule.EdgeOverread || e == schedule.EdgeClamped
+}
+
+// declareLayout declares the layout of a tensor of two axes; the inner axis has stride 1. If tiles may be partial,
+// elements beyond the ends are read as 0 and not written. For an operand in runs, the layout covers one step along the
+// contraction axis.
+func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p schedule.Plain) {
+	mode := "gl_CooperativeMatrixClampModeUndefinedNV"
+	if clamp {
+		mode = "gl_CooperativeMatrixClampModeConstantNV"
+	}
+	c.Line("tensorLayoutNV<2, %s> %s = createTensorLayoutNV(2, %s);", mode, name, mode)
+	sizes := [2]expr.Expr{c.Dim(c.extent(outer)), c.Dim(c.extent(inner))}
+	spare := false
+	for i, axis := range []int{outer, inner} {
+		if !clamp && schedule.EdgeOf(c.K, c.S, axis) == schedule.EdgeOverread { // tiles read past the end, in memory
+			sizes[i], spare = expr.Uint(schedule.WholeTiles(c.K, c.S, axis)), spare || i == 1
+		}
+	}
+	if p.Run > 0 {
+		sizes[1], spare = expr.Uint(c.S.TileK), true
+	}
+	c.Line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0], sizes[1])
+	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
+		c.Line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.Coordinate(p.Pitch))
+	}
+}
+
+// slice prints a layout limited to a tile.
+func (c *coopMat2) slice(name string, outer expr.Expr, outerTile int, inner expr.Expr, innerTile int) string {
+	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer, outerTile, inner, innerTile)
+}
+
+// accumulate steps through the contraction axis.
+func (c *coopMat2) accumulate() {
+	switch {
+	case len(c.operands) > 0:
+		c.Line("")
+		c.stages(c.step)
+	case c.S.Unroll > 0:
+		c.Line("")
+		c.unrolledSteps()
+	default:
+		k0 := c.Loop("k0", expr.Of("0u"), c.depth(), c.S.TileK)
+		c.step(k0, nil)
+		c.Close()
+	}
+}
+
+// depth is the extent of the contraction axis. With HideSteps, only the running kernel knows it.
+func (c *coopMat2) depth() expr.Expr {
+	depth := c.Dim(c.K.Fold)
+	if !c.S.HideSteps {
+		c.Line("")
+		return depth
+	}
+	c.Comment("The number of steps is hidden from the compiler, which would unroll them by 8 and run out of registers.")
+	depth = &syntax.Expr{Op: syntax.Ternary, Args: []expr.Expr{expr.Of("gl_NumWorkGroups.x > 0u"), depth,
+		expr.Of("0u")}}
+	return c.Variable("uint", "depth", depth)
+}
+
+// unrolledSteps steps through the contraction axis, in a loop with Unroll steps in its body.
+func (c *coopMat2) unrolledSteps() {
+	first := c.OpenFor(emit.DontUnroll, "first", expr.Of("0u"), c.Dim(c.K.Fold), expr.Uint(c.S.Unroll*c.S.TileK))
+	c.Repeat("n", c.S.Unroll, func(n expr.Expr) {
+		c.step(c.Variable("uint", "k0", expr.Plus(first, expr.Times(n, c.S.TileK))), nil)
+	})
+	c.Close()
+}
+
+// step multiplies one tile of each operand. It loads the side with one piece first, or else the columns. Then it loads
+// the other side piece by piece, so that it multiplies each piece while the next one loads.
+func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
+	down, across := c.S.Pieces()
+	rows := pieceSide{c.A, down, c.pieceM, func(p piece) int { return p.row }}
+	cols := pieceSide{c.B, across, c.pieceN, func(p piece) int { return p.col }}
+	first, then := rows, cols
+	if down > 1 {
+		first, then = cols, rows
+	}
+	tiles := map[*Operand][]expr.Expr{}
+	for i := range first.count {
+		c.loadPiece(first, i, tiles, k0, stage)
+	}
+	for i := range then.count {
+		c.loadPiece(then, i, tiles, k0, stage)
+		for _, at := range c.pieces {
+			if then.of(at) != i*then.extent {
+				continue
+			}
+			for n, p := range c.Products {
+				c.MultiplyAdd(at.sums[n], tiles[p.A][at.row/c.pieceM], tiles[p.B][at.col/c.pieceN])
+			}
+		}
+	}
+}
+
+// pieceSide is the operands of one side of the matmuls, in pieces.
+type pieceSide struct {
+	operands []*Operand
+	count    int
+	extent   int             // of a piece
+	of       func(piece) int // the origin of a piece of the sums along this side
+}
+
+// loadPiece reads piece i of the operands of a side.
+func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*Operand][]expr.Expr, k0, stage expr.Expr) {
+	for _, o := range s.operands {
+		tiles[o] = append(tiles[o], c.load(o, Numbered("tile_"+o.Name, i, s.count), k0, stage, i*s.extent,
+			s.extent))
+	}
+}
+
+// load loads a part of an operand's tile: extent rows or columns, from at on.
+func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent int) (name expr.Expr) {
+	isA := o.axis == c.Row
+	origin, rows, cols, use := c.Col0, c.S.TileK, extent, "B"
+	if isA {
+		origin, rows, cols, use = c.Row0, extent, c.S.TileK, "A"
+	}
+	name = c.Unset(emit.MatrixType("Workgroup", c.dtype, rows, cols, use), base)
+	if st := c.staged[o]; st != nil {
+		c.loadStaged(st, name, expr.Plus(stage, expr.Uint(st.base)))
+		return name
+	}
+	t := c.tensors[o]
+	if t.plain.Run > 0 {
+		c.BindAxis(c.Fold, k0)
+		c.Plan(nil, []kernel.Index{t.plain.Base})
+		t.base, k0 = c.Coordinate(t.plain.Base), expr.Of("0u")
+	}
+	origin = expr.Plus(origin, expr.Uint(at))
+	tile := c.slice(t.layout, k0, c.S.TileK, origin, extent)
+	if t.plain.Along {
+		tile = c.slice(t.layout, origin, extent, k0, c.S.TileK)
+	}
+	if t.plain.Along != isA {
+		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed
+	}
+	c.Line("coopMatLoadTensorNV(%s, %s, %s, %s);", name, t.buffer, t.base, tile)
+	return name
+}
+
+// storeResults writes every store. It stores whole tiles if the results lie in memory as a matrix, and single elements
+// otherwise.
+func (c *coopMat2) storeResults() {
+	c.widenSums()
+	var tiles, single []kernel.Store
+	for _, s := range c.K.Stores {
+		_, _, tile := schedule.TensorStore(c.K, s)
+		switch {
+		case s.PerElement:
+			c.Fail("a matrix product has no elements to store besides its results")
+			return
+		case !tile:
+			single = append(single, s)
+		case schedule.IntegerTile(c.K, s):
+			c.storeTile(s)
+		default:
+			tiles = append(tiles, s)
+		}
+	}
+	if len(single) > 0 && c.dtype.IsInteger() { // before sums are floats
+		c.storeElements(single)
+		single = nil
+	}
+	if len(tiles) > 0 && c.dtype.IsInteger() {
+		c.convertSums()
+	}
+	for _, s := range tiles {
+		c.storeTile(s)
+	}
+	if len(single) > 0 {
+		c.storeElements(single)
+	}
+}
+
+// widenSums converts f16 sums to f32, unless the kernel stores the sums themselves as f16.
+func (c *coopMat2) widenSums() {
+	asTheyAre := !slices.ContainsFunc(c.K.Stores, func(s kernel.Store) bool {
+		_, _, tile := schedule.TensorStore(c.K, s)
+		return !tile || s.Value.Kind != kernel.ExprAcc || c.K.Bindings[s.Bind].DType != c.sums
+	})
+	if c.sums == ir.F16 && !asTheyAre {
+		c.convertSums()
+	}
+}
+
+// convertSums converts the sums to f32.
+func (c *coopMat2) convertSums() {
+	for i := range c.Products {
+		c.Products[i].Sums = syntax.Ident(c.Products[i].Sums.Text + "_f32")
+		for _, at := range c.pieces {
+			typ := c.sumsType(ir.F32)
+			at.sums[i] = c.Variable(typ, at.sums[i].Text+"_f32", expr.Call(typ, at.sums[i]))
+		}
+	}
+	c.sums = ir.F32
+}
+
+// storeTile writes a tile of results.
+func (c *coopMat2) storeTile(s kernel.Store) {
+	b := c.Buffers[s.Bind]
+	base, pitch, _ := schedule.TensorStore(c.K, s)
+	c.Comment("Store a tile of %s.", b.Base)
+	values := c.resultTiles(s)
+	convert := b.DType != c.sums && !schedule.IntegerTile(c.K, s)
+	if convert && b.DType != c.dtype {
+		c.NeedMatrix(b.DType)
+	}
+	name := c.Fresh(c.Scope, "layout_"+b.Base)
+	c.OpenScope()
+	c.declareLayout(name, c.partial(), c.Row, c.Col, schedule.Plain{Pitch: pitch})
+	c.Plan(nil, []kernel.Index{base})
+	at := c.Coordinate(base)
+	for i, p := range c.pieces {
+		value := values[i]
+		if convert {
+			value = expr.Call(c.sumsType(b.DType), value)
+		}
+		row, col := c.origin(p)
+		c.Line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.View(b, 1), at,
+			c.slice(name, row, c.pieceM, col, c.pieceN))
+	}
+	c.Close()
+}
+
+// origin is the first row and column of a piece in the result.
+func (c *coopMat2) origin(p piece) (row, col expr.Expr) {
+	return expr.Plus(c.Row0, expr.Uint(p.row)), expr.Plus(c.Col0, expr.Uint(p.col))
+}
+
+// resultTiles returns a store's values as a matrix for each piece: the sums themselves, or the result of a function of
+// each element.
+func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
+	tiles := make([]expr.Expr, len(c.pieces))
+	if s.Value.Kind == kernel.ExprAcc {
+		for i, p := range c.pieces {
+			tiles[i] = p.sums[s.Value.Acc]
+		}
+		return tiles
+	}
+	b := c.Buffers[s.Bind]
+	name := c.Fresh(c.Root, "finish_"+b.Base)
+	c.perElement(name, func() {
+		c.Plan([]*kernel.Expr{s.Value}, nil)
+		c.Line("return %s;", c.Coerce(c.ComputeType(s.Value.DType), "float", c.Value(s.Value)))
+	})
+	for i, p := range c.pieces {
+		tiles[i] = c.Unset(c.sumsType(ir.F32), Numbered(b.Base+"_tile", i, len(c.pieces)))
+		c.callPerElement(tiles[i], name, p)
+	}
+	return tiles
+}
+
+// storeElements writes the stores that form no tile.
+func (c *coopMat2) storeElements(stores []kernel.Store) {
+	name := c.Fresh(c.Root, "store_elements")
+	c.perElement(name, func() {
+		c.StoreAll(stores)
+		c.Line("return %s;", c.Products[0].Sums)
+	})
+	c.Comment("Store element by element.")
+	for i, p := range c.pieces {
+		c.callPerElement(c.Unset(c.sumsType(c.sums), Numbered("stored", i, len(c.pieces))), name, p)
+	}
+}
+
+// context lists the variables of main that a function of an element needs besides the sums: the piece's origin and the
+// batch.
+func (c *coopMat2) context(row, col expr.Expr) []string {
+	var names []string
+	add := func(origin, t expr.Expr) {
+		if !expr.IsNumber(origin) {
+			names = append(names, t.String())
+		}
+	}
+	add(c.Row0, row)
+	add(c.Col0, col)
+	for axis := range c.Row {
+		if t, ok := c.Root.Axes[axis]; ok {
+			add(t, t)
+		}
+	}
+	return names
+}
+
+// perElement defines a function of an element's sums and of its row and column in the tile. Elements beyond the result
+// are unchanged.
+func (c *coopMat2) perElement(name string, body func()) {
+	params := []string{"const in uint tile_row", "const in uint tile_col"}
+	for _, p := range c.Products {
+		params = append(params, "const in "+emit.MatrixElement(c.sums)+" "+p.Sums.Text)
+	}
+	c.DefineOver(emit.MatrixElement(c.sums), name, params, c.context(c.Row0, c.Col0), c.Row, func() {
+		row := c.Named("row", expr.Plus(c.Row0, expr.Of("tile_row")))
+		col := c.Named("col", expr.Plus(c.Col0, expr.Of("tile_col")))
+		if cond := c.inside(row, col); cond != nil {
+			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums)
+		}
+		c.BindAxis(c.Row, row)
+		c.BindAxis(c.Col, col)
+		c.bindSums()
+		if cond := c.guards(true); cond != nil {
+			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums)
+		}
+		body()
+	})
+}
+
+// bindSums binds the sums of an element. Sums of uint8 operands hold the bits of the signed sums.
+func (c *coopMat2) bindSums() {
+	for i, p := range c.Products {
+		if c.sums == ir.U32 {
+			c.BindAcc(i, expr.Call("int", p.Sums))
+		} else {
+			c.BindAcc(i, p.Sums)
+		}
+	}
+	if c.sums != ir.F32 || !c.dtype.IsInteger() {
+		return
+	}
+	kernel.Walk(c.K.Roots(), func(v *kernel.Expr) {
+		if schedule.IsFloatSum(v) {
+			c.BindValue(v, c.Products[v.Args[0].Acc].Sums)
+		}
+	})
+}
+
+// callPerElement applies a function of perElement to a piece.
+func (c *coopMat2) callPerElement(result expr.Expr, name string, p piece) {
+	args := slices.Concat([]expr.Expr{result, p.sums[0], syntax.Ident(name)}, p.sums[1:])
+	for _, v := range c.context(c.origin(p)) {
+		args = append(args, expr.Of(v))
+	}
+	c.Do("coopMatPerElementNV", args...)
+}

@@ -1,0 +1,86 @@
+package matmul
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// EmitDirect writes a matmul without shared memory and barriers, for devices that implement both as plain loops over
+// memory. An invocation computes ThreadM rows of ThreadN columns. Neighbours own neighbouring columns of the same rows.
+// So all of them read A at the same position, which costs a processor one load. Only B is gathered, and each of its
+// values serves ThreadM rows.
+func EmitDirect(e *emit.Emitter) {
+	self := e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
+	m := New(e)
+	if e.Err != nil {
+		return
+	}
+	s := m.S
+	m.DeclareSums(s.ThreadM * s.ThreadN)
+	column := func(j expr.Expr) expr.Expr { return expr.Plus(expr.Plus(m.Col0, self), expr.Times(j, s.Workgroup)) }
+
+	m.Line("")
+	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
+	cols := m.directColumns(k0, column)
+	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		m.BindRow(i)
+		m.Repeat("q", s.TileK/4, func(q expr.Expr) { m.directRow(i, q, k0, cols) })
+	})
+	m.Close()
+
+	m.Line("")
+	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		row := m.Named("row", expr.Plus(m.Row0, i))
+		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
+			m.Finish(row, m.Variable("uint", "col", column(j)), m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j)))
+		})
+	})
+}
+
+// directColumns loads TileK elements of an invocation's columns of every B, in vectors along the contraction axis, and
+// returns their arrays.
+func (m *Base) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Expr {
+	quads := m.S.TileK / 4
+	cols := map[*Operand]expr.Expr{}
+	for _, o := range m.B {
+		cols[o] = m.Array(m.Quads.Typ(), o.Name+"_cols", m.S.ThreadN*quads)
+	}
+	m.Repeat("j", m.S.ThreadN, func(j expr.Expr) {
+		col := m.Variable("uint", "col", m.ClampTo(column(j), m.Col, m.S.TileN))
+		m.BindAxis(m.Col, col)
+		m.Repeat("q", quads, func(q expr.Expr) {
+			for _, o := range m.B {
+				at := expr.Element(cols[o], m.S.ThreadN*quads, expr.Plus(expr.Times(j, quads), q))
+				m.Assign(at, m.directQuad(o, k0, q))
+			}
+		})
+	})
+	return cols
+}
+
+func (m *Base) directQuad(o *Operand, k0, q expr.Expr) expr.Expr {
+	return m.Quad(o, expr.Plus(k0, expr.Times(q, 4)), schedule.DivisibleBy(m.K.Fold, m.S.TileK))
+}
+
+// BindRow binds the row axis to row i of the tile.
+func (m *Base) BindRow(i expr.Expr) {
+	m.BindAxis(m.Row, m.Named("row", m.ClampTo(expr.Plus(m.Row0, i), m.Row, m.S.TileM)))
+}
+
+// directRow multiplies four elements of a row by every column, and adds to the sums.
+func (m *Base) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Expr) {
+	s := m.S
+	quads := s.TileK / 4
+	rows := map[*Operand]expr.Expr{}
+	for _, o := range m.A {
+		rows[o] = m.Variable(m.Quads.Typ(), o.Name+"_row", m.directQuad(o, k0, q))
+	}
+	m.Repeat("j", s.ThreadN, func(j expr.Expr) {
+		for n, p := range m.Products {
+			sum := m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j))[n]
+			col := expr.Element(cols[p.B], s.ThreadN*quads, expr.Plus(expr.Times(j, quads), q))
+			m.AddQuads(sum, rows[p.A], col)
+		}
+	})
+}

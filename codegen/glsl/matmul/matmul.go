@@ -1,0 +1,285 @@
+// Package matmul writes matmuls: tiled, direct, and on cooperative matrices. Package matvec shares its [Base].
+package matmul
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Base holds the state that all matmul variants share. Variants read operands in quads, four neighbours along the
+// contraction axis, for any layout. If an operand is contiguous along the contraction axis, a quad is one vector load
+// or one decoded run of a block. If it is contiguous along its other axis, a quad is four loads, each of them coalesced
+// over neighbouring invocations.
+type Base struct {
+	*emit.Emitter
+	S              kernel.Schedule
+	Row, Col, Fold int // axes
+	Row0, Col0     expr.Expr
+	A, B           []*Operand
+	Quads          emit.QuadKind
+	Products       []Product
+	OtherSum       func(product int, col expr.Expr) expr.Expr // declares a sum of another column, for storeCols
+}
+
+// Operand is an A or a B. Matmuls that share an operand share its loads.
+type Operand struct {
+	Value *kernel.Expr
+	Name  string // "a", or "a0", "a1" if there are several
+	axis  int    // the axis besides the contraction: the rows of A, the columns of B
+	Along bool   // contiguous along the contraction axis
+}
+
+// Product is one of the matmuls of a kernel.
+type Product struct {
+	A, B *Operand
+	Sums expr.Expr // the variable, or array, that holds its sums in an invocation
+}
+
+// New takes the kernel apart and assigns every workgroup its tile.
+func New(e *emit.Emitter) *Base {
+	r := len(e.K.Parallel)
+	m := &Base{Emitter: e, S: e.Sched, Row: r - 2, Col: r - 1, Fold: e.K.FoldAxis(), Quads: quadsOf(e.K, e.Sched)}
+	for _, p := range e.K.Products {
+		m.Products = append(m.Products, Product{A: m.operand(&m.A, p.A, m.Row), B: m.operand(&m.B, p.B, m.Col)})
+	}
+	numbered("a", m.A)
+	numbered("b", m.B)
+	m.placeWorkgroup()
+	if g := m.K.Guard; g != nil && g.Batch != nil {
+		m.Line("if (!(%s)) return;", m.Eval(g.Batch)[0])
+	}
+	return m
+}
+
+func (m *Base) operand(list *[]*Operand, v *kernel.Expr, axis int) *Operand {
+	for _, o := range *list {
+		if o.Value == v {
+			return o
+		}
+	}
+	o := &Operand{Value: v, axis: axis, Along: schedule.FoldContiguous(m.K, v, axis)}
+	*list = append(*list, o)
+	return o
+}
+
+func numbered(base string, list []*Operand) {
+	for i, o := range list {
+		o.Name = Numbered(base, i, len(list))
+	}
+}
+
+// Numbered numbers a name if there are several of its kind.
+func Numbered(base string, i, count int) string {
+	if count == 1 {
+		return base
+	}
+	return fmt.Sprintf("%s%d", base, i)
+}
+
+// placeWorkgroup declares the rows, columns and batch that a workgroup computes.
+func (m *Base) placeWorkgroup() {
+	g, err := schedule.MatMulGrid(m.K, m.S, m.Caps)
+	if err != nil {
+		m.Fail("%v", err)
+		return
+	}
+	m.Grid = g.Grid(m.K)
+	m.Row0, m.Col0 = expr.Of("0u"), expr.Of("0u")
+	for dim, factors := range g {
+		if m.S.Band > 1 && dim == 0 {
+			m.placeBand(g)
+		}
+		if m.S.Band > 1 && dim < 2 {
+			continue
+		}
+		m.PlaceFactors(dim, factors, func(f schedule.AxisTiles, place, _ expr.Expr) { m.placeAxis(f, place) })
+	}
+}
+
+// placeBand assigns tiles to workgroups in bands of rows: down a band, then on to the next column. The last band may
+// have fewer rows.
+func (m *Base) placeBand(g schedule.MatGrid) {
+	cols, rows := g[0][0], g[1][0]
+	across, down := m.WholeTiles(cols), m.WholeTiles(rows)
+	tile := m.Variable("uint", "tile", expr.Plus(expr.Binary("*", expr.Of("gl_WorkGroupID.y"), expr.Uint(across)),
+		expr.Of("gl_WorkGroupID.x")))
+	band := int64(m.S.Band)
+	height, first := expr.Uint(band), expr.Binary("*", expr.Binary("/", tile, expr.Uint(band*across)), expr.Uint(band))
+	if down%band == 0 {
+		m.placeAxis(cols, expr.Binary("%", expr.Binary("/", tile, height), expr.Uint(across)))
+		m.placeAxis(rows, expr.Binary("+", first, expr.Binary("%", tile, height)))
+		return
+	}
+	first = m.Variable("uint", "band", first)
+	height = m.Variable("uint", "height", expr.Call("min", height, expr.Binary("-", expr.Uint(down), first)))
+	within := m.Variable("uint", "within", expr.Binary("%", tile, expr.Uint(band*across)))
+	m.placeAxis(cols, expr.Binary("/", within, height))
+	m.placeAxis(rows, expr.Binary("+", first, expr.Binary("%", within, height)))
+}
+
+func (m *Base) placeAxis(f schedule.AxisTiles, place expr.Expr) {
+	extent := m.K.Parallel[f.Axis]
+	if f.Tile > 1 {
+		place = expr.Binary("*", place, expr.Uint(f.Tile))
+	}
+	switch {
+	case f.Axis < m.Row:
+		if m.UsesAxis(f.Axis) && !extent.Is(1) {
+			m.BindAxis(f.Axis, m.Variable("uint", m.ParaName(f.Axis), place))
+		}
+	case extent.Max() <= int64(f.Tile): // there is one tile
+	case f.Axis == m.Row:
+		m.Row0 = m.Variable("uint", "row0", place)
+	default:
+		m.Col0 = m.Variable("uint", "col0", place)
+	}
+}
+
+// DeclareSums declares count sums per matmul in each invocation, and sets them to 0.
+func (m *Base) DeclareSums(count int) {
+	if count > 1 {
+		m.DeclareZeros(m.Quads.Scalar, m.Quads.Zero, count)
+		return
+	}
+	for i := range m.Products {
+		m.Products[i].Sums = m.Variable(m.Quads.Scalar, m.K.Products[i].Name, m.Quads.Zero)
+	}
+}
+
+// DeclareZeros is DeclareSums for elements of any type.
+func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
+	for i := range m.Products {
+		m.Products[i].Sums = m.Array(typ, m.K.Products[i].Name, count)
+	}
+	m.Repeat("i", count, func(i expr.Expr) {
+		for _, p := range m.Products {
+			m.Assign(expr.Element(p.Sums, count, i), zero)
+		}
+	})
+}
+
+// ClampTo limits a coordinate to its extent. So a partial tile reads its last row again instead of leaving the buffer.
+// Its extra results are not stored. No workgroup runs if the extent is 0.
+func (m *Base) ClampTo(x expr.Expr, axis int, tile int) expr.Expr {
+	return m.Limit(x, m.extent(axis), tile)
+}
+
+func (m *Base) extent(axis int) ir.Dim {
+	if axis == m.Fold {
+		return m.K.Fold
+	}
+	return m.K.Parallel[axis]
+}
+
+// inside returns the condition that a row and column exist, or nil if tiles are always whole.
+func (m *Base) inside(row, col expr.Expr) expr.Expr {
+	return expr.And(m.below(row, m.Row), m.below(col, m.Col))
+}
+
+// below is the condition that a coordinate exists along an axis of the result.
+func (m *Base) below(at expr.Expr, axis int) expr.Expr {
+	if !m.reaches(axis) {
+		return nil
+	}
+	return expr.Binary("<", at, m.Dim(m.extent(axis)))
+}
+
+// Quad prints a quad of an operand, elements k … k+3 along the contraction axis. The operand's other axis is bound.
+// Unless all says that k is always inside the contraction, quads beyond its end are 0.
+func (m *Base) Quad(o *Operand, k expr.Expr, all bool) expr.Expr {
+	if m.Quads.Word != "" {
+		return m.packedQuad(o, k, all)
+	}
+	return m.quadAlong(o.Value, m.Fold, k, all, o.QuadName())
+}
+
+// quadAlong is quad along any axis, for a value with its other axes bound.
+func (m *Base) quadAlong(v *kernel.Expr, axis int, at expr.Expr, all bool, base string) expr.Expr {
+	return m.QuadOf(m.Quads, v, emit.Along{Axis: axis, Extent: m.extent(axis)}, at, base, all)
+}
+
+// QuadName is the name of a quad of the operand.
+func (o *Operand) QuadName() string {
+	if len(o.Name) > 1 {
+		return o.Name + "_4" // b0_4, not b04
+	}
+	return o.Name + "4"
+}
+
+// Finish stores the result at a row and column, from the sums of the kernel's matmuls. Rows and columns beyond the
+// result are left out.
+func (m *Base) Finish(row, col expr.Expr, sums []expr.Expr) {
+	m.OpenIf(m.inside(row, col))
+	m.BindAxis(m.Row, row)
+	m.BindAxis(m.Col, col)
+	for i, t := range sums {
+		m.BindAcc(i, t)
+	}
+	m.OpenIf(m.guards(true))
+	stores := slices.DeleteFunc(slices.Clone(m.K.Stores), func(s kernel.Store) bool { return s.PerElement })
+	if len(stores) != len(m.K.Stores) {
+		m.Fail("a matrix product has no elements to store besides its results")
+	}
+	if m.K.CutsCols() {
+		m.storeCols(col)
+	} else {
+		m.StoreAll(stores)
+	}
+	m.Close()
+	m.Close()
+}
+
+// guards is the condition for storing the bound row, and the bound column if col is set; nil means always.
+func (m *Base) guards(col bool) expr.Expr {
+	var conds []*kernel.Expr
+	if g := m.K.Guard; g != nil && g.Row != nil {
+		conds = append(conds, g.Row)
+	}
+	if g := m.K.Guard; g != nil && g.Col != nil && col {
+		conds = append(conds, g.Col)
+	}
+	return m.AllOf(conds)
+}
+
+// finishQuad writes the stores of four neighbouring columns. Each matmul has their sums in a vector.
+func (m *Base) finishQuad(row, col expr.Expr, sums []expr.Expr) {
+	width := m.extent(m.Col)
+	if !schedule.DivisibleBy(width, 4) || m.K.Guard != nil && m.K.Guard.Col != nil {
+		m.Repeat("part", 4, func(part expr.Expr) {
+			var at []expr.Expr
+			for _, s := range sums {
+				at = append(at, expr.At(s, part))
+			}
+			m.Finish(row, m.Variable("uint", "col", expr.Plus(col, part)), at)
+		})
+		return
+	}
+	m.OpenIf(m.inside(row, col))
+	m.BindAxis(m.Row, row)
+	m.OpenIf(m.guards(false))
+	m.RunLanes(emit.Run{Axis: m.Col, Width: 4, Base: col, Name: "col"}, emit.ValuesOf(m.K.Stores), m.K.Stores, func() {
+		for i, s := range sums {
+			m.BindAcc(i, expr.At(s, emit.Lane))
+		}
+	})
+	m.Close()
+	m.Close()
+}
+
+// overlapped steps through the contraction axis, TileK at a time.
+func (m *Base) overlapped(s emit.TileStages) {
+	m.Comment("The first tiles go to shared memory.")
+	m.OpenScope()
+	s.Fetch(expr.Of("0u"))
+	s.Put(expr.Of("0u"))
+	m.Barrier()
+	m.Close()
+	m.Line("")
+	m.Ahead("k", m.K.Fold, m.S.TileK, s)
+}

@@ -1,0 +1,291 @@
+package matmul
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// staging moves operands of cooperative matrices to shared memory as 16-bit elements, in octets: eight neighbours along
+// the axis along which the operand is contiguous. For int8 operands an octet has schedule.UnitElems elements, 16 if
+// possible.
+//
+// There are two stages: invocations fill one while they multiply the other. In between, the octets wait in registers.
+type staging struct {
+	*Base
+	dtype    ir.DType  // of the matrix operands
+	sums     ir.DType  // of the matrix results
+	self     expr.Expr // number of the invocation
+	tiles    expr.Expr // the shared array, in octets
+	operands []*staged
+	octets   int    // of one stage
+	unit     int    // elements of an octet
+	unitType string // the type of an octet
+}
+
+// staged is an operand that passes through shared memory.
+type staged struct {
+	*Operand
+	value  *kernel.Expr // the operand without the roundings that staging makes needless
+	raw    bool         // octets are copied from memory unchanged
+	extent int          // of the tile, along the operand's own axis
+	lines  int          // of the tile in shared memory
+	inner  int          // elements per line
+	axis   int          // the axis along which a line runs
+	outer  int          // the axis that numbers the lines
+	base   int          // of the tile in a stage, in octets
+	units  int          // octets of the tile, without padding
+	rounds int          // octets per invocation
+	next   expr.Expr    // the registers that hold the octets
+}
+
+// newStaging assigns each staged operand its part of a stage.
+func (m *Base) newStaging(self expr.Expr) *staging {
+	c := &staging{Base: m, self: self, sums: schedule.SumsDType(m.K), unit: schedule.UnitElems(m.K, m.S),
+		unitType: "uvec4"}
+	c.dtype, _ = schedule.MatrixDType(m.K)
+	if schedule.UnitsOf16(m.K, m.S) == 2 {
+		c.unitType = "uvec2"
+	}
+	c.NeedMatrix(c.dtype)
+	c.stageOperands()
+	if n := schedule.MatrixUnits(m.K, m.S); n > 0 {
+		c.tiles = m.Share(c.unitType, "tiles", n)
+	}
+	return c
+}
+
+// stageOperands assigns every staged operand its part of a stage.
+func (c *staging) stageOperands() {
+	for _, o := range append(append([]*Operand(nil), c.A...), c.B...) {
+		if !schedule.Staged(c.K, c.S, o.Value, o.axis) {
+			continue
+		}
+		st := &staged{Operand: o, value: schedule.Unrounded(o.Value, c.dtype), base: c.octets}
+		st.extent = c.S.TileM
+		if o.axis == c.Col {
+			st.extent = c.S.TileN
+		}
+		st.axis, st.outer, st.inner, st.lines = c.Fold, o.axis, c.S.TileK, st.extent
+		if !o.Along {
+			st.axis, st.outer, st.inner, st.lines = o.axis, c.Fold, st.extent, c.S.TileK
+		}
+		st.raw = c.isRaw(st)
+		st.units = st.lines * st.inner / c.unit
+		st.rounds = (st.units + c.S.Workgroup - 1) / c.S.Workgroup
+		c.octets += schedule.StagedUnits(o.Along, st.extent, c.S.TileK, c.unit)
+		c.operands = append(c.operands, st)
+	}
+}
+
+// isRaw reports whether the octets are aligned in memory and already have the matrix dtype.
+func (c *staging) isRaw(st *staged) bool {
+	return schedule.UnitLoad(c.K, st.Operand.Value, st.Operand.axis, c.dtype, c.unit)
+}
+
+// shiftedOctets adds the function that loads eight 16-bit neighbours from any position, out of two aligned octets. The
+// buffer is a whole number of octets long, or its last octet is not needed.
+func (c *staging) shiftedOctets(b *emit.Buffer) string {
+	name := "octet_" + b.Base
+	if c.Tables[name] {
+		return name
+	}
+	c.Tables[name] = true
+	octets := c.View(b, schedule.OctetElems)
+	c.Add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
+// Elements i to i+7.
+uvec4 NAME(uint i) {
+    uint at = i / 8u, shift = i % 8u;
+    uvec4 low = OCTETS[at], high = OCTETS[min(at + 1u, uint(OCTETS.length()) - 1u)];
+    bvec4 by4 = bvec4((shift & 4u) != 0u), by2 = bvec4((shift & 2u) != 0u), by1 = bvec4((shift & 1u) != 0u);
+    low = mix(low, uvec4(low.zw, high.xy), by4);
+    high = mix(high, high.zwzw, by4);
+    low = mix(low, uvec4(low.yzw, high.x), by2);
+    high = mix(high, high.yyyy, by2);
+    return mix(low, low >> 16 | uvec4(low.yzw, high.x) << 16, by1);
+}
+`))
+	return name
+}
+
+// isPacked reports whether eight neighbours of an operand are decoded together, from a block to f16.
+func (c *staging) isPacked(st *staged) bool {
+	return c.dtype == ir.F16 && blocks.LoadsOctets(c.Emitter, st.value,
+		emit.Along{Axis: st.axis, Extent: c.extent(st.axis)})
+}
+
+// eachOctet writes body for the octets of a tile that an invocation loads. i is the octet's number among the
+// invocation's own, and line and octet are its position in the tile.
+func (c *staging) eachOctet(st *staged, body func(i, line, octet expr.Expr)) {
+	perLine, total := st.inner/c.unit, st.units
+	c.EachSlot(c.self, total, c.S.Workgroup, func(i, slot expr.Expr) {
+		body(i, expr.Quotient(slot, perLine, total), expr.Remainder(slot, perLine, total))
+	})
+}
+
+// fetch loads an invocation's octets of an operand's tile at k0 of the contraction axis.
+func (c *staging) fetch(st *staged, k0 expr.Expr) {
+	c.Comment("Fetch %d %s of %s.", st.extent,
+		map[bool]string{true: "rows", false: "columns"}[st.Operand.axis == c.Row], st.Name)
+	c.eachOctet(st, func(i, line, octet expr.Expr) {
+		from := map[int]expr.Expr{c.Row: c.Row0, c.Col: c.Col0, c.Fold: k0}
+		at := expr.Plus(from[st.outer], line)
+		inner := c.Variable("uint", c.axisVariable(st.axis), expr.Plus(from[st.axis], expr.Times(octet, c.unit)))
+		inside := c.insideOctet(st, from, at, inner)
+		if st.outer != c.Fold {
+			at = c.ClampTo(at, st.outer, st.extent)
+		}
+		at = c.Variable("uint", c.axisVariable(st.outer), at)
+		c.BindAxis(st.outer, at)
+		dst := expr.Element(st.next, st.rounds, i)
+		if inside != nil {
+			c.Assign(dst, expr.Call(c.unitType, expr.Uint(0)))
+		}
+		c.OpenIf(inside)
+		c.octet(st, inner, dst)
+		c.Close()
+	})
+}
+
+// axisVariable is the name of a coordinate.
+func (c *staging) axisVariable(axis int) string {
+	if axis == c.Fold {
+		return "k"
+	}
+	return c.ParaName(axis)
+}
+
+// insideOctet returns the condition that an octet has elements inside the operand, or nil if it always has. from is the
+// tile's origin. Elements beyond the contraction axis must be 0. Beyond the rows or columns any values will do.
+func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr.Expr) expr.Expr {
+	var along, across expr.Expr
+	begun := c.extent(st.axis) // the end of the octets that begin inside the operand
+	if begun.IsStatic() {
+		begun.Add = (begun.Add + int64(c.unit) - 1) / int64(c.unit) * int64(c.unit)
+	}
+	if !emit.WholeStep(begun, from[st.axis], st.inner) {
+		along = expr.Binary("<", inner, c.Dim(c.extent(st.axis)))
+	}
+	if st.outer == c.Fold && !emit.WholeStep(c.K.Fold, from[c.Fold], c.S.TileK) {
+		across = expr.Binary("<", at, c.Dim(c.K.Fold)) // the axis gets its name only later
+	}
+	return expr.And(along, across)
+}
+
+// octet sets dst to eight neighbours that begin inside the operand.
+func (c *staging) octet(st *staged, inner, dst expr.Expr) {
+	v := st.value
+	if st.raw {
+		b := c.Buffers[v.Bind]
+		at := expr.Binary("/", c.IndexAt(v.Index, st.axis, inner), expr.Uint(c.unit))
+		c.Assign(dst, expr.At(expr.Of(c.unitView(b)), b.Subscript(at)))
+		return
+	}
+	if schedule.ShiftedLoad(c.K, st.Operand.Value, st.Operand.axis, c.dtype) {
+		value := expr.Call(c.shiftedOctets(c.Buffers[v.Bind]), expr.Narrow(c.IndexAt(v.Index, st.axis, inner)))
+		if st.axis == c.Fold && !schedule.DivisibleBy(c.K.Fold, schedule.OctetElems) {
+			c.Helper("first_halves", "uvec4")
+			value = expr.Call("first_halves", value, expr.Binary("-", c.Dim(c.K.Fold), inner))
+		}
+		c.Assign(dst, value)
+		return
+	}
+	if w, ok := schedule.WindowLoad(c.K, st.Operand.Value, st.Operand.axis); ok {
+		c.windowOctet(w, st, inner, dst)
+		return
+	}
+	if c.isPacked(st) {
+		c.Assign(dst, expr.Call(blocks.OctetDecoder(c.Emitter, c.Buffers[v.Bind]),
+			expr.Narrow(c.IndexAt(v.Index, st.axis, inner))))
+		return
+	}
+	if c.dtype.IsInteger() {
+		c.byteOctet(st, inner, dst)
+		return
+	}
+	whole := schedule.DivisibleBy(c.extent(st.axis), schedule.OctetElems)
+	low := c.quadAlong(st.value, st.axis, inner, true, st.Name+"_low")
+	high := c.quadAlong(st.value, st.axis, expr.Plus(inner, expr.Uint(4)), whole, st.Name+"_high")
+	c.Line("%s = uvec4(%s, %s);", dst, c.pack(low), c.pack(high))
+}
+
+// unitView is the array of octets over a buffer.
+func (c *staging) unitView(b *emit.Buffer) string {
+	if !c.dtype.IsInteger() {
+		return c.View(b, schedule.OctetElems)
+	}
+	c.Need(c.StorageNeeds(b)...)
+	b.Units[c.unit] = true
+	return b.Name + "_" + emit.PlaneUnits[c.unit].View
+}
+
+// byteOctet sets dst to int8 neighbours that are computed, or stored in another order than the tile needs.
+func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
+	c.Helper("pack_bytes", "ivec4")
+	whole := schedule.DivisibleBy(c.extent(st.axis), c.unit)
+	for i := range c.unit / 4 {
+		at := expr.Plus(inner, expr.Uint(4*i))
+		quad := c.quadAlong(st.value, st.axis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.Name, i))
+		c.Line("%s[%d] = %s;", dst, i, expr.Call("pack_bytes", quad))
+	}
+}
+
+// pack rounds four floats to the dtype of the matrices, as two words.
+func (c *staging) pack(quad expr.Expr) string {
+	if !expr.IsPlain(quad) {
+		quad = c.Variable("vec4", "quad", quad)
+	}
+	if c.dtype == ir.BF16 {
+		c.Helper("pack_bf16", "float")
+		return fmt.Sprintf("pack_bf16(%s.xy), pack_bf16(%s.zw)", quad, quad)
+	}
+	return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", quad, quad)
+}
+
+// put stores an invocation's octets to the tile in a stage.
+func (c *staging) put(st *staged, stage expr.Expr) {
+	c.eachOctet(st, func(i, line, octet expr.Expr) {
+		at := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
+			expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
+		c.Assign(expr.At(c.tiles, at), expr.Element(st.next, st.rounds, i))
+	})
+}
+
+// stages steps through the contraction axis. It calls multiply with the position k0, and with the start of the filled
+// stage in the shared array.
+func (c *staging) stages(multiply func(k0, stage expr.Expr)) {
+	for _, st := range c.operands {
+		st.next = c.Array(c.unitType, "next_"+st.Name, st.rounds)
+	}
+	each := func(do func(st *staged, at expr.Expr)) func(at expr.Expr) {
+		return func(at expr.Expr) {
+			for _, st := range c.operands {
+				do(st, at)
+			}
+		}
+	}
+	c.overlapped(emit.TileStages{Apart: c.octets, Fetch: each(c.fetch), Put: each(c.put), Multiply: multiply})
+}
+
+// loadStaged loads a matrix from shared memory.
+func (c *staging) loadStaged(st *staged, name, offset expr.Expr) {
+	major := "Row"
+	if st.Along != (st.Operand.axis == c.Row) {
+		major = "Column"
+	}
+	c.LoadMatrix(name, c.tiles, offset, schedule.StagedPitch(st.inner, c.unit), major)
+}
+
+// overOctet prints a multiple of an octet's elements as a number of octets.
+func (c *staging) overOctet(t expr.Expr) expr.Expr {
+	if t.Is("0u") {
+		return t
+	}
+	return expr.Binary("/", t, expr.Uint(c.unit))
+}

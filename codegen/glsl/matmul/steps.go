@@ -1,0 +1,127 @@
+package matmul
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// Tiles that are stored step by step along the contraction axis. Of every step an invocation reads its rows and columns
+// in vectors of four neighbours, and multiplies all rows by all columns. It needs registers for one step at a time.
+// With quads along the contraction axis it would need registers for four steps.
+
+// putSteps stores a quad along the contraction axis in four steps of a tile.
+func (m *matTile) putSteps(o *Operand, stage, line, quad, value expr.Expr) {
+	if !expr.IsPlain(value) {
+		value = m.Variable("vec4", o.QuadName(), value)
+	}
+	pitch := schedule.StepPitch(m.extentOf(o))
+	m.Repeat("depth", 4, func(depth expr.Expr) {
+		place := expr.Plus(expr.Times(expr.Plus(expr.Times(quad, 4), depth), pitch),
+			expr.Quotient(line, 4, m.extentOf(o)))
+		vector := expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place))
+		m.Assign(expr.At(vector, expr.Remainder(line, 4, m.extentOf(o))), expr.At(value, depth))
+	})
+}
+
+// across reports whether an operand is loaded four lines at a time. The lines are neighbours in memory, and in a step
+// of the tile too.
+func (m *matTile) across(o *Operand) bool {
+	return m.S.Steps && schedule.FoursAcross(m.K, o.Value, o.axis)
+}
+
+// eachAcross writes body for the vectors of four lines of a tile that an invocation loads. i is the vector's number
+// among the invocation's own, four is the group of lines, and depth is the step along the contraction axis.
+func (m *matTile) eachAcross(o *Operand, body func(i, four, depth expr.Expr)) {
+	fours := m.extentOf(o) / 4
+	total := fours * m.S.TileK
+	m.EachSlot(m.self, total, m.S.Workgroup, func(i, slot expr.Expr) {
+		four := m.Variable("uint", "four", expr.Remainder(slot, fours, total))
+		body(i, four, m.Variable("uint", "depth", expr.Quotient(slot, fours, total)))
+	})
+}
+
+// fetchAcross is fetch for an operand that is loaded four lines at a time.
+func (m *matTile) fetchAcross(o *Operand, k0 expr.Expr, keep func(i, four, depth, value expr.Expr)) {
+	origin, extent := m.Col0, m.extent(o.axis)
+	if o.axis == m.Row {
+		origin = m.Row0
+	}
+	m.eachAcross(o, func(i, four, depth expr.Expr) {
+		at := expr.Plus(origin, expr.Times(four, 4))
+		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // results of repeated lines are not stored
+			at = expr.Call("min", at, m.Coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
+		}
+		at = m.Variable("uint", m.ParaName(o.axis), at)
+		k := m.Named("k", expr.Plus(k0, depth))
+		m.BindAxis(m.Fold, k)
+		if emit.WholeStep(m.K.Fold, k0, m.S.TileK) {
+			keep(i, four, depth, m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
+			return
+		}
+		name := m.Variable("vec4", o.QuadName(), expr.Of("vec4(0.0)"))
+		m.OpenIf(expr.Binary("<", k, m.Dim(m.K.Fold)))
+		m.Assign(name, m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
+		m.Close()
+		keep(i, four, depth, name)
+	})
+}
+
+// putAcross stores four lines of an operand's tile in a step of the tile.
+func (m *matTile) putAcross(o *Operand, stage, four, depth, value expr.Expr) {
+	place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))), four)
+	m.Assign(expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place)), value)
+}
+
+// multiplySteps multiplies the tiles of a stage and adds to the sums.
+func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
+	s := m.S
+	m.Line("")
+	m.Repeat("depth", s.TileK, func(depth expr.Expr) {
+		vectors := map[*Operand]expr.Expr{}
+		read := func(list []*Operand, base string, at expr.Expr, count, apart int) {
+			for _, o := range list {
+				vectors[o] = m.Array("vec4", o.Name+base, count)
+				m.Repeat("i", count, func(i expr.Expr) {
+					place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))),
+						expr.Plus(at, expr.Times(i, apart)))
+					m.Line("%s = %s[%s];", expr.Element(vectors[o], count, i), m.tiles[o],
+						expr.Plus(expr.Times(stage, m.tileSize(o)), place))
+				})
+			}
+		}
+		read(m.A, "_rows", y, s.ThreadM/4, s.TileM/s.ThreadM)
+		read(m.B, "_cols", x, s.ThreadN/4, s.TileN/s.ThreadN)
+		m.Repeat("i", s.ThreadM, func(i expr.Expr) {
+			m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {
+				for _, p := range m.Products {
+					sum := expr.Element(p.Sums, s.ThreadM*s.ThreadN/4, expr.Plus(expr.Times(i, s.ThreadN/4), j))
+					row := expr.At(expr.Element(vectors[p.A], s.ThreadM/4, expr.Quotient(i, 4, s.ThreadM)),
+						expr.Remainder(i, 4, s.ThreadM))
+					m.AddProduct("vec4", sum, expr.Call("vec4", row), expr.Element(vectors[p.B], s.ThreadN/4, j))
+				}
+			})
+		})
+	})
+}
+
+// finishSteps writes the stores of an invocation's rows, four columns at a
+// time.
+func (m *matTile) finishSteps(x, y expr.Expr) {
+	s := m.S
+	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		group := expr.Times(expr.Plus(y, expr.Times(expr.Quotient(i, 4, s.ThreadM), s.TileM/s.ThreadM)), 4)
+		row := m.Variable("uint", "row", expr.Plus(m.Row0, expr.Plus(group, expr.Remainder(i, 4, s.ThreadM))))
+		m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {
+			col := m.Variable("uint", "col", expr.Plus(m.Col0,
+				expr.Times(expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN)), 4)))
+			var sums []expr.Expr
+			for _, p := range m.Products {
+				sums = append(sums, expr.Element(p.Sums, s.ThreadM*s.ThreadN/4,
+					expr.Plus(expr.Times(i, s.ThreadN/4), j)))
+			}
+			m.finishQuad(row, col, sums)
+		})
+	})
+}

@@ -1,0 +1,254 @@
+package matmul
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// EmitTile writes a tiled matmul. A workgroup computes TileM x TileN results in steps of TileK. It stages a tile of
+// each operand in shared memory, row by row in vectors along the contraction axis. Every invocation multiplies ThreadM
+// rows by ThreadN columns from there.
+//
+// Neighbouring invocations own neighbouring columns, so that stores are coalesced. An invocation's own rows and columns
+// are a whole stride apart. A row of a staged tile is an odd number of vectors long. So 8 invocations that read 16
+// bytes together use different banks.
+//
+// With Paired, invocations form blocks of 2x2, so that two lanes each read the same vector. The 16-byte reads of 8
+// lanes then combine with the reads of the next 8.
+//
+// With Steps, the rows of a tile are next to each other in every step along the contraction axis; see matmul_steps.go.
+//
+// With two stages of tiles, invocations prefetch the next tiles into registers while they multiply.
+func EmitTile(e *emit.Emitter) {
+	s := e.Sched
+	self := e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
+	m := New(e)
+	if e.Err != nil {
+		return
+	}
+	if s.Steps {
+		m.DeclareZeros("vec4", expr.Of("vec4(0.0)"), s.ThreadM*s.ThreadN/4) // four neighbouring columns of a row each
+	} else {
+		m.DeclareSums(s.ThreadM * s.ThreadN)
+	}
+	across := s.TileN / s.ThreadN
+	x, y := m.PlaceInTile(self, across, "tx", "ty")
+	tiles := map[*Operand]expr.Expr{}
+	for _, o := range slices.Concat(m.A, m.B) {
+		tiles[o] = m.Share(m.Quads.Typ(), "tile_"+o.Name, max(s.Stages, 1)*m.tileSize(o))
+	}
+
+	t := &matTile{Base: m, self: self, tiles: tiles, next: map[*Operand]expr.Expr{}}
+	if s.Stages > 1 {
+		t.overlap(x, y)
+	} else {
+		t.takeTurns(x, y)
+	}
+
+	m.Line("")
+	if s.Steps {
+		t.finishSteps(x, y)
+		return
+	}
+	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		row := m.Variable("uint", "row", expr.Plus(expr.Plus(m.Row0, y), expr.Times(i, s.TileM/s.ThreadM)))
+		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
+			col := m.Variable("uint", "col", expr.Plus(expr.Plus(m.Col0, x), expr.Times(j, across)))
+			m.Finish(row, col, m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j)))
+		})
+	})
+}
+
+// SumsAt prints sum i of every matmul.
+func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
+	var all []expr.Expr
+	for _, p := range m.Products {
+		all = append(all, expr.Element(p.Sums, m.S.ThreadM*m.S.ThreadN, i))
+	}
+	return all
+}
+
+// matTile is a tiled matmul.
+type matTile struct {
+	*Base
+	self  expr.Expr
+	tiles map[*Operand]expr.Expr // in shared memory
+	next  map[*Operand]expr.Expr // registers of the prefetched vectors
+}
+
+// extentOf is the number of rows or columns of an operand's tile.
+func (m *Base) extentOf(o *Operand) int {
+	if o.axis == m.Row {
+		return m.S.TileM
+	}
+	return m.S.TileN
+}
+
+// tileSize is the size of an operand's tile, in vectors.
+func (m *Base) tileSize(o *Operand) int {
+	if m.S.Steps {
+		return m.S.TileK * schedule.StepPitch(m.extentOf(o))
+	}
+	return m.extentOf(o) * schedule.TilePitch(m.S.TileK)
+}
+
+// takeTurns alternates between staging and multiplying.
+func (m *matTile) takeTurns(x, y expr.Expr) {
+	m.Line("")
+	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), m.S.TileK)
+	for _, o := range slices.Concat(m.A, m.B) {
+		m.Comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
+		if m.across(o) {
+			m.fetchAcross(o, k0, func(_, four, depth,
+				value expr.Expr) {
+				m.putAcross(o, expr.Of("0u"), four, depth, value)
+			})
+		} else {
+			m.fetch(o, k0, func(_, line, quad, value expr.Expr) { m.put(o, expr.Of("0u"), line, quad, value) })
+		}
+	}
+	m.Barrier()
+	m.multiplyTiles(x, y, expr.Of("0u"))
+	m.Barrier()
+	m.Close()
+}
+
+// overlap prefetches the next tiles while it multiplies.
+func (m *matTile) overlap(x, y expr.Expr) {
+	operands := slices.Concat(m.A, m.B)
+	for _, o := range operands {
+		m.next[o] = m.Array(m.Quads.Typ(), "next_"+o.Name, m.rounds(o))
+	}
+	m.overlapped(emit.TileStages{Apart: 1, Fetch: m.fetchNext, Put: m.putNext,
+		Multiply: func(_, stage expr.Expr) { m.multiplyTiles(x, y, stage) }})
+}
+
+// rounds is the number of vectors of an operand's tile that an invocation loads.
+func (m *matTile) rounds(o *Operand) int {
+	return (m.extentOf(o)*m.S.TileK/4 + m.S.Workgroup - 1) / m.S.Workgroup
+}
+
+// linesOf names the lines of an operand's tile.
+func (m *matTile) linesOf(o *Operand) string {
+	if o.axis == m.Row {
+		return "rows"
+	}
+	return "columns"
+}
+
+func (m *matTile) fetchNext(k0 expr.Expr) {
+	for _, o := range slices.Concat(m.A, m.B) {
+		m.Comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
+		keep := func(i, _, _, value expr.Expr) { m.Assign(expr.Element(m.next[o], m.rounds(o), i), value) }
+		if m.across(o) {
+			m.fetchAcross(o, k0, keep)
+		} else {
+			m.fetch(o, k0, keep)
+		}
+	}
+}
+
+func (m *matTile) putNext(stage expr.Expr) {
+	for _, o := range slices.Concat(m.A, m.B) {
+		if m.across(o) {
+			m.eachAcross(o, func(i, four, depth expr.Expr) {
+				m.putAcross(o, stage, four, depth, expr.Element(m.next[o], m.rounds(o), i))
+			})
+			continue
+		}
+		m.eachQuad(o, func(i, line, quad expr.Expr) {
+			m.put(o, stage, line, quad,
+				expr.Element(m.next[o], m.rounds(o), i))
+		})
+	}
+}
+
+// put stores a quad of a line of an operand's tile in shared memory.
+func (m *matTile) put(o *Operand, stage, line, quad, value expr.Expr) {
+	if m.S.Steps {
+		m.putSteps(o, stage, line, quad, value)
+		return
+	}
+	place := expr.Plus(expr.Times(stage, m.tileSize(o)),
+		expr.Plus(expr.Times(line, schedule.TilePitch(m.S.TileK)), quad))
+	m.Assign(expr.At(m.tiles[o], place), value)
+}
+
+// multiplyTiles multiplies a stage's tiles and adds to the sums.
+func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
+	if m.S.Steps {
+		m.multiplySteps(x, y, stage)
+		return
+	}
+	m.multiply(m.tiles, x, y, stage)
+}
+
+// eachQuad writes body for the vectors of a tile that an invocation loads. i is the vector's number among the
+// invocation's own, and line and quad are its position in the tile. Neighbouring invocations take neighbours in memory.
+func (m *matTile) eachQuad(o *Operand, body func(i, line, quad expr.Expr)) {
+	extent, quads := m.extentOf(o), m.S.TileK/4
+	total := extent * quads
+	m.EachSlot(m.self, total, m.S.Workgroup, func(i, slot expr.Expr) {
+		line, quad := expr.Quotient(slot, quads, total), expr.Remainder(slot, quads, total)
+		if !o.Along {
+			line, quad = expr.Remainder(slot, extent, total), expr.Quotient(slot, extent, total)
+		}
+		line = m.Variable("uint", "line", line)
+		quad = m.Variable("uint", "quad", quad)
+		body(i, line, quad)
+	})
+}
+
+// fetch loads a tile of an operand: TileK/4 vectors of each of its lines, from k0 on. It calls keep with each vector
+// that an invocation loaded, its number among the invocation's own, and its line and quad in the tile.
+func (m *matTile) fetch(o *Operand, k0 expr.Expr, keep func(i, line, quad, value expr.Expr)) {
+	origin := m.Col0
+	if o.axis == m.Row {
+		origin = m.Row0
+	}
+	m.eachQuad(o, func(i, line, quad expr.Expr) {
+		at := m.Variable("uint", m.ParaName(o.axis), m.ClampTo(expr.Plus(origin, line), o.axis, m.extentOf(o)))
+		m.BindAxis(o.axis, at)
+		k := m.Variable("uint", "k", expr.Plus(k0, expr.Times(quad, 4)))
+		value := m.Quad(o, k, emit.WholeStep(m.K.Fold, k0, m.S.TileK))
+		keep(i, line, quad, value)
+	})
+}
+
+// multiply multiplies the tiles of a stage and adds to the sums.
+func (m *Base) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) {
+	s := m.S
+	pitch := schedule.TilePitch(s.TileK)
+	m.Line("")
+	quad := m.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
+	read := func(o *Operand, line expr.Expr) expr.Expr {
+		place := expr.Plus(expr.Times(stage, m.tileSize(o)), expr.Plus(expr.Times(line, pitch), quad))
+		return expr.At(tiles[o], place)
+	}
+	cols := map[*Operand]expr.Expr{}
+	for _, o := range m.B {
+		cols[o] = m.Array(m.Quads.Typ(), o.Name+"_cols", s.ThreadN)
+	}
+	m.Repeat("j", s.ThreadN, func(j expr.Expr) {
+		for _, o := range m.B {
+			m.Assign(expr.Element(cols[o], s.ThreadN, j), read(o, expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN))))
+		}
+	})
+	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
+		rows := map[*Operand]expr.Expr{}
+		for _, o := range m.A {
+			rows[o] = m.Variable(m.Quads.Typ(), o.Name+"_row", read(o, expr.Plus(y, expr.Times(i, s.TileM/s.ThreadM))))
+		}
+		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
+			for n, p := range m.Products {
+				sum := m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j))[n]
+				col := expr.Element(cols[p.B], s.ThreadN, j)
+				m.AddQuads(sum, rows[p.A], col)
+			}
+		})
+	})
+	m.Close()
+}

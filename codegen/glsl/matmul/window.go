@@ -1,0 +1,70 @@
+package matmul
+
+import (
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// windowOctet sets dst to eight neighbours of a window, shifted from two octets of memory. Neighbours outside the
+// window are 0.
+func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Expr) {
+	c.OpenScope()
+	defer c.Close()
+	c.BindAxis(st.axis, inner)
+	roots := append([]*kernel.Expr(nil), w.All...)
+	for _, r := range w.Ranges {
+		roots = append(roots, r.Args...)
+	}
+	c.Plan(roots, []kernel.Index{w.Base})
+	first, end := expr.Of("0"), expr.Of("8")
+	for _, r := range w.Ranges {
+		rest := expr.Binary("-", c.Value(r.Args[1]), c.Value(r.Args[0]))
+		if r.Op == ir.OpGe {
+			first = expr.Call("max", first, rest)
+		} else {
+			end = expr.Call("min", end, rest)
+		}
+	}
+	value := expr.Call(c.windowFunction(c.Buffers[w.Load.Bind]), expr.Call("int", c.Coordinate(w.Base)), first, end)
+	if len(w.All) > 0 {
+		var all expr.Expr
+		for _, cond := range w.All {
+			all = expr.And(all, c.Value(cond))
+		}
+		value = expr.Choose(all, value, expr.Of("uvec4(0u)"))
+	}
+	c.Assign(dst, value)
+}
+
+// windowFunction adds the function that loads a part of eight 16-bit neighbours. The buffer is a whole number of octets
+// long.
+func (c *staging) windowFunction(b *emit.Buffer) string {
+	name := "window_" + b.Base
+	if c.Tables[name] {
+		return name
+	}
+	c.Tables[name] = true
+	octets := c.View(b, schedule.OctetElems)
+	c.Add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
+// Elements i+first to i+end-1, and 0 for the others of i to i+7.
+uvec4 NAME(int i, int first, int end) {
+    int at = i >> 3, last = int(OCTETS.length()) - 1;
+    uvec4 low = OCTETS[clamp(at, 0, last)], high = OCTETS[clamp(at + 1, 0, last)];
+    bvec4 by4 = bvec4((i & 4) != 0), by2 = bvec4((i & 2) != 0), by1 = bvec4((i & 1) != 0);
+    low = mix(low, uvec4(low.zw, high.xy), by4);
+    high = mix(high, high.zwzw, by4);
+    low = mix(low, uvec4(low.yzw, high.x), by2);
+    high = mix(high, high.yyyy, by2);
+    low = mix(low, low >> 16 | uvec4(low.yzw, high.x) << 16, by1);
+    uvec4 count = uvec4(max(end - first, 0)), place = uvec4(0u, 2u, 4u, 6u) - uint(first);
+    uvec4 halves = mix(uvec4(0u), uvec4(0xffffu), lessThan(place, count));
+    return low & (halves | mix(uvec4(0u), uvec4(0xffff0000u), lessThan(place + 1u, count)));
+}
+`))
+	return name
+}

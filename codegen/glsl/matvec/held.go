@@ -1,0 +1,61 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+)
+
+// heldBlocks are the preloaded blocks of a pass, by the buffer of each B.
+type heldBlocks map[*emit.Buffer]heldRuns
+
+// heldRuns are the raw words of the quants of runs, and their scales.
+type heldRuns struct {
+	words, scales expr.Expr
+	count         int
+}
+
+// holdBlocks preloads the blocks of the first columns before the workgroup prepares the row. A no-op data dependency of
+// the multiplication keeps compilers from sinking the loads to their use.
+func (v *matVec) holdBlocks(rows resident) {
+	v.held = heldBlocks{}
+	count := v.S.ThreadN * len(rows)
+	for _, o := range v.B {
+		v.held[v.blockBuffer(o)] = heldRuns{v.Array("uvec4", o.Name+"_words", count),
+			v.Array(blocks.ScaleType(v.run.Form), o.Name+"_scale", count), count}
+	}
+	asked := v.Variable("uint", "asked", expr.Of("0u"))
+	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
+		v.bindColumn(j)
+		for i, run := range rows {
+			for _, o := range v.B {
+				b, s := v.blockBuffer(o), run.parts[0]
+				held, slot := v.held[b], heldSlot(rows, i, j)
+				words, scale := expr.Element(held.words, count, slot), expr.Element(held.scales, count, slot)
+				at := v.Variable("uint", "at", v.blockOf(o, s.block))
+				v.Assign(words, expr.Call(blocks.HeldWords(v.Emitter, b), at, s.e))
+				v.Assign(scale, expr.Call("scale_"+b.Base, at, within(s.e, s.at)))
+				if v.run.Form.Affine {
+					scale = expr.Member(scale, "x")
+				}
+				v.Line("%s ^= %s.x ^ %[2]s.y ^ %[2]s.z ^ %[2]s.w ^ floatBitsToUint(%[3]s);", asked, words, scale)
+			}
+		}
+	})
+	v.dependOn(asked)
+}
+
+// heldSlot is the slot of run i of column j among the preloaded runs.
+func heldSlot(rows resident, i int, j expr.Expr) expr.Expr {
+	return expr.Plus(expr.Times(j, len(rows)), expr.Uint(i))
+}
+
+// decodeHeld decodes the quants of a strip, and returns the variable's name.
+func (v *matVec) decodeHeld(b *emit.Buffer, held heldRuns, at place) expr.Expr {
+	words, decode := expr.Element(held.words, held.count, at.slot), blocks.HeldQuants(v.Emitter, b)
+	name := v.Array("uvec4", "quants", v.run.Quads/4)
+	v.Repeat("w", v.run.Quads/4, func(w expr.Expr) {
+		v.Assign(expr.Element(name, v.run.Quads/4, w), expr.Call(decode, words, w))
+	})
+	return name
+}

@@ -1,0 +1,192 @@
+package matvec
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// lookupReader decodes eight quants of a strip (an octet) at once. It uses lookup tables in shared memory, or
+// multiplication if the octets are digits.
+type lookupReader struct {
+	*stripReader
+	// less says how many times the sums over the octets' masks are subtracted from the sums over the octets, in
+	// integers; 0 for none.
+	less int
+}
+
+func newLookupReader(v *matVec) bReader {
+	f, _ := ir.BlockFormatOf(v.run.DType)
+	v.run.Form = blocks.OctetForm(f)
+	v.paired = v.S.IntDot && v.run.Joined
+	r := &lookupReader{stripReader: &stripReader{v: v}}
+	r.addDots = r.addOctets
+	switch {
+	case f.Octets.Masks == ir.ThirdMasks:
+		r.less = 3
+	case f.Octets.Masks == ir.SignMasks && v.S.IntDot && v.S.ThreadM < schedule.ManyRows:
+		r.less = 1
+	}
+	return r
+}
+
+func (r *lookupReader) prepare() {
+	for _, o := range r.v.B {
+		blocks.Scale(r.v.Emitter, r.v.blockBuffer(o))
+	}
+	r.v.prepareArithmetic()
+}
+
+// lookupTable is a table in shared memory. Every entry is stored once per copy.
+type lookupTable struct {
+	name   expr.Expr
+	typ    string
+	copies int
+}
+
+// word prints word i of the table, counted over all copies: the first word of an entry of two.
+func (t lookupTable) word(i expr.Expr) expr.Expr {
+	copies := expr.Uint(t.copies)
+	word := expr.At(expr.At(t.name, expr.Binary("/", i, copies)), expr.Binary("%", i, copies))
+	if t.typ == "uvec2" {
+		return expr.Member(word, "x")
+	}
+	return word
+}
+
+// shareLookup fills the lookup tables in shared memory and adds the functions that read them.
+func (v *matVec) shareLookup() {
+	t := v.run.DType
+	size, _ := schedule.LookupTableOf(t)
+	f, _ := ir.BlockFormatOf(t)
+	v.lookup = &lookupTable{name: expr.Of("octet_table"), typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
+		copies: v.S.Copies}
+	entry := strings.ReplaceAll(f.Octets.Entry, "CODEBOOK", blocks.Codebook(v.Emitter, v.blockBuffer(v.B[0])))
+	v.fillTable(v.lookup, size.Entries, "entry", entry)
+	signs := lookupTable{name: expr.Of("sign_table"), copies: size.Signs.Copies}
+	if size.Signs.Entries > 0 {
+		v.Helper("spread_bits", "float")
+		entry := "255u * spread_bits(n)"
+		signs.typ = "uint"
+		if size.Signs.Bytes == 8 {
+			v.Helper("even_signs", "float")
+			signs.typ, entry = "uvec2", "255u * uvec2(spread_bits(n), spread_bits(even_signs(n) >> 4))"
+		}
+		v.fillTable(&signs, size.Signs.Entries, "signs", entry)
+	}
+	if !v.S.RoundRows || v.S.Coarsen > 0 { // else the barrier after the quantization of rows does
+		v.Barrier()
+	}
+}
+
+// fillTable declares and fills a table, and adds the function that reads an entry. value prints entry n. An invocation
+// computes an entry once and stores it in several copies. Each begins at another copy, so that the stores use different
+// banks.
+func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
+	t.name = v.Share(t.typ, t.name.Text, entries, t.copies)
+	makers := 1 // of an entry
+	for 2*makers <= t.copies && 2*makers*entries <= v.S.Workgroup {
+		makers *= 2
+	}
+	each := t.copies / makers
+	v.Line("")
+	i := v.Loop("i", v.self, expr.Uint(entries*makers), v.S.Workgroup)
+	v.Line("uint n = %s;", expr.Remainder(i, entries, entries*makers))
+	v.Line("%s %s = %s;", t.typ, reader, value)
+	first := expr.Plus(expr.Of("n"), expr.Times(expr.Quotient(i, entries, entries*makers), each))
+	v.Repeat("c", each, func(c expr.Expr) {
+		v.Line("%s[n][%s] = %s;", t.name, expr.Binary("%", expr.Plus(first, c), expr.Uint(t.copies)), reader)
+	})
+	v.Close()
+	v.AddFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, reader),
+		fmt.Sprintf("    return %s[n][gl_LocalInvocationIndex %% %du];\n", t.name, t.copies))
+}
+
+// readOctets reads the quants of a strip, and returns the names of the octets and of their masks.
+func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (octets, masks expr.Expr) {
+	half := r.v.run.Quads / 2
+	octets = r.v.Unset("uvec2", "octets", half)
+	if r.less > 0 {
+		masks = r.v.Unset("uvec2", "masks", half)
+	}
+	reader := blocks.OctetReader(r.v.Emitter, b, r.less, r.v.paired)
+	step := 8
+	if r.v.run.Joined {
+		step = 4
+	}
+	r.v.Repeat("o", half, func(o expr.Expr) {
+		args := []expr.Expr{block, within(at.e, expr.Plus(at.at, expr.Times(o, step)))}
+		if r.less > 0 {
+			args = append(args, expr.At(masks, o))
+		}
+		r.v.Assign(expr.At(octets, o), expr.Call(reader, args...))
+	})
+	return octets, masks
+}
+
+// addOctets multiplies a strip's octets by the rows and adds to dots. It subtracts the sums over the masks.
+func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Expr) {
+	octets, masks := r.readOctets(b, block, at)
+	var less expr.Expr
+	m := r.v.S.ThreadM
+	if r.less > 0 {
+		less = r.v.Array("int", "less", m)
+		r.v.Repeat("i", m, func(i expr.Expr) { r.v.Assign(expr.Element(less, m, i), expr.Int(0)) })
+	}
+	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
+		product := r.v.octetProduct(r.v.octetElement(octets, t))
+		r.v.Repeat("i", m, func(i expr.Expr) {
+			x, sum := r.v.quadOfStrip(rows, i, t), expr.Element(dots, m, i)
+			r.v.Assign(sum, product(sum, x))
+			if r.less > 0 {
+				sum = expr.Element(less, m, i)
+				r.v.Assign(sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
+			}
+		})
+	})
+	if r.less > 0 {
+		r.v.Repeat("i", m, func(i expr.Expr) {
+			r.v.Update(expr.Element(dots, m, i), "-=",
+				expr.Binary("*", expr.Int(int64(r.less)), expr.Element(less, m, i)))
+		})
+	}
+}
+
+// octetProduct is bytesProduct for unsigned levels up to 255 too: integer dot instructions take them unchanged.
+func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
+	if f, _ := ir.BlockFormatOf(v.run.DType); f.Octets.Masks == ir.ThirdMasks {
+		return func(sum, x expr.Expr) expr.Expr {
+			return expr.Binary("+", sum, expr.Call("dotPacked4x8EXT", quants, x))
+		}
+	}
+	return v.bytesProduct(quants)
+}
+
+// octetElement prints quad t of readOctets' octets.
+func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
+	octet, word := expr.Quotient(t, 2, v.run.Quads), expr.Remainder(t, 2, v.run.Quads)
+	if half := v.run.Quads / 2; v.run.Joined {
+		octet, word = expr.Remainder(t, half, v.run.Quads), expr.Quotient(t, half, v.run.Quads)
+	}
+	return expr.At(expr.At(name, octet), word)
+}
+
+// pairStrip interleaves the int8 elements of row i of a strip in the order of octets. The strip's words hold one plane
+// and then the other. Afterwards the bytes of both planes alternate: first the even bytes, then the odd bytes.
+func (v *matVec) pairStrip(rows, i expr.Expr) {
+	if !v.paired {
+		return
+	}
+	half := v.run.Quads / 2
+	v.Repeat("t", half, func(t expr.Expr) {
+		first, second := v.quadOfStrip(rows, i, t), v.quadOfStrip(rows, i, expr.Plus(t, expr.Uint(half)))
+		odd := v.Variable("int", "odd", expr.Of(fmt.Sprintf("%s >> 8 & 0x00ff00ff | %s & 0xff00ff00", first, second)))
+		v.Line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first, first, second)
+		v.Assign(second, odd)
+	})
+}

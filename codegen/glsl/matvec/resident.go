@@ -1,0 +1,227 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// resident are the runs of A that an invocation multiplies by the blocks of all its columns. They stay in registers
+// over all passes of the workgroup. A pass covers some columns, so it reads only B.
+type resident []*residentRun
+
+// residentRun is one run along the contraction axis.
+type residentRun struct {
+	inside expr.Expr // the condition that the run exists, or nil if it always does
+	parts  []residentPart
+}
+
+// residentPart is a part of a residentRun, with its part of the rows.
+type residentPart struct {
+	place
+	rows activations
+}
+
+// unrollColumns computes the workgroup's columns in passes of a few columns each.
+func (v *matVec) unrollColumns() {
+	early := v.prefetchSectors()
+	v.shareTables()
+	var rows resident
+	if v.S.TileK > 0 {
+		rows = v.loadResident()
+	}
+	nothing := v.awaitPrefetch(early)
+	shared := v.newPartials()
+	pass := func() {
+		v.DeclareSums(v.S.ThreadM * v.S.ThreadN)
+		if rows == nil {
+			v.stream()
+		} else {
+			v.addResident(rows)
+			if nothing != nil {
+				v.Update(v.SumsAt(expr.Of("0u"))[0], "+=", nothing)
+			}
+			v.liftSums()
+		}
+		v.shareParts(shared)
+		v.Close()
+	}
+	first, columns := 0, v.groups*v.S.ThreadN
+	if v.held != nil {
+		v.Line("")
+		v.OpenScope()
+		pass()
+		v.held, first = nil, columns
+	}
+	if first < v.S.TileN {
+		v.Line("")
+		v.firstCol = v.Loop("first_col", expr.Uint(first), expr.Uint(v.S.TileN), columns)
+		pass()
+		v.firstCol = nil
+	}
+	v.meet(shared)
+}
+
+// loadResident loads an invocation's runs of all rows.
+func (v *matVec) loadResident() resident {
+	v.reader.prepare()
+	v.Line("")
+	r := v.reader.(columnReader)
+	rows := v.placeResident(r.parts())
+	switch {
+	case v.S.Held:
+		v.holdBlocks(rows)
+	case v.S.Ahead > 0:
+		v.prefetchBlocks(rows)
+	}
+	v.rows.ready()
+	if tile := schedule.ResidentTile(v.K, v.S); tile > 0 {
+		v.loadThroughTile(rows, tile)
+	} else {
+		rows.each(func(p *residentPart) { p.rows = r.activations(p.place) })
+	}
+	return rows
+}
+
+// prefetchBlocks loads one word of every 16 bytes that the first columns read. So the blocks are on their way to the
+// cache while the workgroup prepares the row. The loads take few registers. They have no effect on the result, but only
+// the device can tell.
+func (v *matVec) prefetchBlocks(rows resident) {
+	asked := v.Variable("uint", "asked", expr.Of("0u"))
+	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
+		v.bindColumn(j)
+		rows.each(func(s *residentPart) {
+			for _, o := range v.B {
+				b, at := v.blockBuffer(o), v.Variable("uint", "at", v.blockOf(o, s.block))
+				for t := 0; t < v.run.Quads; t += 4 {
+					v.Update(asked, "^=", expr.Call("quants_"+b.Base, v.quadArgs(at, s.place, expr.Uint(t))...))
+				}
+				if b.DType.BlockElems() > kernel.RoundedGroup { // the scales take longer than the wait
+					continue
+				}
+				scale := expr.Call("scale_"+b.Base, at, within(s.e, s.at))
+				if v.run.Form.Affine {
+					scale = expr.Member(scale, "x")
+				}
+				v.Line("%s ^= floatBitsToUint(%s);", asked, scale)
+			}
+		})
+	})
+	v.dependOn(asked)
+}
+
+// dependOn adds a no-op data dependency of the multiplication on a word, so that compilers keep its loads.
+func (v *matVec) dependOn(asked expr.Expr) {
+	v.Line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
+}
+
+// placeResident computes the positions of an invocation's runs, each of parts parts.
+func (v *matVec) placeResident(parts int) resident {
+	var rows resident
+	lanes := v.S.LanesPerRow
+	steps, _ := v.K.Fold.Quo(int64(v.run.Elems))
+	for first := int64(0); first < steps.Add; first += int64(lanes) {
+		step, run := expr.Plus(v.part, expr.Uint(first)), &residentRun{}
+		if first+int64(lanes) > steps.Add {
+			step = v.Variable("uint", "step", step)
+			run.inside = v.Variable("bool", "inside", expr.Binary("<", step, expr.Uint(steps.Add)))
+			step = expr.Call("min", step, expr.Uint(steps.Add-1))
+		}
+		at := v.placeOf(v.Named("step", step), int(steps.Add))
+		for p := range parts {
+			run.parts = append(run.parts, residentPart{place: v.partOf(at, expr.Uint(p))})
+		}
+		rows = append(rows, run)
+	}
+	return rows
+}
+
+// each calls do for every part.
+func (h resident) each(do func(*residentPart)) {
+	for _, run := range h {
+		for i := range run.parts {
+			do(&run.parts[i])
+		}
+	}
+}
+
+// loadThroughTile loads the strips through shared memory, tile quads at a time. Neighbours then read neighbouring quads
+// of the rows, and each reads all its quads before it stores the first. Direct loads of strips are far apart and take
+// longer (M-matvec-blocks).
+func (v *matVec) loadThroughTile(rows resident, tile int) {
+	s := v.S
+	rows.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
+	array := v.Share("vec4", "tile", tile)
+	quads, share := int(v.K.Fold.Add)/4, tile/s.Workgroup
+	for _, o := range v.A {
+		v.Repeat("i", s.ThreadM, func(i expr.Expr) {
+			tiles := (quads + tile - 1) / tile
+			own, each := v.readQuads(o, i, 1, tiles*share)
+			v.Repeat("c", tiles, func(c expr.Expr) {
+				v.Repeat("q", share, func(q expr.Expr) {
+					place := v.Variable("uint", "place", expr.Plus(v.self, expr.Times(q, s.Workgroup)))
+					v.Assign(expr.At(array, spread(place)), expr.Element(own, each, expr.Plus(expr.Times(c, share), q)))
+				})
+				v.Barrier()
+				rows.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
+				v.Barrier()
+			})
+		})
+	}
+}
+
+// takeStrip copies row i of the strip at k from tile c, if the strip is in that tile.
+func (v *matVec) takeStrip(row rowArrays, k, array, i, c expr.Expr, tile int) {
+	first := expr.Binary("/", k, expr.Uint(4))
+	v.OpenIf(expr.Binary("==", expr.Binary("/", first, expr.Uint(tile)), c))
+	at := v.Variable("uint", "at", expr.Binary("%", first, expr.Uint(tile)))
+	v.fillStrip(row, i, func(t expr.Expr) expr.Expr { return expr.At(array, spread(within(at, t))) })
+	v.Close()
+}
+
+// addResident multiplies every column by the rows in registers, and adds to the sums.
+func (v *matVec) addResident(rows resident) {
+	v.Line("")
+	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
+		v.bindColumn(j)
+		for i, run := range rows {
+			v.OpenIf(run.inside)
+			for _, p := range run.parts {
+				v.OpenScope()
+				p.slot = heldSlot(rows, i, j)
+				v.reader.(columnReader).addColumn(p.place, p.rows, j)
+				v.Close()
+			}
+			v.Close()
+		}
+	})
+}
+
+// readQuads loads row i of an A. Each invocation takes atOnce neighbouring quads at a time, and keeps its quads in an
+// array of each vectors, at least room.
+func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, room int) (own expr.Expr, each int) {
+	shares := int(v.K.Fold.Add) / 4 / atOnce
+	each = max((shares+v.S.Workgroup-1)/v.S.Workgroup*atOnce, room)
+	own = v.Array("vec4", "own", each)
+	v.BindRow(i)
+	v.eachQuad(shares, func(q, n expr.Expr) {
+		v.Repeat("h", atOnce, func(h expr.Expr) {
+			to, from := expr.Plus(expr.Times(q, atOnce), h), expr.Plus(expr.Times(n, atOnce), h)
+			v.Assign(expr.Element(own, each, to), v.Quad(o, expr.Times(from, 4), true))
+		})
+	})
+	return own, each
+}
+
+// eachQuad writes body for each of an invocation's quads of a row. q is its number among the invocation's own, and n is
+// its number in the row.
+func (v *matVec) eachQuad(quads int, body func(q, n expr.Expr)) {
+	lanes := v.S.Workgroup
+	v.Repeat("q", (quads+lanes-1)/lanes, func(q expr.Expr) {
+		n := v.Variable("uint", "n", expr.Plus(v.self, expr.Times(q, lanes)))
+		v.OpenBelow(quads%lanes != 0, n, expr.Uint(quads))
+		body(q, n)
+		v.Close()
+	})
+}

@@ -1,0 +1,144 @@
+package matvec
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// roundedRows are float rows that every workgroup quantizes to int8 in shared memory. A group of kernel.RoundedGroup
+// elements is rounded to 255 steps of its largest element, or to several base-256 digits.
+type roundedRows struct {
+	v *matVec
+	// arrays name uvec4 arrays, row after row and digit after digit, and the arrays of the groups' scales.
+	arrays map[*matmul.Operand]rowArrays
+	own    map[*matmul.Operand]expr.Expr // quads that an invocation preloaded and did not yet quantize
+	each   int                           // of a row
+}
+
+// roundedQuads is the number of neighbouring quads that an invocation quantizes together. With one quad, eight
+// invocations find the largest element of a group in three exchanges, and each of them divides by it. With two quads,
+// four invocations do it in two exchanges.
+const roundedQuads = 2
+
+// ask preloads the quads of a row that an invocation quantizes.
+func (r *roundedRows) ask() {
+	if r.v.S.ThreadM > 1 {
+		return
+	}
+	for _, o := range r.v.A {
+		r.own[o], r.each = r.v.readQuads(o, expr.Of("0u"), roundedQuads, 0)
+	}
+}
+
+// digitUnits is the number of 16-byte units of each digit.
+func (r *roundedRows) digitUnits() int { return r.v.S.ThreadM * int(r.v.K.Fold.Add) / 16 }
+
+// ready quantizes all rows. Neighbouring invocations read neighbouring quads. Each reads all its quads before it
+// quantizes the first, unless ask preloaded them.
+func (r *roundedRows) ready() {
+	m, depth := r.v.S.ThreadM, int(r.v.K.Fold.Add)
+	for _, o := range r.v.A {
+		rows := rowArrays{elements: r.v.Share("uvec4", o.Name+"_bytes", r.digitUnits()*r.v.S.RowBytes()),
+			scales: r.v.Share("float", o.Name+"_scales", m*depth/kernel.RoundedGroup)}
+		r.arrays[o] = rows
+		r.v.Repeat("i", m, func(i expr.Expr) {
+			own := r.own[o]
+			if own == nil {
+				own, r.each = r.v.readQuads(o, i, roundedQuads, 0)
+			}
+			all := depth / 4 / roundedQuads
+			r.v.eachQuad(all, func(q, n expr.Expr) {
+				x := func(h expr.Expr) expr.Expr {
+					return expr.Element(own, r.each, expr.Plus(expr.Times(q, roundedQuads), h))
+				}
+				r.roundShare(rows, x, n, expr.Plus(expr.Times(i, all), n))
+			})
+		})
+	}
+	r.v.Barrier()
+}
+
+// roundShare quantizes share n of a row and stores it as words, from place on. x prints the quads of the share. The
+// lanes of a group find its largest element together. They compare bits, and the bits of NaN are the largest.
+func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
+	v := r.v
+	perGroup := kernel.RoundedGroup / 4 / roundedQuads
+	size := v.Variable("uvec4", "size", expr.Of("uvec4(0u)"))
+	v.Repeat("h", roundedQuads, func(h expr.Expr) {
+		v.Line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h))
+	})
+	top := v.Variable("uint", "top", expr.Of(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size,
+		size)))
+	for mask := 1; mask < perGroup; mask *= 2 {
+		v.Line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
+	}
+	scale := r.roundTo(top)
+	v.Repeat("h", roundedQuads, func(h expr.Expr) {
+		word := expr.Plus(expr.Times(place, roundedQuads), h)
+		r.putWords(rows.elements, expr.Binary("/", word, expr.Uint(4)), expr.Binary("%", word, expr.Uint(4)), x(h))
+	})
+	v.OpenIf(expr.Binary("==", expr.Binary("%", n, expr.Uint(perGroup)), expr.Of("0u")))
+	v.Assign(expr.At(rows.scales, expr.Binary("/", place, expr.Uint(perGroup))), scale)
+	v.Close()
+}
+
+// roundTo declares steps, the factor that quantizes a group, and returns the group's scale. top names the bits of the
+// group's largest element.
+func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
+	v := r.v
+	if v.S.Digits == 0 {
+		// If an element is not finite, the scale is NaN; its int8 value does not matter.
+		v.Line("float steps = byte_steps(%s);", top)
+		largest := expr.Of(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
+		scale = v.Variable("float", "scale",
+			expr.Binary("*", largest, expr.Float(float64(float32(1.0/127)), 32, "")))
+		return scale
+	}
+	// A power of two brings the largest element below 2^22. If that element is infinite or NaN, so is the scale, and
+	// the power makes all others tiny.
+	v.Line("uint exponent = clamp(%s >> 23, 22u, 254u);", top)
+	v.Line("bool special = %s >= 0x7f800000u;", top)
+	v.Line("float steps = uintBitsToFloat((special ? 1u : 275u - exponent) << 23);")
+	return v.Variable("float", "scale",
+		expr.Of(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
+}
+
+// putWords quantizes a quad and stores its words.
+func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
+	v := r.v
+	if v.S.Digits == 0 {
+		v.Line("%s[%s][%s] = round_bytes(%s, steps);", array, unit, word, x)
+		return
+	}
+	digits := v.Variable("uvec4", "digits", expr.Of(fmt.Sprintf("digits_of(%s * steps)", x)))
+	v.Repeat("digit", v.S.Digits, func(digit expr.Expr) {
+		v.Line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", array,
+			expr.Plus(expr.Times(digit, r.digitUnits()), unit),
+			word, digits, digit)
+	})
+}
+
+func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
+	depth, from := int(r.v.K.Fold.Add), r.arrays[o]
+	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
+		group := expr.Plus(expr.Times(i, depth/kernel.RoundedGroup),
+			expr.Binary("/", k, expr.Uint(kernel.RoundedGroup)))
+		return expr.At(from.scales, group)
+	}, func(i, digit expr.Expr, use func(t, word expr.Expr)) {
+		own := expr.Plus(expr.Times(i, depth/4), expr.Binary("/", k, expr.Uint(4)))
+		first := expr.Plus(expr.Times(digit, 4*r.digitUnits()), own)
+		if r.v.run.Quads%4 != 0 {
+			first = r.v.Named("word", first)
+		} else {
+			first = r.v.Named("quad", expr.Plus(expr.Times(digit, r.digitUnits()), expr.Binary("/", own, expr.Uint(4))))
+		}
+		r.v.eachWord(func(t expr.Expr) expr.Expr {
+			word := r.v.Variable("uint", "word", expr.Plus(first, t))
+			return expr.At(expr.At(from.elements, expr.Binary("/", word, expr.Uint(4))),
+				expr.Binary("%", word, expr.Uint(4)))
+		}, func(w expr.Expr) expr.Expr { return expr.At(from.elements, expr.Plus(first, w)) }, use)
+	})
+}

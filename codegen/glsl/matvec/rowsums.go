@@ -1,0 +1,60 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// shareRowSums adds up the rows if a matvec also has row sums, and leaves the partial sums in shared memory for after
+// the next barrier. All invocations of a workgroup share each row. A workgroup has whole rows, for any columns.
+func (v *matVec) shareRowSums() {
+	s := v.S
+	for _, p := range v.K.Phases {
+		array := v.Share("float", p.Name+"_parts", s.ThreadM*v.rowParts())
+		v.rowSums = append(v.rowSums, array)
+		v.Line("")
+		v.Line("// %s: sum over the row.", p.Name)
+		v.Repeat("i", s.ThreadM, func(i expr.Expr) { v.shareRowSum(p, array, i) })
+	}
+}
+
+func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
+	s := v.S
+	v.BindRow(i)
+	sum := v.Variable("float", p.Name, expr.Of("0.0"))
+	v.eachQuad(int(v.K.Fold.Add)/4, func(_, n expr.Expr) {
+		v.Lanes(v.Fold, 4, expr.Times(n, 4), []*kernel.Expr{p.Value}, nil, func() {
+			v.Update(sum, "+=", v.AsFloat(p.Value))
+		})
+	})
+	for m := s.Subgroup / 2; m > 0; m /= 2 {
+		v.Line("%s += subgroupShuffleXor(%s, %du);", sum, sum, m)
+	}
+	if s.Subgroup == 0 {
+		v.Assign(expr.At(array, expr.Plus(expr.Times(i, v.rowParts()), expr.Of("gl_LocalInvocationID.x"))), sum)
+		return
+	}
+	v.OpenIf(expr.Of("gl_SubgroupInvocationID == 0u"))
+	v.Assign(expr.At(array, expr.Plus(expr.Times(i, v.rowParts()), expr.Of("gl_SubgroupID"))), sum)
+	v.Close()
+}
+
+// rowParts is the number of partial sums of a row: one per subgroup, or one per invocation if the schedule relies on no
+// subgroup size.
+func (v *matVec) rowParts() int { return v.S.Workgroup / max(v.S.Subgroup, 1) }
+
+// bindRowSums binds the row's sums for its stores. All invocations have called shareRowSums before.
+func (v *matVec) bindRowSums(row expr.Expr) {
+	parts := v.rowParts()
+	for i, p := range v.K.Phases {
+		first := expr.Times(row, parts)
+		at := func(n expr.Expr) expr.Expr { return expr.At(v.rowSums[i], expr.Plus(first, n)) }
+		sum := v.Variable("float", p.Name, at(expr.Of("0u")))
+		if parts > 1 {
+			n := v.Loop("p", expr.Uint(1), expr.Uint(parts), 1)
+			v.Update(sum, "+=", at(n))
+			v.Close()
+		}
+		v.BindAcc(v.K.PhaseAcc(i), sum)
+	}
+}

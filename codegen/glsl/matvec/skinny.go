@@ -1,0 +1,334 @@
+package matvec
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// skinny is a matmul of few rows by blocks (a skinny GEMM), on cooperative matrices. They multiply it transposed: a row
+// of an accumulator fragment is a column of the result.
+//
+// Each subgroup decodes the quants of its columns to its own part of shared memory, TileK of the contraction axis at a
+// time. The rows lie next to them. All subgroups at the same k load the rows together. The elements of a strip share a
+// scale. So the matrix units sum up a strip, and the kernel multiplies these sums by the scales of columns and rows and
+// adds the result to the f32 sums. The scales are accumulator fragments that repeat one row or column.
+type skinny struct {
+	*matVec
+	schedule.Skinny
+	unit     string    // the element type of shared memory
+	ownCol   expr.Expr // the subgroup's first column in the tile
+	weights  map[*matmul.Operand]*stagedStrips
+	rows     stagedStrips
+	perBlock int // runs of a block
+}
+
+// stagedStrips is an operand in shared memory: the elements, and for every strip a scale, and an offset or a sum of its
+// elements if the format needs one.
+type stagedStrips struct {
+	elements, scales, others expr.Expr
+	first                    expr.Expr // of the subgroup's elements
+	firstScale               expr.Expr
+}
+
+// EmitSkinny writes a matmul of few rows on cooperative matrices.
+func EmitSkinny(e *emit.Emitter) {
+	self := e.SelfIndex()
+	m := matmul.New(e)
+	if e.Err != nil {
+		return
+	}
+	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel)
+	r := &skinny{matVec: &matVec{Base: m, self: self}, weights: map[*matmul.Operand]*stagedStrips{}}
+	r.Skinny, _ = schedule.SkinnyOf(e.K)
+	e.NeedMatrix(r.Element)
+	t := r.blockBuffer(r.B[0]).DType
+	r.run = kernel.NewBlockRun(t, max(r.Span, kernel.RoundedGroup))
+	r.perBlock = t.BlockElems() / r.run.Elems
+	if n := 4 * r.run.Quads; n != r.Strip {
+		e.Fail("strips of %s are %d elements, not %d", t, n, r.Strip)
+	}
+	r.place()
+	r.declare()
+	r.accumulate()
+	r.pass()
+}
+
+// columns is the number of result columns of a subgroup, and fragments is the number of fragments that they take.
+// rowFragments is the number of fragments that the rows take, and strips is the number of strips of a step.
+func (r *skinny) columns() int      { return r.S.TileN / r.S.SubgroupsN }
+func (r *skinny) fragments() int    { return r.columns() / r.S.FragM }
+func (r *skinny) rowFragments() int { return r.S.TileM / r.S.FragN }
+func (r *skinny) strips() int       { return r.S.TileK / r.Strip }
+
+// place assigns columns and a part of the contraction axis to a subgroup.
+func (r *skinny) place() {
+	id, count := expr.Of("gl_SubgroupID"), r.S.SubgroupsN*r.S.SubgroupsK
+	r.ownCol = r.Named("own_col", expr.Times(expr.Remainder(id, r.S.SubgroupsN, count), r.columns()))
+	r.part = r.Named("part", expr.Quotient(id, r.S.SubgroupsN, count))
+}
+
+// declare declares shared memory and the fragments of sums.
+func (r *skinny) declare() {
+	s := r.S
+	if r.unit = "uvec4"; r.Unit(s)*r.Element.BlockBytes() == 8 {
+		r.unit = "uvec2"
+	}
+	stage := func(name string, units, scales int, first, firstScale expr.Expr) stagedStrips {
+		st := stagedStrips{elements: r.Share(r.unit, name+"_strips", units),
+			scales: r.Share("float", name+"_scales", scales),
+			first:  first, firstScale: firstScale}
+		if other := map[bool]string{true: "_sums", false: "_offsets"}[name == "a"]; r.Affine {
+			st.others = r.Share("float", name+other, scales)
+		}
+		return st
+	}
+	id := expr.Of("gl_SubgroupID")
+	first := r.Named("first_unit", expr.Times(id, r.columns()*r.Pitch(s)))
+	firstScale := r.Named("first_scale", expr.Times(id, r.columns()*r.strips()))
+	for _, o := range r.B {
+		st := stage(o.Name, r.WeightUnits(s), r.WeightScales(s), first, firstScale)
+		r.weights[o] = &st
+	}
+	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), expr.Times(r.part, r.Parts*s.TileM*r.Pitch(s)),
+		expr.Times(r.part, s.TileM*r.strips()))
+	sums := r.Fragment(ir.F32, "Accumulator")
+	r.DeclareZeros(sums, expr.Call(sums, expr.Of("0.0")), r.fragments()*r.rowFragments())
+}
+
+// accumulate steps through the contraction axis. While subgroups multiply a step, they prefetch the next one into
+// registers.
+func (r *skinny) accumulate() {
+	s := r.S
+	for _, o := range r.B {
+		blocks.Parts(r.Emitter, r.blockBuffer(o))
+	}
+	if r.Parts == 1 && r.Affine {
+		r.declareOnes()
+	}
+	var fetched []fetchedStrips
+	for _, o := range r.B {
+		fetched = append(fetched, r.declareStrips(o))
+	}
+	rows := r.declareRows()
+	fetch := func(k0 expr.Expr) {
+		for i, o := range r.B {
+			r.fetchWeights(o, fetched[i], k0)
+		}
+		r.fetchRows(rows, k0)
+	}
+	step := s.SubgroupsK * s.TileK
+	r.OpenScope()
+	fetch(expr.Times(r.part, s.TileK))
+	r.Close()
+	r.Line("")
+	even := schedule.DivisibleBy(r.K.Fold, step) // all subgroups have equally many steps
+	var k0 expr.Expr
+	if even {
+		k0 = r.Rolled("k0", expr.Times(r.part, s.TileK), r.Dim(r.K.Fold), step)
+	} else {
+		k0 = r.Rolled("step_start", expr.Of("0u"), r.Dim(r.K.Fold), step)
+		k0 = r.Named("k0", expr.Plus(k0, expr.Times(r.part, s.TileK)))
+	}
+	r.Line("barrier(); // what is in shared memory has been multiplied")
+	for i, o := range r.B {
+		r.putWeights(o, fetched[i])
+	}
+	r.putRows(rows)
+	r.Barrier()
+	r.Comment("The next step, or the last once more.")
+	fetch(r.Variable("uint", "k1", expr.Call("min", expr.Plus(k0, expr.Uint(step)),
+		expr.Uint(r.K.Fold.Add-int64(s.TileK)))))
+	if even {
+		r.multiply()
+	} else {
+		r.OpenIf(expr.Binary("<", k0, r.Dim(r.K.Fold)))
+		r.multiply()
+		r.Close()
+	}
+	r.Close()
+}
+
+// fetchedStrips are the registers that hold an invocation's weights of a B on their way to shared memory. If one read
+// returns all quants of a run, or one word holds a scale, the raw words stay in these registers and are decoded when
+// they go to shared memory. Decoding them at once would wait for the loads before the previous step is multiplied.
+type fetchedStrips struct {
+	quants, scales expr.Expr
+	words          bool   // quants holds raw words, one uvec4 a run
+	unpack         string // the function that unpacks raw scales, or ""
+}
+
+func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
+	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
+	row, _ := ir.BlockFormatOf(r.run.DType)
+	f := fetchedStrips{words: r.Element == ir.I8 && r.run.Joined && r.run.Wide(b.Binding) && row.Decode.ReadsOnce()}
+	if f.words {
+		f.quants = r.Array("uvec4", o.Name+"_words", n)
+	} else {
+		f.quants = r.Array("uvec4", o.Name+"_quants", n*r.words())
+	}
+	scale := blocks.ScaleType(r.run.Form)
+	if unpack, ok := blocks.UnpackScale(r.Emitter, b); ok {
+		scale, f.unpack = "uint", unpack
+	}
+	f.scales = r.Array(scale, o.Name+"_scale", n)
+	return f
+}
+
+// runs is the number of runs that a subgroup decodes, and rounds is the number that each invocation decodes.
+func (r *skinny) runs() int   { return r.columns() * r.S.TileK / r.run.Elems }
+func (r *skinny) rounds() int { return (r.runs() + r.S.Subgroup - 1) / r.S.Subgroup }
+
+// eachRun writes body for each run that this lane decodes. i counts them; column and run locate one among the
+// subgroup's. Lanes 2n and 2n+1 decode the same run in adjacent columns, so that their stores use different banks.
+func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
+	perColumn := r.S.TileK / r.run.Elems
+	r.EachSlot(expr.Of("gl_SubgroupInvocationID"), r.runs(), r.S.Subgroup, func(i, slot expr.Expr) {
+		pair := r.Named("pair", expr.Binary("/", slot, expr.Uint(2)))
+		column := r.Named("column", expr.Plus(expr.Times(expr.Quotient(pair, perColumn, r.runs()/2), 2),
+			expr.Binary("%", slot, expr.Uint(2))))
+		body(i, column, r.Named("run", expr.Remainder(pair, perColumn, r.runs()/2)))
+	})
+}
+
+// words is the number of uvec4 that a strip takes.
+func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
+
+// fetchWeights loads the runs of a B at k0 of the contraction axis.
+func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) {
+	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
+	r.eachRun(func(i, column, run expr.Expr) {
+		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(expr.Plus(r.Col0, r.ownCol), column), r.Col, r.S.TileN))
+		r.BindAxis(r.Col, col)
+		step := r.Named("step", expr.Plus(expr.Binary("/", k0, expr.Uint(r.run.Elems)), run))
+		limit := int(r.K.Fold.Add) / r.run.Elems
+		block := r.Named("block", expr.Quotient(step, r.perBlock, limit))
+		e := r.firstElement(expr.Remainder(step, r.perBlock, limit))
+		at := r.Variable("uint", "at", r.blockOf(o, block))
+		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
+			s := place{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
+			number := expr.Plus(expr.Times(i, r.run.Strips), p)
+			if f.words {
+				r.Assign(expr.Element(f.quants, n, number), expr.Call(blocks.HeldWords(r.Emitter, b), at, s.e))
+			} else {
+				for w := range r.words() {
+					r.Assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
+				}
+			}
+			scale := expr.Call("scale_"+b.Base, at, within(e, s.at))
+			if f.unpack != "" {
+				scale = expr.Call(blocks.ScaleWord(r.Emitter, b), at)
+			}
+			r.Assign(expr.Element(f.scales, n, number), scale)
+		})
+	})
+}
+
+// fetchedWord prints word w of the decoded quants of the invocation's strip with the given number.
+func (r *skinny) fetchedWord(f fetchedStrips, number expr.Expr, w int) expr.Expr {
+	return expr.Element(f.quants, r.rounds()*r.run.Strips*r.words(),
+		expr.Plus(expr.Times(number, r.words()), expr.Uint(w)))
+}
+
+// quantsOf prints word w of a strip's quants in the element type of the cooperative matrices.
+func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.Expr {
+	if r.Element == ir.I8 {
+		return r.signedBytes(r.bytesOf(b, block, s, w))
+	}
+	if r.Levels {
+		first := r.Variable("vec4", "levels", expr.Call("levels_"+b.Base, r.quadArgs(block, s, expr.Uint(2*w))...))
+		second := r.Variable("vec4", "levels", expr.Call("levels_"+b.Base, r.quadArgs(block, s, expr.Uint(2*w+1))...))
+		r.Helper("pack_halves", "float")
+		return expr.Call("pack_halves", first, second)
+	}
+	bytes := r.bytesOf(b, block, s, w/2)
+	pair := expr.Member(r.Variable("uvec4", "bytes", bytes), map[int]string{0: "xy", 1: "zw"}[w%2])
+	above := 1024 + r.run.Form.Bias
+	if r.run.Form.Signed {
+		pair, above = expr.Binary("^", pair, expr.Of("0x80808080u")), above+128
+	}
+	r.Helper("halves_of_bytes", "float")
+	return expr.Call("halves_of_bytes", pair, expr.Of(fmt.Sprintf("float16_t(%d)", above)))
+}
+
+// bytesOf prints sixteen quants of a strip as bytes, from quant 16w on.
+func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.Expr {
+	if r.run.Wide(b.Binding) {
+		return r.wideCall(b, block, s, expr.Uint(w))
+	}
+	quads := make([]expr.Expr, 4)
+	for t := range quads {
+		quads[t] = expr.Call("quants_"+b.Base, r.quadArgs(block, s, expr.Uint(4*w+t))...)
+	}
+	return expr.Call("uvec4", quads...)
+}
+
+// signedBytes prints quants, as bytes, minus the format's bias. No byte carries into the next, because quants are below
+// the bias plus 128.
+func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
+	f := r.run.Form
+	if f.Bias == 0 {
+		return bytes
+	}
+	return expr.Binary("^", expr.Binary("+", bytes, expr.Of(fmt.Sprintf("0x%08xu", uint32(128-f.Bias)*0x01010101))),
+		expr.Of("0x80808080u"))
+}
+
+// putWeights decodes the loaded weights and stores them in shared memory.
+func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
+	st, n := r.weights[o], r.rounds()*r.run.Strips
+	r.eachRun(func(i, column, run expr.Expr) {
+		perTile := r.S.TileK / r.run.Elems
+		place := expr.Plus(expr.Times(expr.Quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()),
+			r.firstElement(expr.Remainder(run, r.perBlock, perTile)))
+		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
+			number := expr.Plus(expr.Times(i, r.run.Strips), p)
+			at := r.Named("at", expr.Plus(place, expr.Times(p, r.run.StripStride())))
+			unit := r.Named("unit", expr.Plus(expr.Plus(st.first, expr.Times(column, r.Pitch(r.S))),
+				expr.Binary("/", at, expr.Uint(r.Unit(r.S)))))
+			for w := range r.words() {
+				word := r.fetchedWord(f, number, w)
+				if f.words {
+					quants := expr.Call(blocks.HeldQuants(r.Emitter, r.blockBuffer(o)),
+						expr.Element(f.quants, n, number), expr.Uint(w))
+					word = r.signedBytes(quants)
+				}
+				r.put(st.elements, unit, w, word)
+			}
+			scale := expr.Element(f.scales, n, number)
+			if f.unpack != "" {
+				scale = expr.Call(f.unpack, scale)
+			}
+			slot := expr.Plus(expr.Plus(st.firstScale,
+				expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.columns())), column)
+			if !r.Affine {
+				r.Assign(expr.At(st.scales, slot), scale)
+				return
+			}
+			if f.unpack != "" {
+				scale = r.Variable("vec2", "scale", scale)
+			}
+			r.Assign(expr.At(st.scales, slot), expr.Member(scale, "x"))
+			r.Assign(expr.At(st.others, slot), expr.Member(scale, "y"))
+		})
+	})
+}
+
+// put stores uvec4 number w, counted from a unit on.
+func (r *skinny) put(array, unit expr.Expr, w int, word expr.Expr) {
+	if r.unit == "uvec4" {
+		r.Assign(expr.At(array, expr.Plus(unit, expr.Uint(w))), word)
+		return
+	}
+	if !expr.IsPlain(word) {
+		word = r.Variable("uvec4", "quants", word)
+	}
+	r.Assign(expr.At(array, expr.Plus(unit, expr.Uint(2*w))), expr.Member(word, "xy"))
+	r.Assign(expr.At(array, expr.Plus(unit, expr.Uint(2*w+1))), expr.Member(word, "zw"))
+}

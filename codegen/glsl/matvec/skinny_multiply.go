@@ -1,0 +1,415 @@
+package matvec
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// perRow is the number of elements of a row that an invocation loads at a time: a vec4 of floats or 16 int8 elements.
+func (r *skinny) perRow() int {
+	if r.Parts > 1 {
+		return 4
+	}
+	return 16
+}
+
+// declareRows declares the registers that hold an invocation's elements of the rows on their way to shared memory.
+func (r *skinny) declareRows() rowArrays {
+	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]
+	a := rowArrays{elements: r.Array(typ, "a_elements", r.rowRounds(r.perRow()))}
+	if r.Parts == 1 {
+		a.scales = r.Array("float", "a_scale", r.rowRounds(r.Strip))
+	}
+	if r.Parts == 1 && r.Affine {
+		a.sums = r.Array("int", "a_sum", r.rowRounds(r.Strip))
+	}
+	return a
+}
+
+// fetchRows loads the rows at k0 of the contraction axis.
+func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
+	n := r.rowRounds(r.perRow())
+	if r.Parts > 1 {
+		r.eachOfRows(4, true, func(i, row, at expr.Expr) {
+			r.Assign(expr.Element(a.elements, n, i), r.Quad(r.A[0], expr.Plus(k0, at), true))
+		})
+		return
+	}
+	bytes, scale, _ := r.K.ByteRows(r.A[0].Value)
+	r.eachOfRows(16, true, func(i, row, at expr.Expr) {
+		r.Assign(expr.Element(a.elements, n, i), r.BytesAt(bytes, emit.Along{Axis: r.Fold, Extent: r.K.Fold},
+			expr.Plus(k0, at), 16))
+	})
+	r.eachOfRows(r.Strip, true, func(i, row, at expr.Expr) {
+		r.BindAxis(r.Fold, r.Variable("uint", "k", expr.Plus(k0, at)))
+		read := readOf(scale)
+		r.Plan([]*kernel.Expr{read}, nil)
+		r.Assign(expr.Element(a.scales, r.rowRounds(r.Strip), i), r.Value(read))
+		if r.Affine {
+			r.addBytes(expr.Element(a.sums, r.rowRounds(r.Strip), i), bytes, expr.Plus(k0, at))
+		}
+	})
+}
+
+// readOf returns the part of a row scale that stays in registers until the scale goes to shared memory. If the scale is
+// computed from one f32 load alone, that is the load, so that no invocation waits for it (fetchedStrips). Otherwise it
+// is the scale.
+func readOf(scale *kernel.Expr) *kernel.Expr {
+	read, leaves := scale, 0
+	kernel.Walk([]*kernel.Expr{scale}, func(e *kernel.Expr) {
+		if e.Kind != kernel.ExprApply && e.Kind != kernel.ExprConst {
+			read, leaves = e, leaves+1
+		}
+	})
+	if leaves != 1 || read.Kind != kernel.ExprLoad || read.DType != ir.F32 {
+		return scale
+	}
+	return read
+}
+
+// scaleOfRead prints the scale, computed from the kept part.
+func (r *skinny) scaleOfRead(kept expr.Expr) expr.Expr {
+	_, scale, _ := r.K.ByteRows(r.A[0].Value)
+	r.Scope.Values[readOf(scale)] = kept
+	r.Plan([]*kernel.Expr{scale}, nil)
+	if value := r.Value(scale); !expr.IsPlain(value) {
+		return r.Variable("float", "scale", value)
+	}
+	return kept
+}
+
+// addBytes sets sum to the sum of a strip of a row.
+func (r *skinny) addBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
+	r.Need(emit.NeedIntDot)
+	r.Assign(sum, expr.Int(0))
+	for w := range r.Strip / 16 {
+		four := r.Variable("uvec4", "four", r.BytesAt(bytes, emit.Along{Axis: r.Fold, Extent: r.K.Fold},
+			expr.Plus(k, expr.Uint(16*w)), 16))
+		r.Repeat("n", 4, func(n expr.Expr) {
+			r.Line("%s += dotPacked4x8EXT(int(%s[%s]), ones);", sum, four, n)
+		})
+	}
+}
+
+// putRows stores the loaded rows in shared memory.
+func (r *skinny) putRows(a rowArrays) {
+	n := r.rowRounds(r.perRow())
+	if r.Parts > 1 {
+		r.eachOfRows(4, false, func(i, row, at expr.Expr) { r.putFloats(expr.Element(a.elements, n, i), row, at) })
+		return
+	}
+	r.eachOfRows(16, false, func(i, row, at expr.Expr) {
+		four, unit := expr.Element(a.elements, n, i), r.rowUnit(row, at, expr.Of("0u"))
+		if r.Element == ir.I8 {
+			r.put(r.rows.elements, unit, 0, four)
+			return
+		}
+		for w := range 2 {
+			r.put(r.rows.elements, unit, w, r.halvesOf(four, w))
+		}
+	})
+	r.eachOfRows(r.Strip, false, func(i, row, at expr.Expr) {
+		place, scale := r.rowScale(row, at), r.scaleOfRead(expr.Element(a.scales, r.rowRounds(r.Strip), i))
+		r.Assign(expr.At(r.rows.scales, place), scale)
+		if r.Affine {
+			r.Line("%s[%s] = %s * float(%s);", r.rows.others, place, scale,
+				expr.Element(a.sums, r.rowRounds(r.Strip), i))
+		}
+	})
+}
+
+// halvesOf prints eight int8 elements of a row, the w-th of two groups, as f16 values in the order of the quants.
+func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
+	pair := expr.Member(four, map[int]string{0: "xy", 1: "zw"}[w])
+	if r.Levels {
+		r.Helper("pack_halves", "float")
+		r.Helper("bytes_signed", "float")
+		return expr.Call("pack_halves", expr.Call("bytes_signed", expr.Member(pair, "x")),
+			expr.Call("bytes_signed", expr.Member(pair, "y")))
+	}
+	r.Helper("halves_of_bytes", "float")
+	return expr.Call("halves_of_bytes", expr.Binary("^", pair, expr.Of("0x80808080u")), expr.Of("float16_t(1152)"))
+}
+
+// placesOfRows is the number of groups of n elements in the rows of a step. The subgroups at the same k share these
+// groups, and rowRounds is how many an invocation loads. If there are fewer rows than lines, the last row is loaded
+// again and its results are not stored: a branch around the loads is slower (M-block-rows).
+func (r *skinny) placesOfRows(n int) int { return r.S.TileM * (r.S.TileK / n) }
+
+func (r *skinny) rowRounds(n int) int {
+	lanes := r.S.SubgroupsN * r.S.Subgroup
+	return (r.placesOfRows(n) + lanes - 1) / lanes
+}
+
+// eachOfRows writes body for each group of n elements of a step's rows that an invocation loads. i is the number of the
+// group among the invocation's own, row is the row of the tile, and at is the element of the step. The row axis is
+// bound.
+//
+// An invocation without a group stores nothing. Of float rows it loads the last group again, which takes no branch. For
+// int8 rows a branch around the loads of the scales is faster (M-skinny).
+func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) {
+	total, lanes, per := r.placesOfRows(n), r.S.SubgroupsN*r.S.Subgroup, r.S.TileK/n
+	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
+		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.S.Workgroup), expr.Times(i, lanes)))
+		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
+		switch {
+		case guarded:
+			r.OpenIf(expr.Binary("<", slot, expr.Uint(total)))
+		case total%lanes != 0:
+			slot = r.Named("slot", expr.Call("min", slot, expr.Uint(total-1)))
+		}
+		row := r.Named("line", expr.Quotient(slot, per, total))
+		at := r.Named("at", expr.Times(expr.Remainder(slot, per, total), n))
+		r.BindAxis(r.Row, r.Named("row", r.ClampTo(expr.Plus(r.Row0, row), r.Row, r.S.TileM)))
+		body(i, row, at)
+		if guarded {
+			r.Close()
+		}
+	})
+}
+
+// rowUnit is the shared-memory index of an element of a part of a row, and rowScale is the index of its strip's scale.
+func (r *skinny) rowUnit(row, at, part expr.Expr) expr.Expr {
+	line := expr.Plus(row, expr.Times(part, r.S.TileM))
+	return r.Named("unit", expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(r.S))),
+		expr.Binary("/", at, expr.Uint(r.Unit(r.S)))))
+}
+
+func (r *skinny) rowScale(row, at expr.Expr) expr.Expr {
+	return r.Named("place", expr.Plus(expr.Plus(r.rows.firstScale,
+		expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.S.TileM)), row))
+}
+
+// putFloats splits four floats of a row into parts and stores them. It first multiplies them by a power of two that
+// brings the strip's largest element to the top of the parts' range. If that element is infinite or NaN, so is the
+// strip's scale: infinities then become 1 or -1, and all other elements become 0.
+func (r *skinny) putFloats(four, row, at expr.Expr) {
+	x := r.Variable("vec4", "x", four)
+	tops := r.Variable("uvec4", "tops", expr.Of(fmt.Sprintf("floatBitsToUint(%s) & 0x7fffffffu", x)))
+	top := r.Variable("uint", "top", expr.Of(fmt.Sprintf("max(max(%s.x, %[1]s.y), max(%[1]s.z, %[1]s.w))", tops)))
+	var sum expr.Expr
+	if r.Affine {
+		sum = r.Variable("float", "sum", expr.Of(fmt.Sprintf("dot(%s, vec4(1.0))", x)))
+	}
+	for mask := 1; mask < r.Strip/4; mask *= 2 {
+		r.Line("%s = max(%[1]s, subgroupShuffleXor(%[1]s, %du));", top, mask)
+		if sum != nil {
+			r.Line("%s += subgroupShuffleXor(%[1]s, %du);", sum, mask)
+		}
+	}
+	bits := 14
+	if r.Element == ir.I8 {
+		bits = 21
+	}
+	exponent := r.Variable("uint", "exponent", expr.Of(fmt.Sprintf("clamp(%s >> 23, %du, 254u)", top, bits+1)))
+	r.Line("bool special = %s >= 0x7f800000u;", top)
+	r.Line("%s = special ? mix(vec4(0.0), sign(%[1]s), isinf(%[1]s)) : %[1]s * uintBitsToFloat(%du - %s << 23);", x,
+		254+bits, exponent)
+	if r.Element == ir.I8 {
+		r.putDigits(x, row, at)
+	} else {
+		r.putHalves(x, row, at)
+	}
+	r.OpenIf(expr.Binary("==", expr.Binary("%", at, expr.Uint(r.Strip)), expr.Uint(0)))
+	place := r.rowScale(row, at)
+	r.Line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place,
+		top, exponent, bits)
+	if sum != nil {
+		r.Assign(expr.At(r.rows.others, place), sum)
+	}
+	r.Close()
+}
+
+// putDigits stores floats below 2^22 as three signed base-256 digits, least significant first.
+func (r *skinny) putDigits(x, row, at expr.Expr) {
+	digits := r.Variable("uvec4", "digits", expr.Of(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u",
+		x)))
+	r.Helper("pack_bytes", "ivec4")
+	r.Repeat("part", r.Parts, func(part expr.Expr) {
+		unit := r.rowUnit(row, at, part)
+		r.Line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", r.rows.elements, unit,
+			r.component(at, 4, 0), digits, part)
+	})
+}
+
+// putHalves stores each float x below 2^15 as the sum of two f16 values. The first is x rounded to f16 precision. The
+// second is the remainder. Integer operations round x, because a compiler could remove a conversion to f16 and back.
+func (r *skinny) putHalves(x, row, at expr.Expr) {
+	rounded := fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)
+	high := r.Variable("vec4", "high", expr.Of(rounded))
+	low := r.Variable("vec4", "low", expr.Binary("-", x, high))
+	for part, value := range []expr.Expr{high, low} {
+		halves, unit := r.Variable("uvec2", "halves", r.halves(value)), r.rowUnit(row, at, expr.Uint(part))
+		words := expr.At(r.rows.elements, unit)
+		r.Assign(expr.At(words, r.component(at, 2, 0)), expr.Member(halves, "x"))
+		r.Assign(expr.At(words, r.component(at, 2, 1)), expr.Member(halves, "y"))
+	}
+}
+
+// component prints the word of a unit that holds the n-th word of a quad. A word holds perWord elements.
+func (r *skinny) component(at expr.Expr, perWord int, n int64) expr.Expr {
+	words := r.Unit(r.S) / perWord
+	return expr.Plus(expr.Binary("%", expr.Binary("/", at, expr.Uint(perWord)), expr.Uint(words)), expr.Uint(n))
+}
+
+// halves prints a vec4 as f16 values, in the order of the quants.
+func (r *skinny) halves(x expr.Expr) expr.Expr {
+	if r.Levels {
+		return expr.Of(fmt.Sprintf("uvec2(packHalf2x16(%s.xy), packHalf2x16(%[1]s.zw))", x))
+	}
+	return expr.Of(fmt.Sprintf("uvec2(packHalf2x16(%s.xz), packHalf2x16(%[1]s.yw))", x))
+}
+
+// multiply multiplies the step in shared memory, and adds to the sums.
+func (r *skinny) multiply() {
+	s := r.S
+	r.Comment("Multiply.")
+	n := r.Rolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
+	rowScales := r.repeated("row_scale", r.rows.scales, expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM)),
+		"Row", s.FragN, r.rowFragments())
+	var rowSums expr.Expr
+	if r.Affine {
+		rowSums = r.repeated("row_sum", r.rows.others, expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM)),
+			"Row", s.FragN, r.rowFragments())
+	}
+	rows := r.rowElements(n)
+	for _, o := range r.B {
+		r.Repeat("j", r.fragments(), func(j expr.Expr) { r.multiplyColumns(o, n, j, rows, rowScales, rowSums) })
+	}
+	r.Close()
+}
+
+// steps is the number of fragments along a strip.
+func (r *skinny) steps() int { return r.Strip / r.S.FragK }
+
+// rowElements loads the fragments of all rows along strip n.
+func (r *skinny) rowElements(n expr.Expr) expr.Expr {
+	s := r.S
+	count := r.rowFragments() * r.Parts * r.steps()
+	name := r.Array(r.Fragment(r.Element, "B"), "rows", count)
+	r.Repeat("f", r.rowFragments()*r.Parts, func(f expr.Expr) {
+		part, frag := expr.Quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), expr.Remainder(f, r.rowFragments(),
+			r.rowFragments()*r.Parts)
+		line := expr.Plus(expr.Times(part, s.TileM), expr.Times(frag, s.FragN))
+		r.Repeat("step", r.steps(), func(step expr.Expr) {
+			at := expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(s))),
+				expr.Plus(expr.Times(n, r.Strip/r.Unit(s)), expr.Times(step, s.FragK/r.Unit(s))))
+			r.LoadMatrix(expr.Element(name, count, expr.Plus(expr.Times(f, r.steps()), step)), r.rows.elements, at,
+				r.Pitch(s),
+				"Column")
+		})
+	})
+	return name
+}
+
+// repeated loads accumulator fragments from a line of floats. Every line or every column of a fragment repeats the same
+// floats. extent is the number of floats for each fragment.
+func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent, count int) expr.Expr {
+	name := r.Array(r.Fragment(ir.F32, "Accumulator"), base, count)
+	r.Repeat("f", count, func(f expr.Expr) {
+		r.LoadMatrix(expr.Element(name, count, f), array, expr.Plus(at, expr.Times(f, extent)), 0, major)
+	})
+	return name
+}
+
+// multiplyColumns multiplies strip n of fragment j of the columns of a B by all rows.
+func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Expr) {
+	s, st := r.S, r.weights[o]
+	columns := r.Array(r.Fragment(r.Element, "A"), "columns", r.steps())
+	first := expr.Plus(expr.Plus(st.first, expr.Times(j, s.FragM*r.Pitch(s))), expr.Times(n, r.Strip/r.Unit(s)))
+	r.Repeat("step", r.steps(), func(step expr.Expr) {
+		r.LoadMatrix(expr.Element(columns, r.steps(), step), st.elements,
+			expr.Plus(first, expr.Times(step, s.FragK/r.Unit(s))),
+			r.Pitch(s), "Row")
+	})
+	at := expr.Plus(expr.Plus(st.firstScale, expr.Times(n, r.columns())), expr.Times(j, s.FragM))
+	scale := r.repeated("scale", st.scales, at, "Column", 0, 1)
+	var offset expr.Expr
+	if r.Affine {
+		offset = r.repeated("offset", st.others, at, "Column", 0, 1)
+	}
+	r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
+		value := expr.Binary("*", scale, expr.Binary("*", expr.Element(rowScales, r.rowFragments(), f),
+			r.sumOfStrip(columns, rows, f)))
+		if r.Affine {
+			value = expr.Plus(value, expr.Binary("*", offset, expr.Element(rowSums, r.rowFragments(), f)))
+		}
+		for _, p := range r.Products {
+			if p.B == o {
+				r.Update(expr.Element(p.Sums, r.fragments()*r.rowFragments(),
+					expr.Plus(expr.Times(j, r.rowFragments()), f)), "+=",
+					value)
+			}
+		}
+	})
+}
+
+// sumOfStrip declares the sum along a strip, and prints it as floats. It adds the less significant parts of rows first.
+// Of three digits it sums up the upper two in integers, which hold them: 32 times two int8 factors, times 257.
+func (r *skinny) sumOfStrip(columns, rows, f expr.Expr) expr.Expr {
+	typ, floats := r.Fragment(r.Sums(), "Accumulator"), r.Fragment(ir.F32, "Accumulator")
+	zero := expr.Of(map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()])
+	add := func(sum expr.Expr, part int) {
+		r.Repeat("step", r.steps(), func(step expr.Expr) {
+			row := expr.Plus(expr.Times(expr.Plus(f, expr.Uint(part*r.rowFragments())), r.steps()), step)
+			r.MultiplyAdd(sum, expr.Element(columns, r.steps(), step),
+				expr.Element(rows, r.rowFragments()*r.Parts*r.steps(), row))
+		})
+	}
+	sum := r.Variable(typ, "sum", expr.Call(typ, zero))
+	switch r.Parts {
+	case 1:
+		add(sum, 0)
+	case 2:
+		add(sum, 1)
+		add(sum, 0)
+	case 3:
+		least := r.Variable(typ, "least", expr.Call(typ, zero))
+		add(least, 0)
+		add(sum, 2)
+		r.Assign(sum, expr.Binary("*", sum, expr.Int(256)))
+		add(sum, 1)
+		return expr.Plus(expr.Binary("*", expr.Call(floats, sum), expr.Of("256.0")), expr.Call(floats, least))
+	}
+	if r.Sums() == ir.I32 {
+		return expr.Call(floats, sum)
+	}
+	return sum
+}
+
+// pass adds up the sums of the subgroups that share columns, and stores the results. The sums pass through the shared
+// memory of the quants.
+func (r *skinny) pass() {
+	s, results := r.S, r.S.TileM*r.S.TileN
+	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
+	r.Barrier()
+	r.Repeat("j", r.fragments(), func(j expr.Expr) {
+		r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
+			for _, p := range r.Products {
+				at := expr.Plus(expr.Plus(expr.Times(r.part, results), expr.Times(f, s.FragN*s.TileN)),
+					expr.Plus(r.ownCol, expr.Times(j, s.FragM)))
+				if !at.Is("0u") {
+					at = expr.Binary("/", at, expr.Uint(perUnit))
+				}
+				r.StoreMatrix(expr.Element(p.Sums, r.fragments()*r.rowFragments(),
+					expr.Plus(expr.Times(j, r.rowFragments()), f)),
+					r.weights[p.B].elements, at, s.TileN/perUnit, "Column")
+			}
+		})
+	})
+	r.Barrier()
+	r.finishParts(s.SubgroupsK, func(n int, part, id expr.Expr) expr.Expr {
+		at := id
+		if !part.Is("0u") {
+			at = r.Named("at", expr.Plus(expr.Times(part, results), id))
+		}
+		unit := expr.Binary("/", at, expr.Uint(perUnit))
+		words := expr.At(r.weights[r.Products[n].B].elements, unit)
+		return expr.Call("uintBitsToFloat", expr.At(words, expr.Binary("%", at, expr.Uint(perUnit))))
+	})
+}

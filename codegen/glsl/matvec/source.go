@@ -1,0 +1,193 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// rowArrays names the arrays that hold an invocation's rows of an A along a part of a run: the elements, and if the
+// format needs them, the scales and sums.
+type rowArrays struct{ elements, scales, sums expr.Expr }
+
+// activations holds the rowArrays of every A.
+type activations map[*matmul.Operand]rowArrays
+
+// ofRows calls read for every A.
+func (v *matVec) ofRows(read func(o *matmul.Operand) rowArrays) activations {
+	all := activations{}
+	for _, o := range v.A {
+		all[o] = read(o)
+	}
+	return all
+}
+
+// aSource is a source of rows.
+type aSource interface {
+	// ask prefetches rows while the workgroup prepares its tables. ready makes the rows ready for strip.
+	ask()
+	ready()
+	// strip reads every row of an A along the strip at k of the contraction axis.
+	strip(o *matmul.Operand, k expr.Expr) rowArrays
+}
+
+// floatSource is a source of floats.
+type floatSource interface {
+	aSource
+	// quadsAt returns a function that prints quad t of row i of an A, in the strip at k.
+	quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr
+}
+
+// source returns the row source of the schedule.
+func (v *matVec) source() aSource {
+	switch {
+	case v.S.RoundRows:
+		return &roundedRows{v: v, arrays: map[*matmul.Operand]rowArrays{}, own: map[*matmul.Operand]expr.Expr{}}
+	case v.S.IntDot:
+		return byteRows{memoryRows{v}}
+	case v.S.StageRows:
+		return &stagedRows{memoryRows: memoryRows{v}, arrays: map[*matmul.Operand]expr.Expr{}}
+	}
+	return memoryRows{v}
+}
+
+// memoryRows reads floats from memory, or computes them from memory.
+type memoryRows struct{ v *matVec }
+
+func (memoryRows) ask()   {}
+func (memoryRows) ready() {}
+
+func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
+	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
+		r.v.BindRow(i)
+		return r.v.Quad(o, expr.Plus(k, expr.Times(t, 4)), true)
+	}
+}
+
+func (r memoryRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
+	return r.v.floatStrip(o, k, r.quadsAt)
+}
+
+// floatStrip reads every row of an A along a strip. It sums up each row if the format needs the sum.
+func (v *matVec) floatStrip(o *matmul.Operand, k expr.Expr,
+	quadsAt func(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr) rowArrays {
+	row := v.declareFloats(o)
+	read := quadsAt(k)
+	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
+		v.fillStrip(row, i, func(t expr.Expr) expr.Expr { return read(o, i, t) })
+	})
+	return row
+}
+
+// declareFloats declares the vectors of a strip, and their sums with the value 0.
+func (v *matVec) declareFloats(o *matmul.Operand) rowArrays {
+	row := rowArrays{elements: v.Array("vec4", o.Name+"_strip", v.S.ThreadM*v.run.Quads)}
+	if v.run.Form.NeedsSums() {
+		row.sums = v.Array("float", o.Name+"_sum", v.S.ThreadM)
+		v.Repeat("i", v.S.ThreadM, func(i expr.Expr) { v.Line("%s = 0.0;", expr.Element(row.sums, v.S.ThreadM, i)) })
+	}
+	return row
+}
+
+// fillStrip sets row i of a strip. If sums are small, it multiplies the row's sum by the factor that all columns share:
+// minus the bias, or 1 if the format is affine.
+func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) expr.Expr) {
+	v.Repeat("t", v.run.Quads, func(t expr.Expr) {
+		x := v.quadOfStrip(row.elements, i, t)
+		v.Assign(x, read(t))
+		if row.sums != nil {
+			v.Line("%s += dot(%s, vec4(1.0));", expr.Element(row.sums, v.S.ThreadM, i), x)
+		}
+	})
+	if row.sums == nil || !v.small() {
+		return
+	}
+	weight := 1.0
+	if !v.run.Form.Affine {
+		weight = -float64(v.run.Form.Bias)
+	}
+	v.Update(expr.Element(row.sums, v.S.ThreadM, i), "*=", expr.Float(weight/(1<<24), 32, ""))
+}
+
+// byteRows reads int8 rows from memory. Every group has a scale, so whole strips are multiplied in integers.
+type byteRows struct{ memoryRows }
+
+func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
+	bytes, scale, _ := r.v.K.ByteRows(o.Value)
+	b := r.v.Buffers[bytes.Bind]
+	r.v.Need(r.v.StorageNeeds(b)...)
+	array := func(unit int, at expr.Expr) expr.Expr {
+		b.Units[unit] = true
+		return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[unit].View), b.Subscript(at))
+	}
+	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
+		r.v.BindRow(i)
+		r.v.BindAxis(r.v.Fold, k)
+		r.v.Plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
+		return r.v.Value(scale)
+	}, func(_, _ expr.Expr, use func(t, word expr.Expr)) {
+		first := r.v.Named("word", expr.Binary("/", r.v.IndexText(bytes.Index), expr.Uint(4)))
+		r.v.eachWord(func(t expr.Expr) expr.Expr { return array(4, expr.Plus(first, t)) },
+			func(w expr.Expr) expr.Expr { return array(16, expr.Plus(expr.Binary("/", first, expr.Uint(4)), w)) }, use)
+	})
+}
+
+// rowWords is the number of words that an invocation holds of a row along a strip, digit after digit.
+func (v *matVec) rowWords() int { return v.run.Quads * v.S.RowBytes() }
+
+// byteStrip reads every row of an A along a strip: the int8 elements, four to an int, their scale, and their sum if the
+// format needs it. If elements have several digits, words calls use for the words of each digit.
+func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
+	words func(i, digit expr.Expr, use func(t, word expr.Expr))) rowArrays {
+	row := rowArrays{elements: v.Array("int", o.Name+"_strip", v.S.ThreadM*v.rowWords()),
+		scales: v.Array("float", o.Name+"_scale", v.S.ThreadM)}
+	if v.run.Form.NeedsSums() {
+		row.sums = v.Array("int", o.Name+"_sum", v.S.ThreadM)
+	}
+	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
+		v.Assign(expr.Element(row.scales, v.S.ThreadM, i), scale(i))
+		sum := expr.Element(row.sums, v.S.ThreadM, i)
+		if row.sums != nil {
+			v.Assign(sum, expr.Int(0))
+		}
+		v.Repeat("digit", v.S.RowBytes(), func(digit expr.Expr) {
+			words(i, digit, func(t, word expr.Expr) {
+				x := v.quadOfStrip(row.elements, i, expr.Plus(expr.Times(digit, v.run.Quads), t))
+				v.Line("%s = int(%s);", x, word)
+				if row.sums != nil {
+					v.Update(sum, "+=", v.atDigit(expr.Call("dotPacked4x8EXT", x, expr.Of("ones")), digit))
+				}
+			})
+		})
+		v.pairStrip(row.elements, i)
+	})
+	return row
+}
+
+// atDigit scales a number by the weight of a digit.
+func (v *matVec) atDigit(x, digit expr.Expr) expr.Expr {
+	if v.S.RowBytes() == 1 {
+		return x
+	}
+	return expr.Binary("<<", x, expr.Times(digit, 8))
+}
+
+// eachWord calls use for each word of a strip. word prints the t-th word, and four prints the w-th group of four words.
+// Strips of whole groups are read four words at a time.
+func (v *matVec) eachWord(word, four func(n expr.Expr) expr.Expr, use func(t, word expr.Expr)) {
+	if v.run.Quads%4 != 0 {
+		v.Repeat("t", v.run.Quads, func(t expr.Expr) { use(t, word(t)) })
+		return
+	}
+	v.Repeat("w", v.run.Quads/4, func(w expr.Expr) {
+		name := v.Variable("uvec4", "four", four(w))
+		v.Repeat("n", 4, func(n expr.Expr) { use(expr.Plus(expr.Times(w, 4), n), expr.At(name, n)) })
+	})
+}
+
+// declareOnes declares int8 ones: a dot product with them is a sum. They are not a constant, because drivers turn a dot
+// product with a constant into a sum byte by byte, which is slow (M-matvec-blocks).
+func (v *matVec) declareOnes() {
+	v.Line("int ones = 0x01010101 + int(gl_NumWorkGroups.x >> 31); // + 0")
+}

@@ -1,0 +1,81 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+)
+
+// stagedRows are float rows in shared memory, for the steps that the lanes of a sum take together. Lanes that take long
+// runs of blocks would read rows from memory far apart, which is slow (M-matvec-blocks).
+type stagedRows struct {
+	memoryRows
+	arrays map[*matmul.Operand]expr.Expr // of vec4, row after row
+	first  expr.Expr                     // the element of the contraction axis that they begin with
+	each   int                           // quads of a row
+}
+
+// throughTiles writes body for every LanesPerRow-th step from this invocation's first step on, with rows in shared
+// memory.
+func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Expr)) {
+	lanes := v.S.LanesPerRow
+	r.each = lanes * v.run.Elems / 4
+	for _, o := range v.A {
+		r.arrays[o] = v.Share("vec4", o.Name+"_tile", v.S.ThreadM*lanes*v.S.TileK/4)
+	}
+	partial := steps%int64(lanes) != 0
+	first := v.Loop("first", expr.Of("0u"), expr.Uint(steps), lanes)
+	r.first = v.Named("k0", expr.Times(first, v.run.Elems))
+	r.fill(partial, expr.Uint(steps*int64(v.run.Elems)))
+	v.Barrier()
+	step := v.Variable("uint", "step", expr.Plus(first, v.part))
+	v.OpenBelow(partial, step, expr.Uint(steps))
+	body(step)
+	v.Close()
+	v.Barrier()
+	v.Close()
+}
+
+// fill copies the part of all rows for the steps from first on. partial says that the contraction axis may end before.
+func (r *stagedRows) fill(partial bool, end expr.Expr) {
+	n := r.v.Loop("n", r.v.self, expr.Uint(r.each), r.v.S.Workgroup)
+	k := r.v.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
+	r.v.OpenBelow(partial, k, end)
+	place := r.v.Variable("uint", "place", spread(n))
+	r.v.Repeat("i", r.v.S.ThreadM, func(i expr.Expr) {
+		r.v.BindRow(i)
+		for _, o := range r.v.A {
+			r.v.Assign(expr.At(r.arrays[o], expr.Plus(expr.Times(i, r.each), place)), r.v.Quad(o, k, true))
+		}
+	})
+	r.v.Close()
+	r.v.Close()
+}
+
+// spread prints the slot of quad n of a row. Eight lanes that read the same quad of runs of 8 or 16 then use different
+// banks.
+func spread(n expr.Expr) expr.Expr {
+	return expr.Binary("^", n,
+		expr.Binary("&", expr.Binary("^", expr.Binary(">>", n, expr.Of("3")), expr.Binary(">>", n, expr.Of("6"))),
+			expr.Of("7u")))
+}
+
+func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
+	first := r.v.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
+	place := func(t expr.Expr) expr.Expr { return spread(within(first, t)) }
+	if r.v.run.Quads <= 8 { // quads differ only in the bits that spread changes
+		at := r.v.Variable("uint", "place", spread(first))
+		place = func(t expr.Expr) expr.Expr {
+			if t.Is("0u") {
+				return at
+			}
+			return expr.Binary("^", at, t)
+		}
+	}
+	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
+		return expr.At(r.arrays[o], expr.Plus(expr.Times(i, r.each), place(t)))
+	}
+}
+
+func (r *stagedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
+	return r.v.floatStrip(o, k, r.quadsAt)
+}

@@ -1,0 +1,124 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// place is the position of a part of a run: the block of the column, the first element e in plane 0, the part p of the
+// run and its offset at from e, and the position k along the contraction axis.
+type place struct {
+	block, e, p, at, k expr.Expr
+	slot               expr.Expr // its number among the preloaded blocks
+}
+
+// stream steps through the contraction axis, run by run. An invocation takes every LanesPerRow-th run. It takes them
+// one after another, several at once, or with rows in shared memory.
+func (v *matVec) stream() {
+	v.reader.prepare()
+	v.Line("")
+	if v.S.TileK == 0 {
+		v.reader.addRun(place{k: v.Loop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
+			v.run.Elems*v.S.LanesPerRow)})
+		v.Close()
+		return
+	}
+	steps, _ := v.K.Fold.Quo(int64(v.run.Elems))
+	add := func(step expr.Expr) { v.reader.addRun(v.placeOf(step, int(steps.Max())+1)) }
+	switch {
+	case v.S.StageRows:
+		v.throughTiles(v.rows.(*stagedRows), steps.Max(), add)
+	case v.S.Ahead > 1:
+		v.prefetching(v.Dim(steps), add)
+	default:
+		add(v.Loop("step", v.part, v.Dim(steps), v.S.LanesPerRow))
+		v.Close()
+	}
+	v.liftSums()
+}
+
+// prefetching writes add for Ahead steps at once while there are that many. So all their loads are in flight before the
+// first step is multiplied.
+func (v *matVec) prefetching(steps expr.Expr, add func(step expr.Expr)) {
+	ahead, lanes := v.S.Ahead, v.S.LanesPerRow
+	first := v.Variable("uint", "first", v.part)
+	last := expr.Plus(first, expr.Uint((ahead-1)*lanes))
+	v.Open("for (; %s; %s += %du)", expr.Binary("<", last, steps), first, ahead*lanes)
+	v.Repeat("n", ahead, func(n expr.Expr) {
+		add(v.Variable("uint", "step", expr.Plus(first, expr.Times(n, lanes))))
+	})
+	v.Close()
+	v.Open("for (; %s; %s += %du)", expr.Binary("<", first, steps), first, lanes)
+	add(first)
+	v.Close()
+}
+
+// addColumns multiplies a run part by part. The reader reads the rows of a part once, and then every column.
+func (v *matVec) addColumns(r columnReader, run place) {
+	v.Repeat("p", r.parts(), func(p expr.Expr) {
+		at := v.partOf(run, p)
+		rows := r.activations(at)
+		v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
+			v.bindColumn(j)
+			r.addColumn(at, rows, j)
+		})
+	})
+}
+
+// partOf is part p of a run.
+func (v *matVec) partOf(run place, p expr.Expr) place {
+	run.p, run.at = p, expr.Times(p, v.run.StripStride())
+	run.k = expr.Plus(run.k, run.at)
+	return run
+}
+
+// placeOf declares the position of a step. There are fewer than limit steps.
+func (v *matVec) placeOf(step expr.Expr, limit int) place {
+	elems := v.run.DType.BlockElems()
+	block := v.Named("block", expr.Quotient(step, elems/v.run.Elems, limit))
+	e := v.firstElement(expr.Remainder(step, elems/v.run.Elems, limit))
+	return place{block: block, e: e, k: v.Named("k", expr.Plus(expr.Times(block, elems), e))}
+}
+
+// firstElement prints the first element, in plane 0, of step part of a block.
+func (v *matVec) firstElement(part expr.Expr) expr.Expr {
+	f := v.run.Form
+	if !f.Interleaved() {
+		return v.Named("e", expr.Times(part, v.run.Elems))
+	}
+	e := expr.Times(part, v.run.Elems/f.Planes) // if there were only plane 0
+	if f.Superblock() == v.run.DType.BlockElems() {
+		return v.Named("e", e)
+	}
+	e = v.Named("place", e)
+	return v.Named("e", expr.Plus(expr.Times(expr.Binary("/", e, expr.Uint(f.Stride)), f.Superblock()),
+		expr.Binary("%", e, expr.Uint(f.Stride))))
+}
+
+// within adds an offset to e. The offset is smaller than the power of two that divides e, so an or does it: compilers
+// simplify divisions and remainders of an or.
+func within(e, offset expr.Expr) expr.Expr {
+	switch {
+	case e.Is("0u"):
+		return offset
+	case offset.Is("0u"):
+		return e
+	}
+	return expr.Binary("|", e, offset)
+}
+
+// blockOf prints the number of a block of a B, given its number in the row.
+func (v *matVec) blockOf(o *matmul.Operand, block expr.Expr) expr.Expr {
+	x := kernel.Widened(o.Value).Index
+	n := v.blockBuffer(o).DType.BlockElems()
+	rest, _ := x.DropAxis(v.Fold).DivMod(ir.D(n))
+	v.Plan(nil, []kernel.Index{rest})
+	return expr.Plus(v.Coordinate(rest), block)
+}
+
+func (v *matVec) blockBuffer(o *matmul.Operand) *emit.Buffer {
+	return v.Buffers[kernel.Widened(o.Value).Bind]
+}

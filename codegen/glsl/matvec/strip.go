@@ -1,0 +1,306 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+)
+
+// stripReader reads the quants of a strip of a block, which share a scale. It sums up quant times row element and
+// scales the sums.
+type stripReader struct {
+	v *matVec
+	// addDots multiplies a strip of a block by the rows, and adds to dots.
+	addDots func(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Expr)
+}
+
+func newStripReader(v *matVec) bReader {
+	r := &stripReader{v: v}
+	r.addDots = r.addQuads
+	return r
+}
+
+func (r *stripReader) parts() int       { return r.v.run.Strips }
+func (r *stripReader) addRun(run place) { r.v.addColumns(r, run) }
+
+func (r *stripReader) prepare() {
+	for _, o := range r.v.B {
+		blocks.Parts(r.v.Emitter, r.v.blockBuffer(o))
+	}
+	r.v.prepareArithmetic()
+}
+
+func (r *stripReader) activations(at place) activations {
+	return r.v.ofRows(func(o *matmul.Operand) rowArrays { return r.v.rows.strip(o, at.k) })
+}
+
+// prepareArithmetic adds the functions that multiply quants and rows.
+func (v *matVec) prepareArithmetic() {
+	switch {
+	case v.S.IntDot:
+		v.Need(emit.NeedIntDot)
+		switch {
+		case v.S.Digits > 0:
+			v.Helper("digits_of", "float")
+			v.Helper("pack_bytes", "ivec4")
+		case v.S.RoundRows:
+			v.Helper("round_bytes", "float")
+			v.Helper("byte_steps", "float")
+		}
+		if v.run.Form.NeedsSums() {
+			v.declareOnes()
+		}
+	case !v.run.Form.Levels:
+		v.Helper(v.unpack(), "float")
+	}
+}
+
+// subnormal reports whether quants are unpacked as subnormals, 2^-24 of their value. small reports whether sums stay
+// that small, too.
+func (v *matVec) subnormal() bool { return v.S.Subnormals && !v.S.IntDot }
+func (v *matVec) small() bool     { return v.subnormal() && v.S.Chained }
+
+// biasSubnormals adjusts the bias: signed quants are unpacked as subnormals with an offset of 128.
+func (v *matVec) biasSubnormals() {
+	if f := &v.run.Form; v.subnormal() && f.Signed {
+		f.Bias += 128
+		if f.Halved {
+			f.Bias += 128
+		}
+	}
+}
+
+// liftSums scales small sums to their true size.
+func (v *matVec) liftSums() {
+	if !v.small() {
+		return
+	}
+	v.Repeat("i", v.S.ThreadM*v.S.ThreadN, func(i expr.Expr) {
+		for _, sum := range v.SumsAt(i) {
+			v.Line("%s *= 16777216.0;", sum)
+		}
+	})
+}
+
+// unpack is the function that unpacks four quants to a vec4.
+func (v *matVec) unpack() string {
+	switch {
+	case v.subnormal() && v.run.Form.Signed:
+		return "bytes_above_subnormal"
+	case v.run.Form.Signed:
+		return "bytes_signed"
+	case v.subnormal():
+		return "bytes_subnormal"
+	}
+	return "bytes_unsigned"
+}
+
+func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
+	typ, zero := "float", expr.Of("0.0")
+	if r.v.S.IntDot {
+		typ, zero = "int", expr.Int(0)
+	}
+	for n, p := range r.v.Products {
+		row := rows[p.A]
+		count := r.v.S.ThreadM * r.v.S.RowBytes()
+		dots := r.v.Array(typ, matmul.Numbered("dots", n, len(r.v.Products)), count)
+		r.v.Repeat("i", count, func(i expr.Expr) {
+			first := zero
+			if f := r.v.run.Form; r.v.small() && !f.Affine && f.NeedsSums() {
+				first = expr.Element(row.sums, r.v.S.ThreadM, i)
+			}
+			r.v.Assign(expr.Element(dots, count, i), first)
+		})
+		block := r.v.Variable("uint", matmul.Numbered("at", n, len(r.v.Products)), r.v.blockOf(p.B, at.block))
+		r.addDots(r.v.blockBuffer(p.B), block, at, dots, row.elements)
+		if digits := r.v.S.RowBytes(); digits > 1 {
+			dots = r.v.sumDigits(dots, digits)
+		}
+		r.v.addScaled(at, n, j, block, dots, row)
+	}
+}
+
+// AddQuads multiplies the quads of a strip by the rows, and adds to dots.
+func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Expr) {
+	var wide expr.Expr
+	switch {
+	case r.v.run.Wide(b.Binding):
+		wide = r.v.readWide(b, block, at)
+	case r.v.run.Pairs(b.Binding):
+		wide = r.v.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.v.Emitter, b),
+			r.v.quadArgs(block, at, expr.Of("0u"))...))
+	}
+	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
+		var product func(sum, x expr.Expr) expr.Expr
+		switch {
+		case r.v.run.Form.Levels:
+			product = r.v.floatProduct(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
+		case wide != nil:
+			product = r.v.bytesProduct(wideElement(wide, r.v.run.Quads, t))
+		default:
+			product = r.v.bytesProduct(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
+		}
+		r.v.eachDot(t, dots, rows, product)
+	})
+}
+
+// eachDot multiplies quad t by every row, or by every digit of the only row, and adds to dots.
+func (v *matVec) eachDot(t, dots, rows expr.Expr, product func(sum, x expr.Expr) expr.Expr) {
+	count, each := v.S.ThreadM, "i"
+	if v.S.RowBytes() > 1 {
+		count, each = v.S.RowBytes(), "digit"
+	}
+	v.Repeat(each, count, func(i expr.Expr) {
+		x, sum := expr.Element(rows, count*v.run.Quads, expr.Plus(expr.Times(i, v.run.Quads), t)), expr.Element(dots,
+			count, i)
+		v.Assign(sum, product(sum, x))
+	})
+}
+
+// sumDigits adds up the sums of a row's digits, each with its weight, and returns the name of the total.
+func (v *matVec) sumDigits(dots expr.Expr, digits int) expr.Expr {
+	sum := expr.Element(dots, digits, expr.Of("0u"))
+	for n := 1; n < digits; n++ {
+		digit := expr.Uint(n)
+		sum = expr.Binary("+", sum, v.atDigit(expr.Element(dots, digits, digit), digit))
+	}
+	return v.Variable("int", "whole", sum)
+}
+
+// quadOfStrip prints word t of row i of a strip: a quad of floats or of int8 elements.
+func (v *matVec) quadOfStrip(rows, i, t expr.Expr) expr.Expr {
+	return expr.Element(rows, v.S.ThreadM*v.rowWords(), expr.Plus(expr.Times(i, v.rowWords()), t))
+}
+
+// bytesProduct unpacks four quants. It returns a function that multiplies them by four row elements and adds to a sum.
+func (v *matVec) bytesProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
+	if !v.S.IntDot {
+		return v.floatProduct(expr.Call(v.unpack(), quants))
+	}
+	bytes := v.Variable("int", "bytes", expr.Call("int", quants))
+	return func(sum, x expr.Expr) expr.Expr { return expr.Binary("+", sum, expr.Call("dotPacked4x8EXT", bytes, x)) }
+}
+
+// floatProduct is bytesProduct for four floats.
+func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr {
+	levels := v.Variable("vec4", "levels", floats)
+	if !v.S.Chained {
+		return func(sum, x expr.Expr) expr.Expr { return expr.Binary("+", sum, expr.Call("dot", levels, x)) }
+	}
+	v.Helper("dot_onto", "float")
+	return func(sum, x expr.Expr) expr.Expr { return expr.Call("dot_onto", sum, levels, x) }
+}
+
+// readWide reads the quants of a strip and returns the variable's name: a uvec4, or an array of uvec4 for more than
+// four quads.
+func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
+	if held, ok := v.held[b]; ok {
+		return v.decodeHeld(b, held, at)
+	}
+	if v.run.Quads == 4 {
+		return v.Variable("uvec4", "quants", v.wideCall(b, block, at, expr.Of("0u")))
+	}
+	name := v.Array("uvec4", "quants", v.run.Quads/4)
+	v.Repeat("w", v.run.Quads/4, func(w expr.Expr) { v.Assign(expr.At(name, w), v.wideCall(b, block, at, w)) })
+	return name
+}
+
+// wideCall prints the call that reads quads 4w to 4w+3 of a strip.
+func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at place, w expr.Expr) expr.Expr {
+	switch {
+	case v.run.Joined: // 16 elements of each plane
+		return expr.Call(blocks.WideQuants(v.Emitter, b), block, at.e, w)
+	case v.run.Form.Planes > 1:
+		return expr.Call(blocks.WideQuants(v.Emitter, b), block, within(at.e, expr.Times(w, 16)), at.p)
+	}
+	return expr.Call(blocks.WideQuants(v.Emitter, b), block, within(within(at.e, at.at), expr.Times(w, 16)))
+}
+
+// wideElement prints quad t of the variable of readWide.
+func wideElement(name expr.Expr, quads int, t expr.Expr) expr.Expr {
+	if quads <= 4 {
+		return expr.At(name, t)
+	}
+	return expr.At(expr.At(name, expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
+}
+
+// quadArgs prints the arguments of a decoder for quad t of a strip.
+func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
+	f := v.run.Form
+	first, p := at.e, at.p
+	if !f.Interleaved() {
+		first = within(first, at.at)
+	}
+	e := within(first, expr.Times(t, 4))
+	switch perPlane := f.Stride / 4; {
+	case v.run.Joined:
+		e, p = within(at.e, expr.Times(expr.Remainder(t, perPlane, v.run.Quads), 4)), expr.Quotient(t, perPlane,
+			v.run.Quads)
+	case !f.Interleaved() && f.Planes > 1:
+		e = within(first, expr.Times(expr.Quotient(t, f.Planes, v.run.Quads), f.Superblock()))
+		p = expr.Remainder(t, f.Planes, v.run.Quads)
+	}
+	if f.Planes > 1 {
+		return []expr.Expr{block, e, p}
+	}
+	return []expr.Expr{block, e}
+}
+
+// scaleOf declares the scale of a block's strip.
+func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
+	if held, ok := v.held[b]; ok {
+		return v.Variable(blocks.ScaleType(v.run.Form), "scale", expr.Element(held.scales, held.count, at.slot))
+	}
+	return v.Variable(blocks.ScaleType(v.run.Form), "scale", expr.Call("scale_"+b.Base, block, within(at.e, at.at)))
+}
+
+// addScaled adds the scaled results of a strip to the sums:
+//
+//	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
+//
+// Sums over int8 rows are integers, and each row has a scale too. Small sums have the bias subtracted already.
+func (v *matVec) addScaled(at place, n int, j, block, dots expr.Expr, row rowArrays) {
+	f, ints := v.run.Form, v.S.IntDot
+	number := func(n int) expr.Expr {
+		if ints {
+			return expr.Int(int64(n))
+		}
+		return v.FloatLit(float64(n))
+	}
+	scale := v.scaleOf(v.blockBuffer(v.Products[n].B), block, at)
+	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
+		sum := v.SumsAt(expr.Plus(expr.Times(i, v.S.ThreadN), j))[n]
+		dot, x, a := expr.Element(dots, v.S.ThreadM, i), expr.Element(row.sums, v.S.ThreadM, i),
+			expr.Element(row.scales, v.S.ThreadM, i)
+		if v.subnormal() && !v.small() {
+			dot = expr.Binary("*", expr.Of("16777216.0"), dot)
+		}
+		if f.Halved {
+			dot = expr.Binary("*", number(2), dot)
+		}
+		if f.Bias != 0 && !f.Affine && !v.small() {
+			dot = expr.Binary("-", dot, expr.Binary("*", number(f.Bias), x))
+		}
+		switch {
+		case f.Affine && ints:
+			v.Line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum, a, scale, dot, scale, x)
+		case f.Affine:
+			v.Line("%s += %s.x * %s + %s.y * %s;", sum, scale, factorsOf(dot), scale, x)
+		case ints:
+			v.Line("%s += %s * %s * float(%s);", sum, a, scale, dot)
+		default:
+			v.Line("%s += %s * %s;", sum, scale, factorsOf(dot))
+		}
+	})
+}
+
+// factorsOf returns a product without parentheses, as the left factors of a longer product, and any other expression
+// unchanged.
+func factorsOf(t expr.Expr) any {
+	if t.Op == syntax.Binary && t.Prec() == syntax.PrecProduct {
+		return t.String()
+	}
+	return t
+}

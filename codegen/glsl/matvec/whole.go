@@ -1,0 +1,125 @@
+package matvec
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+)
+
+// wholeReader decodes elements of blocks completely, scale included. With many rows, one operation per decoded element
+// costs less than one per element of every row.
+type wholeReader struct{ *stripReader }
+
+func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} }
+
+// wholeStrip holds an invocation's part of one B along a strip. Each column is an element of the arrays.
+type wholeStrip struct {
+	at, scale, quants expr.Expr // quants is nil if quants are read when they are used
+}
+
+// addRun adds a run strip by strip, in a rolled loop: a strip with many rows takes thousands of instructions.
+func (r wholeReader) addRun(run place) {
+	p := expr.Of("0u")
+	if r.v.run.Strips == 1 {
+		r.v.OpenScope()
+	} else {
+		p = r.v.Loop("p", p, expr.Uint(r.v.run.Strips), 1)
+	}
+	r.addStrip(r.v.partOf(run, p))
+	r.v.Close()
+}
+
+// addStrip multiplies a strip. It first reads the columns, which stay in registers. Then it multiplies four neighbours
+// of all rows at a time by all columns. So the rows take no more registers for a longer strip.
+func (r wholeReader) addStrip(at place) {
+	blocks := map[*matmul.Operand]wholeStrip{}
+	for _, o := range r.v.B {
+		blocks[o] = r.readColumns(o, at)
+	}
+	read := r.v.rows.(floatSource).quadsAt(at.k)
+	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
+		rows := r.v.ofRows(func(o *matmul.Operand) rowArrays {
+			name := r.v.Array("vec4", o.Name+"_rows", r.v.S.ThreadM)
+			r.v.Repeat("i", r.v.S.ThreadM, func(i expr.Expr) {
+				r.v.Assign(expr.Element(name, r.v.S.ThreadM, i), read(o, i, t))
+			})
+			return rowArrays{elements: name}
+		})
+		r.v.Repeat("j", r.v.S.ThreadN, func(j expr.Expr) {
+			cols := map[*matmul.Operand]expr.Expr{}
+			for _, o := range r.v.B {
+				cols[o] = r.decode(o, blocks[o], at, t, j)
+			}
+			r.v.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
+				r.v.Update(sum, "+=", r.v.Dot(a, cols[p.B]))
+			})
+		})
+	})
+}
+
+// readColumns reads each column of a B along a strip: its block's position, the scale and offset of its quants, and the
+// quants if they are read 16 bytes at a time.
+func (r wholeReader) readColumns(o *matmul.Operand, at place) wholeStrip {
+	b, cols, perColumn := r.v.blockBuffer(o), r.v.S.ThreadN, r.v.run.Quads/4
+	typ := "float"
+	if r.v.run.Form.NeedsSums() {
+		typ = "vec2"
+	}
+	w := wholeStrip{at: r.v.Array("uint", o.Name+"_at", cols), scale: r.v.Array(typ, o.Name+"_scale", cols)}
+	if r.v.run.Wide(b.Binding) {
+		w.quants = r.v.Array("uvec4", o.Name+"_quants", cols*perColumn)
+	}
+	r.v.Repeat("j", cols, func(j expr.Expr) {
+		r.v.bindColumn(j)
+		block := expr.Element(w.at, cols, j)
+		r.v.Assign(block, r.v.blockOf(o, at.block))
+		if w.quants != nil {
+			r.v.Repeat("w", perColumn, func(i expr.Expr) {
+				r.v.Assign(expr.Element(w.quants, cols*perColumn, expr.Plus(expr.Times(j, perColumn), i)),
+					r.v.wideCall(b, block, at, i))
+			})
+		}
+		scale := r.v.scaleOf(b, block, at)
+		r.v.Assign(expr.Element(w.scale, cols, j), r.v.wholeScale(scale))
+	})
+	return w
+}
+
+// wholeScale prints the factor of unpacked quants, and the offset that is added after it.
+func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
+	f, x := v.run.Form, scale
+	if f.Affine {
+		x = expr.Member(scale, "x")
+	}
+	if v.subnormal() {
+		x = expr.Binary("*", expr.Of("16777216.0"), x)
+	}
+	switch {
+	case f.Affine:
+		return expr.Call("vec2", x, expr.Member(scale, "y"))
+	case f.Bias != 0:
+		return expr.Call("vec2", x, expr.Binary("*", v.FloatLit(float64(-f.Bias)), scale))
+	}
+	return x
+}
+
+// decode decodes quad t of column j and returns the name of its vec4.
+func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at place, t, j expr.Expr) expr.Expr {
+	b, cols, perColumn := r.v.blockBuffer(o), r.v.S.ThreadN, r.v.run.Quads/4
+	block, scale := expr.Element(w.at, cols, j), expr.Element(w.scale, cols, j)
+	var levels expr.Expr
+	switch {
+	case r.v.run.Form.Levels:
+		levels = expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...)
+	case w.quants != nil:
+		four := expr.Element(w.quants, cols*perColumn,
+			expr.Plus(expr.Times(j, perColumn), expr.Quotient(t, 4, r.v.run.Quads)))
+		levels = expr.Call(r.v.unpack(), expr.At(four, expr.Remainder(t, 4, r.v.run.Quads)))
+	default:
+		levels = expr.Call(r.v.unpack(), expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
+	}
+	if r.v.run.Form.NeedsSums() {
+		return r.v.Variable("vec4", o.QuadName(),
+			expr.Binary("+", expr.Binary("*", expr.Member(scale, "x"), levels), expr.Member(scale, "y")))
+	}
+	return r.v.Variable("vec4", o.QuadName(), expr.Binary("*", scale, levels))
+}

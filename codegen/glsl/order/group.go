@@ -1,0 +1,112 @@
+package order
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// groupWriter writes a kernel that groups elements by number. A workgroup owns one number. It counts every number in
+// the whole row, and so finds the start of its own groups. Then each invocation walks a run of elements and places the
+// elements of the workgroup's number. Only the counting happens in no fixed order, and the counts do not depend on it.
+type groupWriter struct {
+	*emit.Emitter
+	self, table, counts expr.Expr
+	width               int64 // the width of a row of the table
+}
+
+// EmitGroup writes a kernel that groups elements by number.
+func EmitGroup(e *emit.Emitter) {
+	w := &groupWriter{Emitter: e, width: 1 + e.K.Group.Rows}
+	numbers, lanes := e.K.Parallel[0].Add, int64(e.Sched.Workgroup)
+	e.Grid = kernel.Grid{{{Extent: e.K.Parallel[0], Tile: 1}}, {}, {}}
+	b := e.Buffers[e.K.Group.Bind]
+	w.table = expr.Of(e.View(b, 1))
+	w.self = e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
+	number := e.Variable("uint", "number", expr.Of("gl_WorkGroupID.x"))
+	w.counts = e.Share("uint", "counts", int(numbers))
+	found := e.Share("uint", "found", int(lanes))
+
+	w.Comment("How often does each number stand in the row?")
+	w.stride("i", "0u", expr.Uint(numbers).String(), func(i expr.Expr) { w.Line("%s[%s] = 0u;", w.counts, i) })
+	w.Barrier()
+	fold := w.Dim(w.K.Fold)
+	w.stride("j", "0u", fold.String(), func(j expr.Expr) { w.Line("atomicAdd(%s[%s], 1u);", w.counts, w.numberOf(j)) })
+	w.Barrier()
+	w.Line("uint first = 0u; // group of this number")
+	// Loops over all numbers that mask the others take twice as long.
+	w.Open("for (uint i = 0u; i < %s; ++i)", number)
+	w.Line("first += (%s[i] + %du) / %du;", w.counts, w.K.Group.Rows-1, w.K.Group.Rows)
+	w.Close()
+	w.Line("uint own = %s[%s], places = (own + %du) / %du * %du;", w.counts, number, w.K.Group.Rows-1,
+		w.K.Group.Rows, w.K.Group.Rows)
+
+	w.Comment("How many of them are in the runs before this invocation's?")
+	run := expr.Binary("/", expr.Plus(fold, expr.Uint(lanes-1)), expr.Uint(lanes))
+	run = w.Named("run", run)
+	begin, end := expr.Binary("*", w.self, run), expr.Binary("+", expr.Of("begin"), run)
+	if !schedule.DivisibleBy(w.K.Fold, int(lanes)) {
+		begin, end = expr.Call("min", begin, fold), expr.Call("min", end, fold)
+	}
+	w.Line("uint begin = %s, end = %s;", begin, end)
+	w.Line("uint mine = 0u;")
+	w.eachOwn(number, func(expr.Expr) { w.Line("++mine;") })
+	w.Line("%s[%s] = mine;", found, w.self)
+	w.Barrier()
+	w.Line("uint place = 0u;")
+	w.Open("for (uint i = 0u; i < %s; ++i)", w.self)
+	w.Line("place += %s[i];", found)
+	w.Close()
+
+	w.Comment("Place them.")
+	w.eachOwn(number, func(j expr.Expr) {
+		w.Assign(w.at("place"), expr.Call("int", j))
+		w.Line("++place;")
+	})
+	w.stride("i", "own", "places", func(i expr.Expr) { w.Assign(w.at(i.Text), expr.Int(-1)) })
+	w.stride("i", "0u", fmt.Sprintf("places / %du", w.K.Group.Rows), func(i expr.Expr) {
+		w.Line("%s[(first + %s) * %du] = int(%s);", w.table, i, w.width, number)
+	})
+	w.OpenIf(expr.Binary("==", number, expr.Uint(numbers-1)))
+	w.Comment("The groups left over.")
+	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.K.Group.Rows, w.width),
+		expr.Uint(w.K.Group.Groups*w.width).String(),
+		func(i expr.Expr) { w.Line("%s[%s] = -1;", w.table, i) })
+	w.Close()
+}
+
+// at prints the table's element for a slot of the workgroup's number.
+func (w *groupWriter) at(place string) expr.Expr {
+	rows := w.K.Group.Rows
+	return expr.At(w.table, expr.Of(fmt.Sprintf("(first + %s / %du) * %du + 1u + %[1]s %% %[2]du", place, rows,
+		w.width)))
+}
+
+// stride distributes the numbers from first up to end over the invocations.
+func (w *groupWriter) stride(name, first, end string, body func(i expr.Expr)) {
+	from := expr.Plus(w.self, expr.Of(first))
+	if first != "0u" {
+		from = expr.Of(fmt.Sprintf("%s + %s", first, w.self))
+	}
+	body(w.OpenFor("", name, from, expr.Of(end), expr.Uint(w.Sched.Workgroup)))
+	w.Close()
+}
+
+// eachOwn loops over the elements of the invocation's run that have the given number.
+func (w *groupWriter) eachOwn(number expr.Expr, body func(j expr.Expr)) {
+	j := w.OpenFor("", "j", expr.Of("begin"), expr.Of("end"), expr.Uint(1))
+	w.OpenIf(expr.Binary("==", w.numberOf(j), number))
+	body(j)
+	w.Close()
+	w.Close()
+}
+
+// numberOf prints the number of an element.
+func (w *groupWriter) numberOf(j expr.Expr) expr.Expr {
+	w.BindAxis(w.K.FoldAxis(), j)
+	w.Plan(nil, []kernel.Index{w.K.Group.Of})
+	return w.Coordinate(w.K.Group.Of)
+}

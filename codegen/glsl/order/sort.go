@@ -1,0 +1,139 @@
+// Package order writes kernels that sort rows, select the first elements of a row's order, or group elements by number.
+package order
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/rows"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// EmitSort writes a kernel that sorts each row in shared memory by a bitonic network (Batcher 1968). It sorts pairs of
+// key and coordinate. No two pairs are equal, so the order is stable although the network is not. Keys are compared as
+// unsigned numbers.
+func EmitSort(e *emit.Emitter) {
+	r := sorter{rows.New(e, e.Sched.LanesPerRow, true)}
+	e.OverSpace(r.Place, func() {
+		p := r.sharedPlaces(schedule.SortPlaces(e.K))
+		r.loadKeys(p)
+		r.network(p)
+		r.storePlaces(p)
+		r.LeaveShared()
+	})
+}
+
+// sorter orders pairs of a key and a coordinate, for each row.
+type sorter struct{ *rows.Writer }
+
+// sortPlaces are the pairs of a row in shared memory.
+type sortPlaces struct {
+	n           int       // a power of two
+	keys, order expr.Expr // the arrays
+	first       expr.Expr // added to a slot of the row, or nil
+}
+
+// key and from are element i of the pairs of the row.
+func (p sortPlaces) key(i expr.Expr) expr.Expr  { return expr.At(p.keys, expr.Join("+", p.first, i)) }
+func (p sortPlaces) from(i expr.Expr) expr.Expr { return expr.At(p.order, expr.Join("+", p.first, i)) }
+
+// sharedPlaces declares n pairs for each row of the workgroup.
+func (r sorter) sharedPlaces(n int) sortPlaces {
+	p := sortPlaces{n: n, keys: r.Share("uint", "keys", n*r.Rows), order: r.Share("uint", "order", n*r.Rows)}
+	if r.Rows > 1 {
+		row := expr.Binary("/", r.Local, expr.Uint(r.Lanes))
+		p.first = r.Variable("uint", "first", expr.Binary("*", row, expr.Uint(n)))
+	}
+	return p
+}
+
+// lanesOver opens a loop of the row's lanes over n positions.
+func (r sorter) lanesOver(base string, n expr.Expr) expr.Expr {
+	return r.OpenFor("", base, r.Thread, n, expr.Uint(r.Lanes))
+}
+
+// loadKeys fills the slots. Keys past the row sort after all others.
+func (r sorter) loadKeys(p sortPlaces) {
+	r.Comment("The keys of the row.")
+	j := r.lanesOver("j", expr.Uint(p.n))
+	key := r.keyOf(j, int64(p.n))
+	r.Assign(p.key(j), key)
+	r.Assign(p.from(j), j)
+	r.Close()
+	r.Barrier()
+}
+
+// keyOf returns a variable with the key at j. Past the end of a shorter row, that is the largest key.
+func (r sorter) keyOf(j expr.Expr, places int64) expr.Expr {
+	whole := r.K.Fold.IsStatic() && r.K.Fold.Add == places
+	key := r.Variable("uint", "key", expr.Of("0xffffffffu"))
+	if !whole {
+		r.OpenIf(expr.Binary("<", j, r.Dim(r.K.Fold)))
+	}
+	r.OpenScope()
+	r.BindAxis(r.K.FoldAxis(), j)
+	r.Assign(key, r.sortKey(r.K.Phases[0]))
+	r.Close()
+	if !whole {
+		r.Close()
+	}
+	return key
+}
+
+// sortKey prints a number that is larger for later elements.
+func (r sorter) sortKey(p kernel.Phase) expr.Expr {
+	r.Plan([]*kernel.Expr{p.Value}, nil)
+	v := r.Emitter.Value(p.Value)
+	typ := r.ComputeType(p.Value.DType)
+	key := v
+	switch typ {
+	case "float":
+		r.Helper("float_order", "float")
+		key = expr.Call("float_order", v)
+	case "int":
+		key = expr.Binary("^", expr.Call("uint", v), expr.Of("0x80000000u"))
+	}
+	if p.Combine == kernel.CombineOrderDown {
+		key = expr.Unary("~", key)
+	}
+	return key
+}
+
+// network sorts the slots. It merges runs of size slots, which alternate in direction, and compares slots at falling
+// distances.
+func (r sorter) network(p sortPlaces) {
+	r.Comment("Sort runs of growing size.")
+	r.Open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
+	r.Open("for (uint distance = size >> 1u; distance > 0u; distance >>= 1u)")
+	pair := r.lanesOver("pair", expr.Uint(p.n/2))
+	r.Line("uint a = 2u * %s - (%s & distance - 1u), b = a + distance;", pair, pair)
+	a, b := expr.Of("a"), expr.Of("b")
+	r.Line("uint key_a = %s, key_b = %s, from_a = %s, from_b = %s;", p.key(a), p.key(b), p.from(a), p.from(b))
+	r.Line("bool later = key_a > key_b || key_a == key_b && from_a > from_b;")
+	r.Open("if (later == ((a & size) == 0u))")
+	r.Assign(p.key(a), expr.Of("key_b"))
+	r.Assign(p.key(b), expr.Of("key_a"))
+	r.Assign(p.from(a), expr.Of("from_b"))
+	r.Assign(p.from(b), expr.Of("from_a"))
+	r.Close()
+	r.Close()
+	r.Barrier()
+	r.Close()
+	r.Close()
+}
+
+// storePlaces stores the results for each slot of the order.
+func (r sorter) storePlaces(p sortPlaces) {
+	r.Comment("Store each place of the order.")
+	if r.Valid != nil {
+		r.OpenIf(r.Valid)
+		defer r.Close()
+	}
+	place := r.lanesOver("place", r.Dim(r.K.Take))
+	r.OpenScope()
+	r.BindAxis(r.K.FoldAxis(), place)
+	r.BindAcc(0, r.Variable("int", "from", expr.Call("int", p.from(place))))
+	r.StoreAll(r.K.Stores)
+	r.Close()
+	r.Close()
+}

@@ -1,0 +1,55 @@
+package rows
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// declareCaches declares the arrays of the kept values.
+func (r *Writer) declareCaches() {
+	for _, v := range r.keptFrom(-1) {
+		r.cached[v] = r.Unset(r.ComputeType(v.DType), "kept_"+r.keptName(v), r.slots*r.width)
+	}
+}
+
+func (r *Writer) keptName(v *kernel.Expr) string {
+	if v.Kind == kernel.ExprLoad {
+		return r.Buffers[v.Bind].Base
+	}
+	return emit.HintOf(v)
+}
+
+// keptFrom lists the kept values that a stage computes, or all for -1.
+func (r *Writer) keptFrom(number int) []*kernel.Expr {
+	var out []*kernel.Expr
+	kernel.Walk(r.K.Roots(), func(v *kernel.Expr) {
+		if s, ok := r.first[v]; ok && (s == number || number < 0) {
+			out = append(out, v)
+		}
+	})
+	return out
+}
+
+// takeCached binds the values that earlier stages kept in registers.
+func (r *Writer) takeCached(number int) {
+	if r.slots == 0 {
+		return
+	}
+	for v, name := range r.cached {
+		if r.first[v] < number {
+			r.BindValue(v, expr.At(name, r.slotIndex()))
+		}
+	}
+}
+
+// slotIndex is the current neighbour's element of a cache.
+func (r *Writer) slotIndex() expr.Expr {
+	switch {
+	case r.width == 1:
+		return r.slot
+	case r.slots == 1:
+		return emit.Lane
+	}
+	return expr.Plus(expr.Times(r.slot, r.width), emit.Lane)
+}

@@ -1,0 +1,317 @@
+package rows
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// fold holds the variables of one phase while the phase is being written.
+type fold struct {
+	kernel.Phase
+	typ   string    // of value
+	value expr.Expr // the accumulated or compared value
+	place expr.Expr // the index of the argmax or argmin, or nil
+	lost  expr.Expr // the rounding error of a long sum, or nil
+}
+
+// maxPlainSum is the largest number of floats that an invocation adds up plainly. A plain sum of equal numbers loses up
+// to half a unit in the last place with each addition. So longer sums are compensated. Then the error of any sum is a
+// few units for each doubling of the invocations that share it, and for each kernel that it takes.
+const maxPlainSum = 32
+
+// foldStage writes one pass over the row and the exchange between its lanes.
+func (r *Writer) foldStage(number int, phases []int) {
+	folds := make([]fold, len(phases))
+	var roots []*kernel.Expr
+	for i, p := range phases {
+		phase := r.K.Phases[p]
+		r.commentOnce(i, describe(phase))
+		folds[i] = r.beginFold(phase)
+		if phase.Combine == kernel.CombineSum && folds[i].typ == "float" &&
+			r.K.Fold.Max() > maxPlainSum*int64(r.Lanes) {
+			folds[i].lost = r.Variable("float", phase.Name+"_lost", expr.Of("0.0"))
+		}
+		roots = append(roots, phase.Value)
+	}
+	kept := r.keptFrom(number)
+	slotRoots := append(append([]*kernel.Expr(nil), roots...), kept...)
+	r.eachElement(number, slotRoots, nil, func() {
+		values := r.Eval(slotRoots...)
+		for i, v := range kept {
+			r.Assign(expr.At(r.cached[v], r.slotIndex()), values[len(roots)+i])
+		}
+		for i, f := range folds {
+			r.accumulate(f, values[i])
+		}
+	})
+	for i, f := range folds {
+		if f.lost != nil {
+			r.Helper("sum_with", f.typ)
+			r.Assign(f.value, expr.Call("sum_with", f.value, f.lost))
+		}
+		if r.Lanes > 1 {
+			r.exchange(f)
+		}
+		name := f.value
+		if f.place != nil {
+			name = r.finishPlace(f)
+		}
+		r.BindAcc(phases[i], name)
+	}
+}
+
+func (r *Writer) commentOnce(i int, s string) {
+	if i == 0 {
+		r.Comment("%s.", s)
+	} else {
+		r.Line("// %s.", s)
+	}
+}
+
+// beginFold declares the variables of a fold, set to its identity.
+func (r *Writer) beginFold(p kernel.Phase) fold {
+	t := AccType(p)
+	f := fold{Phase: p, typ: r.ComputeType(t)}
+	r.NeedType(f.typ)
+	if !isArg(p.Combine) {
+		f.value = r.Variable(f.typ, p.Name, r.identity(p))
+		return f
+	}
+	f.value = r.Variable(f.typ, p.Name+"_value", r.identity(p))
+	f.place = r.Variable("int", p.Name, expr.Of("0x7fffffff"))
+	return f
+}
+
+// identity is the fold of no elements.
+func (r *Writer) identity(p kernel.Phase) expr.Expr {
+	acc := AccType(p)
+	lo, hi := ir.IntRange(p.Value.DType)
+	switch p.Combine {
+	case kernel.CombineSum:
+		return r.Literal(acc, 0, 0)
+	case kernel.CombineProd:
+		return r.Literal(acc, 1, 1)
+	case kernel.CombineMax, kernel.CombineArgmax:
+		return r.Literal(acc, math.Inf(-1), lo)
+	case kernel.CombineMin, kernel.CombineArgmin:
+		return r.Literal(acc, math.Inf(1), hi)
+	}
+	r.Fail("unknown fold %q", p.Combine)
+	return expr.Of("0")
+}
+
+// accumulate folds in one element.
+func (r *Writer) accumulate(f fold, value expr.Expr) {
+	v := r.Coerce(r.ComputeType(f.Value.DType), f.typ, value)
+	if f.lost != nil {
+		r.Helper("sum_exactly", f.typ)
+		r.Line("sum_exactly(%s, %s, %s);", f.value, f.lost, v)
+		return
+	}
+	if f.place == nil {
+		r.combine(f, f.value, v)
+		return
+	}
+	place := expr.Call("int", r.Axis(r.K.FoldAxis()))
+	if !expr.IsPlain(v) {
+		v = r.Variable(f.typ, "candidate", v)
+	}
+	r.takeIfBetter(f, v, place)
+}
+
+// combine folds v into a variable.
+func (r *Writer) combine(f fold, into, v expr.Expr) { r.Scope.Write(r.combining(f, into, v)) }
+
+// combining is the statement that folds v into a variable.
+func (r *Writer) combining(f fold, into, v expr.Expr) syntax.Stmt {
+	op := map[kernel.Combine]string{kernel.CombineSum: "+=", kernel.CombineProd: "*="}[f.Combine]
+	if op == "" || f.typ == emit.Pair {
+		return &syntax.Assign{To: into, Op: "=", Value: r.combined(f, into, v)}
+	}
+	return &syntax.Assign{To: into, Op: op, Value: v}
+}
+
+// combined prints the fold of two values.
+func (r *Writer) combined(f fold, a, b expr.Expr) expr.Expr {
+	switch f.Combine {
+	case kernel.CombineSum:
+		return r.Operate(f.typ, "+", a, b)
+	case kernel.CombineProd:
+		return r.Operate(f.typ, "*", a, b)
+	}
+	name := string(f.Combine)
+	if f.typ == "float" || f.typ == "double" {
+		name = "nan_" + name
+	}
+	return expr.Call(r.Function(name, f.typ), a, b)
+}
+
+// beats prints whether value a at index i comes before value b at index j.
+func (r *Writer) beats(f fold, a, i, b, j expr.Expr) expr.Expr {
+	name := string(f.Combine) + "_beats"
+	if f.typ != "float" && f.typ != "double" {
+		name += "_int"
+	}
+	r.Helper(name, f.typ)
+	return expr.Call(name, a, i, b, j)
+}
+
+// finishPlace sets the index of an extremum to 0 if the row is empty.
+func (r *Writer) finishPlace(f fold) expr.Expr {
+	if r.K.Fold.Min() > 0 {
+		return f.place
+	}
+	r.Line("if (%s == 0x7fffffff) %s = 0; // the row is empty", f.place, f.place)
+	return f.place
+}
+
+// shuffleOps are the subgroup operations that exchange values.
+const shuffleOps = device.SubgroupBasic | device.SubgroupShuffle
+
+// bySubgroup reports whether lanes exchange values inside subgroups.
+func (r *Writer) bySubgroup() bool {
+	if r.Sched.Subgroup <= 1 || r.Lanes < 2 || r.Sched.Workgroup%r.Sched.Subgroup != 0 ||
+		!r.Caps.SubgroupOps.Has(shuffleOps) {
+		return false
+	}
+	for _, p := range r.K.Phases {
+		if r.ComputeType(AccType(p)) == "int64_t" && !r.Caps.Features.SubgroupExtendedTypes {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange combines the lanes' results of a row. All lanes end with the same bits.
+func (r *Writer) exchange(f fold) {
+	if !r.bySubgroup() {
+		r.exchangeShared(f)
+		return
+	}
+	r.Need(emit.NeedSubgroupBasic, emit.NeedSubgroupShuffle)
+	if f.typ == "int64_t" {
+		r.Need(emit.NeedSubgroupTypes)
+	}
+	within := min(r.Lanes, r.Sched.Subgroup)
+	r.Open("[[unroll]] for (uint distance = %du; distance > 0u; distance >>= 1u)", within/2)
+	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, expr.Of("distance")) }
+	if f.place == nil {
+		r.combine(f, f.value, shuffled(f.value))
+	} else {
+		r.takeIfBetter(f, r.Variable(f.typ, "other", shuffled(f.value)),
+			r.Variable("int", "other_place", shuffled(f.place)))
+	}
+	r.Close()
+	if r.Lanes > within {
+		r.exchangeSubgroups(f)
+	}
+}
+
+// takeIfBetter replaces the extremum by another value that comes before it.
+func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
+	r.Open("if (%s)", r.beats(f, value, place, f.value, f.place))
+	r.Assign(f.value, value)
+	r.Assign(f.place, place)
+	r.Close()
+}
+
+// exchangeSubgroups combines the results of a row's subgroups. One invocation of each subgroup writes the subgroup's
+// result, and every lane folds them in the same order.
+func (r *Writer) exchangeSubgroups(f fold) {
+	parts := r.Lanes / r.Sched.Subgroup
+	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", r.Sched.Workgroup/r.Sched.Subgroup)}
+	vars := []expr.Expr{f.value}
+	if f.place != nil {
+		names = append(names, r.Share("int", f.place.Text+"_places", r.Sched.Workgroup/r.Sched.Subgroup))
+		vars = append(vars, f.place)
+	}
+	r.Open("if (gl_SubgroupInvocationID == 0u)")
+	for i, n := range names {
+		r.Line("%s[gl_SubgroupID] = %s;", n, vars[i])
+	}
+	r.Close()
+	r.Barrier()
+	first := expr.Of("0u")
+	if r.Rows > 1 {
+		first = r.firstPart(parts)
+	}
+	part := func(n expr.Expr) expr.Expr {
+		if r.Rows > 1 {
+			return expr.Binary("+", first, n)
+		}
+		return n
+	}
+	for i, n := range names {
+		r.Line("%s = %s[%s];", vars[i], n, first)
+	}
+	at := part(expr.Uint(1))
+	if parts > 2 {
+		at = part(r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1)))
+		defer r.Close()
+	}
+	if f.place == nil {
+		r.combine(f, f.value, expr.At(names[0], at))
+		return
+	}
+	r.takeIfBetter(f, expr.At(names[0], at), expr.At(names[1], at))
+}
+
+// firstPart is the start of the row's parts in shared memory.
+func (r *Writer) firstPart(parts int) expr.Expr {
+	if r.part == nil {
+		r.part = r.Variable("uint", "part", expr.Binary("*", expr.Binary("/", r.Local, expr.Uint(r.Lanes)),
+			expr.Uint(parts)))
+	}
+	return r.part
+}
+
+// exchangeShared combines the lanes by a tree in shared memory.
+func (r *Writer) exchangeShared(f fold) {
+	values := r.laneArray(f.typ, "")
+	var places expr.Expr
+	r.Assign(expr.At(values, r.Local), f.value)
+	if f.place != nil {
+		places = r.laneArray("int", "place_")
+		r.Assign(expr.At(places, r.Local), f.place)
+	}
+	r.Barrier()
+	r.Open("for (uint half_row = %du; half_row > 0u; half_row >>= 1u)", r.Lanes/2)
+	r.Open("if (%s < half_row)", r.Thread)
+	partner := expr.Binary("+", r.Local, expr.Of("half_row"))
+	if places == nil {
+		r.Assign(f.value, r.combined(f, f.value, expr.At(values, partner)))
+	} else {
+		r.takeIfBetter(f, expr.At(values, partner), expr.At(places, partner))
+		r.Assign(expr.At(places, r.Local), f.place)
+	}
+	r.Assign(expr.At(values, r.Local), f.value)
+	r.Close()
+	r.Barrier()
+	r.Close()
+	first := expr.Of("0u")
+	if r.Rows > 1 {
+		first = expr.Binary("-", r.Local, r.Thread)
+	}
+	r.Line("%s = %s[%s];", f.value, values, first)
+	if places != nil {
+		r.Line("%s = %s[%s];", f.place, places, first)
+	}
+}
+
+// laneArray returns shared memory with a slot for every invocation. Folds of one type use it in turn.
+func (r *Writer) laneArray(typ, kind string) expr.Expr {
+	key := kind + typ
+	if name, ok := r.Arrays[key]; ok {
+		r.Line("barrier(); // until all have read what the last fold left")
+		return name
+	}
+	name := r.Share(typ, kind+"lanes", r.Sched.Workgroup)
+	r.Arrays[key] = name
+	return name
+}

@@ -1,0 +1,264 @@
+// Package rows writes kernels that fold or scan rows: reductions, norms, softmax, scans and overlapping windows.
+package rows
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Writer writes a kernel that folds rows in stages. Each stage is one pass over the row's elements. It folds every
+// phase that does not wait for another phase of the stage. The last stage stores a result per element.
+type Writer struct {
+	*emit.Emitter
+	Group bool // several invocations share a row
+	Lanes int  // the number of lanes that share a row
+	Rows  int  // rows per workgroup
+
+	Local  expr.Expr // the invocation's number in the workgroup
+	Thread expr.Expr // its number in the row
+	part   expr.Expr // the start of its row's parts in shared memory, once declared
+	Valid  expr.Expr // the condition that its row exists, or ""
+	width  int       // neighbouring elements at once
+	slots  int       // the turns of each lane if it keeps the values of all turns; else 0
+	slot   expr.Expr // the number of the turn, in such a pass
+
+	stages [][]int // phases
+	final  stage
+	cached map[*kernel.Expr]expr.Expr // the arrays that keep values after their first stage
+	first  map[*kernel.Expr]int       // the first stage of each kept value
+}
+
+// stage is the stores of the last pass.
+type stage struct {
+	perElement, perRow []kernel.Store
+}
+
+// New divides a workgroup into rows of some lanes each. group says that the lanes of a row share it; otherwise
+// each invocation has a row of its own.
+func New(e *emit.Emitter, lanes int, group bool) *Writer {
+	return &Writer{Emitter: e, Group: group, Lanes: lanes, Rows: e.Sched.Workgroup / lanes, width: e.Sched.Vec}
+}
+
+// lanesOf is the number of invocations that share a row.
+func lanesOf(e *emit.Emitter, group bool) int {
+	if group {
+		return e.Sched.LanesPerRow
+	}
+	return 1
+}
+
+// Emit writes a row kernel: an invocation per row, or LanesPerRow of them.
+func Emit(e *emit.Emitter) {
+	group := e.Sched.Variant == kernel.VarRowGroup
+	r := New(e, lanesOf(e, group), group)
+	r.stages, r.cached = e.K.RowPasses(), map[*kernel.Expr]expr.Expr{}
+	if e.Sched.Cache > 0 {
+		r.slots, r.first = e.Sched.Cache/r.width, e.K.Kept()
+	}
+	for _, s := range e.K.Stores {
+		if s.PerElement {
+			r.final.perElement = append(r.final.perElement, s)
+		} else {
+			r.final.perRow = append(r.final.perRow, s)
+		}
+	}
+	e.OverSpace(r.Place, r.run)
+}
+
+// Place assigns rows to groups of lanes, or to single invocations.
+func (r *Writer) Place(s emit.Space) (opened int) {
+	if r.Group {
+		return r.sharedRows(s)
+	}
+	return r.ownRow(s)
+}
+
+// LeaveShared writes a barrier if shared memory is used again for other rows.
+func (r *Writer) LeaveShared() {
+	if len(r.Shared) > 0 && r.Scope != r.Root {
+		r.Line("barrier(); // before shared memory is used for other rows")
+	}
+}
+
+// ownRow gives each invocation its own row.
+func (r *Writer) ownRow(s emit.Space) (opened int) {
+	r.Thread = expr.Of("0u")
+	return r.Invocations(s[0].Points[0], r.SpanName(s[0], "id"), func(id expr.Expr) {
+		if len(s[0].Axes) > 0 {
+			r.Split(s[0], 1, id)
+		}
+	})
+}
+
+// sharedRows divides the workgroup into rows. Spare rows of the last workgroup repeat the last real row, because every
+// invocation must reach every barrier, and store nothing.
+func (r *Writer) sharedRows(s emit.Space) (opened int) {
+	n := s[0].Points[0]
+	goAround := r.SetGrid(0, s[0].Points, int64(r.Rows))
+	r.numberLocal()
+	r.Thread = r.Local
+	first := expr.Binary("*", expr.Of("gl_WorkGroupID.x"), expr.Uint(r.Rows))
+	if goAround {
+		first = r.OpenFor("", "first_row", first, r.Dim(n),
+			expr.Of(fmt.Sprintf("gl_NumWorkGroups.x * %du", r.Rows)))
+		opened++
+	} else if r.Rows == 1 {
+		first = expr.Of("gl_WorkGroupID.x")
+	}
+	id := first
+	if r.Rows > 1 {
+		if r.Lanes > 1 {
+			r.Thread = r.Variable("uint", "thread", expr.Binary("%", r.Local, expr.Uint(r.Lanes)))
+			id = expr.Binary("+", first, expr.Binary("/", r.Local, expr.Uint(r.Lanes)))
+		} else {
+			r.Thread = expr.Of("0u")
+			id = expr.Binary("+", first, r.Local)
+		}
+	}
+	if len(s[0].Axes) == 0 {
+		return opened
+	}
+	name := r.SpanName(s[0], "row_id")
+	if _, whole := n.Quo(int64(r.Rows)); !whole {
+		raw := r.Variable("uint", name+"_unlimited", id)
+		r.Valid = r.Variable("bool", "in_range", expr.Binary("<", raw, r.Dim(n)))
+		id = expr.Call("min", raw, r.Coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
+	}
+	r.Split(s[0], 1, r.Variable("uint", name, id))
+	return opened
+}
+
+// numberLocal numbers the invocations of a workgroup so that the lanes of a row are neighbours in a subgroup. Vulkan
+// does not promise this for gl_LocalInvocationID.
+func (r *Writer) numberLocal() {
+	if !r.bySubgroup() {
+		r.Local = r.Variable("uint", "local", expr.Of("gl_LocalInvocationID.x"))
+		return
+	}
+	r.SubgroupSize = r.Sched.Subgroup
+	r.Need(emit.NeedSubgroupBasic)
+	if r.Sched.Workgroup == r.Sched.Subgroup {
+		r.Local = r.Variable("uint", "local", expr.Of("gl_SubgroupInvocationID"))
+		return
+	}
+	r.Local = r.Variable("uint", "local",
+		expr.Binary("+", expr.Binary("*", expr.Of("gl_SubgroupID"), expr.Uint(r.Sched.Subgroup)),
+			expr.Of("gl_SubgroupInvocationID")))
+}
+
+// run writes the stages.
+func (r *Writer) run() {
+	r.declareCaches()
+	for i, phases := range r.stages {
+		r.foldStage(i, phases)
+	}
+	if len(r.final.perElement) > 0 {
+		r.Comment("Store each element of the row.")
+		r.OpenIf(r.Valid)
+		r.eachElement(len(r.stages), emit.ValuesOf(r.final.perElement), r.final.perElement, nil)
+		r.Close()
+	}
+	r.storeRow()
+	r.LeaveShared()
+}
+
+// storeRow writes the stores that happen once per row.
+func (r *Writer) storeRow() {
+	if len(r.final.perRow) == 0 {
+		return
+	}
+	var first expr.Expr
+	if r.Lanes > 1 {
+		first = expr.Binary("==", r.Thread, expr.Of("0u"))
+	}
+	r.OpenIf(expr.And(first, r.Valid))
+	r.StoreAll(r.final.perRow)
+	r.Close()
+}
+
+// eachElement loops over a lane's elements of the row, or over runs of elements. It writes body for each element, and
+// then the stores. Later stages read kept values from their registers.
+func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	if r.K.Fold.Is(0) {
+		return
+	}
+	runs, _ := r.K.Fold.Quo(int64(r.width))
+	lanes := int64(r.Lanes)
+	name := "j"
+	if r.width > 1 {
+		name = fmt.Sprintf("j%d", r.width)
+	}
+	opened := 1
+	var j expr.Expr
+	switch {
+	case r.slots > 0:
+		j, opened = r.keepingLoop(name, runs)
+	case runs.IsStatic() && runs.Add == lanes:
+		r.OpenScope() // every lane has exactly one turn
+		j = r.Thread
+	default:
+		j = r.OpenFor("", name, r.Thread, r.Dim(runs), expr.Uint(lanes))
+	}
+	r.takeCached(number)
+	r.RunLanes(emit.RunOf(r.K.FoldAxis(), r.width, j, "j"), roots, stores, body)
+	for range opened {
+		r.Close()
+	}
+}
+
+// keepingLoop opens a loop of constant length, so that the arrays it indexes stay in registers.
+func (r *Writer) keepingLoop(name string, runs ir.Dim) (j expr.Expr, opened int) {
+	j, r.slot = r.Thread, expr.Of("0u")
+	if r.slots > 1 {
+		r.slot = r.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(r.slots), expr.Uint(1))
+		opened++
+		if r.Lanes > 1 {
+			j = expr.Binary("+", expr.Binary("*", r.slot, expr.Uint(r.Lanes)), r.Thread)
+		} else {
+			j = r.slot
+		}
+	}
+	if runs.Add != int64(r.slots*r.Lanes) {
+		j = r.Named(name, j)
+		r.Open("if (%s < %s)", j, r.Dim(runs))
+		return j, opened + 1
+	}
+	if opened == 0 {
+		r.OpenScope()
+		return j, 1
+	}
+	j = r.Named(name, j)
+	return j, opened
+}
+
+// accType is the dtype of a phase's accumulator.
+func AccType(p kernel.Phase) ir.DType {
+	t := p.Value.DType
+	switch {
+	case t == ir.F64 || t == ir.I64 || t == ir.U32:
+		return t
+	case t.IsFloat():
+		return ir.F32
+	case t.Kind() == ir.KindUint:
+		return ir.U32
+	}
+	return ir.I32
+}
+
+func isArg(c kernel.Combine) bool {
+	return c == kernel.CombineArgmax || c == kernel.CombineArgmin
+}
+
+// combineWords name the results of folds.
+var combineWords = map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
+	kernel.CombineMax: "maximum", kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum",
+	kernel.CombineArgmin: "place of the minimum"}
+
+// describe is the comment for a phase.
+func describe(p kernel.Phase) string {
+	return fmt.Sprintf("%s: %s over the row", p.Name, combineWords[p.Combine])
+}

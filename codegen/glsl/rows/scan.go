@@ -1,0 +1,286 @@
+package rows
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// scanWriter writes a kernel that scans rows: it stores the fold of the elements so far at each element. The order of
+// the folds never depends on timing, so that every run returns the same bits.
+type scanWriter struct {
+	*Writer
+	phase fold
+	runs  ir.Dim // runs of width neighbours in a row
+}
+
+// scanTile is a part of a row with one run for every lane, while it is being written.
+type scanTile struct {
+	run   emit.Run
+	cond  expr.Expr // the condition for a run of the lane, or nil
+	loop  bool      // the row has several tiles
+	total expr.Expr // the fold of the lane's own run
+	parts expr.Expr // the folds before, or up to, each element of the lane's run, if it has several
+}
+
+// EmitScan writes a scan: an invocation per row, or LanesPerRow of them.
+func EmitScan(e *emit.Emitter) {
+	group := e.Sched.Variant == kernel.VarScanGroup
+	w := &scanWriter{Writer: New(e, lanesOf(e, group), group), phase: fold{Phase: e.K.Phases[0]}}
+	w.phase.typ = w.ComputeType(AccType(w.phase.Phase))
+	w.NeedType(w.phase.typ)
+	w.runs, _ = e.K.Fold.Quo(int64(w.width))
+	along := w.alone
+	if group {
+		along = w.together
+	}
+	e.OverSpace(w.Place, along)
+}
+
+// nothing is the fold of no elements.
+func (w *scanWriter) nothing() expr.Expr { return w.identity(w.phase.Phase) }
+
+// inLimit prints the condition that a run lies in the row. It is "" if all runs do.
+func (w *scanWriter) inLimit(r emit.Run) expr.Expr {
+	if w.K.Limit == nil {
+		return nil
+	}
+	w.OpenScope()
+	defer w.Close()
+	w.BindAxis(r.Axis, r.Base)
+	return expr.Binary("<", w.Coordinate(w.K.Limit.At), w.Dim(w.K.Limit.Below))
+}
+
+// guarded writes body under the conditions, if there are any.
+func (w *scanWriter) guarded(body func(), conds ...expr.Expr) {
+	w.OpenIf(expr.And(conds...))
+	body()
+	w.Close()
+}
+
+// value computes the current element.
+func (w *scanWriter) value() expr.Expr {
+	return w.Coerce(w.ComputeType(w.phase.Value.DType), w.phase.typ, w.Eval(w.phase.Value)[0])
+}
+
+// alone gives each invocation its own row.
+func (w *scanWriter) alone() {
+	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
+	sum := w.Variable(w.phase.typ, w.phase.Name, w.nothing())
+	j := expr.Of("0u")
+	if w.runs.Is(1) {
+		w.OpenScope()
+	} else {
+		j = w.OpenFor("", w.runName(), j, w.Dim(w.runs), expr.Uint(1))
+	}
+	r := emit.RunOf(w.K.FoldAxis(), w.width, j, "j")
+	w.guarded(func() {
+		w.RunLanes(r, w.K.Roots(), w.K.Stores, func() {
+			v, result := w.value(), sum
+			if w.phase.Exclusive {
+				result = w.Variable(w.phase.typ, w.phase.Name+"_before", sum)
+			}
+			w.combine(w.phase, sum, v)
+			w.BindAcc(0, result)
+		})
+	}, w.inLimit(r))
+	w.Close()
+}
+
+func (w *scanWriter) reach() string {
+	if w.phase.Exclusive {
+		return "before"
+	}
+	return "up to"
+}
+
+func (w *scanWriter) runName() string {
+	if w.width > 1 {
+		return fmt.Sprintf("j%d", w.width)
+	}
+	return "j"
+}
+
+// together divides a row among lanes. In each tile, every lane folds its own run. Then it folds in the results of the
+// lanes before it and of the tiles before.
+func (w *scanWriter) together() {
+	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
+	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.Lanes)}
+	j := w.Thread
+	var sum expr.Expr
+	if t.loop {
+		sum = w.Variable(w.phase.typ, w.phase.Name, w.nothing())
+		first := w.OpenFor("", "tile", expr.Of("0u"), w.Dim(w.runs), expr.Uint(w.Lanes))
+		j = w.Variable("uint", w.runName(), expr.Binary("+", first, w.Thread))
+	}
+	t.run = emit.RunOf(w.K.FoldAxis(), w.width, j, "j")
+	w.inTile(t, j)
+	w.ownRun(t)
+	before, all := w.acrossLanes(t)
+	w.storeRun(t, sum, before)
+	if t.loop {
+		w.combine(w.phase, sum, all)
+		if len(w.Shared) > 0 {
+			w.Line("barrier(); // before shared memory is used for the next tile")
+		}
+		w.Close()
+	}
+	w.LeaveShared()
+}
+
+// inTile finds the condition for a run of the lane in the tile.
+func (w *scanWriter) inTile(t *scanTile, j expr.Expr) {
+	if _, whole := w.runs.Quo(int64(w.Lanes)); !whole || !w.runs.IsStatic() {
+		t.cond = expr.Binary("<", j, w.Dim(w.runs))
+	}
+	if t.cond = expr.And(t.cond, w.inLimit(t.run)); t.cond != nil {
+		t.cond = w.Variable("bool", "in_row", t.cond)
+	}
+}
+
+// ownRun folds the lane's own elements.
+func (w *scanWriter) ownRun(t *scanTile) {
+	t.total = w.Variable(w.phase.typ, "own", w.nothing())
+	if w.width > 1 {
+		t.parts = w.Unset(w.phase.typ, "within", w.width)
+	}
+	w.guarded(func() {
+		w.RunLanes(t.run, []*kernel.Expr{w.phase.Value}, nil, func() {
+			v := w.value()
+			if t.parts != nil && w.phase.Exclusive {
+				w.Assign(expr.At(t.parts, emit.Lane), t.total)
+			}
+			w.combine(w.phase, t.total, v)
+			if t.parts != nil && !w.phase.Exclusive {
+				w.Assign(expr.At(t.parts, emit.Lane), t.total)
+			}
+		})
+	}, t.cond)
+}
+
+// storeRun stores the results of the lane's elements.
+func (w *scanWriter) storeRun(t *scanTile, sum, base expr.Expr) {
+	if sum != nil {
+		base = w.combined(w.phase, sum, base)
+	}
+	w.guarded(func() {
+		if w.width > 1 && !expr.IsPlain(base) {
+			base = w.Variable(w.phase.typ, "base", base)
+		}
+		w.RunLanes(t.run, emit.ValuesOf(w.K.Stores), w.K.Stores, func() {
+			result := base
+			switch {
+			case t.parts != nil:
+				result = w.combined(w.phase, base, expr.At(t.parts, emit.Lane))
+			case !w.phase.Exclusive:
+				result = w.combined(w.phase, base, t.total)
+			}
+			w.BindAcc(0, w.Variable(w.phase.typ, "up_to_here", result))
+		})
+	}, t.cond, w.Valid)
+}
+
+// acrossLanes returns a variable with the fold of the row's earlier lanes, and if there are several tiles, a variable
+// with the fold of all lanes.
+func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
+	w.Comment("What the lanes before have.")
+	if !w.bySubgroup() {
+		return w.acrossShared(t)
+	}
+	w.Need(emit.NeedSubgroupBasic, emit.NeedSubgroupShuffle)
+	if w.phase.typ == "int64_t" {
+		w.Need(emit.NeedSubgroupTypes)
+	}
+	within := min(w.Lanes, w.Sched.Subgroup)
+	lane := expr.Of("gl_SubgroupInvocationID")
+	place := lane
+	if w.Lanes < w.Sched.Subgroup {
+		place = w.Thread
+	}
+	upTo := w.Variable(w.phase.typ, "up_to", t.total)
+	w.Open("[[unroll]] for (uint distance = 1u; distance < %du; distance <<= 1u)", within)
+	other := w.Variable(w.phase.typ, "other", w.shuffled(upTo, expr.Binary("-", lane, expr.Of("distance"))))
+	w.when(expr.Binary(">=", place, expr.Of("distance")), w.combining(w.phase, upTo, other))
+	w.Close()
+	before = w.Variable(w.phase.typ, "before", w.shuffled(upTo, expr.Binary("-", lane, expr.Uint(1))))
+	w.when(expr.Binary("==", place, expr.Uint(0)), &syntax.Assign{To: before, Op: "=", Value: w.nothing()})
+	if w.Lanes > within {
+		return before, w.acrossSubgroups(t, upTo, before)
+	}
+	if t.loop {
+		last := expr.Binary("|", lane, expr.Uint(within-1))
+		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), expr.Call("subgroupShuffle", upTo, last))
+	}
+	return before, all
+}
+
+// shuffled is the value of another invocation. Numbers below 0 wrap around, because a shuffle must name an existing
+// invocation.
+func (w *scanWriter) shuffled(x, lane expr.Expr) expr.Expr {
+	return expr.Call("subgroupShuffle", x, expr.Binary("&", lane, expr.Uint(w.Sched.Subgroup-1)))
+}
+
+// when writes an inline statement under a condition.
+func (w *scanWriter) when(cond expr.Expr, then syntax.Stmt) {
+	w.Scope.Write(&syntax.If{Cond: cond, Then: []syntax.Stmt{then}, Inline: true})
+}
+
+// acrossSubgroups folds in the results of the row's earlier subgroups, and returns the fold of all subgroups.
+func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all expr.Expr) {
+	size := w.Sched.Subgroup
+	parts := w.Share(w.phase.typ, "parts", w.Sched.Workgroup/size)
+	w.Line("if (gl_SubgroupInvocationID == %du) %s[gl_SubgroupID] = %s;", size-1, parts, upTo)
+	w.Barrier()
+	first, own := expr.Of("0u"), expr.Of("gl_SubgroupID")
+	if w.Rows > 1 {
+		own = w.Variable("uint", "subgroup", expr.Binary("/", w.Thread, expr.Uint(size)))
+		first = w.Variable("uint", "first_part", expr.Binary("-", expr.Of("gl_SubgroupID"), own))
+	}
+	ahead := w.Variable(w.phase.typ, "ahead", w.nothing())
+	if t.loop {
+		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), w.nothing())
+	}
+	n := w.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(w.Lanes/size), expr.Uint(1))
+	at := n
+	if w.Rows > 1 {
+		at = expr.Binary("+", first, at)
+	}
+	part := w.Variable(w.phase.typ, "part", expr.At(parts, at))
+	w.when(expr.Binary("<", n, own), w.combining(w.phase, ahead, part))
+	if t.loop {
+		w.combine(w.phase, all, part)
+	}
+	w.Close()
+	w.Assign(before, w.combined(w.phase, ahead, before))
+	return all
+}
+
+// acrossShared is acrossLanes in shared memory (Hillis and Steele 1986).
+func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
+	sums := w.Share(w.phase.typ, string(w.phase.Combine)+"s", w.Sched.Workgroup)
+	upTo := w.Variable(w.phase.typ, "up_to", t.total)
+	w.Assign(expr.At(sums, w.Local), upTo)
+	w.Barrier()
+	w.Open("for (uint distance = 1u; distance < %du; distance <<= 1u)", w.Lanes)
+	other := w.Variable(w.phase.typ, "other", w.nothing())
+	w.Line("if (%s >= distance) %s = %s[%s - distance];", w.Thread, other, sums, w.Local)
+	w.Barrier()
+	w.combine(w.phase, upTo, other)
+	w.Assign(expr.At(sums, w.Local), upTo)
+	w.Barrier()
+	w.Close()
+	before = w.Variable(w.phase.typ, "before", w.nothing())
+	w.Line("if (%s > 0u) %s = %s[%s - 1u];", w.Thread, before, sums, w.Local)
+	if t.loop {
+		end := expr.Uint(w.Lanes - 1)
+		if w.Rows > 1 {
+			end = expr.Binary("+", expr.Binary("-", w.Local, w.Thread), end)
+		}
+		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), expr.At(sums, end))
+	}
+	return before, all
+}

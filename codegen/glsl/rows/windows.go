@@ -1,0 +1,109 @@
+package rows
+
+import (
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
+	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+)
+
+// windowWriter writes a kernel with rows that are overlapping windows. An invocation folds a block of windows, and
+// computes their shared values once per position.
+type windowWriter struct {
+	*Writer
+	windows schedule.Windows
+	rows    int
+	shared  []*kernel.Expr // the shared values, in terms of row and tap
+	atPlace []*kernel.Expr // the same values, in terms of their position
+}
+
+// EmitWindows writes a kernel that folds overlapping windows.
+func EmitWindows(e *emit.Emitter) {
+	w, ok := schedule.WindowsOf(e.K)
+	if !ok {
+		e.Fail("the rows are no windows that overlap")
+		return
+	}
+	rows := e.Sched.Coarsen
+	e.K = w.Blocked(e.K, rows)
+	shared := w.Shared(e.K)
+	b := windowWriter{Writer: New(e, 1, false), windows: w, rows: rows, shared: shared,
+		atPlace: w.AtPlace(e.K, rows, shared)}
+	e.OverSpace(b.ownRow, b.run)
+}
+
+// each opens a loop over one of the axes of windows, unless it runs once.
+func (b *windowWriter) each(axis int, hint, name string, n int) expr.Expr {
+	if n == 1 {
+		b.OpenScope()
+		b.BindAxis(b.K.FoldAxis()+axis, expr.Of("0u"))
+		return expr.Of("0u")
+	}
+	i := b.OpenFor(hint, name, expr.Of("0u"), expr.Uint(n), expr.Uint(1))
+	b.BindAxis(b.K.FoldAxis()+axis, i)
+	return i
+}
+
+func (b *windowWriter) run() {
+	phase := b.K.Phases[0]
+	b.Comment("%s, of %d rows that overlap.", describe(phase), b.rows)
+	f := fold{Phase: phase, typ: b.ComputeType(AccType(phase))}
+	b.NeedType(f.typ)
+	f.value = b.beginRows(f, phase.Name)
+	b.each(schedule.WindowRest, "", "rest", b.windows.Rest)
+	kept, part := b.keepPlaces(), f
+	apart := phase.Combine == kernel.CombineSum && b.K.Fold.Max() > maxPlainSum
+	if apart {
+		part.value = b.beginRows(f, phase.Name+"_part")
+	}
+	tap := b.each(schedule.WindowTap, emit.Unroll, "tap", b.windows.Taps)
+	row := b.eachRow()
+	place := expr.Plus(expr.Times(row, b.windows.Step), expr.Times(tap, b.windows.Apart))
+	for i, v := range b.shared {
+		b.BindValue(v, expr.At(kept[i], place))
+	}
+	b.accumulate(part, b.Eval(phase.Value)[0])
+	b.Close()
+	b.Close()
+	if apart {
+		b.eachRow()
+		b.accumulate(f, part.value)
+		b.Close()
+	}
+	b.Close()
+
+	b.Line("")
+	b.eachRow()
+	b.BindAcc(0, f.value)
+	b.StoreAll(b.K.Stores)
+	b.Close()
+}
+
+// eachRow opens a loop over the rows of a block.
+func (b *windowWriter) eachRow() expr.Expr {
+	return b.each(schedule.WindowRow, emit.Unroll, "row_of_block", b.rows)
+}
+
+// beginRows declares a fold's variables for all rows, set to its identity, and returns the variable of a loop's row.
+func (b *windowWriter) beginRows(f fold, name string) (value expr.Expr) {
+	value = expr.At(b.Unset(f.typ, name, b.rows), b.eachRow())
+	b.Assign(value, b.identity(f.Phase))
+	b.Close()
+	return value
+}
+
+// keepPlaces computes the values that windows share, and returns the arrays that hold them.
+func (b *windowWriter) keepPlaces() (names []expr.Expr) {
+	places := b.windows.Places(b.rows)
+	for _, v := range b.atPlace {
+		typ := b.ComputeType(v.DType)
+		b.NeedType(typ)
+		names = append(names, b.Unset(typ, "kept_"+b.ValueName(v), places))
+	}
+	place := b.each(schedule.WindowPlace, emit.Unroll, "place", places)
+	for i, value := range b.Eval(b.atPlace...) {
+		b.Assign(expr.At(names[i], place), value)
+	}
+	b.Close()
+	return names
+}
