@@ -39,6 +39,19 @@ func IsSplat(n *ir.Node, want float64) bool {
 	return ok && v == want
 }
 
+// Axis returns the axis that an op's attribute names: an axis of its first argument, or of a leaf itself.
+func Axis(n *ir.Node) int {
+	rank := n.Rank()
+	if len(n.Args()) > 0 {
+		rank = n.Arg(0).Rank()
+	}
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), rank)
+	if err != nil {
+		panic("analysis: " + err.Error()) // the shape rule has checked it
+	}
+	return axis
+}
+
 // FoldedAxes reports which axes of its argument a reduction or row op folds: the axes in its attributes, or else the
 // innermost.
 func FoldedAxes(n *ir.Node) []bool {

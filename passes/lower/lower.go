@@ -229,10 +229,7 @@ func (l *lowerer) lowerMap() error {
 
 // lowerRun stores a run of the arguments of a concat.
 func (l *lowerer) lowerRun(n *ir.Node) error {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		return err
-	}
+	axis := analysis.Axis(n)
 	begin := kernel.Const(0)
 	for _, a := range n.Args()[:l.run[0]] {
 		begin = begin.Plus(kernel.DimIndex(a.Shape()[axis]))
@@ -471,10 +468,7 @@ func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 			return l.b.Number(n.DType(), v), nil
 		}
 	case ir.OpIota:
-		axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-		if err != nil {
-			return nil, err
-		}
+		axis := analysis.Axis(n)
 		return l.b.Cast(n.DType(), l.b.FromIndex(at[axis])), nil
 	case ir.OpDimValue:
 		return l.b.FromIndex(kernel.DimIndex(n.Attrs().Shape("dim")[0])), nil

@@ -232,10 +232,7 @@ func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 }
 
 func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		return nil, err
-	}
+	axis := analysis.Axis(n)
 	// Later parts first, so that the result is: part 0 below its end, else part 1 below its end, and so on.
 	run := [2]int{0, len(n.Args())}
 	if l.run[1] > 0 && n == l.c.tails[0] {
@@ -330,10 +327,7 @@ func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 
 func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	x := n.Arg(0)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		return nil, err
-	}
+	axis := analysis.Axis(n)
 	start, err := l.value(n.Arg(1), nil)
 	if err != nil {
 		return nil, err
@@ -347,10 +341,7 @@ func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, err
 // updateSlice lowers a dynamic_update_slice that is not in place.
 func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	base, upd := n.Arg(0), n.Arg(1)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		return nil, err
-	}
+	axis := analysis.Axis(n)
 	old, err := l.value(base, at)
 	if err != nil || upd.Shape()[axis].Is(0) {
 		return old, err

@@ -6,16 +6,14 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
 )
 
 // rope rotates pair i of the innermost elements by position*turns[i]: x*cos - partner*sin for the first of a pair,
 // x*cos + partner*sin for the second.
 func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	x := n.Arg(0)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		return nil, err
-	}
+	axis := analysis.Axis(n)
 	inner := int(x.Shape()[n.Rank()-1].Add)
 	dims := n.Attrs().Int("dims")
 	if dims == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/analysis"
 )
 
 // lowerScan lowers a scan. The fold axis follows the scanned axis in the direction of the scan. A scan with restarts
@@ -13,10 +14,7 @@ import (
 func (l *lowerer) lowerScan() error {
 	n := l.c.Cores[0]
 	x := n.Arg(0)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil {
-		return err
-	}
+	axis := analysis.Axis(n)
 	l.k.Family = kernel.FamilyScan
 	l.ops[n] = true
 	l.space = n.Shape()

@@ -16,10 +16,7 @@ func isOrder(n *ir.Node) bool { return n.Op() == ir.OpArgsort || n.Op() == ir.Op
 func (l *lowerer) lowerSort() error {
 	n := l.c.Cores[0]
 	x := n.Arg(0)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil {
-		return err
-	}
+	axis := analysis.Axis(n)
 	l.k.Family = kernel.FamilySort
 	l.ops[n] = true
 	l.space = n.Shape()

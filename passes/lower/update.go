@@ -101,10 +101,7 @@ func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) ([]kernel.Index, 
 		}
 		return append(to, at[rank:]...), nil
 	}
-	axis, err := ir.ResolveAxis(int64(w.Op.Attrs().Int("axis")), len(base))
-	if err != nil {
-		return nil, err
-	}
+	axis := analysis.Axis(w.Op)
 	switch w.Op.Op() {
 	case ir.OpDynamicUpdateSlice:
 		to[axis], err = l.updated(w.Op, axis, to[axis])

@@ -237,11 +237,7 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 // holds the element of rank p. Both are folds over pairs, so the cost is quadratic in the row length: it is for short
 // rows, and for rows that do not fit in shared memory. It is stable.
 func (r *rewriter) order(n, x *ir.Node) *ir.Node {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	axis := analysis.Axis(n)
 	last := x.Rank() - 1
 	x = r.swapAxes(x, axis, last)
 	if r.err != nil {

@@ -10,11 +10,7 @@ import (
 // longOrder sorts rows that do not fit in a workgroup by a radix sort. It returns nil if the number of rows is not
 // expressible as a dim.
 func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	axis := analysis.Axis(n)
 	length := x.Shape()[axis]
 	if length.Max() <= maxSort {
 		return nil

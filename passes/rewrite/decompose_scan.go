@@ -44,11 +44,7 @@ func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 // the chunks that start from its results. Each step reads its input in parallel and in a fixed order, and has no
 // synchronization between workgroups.
 func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	axis := analysis.Axis(n)
 	length := n.Shape()[axis]
 	rest := slices.Clone(n.Shape())
 	rest[axis] = ir.D(1)

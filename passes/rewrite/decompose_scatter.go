@@ -37,11 +37,7 @@ func neutral(mode string, t ir.DType) float64 {
 
 // scatter moves the indexed axis innermost and folds over it.
 func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	axis := analysis.Axis(n)
 	last := n.Rank() - 1
 	base, idx, upd := r.swapAxes(args[0], axis, last), r.swapAxes(args[1], axis, last), r.swapAxes(args[2], axis, last)
 	if r.err != nil {
@@ -127,11 +123,7 @@ func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 
 // indexAdd sums the slices with an index equal to the coordinate.
 func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	axis := analysis.Axis(n)
 	// base [outer, N, inner], updates [outer, K, inner]
 	base, errBase := flatAround(n.Shape(), axis)
 	upd, errUpd := flatAround(args[2].Shape(), axis)

@@ -18,8 +18,8 @@ const (
 // sortsInPlace reports whether one workgroup can sort each row of n, or find its first elements, with 32-bit keys.
 func sortsInPlace(n *ir.Node) bool {
 	x := n.Arg(0)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil || x.DType() == ir.I64 || x.DType() == ir.F64 {
+	axis := analysis.Axis(n)
+	if x.DType() == ir.I64 || x.DType() == ir.F64 {
 		return false
 	}
 	longest := int64(maxSort)
@@ -61,10 +61,9 @@ func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 // topOfChunks finds the first k of a long row among the first k of each chunk. It returns nil if n is not a top-k or
 // has no chunks. Candidates stay in chunk order, so that the result is stable.
 func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil || n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 ||
+	axis := analysis.Axis(n)
+	if n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 ||
 		x.DType() == ir.F64 {
-		r.err = err
 		return nil
 	}
 	k, length := int64(n.Attrs().Int("k")), x.Shape()[axis].Add

@@ -81,8 +81,7 @@ func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *
 			return nil
 		}
 	}
-	axis, err := ir.ResolveAxis(int64(x.Attrs().Int("axis")), x.Rank())
-	if err != nil || axis != x.Rank()-1 || !once(x) {
+	if analysis.Axis(x) != x.Rank()-1 || !once(x) {
 		return nil
 	}
 	f := &scoreFinder{once: once, steps: maxScoreOps}

@@ -67,7 +67,7 @@ func keptAt(part *ir.Node, offset ir.Dim, n *ir.Node) *ir.Node {
 	if part.Op() != ir.OpSlice || !part.Arg(0).Shape().Equal(n.Shape()) {
 		return nil
 	}
-	axis, _ := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	axis := analysis.Axis(n)
 	for _, step := range part.Attrs().Ints("steps") {
 		if step != 1 {
 			return nil
