@@ -13,24 +13,18 @@ import (
 // lowerAttention makes the kernel of an attention or one of its companion ops. Its rows are the queries of every head.
 // Heads that share a key head are a separate axis, so that a schedule can share the loads of keys and values. In
 // gradients of keys and values the rows are keys, and the kernel iterates over queries.
-func (l *lowerer) lowerAttention() error {
+func (l *lowerer) lowerAttention() {
 	n := l.c.Cores[0]
-	p, err := l.openAttention(n)
-	if err != nil {
-		return err
+	p := l.openAttention(n)
+	if p == nil {
+		return
 	}
 	p.readOperands()
 	p.readFactor()
-	if p.addMask(); p.err != nil {
-		return p.err
-	}
+	p.addMask()
 	p.limitKeys()
-	result, err := p.result()
-	if err != nil {
-		return err
-	}
-	l.accs[n] = []*kernel.Expr{result}
-	return l.storeAttention()
+	l.accs[n] = []*kernel.Expr{p.result()}
+	l.storeAttention()
 }
 
 // attentionPoint reads the operands of an attention for a query and a key.
@@ -43,17 +37,17 @@ type attentionPoint struct {
 	batch                   []kernel.Index
 	head, group, query, key kernel.Index
 	row, value              kernel.Index // of the result
-	err                     error
 }
 
 // openAttention sets the axes of an attention kernel and everything that depends only on attributes.
-func (l *lowerer) openAttention(n *ir.Node) (*attentionPoint, error) {
+func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	q, k := n.Arg(0), n.Arg(1)
 	rank := q.Rank()
 	heads, groups, queries, keys := q.Shape()[rank-3], k.Shape()[rank-3], q.Shape()[rank-2], k.Shape()[rank-2]
 	perGroup, ok := heads.Quo(groups.Add)
 	if !ok {
-		return nil, fmt.Errorf("%s query heads for %s key heads", heads, groups)
+		l.fail(fmt.Errorf("%s query heads for %s key heads", heads, groups))
+		return nil
 	}
 	p := &attentionPoint{l: l, n: n}
 	if n.Op().Info().Arg("grad") >= 0 {
@@ -90,7 +84,7 @@ func (l *lowerer) openAttention(n *ir.Node) (*attentionPoint, error) {
 		p.a.Scale, p.a.Softcap = analysis.AttentionScale(n)/softcap, softcap*math.Log2E
 	}
 	l.k.Attention = p.a
-	return p, nil
+	return p
 }
 
 // readOperands loads the operands of the scores and the weighted values.
@@ -144,12 +138,7 @@ func (p *attentionPoint) limitKeys() {
 
 // read is an argument at a coordinate.
 func (p *attentionPoint) read(name string, at ...kernel.Index) *kernel.Expr {
-	if p.err != nil {
-		return nil
-	}
-	var e *kernel.Expr
-	e, p.err = p.l.value(p.n.Arg(p.n.Op().Info().Arg(name)), slices.Concat(p.batch, at))
-	return e
+	return p.l.value(p.n.Arg(p.n.Op().Info().Arg(name)), slices.Concat(p.batch, at))
 }
 
 // ofQuery loads an argument at the query, and ofKey at the key.
@@ -175,30 +164,26 @@ func (p *attentionPoint) addMask() {
 	times := func(e *kernel.Expr, by float64) *kernel.Expr {
 		return l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, e), l.b.Float(ir.F32, by))
 	}
-	if i := in.Arg("mask"); p.err == nil && i < len(p.n.Args()) && !analysis.IsSplat(p.n.Arg(i), 0) {
-		var mask *kernel.Expr
+	if i := in.Arg("mask"); i < len(p.n.Args()) && !analysis.IsSplat(p.n.Arg(i), 0) {
 		at := slices.Concat(p.batch, []kernel.Index{p.head, p.query, p.key})
-		if mask, p.err = l.value(p.n.Arg(i), broadcastCoords(p.n.Arg(i).Shape(), at)); p.err != nil {
-			return
-		}
+		mask := l.value(p.n.Arg(i), broadcastCoords(p.n.Arg(i).Shape(), at))
 		if !p.a.Causal && !p.reversed {
 			p.a.End = l.endOfKeys(mask, p.key, l.k.Fold)
 		}
 		p.add(times(mask, math.Log2E))
 	}
-	if in.Arg("lse") < 0 || p.err != nil {
+	if in.Arg("lse") < 0 {
 		return
 	}
-	if lse := p.ofQuery("lse"); p.err == nil {
-		none := l.b.Apply(ir.OpEq, ir.Bool, nil, lse, l.b.Float(ir.F32, math.Inf(-1)))
-		by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
-		factor := l.b.Apply(ir.OpWhere, ir.F32, nil, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
-		p.add(l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, lse), factor))
-	}
+	lse := p.ofQuery("lse")
+	none := l.b.Apply(ir.OpEq, ir.Bool, nil, lse, l.b.Float(ir.F32, math.Inf(-1)))
+	by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
+	factor := l.b.Apply(ir.OpWhere, ir.F32, nil, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
+	p.add(l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, lse), factor))
 }
 
 // result returns the value that a row stores.
-func (p *attentionPoint) result() (*kernel.Expr, error) {
+func (p *attentionPoint) result() *kernel.Expr {
 	l, n, in := p.l, p.n, p.n.Op().Info()
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
@@ -207,14 +192,11 @@ func (p *attentionPoint) result() (*kernel.Expr, error) {
 		if p.grad != "v" {
 			scale = analysis.AttentionScale(n)
 		}
-		return f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale)), nil
+		return f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale))
 	}
 	var sink *kernel.Expr
 	if i := in.Arg("sinks"); i < len(n.Args()) {
-		s, err := l.value(n.Arg(i), []kernel.Index{p.head})
-		if err != nil {
-			return nil, err
-		}
+		s := l.value(n.Arg(i), []kernel.Index{p.head})
 		sink = f32(ir.OpMul, l.b.Cast(ir.F32, s), l.b.Float(ir.F32, math.Log2E))
 	}
 	none := func(x *kernel.Expr) *kernel.Expr {
@@ -227,13 +209,13 @@ func (p *attentionPoint) result() (*kernel.Expr, error) {
 			most = f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
 			sum, top = f32(ir.OpAdd, f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
 		}
-		return f32(ir.OpMul, f32(ir.OpAdd, top, f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2)), nil
+		return f32(ir.OpMul, f32(ir.OpAdd, top, f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2))
 	}
 	if sink != nil { // one more weight, for the value 0; a row without visible keys has the result 0 rather than NaN
 		result := f32(ir.OpDiv, weighted, f32(ir.OpAdd, sum, weight(sink, top)))
-		return f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result), nil
+		return f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result)
 	}
-	return f32(ir.OpDiv, weighted, sum), nil
+	return f32(ir.OpDiv, weighted, sum)
 }
 
 // endOfKeys finds the end of the visible keys if a mask hides all keys from some key on: the mask is -inf if a
@@ -297,48 +279,38 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 
 // storeAttention stores results wherever the views that follow the attention
 // put them.
-func (l *lowerer) storeAttention() error {
+func (l *lowerer) storeAttention() {
 	for _, n := range l.c.Stored {
-		at, err := l.coordsOf(n)
-		if err != nil {
-			return err
-		}
-		if err := l.store(n, at, true); err != nil {
-			return err
-		}
+		l.store(n, l.coordsOf(n), true)
 	}
-	return nil
 }
 
 // coordsOf returns the coordinates in n of the core's current point: n is the core, or is computed from it by
 // elementwise ops, transposes and reshapes.
-func (l *lowerer) coordsOf(n *ir.Node) ([]kernel.Index, error) {
+func (l *lowerer) coordsOf(n *ir.Node) []kernel.Index {
 	if n == l.c.Cores[0] {
-		return l.at, nil
+		return l.at
 	}
 	for _, a := range n.Args() {
 		if !l.followsCore(a) {
 			continue
 		}
-		at, err := l.coordsOf(a)
-		if err != nil {
-			return nil, err
-		}
+		at := l.coordsOf(a)
 		switch {
 		case n.Op() == ir.OpTranspose:
 			out := make([]kernel.Index, len(at))
 			for i, p := range n.Attrs().Ints("perm") {
 				out[i] = at[p]
 			}
-			return out, nil
+			return out
 		case n.Op() == ir.OpReshape:
-			return reshaped(n.Shape(), a.Shape(), at), nil
+			return reshaped(n.Shape(), a.Shape(), at)
 		case n.Op().Class() == ir.ClassElementwise && n.Shape().Equal(a.Shape()):
-			return at, nil
+			return at
 		}
-		return nil, fmt.Errorf("%s does not keep its elements one by one", n.Op())
+		return l.failAt(n, fmt.Errorf("%s does not keep its elements one by one", n.Op()))
 	}
-	return nil, errNotIdentity
+	return l.failAt(n, errNotIdentity)
 }
 
 // followsCore reports whether n is the cluster's first core or is computed from it inline in this cluster.

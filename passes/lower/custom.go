@@ -71,12 +71,13 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 }
 
 // lowerCustom binds the arguments and results of a custom kernel.
-func (l *lowerer) lowerCustom() error {
+func (l *lowerer) lowerCustom() {
 	n := l.c.tails[0]
 	op := n.Op().Info().Custom
 	types, err := op.Results(ir.NodeCall(n))
 	if err != nil {
-		return err
+		l.fail(err)
+		return
 	}
 	c := &kernel.Custom{Op: n.Op(), Attrs: ir.WithOutput(n.Attrs(), 0), Args: len(n.Args())}
 	l.k.Family, l.k.Custom = kernel.FamilyCustom, c
@@ -89,13 +90,15 @@ func (l *lowerer) lowerCustom() error {
 	for i, t := range types {
 		j := slices.IndexFunc(l.c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i })
 		if j < 0 {
-			return fmt.Errorf("%s: no node for result %d", n.Op(), i)
+			l.fail(fmt.Errorf("%s: no node for result %d", n.Op(), i))
+			return
 		}
 		out := l.c.tails[j]
 		c.Types = append(c.Types, t)
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: op.Kernel.Outputs[i], DType: t.DType, Write: true,
 			Read: c.Zeroed(c.Args + i), Buffer: l.f.bufferNode(out).ID(), Elems: t.Shape.MaxElems()})
 	}
-	_, err = c.Grid()
-	return err
+	if _, err := c.Grid(); err != nil {
+		l.fail(err)
+	}
 }

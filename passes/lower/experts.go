@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
@@ -26,86 +24,57 @@ func sameExperts(a, b *ir.Node) bool {
 // lowerMatMulID lowers a matmul with matrices selected by loaded ids. Without groups every id is a batch of one row,
 // which is good if few rows share a matrix. With groups each group is a batch: its rows are gathered, and its results
 // are scattered back to the rows' positions.
-func (l *lowerer) lowerMatMulID() error {
+func (l *lowerer) lowerMatMulID() {
 	first := l.c.Cores[0]
 	l.space = first.Shape()
 	tokens, used, cols := l.space[0], l.space[1], l.space[2]
 	var expert *kernel.Expr
 	if len(first.Args()) > 3 {
-		group, err := l.groupOfRows(first, cols)
-		if err != nil {
-			return err
-		}
-		expert = group
+		expert = l.groupOfRows(first, cols)
 	} else {
 		grid := l.parallel(ir.Shape{tokens, used, ir.D(1), cols})
 		l.at = []kernel.Index{grid[0], grid[1], grid[3]}
-		id, err := l.value(first.Arg(2), l.at[:2])
-		if err != nil {
-			return err
-		}
-		expert = id
+		expert = l.value(first.Arg(2), l.at[:2])
 	}
 	l.k.Fold = first.Arg(0).Shape()[2]
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	for i, n := range l.c.Cores {
 		l.ops[n] = true
 		x, w := n.Arg(0), n.Arg(1)
-		a, err := l.value(x, broadcastCoords(x.Shape(), []kernel.Index{l.at[0], l.at[1], fold}))
-		if err != nil {
-			return err
-		}
-		b, err := l.value(w, []kernel.Index{l.indexOf(expert, kernel.Last(w.Shape()[0])), l.at[2], fold})
-		if err != nil {
-			return err
-		}
-		if err := l.addProduct(n, a, b, i); err != nil {
-			return err
-		}
+		a := l.value(x, broadcastCoords(x.Shape(), []kernel.Index{l.at[0], l.at[1], fold}))
+		b := l.value(w, []kernel.Index{l.indexOf(expert, kernel.Last(w.Shape()[0])), l.at[2], fold})
+		l.addProduct(n, a, b, i)
 	}
-	return l.storeProducts()
+	l.storeProducts()
 }
 
 // groupOfRows makes each group a batch, with the rows and the matrix from the table of groups; it returns the matrix
 // index. Guards skip unused groups and rows.
-func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr, err error) {
+func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr) {
 	table := n.Arg(3)
 	groups, rows := table.Shape()[0], ir.D(int(table.Shape()[1].Add-1))
 	grid := l.parallel(ir.Shape{groups, rows, cols})
-	if expert, err = l.value(table, []kernel.Index{grid[0], {}}); err != nil {
-		return nil, err
-	}
-	row, err := l.value(table, []kernel.Index{grid[0], grid[1].Plus(kernel.Const(1))})
-	if err != nil {
-		return nil, err
-	}
+	expert = l.value(table, []kernel.Index{grid[0], {}})
+	row := l.value(table, []kernel.Index{grid[0], grid[1].Plus(kernel.Const(1))})
 	exists := func(v *kernel.Expr) *kernel.Expr { return l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(ir.I32, 0)) }
 	l.k.Guard = &kernel.Guard{Batch: exists(expert), Row: exists(row)}
 	tokens, used := l.space[0], l.space[1]
 	end := kernel.DimIndex(tokens).Mul(kernel.DimIndex(used)).Minus(kernel.Const(1))
 	from := kernel.Unflatten(ir.Shape{tokens, used}, l.indexOf(row, end))
 	l.at = []kernel.Index{from[0], from[1], grid[2]}
-	return expert, nil
+	return expert
 }
 
 // lowerGroup makes a kernel that groups positions.
-func (l *lowerer) lowerGroup() error {
+func (l *lowerer) lowerGroup() {
 	n := l.c.Cores[0]
 	ids, table := n.Arg(0), n.Shape()
-	count, err := ids.Shape().Numel()
-	if err != nil {
-		return fmt.Errorf("grouping %s: %w", ids.Shape(), err)
-	}
 	l.k.Family = kernel.FamilyGroup
 	l.ops[n] = true
 	l.space = ir.Shape{ir.D(n.Attrs().Int("experts"))}
 	l.parallel(l.space)
-	l.k.Fold = count
-	id, err := l.value(ids, kernel.Unflatten(ids.Shape(), kernel.Axis(l.k.FoldAxis(), count)))
-	if err != nil {
-		return err
-	}
+	l.k.Fold = l.numel(ids.Shape())
+	id := l.value(ids, kernel.Unflatten(ids.Shape(), kernel.Axis(l.k.FoldAxis(), l.k.Fold)))
 	l.k.Group = &kernel.Group{Of: l.indexOf(id, kernel.Last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add,
 		Bind: l.binding(n, true)}
-	return nil
 }

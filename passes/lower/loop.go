@@ -135,15 +135,17 @@ func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
 }
 
 // lowerLoop binds a loop's carried values and arguments, and lowers its body.
-func (l *lowerer) lowerLoop() error {
+func (l *lowerer) lowerLoop() {
 	loop := l.c.tails[0] // the results have later numbers
 	body, given, err := sunkBody(l.f.Graph, loop)
 	if err != nil {
-		return err
+		l.fail(err)
+		return
 	}
 	fused, err := l.f.LowerBody(body)
 	if err != nil {
-		return fmt.Errorf("body %q: %w", body.Name, err)
+		l.fail(fmt.Errorf("body %q: %w", body.Name, err))
+		return
 	}
 	results := l.f.resultsOf(loop)
 	l.k.Family = kernel.FamilyLoop
@@ -161,5 +163,4 @@ func (l *lowerer) lowerLoop() error {
 	for _, n := range given {
 		bind(n, false)
 	}
-	return nil
 }

@@ -39,6 +39,30 @@ type lowerer struct {
 	// cuts means that a node with too large coordinates gets a cluster of its own. Otherwise it is an error.
 	cuts  bool
 	grown bool // whether the current node's coordinates have grown
+	err   error
+}
+
+// fail keeps the first error, with which finish ends. Until then evaluation goes on with a value that stands for any.
+func (l *lowerer) fail(err error) *kernel.Expr {
+	if l.err == nil {
+		l.err = err
+	}
+	return l.b.Load(0, ir.F32, kernel.Const(0), "")
+}
+
+// numel returns the number of elements of a shape.
+func (l *lowerer) numel(s ir.Shape) ir.Dim {
+	n, err := s.Numel()
+	if err != nil {
+		l.fail(fmt.Errorf("counting the elements of %s: %w", s, err))
+	}
+	return n
+}
+
+// failAt is fail for the coordinates of a node.
+func (l *lowerer) failAt(n *ir.Node, err error) []kernel.Index {
+	l.fail(err)
+	return make([]kernel.Index, n.Rank())
 }
 
 // tryLower reports why c cannot be one kernel, or nil.
@@ -69,9 +93,7 @@ func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 	for _, run := range c.runs {
 		l := newLowerer(f, c)
 		l.run = run
-		if err := l.lowerMap(); err != nil {
-			return nil, err
-		}
+		l.lowerMap()
 		k, err := l.finish()
 		if err != nil {
 			return nil, err
@@ -87,41 +109,40 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 }
 
 func (l *lowerer) lower() (*kernel.Kernel, error) {
-	err := l.f.ctx.Err()
-	if err != nil {
+	if err := l.f.ctx.Err(); err != nil {
 		return nil, err
 	}
 	switch l.c.Kind {
 	case ClusterMap:
-		err = l.lowerMap()
+		l.lowerMap()
 	case ClusterRow:
-		err = l.lowerRow()
+		l.lowerRow()
 	case ClusterMatMul:
-		err = l.lowerMatMul()
+		l.lowerMatMul()
 	case ClusterScan:
-		err = l.lowerScan()
+		l.lowerScan()
 	case ClusterSort:
-		err = l.lowerSort()
+		l.lowerSort()
 	case ClusterAttention:
-		err = l.lowerAttention()
+		l.lowerAttention()
 	case ClusterQuantize:
-		err = l.lowerQuantize()
+		l.lowerQuantize()
 	case ClusterGroup:
-		err = l.lowerGroup()
+		l.lowerGroup()
 	case ClusterUpdate:
-		err = l.lowerUpdate()
+		l.lowerUpdate()
 	case ClusterCustom:
-		err = l.lowerCustom()
+		l.lowerCustom()
 	case ClusterLoop:
-		err = l.lowerLoop()
-	}
-	if err != nil {
-		return nil, err
+		l.lowerLoop()
 	}
 	return l.finish()
 }
 
 func (l *lowerer) finish() (*kernel.Kernel, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
 	l.bindCodebooks()
 	l.k.After = slices.DeleteFunc(l.k.After, func(v int) bool {
 		return slices.ContainsFunc(l.k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == v })
@@ -206,29 +227,29 @@ func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
 	return at
 }
 
-func (l *lowerer) lowerMap() error {
+func (l *lowerer) lowerMap() {
 	l.k.Family = kernel.FamilyMap
 	if slices.ContainsFunc(l.c.tails, func(n *ir.Node) bool { return n.DType().IsBlock() }) {
-		return l.lowerCopy()
+		l.lowerCopy()
+		return
 	}
 	l.space = l.c.tails[0].Shape()
 	if l.run[1] > 0 {
-		return l.lowerRun(l.c.tails[0])
+		l.lowerRun(l.c.tails[0])
+		return
 	}
 	l.at = l.parallel(l.space)
 	for _, n := range l.c.Stored {
 		if !n.Shape().Equal(l.space) {
-			return fmt.Errorf("shapes %s and %s differ", n.Shape(), l.space)
+			l.fail(fmt.Errorf("shapes %s and %s differ", n.Shape(), l.space))
+			return
 		}
-		if err := l.store(n, l.at, false); err != nil {
-			return err
-		}
+		l.store(n, l.at, false)
 	}
-	return nil
 }
 
 // lowerRun stores a run of the arguments of a concat.
-func (l *lowerer) lowerRun(n *ir.Node) error {
+func (l *lowerer) lowerRun(n *ir.Node) {
 	axis := analysis.Axis(n)
 	begin := kernel.Const(0)
 	for _, a := range n.Args()[:l.run[0]] {
@@ -236,15 +257,18 @@ func (l *lowerer) lowerRun(n *ir.Node) error {
 	}
 	length := ir.D(0)
 	for _, a := range n.Args()[l.run[0]:l.run[1]] {
-		if length, err = length.Sum(a.Shape()[axis]); err != nil {
-			return err
+		sum, err := length.Sum(a.Shape()[axis])
+		if err != nil {
+			l.fail(err)
+			return
 		}
+		length = sum
 	}
 	part := slices.Clone(l.space)
 	part[axis] = length
 	l.at = l.parallel(part)
 	l.at[axis] = l.at[axis].Plus(begin)
-	return l.store(n, l.at, false)
+	l.store(n, l.at, false)
 }
 
 // indexOf returns an integer value as an index clamped to 0..last. Indices are computed as signed 32-bit integers, so
@@ -268,14 +292,10 @@ func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 }
 
 // store adds the store of n, evaluated at coordinates at.
-func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) error {
-	v, err := l.value(n, at)
-	if err != nil {
-		return err
-	}
+func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) {
+	v := l.value(n, at)
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: kernel.Linear(n.Shape(), at),
 		Value: kernel.Unstored(v), PerElement: perElement})
-	return nil
 }
 
 // reshaped maps coordinates of shape to to coordinates of shape from, which has as many elements. Common leading and
@@ -408,17 +428,20 @@ func coordsKey(n *ir.Node, at []kernel.Index) string {
 
 // value returns element at of n, rounded to n's dtype. Devices may compute with more precision or range; rounding makes
 // later ops in the same kernel see the reference's value.
-func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if l.grown && sizeOf(at) > maxIndex {
-		return nil, errIndex
+		return l.fail(errIndex)
+	}
+	if l.err != nil {
+		return l.fail(nil)
 	}
 	key := coordsKey(n, at)
 	if e, ok := l.memo[key]; ok {
-		return e, nil
+		return e
 	}
-	e, err := l.compute(n, at)
-	if err != nil {
-		return nil, err
+	e := l.compute(n, at)
+	if l.err != nil {
+		return e
 	}
 	if !n.DType().IsBlock() { // elements of blocks are decoded to f32
 		e = l.b.Cast(n.DType(), e)
@@ -427,12 +450,12 @@ func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		e.Hint = n.Op().String()
 	}
 	l.memo[key] = e
-	return e, nil
+	return e
 }
 
-func (l *lowerer) compute(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if h := l.f.home[n.ID()]; h != nil && h != l.c {
-		return l.load(n, at), nil
+		return l.load(n, at)
 	}
 	if analysis.IsLeaf(n) {
 		return l.leaf(n, at)
@@ -442,18 +465,19 @@ func (l *lowerer) compute(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		return l.coreResult(n, at)
 	}
 	if isCore(n) {
-		return nil, fmt.Errorf("%s (%s) is not placed", n, n.Op())
+		return l.fail(fmt.Errorf("%s (%s) is not placed", n, n.Op()))
 	}
 	grown := l.grown
 	l.grown = sizeOf(at) > grownIndex
-	e, err := l.pointwise(n, at)
+	e := l.pointwise(n, at)
 	l.grown = grown
-	if errors.Is(err, errIndex) && l.cuts && !n.DType().IsBlock() {
+	if errors.Is(l.err, errIndex) && l.cuts && !n.DType().IsBlock() {
+		l.err = nil
 		l.f.newCluster(ClusterMap, n)
 		l.f.why[n.ID()] = fmt.Sprintf("stored: %s", errIndex)
-		return l.load(n, at), nil
+		return l.load(n, at)
 	}
-	return e, err
+	return e
 }
 
 func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
@@ -461,17 +485,17 @@ func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.b.Load(bind, n.DType(), kernel.Linear(n.Shape(), at), l.k.Bindings[bind].Name)
 }
 
-func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	switch n.Op() {
 	case ir.OpConst:
 		if v, ok := n.Number(); ok {
-			return l.b.Number(n.DType(), v), nil
+			return l.b.Number(n.DType(), v)
 		}
 	case ir.OpIota:
 		axis := analysis.Axis(n)
-		return l.b.Cast(n.DType(), l.b.FromIndex(at[axis])), nil
+		return l.b.Cast(n.DType(), l.b.FromIndex(at[axis]))
 	case ir.OpDimValue:
-		return l.b.FromIndex(kernel.DimIndex(n.Attrs().Shape("dim")[0])), nil
+		return l.b.FromIndex(kernel.DimIndex(n.Attrs().Shape("dim")[0]))
 	}
-	return l.load(n, at), nil
+	return l.load(n, at)
 }

@@ -9,16 +9,19 @@ import (
 )
 
 // lowerMatMul lowers a matmul. The parallel axes are the batch, row and column of the result.
-func (l *lowerer) lowerMatMul() error {
+func (l *lowerer) lowerMatMul() {
 	l.k.Family = kernel.FamilyMatMul
 	switch n := l.c.Cores[0]; {
 	case isConv(n):
 		if len(l.c.Cores) > 1 {
-			return errWindow(n)
+			l.fail(errWindow(n))
+			return
 		}
-		return l.lowerConv(n)
+		l.lowerConv(n)
+		return
 	case n.Op() == ir.OpMatMulID:
-		return l.lowerMatMulID()
+		l.lowerMatMulID()
+		return
 	}
 	l.space = l.c.Cores[0].Shape()
 	l.at = l.parallel(l.space)
@@ -33,36 +36,29 @@ func (l *lowerer) lowerMatMul() error {
 		l.k.Fold = k
 		rank := len(l.space)
 		fold := kernel.Axis(l.k.FoldAxis(), k)
-		va, err := l.value(a, operandCoords(a.Shape(), l.at[:rank-2], l.at[rank-2], fold, ta))
-		if err != nil {
-			return err
-		}
-		vb, err := l.value(b, operandCoords(b.Shape(), l.at[:rank-2], fold, l.at[rank-1], tb))
-		if err != nil {
-			return err
-		}
-		if err := l.addProduct(n, va, vb, i); err != nil {
-			return err
-		}
+		va := l.value(a, operandCoords(a.Shape(), l.at[:rank-2], l.at[rank-2], fold, ta))
+		vb := l.value(b, operandCoords(b.Shape(), l.at[:rank-2], fold, l.at[rank-1], tb))
+		l.addProduct(n, va, vb, i)
 	}
-	return l.storeProducts()
+	l.storeProducts()
 }
 
 // addProduct adds product number i, for n, with operands a and b at the kernel's coordinates.
-func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
+func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) {
 	if a.UsesAnyAcc() || b.UsesAnyAcc() {
-		return fmt.Errorf("%s needs the other product's result", n)
+		l.fail(fmt.Errorf("%s needs the other product's result", n))
+		return
 	}
 	name := "acc"
 	if len(l.c.Cores) > 1 {
 		name = fmt.Sprintf("acc%d", i)
 	}
-	p := kernel.Product{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), analysis.Precision(n)),
-		HalfSums: analysis.Precision(n) == ir.PrecisionHalfSums && n.DType().IsFloat(),
-		ByteRows: analysis.Precision(n) == ir.PrecisionBytes, BF16x3: analysis.Precision(n) == ir.PrecisionBF16x3 && n.Arg(0).DType() == ir.F32 && n.Arg(1).DType() == ir.F32}
+	precision, f32 := analysis.Precision(n), n.Arg(0).DType() == ir.F32 && n.Arg(1).DType() == ir.F32
+	p := kernel.Product{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), precision),
+		HalfSums: precision == ir.PrecisionHalfSums && n.DType().IsFloat(),
+		ByteRows: precision == ir.PrecisionBytes, BF16x3: precision == ir.PrecisionBF16x3 && f32}
 	l.k.Products = append(l.k.Products, p)
 	l.accs[n] = []*kernel.Expr{l.b.Acc(i, p.Sums(), name)}
-	return nil
 }
 
 // operandDType returns the dtype to which a matmul's operands may be rounded. That is their own dtype if it is narrow,
@@ -93,17 +89,10 @@ func beforeWidening(n *ir.Node) *ir.Node {
 	return n
 }
 
-func (l *lowerer) storeProducts() error {
+func (l *lowerer) storeProducts() {
 	for _, n := range l.c.Stored {
-		at, err := l.resultCoords(n)
-		if err != nil {
-			return err
-		}
-		if err := l.store(n, at, false); err != nil {
-			return err
-		}
+		l.store(n, l.resultCoords(n), false)
 	}
-	return nil
 }
 
 // operandCoords returns the coordinates of an operand [batch…, row, col].
@@ -117,14 +106,14 @@ func operandCoords(s ir.Shape, batch []kernel.Index, row, col kernel.Index, tran
 
 // resultCoords returns the coordinates of a stored node at the current point of the matmul: the point itself if the
 // shapes are equal, else the coordinates with the same row-major position.
-func (l *lowerer) resultCoords(n *ir.Node) ([]kernel.Index, error) {
+func (l *lowerer) resultCoords(n *ir.Node) []kernel.Index {
 	if n.Shape().Equal(l.space) {
-		return l.at, nil
+		return l.at
 	}
 	a, errA := n.Shape().Numel()
 	b, errB := l.space.Numel()
 	if errA != nil || errB != nil || a != b {
-		return nil, fmt.Errorf("its shape %s is not the product's %s", n.Shape(), l.space)
+		return l.failAt(n, fmt.Errorf("its shape %s is not the product's %s", n.Shape(), l.space))
 	}
-	return reshaped(n.Shape(), l.space, l.at), nil
+	return reshaped(n.Shape(), l.space, l.at)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // pointwise returns element at of a node that is computed from elements of its arguments at transformed coordinates.
-func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	switch n.Op() {
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
 		return l.value(n.Arg(0), reshaped(n.Arg(0).Shape(), n.Shape(), at))
@@ -22,11 +22,7 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 	case ir.OpBroadcast:
 		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
 	case ir.OpFlip:
-		from, err := flipped(n, at)
-		if err != nil {
-			return nil, err
-		}
-		return l.value(n.Arg(0), from)
+		return l.value(n.Arg(0), flipped(n, at))
 	case ir.OpRoll:
 		return l.value(n.Arg(0), l.rolled(n, at))
 	case ir.OpGather, ir.OpIndexSelect, ir.OpEmbedding:
@@ -40,22 +36,14 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 	case ir.OpDynamicUpdateSlice:
 		return l.updateSlice(n, at)
 	case ir.OpDequantize:
-		v, err := l.value(n.Arg(0), at)
-		if err != nil {
-			return nil, err
-		}
-		return l.b.Cast(n.DType(), v), nil
+		v := l.value(n.Arg(0), at)
+		return l.b.Cast(n.DType(), v)
 	case ir.OpAfter:
-		if err := l.waitFor(n.Arg(1)); err != nil {
-			return nil, err
-		}
+		l.waitFor(n.Arg(1))
 		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
 	case ir.OpBitcast:
-		v, err := l.value(n.Arg(0), at)
-		if err != nil {
-			return nil, err
-		}
-		return l.b.Apply(ir.OpBitcast, n.DType(), n.Attrs(), l.b.Cast(n.Arg(0).DType(), v)), nil // of the rounded value
+		v := l.value(n.Arg(0), at)
+		return l.b.Apply(ir.OpBitcast, n.DType(), n.Attrs(), l.b.Cast(n.Arg(0).DType(), v)) // of the rounded value
 	case ir.OpRandomUniform, ir.OpRandomNormal, ir.OpRandomBernoulli:
 		return l.random(n, at)
 	case ir.OpRope:
@@ -64,40 +52,31 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 		return l.resize(n, at)
 	}
 	if n.Op().Class() != ir.ClassElementwise {
-		return nil, fmt.Errorf("%s has no lowering", n.Op())
+		return l.fail(fmt.Errorf("%s has no lowering", n.Op()))
 	}
 	args := make([]*kernel.Expr, len(n.Args()))
 	for i, a := range n.Args() {
-		v, err := l.value(a, broadcastCoords(a.Shape(), at))
-		if err != nil {
-			return nil, err
-		}
-		args[i] = v
+		args[i] = l.value(a, broadcastCoords(a.Shape(), at))
 	}
-	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...), nil
+	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...)
 }
 
 // waitFor makes the kernel run after the kernels that store n's inputs. It loads nothing.
-func (l *lowerer) waitFor(n *ir.Node) error {
+func (l *lowerer) waitFor(n *ir.Node) {
 	if l.waits[n] {
-		return nil
+		return
 	}
 	l.waits[n] = true
 	switch h := l.f.home[n.ID()]; {
 	case h == l.c && h != nil || l.f.core[n.ID()] == l.c:
-		return errAfterItself
+		l.fail(errAfterItself)
 	case h != nil:
 		l.k.After = append(l.k.After, l.f.bufferNode(n).ID())
-		return nil
-	case analysis.IsLeaf(n):
-		return nil
-	}
-	for _, a := range n.Args() {
-		if err := l.waitFor(a); err != nil {
-			return err
+	case !analysis.IsLeaf(n):
+		for _, a := range n.Args() {
+			l.waitFor(a)
 		}
 	}
-	return nil
 }
 
 // errAfterItself means that a kernel would have to run after itself.
@@ -145,11 +124,8 @@ func sliced(n *ir.Node, at []kernel.Index) []kernel.Index {
 	return out
 }
 
-func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
-	axes, err := ir.ResolveAxes(n.Attrs().Ints("axes"), len(at))
-	if err != nil {
-		return nil, err
-	}
+func flipped(n *ir.Node, at []kernel.Index) []kernel.Index {
+	axes, _ := ir.ResolveAxes(n.Attrs().Ints("axes"), len(at)) // the shape rule has checked it
 	out := slices.Clone(at)
 	for i, d := range n.Shape() {
 		if axes[i] {
@@ -157,7 +133,7 @@ func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
 			out[i] = kernel.Clamp(kernel.Last(d).Minus(at[i]), kernel.Last(d))
 		}
 	}
-	return out, nil
+	return out
 }
 
 // rolled returns (i-shift) mod n along each axis. If n is a number, it keeps the dividend non-negative; if n is a
@@ -183,7 +159,7 @@ func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 }
 
 // indexed lowers gather, index_select and embedding, where one coordinate of x is a loaded index.
-func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x, idx := n.Arg(0), n.Arg(1)
 	var idxAt, xAt []kernel.Index
 	axis := 0
@@ -191,25 +167,14 @@ func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		idxAt = at[:len(at)-1]
 		xAt = []kernel.Index{{}, at[len(at)-1]}
 	} else {
-		var err error
-		if axis, err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank()); err != nil {
-			return nil, err
-		}
+		axis = analysis.Axis(n)
 		idxAt, xAt = at, slices.Clone(at)
 		if n.Op() == ir.OpIndexSelect {
 			idxAt = at[axis : axis+1]
 		}
 	}
-	i, err := l.value(idx, idxAt)
-	if err != nil {
-		return nil, err
-	}
-	xAt[axis] = l.indexOf(i, kernel.Last(x.Shape()[axis]))
-	v, err := l.value(x, xAt)
-	if err != nil {
-		return nil, err
-	}
-	return l.b.Cast(n.DType(), v), nil
+	xAt[axis] = l.indexOf(l.value(idx, idxAt), kernel.Last(x.Shape()[axis]))
+	return l.b.Cast(n.DType(), l.value(x, xAt))
 }
 
 // inside returns whether lo <= x < hi.
@@ -231,7 +196,7 @@ func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 	return l.b.Apply(ir.OpWhere, t, nil, cond, a, b)
 }
 
-func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	axis := analysis.Axis(n)
 	// Later parts first, so that the result is: part 0 below its end, else part 1 below its end, and so on.
 	run := [2]int{0, len(n.Args())}
@@ -253,10 +218,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		begin := ends[i].Minus(kernel.DimIndex(part.Shape()[axis]))
 		from := slices.Clone(at)
 		from[axis] = kernel.Clamp(at[axis].Minus(begin), kernel.Last(part.Shape()[axis]))
-		v, err := l.value(part, from)
-		if err != nil {
-			return nil, err
-		}
+		v := l.value(part, from)
 		if out == nil {
 			out = v
 			continue
@@ -267,10 +229,10 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	if out == nil {
 		out = l.b.Number(n.DType(), 0)
 	}
-	return out, nil
+	return out
 }
 
-func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x, low := n.Arg(0), n.Attrs().Ints("low")
 	if mode := n.Attrs().String_("mode"); mode != "constant" {
 		from := make([]kernel.Index, len(at))
@@ -297,13 +259,13 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	}
 	fill := l.b.Number(n.DType(), n.Attrs().Float("value"))
 	if x.Shape().MaxElems() == 0 {
-		return fill, nil
+		return fill
 	}
-	v, err := l.value(x, from)
-	if err != nil || inside == nil {
-		return v, err
+	v := l.value(x, from)
+	if inside == nil {
+		return v
 	}
-	return l.where(inside, v, fill, n.DType()), nil
+	return l.where(inside, v, fill, n.DType())
 }
 
 // mirrored returns, for padding by elements of x, the coordinate of the element for coordinate c of an axis, which may
@@ -325,13 +287,10 @@ func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 	return l.indexOf(i32(ir.OpSub, end, i32(ir.OpAbs, i32(ir.OpSub, m, end))), kernel.Last(d))
 }
 
-func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
-	start, err := l.value(n.Arg(1), nil)
-	if err != nil {
-		return nil, err
-	}
+	start := l.value(n.Arg(1), nil)
 	room := kernel.DimIndex(x.Shape()[axis]).Minus(kernel.DimIndex(n.Shape()[axis]))
 	from := slices.Clone(at)
 	from[axis] = from[axis].Plus(l.indexOf(start, room))
@@ -339,27 +298,21 @@ func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, err
 }
 
 // updateSlice lowers a dynamic_update_slice that is not in place.
-func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	base, upd := n.Arg(0), n.Arg(1)
 	axis := analysis.Axis(n)
-	old, err := l.value(base, at)
-	if err != nil || upd.Shape()[axis].Is(0) {
-		return old, err
+	old := l.value(base, at)
+	if upd.Shape()[axis].Is(0) {
+		return old
 	}
-	start, err := l.startIndex(n, axis)
-	if err != nil {
-		return nil, err
-	}
+	start := l.startIndex(n, axis)
 	from, here, begin := slices.Clone(at), at[axis], start
 	if n.Attrs().Bool("wrap") { // distance along the ring from the start
 		_, here = here.Plus(kernel.DimIndex(n.Shape()[axis])).Minus(start).DivMod(n.Shape()[axis])
 		begin = kernel.Const(0)
 	}
 	from[axis] = kernel.Clamp(here.Minus(begin), kernel.Last(upd.Shape()[axis]))
-	v, err := l.value(upd, from)
-	if err != nil {
-		return nil, err
-	}
+	v := l.value(upd, from)
 	in := l.inside(here, begin, begin.Plus(kernel.DimIndex(upd.Shape()[axis])))
-	return l.where(in, v, old, n.DType()), nil
+	return l.where(in, v, old, n.DType())
 }

@@ -12,13 +12,9 @@ import (
 
 // lowerQuantize makes a kernel that quantizes x to blocks. The parallel axes enumerate the blocks, and the fold axis
 // the elements of one.
-func (l *lowerer) lowerQuantize() error {
+func (l *lowerer) lowerQuantize() {
 	n := l.c.Cores[0]
-	at, err := l.quantized(n)
-	if err != nil {
-		return err
-	}
-	return l.storeBlocks(n, n, at)
+	l.storeBlocks(n, n, l.quantized(n))
 }
 
 // faulty makes the run fail if an element cannot be represented in its block format.
@@ -32,26 +28,20 @@ func (l *lowerer) faulty(n *ir.Node) {
 }
 
 // lowerQuantizedUpdate is lowerQuantize for rows that are written directly into a state.
-func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) error {
+func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	n := w.Op
 	if len(l.c.Cores) == 0 {
-		return fmt.Errorf("%s writes blocks into a state that are not made by quantize: others are not written by rows",
-			analysis.OpAt(n))
+		l.fail(fmt.Errorf("%s writes blocks into a state that are not made by quantize: others are not written by rows",
+			analysis.OpAt(n)))
+		return
 	}
 	l.ops[n] = true
-	at, err := l.quantized(l.c.Cores[0])
-	if err != nil {
-		return err
-	}
-	if at, err = l.placeOf(w, at); err != nil {
-		return err
-	}
-	return l.storeBlocks(l.c.Cores[0], n, at)
+	l.storeBlocks(l.c.Cores[0], n, l.placeOf(w, l.quantized(l.c.Cores[0])))
 }
 
 // quantized declares the axes of a quantize and returns the coordinates of a block. They are its elements' coordinates,
 // with the innermost in blocks.
-func (l *lowerer) quantized(n *ir.Node) ([]kernel.Index, error) {
+func (l *lowerer) quantized(n *ir.Node) []kernel.Index {
 	l.k.Family = kernel.FamilyQuantize
 	l.ops[n] = true
 	per := int64(n.DType().BlockElems())
@@ -59,51 +49,52 @@ func (l *lowerer) quantized(n *ir.Node) ([]kernel.Index, error) {
 	inner := len(blocks) - 1
 	width, ok := blocks[inner].Quo(per)
 	if !ok {
-		return nil, fmt.Errorf("rows of %s are no whole blocks of %s", blocks[inner], n.DType())
+		l.space = n.Shape()
+		return l.failAt(n, fmt.Errorf("rows of %s are no whole blocks of %s", blocks[inner], n.DType()))
 	}
 	blocks[inner] = width
 	l.space = blocks
 	at := l.parallel(blocks)
 	l.k.Fold = ir.D(int(per))
-	return at, nil
+	return at
 }
 
 // storeBlocks stores the blocks of quantize n in a tensor, at coordinates to.
-func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
+func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 	from := kernel.Axes(l.space)
 	inner, per := len(from)-1, l.k.Fold
 	from[inner] = from[inner].Times(per.Add).Plus(kernel.Axis(l.k.FoldAxis(), per))
-	v, err := l.value(n.Arg(0), from)
-	if err != nil {
-		return err
-	}
+	v := l.value(n.Arg(0), from)
 	shape := append(ir.Shape{}, tensor.Shape()...)
 	shape[len(shape)-1] = l.space[inner]
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: kernel.Linear(shape, to),
 		Value: v, PerElement: true})
 	l.faulty(n)
-	return nil
 }
 
 // lowerCopy copies blocks as 32-bit words. The last word may extend into the padding that every buffer has.
-func (l *lowerer) lowerCopy() error {
+func (l *lowerer) lowerCopy() {
 	if len(l.c.tails) > 1 {
-		return fmt.Errorf("blocks are copied by themselves")
+		l.fail(fmt.Errorf("blocks are copied by themselves"))
+		return
 	}
 	n := l.c.tails[0]
 	from := n
 	for from == n || from.Op() == ir.OpReshape && l.f.home[from.ID()] == nil {
 		if from.Op() != ir.OpReshape {
-			return fmt.Errorf("%s: blocks of %s are made by quantize or copied whole, not computed", n, n.Op())
+			l.fail(fmt.Errorf("%s: blocks of %s are made by quantize or copied whole, not computed", n, n.Op()))
+			return
 		}
 		from = from.Arg(0)
 	}
 	if !n.Shape().IsStatic() {
-		return fmt.Errorf("%s: blocks of %s are copied only where their number is known when compiled", n, n.Shape())
+		l.fail(fmt.Errorf("%s: blocks of %s are copied only where their number is known when compiled", n, n.Shape()))
+		return
 	}
 	bytes, err := n.Type().MaxBytes()
 	if err != nil {
-		return err
+		l.fail(err)
+		return
 	}
 	words := ir.D(int((bytes + 3) / 4))
 	l.ops[n] = true
@@ -116,7 +107,6 @@ func (l *lowerer) lowerCopy() error {
 	}
 	v := l.b.Load(asWords(from, false), ir.U32, at, "")
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: asWords(n, true), Index: at, Value: v})
-	return nil
 }
 
 // writesBlocks returns the in-place update of a state that is the only user of n's blocks, or nil.

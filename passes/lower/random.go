@@ -10,26 +10,20 @@ import (
 
 // random lowers the random ops. Their words come from a counter-based stream, so an element can be computed anywhere,
 // and is fused like any elementwise op.
-func (l *lowerer) random(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) random(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	streams := n.Arg(0).Rank() // axes along which each element has its own stream
-	seed, err := l.value(n.Arg(0), at[:streams])
-	if err != nil {
-		return nil, err
-	}
-	offset, err := l.value(n.Arg(1), at[:streams])
-	if err != nil {
-		return nil, err
-	}
+	seed := l.value(n.Arg(0), at[:streams])
+	offset := l.value(n.Arg(1), at[:streams])
 	element := kernel.Linear(n.Shape()[streams:], at[streams:])
 	word := func(w kernel.Word) *kernel.Expr { return l.b.Random(seed, offset, element, w) }
 	switch n.Op() {
 	case ir.OpRandomNormal:
-		return l.normal(n.DType(), element, word(kernel.WordFirst), word(kernel.WordSecond)), nil
+		return l.normal(n.DType(), element, word(kernel.WordFirst), word(kernel.WordSecond))
 	case ir.OpRandomBernoulli:
 		below := int64(math.Ceil(n.Attrs().Float("p") * (1 << 24)))
-		return l.b.Apply(ir.OpLt, ir.Bool, nil, l.top(word(kernel.WordOwn), 24), l.b.Integer(ir.U32, below)), nil
+		return l.b.Apply(ir.OpLt, ir.Bool, nil, l.top(word(kernel.WordOwn), 24), l.b.Integer(ir.U32, below))
 	}
-	return l.uniform(n.DType(), word(kernel.WordOwn), uniformBits(n.DType())), nil
+	return l.uniform(n.DType(), word(kernel.WordOwn), uniformBits(n.DType()))
 }
 
 // uniformBits is the number of bits of a word in a uniform number: the size of the significand, so that no number

@@ -11,7 +11,7 @@ import (
 
 // rope rotates pair i of the innermost elements by position*turns[i]: x*cos - partner*sin for the first of a pair,
 // x*cos + partner*sin for the second.
-func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
 	inner := int(x.Shape()[n.Rank()-1].Add)
@@ -30,26 +30,11 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	pair, second, partner := ropePair(turning, dims, n.Attrs().String_("mode"))
 	from := slices.Clone(at)
 	from[len(at)-1] = partner
-	self, err := l.value(x, at)
-	if err != nil {
-		return nil, err
-	}
-	other, err := l.value(x, from)
-	if err != nil {
-		return nil, err
-	}
-	pos, err := l.value(n.Arg(1), append(slices.Clone(at[:n.Arg(1).Rank()-1]), at[axis]))
-	if err != nil {
-		return nil, err
-	}
-	high, err := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(0)})
-	if err != nil {
-		return nil, err
-	}
-	low, err := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(1)})
-	if err != nil {
-		return nil, err
-	}
+	self := l.value(x, at)
+	other := l.value(x, from)
+	pos := l.value(n.Arg(1), append(slices.Clone(at[:n.Arg(1).Rank()-1]), at[axis]))
+	high := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(0)})
+	low := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(1)})
 	sin, cos := l.sinCosTurns(pos, high, low)
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	isSecond := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
@@ -61,7 +46,7 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		turns := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
 		out = l.where(turns, out, self, ir.F32)
 	}
-	return out, nil
+	return out
 }
 
 // sinCosTurns returns the sine and cosine of pos turns by the 64-bit fraction (high, low). The upper 2 bits of their

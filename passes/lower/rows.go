@@ -14,13 +14,15 @@ import (
 const maxRowEpilogue = 1 << 16
 
 // lowerRow makes a row kernel. Its parallel axes are the axes that no core folds.
-func (l *lowerer) lowerRow() error {
+func (l *lowerer) lowerRow() {
 	for _, n := range l.c.Cores {
 		if isWindowRow(n) {
 			if len(l.c.Cores) > 1 {
-				return errWindow(n)
+				l.fail(errWindow(n))
+				return
 			}
-			return l.lowerWindowRow(n)
+			l.lowerWindowRow(n)
+			return
 		}
 	}
 	l.k.Family = kernel.FamilyRow
@@ -35,13 +37,9 @@ func (l *lowerer) lowerRow() error {
 			kept = append(kept, d)
 		}
 	}
-	extent, err := rows.Numel()
-	if err != nil {
-		return fmt.Errorf("folding %s: %w", rows, err)
-	}
 	l.kept = l.parallel(kept)
-	l.k.Fold = extent
-	fold := kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), extent))
+	l.k.Fold = l.numel(rows)
+	fold := kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	next := [2]int{}
 	for i := range l.space {
 		if folded[i] {
@@ -53,36 +51,27 @@ func (l *lowerer) lowerRow() error {
 		}
 	}
 	for _, n := range l.c.Cores {
-		if err := l.addPhases(n); err != nil {
-			return err
-		}
+		l.addPhases(n)
 	}
-	return l.storeRowResults(kept)
+	l.storeRowResults(kept)
 }
 
-func (l *lowerer) storeRowResults(kept ir.Shape) error {
+func (l *lowerer) storeRowResults(kept ir.Shape) {
 	for _, n := range l.c.Stored {
 		switch {
 		case l.isPerElement(n):
 			if len(l.c.Cores) < len(l.c.tails) && l.k.Fold.Max() > maxRowEpilogue {
-				return fmt.Errorf("rows of %s are too long to keep the device busy", l.k.Fold)
+				l.fail(fmt.Errorf("rows of %s are too long to keep the device busy", l.k.Fold))
+				return
 			}
-			at, err := l.resultCoords(n)
-			if err != nil {
-				return err
-			}
-			if err := l.store(n, at, true); err != nil {
-				return err
-			}
+			l.store(n, l.resultCoords(n), true)
 		case equalModuloOnes(n.Shape(), kept):
-			if err := l.store(n, spread(n.Shape(), l.kept, kept), false); err != nil {
-				return err
-			}
+			l.store(n, spread(n.Shape(), l.kept, kept), false)
 		default:
-			return fmt.Errorf("its shape %s is neither the rows' %s nor the result's %s", n.Shape(), l.space, kept)
+			l.fail(fmt.Errorf("its shape %s is neither the rows' %s nor the result's %s", n.Shape(), l.space, kept))
+			return
 		}
 	}
-	return nil
 }
 
 // isPerElement reports whether n has a value for each element of the rows: in their shape, or in another shape with as
@@ -157,20 +146,16 @@ var basicFolds = map[ir.Op]kernel.Combine{
 }
 
 // addPhases adds the phases of a reduction or row op, from the fold in its row of the op table.
-func (l *lowerer) addPhases(n *ir.Node) error {
+func (l *lowerer) addPhases(n *ir.Node) {
 	fold := n.Op().Info().Fold
 	if fold == nil {
-		return fmt.Errorf("%s has no lowering: give its row in ir/ops_*.go a fold, or take it apart in "+
-			"passes/rewrite/decompose*.go", n.Op())
+		l.fail(fmt.Errorf("%s has no lowering: give its row in ir/ops_*.go a fold, or take it apart in "+
+			"passes/rewrite/decompose*.go", n.Op()))
+		return
 	}
-	x, err := l.value(n.Arg(0), l.at)
-	if err != nil {
-		return err
-	}
+	x := l.value(n.Arg(0), l.at)
 	if fold.FromFirst() {
-		if l.first[n], err = l.value(n.Arg(0), l.rowStart()); err != nil {
-			return err
-		}
+		l.first[n] = l.value(n.Arg(0), l.rowStart())
 	}
 	l.ops[n] = true
 	if x.DType == ir.Bool {
@@ -185,7 +170,6 @@ func (l *lowerer) addPhases(n *ir.Node) error {
 		accs = append(accs, l.phase(basicFolds[s.By], v, s.Name))
 	}
 	l.accs[n] = accs
-	return nil
 }
 
 // scalar is an expression of a fold over element x and results.
@@ -248,42 +232,42 @@ func (l *lowerer) rowStart() []kernel.Index {
 }
 
 // coreResult returns element at of a core of this kernel.
-func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	accs, ok := l.accs[n]
 	if !ok {
-		return nil, fmt.Errorf("%s is needed before its own loop has run", n.Op())
+		return l.fail(fmt.Errorf("%s is needed before its own loop has run", n.Op()))
 	}
 	if isWindowRow(n) {
 		if !sameCoords(at, l.at) {
-			return nil, errNotIdentity
+			return l.fail(errNotIdentity)
 		}
 		if n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose {
-			return accs[0], nil
+			return accs[0]
 		}
 		return l.pooled(n, accs[0])
 	}
 	if n.Op().Class() == ir.ClassReduce {
 		if !sameCoords(at, spread(n.Shape(), l.kept, l.keptShape())) {
-			return nil, errNotIdentity
+			return l.fail(errNotIdentity)
 		}
-		return l.reduced(n, accs), nil
+		return l.reduced(n, accs)
 	}
 	if n.Op().Class() == ir.ClassRow {
 		return l.normalized(n, accs, at)
 	}
 	if !sameCoords(at, l.at) {
-		return nil, errNotIdentity
+		return l.fail(errNotIdentity)
 	}
 	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) {
-		return accs[0], nil
+		return accs[0]
 	}
 	if by := n.Op().Info().Running; by != 0 {
-		return l.narrowed(n.DType(), by, accs[0]), nil
+		return l.narrowed(n.DType(), by, accs[0])
 	}
 	if !isOrder(n) {
-		return nil, fmt.Errorf("%s has no result of a loop", n.Op())
+		return l.fail(fmt.Errorf("%s has no result of a loop", n.Op()))
 	}
-	return l.b.Cast(n.DType(), accs[0]), nil
+	return l.b.Cast(n.DType(), accs[0])
 }
 
 func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
@@ -320,26 +304,20 @@ func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 }
 
 // normalized returns element at of a row op from its folds. The element must be in the current row.
-func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) *kernel.Expr {
 	if len(at) != len(l.at) {
-		return nil, errNotIdentity
+		return l.fail(errNotIdentity)
 	}
 	for i := range at {
 		if !at[i].Equal(l.at[i]) && !l.at[i].Uses(l.k.FoldAxis()) {
-			return nil, errNotIdentity
+			return l.fail(errNotIdentity)
 		}
 	}
-	x, err := l.value(n.Arg(0), at)
-	if err != nil {
-		return nil, err
-	}
+	x := l.value(n.Arg(0), at)
 	out := l.scalar(n.Op().Info().Fold.Finish, n, x, accs)
 	for i := 1; i < len(n.Args()); i++ {
-		p, err := l.value(n.Arg(i), at[len(at)-1:])
-		if err != nil {
-			return nil, err
-		}
+		p := l.value(n.Arg(i), at[len(at)-1:])
 		out = l.b.Apply([]ir.Op{0, ir.OpMul, ir.OpAdd}[i], out.DType, nil, out, p)
 	}
-	return out, nil
+	return out
 }

@@ -1,7 +1,6 @@
 package lower
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -11,9 +10,8 @@ import (
 
 // lowerScan lowers a scan. The fold axis follows the scanned axis in the direction of the scan. A scan with restarts
 // has one more parallel axis, which enumerates the chunks.
-func (l *lowerer) lowerScan() error {
+func (l *lowerer) lowerScan() {
 	n := l.c.Cores[0]
-	x := n.Arg(0)
 	axis := analysis.Axis(n)
 	l.k.Family = kernel.FamilyScan
 	l.ops[n] = true
@@ -40,26 +38,16 @@ func (l *lowerer) lowerScan() error {
 	if n.Attrs().Bool("reverse") {
 		l.at[axis] = kernel.Last(extent).Minus(position)
 	}
-	return l.scanned(n)
+	l.scanned(n)
 }
 
 // scanned adds the fold and the stores of a scan.
-func (l *lowerer) scanned(n *ir.Node) error {
-	v, err := l.value(n.Arg(0), l.at)
-	if err != nil {
-		return err
-	}
+func (l *lowerer) scanned(n *ir.Node) {
+	v := l.value(n.Arg(0), l.at)
 	combine := basicFolds[n.Op().Info().Running]
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, "running_"+string(combine))}
 	l.k.Phases[0].Exclusive = n.Attrs().Bool("exclusive")
 	for _, s := range l.c.Stored {
-		at, err := l.resultCoords(s)
-		if err != nil {
-			return fmt.Errorf("%s of %s: %w", n.Op(), l.space, err)
-		}
-		if err := l.store(s, at, true); err != nil {
-			return err
-		}
+		l.store(s, l.resultCoords(s), true)
 	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
@@ -13,7 +11,7 @@ func isOrder(n *ir.Node) bool { return n.Op() == ir.OpArgsort || n.Op() == ir.Op
 
 // lowerSort lowers a sort. Along the fold axis, keys have the coordinate of the element, and results the position in
 // the order.
-func (l *lowerer) lowerSort() error {
+func (l *lowerer) lowerSort() {
 	n := l.c.Cores[0]
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
@@ -25,10 +23,7 @@ func (l *lowerer) lowerSort() error {
 	shape[axis] = ir.D(1)
 	l.at = l.parallel(shape)
 	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Fold)
-	key, err := l.value(x, l.at)
-	if err != nil {
-		return err
-	}
+	key := l.value(x, l.at)
 	combine := kernel.CombineOrder
 	if analysis.Descending(n) {
 		combine = kernel.CombineOrderDown
@@ -37,13 +32,6 @@ func (l *lowerer) lowerSort() error {
 	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.I32, "order")}
 	l.at[axis] = kernel.Axis(l.k.FoldAxis(), l.k.Take)
 	for _, s := range l.c.Stored {
-		at, err := l.resultCoords(s)
-		if err != nil {
-			return fmt.Errorf("an order of %s: %w", l.space, err)
-		}
-		if err := l.store(s, at, true); err != nil {
-			return err
-		}
+		l.store(s, l.resultCoords(s), true)
 	}
-	return nil
 }

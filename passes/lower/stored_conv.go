@@ -165,14 +165,11 @@ func (w *StoredConv) argumentElems() int64 {
 
 // storing is a kernel that stores value at each point of a shape.
 func (w *StoredConv) storing(name string, shape ir.Shape, buffer kernel.Binding,
-	value func(l *lowerer, at []kernel.Index) (*kernel.Expr, error)) (*kernel.Kernel, error) {
+	value func(l *lowerer, at []kernel.Index) *kernel.Expr) (*kernel.Kernel, error) {
 	l := newLowerer(w.f, w.cluster)
 	l.k.Family = kernel.FamilyMap
 	at := l.parallel(shape)
-	v, err := value(l, at)
-	if err != nil {
-		return nil, err
-	}
+	v := value(l, at)
 	buffer.Write, buffer.Elems = true, shape.MaxElems() // spare positions are never stored
 	l.k.Bindings = append(l.k.Bindings, buffer)
 	l.k.Stores = []kernel.Store{{Bind: len(l.k.Bindings) - 1, Index: kernel.Linear(shape, at),
@@ -195,7 +192,7 @@ func (w *StoredConv) weightBinding() kernel.Binding {
 // storeArgument stores [line, position…, channel], with padding around.
 func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
 	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
-		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
+		func(l *lowerer, at []kernel.Index) *kernel.Expr {
 			x, last := w.n.Arg(0), len(at)-1
 			part, line := at[0].DivMod(w.lines())
 			phase := kernel.Unflatten(w.phaseShape(), part)
@@ -217,7 +214,7 @@ func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
 // storeWeights stores the weights in the order of weightShape.
 func (w *StoredConv) storeWeights() (*kernel.Kernel, error) {
 	return w.storing("conv_weights", w.weightShape(), w.weightBinding(),
-		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
+		func(l *lowerer, at []kernel.Index) *kernel.Expr {
 			output, window := at[len(at)-1], at[:len(at)-1]
 			if !w.across() {
 				output, window = at[0], at[1:]
@@ -244,9 +241,7 @@ func (w *StoredConv) product() (*kernel.Kernel, error) {
 	}
 	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
 	w.addOperands(l, row, col)
-	if err := l.storeProducts(); err != nil {
-		return nil, err
-	}
+	l.storeProducts()
 	return l.finish()
 }
 

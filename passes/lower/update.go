@@ -9,18 +9,20 @@ import (
 )
 
 // lowerUpdate lowers a write to a state.
-func (l *lowerer) lowerUpdate() error {
+func (l *lowerer) lowerUpdate() {
 	w, _ := analysis.WriteOf(l.c.tails[0])
 	if w.Op.DType().IsBlock() {
-		return l.lowerQuantizedUpdate(w)
+		l.lowerQuantizedUpdate(w)
+		return
 	}
 	l.k.Family = kernel.FamilyMap
 	if w.Op.Op() == ir.OpWhere {
-		return l.lowerReplaced(w)
+		l.lowerReplaced(w)
+		return
 	}
 	values := w.Values()
 	inner := w
-	place := func(at []kernel.Index) ([]kernel.Index, error) { return l.placeOf(w, at) }
+	place := func(at []kernel.Index) []kernel.Index { return l.placeOf(w, at) }
 	for {
 		next, _, ok := l.f.states.Nested(inner)
 		if !ok {
@@ -28,26 +30,14 @@ func (l *lowerer) lowerUpdate() error {
 		}
 		outer, from, to := place, next.Op.Shape(), values.Shape()
 		inner, values = next, next.Op.Arg(1)
-		place = func(at []kernel.Index) ([]kernel.Index, error) {
-			at, err := l.placeOf(next, at)
-			if err != nil {
-				return nil, err
-			}
-			return outer(reshaped(to, from, at))
-		}
+		place = func(at []kernel.Index) []kernel.Index { return outer(reshaped(to, from, l.placeOf(next, at))) }
 		l.ops[next.Op] = true
 	}
 	l.space = values.Shape()
 	l.at = l.parallel(l.space)
 	l.ops[w.Op] = true
-	v, err := l.value(values, l.at)
-	if err != nil {
-		return err
-	}
-	to, err := place(l.at)
-	if err != nil {
-		return err
-	}
+	v := l.value(values, l.at)
+	to := place(l.at)
 	bind, index := l.binding(l.c.tails[0], true), kernel.Linear(w.Op.Shape(), to)
 	if mode := analysis.ScatterMode(w.Op); mode != "" {
 		l.k.Bindings[bind].Read = true
@@ -57,34 +47,26 @@ func (l *lowerer) lowerUpdate() error {
 		v = l.b.Apply(combine, wide, nil, l.b.Cast(wide, old), l.b.Cast(wide, v))
 	}
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
-	return nil
 }
 
 // lowerReplaced lowers a where to stores of the elements that it replaces in a state.
-func (l *lowerer) lowerReplaced(w analysis.Write) error {
+func (l *lowerer) lowerReplaced(w analysis.Write) {
 	l.space = w.Op.Shape()
 	l.at = l.parallel(l.space)
 	l.ops[w.Op] = true
-	replaced, err := l.value(w.Op.Arg(0), broadcastCoords(w.Op.Arg(0).Shape(), l.at))
-	if err != nil {
-		return err
-	}
+	replaced := l.value(w.Op.Arg(0), broadcastCoords(w.Op.Arg(0).Shape(), l.at))
 	if w.Arg == 1 {
 		replaced = l.b.Apply(ir.OpNot, ir.Bool, nil, replaced)
 	}
-	v, err := l.value(w.Values(), broadcastCoords(w.Values().Shape(), l.at))
-	if err != nil {
-		return err
-	}
+	v := l.value(w.Values(), broadcastCoords(w.Values().Shape(), l.at))
 	l.k.Guard = &kernel.Guard{Point: replaced}
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(l.c.tails[0], true),
 		Index: kernel.Linear(l.space, l.at), Value: kernel.Unstored(v)})
-	return nil
 }
 
 // placeOf returns the coordinates in the base to which a write stores its values at a point. For a scatter, a guard of
 // the kernel skips indices out of range.
-func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) ([]kernel.Index, error) {
+func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) []kernel.Index {
 	base := w.Op.Shape()
 	to := slices.Clone(at)
 	switch w.Op.Op() {
@@ -93,33 +75,26 @@ func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) ([]kernel.Index, 
 		rank := indices.Rank() - 1
 		to = make([]kernel.Index, indices.Shape()[rank].Add)
 		for i := range to {
-			var err error
-			if to[i], err = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))),
-				base[i]); err != nil {
-				return nil, err
-			}
+			to[i] = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))), base[i])
 		}
-		return append(to, at[rank:]...), nil
+		return append(to, at[rank:]...)
 	}
 	axis := analysis.Axis(w.Op)
 	switch w.Op.Op() {
 	case ir.OpDynamicUpdateSlice:
-		to[axis], err = l.updated(w.Op, axis, to[axis])
+		to[axis] = l.updated(w.Op, axis, to[axis])
 	case ir.OpIndexAdd:
-		to[axis], err = l.guarded(w.Op.Arg(1), at[axis:axis+1], base[axis])
+		to[axis] = l.guarded(w.Op.Arg(1), at[axis:axis+1], base[axis])
 	default:
-		to[axis], err = l.guarded(w.Op.Arg(1), at, base[axis])
+		to[axis] = l.guarded(w.Op.Arg(1), at, base[axis])
 	}
-	return to, err
+	return to
 }
 
 // guarded returns an element of indices as a coordinate, and makes the kernel skip points where it is not below an
 // extent.
-func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) (kernel.Index, error) {
-	v, err := l.value(indices, at)
-	if err != nil {
-		return kernel.Index{}, err
-	}
+func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) kernel.Index {
+	v := l.value(indices, at)
 	if v.DType != ir.I64 {
 		v = l.b.Cast(ir.I32, v) // an overflowing u32 becomes negative, and so is also out of range
 	}
@@ -132,31 +107,28 @@ func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) (k
 		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, g.Point, within)
 	}
 	l.k.Guard = &kernel.Guard{Point: within}
-	return l.indexOf(v, kernel.Last(extent)), nil
+	return l.indexOf(v, kernel.Last(extent))
 }
 
 // updated returns the coordinate to which a dynamic_update_slice writes the update's element at a coordinate along the
 // axis.
-func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) (kernel.Index, error) {
-	start, err := l.startIndex(n, axis)
-	if at = at.Plus(start); err == nil && n.Attrs().Bool("wrap") {
+func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) kernel.Index {
+	at = at.Plus(l.startIndex(n, axis))
+	if n.Attrs().Bool("wrap") {
 		_, at = at.DivMod(n.Shape()[axis])
 	}
-	return at, err
+	return at
 }
 
 // startIndex returns the start of a dynamic_update_slice, clamped so that the update fits, or within the ring if it
 // wraps.
-func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
-	start, err := l.value(n.Arg(2), nil)
-	if err != nil {
-		return kernel.Index{}, err
-	}
+func (l *lowerer) startIndex(n *ir.Node, axis int) kernel.Index {
+	start := l.value(n.Arg(2), nil)
 	if n.Attrs().Bool("wrap") {
 		t, extent := start.DType, n.Shape()[axis]
 		on := l.b.Apply(ir.OpMod, t, nil, start, l.b.Integer(t, extent.Add))
-		return l.indexOf(on, kernel.Last(extent)), nil
+		return l.indexOf(on, kernel.Last(extent))
 	}
 	room := kernel.DimIndex(n.Shape()[axis]).Minus(kernel.DimIndex(n.Arg(1).Shape()[axis]))
-	return l.indexOf(start, room), nil
+	return l.indexOf(start, room)
 }

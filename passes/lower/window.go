@@ -100,19 +100,19 @@ func (t *tap) and(l *lowerer, cond *kernel.Expr) {
 }
 
 // tapValue loads the argument at a tap, or returns outside if the tap is in the padding.
-func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside float64) (*kernel.Expr, error) {
+func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside float64) *kernel.Expr {
 	if x.Shape().MaxElems() == 0 { // the buffer is too small for an index clamped to an empty range
-		return l.b.Number(x.DType(), outside), nil
+		return l.b.Number(x.DType(), outside)
 	}
-	v, err := l.value(x, slices.Concat(outer, t.at))
-	if err != nil || t.inside == nil {
-		return v, err
+	v := l.value(x, slices.Concat(outer, t.at))
+	if t.inside == nil {
+		return v
 	}
-	return l.where(t.inside, v, l.b.Number(v.DType, outside), v.DType), nil
+	return l.where(t.inside, v, l.b.Number(v.DType, outside), v.DType)
 }
 
 // lowerWindowRow makes a row kernel that folds a window per result element.
-func (l *lowerer) lowerWindowRow(n *ir.Node) error {
+func (l *lowerer) lowerWindowRow(n *ir.Node) {
 	l.k.Family = kernel.FamilyRow
 	l.space = n.Shape()
 	l.kept = l.parallel(l.space)
@@ -126,32 +126,25 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) error {
 	if weighted {
 		window = append(ir.Shape{perGroup(n)}, window...)
 	}
-	extent, err := window.Numel()
-	if err != nil {
-		return err
-	}
-	l.k.Fold = extent
+	l.k.Fold = l.numel(window)
 	l.ops[n] = true
-	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), extent))
+	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	var v *kernel.Expr
 	if weighted {
-		v, err = l.convTerm(n, l.kept, fold)
+		v = l.convTerm(n, l.kept, fold)
 	} else {
-		v, err = l.poolTerm(n, fold)
-	}
-	if err != nil {
-		return err
+		v = l.poolTerm(n, fold)
 	}
 	combine, name := kernel.CombineSum, "window_sum"
 	if n.Op() == ir.OpMaxPool {
 		combine, name = kernel.CombineMax, "window_max"
 	}
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, name)}
-	return l.storeProducts()
+	l.storeProducts()
 }
 
 // poolTerm returns the k-th input element of a pooling window. Outside the input it returns -Inf (max) or 0 (average).
-func (l *lowerer) poolTerm(n *ir.Node, k []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) poolTerm(n *ir.Node, k []kernel.Index) *kernel.Expr {
 	outer := n.Rank() - len(k)
 	outside := 0.0
 	if n.Op() == ir.OpMaxPool {
@@ -161,9 +154,9 @@ func (l *lowerer) poolTerm(n *ir.Node, k []kernel.Index) (*kernel.Expr, error) {
 }
 
 // pooled returns the value of a pooling from its fold.
-func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
+func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 	if n.Op() == ir.OpMaxPool {
-		return l.b.Cast(n.DType(), acc), nil
+		return l.b.Cast(n.DType(), acc)
 	}
 	w := ir.WindowOf(n)
 	outer := n.Rank() - len(w.Kernel)
@@ -191,7 +184,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
 		}
 		count = i32(ir.OpMul, count, i32(ir.OpSub, stop, start))
 	}
-	return l.b.Apply(ir.OpDiv, acc.DType, nil, acc, l.b.Cast(acc.DType, count)), nil
+	return l.b.Apply(ir.OpDiv, acc.DType, nil, acc, l.b.Cast(acc.DType, count))
 }
 
 // least returns the smaller (or larger) of two indices. Often one of them is provably smaller.
@@ -218,20 +211,14 @@ func perGroup(n *ir.Node) ir.Dim {
 
 // convTerm returns the product x*w for result coordinates at [batch, channel, …] and fold coordinates [input channel of
 // the group, window…].
-func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) *kernel.Expr {
 	group, _ := at[1].DivMod(outPerGroup(n))
-	x, err := l.convInput(n, group, at, fold)
-	if err != nil {
-		return nil, err
-	}
-	w, err := l.convWeight(n, group, at[1], fold)
-	if err != nil {
-		return nil, err
-	}
+	x := l.convInput(n, group, at, fold)
+	w := l.convWeight(n, group, at[1], fold)
 	if x.DType.IsInteger() {
-		return l.b.Apply(ir.OpMul, ir.I32, nil, l.b.Cast(ir.I32, x), l.b.Cast(ir.I32, w)), nil
+		return l.b.Apply(ir.OpMul, ir.I32, nil, l.b.Cast(ir.I32, x), l.b.Cast(ir.I32, w))
 	}
-	return l.b.Apply(ir.OpMul, ir.F32, nil, x, w), nil
+	return l.b.Apply(ir.OpMul, ir.F32, nil, x, w)
 }
 
 func outPerGroup(n *ir.Node) ir.Dim {
@@ -240,7 +227,7 @@ func outPerGroup(n *ir.Node) ir.Dim {
 }
 
 // convInput returns the input element at fold coordinates.
-func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.Index) *kernel.Expr {
 	channel := group.Mul(kernel.DimIndex(perGroup(n))).Plus(fold[0])
 	meet := l.forwardTap
 	if n.Op() == ir.OpConvTranspose {
@@ -258,7 +245,7 @@ func paddingOf(n *ir.Node) float64 {
 }
 
 // convWeight returns the weight for a result channel and fold coordinates.
-func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []kernel.Index) *kernel.Expr {
 	from := append([]kernel.Index{channel, fold[0]}, fold[1:]...)
 	if n.Op() == ir.OpConvTranspose {
 		_, within := channel.DivMod(outPerGroup(n))
@@ -270,44 +257,30 @@ func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []ker
 
 // lowerConv makes a convolution a matmul without storing its windows: per image and group, weights [channels, window]
 // times windows [window, positions].
-func (l *lowerer) lowerConv(n *ir.Node) error {
+func (l *lowerer) lowerConv(n *ir.Node) {
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[n] = true
 	s := n.Shape()
 	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
 	spatial := s[2:]
-	positions, err := spatial.Numel()
-	if err != nil {
-		return err
-	}
 	outer := l.parallel(ir.Shape{s[0], groups})
 	row := l.parallel(ir.Shape{outPerGroup(n)})[0]
-	col := l.parallel(ir.Shape{positions})[0]
+	col := l.parallel(ir.Shape{l.numel(spatial)})[0]
 	window := append(ir.Shape{perGroup(n)}, n.Arg(1).Shape()[2:]...)
-	if l.k.Fold, err = window.Numel(); err != nil {
-		return err
-	}
+	l.k.Fold = l.numel(window)
 	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 
 	channel := outer[1].Mul(kernel.DimIndex(outPerGroup(n))).Plus(row)
 	l.at = append([]kernel.Index{outer[0], channel}, kernel.Unflatten(spatial, col)...)
 	l.space = s
-	a, err := l.convWeight(n, outer[1], channel, fold)
-	if err != nil {
-		return err
-	}
-	b, err := l.convInput(n, outer[1], l.at, fold)
-	if err != nil {
-		return err
-	}
-	if err := l.addProduct(n, a, b, 0); err != nil {
-		return err
-	}
-	return l.storeProducts()
+	a := l.convWeight(n, outer[1], channel, fold)
+	b := l.convInput(n, outer[1], l.at, fold)
+	l.addProduct(n, a, b, 0)
+	l.storeProducts()
 }
 
 // resize lowers interpolation: each result element is a weighted sum of the nearest elements along each resized axis.
-func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axes := len(n.Attrs().Shape("size"))
 	outer := n.Rank() - axes
@@ -344,32 +317,26 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		return l.b.Apply(op, ir.F32, nil, a, b)
 	}
 	var sum *kernel.Expr
-	var visit func(axis int, from []kernel.Index, weight *kernel.Expr) error
-	visit = func(axis int, from []kernel.Index, weight *kernel.Expr) error {
+	var visit func(axis int, from []kernel.Index, weight *kernel.Expr)
+	visit = func(axis int, from []kernel.Index, weight *kernel.Expr) {
 		if axis == axes {
-			v, err := l.value(x, from)
-			if err != nil {
-				return err
-			}
+			v := l.value(x, from)
 			if weight != nil {
 				v = f32(ir.OpMul, weight, v)
 			}
 			sum = f32(ir.OpAdd, sum, v)
-			return nil
+			return
 		}
 		for _, s := range terms[axis] {
 			w := weight
 			if s.weight != nil {
 				w = f32(ir.OpMul, weight, s.weight)
 			}
-			if err := visit(axis+1, append(slices.Clone(from), s.at), w); err != nil {
-				return err
-			}
+			visit(axis+1, append(slices.Clone(from), s.at), w)
 		}
-		return nil
 	}
-	err := visit(0, at[:outer], nil)
-	return sum, err
+	visit(0, at[:outer], nil)
+	return sum
 }
 
 // interpolation returns the first element that result coordinate c uses along an axis scaled by to/from, before
