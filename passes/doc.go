@@ -17,8 +17,7 @@
 // Facts about graphs that several parts need are in passes/analysis, and the kernels with their values in passes/plan.
 // Package passes/partition divides a graph among devices before all of these.
 //
-// The passes are independent of devices. Device-dependent decisions are made by functions in [Options], which package
-// vkc sets to those of codegen/device and codegen/schedule; without them the passes skip every rewrite that pays off
-// only on some devices. The state after a pass can be printed (State.Text, or `vkc dump --after PASS`), and tests
-// compare it.
+// The passes are independent of devices. The [kernel.Pricer] in [Options] makes the decisions that depend on one.
+// Without it the passes skip every rewrite that pays off only on some devices. The state after a pass can be printed
+// (State.Text, or `vkc dump --after PASS`), and tests compare it.
 package passes

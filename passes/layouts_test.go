@@ -17,9 +17,10 @@ type layouts struct {
 	asked *[]kernel.Layout
 }
 
-func (layouts) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutPlanes }
-
 func (l layouts) Price(r kernel.Rewrite) kernel.Estimate {
+	if r.Work != nil {
+		return kernel.Estimate{}
+	}
 	for _, b := range r.After[0].Bindings {
 		if b.DType.IsBlock() {
 			*l.asked = append(*l.asked, b.Layout)

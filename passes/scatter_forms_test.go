@@ -55,7 +55,7 @@ var specials = []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0, math.Copysign
 
 // TestScatterForms: a scatter means the same in each of its forms, whatever its indices, updates and dtype are.
 func TestScatterForms(t *testing.T) {
-	forms := map[string]string{"accumulate": "vkc.scatter_", "sort": "_equal_", "compare": ""}
+	forms := map[kernel.Form]string{"accumulate": "vkc.scatter_", "sort": "_equal_", "compare": ""}
 	for op, text := range scatterText {
 		modes := []string{"add"}
 		if strings.Contains(text, "MODE") {
@@ -320,7 +320,7 @@ func TestScatteredStates(t *testing.T) {
 		%columns = input {name="columns", dtype=T, shape=[30,N]}
 		%at = reshape %ids {shape=[N,1]}
 		`
-	for form, kernel := range map[string]string{"accumulate": "vkc.scatter_", "sort": "_equal_", "compare": ""} {
+	for form, kernel := range map[kernel.Form]string{"accumulate": "vkc.scatter_", "sort": "_equal_", "compare": ""} {
 		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.I32, ir.U8, ir.I64, ir.F64} {
 			for _, write := range []string{"scatter_nd %table, %at, %rows", "scatter_nd_add %table, %at, %rows",
 				"scatter_nd_add %table, %at, %rows {mode=\"max\"}", "index_add %table, %ids, %rows {axis=0}",

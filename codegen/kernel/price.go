@@ -2,34 +2,26 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// Pricer decides which proposals pay off on a device. Rules know nothing of devices and propose only rewrites that are
-// correct on all of them.
+// Pricer says what pays off on a device. Passes know nothing of devices and propose only rewrites that are correct on
+// all of them.
 type Pricer interface {
-	// RoundRows reports whether to quantize rows to int8 for a matmul with a weight in block format t, given the
-	// numbers of rows and of the weight's columns.
-	RoundRows(t ir.DType, rows, columns ir.Dim) bool
-	// ReadRows reports whether a matmul with such a weight should read rows stored as bytes with scales in that format
-	// instead of as floats.
-	ReadRows(t ir.DType, rows, columns ir.Dim) bool
-	// StoreScores reports whether storing an attention's scores of the given size for its gradients is faster than
-	// recomputing them.
-	StoreScores(bytes int64) bool
-	// Time estimates the time of some work in nanoseconds.
-	Time(Work) float64
-	// Runs reports whether the device has the features, the shared memory and the workgroup size of a custom kernel.
-	Runs(*ir.CustomKernel) bool
-	// Layout returns the layout for the blocks of a weight, given the kernels that read it.
-	Layout(t ir.DType, readers []*Kernel) Layout
-	// Sizes returns the sizes that rules should propose where these depend on the device.
-	Sizes(*Kernel) Sizes
-	// Price estimates the time of kernels before and after a rewrite.
+	// Price estimates the time before and after a rewrite. A rewrite with a note is not for this device.
 	Price(Rewrite) Estimate
+	// Sizes returns the sizes that rules should propose for a kernel, which depend on the device's tiles.
+	Sizes(*Kernel) Sizes
 }
 
-// Rewrite is a rule's proposal to replace some kernels by others.
+// Suits reports whether a device can do some work, and prefers that to doing without. readers are the kernels that read
+// its result, if they exist.
+func Suits(p Pricer, w Work, readers ...*Kernel) bool {
+	return p != nil && p.Price(Rewrite{Before: readers, Work: &w}).Note == ""
+}
+
+// Rewrite is a proposal to replace some kernels by others, or by work for which there are no kernels yet.
 type Rewrite struct {
 	Rule          string
 	Before, After []*Kernel
+	Work          *Work // instead of After
 	// Margin is the factor by which the time before must exceed the time after, since estimates err. 0 means 1.
 	Margin float64
 	// LastSplit says that no later rule splits the sums of these kernels. Otherwise they are priced as split if that is
@@ -37,7 +29,7 @@ type Rewrite struct {
 	LastSplit bool
 }
 
-// Estimate is the estimated time of the kernels before and after a rewrite, in nanoseconds.
+// Estimate is the estimated time before and after a rewrite, in nanoseconds. Note says why there is none.
 type Estimate struct {
 	Before, After float64
 	Margin        float64 // of the rewrite
@@ -80,13 +72,36 @@ type Tail struct {
 	Swap bool
 }
 
-// Work is the cost of one way to compute something, for comparing ways before kernels exist.
+// Work is one way to compute something, for comparing ways before kernels exist.
 type Work struct {
-	Form     string  // name of the way
-	Bytes    float64 // read and written sequentially
-	Places   float64 // scattered reads, writes and atomics, each of which moves a memory sector
-	Launches int     // dependent dispatches
+	Form     Form
+	Bytes    float64          // read and written sequentially
+	Places   float64          // scattered reads, writes and atomics, each of which moves a memory sector
+	Launches int              // dependent dispatches
+	Custom   *ir.CustomKernel // that the device must be able to run, if set
+	// Format is the block format of a weight, and Rows and Columns the size of the matmul's result.
+	Format        ir.DType
+	Rows, Columns ir.Dim
 }
+
+// Form names a way to compute something.
+type Form string
+
+// The forms that devices prefer or not by measurement.
+const (
+	FormQuantizedRows Form = "quantized rows" // a kernel quantizes rows to int8 for a matmul with a quantized weight
+	FormStoredRows    Form = "stored rows"    // such a matmul reads rows that are stored as int8 with scales
+	FormScores        Form = "scores"         // an attention's scores are stored for its gradients, not recomputed
+	FormPlanes        Form = "planes"         // the blocks of a weight lie in planes
+)
+
+// The forms of a scatter. Each except FormAnyOrder gives the same bits in every run.
+const (
+	FormCompare    Form = "compare"    // each destination is compared with each index, which is quadratic
+	FormAccumulate Form = "accumulate" // updates change destinations by integer atomics
+	FormAnyOrder   Form = "any order"  // updates change destinations by float atomics
+	FormSort       Form = "sort"       // updates in the order of their indices are folded
+)
 
 // Rates are a device's speed: bytes per nanosecond, and nanoseconds per dispatch.
 type Rates struct{ Bytes, LaunchNs float64 }

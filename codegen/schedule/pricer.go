@@ -35,35 +35,34 @@ func NewPricer(caps device.Caps) Pricer {
 	return Pricer{Caps: caps, device: heuristicsOf(caps), times: map[timeKey]timed{}}
 }
 
-// RoundRows is [WantsBytes].
-func (p Pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
-	return WantsBytes(t, rows, columns, p.Caps)
+// priceWork prices work without kernels by its memory traffic and launches, unless the device cannot do it or is known
+// to prefer doing without.
+func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estimate {
+	suits := true
+	switch w.Form {
+	case kernel.FormQuantizedRows:
+		suits = WantsBytes(w.Format, w.Rows, w.Columns, p.Caps)
+	case kernel.FormStoredRows:
+		suits = p.Caps.Features.Storage8 && p.Caps.Features.Storage16 &&
+			WantsBytes(w.Format, w.Rows, w.Columns, p.Caps)
+	case kernel.FormScores:
+		suits = p.device.storesScores && int64(w.Bytes) <= p.device.cache
+	case kernel.FormPlanes:
+		suits = Layout(w.Format, readers, p.Caps) == kernel.LayoutPlanes
+	}
+	switch {
+	case !suits:
+		return kernel.Estimate{Note: fmt.Sprintf("the device is not faster with %s", w.Form)}
+	case w.Custom != nil && !p.runs(w.Custom):
+		return kernel.Estimate{Note: "the device cannot run the kernel"}
+	}
+	return kernel.Estimate{After: kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)}
 }
 
-// ReadRows is [WantsBytes], if kernels can unpack blocks.
-func (p Pricer) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
-	return p.Caps.Features.Storage8 && p.Caps.Features.Storage16 && WantsBytes(t, rows, columns, p.Caps)
-}
-
-// StoreScores reports whether stored scores are faster on the device and fit in its cache.
-func (p Pricer) StoreScores(bytes int64) bool {
-	return p.device.storesScores && bytes <= p.device.cache
-}
-
-// Time estimates work by its memory traffic and launches.
-func (p Pricer) Time(w kernel.Work) float64 {
-	return kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)
-}
-
-// Runs reports whether the device has the features, the shared memory and the workgroup size of a custom kernel.
-func (p Pricer) Runs(k *ir.CustomKernel) bool {
+// runs reports whether the device has the features, the shared memory and the workgroup size of a custom kernel.
+func (p Pricer) runs(k *ir.CustomKernel) bool {
 	return !slices.ContainsFunc(k.Needs, func(feature string) bool { return !p.Caps.Has(feature) }) &&
 		uint64(k.SharedBytes) <= uint64(p.Caps.MaxSharedMemory) && workgroupFits(k.Workgroup, p.Caps)
-}
-
-// Layout returns the layout of blocks for the given readers.
-func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
-	return Layout(t, readers, p.Caps)
 }
 
 // Sizes returns the sizes to try for a kernel.
@@ -91,6 +90,9 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 
 // Price estimates the total time of the kernels before and after a rewrite.
 func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
+	if r.Work != nil {
+		return p.priceWork(*r.Work, r.Before)
+	}
 	for _, k := range r.After {
 		for _, b := range k.Bindings {
 			if b.Write && (b.Elems > math.MaxInt32 || bindingBytes(b) > p.Caps.MaxStorageRange) {

@@ -44,7 +44,10 @@ func (splitsAll) Sizes(k *kernel.Kernel) kernel.Sizes {
 	return kernel.Sizes{Operands: [][]kernel.StoredOperand{all}}
 }
 
-func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {
+func (p splitsAll) Price(r kernel.Rewrite) kernel.Estimate {
+	if r.Work != nil {
+		return p.Pricer.Price(r)
+	}
 	return kernel.Estimate{Before: 1}
 }
 

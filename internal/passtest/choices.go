@@ -16,9 +16,9 @@ type Choices struct {
 	Tails    func(*kernel.Kernel) []kernel.Tail
 	Parts    func(*kernel.Kernel) int
 	Take     func(kernel.Rewrite) bool
-	Scores   bool     // gradients of attentions store their scores
-	Form     string   // form of [kernel.Work] to use if possible
-	Lacks    []string // features that the device does not have
+	Scores   bool        // gradients of attentions store their scores
+	Form     kernel.Form // form of [kernel.Work] to use if possible
+	Lacks    []string    // features that the device does not have
 }
 
 // Rules accepts all proposals of the named rules.
@@ -26,35 +26,31 @@ func Rules(names ...string) func(kernel.Rewrite) bool {
 	return func(r kernel.Rewrite) bool { return slices.Contains(names, r.Rule) }
 }
 
-// RoundRows is Bytes.
-func (c Choices) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
-	return c.Bytes != nil && c.Bytes(t, rows, columns)
-}
-
-// ReadRows is Bytes.
-func (c Choices) ReadRows(t ir.DType, rows, columns ir.Dim) bool {
-	return c.RoundRows(t, rows, columns)
-}
-
-// StoreScores is Scores.
-func (c Choices) StoreScores(int64) bool { return c.Scores }
-
-// Time is 0 for the wanted form, if there is one.
-func (c Choices) Time(w kernel.Work) float64 {
-	if c.Form != "" && w.Form == c.Form {
-		return 0
+// priceWork takes the form that the choices name, and prices others by nominal rates. It has a small device.
+func (c Choices) priceWork(w kernel.Work) kernel.Estimate {
+	no := kernel.Estimate{Note: "not chosen"}
+	switch w.Form {
+	case kernel.FormQuantizedRows, kernel.FormStoredRows:
+		if c.Bytes == nil || !c.Bytes(w.Format, w.Rows, w.Columns) {
+			return no
+		}
+	case kernel.FormScores:
+		if !c.Scores {
+			return no
+		}
+	case kernel.FormPlanes:
+		return no
 	}
-	return kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)
+	lacks := func(feature string) bool { return slices.Contains(c.Lacks, feature) }
+	if k := w.Custom; k != nil && (slices.ContainsFunc(k.Needs, lacks) || k.SharedBytes > 16384 ||
+		k.Workgroup[0] > 128) {
+		return no
+	}
+	if c.Form != "" && w.Form == c.Form {
+		return kernel.Estimate{}
+	}
+	return kernel.Estimate{After: kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)}
 }
-
-// Runs reports whether the smallest device that has all features except Lacks can run a custom kernel.
-func (c Choices) Runs(k *ir.CustomKernel) bool {
-	return !slices.ContainsFunc(k.Needs, func(feature string) bool { return slices.Contains(c.Lacks, feature) }) &&
-		k.SharedBytes <= 16384 && k.Workgroup[0] <= 128
-}
-
-// Layout keeps the layout of blocks.
-func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
 
 // Sizes returns the proposals of the functions.
 func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
@@ -74,6 +70,9 @@ func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 
 // Price prefers rewrites that result in more kernels.
 func (c Choices) Price(r kernel.Rewrite) (e kernel.Estimate) {
+	if r.Work != nil {
+		return c.priceWork(*r.Work)
+	}
 	sized := slices.Contains([]string{"pack_operands", "peel_tails", "split_k"}, r.Rule)
 	if sized || c.Take != nil && c.Take(r) {
 		e.Before = float64(1 + len(r.After))

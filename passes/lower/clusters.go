@@ -48,7 +48,11 @@ func (f *Fusion) layOutWeight(v plan.ValueID, pricer kernel.Pricer) {
 			return
 		}
 	}
-	weight.Layout = pricer.Layout(weight.Type.DType, readers)
+	w := kernel.Work{Form: kernel.FormPlanes, Format: weight.Type.DType}
+	if !kernel.Suits(pricer, w, readers...) {
+		return
+	}
+	weight.Layout = kernel.LayoutPlanes
 	for _, k := range readers {
 		for i := range k.Bindings {
 			if k.Bindings[i].Buffer == v {

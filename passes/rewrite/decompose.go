@@ -26,12 +26,12 @@ func RefusedAttentions(g *ir.Graph) (list []string) {
 
 // storesScores reports whether a gradient of an attention should use stored scores.
 func storesScores(n *ir.Node, pricer kernel.Pricer) bool {
-	if pricer == nil || n.Op() != ir.OpAttentionGrad {
+	if n.Op() != ir.OpAttentionGrad {
 		return false
 	}
 	k, rows := n.Arg(1).Shape(), n.Arg(n.Op().Info().Arg("lse")).Shape()
 	bytes, err := ir.Type{DType: ir.F32, Shape: append(slices.Clone(rows), k[len(k)-2])}.MaxBytes()
-	return err == nil && pricer.StoreScores(bytes)
+	return err == nil && kernel.Suits(pricer, kernel.Work{Form: kernel.FormScores, Bytes: float64(bytes)})
 }
 
 // Decompose replaces ops without their own kernels, and the companion ops of an attention with stored scores. pricer,

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -12,7 +13,7 @@ import (
 // Scatters are compiled as gathers by default: each element of the result folds over all updates that could hit it, in
 // order. So equal indices give the same bits in every run, and no two invocations write the same element. The cost is
 // the number of elements times the number of updates along the axis. If that is too high, updates accumulate by
-// atomics, or are folded in sorted order of their indices: see scatterForm.
+// atomics, or are folded in sorted order of their indices: see [kernel.FormCompare].
 
 // neutral is the value of an update without effect in a mode.
 func neutral(mode string, t ir.DType) float64 {
@@ -76,7 +77,7 @@ func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.
 		size = find
 	}
 	form := r.form(size, along)
-	if form == compareAll {
+	if form == kernel.FormCompare {
 		return nil
 	}
 	base, updates := r.reshape(args[0], e.base), r.reshape(args[2], e.updates)
@@ -220,7 +221,7 @@ func (r *rewriter) lastOfEach(l landings) *ir.Node {
 	}
 	find := lastOf(l.base[1], l.updates[1], true)
 	form := r.form(find, l.along)
-	if form == compareAll {
+	if form == kernel.FormCompare {
 		return nil
 	}
 	return r.lastRows(form, find, l.at)
@@ -257,11 +258,11 @@ func (r *rewriter) foldOfEach(l landings, last, updates *ir.Node) *ir.Node {
 		l.at = r.add(ir.OpWhere, []*ir.Node{is, last, r.scalar(ir.I32, -1)})
 		l.base, l.each = l.updates, false
 	}
-	form := compareAll
+	form := kernel.FormCompare
 	if r.err == nil && l.at != nil {
 		form = r.form(l.scatterSize, l.along)
 	}
-	if row := updates.Rank() - 1; form == compareAll && l.elements {
+	if row := updates.Rank() - 1; form == kernel.FormCompare && l.elements {
 		_, others := r.pairs(r.swapAxes(updates, l.axis, row))
 		return r.swapAxes(r.hitsOf(r.equal(l), others, -1, l.mode), l.axis, row)
 	}
@@ -296,12 +297,12 @@ func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 
 // folds returns the folds of updates [outer, K, inner] in the accumulation dtype: [outer, N, inner] by destination, or
 // [outer, K, inner] by update, if s.each is set.
-func (r *rewriter) folds(form scatterForm, s scatterSize, at, updates *ir.Node) *ir.Node {
+func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
 	switch form {
-	case compareAll:
+	case kernel.FormCompare:
 		var hit *ir.Node // [wanted, K]
 		if s.each {
 			mine, others := r.pairs(r.wideIndex(at))
@@ -312,7 +313,7 @@ func (r *rewriter) folds(form scatterForm, s scatterSize, at, updates *ir.Node) 
 		one := ir.D(1)
 		return r.hitsOf(r.reshape(hit, ir.Shape{one, s.wanted(), s.updates[1], one}),
 			r.reshape(updates, ir.Shape{s.updates[0], one, s.updates[1], s.updates[2]}), 2, s.mode)
-	case sortFirst:
+	case kernel.FormSort:
 		wanted := at
 		if !s.each {
 			wanted = r.iota(s.base[1:2], 0)
@@ -330,12 +331,12 @@ func (r *rewriter) folds(form scatterForm, s scatterSize, at, updates *ir.Node) 
 }
 
 // lastRows returns the number of the last update, or -1: [N] by destination, or [K] by update, if find.each is set.
-func (r *rewriter) lastRows(form scatterForm, find scatterSize, at *ir.Node) *ir.Node {
+func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
 	places := ir.Shape{find.wanted(), find.updates[1]}
-	if form == compareAll {
+	if form == kernel.FormCompare {
 		return r.lastHit(r.meets(at, places), places, -1)
 	}
 	numbers := r.reshape(r.iota(find.updates[1:2], 0), find.updates)

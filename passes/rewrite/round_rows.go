@@ -24,10 +24,9 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 			return rw.Copy(n, args)
 		}
 		r := &rewriter{g: rw.New, pos: n.Pos()}
-		t, height, width := blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]
 		var rows, factor *ir.Node
 		switch blocks := rowsInBlocks(args[0]); {
-		case blocks != nil && pricer.ReadRows(t, height, width):
+		case blocks != nil && suitsRows(n, kernel.FormStoredRows, pricer):
 			rows = r.bytesOf(blocks)
 		case roundsRows(n, pricer):
 			x := args[0]
@@ -53,7 +52,13 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 // roundsRows reports whether a matmul's rows are quantized.
 func roundsRows(n *ir.Node, pricer kernel.Pricer) bool {
 	return multipliesBlocks(n) && analysis.Precision(n) == ir.PrecisionBytes &&
-		pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1])
+		suitsRows(n, kernel.FormQuantizedRows, pricer)
+}
+
+// suitsRows reports whether a device prefers a form of int8 rows for a matmul with a quantized weight.
+func suitsRows(n *ir.Node, form kernel.Form, pricer kernel.Pricer) bool {
+	return kernel.Suits(pricer, kernel.Work{Form: form, Format: blocksOf(n.Arg(1)),
+		Rows: n.Arg(0).Shape()[n.Rank()-2], Columns: n.Shape()[n.Rank()-1]})
 }
 
 // roundedNorms returns the rms norms that only matmuls with quantized rows read.

@@ -10,16 +10,6 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// scatterForm is a way to compute a scatter. Each except anyOrder gives the same bits in every run.
-type scatterForm uint8
-
-const (
-	compareAll scatterForm = iota // each destination is compared with each index; simple, but the work is quadratic
-	accumulate                    // updates change destinations by integer atomics
-	anyOrder                      // updates change destinations by float atomics
-	sortFirst                     // updates in the order of their indices are folded
-)
-
 // scatterSize describes a scatter of updates [outer, K, inner] to a base [outer, N, inner], folded by a mode or
 // overwriting.
 type scatterSize struct {
@@ -53,23 +43,24 @@ const inFlight = 1 << 16
 
 // form chooses the form of a scatter with the least estimated time on the device. along is the number of comparisons
 // per update in the comparing form.
-func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
+func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())
-	best, least := compareAll, r.time(kernel.Work{Form: "compare", Places: each * float64(along.Max()), Launches: 1})
-	take := func(f scatterForm, w kernel.Work) {
+	compare := kernel.Work{Form: kernel.FormCompare, Places: each * float64(along.Max()), Launches: 1}
+	best, least := compare.Form, r.time(compare)
+	take := func(w kernel.Work) {
 		if t := r.time(w); t < least {
-			best, least = f, t
+			best, least = w.Form, t
 		}
 	}
 	keys := float64(s.updates[1].Max())
-	accumulates := func(f scatterForm, name string) {
+	accumulates := func(f kernel.Form) {
 		acc := r.accumulator(f, s)
 		if acc.words == 0 || !s.fits() {
 			return
 		}
 		_, w := acc.kernel(r, s)
-		w.Form, w.Launches, w.Bytes = name, 3, w.Bytes+8*float64(acc.words)*places
+		w.Form, w.Launches, w.Bytes = f, 3, w.Bytes+8*float64(acc.words)*places
 		if acc.exponents { // an extra pass finds them, and each update reads its destination's
 			_, find := scatterExponents.kernel(r, s)
 			w.Launches, w.Bytes, w.Places = w.Launches+2, w.Bytes+find.Bytes+8*places, w.Places+find.Places
@@ -77,11 +68,11 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 		if s.each {
 			w.Places += each
 		}
-		take(f, w)
+		take(w)
 	}
-	accumulates(accumulate, "accumulate")
+	accumulates(kernel.FormAccumulate)
 	if s.addsFloats() && s.unordered {
-		accumulates(anyOrder, "any order")
+		accumulates(kernel.FormAnyOrder)
 	}
 	if s.sorts() {
 		rows := float64(s.wanted().Max())
@@ -94,7 +85,7 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) scatterForm {
 		if !s.each {
 			results = places
 		}
-		take(sortFirst, kernel.Work{Form: "sort", Launches: launches, Bytes: 32*keys + each*width + 2*results*width,
+		take(kernel.Work{Form: kernel.FormSort, Launches: launches, Bytes: 32*keys + each*width + 2*results*width,
 			Places: 2*keys*float64(turns) + 2*s.sectors(width) + rows*math.Log2(keys+2)/4}) // keys move with numbers
 	}
 	return best
@@ -105,7 +96,7 @@ func (r *rewriter) time(w kernel.Work) float64 {
 	if r.pricer == nil {
 		return nominal.Time(w)
 	}
-	return r.pricer.Time(w)
+	return r.pricer.Price(kernel.Rewrite{Work: &w}).After
 }
 
 // sectors is the number of memory sectors in the updates, with elements of the given width, if their rows are not
@@ -151,10 +142,10 @@ type accumulator struct {
 }
 
 // accumulator returns the accumulator of a scatter in a form, with no words if there is none.
-func (r *rewriter) accumulator(form scatterForm, s scatterSize) (a accumulator) {
+func (r *rewriter) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 	wide := s.t == ir.F64 || s.t == ir.I64
 	switch {
-	case form == anyOrder:
+	case form == kernel.FormAnyOrder:
 		a.accumulationOps = scatterFloat
 		_, float := a.kernel(r, s)
 		_, swap := scatterSwap.kernel(r, s)
@@ -203,7 +194,7 @@ func (r *rewriter) runs(k *ir.CustomKernel) bool {
 	if r.pricer == nil {
 		return len(k.Needs) == 0 && k.SharedBytes <= 16384 && k.Workgroup[0] <= 128
 	}
-	return r.pricer.Runs(k)
+	return kernel.Suits(r.pricer, kernel.Work{Custom: k})
 }
 
 // landing has the destination row of each row of updates, or -1 for none, and the number of destination rows.
@@ -274,7 +265,7 @@ func (r *rewriter) slotsOf(l landing, columns ir.Dim, sums *ir.Node, word int) *
 
 // accumulated returns, for each destination and column, the fold of the updates [outer, K, inner] with that
 // destination, in the accumulator dtype: [outer*N*inner].
-func (r *rewriter) accumulated(form scatterForm, l landing, updates *ir.Node) *ir.Node {
+func (r *rewriter) accumulated(form kernel.Form, l landing, updates *ir.Node) *ir.Node {
 	s := l.size
 	acc, wide := r.accumulator(form, s), analysis.AccType(s.t)
 	values, columns := updates, s.updates[2]
@@ -287,7 +278,7 @@ func (r *rewriter) accumulated(form scatterForm, l landing, updates *ir.Node) *i
 	of := ir.Attr{Name: "least", Value: least}
 	bitcast := func(x *ir.Node) *ir.Node { return r.unary(ir.OpBitcast, x, ir.Attr{Name: "dtype", Value: ir.F32}) }
 	switch {
-	case form == anyOrder:
+	case form == kernel.FormAnyOrder:
 		sums := words(into(acc.accumulationOps, r.castTo(values, ir.F32), nil), 0)
 		if acc.swaps {
 			sums = bitcast(sums)
