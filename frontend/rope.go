@@ -131,7 +131,7 @@ func (y YaRN) Factors(dims int, base float64) []float64 {
 }
 
 // Magnitude returns YaRN's factor for rotated queries and keys: 0.1*ln(Times)+1. Its square scales the scores.
-func (y YaRN) Magnitude() float64 { return 1 + 0.1*math.Log(y.Times) }
+func (y YaRN) Magnitude() float64 { return 1 + float64(0.1*math.Log(y.Times)) }
 
 func ropeFactors(dims int, of func(pair int) float64) []float64 {
 	list := make([]float64, max(dims, 0)/2)

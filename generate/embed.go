@@ -95,7 +95,7 @@ func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error)
 func Unit(v []float32) []float32 {
 	sum := 0.0
 	for _, x := range v {
-		sum += float64(x) * float64(x)
+		sum += float64(float64(x) * float64(x))
 	}
 	unit := make([]float32, len(v))
 	for i, x := range v {

@@ -128,7 +128,7 @@ type moments struct {
 func (m *moments) add(x float64) {
 	m.n++
 	m.sum += x
-	m.squares += x * x
+	m.squares += float64(x * x)
 }
 
 // perplexity computes the perplexity from the accumulated negative log-probabilities.
@@ -136,7 +136,7 @@ func (m *moments) perplexity() Perplexity {
 	n := float64(m.n)
 	mean := m.sum / n
 	p := Perplexity{Value: math.Exp(mean), Tokens: m.n}
-	if variance := m.squares/n - mean*mean; variance > 0 && m.n > 1 {
+	if variance := m.squares/n - float64(mean*mean); variance > 0 && m.n > 1 {
 		p.StdErr = math.Sqrt(variance/(n-1)) * p.Value
 	}
 	return p

@@ -37,7 +37,7 @@ var (
 // floatUnary declares a function of one float.
 func floatUnary(op Op, name string, eps float64, f f1, glsl, doc string) OpInfo {
 	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: oneArg, Infer: inferSame,
-		Float: unaryF(f), GLSL: GLSL{Float: glsl}, Tol: Tolerance{Eps: eps, Abs: eps * 1e-9}, Doc: doc}
+		Float: unaryF(f), GLSL: GLSL{Float: glsl}, Tol: Tolerance{Eps: eps, Abs: float64(eps * 1e-9)}, Doc: doc}
 }
 
 // Why ops have no gradient.

@@ -312,7 +312,7 @@ func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {
 		n := len(part) / d.DType.BlockBytes()
 		for i := range n {
 			if d.DType.IsFloat() {
-				floats[i] = 2*rng.Float64() - 1
+				floats[i] = float64(2*rng.Float64()) - 1
 			} else {
 				ints[i] = rng.Int64N(limit)
 			}

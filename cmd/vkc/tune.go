@@ -371,7 +371,8 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 			continue
 		}
 		measured++
-		before, after = before+float64(r.Uses)*r.Default, after+float64(r.Uses)*r.Best
+		before += float64(float64(r.Uses) * r.Default)
+		after += float64(float64(r.Uses) * r.Best)
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%.2fx\t%d of %d\t%s\n", r.About, r.Uses, micros(r.Default),
 			micros(r.Best), r.Default/r.Best, r.Tried, r.Variants, tuneSchedule(r))
 	}

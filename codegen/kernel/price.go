@@ -37,7 +37,7 @@ type Estimate struct {
 }
 
 // Gain is the time that the rewrite saves, beyond the margin.
-func (e Estimate) Gain() float64 { return e.Before - max(e.Margin, 1)*e.After }
+func (e Estimate) Gain() float64 { return e.Before - float64(max(e.Margin, 1)*e.After) }
 
 // Sizes are a device's suggestions to the rules for a kernel.
 type Sizes struct {
@@ -111,5 +111,5 @@ const Sector = 32
 
 // Time estimates the nanoseconds of some work.
 func (r Rates) Time(w Work) float64 {
-	return (w.Bytes+Sector*w.Places)/r.Bytes + r.LaunchNs*float64(w.Launches)
+	return (w.Bytes+float64(Sector*w.Places))/r.Bytes + float64(r.LaunchNs*float64(w.Launches))
 }

@@ -129,7 +129,7 @@ func (k *Kernel) LargestPosition() float64 {
 }
 
 // maxOf is the largest value of a dim, which may exceed an int64.
-func maxOf(d ir.Dim) float64 { return float64(d.Mul)*float64(d.Bound) + float64(d.Add) }
+func maxOf(d ir.Dim) float64 { return float64(float64(d.Mul)*float64(d.Bound)) + float64(d.Add) }
 
 // Largest is an upper bound of x and of all partial sums, at the bounds of symbols.
 func (x Index) Largest() float64 {
@@ -138,7 +138,7 @@ func (x Index) Largest() float64 {
 		if t.Coef > 0 {
 			product := float64(t.Coef)
 			for _, f := range t.Factors {
-				product *= f.Largest()
+				product = float64(product * f.Largest())
 			}
 			sum += product
 		}

@@ -139,7 +139,7 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 		splits *= 2
 	}
 	stored := func(e *kernel.Expr) int { return kernel.Widened(e).DType.BlockBytes() }
-	run := float64(meanKeys(k)) * float64(sh.Dot*stored(k.Attention.K)+sh.Value*stored(k.Attention.V)) // bytes
+	run := float64(float64(meanKeys(k)) * float64(sh.Dot*stored(k.Attention.K)+sh.Value*stored(k.Attention.V))) // bytes
 	rate := cmp.Or(h.flashGBps, h.CopyGBps/float64(h.cores))
 	if saved := (run - run/float64(splits)) / rate; saved <= h.LaunchNs {
 		return 0

@@ -146,7 +146,7 @@ type machine struct {
 func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
 
 // normTime is the nanoseconds of a kernel that normalizes one row (M-norm-costs).
-func (m machine) normTime() float64 { return 1.8 * m.LaunchNs }
+func (m machine) normTime() float64 { return float64(1.8 * m.LaunchNs) }
 
 // handicaps are slowdowns, by default on matrix units, relative to a matmul with operands stored in whole tiles.
 type handicaps struct {

@@ -329,7 +329,7 @@ func acrossCost(s kernel.Schedule) float64 {
 	if s.Variant == kernel.VarCoopMat || s.PiecesM > 1 {
 		return 1.5
 	}
-	return 1.2 + 0.006*float64(s.TileK)
+	return 1.2 + float64(0.006*float64(s.TileK))
 }
 
 // gathers reports whether adjacent bytes of an operand along the contraction are not adjacent in memory, so that they

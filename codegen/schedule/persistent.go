@@ -56,7 +56,7 @@ const leastGain = 0.1
 // meeting is the nanoseconds of a synchronization of workgroups: mostly the round trip to memory, and the rest the
 // serialized atomic counter (M-persistent).
 func (m machine) meeting(groups int64) float64 {
-	return m.MeetNs * (0.75 + 0.25*float64(groups)/float64(m.cores))
+	return float64(m.MeetNs * (0.75 + 0.25*float64(groups)/float64(m.cores)))
 }
 
 // phases are steps that a persistent kernel may do.
@@ -110,7 +110,7 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 
 // gain is the nanoseconds that the persistent kernel saves over the steps.
 func (r *phases) gain() float64 {
-	return float64(r.steps-1)*(r.h.LaunchNs-r.h.meeting(r.groups)) - r.reads
+	return float64(float64(r.steps-1)*(r.h.LaunchNs-r.h.meeting(r.groups))) - r.reads
 }
 
 // resident is the number of workgroups that fit on the device at once, as far as known. Drivers give kernels fewer

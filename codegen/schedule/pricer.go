@@ -106,8 +106,8 @@ func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	if why = cmp.Or(why, unknown); why != "" {
 		return kernel.Estimate{Note: why}
 	}
-	before += p.device.LaunchNs * float64(max(launched-launches, 0))
-	after += p.device.LaunchNs * float64(max(launches-launched, 0))
+	before += float64(p.device.LaunchNs * float64(max(launched-launches, 0)))
+	after += float64(p.device.LaunchNs * float64(max(launches-launched, 0)))
 	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
 }
 

@@ -66,7 +66,7 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	}) {
 		best *= h.gatheredTile
 	}
-	return best*float64(len(k.Products)) + h.addingTime(k, parts)
+	return float64(best*float64(len(k.Products))) + h.addingTime(k, parts)
 }
 
 // splitsFloats reports whether the gain of splitting a matmul's contraction without matrix units is known: it runs in

@@ -123,7 +123,7 @@ func arithmetic(r *run, op string, x, y value) value {
 	case "//":
 		return math.Floor(f / g)
 	case "%":
-		return f - g*math.Floor(f/g)
+		return f - float64(g*math.Floor(f/g))
 	}
 	return math.Pow(f, g)
 }

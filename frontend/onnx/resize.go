@@ -268,7 +268,7 @@ func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) 
 // source returns the source coordinate of element i of n on an axis of extent from. Each operation is rounded to f32.
 func (r *resizing) source(axis, i, from, n int) float32 {
 	scale, p, size, length := float32(r.scale[axis]), float32(i), float32(from), float32(n)
-	full := scale * size // the extent of the result before rounding down
+	full := float32(scale * size) // the extent of the result before rounding down
 	if r.sized {
 		full = length
 	}
@@ -337,9 +337,9 @@ func (r *resizing) cubic(d float64) float64 {
 	d = math.Abs(d)
 	switch {
 	case d <= 1:
-		return ((r.a+2)*d-(r.a+3))*d*d + 1
+		return float64((float64((r.a+2)*d)-(r.a+3))*d*d) + 1
 	case d < 2:
-		return ((r.a*d-5*r.a)*d+8*r.a)*d - 4*r.a
+		return float64((float64((float64(r.a*d)-float64(5*r.a))*d)+float64(8*r.a))*d) - float64(4*r.a)
 	}
 	return 0
 }

@@ -28,7 +28,7 @@ func (c *call) cosineWindow(a0, a1, a2 float64) tensor {
 	w := make([]float64, size[0])
 	for i := range w {
 		p := 2 * math.Pi * float64(i) / n
-		w[i] = a0 - a1*math.Cos(p) + a2*math.Cos(2*p)
+		w[i] = a0 - float64(a1*math.Cos(p)) + float64(a2*math.Cos(2*p))
 	}
 	return c.floatsConst(c.dtypeAttr("output_datatype", ir.F32), w, len(w))
 }
@@ -178,10 +178,10 @@ func melWeights(c *call) tensor {
 	if bands < 1 || bands > maxTransform || length < 1 || length > maxTransform || !(high > low) || !(rate > 0) {
 		c.fail("%d bands of a transform of %d elements, %v to %v Hz at %v", bands, length, low, high, rate)
 	}
-	mel := func(f float64) float64 { return 2595 * math.Log10(1+f/700) }
+	mel := func(f float64) float64 { return float64(2595 * math.Log10(1+f/700)) }
 	edge := make([]int, bands+2)
 	for i := range edge {
-		m := mel(low) + float64(i)*(mel(high)-mel(low))/float64(len(edge))
+		m := mel(low) + float64(float64(i)*(mel(high)-mel(low)))/float64(len(edge))
 		edge[i] = int(math.Floor(float64(length+1) * 700 * (math.Pow(10, m/2595) - 1) / rate))
 	}
 	w := make([]float64, bins*bands)

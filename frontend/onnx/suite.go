@@ -258,7 +258,7 @@ func Compare(got, want *ir.Data, relative, absolute float64) error {
 		if g == w || math.IsNaN(g) && math.IsNaN(w) {
 			continue
 		}
-		over := math.Abs(g-w) / (absolute + relative*math.Abs(w))
+		over := math.Abs(g-w) / (absolute + float64(relative*math.Abs(w)))
 		if !(over <= 1) && !(over <= worst) {
 			worst, at = over, i
 		}

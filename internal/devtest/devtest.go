@@ -65,7 +65,7 @@ func Noise(t *testing.T, dims ...int) *ir.Data {
 	}
 	rng, values := rand.New(rand.NewPCG(1, uint64(len(d.Bytes)))), make([]float64, d.Elems())
 	for i := range values {
-		values[i] = 2*rng.Float64() - 1
+		values[i] = float64(2*rng.Float64()) - 1
 	}
 	ir.EncodeFloats(d.Bytes, ir.F32, values)
 	return d

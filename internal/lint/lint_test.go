@@ -23,7 +23,7 @@ func TestAnalyzers(t *testing.T) {
 		{Columns, []string{"columns"}},
 		{Documented, []string{"documented"}},
 		{Rebuilt, []string{"rebuilt", module + "/codegen/kernel"}},
-		{Rounds, []string{module + "/ir/interp", "rounds"}},
+		{Rounds, []string{module + "/ir/interp", module + "/bench", "rounds"}},
 		{Words, []string{"words"}},
 	}
 	for _, tt := range tests {

@@ -9,38 +9,53 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Rounds finds sums of products of floats, such as x*y + z, in the packages that define numbers. Go may compute such a
-// sum with one rounding. It does so on arm64, ppc64, s390x and riscv64, but on amd64 only for GOAMD64=v3. The same
-// graph would then have other bits there. An explicit conversion of the product, float64(x*y), rounds it on every
-// machine; [math.FMA] rounds once on every machine. The product may also be a variable's value.
+// Rounds finds sums of products of floats, such as x*y + z. Go may compute such a sum with one rounding. It does so on
+// arm64, ppc64, s390x and riscv64, but on amd64 only for GOAMD64=v3. The results of a graph, and the kernels chosen for
+// it, would then differ there. An explicit conversion of the product, float64(x*y), rounds it on every machine;
+// [math.FMA] rounds once on every machine. The product may also be the value of a variable or a field, or the result of
+// a function that the compiler may inline.
 var Rounds = &analysis.Analyzer{
 	Name: "vkcrounds",
-	Doc:  "check that products of floats are rounded before they are added, in the packages that define numbers",
+	Doc:  "check that products of floats are rounded before they are added, except in measurements and drawings",
 	Run:  runRounds,
 }
 
-// numbers are the packages that define numbers.
-var numbers = []string{"ir", "ir/interp", "runtime/cpu", "runtime/cpu/fast", "quant"}
+// roundsAnyhow are the folders of packages in which one rounding is as good as two: they measure, draw or bound errors,
+// or show how to use the module.
+var roundsAnyhow = []string{"bench", "examples", "internal/chart", "internal/graphgen", "internal/quantreport"}
 
 func runRounds(pass *analysis.Pass) (any, error) {
-	if rel, ours := relative(pass.Pkg.Path()); !ours || !slices.Contains(numbers, rel) {
+	rel, ours := relative(pass.Pkg.Path())
+	if !ours || slices.ContainsFunc(roundsAnyhow, func(folder string) bool { return within(rel, folder) }) {
 		return nil, nil
 	}
+	products := map[types.Object]bool{} // variables, fields and functions that are products somewhere
 	for _, file := range sources(pass) {
-		products := map[types.Object]bool{} // variables that are products somewhere
 		for n := range ast.Preorder(file) {
-			a, ok := n.(*ast.AssignStmt)
-			if !ok || len(a.Lhs) != len(a.Rhs) {
-				continue
-			}
-			for i, to := range a.Lhs {
-				id, ok := to.(*ast.Ident)
-				sets := a.Tok == token.ASSIGN || a.Tok == token.DEFINE
-				if ok && (a.Tok == token.MUL_ASSIGN && isFloat(pass, to) || sets && isProduct(pass, nil, a.Rhs[i])) {
-					products[pass.TypesInfo.ObjectOf(id)] = true
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				for i, to := range n.Lhs {
+					sets := len(n.Lhs) == len(n.Rhs) && (n.Tok == token.ASSIGN || n.Tok == token.DEFINE)
+					if n.Tok == token.MUL_ASSIGN && isFloat(pass, to) || sets && isProduct(pass, nil, n.Rhs[i]) ||
+						sets && returnsProduct(pass, n.Rhs[i]) {
+						products[named(pass, to)] = true
+					}
+				}
+			case *ast.CompositeLit:
+				for i, e := range n.Elts {
+					if field, value := fieldOf(pass, n, i, e); isProduct(pass, nil, value) {
+						products[field] = true
+					}
+				}
+			case *ast.FuncDecl:
+				if n.Body != nil && bodyReturnsProduct(pass, n.Body) {
+					products[pass.TypesInfo.Defs[n.Name]] = true
 				}
 			}
 		}
+	}
+	delete(products, nil)
+	for _, file := range sources(pass) {
 		report := func(at ast.Node, terms ...ast.Expr) {
 			for _, term := range terms {
 				if isProduct(pass, products, term) {
@@ -77,8 +92,63 @@ func isProduct(pass *analysis.Pass, products map[types.Object]bool, e ast.Expr) 
 		return e.Op == token.MUL
 	case *ast.UnaryExpr:
 		return isProduct(pass, products, e.X)
+	case *ast.CallExpr:
+		return products[named(pass, e.Fun)]
+	}
+	return products[named(pass, e)]
+}
+
+// named returns the variable, field or function that an expression names, or nil. For a generic function or a method of
+// a generic type it is the declared one.
+func named(pass *analysis.Pass, e ast.Expr) types.Object {
+	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
-		return products[pass.TypesInfo.ObjectOf(e)]
+		return origin(pass.TypesInfo.ObjectOf(e))
+	case *ast.SelectorExpr:
+		return origin(pass.TypesInfo.ObjectOf(e.Sel))
+	case *ast.IndexExpr:
+		if fn, ok := named(pass, e.X).(*types.Func); ok {
+			return fn
+		}
+	}
+	return nil
+}
+
+// fieldOf returns the field, or nil, that element i of a literal sets, and its value.
+func fieldOf(pass *analysis.Pass, lit *ast.CompositeLit, i int, e ast.Expr) (field types.Object, value ast.Expr) {
+	if pair, ok := e.(*ast.KeyValueExpr); ok {
+		return named(pass, pair.Key), pair.Value
+	}
+	if t := pass.TypesInfo.TypeOf(lit); t != nil {
+		if s, ok := t.Underlying().(*types.Struct); ok {
+			return origin(s.Field(i)), e
+		}
+	}
+	return nil, e
+}
+
+func origin(o types.Object) types.Object {
+	switch o := o.(type) {
+	case *types.Func:
+		return o.Origin()
+	case *types.Var:
+		return o.Origin()
+	}
+	return o
+}
+
+// returnsProduct reports whether an expression is a function literal that returns a product of floats that is not
+// rounded.
+func returnsProduct(pass *analysis.Pass, e ast.Expr) bool {
+	lit, ok := ast.Unparen(e).(*ast.FuncLit)
+	return ok && bodyReturnsProduct(pass, lit.Body)
+}
+
+func bodyReturnsProduct(pass *analysis.Pass, body *ast.BlockStmt) bool {
+	for n := range ast.Preorder(body) {
+		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 && isProduct(pass, nil, r.Results[0]) {
+			return true
+		}
 	}
 	return false
 }

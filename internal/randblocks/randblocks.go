@@ -36,7 +36,7 @@ func poolOf(k key) []byte {
 	rng := rand.New(rand.NewPCG(1, uint64(k.DType)))
 	values := make([]float32, size*k.BlockElems())
 	for i := range values {
-		values[i] = float32(k.lo + (k.hi-k.lo)*rng.Float64())
+		values[i] = float32(k.lo + float64((k.hi-k.lo)*rng.Float64()))
 	}
 	pool := make([]byte, size*k.BlockBytes())
 	if err := quant.Quantize(pool, k.DType, values, nil); err != nil {

@@ -115,8 +115,8 @@ func bodyError(n *ir.Node) pathError {
 		}
 	}
 	if trips := n.Attrs().Shape("trips"); len(trips) == 1 {
-		own.rel2 *= float64(trips[0].Max())
-		own.abs2 *= float64(trips[0].Max())
+		own.rel2 = float64(own.rel2 * float64(trips[0].Max()))
+		own.abs2 = float64(own.abs2 * float64(trips[0].Max()))
 	}
 	return own
 }
@@ -128,7 +128,7 @@ func ownError(n *ir.Node) pathError {
 		rel += eps
 	}
 	rel += precisionError(n)
-	return pathError{rel * rel, tol.Abs * tol.Abs, tol.Sum}
+	return pathError{float64(rel * rel), float64(tol.Abs * tol.Abs), tol.Sum}
 }
 
 // halfSums is how many units of f16 a sum made in f16 may be off.
@@ -161,10 +161,10 @@ const halfScores = 16
 // independent, so its error grows with the square root of the number of updates.
 func precisionError(n *ir.Node) float64 {
 	if n.Attrs().Bool("unordered") {
-		return math.Sqrt(float64(n.Arg(2).Shape().MaxElems())) * epsilon(ir.F32)
+		return float64(math.Sqrt(float64(n.Arg(2).Shape().MaxElems())) * epsilon(ir.F32))
 	}
 	if n.Op() == ir.OpAttention && n.Attrs().String_("precision") == ir.PrecisionHalf {
-		return halfScores * epsilon(ir.F16)
+		return float64(halfScores * epsilon(ir.F16))
 	}
 	switch n.Attrs().String_("precision") {
 	case ir.PrecisionBF16x3:
@@ -172,7 +172,7 @@ func precisionError(n *ir.Node) float64 {
 	case ir.PrecisionHalf:
 		return epsilon(ir.F16)
 	case ir.PrecisionHalfSums:
-		return halfSums * epsilon(ir.F16)
+		return float64(halfSums * epsilon(ir.F16))
 	case ir.PrecisionBytes:
 		return byteRows
 	}

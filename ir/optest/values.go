@@ -139,14 +139,14 @@ func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
 		list := extremes(t)
 		return list[i%len(list)]
 	case v == nearOne:
-		return 0.9 + 0.2*rng.Float64()
+		return 0.9 + float64(0.2*rng.Float64())
 	case v == sparse && rng.IntN(9) == 0:
 		special := extremes(t)
 		return special[len(special)-1-rng.IntN(min(3, len(special)-19))] // the infinities and NaN
 	case v == wide && rng.IntN(3) == 0:
-		return math.Copysign(math.Exp(math.Log(1e-4)+rng.Float64()*math.Log(3e5)), rng.Float64()-0.5)
+		return math.Copysign(math.Exp(math.Log(1e-4)+float64(rng.Float64()*math.Log(3e5))), rng.Float64()-0.5)
 	}
-	x := 3*rng.Float64() - 1.5
+	x := float64(3*rng.Float64()) - 1.5
 	if rng.IntN(4) == 0 {
 		return math.Round(x)
 	}

@@ -183,7 +183,7 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 			// A cut close to the ideal position costs the bytes that it transfers. Any other cut costs its distance,
 			// which is always more. If the graph is cut like another one, a position is close if its weights are on the
 			// same device. Of equal cuts the closest wins.
-			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-total*share)
+			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-float64(total*share))
 			if home != nil {
 				off = float64(away[at])
 			}

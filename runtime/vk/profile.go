@@ -117,7 +117,7 @@ func (m *programMemory) bytesShare(s *kernel.Step, symbols map[string]int64) flo
 		for _, d := range b.Shape {
 			share *= dimShare(d, symbols)
 		}
-		now += share * float64(b.Bytes)
+		now += float64(share * float64(b.Bytes))
 		bound += float64(b.Bytes)
 	}
 	return now / max(bound, 1)

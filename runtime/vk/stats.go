@@ -153,7 +153,7 @@ func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
 	for _, s := range rows {
 		for _, row := range costRows[driver] {
 			if row.name == s.Name {
-				cost[row.item] += (s.Value - costOffsets[s.Name]) * row.times
+				cost[row.item] += float64((s.Value - costOffsets[s.Name]) * row.times)
 			}
 		}
 	}

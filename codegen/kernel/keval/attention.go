@@ -54,7 +54,7 @@ func (r *run) attentionRow(keys int64, elements int) error {
 				return fmt.Errorf("factor of key %d: %w", first+int64(i), err)
 			}
 			if scores[i].f != 0 {
-				scores[i] = number{f: scores[i].f * f.f, undef: scores[i].undef || f.undef}
+				scores[i] = number{f: float64(scores[i].f * f.f), undef: scores[i].undef || f.undef}
 			}
 		}
 	}
@@ -101,9 +101,9 @@ func (r *run) score(key int64) (number, error) {
 	if err != nil {
 		return sum, err
 	}
-	sum.f *= a.Scale
+	sum.f = float64(sum.f * a.Scale)
 	if a.Softcap != 0 {
-		sum.f = a.Softcap * math.Tanh(sum.f)
+		sum.f = float64(a.Softcap * math.Tanh(sum.f))
 	}
 	if a.Mask != nil {
 		m, err := r.value(a.Mask)
@@ -127,7 +127,7 @@ func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number, err error) 
 		} else if errK != nil {
 			return sum, errK
 		}
-		sum.f += x.float(q.DType) * y.float(k.DType)
+		sum.f += float64(x.float(q.DType) * y.float(k.DType))
 		sum.undef = sum.undef || x.undef || y.undef
 	}
 	return sum, nil
@@ -155,7 +155,7 @@ func (r *run) weightFactor(key int64) (number, error) {
 			return sum, err
 		}
 		bent := math.Tanh(score.f * a.Scale)
-		sum.f *= 1 - bent*bent
+		sum.f = float64(sum.f * (1 - float64(bent*bent)))
 	}
 	return sum, nil
 }
@@ -172,7 +172,7 @@ func (r *run) weighted(weights []number, first int64) (number, error) {
 		if err != nil {
 			return sum, err
 		}
-		sum.f += w.f * v.float(a.V.DType)
+		sum.f += float64(w.f * v.float(a.V.DType))
 		sum.undef = sum.undef || w.undef || v.undef
 	}
 	sum.f = ir.RoundTo(sum.f, ir.F32)

@@ -197,7 +197,7 @@ func (r *run) product(i int) (number, error) {
 	err := r.eachElement(r.fold, func(int64) error {
 		a, errA := r.value(p.A)
 		b, errB := r.value(p.B)
-		sum += a.float(p.A.DType) * b.float(p.B.DType)
+		sum += float64(a.float(p.A.DType) * b.float(p.B.DType))
 		ints += a.i * b.i
 		undef = undef || a.undef || b.undef
 		if errA != nil {
@@ -493,7 +493,7 @@ func (f *folder) add(v number, t ir.DType, j int64) {
 	case kernel.CombineSum:
 		f.acc = number{f: f.acc.f + v.f, i: f.acc.i + v.i}
 	case kernel.CombineProd:
-		f.acc = number{f: f.acc.f * v.f, i: f.acc.i * v.i}
+		f.acc = number{f: float64(f.acc.f * v.f), i: f.acc.i * v.i}
 	case kernel.CombineMax:
 		f.acc = number{f: max(f.acc.f, v.f), i: max(f.acc.i, v.i)}
 	case kernel.CombineMin:
