@@ -138,7 +138,9 @@ func TestCommandLines(t *testing.T) {
 		}
 		path = wrapped + string(filepath.ListSeparator) + path
 	}
-	env := append(os.Environ(), "VKC_CACHE_DIR="+t.TempDir(), "GOBIN="+bin, "PATH="+path, "GOFLAGS=-trimpath")
+	// With the flags of make test, packages that it compiled are not compiled again.
+	env := append(os.Environ(), "VKC_CACHE_DIR="+t.TempDir(), "GOBIN="+bin, "PATH="+path,
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
 	git := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "git", append(
 			[]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x"},
