@@ -54,7 +54,7 @@ func cached(t *testing.T, root string) []string {
 
 func TestCompileCache(t *testing.T) {
 	devtest.NeedTools(t)
-	root := devtest.OwnCache(t)
+	root := devtest.EmptyCache(t)
 	g := readGraph(t, "mlp.ir")
 	first := devtest.Compile(t, g, "generic")
 	if first.Stats.CacheHit || first.Stats.Processes == 0 || first.Stats.Kernels == 0 {
@@ -92,7 +92,7 @@ func TestCompileCache(t *testing.T) {
 // are compiled again and give the same program.
 func TestDamagedCache(t *testing.T) {
 	devtest.NeedTools(t)
-	root := devtest.OwnCache(t)
+	root := devtest.EmptyCache(t)
 	g := readGraph(t, "mlp.ir")
 	want := devtest.Compile(t, g, "generic")
 	mine := cached(t, root)[0]
@@ -135,7 +135,7 @@ func TestDamagedCache(t *testing.T) {
 
 func TestCompileWithoutCache(t *testing.T) {
 	devtest.NeedTools(t)
-	root := devtest.OwnCache(t)
+	root := devtest.EmptyCache(t)
 	g := readGraph(t, "mlp.ir")
 	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{NoCache: true})
 	if err != nil || p.Stats.CacheHit || p.Stats.Processes == 0 {
@@ -159,7 +159,7 @@ func TestCompileRefusesOpenCache(t *testing.T) {
 		t.Skip("owners are told in another way")
 	}
 	devtest.NeedTools(t)
-	root := devtest.OwnCache(t)
+	root := devtest.EmptyCache(t)
 	g := readGraph(t, "mlp.ir")
 	devtest.Compile(t, g, "generic")
 	if !devtest.Compile(t, g, "generic").Stats.CacheHit {
@@ -179,7 +179,7 @@ func TestCompileRefusesOpenCache(t *testing.T) {
 }
 
 func TestCompileWithoutTools(t *testing.T) {
-	devtest.OwnCache(t)
+	devtest.EmptyCache(t)
 	t.Setenv(spirv.ToolsEnv, "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir()) // nothing is registered there
 	t.Setenv("PATH", "")
@@ -193,7 +193,7 @@ func TestCompileWithoutTools(t *testing.T) {
 
 func TestCompileInterrupted(t *testing.T) {
 	devtest.NeedTools(t)
-	root := devtest.OwnCache(t)
+	root := devtest.EmptyCache(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if p, err := vkc.Compile(ctx, readGraph(t, "mlp.ir"), vkc.CompileOptions{}); err == nil {

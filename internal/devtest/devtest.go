@@ -4,7 +4,10 @@ package devtest
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/vkc-go/vkc"
@@ -145,13 +148,74 @@ func CompileShaders(t testing.TB, caps device.Caps, graphs ...*ir.Graph) {
 	}
 }
 
-// OwnCache gives a test an empty cache.
-func OwnCache(t *testing.T) string {
+// EmptyCache gives a test an empty cache, and returns its directory.
+func EmptyCache(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv(cachefile.EnvDir, dir)
 	t.Setenv(cachefile.Env, "")
 	return dir
+}
+
+// OwnCache gives a test a cache without programs. It has the shaders that other tests of the process compiled, and what
+// they found out about the tools: these depend on nothing else, and starting a GLSL compiler takes longer than most
+// tests. A test of the cache itself, or of what compiles, takes EmptyCache.
+func OwnCache(t *testing.T) {
+	t.Helper()
+	dir := EmptyCache(t)
+	if err := compiled.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := compiled.read(dir); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// compiled are the files that tests with an OwnCache share.
+var compiled = files{content: map[string][]byte{}}
+
+// files are the contents of the files of a cache, by their paths in it.
+type files struct {
+	mu      sync.Mutex
+	content map[string][]byte
+}
+
+func (f *files) write(dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, content := range f.content {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *files) read(dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, folder := range []string{"spirv", "tools"} {
+		list, err := filepath.Glob(filepath.Join(dir, folder, "*", "*"))
+		if err != nil {
+			return err
+		}
+		for _, path := range list {
+			name, err := filepath.Rel(dir, path)
+			if err != nil || f.content[name] != nil {
+				continue
+			}
+			if f.content[name], err = os.ReadFile(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Profile returns the caps of a built-in profile.
