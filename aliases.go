@@ -67,6 +67,7 @@ type DeviceTensor = runtime.DeviceTensor
 //	In counts weights, inputs, and writes of states and tensors. Out counts outputs that do not stay on the device,
 //	and reads of states and tensors.
 //	In, Out uint64
+//	func (t Traffic) Add(other Traffic) Traffic
 type Traffic = runtime.Traffic
 
 // States are values for all states of a program, which can be passed to runs; see [Executable.NewStates].

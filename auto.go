@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
@@ -19,21 +20,115 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
+// auto is a Vulkan device that lets the CPU fast path run the programs that it cannot run. If the device is software,
+// it tries each program on both and takes the faster.
+type auto struct {
+	*vulkan
+	host *processor
+
+	trialLoad time.Duration // limit of the fast path's load in a trial
+	timeRun   func(context.Context, runtime.Executable, Tensors, map[string]int64) (time.Duration, error)
+}
+
+// openAuto opens the best Vulkan device, or else the CPU fast path.
+func openAuto(want string, options openOptions) kind {
+	host := newProcessor(processorName, noVulkan, options)
+	v, err := openVulkan(want, options)
+	if err != nil {
+		host.fallback = fmt.Errorf("%s: %w", noVulkan, err)
+		return host
+	}
+	a := &auto{vulkan: v, host: host, trialLoad: trialLoad, timeRun: timeRun}
+	if a.tries() {
+		a.why += ", in software: each program runs there or on the " + processorName + ", where it is faster"
+	}
+	return a
+}
+
+// noVulkan is the reason given when "auto" opens the CPU fast path because no Vulkan device opens.
+const noVulkan = "no Vulkan device can be used"
+
+// tries reports whether each program is measured on both the device and the CPU fast path.
+func (a *auto) tries() bool { return a.caps.Type == device.DeviceCPU }
+
+func (a *auto) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	p, err := a.vulkan.compile(ctx, g, opt)
+	if standsIn(ctx, g, opt.Weights, err) {
+		return interpreted(g, err), nil
+	}
+	return p, err
+}
+
+func (a *auto) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
+	onDevice := opt.Share.Vulkan() != nil
+	switch {
+	case p.refused != nil && opt.Share != nil && (onDevice || !opt.Share.loaded()):
+		return nil, fmt.Errorf("on %s, next to an executable to share with: %w", a.caps.Name, p.refused)
+	case p.refused != nil || opt.Share.loaded() && !onDevice:
+		return a.loadOnHost(ctx, p.Contents.Graph, p.refused, opt)
+	}
+	exe, err := a.vulkan.load(ctx, p, opt)
+	switch {
+	case p.Contents.Program != nil && opt.Share == nil && !opt.Guards &&
+		standsIn(ctx, p.Contents.Graph, opt.Weights, err):
+		own, failed := a.loadOnHost(ctx, p.Contents.Graph, err, opt)
+		if failed != nil {
+			return nil, fmt.Errorf("%w; nor does the %s load it: %w", runtime.Reason(err), processorName,
+				runtime.Reason(failed))
+		}
+		return own, nil
+	case err != nil || !a.tries():
+		return exe, err
+	case opt.Guards || opt.NoTrial:
+		exe.why = a.caps.Name + ": a program on the device was asked for"
+		return exe, nil
+	case opt.Share != nil:
+		exe.why = a.caps.Name + ": " + becauseShared
+		return exe, nil
+	}
+	return a.faster(ctx, exe.Vulkan(), p.Contents.Graph, opt.Weights)
+}
+
+// becauseShared is the reason for an executable's device when it shares memory with another executable.
+const becauseShared = "the executable that it shares with is there"
+
+// loadOnHost loads a graph on the CPU fast path. refused is the reason that the device does not run it; nil if it is to
+// share with an executable there.
+func (a *auto) loadOnHost(ctx context.Context, g *ir.Graph, refused error, opt LoadOptions) (_ *Executable, err error) {
+	if opt.Weights, err = holdWeights(g, opt.Weights); err != nil {
+		return nil, err
+	}
+	exe, err := a.host.load(ctx, interpreted(g, refused), opt)
+	if err != nil {
+		return nil, err
+	}
+	exe.why = processorName + ": " + becauseShared
+	if refused != nil {
+		exe.fallback = &refusedError{a.caps.Name, refused}
+		exe.why = processorName + ": " + exe.fallback.Error()
+	}
+	return exe, nil
+}
+
+func (a *auto) traffic() Traffic { return a.vulkan.traffic().Add(a.host.traffic()) }
+
+func (a *auto) memory() runtime.MemoryUse { return a.vulkan.memory().Add(a.host.memory()) }
+
+func (a *auto) close() error { return errors.Join(a.host.close(), a.vulkan.close()) }
+
 // A software device and the CPU fast path use the same cores. Which is faster depends on the graph: a device's faster
 // kernels compete with its cost per launch. So "auto" measures both, within a small budget.
 const (
 	trialRuns = 8
 	// no more runs start after this time; the fast path has as long as the device had, or this
 	trialTime   = 100 * time.Millisecond
-	trialExtent = 64       // of symbols, or their bound if that is smaller
-	trialElems  = 32 << 20 // of weights, states and inputs, because both sides hold them during the trial
+	trialExtent = 64          // of symbols, or their bound if that is smaller
+	trialLoad   = time.Second // of the fast path to compute nodes that depend only on weights
+	trialElems  = 32 << 20    // of weights, states and inputs, because both sides hold them during the trial
 )
 
-// trialLoad limits the time of the fast path to compute nodes that depend only on weights. Tests replace it.
-var trialLoad = time.Second
-
-// timeRun measures the duration of one run. Tests replace it.
-var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors,
+// timeRun measures the duration of one run.
+func timeRun(ctx context.Context, exe runtime.Executable, in Tensors,
 	symbols map[string]int64) (time.Duration, error) {
 	start := time.Now()
 	_, err := exe.Run(ctx, in, RunOptions{Symbols: symbols})
@@ -42,15 +137,15 @@ var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors,
 
 // faster loads the program on the CPU reference too, measures both and returns the faster executable. It closes the
 // other one. "software" is the executable on the Vulkan software device.
-func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Graph,
+func (a *auto) faster(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	weights ir.WeightSource) (*Executable, error) {
-	reference, why, err := d.try(ctx, software, g, weights)
+	reference, why, err := a.try(ctx, software, g, weights)
 	if err != nil {
-		err = fmt.Errorf("choose between %s and the %s: %w", d.caps.Name, processorName, runtime.Reason(err))
+		err = fmt.Errorf("choose between %s and the %s: %w", a.caps.Name, processorName, runtime.Reason(err))
 		return nil, errors.Join(err, software.Close())
 	}
 	if reference == nil {
-		return &Executable{backend: software, why: d.caps.Name + ": " + why}, nil
+		return &Executable{backend: software, why: a.caps.Name + ": " + why}, nil
 	}
 	if err := software.Close(); err != nil {
 		return nil, errors.Join(err, reference.Close())
@@ -61,20 +156,20 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 // try measures a program on the software device and on the CPU fast path, at the smallest extents and at larger ones.
 // It returns the fast path if the time saved at one size exceeds the time lost at the other. The string lists all the
 // times. States are reset to zero afterwards.
-func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
+func (a *auto) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
 	extents, why := trialExtents(g, software.Symbols())
 	if why != "" {
 		return nil, why, nil
 	}
-	reference, err := d.loadForTrial(ctx, g, weights)
+	reference, err := a.loadForTrial(ctx, g, weights)
 	if err != nil {
 		return nil, fmt.Sprintf("the %s does not load the graph: %v", processorName, err), ctx.Err()
 	}
 	gain := 1.0
 	var lost, won []string
 	for _, symbols := range extents {
-		device, own, err := race(ctx, software, reference, symbols)
+		device, own, err := a.race(ctx, software, reference, symbols)
 		at := ""
 		for _, s := range software.Symbols() {
 			at += fmt.Sprintf(", %s=%d", s.Name, symbols[s.Name])
@@ -92,7 +187,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 			gain, took = 0, fmt.Sprintf("fails: %v", err)
 		}
 		lost = append(lost, fmt.Sprintf("%v a run%s, the %s %s", runtime.Brief(device), at, processorName, took))
-		won = append(won, fmt.Sprintf("%v a run%s, %s takes %v", runtime.Brief(own), at, d.caps.Name,
+		won = append(won, fmt.Sprintf("%v a run%s, %s takes %v", runtime.Brief(own), at, a.caps.Name,
 			runtime.Brief(device)))
 		if gain <= 1 {
 			return nil, strings.Join(lost, "; "), errors.Join(software.ResetStates(), reference.Close())
@@ -102,7 +197,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 }
 
 // race measures a run on both devices. A time is 0 if no run succeeded; the error then gives the reason.
-func race(ctx context.Context, software, reference runtime.Executable,
+func (a *auto) race(ctx context.Context, software, reference runtime.Executable,
 	symbols map[string]int64) (device, own time.Duration, err error) {
 	in := Tensors{}
 	for _, p := range software.Inputs() {
@@ -114,22 +209,22 @@ func race(ctx context.Context, software, reference runtime.Executable,
 			return 0, 0, err
 		}
 	}
-	device, spent, err := timeRuns(ctx, software, in, symbols)
+	device, spent, err := a.timeRuns(ctx, software, in, symbols)
 	if err != nil {
 		return 0, 0, err
 	}
 	limited, stop := context.WithTimeout(ctx, max(spent, trialTime))
 	defer stop()
-	own, _, err = timeRuns(limited, reference, in, symbols)
+	own, _, err = a.timeRuns(limited, reference, in, symbols)
 	return device, own, err
 }
 
 // timeRuns returns the time of the fastest of a few runs, and the total. After an error it returns the measurements so
 // far.
-func timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
+func (a *auto) timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
 	symbols map[string]int64) (best, spent time.Duration, err error) {
 	for i := 0; i < trialRuns && spent < trialTime; i++ {
-		t, err := timeRun(ctx, exe, in, symbols)
+		t, err := a.timeRun(ctx, exe, in, symbols)
 		if err != nil {
 			return best, spent, err
 		}
@@ -185,15 +280,14 @@ func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int6
 	return list, ""
 }
 
-func (d *Device) loadForTrial(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error) {
-	limited, stop := context.WithTimeout(ctx, trialLoad)
+func (a *auto) loadForTrial(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error) {
+	limited, stop := context.WithTimeout(ctx, a.trialLoad)
 	defer stop()
 	held, err := holdWeights(g, weights)
 	if err != nil {
 		return nil, err
 	}
-	opt := cpu.Options{Context: limited, Device: &d.host, MemoryLimit: d.hostLimit()}
-	return cpu.Load(g, held, opt)
+	return a.host.interpret(limited, g, held, cpu.Options{})
 }
 
 // holdWeights copies a graph's weights. The reference reads weights during runs, but the caller of a Vulkan device may

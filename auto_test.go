@@ -27,8 +27,7 @@ func autoDevice(t *testing.T) *vkc.Device {
 	devtest.NeedTools(t)
 	devtest.OwnCache(t)
 	dev := devtest.OpenDevice(t)
-	vkc.OpenedByAuto(dev)
-	t.Cleanup(vkc.SetTrialLoad(time.Hour)) // on a busy machine, too, it is the trial that decides
+	vkc.OpenedByAuto(dev, time.Hour) // on a busy machine, too, it is the trial that decides
 	return dev
 }
 
@@ -36,8 +35,8 @@ func autoDevice(t *testing.T) *vkc.Device {
 type timed struct{ device, reference map[int64]int }
 
 // set replaces the measurement of trial runs: they are executed, but report these times.
-func (times timed) set(t *testing.T) {
-	t.Cleanup(vkc.SetTimeRun(func(ctx context.Context, exe runtime.Executable, in vkc.Tensors,
+func (times timed) set(dev *vkc.Device) {
+	vkc.SetTimeRun(dev, func(ctx context.Context, exe runtime.Executable, in vkc.Tensors,
 		symbols map[string]int64) (time.Duration, error) {
 		// The real duration does not matter; the test gives the time.
 		if _, err := exe.Run(context.WithoutCancel(ctx), in, vkc.RunOptions{Symbols: symbols}); err != nil {
@@ -53,7 +52,7 @@ func (times timed) set(t *testing.T) {
 			return 0, ctx.Err()
 		}
 		return time.Duration(us) * time.Microsecond, nil
-	}))
+	})
 }
 
 func onReference(exe interface{ Device() string }) bool {
@@ -61,12 +60,12 @@ func onReference(exe interface{ Device() string }) bool {
 }
 
 // noTrial fails the test where a program is tried.
-func noTrial(t *testing.T) {
-	t.Cleanup(vkc.SetTimeRun(func(context.Context, runtime.Executable, vkc.Tensors,
+func noTrial(t *testing.T, dev *vkc.Device) {
+	vkc.SetTimeRun(dev, func(context.Context, runtime.Executable, vkc.Tensors,
 		map[string]int64) (time.Duration, error) {
 		t.Error("the program was tried")
 		return 0, nil
-	}))
+	})
 }
 
 // counting counts its runs, whatever the input.
@@ -113,7 +112,7 @@ func TestAutoTakesTheFaster(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dev := autoDevice(t)
-			tt.times.set(t)
+			tt.times.set(dev)
 			exe, err := dev.LoadGraph(t.Context(), counting(t), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -154,13 +153,13 @@ func TestAutoMeasures(t *testing.T) {
 // TestAutoWithoutReference: a program that fails on the reference stays on the device.
 func TestAutoWithoutReference(t *testing.T) {
 	dev := autoDevice(t)
-	defer vkc.SetTimeRun(func(_ context.Context, exe runtime.Executable, _ vkc.Tensors,
+	vkc.SetTimeRun(dev, func(_ context.Context, exe runtime.Executable, _ vkc.Tensors,
 		_ map[string]int64) (time.Duration, error) {
 		if onReference(exe) {
 			return 0, errors.New("no memory")
 		}
 		return time.Millisecond, nil
-	})()
+	})
 	exe, err := dev.LoadGraph(t.Context(), counting(t), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +177,7 @@ func TestAutoFailure(t *testing.T) {
 	for _, fails := range []string{"device", "reference"} {
 		dev := autoDevice(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		restore := vkc.SetTimeRun(func(ctx context.Context, exe runtime.Executable, _ vkc.Tensors,
+		vkc.SetTimeRun(dev, func(ctx context.Context, exe runtime.Executable, _ vkc.Tensors,
 			_ map[string]int64) (time.Duration, error) {
 			if fails == "device" {
 				return 0, lost
@@ -191,7 +190,6 @@ func TestAutoFailure(t *testing.T) {
 			return time.Millisecond, nil
 		})
 		_, err := dev.LoadGraph(ctx, counting(t), nil)
-		restore()
 		cancel()
 		if want := map[string]error{"device": lost, "reference": context.Canceled}[fails]; !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
@@ -209,12 +207,12 @@ func TestAutoShares(t *testing.T) {
 		if reference {
 			times.reference = map[int64]int{1: 100, 8: 100}
 		}
-		times.set(t)
+		times.set(dev)
 		first, err := dev.LoadGraph(t.Context(), counting(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		noTrial(t)
+		noTrial(t, dev)
 		if _, err := first.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 3)}); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +238,7 @@ func TestAutoShares(t *testing.T) {
 // TestAutoHoldsWeights: once a program is loaded its weights may go.
 func TestAutoHoldsWeights(t *testing.T) {
 	dev := autoDevice(t)
-	timed{map[int64]int{0: 2}, map[int64]int{0: 1}}.set(t)
+	timed{map[int64]int{0: 2}, map[int64]int{0: 1}}.set(dev)
 	w, err := vkc.OfType(ir.Q8_0, slices.Repeat([]float32{1}, 64), 2, 32)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +270,7 @@ func TestAutoHoldsWeights(t *testing.T) {
 
 func TestAutoUntried(t *testing.T) {
 	dev := autoDevice(t)
-	noTrial(t)
+	noTrial(t, dev)
 	for _, opt := range []vkc.LoadOptions{{Guards: true}, {NoTrial: true}} {
 		exe, err := dev.LoadGraph(t.Context(), counting(t), nil, opt)
 		if err != nil {
@@ -394,7 +392,6 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			devtest.OwnCache(t)
-			noTrial(t)
 			dev, err := vkc.OpenDevice("vulkan", vkc.WithMemoryLimit(1<<20))
 			vktest.Need(t, err)
 			defer dev.Close()
@@ -405,7 +402,8 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 				!strings.Contains(err.Error(), tt.why) {
 				t.Fatalf("the device that was named: %v, want %q", err, tt.why)
 			}
-			vkc.OpenedByAuto(dev)
+			vkc.OpenedByAuto(dev, time.Hour)
+			noTrial(t, dev)
 			exe, err := dev.LoadGraph(t.Context(), tt.graph, weights)
 			if err != nil {
 				t.Fatal(err)

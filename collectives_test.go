@@ -20,7 +20,7 @@ func TestCollectives(t *testing.T) {
 		devices, err := vkc.OpenDevices(list)
 		vktest.Need(t, err)
 		defer devices.Close()
-		onVulkan := devices[0].Vulkan() != nil
+		onVulkan := vk.Of(devices[0]) != nil
 		if onVulkan {
 			devtest.NeedTools(t)
 		}
@@ -28,7 +28,7 @@ func TestCollectives(t *testing.T) {
 		room := mailbox.Room(3, []int{rows * columns, rows * columns, rows * columns}, false)
 		memory, address := make([]uint32, mailbox.Header+room), [3]uint64{}
 		if onVulkan {
-			host, err := vk.NewHostBuffer([]*vk.Device{devices[0].Vulkan(), devices[1].Vulkan(), devices[2].Vulkan()},
+			host, err := vk.NewHostBuffer([]*vk.Device{vk.Of(devices[0]), vk.Of(devices[1]), vk.Of(devices[2])},
 				len(memory))
 			if err != nil {
 				t.Fatal(err)

@@ -32,9 +32,9 @@ func TestOpenReference(t *testing.T) {
 
 func TestWithoutVulkan(t *testing.T) {
 	noLoader := fmt.Errorf("no loader: %w", vk.ErrUnavailable)
-	defer vkc.SetOpenVulkan(func() (*vk.Instance, error) { return nil, noLoader })()
+	without := vkc.WithVulkan(func() (*vk.Instance, error) { return nil, noLoader })
 	for _, want := range []string{"", "auto", "AUTO"} {
-		dev, err := vkc.OpenDevice(want)
+		dev, err := vkc.OpenDevice(want, without)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestWithoutVulkan(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"0", "radeon", "vulkan"} {
-		_, err := vkc.OpenDevice(want)
+		_, err := vkc.OpenDevice(want, without)
 		devtest.WantError(t, err, want, "no loader")
 	}
 }
@@ -53,8 +53,8 @@ func TestWithoutVulkan(t *testing.T) {
 // is an error.
 func TestBrokenVulkan(t *testing.T) {
 	broken := &vk.Error{Op: "enumerate devices", Result: vk.ErrorOutOfHostMemory}
-	defer vkc.SetOpenVulkan(func() (*vk.Instance, error) { return nil, broken })()
-	dev, err := vkc.OpenDevice("auto")
+	without := vkc.WithVulkan(func() (*vk.Instance, error) { return nil, broken })
+	dev, err := vkc.OpenDevice("auto", without)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestBrokenVulkan(t *testing.T) {
 	if !errors.Is(exe.Fallback(), broken) {
 		t.Errorf("the program's fallback is %v", exe.Fallback())
 	}
-	if dev, err := vkc.OpenDevice("vulkan"); !errors.Is(err, broken) {
+	if dev, err := vkc.OpenDevice("vulkan", without); !errors.Is(err, broken) {
 		t.Errorf("got %v, %v; want the error of Vulkan", dev, err)
 	}
 }

@@ -145,16 +145,16 @@ func TestFeedbackKeepsNothing(t *testing.T) {
 			x = res.Kept["next"]
 		}
 		x.Close()
-		if err := dev.Vulkan().WaitIdle(t.Context()); err != nil {
+		if err := vk.Of(dev).WaitIdle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	run()
-	memory, live := dev.Vulkan().MemoryStats().InUse, dev.Vulkan().Live()["buffer"]
+	memory, live := vk.Of(dev).MemoryStats().InUse, vk.Of(dev).Live()["buffer"]
 	for range 5 {
 		run()
 	}
-	if after, n := dev.Vulkan().MemoryStats().InUse, dev.Vulkan().Live()["buffer"]; after != memory || n != live {
+	if after, n := vk.Of(dev).MemoryStats().InUse, vk.Of(dev).Live()["buffer"]; after != memory || n != live {
 		t.Errorf("%d bytes in %d buffers, and after five more loops %d in %d", memory, live, after, n)
 	}
 }

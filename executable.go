@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/multi"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -156,29 +157,22 @@ func (e *Executable) Fallback() error {
 // Vulkan returns the program on its Vulkan device, for uses without a method in this package, such as measuring. It is
 // nil on the CPU fast path. Close closes it.
 func (e *Executable) Vulkan() *vk.Executable {
-	if x, ok := e.program().(*layered); ok && len(x.exes) == 1 {
-		return x.exes[0].Vulkan()
+	x := e.program()
+	if p, ok := x.(*multi.Pipeline); ok && len(p.Parts()) == 1 {
+		x = p.Parts()[0]
 	}
-	exe, _ := e.program().(*vk.Executable)
+	exe, _ := x.(*vk.Executable)
 	return exe
 }
 
 // GoesAhead reports whether a run that keeps all its outputs returns before it has finished; see [RunOptions].Keep.
-func (e *Executable) GoesAhead() bool {
-	switch x := e.program().(type) {
-	case *sharded:
-		return x.ahead
-	case *layered:
-		return x.ahead
-	}
-	return e.Vulkan() != nil
-}
+func (e *Executable) GoesAhead() bool { return runtime.GoesAhead(e.program()) }
 
 // Stages is the number of devices that a run goes through in sequence, and so the number of runs that can be in
 // progress at once. It is 1 unless the program is split into consecutive parts; see [Devices.Together].
 func (e *Executable) Stages() int {
-	if x, ok := e.program().(*layered); ok {
-		return len(x.parts)
+	if x, ok := e.program().(*multi.Pipeline); ok {
+		return len(x.Parts())
 	}
 	return 1
 }

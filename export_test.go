@@ -9,37 +9,31 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/collective"
+	"github.com/vkc-go/vkc/runtime/multi"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// SetOpenVulkan makes OpenDevice open Vulkan in another way until the function
-// that it returns is called.
-func SetOpenVulkan(open func() (*vk.Instance, error)) (restore func()) {
-	old := openVulkan
-	openVulkan = open
-	return func() { openVulkan = old }
+// WithVulkan opens Vulkan by another function.
+func WithVulkan(open func() (*vk.Instance, error)) DeviceOption {
+	return func(o *openOptions) { o.open = open }
 }
 
-// SetTimeRun replaces the measurement of trial runs by f, until restore is called.
-func SetTimeRun(f func(ctx context.Context, exe runtime.Executable, in Tensors,
-	symbols map[string]int64) (time.Duration, error)) (restore func()) {
-	old := timeRun
-	timeRun = f
-	return func() { timeRun = old }
+// OpenedByAuto makes a Vulkan device one that "auto" opened, with that limit for the fast path to load for a trial.
+func OpenedByAuto(d *Device, trialLoad time.Duration) {
+	if v, ok := d.kind.(*vulkan); ok {
+		d.kind = &auto{vulkan: v, host: newProcessor(processorName, "", openOptions{}), timeRun: timeRun}
+	}
+	d.kind.(*auto).trialLoad = trialLoad
 }
 
-// OpenedByAuto makes a device one that "auto" opened.
-func OpenedByAuto(d *Device) { d.auto = true }
-
-// SetTrialLoad gives the fast path so much time to load for a trial until the function that it returns is called.
-func SetTrialLoad(limit time.Duration) (restore func()) {
-	old := trialLoad
-	trialLoad = limit
-	return func() { trialLoad = old }
+// SetTimeRun replaces the measurement of trial runs by f, on a device that "auto" opened.
+func SetTimeRun(d *Device, f func(ctx context.Context, exe runtime.Executable, in Tensors,
+	symbols map[string]int64) (time.Duration, error)) {
+	d.kind.(*auto).timeRun = f
 }
 
 // SetCaps has programs compiled for a device as if those were its caps.
-func SetCaps(d *Device, caps device.Caps) { d.caps = caps }
+func SetCaps(d *Device, caps device.Caps) { d.kind.id().caps = caps }
 
 // TrialExtents are the values of symbols that programs are tried at.
 var TrialExtents = trialExtents
@@ -70,7 +64,9 @@ var Transports = map[string]func(*Device){
 	},
 }
 
-func use(d *Device, t collective.Transport) { d.group.List = []collective.Choice{{Transport: t}} }
+func group(d *Device) *collective.Group { return d.kind.(*tensorParallel).group }
+
+func use(d *Device, t collective.Transport) { group(d).List = []collective.Choice{{Transport: t}} }
 
 // CopyByCUDA makes devices that share each op exchange values by copies of CUDA.
 func CopyByCUDA(d *Device) { use(d, collective.Copied) }
@@ -79,14 +75,14 @@ func CopyByCUDA(d *Device) { use(d, collective.Copied) }
 // says so; its argument counts the calls.
 func CopyByHost(d *Device, done func(n int) (bool, error)) {
 	use(d, collective.Copied)
-	d.group.OpenCopier = func(devices []*vk.Device) (collective.Copier, error) {
+	group(d).OpenCopier = func(devices []*vk.Device) (collective.Copier, error) {
 		return hostCopier{devices, done}, nil
 	}
 }
 
 // LackCopies makes devices that share each op probe copies by CUDA, which does not know them.
 func LackCopies(d *Device) {
-	d.group.List = []collective.Choice{{Transport: collective.Copied, Unprobed: true}, {Transport: collective.Staged}}
+	group(d).List = []collective.Choice{{Transport: collective.Copied, Unprobed: true}, {Transport: collective.Staged}}
 }
 
 // Under is how many runs are on their way, by device.
@@ -96,49 +92,26 @@ func Under(r *Replicas) []int {
 	return slices.Clone(r.under)
 }
 
-// Passed returns how often memory for values between parts was allocated, how many of these allocations are free, and
-// the number of values.
-func Passed(e *Executable) (made, free, values int) {
-	x := e.program().(*layered)
-	x.pass.mu.Lock()
-	defer x.pass.mu.Unlock()
-	for _, one := range x.parts {
-		values += len(one.layer.Gives)
-	}
-	return x.pass.made, len(x.pass.free), values
-}
-
-// HoldLayers keeps runs of programs in parts from beginning until the function that it returns is called.
-func HoldLayers(e *Executable) (let func()) { return severalOf(e).turn() }
-
-// UnderWay is how many runs in parts are under way that nobody waits for.
-func UnderWay(e *Executable) int {
-	x := e.program().(*layered)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.under)
-}
-
-// SharesOf is how devices share bytes.
-var SharesOf = sharesOf
+// Pipeline returns the pipeline of a program on several devices.
+func Pipeline(e *Executable) *multi.Pipeline { return e.program().(*multi.Pipeline) }
 
 // LimitRuns sets the time limit of runs of devices that share each op.
-func LimitRuns(d *Device, limit time.Duration) { d.group.Limit = limit }
+func LimitRuns(d *Device, limit time.Duration) { group(d).Limit = limit }
 
 // LimitProbes sets the time limit of probes of transports.
-func LimitProbes(d *Device, limit time.Duration) { d.group.ProbeLimit = limit }
+func LimitProbes(d *Device, limit time.Duration) { group(d).ProbeLimit = limit }
 
 // ProbeRelayed makes tensor-parallel devices probe, within a time limit, whether the host can relay the flags that
 // kernels wait for.
 func ProbeRelayed(ctx context.Context, d *Device, limit time.Duration) error {
 	machine := device.MachineOf(d.Caps())
-	d.group.List = []collective.Choice{{Transport: collective.Relayed, Link: machine.Relayed, Unprobed: true},
+	group(d).List = []collective.Choice{{Transport: collective.Relayed, Link: machine.Relayed, Unprobed: true},
 		{Transport: collective.Staged, Link: machine.Staged}}
-	if err := errors.Join(d.group.Lock(ctx), d.group.Probe(ctx, collective.Relayed, limit)); err != nil {
+	if err := errors.Join(group(d).Lock(ctx), group(d).Probe(ctx, collective.Relayed, limit)); err != nil {
 		return err
 	}
-	d.group.Unlock()
-	return errors.Join(d.group.Failed...)
+	group(d).Unlock()
+	return errors.Join(group(d).Failed...)
 }
 
 // hostCopier copies by the processor between devices with memory that it reaches.
@@ -202,8 +175,12 @@ func (p *hostBuffers) Close() error {
 
 // LosePart has the last of several devices leave out its part of a program.
 func LosePart(e *Executable) {
-	parts := severalOf(e).exes
-	parts[len(parts)-1] = &Executable{backend: lost{parts[len(parts)-1].program()}}
+	parts := parts(e)
+	parts[len(parts)-1] = lost{parts[len(parts)-1]}
+}
+
+func parts(e *Executable) []runtime.Executable {
+	return e.program().(interface{ Parts() []runtime.Executable }).Parts()
 }
 
 type lost struct{ runtime.Executable }
@@ -212,6 +189,6 @@ func (lost) Run(context.Context, Tensors, ...RunOptions) (*Result, error) { retu
 
 // ClosePart closes the part of a program on the last device, to simulate a lost device.
 func ClosePart(e *Executable) error {
-	parts := severalOf(e).exes
+	parts := parts(e)
 	return parts[len(parts)-1].Close()
 }

@@ -162,10 +162,7 @@ func OpenBundleBytes(content []byte) (*Program, error) {
 // for a bundle of a single graph. For a program compiled for several devices it returns the program of each device.
 func (p *Program) Parts() (list []*Program, err error) {
 	if p != nil && p.parts != nil {
-		for _, one := range p.parts {
-			list = append(list, one.Program)
-		}
-		return list, nil
+		return p.parts, nil
 	}
 	if p == nil || p.file == nil {
 		return nil, nil

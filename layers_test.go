@@ -100,7 +100,7 @@ func TestTogether(t *testing.T) {
 	for i := range in {
 		compare(i, have[i].Outputs, want[i].Outputs)
 	}
-	made, free, values := vkc.Passed(exe)
+	values, made, free := vkc.Pipeline(exe).Buffers()
 	if most := values * exe.Stages(); made < values || made > most || free != values {
 		t.Errorf("after %d runs memory was made %d times for %d values, of which %d have some that is free: want %d "+
 			"times at most, and all", len(in), made, values, free, most)
@@ -149,7 +149,7 @@ func TestTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, free, _ := vkc.Passed(exe); free != 0 {
+	if _, _, free := vkc.Pipeline(exe).Buffers(); free != 0 {
 		t.Errorf("a closed program has memory for %d values", free)
 	}
 }
@@ -210,7 +210,7 @@ func TestTogetherAhead(t *testing.T) {
 		}
 		let := func() {}
 		if held {
-			let = vkc.HoldLayers(exes[0])
+			let = vkc.Pipeline(exes[0]).Lock()
 		}
 		var kept []*vkc.DeviceTensor
 		x := &ir.Data{DType: ir.F32, Dims: []int{3, 24}, Bytes: slices.Clone(first.Bytes)}
@@ -230,7 +230,8 @@ func TestTogetherAhead(t *testing.T) {
 			kept = append(kept, r.Kept["y"], z.Kept["z"])
 		}
 		if held {
-			a, b, c := vkc.UnderWay(exes[0]), vkc.UnderWay(exes[1]), vkc.UnderWay(exes[2])
+			under := func(i int) int { return vkc.Pipeline(exes[i]).InFlight() }
+			a, b, c := under(0), under(1), under(2)
 			if a+b != runs || c != runs {
 				t.Errorf("%d and %d of %d runs are under way, and %d of what follows each", a, b, runs, c)
 			}
@@ -346,7 +347,7 @@ func TestTogetherAheadFailsShared(t *testing.T) {
 	if err := vkc.ClosePart(exe); err != nil {
 		t.Fatal(err)
 	}
-	let := vkc.HoldLayers(exe)
+	let := vkc.Pipeline(exe).Lock()
 	in := vkc.Tensors{"x": devtest.Noise(t, 3, 24)}
 	r, err := exe.Run(t.Context(), in, vkc.RunOptions{Keep: []string{"early", "y"}})
 	if err != nil {
@@ -612,24 +613,4 @@ func TestTogetherModel(t *testing.T) {
 		compareDevices(t, exe, one, in, opt, 0)
 	}
 	t.Log(exe.Why())
-}
-
-// TestSharesOf: devices share in proportion to their speeds. If one has no room left, the rest goes to the others.
-func TestSharesOf(t *testing.T) {
-	for _, c := range []struct {
-		stored        float64
-		rooms, speeds []float64
-		want          []float64
-	}{
-		{80, []float64{100, 100}, []float64{1, 1}, []float64{40, 40}},
-		{80, []float64{100, 100}, []float64{3, 1}, []float64{60, 20}},
-		{80, []float64{30, 100}, []float64{3, 1}, []float64{30, 50}},
-		{80, []float64{30, 20, 100}, []float64{4, 2, 2}, []float64{30, 20, 30}},
-		{80, []float64{10, 20}, []float64{1, 1}, []float64{10, 20}}, // the devices will reject it
-		{0, []float64{10, 20}, []float64{1, 1}, []float64{0, 0}},
-	} {
-		if have := vkc.SharesOf(c.stored, c.rooms, c.speeds); !slices.Equal(have, c.want) {
-			t.Errorf("%v of rooms %v by speeds %v: %v, want %v", c.stored, c.rooms, c.speeds, have, c.want)
-		}
-	}
 }

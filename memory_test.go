@@ -20,7 +20,7 @@ func TestMemoryByOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		owners := []runtime.MemoryOwner{runtime.OwnWeights, runtime.OwnStates}
-		if dev.Vulkan() != nil {
+		if vk.Of(dev) != nil {
 			owners = append(owners, runtime.OwnPorts)
 		}
 		for _, owner := range owners {
@@ -38,7 +38,7 @@ func TestMemoryByOwner(t *testing.T) {
 		if use := dev.Memory(); use.Total() != use[runtime.OwnStaging] {
 			t.Errorf("when all is closed: %v", use)
 		}
-		if v := dev.Vulkan(); v != nil && v.MemoryStats().InUse != dev.Memory().Total() {
+		if v := vk.Of(dev); v != nil && v.MemoryStats().InUse != dev.Memory().Total() {
 			t.Errorf("%d bytes in use, and of owners %v", v.MemoryStats().InUse, dev.Memory())
 		}
 	})

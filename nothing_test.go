@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/internal/apitest"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/multi"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -20,11 +21,11 @@ var api apitest.Package
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*check.Checker)(nil),
 		(*check.Report)(nil), (*vkc.Pending)(nil), vkc.Devices(nil), (*vkc.Replicas)(nil),
-		check.Value{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil), vkc.SplitPrice{})
+		check.Value{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil), multi.Price{})
 	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &check.Checker{}, &check.Report{}, &vkc.Pending{},
 		vkc.Devices{}, &vkc.Replicas{}, &vkc.UnsupportedError{}, &vkc.CustomOpError{},
 		vkc.Compile, compiler.Lower, vkc.Run, check.New, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
-		vkc.OpenBundleBytes, vkc.ReadGraph, vkc.SplitPrices,
+		vkc.OpenBundleBytes, vkc.ReadGraph, multi.Prices,
 		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
 	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		api.Calls(t, openOnly{dev})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/multi"
 )
 
 // maxStarted is the number of started runs of an executable that may be unfinished. It is large enough that the device
@@ -211,8 +212,8 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 // runStarted is Run in two phases. It calls begun when the run is on the device, where its outputs stay until they are
 // read.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
-	if x, ok := e.backend.(*layered); ok && !x.ahead {
-		return x.run(ctx, in, opt, begun)
+	if x, ok := e.backend.(*multi.Pipeline); ok && !x.GoesAhead() {
+		return x.RunNext(ctx, in, opt, begun)
 	}
 	if opt.Profile {
 		defer begun()
@@ -239,10 +240,7 @@ func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions,
 		}
 	}
 	if err != nil {
-		for _, t := range res.Kept {
-			err = errors.Join(err, t.Close())
-		}
-		return nil, err
+		return nil, errors.Join(err, res.CloseKept())
 	}
 	if len(res.Kept) == 0 {
 		res.Kept = nil

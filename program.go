@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/multi"
 )
 
 // Program is a compiled graph, ready to load on a device or to write to a bundle. A program for the CPU fast path has
@@ -17,7 +18,10 @@ type Program struct {
 
 	file    *bundle.File // Contents aliases it; nil for a program just compiled
 	refused error        // the reason that its device does not run it
-	parts   []part       // set if it was compiled for several devices; then Contents has only the graph
+
+	// If it was compiled for several devices, Contents has only the graph, and each device has a part.
+	split multi.Split
+	parts []*Program
 }
 
 // HasKernelsOf reports whether the program has the code of all kernels of other, on each of their devices.
@@ -39,7 +43,7 @@ func (p *Program) kernels() map[deviceCode]bool {
 	}
 	devices := []*Program{p}
 	if p.parts != nil {
-		devices, _ = p.Parts() // a compiled program always has them
+		devices = p.parts
 	}
 	for i, one := range devices {
 		for _, code := range one.Contents.SPIRV {

@@ -20,7 +20,6 @@ import (
 func TestTooLarge(t *testing.T) {
 	devtest.NeedTools(t)
 	devtest.OwnCache(t)
-	noTrial(t)
 	without := func(feature string) device.Caps {
 		caps, err := devtest.Profile(t, "nvidia-h100").Without(feature)
 		if err != nil {

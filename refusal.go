@@ -32,9 +32,9 @@ func refuses(err error) bool {
 // there. It does so for every failure of the device, if the graph and its weights are valid. It does not for a program
 // compiled for another device, which must be recompiled. For a graph with custom ops, whose shaders may be at fault, it
 // requires a refusal, see [refuses].
-func (d *Device) standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
+func standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
 	wrongWeights := (*ir.WeightError)(nil)
-	if !d.auto || err == nil || ctx.Err() != nil || d.closed.Load() || errors.As(err, &wrongWeights) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.As(err, &wrongWeights) {
 		return false
 	}
 	if _, _, wrong := compiler.FitWeights(g, weights); wrong != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/vkc-go/vkc/ir"
@@ -14,40 +13,8 @@ import (
 // Devices is a list of devices, possibly of different kinds. Close everything loaded on them before closing them.
 type Devices []*Device
 
-// OpenDevices opens the devices of a list such as "0,1". Each name is one that [OpenDevice] accepts. A device named
-// twice is opened twice, and its replicas share the hardware.
-func OpenDevices(list string, opt ...DeviceOption) (Devices, error) {
-	return openAll(list, func(name string) (*Device, error) { return OpenDevice(name, opt...) })
-}
-
-func openAll(list string, open func(string) (*Device, error)) (_ Devices, err error) {
-	var all Devices
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, all.Close())
-		}
-	}()
-	for want := range strings.SplitSeq(list, ",") {
-		if want = strings.TrimSpace(want); want == "" && strings.Contains(list, ",") {
-			return nil, fmt.Errorf("devices %q: a name is missing: want a list such as 0,1", list)
-		}
-		d, err := open(want)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, d)
-	}
-	return all, nil
-}
-
 // Close closes all devices. Its error names objects that were still open on them.
-func (d Devices) Close() error {
-	var errs []error
-	for _, one := range d {
-		errs = append(errs, one.Close())
-	}
-	return errors.Join(errs...)
-}
+func (d Devices) Close() error { return runtime.Each(d, (*Device).Close) }
 
 // Replicas are copies of one program on several devices. Each run goes to the device with the fewest runs in progress,
 // so that n equal devices have n times the throughput. Each returns the same results as alone; equal devices return the
@@ -150,15 +117,4 @@ func (r *Replicas) RunBatch(ctx context.Context, in []Tensors, opt ...RunOptions
 }
 
 // Close closes the program on all devices.
-func (r *Replicas) Close() error {
-	if r == nil {
-		return nil
-	}
-	var errs []error
-	for _, e := range r.exes {
-		if e != nil {
-			errs = append(errs, e.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
+func (r *Replicas) Close() error { return runtime.Each(r.Executables(), (*Executable).Close) }

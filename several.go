@@ -4,48 +4,61 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/vkc-go/vkc/compiler"
+	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/multi"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// part is one device's part of a program: some of its layers, or its share of each op.
-type part struct {
-	*Program
-	graph  *ir.Graph
-	device int             // index of the device
-	layer  partition.Part  // for consecutive parts
-	shard  partition.Shard // for shared ops
+// several has the code common to the kinds that consist of several devices.
+type several struct {
+	identity
+	members Devices
+}
+
+// newSeveral checks the devices, which are at least two.
+func newSeveral(d Devices, how string) (several, error) {
+	var names []string
+	for _, one := range d {
+		if one == nil || one.kind == nil || len(one.Parts()) != 1 {
+			return several{}, errors.New("devices together: one is nil or several itself: want those of OpenDevices")
+		}
+		names = append(names, one.Name())
+	}
+	s := several{identity{caps: d[0].Caps()}, d}
+	s.caps.Name = strings.Join(names, " + ")
+	s.why = s.caps.Name + ": " + how
+	return s, nil
 }
 
 // compileParts compiles the part of each device.
-func (d *Device) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+func (s *several) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions,
+	split func(g *ir.Graph) (multi.Split, error)) (*Program, error) {
 	g, fitted, err := compiler.FitWeights(g, opt.Weights)
 	if err != nil {
 		return nil, err
 	}
-	split := d.layers
-	if d.group != nil {
-		split = d.shards
-	}
 	p := interpreted(g, nil)
-	if p.parts, err = split(ctx, g, opt.Beside); err != nil {
+	if p.split, err = split(g); err != nil {
 		return nil, runtime.Explain("compile", g.Name, err)
 	}
 	p.Stats.CacheHit, p.Stats.Fitted = true, fitted
-	for i := range p.parts {
-		one, own := &p.parts[i], opt
-		own.Beside, own.Weights = nil, one.weights(opt.Weights, p)
-		if one.Program, err = d.parts[one.device].Compile(ctx, one.graph, own); err != nil {
-			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(p.parts),
-				d.parts[one.device].Name(), notReplaced(runtime.Reason(err))))
+	all := p.split.Parts()
+	for i, one := range all {
+		own := opt
+		own.Beside, own.Weights = nil, p.split.Weights(opt.Weights, i)
+		part, err := s.members[one.Device].Compile(ctx, one.Graph, own)
+		if err != nil {
+			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(all),
+				s.members[one.Device].Name(), notReplaced(runtime.Reason(err))))
 		}
-		p.Stats.Add(one.Stats)
+		p.parts = append(p.parts, part)
+		p.Stats.Add(part.Stats)
 	}
 	return p, nil
 }
@@ -60,320 +73,124 @@ func notReplaced(err error) error {
 		"the CPU runs what a device cannot (--device auto)", err)
 }
 
-// weights returns the part's weights from a source.
-func (one *part) weights(from ir.WeightSource, p *Program) ir.WeightSource {
-	if len(one.shard.Cut) == 0 {
-		return from
-	}
-	return cutWeights(from, one.shard.Cut, len(p.parts), one.device)
+// errOtherDevices says that a program was compiled for other devices.
+func (s *several) errOtherDevices() error {
+	return fmt.Errorf("on %s: the program was compiled for other devices: compile the graph for these", s.caps.Name)
 }
 
-// loadParts loads each part of a program on its device.
-func (d *Device) loadParts(ctx context.Context, p *Program, opt LoadOptions) (_ *Executable, err error) {
-	shares := d.group != nil
-	switch n := len(p.parts); {
-	case n == 0 || p.parts[n-1].device >= len(d.parts) || shares != (p.parts[0].shard.Graph != nil),
-		shares && n != len(d.parts):
-		return nil, fmt.Errorf("on %s: the program was compiled for other devices: compile the graph for these",
-			d.Name())
-	case opt.WeightRoom > 0 && n > 1:
-		return nil, fmt.Errorf("on %s: LoadOptions.WeightRoom goes with one device", d.Name())
+// loadParts loads each part of a program on its device. share returns the executable to share with on a device, if
+// LoadOptions.Share is set.
+func (s *several) loadParts(ctx context.Context, p *Program, opt LoadOptions,
+	share func(device int) *Executable) (exes []*Executable, names []string, err error) {
+	parts := p.split.Parts()
+	if opt.WeightRoom > 0 && len(parts) > 1 {
+		return nil, nil, fmt.Errorf("on %s: LoadOptions.WeightRoom goes with one device", s.caps.Name)
 	}
-	share := severalOf(opt.Share)
-	if opt.Share != nil && (share == nil || share.of != d) {
-		return nil, errSharedElsewhere(d, opt.Share)
-	}
-	if opt.Weights == nil && share == nil {
+	if opt.Weights == nil && opt.Share == nil {
 		if err := ir.CheckWeights(p.Contents.Graph, nil); err != nil { // check all parts together
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	opt.NoTrial = true
-	x := &several{Signature: runtime.SignatureOf(p.Contents.Graph), of: d, parts: p.parts, states: map[string]home{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, x.Close())
-		}
-	}()
-	for i := range p.parts {
-		one := &p.parts[i]
+	for _, one := range parts {
+		names = append(names, s.members[one.Device].Name())
+	}
+	for i, one := range parts {
 		own := opt
-		own.Share, own.Weights = share.on(one.device), one.weights(opt.Weights, p)
-		exe, err := d.parts[one.device].Load(ctx, one.Program, own)
+		own.NoTrial, own.Weights = true, p.split.Weights(opt.Weights, i)
+		if opt.Share != nil {
+			own.Share = share(one.Device)
+		}
+		exe, err := s.members[one.Device].Load(ctx, p.parts[i], own)
 		if err != nil {
-			return nil, x.failed(i, notReplaced(runtime.Reason(err)))
+			err = multi.Failed(names, i, notReplaced(runtime.Reason(err)))
+			return nil, nil, errors.Join(err, runtime.Each(exes, (*Executable).Close))
 		}
-		x.exes = append(x.exes, exe)
-		for _, s := range exe.States() {
-			x.states[s.Name] = x.states[s.Name].and(i, one.shard.Cut, s.Name)
-		}
+		exes = append(exes, exe)
 	}
-	if shares {
-		return x.sharing(ctx)
-	}
-	return x.following()
+	return exes, names, nil
 }
 
-// several is a program in parts on several devices. It has the code common to layer splits and tensor parallelism:
-// everything except the run itself.
-type several struct {
-	*runtime.Signature
-	of     *Device
-	parts  []part
-	exes   []*Executable // by part
-	states map[string]home
-	turn   func() (end func()) // waits for runs in flight before states are accessed; nil if each part does so
-	closed atomic.Bool
-}
-
-// open refuses a program that is closed, and states that are; nil for the program's own.
-func (x *several) open(own *severalStates) error {
-	if x.closed.Load() {
-		return runtime.ErrProgramClosed
+// programs returns what the executables run.
+func programs(exes []*Executable) (list []runtime.Executable) {
+	for _, e := range exes {
+		list = append(list, e.program())
 	}
-	if own != nil && own.closed.Load() {
-		return runtime.ErrStatesClosed
+	return list
+}
+
+func (s *several) backend() any { return nil }
+
+func (s *several) parts(*Device) Devices { return s.members }
+
+func (s *several) traffic() (sum Traffic) {
+	for _, one := range s.members {
+		sum = sum.Add(one.Traffic())
 	}
-	return nil
+	return sum
 }
 
-// inTurn calls turn if it is set.
-func (x *several) inTurn() (end func()) {
-	if x.turn == nil {
-		return func() {}
+func (s *several) memory() runtime.MemoryUse {
+	use := runtime.MemoryUse{}
+	for _, one := range s.members {
+		use = use.Add(one.Memory())
 	}
-	return x.turn()
+	return use
 }
 
-// home gives the location of a state: the parts that hold it. Each of them has a slice along an axis if cut is set, and
-// the whole state otherwise.
-type home struct {
-	parts []int
-	cut   bool
-	axis  int
+func (s *several) synchronize(ctx context.Context) error {
+	return runtime.Each(s.members, func(one *Device) error { return one.Synchronize(ctx) })
 }
 
-// and adds another part with the state, cut along the axis in cut.
-func (h home) and(part int, cut map[string]int, name string) home {
-	h.parts = append(h.parts, part)
-	h.axis, h.cut = cut[name]
-	return h
-}
+func (s *several) close() error { return s.members.Close() }
 
-// severalOf returns an executable's parts on several devices, or nil.
-func severalOf(e *Executable) *several {
-	switch x := e.program().(type) {
-	case *layered:
-		return x.several
-	case *sharded:
-		return x.several
-	}
-	return nil
-}
-
-// on returns the part on a device, or nil.
-func (x *several) on(device int) *Executable {
-	if x == nil {
-		return nil
-	}
-	for i, p := range x.parts {
-		if p.device == device {
-			return x.exes[i]
+// describe describes the devices for package multi.
+func (d Devices) describe() (list []multi.Member) {
+	for _, one := range d {
+		if v := vk.Of(one); v != nil {
+			measured, _ := tunefile.DeviceTuning(one.Caps()) // an unusable tuning file is ignored
+			list = append(list, multi.MemberOf(v, measured.On(one.Caps())))
+		} else {
+			list = append(list, multi.Processor(one.Caps()))
 		}
 	}
-	return nil
+	return list
 }
 
-// failed adds the part and its device to an error.
-func (x *several) failed(part int, err error) error {
-	return fmt.Errorf("part %d of %d, on %s: %w", part+1, len(x.parts), x.of.parts[x.parts[part].device].Name(),
-		runtime.Reason(err))
-}
-
-// check validates a run. It returns the run's symbols and its own states by part, or nil for the program's own states.
-func (x *several) check(in Tensors, opt RunOptions) (symbols map[string]int64, own []States, err error) {
-	if opt.Profile && len(x.parts) > 1 {
-		return nil, nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
+// Cheapest combines the devices into one by the strategy with the least expected time for a run of a graph: only the
+// first device with enough memory, consecutive parts ([Devices.Together]), or shared ops ([Devices.TensorParallel]).
+// [Device.Why] lists the expected time of each. It closes devices that are not used.
+func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
+	if len(d) < 2 {
+		return d.Together()
 	}
-	if err = x.open(nil); err == nil {
-		symbols, err = x.Bind(in, opt)
-	}
-	if err == nil {
-		_, err = x.NewOutputs(symbols, opt)
-	}
-	if err != nil || opt.States == nil {
-		return symbols, make([]States, len(x.parts)), err
-	}
-	s, ok := opt.States.(*severalStates)
-	if !ok || s.of != x {
-		return nil, nil, runtime.ErrStates
-	}
-	return symbols, s.parts, x.open(s)
-}
-
-// Device implements runtime.Executable.
-func (x *several) Device() string {
-	and := ", then "
-	if x.of.group != nil {
-		and = " and "
-	}
-	var names []string
-	for _, e := range x.exes {
-		names = append(names, e.Device())
-	}
-	return strings.Join(names, and)
-}
-
-// Close implements runtime.Executable.
-func (x *several) Close() error {
-	x.closed.Store(true)
-	var errs []error
-	for _, e := range x.exes {
-		errs = append(errs, e.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// ReadState implements runtime.Executable.
-func (x *several) ReadState(name string) (*ir.Data, error) {
-	return x.readState(nil, name, func(part int) (*ir.Data, error) { return x.exes[part].ReadState(name) })
-}
-
-// readState assembles a state from the values that read returns for each part.
-func (x *several) readState(own *severalStates, name string,
-	read func(part int) (*ir.Data, error)) (*ir.Data, error) {
-	if err := x.open(own); err != nil {
+	prices, err := multi.Prices(ctx, g, d.describe(), compiler.Estimate)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := x.State(name); err != nil {
-		return nil, err
+	var list []string
+	for _, p := range prices {
+		list = append(list, p.String())
 	}
-	defer x.inTurn()()
-	h := x.states[name]
-	if !h.cut {
-		return read(h.parts[0])
-	}
-	var list []*ir.Data
-	for _, part := range h.parts {
-		d, err := read(part)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, d)
-	}
-	return joinData(list, h.axis)
-}
-
-// WriteState implements runtime.Executable.
-func (x *several) WriteState(name string, d *ir.Data) error {
-	return x.writeState(nil, name, d, func(part int, d *ir.Data) error { return x.exes[part].WriteState(name, d) })
-}
-
-// writeState writes each part's share of a state.
-func (x *several) writeState(own *severalStates, name string, d *ir.Data,
-	write func(part int, d *ir.Data) error) error {
-	if err := x.open(own); err != nil {
-		return err
-	}
-	if _, err := x.CheckState(name, d); err != nil {
-		return err
-	}
-	defer x.inTurn()()
-	h := x.states[name]
-	for i, part := range h.parts {
-		own := d
-		if h.cut {
-			var err error
-			if own, err = cutData(d, h.axis, len(h.parts), i); err != nil {
-				return err
-			}
-		}
-		if err := write(part, own); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ResetStates implements runtime.Executable.
-func (x *several) ResetStates() error {
-	if err := x.open(nil); err != nil {
-		return err
-	}
-	defer x.inTurn()()
-	var errs []error
-	for i, e := range x.exes {
-		if err := e.ResetStates(); err != nil {
-			errs = append(errs, x.failed(i, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// NewStates implements runtime.Executable.
-func (x *several) NewStates() (States, error) {
-	if err := x.open(nil); err != nil {
-		return nil, err
-	}
-	if len(x.States()) == 0 {
-		return nil, runtime.ErrNoStates
-	}
-	own := &severalStates{of: x, parts: make([]States, len(x.exes))}
-	for i, e := range x.exes {
-		if len(e.States()) == 0 {
+	open := map[multi.Strategy]func() (*Device, error){multi.PipelineParallel: d.Together,
+		multi.TensorParallel: d.TensorParallel, multi.OneDevice: func() (*Device, error) { return d.alone(g) }}
+	for _, p := range prices {
+		if !p.Taken {
 			continue
 		}
-		s, err := e.NewStates()
-		if err != nil {
-			return nil, errors.Join(err, own.Close())
+		one, err := open[p.Strategy]()
+		if err == nil {
+			one.kind.id().why += fmt.Sprintf(" (%s is cheapest: %s)", p.Strategy, strings.Join(list, "; "))
 		}
-		own.parts[i] = s
+		return one, err
 	}
-	return own, nil
+	return nil, fmt.Errorf("no way to run %q on %d devices: %s", g.Name, len(d), strings.Join(list, "; "))
 }
 
-// severalStates holds the states of a run, by part. An element is nil if its part has no states.
-type severalStates struct {
-	of     *several
-	parts  []States
-	closed atomic.Bool
-}
-
-// Read implements runtime.States.
-func (s *severalStates) Read(name string) (*ir.Data, error) {
-	d, err := s.of.readState(s, name, func(part int) (*ir.Data, error) { return s.parts[part].Read(name) })
-	return d, s.of.Explain("read state of", err)
-}
-
-// Write implements runtime.States.
-func (s *severalStates) Write(name string, d *ir.Data) error {
-	return s.of.Explain("write state of", s.of.writeState(s, name, d,
-		func(part int, d *ir.Data) error { return s.parts[part].Write(name, d) }))
-}
-
-// each calls do for the states of every part.
-func (s *severalStates) each(do func(States) error) error {
-	var errs []error
-	for _, p := range s.parts {
-		if p != nil {
-			errs = append(errs, do(p))
-		}
+// alone returns the first device that has room, and closes the others.
+func (d Devices) alone(g *ir.Graph) (*Device, error) {
+	first, err := multi.FirstWithRoom(g, d.describe())
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(errs...)
-}
-
-// Reset implements runtime.States.
-func (s *severalStates) Reset() error {
-	if err := s.of.open(s); err != nil {
-		return s.of.Explain("reset states of", err)
-	}
-	defer s.of.inTurn()()
-	return s.of.Explain("reset states of", s.each(States.Reset))
-}
-
-// Close implements runtime.States.
-func (s *severalStates) Close() error {
-	s.closed.Store(true)
-	defer s.of.inTurn()()
-	return s.each(States.Close)
+	return d[first], slices.Concat(d[:first], d[first+1:]).Close()
 }

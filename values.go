@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"reflect"
 
 	"github.com/vkc-go/vkc/ir"
@@ -20,13 +21,12 @@ type Element interface {
 // i32, i8, i16, u32, u16, u8 or bool. Without dims it is a scalar. It returns an error for a Go type without a dtype
 // (int), and if the number of values does not match the dims. OfType makes tensors of the other dtypes.
 func Of[T Element](values []T, dims ...int) (*ir.Data, error) {
-	t := dtypeOf[T]()
-	if !t.Valid() {
-		var v T
+	var v T
+	if _, ok := any(v).(int); ok {
 		return nil, fmt.Errorf("tensor of %T: there is no such dtype; "+
 			"name the one you want with OfType, such as OfType(ir.I32, values, dims...)", v)
 	}
-	return OfType(t, values, dims...)
+	return OfType(elementType[T](), values, dims...)
 }
 
 // OfType returns a tensor of dtype t with the given values, converted as follows:
@@ -76,216 +76,119 @@ func Values[T Element](d *ir.Data) ([]T, error) {
 	return out, nil
 }
 
-// dtypeOf returns the dtype for T, or ir.Invalid.
-func dtypeOf[T Element]() ir.DType {
-	switch any(*new(T)).(type) {
-	case float32:
-		return ir.F32
-	case float64:
-		return ir.F64
-	case int64:
-		return ir.I64
-	case int32:
-		return ir.I32
-	case int16:
-		return ir.I16
-	case int8:
-		return ir.I8
-	case uint32:
-		return ir.U32
-	case uint16:
-		return ir.U16
-	case uint8:
-		return ir.U8
-	case bool:
-		return ir.Bool
-	}
-	return ir.Invalid
-}
+// elementTypes are the dtypes with the elements of a Go type. An int has the elements of an int64 or int32, but Of
+// requires that its caller names the dtype.
+var elementTypes = map[reflect.Kind]ir.DType{reflect.Float32: ir.F32, reflect.Float64: ir.F64, reflect.Int64: ir.I64,
+	reflect.Int32: ir.I32, reflect.Int16: ir.I16, reflect.Int8: ir.I8, reflect.Uint32: ir.U32, reflect.Uint16: ir.U16,
+	reflect.Uint8: ir.U8, reflect.Bool: ir.Bool, reflect.Int: map[int]ir.DType{32: ir.I32, 64: ir.I64}[bits.UintSize]}
+
+func elementType[T Element]() ir.DType { return elementTypes[reflect.TypeFor[T]().Kind()] }
 
 // isBits reports whether []T are the bits of a dtype's elements.
 func isBits[T Element](t ir.DType) bool {
-	_, ok := any(*new(T)).(uint16)
-	return ok && (t == ir.F16 || t == ir.BF16)
+	return elementType[T]() == ir.U16 && (t == ir.F16 || t == ir.BF16)
 }
 
 // encode writes values to d. There is one value for each element of d.
 func encode[T Element](d *ir.Data, values []T) error {
-	if isBits[T](d.DType) {
-		_, err := binary.Encode(d.Bytes, binary.LittleEndian, values)
-		return err
-	}
-	switch v := any(values).(type) {
-	case []float32:
-		if d.DType.IsBlock() {
-			return quant.Quantize(d.Bytes, d.DType, v, nil)
-		}
-		return encodeFloats(d, widen(v))
-	case []float64:
-		return encodeFloats(d, v)
-	case []bool:
-		if d.DType != ir.Bool {
-			return errors.New("bools go into bool alone")
-		}
-		for i, b := range v {
-			if b {
-				d.Bytes[i] = 1
-			}
-		}
-		return nil
-	case []int64:
-		return encodeInts(d, v)
-	case []int:
-		return encodeInts(d, toInts(v))
-	case []int32:
-		return encodeInts(d, toInts(v))
-	case []int16:
-		return encodeInts(d, toInts(v))
-	case []int8:
-		return encodeInts(d, toInts(v))
-	case []uint32:
-		return encodeInts(d, toInts(v))
-	case []uint16:
-		return encodeInts(d, toInts(v))
-	case []uint8:
-		return encodeInts(d, toInts(v))
-	}
-	return errors.New("not an element type") // Element has no other
-}
-
-func widen(values []float32) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = float64(v)
-	}
-	return out
-}
-
-func toInts[T int | int32 | int16 | int8 | uint32 | uint16 | uint8](values []T) []int64 {
-	out := make([]int64, len(values))
-	for i, v := range values {
-		out[i] = int64(v)
-	}
-	return out
-}
-
-func encodeFloats(d *ir.Data, values []float64) error {
-	if !d.DType.IsFloat() {
+	from, to := elementType[T](), d.DType
+	switch {
+	case isBits[T](to) || from == to || from == ir.F32 && to.IsBlock():
+	case from == ir.Bool:
+		return errors.New("bools go into bool alone")
+	case from.IsFloat() && !to.IsFloat():
 		return errors.New("floats go into float dtypes, and float32 into block dtypes: convert them in Go first")
-	}
-	ir.EncodeFloats(d.Bytes, d.DType, values)
-	return nil
-}
-
-func encodeInts(d *ir.Data, values []int64) error {
-	if d.DType.IsFloat() {
-		floats := make([]float64, len(values))
-		for i, v := range values {
-			floats[i] = float64(v)
-		}
-		return encodeFloats(d, floats)
-	}
-	low, high, ok := intRange(d.DType)
-	if !ok {
+	case !to.IsFloat() && !to.IsInteger():
 		return errors.New("integers go into integer and float dtypes: convert them in Go first")
 	}
-	for i, v := range values {
+	var all any = values
+	if v, ok := all.([]int); ok { // package binary has no int
+		wide := make([]int64, len(v))
+		for i, n := range v {
+			wide[i] = int64(n)
+		}
+		from, all = ir.I64, wide
+	}
+	if v, ok := all.([]float32); ok && to.IsBlock() {
+		return quant.Quantize(d.Bytes, to, v, nil)
+	}
+	raw, err := binary.Append(nil, binary.LittleEndian, all)
+	switch {
+	case err != nil:
+		return err
+	case isBits[T](to) || from == to:
+		copy(d.Bytes, raw)
+		return nil
+	case to.IsFloat():
+		floats := make([]float64, len(values))
+		ir.DecodeFloats(floats, from, raw)
+		ir.EncodeFloats(d.Bytes, to, floats)
+		return nil
+	}
+	ints := make([]int64, len(values))
+	ir.DecodeInts(ints, from, raw)
+	low, high := intRange(to)
+	for i, v := range ints {
 		if v < low || v > high {
 			return fmt.Errorf("value %d is %d: want %d to %d", i, v, low, high)
 		}
 	}
-	ir.EncodeInts(d.Bytes, d.DType, values)
+	ir.EncodeInts(d.Bytes, to, ints)
 	return nil
 }
 
 // intRange returns the least and the largest value of an integer dtype.
-func intRange(t ir.DType) (low, high int64, ok bool) {
+func intRange(t ir.DType) (low, high int64) {
 	bits := 8 * t.BlockBytes()
-	switch t.Kind() {
-	case ir.KindInt:
-		return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits), true
-	case ir.KindUint:
-		return 0, math.MaxInt64 >> (63 - bits), true
+	if t.Kind() == ir.KindUint {
+		return 0, math.MaxInt64 >> (63 - bits)
 	}
-	return 0, 0, false
+	return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits)
 }
 
 // decode reads the elements of d into out, which has the same length.
 func decode[T Element](out []T, d *ir.Data) error {
-	t := d.DType
-	if isBits[T](t) {
-		_, err := binary.Decode(d.Bytes, binary.LittleEndian, out)
-		return err
-	}
-	if !holds[T](t) {
+	t, to := d.DType, elementType[T]()
+	if !isBits[T](t) && !holds[T](t) {
 		return fmt.Errorf("the Go type %s does not hold every value of %s: read it as %s",
 			reflect.TypeFor[T](), t, goTypes(t))
 	}
-	switch out := any(out).(type) {
-	case []float32:
-		if t == ir.F32 {
-			_, err := binary.Decode(d.Bytes, binary.LittleEndian, out)
+	raw := d.Bytes
+	switch {
+	case isBits[T](t) || t == to:
+	case t.IsBlock():
+		narrow, ok := any(out).([]float32)
+		if !ok {
+			narrow = make([]float32, len(out))
+		}
+		if err := quant.DequantizeParallel(narrow, t, d.Bytes); err != nil || ok {
 			return err
 		}
-		if t.IsBlock() {
-			return quant.DequantizeParallel(out, t, d.Bytes)
+		for i, v := range narrow {
+			any(out).([]float64)[i] = float64(v)
 		}
-		wide := make([]float64, len(out))
-		ir.DecodeFloats(wide, t, d.Bytes)
-		for i, v := range wide {
-			out[i] = float32(v)
-		}
-	case []float64:
-		if t.IsBlock() {
-			narrow := make([]float32, len(out))
-			if err := quant.DequantizeParallel(narrow, t, d.Bytes); err != nil {
-				return err
-			}
-			copy(out, widen(narrow))
-			return nil
-		}
-		ir.DecodeFloats(out, t, d.Bytes)
-	case []bool:
-		for i, b := range d.Bytes {
-			out[i] = b != 0
-		}
+		return nil
+	case to.IsFloat():
+		floats := make([]float64, len(out))
+		ir.DecodeFloats(floats, t, d.Bytes)
+		raw = make([]byte, len(out)*to.BlockBytes())
+		ir.EncodeFloats(raw, to, floats)
 	default:
-		ints := make([]int64, d.Elems())
+		ints := make([]int64, len(out))
 		ir.DecodeInts(ints, t, d.Bytes)
-		return assign(out, ints)
+		raw = make([]byte, len(out)*to.BlockBytes())
+		ir.EncodeInts(raw, to, ints)
 	}
-	return nil
-}
-
-// assign converts integers to out's element type. The type can represent all of them.
-func assign(out any, ints []int64) error {
-	switch out := out.(type) {
-	case []int64:
-		copy(out, ints)
-	case []int:
-		fromInts(out, ints)
-	case []int32:
-		fromInts(out, ints)
-	case []int16:
-		fromInts(out, ints)
-	case []int8:
-		fromInts(out, ints)
-	case []uint32:
-		fromInts(out, ints)
-	case []uint16:
-		fromInts(out, ints)
-	case []uint8:
-		fromInts(out, ints)
-	default:
-		return errors.New("not an element type") // Element has no other
+	if v, ok := any(out).([]int); ok {
+		ints := make([]int64, len(out))
+		ir.DecodeInts(ints, to, raw)
+		for i, n := range ints {
+			v[i] = int(n)
+		}
+		return nil
 	}
-	return nil
-}
-
-func fromInts[T int | int32 | int16 | int8 | uint32 | uint16 | uint8](out []T, ints []int64) {
-	for i, v := range ints {
-		out[i] = T(v)
-	}
+	_, err := binary.Decode(raw, binary.LittleEndian, out)
+	return err
 }
 
 // holds reports whether T can represent every value of a dtype.
@@ -298,26 +201,16 @@ func holds[T Element](t ir.DType) bool {
 	case bool:
 		return t == ir.Bool
 	}
-	low, high, ok := intRange(t)
-	if !ok {
+	if !t.IsInteger() {
 		return false
 	}
-	least, most := goRange[T]()
+	low, high := intRange(t)
+	least, most := intRange(elementType[T]())
 	return least <= low && high <= most
 }
 
 // isNarrow reports whether t is an integer of 16 or 8 bits.
 func isNarrow(t ir.DType) bool { return t.IsInteger() && t.BlockBytes() <= 2 }
-
-// goRange returns the smallest and largest value of an integer type, clamped to int64.
-func goRange[T Element]() (low, high int64) {
-	kind := reflect.TypeFor[T]()
-	bits := kind.Bits()
-	if kind.Kind() >= reflect.Uint && kind.Kind() <= reflect.Uint64 {
-		return 0, math.MaxInt64 >> (63 - bits)
-	}
-	return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits)
-}
 
 // goTypes lists the types that Values reads a dtype as.
 func goTypes(t ir.DType) string {

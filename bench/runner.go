@@ -255,7 +255,7 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	if c.Launches > 0 {
 		res.Each = res.Micros / float64(c.Launches)
 		if v := l.exe.Vulkan(); v != nil { // otherwise there is no submission
-			host, err := MeasureHost(ctx, r.Device.Vulkan(), v)
+			host, err := MeasureHost(ctx, vk.Of(r.Device), v)
 			if err != nil {
 				return err
 			}
@@ -269,7 +269,7 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 // around run.
 func (r *Runner) clock(ctx context.Context, exe *vkc.Executable, opt Options, run func() error) (Timing, error) {
 	if v := exe.Vulkan(); v != nil {
-		return Measure(ctx, r.Device.Vulkan(), v, opt)
+		return Measure(ctx, vk.Of(r.Device), v, opt)
 	}
 	return MeasureWall(opt, run)
 }

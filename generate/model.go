@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // Model is a model loaded on a device. Several goroutines may use it: see Options.Parallel.
@@ -108,7 +109,7 @@ func (m *Model) Load() Load { return m.engine.load() }
 // 0 without a device.
 func (m *Model) DeviceBytes() (n uint64) {
 	for _, d := range m.device.Parts() {
-		n += d.Vulkan().MemoryStats().InUse
+		n += vk.Of(d).MemoryStats().InUse
 	}
 	return n
 }

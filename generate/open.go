@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle made by Bundle. For a bundle,
@@ -134,7 +135,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	case m.gpuMemory > 0 && len(m.device.Parts()) > 1:
 		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): want one or the other",
 			sizeText(m.gpuMemory), m.device.Name())
-	case m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory():
+	case m.gpuMemory > 0 && !vk.Of(m.device).HasHostMemory():
 		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: "+
 			"leave that out", sizeText(m.gpuMemory), m.device.Name())
 	}

@@ -10,8 +10,11 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/multi"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -207,7 +210,12 @@ func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o 
 	if err != nil {
 		return 0, err
 	}
-	return m.device.Expected(ctx, g)
+	var list []multi.Member
+	for _, d := range m.device.Parts() {
+		measured, _ := tunefile.DeviceTuning(d.Caps()) // an unusable tuning file is ignored
+		list = append(list, multi.MemberOf(vk.Of(d), measured.On(d.Caps())))
+	}
+	return multi.Expected(ctx, g, list, multi.PipelineParallel, compiler.Estimate)
 }
 
 // isNoFaster reports whether a step program has the same kernels as the step for longer texts.

@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // A RoomError says that a model does not fit in the device's memory or, if vkc chose the device, in this machine's
@@ -57,7 +58,7 @@ func (m *Model) checkRoom(g *ir.Graph) error {
 			here.Have += host.Have
 			continue
 		}
-		for _, h := range d.Vulkan().Info().Heaps {
+		for _, h := range vk.Of(d).Info().Heaps {
 			if h.DeviceLocal {
 				here.Have += h.Size
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // TestNoRoom: a model with too large a KV cache is rejected before compilation. The error has the sizes.
@@ -44,7 +45,7 @@ func TestNoRoom(t *testing.T) {
 func TestGPUMemory(t *testing.T) {
 	devices := []string{"cpu"}
 	if dev, err := vkc.OpenDevice("vulkan"); err == nil {
-		if !dev.Vulkan().HasHostMemory() {
+		if !vk.Of(dev).HasHostMemory() {
 			devices = append(devices, "vulkan")
 		}
 		if err := dev.Close(); err != nil {

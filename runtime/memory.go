@@ -34,6 +34,17 @@ func (m MemoryUse) Total() (total uint64) {
 	return total
 }
 
+// Add returns the sums of both.
+func (m MemoryUse) Add(other MemoryUse) MemoryUse {
+	sum := MemoryUse{}
+	for _, use := range []MemoryUse{m, other} {
+		for owner, n := range use {
+			sum[owner] += n
+		}
+	}
+	return sum
+}
+
 // Largest lists the owners that have memory, the largest first.
 func (m MemoryUse) Largest() []MemoryOwner {
 	return slices.SortedFunc(maps.Keys(m), func(a, b MemoryOwner) int {

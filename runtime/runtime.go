@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -51,6 +53,12 @@ type Executable interface {
 	Device() string
 	// Close releases the program; it must not be used afterwards.
 	Close() error
+}
+
+// GoesAhead reports whether a run that keeps all its outputs returns before it has finished; see RunOptions.Keep.
+func GoesAhead(e Executable) bool {
+	x, ok := e.(interface{ GoesAhead() bool })
+	return ok && x.GoesAhead()
 }
 
 // RunOptions adjusts a run. Each input comes from one source: the tensors given to Run, or Inputs. Each output goes to
@@ -156,9 +164,14 @@ func (r *Result) CloseKept() error {
 	if r == nil {
 		return nil
 	}
+	return Each(slices.Collect(maps.Values(r.Kept)), (*DeviceTensor).Close)
+}
+
+// Each calls do for all elements of a list, and joins the errors.
+func Each[T any](list []T, do func(T) error) error {
 	var errs []error
-	for _, t := range r.Kept {
-		errs = append(errs, t.Close())
+	for _, one := range list {
+		errs = append(errs, do(one))
 	}
 	return errors.Join(errs...)
 }
@@ -177,3 +190,13 @@ type Symbol struct {
 	Name  string
 	Bound int64
 }
+
+// StatesOf returns a program's own states as States. Closing them does nothing.
+func StatesOf(e Executable) States { return ownStates{e} }
+
+type ownStates struct{ of Executable }
+
+func (s ownStates) Read(name string) (*ir.Data, error)  { return s.of.ReadState(name) }
+func (s ownStates) Write(name string, d *ir.Data) error { return s.of.WriteState(name, d) }
+func (s ownStates) Reset() error                        { return s.of.ResetStates() }
+func (s ownStates) Close() error                        { return nil }

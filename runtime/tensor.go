@@ -308,3 +308,6 @@ type Traffic struct {
 	// and reads of states and tensors.
 	In, Out uint64
 }
+
+// Add returns the sums of both.
+func (t Traffic) Add(other Traffic) Traffic { return Traffic{t.In + other.In, t.Out + other.Out} }

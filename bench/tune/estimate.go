@@ -23,7 +23,7 @@ func NewEstimator(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error
 		return nil, device.Caps{}, fmt.Errorf("the driver of %s does not say what kernels cost "+
 			"(VK_KHR_pipeline_executable_properties), so there is nothing to estimate by", dev.Name())
 	}
-	d, err := newDevice(ctx, dev.Vulkan())
+	d, err := newDevice(ctx, vk.Of(dev))
 	if err != nil {
 		return nil, device.Caps{}, err
 	}

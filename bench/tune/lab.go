@@ -39,7 +39,7 @@ func NewLab(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error) {
 		return nil, device.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and %s is none: vkc devices lists "+
 			"those that are there", dev.Name())
 	}
-	d, err := newDevice(ctx, dev.Vulkan())
+	d, err := newDevice(ctx, vk.Of(dev))
 	if err != nil {
 		return nil, device.Caps{}, err
 	}

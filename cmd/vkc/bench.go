@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 type benchFlags struct {
@@ -265,11 +266,11 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	switch {
 	case dev.IsCPU():
 		report.Device = fmt.Sprintf("%s, GOMAXPROCS=%d", caps.Name, goruntime.GOMAXPROCS(0))
-	case dev.Vulkan() != nil:
+	case vk.Of(dev) != nil:
 		report.Driver = strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo)
 		report.API = caps.API.String()
 		var err error
-		if report.Ceilings, err = bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{}); err != nil {
+		if report.Ceilings, err = bench.MeasureCeilings(ctx, vk.Of(dev), bench.Options{}); err != nil {
 			return nil, err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
@@ -22,6 +21,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/passes/layout"
 	"github.com/vkc-go/vkc/passes/lower"
+	"github.com/vkc-go/vkc/runtime/multi"
 )
 
 // The stages of vkc dump, in the order of compilation.
@@ -348,7 +348,8 @@ func (d *dumper) split() error {
 	if err != nil {
 		return err
 	}
-	ways, err := vkc.SplitPrices(d.ctx, d.graph, slices.Repeat([]device.Caps{caps}, d.flags.split))
+	ways, err := multi.Prices(d.ctx, d.graph, slices.Repeat([]multi.Member{multi.Unused(caps)}, d.flags.split),
+		compiler.Estimate)
 	if err != nil {
 		return err
 	}
@@ -362,7 +363,7 @@ func (d *dumper) split() error {
 		case p.Taken:
 			choice = "taken"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Way, took, choice, of)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Strategy, took, choice, of)
 	}
 	return w.Flush()
 }

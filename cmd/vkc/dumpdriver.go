@@ -43,9 +43,9 @@ func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipel
 			continue
 		}
 		seen[shader] = true
-		desc := dev.Vulkan().DescribeShader(c.Program.Shaders[shader], c.SPIRV[shader])
+		desc := vk.Of(dev).DescribeShader(c.Program.Shaders[shader], c.SPIRV[shader])
 		desc.Capture = capture
-		p, err := dev.Vulkan().NewPipeline(desc)
+		p, err := vk.Of(dev).NewPipeline(desc)
 		if err != nil {
 			return err
 		}

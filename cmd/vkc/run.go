@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 type runFlags struct {
@@ -208,7 +209,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	}
 	s.noteDevice()
 	if s.flags.sandbox && !s.device.IsCPU() {
-		s.note("sandbox: %s", s.device.Robustness())
+		s.note("sandbox: %s", vk.Of(s.device).Robustness())
 	}
 	if !isBundle {
 		if err := s.compile(ctx, g); err != nil {
@@ -389,7 +390,7 @@ func (s *session) execute(ctx context.Context) error {
 func (s *session) measure(ctx context.Context) (*measureInfo, error) {
 	info := &measureInfo{}
 	if v := s.exe.Vulkan(); v != nil {
-		t, err := bench.Measure(ctx, s.device.Vulkan(), v, bench.Options{})
+		t, err := bench.Measure(ctx, vk.Of(s.device), v, bench.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("measure by the device's clock: %w", err)
 		}

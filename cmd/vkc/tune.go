@@ -22,6 +22,7 @@ import (
 	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 type tuneFlags struct {
@@ -158,7 +159,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 				return err
 			}
 		}
-		ceilings, err := bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{})
+		ceilings, err := bench.MeasureCeilings(ctx, vk.Of(dev), bench.Options{})
 		if err != nil {
 			return err
 		}

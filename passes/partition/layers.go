@@ -184,10 +184,10 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 			// which is always more. If the graph is cut like another one, a position is close if its weights are on the
 			// same device. Of equal cuts the closest wins.
 			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-float64(total*share))
-			if home != nil {
+			if len(home) > 0 {
 				off = float64(away[at])
 			}
-			if off > near || home != nil && off > 0 {
+			if off > near || len(home) > 0 && off > 0 {
 				cost = farAway * (1 + off)
 			}
 			if best < 0 || cost < bestCost || cost == bestCost && off < bestOff {

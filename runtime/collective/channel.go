@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -101,15 +102,12 @@ func (c *Channel) allocate(g *Group, words int) (err error) {
 }
 
 func (c *Channel) free() error {
-	errs := []error{c.box.Close(), c.memory.Close()}
+	err := errors.Join(c.box.Close(), c.memory.Close(), runtime.Each(c.inboxes, (*vk.Buffer).Close))
 	if c.buffers != nil {
-		errs = append(errs, c.buffers.Close())
-	}
-	for _, b := range c.inboxes {
-		errs = append(errs, b.Close())
+		err = errors.Join(err, c.buffers.Close())
 	}
 	*c = Channel{}
-	return errors.Join(errs...)
+	return err
 }
 
 // lastEpoch is the epoch after which epochs restart.

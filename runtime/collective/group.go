@@ -66,11 +66,7 @@ func (g *Group) Unlock() { <-g.token }
 
 // Idle waits until no device is at work.
 func (g *Group) Idle() error {
-	var errs []error
-	for _, d := range g.vulkan {
-		errs = append(errs, d.WaitIdle(context.Background()))
-	}
-	return errors.Join(errs...)
+	return runtime.Each(g.vulkan, func(d *vk.Device) error { return d.WaitIdle(context.Background()) })
 }
 
 // Close frees the memory of all channels. It returns errors of runs that were not yet reported.

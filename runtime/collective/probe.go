@@ -34,9 +34,7 @@ func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err
 	in, want := swapped(ranks, t.values, t.times)
 	var parts []runtime.Executable
 	defer func() {
-		for _, p := range parts {
-			err = errors.Join(err, p.Close())
-		}
+		err = errors.Join(err, runtime.Each(parts, runtime.Executable.Close))
 	}()
 	for rank := range ranks {
 		p, err := g.LoadGraph(ctx, rank, swaps)

@@ -1,4 +1,4 @@
-package vkc
+package multi
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 // the host gives all of them the first device's bits, and the tensor is on the first device only.
 type shardTensor struct {
 	of    *collective.Group
-	parts []*DeviceTensor // by rank
-	run   *collective.Run // the run that made it; nil for none
+	parts []*runtime.DeviceTensor // by rank
+	run   *collective.Run         // the run that made it; nil for none
 }
 
 // ReadAt implements runtime.Memory.
@@ -29,37 +29,32 @@ func (t *shardTensor) ReadAt(ctx context.Context, p []byte, offset int64) error 
 }
 
 // Close implements runtime.Memory.
-func (t *shardTensor) Close() error {
-	var errs []error
-	for _, p := range t.parts {
-		errs = append(errs, p.Close())
-	}
-	return errors.Join(errs...)
-}
+func (t *shardTensor) Close() error { return runtime.Each(t.parts, (*runtime.DeviceTensor).Close) }
 
 // Device implements runtime.Memory.
 func (t *shardTensor) Device() string { return t.parts[0].Device() }
 
 // given returns the inputs of a run by rank. They stay valid until release is called.
-func (x *sharded) given(ctx context.Context, in Tensors, opt RunOptions) (_ []shardInputs, release func(), err error) {
-	held, give, err := runtime.Hold(opt.Inputs)
+func (x *Tensor) given(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (_ []shardInputs,
+	release func(), err error) {
+	held, done, err := runtime.Hold(opt.Inputs)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
-			give()
+			done()
 		}
 	}()
 	var list []shardInputs
-	for range x.parts {
-		one := shardInputs{host: Tensors{}, device: map[string]*DeviceTensor{}}
+	for range x.exes {
+		one := shardInputs{host: map[string]*ir.Data{}, device: map[string]*runtime.DeviceTensor{}}
 		maps.Copy(one.host, in)
 		list = append(list, one)
 	}
 	for name, memory := range held {
 		t, ok := memory.(*shardTensor)
-		if ok && t.of == x.group && len(t.parts) == len(x.parts) {
+		if ok && t.of == x.group && len(t.parts) == len(x.exes) {
 			if err := t.run.Failed(); err != nil {
 				return nil, nil, fmt.Errorf("input %q: %w", name, err)
 			}
@@ -76,14 +71,14 @@ func (x *sharded) given(ctx context.Context, in Tensors, opt RunOptions) (_ []sh
 			list[rank].host[name] = d
 		}
 	}
-	return list, give, nil
+	return list, done, nil
 }
 
 // result returns a run's result. Outputs that the caller does not keep are left on the other devices.
-func (x *sharded) result(results []*Result, run *collective.Run) (r *Result, err error) {
+func (x *Tensor) result(results []*runtime.Result, run *collective.Run) (r *runtime.Result, err error) {
 	r = results[0]
 	for name, first := range r.Kept {
-		t := &shardTensor{of: x.group, parts: []*DeviceTensor{first}, run: run}
+		t := &shardTensor{of: x.group, parts: []*runtime.DeviceTensor{first}, run: run}
 		if x.alike {
 			for _, other := range results[1:] {
 				t.parts = append(t.parts, other.Kept[name])
@@ -101,17 +96,20 @@ func (x *sharded) result(results []*Result, run *collective.Run) (r *Result, err
 }
 
 // Upload implements runtime.Executable: to each device.
-func (x *sharded) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
-	return x.onEach(func(p *Executable) (*DeviceTensor, error) { return p.Upload(ctx, d) })
+func (x *Tensor) Upload(ctx context.Context, d *ir.Data) (*runtime.DeviceTensor, error) {
+	return x.onEach(func(p runtime.Executable) (*runtime.DeviceTensor, error) { return p.Upload(ctx, d) })
 }
 
 // UploadFrom implements runtime.Executable: to each device.
-func (x *sharded) UploadFrom(ctx context.Context, t ir.DType, dims []int, from io.ReaderAt) (*DeviceTensor, error) {
-	return x.onEach(func(p *Executable) (*DeviceTensor, error) { return p.UploadFrom(ctx, t, dims, from) })
+func (x *Tensor) UploadFrom(ctx context.Context, t ir.DType, dims []int,
+	from io.ReaderAt) (*runtime.DeviceTensor, error) {
+	return x.onEach(func(p runtime.Executable) (*runtime.DeviceTensor, error) {
+		return p.UploadFrom(ctx, t, dims, from)
+	})
 }
 
 // onEach has each device upload a tensor.
-func (x *sharded) onEach(upload func(*Executable) (*DeviceTensor, error)) (*DeviceTensor, error) {
+func (x *Tensor) onEach(upload func(runtime.Executable) (*runtime.DeviceTensor, error)) (*runtime.DeviceTensor, error) {
 	t := &shardTensor{of: x.group}
 	for _, p := range x.exes {
 		one, err := upload(p)

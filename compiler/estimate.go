@@ -1,0 +1,34 @@
+package compiler
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/mailbox"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// Estimate returns the expected nanoseconds of a graph's kernels on a device, with all symbols at their maximum. It
+// leaves out the exchanges with other devices.
+func Estimate(ctx context.Context, g *ir.Graph, caps device.Caps) (float64, error) {
+	s, err := passes.Run(g, passes.Options{
+		Context: ctx,
+		Limits:  passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh},
+		Pricer:  schedule.NewPricer(caps),
+	})
+	if err != nil {
+		return 0, err
+	}
+	own := slices.DeleteFunc(slices.Clone(s.Kernels), func(k *kernel.Kernel) bool { return mailbox.Follows(k.Ops) })
+	e := schedule.NewPricer(caps).Price(kernel.Rewrite{After: own, LastSplit: true})
+	if e.Note != "" {
+		return 0, errors.New(e.Note)
+	}
+	return e.After, nil
+}

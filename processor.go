@@ -1,0 +1,81 @@
+package vkc
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/compiler"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/cpu"
+)
+
+// processor is the CPU fast path, or the CPU reference by its name.
+type processor struct {
+	identity
+	single
+	host  cpu.Device // shared by its programs
+	limit int64      // of the values of a run, in bytes; 0: none
+}
+
+func newProcessor(name, why string, options openOptions) *processor {
+	return &processor{identity: identity{caps: device.Caps{Name: name, Type: device.DeviceCPU}, why: name + ": " + why},
+		limit: int64(min(options.MemoryLimit, math.MaxInt64))}
+}
+
+func (d *processor) compile(_ context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	if _, _, err := compiler.FitWeights(g, opt.Weights); err != nil {
+		return nil, err
+	}
+	return interpreted(g, nil), nil
+}
+
+// interpreted returns the program of a graph for the CPU fast path. refused is the reason that no device runs the
+// graph.
+func interpreted(g *ir.Graph, refused error) *Program {
+	p := &Program{refused: refused}
+	p.Contents.Graph = g
+	return p
+}
+
+func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
+	switch {
+	case opt.Share != nil && (!opt.Share.loaded() || opt.Share.Vulkan() != nil):
+		return nil, errSharedElsewhere(&d.identity, opt.Share)
+	case opt.WeightRoom > 0:
+		return nil, fmt.Errorf("on %s: there is no device whose memory weights could be kept out of", d.caps.Name)
+	}
+	exe := &Executable{why: d.why, fallback: d.fallback}
+	var options cpu.Options
+	if opt.Share != nil {
+		options.Share, exe.fallback = opt.Share.backend, opt.Share.fallback
+	}
+	g, _, err := ir.FitWeights(p.Contents.Graph, opt.Weights)
+	if err == nil {
+		exe.backend, err = d.interpret(ctx, g, opt.Weights, options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return exe, nil
+}
+
+// interpret loads a graph.
+func (d *processor) interpret(ctx context.Context, g *ir.Graph, weights ir.WeightSource,
+	opt cpu.Options) (runtime.Executable, error) {
+	opt.Context, opt.Device, opt.MemoryLimit, opt.Reference = ctx, &d.host, d.limit, d.caps.Name == referenceName
+	return cpu.Load(g, weights, opt)
+}
+
+func (d *processor) backend() any { return &d.host }
+
+func (d *processor) traffic() Traffic { return d.host.Traffic() }
+
+func (d *processor) memory() runtime.MemoryUse { return d.host.Memory() }
+
+// synchronize does nothing: runs on the processor have finished when they return.
+func (d *processor) synchronize(context.Context) error { return nil }
+
+func (d *processor) close() error { return d.host.Close() }

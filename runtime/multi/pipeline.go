@@ -1,0 +1,315 @@
+package multi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Queues keep the runs of all pipelines on some devices in one order: each device executes its parts in the order of
+// the runs.
+type Queues struct {
+	mu     sync.Mutex
+	last   map[int]chan struct{} // by device: closed when its last part is done
+	failed *pipelineRun          // a failed run with an unreported error
+}
+
+// fail records that an asynchronous run has failed. It is called before the run leaves its queues, so that later runs
+// see the error.
+func (q *Queues) fail(r *pipelineRun, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.err = err; !r.follows {
+		q.failed = r
+	}
+}
+
+// report returns the error of a failed asynchronous run, once. The run is one of the given program, or of any program
+// if of is nil, since programs may share states.
+func (q *Queues) report(of *Pipeline) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.failed
+	if r == nil || of != nil && r.of != of {
+		return nil
+	}
+	q.failed = nil
+	return fmt.Errorf("a run that was not waited for has failed: %w", r.err)
+}
+
+// reported records that the caller has received the error of a failed run, because it read a result of that run.
+func (q *Queues) reported(r *pipelineRun) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failed == r {
+		q.failed = nil
+	}
+}
+
+// ticket is a run's position in the queue of a device. The run may use the device when before is closed. It leaves the
+// queue by closing over.
+type ticket struct{ before, over chan struct{} }
+
+// tickets are the tickets of a run, or of an access to states, by part.
+type tickets []ticket
+
+var passed = make(chan struct{})
+
+func init() { close(passed) }
+
+// join appends a run to the queues of its parts' devices.
+func (q *Queues) join(parts Layers) tickets {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.last == nil {
+		q.last = map[int]chan struct{}{}
+	}
+	list := make(tickets, len(parts))
+	for i, p := range parts {
+		list[i] = ticket{passed, make(chan struct{})}
+		if last := q.last[p.Device]; last != nil {
+			list[i].before = last
+		}
+		q.last[p.Device] = list[i].over
+	}
+	return list
+}
+
+// leave leaves the queues, each when its turn comes, without using the devices.
+func (list tickets) leave() {
+	for i, t := range list {
+		select {
+		case <-t.before:
+			close(t.over)
+			continue
+		default:
+		}
+		go func() {
+			<-t.before
+			close(t.over)
+			list[i+1:].leave()
+		}()
+		return
+	}
+}
+
+// maxInFlight limits the unfinished asynchronous runs of a pipeline.
+const maxInFlight = 16
+
+// Pipeline is a program in parts that run one after another. While a run is on one device, the previous run is on the
+// next.
+type Pipeline struct {
+	*program
+	queues  *Queues
+	layers  Layers
+	ahead   bool // whether a run that keeps all outputs is asynchronous
+	buffers buffers
+
+	mu       sync.Mutex
+	inFlight []*pipelineRun // asynchronous runs, of which at most maxInFlight are unfinished
+	closed   bool
+}
+
+var _ runtime.Executable = (*Pipeline)(nil)
+
+// NewPipeline makes the program of a graph from its loaded parts. names has the device of each part. All pipelines of
+// these devices have the same queues.
+func NewPipeline(g *ir.Graph, layers Layers, queues *Queues, names []string,
+	exes []runtime.Executable) (*Pipeline, error) {
+	x := &Pipeline{program: newProgram(g, names, exes, func(int) map[string]int { return nil }), queues: queues,
+		layers: layers}
+	x.ahead = !slices.ContainsFunc(exes, func(e runtime.Executable) bool { return !runtime.GoesAhead(e) })
+	x.lock = x.Lock
+	for _, s := range x.States() {
+		if len(x.home[s.Name].parts) == 0 {
+			return nil, fmt.Errorf("nothing reads or updates state %q: leave it out", s.Name)
+		}
+	}
+	return x, nil
+}
+
+// Lock waits until the runs in flight are over, and keeps later runs from their devices until unlock is called.
+func (x *Pipeline) Lock() (unlock func()) {
+	list := x.queues.join(x.layers)
+	for _, t := range list {
+		<-t.before
+	}
+	return func() {
+		for _, t := range list {
+			close(t.over)
+		}
+	}
+}
+
+// Queues returns the queues of its devices.
+func (x *Pipeline) Queues() *Queues { return x.queues }
+
+// On returns the part on a device, or nil.
+func (x *Pipeline) On(device int) runtime.Executable {
+	for i, p := range x.layers {
+		if p.Device == device {
+			return x.exes[i]
+		}
+	}
+	return nil
+}
+
+// Describe says which device has which share of the weights and states.
+func (x *Pipeline) Describe() string {
+	var parts []string
+	for i, p := range x.layers {
+		parts = append(parts, fmt.Sprintf("%s with %.1f MiB of weights and states", x.names[i],
+			float64(p.Stored)/(1<<20)))
+	}
+	return "layers over " + strings.Join(parts, ", then ")
+}
+
+// InFlight counts the asynchronous runs that the next run may have to wait for.
+func (x *Pipeline) InFlight() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.inFlight)
+}
+
+// Buffers counts the values between parts, how often memory for one was allocated, and how many allocations are free.
+func (x *Pipeline) Buffers() (values, made, free int) {
+	x.buffers.mu.Lock()
+	defer x.buffers.mu.Unlock()
+	for _, p := range x.layers {
+		values += len(p.Gives)
+	}
+	return values, x.buffers.made, len(x.buffers.free)
+}
+
+// GoesAhead reports whether a run that keeps all its outputs returns before it has finished.
+func (x *Pipeline) GoesAhead() bool { return x.ahead }
+
+// Device implements runtime.Executable.
+func (x *Pipeline) Device() string { return x.devices(", then ") }
+
+// Run implements runtime.Executable. It does not wait for a run whose outputs all stay on Vulkan devices, unless the
+// run has large host inputs.
+func (x *Pipeline) Run(ctx context.Context, in map[string]*ir.Data,
+	opts ...runtime.RunOptions) (*runtime.Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if x.goesAhead(in, opt) {
+		return x.runAhead(ctx, in, opt)
+	}
+	return x.RunNext(ctx, in, opt, func() {})
+}
+
+// RunNext runs the program and waits for the result. It calls next when the next run may begin. It also fails if an
+// earlier run has failed and the error was not yet reported.
+func (x *Pipeline) RunNext(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
+	next func()) (*runtime.Result, error) {
+	r := &pipelineRun{of: x, opt: opt, next: next}
+	defer func() { r.next() }()
+	if err := r.join(in); err != nil {
+		return nil, err
+	}
+	result, err := r.run(ctx)
+	if failed := x.queues.report(nil); failed != nil {
+		return nil, errors.Join(failed, err, result.CloseKept())
+	}
+	return result, err
+}
+
+// maxAheadGiven limits the bytes that the host may pass to an asynchronous run.
+const maxAheadGiven = 64 << 20
+
+func (x *Pipeline) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions) bool {
+	size := 0
+	for _, d := range in {
+		if d != nil {
+			size += len(d.Bytes)
+		}
+	}
+	return x.ahead && !opt.Profile && len(opt.Keep) > 0 && len(opt.Keep) == len(x.Outputs()) && size <= maxAheadGiven
+}
+
+// runAhead starts a run and returns results that are available later.
+func (x *Pipeline) runAhead(ctx context.Context, in map[string]*ir.Data,
+	opt runtime.RunOptions) (_ *runtime.Result, err error) {
+	own := map[string]*ir.Data{} // the caller may change its data after this returns
+	for name, d := range in {
+		if d != nil {
+			own[name] = &ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)}
+		}
+	}
+	if err := x.lockDrained(ctx, maxInFlight-1); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil, runtime.ErrProgramClosed
+	}
+	r := &pipelineRun{of: x, opt: opt, next: func() {}, done: make(chan struct{})}
+	if err := r.join(own); err != nil {
+		return nil, err
+	}
+	result, err := r.later()
+	x.inFlight = append(x.inFlight, r)
+	go func() { r.finish(r.run(context.WithoutCancel(ctx))) }()
+	return result, err
+}
+
+// lockDrained waits until at most so many asynchronous runs are in flight, and locks x.mu. If a run has failed and the
+// error was not yet reported, it returns that error without the lock.
+func (x *Pipeline) lockDrained(ctx context.Context, most int) error {
+	for {
+		if err := x.queues.report(nil); err != nil {
+			return err
+		}
+		x.mu.Lock()
+		if len(x.inFlight) <= most {
+			return nil
+		}
+		first := x.inFlight[0]
+		x.mu.Unlock()
+		select {
+		case <-first.done:
+			x.mu.Lock()
+			if len(x.inFlight) > 0 && x.inFlight[0] == first {
+				x.inFlight = x.inFlight[1:]
+			}
+			x.mu.Unlock()
+		case <-ctx.Done():
+			return fmt.Errorf("%d runs are under way: %w", maxInFlight, ctx.Err())
+		}
+	}
+}
+
+// Close implements runtime.Executable.
+func (x *Pipeline) Close() error {
+	x.mu.Lock()
+	inFlight := x.inFlight
+	x.closed, x.inFlight = true, nil
+	x.mu.Unlock()
+	for _, r := range inFlight {
+		<-r.done
+	}
+	failed := x.queues.report(x)
+	x.buffers.close()
+	return errors.Join(failed, x.program.Close())
+}
+
+// Upload implements runtime.Executable: to the first device.
+func (x *Pipeline) Upload(ctx context.Context, d *ir.Data) (*runtime.DeviceTensor, error) {
+	return x.exes[0].Upload(ctx, d)
+}
+
+// UploadFrom implements runtime.Executable: to the first device.
+func (x *Pipeline) UploadFrom(ctx context.Context, t ir.DType, dims []int,
+	from io.ReaderAt) (*runtime.DeviceTensor, error) {
+	return x.exes[0].UploadFrom(ctx, t, dims, from)
+}

@@ -1,0 +1,318 @@
+package multi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// pipelineRun is one run of a pipeline.
+type pipelineRun struct {
+	of       *Pipeline
+	opt      runtime.RunOptions
+	symbols  map[string]int64
+	own      []runtime.States // by part
+	tickets  tickets
+	held     map[string]runtime.Memory // inputs on devices
+	release  func()
+	values   map[string]*ir.Data              // inputs, and results of earlier parts
+	onDevice map[string]*runtime.DeviceTensor // inputs already on the device of the only part
+	given    map[string]*ir.Data              // values passed between parts
+	follows  bool                             // whether it has failed because an earlier run has
+	next     func()                           // called when the next run may begin
+	done     chan struct{}                    // closed when an asynchronous run is over
+
+	result *runtime.Result // set together with err when the run is done
+	err    error           // of an asynchronous run
+
+	mu   sync.Mutex
+	left []string // outputs of an unfinished run that are no longer needed
+}
+
+// join checks a run and appends it to the queues.
+func (r *pipelineRun) join(in map[string]*ir.Data) (err error) {
+	if r.symbols, r.own, err = r.of.check(in, r.opt); err != nil {
+		return err
+	}
+	if r.held, r.release, err = runtime.Hold(r.opt.Inputs); err != nil {
+		return err
+	}
+	r.values, r.given, r.onDevice = maps.Clone(in), map[string]*ir.Data{}, map[string]*runtime.DeviceTensor{}
+	if r.values == nil {
+		r.values = map[string]*ir.Data{}
+	}
+	r.tickets = r.of.queues.join(r.of.layers)
+	return nil
+}
+
+// run executes the parts in order. If ctx ends before the run has begun, run returns early.
+func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
+	result, left := &runtime.Result{Outputs: map[string]*ir.Data{}}, r.tickets
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, result.CloseKept())
+		}
+		if err != nil && r.done != nil {
+			r.of.queues.fail(r, err)
+		}
+		r.of.buffers.put(r.given)
+		left.leave()
+		r.release()
+	}()
+	if err := r.fetch(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case <-left[0].before:
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("another run is under way: %w", err)
+	}
+	// A run that has begun executes all parts, so that every part updates its states.
+	ctx = context.WithoutCancel(ctx)
+	for i, t := range r.tickets {
+		// The run leaves the queue of a part when it starts the next part. So the number of runs that hold values in
+		// transit is at most the number of parts.
+		if <-t.before; i > 0 {
+			close(left[0].over)
+			left = left[1:]
+			r.next()
+			r.next = func() {}
+		}
+		if err := r.runPart(ctx, i, result); err != nil {
+			return nil, r.of.failed(i, err)
+		}
+	}
+	return result, nil
+}
+
+// fetch reads to the host the inputs that are on devices. It skips them if the only part runs on the same device.
+func (r *pipelineRun) fetch(ctx context.Context) error {
+	for name, memory := range r.held {
+		t := r.opt.Inputs[name]
+		device := -1
+		if later, ok := memory.(*laterTensor); ok {
+			made, err := later.wait(ctx)
+			if err != nil {
+				r.follows = true
+				return fmt.Errorf("input %q: %w", name, err)
+			}
+			if later.run.of.queues == r.of.queues {
+				device = later.device
+			}
+			if len(r.tickets) == 1 && device == r.of.layers[0].Device {
+				r.onDevice[name] = made
+				continue
+			}
+		} else if len(r.tickets) == 1 {
+			same, err := runtime.NewDeviceTensor("input "+name, t.DType(), t.Dims(), memory) // t may be closed by now
+			if err != nil {
+				return err
+			}
+			r.onDevice[name] = same
+			continue
+		}
+		d := &ir.Data{DType: t.DType(), Dims: t.Dims(), Bytes: make([]byte, t.Size())}
+		if err := memory.ReadAt(ctx, d.Bytes, 0); err != nil {
+			return err
+		}
+		r.values[name] = d
+	}
+	return nil
+}
+
+// runPart runs a part. It stores values for later parts in given and values, and the program's outputs in result.
+func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result) (err error) {
+	e, in, gives := r.of.exes[i], map[string]*ir.Data{}, r.of.layers[i].Gives
+	mine := runtime.RunOptions{Symbols: map[string]int64{}, Into: map[string]*ir.Data{}, States: r.own[i],
+		Inputs: r.onDevice, Profile: r.opt.Profile, More: r.opt.More && i == len(r.tickets)-1}
+	for _, port := range e.Inputs() {
+		if r.onDevice[port.Name] == nil {
+			in[port.Name] = r.values[port.Name]
+		}
+	}
+	for _, s := range e.Symbols() {
+		mine.Symbols[s.Name] = r.symbols[s.Name]
+	}
+	for _, port := range e.Outputs() {
+		if slices.Contains(gives, port.Name) {
+			if r.given[port.Name], err = r.of.buffers.get(port, r.symbols); err != nil {
+				return err
+			}
+			r.values[port.Name], mine.Into[port.Name] = r.given[port.Name], r.given[port.Name]
+		} else if d := r.opt.Into[port.Name]; d != nil {
+			mine.Into[port.Name] = d
+		}
+		if slices.Contains(r.opt.Keep, port.Name) {
+			mine.Keep = append(mine.Keep, port.Name)
+		}
+	}
+	one, err := e.Run(ctx, in, mine)
+	if err != nil {
+		return err
+	}
+	for name, d := range one.Outputs {
+		if r.given[name] == nil {
+			result.Outputs[name] = d
+		}
+	}
+	for name, t := range one.Kept {
+		if result.Kept == nil {
+			result.Kept = map[string]*runtime.DeviceTensor{}
+		}
+		result.Kept[name] = t
+	}
+	result.Profile = one.Profile
+	return nil
+}
+
+// finish completes an asynchronous run.
+func (r *pipelineRun) finish(result *runtime.Result, err error) {
+	// A result refers to its run. Drop the references to the run's inputs, since these may be results of earlier runs.
+	r.opt, r.held, r.values, r.onDevice, r.given = runtime.RunOptions{}, nil, nil, nil, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result = result
+	for _, name := range r.left {
+		if err == nil {
+			result.Kept[name].Close() // retiring it cannot fail
+		}
+	}
+	close(r.done)
+}
+
+// later returns the result of a run in progress.
+func (r *pipelineRun) later() (*runtime.Result, error) {
+	outputs, err := r.of.NewOutputs(r.symbols, r.opt)
+	if err != nil {
+		return nil, err
+	}
+	result := &runtime.Result{Outputs: map[string]*ir.Data{}, Kept: map[string]*runtime.DeviceTensor{}}
+	for i, port := range r.of.Outputs() {
+		t := &laterTensor{run: r, name: port.Name}
+		for part, e := range r.of.exes {
+			if slices.ContainsFunc(e.Outputs(), func(p runtime.Port) bool { return p.Name == port.Name }) {
+				t.device = r.of.layers[part].Device
+			}
+		}
+		result.Kept[port.Name], err = runtime.NewDeviceTensor(fmt.Sprintf("output %q", port.Name), port.Type.DType,
+			outputs[i].Dims, t)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// laterTensor is an output of a run that may be in flight.
+type laterTensor struct {
+	run    *pipelineRun
+	name   string
+	device int // where the tensor is
+}
+
+// wait waits for the run, and returns the tensor.
+func (t *laterTensor) wait(ctx context.Context) (*runtime.DeviceTensor, error) {
+	select {
+	case <-t.run.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if t.run.err == nil {
+		return t.run.result.Kept[t.name], nil
+	}
+	t.run.of.queues.reported(t.run)
+	return nil, t.run.err
+}
+
+// ReadAt implements runtime.Memory.
+func (t *laterTensor) ReadAt(ctx context.Context, p []byte, offset int64) error {
+	made, err := t.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return made.ReadBytes(ctx, p, offset)
+}
+
+// Close implements runtime.Memory.
+func (t *laterTensor) Close() error {
+	t.run.mu.Lock()
+	defer t.run.mu.Unlock()
+	select {
+	case <-t.run.done:
+	default:
+		t.run.left = append(t.run.left, t.name)
+		return nil
+	}
+	if t.run.err != nil {
+		return nil
+	}
+	return t.run.result.Kept[t.name].Close()
+}
+
+// Device implements runtime.Memory.
+func (t *laterTensor) Device() string { return t.run.of.Device() }
+
+// buffers are host memory for values between parts. Runs reuse them; at most as many runs as parts are in progress.
+type buffers struct {
+	mu     sync.Mutex
+	free   map[string][][]byte // by value
+	made   int
+	closed bool
+}
+
+// get returns host memory for a value of a run with these symbols.
+func (p *buffers) get(port runtime.Port, symbols map[string]int64) (*ir.Data, error) {
+	d := &ir.Data{DType: port.Type.DType}
+	whole, err := port.Type.MaxBytes()
+	if err == nil {
+		d.Dims, err = port.Type.Shape.Eval(symbols)
+	}
+	if err != nil {
+		return nil, err
+	}
+	size, err := ir.ByteSize(d.DType, d.Dims)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.free[port.Name]
+	if n := len(list); n > 0 {
+		d.Bytes, p.free[port.Name] = list[n-1], list[:n-1]
+	} else {
+		d.Bytes = make([]byte, whole)
+		p.made++
+	}
+	d.Bytes = d.Bytes[:size]
+	return d, nil
+}
+
+// put takes back the memory of a finished run.
+func (p *buffers) put(values map[string]*ir.Data) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if p.free == nil {
+		p.free = map[string][][]byte{}
+	}
+	for name, d := range values {
+		p.free[name] = append(p.free[name], d.Bytes[:cap(d.Bytes)])
+	}
+}
+
+// close frees unused memory; memory that is returned later is dropped.
+func (p *buffers) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free, p.closed = nil, true
+}

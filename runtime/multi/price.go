@@ -1,0 +1,271 @@
+package multi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/partition"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/collective"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// Member describes one of several devices.
+type Member struct {
+	collective.Traits
+	Memory float64 // bytes for weights and states
+}
+
+// usedMemory is the fraction of a device's memory available to weights and states.
+const usedMemory = 0.9
+
+// MemberOf describes a Vulkan device. The caps have the speeds that vkc tune measured.
+func MemberOf(v *vk.Device, caps device.Caps) Member {
+	return Member{collective.Traits{Caps: caps, NoInbox: !v.HasInbox()},
+		usedMemory * float64(v.MemoryAvailable())}
+}
+
+// Unused describes a device by its caps, with all of its memory free.
+func Unused(caps device.Caps) Member {
+	return Member{collective.Traits{Caps: caps, NoInbox: !caps.Features.BufferDeviceAddress},
+		usedMemory * float64(caps.DeviceMemory)}
+}
+
+// Processor describes the processor.
+func Processor(caps device.Caps) Member {
+	return Member{collective.Traits{Caps: caps, Processor: true}, math.Inf(1)}
+}
+
+// Traits returns the traits of the members.
+func Traits(list []Member) (all []collective.Traits) {
+	for _, m := range list {
+		all = append(all, m.Traits)
+	}
+	return all
+}
+
+// Estimate returns the nanoseconds of a graph's kernels on a device, such as compiler.Estimate.
+type Estimate func(ctx context.Context, g *ir.Graph, caps device.Caps) (float64, error)
+
+// Strategy is a way to run a graph on several devices.
+type Strategy string
+
+// The strategies.
+const (
+	OneDevice        Strategy = "one device"
+	PipelineParallel Strategy = "layers"
+	TensorParallel   Strategy = "tensor"
+)
+
+// Price is the expected time of a run by one strategy.
+type Price struct {
+	Strategy Strategy
+	Nanos    float64
+	Of       string // the components of the time
+	Err      error  // the reason that it is not possible
+	Taken    bool   // whether it has the least time of all strategies
+}
+
+// String formats the expected time, such as "layers: 5.17ms a run".
+func (p Price) String() string {
+	if p.Err != nil {
+		return fmt.Sprintf("%s: %v", p.Strategy, p.Err)
+	}
+	return fmt.Sprintf("%s: %v a run", p.Strategy, nanos(p.Nanos))
+}
+
+func nanos(ns float64) time.Duration { return runtime.Brief(time.Duration(ns)) }
+
+// Prices returns the expected time of a run of a graph by each strategy, on these devices.
+func Prices(ctx context.Context, g *ir.Graph, list []Member, estimate Estimate) ([]Price, error) {
+	if err := errors.Join(runtime.CheckContext(ctx), g.Verify()); err != nil {
+		return nil, fmt.Errorf("split: %w", err)
+	}
+	if len(list) < 2 {
+		return nil, fmt.Errorf("split %s over %d devices: want at least 2", ir.Titled("graph", g.Name), len(list))
+	}
+	prices := []Price{{Strategy: OneDevice}, {Strategy: PipelineParallel}, {Strategy: TensorParallel}}
+	least, best := math.Inf(1), 0
+	for i := range prices {
+		p := &prices[i]
+		if p.Nanos, p.Of, p.Err = price(ctx, g, list, p.Strategy, estimate); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if p.Err == nil && p.Nanos < least {
+			least, best = p.Nanos, i
+		}
+	}
+	prices[best].Taken = prices[best].Err == nil
+	return prices, nil
+}
+
+// Expected returns the expected nanoseconds of a run of a graph by one strategy.
+func Expected(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (float64, error) {
+	ns, _, err := price(ctx, g, list, by, estimate)
+	return ns, err
+}
+
+func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (ns float64, of string,
+	err error) {
+	stored, err := storedBy(g)
+	if err != nil {
+		return 0, "", err
+	}
+	own := func(m Member, g *ir.Graph) (float64, error) {
+		if m.Processor {
+			return 0, fmt.Errorf("what a run takes on the %s is not known", m.Caps.Name)
+		}
+		return estimate(ctx, g, m.Caps)
+	}
+	switch by {
+	case OneDevice:
+		i, err := FirstWithRoom(g, list)
+		if err != nil {
+			return 0, "", err
+		}
+		ns, err := own(list[i], g)
+		return ns, fmt.Sprintf("%.3g GiB of weights and states", float64(stored)/(1<<30)), err
+	case PipelineParallel:
+		return priceLayers(g, list, own)
+	}
+	return priceTensor(g, list, own)
+}
+
+// FirstWithRoom returns the first device with memory for the weights and states of a graph.
+func FirstWithRoom(g *ir.Graph, list []Member) (int, error) {
+	stored, err := storedBy(g)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(list, func(m Member) bool { return float64(stored) < m.Memory })
+	if i < 0 {
+		return 0, fmt.Errorf("none has room for %.3g GiB", float64(stored)/(1<<30))
+	}
+	return i, nil
+}
+
+// storedBy is the number of bytes of a graph's weights and states.
+func storedBy(g *ir.Graph) (stored int64, err error) {
+	for _, op := range []ir.Op{ir.OpWeight, ir.OpState} {
+		for _, n := range g.Leaves(op) {
+			size, err := n.Type().MaxBytes()
+			if err != nil {
+				return 0, err
+			}
+			stored += size
+		}
+	}
+	return stored, nil
+}
+
+// priceLayers adds the times of the parts and of passing values through the host.
+func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string,
+	err error) {
+	layers, err := SplitLayers(g, list, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	var terms []string
+	for i, p := range layers {
+		m := list[p.Device]
+		if i > 0 {
+			pass := device.MachineOf(m.Caps).Staged.LatencyNs
+			ns += pass
+			terms = append(terms, fmt.Sprintf("%v to pass values on", nanos(pass)))
+		}
+		one, err := own(m, p.Graph)
+		if err != nil {
+			return 0, "", err
+		}
+		ns += one
+		terms = append(terms, fmt.Sprintf("%v for %.3g GiB", nanos(one), float64(p.Stored)/(1<<30)))
+	}
+	return ns, strings.Join(terms, " + "), nil
+}
+
+// priceTensor adds the time of the slowest device's part and of the exchanges.
+func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string,
+	err error) {
+	c := collective.Available(Traits(list))
+	known := map[string]bool{} // equal devices have equal parts
+	var exchanges []int
+	for rank, m := range list {
+		if known[m.Caps.Name] {
+			continue
+		}
+		known[m.Caps.Name] = true
+		s, err := partition.SplitTensor(g, len(list), rank, false)
+		if err != nil {
+			return 0, "", err
+		}
+		one, err := own(m, s.Graph)
+		if err != nil {
+			return 0, "", err
+		}
+		if exchanges, err = s.Exchanges(nil); err != nil {
+			return 0, "", err
+		}
+		ns = max(ns, one)
+	}
+	all := c.Price(exchanges)
+	of = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(all), len(exchanges), c.Describe(exchanges))
+	return ns + all, of, nil
+}
+
+// shares returns each device's share of the given number of stored bytes: proportional to its memory bandwidth, up to
+// its free memory. The processor counts as the slowest of the others.
+func shares(list []Member, stored float64) []float64 {
+	memory, speeds := make([]float64, len(list)), make([]float64, len(list))
+	least, slowest := math.Inf(1), math.Inf(1)
+	for i, m := range list {
+		if !m.Processor {
+			memory[i], speeds[i] = max(m.Memory, 1), device.MachineOf(m.Caps).CopyGBps
+			least, slowest = min(least, memory[i]), min(slowest, speeds[i])
+		}
+	}
+	for i, m := range list {
+		switch {
+		case math.IsInf(least, 1): // all devices are the processor
+			memory[i], speeds[i] = 1, 1
+		case m.Processor:
+			memory[i], speeds[i] = least, slowest
+		}
+	}
+	return sharesOf(stored, memory, speeds)
+}
+
+// sharesOf divides the stored bytes in proportion to the devices' speeds. No share exceeds the memory of its device:
+// the rest goes to the others.
+func sharesOf(stored float64, memory, speeds []float64) []float64 {
+	shares, full := make([]float64, len(memory)), make([]bool, len(memory))
+	for range memory {
+		left, speed := stored, 0.0
+		for i := range memory {
+			if full[i] {
+				left -= shares[i]
+			} else {
+				speed += speeds[i]
+			}
+		}
+		filled := false
+		for i := range memory {
+			if full[i] {
+				continue
+			}
+			if shares[i] = left * speeds[i] / speed; shares[i] >= memory[i] {
+				shares[i], full[i], filled = memory[i], true, true
+			}
+		}
+		if !filled {
+			break
+		}
+	}
+	return shares
+}

@@ -1,0 +1,175 @@
+package multi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/partition"
+	"github.com/vkc-go/vkc/runtime/collective"
+)
+
+// Split is how the graph of a program is divided: [Layers] or [Shards].
+type Split interface {
+	// Parts lists the parts in the order of their devices.
+	Parts() []Part
+	// Weights returns the weights of a part, from those of the graph.
+	Weights(from ir.WeightSource, part int) ir.WeightSource
+}
+
+// Part is the graph of one device.
+type Part struct {
+	Graph  *ir.Graph
+	Device int // index of the device
+}
+
+// Layers are consecutive parts of a graph.
+type Layers []partition.Part
+
+// SplitLayers cuts a graph into consecutive parts for these devices. The weights and states that it has in common with
+// beside are then on the same devices; beside may be empty.
+func SplitLayers(g *ir.Graph, list []Member, beside Layers) (Layers, error) {
+	stored, err := storedBy(g)
+	if err != nil {
+		return nil, err
+	}
+	return partition.SplitLayers(g, shares(list, float64(stored)), partition.Homes(beside))
+}
+
+// Parts implements Split.
+func (l Layers) Parts() (list []Part) {
+	for _, p := range l {
+		list = append(list, Part{p.Graph, p.Device})
+	}
+	return list
+}
+
+// Weights implements Split.
+func (l Layers) Weights(from ir.WeightSource, _ int) ir.WeightSource { return from }
+
+// Shards are a graph's parts on devices that share each op, by rank.
+type Shards []partition.Shard
+
+// SplitTensor divides each op of a graph among the devices of a group.
+func SplitTensor(ctx context.Context, g *ir.Graph, group *collective.Group) (list Shards, err error) {
+	first, err := partition.SplitTensor(g, group.Ranks, 0, true)
+	if err != nil {
+		return nil, err
+	}
+	waits := first.Waits
+	if waits {
+		exchanges, err := first.Exchanges(nil)
+		if err != nil {
+			return nil, err
+		}
+		if waits, err = group.Waits(ctx, exchanges); err != nil {
+			return nil, err
+		}
+	}
+	for rank := range group.Ranks {
+		s, err := partition.SplitTensor(g, group.Ranks, rank, waits)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// Parts implements Split.
+func (s Shards) Parts() (list []Part) {
+	for rank, one := range s {
+		list = append(list, Part{one.Graph, rank})
+	}
+	return list
+}
+
+// Weights implements Split.
+func (s Shards) Weights(from ir.WeightSource, rank int) ir.WeightSource {
+	if from == nil || len(s[rank].Cut) == 0 {
+		return from
+	}
+	return &shardWeights{from, s[rank].Cut, len(s), rank}
+}
+
+// shardWeights are one device's shards of weights.
+type shardWeights struct {
+	ir.WeightSource
+	cut          map[string]int
+	shards, rank int
+}
+
+// Weight implements ir.WeightSource.
+func (w *shardWeights) Weight(name string) (*ir.Data, error) {
+	d, err := w.WeightSource.Weight(name)
+	axis, ok := w.cut[name]
+	if err != nil || d == nil || !ok {
+		return d, err
+	}
+	return cutData(d, axis, w.shards, w.rank)
+}
+
+// WeightType is for ir.WeightType.
+func (w *shardWeights) WeightType(name string) (ir.DType, []int, error) {
+	t, dims, err := ir.WeightType(w.WeightSource, name)
+	axis, ok := w.cut[name]
+	if err != nil || !ok || axis >= len(dims) {
+		return t, dims, err
+	}
+	dims = append([]int(nil), dims...)
+	dims[axis] /= w.shards
+	return t, dims, nil
+}
+
+// cutLayout returns the dims of a part along an axis, the size of its contiguous pieces in bytes, and their number.
+func cutLayout(t ir.DType, dims []int, axis, shards int) (part []int, each, rows int, err error) {
+	if axis >= len(dims) || dims[axis]%shards != 0 {
+		return nil, 0, 0, fmt.Errorf("%s%v cannot be cut into %d parts along axis %d", t, dims, shards, axis)
+	}
+	part = append([]int(nil), dims...)
+	part[axis] /= shards
+	size, err := ir.ByteSize(t, part[axis:])
+	rows = 1
+	for _, n := range dims[:axis] {
+		rows *= n
+	}
+	return part, int(size), rows, err
+}
+
+// cutData returns a rank's shard of a tensor. A shard along the outermost axis aliases the tensor.
+func cutData(d *ir.Data, axis, shards, rank int) (*ir.Data, error) {
+	dims, each, rows, err := cutLayout(d.DType, d.Dims, axis, shards)
+	if err == nil && len(d.Bytes) != each*rows*shards {
+		err = fmt.Errorf("%s%v has %d bytes", d.DType, d.Dims, len(d.Bytes))
+	}
+	if err != nil {
+		return nil, err
+	}
+	part := &ir.Data{DType: d.DType, Dims: dims}
+	if rows == 1 {
+		part.Bytes = d.Bytes[rank*each : (rank+1)*each : (rank+1)*each]
+		return part, nil
+	}
+	part.Bytes = make([]byte, each*rows)
+	for r := range rows {
+		copy(part.Bytes[r*each:], d.Bytes[(r*shards+rank)*each:][:each])
+	}
+	return part, nil
+}
+
+// joinData concatenates the shards of all ranks along an axis.
+func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
+	dims := append([]int(nil), parts[0].Dims...)
+	dims[axis] *= len(parts)
+	_, each, rows, err := cutLayout(parts[0].DType, dims, axis, len(parts))
+	if err != nil {
+		return nil, err
+	}
+	d := &ir.Data{DType: parts[0].DType, Dims: dims, Bytes: make([]byte, each*rows*len(parts))}
+	for rank, p := range parts {
+		for r := range rows {
+			copy(d.Bytes[(r*len(parts)+rank)*each:], p.Bytes[r*each:][:each])
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,167 @@
+package multi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/collective"
+)
+
+// Tensor is a program whose ops are shared by several devices: tensor parallelism.
+type Tensor struct {
+	*program
+	group  *collective.Group
+	shards Shards
+	alike  bool // whether all devices compute replicated values with the same kernels, and so get the same bits
+	ahead  bool // whether a run that keeps all outputs returns without waiting
+
+	transport string // of the largest run, and the reason for the choice
+}
+
+var _ runtime.Executable = (*Tensor)(nil)
+
+// NewTensor makes the program of a graph from its loaded parts, by rank. It allocates a channel for the largest
+// exchanges of a run. alike says that all devices have the same kernels.
+func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collective.Group, names []string,
+	exes []runtime.Executable, alike bool) (*Tensor, error) {
+	x := &Tensor{program: newProgram(g, names, exes, func(rank int) map[string]int { return shards[rank].Cut }),
+		group: group, shards: shards, alike: alike, ahead: alike}
+	if len(shards[0].Meetings) == 0 {
+		return x, nil
+	}
+	most, err := shards[0].Exchanges(nil)
+	if err == nil {
+		err = group.Lock(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer group.Unlock()
+	c, err := x.channel(ctx, most)
+	if err != nil {
+		return nil, err
+	}
+	x.ahead, x.transport = alike && c.GoesAhead(), ": "+group.Describe(most)
+	return x, nil
+}
+
+// Describe says what the devices share, how often they exchange values, and by which transport in the largest run.
+func (x *Tensor) Describe() string {
+	s := x.shards[0]
+	return fmt.Sprintf("%d of %d weights and states are cut, and the devices exchange values %d times a run%s",
+		len(s.Cut), len(s.Leaves(ir.OpWeight))+len(s.Leaves(ir.OpState)), len(s.Meetings), x.transport)
+}
+
+// channel returns the channel for the exchanges of a run. Their sizes depend on the run's symbols.
+func (x *Tensor) channel(ctx context.Context, exchanges []int) (*collective.Channel, error) {
+	c, err := x.group.Reserve(ctx, exchanges)
+	if err == nil && x.shards[0].Waits && c.Ends() {
+		err = errors.New("kernels of the program wait for one another, and those of these devices cannot: " +
+			"compile the graph for these")
+	}
+	return c, err
+}
+
+// Group returns the process group of its devices.
+func (x *Tensor) Group() *collective.Group { return x.group }
+
+// GoesAhead reports whether a run that keeps all its outputs returns before it has finished.
+func (x *Tensor) GoesAhead() bool { return x.ahead }
+
+// Device implements runtime.Executable.
+func (x *Tensor) Device() string { return x.devices(" and ") }
+
+// Run implements runtime.Executable. It does not wait for a run whose outputs all stay on the devices, if kernels wait
+// for each other themselves.
+func (x *Tensor) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtime.RunOptions) (*runtime.Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	symbols, own, err := x.check(in, opt)
+	if err != nil {
+		return nil, err
+	}
+	values, release, err := x.given(ctx, in, opt)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := x.group.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer x.group.Unlock()
+	return x.run(ctx, symbols, values, opt, own)
+}
+
+// shardInputs are a device's inputs for a run.
+type shardInputs struct {
+	host   map[string]*ir.Data
+	device map[string]*runtime.DeviceTensor
+}
+
+// run runs all parts at once. Each part runs to its end, so that all of them update their states.
+func (x *Tensor) run(ctx context.Context, symbols map[string]int64, values []shardInputs, opt runtime.RunOptions,
+	own []runtime.States) (*runtime.Result, error) {
+	run, links, err := x.begin(ctx, symbols)
+	if err != nil {
+		return nil, err
+	}
+	results, errs := make([]*runtime.Result, len(x.exes)), make([]error, len(x.exes))
+	var wait sync.WaitGroup
+	for rank := range x.exes {
+		wait.Go(func() {
+			var err error
+			results[rank], err = x.runPart(rank, run, values[rank], links[rank], opt, own[rank])
+			if err != nil {
+				errs[rank] = x.failed(rank, err)
+				run.Fail() // the others wait in vain
+			}
+		})
+	}
+	wait.Wait()
+	if err = errors.Join(errs...); err == nil && x.alike && run.GoesAhead() && len(opt.Keep) == len(x.Outputs()) {
+		run.Detach()
+	} else if err = x.group.Finish(run, errs); err != nil {
+		for _, r := range results {
+			err = errors.Join(err, r.CloseKept())
+		}
+		return nil, err
+	}
+	return x.result(results, run)
+}
+
+// begin starts a run's exchanges, if there are any, and returns each device's link.
+func (x *Tensor) begin(ctx context.Context, symbols map[string]int64) (*collective.Run, []*ir.Data, error) {
+	exchanges, err := x.shards[0].Exchanges(symbols)
+	if err != nil || len(exchanges) == 0 {
+		return nil, make([]*ir.Data, len(x.exes)), err
+	}
+	c, err := x.channel(ctx, exchanges)
+	if err != nil {
+		return nil, nil, err
+	}
+	return x.group.Begin(c, exchanges)
+}
+
+// runPart runs the part of a rank. The first returns its results; the others' results stay on their devices.
+func (x *Tensor) runPart(rank int, run *collective.Run, values shardInputs, link *ir.Data, opt runtime.RunOptions,
+	own runtime.States) (*runtime.Result, error) {
+	e, in := x.exes[rank], values.host
+	mine := runtime.RunOptions{Symbols: opt.Symbols, Inputs: values.device, States: own}
+	if link != nil {
+		in[x.shards[rank].Link] = link
+	}
+	if rank == 0 {
+		mine.Into, mine.Keep = opt.Into, opt.Keep
+	} else {
+		for _, o := range e.Outputs() {
+			mine.Keep = append(mine.Keep, o.Name)
+		}
+	}
+	return run.Do(context.Background(), e, in, mine)
+}

@@ -1,0 +1,110 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/tunefile"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// vulkan is a Vulkan device.
+type vulkan struct {
+	identity
+	single
+	inst   *vk.Instance
+	dev    *vk.Device
+	tuning func() (*tunefile.File, error)
+}
+
+func openVulkan(want string, options openOptions) (*vulkan, error) {
+	inst, err := options.open()
+	if err != nil {
+		return nil, err
+	}
+	index, why, err := vk.Choose(inst.Devices(), want)
+	if err != nil {
+		return nil, errors.Join(err, inst.Close())
+	}
+	root, _ := cachefile.Root() // without a cache directory no pipelines are stored
+	options.CacheDir = cachefile.PipelineDir(root)
+	dev, err := inst.OpenDevice(index, options.DeviceOptions)
+	if err != nil {
+		return nil, errors.Join(err, inst.Close())
+	}
+	d := &vulkan{identity: identity{caps: dev.Caps(), why: why}, inst: inst, dev: dev}
+	d.tuning = sync.OnceValues(func() (*tunefile.File, error) { return tunefile.DeviceTuning(d.caps) })
+	return d, nil
+}
+
+func (d *vulkan) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	opt.Target = d.caps
+	if opt.Tuning == nil {
+		measured, _ := d.tuning() // an unusable tuning file is ignored
+		opt.Target, opt.Tuning = measured.On(d.caps), measured.Tuning()
+	}
+	return Compile(ctx, g, opt)
+}
+
+func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
+	if opt.Share != nil && opt.Share.Vulkan() == nil {
+		return nil, errSharedElsewhere(&d.identity, opt.Share)
+	}
+	if p.Contents.Program == nil {
+		return nil, fmt.Errorf("on %s: the program was made for the CPU fast path: compile the graph for this device",
+			d.caps.Name)
+	}
+	options := vk.LoadOptions{Graph: p.Contents.Graph, Progress: opt.Progress, Guards: opt.Guards,
+		Share: opt.Share.Vulkan(), WeightRoom: opt.WeightRoom, Statistics: opt.Statistics}
+	measured, _ := d.tuning() // an unusable tuning file is ignored
+	options.Machine = device.MachineOf(measured.On(d.caps))
+	if opt.WeightRoom > 0 {
+		options.HostFirst = fewRead(p.Contents.Graph)
+	}
+	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, opt.Weights, options)
+	if err != nil {
+		if _, others, _ := ir.FitWeights(p.Contents.Graph, opt.Weights); others > 0 {
+			err = fmt.Errorf("%w; kernels read weights as they were stored at compile time: compile the graph with "+
+				"these (CompileOptions.Weights, vkc compile --weights)", runtime.Reason(err))
+		}
+		return nil, err
+	}
+	return &Executable{backend: exe, why: d.why}, nil
+}
+
+// fewRead names the weights of which a run only reads rows or matrices selected by loaded indices.
+func fewRead(g *ir.Graph) map[string]bool {
+	users, names := g.Users(), map[string]bool{}
+	var few func(n *ir.Node) bool
+	few = func(n *ir.Node) bool {
+		for _, u := range users[n.ID()] {
+			switch {
+			case u.Op() == ir.OpEmbedding || u.Op() == ir.OpMatMulID || u.Op() == ir.OpIndexSelect:
+			case (u.Op() == ir.OpDequantize || u.Op().Class() == ir.ClassView) && few(u):
+			default:
+				return false
+			}
+		}
+		return true
+	}
+	for _, n := range g.Leaves(ir.OpWeight) {
+		names[n.Name()] = few(n)
+	}
+	return names
+}
+
+func (d *vulkan) backend() any { return d.dev }
+
+func (d *vulkan) traffic() Traffic { return d.dev.Traffic() }
+
+func (d *vulkan) memory() runtime.MemoryUse { return d.dev.MemoryStats().Owners }
+
+func (d *vulkan) synchronize(ctx context.Context) error { return d.dev.WaitIdle(ctx) }
+
+func (d *vulkan) close() error { return errors.Join(d.dev.Close(), d.inst.Close()) }
