@@ -117,3 +117,28 @@ func benchmark(b *testing.B, p *Program, in map[string]*ir.Data) {
 		}
 	}
 }
+
+// BenchmarkStateUpdate writes three rows of a state of 64 MiB.
+func BenchmarkStateUpdate(b *testing.B) {
+	for _, op := range []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd, ir.OpIndexAdd, ir.OpScatterAdd} {
+		b.Run(op.String(), func(b *testing.B) {
+			g, where := newGraph(b), ir.ShapeOf(3)
+			switch op {
+			case ir.OpScatterND, ir.OpScatterNDAdd:
+				where = ir.ShapeOf(3, 1)
+			case ir.OpScatterAdd:
+				where = ir.ShapeOf(3, 1024)
+			}
+			state := g.leaf(ir.OpState, "state", ir.F32, ir.ShapeOf(1<<14, 1024))
+			x, at := g.input("x", ir.F32, ir.ShapeOf(3, 1024)), g.input("at", ir.I32, where)
+			g.update(state, g.add(op, []*ir.Node{state, at, x}))
+			rows := make([]int64, where.MaxElems())
+			for i := range rows {
+				rows[i] = int64(i * 3 / len(rows))
+			}
+			dims, _ := where.Eval(nil)
+			benchmark(b, g.program(Options{Replace: none}), map[string]*ir.Data{
+				"x": floats(b, ir.F32, noise(3*1024, 1), 3, 1024), "at": integers(b, ir.I32, rows, dims...)})
+		})
+	}
+}

@@ -9,38 +9,77 @@ import (
 // Programs with kernels of a backend apply updates of states in place, and pass slices of tensors to kernels without
 // copying: a step of a language model reads and writes only a few rows of its caches.
 
-// planStates reports, by node ID, which nodes may overwrite the state that is their argument 0: nodes that are its only
-// user and compute its update. It returns nil if two states could come to share elements; then no program with these
-// states may write in place.
+// planStates reports, by node ID, which nodes may overwrite their argument 0, a state or the result of such a node. It
+// returns nil if two states could come to share elements; then no program with these states may write in place.
 func (p *Program) planStates() []bool {
-	list := make([]bool, len(p.graph.Nodes()))
+	seen, list := map[*ir.Node]bool{}, make([]bool, len(p.graph.Nodes()))
 	for _, u := range p.graph.Updates() {
-		n := u.Value
-		if list[n.ID()] || !p.makes(n) {
+		if seen[u.Value] || !p.makes(u.Value) {
 			return nil
 		}
-		list[n.ID()] = true
+		seen[u.Value] = true
 	}
 	for _, u := range p.graph.Updates() {
-		n := u.Value
-		list[n.ID()] = p.kernels != nil && writesParts(n) && n.Arg(0) == u.State &&
-			p.plan.uses[u.State.ID()] == 1
+		for _, n := range p.writers(u) {
+			list[n.ID()] = true
+		}
 	}
 	return list
 }
 
-// writesParts reports whether a node is its argument 0 with some parts overwritten.
-func writesParts(n *ir.Node) bool {
-	return n.Op() == ir.OpDynamicUpdateSlice || n.Op() == ir.OpScatterND || n.Op() == ir.OpScatter
+// writers returns the nodes that may write an update of a state in place: a chain of nodes that write parts, from the
+// state to its new value. Nothing else reads the results between them, nor the state after the first has written. It
+// returns nil if they must copy the state.
+func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
+	n := u.Value
+	for ; p.kernels != nil && writesParts(n); n = n.Arg(0) {
+		if n != u.Value && p.plan.uses[n.ID()] != 1 {
+			return nil
+		}
+		chain = append(chain, n)
+	}
+	if n != u.State || len(chain) == 0 {
+		return nil
+	}
+	first, reads := chain[len(chain)-1], 0
+	for _, n := range p.plan.nodes {
+		for i, a := range argsOf(n, p.kernels) {
+			if a != u.State {
+				continue
+			}
+			if reads++; (n != first || i > 0) && (n.ID() >= first.ID() || !p.makes(n)) {
+				return nil
+			}
+		}
+	}
+	if reads != p.plan.uses[u.State.ID()] {
+		return nil // it is also an output
+	}
+	return chain
 }
 
-// makes reports whether a node's result certainly does not share elements with an argument or constant.
+// writesParts reports whether a node is its argument 0 with some parts changed.
+func writesParts(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpDynamicUpdateSlice, ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
+		return true
+	}
+	return false
+}
+
+// makes reports whether a node's result certainly does not share elements with an argument or constant, unless the node
+// writes parts in place.
 func (p *Program) makes(n *ir.Node) bool {
 	if !slices.Contains(p.plan.nodes, n) {
 		return false
 	}
-	return writesParts(n) || p.kernels != nil && p.kernels[n.ID()] != nil ||
-		n.Op().Info().Class == ir.ClassElementwise && n.Op() != ir.OpCast
+	switch n.Op().Info().Class {
+	case ir.ClassElementwise:
+		return n.Op() != ir.OpCast || p.kernels != nil && p.kernels[n.ID()] != nil
+	case ir.ClassIndexing, ir.ClassReduce, ir.ClassContraction:
+		return true
+	}
+	return p.kernels != nil && p.kernels[n.ID()] != nil
 }
 
 // planViews reports, by node ID, the slices whose only users are kernels that accept strided matrices.

@@ -1,7 +1,11 @@
 package interp
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -19,6 +23,7 @@ func TestInPlace(t *testing.T) {
 		dtype ir.DType
 		op    ir.Op
 	}{{ir.F32, slice}, {ir.F16, slice}, {ir.Q8_0, slice}, {ir.F32, ir.OpScatterND}, {ir.F16, ir.OpScatterND},
+		{ir.Q8_0, ir.OpScatterND},
 		{ir.F32, ir.OpScatter}, {ir.F16, ir.OpScatter}} {
 		d, where := c.dtype, ir.Shape{}
 		switch c.op {
@@ -141,6 +146,125 @@ func TestConstantStates(t *testing.T) {
 		}
 		if got, err := out["before"].Floats(); err != nil || got[0] != want || got[1] != want {
 			t.Errorf("run %d: %g (%v), want all %g", i, got, err, want)
+		}
+	}
+}
+
+// TestStateBytes: a run that writes a few elements of a state allocates and copies only these, whichever op writes
+// them, also if the update is a chain of writes or another node has read the state before. Runs that fail leave the
+// state as it was. The values are those of the reference, which copies.
+func TestStateBytes(t *testing.T) {
+	const rows, width, few = 1 << 11, 256, 3
+	write := map[ir.Op]func(b builder, state, at, x *ir.Node, attrs ...any) *ir.Node{}
+	for _, op := range []ir.Op{ir.OpScatter, ir.OpScatterAdd} {
+		write[op] = func(b builder, state, at, x *ir.Node, attrs ...any) *ir.Node {
+			at = b.add(ir.OpBroadcast, []*ir.Node{b.add(ir.OpReshape, []*ir.Node{at}, "shape", ir.ShapeOf(few, 1))},
+				"shape", ir.ShapeOf(few, width))
+			return b.add(op, []*ir.Node{state, at, x}, attrs...)
+		}
+	}
+	write[ir.OpIndexAdd] = func(b builder, state, at, x *ir.Node, attrs ...any) *ir.Node {
+		return b.add(ir.OpIndexAdd, []*ir.Node{state, at, x}, attrs...)
+	}
+	for _, op := range []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd} {
+		write[op] = func(b builder, state, at, x *ir.Node, attrs ...any) *ir.Node {
+			at = b.add(ir.OpReshape, []*ir.Node{at}, "shape", ir.ShapeOf(few, 1))
+			return b.add(op, []*ir.Node{state, at, x}, attrs...)
+		}
+	}
+	write[ir.OpDynamicUpdateSlice] = func(b builder, state, at, x *ir.Node, _ ...any) *ir.Node {
+		first := b.add(ir.OpReduceMin, []*ir.Node{at}, "axes", []int64{0})
+		return b.add(ir.OpDynamicUpdateSlice, []*ir.Node{state, x, first})
+	}
+	failed := errors.New("the kernel failed")
+	for op, write := range write {
+		for _, form := range []string{"", "chain", "read", "mul", "max"} {
+			var attrs []any
+			if form == "mul" || form == "max" {
+				if op != ir.OpScatterAdd && op != ir.OpScatterNDAdd {
+					continue
+				}
+				attrs = []any{"mode", form}
+			}
+			for _, d := range []ir.DType{ir.F32, ir.F16, ir.F64, ir.I32, ir.U8, ir.Q8_0} {
+				if d.IsBlock() && (form != "" || op != ir.OpScatterND && op != ir.OpDynamicUpdateSlice) {
+					continue
+				}
+				var fail error
+				program := func(replace func(g *ir.Graph) []*Kernel) *Program {
+					b := newGraph(t)
+					state := b.leaf(ir.OpState, "state", d, ir.ShapeOf(rows, width))
+					to := ir.OpCast
+					if d.IsBlock() {
+						to = ir.OpQuantize
+					}
+					x := b.add(to, []*ir.Node{b.input("x", ir.F32, ir.ShapeOf(few, width))}, "dtype", d)
+					at, y := b.input("at", ir.I32, ir.ShapeOf(few)), b.input("y", ir.F32, ir.ShapeOf(1))
+					if form == "read" {
+						b.output("before", b.add(ir.OpIndexSelect, []*ir.Node{state, at}))
+					}
+					after := write(b, state, at, x, attrs...)
+					if form == "chain" {
+						after = write(b, after, at, b.add(ir.OpAdd, []*ir.Node{x, x}))
+					}
+					b.update(state, after)
+					b.output("z", b.add(ir.OpNeg, []*ir.Node{y}))
+					return b.program(Options{Replace: replace})
+				}
+				name := fmt.Sprintf("%s %s of %s", op, form, d)
+				fast, reference := program(func(g *ir.Graph) []*Kernel {
+					list := none(g)
+					for i, n := range g.Nodes() {
+						if n.Op() == ir.OpNeg {
+							list[i] = &Kernel{Compute: func(*Call) error { return fail }, Stored: -1}
+						}
+					}
+					return list
+				}), program(nil)
+				rng := rand.New(rand.NewPCG(1, uint64(op)))
+				run := func(want error) (made uint64) {
+					x, at := make([]float64, few*width), make([]int64, few)
+					for i := range x {
+						x[i] = 3 * rng.Float64()
+					}
+					for i := range at {
+						at[i] = int64(rng.IntN(2)*rng.IntN(rows+1) - rng.IntN(2)) // some twice, some out of range
+					}
+					in := map[string]*ir.Data{"x": floats(t, ir.F32, x, few, width), "at": integers(t, ir.I32, at, few),
+						"y": floats(t, ir.F32, []float64{1}, 1)}
+					fail = want
+					var before, after runtime.MemStats
+					runtime.ReadMemStats(&before)
+					out, err := fast.Run(t.Context(), in, nil)
+					runtime.ReadMemStats(&after)
+					if !errors.Is(err, want) {
+						t.Fatalf("%s: %v, want %v", name, err, want)
+					}
+					if want == nil {
+						right, err := reference.Run(t.Context(), in, nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if form == "read" && !bytes.Equal(out["before"].Bytes, right["before"].Bytes) {
+							t.Errorf("%s: the value before differs", name)
+						}
+					}
+					have, err := fast.State("state")
+					right, err2 := reference.State("state")
+					if err := errors.Join(err, err2); err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Equal(have.Bytes, right.Bytes) {
+						t.Errorf("%s: the states differ after a run with error %v", name, want)
+					}
+					return after.TotalAlloc - before.TotalAlloc
+				}
+				run(nil)
+				run(failed)
+				if n := run(nil); n > rows*width { // a quarter of a copy as floats
+					t.Errorf("%s: a run allocates %d bytes, of a state of %d elements", name, n, rows*width)
+				}
+			}
 		}
 	}
 }

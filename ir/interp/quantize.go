@@ -30,19 +30,14 @@ func quantize(c *call) (value, error) {
 
 // scatterBlocks is scatter_nd of rows of blocks.
 func scatterBlocks(c *call, rows coordinateRows) (value, error) {
-	base, update := c.args[0], c.args[2]
-	out, err := makeValue(base.typ, c.dims)
-	if err != nil {
-		return value{}, err
+	out, u := value{typ: c.args[0].typ, dims: c.dims, b: &blocks{raw: c.args[0].b.raw}}, c.undo
+	if u == nil {
+		u, out.b.raw = new(undo), slices.Clone(out.b.raw)
 	}
-	copy(out.b.raw, base.b.raw)
-	bytes := func(elems int) int { return elems / base.typ.BlockElems() * base.typ.BlockBytes() }
-	run := bytes(rows.run)
-	for i := 0; run > 0 && i < len(update.b.raw)/run; i++ {
-		if to, ok := rows.at(i); ok {
-			copy(out.b.raw[bytes(to):], update.b.raw[i*run:][:run])
-		}
-	}
+	bytes := func(elems int) int { return elems / out.typ.BlockElems() * out.typ.BlockBytes() }
+	to := func(i int) (int, bool) { at, ok := rows.at(i); return bytes(at), ok }
+	changeInPlace(u, out.b.raw, c.args[2].b.raw, bytes(rows.run), to, func(_, update byte) byte { return update },
+		func([]byte) {})
 	return out, nil
 }
 

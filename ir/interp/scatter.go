@@ -1,7 +1,5 @@
 package interp
 
-import "slices"
-
 // scatterRuns changes runs of consecutive elements of dst, in order. to returns the destination of run i of src, and
 // false if it has none.
 func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), change func(old, update T) T) {
@@ -16,19 +14,23 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 	}
 }
 
-// scatterInto returns argument 0 changed by the runs of argument 2.
+// scatterInto returns argument 0 changed by the runs of argument 2. It writes a state in place if the updates are few.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
-	if base, updates := c.args[0], c.args[2]; c.undo != nil { // only ops without a mode have undo
+	base, updates := c.args[0], c.args[2].wide()
+	if c.undo != nil && manyPerUpdate*elems(updates.dims) <= elems(base.dims) {
+		round := func(list []float64) { roundFloats(list, base.typ) }
 		switch {
-		case base.n != nil && updates.n != nil:
-			overwrite(c.undo, base.n, updates.n, run, to)
-			return base, nil
-		case base.i != nil && updates.i != nil:
-			overwrite(c.undo, base.i, updates.i, run, to)
-			return base, nil
+		case base.n != nil:
+			changeInPlace(c.undo, base.n, updates.f, run, to, changeBy[float64](mode), round)
+		case base.f != nil:
+			changeInPlace(c.undo, base.f, updates.f, run, to, changeBy[float64](mode), round)
+		default:
+			changeInPlace(c.undo, base.i, updates.i, run, to, changeBy[int64](mode),
+				func(list []int64) { wrapInts(list, base.typ) })
 		}
+		return base, nil
 	}
-	base, updates := c.args[0].wide(), c.args[2].wide()
+	base = base.wide()
 	out, err := strided(base, c.dims, whole(c.dims))
 	if err != nil {
 		return value{}, err
@@ -39,6 +41,46 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 	}
 	scatterRuns(out.i, updates.i, run, to, changeBy[int64](mode))
 	return c.ints(out.i), nil
+}
+
+// An update in place takes manyPerUpdate times as long per element as a copy of all.
+const manyPerUpdate = 8
+
+// changeInPlace changes runs of dst by the runs of src, in order, and records how to undo that. to returns the
+// destination of run i of src, and false if it has none. Each element is rounded once, after its last change.
+func changeInPlace[D float32 | float64 | int64 | byte, S float64 | int64 | byte](u *undo, dst []D, src []S, run int,
+	to func(i int) (int, bool), change func(old, update S) S, round func(list []S)) {
+	old, now, offsets := make([]D, 0, len(src)), make([]S, 0, len(src)), make([]int, 0, len(src)/max(run, 1))
+	known := map[int]int{} // by offset: the number of its run in old, now and offsets
+	for i := 0; run > 0 && i*run < len(src); i++ {
+		at, ok := to(i)
+		if !ok {
+			continue
+		}
+		k, again := known[at]
+		if !again {
+			k = len(offsets)
+			known[at], offsets = k, append(offsets, at)
+			old = append(old, dst[at:at+run]...)
+			for _, x := range old[k*run:] {
+				now = append(now, S(x))
+			}
+		}
+		for j, update := range src[i*run : (i+1)*run] {
+			now[k*run+j] = change(now[k*run+j], update)
+		}
+	}
+	round(now)
+	for k, at := range offsets {
+		for j, x := range now[k*run : (k+1)*run] {
+			dst[at+j] = D(x)
+		}
+	}
+	*u = append(*u, func() {
+		for k, at := range offsets {
+			copy(dst[at:], old[k*run:(k+1)*run])
+		}
+	})
 }
 
 // changeBy returns the function that combines an element and an update in the given mode. Without a mode the update
@@ -124,21 +166,4 @@ func scatterND(c *call) (value, error) {
 		return scatterBlocks(c, rows)
 	}
 	return c.scatterInto(rows.run, c.attrs().String_("mode"), rows.at)
-}
-
-// overwrite copies runs of src to the offsets of dst given by to, and records how to undo that.
-func overwrite[T any](u *undo, dst, src []T, run int, to func(i int) (int, bool)) {
-	old, places := make([]T, 0, len(src)), make([]int, 0, len(src)/max(run, 1))
-	for i := 0; run > 0 && i*run < len(src); i++ {
-		if at, ok := to(i); ok {
-			old, places = append(old, dst[at:at+run]...), append(places, at)
-			copy(dst[at:at+run], src[i*run:])
-		}
-	}
-	*u = append(*u, func() {
-		// In reverse, so that an offset written twice gets back its original value.
-		for i, at := range slices.Backward(places) {
-			copy(dst[at:], old[i*run:(i+1)*run])
-		}
-	})
 }
