@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
 )
@@ -28,7 +29,7 @@ func writeNPY(t *testing.T, dtype ir.DType, dims ...int) string {
 }
 
 func TestWrongInputs(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	garbage := write(t, "garbage.npy", []byte("no array"))
 	for _, tt := range []struct {
 		name, input string
@@ -57,7 +58,7 @@ func TestWrongInputs(t *testing.T) {
 
 // TestIndicesInRange: indices are checked when they are given, and an axis to pick from must not be empty.
 func TestIndicesInRange(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	line := []string{"run", "../../examples/gollama/gollama-q8_0.gguf", "--ctx", "16", "--device", "reference",
 		"--input"}
 	fails(t, exitUsage, append(line, "tokens=[0,4096]"), `input "tokens": element [1] is 4096: want 0 to 4095`, "--clamp")
@@ -75,7 +76,7 @@ func TestIndicesInRange(t *testing.T) {
 
 // TestRandomIndices: random numbers that stand for indices are in range.
 func TestRandomIndices(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	graph := write(t, "g.ir", []byte(`graph "g" {
   %0 = input {name="ids", dtype=i32, shape=[500]} : i32[500]
   %1 = iota {shape=[7]} : i32[7]
@@ -93,7 +94,7 @@ func TestRandomIndices(t *testing.T) {
 }
 
 func TestWrongWeights(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	line := func(weights ...string) []string {
 		return append([]string{"run", mlpGraph, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"},
 			weights...)
@@ -112,7 +113,7 @@ func TestWrongWeights(t *testing.T) {
 }
 
 func TestWrongGraphs(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	unknown := write(t, "g.json", []byte(
 		`{"format": "vkc.graph", "version": 1, "name": "g", "nodes": [{"id": "0", "op": "frobnicate"}], "outputs": [{"name": "y", "node": "0"}]}`))
 	empty := write(t, "empty.json", nil)
@@ -126,7 +127,7 @@ func TestWrongGraphs(t *testing.T) {
 
 // TestAllMistakes: all mistakes in a graph file are reported at once, one a line.
 func TestAllMistakes(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	path := write(t, "g.json", []byte(`{"format": "vkc.graph", "version": 1, "nodes": [
 {"id": "0", "op": "frobnicate"},
 {"id": "1", "op": "input", "attrs": {"name": "x", "dtype": "f23", "shape": [1]}}],
@@ -145,7 +146,7 @@ func TestAllMistakes(t *testing.T) {
 // it is refused, by every command that reads bundles.
 func TestDamagedBundles(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	sound, err := os.ReadFile(bundleOf(t))
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func TestDamagedBundles(t *testing.T) {
 }
 
 func TestWithoutVulkan(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	noVulkan(t)
 	testWithoutVulkan(t, run)
 }
@@ -228,7 +229,7 @@ func TestWithoutCgo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc")
 	}
-	ownCache(t)
+	devtest.EmptyCache(t)
 	exe := buildPlain(t, t.TempDir())
 	testWithoutVulkan(t, func(t *testing.T, args ...string) result {
 		t.Helper()
@@ -243,7 +244,7 @@ func TestWithoutCgo(t *testing.T) {
 }
 
 func TestWithoutTools(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	graph, weights, out := absolute(t, mlpGraph), mlpWeights(t), filepath.Join(t.TempDir(), "x.vkb")
 	noTools(t)
 	fails(t, exitFailure, []string{"compile", graph, "-o", out}, "glslc", "spirv-opt", "not found", "install")
@@ -262,7 +263,7 @@ func TestWithoutTools(t *testing.T) {
 // TestOutputKept: a compile that fails leaves the bundle of before.
 func TestOutputKept(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	path := write(t, "x.vkb", []byte("the old one"))
 	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", path, "--weights", mlpWeights(t, "layer.0.bias")})
 	if old, err := os.ReadFile(path); err != nil || string(old) != "the old one" {

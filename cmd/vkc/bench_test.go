@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // TestBench measures a case of each suite on the device, and reads its own file back.
 func TestBench(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	file, trace := filepath.Join(t.TempDir(), "bench.json"), filepath.Join(t.TempDir(), "trace.json")
 	r := ok(t, "bench", "--scale", "tiny", "--filter",
 		"^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32/65536|softmax/f32/64x256|attention/full/h4_kv1/1x64/d64|"+
@@ -127,7 +128,7 @@ func TestBenchCheck(t *testing.T) {
 // TestBenchTarget compiles for another profile than the device's, and says so.
 func TestBenchTarget(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	file := filepath.Join(t.TempDir(), "bench.json")
 	r := ok(t, "bench", "--scale", "tiny", "--target", "generic", "--filter", "^matmul/f16/32x32x32", "--output", file)
 	if !strings.Contains(r.stdout, "compiled for generic") {
@@ -168,7 +169,7 @@ func TestBenchRefuses(t *testing.T) {
 // TestBenchModel measures a model of a file, and says which tests it has no positions for.
 func TestBenchModel(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	file := filepath.Join(t.TempDir(), "bench.json")
 	line := []string{"bench", "--suite", "model", "-m", gollama, "-p", "6", "-n", "2", "--n-depth", "8,2000", "-r", "2",
 		"-b", "4"}
@@ -192,7 +193,7 @@ func TestBenchModel(t *testing.T) {
 // TestBenchModelSplits says how two devices have a model, and why.
 func TestBenchModelSplits(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	line := []string{"bench", "-m", gollama, "-d", "vulkan,vulkan", "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1",
 		"-b", "4", "--split"}
 	for split, want := range map[string][]string{

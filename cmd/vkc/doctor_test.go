@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -56,7 +57,7 @@ func TestDoctorWithoutDriver(t *testing.T) {
 	if info, err := listDevices(); info.Vulkan == "" {
 		t.Skip("no Vulkan in the first place: ", err)
 	}
-	ownCache(t)
+	devtest.EmptyCache(t)
 	noVulkan(t)
 	r := run(t, "doctor")
 	has(t, r.stdout, "ok       Vulkan loader", "MISSING  Vulkan driver", "mesa-vulkan-drivers", "unset that variable",

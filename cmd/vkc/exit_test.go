@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // TestExitCodesInHelp: vkc help explains every exit code.
@@ -81,7 +83,7 @@ func withArguments(cmd *cobra.Command, line []string) []string {
 // one; a command line that no file makes right is wrong usage.
 func TestExitCodesOfFiles(t *testing.T) {
 	noVulkan(t) // or tune asks for the device first
-	ownCache(t)
+	devtest.EmptyCache(t)
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	for name, path := range map[string]string{

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // TestGenerateBundle: a model's bundle generates the same text as the model's file, without a compiler and a cache.
@@ -13,7 +14,7 @@ import (
 func TestGenerateBundle(t *testing.T) {
 	needTools(t)
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	path := filepath.Join(t.TempDir(), "m.vkb")
 	ok(t, "compile", gollama, "--generate", "--ctx", "32", "-o", path)
 	line := []string{"generate", "-p", "func main() {\n", "--device", "vulkan", "-n", "4", "-m"}

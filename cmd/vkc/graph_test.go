@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 const gollamaGraph = "../../examples/gollama/graph.json"
@@ -64,7 +66,7 @@ func TestModel(t *testing.T) {
 // TestGraphOfBundle: vkc graph gives back the graph that a bundle was compiled from.
 func TestGraphOfBundle(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	out := filepath.Join(t.TempDir(), "mlp.vkb")
 	ok(t, "compile", mlpGraph, "-o", out, "--target", "generic")
 	if diff := cmp.Diff(ok(t, "graph", mlpGraph).stdout, ok(t, "graph", out).stdout); diff != "" {

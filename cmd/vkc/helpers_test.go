@@ -14,7 +14,6 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend/safetensors"
-	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/golden"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -125,15 +124,6 @@ func has(t *testing.T, printed string, texts ...string) {
 func goldenFile(t *testing.T, name, got string) {
 	t.Helper()
 	golden.Check(t, filepath.Join("testdata", name), got, *updateGolden, "go test ./cmd/vkc -update-golden")
-}
-
-// ownCache gives a test an empty cache.
-func ownCache(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	t.Setenv(cachefile.EnvDir, dir)
-	t.Setenv(cachefile.Env, "")
-	return dir
 }
 
 // noVulkan makes the loader find no driver.

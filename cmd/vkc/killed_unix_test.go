@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // TestKilledCompile: temporary files of a killed compile are removed by the next one. Those of a running compile are
@@ -22,7 +23,7 @@ func TestKilledCompile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc")
 	}
-	ownCache(t)
+	devtest.EmptyCache(t)
 	temp, tools := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	t.Setenv(spirv.ToolsEnv, tools)

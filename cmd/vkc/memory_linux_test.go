@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // TestOutOfMemory: where ulimit leaves too little for a run, vkc says so, and Go does not end it with a trace.
 func TestOutOfMemory(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	exe := buildPlain(t, t.TempDir())
 	graph := filepath.Join(t.TempDir(), "outer.ir")
 	if err := os.WriteFile(graph, []byte(`graph "outer" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // TestDumpDirOfOldTools: the kernels next to the shaders are the compiled ones, even if the tools are too old for other
@@ -19,7 +20,7 @@ func TestDumpDirOfOldTools(t *testing.T) {
 	if known, err := tools.Supports(t.Context(), spirv.CoopMat); known || err != nil {
 		t.Skip("the tools in /usr/bin are not old")
 	}
-	ownCache(t)
+	devtest.EmptyCache(t)
 	t.Setenv(spirv.ToolsEnv, "/usr/bin")
 	dir := t.TempDir()
 	graph := filepath.Join(dir, "g.ir")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // onnxCases are small models with their inputs and outputs.
@@ -112,7 +114,7 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 // one, of the model and of its bundle.
 func TestONNXNames(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	model := filepath.Join(onnxCases, "dotted/model.onnx")
 	r := ok(t, "inspect", model)
 	for _, text := range []string{"extent p2o_DynamicDimension_0", "in the file p2o.DynamicDimension.0",
@@ -150,7 +152,7 @@ func TestONNXNames(t *testing.T) {
 // TestONNXBundle runs the bundle of a model. Elements beyond the found ones are not printed.
 func TestONNXBundle(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	bundle := filepath.Join(t.TempDir(), "found.vkb")
 	ok(t, "compile", filepath.Join(onnxCases, "found/model.onnx"), "--target", "generic", "-o", bundle)
 	r := ok(t, "run", bundle, "--device", "cpu", "--input", "x=[[0,5,0],[6,0,0]]")
@@ -162,7 +164,7 @@ func TestONNXBundle(t *testing.T) {
 // TestVerifyONNXDevice runs the cases on the device.
 func TestVerifyONNXDevice(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	if info := okJSON[onnxReport](t, "verify", "--onnx", onnxCases); info.Passed != info.Cases || info.Cases < 5 {
 		t.Errorf("%+v", info)
 	}
@@ -170,7 +172,7 @@ func TestVerifyONNXDevice(t *testing.T) {
 
 // TestONNXModel gives a model to the commands that take one.
 func TestONNXModel(t *testing.T) {
-	ownCache(t)
+	devtest.OwnCache(t)
 	linear, shape := filepath.Join(onnxCases, "linear/model.onnx"), filepath.Join(onnxCases, "shape/model.onnx")
 	r := ok(t, "run", linear, "--device", "cpu", "--input", "x=[[1,1],[2,3]]", "--check")
 	if !strings.Contains(r.stdout, "f32[2 2]") || !strings.Contains(r.stdout, "[0 7 1 17]") {

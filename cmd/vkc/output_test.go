@@ -15,6 +15,7 @@ import (
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -27,7 +28,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 
 // TestFullDisk: whatever a command prints, it fails if that is lost.
 func TestFullDisk(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	weights := mlpWeights(t)
 	bundle, quantized := filepath.Join(t.TempDir(), "m.vkb"), filepath.Join(t.TempDir(), "q.gguf")
 	lines := [][]string{
@@ -180,7 +181,7 @@ func printed(t *testing.T, name string) []printout {
 
 // TestRandomInputBound: random inputs are bounded before they are made.
 func TestRandomInputBound(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	for _, tt := range []struct{ shape, want string }{
 		{`"N", 1073741824`, "of 128.0 GiB"},
 		{`1073741825`, "of 4.0 GiB"},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/vkc-go/vkc/internal/devtest"
 )
 
 // TestNoFile: every command that reads a file rejects a pipe, a device or a directory without waiting. A pipe without a
@@ -16,7 +18,7 @@ import (
 func TestNoFile(t *testing.T) {
 	noTools(t)
 	noVulkan(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	weights := mlpWeights(t)

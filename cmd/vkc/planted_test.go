@@ -10,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/toolstest"
 )
 
@@ -21,7 +22,7 @@ func TestNothingFromHereRuns(t *testing.T) {
 	}
 	dir := toolstest.Plant(t)
 	exe := buildPlain(t, dir)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	graph := absolute(t, mlpGraph)
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
 	ready := err == nil && tools.Ready() == nil
@@ -49,7 +50,7 @@ func TestNothingFromHereRuns(t *testing.T) {
 // TestDoctorNamesRefusedTools: tools that others may write are not used, and
 // doctor says so.
 func TestDoctorNamesRefusedTools(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	noTools(t)
 	dir := toolstest.Plant(t)
 	if err := os.MkdirAll(filepath.Dir(spirv.RegisteredDir()), 0o755); err != nil {
@@ -95,7 +96,7 @@ func TestGoneTools(t *testing.T) {
 	for _, line := range lines {
 		for _, cache := range []string{"cold", "warm"} {
 			if cache == "cold" {
-				ownCache(t)
+				devtest.EmptyCache(t)
 			}
 			if r := ok(t, line...); strings.Count(r.stderr, said) != 1 {
 				t.Errorf("vkc %s, %s cache: standard error is\n%s", strings.Join(line, " "), cache, r.stderr)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -222,7 +223,7 @@ func TestInspectGraph(t *testing.T) {
 
 func TestInspectBundle(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	path := bundleOf(t)
 	info := okJSON[inspected](t, "inspect", path)
 	if info.Format != "vkb bundle" || len(info.Tensors) != 3 || info.Bytes != 4*(16*8+16+4*16) ||

@@ -10,12 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
 )
 
 func TestRunOnReference(t *testing.T) {
-	ownCache(t)
+	devtest.OwnCache(t)
 	file := filepath.Join(t.TempDir(), "label.npy")
 	r := ok(t, mlpArgs(t, "--device", "cpu", "--check", "--output", "label="+file)...)
 	// How far the processor's kernels are from the reference depends on its instructions.
@@ -40,7 +41,7 @@ func TestRunOnReference(t *testing.T) {
 // starts no compiler; both are within the tolerance of the reference.
 func TestRunOnDevice(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	var outputs [][]outputInfo
 	for i, wantHit := range []bool{false, true} {
 		info := okJSON[runInfo](t, mlpArgs(t, "--check")...)
@@ -70,7 +71,7 @@ func TestRunOnDevice(t *testing.T) {
 
 func TestRunProfile(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	info := okJSON[runInfo](t, mlpArgs(t, "--profile", "--repeat", "2")...)
 	if info.Profile == nil || len(info.Profile.Kernels) != info.Program.Kernels {
 		t.Errorf("profile %+v of %+v", info.Profile, info.Program)
@@ -107,7 +108,7 @@ func TestRunProfile(t *testing.T) {
 
 func TestRunBundle(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	path := bundleOf(t, "--target", "auto")
 	noTools(t) // a bundle needs none
 	for _, device := range []string{"auto", "cpu"} {
@@ -122,7 +123,7 @@ func TestRunBundle(t *testing.T) {
 // TestRunBundleOfAnotherDevice: a bundle for another device is rejected with a hint.
 func TestRunBundleOfAnotherDevice(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	p, err := vkc.OpenBundle(bundleOf(t, "--target", "nvidia-h100"))
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestRunBundleOfAnotherDevice(t *testing.T) {
 // output a line reports the deviation.
 func TestCheckFails(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	scale := func(factor float64) *ir.Graph {
 		g, err := frontend.Build("scale", func(b *frontend.Builder) {
 			b.Output("y", b.Input("x", ir.F32, 4).MulScalar(factor))
@@ -190,7 +191,7 @@ func TestCheckLine(t *testing.T) {
 }
 
 func TestInputs(t *testing.T) {
-	ownCache(t)
+	devtest.OwnCache(t)
 	x, err := ir.FromFloats(ir.F16, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 1, 2, 6)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +213,7 @@ func TestInputs(t *testing.T) {
 }
 
 func TestRandomInputs(t *testing.T) {
-	ownCache(t)
+	devtest.OwnCache(t)
 	line := func(seed string) []string {
 		return []string{"run", viewsGraph, "--device", "cpu", "--input", "x=random:" + seed, "--input", "7=[0,1]",
 			"--symbol", "B=1"}
@@ -281,7 +282,7 @@ func TestDescribe(t *testing.T) {
 
 // TestOutputNotWritten: an output path that cannot be written is an error and leaves no files.
 func TestOutputNotWritten(t *testing.T) {
-	ownCache(t)
+	devtest.OwnCache(t)
 	dir := t.TempDir()
 	fails(t, exitFailure, mlpArgs(t, "--device", "cpu", "--output", "label="+filepath.Join(dir, "no", "x.npy")),
 		`output "label"`, "no such file")

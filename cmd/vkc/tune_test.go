@@ -11,6 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench/tune"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/tunefile"
 )
 
@@ -33,7 +34,7 @@ var tunedLine = regexp.MustCompile(`, tuned: [0-9.e+]+ us(, next best [0-9.e+]+)
 // TestTune tunes one kernel, checks that compilation uses the result, and continues the tuning.
 func TestTune(t *testing.T) {
 	needDevice(t)
-	root := ownCache(t)
+	root := devtest.EmptyCache(t)
 	path := tuned(t)
 	if dir, _ := filepath.Split(path); filepath.Clean(dir) != filepath.Join(root, "tuning") {
 		t.Errorf("kept in %s", path)
@@ -75,7 +76,7 @@ func TestTune(t *testing.T) {
 // TestTuneForAnotherMachine compiles with a file, for a profile.
 func TestTuneForAnotherMachine(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	file := filepath.Join(t.TempDir(), "tuning.json")
 	if path := tuned(t, "--output", file); path != file {
 		t.Errorf("kept in %s", path)
@@ -96,7 +97,7 @@ func TestTuneForAnotherMachine(t *testing.T) {
 // TestTuneFileIsForeign: a tuning file that cannot be used is reported once and ignored.
 func TestTuneFileIsForeign(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	path := tuned(t)
 	good, err := os.ReadFile(path)
 	if err != nil {
@@ -164,7 +165,7 @@ func (c untilFile) Err() error {
 // TestTuneInterrupted keeps the file whole, and exits as programs do.
 func TestTuneInterrupted(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func TestTuneRefuses(t *testing.T) {
 
 func TestTuneRefusesOnDevice(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	fails(t, exitFailure, []string{"tune", "none.json"}, "none.json")
 	fails(t, exitUsage, []string{"tune", mlpGraph, "--filter", "^nothing"}, "matches no kernel", "matmul")
 	fails(t, exitUsage, []string{"tune", mlpGraph, "--symbol", "U=1"}, `no symbol "U"`)

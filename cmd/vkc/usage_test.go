@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -137,7 +138,7 @@ func TestVersionFlags(t *testing.T) {
 // TestNoPlaceForOutput: a file that cannot be written is refused before there is
 // any work for it.
 func TestNoPlaceForOutput(t *testing.T) {
-	ownCache(t)
+	devtest.EmptyCache(t)
 	graph, weights := absolute(t, mlpGraph), mlpWeights(t)
 	noTools(t)  // or compile says that they are missing
 	noVulkan(t) // or tune and bench that the device is
@@ -163,7 +164,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 // here and says so, or for any where there is none.
 func TestCompileForThisDevice(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	path := filepath.Join(t.TempDir(), "x.vkb")
 	if dev, err := vkc.OpenDevice("vulkan"); err != nil && !errors.Is(err, vk.ErrUnavailable) {
 		t.Fatal(err)
@@ -259,7 +260,7 @@ func TestWrongUsage(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	dir := t.TempDir()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -31,7 +32,7 @@ func TestVersion(t *testing.T) {
 
 func TestCompile(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	dir := filepath.Join(t.TempDir(), "new", "dump")
 	out := filepath.Join(t.TempDir(), "x.vkb")
 	info := okJSON[compileInfo](t, "compile", mlpGraph, "-o", out, "--target", "intel-xe",
@@ -128,7 +129,7 @@ func TestDumpPrecision(t *testing.T) {
 		t.Errorf("%d products of full precision and %d of half may round to f16", full, half)
 	}
 	needTools(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	path := bundleOf(t)
 	ok(t, "compile", mlpGraph, "-o", path, "--precision", "half")
 	if rounds(path) == 0 {
@@ -201,7 +202,7 @@ func TestDumpNamesWeights(t *testing.T) {
 // bundle; the two agree where the bundle holds the stage itself.
 func TestDumpCode(t *testing.T) {
 	needTools(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	path := bundleOf(t)
 	kernels := okJSON[compileInfo](t, "compile", mlpGraph, "-o", path, "--target", "generic").Program.Kernels
 	for stage, head := range map[string]string{"kernels": "kernel ", "plan": "\n  step ", "glsl": "// kernel ",
@@ -259,7 +260,7 @@ func TestDevices(t *testing.T) {
 // TestDevicesProfile: the written profile of the device works as a target, and gives the device's kernels.
 func TestDevicesProfile(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.EmptyCache(t)
 	path := filepath.Join(t.TempDir(), "mine.json")
 	graph := filepath.Join("..", "..", "examples", "tour", "graph.json")
 	ok(t, "devices", "--profile", path)
@@ -287,7 +288,7 @@ func TestDevicesWithoutVulkan(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	needDevice(t)
-	root := ownCache(t)
+	root := devtest.EmptyCache(t)
 	findings := okJSON[[]finding](t, "doctor")
 	byName := map[string]finding{}
 	for _, f := range findings {
@@ -346,7 +347,7 @@ func damage(t *testing.T, dir string) {
 
 func TestCache(t *testing.T) {
 	needDevice(t)
-	root := ownCache(t)
+	root := devtest.EmptyCache(t)
 	empty := okJSON[cacheInfo](t, "cache", "ls")
 	if empty.Dir != root || len(empty.Programs) != 0 || empty.Shaders.Entries != 0 {
 		t.Errorf("at first: %+v", empty)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir/optest"
 )
 
@@ -71,7 +72,7 @@ func TestVerifyReport(t *testing.T) {
 // TestFailing: of a case that failed, the report has the graph, the kernels and their GLSL.
 func TestFailing(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,7 @@ func TestFailing(t *testing.T) {
 // TestVerifyDevice verifies one op on the device, and one that it refuses or not.
 func TestVerifyDevice(t *testing.T) {
 	needDevice(t)
-	ownCache(t)
+	devtest.OwnCache(t)
 	info := okJSON[verifyInfo](t, "verify", "--ops", "--filter", "^(relu|cumsum)/i32/(axis -1/)?(7x13|5x37)$")
 	if len(info.Ops) != 2 || info.Ops[0].Op != "relu" || info.Ops[0].Passed != 1 || info.Total.Cases != 2 ||
 		info.Total.Passed+info.Total.Refused != 2 {
