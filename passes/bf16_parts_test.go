@@ -1,7 +1,6 @@
 package passes_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,13 +9,11 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/quant"
 )
 
 // takeApart splits the operands of all matmuls that allow it, with a layout along or across the contraction, padded or
@@ -208,59 +205,6 @@ func uncertain(g *ir.Graph, bounds []graphgen.Bound) bool {
 		}
 	}
 	return len(g.Updates()) > 0
-}
-
-// compareSplit takes a graph through the passes and compares its kernels with
-// the reference, within the tolerances of the graph.
-func compareSplit(t *testing.T, g *ir.Graph, opt passes.Options) *passes.State {
-	t.Helper()
-	s, err := passes.Run(g, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := graphgen.Values{Seed: 3, Graph: g}
-	for i, symbols := range values.Symbols(4) {
-		in, err := values.Inputs(symbols, i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		have, want := runKernels(t, s, values, in, symbols), runReference(t, g, values, in, symbols)
-		for _, o := range g.Outputs() {
-			if err := interp.Compare(have[o.Name], want[o.Name], interp.ToleranceOf(g, o.Node)).Err(); err != nil {
-				t.Errorf("%v: %s: %v\n%s", symbols, o.Name, err, s.Text())
-			}
-		}
-	}
-	return s
-}
-
-func runKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[string]*ir.Data,
-	symbols map[string]int64) map[string]*ir.Data {
-	t.Helper()
-	m, err := keval.New(s.Program, s.Kernels,
-		keval.Options{Weights: weights, Decode: quant.Dequantize, Encode: quantize})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, s.Text())
-	}
-	out, err := m.Run(in, symbols)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, s.Text())
-	}
-	return out
-}
-
-func runReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data,
-	symbols map[string]int64) map[string]*ir.Data {
-	t.Helper()
-	ref, err := interp.New(g, interp.Options{Weights: weights})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := ref.Run(context.Background(), in, symbols)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // productOf is x [m,k] by the transpose of w [n,k].

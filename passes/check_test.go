@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strings"
+	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
@@ -376,4 +378,179 @@ func shuffle(g *ir.Graph, rng *rand.Rand) (*ir.Graph, error) {
 		}
 	}
 	return ir.Reorder(g, order)
+}
+
+func parse(t testing.TB, text string) *ir.Graph {
+	t.Helper()
+	if !strings.HasPrefix(strings.TrimSpace(text), "graph") {
+		text = "graph \"test\" {\n" + text + "\n}"
+	}
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return g
+}
+
+func families(s *passes.State) string {
+	var list []string
+	for _, k := range s.Kernels {
+		list = append(list, string(k.Family))
+	}
+	return strings.Join(list, " ")
+}
+
+// few returns how many of n random graphs to run: under -short, a quarter.
+func few(n int) int {
+	if testing.Short() {
+		return (n + 3) / 4
+	}
+	return n
+}
+
+func runKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[string]*ir.Data,
+	symbols map[string]int64) map[string]*ir.Data {
+	t.Helper()
+	m, err := keval.New(s.Program, s.Kernels,
+		keval.Options{Weights: weights, Decode: quant.Dequantize, Encode: quantize})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s.Text())
+	}
+	out, err := m.Run(in, symbols)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s.Text())
+	}
+	return out
+}
+
+func runReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data,
+	symbols map[string]int64) map[string]*ir.Data {
+	t.Helper()
+	ref, err := interp.New(g, interp.Options{Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := ref.Run(context.Background(), in, symbols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// compareWithReference runs the kernels of a lowered graph under several
+// symbol values and compares them with the reference on the graph itself.
+func compareWithReference(t *testing.T, g *ir.Graph, s *passes.State, seed uint64) {
+	t.Helper()
+	values := graphgen.Values{Seed: seed, Graph: g}
+	want, err := interp.New(g, interp.Options{Weights: values, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize, Encode: quantize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for i, symbols := range values.Symbols(4) {
+		in, err := values.Inputs(symbols, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := want.Run(context.Background(), in, symbols)
+		if err != nil {
+			continue // an axis to pick from is empty under these values
+		}
+		ran++
+		got, err := have.Run(in, symbols)
+		if err != nil {
+			t.Fatalf("with %v: %v", symbols, err)
+		}
+		for _, o := range g.Outputs() {
+			if err := interp.Compare(got[o.Name], ref[o.Name], interp.ToleranceOf(g, o.Node)).Err(); err != nil {
+				t.Fatalf("with %v: %v", symbols, err)
+			}
+		}
+	}
+	if ran == 0 {
+		t.Fatal("the reference could do no run")
+	}
+}
+
+// oneOp returns the graph of one op on inputs of the types.
+func oneOp(t *testing.T, inputs, op string) *ir.Graph {
+	t.Helper()
+	g, err := ir.Parse(oneOpText(inputs, op))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func oneOpText(inputs, op string) string {
+	text := "graph \"op\" {\n"
+	for _, sym := range []string{"N", "T"} {
+		if strings.Contains(inputs, sym) {
+			text += fmt.Sprintf("  symbol %s <= 6\n", sym)
+		}
+	}
+	for i, typ := range strings.Fields(inputs) {
+		dtype, shape, _ := strings.Cut(typ, "[")
+		text += fmt.Sprintf("  %%%d = input {name=\"x%d\", dtype=%s, shape=[%s}\n", i, i, dtype, shape)
+	}
+	return text + "  %y = " + op + "\n  output \"y\" %y\n}\n"
+}
+
+// implicitGEMMs stores the operands of every convolution that it can be done for.
+var implicitGEMMs = passtest.Rules("implicit_gemm")
+
+// compareSplit takes a graph through the passes and compares its kernels with
+// the reference, within the tolerances of the graph.
+func compareSplit(t *testing.T, g *ir.Graph, opt passes.Options) *passes.State {
+	t.Helper()
+	s, err := passes.Run(g, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareWithReference(t, g, s, 3)
+	return s
+}
+
+// halfTail is the last half of the outermost axis, of an even length.
+func halfTail(k *kernel.Kernel) []kernel.Tail {
+	if !k.Parallel[0].IsStatic() || k.Parallel[0].Add%2 != 0 {
+		return nil
+	}
+	return []kernel.Tail{{From: k.Parallel[0].Add / 2}}
+}
+
+// withoutUnused drops the inputs and states that a graph does not use.
+func withoutUnused(t *testing.T, g *ir.Graph) *ir.Graph {
+	t.Helper()
+	live := g.Live()
+	h := ir.NewGraph(g.Name)
+	made := make([]*ir.Node, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		if !live[i] {
+			continue
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for j, a := range n.Args() {
+			args[j] = made[a.ID()]
+		}
+		var err error
+		if made[i], err = h.Add(n.Op(), args, n.Attrs(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, u := range g.Updates() {
+		if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range g.Outputs() {
+		if err := h.Output(o.Name, made[o.Node.ID()]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
 }

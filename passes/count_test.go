@@ -236,46 +236,6 @@ func TestKernelCounts(t *testing.T) {
 	}
 }
 
-// withoutUnused drops the inputs and states that a graph does not use.
-func withoutUnused(t *testing.T, g *ir.Graph) *ir.Graph {
-	t.Helper()
-	live := g.Live()
-	h := ir.NewGraph(g.Name)
-	made := make([]*ir.Node, len(g.Nodes()))
-	for i, n := range g.Nodes() {
-		if !live[i] {
-			continue
-		}
-		args := make([]*ir.Node, len(n.Args()))
-		for j, a := range n.Args() {
-			args[j] = made[a.ID()]
-		}
-		var err error
-		if made[i], err = h.Add(n.Op(), args, n.Attrs(), ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, u := range g.Updates() {
-		if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, o := range g.Outputs() {
-		if err := h.Output(o.Name, made[o.Node.ID()]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return h
-}
-
-func families(s *passes.State) string {
-	var list []string
-	for _, k := range s.Kernels {
-		list = append(list, string(k.Family))
-	}
-	return strings.Join(list, " ")
-}
-
 // dag20 has 20 ops, values with several uses, and three outputs.
 const dag20 = `
 	%1 = add %x, %y  %2 = mul %1, %z  %3 = sub %1, %2  %4 = exp %3  %5 = relu %2  %6 = add %4, %5  %7 = tanh %6

@@ -9,9 +9,6 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// implicitGEMMs stores the operands of every convolution that it can be done for.
-var implicitGEMMs = passtest.Rules("implicit_gemm")
-
 // TestStoredWindows compares convolutions of stored operands with the reference.
 func TestStoredWindows(t *testing.T) {
 	tests := []struct {

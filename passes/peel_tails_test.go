@@ -20,14 +20,6 @@ func tailAt(list ...kernel.Tail) func(*kernel.Kernel) []kernel.Tail {
 	return func(*kernel.Kernel) []kernel.Tail { return slices.Clone(list) }
 }
 
-// halfTail is the last half of the outermost axis, of an even length.
-func halfTail(k *kernel.Kernel) []kernel.Tail {
-	if !k.Parallel[0].IsStatic() || k.Parallel[0].Add%2 != 0 {
-		return nil
-	}
-	return []kernel.Tail{{From: k.Parallel[0].Add / 2}}
-}
-
 // TestCutTailPlan: a cut-off tail may be split. Only the kernel that sums its parts waits, because it writes to the
 // same buffer as the others.
 func TestCutTailPlan(t *testing.T) {

@@ -9,18 +9,6 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-func parse(t testing.TB, text string) *ir.Graph {
-	t.Helper()
-	if !strings.HasPrefix(strings.TrimSpace(text), "graph") {
-		text = "graph \"test\" {\n" + text + "\n}"
-	}
-	g, err := ir.Parse(text)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	return g
-}
-
 const softmaxOfSum = `
 	%x = input {name="x", dtype=f32, shape=[4,8]}
 	%y = add %x, %x

@@ -22,14 +22,6 @@ var (
 	keep         = flag.String("keep", "", "write the graphs that fail, made smaller, to this folder")
 )
 
-// few returns how many of n random graphs to run: under -short, a quarter.
-func few(n int) int {
-	if testing.Short() {
-		return (n + 3) / 4
-	}
-	return n
-}
-
 // TestRandomGraphs compares random graphs before and after every pass, and
 // their kernels, with the reference.
 func TestRandomGraphs(t *testing.T) {

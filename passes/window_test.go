@@ -1,17 +1,9 @@
 package passes_test
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/kernel/keval"
-	"github.com/vkc-go/vkc/internal/graphgen"
-	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/quant"
 )
 
 // TestLoweredOps compares the kernels of one op at a time with the reference.
@@ -74,67 +66,4 @@ func TestLoweredOps(t *testing.T) {
 			}
 		})
 	}
-}
-
-// compareWithReference runs the kernels of a lowered graph under several
-// symbol values and compares them with the reference on the graph itself.
-func compareWithReference(t *testing.T, g *ir.Graph, s *passes.State, seed uint64) {
-	t.Helper()
-	values := graphgen.Values{Seed: seed, Graph: g}
-	want, err := interp.New(g, interp.Options{Weights: values, Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ran := 0
-	for i, symbols := range values.Symbols(3) {
-		in, err := values.Inputs(symbols, i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ref, err := want.Run(context.Background(), in, symbols)
-		if err != nil {
-			continue // an axis to pick from is empty under these values
-		}
-		ran++
-		got, err := have.Run(in, symbols)
-		if err != nil {
-			t.Fatalf("with %v: %v", symbols, err)
-		}
-		for _, o := range g.Outputs() {
-			if err := interp.Compare(got[o.Name], ref[o.Name], interp.ToleranceOf(g, o.Node)).Err(); err != nil {
-				t.Fatalf("with %v: %v", symbols, err)
-			}
-		}
-	}
-	if ran == 0 {
-		t.Fatal("the reference could do no run")
-	}
-}
-
-// oneOp returns the graph of one op on inputs of the types.
-func oneOp(t *testing.T, inputs, op string) *ir.Graph {
-	t.Helper()
-	g, err := ir.Parse(oneOpText(inputs, op))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-func oneOpText(inputs, op string) string {
-	text := "graph \"op\" {\n"
-	for _, sym := range []string{"N", "T"} {
-		if strings.Contains(inputs, sym) {
-			text += fmt.Sprintf("  symbol %s <= 6\n", sym)
-		}
-	}
-	for i, typ := range strings.Fields(inputs) {
-		dtype, shape, _ := strings.Cut(typ, "[")
-		text += fmt.Sprintf("  %%%d = input {name=\"x%d\", dtype=%s, shape=[%s}\n", i, i, dtype, shape)
-	}
-	return text + "  %y = " + op + "\n  output \"y\" %y\n}\n"
 }
