@@ -120,12 +120,12 @@ func TestSplitOperands(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := parse(t, leaves+tt.body)
+			g := passtest.Parse(t, leaves+tt.body)
 			for _, way := range []passtest.Choices{
 				{Operands: Decompose(false, false)}, {Operands: Decompose(true, false)}, {Operands: Decompose(false, true)},
-				{Operands: Decompose(true, true), Parts: splitAny}, {},
+				{Operands: Decompose(true, true), Parts: passtest.SplitAny}, {},
 			} {
-				s := compareSplit(t, g, passes.Options{Pricer: way})
+				s := passtest.RunAndCompare(t, g, passes.Options{Pricer: way})
 				want := tt.split
 				if way.Operands == nil {
 					want = 0
@@ -157,26 +157,26 @@ func TestRandomSplits(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		s, err := passes.Run(g,
 			passes.Options{Pricer: passtest.Choices{Operands: Decompose(r.IntN(2) == 0, r.IntN(2) == 0),
-				Parts: splitAny}})
+				Parts: passtest.SplitAny}})
 		if err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 			continue
 		}
 		n := splitProducts(s)
-		c, err := newChecker(g, seed)
+		c, err := passtest.NewChecker(g, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 || uncertain(g, c.bounds) {
+		if n == 0 || uncertain(g, c.Bounds) {
 			continue
 		}
 		splits += n
-		if err := c.addKernels("kernels of split operands", s, r); err != nil {
+		if err := c.AddKernels("kernels of split operands", s, r); err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
-		} else if err := c.compare(2); err != nil {
+		} else if err := c.Compare(2); err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 		}
-		compared += c.ran
+		compared += c.Ran
 	}
 	t.Logf("%d products, %d runs", splits, compared)
 	if splits < *randomGraphs/20 || compared < splits {
@@ -209,7 +209,7 @@ func uncertain(g *ir.Graph, bounds []graphgen.Bound) bool {
 
 // productOf is x [m,k] by the transpose of w [n,k].
 func productOf(t *testing.T, m, n, k int) *ir.Graph {
-	return parse(t, fmt.Sprintf(`
+	return passtest.Parse(t, fmt.Sprintf(`
 		%%x = input {name="x", dtype=f32, shape=[%d,%d]}
 		%%w = input {name="w", dtype=f32, shape=[%d,%d]}
 		%%y = matmul %%x, %%w {transpose_b=true, precision="bf16x3"}
@@ -241,13 +241,13 @@ func TestSplitSpecialValues(t *testing.T) {
 	}
 	g := productOf(t, m, m, 2)
 	in := map[string]*ir.Data{"x": floats(t, x, m, 2), "w": floats(t, w, m, 2)}
-	want := runReference(t, g, nil, in, nil)["y"]
+	want := passtest.RunReference(t, g, nil, in, nil)["y"]
 	for _, across := range []bool{false, true} {
 		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: Decompose(across, true)}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		have := runKernels(t, s, nil, in, nil)["y"]
+		have := passtest.RunKernels(t, s, nil, in, nil)["y"]
 		h, _ := have.Floats()
 		w, _ := want.Floats()
 		for i := range w {
@@ -284,8 +284,8 @@ func TestSplitError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exact := runReference(t, g, nil, in, nil)["y"]
-	split := runKernels(t, s, nil, in, nil)["y"]
+	exact := passtest.RunReference(t, g, nil, in, nil)["y"]
+	split := passtest.RunKernels(t, s, nil, in, nil)["y"]
 	report := interp.Compare(split, exact, tol)
 	if err := report.Err(); err != nil {
 		t.Error(err)

@@ -98,7 +98,7 @@ func checkMoved(t *testing.T, what string, g *ir.Graph, moved flowtest.Moving, s
 	}
 	values := graphgen.Values{Seed: seed, Graph: g}
 	have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize,
-		Encode: quantize, Order: rand.New(rand.NewPCG(seed, 1))})
+		Encode: passtest.Quantize, Order: rand.New(rand.NewPCG(seed, 1))})
 	if err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", what, err, moved.Graph, s.Text())
 	}

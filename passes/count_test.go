@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/quant"
@@ -224,12 +225,12 @@ func TestKernelCounts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := parse(t, strings.ReplaceAll(leaves+tt.graph, "  %", "\n%"))
-			s, _, err := checkGraph(withoutUnused(t, g), 1, 4)
+			g := passtest.Parse(t, strings.ReplaceAll(leaves+tt.graph, "  %", "\n%"))
+			s, _, err := passtest.Check(passtest.WithoutUnused(t, g), 1, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if have := families(s); have != tt.want {
+			if have := passtest.Families(s); have != tt.want {
 				t.Errorf("kernels are %q, want %q\n%s", have, tt.want, s.Text())
 			}
 		})
@@ -293,7 +294,7 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 		if !dt.IsBlock() {
 			continue
 		}
-		g := parse(t, fmt.Sprintf(`
+		g := passtest.Parse(t, fmt.Sprintf(`
 			%%w = weight {name="w", dtype=%s, shape=[96,512]}
 			%%x = input {name="x", dtype=f32, shape=[4,512]}
 			%%ids = input {name="ids", dtype=i32, shape=[5]}
@@ -336,7 +337,7 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 // TestBarriers checks that every barrier is needed, and that independent
 // kernels stand between the same two.
 func TestBarriers(t *testing.T) {
-	s, err := passes.Run(parse(t, `
+	s, err := passes.Run(passtest.Parse(t, `
 		%x = input {name="x", dtype=f32, shape=[6,8]}
 		%w = weight {name="w", dtype=f32, shape=[8,8]}
 		%1 = sum %x {axes=[0]}
@@ -362,7 +363,7 @@ func TestBarriers(t *testing.T) {
 // query and a key.
 func TestNoScores(t *testing.T) {
 	const queries, keys = 512, 1024
-	s, err := passes.Run(parse(t, `
+	s, err := passes.Run(passtest.Parse(t, `
 		symbol T <= 512
 		%q = input {name="q", dtype=f16, shape=[8,T,64]}
 		%k = input {name="k", dtype=f16, shape=[2,1024,64]}
@@ -397,7 +398,7 @@ func TestRefusedAttentions(t *testing.T) {
 			%v = input {name="v", dtype=f32, shape=[2,3,T]}
 			%1 = attention %q, %q, %v  output "o" %1`, "known only at run time"},
 	} {
-		s, err := passes.Run(parse(t, "symbol T <= 16\n"+tt.graph), passes.Options{})
+		s, err := passes.Run(passtest.Parse(t, "symbol T <= 16\n"+tt.graph), passes.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", tt.want, err)
 			continue

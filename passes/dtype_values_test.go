@@ -3,6 +3,7 @@ package passes_test
 import (
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -50,7 +51,7 @@ func TestValuesOfDType(t *testing.T) {
 			output "y" %y`, map[string]*ir.Data{"x": halves(t, -65504), "i": {DType: ir.I32, Dims: []int{2}, Bytes: make([]byte, 8)}, "u": halves(t, 65504, 65504)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := parse(t, c.text)
+			g := passtest.Parse(t, c.text)
 			s, err := passes.Run(g, passes.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +60,7 @@ func TestValuesOfDType(t *testing.T) {
 			if len(g.Symbols()) == 0 {
 				symbols = nil
 			}
-			have, want := runKernels(t, s, nil, c.in, symbols), runReference(t, g, nil, c.in, symbols)
+			have, want := passtest.RunKernels(t, s, nil, c.in, symbols), passtest.RunReference(t, g, nil, c.in, symbols)
 			if err := interp.Compare(have["y"], want["y"], ir.Tolerance{Eps: 2}).Err(); err != nil {
 				t.Errorf("%v\n%s", err, s.Text())
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/internal/golden"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -194,7 +195,7 @@ const attentionLeaves = `
 func TestFindAttention(t *testing.T) {
 	for _, tt := range spelledAttentions {
 		t.Run(tt.name, func(t *testing.T) {
-			s, c, err := checkGraph(parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), 1, 6)
+			s, c, err := passtest.Check(passtest.Parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), 1, 6)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,8 +203,8 @@ func TestFindAttention(t *testing.T) {
 			if want == "" {
 				want = "attention"
 			}
-			if have := families(s); have != want || c.ran == 0 {
-				t.Errorf("%d runs of kernels %q, want %q\n%s", c.ran, have, want, s.Text())
+			if have := passtest.Families(s); have != want || c.Ran == 0 {
+				t.Errorf("%d runs of kernels %q, want %q\n%s", c.Ran, have, want, s.Text())
 			}
 			// where keys are depends on the batch and the group alone, and not on the query's head
 			if keys := "load 1 [96*a1 + 48*a2 + 8*"; strings.HasPrefix(tt.name, "heads that share") &&
@@ -222,11 +223,12 @@ func TestAttentionTable(t *testing.T) {
 		"`go test ./passes -run AttentionTable -update-golden` writes this page.\n\n" +
 		"| spelling | kernels | which |\n|---|---:|---|\n"
 	for _, tt := range spelledAttentions {
-		s, err := passes.Run(parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), passes.Options{})
+		s, err := passes.Run(passtest.Parse(t, attentionLeaves+tt.body+"\noutput \"o\" %o"), passes.Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
-		text += fmt.Sprintf("| %s | %d | %s |\n", tt.name, len(s.Kernels), strings.ReplaceAll(families(s), " ", ", "))
+		families := strings.ReplaceAll(passtest.Families(s), " ", ", ")
+		text += fmt.Sprintf("| %s | %d | %s |\n", tt.name, len(s.Kernels), families)
 	}
 	golden.Check(t, page, text, *updateGolden, "go test ./passes -run AttentionTable -update-golden")
 }

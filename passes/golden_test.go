@@ -16,6 +16,8 @@ import (
 
 var updateGolden = flag.Bool("update-golden", false, "write golden files anew from what the code does now")
 
+var _ = passtest.Pair() // which cases of complete_results call
+
 // TestGolden runs the cases of testdata/passes: each file has the name of a
 // pass and holds graphs with the state after that pass.
 func TestGolden(t *testing.T) {
@@ -50,7 +52,7 @@ func goldenFile(t *testing.T, pass string) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if _, _, err := checkGraph(g, 1, 4); err != nil {
+		if _, _, err := passtest.Check(g, 1, 4); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		have := after(t, g, pass)
@@ -87,20 +89,20 @@ func choicesOf(pass string) passtest.Choices {
 	switch pass {
 	case "pack_operands":
 		choices.Operands = func(k *kernel.Kernel) []kernel.StoredOperand {
-			return append(storeAll(k), Decompose(false, true)(k)...)
+			return append(passtest.StoreAll(k), Decompose(false, true)(k)...)
 		}
 	case "fuse_copies":
-		choices.Operands = storePlain
+		choices.Operands = passtest.StorePlain
 	case "chain_convs":
-		choices.Take = implicitGEMMs
+		choices.Take = passtest.ImplicitGEMMs
 	case "split_k":
-		choices.Parts = splitAny
+		choices.Parts = passtest.SplitAny
 	case "peel_tails":
-		choices.Tails = halfTail
+		choices.Tails = passtest.HalfTail
 	case "prescale_rows":
 		choices.Take = passtest.Rules("fuse_norms", "prescale_rows")
 	case "round_rows":
-		choices.Bytes = allBytes
+		choices.Bytes = passtest.AllBytes
 	}
 	return choices
 }

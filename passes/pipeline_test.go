@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -16,7 +17,7 @@ const softmaxOfSum = `
 	output "z" %z`
 
 func TestUntil(t *testing.T) {
-	g := parse(t, softmaxOfSum)
+	g := passtest.Parse(t, softmaxOfSum)
 	for i, p := range passes.Passes() {
 		var ran []string
 		s, err := passes.Run(g, passes.Options{Until: p.Name, Observe: func(e passes.Event) error {
@@ -54,7 +55,7 @@ func place(name string) int {
 }
 
 func TestObserve(t *testing.T) {
-	g := parse(t, softmaxOfSum)
+	g := passtest.Parse(t, softmaxOfSum)
 	before, text := g.String(), g.String()
 	err := run(g, func(e passes.Event) error {
 		if e.Changed != (e.Text != text) {

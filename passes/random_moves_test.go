@@ -16,15 +16,15 @@ import (
 // any value that is read.
 func TestRandomMoves(t *testing.T) {
 	t.Parallel()
-	graphs := few(60)
+	graphs := passtest.Few(60)
 	joined := map[string]int{}
 	for seed := range uint64(graphs) {
 		g := randomMoves(t, seed)
-		if _, _, err := checkGraph(g, seed, 3); err != nil {
+		if _, _, err := passtest.Check(g, seed, 3); err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 			continue
 		}
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.FuseAll}})
 		if err != nil {
 			t.Fatal(err)
 		}

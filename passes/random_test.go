@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -26,18 +27,18 @@ var (
 // their kernels, with the reference.
 func TestRandomGraphs(t *testing.T) {
 	t.Parallel()
-	ran, graphs := 0, few(*randomGraphs)
+	ran, graphs := 0, passtest.Few(*randomGraphs)
 	for seed := *firstSeed; seed < *firstSeed+uint64(graphs); seed++ {
 		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, c, err := checkGraph(g, seed, 4)
+		s, c, err := passtest.Check(g, seed, 4)
 		if err != nil {
 			fail(t, g, seed, err)
 			continue
 		}
-		ran += c.ran
+		ran += c.Ran
 		if err := minimal(s); err != nil && !controls(g) {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 		}
@@ -103,10 +104,10 @@ func minimal(s *passes.State) error {
 func fail(t *testing.T, g *ir.Graph, seed uint64, err error) {
 	t.Helper()
 	small := graphgen.Shrink(g, func(g *ir.Graph) bool {
-		_, _, again := checkGraph(g, seed, 4)
+		_, _, again := passtest.Check(g, seed, 4)
 		return again != nil && kindOf(again) == kindOf(err)
 	})
-	_, _, err = checkGraph(small, seed, 4)
+	_, _, err = passtest.Check(small, seed, 4)
 	t.Errorf("seed %d: %v\n%s", seed, err, small)
 	if *keep != "" {
 		name := filepath.Join(*keep, fmt.Sprintf("fuzz-%d.txt", seed))
@@ -134,7 +135,7 @@ func FuzzPasses(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := checkGraph(g, seed, 4); err != nil {
+		if _, _, err := passtest.Check(g, seed, 4); err != nil {
 			fail(t, g, seed, err)
 		}
 	})
@@ -157,7 +158,7 @@ func TestFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			for seed := range uint64(3) {
-				if _, c, err := checkGraph(g, seed, 6); err != nil || c.ran == 0 {
+				if _, c, err := passtest.Check(g, seed, 6); err != nil || c.Ran == 0 {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}

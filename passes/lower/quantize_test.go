@@ -1,4 +1,4 @@
-package passes_test
+package lower_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -74,12 +75,12 @@ func TestQuantizedState(t *testing.T) {
 		if ring {
 			text = strings.Replace(text, "%at {axis=1}", "%at {axis=1, wrap=true}", 1)
 		}
-		s, c, err := checkGraph(parse(t, text), 1, 4)
+		s, c, err := passtest.Check(passtest.Parse(t, text), 1, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if have := families(s); have != "quantize matmul" || c.ran == 0 {
-			t.Errorf("%s: %d runs of kernels %q", format, c.ran, have)
+		if have := passtest.Families(s); have != "quantize matmul" || c.Ran == 0 {
+			t.Errorf("%s: %d runs of kernels %q", format, c.Ran, have)
 		}
 		for _, b := range s.Program.Buffers {
 			if b.Kind == kernel.BufTemp {
@@ -91,7 +92,7 @@ func TestQuantizedState(t *testing.T) {
 
 // TestBlocksOnlyFromQuantize: the error for an invalid update of a block state names the value.
 func TestBlocksOnlyFromQuantize(t *testing.T) {
-	g := parse(t, `
+	g := passtest.Parse(t, `
 		%w = weight {name="w", dtype=q8_0, shape=[1,32]}
 		%keys = state {name="keys", dtype=q8_0, shape=[9,32]}
 		%at = const {data=i32[](3)}
@@ -121,7 +122,7 @@ func TestStatesAndSymbols(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := keval.New(s.Program, s.Kernels,
-		keval.Options{Weights: values, Decode: quant.Dequantize, Encode: quantize})
+		keval.Options{Weights: values, Decode: quant.Dequantize, Encode: passtest.Quantize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,12 +243,12 @@ func TestBlockUpdates(t *testing.T) {
 			output "y" %d`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, c, err := checkGraph(parse(t, tt.text), 1, 4)
+			s, c, err := passtest.Check(passtest.Parse(t, tt.text), 1, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if have := families(s); tt.want != "" && have != tt.want || c.ran == 0 {
-				t.Errorf("%d runs of kernels %q, want %q", c.ran, have, tt.want)
+			if have := passtest.Families(s); tt.want != "" && have != tt.want || c.Ran == 0 {
+				t.Errorf("%d runs of kernels %q, want %q", c.Ran, have, tt.want)
 			}
 		})
 	}
@@ -257,7 +258,7 @@ func TestBlockUpdates(t *testing.T) {
 // of range goes nowhere, and of equal ones the last stays.
 func TestQuantizedRowsAtPositions(t *testing.T) {
 	for _, unique := range []string{"", " {unique=true}"} {
-		g := parse(t, `graph "batch" {
+		g := passtest.Parse(t, `graph "batch" {
 			%x = input {name="x", dtype=f32, shape=[3,2,32]}
 			%at = input {name="ids", dtype=i32, shape=[3,2]}
 			%keys = state {name="keys", dtype=q8_0, shape=[4,5,2,32]}
@@ -267,12 +268,13 @@ func TestQuantizedRowsAtPositions(t *testing.T) {
 			%d = dequantize %k
 			output "y" %d
 		}`)
-		s, c, err := checkGraph(g, 1, 4)
+		s, c, err := passtest.Check(g, 1, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if have := families(s); !strings.Contains(have, "quantize") || strings.Contains(have, "copy") || c.ran == 0 {
-			t.Errorf("%d runs of kernels %q", c.ran, have)
+		have := passtest.Families(s)
+		if !strings.Contains(have, "quantize") || strings.Contains(have, "copy") || c.Ran == 0 {
+			t.Errorf("%d runs of kernels %q", c.Ran, have)
 		}
 		for _, b := range s.Program.Buffers {
 			if b.Kind == kernel.BufTemp && b.DType.IsBlock() {

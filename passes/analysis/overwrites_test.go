@@ -1,9 +1,10 @@
-package passes_test
+package analysis_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -250,14 +251,15 @@ func TestInPlace(t *testing.T) {
 		%pairs = input {name="pairs", dtype=i32, shape=[3,2]}`
 	for _, tt := range inPlaceStates {
 		t.Run(tt.name, func(t *testing.T) {
-			s, c, err := checkGraph(parse(t, leaves+tt.body), 1, 8)
+			s, c, err := passtest.Check(passtest.Parse(t, leaves+tt.body), 1, 8)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// What is read again goes out by a copy, which is no part of the update.
-			if have := strings.TrimSuffix(families(s), " map"); c.ran == 0 || families(s) != tt.families &&
+			families := passtest.Families(s)
+			if have := strings.TrimSuffix(families, " map"); c.Ran == 0 || families != tt.families &&
 				have != tt.families {
-				t.Errorf("%d runs of kernels %q, want %q\n%s", c.ran, families(s), tt.families, s.Text())
+				t.Errorf("%d runs of kernels %q, want %q\n%s", c.Ran, passtest.Families(s), tt.families, s.Text())
 			}
 			v := s.Graph.Updates()[0].Value
 			if copies := v.Op() == ir.OpReshape && v.Shape().Equal(v.Arg(0).Shape()); copies != tt.copies {
@@ -340,7 +342,7 @@ func TestStatesOfOldValues(t *testing.T) {
 			update %t = %a`, "", "another state has the same new value"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, c, err := checkGraph(parse(t, leaves+tt.body), 1, 8)
+			s, c, err := passtest.Check(passtest.Parse(t, leaves+tt.body), 1, 8)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -353,8 +355,8 @@ func TestStatesOfOldValues(t *testing.T) {
 					t.Errorf("%s is not updated in place: %q, want %q", u.State.Name(), why, tt.why)
 				}
 			}
-			if have := strings.Join(inPlace, " "); have != tt.inPlace || c.ran == 0 {
-				t.Errorf("%q are updated in place in %d runs, want %q\n%s", have, c.ran, tt.inPlace, s.Text())
+			if have := strings.Join(inPlace, " "); have != tt.inPlace || c.Ran == 0 {
+				t.Errorf("%q are updated in place in %d runs, want %q\n%s", have, c.Ran, tt.inPlace, s.Text())
 			}
 		})
 	}
@@ -375,7 +377,7 @@ func TestMovedBytes(t *testing.T) {
 			%b = dynamic_update_slice %s, %q, %at`, 2 * 64 * 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := passes.Run(parse(t, `
+			s, err := passes.Run(passtest.Parse(t, `
 				%row = input {name="row", dtype=f32, shape=[1,64]}
 				%at = input {name="at", dtype=i32, shape=[]}`+tt.body+`
 				update %s = %b`), passes.Options{})

@@ -1,4 +1,4 @@
-package passes_test
+package rules_test
 
 import (
 	"testing"
@@ -43,8 +43,8 @@ func TestStoredWindows(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := oneOp(t, tt.inputs, tt.op)
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
+			g := passtest.OneOp(t, tt.inputs, tt.op)
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.ImplicitGEMMs}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestStoredWindows(t *testing.T) {
 				}
 			}
 			for seed := range uint64(3) {
-				compareWithReference(t, g, s, seed)
+				passtest.Compare(t, g, s, seed)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestStoredWindowsFuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.ImplicitGEMMs}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestStoredWindowsFuse(t *testing.T) {
 		t.Errorf("%d kernels, want 3:\n%s", len(s.Kernels), s.Text())
 	}
 	for seed := range uint64(4) {
-		compareWithReference(t, g, s, seed)
+		passtest.Compare(t, g, s, seed)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestChainedWindows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.ImplicitGEMMs}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +150,7 @@ func TestChainedWindows(t *testing.T) {
 				t.Errorf("%d convolutions store the next argument, want %d:\n%s", padded, tt.joined, s.Text())
 			}
 			for seed := range uint64(3) {
-				compareWithReference(t, g, s, seed)
+				passtest.Compare(t, g, s, seed)
 			}
 		})
 	}

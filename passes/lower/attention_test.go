@@ -1,6 +1,7 @@
-package passes_test
+package lower_test
 
 import (
+	"github.com/vkc-go/vkc/internal/passtest"
 	"strings"
 	"testing"
 )
@@ -44,7 +45,7 @@ func TestKeysEnd(t *testing.T) {
 		{"another mask", `%mask = where %other, %zero, %inf`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, c, err := checkGraph(parse(t, leaves+tt.body+attend), 3, 6)
+			s, c, err := passtest.Check(passtest.Parse(t, leaves+tt.body+attend), 3, 6)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,8 +55,8 @@ func TestKeysEnd(t *testing.T) {
 				line, _, _ := strings.Cut(after, "\n")
 				text += line
 			}
-			if c.ran == 0 || strings.Contains(text, " before ") != (tt.want != "") || !strings.Contains(text, tt.want) {
-				t.Errorf("%d runs of an attention%s, want %q", c.ran, text, tt.want)
+			if c.Ran == 0 || strings.Contains(text, " before ") != (tt.want != "") || !strings.Contains(text, tt.want) {
+				t.Errorf("%d runs of an attention%s, want %q", c.Ran, text, tt.want)
 			}
 		})
 	}

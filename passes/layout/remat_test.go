@@ -1,4 +1,4 @@
-package passes_test
+package layout_test
 
 import (
 	"testing"

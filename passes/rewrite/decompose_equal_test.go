@@ -1,7 +1,8 @@
-package passes_test
+package rewrite_test
 
 import (
 	"fmt"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"strings"
 	"testing"
 )
@@ -44,13 +45,13 @@ func TestChosenForms(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.dtype, tt.ids, tt.bound, strings.Fields(tt.body)[2]), func(t *testing.T) {
 			text := "symbol N <= " + tt.bound + fmt.Sprintf(leaves, tt.dtype, tt.ids) + tt.body
-			s, c, err := checkGraph(parse(t, text), 1, 4)
+			s, c, err := passtest.Check(passtest.Parse(t, text), 1, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if has := strings.Contains(s.Text(), "vkc."); c.ran == 0 || has != (tt.want != "") ||
+			if has := strings.Contains(s.Text(), "vkc."); c.Ran == 0 || has != (tt.want != "") ||
 				!strings.Contains(s.Text(), tt.want) {
-				t.Errorf("%d runs of kernels, want one of %q:\n%s", c.ran, tt.want, s.Text())
+				t.Errorf("%d runs of kernels, want one of %q:\n%s", c.Ran, tt.want, s.Text())
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package passes_test
+package rewrite_test
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func TestScatterForms(t *testing.T) {
 		for _, mode := range modes {
 			for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.I32, ir.U32, ir.I8, ir.U8, ir.I64, ir.F64} {
 				named := strings.NewReplacer("MODE", mode, "=T", "="+dtype.String())
-				g := parse(t, named.Replace(text)+"\n output \"y\" %y")
+				g := passtest.Parse(t, named.Replace(text)+"\n output \"y\" %y")
 				for form, kernel := range forms {
 					s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: form}})
 					if err != nil {
@@ -157,7 +157,7 @@ func TestAccumulatedBits(t *testing.T) {
 		%updates = input {name="updates", dtype=f32, shape=[4000]}
 		%y = scatter_add %base, %ids, %updates
 		output "y" %y`
-	s, err := passes.Run(parse(t, text), passes.Options{Pricer: passtest.Choices{Form: "accumulate"}})
+	s, err := passes.Run(passtest.Parse(t, text), passes.Options{Pricer: passtest.Choices{Form: "accumulate"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestUnordered(t *testing.T) {
 						if op == "index_add" || strings.Contains(named, "mode=") {
 							named = named[:end] + fmt.Sprintf(", unordered=%v", allowed) + named[end:]
 						}
-						g := parse(t, named+"\n output \"y\" %y")
+						g := passtest.Parse(t, named+"\n output \"y\" %y")
 						choices := passtest.Choices{Form: "any order"}
 						if lacks != "" {
 							choices.Lacks = atomics
@@ -276,7 +276,7 @@ func TestUnorderedPrice(t *testing.T) {
 		{"5000", "1000000", atomics, "vkc.scatter_swap_near ;"}, // two windows
 		{"256", "1000000", atomics, "vkc.scatter_swap_near ;"},
 	} {
-		s, err := passes.Run(parse(t, strings.NewReplacer("PLACES", tt.places, "UPDATES", tt.updates).Replace(`
+		s, err := passes.Run(passtest.Parse(t, strings.NewReplacer("PLACES", tt.places, "UPDATES", tt.updates).Replace(`
 			%base = input {name="base", dtype=f32, shape=[PLACES]}
 			%ids = input {name="ids", dtype=i32, shape=[UPDATES]}
 			%updates = input {name="updates", dtype=f32, shape=[UPDATES]}
@@ -294,7 +294,7 @@ func TestUnorderedPrice(t *testing.T) {
 // TestUnorderedRows: rows of neighbours are cheaper to add by atomics than to sort, if any order is allowed.
 func TestUnorderedRows(t *testing.T) {
 	for attrs, want := range map[string]string{"": "vkc.rows_add_equal_f32", ", unordered=true": "vkc.scatter_float"} {
-		s, err := passes.Run(parse(t, fmt.Sprintf(`
+		s, err := passes.Run(passtest.Parse(t, fmt.Sprintf(`
 			%%base = input {name="base", dtype=f32, shape=[50257,768]}
 			%%ids = input {name="ids", dtype=i32, shape=[8192]}
 			%%updates = input {name="updates", dtype=f32, shape=[8192,768]}
@@ -328,7 +328,7 @@ func TestScatteredStates(t *testing.T) {
 				"scatter_add %table, %each, %rows", "scatter_add %table, %turned, %columns {axis=1, mode=\"mul\"}",
 				"scatter_add %table, %turned, %columns {axis=1, mode=\"min\"}"} {
 				leaves := strings.ReplaceAll(leaves, "=T", "="+dtype.String())
-				g := parse(t, leaves+"%y = "+write+"\n update %table = %y")
+				g := passtest.Parse(t, leaves+"%y = "+write+"\n update %table = %y")
 				s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Form: form}})
 				if err != nil {
 					t.Fatal(err)
@@ -341,8 +341,8 @@ func TestScatteredStates(t *testing.T) {
 				if form != "compare" { // which checks all forms
 					continue
 				}
-				if _, c, err := checkGraph(g, 1, 4); err != nil || c.ran == 0 {
-					t.Errorf("%s of %s: %d runs, %v", write, dtype, c.ran, err)
+				if _, c, err := passtest.Check(g, 1, 4); err != nil || c.Ran == 0 {
+					t.Errorf("%s of %s: %d runs, %v", write, dtype, c.Ran, err)
 				}
 			}
 		}
@@ -382,7 +382,8 @@ func TestScattersBounded(t *testing.T) {
 							text += "\n output \"y\" %y"
 						}
 						name := fmt.Sprintf("%s %s of %s into %s without %v", op, mode, dtype, into, lacks)
-						s, err := passes.Run(parse(t, text), passes.Options{Pricer: passtest.Choices{Lacks: lacks}})
+						choices := passtest.Choices{Lacks: lacks}
+						s, err := passes.Run(passtest.Parse(t, text), passes.Options{Pricer: choices})
 						if err != nil {
 							t.Errorf("%s: %v", name, err)
 							continue

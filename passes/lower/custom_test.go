@@ -1,22 +1,14 @@
-package passes_test
+package lower_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/passes"
 )
 
-// pair is a kernel of two results.
-var pair = ir.MustRegisterCustom(ir.CustomOp{
-	Name: "passtest.pair", Args: []ir.ArgInfo{{Name: "a"}, {Name: "b"}},
-	Infer: func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{c.Args[0].Type(), c.Args[1].Type()}, nil },
-	Kernel: &ir.CustomKernel{Outputs: []string{"p", "q"}, Workgroup: [3]int{64},
-		Grid: [3][]ir.GridRule{{{Of: "p", Axis: ir.AllAxes, Tile: 64}}},
-		Body: "uint i = gl_GlobalInvocationID.x; if (i < p_size) { p[i] = a[i]; q[i] = b[i]; }"},
-	Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) { return args, nil },
-})
+var _ = passtest.Pair()
 
 // TestCustomKernels checks the kernels around a custom one, and that the results match the reference for any order
 // between barriers.
@@ -54,11 +46,11 @@ func TestCustomKernels(t *testing.T) {
 			%x = input {name="x", dtype=f32, shape=[6,8]}
 			%w2 = weight {name="w", dtype=f32, shape=[6,8]}
 			%s = state {name="s", dtype=f32, shape=[6,8]}`
-			s, _, err := checkGraph(withoutUnused(t, parse(t, leaves+tt.graph)), 1, 4)
+			s, _, err := passtest.Check(passtest.WithoutUnused(t, passtest.Parse(t, leaves+tt.graph)), 1, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if have := families(s); have != tt.want {
+			if have := passtest.Families(s); have != tt.want {
 				t.Errorf("kernels are %q, want %q\n%s", have, tt.want, s.Text())
 			}
 		})
@@ -68,13 +60,12 @@ func TestCustomKernels(t *testing.T) {
 // TestCustomGridRefused: a grid rule that the shapes make meaningless is refused
 // by the op's name.
 func TestCustomGridRefused(t *testing.T) {
-	_ = pair
 	var symbols, names []string // their product is too long
 	for i := range 6 {
 		names = append(names, strings.Repeat(string(rune('A'+i)), 60))
 		symbols = append(symbols, "symbol "+names[i]+" <= 4")
 	}
-	g := parse(t, strings.Join(symbols, "\n")+`
+	g := passtest.Parse(t, strings.Join(symbols, "\n")+`
 		%x = input {name="x", dtype=f32, shape=[`+strings.Join(names, ",")+`]}
 		%1 = passtest.pair %x, %x
 		output "p" %1`)

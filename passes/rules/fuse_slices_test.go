@@ -1,4 +1,4 @@
-package passes_test
+package rules_test
 
 import (
 	"fmt"
@@ -15,11 +15,11 @@ import (
 // TestFuseRandomSlices fuses ops on random slices of a random row into its matmul, and compares with the reference.
 func TestFuseRandomSlices(t *testing.T) {
 	t.Parallel()
-	joined, graphs := 0, few(150)
+	joined, graphs := 0, passtest.Few(150)
 	for seed := range uint64(graphs) {
 		r := rand.New(rand.NewPCG(seed, 23))
-		g := parse(t, randomSlices(r))
-		if _, _, err := checkGraph(g, seed, 2); err != nil {
+		g := passtest.Parse(t, randomSlices(r))
+		if _, _, err := passtest.Check(g, seed, 2); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
 		s, err := passes.Run(g,

@@ -1,4 +1,4 @@
-package passes_test
+package lower_test
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ func (l layouts) Price(r kernel.Rewrite) kernel.Estimate {
 // TestLayoutsBeforePrices: a pricer sees the layout of the weights for which the kernel will be emitted, and the
 // program's buffer has the same layout.
 func TestLayoutsBeforePrices(t *testing.T) {
-	g := parse(t, `
+	g := passtest.Parse(t, `
 		%x = input {name="x", dtype=f32, shape=[1,256]}
 		%n = weight {name="n", dtype=f32, shape=[256]}
 		%q = weight {name="q", dtype=q4_0, shape=[64,256]}

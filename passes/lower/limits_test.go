@@ -1,4 +1,4 @@
-package passes_test
+package lower_test
 
 import (
 	"fmt"
@@ -128,11 +128,11 @@ func TestManyOperands(t *testing.T) {
 		}
 		for name, text := range manyOperands(n) {
 			t.Run(fmt.Sprintf("%d/%s", n, name), func(t *testing.T) {
-				s, c, err := checkGraph(parse(t, text), 1, 2)
+				s, c, err := passtest.Check(passtest.Parse(t, text), 1, 2)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if c.ran == 0 {
+				if c.Ran == 0 {
 					t.Error("the reference ran nothing")
 				}
 				for _, k := range s.Kernels {
@@ -148,7 +148,8 @@ func TestManyOperands(t *testing.T) {
 // TestLargeConcat holds that a concat of many tensors reads and stores each
 // element once, whatever it takes in kernels.
 func TestLargeConcat(t *testing.T) {
-	s, err := passes.Run(parse(t, manyOperands(1000)["concat"]), passes.Options{Limits: lower.Limits{Bindings: 11}})
+	g := passtest.Parse(t, manyOperands(1000)["concat"])
+	s, err := passes.Run(g, passes.Options{Limits: lower.Limits{Bindings: 11}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +210,8 @@ func TestDeepGraphs(t *testing.T) {
 				}
 				return 1
 			}}
-			g := parse(t, graph(n)+fmt.Sprintf("output \"o\" %%s%d", n))
-			if _, _, err := checkGraph(g, 1, 2); err != nil {
+			g := passtest.Parse(t, graph(n)+fmt.Sprintf("output \"o\" %%s%d", n))
+			if _, _, err := passtest.Check(g, 1, 2); err != nil {
 				t.Fatal(err)
 			}
 			s, err := passes.Run(g, passes.Options{Limits: limits})
@@ -290,11 +291,12 @@ func TestWorkGrowsWithGraph(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			visits, allocs := [2]float64{}, [2]float64{}
 			for i, n := range []int{300, 1200} {
-				g := parse(t, graph(n))
+				g := passtest.Parse(t, graph(n))
 				var s *passes.State
 				allocs[i] = testing.AllocsPerRun(1, func() {
 					var err error
-					if s, err = passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}}); err != nil {
+					s, err = passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.FuseAll}})
+					if err != nil {
 						t.Fatal(err)
 					}
 				})

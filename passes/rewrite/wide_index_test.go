@@ -1,6 +1,9 @@
-package passes_test
+package rewrite_test
 
-import "testing"
+import (
+	"github.com/vkc-go/vkc/internal/passtest"
+	"testing"
+)
 
 // TestIndicesOf64Bits: indices are clamped as 64-bit numbers, before truncation to 32 bits.
 func TestIndicesOf64Bits(t *testing.T) {
@@ -18,7 +21,7 @@ func TestIndicesOf64Bits(t *testing.T) {
 		"dynamic_update_slice": `%u = slice %x {starts=[0,0], limits=[2,3]}` + "\n" + `%y = dynamic_update_slice %x, %u, %start {axis=0}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := checkGraph(parse(t, wide+text+"\noutput \"y\" %y"), 1, 1); err != nil {
+			if _, _, err := passtest.Check(passtest.Parse(t, wide+text+"\noutput \"y\" %y"), 1, 1); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,4 +1,4 @@
-package passes_test
+package passtest
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
-	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -21,15 +20,15 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// checker compiles a graph in several ways, and compares each with the reference on the original graph.
-type checker struct {
+// Checker compiles a graph in several ways, and compares each with the reference on the original graph.
+type Checker struct {
 	g      *ir.Graph
 	values graphgen.Values
-	bounds []graphgen.Bound
+	Bounds []graphgen.Bound
 	want   *interp.Program
 	ways   []way
 	added  []string // kernels of the ways, as text
-	ran    int      // number of runs that the reference accepted
+	Ran    int      // number of runs that the reference accepted
 }
 
 // way is one way to run the graph: a name and a function for each run.
@@ -39,17 +38,19 @@ type way struct {
 	state func(name string) (*ir.Data, error)
 }
 
-func newChecker(g *ir.Graph, seed uint64) (*checker, error) {
-	c := &checker{g: g, values: graphgen.Values{Seed: seed, Graph: g}, bounds: graphgen.Bounds(g)}
+// NewChecker returns a checker of a graph, with inputs and weights from a seed.
+func NewChecker(g *ir.Graph, seed uint64) (*Checker, error) {
+	c := &Checker{g: g, values: graphgen.Values{Seed: seed, Graph: g}, Bounds: graphgen.Bounds(g)}
 	var err error
 	c.want, err = interp.New(g, interp.Options{Weights: c.values, Workers: 1})
 	return c, err
 }
 
-func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+// Quantize quantizes floats to a block format without an importance matrix.
+func Quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
 
 // addReference adds the reference on a graph that must mean the same.
-func (c *checker) addReference(name string, g *ir.Graph) error {
+func (c *Checker) addReference(name string, g *ir.Graph) error {
 	p, err := interp.New(g, interp.Options{Weights: c.values, Workers: 1})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -61,9 +62,9 @@ func (c *checker) addReference(name string, g *ir.Graph) error {
 	return nil
 }
 
-// addKernels adds the kernels of a program, run in their order or, where order
+// AddKernels adds the kernels of a program, run in their order or, where order
 // is set, as randomly as the barriers allow. The same kernels are added once each way.
-func (c *checker) addKernels(name string, s *passes.State, order *rand.Rand) error {
+func (c *Checker) AddKernels(name string, s *passes.State, order *rand.Rand) error {
 	text := fmt.Sprintln(order != nil)
 	for _, k := range s.Kernels {
 		text += fmt.Sprintln(k, k.Bindings)
@@ -73,7 +74,7 @@ func (c *checker) addKernels(name string, s *passes.State, order *rand.Rand) err
 	}
 	c.added = append(c.added, text)
 	m, err := keval.New(s.Program, s.Kernels,
-		keval.Options{Weights: c.values, Decode: quant.Dequantize, Encode: quantize, Order: order})
+		keval.Options{Weights: c.values, Decode: quant.Dequantize, Encode: Quantize, Order: order})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -81,9 +82,9 @@ func (c *checker) addKernels(name string, s *passes.State, order *rand.Rand) err
 	return nil
 }
 
-// compare runs the graph under several symbol values, one after the other so
+// Compare runs the graph under several symbol values, one after the other so
 // that states advance, in every way.
-func (c *checker) compare(runs int) error {
+func (c *Checker) Compare(runs int) error {
 	symbols := c.values.Symbols(runs)
 	if len(c.g.Updates()) > 0 && len(symbols) < 3 {
 		symbols = slices.Repeat(symbols, 3)
@@ -97,7 +98,7 @@ func (c *checker) compare(runs int) error {
 		if err != nil {
 			continue // an axis to pick from is empty under these values
 		}
-		c.ran++
+		c.Ran++
 		for _, w := range c.ways {
 			if err := c.compareRun(w, in, values, want); err != nil {
 				return fmt.Errorf("%s, run %d with %v: %w", w.name, i, values, err)
@@ -107,13 +108,13 @@ func (c *checker) compare(runs int) error {
 	return nil
 }
 
-func (c *checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]int64, want map[string]*ir.Data) error {
+func (c *Checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]int64, want map[string]*ir.Data) error {
 	have, err := w.run(in, maps.Clone(symbols))
 	if err != nil {
 		return err
 	}
 	for _, o := range c.g.Outputs() {
-		tol := c.bounds[o.Node.ID()].Tolerance(o.Node)
+		tol := c.Bounds[o.Node.ID()].Tolerance(o.Node)
 		if err := interp.Compare(have[o.Name], want[o.Name], tol).Err(); err != nil {
 			return fmt.Errorf("output %q: %w", o.Name, err)
 		}
@@ -127,24 +128,24 @@ func (c *checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]i
 		if err != nil {
 			return err
 		}
-		if err := interp.Compare(have, want, c.bounds[s.ID()].Tolerance(s)).Err(); err != nil {
+		if err := interp.Compare(have, want, c.Bounds[s.ID()].Tolerance(s)).Err(); err != nil {
 			return fmt.Errorf("state %q: %w", s.Name(), err)
 		}
 	}
 	return nil
 }
 
-// checkGraph takes a graph through the passes and compares, with the reference
+// Check takes a graph through the passes and compares, with the reference
 // on it: the reference after each pass that changed it, its kernels, its
 // kernels in another order, and the kernels of the same graph with its nodes
 // in another order. It returns the state of the passes.
-func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker, err error) {
+func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic, %v\n%s", p, debug.Stack())
 		}
 	}()
-	c, err := newChecker(g, seed)
+	c, err := NewChecker(g, seed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,10 +160,10 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 		return nil, nil, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
-	if err := c.addKernels("kernels", s, nil); err != nil {
+	if err := c.AddKernels("kernels", s, nil); err != nil {
 		return nil, nil, err
 	}
-	if err := c.addKernels("kernels in random order", s, rng); err != nil {
+	if err := c.AddKernels("kernels in random order", s, rng); err != nil {
 		return nil, nil, err
 	}
 	shuffled, err := shuffle(g, rng)
@@ -176,73 +177,73 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err != nil {
 		return nil, nil, fmt.Errorf("nodes in another order: %w", err)
 	}
-	if err := c.addKernels("kernels of nodes in another order", s2, nil); err != nil {
+	if err := c.AddKernels("kernels of nodes in another order", s2, nil); err != nil {
 		return nil, nil, err
 	}
-	stored, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: storeAll}})
+	stored, err := passes.Run(g, passes.Options{Pricer: Choices{Operands: StoreAll}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("operands stored: %w", err)
 	}
-	if err := c.addKernels("kernels of stored operands", stored, rng); err != nil {
+	if err := c.AddKernels("kernels of stored operands", stored, rng); err != nil {
 		return nil, nil, err
 	}
 	for side, name := range []string{"left", "right"} {
-		one, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: storeSide(side)}})
+		one, err := passes.Run(g, passes.Options{Pricer: Choices{Operands: storeSide(side)}})
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s operands stored: %w", name, err)
 		}
-		if err := c.addKernels("kernels of stored "+name+" operands", one, rng); err != nil {
+		if err := c.AddKernels("kernels of stored "+name+" operands", one, rng); err != nil {
 			return nil, nil, err
 		}
 	}
-	choices := passtest.Choices{Operands: storePlain, Parts: splitAny, Scores: true}
+	choices := Choices{Operands: StorePlain, Parts: SplitAny, Scores: true}
 	plain, err := passes.Run(g, passes.Options{Pricer: choices})
 	if err != nil {
 		return nil, nil, fmt.Errorf("operands and scores stored as they are: %w", err)
 	}
-	if err := c.addKernels("kernels of operands and scores stored as they are", plain, rng); err != nil {
+	if err := c.AddKernels("kernels of operands and scores stored as they are", plain, rng); err != nil {
 		return nil, nil, err
 	}
-	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs, Form: "accumulate"}})
+	windows, err := passes.Run(g, passes.Options{Pricer: Choices{Take: ImplicitGEMMs, Form: "accumulate"}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("windows stored: %w", err)
 	}
-	if err := c.addKernels("kernels of stored windows, and scatters that accumulate", windows, rng); err != nil {
+	if err := c.AddKernels("kernels of stored windows, and scatters that accumulate", windows, rng); err != nil {
 		return nil, nil, err
 	}
-	split, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Parts: splitAny, Form: "any order"}})
+	split, err := passes.Run(g, passes.Options{Pricer: Choices{Parts: SplitAny, Form: "any order"}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("sums split: %w", err)
 	}
-	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
+	if err := c.AddKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
-	sorted := passtest.Choices{Tails: anyTail(rng), Parts: splitAny, Form: "sort"}
+	sorted := Choices{Tails: anyTail(rng), Parts: SplitAny, Form: "sort"}
 	tails, err := passes.Run(g, passes.Options{Pricer: sorted})
 	if err != nil {
 		return nil, nil, fmt.Errorf("tails cut: %w", err)
 	}
-	if err := c.addKernels("kernels of cut tails, and scatters that sort", tails, rng); err != nil {
+	if err := c.AddKernels("kernels of cut tails, and scatters that sort", tails, rng); err != nil {
 		return nil, nil, err
 	}
 	bytes, err := passes.Run(g,
-		passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Take: passtest.Rules("half_attention")}})
+		passes.Options{Pricer: Choices{Bytes: AllBytes, Take: Rules("half_attention")}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
 	}
-	if err := c.addKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
+	if err := c.AddKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
 		return nil, nil, err
 	}
-	joined, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}})
+	joined, err := passes.Run(g, passes.Options{Pricer: Choices{Take: FuseAll}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("norms and slices fused: %w", err)
 	}
-	if err := c.addKernels("kernels of fused norms and slices", joined, rng); err != nil {
+	if err := c.AddKernels("kernels of fused norms and slices", joined, rng); err != nil {
 		return nil, nil, err
 	}
 	narrow, err := passes.Run(g, passes.Options{Limits: lower.Limits{Bindings: narrowBindings, Size: 200},
-		Pricer: passtest.Choices{
-			Parts: splitAny, Take: fuseAll,
+		Pricer: Choices{
+			Parts: SplitAny, Take: FuseAll,
 		}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("small kernels: %w", err)
@@ -252,21 +253,21 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 			return nil, nil, fmt.Errorf("small kernels: %s binds %d buffers, more than %d", k.Name, n, narrowBindings)
 		}
 	}
-	if err := c.addKernels("small kernels", narrow, rng); err != nil {
+	if err := c.AddKernels("small kernels", narrow, rng); err != nil {
 		return nil, nil, err
 	}
-	return s, c, c.compare(runs)
+	return s, c, c.Compare(runs)
 }
 
 // narrowBindings is a small limit of buffers per kernel: enough for the op with the most arguments, with symbol values
 // and codebooks.
 const narrowBindings = 9
 
-// fuseAll fuses norms, slices and copies with whatever kernels can have them.
-var fuseAll = passtest.Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies")
+// FuseAll fuses norms, slices and copies with whatever kernels can have them.
+var FuseAll = Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies")
 
-// storeAll stores all operands of matmuls that matrix units can use, padded where their extents are known.
-func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
+// StoreAll stores all operands of matmuls that matrix units can use, padded where their extents are known.
+func StoreAll(k *kernel.Kernel) []kernel.StoredOperand {
 	var list []kernel.StoredOperand
 	seen := map[*kernel.Expr]bool{}
 	for _, p := range k.Products {
@@ -288,21 +289,21 @@ func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// storePlain stores the same without padding.
-func storePlain(k *kernel.Kernel) []kernel.StoredOperand {
-	list := storeAll(k)
+// StorePlain stores the same without padding.
+func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
+	list := StoreAll(k)
 	for i := range list {
 		list[i].Rows, list[i].Depth = 0, 0
 	}
 	return list
 }
 
-// storeSide stores the operands of one side, like storeAll. It does not pad the contraction, because the operands of
+// storeSide stores the operands of one side, like StoreAll. It does not pad the contraction, because the operands of
 // the other side end there.
 func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
-		for _, o := range storeAll(k) {
+		for _, o := range StoreAll(k) {
 			ofSide := func(p kernel.Product) bool { return []*kernel.Expr{p.A, p.B}[side] == o.Operand }
 			if slices.ContainsFunc(k.Products, ofSide) {
 				list = append(list, kernel.StoredOperand{Operand: o.Operand, Rows: o.Rows})
@@ -312,11 +313,11 @@ func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	}
 }
 
-// allBytes rounds all rows that may be rounded.
-func allBytes(ir.DType, ir.Dim, ir.Dim) bool { return true }
+// AllBytes rounds all rows that may be rounded.
+func AllBytes(ir.DType, ir.Dim, ir.Dim) bool { return true }
 
-// splitAny splits the contraction of every matmul that allows it.
-func splitAny(k *kernel.Kernel) int {
+// SplitAny splits the contraction of every matmul that allows it.
+func SplitAny(k *kernel.Kernel) int {
 	for parts := int64(4); parts > 1 && k.Family == kernel.FamilyMatMul; parts-- {
 		if _, ok := k.Fold.Quo(parts); ok && k.Fold.Max() > 0 {
 			return int(parts)
@@ -380,7 +381,8 @@ func shuffle(g *ir.Graph, rng *rand.Rand) (*ir.Graph, error) {
 	return ir.Reorder(g, order)
 }
 
-func parse(t testing.TB, text string) *ir.Graph {
+// Parse returns the graph of a text, which may omit the braces around it.
+func Parse(t testing.TB, text string) *ir.Graph {
 	t.Helper()
 	if !strings.HasPrefix(strings.TrimSpace(text), "graph") {
 		text = "graph \"test\" {\n" + text + "\n}"
@@ -392,7 +394,8 @@ func parse(t testing.TB, text string) *ir.Graph {
 	return g
 }
 
-func families(s *passes.State) string {
+// Families lists the families of the kernels of a state, in order.
+func Families(s *passes.State) string {
 	var list []string
 	for _, k := range s.Kernels {
 		list = append(list, string(k.Family))
@@ -400,19 +403,20 @@ func families(s *passes.State) string {
 	return strings.Join(list, " ")
 }
 
-// few returns how many of n random graphs to run: under -short, a quarter.
-func few(n int) int {
+// Few returns how many of n random graphs to run: under -short, a quarter.
+func Few(n int) int {
 	if testing.Short() {
 		return (n + 3) / 4
 	}
 	return n
 }
 
-func runKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[string]*ir.Data,
+// RunKernels runs the kernels of a state on the host.
+func RunKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[string]*ir.Data,
 	symbols map[string]int64) map[string]*ir.Data {
 	t.Helper()
 	m, err := keval.New(s.Program, s.Kernels,
-		keval.Options{Weights: weights, Decode: quant.Dequantize, Encode: quantize})
+		keval.Options{Weights: weights, Decode: quant.Dequantize, Encode: Quantize})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, s.Text())
 	}
@@ -423,7 +427,8 @@ func runKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[s
 	return out
 }
 
-func runReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data,
+// RunReference runs a graph by the reference.
+func RunReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data,
 	symbols map[string]int64) map[string]*ir.Data {
 	t.Helper()
 	ref, err := interp.New(g, interp.Options{Weights: weights})
@@ -437,16 +442,17 @@ func runReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[str
 	return out
 }
 
-// compareWithReference runs the kernels of a lowered graph under several
+// Compare runs the kernels of a lowered graph under several
 // symbol values and compares them with the reference on the graph itself.
-func compareWithReference(t *testing.T, g *ir.Graph, s *passes.State, seed uint64) {
+func Compare(t *testing.T, g *ir.Graph, s *passes.State, seed uint64) {
 	t.Helper()
 	values := graphgen.Values{Seed: seed, Graph: g}
 	want, err := interp.New(g, interp.Options{Weights: values, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize, Encode: quantize})
+	have, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize,
+		Encode: Quantize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,8 +482,8 @@ func compareWithReference(t *testing.T, g *ir.Graph, s *passes.State, seed uint6
 	}
 }
 
-// oneOp returns the graph of one op on inputs of the types.
-func oneOp(t *testing.T, inputs, op string) *ir.Graph {
+// OneOp returns the graph of one op on inputs of the types.
+func OneOp(t *testing.T, inputs, op string) *ir.Graph {
 	t.Helper()
 	g, err := ir.Parse(oneOpText(inputs, op))
 	if err != nil {
@@ -500,31 +506,31 @@ func oneOpText(inputs, op string) string {
 	return text + "  %y = " + op + "\n  output \"y\" %y\n}\n"
 }
 
-// implicitGEMMs stores the operands of every convolution that it can be done for.
-var implicitGEMMs = passtest.Rules("implicit_gemm")
+// ImplicitGEMMs stores the operands of every convolution that it can be done for.
+var ImplicitGEMMs = Rules("implicit_gemm")
 
-// compareSplit takes a graph through the passes and compares its kernels with
+// RunAndCompare takes a graph through the passes and compares its kernels with
 // the reference, within the tolerances of the graph.
-func compareSplit(t *testing.T, g *ir.Graph, opt passes.Options) *passes.State {
+func RunAndCompare(t *testing.T, g *ir.Graph, opt passes.Options) *passes.State {
 	t.Helper()
 	s, err := passes.Run(g, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareWithReference(t, g, s, 3)
+	Compare(t, g, s, 3)
 	return s
 }
 
-// halfTail is the last half of the outermost axis, of an even length.
-func halfTail(k *kernel.Kernel) []kernel.Tail {
+// HalfTail is the last half of the outermost axis, of an even length.
+func HalfTail(k *kernel.Kernel) []kernel.Tail {
 	if !k.Parallel[0].IsStatic() || k.Parallel[0].Add%2 != 0 {
 		return nil
 	}
 	return []kernel.Tail{{From: k.Parallel[0].Add / 2}}
 }
 
-// withoutUnused drops the inputs and states that a graph does not use.
-func withoutUnused(t *testing.T, g *ir.Graph) *ir.Graph {
+// WithoutUnused drops the inputs and states that a graph does not use.
+func WithoutUnused(t *testing.T, g *ir.Graph) *ir.Graph {
 	t.Helper()
 	live := g.Live()
 	h := ir.NewGraph(g.Name)

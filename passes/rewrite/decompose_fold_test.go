@@ -1,4 +1,4 @@
-package passes_test
+package rewrite_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 )
 
 // TestLongFolds tests reductions of few long rows, which are computed in chunks: rows contiguous or interleaved in
@@ -45,15 +46,15 @@ func TestLongFolds(t *testing.T) {
 // more than one kernel.
 func checkLongFold(t *testing.T, op, shape, dtype, args string) {
 	t.Run(op+shape+dtype, func(t *testing.T) {
-		g := parse(t,
+		g := passtest.Parse(t,
 			fmt.Sprintf("symbol T <= 3\n%%x = input {name=\"x\", dtype=%s, shape=%s}\n%%y = %s %s\noutput \"y\" %%y",
 				dtype, shape, op, args))
-		s, c, err := checkGraph(g, 1, 1)
+		s, c, err := passtest.Check(g, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.Kernels) < 2 || c.ran == 0 {
-			t.Errorf("%d runs of %d kernels", c.ran, len(s.Kernels))
+		if len(s.Kernels) < 2 || c.Ran == 0 {
+			t.Errorf("%d runs of %d kernels", c.Ran, len(s.Kernels))
 		}
 	})
 }
@@ -67,12 +68,12 @@ func TestSumsOfNothing(t *testing.T) {
 		"%a = input {name=\"a\", dtype=i32, shape=[3,0]}\n%y = sum %a {axes=[1]}",
 		"%c = const {data=u32[4](all 0)}\n%y = sum %c",
 	} {
-		s, c, err := checkGraph(parse(t, "symbol T <= 3\n"+source+"\noutput \"y\" %y"), 1, 1)
+		s, c, err := passtest.Check(passtest.Parse(t, "symbol T <= 3\n"+source+"\noutput \"y\" %y"), 1, 1)
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
 		}
-		if len(s.Kernels) != 1 || s.Kernels[0].Family != kernel.FamilyMap || c.ran == 0 {
-			t.Errorf("%s: %d runs of %v", source, c.ran, s.Kernels)
+		if len(s.Kernels) != 1 || s.Kernels[0].Family != kernel.FamilyMap || c.Ran == 0 {
+			t.Errorf("%s: %d runs of %v", source, c.Ran, s.Kernels)
 		}
 	}
 }

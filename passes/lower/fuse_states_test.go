@@ -1,4 +1,4 @@
-package passes_test
+package lower_test
 
 import (
 	"fmt"
@@ -18,11 +18,11 @@ func TestFuseAmongStates(t *testing.T) {
 	t.Parallel()
 	norms, cut := 0, 0
 	for seed := range uint64(80) {
-		g := parse(t, randomStates(rand.New(rand.NewPCG(seed, 5))))
-		if _, _, err := checkGraph(g, seed, 3); err != nil {
+		g := passtest.Parse(t, randomStates(rand.New(rand.NewPCG(seed, 5))))
+		if _, _, err := passtest.Check(g, seed, 3); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.FuseAll}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,8 @@
-package passes_test
+package rewrite_test
 
 import (
 	"fmt"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"testing"
 )
 
@@ -49,18 +50,18 @@ func TestSorts(t *testing.T) {
 				name = "largest"
 			}
 			t.Run(fmt.Sprint(tt.op, tt.shape, tt.dtype, way), func(t *testing.T) {
-				g := parse(t, fmt.Sprintf(`
+				g := passtest.Parse(t, fmt.Sprintf(`
 					symbol N <= 200
 					symbol K <= 2
 					%%x = input {name="x", dtype=%s, shape=%s}
 					%%y = %s, %s=%v}
 					output "y" %%y`, tt.dtype, tt.shape, tt.op, name, way))
-				s, c, err := checkGraph(g, 1, 4)
+				s, c, err := passtest.Check(g, 1, 4)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if have := families(s); have != tt.want || c.ran == 0 {
-					t.Errorf("%d runs of kernels %q, want %q", c.ran, have, tt.want)
+				if have := passtest.Families(s); have != tt.want || c.Ran == 0 {
+					t.Errorf("%d runs of kernels %q, want %q", c.Ran, have, tt.want)
 				}
 			})
 		}

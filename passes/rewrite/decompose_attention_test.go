@@ -1,4 +1,4 @@
-package passes_test
+package rewrite_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // attention kernel.
 func TestStoredScores(t *testing.T) {
 	for _, of := range []string{"q", "k", "v"} {
-		g := parse(t, fmt.Sprintf(`graph "t" {
+		g := passtest.Parse(t, fmt.Sprintf(`graph "t" {
 			%%q = input {name="q", dtype=f32, shape=[4,5,8]}
 			%%k = input {name="k", dtype=f32, shape=[2,7,8]}
 			%%v = input {name="v", dtype=f32, shape=[2,7,6]}
@@ -23,7 +23,7 @@ func TestStoredScores(t *testing.T) {
 			%%o = attention_grad %%q, %%k, %%v, %%g, %%l, %%d {causal=true, of=%q}
 			output "o" %%o
 		}`, of))
-		if _, _, err := checkGraph(g, 1, 4); err != nil {
+		if _, _, err := passtest.Check(g, 1, 4); err != nil {
 			t.Errorf("of %s: %v", of, err)
 		}
 		for _, stored := range []bool{false, true} {

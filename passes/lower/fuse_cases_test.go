@@ -1,4 +1,4 @@
-package passes_test
+package lower_test
 
 import (
 	"slices"
@@ -82,8 +82,8 @@ func TestFuseCases(t *testing.T) {
 			output "s" %s`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := parse(t, tt.graph)
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}})
+			g := passtest.Parse(t, tt.graph)
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.FuseAll}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func TestFuseCases(t *testing.T) {
 					t.Errorf("%s needs values of symbols %q, and binds them: %v", k.Name, k.Symbols(), bound)
 				}
 			}
-			if _, _, err := checkGraph(g, 3, 2); err != nil {
+			if _, _, err := passtest.Check(g, 3, 2); err != nil {
 				t.Errorf("%v\n%s", err, g)
 			}
 		})

@@ -1,4 +1,4 @@
-package passes_test
+package rules_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // TestSplit cuts attentions into runs of keys, and compares the two kernels
 // that come of each with the reference.
 func TestSplitAttention(t *testing.T) {
-	g := parse(t, `
+	g := passtest.Parse(t, `
 		symbol S <= 40
 		%q = input {name="q", dtype=f32, shape=[6,2,4]}
 		%k = input {name="k", dtype=f32, shape=[2,S,4]}

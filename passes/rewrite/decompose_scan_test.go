@@ -1,7 +1,8 @@
-package passes_test
+package rewrite_test
 
 import (
 	"fmt"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"testing"
 )
 
@@ -23,7 +24,7 @@ func TestLongSums(t *testing.T) {
 		for _, how := range []string{"", ", reverse=true", ", exclusive=true", ", exclusive=true, reverse=true"} {
 			t.Run(tt.shape+tt.dtype+how, func(t *testing.T) {
 				t.Parallel()
-				g := parse(t, fmt.Sprintf(`
+				g := passtest.Parse(t, fmt.Sprintf(`
 					symbol T <= 3
 					symbol U <= 9001
 					symbol V <= 530
@@ -31,7 +32,7 @@ func TestLongSums(t *testing.T) {
 					%%y = neg %%x
 					%%s = cumsum %%y {axis=%s%s}
 					output "y" %%s`, tt.dtype, tt.shape, tt.axis, how))
-				s, c, err := checkGraph(g, 1, 4)
+				s, c, err := passtest.Check(g, 1, 4)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -39,8 +40,8 @@ func TestLongSums(t *testing.T) {
 				if tt.shape == "[9001,2]" { // this shape has many chunks, too
 					want = "row scan row scan scan"
 				}
-				if have := families(s); have != want || c.ran == 0 {
-					t.Errorf("%d runs of kernels %q, want %q", c.ran, have, want)
+				if have := passtest.Families(s); have != want || c.Ran == 0 {
+					t.Errorf("%d runs of kernels %q, want %q", c.Ran, have, want)
 				}
 			})
 		}

@@ -1,9 +1,10 @@
-package passes_test
+package lower_test
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -36,12 +37,13 @@ func TestExperts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.dtype+" "+tt.tokens+" "+tt.weight, func(t *testing.T) {
-			s, c, err := checkGraph(parse(t, fmt.Sprintf(expertsText, tt.dtype, tt.tokens, tt.weight)), 1, 3)
+			g := passtest.Parse(t, fmt.Sprintf(expertsText, tt.dtype, tt.tokens, tt.weight))
+			s, c, err := passtest.Check(g, 1, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if have := families(s); have != tt.want || c.ran == 0 {
-				t.Errorf("%d runs of kernels %q, want %q", c.ran, have, tt.want)
+			if have := passtest.Families(s); have != tt.want || c.Ran == 0 {
+				t.Errorf("%d runs of kernels %q, want %q", c.Ran, have, tt.want)
 			}
 		})
 	}
@@ -56,7 +58,7 @@ func TestExpertsAreNotDecoded(t *testing.T) {
 			continue
 		}
 		for _, tokens := range []string{"1", "40"} {
-			s, _, err := checkGraph(parse(t, fmt.Sprintf(expertsText, "f32", tokens, q)), 1, 0)
+			s, _, err := passtest.Check(passtest.Parse(t, fmt.Sprintf(expertsText, "f32", tokens, q)), 1, 0)
 			if err != nil {
 				t.Fatalf("%s, %s tokens: %v", q, tokens, err)
 			}

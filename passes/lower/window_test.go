@@ -1,8 +1,9 @@
-package passes_test
+package lower_test
 
 import (
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -56,13 +57,13 @@ func TestLoweredOps(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := oneOp(t, tt.inputs, tt.op)
+			g := passtest.OneOp(t, tt.inputs, tt.op)
 			s, err := passes.Run(g, passes.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for seed := range uint64(3) {
-				compareWithReference(t, g, s, seed)
+				passtest.Compare(t, g, s, seed)
 			}
 		})
 	}

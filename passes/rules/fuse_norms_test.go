@@ -1,4 +1,4 @@
-package passes_test
+package rules_test
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ import (
 // which ones are fused.
 func TestFuseRandomNorms(t *testing.T) {
 	t.Parallel()
-	joined, graphs := 0, few(150)
+	joined, graphs := 0, passtest.Few(150)
 	for seed := range uint64(graphs) {
 		r := rand.New(rand.NewPCG(seed, 21))
-		g := parse(t, randomNorm(r))
-		if _, _, err := checkGraph(g, seed, 2); err != nil {
+		g := passtest.Parse(t, randomNorm(r))
+		if _, _, err := passtest.Check(g, seed, 2); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
 		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("fuse_norms")}})

@@ -1,4 +1,4 @@
-package passes_test
+package rules_test
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func tailAt(list ...kernel.Tail) func(*kernel.Kernel) []kernel.Tail {
 // TestCutTailPlan: a cut-off tail may be split. Only the kernel that sums its parts waits, because it writes to the
 // same buffer as the others.
 func TestCutTailPlan(t *testing.T) {
-	s, err := passes.Run(parse(t, `
+	s, err := passes.Run(passtest.Parse(t, `
 		%x = input {name="x", dtype=f32, shape=[6,8]}
 		%w = weight {name="w", dtype=f32, shape=[5,8]}
 		%b = weight {name="b", dtype=f32, shape=[5]}
@@ -104,8 +104,8 @@ func TestCutTails(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := parse(t, inputs+tt.body)
-			if s := compareSplit(t, g, tails(tt.tail)); len(s.Kernels) != tt.kernels {
+			g := passtest.Parse(t, inputs+tt.body)
+			if s := passtest.RunAndCompare(t, g, tails(tt.tail)); len(s.Kernels) != tt.kernels {
 				t.Errorf("%d kernels, want %d:\n%s", len(s.Kernels), tt.kernels, s.Text())
 			}
 		})
@@ -114,12 +114,12 @@ func TestCutTails(t *testing.T) {
 
 // TestCutTwice cuts rows, then columns of the rows that are left.
 func TestCutTwice(t *testing.T) {
-	g := parse(t, `
+	g := passtest.Parse(t, `
 		%x = input {name="x", dtype=f32, shape=[6,8]}
 		%y = input {name="y", dtype=f32, shape=[8,5]}
 		%1 = matmul %x, %y
 		output "o" %1`)
-	s := compareSplit(t, g,
+	s := passtest.RunAndCompare(t, g,
 		passes.Options{Pricer: passtest.Choices{Tails: tailAt(kernel.Tail{Axis: 0, From: 5},
 			kernel.Tail{Axis: 1, From: 4})}})
 	var extents []string

@@ -1,4 +1,4 @@
-package passes_test
+package lower_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/passes/lower"
@@ -48,8 +49,8 @@ func TestChainsOfViews(t *testing.T) {
 		"of what it meets": moved(40, reshapeLine) + "\n%s = add %m40, %m0\noutput \"s\" %s",
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := parse(t, text)
-			s, _, err := checkGraph(g, 1, 1)
+			g := passtest.Parse(t, text)
+			s, _, err := passtest.Check(g, 1, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +67,7 @@ func TestChainsOfViews(t *testing.T) {
 
 // TestRunStops: the passes end when their context does, both between passes and inside slow ones.
 func TestRunStops(t *testing.T) {
-	g := parse(t, moved(40, reshapeLine))
+	g := passtest.Parse(t, moved(40, reshapeLine))
 	for _, p := range passes.Passes()[:len(passes.Passes())-1] {
 		ctx, cancel := context.WithCancel(context.Background())
 		last := ""
