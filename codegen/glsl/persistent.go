@@ -58,8 +58,7 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	w.parts.about = about
 	w.parts.buffers = append(w.parts.buffers, counters...)
 	w.parts.extensions = append(w.parts.extensions,
-		"#extension "+emit.Needs[emit.NeedMemoryModel].Extension+" : require\n",
-		"#pragma use_vulkan_memory_model\n")
+		"#extension "+emit.Needs[emit.NeedMemoryModel].Extension+" : require\n", "#pragma use_vulkan_memory_model\n")
 	sh.parts = w.parts
 	sh.Source = sh.parts.text(sh.Workgroup)
 	return sh, nil

@@ -277,19 +277,15 @@ type flashRows struct {
 	lanes int
 	quads int // vectors of a row's result in an invocation
 	// Arrays by row: the largest score, the sum of weights, the weighted sums. score is by row and key.
-	top, total, sums, score expr.Expr
-}
-
-func (f *flashRows) at(array expr.Expr, i expr.Expr) expr.Expr {
-	return expr.Element(array, f.s.ThreadM, i)
+	top, total, sums, score expr.Array
 }
 
 func (f *flashRows) sum(i, n expr.Expr) expr.Expr {
-	return expr.Element(f.sums, f.s.ThreadM*f.quads, expr.Plus(expr.Times(i, f.quads), n))
+	return f.sums.At(expr.Plus(expr.Times(i, f.quads), n))
 }
 
 func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr {
-	return expr.Element(f.score, f.s.ThreadM*f.s.ThreadN, expr.Plus(expr.Times(i, f.s.ThreadN), j))
+	return f.score.At(expr.Plus(expr.Times(i, f.s.ThreadN), j))
 }
 
 // column is the column of an invocation's vector n of a row.
@@ -297,16 +293,16 @@ func (f *flashRows) column(n expr.Expr) expr.Expr { return expr.Plus(f.lane, exp
 
 // begin initializes row i before the first key.
 func (f *flashRows) begin(i expr.Expr) {
-	f.Assign(f.at(f.top, i), f.lowest())
-	f.Assign(f.at(f.total, i), expr.Of("0.0"))
+	f.Assign(f.top.At(i), f.lowest())
+	f.Assign(f.total.At(i), expr.Of("0.0"))
 	f.Repeat("n", f.quads, func(n expr.Expr) { f.Assign(f.sum(i, n), expr.Of("vec4(0.0)")) })
 }
 
 // storeOwn stores row i of the invocation, which is the given row of the tile, if it exists.
 func (f *flashRows) storeOwn(i, row expr.Expr) {
 	f.ifRow(row, func() {
-		f.BindAcc(0, f.at(f.top, i))
-		f.BindAcc(1, f.at(f.total, i))
+		f.BindAcc(0, f.top.At(i))
+		f.BindAcc(1, f.total.At(i))
 		f.storeRow(expr.Binary("==", f.lane, expr.Of("0u")), f.lanes, f.quads, f.column, func(n expr.Expr) expr.Expr {
 			return f.sum(i, n)
 		})

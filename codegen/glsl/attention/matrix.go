@@ -60,14 +60,14 @@ type flashMatrix struct {
 	part      expr.Expr // the subgroup's number among the subgroups that share its rows
 	lane, row expr.Expr // row is an invocation's row of a fragment; lane is its number there
 
-	tiles, scratch, shared, weights expr.Expr    // shared arrays; in tiles, the values follow the keys
-	q, o, p                         expr.Expr    // fragments of queries, results and weights
-	scores                          [2]expr.Expr // fragments of the scores of this tile and the next
-	nextK, nextV                    expr.Expr    // registers of the prefetched keys and values
+	tiles, scratch, shared, weights expr.Expr     // shared arrays; in tiles, the values follow the keys
+	q, o, p                         expr.Array    // fragments of queries, results and weights
+	scores                          [2]expr.Array // fragments of the scores of this tile and the next
+	nextK, nextV                    expr.Array    // registers of the prefetched keys and values
 
 	// By row: the shift that weights are relative to, a power of two; the sum of weights; and with inRegisters, the
 	// largest score so far of each column of fragments.
-	shift, total, top            expr.Expr
+	shift, total, top            expr.Array
 	largerOf, add, larger, power expr.Expr // functions of elements
 	scoreOf, weightOf            expr.Expr
 }
@@ -106,25 +106,23 @@ func (m *flashMatrix) declare() {
 	m.lane = m.Named("lane_of_row", m.lane)
 	m.q = m.Array(m.fragment("A"), "queries", m.strips*m.dots)
 	acc := m.fragment("Accumulator")
-	m.o = m.Array(acc, "sums", m.strips*m.cols)
-	m.Repeat("n", m.strips*m.cols, func(n expr.Expr) {
-		m.Assign(m.of(m.o, m.strips*m.cols, n),
-			expr.Call(acc, expr.Of("0.0")))
+	m.o = m.Filled(acc, "sums", m.strips*m.cols, "n", func(n expr.Expr) expr.Expr {
+		return expr.Call(acc, expr.Of("0.0"))
 	})
 	m.nextK = m.Array("uvec4", "next_keys", m.rounds(int(m.a.Dot.Add)))
 	m.nextV = m.Array("uvec4", "next_values", m.rounds(m.width))
 	if !m.inRegisters {
-		m.shift = m.Variable("float", "top", m.lowest())
-		m.total = m.Variable("float", "total", expr.Of("0.0"))
+		m.shift = expr.Variable(m.Variable("float", "top", m.lowest()))
+		m.total = expr.Variable(m.Variable("float", "total", expr.Of("0.0")))
 		return
 	}
 	m.defineFunctions()
 	m.top, m.shift, m.total = m.Array(acc, "top", m.strips), m.Array(acc, "shift", m.strips), m.Array(acc,
 		"total", m.strips)
 	m.Repeat("i", m.strips, func(i expr.Expr) {
-		m.Assign(m.of(m.top, m.strips, i), expr.Call(acc, m.lowest()))
-		m.Assign(m.of(m.shift, m.strips, i), expr.Call(acc, m.FloatLit(-math.MaxFloat32)))
-		m.Assign(m.of(m.total, m.strips, i), expr.Call(acc, expr.Of("0.0")))
+		m.Assign(m.top.At(i), expr.Call(acc, m.lowest()))
+		m.Assign(m.shift.At(i), expr.Call(acc, m.FloatLit(-math.MaxFloat32)))
+		m.Assign(m.total.At(i), expr.Call(acc, expr.Of("0.0")))
 	})
 }
 
@@ -133,10 +131,6 @@ func (m *flashMatrix) keyPitch() int {
 	return schedule.StagedPitch(int(m.a.Dot.Add), schedule.OctetElems)
 }
 func (m *flashMatrix) valuePitch() int { return schedule.StagedPitch(m.width, schedule.OctetElems) }
-
-func (m *flashMatrix) of(array expr.Expr, count int, i expr.Expr) expr.Expr {
-	return expr.Element(array, count, i)
-}
 
 // defineFunctions defines the functions that map and reduce the elements of fragments.
 func (m *flashMatrix) defineFunctions() {
@@ -261,12 +255,10 @@ func (m *flashMatrix) toScratch(fragment expr.Expr) {
 // rowNumbers returns the largest score and the sum of weights of an invocation's row of strip i.
 func (m *flashMatrix) rowNumbers(i expr.Expr) (top, total expr.Expr) {
 	if !m.inRegisters {
-		for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
-			m.Update(m.total, "+=", emit.Shuffled(m.total, mask))
-		}
-		return m.shift, m.total
+		m.SumLanes(m.total.Name, m.lanesPerRow()/2)
+		return m.shift.Name, m.total.Name
 	}
-	total = m.of(m.total, m.strips, i)
+	total = m.total.At(i)
 	m.Line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", total, total, m.add)
 	read := func(fragment expr.Expr, name string) expr.Expr {
 		m.Line("subgroupBarrier();")
@@ -276,7 +268,7 @@ func (m *flashMatrix) rowNumbers(i expr.Expr) (top, total expr.Expr) {
 	}
 	total = read(total, "row_total")
 	if m.usesResult(0) {
-		top = read(m.of(m.shift, m.strips, i), "row_top")
+		top = read(m.shift.At(i), "row_top")
 	}
 	return top, total
 }

@@ -170,21 +170,21 @@ func (m *flashMatrix) readQueries() {
 
 // query, sum and scoreAt print fragments of a strip of rows.
 func (m *flashMatrix) query(i, n expr.Expr) expr.Expr {
-	return m.of(m.q, m.strips*m.dots, expr.Plus(expr.Times(i, m.dots), n))
+	return m.q.At(expr.Plus(expr.Times(i, m.dots), n))
 }
 
 func (m *flashMatrix) sum(i, n expr.Expr) expr.Expr {
-	return m.of(m.o, m.strips*m.cols, expr.Plus(expr.Times(i, m.cols), n))
+	return m.o.At(expr.Plus(expr.Times(i, m.cols), n))
 }
 
-func (m *flashMatrix) scoreAt(scores expr.Expr, i, j expr.Expr) expr.Expr {
-	return m.of(scores, m.strips*m.keys, expr.Plus(expr.Times(i, m.keys), j))
+func (m *flashMatrix) scoreAt(scores expr.Array, i, j expr.Expr) expr.Expr {
+	return scores.At(expr.Plus(expr.Times(i, m.keys), j))
 }
 
 // fetch loads a tile of keys or values into registers. Past the last key that any row sees, it loads that key again,
 // and values become 0. Elements are rounded only when they are packed. A rounding takes a dozen instructions per
 // element, and the code of a fetch is repeated for every round of every tile.
-func (m *flashMatrix) fetch(v *kernel.Expr, a emit.Along, next, key0 expr.Expr, values bool) {
+func (m *flashMatrix) fetch(v *kernel.Expr, a emit.Along, next expr.Array, key0 expr.Expr, values bool) {
 	width, v := int(a.Extent.Add), schedule.Unrounded(v, ir.F16)
 	cut := m.a.Causal || !m.evenly()
 	first, known := expr.LiteralOf(key0)
@@ -201,16 +201,15 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a emit.Along, next, key0 expr.Expr, 
 		if values && cut && !inside {
 			x = expr.Choose(expr.Binary("<", key, m.end), x, expr.Of("uvec4(0u)"))
 		}
-		m.Assign(m.of(next, m.rounds(width), i), x)
+		m.Assign(next.At(i), x)
 	})
 }
 
 // put stores fetched octets to a tile in shared memory.
-func (m *flashMatrix) put(next expr.Expr, width int, tile expr.Expr) {
+func (m *flashMatrix) put(next expr.Array, width int, tile expr.Expr) {
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	m.octets(m.s.TileN, width, func(i, line, octet expr.Expr) {
-		m.Assign(expr.At(m.tiles, expr.Plus(tile, expr.Plus(expr.Times(line, pitch), octet))),
-			m.of(next, m.rounds(width), i))
+		m.Assign(expr.At(m.tiles, expr.Plus(tile, expr.Plus(expr.Times(line, pitch), octet))), next.At(i))
 	})
 }
 
@@ -223,14 +222,13 @@ func (m *flashMatrix) putKeys(tile expr.Expr)   { m.put(m.nextK, int(m.a.Dot.Add
 func (m *flashMatrix) putValues(tile expr.Expr) { m.put(m.nextV, m.width, tile) }
 
 // multiplyKeys multiplies the queries by fragment j of the tile of keys at place.
-func (m *flashMatrix) multiplyKeys(scores, j, place expr.Expr) {
+func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		m.Assign(m.scoreAt(scores, i, j), expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))
 	})
 	m.Repeat("n", m.dots, func(n expr.Expr) {
 		b := m.loadB(expr.Plus(place, expr.Plus(expr.Times(j, m.frag*m.keyPitch()),
-			expr.Times(expr.Plus(expr.Times(m.part, m.dots), n),
-				m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
+			expr.Times(expr.Plus(expr.Times(m.part, m.dots), n), m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
 		m.Repeat("i", m.strips, func(i expr.Expr) {
 			sum := m.scoreAt(scores, i, j)
 			m.MultiplyAdd(sum, m.query(i, n), b)
@@ -239,12 +237,11 @@ func (m *flashMatrix) multiplyKeys(scores, j, place expr.Expr) {
 }
 
 // multiplyValues multiplies the weights by fragment j of the tile of values at place, and adds to the sums.
-func (m *flashMatrix) multiplyValues(scores, j, place expr.Expr) {
+func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 	weight := m.weightOfFragment(scores, j)
 	m.Repeat("n", m.cols, func(n expr.Expr) {
 		b := m.loadB(expr.Plus(place, expr.Plus(expr.Times(j, m.frag*m.valuePitch()),
-			expr.Times(expr.Plus(expr.Times(m.part, m.cols), n),
-				m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
+			expr.Times(expr.Plus(expr.Times(m.part, m.cols), n), m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
 		m.Repeat("i", m.strips, func(i expr.Expr) {
 			m.MultiplyAdd(m.sum(i, n), weight(i), b)
 		})

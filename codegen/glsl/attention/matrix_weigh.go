@@ -9,7 +9,7 @@ import (
 )
 
 // weigh turns the scores into weights, or prepares that. It rescales the sums if the shift of the weights changes.
-func (m *flashMatrix) weigh(scores expr.Expr, key0, whole expr.Expr) {
+func (m *flashMatrix) weigh(scores expr.Array, key0, whole expr.Expr) {
 	m.Line("")
 	if m.inRegisters {
 		m.scoreFragments(scores, key0, whole)
@@ -22,15 +22,15 @@ func (m *flashMatrix) weigh(scores expr.Expr, key0, whole expr.Expr) {
 
 // weightOfFragment turns the strips' scores of fragment j into weights, unless weigh did, and returns a function that
 // names them.
-func (m *flashMatrix) weightOfFragment(scores expr.Expr, j expr.Expr) func(i expr.Expr) expr.Expr {
+func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) func(i expr.Expr) expr.Expr {
 	if !m.inRegisters {
-		return func(expr.Expr) expr.Expr { return m.of(m.p, m.keys, j) }
+		return func(expr.Expr) expr.Expr { return m.p.At(j) }
 	}
 	m.p = m.Array(m.fragment("A"), "weight", m.strips)
-	weight := func(i expr.Expr) expr.Expr { return m.of(m.p, m.strips, i) }
+	weight := func(i expr.Expr) expr.Expr { return m.p.At(i) }
 	m.Repeat("i", m.strips, func(i expr.Expr) {
-		score, total := m.scoreAt(scores, i, j), m.of(m.total, m.strips, i)
-		m.Do("coopMatPerElementNV", score, score, m.weightOf, m.of(m.shift, m.strips, i))
+		score, total := m.scoreAt(scores, i, j), m.total.At(i)
+		m.Do("coopMatPerElementNV", score, score, m.weightOf, m.shift.At(i))
 		m.Line("%s = %s + %s;", total, total, score)
 		m.Assign(weight(i), expr.Call(m.fragment("A"), score))
 	})
@@ -44,10 +44,10 @@ const maxGrowth = 8
 
 // follow raises the shift to the largest score so far if that score grew a lot since the last raise. After the first
 // tiles this is rare. Until then the largest scores are kept by column of fragments.
-func (m *flashMatrix) follow(scores expr.Expr) {
+func (m *flashMatrix) follow(scores expr.Array) {
 	m.Need(emit.NeedSubgroupVote)
 	m.Repeat("i", m.strips, func(i expr.Expr) {
-		top := m.of(m.top, m.strips, i)
+		top := m.top.At(i)
 		m.Repeat("j", m.keys, func(j expr.Expr) {
 			m.Do("coopMatPerElementNV", top, top, m.larger, m.scoreAt(scores, i, j))
 		})
@@ -55,7 +55,7 @@ func (m *flashMatrix) follow(scores expr.Expr) {
 	grew := m.Variable("bool", "grew", expr.Of("false"))
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		growth := m.Variable(m.fragment("Accumulator"), "growth",
-			expr.Binary("-", m.scaled(m.of(m.top, m.strips, i)), m.of(m.shift, m.strips, i)))
+			expr.Binary("-", m.scaled(m.top.At(i)), m.shift.At(i)))
 		e := m.Free("e")
 		m.Open("[[unroll]] for (int %s = 0; %[1]s < %s.length(); ++%[1]s)", e, growth)
 		m.Line("%s = %s || %s[%s] > %s;", grew, grew, growth, e, m.FloatLit(maxGrowth))
@@ -70,11 +70,10 @@ func (m *flashMatrix) follow(scores expr.Expr) {
 func (m *flashMatrix) raise() {
 	acc := m.fragment("Accumulator")
 	m.Repeat("i", m.strips, func(i expr.Expr) {
-		shift, total := m.of(m.shift, m.strips, i), m.of(m.total, m.strips, i)
+		shift, total := m.shift.At(i), m.total.At(i)
 		best, correction := expr.Of(m.Fresh(m.Scope, "best")), expr.Of(m.Fresh(m.Scope, "correction"))
 		m.Line("%s %s, %s;", acc, best, correction)
-		m.Line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", best,
-			m.of(m.top, m.strips, i), m.largerOf)
+		m.Line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", best, m.top.At(i), m.largerOf)
 		if m.scalesLate() {
 			m.Assign(best, m.scaled(best))
 		}
@@ -96,7 +95,7 @@ func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 
 // scoreFragments sets the scores of masked keys, and scales the raw scores unless that comes later. If all rows of the
 // subgroup see the whole tile, no key is masked.
-func (m *flashMatrix) scoreFragments(scores expr.Expr, key0, whole expr.Expr) {
+func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 	each := func() {
 		m.Repeat("i", m.strips, func(i expr.Expr) {
 			m.Repeat("j", m.keys, func(j expr.Expr) {
@@ -129,14 +128,13 @@ func (m *flashMatrix) evenly() bool {
 }
 
 // weighInShared turns scores into weights in shared memory. The invocations of a row take equal parts of its scores.
-func (m *flashMatrix) weighInShared(scores expr.Expr, key0 expr.Expr) {
+func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	s := m.s
 	scorePitch, weightPitch := schedule.ScorePitch(s), schedule.WeightPitch(s)
 	each := s.TileN / m.lanesPerRow()
 	m.Repeat("j", m.keys, func(j expr.Expr) {
 		m.StoreMatrix(m.scoreAt(scores, expr.Of("0u"), j), m.shared,
-			expr.Plus(expr.Times(m.own, scorePitch), expr.Times(j, m.frag)),
-			scorePitch, "Row")
+			expr.Plus(expr.Times(m.own, scorePitch), expr.Times(j, m.frag)), scorePitch, "Row")
 	})
 	if m.parts > 1 {
 		m.Barrier()
@@ -150,7 +148,7 @@ func (m *flashMatrix) weighInShared(scores expr.Expr, key0 expr.Expr) {
 		first = m.Named("first_row", expr.Plus(expr.Times(m.row0, m.parts), m.row))
 	}
 	mine := m.Array("float", "mine", each)
-	best := m.Variable("float", "best", m.shift)
+	best := m.Variable("float", "best", m.shift.Name)
 	m.bindRow(row)
 	m.Repeat("c", each, func(c expr.Expr) {
 		col := expr.Plus(expr.Times(m.lane, each), c)
@@ -164,36 +162,33 @@ func (m *flashMatrix) weighInShared(scores expr.Expr, key0 expr.Expr) {
 		for part := 1; part < m.parts; part++ {
 			dot = expr.Binary("+", dot, scoreOf(part))
 		}
-		m.Assign(expr.Element(mine, each, c), m.score(dot, key, m.axisOrZero(m.ax.Query)))
-		m.AtLeast(best, expr.Element(mine, each, c))
+		m.Assign(mine.At(c), m.score(dot, key, m.axisOrZero(m.ax.Query)))
+		m.AtLeast(best, mine.At(c))
 	})
 	for mask := m.lanesPerRow() / 2; mask > 0; mask /= 2 {
 		m.AtLeast(best, emit.Shuffled(best, mask))
 	}
 	m.Comment("While no key counts, any finite number does in place of the largest score.")
-	shift, correction := m.rebase(best, m.shift)
-	m.Assign(m.shift, best)
-	m.Update(m.total, "*=", correction)
+	shift, correction := m.rebase(best, m.shift.Name)
+	m.Assign(m.shift.Name, best)
+	m.Update(m.total.Name, "*=", correction)
 	m.Repeat("c", each/2, func(c expr.Expr) {
-		pair := func(i int) expr.Expr { return expr.Element(mine, each, expr.Plus(expr.Times(c, 2), expr.Uint(i))) }
+		pair := func(i int) expr.Expr { return mine.At(expr.Plus(expr.Times(c, 2), expr.Uint(i))) }
 		w := m.Variable("vec2", "pair", expr.Of(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
-		m.Line("%s += %s.x + %s.y;", m.total, w, w)
+		m.Update(m.total.Name, "+=", expr.Plus(expr.Member(w, "x"), expr.Member(w, "y")))
 		m.Line("%s[%s] = packHalf2x16(%s);", m.weights,
-			expr.Plus(expr.Plus(expr.Times(own, weightPitch), expr.Times(m.lane, each/2)), c),
-			w)
+			expr.Plus(expr.Plus(expr.Times(own, weightPitch), expr.Times(m.lane, each/2)), c), w)
 	})
 	m.spread(correction)
 	m.Line("subgroupBarrier();")
 	f := m.Unset(m.fragment("Accumulator"), "corrections")
 	m.LoadMatrix(f, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 	m.Repeat("n", m.cols, func(n expr.Expr) {
-		m.Assign(m.of(m.o, m.cols, n),
-			expr.Binary("*", m.of(m.o, m.cols, n), f))
+		m.Assign(m.o.At(n), expr.Binary("*", m.o.At(n), f))
 	})
 	m.Repeat("j", m.keys, func(j expr.Expr) {
-		m.LoadMatrix(m.of(m.p, m.keys, j), m.weights,
-			expr.Plus(expr.Times(m.own, weightPitch), expr.Times(j, m.frag/2)), weightPitch,
-			"Row")
+		m.LoadMatrix(m.p.At(j), m.weights,
+			expr.Plus(expr.Times(m.own, weightPitch), expr.Times(j, m.frag/2)), weightPitch, "Row")
 	})
 }
 

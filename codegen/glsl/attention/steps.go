@@ -22,19 +22,19 @@ func fours(first, i expr.Expr, count, apart int) expr.Expr {
 }
 
 // fourOf prints four neighbouring keys of an invocation's row i.
-func (t *flashTile) fourOf(array expr.Expr, i, four expr.Expr) expr.Expr {
+func (t *flashTile) fourOf(array expr.Array, i, four expr.Expr) expr.Expr {
 	n := t.s.ThreadN / 4
-	return expr.Element(array, t.s.ThreadM*n, expr.Plus(expr.Times(i, n), four))
+	return array.At(expr.Plus(expr.Times(i, n), four))
 }
 
 // flashSteps is an attention with tiles stored step by step.
 type flashSteps struct {
 	*flashTile
-	stage                  int       // vectors of a stage
-	tile                   expr.Expr // two stages of keys or values, in shared memory
-	nextKeys, nextValues   expr.Expr // the registers of an invocation's prefetched vectors
-	keyQuads, valueQuads   int       // vectors of a line of a step
-	keyRounds, valueRounds int       // vectors of an invocation
+	stage                  int        // vectors of a stage
+	tile                   expr.Expr  // two stages of keys or values, in shared memory
+	nextKeys, nextValues   expr.Array // the registers of an invocation's prefetched vectors
+	keyQuads, valueQuads   int        // vectors of a line of a step
+	keyRounds, valueRounds int        // vectors of an invocation
 }
 
 // shareSteps declares the tiles. Keys and values use one tile in turn.
@@ -57,9 +57,8 @@ func (t *flashTile) overSteps(first, end expr.Expr) {
 	f.stageQueries()
 	f.Line("")
 	key0 := f.keyLoop(first, end, s.TileN)
-	f.score = f.Array("vec4", "score", s.ThreadM*s.ThreadN/4)
-	f.Repeat("i", s.ThreadM*s.ThreadN/4, func(i expr.Expr) {
-		f.Assign(expr.Element(f.score, s.ThreadM*s.ThreadN/4, i), expr.Of("vec4(0.0)"))
+	f.score = f.Filled("vec4", "score", s.ThreadM*s.ThreadN/4, "i", func(i expr.Expr) expr.Expr {
+		return expr.Of("vec4(0.0)")
 	})
 	f.fetchKeys(key0)(expr.Of("0u"))
 	f.putKeys(expr.Of("0u"))
@@ -114,14 +113,14 @@ func (f *flashSteps) fetchKeys(key0 expr.Expr) func(d0 expr.Expr) {
 			f.BindAxis(f.ax.Key, f.Variable("uint", "key", f.Limit(expr.Plus(key0, line), f.K.Fold, f.s.TileN)))
 			v := f.Quad(f.a.K, over, expr.Plus(d0, expr.Times(quad, 4)), "k4",
 				schedule.DivisibleBy(over.Extent, f.s.TileK))
-			f.Assign(expr.Element(f.nextKeys, f.keyRounds, i), v)
+			f.Assign(f.nextKeys.At(i), v)
 		})
 	}
 }
 
 func (f *flashSteps) putKeys(stage expr.Expr) {
 	f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
-		f.takeApart(f.tile, expr.Times(quad, 4), stage, line, f.s.TileN, expr.Element(f.nextKeys, f.keyRounds, i))
+		f.takeApart(f.tile, expr.Times(quad, 4), stage, line, f.s.TileN, f.nextKeys.At(i))
 	})
 }
 
@@ -129,7 +128,7 @@ func (f *flashSteps) putKeys(stage expr.Expr) {
 func (f *flashSteps) fetchValues(key0, end expr.Expr) func(v0 expr.Expr) {
 	return func(v0 expr.Expr) {
 		f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
-			next := expr.Element(f.nextValues, f.valueRounds, i)
+			next := f.nextValues.At(i)
 			key := f.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
 			f.Assign(next, expr.Of("vec4(0.0)"))
 			f.OpenIf(expr.Binary("<", key, end))
@@ -142,8 +141,7 @@ func (f *flashSteps) fetchValues(key0, end expr.Expr) func(v0 expr.Expr) {
 
 func (f *flashSteps) putValues(stage expr.Expr) {
 	f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
-		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Plus(expr.Times(line, f.valueQuads), quad))),
-			expr.Element(f.nextValues, f.valueRounds, i))
+		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Plus(expr.Times(line, f.valueQuads), quad))), f.nextValues.At(i))
 	})
 }
 
@@ -190,8 +188,7 @@ func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
 
 // multiplyStep multiplies groups of four rows by groups of four columns, and adds to the sums.
 func (f *flashSteps) multiplyStep(first expr.Expr, name string, rows expr.Expr, otherName string, others int,
-	at func(depth, j expr.Expr) expr.Expr,
-	sum func(i, j expr.Expr) expr.Expr) {
+	at func(depth, j expr.Expr) expr.Expr, sum func(i, j expr.Expr) expr.Expr) {
 	s := f.s
 	f.Line("")
 	f.Repeat("depth", s.TileK, func(depth expr.Expr) {
@@ -199,17 +196,15 @@ func (f *flashSteps) multiplyStep(first expr.Expr, name string, rows expr.Expr, 
 		f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
 			place := expr.Plus(expr.Times(expr.Plus(first, depth), schedule.StepPitch(s.TileM)),
 				expr.Plus(f.row, expr.Times(i, f.strip)))
-			f.Line("%s = %s[%s];", expr.Element(left, s.ThreadM/4, i), rows, place)
+			f.Assign(left.At(i), expr.At(rows, place))
 		})
-		right := f.Array("vec4", otherName, others)
-		f.Repeat("j", others, func(j expr.Expr) {
-			f.Line("%s = %s[%s];", expr.Element(right, others, j), f.tile, at(depth, j))
+		right := f.Filled("vec4", otherName, others, "j", func(j expr.Expr) expr.Expr {
+			return expr.At(f.tile, at(depth, j))
 		})
 		f.Repeat("i", s.ThreadM, func(i expr.Expr) {
-			row := expr.At(expr.Element(left, s.ThreadM/4, expr.Quotient(i, 4, s.ThreadM)),
-				expr.Remainder(i, 4, s.ThreadM))
+			row := expr.At(left.At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
 			f.Repeat("j", others, func(j expr.Expr) {
-				f.AddProduct("vec4", sum(i, j), expr.Call("vec4", row), expr.Element(right, others, j))
+				f.AddProduct("vec4", sum(i, j), expr.Call("vec4", row), right.At(j))
 			})
 		})
 	})

@@ -39,11 +39,11 @@ func EmitTile(e *emit.Emitter) {
 // flashTile is an attention in tiles.
 type flashTile struct {
 	flashRows
-	strip int       // the invocations with rows between two of an invocation's own
-	row   expr.Expr // the first of its rows, or of its groups of four rows
-	best  expr.Expr // the largest scores of the tile
+	strip int        // the invocations with rows between two of an invocation's own
+	row   expr.Expr  // the first of its rows, or of its groups of four rows
+	best  expr.Array // the largest scores of the tile
 
-	factors expr.Expr // by row and key: the factors of weights
+	factors expr.Array // by row and key: the factors of weights
 
 	qTile, kTile, vTile, weights, partial expr.Expr // shared arrays
 }
@@ -98,12 +98,9 @@ func (t *flashTile) keyOf(j expr.Expr) expr.Expr {
 }
 
 // products multiplies vectors of the tile's queries by vectors of its keys, and returns the array of the results.
-func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, over emit.Along) expr.Expr {
+func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, over emit.Along) expr.Array {
 	s := t.s
-	sums := t.Array("float", name, s.ThreadM*s.ThreadN)
-	t.Repeat("i", s.ThreadM*s.ThreadN, func(i expr.Expr) {
-		t.Assign(expr.Element(sums, s.ThreadM*s.ThreadN, i), expr.Of("0.0"))
-	})
+	sums := t.Filled("float", name, s.ThreadM*s.ThreadN, "i", func(i expr.Expr) expr.Expr { return expr.Of("0.0") })
 	d0 := t.Loop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
 	all := schedule.DivisibleBy(over.Extent, s.TileK)
 	t.Comment("Stage queries and keys.")
@@ -126,11 +123,11 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 }
 
 // of prints an array's element for an invocation's row i and key j.
-func (t *flashTile) of(array expr.Expr, i, j expr.Expr) expr.Expr {
+func (t *flashTile) of(array expr.Array, i, j expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return expr.At(t.fourOf(array, i, expr.Quotient(j, 4, t.s.ThreadN)), expr.Remainder(j, 4, t.s.ThreadN))
 	}
-	return expr.Element(array, t.s.ThreadM*t.s.ThreadN, expr.Plus(expr.Times(i, t.s.ThreadN), j))
+	return array.At(expr.Plus(expr.Times(i, t.s.ThreadN), j))
 }
 
 // stage distributes lines of quads over the workgroup. Neighbouring invocations take neighbouring quads.
@@ -142,20 +139,18 @@ func (t *flashTile) stage(lines, quads int, body func(line, quad expr.Expr)) {
 }
 
 // multiply multiplies the staged vectors and adds to the sums.
-func (t *flashTile) multiply(sums expr.Expr) {
+func (t *flashTile) multiply(sums expr.Array) {
 	s := t.s
 	pitch := schedule.TilePitch(s.TileK)
 	t.Line("")
 	quad := t.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
-	keys := t.Array("vec4", "keys4", s.ThreadN)
-	t.Repeat("j", s.ThreadN, func(j expr.Expr) {
-		t.Line("%s = %s[%s];", expr.Element(keys, s.ThreadN, j), t.kTile,
-			expr.Plus(expr.Times(t.keyOf(j), pitch), quad))
+	keys := t.Filled("vec4", "keys4", s.ThreadN, "j", func(j expr.Expr) expr.Expr {
+		return expr.At(t.kTile, expr.Plus(expr.Times(t.keyOf(j), pitch), quad))
 	})
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		q := t.Variable("vec4", "query4", expr.At(t.qTile, expr.Plus(expr.Times(t.rowOf(i), pitch), quad)))
 		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			k := expr.Element(keys, s.ThreadN, j)
+			k := keys.At(j)
 			for _, c := range "xyzw" {
 				t.AddProduct("float", t.of(sums, i, j), expr.Member(q, string(c)), expr.Member(k, string(c)))
 			}
@@ -170,7 +165,7 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 	t.Line("")
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		t.bindRow(t.Named("row", t.rowOf(i)))
-		t.Assign(t.at(t.best, i), t.lowest())
+		t.Assign(t.best.At(i), t.lowest())
 		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
 			key := t.Variable("uint", "key", expr.Plus(key0, t.keyOf(j)))
 			t.BindAxis(t.ax.Key, t.Limit(key, t.K.Fold, s.TileN))
@@ -179,17 +174,17 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 			}
 			score := t.of(t.score, i, j)
 			t.Assign(score, t.attention.score(score, key, t.Axis(t.ax.Query)))
-			t.AtLeast(t.at(t.best, i), score)
+			t.AtLeast(t.best.At(i), score)
 		})
 	})
 	t.acrossLanes(t.best, "max")
 	t.Comment("While no key counts, any finite number does in place of the largest score.")
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		t.AtLeast(t.at(t.best, i), t.at(t.top, i))
-		largest := t.Variable("float", "largest", t.at(t.best, i))
-		shift, correction := t.rebase(largest, t.at(t.top, i))
-		t.Assign(t.at(t.top, i), t.at(t.best, i))
-		t.Update(t.at(t.total, i), "*=", correction)
+		t.AtLeast(t.best.At(i), t.top.At(i))
+		largest := t.Variable("float", "largest", t.best.At(i))
+		shift, correction := t.rebase(largest, t.top.At(i))
+		t.Assign(t.top.At(i), t.best.At(i))
+		t.Update(t.total.At(i), "*=", correction)
 		t.Repeat("n", t.quads, func(n expr.Expr) { t.Update(t.sum(i, n), "*=", correction) })
 		var row expr.Expr
 		if !s.Steps {
@@ -197,7 +192,7 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 		}
 		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
 			weight := t.Variable("float", "weight", expr.Call("exp2", expr.Binary("-", t.of(t.score, i, j), shift)))
-			t.Update(t.at(t.total, i), "+=", weight)
+			t.Update(t.total.At(i), "+=", weight)
 			if t.a.Factor != nil {
 				weight = t.factored(i, j, weight)
 			}
@@ -218,7 +213,7 @@ func (t *flashTile) factored(i, j expr.Expr, weight expr.Expr) expr.Expr {
 
 // acrossLanes folds one value per row over the lanes that share the row, in a fixed order. It uses shuffles if the
 // lanes are in one subgroup, and shared memory otherwise.
-func (t *flashTile) acrossLanes(array expr.Expr, op string) {
+func (t *flashTile) acrossLanes(array expr.Array, op string) {
 	join := func(a, b expr.Expr) expr.Expr {
 		if op == "max" {
 			return expr.Call("max", a, b)
@@ -230,7 +225,7 @@ func (t *flashTile) acrossLanes(array expr.Expr, op string) {
 	}
 	if t.s.Subgroup > 0 {
 		t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
-			x := t.at(array, i)
+			x := array.At(i)
 			for step := t.lanes / 2; step > 0; step /= 2 {
 				mask := step
 				if t.s.Paired && step > 1 {
@@ -245,11 +240,11 @@ func (t *flashTile) acrossLanes(array expr.Expr, op string) {
 		return expr.At(t.partial, expr.Plus(expr.Times(row, t.lanes), lane))
 	}
 	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
-		t.Assign(place(t.rowOf(i), t.lane), t.at(array, i))
+		t.Assign(place(t.rowOf(i), t.lane), array.At(i))
 	})
 	t.Barrier()
 	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
-		x := t.at(array, i)
+		x := array.At(i)
 		t.Assign(x, place(t.rowOf(i), expr.Of("0u")))
 		other := t.Loop("other", expr.Of("1u"), expr.Uint(t.lanes), 1)
 		t.Assign(x, join(x, place(t.rowOf(i), other)))
@@ -282,13 +277,13 @@ func (t *flashTile) addValues(key0, end expr.Expr) {
 		if quads%t.lanes != 0 {
 			column = expr.Call("min", column, expr.Uint(quads-1))
 		}
-		t.Line("%s = %s[%s];", expr.Element(values, t.quads, n), t.vTile, expr.Plus(expr.Times(line, quads), column))
+		t.Assign(values.At(n), expr.At(t.vTile, expr.Plus(expr.Times(line, quads), column)))
 	})
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		w := t.Variable("float", "weight", expr.At(t.weights,
 			expr.Plus(expr.Plus(expr.Times(t.rowOf(i), s.TileN+1), v0), line)))
 		t.Repeat("n", t.quads, func(n expr.Expr) {
-			t.Update(t.sum(i, n), "+=", expr.Binary("*", w, expr.Element(values, t.quads, n)))
+			t.Update(t.sum(i, n), "+=", expr.Binary("*", w, values.At(n)))
 		})
 	})
 	t.Close()

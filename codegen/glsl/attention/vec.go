@@ -46,12 +46,12 @@ type flashVec struct {
 	rows    int // ThreadM
 	teams   int
 	dots    int                            // vectors of a query in an invocation
-	queries expr.Expr                      // by row and vector
+	queries expr.Array                     // by row and vector
 	value4  func(u, n expr.Expr) expr.Expr // a vector of a value
 }
 
 func (v *flashVec) query(r, n expr.Expr) expr.Expr {
-	return expr.Element(v.queries, v.rows*v.dots, expr.Plus(expr.Times(r, v.dots), n))
+	return v.queries.At(expr.Plus(expr.Times(r, v.dots), n))
 }
 
 // whole reports whether all the lanes' vectors exist.
@@ -99,7 +99,7 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 	count := v.s.ThreadN * vectors
 	array := v.Array(typ, name, count)
 	at := func(u, n expr.Expr) expr.Expr {
-		return expr.Element(array, count, expr.Plus(expr.Times(u, vectors), n))
+		return array.At(expr.Plus(expr.Times(u, vectors), n))
 	}
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
 		v.boundKey(key0, u, end)
@@ -151,14 +151,12 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 	})
 	v.Comment("The lanes of a team add up what each has of a product.")
 	v.Repeat("i", v.rows*s.ThreadN, func(i expr.Expr) {
-		x := expr.Element(v.score, v.rows*s.ThreadN, i)
-		for mask := v.lanes / 2; mask > 0; mask /= 2 {
-			v.Update(x, "+=", emit.Shuffled(x, mask))
-		}
+		x := v.score.At(i)
+		v.SumLanes(x, v.lanes/2)
 	})
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		v.bindRow(r)
-		best := v.Variable("float", "best", v.at(v.top, r))
+		best := v.Variable("float", "best", v.top.At(r))
 		v.Repeat("u", s.ThreadN, func(u expr.Expr) {
 			key := v.Variable("uint", "key", v.keyOf(key0, u))
 			v.BindAxis(v.ax.Key, expr.Call("min", key, expr.Binary("-", end, expr.Uint(1))))
@@ -166,13 +164,13 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 			v.AtLeast(best, v.scoreAt(r, u))
 		})
 		v.Comment("While no key counts, any finite number does in place of the largest score.")
-		shift, correction := v.rebase(best, v.at(v.top, r))
-		v.Assign(v.at(v.top, r), best)
-		v.Update(v.at(v.total, r), "*=", correction)
+		shift, correction := v.rebase(best, v.top.At(r))
+		v.Assign(v.top.At(r), best)
+		v.Update(v.total.At(r), "*=", correction)
 		v.Repeat("n", v.quads, func(n expr.Expr) { v.Update(v.sum(r, n), "*=", correction) })
 		v.Repeat("u", s.ThreadN, func(u expr.Expr) {
 			v.Assign(v.scoreAt(r, u), expr.Call("exp2", expr.Binary("-", v.scoreAt(r, u), shift)))
-			v.Update(v.at(v.total, r), "+=", v.scoreAt(r, u))
+			v.Update(v.total.At(r), "+=", v.scoreAt(r, u))
 		})
 	})
 }
@@ -208,7 +206,7 @@ func (v *flashVec) addValues() {
 func (v *flashVec) meet() {
 	v.Comment("Teams of a subgroup join their results.")
 	v.Repeat("r", v.rows, func(r expr.Expr) {
-		top, total := v.at(v.top, r), v.at(v.total, r)
+		top, total := v.top.At(r), v.total.At(r)
 		best := v.Variable("float", "best", top)
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
 			v.AtLeast(best, emit.Shuffled(best, mask))
@@ -245,7 +243,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.OpenIf(expr.Binary("<", expr.Of("gl_SubgroupInvocationID"), expr.Uint(v.lanes)))
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		place := expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), v.rows), r)
-		v.Line("%s[%s] = vec2(%s, %s);", stats, place, v.at(v.top, r), v.at(v.total, r))
+		v.Line("%s[%s] = vec2(%s, %s);", stats, place, v.top.At(r), v.total.At(r))
 		v.Repeat("n", v.quads, func(n expr.Expr) {
 			column := v.column(n)
 			if !v.whole(v.width, v.quads) {

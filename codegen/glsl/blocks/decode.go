@@ -1,5 +1,5 @@
-// Package blocks decodes and quantizes block formats. Decoders are functions that it adds to a shader, from the snippets
-// of the format's row in package ir.
+// Package blocks decodes and quantizes block formats. Decoders are functions that it adds to a shader. Their bodies are
+// snippets of the format's row in package ir.
 package blocks
 
 import (

@@ -171,12 +171,6 @@ func (e *Emitter) OpenElse() {
 	e.Scope.other = true
 }
 
-// openGuard begins a block that may not run. Values that only the block needs are computed inside it.
-func (e *Emitter) openGuard(format string, args ...any) {
-	e.Open(format, args...)
-	e.Scope.guard = true
-}
-
 // OpenScope begins a scope without braces, to bind axes for a few lines.
 func (e *Emitter) OpenScope() { e.Scope = newScope(e.Scope, nil) }
 

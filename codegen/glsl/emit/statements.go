@@ -11,12 +11,26 @@ import (
 
 // The statements and expressions that every kernel family emits: loops, conditions, arrays and shared memory.
 
-// Array declares a variable of count elements, or a plain variable for one element.
-func (e *Emitter) Array(typ, name string, count int) expr.Expr {
+// Array declares an array of count elements.
+func (e *Emitter) Array(typ, name string, count int) expr.Array {
 	if count == 1 {
-		return e.Unset(typ, name)
+		return expr.Array{Name: e.Unset(typ, name), Len: 1}
 	}
-	return e.Unset(typ, name, count)
+	return expr.Array{Name: e.Unset(typ, name, count), Len: count}
+}
+
+// Filled declares an array and sets element i to value(i). index names i.
+func (e *Emitter) Filled(typ, name string, count int, index string, value func(i expr.Expr) expr.Expr) expr.Array {
+	a := e.Array(typ, name, count)
+	e.Repeat(index, count, func(i expr.Expr) { e.Assign(a.At(i), value(i)) })
+	return a
+}
+
+// SumLanes adds up a variable over groups of 2*most invocations of a subgroup.
+func (e *Emitter) SumLanes(x expr.Expr, most int) {
+	for mask := most; mask > 0; mask /= 2 {
+		e.Update(x, "+=", Shuffled(x, mask))
+	}
 }
 
 // Unset declares a variable or array without a value.

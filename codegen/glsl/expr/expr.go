@@ -180,12 +180,21 @@ func Float(v float64, bits int, suffix string) Expr {
 	return Number(s + suffix)
 }
 
-// Element prints element i of an array of count elements. An array of one element is a plain variable.
-func Element(array Expr, count int, i Expr) Expr {
-	if count == 1 {
-		return array
+// Array is a variable of Len elements. An array of one element is a plain variable.
+type Array struct {
+	Name Expr
+	Len  int
+}
+
+// Variable is the array that has only a variable.
+func Variable(name Expr) Array { return Array{name, 1} }
+
+// At is element i, or nil if there is no array.
+func (a Array) At(i Expr) Expr {
+	if a.Len == 1 {
+		return a.Name
 	}
-	return At(array, i)
+	return At(a.Name, i)
 }
 
 // Plus is a + b.

@@ -57,14 +57,13 @@ func (c *coopMat) multiply(stage expr.Expr) {
 	c.Comment("Multiply the tiles in shared memory.")
 	steps := c.S.TileK / c.S.FragK
 	c.Repeat("part", steps, func(step expr.Expr) {
-		as := map[*Operand]expr.Expr{}
+		as := map[*Operand]expr.Array{}
 		for _, st := range c.operands[:len(c.A)] {
 			as[st.Operand] = c.Array(c.Fragment(c.dtype, "A"), "frag_"+st.Name, rows)
 		}
 		c.Repeat("i", rows, func(i expr.Expr) {
 			for _, st := range c.operands[:len(c.A)] {
-				c.loadFragment(st, expr.Element(as[st.Operand], rows, i), stage,
-					expr.Plus(c.fragRow, expr.Times(i, c.S.FragM)), step)
+				c.loadFragment(st, as[st.Operand].At(i), stage, expr.Plus(c.fragRow, expr.Times(i, c.S.FragM)), step)
 			}
 		})
 		c.Repeat("j", cols, func(j expr.Expr) {
@@ -75,8 +74,8 @@ func (c *coopMat) multiply(stage expr.Expr) {
 			}
 			c.Repeat("i", rows, func(i expr.Expr) {
 				for _, p := range c.Products {
-					sum := expr.Element(p.Sums, rows*cols, expr.Plus(expr.Times(i, cols), j))
-					c.MultiplyAdd(sum, expr.Element(as[p.A], rows, i), bs[p.B])
+					sum := p.Sums.At(expr.Plus(expr.Times(i, cols), j))
+					c.MultiplyAdd(sum, as[p.A].At(i), bs[p.B])
 				}
 			})
 		})
@@ -111,8 +110,7 @@ func (c *coopMat) pass() {
 		c.Repeat("j", c.cols()/wide, func(j expr.Expr) {
 			for n, p := range c.Products {
 				for f := range wide {
-					sum := expr.Element(p.Sums, c.rows()*c.cols(),
-						expr.Plus(expr.Times(i, c.cols()), expr.Plus(expr.Times(j, wide), expr.Uint(f))))
+					sum := p.Sums.At(expr.Plus(expr.Times(i, c.cols()), expr.Plus(expr.Times(j, wide), expr.Uint(f))))
 					at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
 					if c.sums == ir.F16 {
 						sum = expr.Call(c.Fragment(ir.F32, "Accumulator"), sum)
@@ -144,7 +142,7 @@ func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide 
 		for n, p := range c.Products {
 			at := expr.Plus(expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide))),
 				expr.Plus(expr.Times(line, schedule.CoopMatResultPitch(s, wide)), quad))
-			sums = append(sums, c.Variable(c.Quads.Vector, p.Sums.Text+"4", c.resultQuad(at)))
+			sums = append(sums, c.Variable(c.Quads.Vector, p.Sums.Name.Text+"4", c.resultQuad(at)))
 		}
 		row = c.Named("row", expr.Plus(row, line))
 		col = c.Named("col4", expr.Plus(col, expr.Times(quad, 4)))

@@ -84,9 +84,9 @@ func (c *coopMat2) declareSums() {
 	c.nameOrigin(&c.Row0, "row0", down)
 	c.nameOrigin(&c.Col0, "col0", across)
 	for i, p := range c.K.Products {
-		c.Products[i].Sums = syntax.Ident(c.Fresh(c.Scope, p.Name))
+		c.Products[i].Sums.Name = syntax.Ident(c.Fresh(c.Scope, p.Name))
 		for n := range c.pieces {
-			name := c.Products[i].Sums
+			name := c.Products[i].Sums.Name
 			if len(c.pieces) > 1 {
 				name = syntax.Ident(c.Fresh(c.Scope, Numbered(name.Text, n, len(c.pieces))))
 			}
@@ -242,8 +242,7 @@ type pieceSide struct {
 // loadPiece reads piece i of the operands of a side.
 func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*Operand][]expr.Expr, k0, stage expr.Expr) {
 	for _, o := range s.operands {
-		tiles[o] = append(tiles[o], c.load(o, Numbered("tile_"+o.Name, i, s.count), k0, stage, i*s.extent,
-			s.extent))
+		tiles[o] = append(tiles[o], c.load(o, Numbered("tile_"+o.Name, i, s.count), k0, stage, i*s.extent, s.extent))
 	}
 }
 
@@ -325,7 +324,7 @@ func (c *coopMat2) widenSums() {
 // convertSums converts the sums to f32.
 func (c *coopMat2) convertSums() {
 	for i := range c.Products {
-		c.Products[i].Sums = syntax.Ident(c.Products[i].Sums.Text + "_f32")
+		c.Products[i].Sums.Name = syntax.Ident(c.Products[i].Sums.Name.Text + "_f32")
 		for _, at := range c.pieces {
 			typ := c.sumsType(ir.F32)
 			at.sums[i] = c.Variable(typ, at.sums[i].Text+"_f32", expr.Call(typ, at.sums[i]))
@@ -394,7 +393,7 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	name := c.Fresh(c.Root, "store_elements")
 	c.perElement(name, func() {
 		c.StoreAll(stores)
-		c.Line("return %s;", c.Products[0].Sums)
+		c.Line("return %s;", c.Products[0].Sums.Name)
 	})
 	c.Comment("Store element by element.")
 	for i, p := range c.pieces {
@@ -426,19 +425,19 @@ func (c *coopMat2) context(row, col expr.Expr) []string {
 func (c *coopMat2) perElement(name string, body func()) {
 	params := []string{"const in uint tile_row", "const in uint tile_col"}
 	for _, p := range c.Products {
-		params = append(params, "const in "+emit.MatrixElement(c.sums)+" "+p.Sums.Text)
+		params = append(params, "const in "+emit.MatrixElement(c.sums)+" "+p.Sums.Name.Text)
 	}
 	c.DefineOver(emit.MatrixElement(c.sums), name, params, c.context(c.Row0, c.Col0), c.Row, func() {
 		row := c.Named("row", expr.Plus(c.Row0, expr.Of("tile_row")))
 		col := c.Named("col", expr.Plus(c.Col0, expr.Of("tile_col")))
 		if cond := c.inside(row, col); cond != nil {
-			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums)
+			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums.Name)
 		}
 		c.BindAxis(c.Row, row)
 		c.BindAxis(c.Col, col)
 		c.bindSums()
 		if cond := c.guards(true); cond != nil {
-			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums)
+			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums.Name)
 		}
 		body()
 	})
@@ -448,9 +447,9 @@ func (c *coopMat2) perElement(name string, body func()) {
 func (c *coopMat2) bindSums() {
 	for i, p := range c.Products {
 		if c.sums == ir.U32 {
-			c.BindAcc(i, expr.Call("int", p.Sums))
+			c.BindAcc(i, expr.Call("int", p.Sums.Name))
 		} else {
-			c.BindAcc(i, p.Sums)
+			c.BindAcc(i, p.Sums.Name)
 		}
 	}
 	if c.sums != ir.F32 || !c.dtype.IsInteger() {
@@ -458,7 +457,7 @@ func (c *coopMat2) bindSums() {
 	}
 	kernel.Walk(c.K.Roots(), func(v *kernel.Expr) {
 		if schedule.IsFloatSum(v) {
-			c.BindValue(v, c.Products[v.Args[0].Acc].Sums)
+			c.BindValue(v, c.Products[v.Args[0].Acc].Sums.Name)
 		}
 	})
 }

@@ -40,9 +40,9 @@ func EmitDirect(e *emit.Emitter) {
 
 // directColumns loads TileK elements of an invocation's columns of every B, in vectors along the contraction axis, and
 // returns their arrays.
-func (m *Base) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Expr {
+func (m *Base) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Array {
 	quads := m.S.TileK / 4
-	cols := map[*Operand]expr.Expr{}
+	cols := map[*Operand]expr.Array{}
 	for _, o := range m.B {
 		cols[o] = m.Array(m.Quads.Typ(), o.Name+"_cols", m.S.ThreadN*quads)
 	}
@@ -51,7 +51,7 @@ func (m *Base) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) m
 		m.BindAxis(m.Col, col)
 		m.Repeat("q", quads, func(q expr.Expr) {
 			for _, o := range m.B {
-				at := expr.Element(cols[o], m.S.ThreadN*quads, expr.Plus(expr.Times(j, quads), q))
+				at := cols[o].At(expr.Plus(expr.Times(j, quads), q))
 				m.Assign(at, m.directQuad(o, k0, q))
 			}
 		})
@@ -69,7 +69,7 @@ func (m *Base) BindRow(i expr.Expr) {
 }
 
 // directRow multiplies four elements of a row by every column, and adds to the sums.
-func (m *Base) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Expr) {
+func (m *Base) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
 	s := m.S
 	quads := s.TileK / 4
 	rows := map[*Operand]expr.Expr{}
@@ -79,7 +79,7 @@ func (m *Base) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Expr) {
 	m.Repeat("j", s.ThreadN, func(j expr.Expr) {
 		for n, p := range m.Products {
 			sum := m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j))[n]
-			col := expr.Element(cols[p.B], s.ThreadN*quads, expr.Plus(expr.Times(j, quads), q))
+			col := cols[p.B].At(expr.Plus(expr.Times(j, quads), q))
 			m.AddQuads(sum, rows[p.A], col)
 		}
 	})

@@ -38,7 +38,7 @@ type Operand struct {
 // Product is one of the matmuls of a kernel.
 type Product struct {
 	A, B *Operand
-	Sums expr.Expr // the variable, or array, that holds its sums in an invocation
+	Sums expr.Array // the variable, or array, that holds its sums in an invocation
 }
 
 // New takes the kernel apart and assigns every workgroup its tile.
@@ -148,7 +148,7 @@ func (m *Base) DeclareSums(count int) {
 		return
 	}
 	for i := range m.Products {
-		m.Products[i].Sums = m.Variable(m.Quads.Scalar, m.K.Products[i].Name, m.Quads.Zero)
+		m.Products[i].Sums = expr.Variable(m.Variable(m.Quads.Scalar, m.K.Products[i].Name, m.Quads.Zero))
 	}
 }
 
@@ -159,7 +159,7 @@ func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
 	}
 	m.Repeat("i", count, func(i expr.Expr) {
 		for _, p := range m.Products {
-			m.Assign(expr.Element(p.Sums, count, i), zero)
+			m.Assign(p.Sums.At(i), zero)
 		}
 	})
 }

@@ -42,7 +42,7 @@ type staged struct {
 	base   int          // of the tile in a stage, in octets
 	units  int          // octets of the tile, without padding
 	rounds int          // octets per invocation
-	next   expr.Expr    // the registers that hold the octets
+	next   expr.Array   // the registers that hold the octets
 }
 
 // newStaging assigns each staged operand its part of a stage.
@@ -143,7 +143,7 @@ func (c *staging) fetch(st *staged, k0 expr.Expr) {
 		}
 		at = c.Variable("uint", c.axisVariable(st.outer), at)
 		c.BindAxis(st.outer, at)
-		dst := expr.Element(st.next, st.rounds, i)
+		dst := st.next.At(i)
 		if inside != nil {
 			c.Assign(dst, expr.Call(c.unitType, expr.Uint(0)))
 		}
@@ -253,7 +253,7 @@ func (c *staging) put(st *staged, stage expr.Expr) {
 	c.eachOctet(st, func(i, line, octet expr.Expr) {
 		at := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
 			expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
-		c.Assign(expr.At(c.tiles, at), expr.Element(st.next, st.rounds, i))
+		c.Assign(expr.At(c.tiles, at), st.next.At(i))
 	})
 }
 

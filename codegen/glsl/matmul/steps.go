@@ -79,15 +79,14 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	s := m.S
 	m.Line("")
 	m.Repeat("depth", s.TileK, func(depth expr.Expr) {
-		vectors := map[*Operand]expr.Expr{}
+		vectors := map[*Operand]expr.Array{}
 		read := func(list []*Operand, base string, at expr.Expr, count, apart int) {
 			for _, o := range list {
 				vectors[o] = m.Array("vec4", o.Name+base, count)
 				m.Repeat("i", count, func(i expr.Expr) {
 					place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))),
 						expr.Plus(at, expr.Times(i, apart)))
-					m.Line("%s = %s[%s];", expr.Element(vectors[o], count, i), m.tiles[o],
-						expr.Plus(expr.Times(stage, m.tileSize(o)), place))
+					m.Assign(vectors[o].At(i), expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place)))
 				})
 			}
 		}
@@ -96,10 +95,9 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 		m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 			m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {
 				for _, p := range m.Products {
-					sum := expr.Element(p.Sums, s.ThreadM*s.ThreadN/4, expr.Plus(expr.Times(i, s.ThreadN/4), j))
-					row := expr.At(expr.Element(vectors[p.A], s.ThreadM/4, expr.Quotient(i, 4, s.ThreadM)),
-						expr.Remainder(i, 4, s.ThreadM))
-					m.AddProduct("vec4", sum, expr.Call("vec4", row), expr.Element(vectors[p.B], s.ThreadN/4, j))
+					sum := p.Sums.At(expr.Plus(expr.Times(i, s.ThreadN/4), j))
+					row := expr.At(vectors[p.A].At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
+					m.AddProduct("vec4", sum, expr.Call("vec4", row), vectors[p.B].At(j))
 				}
 			})
 		})
@@ -118,8 +116,7 @@ func (m *matTile) finishSteps(x, y expr.Expr) {
 				expr.Times(expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN)), 4)))
 			var sums []expr.Expr
 			for _, p := range m.Products {
-				sums = append(sums, expr.Element(p.Sums, s.ThreadM*s.ThreadN/4,
-					expr.Plus(expr.Times(i, s.ThreadN/4), j)))
+				sums = append(sums, p.Sums.At(expr.Plus(expr.Times(i, s.ThreadN/4), j)))
 			}
 			m.finishQuad(row, col, sums)
 		})

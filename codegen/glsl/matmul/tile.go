@@ -41,7 +41,7 @@ func EmitTile(e *emit.Emitter) {
 		tiles[o] = m.Share(m.Quads.Typ(), "tile_"+o.Name, max(s.Stages, 1)*m.tileSize(o))
 	}
 
-	t := &matTile{Base: m, self: self, tiles: tiles, next: map[*Operand]expr.Expr{}}
+	t := &matTile{Base: m, self: self, tiles: tiles, next: map[*Operand]expr.Array{}}
 	if s.Stages > 1 {
 		t.overlap(x, y)
 	} else {
@@ -66,7 +66,7 @@ func EmitTile(e *emit.Emitter) {
 func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
 	var all []expr.Expr
 	for _, p := range m.Products {
-		all = append(all, expr.Element(p.Sums, m.S.ThreadM*m.S.ThreadN, i))
+		all = append(all, p.Sums.At(i))
 	}
 	return all
 }
@@ -75,8 +75,8 @@ func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
 type matTile struct {
 	*Base
 	self  expr.Expr
-	tiles map[*Operand]expr.Expr // in shared memory
-	next  map[*Operand]expr.Expr // registers of the prefetched vectors
+	tiles map[*Operand]expr.Expr  // in shared memory
+	next  map[*Operand]expr.Array // registers of the prefetched vectors
 }
 
 // extentOf is the number of rows or columns of an operand's tile.
@@ -102,8 +102,7 @@ func (m *matTile) takeTurns(x, y expr.Expr) {
 	for _, o := range slices.Concat(m.A, m.B) {
 		m.Comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
 		if m.across(o) {
-			m.fetchAcross(o, k0, func(_, four, depth,
-				value expr.Expr) {
+			m.fetchAcross(o, k0, func(_, four, depth, value expr.Expr) {
 				m.putAcross(o, expr.Of("0u"), four, depth, value)
 			})
 		} else {
@@ -142,7 +141,7 @@ func (m *matTile) linesOf(o *Operand) string {
 func (m *matTile) fetchNext(k0 expr.Expr) {
 	for _, o := range slices.Concat(m.A, m.B) {
 		m.Comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
-		keep := func(i, _, _, value expr.Expr) { m.Assign(expr.Element(m.next[o], m.rounds(o), i), value) }
+		keep := func(i, _, _, value expr.Expr) { m.Assign(m.next[o].At(i), value) }
 		if m.across(o) {
 			m.fetchAcross(o, k0, keep)
 		} else {
@@ -155,13 +154,12 @@ func (m *matTile) putNext(stage expr.Expr) {
 	for _, o := range slices.Concat(m.A, m.B) {
 		if m.across(o) {
 			m.eachAcross(o, func(i, four, depth expr.Expr) {
-				m.putAcross(o, stage, four, depth, expr.Element(m.next[o], m.rounds(o), i))
+				m.putAcross(o, stage, four, depth, m.next[o].At(i))
 			})
 			continue
 		}
 		m.eachQuad(o, func(i, line, quad expr.Expr) {
-			m.put(o, stage, line, quad,
-				expr.Element(m.next[o], m.rounds(o), i))
+			m.put(o, stage, line, quad, m.next[o].At(i))
 		})
 	}
 }
@@ -228,13 +226,13 @@ func (m *Base) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) {
 		place := expr.Plus(expr.Times(stage, m.tileSize(o)), expr.Plus(expr.Times(line, pitch), quad))
 		return expr.At(tiles[o], place)
 	}
-	cols := map[*Operand]expr.Expr{}
+	cols := map[*Operand]expr.Array{}
 	for _, o := range m.B {
 		cols[o] = m.Array(m.Quads.Typ(), o.Name+"_cols", s.ThreadN)
 	}
 	m.Repeat("j", s.ThreadN, func(j expr.Expr) {
 		for _, o := range m.B {
-			m.Assign(expr.Element(cols[o], s.ThreadN, j), read(o, expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN))))
+			m.Assign(cols[o].At(j), read(o, expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN))))
 		}
 	})
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
@@ -245,7 +243,7 @@ func (m *Base) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) {
 		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
 			for n, p := range m.Products {
 				sum := m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j))[n]
-				col := expr.Element(cols[p.B], s.ThreadN, j)
+				col := cols[p.B].At(j)
 				m.AddQuads(sum, rows[p.A], col)
 			}
 		})

@@ -11,8 +11,7 @@ type heldBlocks map[*emit.Buffer]heldRuns
 
 // heldRuns are the raw words of the quants of runs, and their scales.
 type heldRuns struct {
-	words, scales expr.Expr
-	count         int
+	words, scales expr.Array
 }
 
 // holdBlocks preloads the blocks of the first columns before the workgroup prepares the row. A no-op data dependency of
@@ -22,7 +21,7 @@ func (v *matVec) holdBlocks(rows resident) {
 	count := v.S.ThreadN * len(rows)
 	for _, o := range v.B {
 		v.held[v.blockBuffer(o)] = heldRuns{v.Array("uvec4", o.Name+"_words", count),
-			v.Array(blocks.ScaleType(v.run.Form), o.Name+"_scale", count), count}
+			v.Array(blocks.ScaleType(v.run.Form), o.Name+"_scale", count)}
 	}
 	asked := v.Variable("uint", "asked", expr.Of("0u"))
 	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
@@ -31,7 +30,7 @@ func (v *matVec) holdBlocks(rows resident) {
 			for _, o := range v.B {
 				b, s := v.blockBuffer(o), run.parts[0]
 				held, slot := v.held[b], heldSlot(rows, i, j)
-				words, scale := expr.Element(held.words, count, slot), expr.Element(held.scales, count, slot)
+				words, scale := held.words.At(slot), held.scales.At(slot)
 				at := v.Variable("uint", "at", v.blockOf(o, s.block))
 				v.Assign(words, expr.Call(blocks.HeldWords(v.Emitter, b), at, s.e))
 				v.Assign(scale, expr.Call("scale_"+b.Base, at, within(s.e, s.at)))
@@ -51,11 +50,9 @@ func heldSlot(rows resident, i int, j expr.Expr) expr.Expr {
 }
 
 // decodeHeld decodes the quants of a strip, and returns the variable's name.
-func (v *matVec) decodeHeld(b *emit.Buffer, held heldRuns, at place) expr.Expr {
-	words, decode := expr.Element(held.words, held.count, at.slot), blocks.HeldQuants(v.Emitter, b)
-	name := v.Array("uvec4", "quants", v.run.Quads/4)
-	v.Repeat("w", v.run.Quads/4, func(w expr.Expr) {
-		v.Assign(expr.Element(name, v.run.Quads/4, w), expr.Call(decode, words, w))
+func (v *matVec) decodeHeld(b *emit.Buffer, held heldRuns, at place) expr.Array {
+	words, decode := held.words.At(at.slot), blocks.HeldQuants(v.Emitter, b)
+	return v.Filled("uvec4", "quants", v.run.Quads/4, "w", func(w expr.Expr) expr.Expr {
+		return expr.Call(decode, words, w)
 	})
-	return name
 }

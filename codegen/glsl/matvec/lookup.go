@@ -130,29 +130,27 @@ func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (oc
 }
 
 // addOctets multiplies a strip's octets by the rows and adds to dots. It subtracts the sums over the masks.
-func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Expr) {
+func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
 	octets, masks := r.readOctets(b, block, at)
-	var less expr.Expr
+	var less expr.Array
 	m := r.v.S.ThreadM
 	if r.less > 0 {
-		less = r.v.Array("int", "less", m)
-		r.v.Repeat("i", m, func(i expr.Expr) { r.v.Assign(expr.Element(less, m, i), expr.Int(0)) })
+		less = r.v.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
 	}
 	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
 		product := r.v.octetProduct(r.v.octetElement(octets, t))
 		r.v.Repeat("i", m, func(i expr.Expr) {
-			x, sum := r.v.quadOfStrip(rows, i, t), expr.Element(dots, m, i)
+			x, sum := r.v.quadOfStrip(rows, i, t), dots.At(i)
 			r.v.Assign(sum, product(sum, x))
 			if r.less > 0 {
-				sum = expr.Element(less, m, i)
+				sum = less.At(i)
 				r.v.Assign(sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
 			}
 		})
 	})
 	if r.less > 0 {
 		r.v.Repeat("i", m, func(i expr.Expr) {
-			r.v.Update(expr.Element(dots, m, i), "-=",
-				expr.Binary("*", expr.Int(int64(r.less)), expr.Element(less, m, i)))
+			r.v.Update(dots.At(i), "-=", expr.Binary("*", expr.Int(int64(r.less)), less.At(i)))
 		})
 	}
 }
@@ -178,7 +176,7 @@ func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
 
 // pairStrip interleaves the int8 elements of row i of a strip in the order of octets. The strip's words hold one plane
 // and then the other. Afterwards the bytes of both planes alternate: first the even bytes, then the odd bytes.
-func (v *matVec) pairStrip(rows, i expr.Expr) {
+func (v *matVec) pairStrip(rows expr.Array, i expr.Expr) {
 	if !v.paired {
 		return
 	}

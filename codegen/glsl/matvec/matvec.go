@@ -266,9 +266,7 @@ func (v *matVec) shareFolded(i, row expr.Expr, shared partials) {
 	share := max(2*mask, 1) // neighbours with the same sums
 	v.Repeat("j", count, func(j expr.Expr) {
 		for _, sum := range at(j) {
-			for m := mask; m > 0; m /= 2 {
-				v.Line("%s += subgroupShuffleXor(%s, %du);", sum, sum, m)
-			}
+			v.SumLanes(sum, mask)
 		}
 	})
 	var cond expr.Expr

@@ -34,21 +34,21 @@ func (r packedReader) form() *ir.BlockPacked {
 func (r packedReader) activations(run place) activations {
 	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
 		n := kernel.PackedPlanes * r.v.run.Quads
-		row := rowArrays{r.v.Array("int", o.Name+"_bytes", n), expr.Of(r.v.Fresh(r.v.Scope, o.Name+"_scales")),
-			expr.Of(r.v.Fresh(r.v.Scope, o.Name+"_sums"))}
-		r.v.Line("vec4 %s, %s;", row.scales, row.sums)
+		row := rowArrays{r.v.Array("int", o.Name+"_bytes", n),
+			expr.Variable(expr.Of(r.v.Fresh(r.v.Scope, o.Name+"_scales"))),
+			expr.Variable(expr.Of(r.v.Fresh(r.v.Scope, o.Name+"_sums")))}
+		r.v.Line("vec4 %s, %s;", row.scales.Name, row.sums.Name)
 		r.v.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
 			plane := r.v.rows.strip(o, r.v.partOf(run, p).k)
 			r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
-				r.v.Assign(expr.Element(row.elements, n, expr.Plus(expr.Times(p, r.v.run.Quads), t)),
-					expr.Element(plane.elements, r.v.run.Quads, t))
+				r.v.Assign(row.elements.At(expr.Plus(expr.Times(p, r.v.run.Quads), t)), plane.elements.At(t))
 			})
-			r.v.Line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p, plane.scales, p)
+			r.v.Line("%s[%s] = %s / float(1u << 2u * %s);", row.scales.Name, p, plane.scales.Name, p)
 			bias := ""
 			if n := r.form().Bias; n > 1 {
 				bias = expr.Float(float64(n), 32, "").String() + " * "
 			}
-			r.v.Line("%s[%s] = %s%s * float(%s);", row.sums, p, bias, plane.scales, plane.sums)
+			r.v.Line("%s[%s] = %s%s * float(%s);", row.sums.Name, p, bias, plane.scales.Name, plane.sums.Name)
 		})
 		return row
 	})
@@ -66,7 +66,7 @@ func (r packedReader) addColumn(run place, rows activations, j expr.Expr) {
 			r.v.Line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, in the same unit as dots
 		}
 		r.v.Line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.v.SumsAt(j)[n], b.Base, at, run.e,
-			row.scales, dots, row.sums)
+			row.scales.Name, dots, row.sums.Name)
 	}
 }
 
@@ -76,7 +76,7 @@ func (r packedReader) dots(name string, words expr.Expr, mask string, row rowArr
 	dots, quads := r.v.Variable("ivec4", name, expr.Of("ivec4(0)")), r.v.run.Quads
 	r.v.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
 		r.v.Repeat("t", quads, func(t expr.Expr) {
-			x := expr.Element(row.elements, kernel.PackedPlanes*quads, expr.Plus(expr.Times(p, quads), t))
+			x := row.elements.At(expr.Plus(expr.Times(p, quads), t))
 			r.v.Line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p, words, t, mask, p, x)
 		})
 	})

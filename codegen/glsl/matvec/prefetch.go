@@ -9,7 +9,7 @@ import (
 
 // prefetched are words of B that invocations loaded early and did not use.
 type prefetched struct {
-	name  expr.Expr
+	name  expr.Array
 	count int
 }
 
@@ -20,7 +20,7 @@ func (v *matVec) prefetchSectors() prefetched {
 	if p.count == 0 {
 		return p
 	}
-	p.name = expr.Of(v.Fresh(v.Scope, "early"))
+	p.name = expr.Array{Name: expr.Of(v.Fresh(v.Scope, "early")), Len: p.count}
 	o := v.B[0]
 	b := v.blockBuffer(o)
 	i := schedule.LargestPlane(b.DType)
@@ -30,7 +30,7 @@ func (v *matVec) prefetchSectors() prefetched {
 	all := schedule.PrefetchSectors(v.K, v.S)
 	b.Early = true
 	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
-	v.Line("uint %s%s; // blocks, asked for while the row is made ready", p.name, emit.ArraySize(p.count))
+	v.Line("uint %s%s; // blocks, asked for while the row is made ready", p.name.Name, emit.ArraySize(p.count))
 	v.Repeat("n", p.count, func(n expr.Expr) {
 		sector := expr.Plus(v.self, expr.Times(n, v.S.Workgroup))
 		if p.count*v.S.Workgroup > all { // the last column may not exist
@@ -38,13 +38,11 @@ func (v *matVec) prefetchSectors() prefetched {
 		}
 		sector = v.Variable("uint", "sector", sector)
 		col := v.Variable("uint", "col", v.ClampTo(expr.Plus(v.Col0, expr.Binary("/", sector, expr.Uint(sectors))),
-			v.Col,
-			v.S.TileN))
+			v.Col, v.S.TileN))
 		v.BindAxis(v.Col, col)
 		first := expr.Times(v.blockOf(o, expr.Of("0u")), bytes/4)
 		within := expr.Times(expr.Binary("%", sector, expr.Uint(sectors)), schedule.SectorBytes/4)
-		v.Line("%s = %s_early[%s];", expr.Element(p.name, p.count, n), b.Name,
-			expr.Plus(expr.Plus(expr.Uint(base/4), first), within))
+		v.Line("%s = %s_early[%s];", p.name.At(n), b.Name, expr.Plus(expr.Plus(expr.Uint(base/4), first), within))
 	})
 	return p
 }
@@ -55,6 +53,6 @@ func (v *matVec) awaitPrefetch(p prefetched) expr.Expr {
 		return nil
 	}
 	all := v.Variable("uint", "all", expr.Of("0u"))
-	v.Repeat("n", p.count, func(n expr.Expr) { v.Update(all, "|=", expr.Element(p.name, p.count, n)) })
+	v.Repeat("n", p.count, func(n expr.Expr) { v.Update(all, "|=", p.name.At(n)) })
 	return v.Variable("float", "nothing", expr.Of("float("+all.Text+" & gl_NumWorkGroups.x >> 31)"))
 }

@@ -29,7 +29,7 @@ func (r quadReader) activations(at place) activations {
 				func() expr.Expr { return r.v.Quad(o, at.k, true) })}
 		}
 		r.v.BindRow(expr.Of("0u"))
-		return rowArrays{elements: r.v.namedQuad(o, at.k)}
+		return rowArrays{elements: expr.Variable(r.v.namedQuad(o, at.k))}
 	})
 }
 
@@ -93,21 +93,18 @@ func (r wordReader) addColumn(at place, rows activations, j expr.Expr) {
 }
 
 // eachRow reads a value of every row of an A, and returns the name of their array.
-func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) expr.Expr {
-	rows := v.Array(typ, o.Name+"_rows", v.S.ThreadM)
-	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
+func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) expr.Array {
+	return v.Filled(typ, o.Name+"_rows", v.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
 		v.BindRow(i)
-		v.Assign(expr.Element(rows, v.S.ThreadM, i), read())
+		return read()
 	})
-	return rows
 }
 
 // eachSum writes add for the sums of column j, with the row's loaded elements.
 func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.Product, a, sum expr.Expr)) {
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		for n, p := range v.Products {
-			add(p, expr.Element(rows[p.A].elements, v.S.ThreadM, i),
-				v.SumsAt(expr.Plus(expr.Times(i, v.S.ThreadN), j))[n])
+			add(p, rows[p.A].elements.At(i), v.SumsAt(expr.Plus(expr.Times(i, v.S.ThreadN), j))[n])
 		}
 	})
 }

@@ -157,11 +157,11 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 	for _, o := range v.A {
 		v.Repeat("i", s.ThreadM, func(i expr.Expr) {
 			tiles := (quads + tile - 1) / tile
-			own, each := v.readQuads(o, i, 1, tiles*share)
+			own := v.readQuads(o, i, 1, tiles*share)
 			v.Repeat("c", tiles, func(c expr.Expr) {
 				v.Repeat("q", share, func(q expr.Expr) {
 					place := v.Variable("uint", "place", expr.Plus(v.self, expr.Times(q, s.Workgroup)))
-					v.Assign(expr.At(array, spread(place)), expr.Element(own, each, expr.Plus(expr.Times(c, share), q)))
+					v.Assign(expr.At(array, spread(place)), own.At(expr.Plus(expr.Times(c, share), q)))
 				})
 				v.Barrier()
 				rows.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
@@ -199,19 +199,18 @@ func (v *matVec) addResident(rows resident) {
 }
 
 // readQuads loads row i of an A. Each invocation takes atOnce neighbouring quads at a time, and keeps its quads in an
-// array of each vectors, at least room.
-func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, room int) (own expr.Expr, each int) {
+// array of at least room vectors.
+func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, room int) expr.Array {
 	shares := int(v.K.Fold.Add) / 4 / atOnce
-	each = max((shares+v.S.Workgroup-1)/v.S.Workgroup*atOnce, room)
-	own = v.Array("vec4", "own", each)
+	own := v.Array("vec4", "own", max((shares+v.S.Workgroup-1)/v.S.Workgroup*atOnce, room))
 	v.BindRow(i)
 	v.eachQuad(shares, func(q, n expr.Expr) {
 		v.Repeat("h", atOnce, func(h expr.Expr) {
 			to, from := expr.Plus(expr.Times(q, atOnce), h), expr.Plus(expr.Times(n, atOnce), h)
-			v.Assign(expr.Element(own, each, to), v.Quad(o, expr.Times(from, 4), true))
+			v.Assign(own.At(to), v.Quad(o, expr.Times(from, 4), true))
 		})
 	})
-	return own, each
+	return own
 }
 
 // eachQuad writes body for each of an invocation's quads of a row. q is its number among the invocation's own, and n is

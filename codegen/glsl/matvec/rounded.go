@@ -3,6 +3,7 @@ package matvec
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -14,8 +15,7 @@ type roundedRows struct {
 	v *matVec
 	// arrays name uvec4 arrays, row after row and digit after digit, and the arrays of the groups' scales.
 	arrays map[*matmul.Operand]rowArrays
-	own    map[*matmul.Operand]expr.Expr // quads that an invocation preloaded and did not yet quantize
-	each   int                           // of a row
+	own    map[*matmul.Operand]expr.Array // quads that an invocation preloaded and did not yet quantize
 }
 
 // roundedQuads is the number of neighbouring quads that an invocation quantizes together. With one quad, eight
@@ -29,8 +29,13 @@ func (r *roundedRows) ask() {
 		return
 	}
 	for _, o := range r.v.A {
-		r.own[o], r.each = r.v.readQuads(o, expr.Of("0u"), roundedQuads, 0)
+		r.own[o] = r.v.readQuads(o, expr.Of("0u"), roundedQuads, 0)
 	}
+}
+
+// shared declares an array of shared memory.
+func (r *roundedRows) shared(typ, name string, size int) expr.Array {
+	return expr.Array{Name: r.v.Share(typ, name, size)}
 }
 
 // digitUnits is the number of 16-byte units of each digit.
@@ -41,18 +46,18 @@ func (r *roundedRows) digitUnits() int { return r.v.S.ThreadM * int(r.v.K.Fold.A
 func (r *roundedRows) ready() {
 	m, depth := r.v.S.ThreadM, int(r.v.K.Fold.Add)
 	for _, o := range r.v.A {
-		rows := rowArrays{elements: r.v.Share("uvec4", o.Name+"_bytes", r.digitUnits()*r.v.S.RowBytes()),
-			scales: r.v.Share("float", o.Name+"_scales", m*depth/kernel.RoundedGroup)}
+		rows := rowArrays{elements: r.shared("uvec4", o.Name+"_bytes", r.digitUnits()*r.v.S.RowBytes()),
+			scales: r.shared("float", o.Name+"_scales", m*depth/kernel.RoundedGroup)}
 		r.arrays[o] = rows
 		r.v.Repeat("i", m, func(i expr.Expr) {
 			own := r.own[o]
-			if own == nil {
-				own, r.each = r.v.readQuads(o, i, roundedQuads, 0)
+			if own.Len == 0 {
+				own = r.v.readQuads(o, i, roundedQuads, 0)
 			}
 			all := depth / 4 / roundedQuads
 			r.v.eachQuad(all, func(q, n expr.Expr) {
 				x := func(h expr.Expr) expr.Expr {
-					return expr.Element(own, r.each, expr.Plus(expr.Times(q, roundedQuads), h))
+					return own.At(expr.Plus(expr.Times(q, roundedQuads), h))
 				}
 				r.roundShare(rows, x, n, expr.Plus(expr.Times(i, all), n))
 			})
@@ -73,15 +78,15 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, 
 	top := v.Variable("uint", "top", expr.Of(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size,
 		size)))
 	for mask := 1; mask < perGroup; mask *= 2 {
-		v.Line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
+		v.AtLeast(top, emit.Shuffled(top, mask))
 	}
 	scale := r.roundTo(top)
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
 		word := expr.Plus(expr.Times(place, roundedQuads), h)
-		r.putWords(rows.elements, expr.Binary("/", word, expr.Uint(4)), expr.Binary("%", word, expr.Uint(4)), x(h))
+		r.putWords(rows.elements.Name, expr.Binary("/", word, expr.Uint(4)), expr.Binary("%", word, expr.Uint(4)), x(h))
 	})
 	v.OpenIf(expr.Binary("==", expr.Binary("%", n, expr.Uint(perGroup)), expr.Of("0u")))
-	v.Assign(expr.At(rows.scales, expr.Binary("/", place, expr.Uint(perGroup))), scale)
+	v.Assign(rows.scales.At(expr.Binary("/", place, expr.Uint(perGroup))), scale)
 	v.Close()
 }
 
@@ -93,8 +98,7 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
 		v.Line("float steps = byte_steps(%s);", top)
 		largest := expr.Of(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
-		scale = v.Variable("float", "scale",
-			expr.Binary("*", largest, expr.Float(float64(float32(1.0/127)), 32, "")))
+		scale = v.Variable("float", "scale", expr.Binary("*", largest, expr.Float(float64(float32(1.0/127)), 32, "")))
 		return scale
 	}
 	// A power of two brings the largest element below 2^22. If that element is infinite or NaN, so is the scale, and
@@ -116,8 +120,7 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 	digits := v.Variable("uvec4", "digits", expr.Of(fmt.Sprintf("digits_of(%s * steps)", x)))
 	v.Repeat("digit", v.S.Digits, func(digit expr.Expr) {
 		v.Line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", array,
-			expr.Plus(expr.Times(digit, r.digitUnits()), unit),
-			word, digits, digit)
+			expr.Plus(expr.Times(digit, r.digitUnits()), unit), word, digits, digit)
 	})
 }
 
@@ -126,7 +129,7 @@ func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
 		group := expr.Plus(expr.Times(i, depth/kernel.RoundedGroup),
 			expr.Binary("/", k, expr.Uint(kernel.RoundedGroup)))
-		return expr.At(from.scales, group)
+		return from.scales.At(group)
 	}, func(i, digit expr.Expr, use func(t, word expr.Expr)) {
 		own := expr.Plus(expr.Times(i, depth/4), expr.Binary("/", k, expr.Uint(4)))
 		first := expr.Plus(expr.Times(digit, 4*r.digitUnits()), own)
@@ -137,8 +140,7 @@ func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 		}
 		r.v.eachWord(func(t expr.Expr) expr.Expr {
 			word := r.v.Variable("uint", "word", expr.Plus(first, t))
-			return expr.At(expr.At(from.elements, expr.Binary("/", word, expr.Uint(4))),
-				expr.Binary("%", word, expr.Uint(4)))
-		}, func(w expr.Expr) expr.Expr { return expr.At(from.elements, expr.Plus(first, w)) }, use)
+			return expr.At(from.elements.At(expr.Binary("/", word, expr.Uint(4))), expr.Binary("%", word, expr.Uint(4)))
+		}, func(w expr.Expr) expr.Expr { return from.elements.At(expr.Plus(first, w)) }, use)
 	})
 }

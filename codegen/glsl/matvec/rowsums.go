@@ -27,9 +27,7 @@ func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
 			v.Update(sum, "+=", v.AsFloat(p.Value))
 		})
 	})
-	for m := s.Subgroup / 2; m > 0; m /= 2 {
-		v.Line("%s += subgroupShuffleXor(%s, %du);", sum, sum, m)
-	}
+	v.SumLanes(sum, s.Subgroup/2)
 	if s.Subgroup == 0 {
 		v.Assign(expr.At(array, expr.Plus(expr.Times(i, v.rowParts()), expr.Of("gl_LocalInvocationID.x"))), sum)
 		return

@@ -159,7 +159,7 @@ func (r *skinny) accumulate() {
 // returns all quants of a run, or one word holds a scale, the raw words stay in these registers and are decoded when
 // they go to shared memory. Decoding them at once would wait for the loads before the previous step is multiplied.
 type fetchedStrips struct {
-	quants, scales expr.Expr
+	quants, scales expr.Array
 	words          bool   // quants holds raw words, one uvec4 a run
 	unpack         string // the function that unpacks raw scales, or ""
 }
@@ -202,7 +202,7 @@ func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 
 // fetchWeights loads the runs of a B at k0 of the contraction axis.
 func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) {
-	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
+	b := r.blockBuffer(o)
 	r.eachRun(func(i, column, run expr.Expr) {
 		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(expr.Plus(r.Col0, r.ownCol), column), r.Col, r.S.TileN))
 		r.BindAxis(r.Col, col)
@@ -215,7 +215,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 			s := place{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
 			number := expr.Plus(expr.Times(i, r.run.Strips), p)
 			if f.words {
-				r.Assign(expr.Element(f.quants, n, number), expr.Call(blocks.HeldWords(r.Emitter, b), at, s.e))
+				r.Assign(f.quants.At(number), expr.Call(blocks.HeldWords(r.Emitter, b), at, s.e))
 			} else {
 				for w := range r.words() {
 					r.Assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
@@ -225,15 +225,14 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 			if f.unpack != "" {
 				scale = expr.Call(blocks.ScaleWord(r.Emitter, b), at)
 			}
-			r.Assign(expr.Element(f.scales, n, number), scale)
+			r.Assign(f.scales.At(number), scale)
 		})
 	})
 }
 
 // fetchedWord prints word w of the decoded quants of the invocation's strip with the given number.
 func (r *skinny) fetchedWord(f fetchedStrips, number expr.Expr, w int) expr.Expr {
-	return expr.Element(f.quants, r.rounds()*r.run.Strips*r.words(),
-		expr.Plus(expr.Times(number, r.words()), expr.Uint(w)))
+	return f.quants.At(expr.Plus(expr.Times(number, r.words()), expr.Uint(w)))
 }
 
 // quantsOf prints word w of a strip's quants in the element type of the cooperative matrices.
@@ -282,7 +281,7 @@ func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
 
 // putWeights decodes the loaded weights and stores them in shared memory.
 func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
-	st, n := r.weights[o], r.rounds()*r.run.Strips
+	st := r.weights[o]
 	r.eachRun(func(i, column, run expr.Expr) {
 		perTile := r.S.TileK / r.run.Elems
 		place := expr.Plus(expr.Times(expr.Quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()),
@@ -296,12 +295,12 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 				word := r.fetchedWord(f, number, w)
 				if f.words {
 					quants := expr.Call(blocks.HeldQuants(r.Emitter, r.blockBuffer(o)),
-						expr.Element(f.quants, n, number), expr.Uint(w))
+						f.quants.At(number), expr.Uint(w))
 					word = r.signedBytes(quants)
 				}
 				r.put(st.elements, unit, w, word)
 			}
-			scale := expr.Element(f.scales, n, number)
+			scale := f.scales.At(number)
 			if f.unpack != "" {
 				scale = expr.Call(f.unpack, scale)
 			}

@@ -33,25 +33,23 @@ func (r *skinny) declareRows() rowArrays {
 
 // fetchRows loads the rows at k0 of the contraction axis.
 func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
-	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
 		r.eachOfRows(4, true, func(i, row, at expr.Expr) {
-			r.Assign(expr.Element(a.elements, n, i), r.Quad(r.A[0], expr.Plus(k0, at), true))
+			r.Assign(a.elements.At(i), r.Quad(r.A[0], expr.Plus(k0, at), true))
 		})
 		return
 	}
 	bytes, scale, _ := r.K.ByteRows(r.A[0].Value)
 	r.eachOfRows(16, true, func(i, row, at expr.Expr) {
-		r.Assign(expr.Element(a.elements, n, i), r.BytesAt(bytes, emit.Along{Axis: r.Fold, Extent: r.K.Fold},
-			expr.Plus(k0, at), 16))
+		r.Assign(a.elements.At(i), r.BytesAt(bytes, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, expr.Plus(k0, at), 16))
 	})
 	r.eachOfRows(r.Strip, true, func(i, row, at expr.Expr) {
 		r.BindAxis(r.Fold, r.Variable("uint", "k", expr.Plus(k0, at)))
 		read := readOf(scale)
 		r.Plan([]*kernel.Expr{read}, nil)
-		r.Assign(expr.Element(a.scales, r.rowRounds(r.Strip), i), r.Value(read))
+		r.Assign(a.scales.At(i), r.Value(read))
 		if r.Affine {
-			r.addBytes(expr.Element(a.sums, r.rowRounds(r.Strip), i), bytes, expr.Plus(k0, at))
+			r.addBytes(a.sums.At(i), bytes, expr.Plus(k0, at))
 		}
 	})
 }
@@ -98,13 +96,12 @@ func (r *skinny) addBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
 
 // putRows stores the loaded rows in shared memory.
 func (r *skinny) putRows(a rowArrays) {
-	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
-		r.eachOfRows(4, false, func(i, row, at expr.Expr) { r.putFloats(expr.Element(a.elements, n, i), row, at) })
+		r.eachOfRows(4, false, func(i, row, at expr.Expr) { r.putFloats(a.elements.At(i), row, at) })
 		return
 	}
 	r.eachOfRows(16, false, func(i, row, at expr.Expr) {
-		four, unit := expr.Element(a.elements, n, i), r.rowUnit(row, at, expr.Of("0u"))
+		four, unit := a.elements.At(i), r.rowUnit(row, at, expr.Of("0u"))
 		if r.Element == ir.I8 {
 			r.put(r.rows.elements, unit, 0, four)
 			return
@@ -114,11 +111,10 @@ func (r *skinny) putRows(a rowArrays) {
 		}
 	})
 	r.eachOfRows(r.Strip, false, func(i, row, at expr.Expr) {
-		place, scale := r.rowScale(row, at), r.scaleOfRead(expr.Element(a.scales, r.rowRounds(r.Strip), i))
+		place, scale := r.rowScale(row, at), r.scaleOfRead(a.scales.At(i))
 		r.Assign(expr.At(r.rows.scales, place), scale)
 		if r.Affine {
-			r.Line("%s[%s] = %s * float(%s);", r.rows.others, place, scale,
-				expr.Element(a.sums, r.rowRounds(r.Strip), i))
+			r.Line("%s[%s] = %s * float(%s);", r.rows.others, place, scale, a.sums.At(i))
 		}
 	})
 }
@@ -197,9 +193,9 @@ func (r *skinny) putFloats(four, row, at expr.Expr) {
 		sum = r.Variable("float", "sum", expr.Of(fmt.Sprintf("dot(%s, vec4(1.0))", x)))
 	}
 	for mask := 1; mask < r.Strip/4; mask *= 2 {
-		r.Line("%s = max(%[1]s, subgroupShuffleXor(%[1]s, %du));", top, mask)
+		r.AtLeast(top, emit.Shuffled(top, mask))
 		if sum != nil {
-			r.Line("%s += subgroupShuffleXor(%[1]s, %du);", sum, mask)
+			r.Update(sum, "+=", emit.Shuffled(sum, mask))
 		}
 	}
 	bits := 14
@@ -272,7 +268,7 @@ func (r *skinny) multiply() {
 	n := r.Rolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
 	rowScales := r.repeated("row_scale", r.rows.scales, expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM)),
 		"Row", s.FragN, r.rowFragments())
-	var rowSums expr.Expr
+	var rowSums expr.Array
 	if r.Affine {
 		rowSums = r.repeated("row_sum", r.rows.others, expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM)),
 			"Row", s.FragN, r.rowFragments())
@@ -288,7 +284,7 @@ func (r *skinny) multiply() {
 func (r *skinny) steps() int { return r.Strip / r.S.FragK }
 
 // rowElements loads the fragments of all rows along strip n.
-func (r *skinny) rowElements(n expr.Expr) expr.Expr {
+func (r *skinny) rowElements(n expr.Expr) expr.Array {
 	s := r.S
 	count := r.rowFragments() * r.Parts * r.steps()
 	name := r.Array(r.Fragment(r.Element, "B"), "rows", count)
@@ -299,9 +295,7 @@ func (r *skinny) rowElements(n expr.Expr) expr.Expr {
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
 			at := expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(s))),
 				expr.Plus(expr.Times(n, r.Strip/r.Unit(s)), expr.Times(step, s.FragK/r.Unit(s))))
-			r.LoadMatrix(expr.Element(name, count, expr.Plus(expr.Times(f, r.steps()), step)), r.rows.elements, at,
-				r.Pitch(s),
-				"Column")
+			r.LoadMatrix(name.At(expr.Plus(expr.Times(f, r.steps()), step)), r.rows.elements, at, r.Pitch(s), "Column")
 		})
 	})
 	return name
@@ -309,41 +303,37 @@ func (r *skinny) rowElements(n expr.Expr) expr.Expr {
 
 // repeated loads accumulator fragments from a line of floats. Every line or every column of a fragment repeats the same
 // floats. extent is the number of floats for each fragment.
-func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent, count int) expr.Expr {
+func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent, count int) expr.Array {
 	name := r.Array(r.Fragment(ir.F32, "Accumulator"), base, count)
 	r.Repeat("f", count, func(f expr.Expr) {
-		r.LoadMatrix(expr.Element(name, count, f), array, expr.Plus(at, expr.Times(f, extent)), 0, major)
+		r.LoadMatrix(name.At(f), array, expr.Plus(at, expr.Times(f, extent)), 0, major)
 	})
 	return name
 }
 
 // multiplyColumns multiplies strip n of fragment j of the columns of a B by all rows.
-func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Expr) {
+func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.S, r.weights[o]
 	columns := r.Array(r.Fragment(r.Element, "A"), "columns", r.steps())
 	first := expr.Plus(expr.Plus(st.first, expr.Times(j, s.FragM*r.Pitch(s))), expr.Times(n, r.Strip/r.Unit(s)))
 	r.Repeat("step", r.steps(), func(step expr.Expr) {
-		r.LoadMatrix(expr.Element(columns, r.steps(), step), st.elements,
-			expr.Plus(first, expr.Times(step, s.FragK/r.Unit(s))),
+		r.LoadMatrix(columns.At(step), st.elements, expr.Plus(first, expr.Times(step, s.FragK/r.Unit(s))),
 			r.Pitch(s), "Row")
 	})
 	at := expr.Plus(expr.Plus(st.firstScale, expr.Times(n, r.columns())), expr.Times(j, s.FragM))
 	scale := r.repeated("scale", st.scales, at, "Column", 0, 1)
-	var offset expr.Expr
+	var offset expr.Array
 	if r.Affine {
 		offset = r.repeated("offset", st.others, at, "Column", 0, 1)
 	}
 	r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
-		value := expr.Binary("*", scale, expr.Binary("*", expr.Element(rowScales, r.rowFragments(), f),
-			r.sumOfStrip(columns, rows, f)))
+		value := expr.Binary("*", scale.Name, expr.Binary("*", rowScales.At(f), r.sumOfStrip(columns, rows, f)))
 		if r.Affine {
-			value = expr.Plus(value, expr.Binary("*", offset, expr.Element(rowSums, r.rowFragments(), f)))
+			value = expr.Plus(value, expr.Binary("*", offset.Name, rowSums.At(f)))
 		}
 		for _, p := range r.Products {
 			if p.B == o {
-				r.Update(expr.Element(p.Sums, r.fragments()*r.rowFragments(),
-					expr.Plus(expr.Times(j, r.rowFragments()), f)), "+=",
-					value)
+				r.Update(p.Sums.At(expr.Plus(expr.Times(j, r.rowFragments()), f)), "+=", value)
 			}
 		}
 	})
@@ -351,14 +341,13 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 
 // sumOfStrip declares the sum along a strip, and prints it as floats. It adds the less significant parts of rows first.
 // Of three digits it sums up the upper two in integers, which hold them: 32 times two int8 factors, times 257.
-func (r *skinny) sumOfStrip(columns, rows, f expr.Expr) expr.Expr {
+func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	typ, floats := r.Fragment(r.Sums(), "Accumulator"), r.Fragment(ir.F32, "Accumulator")
 	zero := expr.Of(map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()])
 	add := func(sum expr.Expr, part int) {
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
 			row := expr.Plus(expr.Times(expr.Plus(f, expr.Uint(part*r.rowFragments())), r.steps()), step)
-			r.MultiplyAdd(sum, expr.Element(columns, r.steps(), step),
-				expr.Element(rows, r.rowFragments()*r.Parts*r.steps(), row))
+			r.MultiplyAdd(sum, columns.At(step), rows.At(row))
 		})
 	}
 	sum := r.Variable(typ, "sum", expr.Call(typ, zero))
@@ -396,8 +385,7 @@ func (r *skinny) pass() {
 				if !at.Is("0u") {
 					at = expr.Binary("/", at, expr.Uint(perUnit))
 				}
-				r.StoreMatrix(expr.Element(p.Sums, r.fragments()*r.rowFragments(),
-					expr.Plus(expr.Times(j, r.rowFragments()), f)),
+				r.StoreMatrix(p.Sums.At(expr.Plus(expr.Times(j, r.rowFragments()), f)),
 					r.weights[p.B].elements, at, s.TileN/perUnit, "Column")
 			}
 		})

@@ -9,7 +9,7 @@ import (
 
 // rowArrays names the arrays that hold an invocation's rows of an A along a part of a run: the elements, and if the
 // format needs them, the scales and sums.
-type rowArrays struct{ elements, scales, sums expr.Expr }
+type rowArrays struct{ elements, scales, sums expr.Array }
 
 // activations holds the rowArrays of every A.
 type activations map[*matmul.Operand]rowArrays
@@ -43,7 +43,7 @@ type floatSource interface {
 func (v *matVec) source() aSource {
 	switch {
 	case v.S.RoundRows:
-		return &roundedRows{v: v, arrays: map[*matmul.Operand]rowArrays{}, own: map[*matmul.Operand]expr.Expr{}}
+		return &roundedRows{v: v, arrays: map[*matmul.Operand]rowArrays{}, own: map[*matmul.Operand]expr.Array{}}
 	case v.S.IntDot:
 		return byteRows{memoryRows{v}}
 	case v.S.StageRows:
@@ -84,8 +84,9 @@ func (v *matVec) floatStrip(o *matmul.Operand, k expr.Expr,
 func (v *matVec) declareFloats(o *matmul.Operand) rowArrays {
 	row := rowArrays{elements: v.Array("vec4", o.Name+"_strip", v.S.ThreadM*v.run.Quads)}
 	if v.run.Form.NeedsSums() {
-		row.sums = v.Array("float", o.Name+"_sum", v.S.ThreadM)
-		v.Repeat("i", v.S.ThreadM, func(i expr.Expr) { v.Line("%s = 0.0;", expr.Element(row.sums, v.S.ThreadM, i)) })
+		row.sums = v.Filled("float", o.Name+"_sum", v.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
+			return expr.Of("0.0")
+		})
 	}
 	return row
 }
@@ -96,18 +97,18 @@ func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) ex
 	v.Repeat("t", v.run.Quads, func(t expr.Expr) {
 		x := v.quadOfStrip(row.elements, i, t)
 		v.Assign(x, read(t))
-		if row.sums != nil {
-			v.Line("%s += dot(%s, vec4(1.0));", expr.Element(row.sums, v.S.ThreadM, i), x)
+		if row.sums.Len > 0 {
+			v.Line("%s += dot(%s, vec4(1.0));", row.sums.At(i), x)
 		}
 	})
-	if row.sums == nil || !v.small() {
+	if row.sums.Len == 0 || !v.small() {
 		return
 	}
 	weight := 1.0
 	if !v.run.Form.Affine {
 		weight = -float64(v.run.Form.Bias)
 	}
-	v.Update(expr.Element(row.sums, v.S.ThreadM, i), "*=", expr.Float(weight/(1<<24), 32, ""))
+	v.Update(row.sums.At(i), "*=", expr.Float(weight/(1<<24), 32, ""))
 }
 
 // byteRows reads int8 rows from memory. Every group has a scale, so whole strips are multiplied in integers.
@@ -146,16 +147,16 @@ func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
 		row.sums = v.Array("int", o.Name+"_sum", v.S.ThreadM)
 	}
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
-		v.Assign(expr.Element(row.scales, v.S.ThreadM, i), scale(i))
-		sum := expr.Element(row.sums, v.S.ThreadM, i)
-		if row.sums != nil {
+		v.Assign(row.scales.At(i), scale(i))
+		sum := row.sums.At(i)
+		if row.sums.Len > 0 {
 			v.Assign(sum, expr.Int(0))
 		}
 		v.Repeat("digit", v.S.RowBytes(), func(digit expr.Expr) {
 			words(i, digit, func(t, word expr.Expr) {
 				x := v.quadOfStrip(row.elements, i, expr.Plus(expr.Times(digit, v.run.Quads), t))
 				v.Line("%s = int(%s);", x, word)
-				if row.sums != nil {
+				if row.sums.Len > 0 {
 					v.Update(sum, "+=", v.atDigit(expr.Call("dotPacked4x8EXT", x, expr.Of("ones")), digit))
 				}
 			})

@@ -13,7 +13,7 @@ import (
 type stripReader struct {
 	v *matVec
 	// addDots multiplies a strip of a block by the rows, and adds to dots.
-	addDots func(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Expr)
+	addDots func(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array)
 }
 
 func newStripReader(v *matVec) bReader {
@@ -105,13 +105,12 @@ func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
 	for n, p := range r.v.Products {
 		row := rows[p.A]
 		count := r.v.S.ThreadM * r.v.S.RowBytes()
-		dots := r.v.Array(typ, matmul.Numbered("dots", n, len(r.v.Products)), count)
-		r.v.Repeat("i", count, func(i expr.Expr) {
-			first := zero
+		name := matmul.Numbered("dots", n, len(r.v.Products))
+		dots := r.v.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
 			if f := r.v.run.Form; r.v.small() && !f.Affine && f.NeedsSums() {
-				first = expr.Element(row.sums, r.v.S.ThreadM, i)
+				return row.sums.At(i)
 			}
-			r.v.Assign(expr.Element(dots, count, i), first)
+			return zero
 		})
 		block := r.v.Variable("uint", matmul.Numbered("at", n, len(r.v.Products)), r.v.blockOf(p.B, at.block))
 		r.addDots(r.v.blockBuffer(p.B), block, at, dots, row.elements)
@@ -123,21 +122,21 @@ func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
 }
 
 // AddQuads multiplies the quads of a strip by the rows, and adds to dots.
-func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Expr) {
-	var wide expr.Expr
+func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
+	var wide expr.Array
 	switch {
 	case r.v.run.Wide(b.Binding):
 		wide = r.v.readWide(b, block, at)
 	case r.v.run.Pairs(b.Binding):
-		wide = r.v.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.v.Emitter, b),
-			r.v.quadArgs(block, at, expr.Of("0u"))...))
+		wide = expr.Variable(r.v.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.v.Emitter, b),
+			r.v.quadArgs(block, at, expr.Of("0u"))...)))
 	}
 	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
 		var product func(sum, x expr.Expr) expr.Expr
 		switch {
 		case r.v.run.Form.Levels:
 			product = r.v.floatProduct(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
-		case wide != nil:
+		case wide.Len > 0:
 			product = r.v.bytesProduct(wideElement(wide, r.v.run.Quads, t))
 		default:
 			product = r.v.bytesProduct(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
@@ -147,31 +146,30 @@ func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at place, dots, 
 }
 
 // eachDot multiplies quad t by every row, or by every digit of the only row, and adds to dots.
-func (v *matVec) eachDot(t, dots, rows expr.Expr, product func(sum, x expr.Expr) expr.Expr) {
+func (v *matVec) eachDot(t expr.Expr, dots, rows expr.Array, product func(sum, x expr.Expr) expr.Expr) {
 	count, each := v.S.ThreadM, "i"
 	if v.S.RowBytes() > 1 {
 		count, each = v.S.RowBytes(), "digit"
 	}
 	v.Repeat(each, count, func(i expr.Expr) {
-		x, sum := expr.Element(rows, count*v.run.Quads, expr.Plus(expr.Times(i, v.run.Quads), t)), expr.Element(dots,
-			count, i)
+		x, sum := rows.At(expr.Plus(expr.Times(i, v.run.Quads), t)), dots.At(i)
 		v.Assign(sum, product(sum, x))
 	})
 }
 
 // sumDigits adds up the sums of a row's digits, each with its weight, and returns the name of the total.
-func (v *matVec) sumDigits(dots expr.Expr, digits int) expr.Expr {
-	sum := expr.Element(dots, digits, expr.Of("0u"))
+func (v *matVec) sumDigits(dots expr.Array, digits int) expr.Array {
+	sum := dots.At(expr.Of("0u"))
 	for n := 1; n < digits; n++ {
 		digit := expr.Uint(n)
-		sum = expr.Binary("+", sum, v.atDigit(expr.Element(dots, digits, digit), digit))
+		sum = expr.Binary("+", sum, v.atDigit(dots.At(digit), digit))
 	}
-	return v.Variable("int", "whole", sum)
+	return expr.Variable(v.Variable("int", "whole", sum))
 }
 
 // quadOfStrip prints word t of row i of a strip: a quad of floats or of int8 elements.
-func (v *matVec) quadOfStrip(rows, i, t expr.Expr) expr.Expr {
-	return expr.Element(rows, v.S.ThreadM*v.rowWords(), expr.Plus(expr.Times(i, v.rowWords()), t))
+func (v *matVec) quadOfStrip(rows expr.Array, i, t expr.Expr) expr.Expr {
+	return rows.At(expr.Plus(expr.Times(i, v.rowWords()), t))
 }
 
 // bytesProduct unpacks four quants. It returns a function that multiplies them by four row elements and adds to a sum.
@@ -195,16 +193,16 @@ func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr
 
 // readWide reads the quants of a strip and returns the variable's name: a uvec4, or an array of uvec4 for more than
 // four quads.
-func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
+func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Array {
 	if held, ok := v.held[b]; ok {
 		return v.decodeHeld(b, held, at)
 	}
 	if v.run.Quads == 4 {
-		return v.Variable("uvec4", "quants", v.wideCall(b, block, at, expr.Of("0u")))
+		return expr.Variable(v.Variable("uvec4", "quants", v.wideCall(b, block, at, expr.Of("0u"))))
 	}
-	name := v.Array("uvec4", "quants", v.run.Quads/4)
-	v.Repeat("w", v.run.Quads/4, func(w expr.Expr) { v.Assign(expr.At(name, w), v.wideCall(b, block, at, w)) })
-	return name
+	return v.Filled("uvec4", "quants", v.run.Quads/4, "w", func(w expr.Expr) expr.Expr {
+		return v.wideCall(b, block, at, w)
+	})
 }
 
 // wideCall prints the call that reads quads 4w to 4w+3 of a strip.
@@ -218,12 +216,9 @@ func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at place, w expr.Expr
 	return expr.Call(blocks.WideQuants(v.Emitter, b), block, within(within(at.e, at.at), expr.Times(w, 16)))
 }
 
-// wideElement prints quad t of the variable of readWide.
-func wideElement(name expr.Expr, quads int, t expr.Expr) expr.Expr {
-	if quads <= 4 {
-		return expr.At(name, t)
-	}
-	return expr.At(expr.At(name, expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
+// wideElement prints quad t of the array of readWide.
+func wideElement(wide expr.Array, quads int, t expr.Expr) expr.Expr {
+	return expr.At(wide.At(expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
 }
 
 // quadArgs prints the arguments of a decoder for quad t of a strip.
@@ -251,7 +246,7 @@ func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
 // scaleOf declares the scale of a block's strip.
 func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
 	if held, ok := v.held[b]; ok {
-		return v.Variable(blocks.ScaleType(v.run.Form), "scale", expr.Element(held.scales, held.count, at.slot))
+		return v.Variable(blocks.ScaleType(v.run.Form), "scale", held.scales.At(at.slot))
 	}
 	return v.Variable(blocks.ScaleType(v.run.Form), "scale", expr.Call("scale_"+b.Base, block, within(at.e, at.at)))
 }
@@ -261,7 +256,7 @@ func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 //
 // Sums over int8 rows are integers, and each row has a scale too. Small sums have the bias subtracted already.
-func (v *matVec) addScaled(at place, n int, j, block, dots expr.Expr, row rowArrays) {
+func (v *matVec) addScaled(at place, n int, j, block expr.Expr, dots expr.Array, row rowArrays) {
 	f, ints := v.run.Form, v.S.IntDot
 	number := func(n int) expr.Expr {
 		if ints {
@@ -272,8 +267,8 @@ func (v *matVec) addScaled(at place, n int, j, block, dots expr.Expr, row rowArr
 	scale := v.scaleOf(v.blockBuffer(v.Products[n].B), block, at)
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		sum := v.SumsAt(expr.Plus(expr.Times(i, v.S.ThreadN), j))[n]
-		dot, x, a := expr.Element(dots, v.S.ThreadM, i), expr.Element(row.sums, v.S.ThreadM, i),
-			expr.Element(row.scales, v.S.ThreadM, i)
+		dot, x, a := dots.At(i), row.sums.At(i),
+			row.scales.At(i)
 		if v.subnormal() && !v.small() {
 			dot = expr.Binary("*", expr.Of("16777216.0"), dot)
 		}

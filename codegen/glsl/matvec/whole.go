@@ -13,7 +13,7 @@ func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} 
 
 // wholeStrip holds an invocation's part of one B along a strip. Each column is an element of the arrays.
 type wholeStrip struct {
-	at, scale, quants expr.Expr // quants is nil if quants are read when they are used
+	at, scale, quants expr.Array // quants is empty if quants are read when they are used
 }
 
 // addRun adds a run strip by strip, in a rolled loop: a strip with many rows takes thousands of instructions.
@@ -38,9 +38,8 @@ func (r wholeReader) addStrip(at place) {
 	read := r.v.rows.(floatSource).quadsAt(at.k)
 	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
 		rows := r.v.ofRows(func(o *matmul.Operand) rowArrays {
-			name := r.v.Array("vec4", o.Name+"_rows", r.v.S.ThreadM)
-			r.v.Repeat("i", r.v.S.ThreadM, func(i expr.Expr) {
-				r.v.Assign(expr.Element(name, r.v.S.ThreadM, i), read(o, i, t))
+			name := r.v.Filled("vec4", o.Name+"_rows", r.v.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
+				return read(o, i, t)
 			})
 			return rowArrays{elements: name}
 		})
@@ -70,16 +69,15 @@ func (r wholeReader) readColumns(o *matmul.Operand, at place) wholeStrip {
 	}
 	r.v.Repeat("j", cols, func(j expr.Expr) {
 		r.v.bindColumn(j)
-		block := expr.Element(w.at, cols, j)
+		block := w.at.At(j)
 		r.v.Assign(block, r.v.blockOf(o, at.block))
-		if w.quants != nil {
+		if w.quants.Len > 0 {
 			r.v.Repeat("w", perColumn, func(i expr.Expr) {
-				r.v.Assign(expr.Element(w.quants, cols*perColumn, expr.Plus(expr.Times(j, perColumn), i)),
-					r.v.wideCall(b, block, at, i))
+				r.v.Assign(w.quants.At(expr.Plus(expr.Times(j, perColumn), i)), r.v.wideCall(b, block, at, i))
 			})
 		}
 		scale := r.v.scaleOf(b, block, at)
-		r.v.Assign(expr.Element(w.scale, cols, j), r.v.wholeScale(scale))
+		r.v.Assign(w.scale.At(j), r.v.wholeScale(scale))
 	})
 	return w
 }
@@ -104,15 +102,14 @@ func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 
 // decode decodes quad t of column j and returns the name of its vec4.
 func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at place, t, j expr.Expr) expr.Expr {
-	b, cols, perColumn := r.v.blockBuffer(o), r.v.S.ThreadN, r.v.run.Quads/4
-	block, scale := expr.Element(w.at, cols, j), expr.Element(w.scale, cols, j)
+	b, perColumn := r.v.blockBuffer(o), r.v.run.Quads/4
+	block, scale := w.at.At(j), w.scale.At(j)
 	var levels expr.Expr
 	switch {
 	case r.v.run.Form.Levels:
 		levels = expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...)
-	case w.quants != nil:
-		four := expr.Element(w.quants, cols*perColumn,
-			expr.Plus(expr.Times(j, perColumn), expr.Quotient(t, 4, r.v.run.Quads)))
+	case w.quants.Len > 0:
+		four := w.quants.At(expr.Plus(expr.Times(j, perColumn), expr.Quotient(t, 4, r.v.run.Quads)))
 		levels = expr.Call(r.v.unpack(), expr.At(four, expr.Remainder(t, 4, r.v.run.Quads)))
 	default:
 		levels = expr.Call(r.v.unpack(), expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))

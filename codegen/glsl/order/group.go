@@ -73,8 +73,7 @@ func EmitGroup(e *emit.Emitter) {
 	w.OpenIf(expr.Binary("==", number, expr.Uint(numbers-1)))
 	w.Comment("The groups left over.")
 	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.K.Group.Rows, w.width),
-		expr.Uint(w.K.Group.Groups*w.width).String(),
-		func(i expr.Expr) { w.Line("%s[%s] = -1;", w.table, i) })
+		expr.Uint(w.K.Group.Groups*w.width).String(), func(i expr.Expr) { w.Line("%s[%s] = -1;", w.table, i) })
 	w.Close()
 }
 

@@ -248,7 +248,7 @@ func (r *Writer) exchangeSubgroups(f fold) {
 		return n
 	}
 	for i, n := range names {
-		r.Line("%s = %s[%s];", vars[i], n, first)
+		r.Assign(vars[i], expr.At(n, first))
 	}
 	at := part(expr.Uint(1))
 	if parts > 2 {
@@ -298,9 +298,9 @@ func (r *Writer) exchangeShared(f fold) {
 	if r.Rows > 1 {
 		first = expr.Binary("-", r.Local, r.Thread)
 	}
-	r.Line("%s = %s[%s];", f.value, values, first)
+	r.Assign(f.value, expr.At(values, first))
 	if places != nil {
-		r.Line("%s = %s[%s];", f.place, places, first)
+		r.Assign(f.place, expr.At(places, first))
 	}
 }
 

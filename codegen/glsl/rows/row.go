@@ -103,8 +103,7 @@ func (r *Writer) sharedRows(s emit.Space) (opened int) {
 	r.Thread = r.Local
 	first := expr.Binary("*", expr.Of("gl_WorkGroupID.x"), expr.Uint(r.Rows))
 	if goAround {
-		first = r.OpenFor("", "first_row", first, r.Dim(n),
-			expr.Of(fmt.Sprintf("gl_NumWorkGroups.x * %du", r.Rows)))
+		first = r.OpenFor("", "first_row", first, r.Dim(n), expr.Of(fmt.Sprintf("gl_NumWorkGroups.x * %du", r.Rows)))
 		opened++
 	} else if r.Rows == 1 {
 		first = expr.Of("gl_WorkGroupID.x")
