@@ -290,11 +290,11 @@ func TestMemoryLimit(t *testing.T) {
 		{limit, limit, 0, true}, // without a limit
 	} {
 		var m memoryUse
-		if c.taken > 0 && !m.take(runtime.OwnTensors, c.taken, c.limit) {
+		if c.taken > 0 && !m.reserve(runtime.OwnTensors, c.taken, c.limit) {
 			t.Fatalf("%d bytes of %d do not fit", c.taken, c.limit)
 		}
 		want := c.taken
-		if fits := m.take(runtime.OwnOther, c.size, c.limit); fits != c.fits {
+		if fits := m.reserve(runtime.OwnOther, c.size, c.limit); fits != c.fits {
 			t.Errorf("with %d bytes taken of %d, %d more fit: %v, want %v", c.taken, c.limit, c.size, fits, c.fits)
 		} else if fits {
 			want += c.size

@@ -49,7 +49,7 @@ type Device struct {
 	info    DeviceInfo
 	options DeviceOptions
 	native  nativeDevice
-	queues  queues
+	submitter
 	memory  *allocator
 	used    memoryUse
 	weights *weightStore
@@ -58,15 +58,14 @@ type Device struct {
 	up      stagingRing
 	down    stagingRing
 
-	queue    sync.Mutex   // held while submitting
-	gathered []*Recording // the next submission of kernels begins with these
-	dropped  []*Recording // members of groups, to be closed once the queue is unlocked
-	awaited  uint64       // the timeline point of copies that the next submission waits for; 0 for none
-	kernels  timeline     // a Point refers to this timeline
-	copies   timeline
-	lost     atomic.Bool
-	traffic  struct{ in, out atomic.Uint64 } // bytes of tensors copied from and to the host
+	lost    atomic.Bool
+	traffic struct{ in, out atomic.Uint64 } // bytes of tensors copied from and to the host
 
+	lifetimes
+}
+
+// lifetimes are the resources of a device, and the calls that keep it open.
+type lifetimes struct {
 	mu      sync.Mutex
 	closed  bool
 	inside  int       // calls in progress, which Close waits for
@@ -75,16 +74,7 @@ type Device struct {
 	retired []retiree
 }
 
-// queues is a device's queues, by number. Tests replace the native ones.
-type queues interface {
-	// submit queues command buffers that begin once the other queue has reached wait. At their end this queue reaches
-	// signal.
-	submit(queue int, buffers []uint64, wait, signal uint64) Result
-	// wait returns when a queue has reached a point, or after a timeout.
-	wait(queue int, point, timeoutNS, spinNS uint64) Result
-	// timeline returns the point that a queue has reached.
-	timeline(queue int) (uint64, Result)
-}
+func (l *lifetimes) init() { l.live, l.left.L = map[resource]struct{}{}, &l.mu }
 
 // resource is an object that a user made on a device and must close.
 type resource interface {
@@ -133,10 +123,9 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	if options.Robust {
 		info.Caps.Features.BufferDeviceAddress = false // the driver does not check accesses by address
 	}
-	d := &Device{inst: inst, info: info, options: options, native: native, queues: native,
-		live: map[resource]struct{}{}, weights: newWeightStore()}
-	d.kernels.queue, d.copies.queue = kernelQueue, copyQueue
-	d.left.L = &d.mu
+	d := &Device{inst: inst, info: info, options: options, native: native, weights: newWeightStore()}
+	d.submitter.init(d, native)
+	d.lifetimes.init()
 	d.memory = newAllocator(native, info.Heaps, info.MemoryTypes, uint64(options.BlockBytes), info.Caps.MaxAllocation)
 	d.up = stagingRing{device: d, kind: UploadMemory}
 	d.down = stagingRing{device: d, kind: ReadbackMemory}
@@ -265,11 +254,11 @@ func (d *Device) enter(doing string) error {
 	return nil
 }
 
-func (d *Device) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.inside--; d.inside == 0 {
-		d.left.Broadcast()
+func (l *lifetimes) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inside--; l.inside == 0 {
+		l.left.Broadcast()
 	}
 }
 
@@ -282,10 +271,10 @@ func (d *Device) checkResult(r Result, format string, args ...any) error {
 }
 
 // adopt adds a new resource to the live ones.
-func (d *Device) adopt(r resource) {
-	d.mu.Lock()
-	d.live[r] = struct{}{}
-	d.mu.Unlock()
+func (l *lifetimes) adopt(r resource) {
+	l.mu.Lock()
+	l.live[r] = struct{}{}
+	l.mu.Unlock()
 }
 
 // retire removes a resource from the live ones, and destroys it as soon as the device has finished using it. The second
@@ -305,11 +294,11 @@ func (d *Device) retire(r resource) {
 }
 
 // discard destroys a resource that the device is not using. The second call does nothing.
-func (d *Device) discard(r resource) {
-	d.mu.Lock()
-	_, alive := d.live[r]
-	delete(d.live, r)
-	d.mu.Unlock()
+func (l *lifetimes) discard(r resource) {
+	l.mu.Lock()
+	_, alive := l.live[r]
+	delete(l.live, r)
+	l.mu.Unlock()
 	if alive {
 		r.release()
 	}
@@ -333,13 +322,13 @@ func (d *Device) reap() {
 }
 
 // reached returns the point that the device has reached on a timeline.
-func (d *Device) reached(t *timeline) uint64 {
+func (s *submitter) reached(t *timeline) uint64 {
 	known := t.completed.Load()
 	if known == t.submitted.Load() {
 		return known
 	}
-	value, r := d.queues.timeline(t.queue)
-	if d.checkResult(r, "read timeline") != nil {
+	value, r := s.queues.timeline(t.queue)
+	if s.device.checkResult(r, "read timeline") != nil {
 		return known
 	}
 	t.note(value)
@@ -391,18 +380,18 @@ func (d *Device) Close() error {
 }
 
 // releaseAll destroys all retired and all live resources, and describes the live ones.
-func (d *Device) releaseAll() (left []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, r := range d.retired {
+func (l *lifetimes) releaseAll() (left []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.retired {
 		r.resource.release()
 	}
-	d.retired = nil
-	for r := range d.live {
+	l.retired = nil
+	for r := range l.live {
 		left = append(left, r.describe())
 		r.release()
 	}
-	clear(d.live)
+	clear(l.live)
 	return left
 }
 

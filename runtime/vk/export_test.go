@@ -68,7 +68,7 @@ func (d *Device) Retired() int {
 
 // DownloadsAfter downloads a whole buffer with its contents at a point.
 func (d *Device) DownloadsAfter(ctx context.Context, b *Buffer, p Point) error {
-	return d.download(ctx, make([]byte, b.size), b, 0, order{beside: true, after: p})
+	return d.download(ctx, make([]byte, b.size), b, 0, order{overlaps: true, after: p})
 }
 
 // Downloading reports whether a download has the ring.

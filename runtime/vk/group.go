@@ -21,22 +21,22 @@ const (
 )
 
 // groupedLocked returns the command buffers of the recordings, or the one command buffer of their group. The caller
-// holds d.queue.
-func (d *Device) groupedLocked(list []*Recording) ([]uint64, error) {
+// holds queue.
+func (s *submitter) groupedLocked(list []*Recording) ([]uint64, error) {
 	alone := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
 	if len(list) > 1 && !slices.ContainsFunc(list, alone) {
 		last := list[len(list)-1]
 		i := slices.IndexFunc(last.groups, func(g *group) bool { return slices.Equal(g.members, list) })
 		if i < 0 {
 			if len(last.groups) == maxGroups {
-				d.dropped = append(d.dropped, last.groups[0].whole)
+				s.dropped = append(s.dropped, last.groups[0].whole)
 				last.groups = last.groups[1:]
 			}
 			last.groups = append(last.groups, &group{members: slices.Clone(list)})
 		} else {
 			g := last.groups[i]
 			if g.whole == nil {
-				if err := g.record(d); err != nil {
+				if err := g.record(s.device); err != nil {
 					return nil, err
 				}
 			}

@@ -60,7 +60,7 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 	if err := d.checkResult(r, "bind buffer %s", name); err != nil {
 		d.native.destroy(objectBuffer, handle)
 		d.memory.free(piece)
-		d.used.give(owner, piece.size)
+		d.used.release(owner, piece.size)
 		return nil, err
 	}
 	d.native.setName(objectBuffer, handle, name)
@@ -109,7 +109,7 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 	}
 	r := Success
 	for range 2 {
-		if r = ErrorOutOfDeviceMemory; !d.used.take(owner, req.size, d.options.MemoryLimit) {
+		if r = ErrorOutOfDeviceMemory; !d.used.reserve(owner, req.size, d.options.MemoryLimit) {
 			if !d.freeRetired() {
 				break
 			}
@@ -121,7 +121,7 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 				return piece, nil
 			}
 		}
-		d.used.give(owner, req.size)
+		d.used.release(owner, req.size)
 		if !d.freeRetired() {
 			break
 		}
@@ -147,8 +147,8 @@ type memoryUse struct {
 	bytes runtime.MemoryUse
 }
 
-// take adds size bytes. It reports false, and adds nothing, if the total would exceed a limit above 0.
-func (m *memoryUse) take(owner runtime.MemoryOwner, size, limit uint64) bool {
+// reserve adds size bytes. It reports false, and adds nothing, if the total would exceed a limit above 0.
+func (m *memoryUse) reserve(owner runtime.MemoryOwner, size, limit uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if used := m.bytes.Total(); limit > 0 && (size > limit || used > limit-size) {
@@ -161,7 +161,7 @@ func (m *memoryUse) take(owner runtime.MemoryOwner, size, limit uint64) bool {
 	return true
 }
 
-func (m *memoryUse) give(owner runtime.MemoryOwner, size uint64) {
+func (m *memoryUse) release(owner runtime.MemoryOwner, size uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.bytes[owner] -= size; m.bytes[owner] == 0 {
@@ -239,7 +239,7 @@ func (b *Buffer) describe() string {
 func (b *Buffer) release() {
 	b.closed.Store(true)
 	b.device.native.destroy(objectBuffer, b.handle)
-	b.device.used.give(b.owner, b.piece.size)
+	b.device.used.release(b.owner, b.piece.size)
 	// free fails only on a double free, which retire rules out.
 	if err := b.device.memory.free(b.piece); err != nil {
 		panic(err)

@@ -68,9 +68,9 @@ func (q *fakeQueues) advance(queue int) bool {
 // fakeDevice is a device of such queues and nothing else.
 func fakeDevice() (*Device, *fakeQueues) {
 	q := &fakeQueues{}
-	d := &Device{queues: q, live: map[resource]struct{}{}}
-	d.kernels.queue, d.copies.queue = kernelQueue, copyQueue
-	d.left.L = &d.mu
+	d := &Device{}
+	d.submitter.init(d, q)
+	d.lifetimes.init()
 	return d, q
 }
 
@@ -125,7 +125,7 @@ func TestRetired(t *testing.T) {
 	for _, last := range []int{kernelQueue, copyQueue} {
 		d, q := fakeDevice()
 		submitKernels(t, d)
-		submitCopies(t, d, order{beside: true}, false)
+		submitCopies(t, d, order{overlaps: true}, false)
 		r := d.use(q)
 		d.retire(r)
 		for _, queue := range []int{1 - last, last} {
@@ -152,7 +152,7 @@ func TestWaitIdle(t *testing.T) {
 	for _, last := range []int{kernelQueue, copyQueue} {
 		d, q := fakeDevice()
 		submitKernels(t, d)
-		submitCopies(t, d, order{beside: true}, false)
+		submitCopies(t, d, order{overlaps: true}, false)
 		done := make(chan error, 1)
 		go func() { done <- d.WaitIdle(context.Background()) }()
 		q.advance(1 - last)
@@ -178,13 +178,13 @@ func TestWaitIdle(t *testing.T) {
 func TestOrderOfQueues(t *testing.T) {
 	d, q := fakeDevice()
 	submitKernels(t, d)
-	submitCopies(t, d, order{}, true)              // after kernels 1
-	submitKernels(t, d)                            // after copies 1
-	submitCopies(t, d, order{beside: true}, true)  // at once
-	submitKernels(t, d)                            // after copies 2
-	submitCopies(t, d, order{beside: true}, false) // at once; it only reads
-	submitKernels(t, d)                            // at once
-	submitCopies(t, d, order{beside: true, after: 3}, false)
+	submitCopies(t, d, order{}, true)                // after kernels 1
+	submitKernels(t, d)                              // after copies 1
+	submitCopies(t, d, order{overlaps: true}, true)  // at once
+	submitKernels(t, d)                              // after copies 2
+	submitCopies(t, d, order{overlaps: true}, false) // at once; it only reads
+	submitKernels(t, d)                              // at once
+	submitCopies(t, d, order{overlaps: true, after: 3}, false)
 	submitCopies(t, d, order{}, false) // ordered reads: later kernels must not overwrite the source
 	submitKernels(t, d)
 	wantKernels, wantCopies := []uint64{0, 1, 2, 0, 5}, []uint64{1, 0, 0, 3, 4}
@@ -208,8 +208,8 @@ func TestRetiredRandom(t *testing.T) {
 			case 0:
 				submitKernels(t, d)
 			case 1:
-				o := order{beside: rng.IntN(2) == 0}
-				if o.beside {
+				o := order{overlaps: rng.IntN(2) == 0}
+				if o.overlaps {
 					o.after = Point(rng.Uint64N(d.kernels.submitted.Load() + 1))
 				}
 				submitCopies(t, d, o, rng.IntN(2) == 0)

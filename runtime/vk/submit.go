@@ -3,6 +3,7 @@ package vk
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/vkc-go/vkc/runtime"
@@ -31,6 +32,35 @@ const (
 	maxGathered = 64
 )
 
+// submitter submits work to a device's queues, and knows how far they are.
+type submitter struct {
+	device *Device
+	queues queues
+
+	queue    sync.Mutex   // held while submitting
+	gathered []*Recording // the next submission of kernels begins with these
+	dropped  []*Recording // members of groups, to be closed once the queue is unlocked
+	awaited  uint64       // the timeline point of copies that the next submission waits for; 0 for none
+	kernels  timeline     // a Point refers to this timeline
+	copies   timeline
+}
+
+func (s *submitter) init(d *Device, q queues) {
+	s.device, s.queues = d, q
+	s.kernels.queue, s.copies.queue = kernelQueue, copyQueue
+}
+
+// queues is a device's queues, by number. Tests replace the native ones.
+type queues interface {
+	// submit queues command buffers that begin once the other queue has reached wait. At their end this queue reaches
+	// signal.
+	submit(queue int, buffers []uint64, wait, signal uint64) Result
+	// wait returns when a queue has reached a point, or after a timeout.
+	wait(queue int, point, timeoutNS, spinNS uint64) Result
+	// timeline returns the point that a queue has reached.
+	timeline(queue int) (uint64, Result)
+}
+
 // Submit queues recordings, which run in order after everything submitted before. It returns the point at which they
 // are done, without waiting. A recording may be submitted again while it is in flight.
 func (d *Device) Submit(recordings ...*Recording) (Point, error) {
@@ -51,74 +81,74 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	d.reap()
 	d.queue.Lock()
 	defer d.unlockQueue()
-	return d.giveLocked(more, recordings)
+	return d.gatherLocked(more, recordings)
 }
 
 // unlockQueue ends a section that may have submitted. It closes the recordings of dropped groups, which needs the queue
 // unlocked.
-func (d *Device) unlockQueue() {
-	dropped := d.dropped
-	d.dropped = nil
-	d.queue.Unlock()
+func (s *submitter) unlockQueue() {
+	dropped := s.dropped
+	s.dropped = nil
+	s.queue.Unlock()
 	for _, r := range dropped {
 		_ = r.Close() // retires it, which cannot fail
 	}
 }
 
-// giveLocked is like submit. The caller holds d.queue.
-func (d *Device) giveLocked(more bool, recordings []*Recording) (Point, error) {
+// gatherLocked is like submit. The caller holds queue.
+func (s *submitter) gatherLocked(more bool, recordings []*Recording) (Point, error) {
 	for _, r := range recordings {
-		if err := r.ready(d); err != nil {
+		if err := r.ready(s.device); err != nil {
 			return 0, err
 		}
 	}
-	before := len(d.gathered)
-	d.gathered = append(d.gathered, recordings...)
-	if more && len(d.gathered) <= maxGathered {
-		return d.latestLocked(), nil
+	before := len(s.gathered)
+	s.gathered = append(s.gathered, recordings...)
+	if more && len(s.gathered) <= maxGathered {
+		return s.latestLocked(), nil
 	}
-	p, err := d.submitLocked()
+	p, err := s.submitLocked()
 	if err != nil {
-		d.gathered = d.gathered[:before]
+		s.gathered = s.gathered[:before]
 	}
 	return p, err
 }
 
-// submitLocked submits the gathered recordings and advances the timeline by one. The caller holds d.queue.
-func (d *Device) submitLocked() (Point, error) {
-	point := d.kernels.submitted.Load() + 1
-	buffers, err := d.groupedLocked(d.gathered)
+// submitLocked submits the gathered recordings and advances the timeline by one. The caller holds queue.
+func (s *submitter) submitLocked() (Point, error) {
+	point := s.kernels.submitted.Load() + 1
+	buffers, err := s.groupedLocked(s.gathered)
 	if err != nil {
 		return 0, err
 	}
-	if err := d.checkResult(d.queues.submit(kernelQueue, buffers, d.awaited, point), "submit"); err != nil {
+	if err := s.device.checkResult(s.queues.submit(kernelQueue, buffers, s.awaited, point), "submit"); err != nil {
 		return 0, err
 	}
-	clear(d.gathered)
+	clear(s.gathered)
 	// The queue is in order, so later submissions need not wait for the copies again.
-	d.gathered, d.awaited = d.gathered[:0], 0
-	d.kernels.submitted.Store(point)
+	s.gathered, s.awaited = s.gathered[:0], 0
+	s.kernels.submitted.Store(point)
 	return Point(point), nil
 }
 
 // submitUpTo submits the gathered recordings if they are needed to reach p.
-func (d *Device) submitUpTo(p Point) error {
-	d.queue.Lock()
-	defer d.unlockQueue()
-	if uint64(p) <= d.kernels.submitted.Load() {
+func (s *submitter) submitUpTo(p Point) error {
+	s.queue.Lock()
+	defer s.unlockQueue()
+	if uint64(p) <= s.kernels.submitted.Load() {
 		return nil
 	}
-	if latest := d.latestLocked(); p > latest {
+	if latest := s.latestLocked(); p > latest {
 		return fmt.Errorf("vk: wait for point %d: only %d have been submitted", p, latest)
 	}
-	_, err := d.submitLocked()
+	_, err := s.submitLocked()
 	return err
 }
 
-// latestLocked is the point at which all submitted and gathered recordings are done. The caller holds d.queue.
-func (d *Device) latestLocked() Point {
-	point := Point(d.kernels.submitted.Load())
-	if len(d.gathered) > 0 {
+// latestLocked is the point at which all submitted and gathered recordings are done. The caller holds queue.
+func (s *submitter) latestLocked() Point {
+	point := Point(s.kernels.submitted.Load())
+	if len(s.gathered) > 0 {
 		point++
 	}
 	return point
@@ -143,7 +173,7 @@ func (d *Device) Done(p Point) bool {
 }
 
 // knownDone reports whether a caller has already waited for this point or a later one.
-func (d *Device) knownDone(p Point) bool { return uint64(p) <= d.kernels.completed.Load() }
+func (s *submitter) knownDone(p Point) bool { return uint64(p) <= s.kernels.completed.Load() }
 
 // Wait waits until a point is reached. If ctx is done first, it returns the context's error, wrapped; the device
 // continues, and nothing in use is freed. On a lost device the error wraps [ErrDeviceLost].
@@ -168,12 +198,12 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 }
 
 // waitOn waits until a queue has reached a submitted point.
-func (d *Device) waitOn(ctx context.Context, t *timeline, point uint64) error {
-	return t.wait(ctx, point, func() error { return d.ask(ctx, t, point) })
+func (s *submitter) waitOn(ctx context.Context, t *timeline, point uint64) error {
+	return t.wait(ctx, point, func() error { return s.ask(ctx, t, point) })
 }
 
 // ask waits for a point in the driver and then records it.
-func (d *Device) ask(ctx context.Context, t *timeline, point uint64) error {
+func (s *submitter) ask(ctx context.Context, t *timeline, point uint64) error {
 	spin := spinTime
 	if point < t.submitted.Load() {
 		spin = 0 // more work is queued, so a late wake-up does not idle the device
@@ -186,13 +216,13 @@ func (d *Device) ask(ctx context.Context, t *timeline, point uint64) error {
 		if ctx.Err() != nil {
 			return endedWait(ctx)
 		}
-		r := d.queues.wait(t.queue, point, uint64(slice), uint64(spin))
-		if err := d.checkResult(r, "wait"); err != nil {
+		r := s.queues.wait(t.queue, point, uint64(slice), uint64(spin))
+		if err := s.device.checkResult(r, "wait"); err != nil {
 			return err
 		}
 		if r != Timeout {
 			t.note(point)
-			d.reap()
+			s.device.reap()
 			return nil
 		}
 	}
@@ -213,31 +243,31 @@ func (d *Device) WaitIdle(ctx context.Context) error {
 // order is the order of a copy relative to recordings. The zero value means after all earlier submissions and before
 // all later ones.
 type order struct {
-	beside bool  // overlap: begin as soon as point after is reached
-	after  Point // 0 means at once
+	overlaps bool  // begin as soon as point after is reached
+	after    Point // 0 means at once
 }
 
 // submitCopy submits a command buffer of copies. It returns the point on the copies' timeline at which they are done.
 // Later recordings wait for copies in order, and for copies that write memory that kernels read.
-func (d *Device) submitCopy(buffer uint64, o order, writes bool) (uint64, error) {
-	d.queue.Lock()
-	defer d.unlockQueue()
-	if !o.beside {
-		o.after = d.latestLocked()
+func (s *submitter) submitCopy(buffer uint64, o order, writes bool) (uint64, error) {
+	s.queue.Lock()
+	defer s.unlockQueue()
+	if !o.overlaps {
+		o.after = s.latestLocked()
 	}
-	if uint64(o.after) > d.kernels.submitted.Load() {
-		if _, err := d.submitLocked(); err != nil {
+	if uint64(o.after) > s.kernels.submitted.Load() {
+		if _, err := s.submitLocked(); err != nil {
 			return 0, err
 		}
 	}
-	point := d.copies.submitted.Load() + 1
-	r := d.queues.submit(copyQueue, []uint64{buffer}, uint64(o.after), point)
-	if err := d.checkResult(r, "submit a copy"); err != nil {
+	point := s.copies.submitted.Load() + 1
+	r := s.queues.submit(copyQueue, []uint64{buffer}, uint64(o.after), point)
+	if err := s.device.checkResult(r, "submit a copy"); err != nil {
 		return 0, err
 	}
-	d.copies.submitted.Store(point)
-	if writes || !o.beside {
-		d.awaited = point
+	s.copies.submitted.Store(point)
+	if writes || !o.overlaps {
+		s.awaited = point
 	}
 	return point, nil
 }

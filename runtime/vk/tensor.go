@@ -41,7 +41,7 @@ func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error 
 	}
 	defer m.device.leave()
 	if !m.kind.readByHost() {
-		if err := m.device.download(ctx, p, m.Buffer, offset, order{beside: true, after: m.written}); err != nil {
+		if err := m.device.download(ctx, p, m.Buffer, offset, order{overlaps: true, after: m.written}); err != nil {
 			return err
 		}
 		return m.wrong()

@@ -21,10 +21,10 @@ type timeline struct {
 	waiting []*waiter // callers that do not wait in the driver
 }
 
-// waiter waits until its point is reached, or until it must itself wait in the driver. told is closed in both cases.
+// waiter waits until its point is reached, or until it must itself wait in the driver. woken is closed in both cases.
 type waiter struct {
 	point uint64
-	told  chan struct{}
+	woken chan struct{}
 }
 
 // note records that a point has been reached.
@@ -40,7 +40,7 @@ func (t *timeline) note(value uint64) {
 // wait waits until a point has been reached. If ctx is done first, it returns the context's error, wrapped. If this
 // caller must wait in the driver, wait calls ask, which returns nil once the point is recorded.
 func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) error {
-	told := false
+	woken := false
 	for point > t.completed.Load() {
 		w := t.join(point)
 		if w == nil {
@@ -49,17 +49,17 @@ func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) err
 			return err
 		}
 		select {
-		case <-w.told:
-			told = true
+		case <-w.woken:
+			woken = true
 		case <-ctx.Done():
 			t.drop(w)
 			return endedWait(ctx)
 		}
 	}
-	if told { // perhaps it was chosen to wait in the driver, but another caller recorded the point first
+	if woken { // perhaps it was chosen to wait in the driver, but another caller recorded the point first
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.tellLocked()
+		t.wakeLocked()
 	}
 	return nil
 }
@@ -90,11 +90,11 @@ func (t *timeline) leave(point uint64) {
 	defer t.mu.Unlock()
 	i := slices.Index(t.asked, point)
 	t.asked = slices.Delete(t.asked, i, i+1)
-	t.tellLocked()
+	t.wakeLocked()
 }
 
-// tellLocked wakes the waiters whose points are reached, and the earliest of the others if it must wait in the driver.
-func (t *timeline) tellLocked() {
+// wakeLocked wakes the waiters whose points are reached, and the earliest of the others if it must wait in the driver.
+func (t *timeline) wakeLocked() {
 	reached := t.completed.Load()
 	var first *waiter
 	for _, w := range t.waiting {
@@ -106,7 +106,7 @@ func (t *timeline) tellLocked() {
 		if w.point > reached && (w != first || !t.firstLocked(w.point)) {
 			return false
 		}
-		close(w.told)
+		close(w.woken)
 		return true
 	})
 }
@@ -118,6 +118,6 @@ func (t *timeline) drop(w *waiter) {
 	if i := slices.Index(t.waiting, w); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 	} else {
-		t.tellLocked()
+		t.wakeLocked()
 	}
 }

@@ -147,9 +147,9 @@ func TestWaitersEnd(t *testing.T) {
 	later := &waiter{5, make(chan struct{})}
 	q.asked, q.waiting = []uint64{4}, []*waiter{w, later}
 	q.leave(4)
-	<-w.told
+	<-w.woken
 	q.drop(w)
-	<-later.told
+	<-later.woken
 	if len(q.waiting) != 0 {
 		t.Errorf("%d wait for nobody", len(q.waiting))
 	}

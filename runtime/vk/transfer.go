@@ -135,7 +135,7 @@ func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte
 	return d.upload(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
 		copy(p, src[at:])
 		return nil
-	}, order{beside: true})
+	}, order{overlaps: true})
 }
 
 func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error,
@@ -196,7 +196,7 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 	// The caller keeps the ring until the device has reached o.after. If it took the ring long before, earlier runs
 	// would finish without anyone recording their points, and their resources would not be reused. So it first waits
 	// for the point before.
-	if o.beside && o.after > 0 {
+	if o.overlaps && o.after > 0 {
 		if err := d.Wait(ctx, o.after-1); err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int6
 func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
 	touch func(p []byte, at int64) error, o order) error {
 	wait := d.WaitIdle
-	if o.beside {
+	if o.overlaps {
 		wait = func(ctx context.Context) error { return d.Wait(ctx, o.after) }
 	}
 	if err := wait(ctx); err != nil {
