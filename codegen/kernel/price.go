@@ -74,11 +74,11 @@ type Tail struct {
 
 // Work is one way to compute something, for comparing ways before kernels exist.
 type Work struct {
-	Form     Form
-	Bytes    float64          // read and written sequentially
-	Places   float64          // scattered reads, writes and atomics, each of which moves a memory sector
-	Launches int              // dependent dispatches
-	Custom   *ir.CustomKernel // that the device must be able to run, if set
+	Form      Form
+	Bytes     float64          // read and written sequentially
+	Scattered float64          // scattered reads, writes and atomics, each of which moves a memory sector
+	Launches  int              // dependent dispatches
+	Custom    *ir.CustomKernel // that the device must be able to run, if set
 	// Format is the block format of a weight, and Rows and Columns the size of the matmul's result.
 	Format        ir.DType
 	Rows, Columns ir.Dim
@@ -111,5 +111,5 @@ const Sector = 32
 
 // Time estimates the nanoseconds of some work.
 func (r Rates) Time(w Work) float64 {
-	return (w.Bytes+float64(Sector*w.Places))/r.Bytes + float64(r.LaunchNs*float64(w.Launches))
+	return (w.Bytes+float64(Sector*w.Scattered))/r.Bytes + float64(r.LaunchNs*float64(w.Launches))
 }

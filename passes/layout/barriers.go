@@ -68,6 +68,6 @@ func (t *touched) conflicts(b kernel.Bind) bool {
 	if b.Write {
 		seen = t.arena
 	}
-	_, met := seen.meets(from, to)
-	return met
+	_, overlaps := seen.overlaps(from, to)
+	return overlaps
 }

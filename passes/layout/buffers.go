@@ -96,7 +96,7 @@ func (sc *scope) buffer(id plan.ValueID) (int, error) {
 }
 
 // describe returns a value's buffer kind, its name for readers, its type and its initial content.
-func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t ir.Type, held []kernel.Segment) {
+func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t ir.Type, segments []kernel.Segment) {
 	t = v.Type
 	switch {
 	case v.Origin == plan.Params:
@@ -109,14 +109,14 @@ func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t
 		return kernel.BufWeight, t.DType.String() + " codebook", ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)},
 			[]kernel.Segment{{DType: d.DType, Dims: d.Dims, Data: d.Bytes}}
 	case v.Origin == plan.Const || v.Origin == plan.Weight:
-		held = weightSegments(v.Node)
-		name = held[0].Weight
-		if len(held) > 1 {
-			name = fmt.Sprintf("%s and %d more", name, len(held)-1)
+		segments = weightSegments(v.Node)
+		name = segments[0].Weight
+		if len(segments) > 1 {
+			name = fmt.Sprintf("%s and %d more", name, len(segments)-1)
 		} else if name == "" {
 			name = "const " + v.Node.String()
 		}
-		return kernel.BufWeight, name, t, held
+		return kernel.BufWeight, name, t, segments
 	case v.Node == nil:
 		sc.scratch++
 		return kernel.BufTemp, fmt.Sprintf("scratch %d", sc.scratch-1), t, nil

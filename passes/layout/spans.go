@@ -18,8 +18,8 @@ func (s *spans) add(from, to int64) {
 	*s = slices.Replace(*s, first, last, [2]int64{from, to})
 }
 
-// meets returns the end of the first range of the set that overlaps the given range, if there is one.
-func (s spans) meets(from, to int64) (end int64, ok bool) {
+// overlaps returns the end of the first range of the set that overlaps the given range, if there is one.
+func (s spans) overlaps(from, to int64) (end int64, ok bool) {
 	i, _ := slices.BinarySearchFunc(s, from+1, func(r [2]int64, at int64) int { return cmp.Compare(r[1], at) })
 	if i == len(s) || s[i][0] >= to {
 		return 0, false
@@ -79,7 +79,7 @@ func (s *shelves) lowest(life [2]int, bytes int64) int64 {
 	for moved := true; moved; {
 		moved = false
 		for _, t := range taken {
-			if end, ok := t.meets(at, at+bytes); ok {
+			if end, ok := t.overlaps(at, at+bytes); ok {
 				at, moved = end, true
 			}
 		}

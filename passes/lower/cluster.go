@@ -348,7 +348,7 @@ func (f *Fusion) FuseEpilogues() error {
 	if err := f.ctx.Err(); err != nil {
 		return err // nothing was merged since then
 	}
-	f.settle()
+	f.finalize()
 	return nil
 }
 

@@ -184,9 +184,9 @@ func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
 	return f.home[id]
 }
 
-// settle drops merged clusters, and finds the values that each cluster must store: outputs, updates, and values that
+// finalize drops merged clusters, and finds the values that each cluster must store: outputs, updates, and values that
 // other clusters load.
-func (f *Fusion) settle() {
+func (f *Fusion) finalize() {
 	f.Clusters = slices.DeleteFunc(f.Clusters, func(c *Cluster) bool { return c == nil })
 	slices.SortFunc(f.Clusters, func(a, b *Cluster) int { return a.first() - b.first() })
 	for i, c := range f.Clusters {

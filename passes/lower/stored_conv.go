@@ -198,13 +198,13 @@ func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
 			phase := kernel.Unflatten(w.phaseShape(), part)
 			image, first := line.DivMod(w.pitch[0])
 			var t tap
-			t.meet(l, image, w.images())
+			t.add(l, image, w.images())
 			for i, d := range x.Shape()[2:] {
 				place := first
 				if i > 0 {
 					place = at[i]
 				}
-				t.meet(l, place.Times(w.Stride[i]).Plus(phase[i]).Minus(kernel.Const(w.Low[i])), d)
+				t.add(l, place.Times(w.Stride[i]).Plus(phase[i]).Minus(kernel.Const(w.Low[i])), d)
 			}
 			image, t.at = t.at[0], t.at[1:]
 			return l.tapValue(x, []kernel.Index{image, at[last]}, t, paddingOf(w.n))

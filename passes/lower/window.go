@@ -55,13 +55,13 @@ func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	dims := n.Arg(0).Shape()[n.Rank()-len(w.Kernel):]
 	var t tap
 	for i, d := range dims {
-		t.meet(l, out[i].Times(w.Stride[i]).Plus(k[i].Times(w.Dilation[i])).Minus(kernel.Const(w.Low[i])), d)
+		t.add(l, out[i].Times(w.Stride[i]).Plus(k[i].Times(w.Dilation[i])).Minus(kernel.Const(w.Low[i])), d)
 	}
 	return t
 }
 
-// meet appends coordinate x for the next axis of the argument.
-func (t *tap) meet(l *lowerer, x kernel.Index, d ir.Dim) {
+// add appends coordinate x for the next axis of the argument.
+func (t *tap) add(l *lowerer, x kernel.Index, d ir.Dim) {
 	t.at = append(t.at, kernel.Clamp(x, kernel.Last(d)))
 	t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
 }
@@ -74,7 +74,7 @@ func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	for i, d := range n.Arg(0).Shape()[2:] {
 		x := out[i].Plus(kernel.Const(w.Low[i])).Minus(k[i].Times(w.Dilation[i]))
 		if w.Stride[i] == 1 {
-			t.meet(l, x, d)
+			t.add(l, x, d)
 			continue
 		}
 		i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, a, b) }
@@ -229,11 +229,11 @@ func outPerGroup(n *ir.Node) ir.Dim {
 // convInput returns the input element at fold coordinates.
 func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.Index) *kernel.Expr {
 	channel := group.Mul(kernel.DimIndex(perGroup(n))).Plus(fold[0])
-	meet := l.forwardTap
+	tapOf := l.forwardTap
 	if n.Op() == ir.OpConvTranspose {
-		meet = l.backwardTap
+		tapOf = l.backwardTap
 	}
-	return l.tapValue(n.Arg(0), []kernel.Index{at[0], channel}, meet(n, at[2:], fold[1:]), paddingOf(n))
+	return l.tapValue(n.Arg(0), []kernel.Index{at[0], channel}, tapOf(n, at[2:], fold[1:]), paddingOf(n))
 }
 
 // paddingOf returns a convolution's padding value.

@@ -229,7 +229,7 @@ func exchange(x, link *ir.Data, shards int, shape func(ir.Shape, int64) (ir.Shap
 		return nil, err
 	}
 	if len(all) != shards {
-		return nil, fmt.Errorf("%d devices meet: want %d", len(all), shards)
+		return nil, fmt.Errorf("%d devices take part: want %d", len(all), shards)
 	}
 	s, err := shape(ir.ShapeOf(x.Dims...), int64(shards))
 	if err != nil {

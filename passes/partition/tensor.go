@@ -215,11 +215,11 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 		x = s.add(ir.OpCast, []*ir.Node{x}, ir.Attr{Name: "dtype", Value: ir.F32})
 	}
 	if v.axis == isTerm {
-		x = s.meet(allReduce, x)
+		x = s.collective(allReduce, x)
 	} else {
 		shape := slices.Clone(v.Shape())
 		shape[v.axis] = ir.Dim{Add: shape[v.axis].Add * s.shards}
-		x = s.meet(allGather, x)
+		x = s.collective(allGather, x)
 		if v.axis > 0 {
 			perm := make([]int64, 0, len(shape)+1)
 			for i := range shape {
@@ -239,8 +239,8 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 	return x
 }
 
-// meet adds a collective.
-func (s *tensorSplitter) meet(op ir.Op, x *ir.Node) *ir.Node {
+// collective adds a collective.
+func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
 	if s.err != nil {
 		return nil
 	}

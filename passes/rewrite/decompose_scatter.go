@@ -51,7 +51,7 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	_, idx = r.pairs(idx)
 	_, wide := r.pairs(upd)
 	places := ir.Shape{base.Shape()[last], upd.Shape()[last]}
-	hit := r.meets(idx, places)
+	hit := r.hits(idx, places)
 	var out *ir.Node
 	if mode != "" {
 		out = r.foldHits(base, hit, wide, -1, mode)
@@ -308,7 +308,7 @@ func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) 
 			mine, others := r.pairs(r.wideIndex(at))
 			hit = r.binary(ir.OpEq, mine, others)
 		} else {
-			hit = r.meets(at, ir.Shape{s.base[1], s.updates[1]})
+			hit = r.hits(at, ir.Shape{s.base[1], s.updates[1]})
 		}
 		one := ir.D(1)
 		return r.hitsOf(r.reshape(hit, ir.Shape{one, s.wanted(), s.updates[1], one}),
@@ -337,7 +337,7 @@ func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir
 	}
 	places := ir.Shape{find.wanted(), find.updates[1]}
 	if form == kernel.FormCompare {
-		return r.lastHit(r.meets(at, places), places, -1)
+		return r.lastHit(r.hits(at, places), places, -1)
 	}
 	numbers := r.reshape(r.iota(find.updates[1:2], 0), find.updates)
 	last := r.reshape(r.folds(form, find, at, numbers), places[:1])
@@ -354,8 +354,8 @@ func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
-// meets compares indices, along the innermost axis, with each coordinate of the axis before it.
-func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
+// hits compares indices, along the innermost axis, with each coordinate of the axis before it.
+func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
 	if r.err != nil {
 		return nil
@@ -398,11 +398,11 @@ func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node
 		return nil
 	}
 	t := updates.DType()
-	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, neutral(mode, t))})
+	masked := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, neutral(mode, t))})
 	if t.IsFloat() {
-		met = r.castTo(met, analysis.AccType(t))
+		masked = r.castTo(masked, analysis.AccType(t))
 	}
-	return r.unary(analysis.ScatterReductions[mode], met, ir.Attr{Name: "axes", Value: []int{axis}})
+	return r.unary(analysis.ScatterReductions[mode], masked, ir.Attr{Name: "axes", Value: []int{axis}})
 }
 
 // lastHit returns the last position along an axis of true elements, or -1.

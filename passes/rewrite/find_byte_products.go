@@ -244,9 +244,9 @@ func (p *byteProduct) seen(d *dequantized, x *ir.Node) *ir.Node {
 	return x
 }
 
-// beside reshapes a node, as returned by seen for operand i, so that it broadcasts to the result. For a matmul it
+// aligned reshapes a node, as returned by seen for operand i, so that it broadcasts to the result. For a matmul it
 // becomes a column for operand 0 and a row for 1; for a convolution it has one value per image or per output channel.
-func (p *byteProduct) beside(i int, x *ir.Node) *ir.Node {
+func (p *byteProduct) aligned(i int, x *ir.Node) *ir.Node {
 	switch {
 	case p.err != nil || x.Rank() == 0:
 		return x
@@ -268,7 +268,7 @@ func (p *byteProduct) scaled(y *ir.Node) *ir.Node {
 		if d.scale == nil {
 			continue
 		}
-		switch s := p.beside(i, p.seen(d, p.mapped(d.scale))); {
+		switch s := p.aligned(i, p.seen(d, p.mapped(d.scale))); {
 		case p.err != nil:
 			return nil
 		case s.Rank() > 0:
@@ -306,7 +306,7 @@ func (p *byteProduct) build() *ir.Node {
 			}
 			continue
 		}
-		zero := p.castTo(p.beside(i, p.seen(d, p.mapped(d.zero))), ir.I32)
+		zero := p.castTo(p.aligned(i, p.seen(d, p.mapped(d.zero))), ir.I32)
 		shift[i] = p.binary(ir.OpSub, p.scalar(ir.I32, offset), zero)
 	}
 	attrs := p.n.Attrs()
@@ -374,6 +374,6 @@ func (p *byteProduct) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
 		ones := p.unary(ir.OpBroadcast, p.scalar(ir.I8, 1), ir.Attr{Name: "shape", Value: w})
 		return p.add(ir.OpConv, []*ir.Node{bytes, ones}, attrs...)
 	}
-	return p.beside(i, p.unary(ir.OpSum, p.castTo(bytes, ir.I32), ir.Attr{Name: "axes", Value: p.summedAxes(i)},
+	return p.aligned(i, p.unary(ir.OpSum, p.castTo(bytes, ir.I32), ir.Attr{Name: "axes", Value: p.summedAxes(i)},
 		ir.Attr{Name: "keepdims", Value: true}))
 }

@@ -46,7 +46,7 @@ const inFlight = 1 << 16
 func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())
-	compare := kernel.Work{Form: kernel.FormCompare, Places: float64(each * float64(along.Max())), Launches: 1}
+	compare := kernel.Work{Form: kernel.FormCompare, Scattered: float64(each * float64(along.Max())), Launches: 1}
 	best, least := compare.Form, r.time(compare)
 	take := func(w kernel.Work) {
 		if t := r.time(w); t < least {
@@ -63,10 +63,11 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 		w.Form, w.Launches, w.Bytes = f, 3, w.Bytes+float64(8*float64(acc.words)*places)
 		if acc.exponents { // an extra pass finds them, and each update reads its destination's
 			_, find := scatterExponents.kernel(r, s)
-			w.Launches, w.Bytes, w.Places = w.Launches+2, w.Bytes+find.Bytes+float64(8*places), w.Places+find.Places
+			w.Launches, w.Bytes = w.Launches+2, w.Bytes+find.Bytes+float64(8*places)
+			w.Scattered += find.Scattered
 		}
 		if s.each {
-			w.Places += each
+			w.Scattered += each
 		}
 		take(w)
 	}
@@ -87,7 +88,7 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 		}
 		take(kernel.Work{Form: kernel.FormSort, Launches: launches,
 			Bytes: float64(32*keys) + float64(each*width) + float64(2*results*width),
-			Places: float64(2*keys*float64(turns)) + float64(2*s.sectors(width)) +
+			Scattered: float64(2*keys*float64(turns)) + float64(2*s.sectors(width)) +
 				rows*math.Log2(keys+2)/4}) // keys move with numbers
 	}
 	return best
@@ -173,15 +174,15 @@ func (a accumulationOps) kernel(r *rewriter, s scatterSize) (op ir.Op, best kern
 	pass, others := each*(4+float64(s.t.BlockBytes())), inFlight/max(slots, 1)
 	best.Bytes = math.Inf(1)
 	for i, kind := range accumulationKinds {
-		w := kernel.Work{Bytes: pass, Places: float64(each * words)}
+		w := kernel.Work{Bytes: pass, Scattered: float64(each * words)}
 		if a.adds { // atomics on neighbours go together
-			w.Places = s.sectors(4)
+			w.Scattered = s.sectors(4)
 		}
-		w.Places = float64(w.Places * (1 + float64(a.waits*others)))
+		w.Scattered = float64(w.Scattered * (1 + float64(a.waits*others)))
 		if kind.words > 0 { // an atomic in shared memory takes a quarter of one in memory
 			windows := math.Ceil(slots / float64(kind.window(a.words)))
 			w = kernel.Work{Bytes: float64(windows * pass),
-				Places: windows*each*words/4 + float64(math.Ceil(each/float64(kind.tile))*slots*words)}
+				Scattered: windows*each*words/4 + float64(math.Ceil(each/float64(kind.tile))*slots*words)}
 		}
 		fits := each >= float64(kind.least) && each <= kind.most()
 		if fits && r.runs(a.ops[i].Info().Custom.Kernel) && r.time(w) < r.time(best) {

@@ -38,68 +38,51 @@ func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
 			return nil
 		}
 	}
+	info := n.Op().Info()
 	if args[len(args)-1].DType().IsFloat() || n.DType().IsFloat() {
-		return foldFloat(n, args, dims)
+		out := folded(n, args, dims, (*ir.Data).Floats, info.Float)
+		for i, v := range out {
+			if v != v {
+				out[i] = math.NaN() // processors differ in its sign and payload
+			}
+		}
+		return dataOf(out, n.DType(), dims, ir.FromFloats)
 	}
-	return foldInt(n, args, dims)
+	out := folded(n, args, dims, (*ir.Data).Ints, info.Int)
+	for i, v := range out {
+		if n.DType() == ir.Bool && n.Op() == ir.OpCast {
+			out[i] = min(v*v, 1)
+		}
+	}
+	return dataOf(out, n.DType(), dims, ir.FromInts)
 }
 
-func foldFloat(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
-	in := make([][]float64, len(args))
+// folded applies an elementwise op to constants. It returns nil if f is nil, or if an argument has no such values.
+func folded[T int64 | float64](n *ir.Node, args []*ir.Node, dims []int, read func(*ir.Data) ([]T, error),
+	f func([]T, ir.Attrs) T) []T {
+	in := make([][]T, len(args))
 	for i, a := range args {
-		v, err := a.Attrs().Data("data").Floats()
-		if err != nil {
+		v, err := read(a.Attrs().Data("data"))
+		if err != nil || f == nil {
 			return nil
 		}
 		in[i] = v
 	}
-	f := n.Op().Info().Float
-	if f == nil {
-		return nil
-	}
-	out := make([]float64, n.Shape().MaxElems())
-	x := make([]float64, len(args))
-	for i := range out {
-		for j, a := range args {
-			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
-		}
-		if out[i] = f(x, n.Attrs()); out[i] != out[i] {
-			out[i] = math.NaN() // processors differ in its sign and payload
-		}
-	}
-	d, err := ir.FromFloats(n.DType(), out, dims...)
-	if err != nil {
-		return nil
-	}
-	return d
-}
-
-func foldInt(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
-	in := make([][]int64, len(args))
-	for i, a := range args {
-		v, err := a.Attrs().Data("data").Ints()
-		if err != nil {
-			return nil
-		}
-		in[i] = v
-	}
-	f := n.Op().Info().Int
-	if f == nil {
-		return nil
-	}
-	out := make([]int64, n.Shape().MaxElems())
-	x := make([]int64, len(args))
+	out, x := make([]T, n.Shape().MaxElems()), make([]T, len(args))
 	for i := range out {
 		for j, a := range args {
 			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
 		}
 		out[i] = f(x, n.Attrs())
-		if n.DType() == ir.Bool && n.Op() == ir.OpCast {
-			out[i] = min(out[i]*out[i], 1)
-		}
 	}
-	d, err := ir.FromInts(n.DType(), out, dims...)
-	if err != nil {
+	return out
+}
+
+// dataOf makes a tensor of folded values, or nil if there are none.
+func dataOf[T int64 | float64](values []T, t ir.DType, dims []int,
+	from func(ir.DType, []T, ...int) (*ir.Data, error)) *ir.Data {
+	d, err := from(t, values, dims...)
+	if values == nil || err != nil {
 		return nil
 	}
 	return d

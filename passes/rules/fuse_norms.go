@@ -29,7 +29,7 @@ func FuseNorms(o *Optimizer, id plan.KernelID) []Proposal {
 		p.also(reader, with)
 	}
 	if len(p.Changes) == 1 {
-		return nil // nobody reads it
+		return nil // no kernel reads it
 	}
 	return []Proposal{p}
 }
