@@ -14,6 +14,8 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/cachefile"
@@ -34,6 +36,25 @@ func renamed(t *testing.T, g *ir.Graph) *ir.Graph {
 		t.Fatal("renaming changed the hash")
 	}
 	return r
+}
+
+// TestPricedPrograms: a program that was compiled with other prices is not kept, but its shaders are.
+func TestPricedPrograms(t *testing.T) {
+	devtest.NeedTools(t)
+	root := devtest.EmptyCache(t)
+	opt := compiler.Options{Pricer: func(caps device.Caps) kernel.Pricer { return schedule.NewPricer(caps) }}
+	for i := range 2 {
+		c, err := compiler.Compile(t.Context(), readGraph(t, "mlp.ir"), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := c.Stats; s.CacheHit || s.CacheErr != nil || (s.Processes > 0) != (i == 0) {
+			t.Errorf("compile %d: %+v", i, s)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "programs")); err == nil {
+		t.Error("a program is kept")
+	}
 }
 
 // cached lists the files of the program cache.

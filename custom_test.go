@@ -396,6 +396,7 @@ func TestCustomKernelText(t *testing.T) {
 // Custom kernels may use each feature that docs/CUSTOM-OPS.md lists, when they ask for it.
 func TestCustomNeeds(t *testing.T) {
 	devtest.NeedTools(t)
+	devtest.OwnCache(t)
 	for need, body := range map[string]string{
 		"float16":             "y[i] = float(float16_t(x[i]) * float16_t(2.0));",
 		"int8":                "y[i] = float(int8_t(x[i]) + int8_t(1));",
@@ -413,8 +414,7 @@ func TestCustomNeeds(t *testing.T) {
 				c.Kernel.Zeroed = c.Kernel.Outputs
 			}
 		})
-		p, err := vkc.Compile(t.Context(), g,
-			vkc.CompileOptions{Target: devtest.Profile(t, "nvidia-h100"), NoCache: true})
+		p, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: devtest.Profile(t, "nvidia-h100")})
 		if err != nil {
 			t.Errorf("%s: %v", need, err)
 			continue

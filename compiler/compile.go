@@ -43,7 +43,7 @@ type Options struct {
 	Progress func(runtime.Progress)
 
 	// Pricer answers the rules of passes; nil is the price of the device's schedules. Persistence proposes persistent
-	// kernels; nil is what suits the device. Programs compiled with either are not kept.
+	// kernels; nil is what suits the device. Programs compiled with either are not kept, but their shaders are.
 	Pricer      func(device.Caps) kernel.Pricer
 	Persistence func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
 }
@@ -143,11 +143,15 @@ func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation
 			return nil, err
 		}
 	}
-	if !opt.NoCache && opt.Pricer == nil && opt.Persistence == nil {
+	if !opt.NoCache {
 		// Without a cache directory every compile is a cold one, nothing worse.
 		c.root, c.noRoot = cachefile.Root()
 	}
-	c.cache = progcache.Open(c.root)
+	programs := c.root
+	if opt.Pricer != nil || opt.Persistence != nil {
+		programs = "" // a program's key names neither
+	}
+	c.cache = progcache.Open(programs)
 	var err error
 	if c.tools, err = spirv.Find(ctx, spirv.FindOptions{CacheDir: c.root}); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // compileWith compiles a graph again with options that only the compiler has.
 func compileWith(t *testing.T, caps device.Caps, g *ir.Graph, opt compiler.Options) *vkc.Program {
 	t.Helper()
-	opt.Target, opt.NoCache = caps, true
+	opt.Target = caps
 	c, err := compiler.Compile(t.Context(), g, opt)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, g)
