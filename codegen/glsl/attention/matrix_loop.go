@@ -106,11 +106,8 @@ func (m *flashMatrix) rounds(width int) int {
 
 // octets distributes the octets of a tile with lines of width elements over the workgroup.
 func (m *flashMatrix) octets(lines, width int, body func(i, line, octet expr.Expr)) {
-	per := width / schedule.OctetElems
-	total := lines * per
-	m.EachSlot(m.self, total, m.s.Workgroup, func(i, slot expr.Expr) {
-		body(i, m.Variable("uint", "line", expr.Quotient(slot, per, total)),
-			m.Variable("uint", "octet", expr.Remainder(slot, per, total)))
+	m.EachUnit(m.self, lines, width/schedule.OctetElems, func(i, line, octet expr.Expr) {
+		body(i, m.Variable("uint", "line", line), m.Variable("uint", "octet", octet))
 	})
 }
 

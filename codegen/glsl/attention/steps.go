@@ -14,13 +14,6 @@ import (
 // Queries stay in shared memory. Keys and values have two stages: while invocations multiply a step or compute weights,
 // they prefetch the next step into registers.
 
-// fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. apart
-// invocations take turns with these groups.
-func fours(first, i expr.Expr, count, apart int) expr.Expr {
-	return expr.Plus(expr.Times(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4),
-		expr.Remainder(i, 4, count))
-}
-
 // fourOf prints four neighbouring keys of an invocation's row i.
 func (t *flashTile) fourOf(array expr.Array, i, four expr.Expr) expr.Expr {
 	n := t.s.ThreadN / 4
@@ -86,30 +79,19 @@ func (f *flashSteps) stageQueries() {
 	s, over := f.s, f.dotAxis()
 	f.Comment("Stage queries.")
 	d0 := f.Loop("d0", expr.Of("0u"), expr.Uint(schedule.FlashDepth(f.K, s)), s.TileK)
-	f.flashTile.stage(s.TileM, f.keyQuads, func(line, quad expr.Expr) {
+	f.eachQuad(s.TileM, f.keyQuads, func(_, line, quad expr.Expr) {
 		f.bindRow(line)
 		v := f.Quad(f.a.Q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", schedule.DivisibleBy(over.Extent, s.TileK))
-		f.takeApart(f.qTile, expr.Plus(d0, expr.Times(quad, 4)), expr.Of("0u"), line, s.TileM, v)
+		f.PutFours("quad4", f.qTile, expr.Of("0u"), expr.Plus(d0, expr.Times(quad, 4)), line, s.TileM, v)
 	})
 	f.Close()
-}
-
-// takeApart stores a quad along the contraction axis in four steps of a tile with the given number of lines.
-func (f *flashSteps) takeApart(tile, step, from, line expr.Expr, lines int, v expr.Expr) {
-	if !expr.IsPlain(v) {
-		v = f.Variable("vec4", "quad4", v)
-	}
-	f.Repeat("depth", 4, func(depth expr.Expr) {
-		place := expr.Plus(expr.Times(expr.Plus(step, depth), schedule.StepPitch(lines)), expr.Quotient(line, 4, lines))
-		f.Assign(expr.At(expr.At(tile, expr.Plus(from, place)), expr.Remainder(line, 4, lines)), expr.At(v, depth))
-	})
 }
 
 // fetchKeys loads a step of the keys from key0 on.
 func (f *flashSteps) fetchKeys(key0 expr.Expr) func(d0 expr.Expr) {
 	return func(d0 expr.Expr) {
 		over := f.dotAxis()
-		f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
+		f.eachQuad(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
 			f.BindAxis(f.ax.Key, f.Variable("uint", "key", f.Limit(expr.Plus(key0, line), f.K.Fold, f.s.TileN)))
 			v := f.Quad(f.a.K, over, expr.Plus(d0, expr.Times(quad, 4)), "k4",
 				schedule.DivisibleBy(over.Extent, f.s.TileK))
@@ -119,15 +101,15 @@ func (f *flashSteps) fetchKeys(key0 expr.Expr) func(d0 expr.Expr) {
 }
 
 func (f *flashSteps) putKeys(stage expr.Expr) {
-	f.eachVector(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
-		f.takeApart(f.tile, expr.Times(quad, 4), stage, line, f.s.TileN, f.nextKeys.At(i))
+	f.eachQuad(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
+		f.PutFours("quad4", f.tile, stage, expr.Times(quad, 4), line, f.s.TileN, f.nextKeys.At(i))
 	})
 }
 
 // fetchValues loads a step of the values from key0 on. Values past the last key that any row sees become 0.
 func (f *flashSteps) fetchValues(key0, end expr.Expr) func(v0 expr.Expr) {
 	return func(v0 expr.Expr) {
-		f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
+		f.eachQuad(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
 			next := f.nextValues.At(i)
 			key := f.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
 			f.Assign(next, expr.Of("vec4(0.0)"))
@@ -140,16 +122,8 @@ func (f *flashSteps) fetchValues(key0, end expr.Expr) func(v0 expr.Expr) {
 }
 
 func (f *flashSteps) putValues(stage expr.Expr) {
-	f.eachVector(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
+	f.eachQuad(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
 		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Plus(expr.Times(line, f.valueQuads), quad))), f.nextValues.At(i))
-	})
-}
-
-// eachVector writes body for an invocation's vectors of a step of lines.
-func (f *flashSteps) eachVector(lines, quads int, body func(i, line, quad expr.Expr)) {
-	total := lines * quads
-	f.EachSlot(f.self, total, f.s.Workgroup, func(i, slot expr.Expr) {
-		body(i, f.Named("line", expr.Quotient(slot, quads, total)), f.Named("quad", expr.Remainder(slot, quads, total)))
 	})
 }
 

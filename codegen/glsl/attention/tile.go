@@ -84,7 +84,7 @@ func (t *flashTile) overRows(first, end expr.Expr) {
 // rowOf prints the tile's row of an invocation's row i.
 func (t *flashTile) rowOf(i expr.Expr) expr.Expr {
 	if t.s.Steps {
-		return fours(t.row, i, t.s.ThreadM, t.strip)
+		return emit.Fours(t.row, i, t.s.ThreadM, t.strip)
 	}
 	return expr.Plus(t.row, expr.Times(i, t.strip))
 }
@@ -92,7 +92,7 @@ func (t *flashTile) rowOf(i expr.Expr) expr.Expr {
 // keyOf prints an invocation's key j, counted from the tile's first key.
 func (t *flashTile) keyOf(j expr.Expr) expr.Expr {
 	if t.s.Steps {
-		return fours(t.lane, j, t.s.ThreadN, t.lanes)
+		return emit.Fours(t.lane, j, t.s.ThreadN, t.lanes)
 	}
 	return expr.Plus(t.lane, expr.Times(j, t.lanes))
 }
@@ -104,12 +104,12 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 	d0 := t.Loop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
 	all := schedule.DivisibleBy(over.Extent, s.TileK)
 	t.Comment("Stage queries and keys.")
-	t.stage(s.TileM, s.TileK/4, func(line, quad expr.Expr) {
+	t.eachQuad(s.TileM, s.TileK/4, func(_, line, quad expr.Expr) {
 		t.bindRow(line)
 		v := t.Quad(q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", all)
 		t.Assign(expr.At(t.qTile, expr.Plus(expr.Times(line, schedule.TilePitch(s.TileK)), quad)), v)
 	})
-	t.stage(s.TileN, s.TileK/4, func(line, quad expr.Expr) {
+	t.eachQuad(s.TileN, s.TileK/4, func(_, line, quad expr.Expr) {
 		key := t.Variable("uint", "key", t.Limit(expr.Plus(key0, line), t.K.Fold, s.TileN))
 		t.BindAxis(t.ax.Key, key)
 		v := t.Quad(k, over, expr.Plus(d0, expr.Times(quad, 4)), "k4", all)
@@ -130,11 +130,11 @@ func (t *flashTile) of(array expr.Array, i, j expr.Expr) expr.Expr {
 	return array.At(expr.Plus(expr.Times(i, t.s.ThreadN), j))
 }
 
-// stage distributes lines of quads over the workgroup. Neighbouring invocations take neighbouring quads.
-func (t *flashTile) stage(lines, quads int, body func(line, quad expr.Expr)) {
-	total := lines * quads
-	t.EachSlot(t.self, total, t.s.Workgroup, func(_, slot expr.Expr) {
-		body(t.Named("line", expr.Quotient(slot, quads, total)), t.Named("quad", expr.Remainder(slot, quads, total)))
+// eachQuad distributes lines of quads over the workgroup. Neighbouring invocations take neighbouring quads. i is the
+// quad's number among the invocation's own.
+func (t *flashTile) eachQuad(lines, quads int, body func(i, line, quad expr.Expr)) {
+	t.EachUnit(t.self, lines, quads, func(i, line, quad expr.Expr) {
+		body(i, t.Named("line", line), t.Named("quad", quad))
 	})
 }
 
@@ -259,7 +259,7 @@ func (t *flashTile) addValues(key0, end expr.Expr) {
 	t.Line("")
 	v0 := t.Loop("v0", expr.Of("0u"), expr.Uint(s.TileN), s.TileK)
 	t.Comment("Stage values.")
-	t.stage(s.TileK, quads, func(line, quad expr.Expr) {
+	t.eachQuad(s.TileK, quads, func(_, line, quad expr.Expr) {
 		key := t.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
 		t.Line("%s[%s] = vec4(0.0);", t.vTile, expr.Plus(expr.Times(line, quads), quad))
 		t.OpenIf(expr.Binary("<", key, end))

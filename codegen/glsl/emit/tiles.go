@@ -102,3 +102,31 @@ func (e *Emitter) SelfIndex() expr.Expr {
 	return e.Variable("uint", "self", expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), e.Sched.Subgroup),
 		expr.Of("gl_SubgroupInvocationID")))
 }
+
+// EachUnit writes body for the units of a tile that an invocation moves: vectors or octets. A tile has lines of perLine
+// units, and neighbouring invocations take neighbouring units. i is the unit's number among the invocation's own.
+func (e *Emitter) EachUnit(self expr.Expr, lines, perLine int, body func(i, line, unit expr.Expr)) {
+	total := lines * perLine
+	e.EachSlot(self, total, e.Sched.Workgroup, func(i, slot expr.Expr) {
+		body(i, expr.Quotient(slot, perLine, total), expr.Remainder(slot, perLine, total))
+	})
+}
+
+// PutFours stores four neighbours of a line along the contraction axis in a tile that is stored step by step, from a
+// step on. The tile begins at first. name is for a variable that holds the neighbours.
+func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines int, v expr.Expr) {
+	if !expr.IsPlain(v) {
+		v = e.Variable("vec4", name, v)
+	}
+	e.Repeat("depth", 4, func(depth expr.Expr) {
+		place := expr.Plus(expr.Times(expr.Plus(step, depth), schedule.StepPitch(lines)), expr.Quotient(line, 4, lines))
+		e.Assign(expr.At(expr.At(tile, expr.Plus(first, place)), expr.Remainder(line, 4, lines)), expr.At(v, depth))
+	})
+}
+
+// Fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. apart
+// invocations take turns with these groups.
+func Fours(first, i expr.Expr, count, apart int) expr.Expr {
+	return expr.Plus(expr.Times(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4),
+		expr.Remainder(i, 4, count))
+}

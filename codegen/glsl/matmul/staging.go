@@ -123,10 +123,7 @@ func (c *staging) isPacked(st *staged) bool {
 // eachOctet writes body for the octets of a tile that an invocation loads. i is the octet's number among the
 // invocation's own, and line and octet are its position in the tile.
 func (c *staging) eachOctet(st *staged, body func(i, line, octet expr.Expr)) {
-	perLine, total := st.inner/c.unit, st.units
-	c.EachSlot(c.self, total, c.S.Workgroup, func(i, slot expr.Expr) {
-		body(i, expr.Quotient(slot, perLine, total), expr.Remainder(slot, perLine, total))
-	})
+	c.EachUnit(c.self, st.lines, st.inner/c.unit, body)
 }
 
 // fetch loads an invocation's octets of an operand's tile at k0 of the contraction axis.

@@ -11,20 +11,6 @@ import (
 // in vectors of four neighbours, and multiplies all rows by all columns. It needs registers for one step at a time.
 // With quads along the contraction axis it would need registers for four steps.
 
-// putSteps stores a quad along the contraction axis in four steps of a tile.
-func (m *matTile) putSteps(o *Operand, stage, line, quad, value expr.Expr) {
-	if !expr.IsPlain(value) {
-		value = m.Variable("vec4", o.QuadName(), value)
-	}
-	pitch := schedule.StepPitch(m.extentOf(o))
-	m.Repeat("depth", 4, func(depth expr.Expr) {
-		place := expr.Plus(expr.Times(expr.Plus(expr.Times(quad, 4), depth), pitch),
-			expr.Quotient(line, 4, m.extentOf(o)))
-		vector := expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place))
-		m.Assign(expr.At(vector, expr.Remainder(line, 4, m.extentOf(o))), expr.At(value, depth))
-	})
-}
-
 // across reports whether an operand is loaded four lines at a time. The lines are neighbours in memory, and in a step
 // of the tile too.
 func (m *matTile) across(o *Operand) bool {
@@ -34,11 +20,9 @@ func (m *matTile) across(o *Operand) bool {
 // eachAcross writes body for the vectors of four lines of a tile that an invocation loads. i is the vector's number
 // among the invocation's own, four is the group of lines, and depth is the step along the contraction axis.
 func (m *matTile) eachAcross(o *Operand, body func(i, four, depth expr.Expr)) {
-	fours := m.extentOf(o) / 4
-	total := fours * m.S.TileK
-	m.EachSlot(m.self, total, m.S.Workgroup, func(i, slot expr.Expr) {
-		four := m.Variable("uint", "four", expr.Remainder(slot, fours, total))
-		body(i, four, m.Variable("uint", "depth", expr.Quotient(slot, fours, total)))
+	m.EachUnit(m.self, m.S.TileK, m.extentOf(o)/4, func(i, depth, four expr.Expr) {
+		four = m.Variable("uint", "four", four)
+		body(i, four, m.Variable("uint", "depth", depth))
 	})
 }
 
@@ -109,8 +93,7 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 func (m *matTile) finishSteps(x, y expr.Expr) {
 	s := m.S
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		group := expr.Times(expr.Plus(y, expr.Times(expr.Quotient(i, 4, s.ThreadM), s.TileM/s.ThreadM)), 4)
-		row := m.Variable("uint", "row", expr.Plus(m.Row0, expr.Plus(group, expr.Remainder(i, 4, s.ThreadM))))
+		row := m.Variable("uint", "row", expr.Plus(m.Row0, emit.Fours(y, i, s.ThreadM, s.TileM/s.ThreadM)))
 		m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {
 			col := m.Variable("uint", "col", expr.Plus(m.Col0,
 				expr.Times(expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN)), 4)))

@@ -167,7 +167,8 @@ func (m *matTile) putNext(stage expr.Expr) {
 // put stores a quad of a line of an operand's tile in shared memory.
 func (m *matTile) put(o *Operand, stage, line, quad, value expr.Expr) {
 	if m.S.Steps {
-		m.putSteps(o, stage, line, quad, value)
+		m.PutFours(o.QuadName(), m.tiles[o], expr.Times(stage, m.tileSize(o)), expr.Times(quad, 4), line, m.extentOf(o),
+			value)
 		return
 	}
 	place := expr.Plus(expr.Times(stage, m.tileSize(o)),
@@ -187,16 +188,16 @@ func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
 // eachQuad writes body for the vectors of a tile that an invocation loads. i is the vector's number among the
 // invocation's own, and line and quad are its position in the tile. Neighbouring invocations take neighbours in memory.
 func (m *matTile) eachQuad(o *Operand, body func(i, line, quad expr.Expr)) {
-	extent, quads := m.extentOf(o), m.S.TileK/4
-	total := extent * quads
-	m.EachSlot(m.self, total, m.S.Workgroup, func(i, slot expr.Expr) {
-		line, quad := expr.Quotient(slot, quads, total), expr.Remainder(slot, quads, total)
+	lines, perLine := m.extentOf(o), m.S.TileK/4
+	if !o.Along {
+		lines, perLine = perLine, lines
+	}
+	m.EachUnit(m.self, lines, perLine, func(i, line, quad expr.Expr) {
 		if !o.Along {
-			line, quad = expr.Remainder(slot, extent, total), expr.Quotient(slot, extent, total)
+			line, quad = quad, line
 		}
 		line = m.Variable("uint", "line", line)
-		quad = m.Variable("uint", "quad", quad)
-		body(i, line, quad)
+		body(i, line, m.Variable("uint", "quad", quad))
 	})
 }
 

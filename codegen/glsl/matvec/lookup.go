@@ -24,7 +24,7 @@ func newLookupReader(v *matVec) bReader {
 	f, _ := ir.BlockFormatOf(v.run.DType)
 	v.run.Form = blocks.OctetForm(f)
 	v.paired = v.S.IntDot && v.run.Joined
-	r := &lookupReader{stripReader: &stripReader{v: v}}
+	r := &lookupReader{stripReader: &stripReader{matVec: v}}
 	r.addDots = r.addOctets
 	switch {
 	case f.Octets.Masks == ir.ThirdMasks:
@@ -36,10 +36,10 @@ func newLookupReader(v *matVec) bReader {
 }
 
 func (r *lookupReader) prepare() {
-	for _, o := range r.v.B {
-		blocks.Scale(r.v.Emitter, r.v.blockBuffer(o))
+	for _, o := range r.B {
+		blocks.Scale(r.Emitter, r.blockBuffer(o))
 	}
-	r.v.prepareArithmetic()
+	r.prepareArithmetic()
 }
 
 // lookupTable is a table in shared memory. Every entry is stored once per copy.
@@ -109,22 +109,22 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 
 // readOctets reads the quants of a strip, and returns the names of the octets and of their masks.
 func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (octets, masks expr.Expr) {
-	half := r.v.run.Quads / 2
-	octets = r.v.Unset("uvec2", "octets", half)
+	half := r.run.Quads / 2
+	octets = r.Unset("uvec2", "octets", half)
 	if r.less > 0 {
-		masks = r.v.Unset("uvec2", "masks", half)
+		masks = r.Unset("uvec2", "masks", half)
 	}
-	reader := blocks.OctetReader(r.v.Emitter, b, r.less, r.v.paired)
+	reader := blocks.OctetReader(r.Emitter, b, r.less, r.paired)
 	step := 8
-	if r.v.run.Joined {
+	if r.run.Joined {
 		step = 4
 	}
-	r.v.Repeat("o", half, func(o expr.Expr) {
+	r.Repeat("o", half, func(o expr.Expr) {
 		args := []expr.Expr{block, within(at.e, expr.Plus(at.at, expr.Times(o, step)))}
 		if r.less > 0 {
 			args = append(args, expr.At(masks, o))
 		}
-		r.v.Assign(expr.At(octets, o), expr.Call(reader, args...))
+		r.Assign(expr.At(octets, o), expr.Call(reader, args...))
 	})
 	return octets, masks
 }
@@ -133,24 +133,24 @@ func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (oc
 func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
 	octets, masks := r.readOctets(b, block, at)
 	var less expr.Array
-	m := r.v.S.ThreadM
+	m := r.S.ThreadM
 	if r.less > 0 {
-		less = r.v.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
+		less = r.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
 	}
-	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
-		product := r.v.octetProduct(r.v.octetElement(octets, t))
-		r.v.Repeat("i", m, func(i expr.Expr) {
-			x, sum := r.v.quadOfStrip(rows, i, t), dots.At(i)
-			r.v.Assign(sum, product(sum, x))
+	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
+		product := r.octetProduct(r.octetElement(octets, t))
+		r.Repeat("i", m, func(i expr.Expr) {
+			x, sum := r.quadOfStrip(rows, i, t), dots.At(i)
+			r.Assign(sum, product(sum, x))
 			if r.less > 0 {
 				sum = less.At(i)
-				r.v.Assign(sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
+				r.Assign(sum, r.octetProduct(r.octetElement(masks, t))(sum, x))
 			}
 		})
 	})
 	if r.less > 0 {
-		r.v.Repeat("i", m, func(i expr.Expr) {
-			r.v.Update(dots.At(i), "-=", expr.Binary("*", expr.Int(int64(r.less)), less.At(i)))
+		r.Repeat("i", m, func(i expr.Expr) {
+			r.Update(dots.At(i), "-=", expr.Binary("*", expr.Int(int64(r.less)), less.At(i)))
 		})
 	}
 }

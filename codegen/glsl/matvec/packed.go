@@ -11,61 +11,61 @@ import (
 // packedReader multiplies packed 2-bit quants without unpacking them to bytes: it masks the same sixteen bytes for each
 // of four planes. For a row it needs the int8 elements of each plane, the factors of their sums, and the rows' scaled
 // sums.
-type packedReader struct{ v *matVec }
+type packedReader struct{ *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
 
 func (packedReader) parts() int         { return 1 }
-func (r packedReader) addRun(run place) { r.v.addColumns(r, run) }
+func (r packedReader) addRun(run place) { r.addColumns(r, run) }
 
 func (r packedReader) prepare() {
-	for _, o := range r.v.B {
-		blocks.PackedFunctions(r.v.Emitter, r.v.blockBuffer(o), r.v.S.Subnormals)
+	for _, o := range r.B {
+		blocks.PackedFunctions(r.Emitter, r.blockBuffer(o), r.S.Subnormals)
 	}
-	r.v.prepareArithmetic()
+	r.prepareArithmetic()
 }
 
 func (r packedReader) form() *ir.BlockPacked {
-	f, _ := ir.BlockFormatOf(r.v.run.DType)
+	f, _ := ir.BlockFormatOf(r.run.DType)
 	return f.Packed
 }
 
 // activations reads the rows along a run. Its planes begin 32 elements apart.
 func (r packedReader) activations(run place) activations {
-	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
-		n := kernel.PackedPlanes * r.v.run.Quads
-		row := rowArrays{r.v.Array("int", o.Name+"_bytes", n),
-			expr.Variable(expr.Of(r.v.Fresh(r.v.Scope, o.Name+"_scales"))),
-			expr.Variable(expr.Of(r.v.Fresh(r.v.Scope, o.Name+"_sums")))}
-		r.v.Line("vec4 %s, %s;", row.scales.Name, row.sums.Name)
-		r.v.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
-			plane := r.v.rows.strip(o, r.v.partOf(run, p).k)
-			r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
-				r.v.Assign(row.elements.At(expr.Plus(expr.Times(p, r.v.run.Quads), t)), plane.elements.At(t))
+	return r.ofRows(func(o *matmul.Operand) rowArrays {
+		n := kernel.PackedPlanes * r.run.Quads
+		row := rowArrays{r.Array("int", o.Name+"_bytes", n),
+			expr.Variable(expr.Of(r.Fresh(r.Scope, o.Name+"_scales"))),
+			expr.Variable(expr.Of(r.Fresh(r.Scope, o.Name+"_sums")))}
+		r.Line("vec4 %s, %s;", row.scales.Name, row.sums.Name)
+		r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
+			plane := r.rows.strip(o, r.partOf(run, p).k)
+			r.Repeat("t", r.run.Quads, func(t expr.Expr) {
+				r.Assign(row.elements.At(expr.Plus(expr.Times(p, r.run.Quads), t)), plane.elements.At(t))
 			})
-			r.v.Line("%s[%s] = %s / float(1u << 2u * %s);", row.scales.Name, p, plane.scales.Name, p)
+			r.Line("%s[%s] = %s / float(1u << 2u * %s);", row.scales.Name, p, plane.scales.Name, p)
 			bias := ""
 			if n := r.form().Bias; n > 1 {
 				bias = expr.Float(float64(n), 32, "").String() + " * "
 			}
-			r.v.Line("%s[%s] = %s%s * float(%s);", row.sums.Name, p, bias, plane.scales.Name, plane.sums.Name)
+			r.Line("%s[%s] = %s%s * float(%s);", row.sums.Name, p, bias, plane.scales.Name, plane.sums.Name)
 		})
 		return row
 	})
 }
 
 func (r packedReader) addColumn(run place, rows activations, j expr.Expr) {
-	for n, p := range r.v.Products {
-		b, row := r.v.blockBuffer(p.B), rows[p.A]
-		at := r.v.Variable("uint", matmul.Numbered("at", n, len(r.v.Products)), r.v.blockOf(p.B, run.block))
-		quants := r.v.Variable("uvec4", "quants", expr.Call("fields_"+b.Base, at, run.e))
+	for n, p := range r.Products {
+		b, row := r.blockBuffer(p.B), rows[p.A]
+		at := r.Variable("uint", matmul.Numbered("at", n, len(r.Products)), r.blockOf(p.B, run.block))
+		quants := r.Variable("uvec4", "quants", expr.Call("fields_"+b.Base, at, run.e))
 		dots := r.dots("dots", quants, "0x03030303u << 2u * ", row)
 		if r.form().High != "" {
-			bits := r.v.Variable("uvec4", "bits", expr.Call("high_fields_"+b.Base, at, run.e))
+			bits := r.Variable("uvec4", "bits", expr.Call("high_fields_"+b.Base, at, run.e))
 			high := r.dots("high", bits, "0x01010101u << ", row)
-			r.v.Line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, in the same unit as dots
+			r.Line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, in the same unit as dots
 		}
-		r.v.Line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.v.SumsAt(j)[n], b.Base, at, run.e,
+		r.Line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.SumsAt(j)[n], b.Base, at, run.e,
 			row.scales.Name, dots, row.sums.Name)
 	}
 }
@@ -73,11 +73,11 @@ func (r packedReader) addColumn(run place, rows activations, j expr.Expr) {
 // dots multiplies the quants of four words by a row, and returns the name of the sums of every plane. mask selects the
 // quants of a plane.
 func (r packedReader) dots(name string, words expr.Expr, mask string, row rowArrays) expr.Expr {
-	dots, quads := r.v.Variable("ivec4", name, expr.Of("ivec4(0)")), r.v.run.Quads
-	r.v.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
-		r.v.Repeat("t", quads, func(t expr.Expr) {
+	dots, quads := r.Variable("ivec4", name, expr.Of("ivec4(0)")), r.run.Quads
+	r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
+		r.Repeat("t", quads, func(t expr.Expr) {
 			x := row.elements.At(expr.Plus(expr.Times(p, quads), t))
-			r.v.Line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p, words, t, mask, p, x)
+			r.Line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p, words, t, mask, p, x)
 		})
 	})
 	return dots

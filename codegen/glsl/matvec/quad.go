@@ -7,7 +7,7 @@ import (
 )
 
 // plainReader reads a B without blocks, or a B of blocks that are decoded element by element.
-type plainReader struct{ v *matVec }
+type plainReader struct{ *matVec }
 
 func (plainReader) prepare()   {}
 func (plainReader) parts() int { return 1 }
@@ -20,29 +20,28 @@ func newQuadReader(v *matVec) bReader {
 	return quadReader{plainReader{v}}
 }
 
-func (r quadReader) addRun(at place) { r.v.addColumns(r, at) }
+func (r quadReader) addRun(at place) { r.addColumns(r, at) }
 
 func (r quadReader) activations(at place) activations {
-	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
-		if r.v.S.ThreadM > 1 {
-			return rowArrays{elements: r.v.eachRow(o, r.v.Quads.Typ(),
-				func() expr.Expr { return r.v.Quad(o, at.k, true) })}
+	return r.ofRows(func(o *matmul.Operand) rowArrays {
+		if r.S.ThreadM > 1 {
+			return rowArrays{elements: r.eachRow(o, r.Quads.Typ(), func() expr.Expr { return r.Quad(o, at.k, true) })}
 		}
-		r.v.BindRow(expr.Of("0u"))
-		return rowArrays{elements: expr.Variable(r.v.namedQuad(o, at.k))}
+		r.BindRow(expr.Of("0u"))
+		return rowArrays{elements: expr.Variable(r.namedQuad(o, at.k))}
 	})
 }
 
 func (r quadReader) addColumn(at place, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
-	for _, o := range r.v.B {
-		cols[o] = r.v.namedQuad(o, at.k)
+	for _, o := range r.B {
+		cols[o] = r.namedQuad(o, at.k)
 	}
-	r.v.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
-		if r.v.Quads == emit.FloatQuads {
-			r.v.Update(sum, "+=", r.v.Dot(a, cols[p.B]))
+	r.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
+		if r.Quads == emit.FloatQuads {
+			r.Update(sum, "+=", r.Dot(a, cols[p.B]))
 		} else {
-			r.v.AddQuads(sum, a, cols[p.B])
+			r.AddQuads(sum, a, cols[p.B])
 		}
 	})
 }
@@ -64,30 +63,30 @@ func newWordReader(v *matVec) bReader {
 	return wordReader{plainReader{v}}
 }
 
-func (r wordReader) addRun(at place) { r.v.addColumns(r, at) }
+func (r wordReader) addRun(at place) { r.addColumns(r, at) }
 
 func (r wordReader) activations(at place) activations {
-	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
-		return rowArrays{elements: r.v.eachRow(o, "uvec4", func() expr.Expr { return r.words(o, at) })}
+	return r.ofRows(func(o *matmul.Operand) rowArrays {
+		return rowArrays{elements: r.eachRow(o, "uvec4", func() expr.Expr { return r.words(o, at) })}
 	})
 }
 
 // words prints sixteen int8 elements of an operand.
 func (r wordReader) words(o *matmul.Operand, at place) expr.Expr {
-	return r.v.BytesAt(o.Value, emit.Along{Axis: r.v.Fold, Extent: r.v.K.Fold}, at.k, 16)
+	return r.BytesAt(o.Value, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, at.k, 16)
 }
 
 func (r wordReader) addColumn(at place, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
-	for _, o := range r.v.B {
-		cols[o] = r.v.Variable("uvec4", o.Name+"_col", r.words(o, at))
+	for _, o := range r.B {
+		cols[o] = r.Variable("uvec4", o.Name+"_col", r.words(o, at))
 	}
-	r.v.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
+	r.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
 		for _, c := range "xyzw" {
 			word := func(vector expr.Expr) expr.Expr {
-				return r.v.Coerce("uint", r.v.Quads.Word, expr.Member(vector, string(c)))
+				return r.Coerce("uint", r.Quads.Word, expr.Member(vector, string(c)))
 			}
-			r.v.AddQuads(sum, word(a), word(cols[p.B]))
+			r.AddQuads(sum, word(a), word(cols[p.B]))
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 // roundedRows are float rows that every workgroup quantizes to int8 in shared memory. A group of kernel.RoundedGroup
 // elements is rounded to 255 steps of its largest element, or to several base-256 digits.
 type roundedRows struct {
-	v *matVec
+	*matVec
 	// arrays name uvec4 arrays, row after row and digit after digit, and the arrays of the groups' scales.
 	arrays map[*matmul.Operand]rowArrays
 	own    map[*matmul.Operand]expr.Array // quads that an invocation preloaded and did not yet quantize
@@ -25,37 +25,37 @@ const roundedQuads = 2
 
 // ask preloads the quads of a row that an invocation quantizes.
 func (r *roundedRows) ask() {
-	if r.v.S.ThreadM > 1 {
+	if r.S.ThreadM > 1 {
 		return
 	}
-	for _, o := range r.v.A {
-		r.own[o] = r.v.readQuads(o, expr.Of("0u"), roundedQuads, 0)
+	for _, o := range r.A {
+		r.own[o] = r.readQuads(o, expr.Of("0u"), roundedQuads, 0)
 	}
 }
 
 // shared declares an array of shared memory.
 func (r *roundedRows) shared(typ, name string, size int) expr.Array {
-	return expr.Array{Name: r.v.Share(typ, name, size)}
+	return expr.Array{Name: r.Share(typ, name, size)}
 }
 
 // digitUnits is the number of 16-byte units of each digit.
-func (r *roundedRows) digitUnits() int { return r.v.S.ThreadM * int(r.v.K.Fold.Add) / 16 }
+func (r *roundedRows) digitUnits() int { return r.S.ThreadM * int(r.K.Fold.Add) / 16 }
 
 // ready quantizes all rows. Neighbouring invocations read neighbouring quads. Each reads all its quads before it
 // quantizes the first, unless ask preloaded them.
 func (r *roundedRows) ready() {
-	m, depth := r.v.S.ThreadM, int(r.v.K.Fold.Add)
-	for _, o := range r.v.A {
-		rows := rowArrays{elements: r.shared("uvec4", o.Name+"_bytes", r.digitUnits()*r.v.S.RowBytes()),
+	m, depth := r.S.ThreadM, int(r.K.Fold.Add)
+	for _, o := range r.A {
+		rows := rowArrays{elements: r.shared("uvec4", o.Name+"_bytes", r.digitUnits()*r.S.RowBytes()),
 			scales: r.shared("float", o.Name+"_scales", m*depth/kernel.RoundedGroup)}
 		r.arrays[o] = rows
-		r.v.Repeat("i", m, func(i expr.Expr) {
+		r.Repeat("i", m, func(i expr.Expr) {
 			own := r.own[o]
 			if own.Len == 0 {
-				own = r.v.readQuads(o, i, roundedQuads, 0)
+				own = r.readQuads(o, i, roundedQuads, 0)
 			}
 			all := depth / 4 / roundedQuads
-			r.v.eachQuad(all, func(q, n expr.Expr) {
+			r.eachQuad(all, func(q, n expr.Expr) {
 				x := func(h expr.Expr) expr.Expr {
 					return own.At(expr.Plus(expr.Times(q, roundedQuads), h))
 				}
@@ -63,13 +63,13 @@ func (r *roundedRows) ready() {
 			})
 		})
 	}
-	r.v.Barrier()
+	r.Barrier()
 }
 
 // roundShare quantizes share n of a row and stores it as words, from place on. x prints the quads of the share. The
 // lanes of a group find its largest element together. They compare bits, and the bits of NaN are the largest.
 func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
-	v := r.v
+	v := r.matVec
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.Variable("uvec4", "size", expr.Of("uvec4(0u)"))
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
@@ -93,7 +93,7 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, 
 // roundTo declares steps, the factor that quantizes a group, and returns the group's scale. top names the bits of the
 // group's largest element.
 func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
-	v := r.v
+	v := r.matVec
 	if v.S.Digits == 0 {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
 		v.Line("float steps = byte_steps(%s);", top)
@@ -112,7 +112,7 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 
 // putWords quantizes a quad and stores its words.
 func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
-	v := r.v
+	v := r.matVec
 	if v.S.Digits == 0 {
 		v.Line("%s[%s][%s] = round_bytes(%s, steps);", array, unit, word, x)
 		return
@@ -125,21 +125,21 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 }
 
 func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	depth, from := int(r.v.K.Fold.Add), r.arrays[o]
-	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
+	depth, from := int(r.K.Fold.Add), r.arrays[o]
+	return r.byteStrip(o, func(i expr.Expr) expr.Expr {
 		group := expr.Plus(expr.Times(i, depth/kernel.RoundedGroup),
 			expr.Binary("/", k, expr.Uint(kernel.RoundedGroup)))
 		return from.scales.At(group)
 	}, func(i, digit expr.Expr, use func(t, word expr.Expr)) {
 		own := expr.Plus(expr.Times(i, depth/4), expr.Binary("/", k, expr.Uint(4)))
 		first := expr.Plus(expr.Times(digit, 4*r.digitUnits()), own)
-		if r.v.run.Quads%4 != 0 {
-			first = r.v.Named("word", first)
+		if r.run.Quads%4 != 0 {
+			first = r.Named("word", first)
 		} else {
-			first = r.v.Named("quad", expr.Plus(expr.Times(digit, r.digitUnits()), expr.Binary("/", own, expr.Uint(4))))
+			first = r.Named("quad", expr.Plus(expr.Times(digit, r.digitUnits()), expr.Binary("/", own, expr.Uint(4))))
 		}
-		r.v.eachWord(func(t expr.Expr) expr.Expr {
-			word := r.v.Variable("uint", "word", expr.Plus(first, t))
+		r.eachWord(func(t expr.Expr) expr.Expr {
+			word := r.Variable("uint", "word", expr.Plus(first, t))
 			return expr.At(from.elements.At(expr.Binary("/", word, expr.Uint(4))), expr.Binary("%", word, expr.Uint(4)))
 		}, func(w expr.Expr) expr.Expr { return from.elements.At(expr.Plus(first, w)) }, use)
 	})

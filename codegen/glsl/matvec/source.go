@@ -43,7 +43,7 @@ type floatSource interface {
 func (v *matVec) source() aSource {
 	switch {
 	case v.S.RoundRows:
-		return &roundedRows{v: v, arrays: map[*matmul.Operand]rowArrays{}, own: map[*matmul.Operand]expr.Array{}}
+		return &roundedRows{matVec: v, arrays: map[*matmul.Operand]rowArrays{}, own: map[*matmul.Operand]expr.Array{}}
 	case v.S.IntDot:
 		return byteRows{memoryRows{v}}
 	case v.S.StageRows:
@@ -53,20 +53,20 @@ func (v *matVec) source() aSource {
 }
 
 // memoryRows reads floats from memory, or computes them from memory.
-type memoryRows struct{ v *matVec }
+type memoryRows struct{ *matVec }
 
 func (memoryRows) ask()   {}
 func (memoryRows) ready() {}
 
 func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
-		r.v.BindRow(i)
-		return r.v.Quad(o, expr.Plus(k, expr.Times(t, 4)), true)
+		r.BindRow(i)
+		return r.Quad(o, expr.Plus(k, expr.Times(t, 4)), true)
 	}
 }
 
 func (r memoryRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	return r.v.floatStrip(o, k, r.quadsAt)
+	return r.floatStrip(o, k, r.quadsAt)
 }
 
 // floatStrip reads every row of an A along a strip. It sums up each row if the format needs the sum.
@@ -115,21 +115,21 @@ func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) ex
 type byteRows struct{ memoryRows }
 
 func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	bytes, scale, _ := r.v.K.ByteRows(o.Value)
-	b := r.v.Buffers[bytes.Bind]
-	r.v.Need(r.v.StorageNeeds(b)...)
+	bytes, scale, _ := r.K.ByteRows(o.Value)
+	b := r.Buffers[bytes.Bind]
+	r.Need(r.StorageNeeds(b)...)
 	array := func(unit int, at expr.Expr) expr.Expr {
 		b.Units[unit] = true
 		return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[unit].View), b.Subscript(at))
 	}
-	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
-		r.v.BindRow(i)
-		r.v.BindAxis(r.v.Fold, k)
-		r.v.Plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
-		return r.v.Value(scale)
+	return r.byteStrip(o, func(i expr.Expr) expr.Expr {
+		r.BindRow(i)
+		r.BindAxis(r.Fold, k)
+		r.Plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
+		return r.Value(scale)
 	}, func(_, _ expr.Expr, use func(t, word expr.Expr)) {
-		first := r.v.Named("word", expr.Binary("/", r.v.IndexText(bytes.Index), expr.Uint(4)))
-		r.v.eachWord(func(t expr.Expr) expr.Expr { return array(4, expr.Plus(first, t)) },
+		first := r.Named("word", expr.Binary("/", r.IndexText(bytes.Index), expr.Uint(4)))
+		r.eachWord(func(t expr.Expr) expr.Expr { return array(4, expr.Plus(first, t)) },
 			func(w expr.Expr) expr.Expr { return array(16, expr.Plus(expr.Binary("/", first, expr.Uint(4)), w)) }, use)
 	})
 }

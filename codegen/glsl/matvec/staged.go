@@ -37,18 +37,18 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Ex
 
 // fill copies the part of all rows for the steps from first on. partial says that the contraction axis may end before.
 func (r *stagedRows) fill(partial bool, end expr.Expr) {
-	n := r.v.Loop("n", r.v.self, expr.Uint(r.each), r.v.S.Workgroup)
-	k := r.v.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
-	r.v.OpenBelow(partial, k, end)
-	place := r.v.Variable("uint", "place", spread(n))
-	r.v.Repeat("i", r.v.S.ThreadM, func(i expr.Expr) {
-		r.v.BindRow(i)
-		for _, o := range r.v.A {
-			r.v.Assign(expr.At(r.arrays[o], expr.Plus(expr.Times(i, r.each), place)), r.v.Quad(o, k, true))
+	n := r.Loop("n", r.self, expr.Uint(r.each), r.S.Workgroup)
+	k := r.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
+	r.OpenBelow(partial, k, end)
+	place := r.Variable("uint", "place", spread(n))
+	r.Repeat("i", r.S.ThreadM, func(i expr.Expr) {
+		r.BindRow(i)
+		for _, o := range r.A {
+			r.Assign(expr.At(r.arrays[o], expr.Plus(expr.Times(i, r.each), place)), r.Quad(o, k, true))
 		}
 	})
-	r.v.Close()
-	r.v.Close()
+	r.Close()
+	r.Close()
 }
 
 // spread prints the slot of quad n of a row. Eight lanes that read the same quad of runs of 8 or 16 then use different
@@ -60,10 +60,10 @@ func spread(n expr.Expr) expr.Expr {
 }
 
 func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
-	first := r.v.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
+	first := r.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
 	place := func(t expr.Expr) expr.Expr { return spread(within(first, t)) }
-	if r.v.run.Quads <= 8 { // quads differ only in the bits that spread changes
-		at := r.v.Variable("uint", "place", spread(first))
+	if r.run.Quads <= 8 { // quads differ only in the bits that spread changes
+		at := r.Variable("uint", "place", spread(first))
 		place = func(t expr.Expr) expr.Expr {
 			if t.Is("0u") {
 				return at
@@ -77,5 +77,5 @@ func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr
 }
 
 func (r *stagedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	return r.v.floatStrip(o, k, r.quadsAt)
+	return r.floatStrip(o, k, r.quadsAt)
 }

@@ -11,29 +11,29 @@ import (
 // stripReader reads the quants of a strip of a block, which share a scale. It sums up quant times row element and
 // scales the sums.
 type stripReader struct {
-	v *matVec
+	*matVec
 	// addDots multiplies a strip of a block by the rows, and adds to dots.
 	addDots func(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array)
 }
 
 func newStripReader(v *matVec) bReader {
-	r := &stripReader{v: v}
+	r := &stripReader{matVec: v}
 	r.addDots = r.addQuads
 	return r
 }
 
-func (r *stripReader) parts() int       { return r.v.run.Strips }
-func (r *stripReader) addRun(run place) { r.v.addColumns(r, run) }
+func (r *stripReader) parts() int       { return r.run.Strips }
+func (r *stripReader) addRun(run place) { r.addColumns(r, run) }
 
 func (r *stripReader) prepare() {
-	for _, o := range r.v.B {
-		blocks.Parts(r.v.Emitter, r.v.blockBuffer(o))
+	for _, o := range r.B {
+		blocks.Parts(r.Emitter, r.blockBuffer(o))
 	}
-	r.v.prepareArithmetic()
+	r.prepareArithmetic()
 }
 
 func (r *stripReader) activations(at place) activations {
-	return r.v.ofRows(func(o *matmul.Operand) rowArrays { return r.v.rows.strip(o, at.k) })
+	return r.ofRows(func(o *matmul.Operand) rowArrays { return r.rows.strip(o, at.k) })
 }
 
 // prepareArithmetic adds the functions that multiply quants and rows.
@@ -99,25 +99,25 @@ func (v *matVec) unpack() string {
 
 func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
 	typ, zero := "float", expr.Of("0.0")
-	if r.v.S.IntDot {
+	if r.S.IntDot {
 		typ, zero = "int", expr.Int(0)
 	}
-	for n, p := range r.v.Products {
+	for n, p := range r.Products {
 		row := rows[p.A]
-		count := r.v.S.ThreadM * r.v.S.RowBytes()
-		name := matmul.Numbered("dots", n, len(r.v.Products))
-		dots := r.v.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
-			if f := r.v.run.Form; r.v.small() && !f.Affine && f.NeedsSums() {
+		count := r.S.ThreadM * r.S.RowBytes()
+		name := matmul.Numbered("dots", n, len(r.Products))
+		dots := r.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
+			if f := r.run.Form; r.small() && !f.Affine && f.NeedsSums() {
 				return row.sums.At(i)
 			}
 			return zero
 		})
-		block := r.v.Variable("uint", matmul.Numbered("at", n, len(r.v.Products)), r.v.blockOf(p.B, at.block))
-		r.addDots(r.v.blockBuffer(p.B), block, at, dots, row.elements)
-		if digits := r.v.S.RowBytes(); digits > 1 {
-			dots = r.v.sumDigits(dots, digits)
+		block := r.Variable("uint", matmul.Numbered("at", n, len(r.Products)), r.blockOf(p.B, at.block))
+		r.addDots(r.blockBuffer(p.B), block, at, dots, row.elements)
+		if digits := r.S.RowBytes(); digits > 1 {
+			dots = r.sumDigits(dots, digits)
 		}
-		r.v.addScaled(at, n, j, block, dots, row)
+		r.addScaled(at, n, j, block, dots, row)
 	}
 }
 
@@ -125,23 +125,23 @@ func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
 func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
 	var wide expr.Array
 	switch {
-	case r.v.run.Wide(b.Binding):
-		wide = r.v.readWide(b, block, at)
-	case r.v.run.Pairs(b.Binding):
-		wide = expr.Variable(r.v.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.v.Emitter, b),
-			r.v.quadArgs(block, at, expr.Of("0u"))...)))
+	case r.run.Wide(b.Binding):
+		wide = r.readWide(b, block, at)
+	case r.run.Pairs(b.Binding):
+		wide = expr.Variable(r.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.Emitter, b),
+			r.quadArgs(block, at, expr.Of("0u"))...)))
 	}
-	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
+	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
 		var product func(sum, x expr.Expr) expr.Expr
 		switch {
-		case r.v.run.Form.Levels:
-			product = r.v.floatProduct(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
+		case r.run.Form.Levels:
+			product = r.floatProduct(expr.Call("levels_"+b.Base, r.quadArgs(block, at, t)...))
 		case wide.Len > 0:
-			product = r.v.bytesProduct(wideElement(wide, r.v.run.Quads, t))
+			product = r.bytesProduct(wideElement(wide, r.run.Quads, t))
 		default:
-			product = r.v.bytesProduct(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
+			product = r.bytesProduct(expr.Call("quants_"+b.Base, r.quadArgs(block, at, t)...))
 		}
-		r.v.eachDot(t, dots, rows, product)
+		r.eachDot(t, dots, rows, product)
 	})
 }
 

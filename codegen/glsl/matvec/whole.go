@@ -9,7 +9,7 @@ import (
 // costs less than one per element of every row.
 type wholeReader struct{ *stripReader }
 
-func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} }
+func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{matVec: v}} }
 
 // wholeStrip holds an invocation's part of one B along a strip. Each column is an element of the arrays.
 type wholeStrip struct {
@@ -19,37 +19,37 @@ type wholeStrip struct {
 // addRun adds a run strip by strip, in a rolled loop: a strip with many rows takes thousands of instructions.
 func (r wholeReader) addRun(run place) {
 	p := expr.Of("0u")
-	if r.v.run.Strips == 1 {
-		r.v.OpenScope()
+	if r.run.Strips == 1 {
+		r.OpenScope()
 	} else {
-		p = r.v.Loop("p", p, expr.Uint(r.v.run.Strips), 1)
+		p = r.Loop("p", p, expr.Uint(r.run.Strips), 1)
 	}
-	r.addStrip(r.v.partOf(run, p))
-	r.v.Close()
+	r.addStrip(r.partOf(run, p))
+	r.Close()
 }
 
 // addStrip multiplies a strip. It first reads the columns, which stay in registers. Then it multiplies four neighbours
 // of all rows at a time by all columns. So the rows take no more registers for a longer strip.
 func (r wholeReader) addStrip(at place) {
 	blocks := map[*matmul.Operand]wholeStrip{}
-	for _, o := range r.v.B {
+	for _, o := range r.B {
 		blocks[o] = r.readColumns(o, at)
 	}
-	read := r.v.rows.(floatSource).quadsAt(at.k)
-	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
-		rows := r.v.ofRows(func(o *matmul.Operand) rowArrays {
-			name := r.v.Filled("vec4", o.Name+"_rows", r.v.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
+	read := r.rows.(floatSource).quadsAt(at.k)
+	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
+		rows := r.ofRows(func(o *matmul.Operand) rowArrays {
+			name := r.Filled("vec4", o.Name+"_rows", r.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
 				return read(o, i, t)
 			})
 			return rowArrays{elements: name}
 		})
-		r.v.Repeat("j", r.v.S.ThreadN, func(j expr.Expr) {
+		r.Repeat("j", r.S.ThreadN, func(j expr.Expr) {
 			cols := map[*matmul.Operand]expr.Expr{}
-			for _, o := range r.v.B {
+			for _, o := range r.B {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
-			r.v.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
-				r.v.Update(sum, "+=", r.v.Dot(a, cols[p.B]))
+			r.eachSum(rows, j, func(p matmul.Product, a, sum expr.Expr) {
+				r.Update(sum, "+=", r.Dot(a, cols[p.B]))
 			})
 		})
 	})
@@ -58,26 +58,26 @@ func (r wholeReader) addStrip(at place) {
 // readColumns reads each column of a B along a strip: its block's position, the scale and offset of its quants, and the
 // quants if they are read 16 bytes at a time.
 func (r wholeReader) readColumns(o *matmul.Operand, at place) wholeStrip {
-	b, cols, perColumn := r.v.blockBuffer(o), r.v.S.ThreadN, r.v.run.Quads/4
+	b, cols, perColumn := r.blockBuffer(o), r.S.ThreadN, r.run.Quads/4
 	typ := "float"
-	if r.v.run.Form.NeedsSums() {
+	if r.run.Form.NeedsSums() {
 		typ = "vec2"
 	}
-	w := wholeStrip{at: r.v.Array("uint", o.Name+"_at", cols), scale: r.v.Array(typ, o.Name+"_scale", cols)}
-	if r.v.run.Wide(b.Binding) {
-		w.quants = r.v.Array("uvec4", o.Name+"_quants", cols*perColumn)
+	w := wholeStrip{at: r.Array("uint", o.Name+"_at", cols), scale: r.Array(typ, o.Name+"_scale", cols)}
+	if r.run.Wide(b.Binding) {
+		w.quants = r.Array("uvec4", o.Name+"_quants", cols*perColumn)
 	}
-	r.v.Repeat("j", cols, func(j expr.Expr) {
-		r.v.bindColumn(j)
+	r.Repeat("j", cols, func(j expr.Expr) {
+		r.bindColumn(j)
 		block := w.at.At(j)
-		r.v.Assign(block, r.v.blockOf(o, at.block))
+		r.Assign(block, r.blockOf(o, at.block))
 		if w.quants.Len > 0 {
-			r.v.Repeat("w", perColumn, func(i expr.Expr) {
-				r.v.Assign(w.quants.At(expr.Plus(expr.Times(j, perColumn), i)), r.v.wideCall(b, block, at, i))
+			r.Repeat("w", perColumn, func(i expr.Expr) {
+				r.Assign(w.quants.At(expr.Plus(expr.Times(j, perColumn), i)), r.wideCall(b, block, at, i))
 			})
 		}
-		scale := r.v.scaleOf(b, block, at)
-		r.v.Assign(w.scale.At(j), r.v.wholeScale(scale))
+		scale := r.scaleOf(b, block, at)
+		r.Assign(w.scale.At(j), r.wholeScale(scale))
 	})
 	return w
 }
@@ -102,21 +102,21 @@ func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 
 // decode decodes quad t of column j and returns the name of its vec4.
 func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at place, t, j expr.Expr) expr.Expr {
-	b, perColumn := r.v.blockBuffer(o), r.v.run.Quads/4
+	b, perColumn := r.blockBuffer(o), r.run.Quads/4
 	block, scale := w.at.At(j), w.scale.At(j)
 	var levels expr.Expr
 	switch {
-	case r.v.run.Form.Levels:
-		levels = expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...)
+	case r.run.Form.Levels:
+		levels = expr.Call("levels_"+b.Base, r.quadArgs(block, at, t)...)
 	case w.quants.Len > 0:
-		four := w.quants.At(expr.Plus(expr.Times(j, perColumn), expr.Quotient(t, 4, r.v.run.Quads)))
-		levels = expr.Call(r.v.unpack(), expr.At(four, expr.Remainder(t, 4, r.v.run.Quads)))
+		four := w.quants.At(expr.Plus(expr.Times(j, perColumn), expr.Quotient(t, 4, r.run.Quads)))
+		levels = expr.Call(r.unpack(), expr.At(four, expr.Remainder(t, 4, r.run.Quads)))
 	default:
-		levels = expr.Call(r.v.unpack(), expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
+		levels = expr.Call(r.unpack(), expr.Call("quants_"+b.Base, r.quadArgs(block, at, t)...))
 	}
-	if r.v.run.Form.NeedsSums() {
-		return r.v.Variable("vec4", o.QuadName(),
+	if r.run.Form.NeedsSums() {
+		return r.Variable("vec4", o.QuadName(),
 			expr.Binary("+", expr.Binary("*", expr.Member(scale, "x"), levels), expr.Member(scale, "y")))
 	}
-	return r.v.Variable("vec4", o.QuadName(), expr.Binary("*", scale, levels))
+	return r.Variable("vec4", o.QuadName(), expr.Binary("*", scale, levels))
 }
