@@ -25,7 +25,7 @@ func TestCollectives(t *testing.T) {
 			devtest.NeedTools(t)
 		}
 		const rows, columns = 3, 700 // more than a workgroup has, and no whole number of them
-		room := mailbox.Room(3, []int{rows * columns, rows * columns, rows * columns}, false)
+		room := mailbox.SlotWords(3, []int{rows * columns, rows * columns, rows * columns}, false)
 		memory, address := make([]uint32, mailbox.Header+room), [3]uint64{}
 		if onVulkan {
 			host, err := vk.NewHostBuffer([]*vk.Device{vk.Of(devices[0]), vk.Of(devices[1]), vk.Of(devices[2])},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
@@ -214,31 +215,17 @@ func isNarrow(t ir.DType) bool { return t.IsInteger() && t.BlockBytes() <= 2 }
 
 // goTypes lists the types that Values reads a dtype as.
 func goTypes(t ir.DType) string {
-	switch {
-	case t.IsBlock():
-		return "float32 or float64"
-	case t == ir.F16, t == ir.BF16:
-		return "float32, float64, or uint16 for its bits"
-	case t == ir.F64:
-		return "float64"
-	case t.IsFloat():
-		return "float32 or float64"
-	case t == ir.Bool:
-		return "bool"
+	var list []string
+	for _, one := range []struct {
+		name  string
+		holds bool
+	}{{"float32", holds[float32](t)}, {"float64", holds[float64](t)}, {"bool", holds[bool](t)}, {"int8", holds[int8](t)},
+		{"uint8", holds[uint8](t)}, {"int16", holds[int16](t)}, {"uint16", holds[uint16](t)},
+		{"uint16, its bits", isBits[uint16](t)}, {"int32", holds[int32](t)}, {"uint32", holds[uint32](t)},
+		{"int64", holds[int64](t)}} {
+		if one.holds {
+			list = append(list, one.name)
+		}
 	}
-	switch t {
-	case ir.I64:
-		return "int64"
-	case ir.U32:
-		return "uint32, int64 or float64"
-	case ir.I32:
-		return "int32, int64 or float64"
-	case ir.I16:
-		return "int16, a wider signed integer, float32 or float64"
-	case ir.U16:
-		return "uint16, a wider integer, float32 or float64"
-	case ir.U8:
-		return "uint8, a wider integer, float32 or float64"
-	}
-	return "int8, a wider signed integer, float32 or float64"
+	return strings.Join(list, " or ")
 }

@@ -35,14 +35,14 @@ const LinkRank = 7
 
 // Indices in a link.
 const (
-	linkFlags  = 2
-	linkPlaces = 4
-	linkEpoch  = 6
-	linkRank   = LinkRank
-	linkPlace  = 8
-	linkRoom   = 9
-	linkTries  = 10
-	linkBox    = 11
+	linkFlags = 2
+	linkSlots = 4
+	linkEpoch = 6
+	linkRank  = LinkRank
+	linkSlot  = 8
+	linkSize  = 9
+	linkTries = 10
+	linkBox   = 11
 )
 
 // The number of times that a kernel polls a flag. If it waits for devices that are running, that lasts minutes before
@@ -87,7 +87,7 @@ type Mailbox struct {
 	id    uint32     // the key of this mailbox in boxes.open
 	inbox [][]uint32 // by rank; nil if devices wait for flags in words
 
-	room int // words for slots, of each device if devices have their own
+	size int // words for slots, of each device if devices have their own
 }
 
 var boxes struct {
@@ -102,10 +102,10 @@ func part(values int) int {
 	return (lines*lineWords + unitWords - 1) / unitWords * unitWords
 }
 
-// Room returns the number of words that the slots of a run need, given the number of values per device in each
+// SlotWords returns the number of words that the slots of a run need, given the number of values per device in each
 // exchange. If once is true, every exchange has its own slot. Otherwise the memory holds three of the largest exchange:
 // an exchange that wraps to the beginning then does not overlap its predecessor, which began in the last two thirds.
-func Room(ranks int, exchanges []int, once bool) (words int) {
+func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 	most := 0
 	for _, values := range exchanges {
 		words += ranks * part(values)
@@ -124,7 +124,7 @@ type Part struct{ At, Words int }
 // begin at next.
 func (m *Mailbox) Lay(from int, exchanges []int) (all [][]Part, next int) {
 	for _, values := range exchanges {
-		from = m.placeOf(from, values)
+		from = m.slotOf(from, values)
 		var parts []Part
 		for range m.ranks {
 			parts = append(parts, Part{from, part(values)})
@@ -147,7 +147,7 @@ func New(memory []uint32, ranks int, inboxes ...[]uint32) (*Mailbox, error) {
 		return nil, fmt.Errorf("a mailbox for %d devices with %d inboxes: want one for each, of %d words", ranks,
 			len(inboxes), Header)
 	}
-	m := &Mailbox{words: memory, ranks: ranks, inbox: inboxes, room: len(memory) - Header}
+	m := &Mailbox{words: memory, ranks: ranks, inbox: inboxes, size: len(memory) - Header}
 	boxes.Lock()
 	defer boxes.Unlock()
 	if boxes.open == nil {
@@ -169,29 +169,29 @@ func (m *Mailbox) Close() error {
 	return nil
 }
 
-// Room is the number of words for slots.
-func (m *Mailbox) Room() int { return m.room }
+// SlotWords is the number of words for slots.
+func (m *Mailbox) SlotWords() int { return m.size }
 
 // Own sets the number of words for slots if each device has slots in its own memory.
-func (m *Mailbox) Own(words int) { m.room = words }
+func (m *Mailbox) Own(words int) { m.size = words }
 
 // Addresses are the addresses that a device uses for a mailbox.
 type Addresses struct {
 	Memory uint64 // of the mailbox
 	Flags  uint64 // of the flags that the device waits for: in its inbox, or in the mailbox
-	Places uint64 // of the slots; 0: they follow the mailbox's header
+	Slots  uint64 // of the slots; 0: they follow the mailbox's header
 }
 
 // Link returns the link of a rank for a run that begins at the given epoch and slot. The epoch must not be 0 and must
 // be larger than all earlier epochs since [Mailbox.Reset].
-func (m *Mailbox) Link(rank int, epoch uint32, place int, at Addresses, tries uint32) [LinkWords]uint32 {
-	places := at.Places
-	if places == 0 && at.Memory != 0 {
-		places = at.Memory + 4*Header
+func (m *Mailbox) Link(rank int, epoch uint32, slot int, at Addresses, tries uint32) [LinkWords]uint32 {
+	slots := at.Slots
+	if slots == 0 && at.Memory != 0 {
+		slots = at.Memory + 4*Header
 	}
 	return [LinkWords]uint32{0: uint32(at.Memory), 1: uint32(at.Memory >> 32), linkFlags: uint32(at.Flags),
-		linkFlags + 1: uint32(at.Flags >> 32), linkPlaces: uint32(places), linkPlaces + 1: uint32(places >> 32),
-		linkEpoch: epoch, linkRank: uint32(rank), linkPlace: uint32(place), linkRoom: uint32(m.Room()),
+		linkFlags + 1: uint32(at.Flags >> 32), linkSlots: uint32(slots), linkSlots + 1: uint32(slots >> 32),
+		linkEpoch: epoch, linkRank: uint32(rank), linkSlot: uint32(slot), linkSize: uint32(m.SlotWords()),
 		linkTries: tries, linkBox: m.id}
 }
 
@@ -236,8 +236,8 @@ func (m *Mailbox) Reset() {
 // ops are the collectives, which receive from other devices.
 var ops = []string{"vkc.all_reduce", "vkc.all_gather", "vkc.reduce_scatter"}
 
-// Meets reports whether one of these ops is a collective.
-func Meets(names []string) bool {
+// HasCollective reports whether one of these ops is a collective.
+func HasCollective(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ops, name) })
 }
 
@@ -253,7 +253,7 @@ type exchange struct {
 	*Mailbox
 	epoch  uint32 // number of the exchange
 	rank   int    // of the device that the link is for
-	place  int    // offset of the slot of rank 0
+	slot   int    // offset of the slot of rank 0
 	values int    // that each device sends
 }
 
@@ -268,19 +268,19 @@ func follow(link []uint32, values int) (x exchange, err error) {
 	if x.Mailbox == nil {
 		return x, errors.New("the link names no mailbox: several devices run such a program, which are opened together")
 	}
-	x.epoch, x.rank, x.place, x.values = link[linkEpoch], int(link[linkRank]), int(link[linkPlace]), values
+	x.epoch, x.rank, x.slot, x.values = link[linkEpoch], int(link[linkRank]), int(link[linkSlot]), values
 	size := x.ranks * part(values)
-	if x.rank >= x.ranks || size > x.Room() {
+	if x.rank >= x.ranks || size > x.SlotWords() {
 		return x, fmt.Errorf("%d values from device %d: the mailbox has %d words for %d devices", values, x.rank,
-			x.Room(), x.ranks)
+			x.SlotWords(), x.ranks)
 	}
-	x.place = x.placeOf(x.place, x.values)
+	x.slot = x.slotOf(x.slot, x.values)
 	return x, nil
 }
 
-// placeOf returns the offset of an exchange with the given number of values: at, or 0 if the memory ends before.
-func (m *Mailbox) placeOf(at, values int) int {
-	if at+m.ranks*part(values) > m.Room() {
+// slotOf returns the offset of an exchange with the given number of values: at, or 0 if the memory ends before.
+func (m *Mailbox) slotOf(at, values int) int {
+	if at+m.ranks*part(values) > m.SlotWords() {
 		return 0
 	}
 	return at
@@ -288,7 +288,7 @@ func (m *Mailbox) placeOf(at, values int) int {
 
 // of returns the words of a rank's part, with values in lines.
 func (x exchange) of(rank int) []uint32 {
-	return x.words[Header+x.place+rank*part(x.values):][:part(x.values)]
+	return x.words[Header+x.slot+rank*part(x.values):][:part(x.values)]
 }
 
 // wordOf returns the index of a value's word.
@@ -302,7 +302,7 @@ func Next(link []uint32, values int) ([]uint32, error) {
 	}
 	next := slices.Clone(link)
 	next[linkEpoch]++
-	next[linkPlace] = uint32(x.place + x.ranks*part(values))
+	next[linkSlot] = uint32(x.slot + x.ranks*part(values))
 	return next, nil
 }
 

@@ -35,7 +35,7 @@ func TestExchanges(t *testing.T) {
 	for i := range sizes {
 		sizes[i] = 1 + 997*i%3000
 	}
-	m, _, _ := office(t, ranks, mailbox.Room(ranks, sizes, false))
+	m, _, _ := office(t, ranks, mailbox.SlotWords(ranks, sizes, false))
 	value := func(rank, i, j int) uint32 { return uint32(rank<<28 + i<<16 + j) }
 	var under sync.WaitGroup
 	for rank := range ranks {
@@ -87,7 +87,8 @@ func TestRoom(t *testing.T) {
 		{[]int{1, 2000, 1, 2000, 3}, 2 * 9 * 1024, 2 * 9 * 1024},
 		{nil, 0, 0},
 	} {
-		if once, room := mailbox.Room(2, c.exchanges, true), mailbox.Room(2, c.exchanges, false); once != c.once ||
+		once, room := mailbox.SlotWords(2, c.exchanges, true), mailbox.SlotWords(2, c.exchanges, false)
+		if once != c.once ||
 			room != c.room {
 			t.Errorf("%d: %d and %d words, want %d and %d", c.exchanges, once, room, c.once, c.room)
 		}
@@ -97,7 +98,7 @@ func TestRoom(t *testing.T) {
 // TestLay: values lie at the offsets in the links, and a run's slots follow those of the previous run or wrap around.
 func TestLay(t *testing.T) {
 	sizes := []int{1, 2000, 1, 2000, 3}
-	m, _, _ := office(t, 2, mailbox.Room(2, sizes, false)) // 18 units
+	m, _, _ := office(t, 2, mailbox.SlotWords(2, sizes, false)) // 18 units
 	all, next := m.Lay(8*1024, sizes)
 	want := [][]mailbox.Part{{{At: 8 << 10, Words: 1 << 10}, {At: 9 << 10, Words: 1 << 10}},
 		{{At: 10 << 10, Words: 3 << 10}, {At: 13 << 10, Words: 3 << 10}},
@@ -109,8 +110,8 @@ func TestLay(t *testing.T) {
 	}
 	link := m.Link(0, 1, 8<<10, mailbox.Addresses{}, 0)
 	for at, i := link[:], 0; i < len(sizes); i++ {
-		if place := int(at[8]); place != all[i][0].At && place+2*all[i][0].Words <= m.Room() {
-			t.Errorf("exchange %d is at %d, by its link at %d", i, all[i][0].At, place)
+		if slot := int(at[8]); slot != all[i][0].At && slot+2*all[i][0].Words <= m.SlotWords() {
+			t.Errorf("exchange %d is at %d, by its link at %d", i, all[i][0].At, slot)
 		}
 		var err error
 		if at, err = mailbox.Next(at, sizes[i]); err != nil {
@@ -121,7 +122,7 @@ func TestLay(t *testing.T) {
 
 // TestStale: data left by an earlier exchange is not mistaken for another device's values.
 func TestStale(t *testing.T) {
-	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20}, true))
+	m, memory, _ := office(t, 2, mailbox.SlotWords(2, []int{20}, true))
 	give, take := m.Link(0, 5, 0, mailbox.Addresses{}, 0), m.Link(1, 5, 0, mailbox.Addresses{}, 0)
 	if err := mailbox.Give(give[:], make([]uint32, 20)); err != nil {
 		t.Fatal(err)
@@ -138,7 +139,7 @@ func TestStale(t *testing.T) {
 // TestGiveAgain: repeating a transfer has no effect, whether others are reading the values or the next exchange has
 // happened.
 func TestGiveAgain(t *testing.T) {
-	m, memory, _ := office(t, 2, mailbox.Room(2, []int{20, 20}, true))
+	m, memory, _ := office(t, 2, mailbox.SlotWords(2, []int{20, 20}, true))
 	first := m.Link(0, 1, 0, mailbox.Addresses{}, 0)
 	second, err := mailbox.Next(first[:], 20)
 	if err != nil {
@@ -170,7 +171,7 @@ func TestGiveAgain(t *testing.T) {
 // TestRelay: flags come to the inboxes of all other devices, until the runs are over.
 func TestRelay(t *testing.T) {
 	const ranks = 3
-	m, memory, inboxes := office(t, ranks, mailbox.Room(ranks, []int{1}, true))
+	m, memory, inboxes := office(t, ranks, mailbox.SlotWords(ranks, []int{1}, true))
 	for epoch := uint32(1); epoch < 20; epoch++ {
 		var over atomic.Bool
 		var under sync.WaitGroup
@@ -196,7 +197,7 @@ func TestRelay(t *testing.T) {
 
 // TestStop: everyone is told to stop until the mailbox is reset.
 func TestStop(t *testing.T) {
-	m, memory, inboxes := office(t, 2, mailbox.Room(2, []int{1}, true))
+	m, memory, inboxes := office(t, 2, mailbox.SlotWords(2, []int{1}, true))
 	m.Stop()
 	if memory[0] == 0 || inboxes[0][0] == 0 || inboxes[1][0] == 0 {
 		t.Error("somebody is not told to stop")
@@ -228,7 +229,7 @@ func TestRefuses(t *testing.T) {
 	if _, err := mailbox.New(words[1:], 2); err == nil {
 		t.Error("a mailbox without a header was made")
 	}
-	m, _, _ := office(t, 2, mailbox.Room(2, []int{1}, true))
+	m, _, _ := office(t, 2, mailbox.SlotWords(2, []int{1}, true))
 	small, foreign := m.Link(0, 1, 0, mailbox.Addresses{}, 0), [mailbox.LinkWords]uint32{}
 	if err := mailbox.Give(small[:], make([]uint32, 2000)); err == nil {
 		t.Error("more was given than there is room for")

@@ -12,17 +12,17 @@ import (
 // whole graph, and weights and states of the same names, some of them cut; see [Shard.Cut].
 type Shard struct {
 	*ir.Graph
-	Cut      map[string]int // by weight or state: the axis along which it is cut
-	Meetings []ir.Shape     // shapes that the device sends in the exchanges of a run, in order
-	Link     string         // the input with the link, u32[12]; "" if there are no exchanges
-	Waits    bool           // whether kernels write and read in one program, without ending it in between
+	Cut         map[string]int // by weight or state: the axis along which it is cut
+	Collectives []ir.Shape     // shapes that the device sends in the exchanges of a run, in order
+	Link        string         // the input with the link, u32[12]; "" if there are no exchanges
+	Waits       bool           // whether kernels write and read in one program, without ending it in between
 }
 
 // Exchanges returns the number of values that a device sends in each exchange of a run, for the given symbols, or the
 // maximum for nil.
 func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
-	list := make([]int, len(s.Meetings))
-	for i, shape := range s.Meetings {
+	list := make([]int, len(s.Collectives))
+	for i, shape := range s.Collectives {
 		list[i] = int(shape.MaxElems())
 		if symbols == nil || shape.IsStatic() {
 			continue
@@ -248,9 +248,9 @@ func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
 	for _, d := range x.Shape() {
 		elements *= d.Max()
 	}
-	if elements > maxMeeting {
+	if elements > maxValues {
 		s.err = fmt.Errorf("devices exchange %d values at once: the limit is %d; use fewer tokens at once", elements,
-			int64(maxMeeting))
+			int64(maxValues))
 		return nil
 	}
 	if s.link == nil {
@@ -267,12 +267,12 @@ func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
 	}
 	y := s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(0)})
 	s.link = s.add(op, []*ir.Node{x, given}, shards, ir.Attr{Name: "output", Value: int64(1)})
-	s.Meetings = append(s.Meetings, x.Shape())
+	s.Collectives = append(s.Collectives, x.Shape())
 	return y
 }
 
-// maxMeeting keeps positions in a mailbox within 32 bits.
-const maxMeeting = 1 << 27
+// maxValues keeps positions in a mailbox within 32 bits.
+const maxValues = 1 << 27
 
 // linkName is a name that no other leaf has.
 func (s *tensorSplitter) linkName() string {

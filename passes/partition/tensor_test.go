@@ -14,14 +14,14 @@ import (
 )
 
 // TestSplitTensor has the reference compute graphs in parts, which meet, and as a whole. Numbers are small and whole,
-// so that sums are exact in any order. meetings is how often the devices exchange values.
+// so that sums are exact in any order. collectives is how often the devices exchange values.
 func TestSplitTensor(t *testing.T) {
 	dims := func(n ...any) []any { return n }
 	for _, c := range []struct {
-		name     string
-		shards   int
-		meetings int
-		build    func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor // x is [T, 12]
+		name        string
+		shards      int
+		collectives int
+		build       func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor // x is [T, 12]
 	}{
 		{"rows, then columns", 3, 1, func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor {
 			up, bias := b.ShardedWeight(0, "up", ir.F32, 24, 12), b.ShardedWeight(0, "bias", ir.F32, 24)
@@ -79,8 +79,8 @@ func TestSplitTensor(t *testing.T) {
 				dims, _ := n.Shape().Eval(nil)
 				weights[n.Name()] = whole(i, dims...)
 			}
-			compareParts(t, g, weights, c.shards, c.meetings, false)
-			compareParts(t, g, weights, c.shards, c.meetings, true)
+			compareParts(t, g, weights, c.shards, c.collectives, false)
+			compareParts(t, g, weights, c.shards, c.collectives, true)
 		})
 	}
 }
@@ -101,13 +101,14 @@ func whole(seed int, dims ...int) *ir.Data {
 }
 
 // compareParts runs a graph twice, whole and in parts.
-func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings int, waits bool) {
+func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, collectives int, waits bool) {
 	t.Helper()
 	one, err := interp.New(g, interp.Options{Weights: weights})
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := mailbox.New(make([]uint32, mailbox.Header+mailbox.Room(shards, []int{200, 200, 200}, true)), shards)
+	words := mailbox.Header + mailbox.SlotWords(shards, []int{200, 200, 200}, true)
+	box, err := mailbox.New(make([]uint32, words), shards)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,8 +120,8 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.Meetings) != meetings {
-			t.Errorf("%d meetings, want %d", len(s.Meetings), meetings)
+		if len(s.Collectives) != collectives {
+			t.Errorf("%d collectives, want %d", len(s.Collectives), collectives)
 		}
 		own := maps.Clone(weights)
 		for name, axis := range s.Cut {
@@ -147,7 +148,7 @@ func compareParts(t *testing.T, g *ir.Graph, weights weightsOf, shards, meetings
 				defer all.Done()
 				in := map[string]*ir.Data{"x": x}
 				if parts[rank].Link != "" {
-					link := box.Link(rank, uint32(1+run*meetings), 0, mailbox.Addresses{}, 0)
+					link := box.Link(rank, uint32(1+run*collectives), 0, mailbox.Addresses{}, 0)
 					d, _ := ir.NewData(ir.U32, len(link))
 					copy(d.Bytes, bytesOf(link[:]))
 					in[parts[rank].Link] = d
@@ -202,8 +203,8 @@ func TestSplitTensorBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := s.Cut["down"]; ok != cut || len(s.Meetings) != 1 {
-			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d meetings", width, s.Cut, len(s.Meetings))
+		if _, ok := s.Cut["down"]; ok != cut || len(s.Collectives) != 1 {
+			t.Errorf("%d columns of blocks of 32 between two: cut %v, %d collectives", width, s.Cut, len(s.Collectives))
 		}
 	}
 	if _, err := partition.SplitTensor(ir.NewGraph("g"), 1, 0, false); err == nil {

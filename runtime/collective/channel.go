@@ -38,11 +38,11 @@ func (c *Channel) GoesAhead() bool { return transports[c.transport].relays }
 // caller holds the lock.
 func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 	once := transports[t].once
-	c, words := &g.channels[t], mailbox.Room(len(g.names), exchanges, once)
+	c, words := &g.channels[t], mailbox.SlotWords(len(g.names), exchanges, once)
 	if once {
 		words *= max(1, min(maxInFlight, relayedWords/max(words, 1)))
 	}
-	if c.box != nil && c.box.Room() >= words {
+	if c.box != nil && c.box.SlotWords() >= words {
 		return c, nil
 	}
 	if err := errors.Join(lostStates(g.drain(0)), g.Idle(), c.free()); err != nil {
@@ -119,8 +119,8 @@ const lastEpoch = 1 << 31
 func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 	err, from = g.drain(maxInFlight-1), c.next
 	if transports[c.transport].once {
-		words := mailbox.Room(len(g.names), exchanges, true)
-		if from+words > c.box.Room() {
+		words := mailbox.SlotWords(len(g.names), exchanges, true)
+		if from+words > c.box.SlotWords() {
 			from = 0
 		}
 		to = from + words
@@ -153,7 +153,7 @@ func (c *Channel) links(g *Group, from int) (list []*ir.Data) {
 			at.Flags = c.inboxes[rank].Address()
 		}
 		if transports[c.transport].copies {
-			at.Places = c.buffers.Address(rank)
+			at.Slots = c.buffers.Address(rank)
 		}
 		link := c.box.Link(rank, c.epoch, from, at, tries)
 		list = append(list, tensor(ir.U32, link[:]))

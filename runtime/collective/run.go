@@ -197,11 +197,8 @@ func (r *Run) Failed() error {
 	if !fails {
 		return nil
 	}
-	r.end()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.reported = true
-	return lostStates(r.err)
+	r.wait()
+	return lostStates(r.err) // which does not change any more
 }
 
 // lostStates adds the consequence for states to a run's error.

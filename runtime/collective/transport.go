@@ -141,7 +141,7 @@ const relayedWords = 64 << 20
 
 // price returns the cost of these exchanges in nanoseconds. It is infinite if the channel would be too large.
 func (c *Choices) price(one Choice, exchanges []int) (ns float64) {
-	if transports[one.Transport].once && mailbox.Room(c.Ranks, exchanges, true) > relayedWords {
+	if transports[one.Transport].once && mailbox.SlotWords(c.Ranks, exchanges, true) > relayedWords {
 		return math.Inf(1)
 	}
 	for _, values := range exchanges {

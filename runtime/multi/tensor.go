@@ -30,7 +30,7 @@ func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collectiv
 	exes []runtime.Executable, alike bool) (*Tensor, error) {
 	x := &Tensor{program: newProgram(g, names, exes, func(rank int) map[string]int { return shards[rank].Cut }),
 		group: group, shards: shards, alike: alike, ahead: alike}
-	if len(shards[0].Meetings) == 0 {
+	if len(shards[0].Collectives) == 0 {
 		return x, nil
 	}
 	most, err := shards[0].Exchanges(nil)
@@ -53,7 +53,7 @@ func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collectiv
 func (x *Tensor) Describe() string {
 	s := x.shards[0]
 	return fmt.Sprintf("%d of %d weights and states are cut, and the devices exchange values %d times a run%s",
-		len(s.Cut), len(s.Leaves(ir.OpWeight))+len(s.Leaves(ir.OpState)), len(s.Meetings), x.transport)
+		len(s.Cut), len(s.Leaves(ir.OpWeight))+len(s.Leaves(ir.OpState)), len(s.Collectives), x.transport)
 }
 
 // channel returns the channel for the exchanges of a run. Their sizes depend on the run's symbols.

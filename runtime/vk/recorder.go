@@ -203,7 +203,7 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) ([]*Recording,
 	var parts []*Recording
 	for len(steps) > 0 {
 		n := 1
-		for n < len(steps) && !mailbox.Meets(rec.steps[steps[n]].Ops) {
+		for n < len(steps) && !mailbox.HasCollective(rec.steps[steps[n]].Ops) {
 			n++
 		}
 		c := rec.device.NewCommandList()
@@ -301,7 +301,7 @@ func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int,
 		case rec.waitsForRoom(n, i), n > 0 && (rec.steps[i].Barrier || alone):
 			c.Barrier(StageCompute, StageCompute)
 		}
-		if mailbox.Meets(rec.steps[i].Ops) { // other devices read the results of earlier steps
+		if mailbox.HasCollective(rec.steps[i].Ops) { // other devices read the results of earlier steps
 			c.Barrier(StageCompute, StageCompute|StageHost)
 		}
 		rec.recordStep(c, bindings, i)
