@@ -219,8 +219,8 @@ func goTypes(t ir.DType) string {
 	for _, one := range []struct {
 		name  string
 		holds bool
-	}{{"float32", holds[float32](t)}, {"float64", holds[float64](t)}, {"bool", holds[bool](t)}, {"int8", holds[int8](t)},
-		{"uint8", holds[uint8](t)}, {"int16", holds[int16](t)}, {"uint16", holds[uint16](t)},
+	}{{"float32", holds[float32](t)}, {"float64", holds[float64](t)}, {"bool", holds[bool](t)},
+		{"int8", holds[int8](t)}, {"uint8", holds[uint8](t)}, {"int16", holds[int16](t)}, {"uint16", holds[uint16](t)},
 		{"uint16, its bits", isBits[uint16](t)}, {"int32", holds[int32](t)}, {"uint32", holds[uint32](t)},
 		{"int64", holds[int64](t)}} {
 		if one.holds {
