@@ -6,16 +6,19 @@
 //	shader, err := glsl.Emit(k, schedule, caps, nil)
 //	fmt.Println(shader.Source)
 //
-// Each kind of kernel has a file: map.go, row.go, matmul.go, matvec.go, attention.go and so on. Block formats are rows
-// in package ir.
+// Each kind of kernel has a package below this one: maps, rows, order, blocks, matmul, matvec and attention. They stand
+// on package emit, the emitter. Block formats are rows in package ir.
 //
 // Emit is a pure function of a kernel, its schedule and the device's abilities. The same arguments give the same
 // source, so caches can use the source's hash as a key. Shaders are meant to be read: `vkc dump --stage glsl` prints
 // the source that the compiler gets.
 //
-// The Emitter builds a tree of statements (package syntax). It keeps a stack of scopes, one per block. Loops bind the
+// The emitter builds a tree of statements (package syntax). It keeps a stack of scopes, one per block. Loops bind the
 // axes, and folds bind their results. A value is declared in the outermost scope that binds everything the value
 // depends on. So loop-invariant values are computed before the loop, without a pass for it.
+//
+// A node of the tree says whether its operation is precise: rounded by itself, as an op of the graph. Only the printer
+// knows how GLSL says so.
 //
 // Shaders compute 16-bit and 8-bit floats in f32, and round them when they store or cast them. Functions that GLSL has
 // only for f32 are computed in f32 for f64 too: they have the precision and range of f32.

@@ -76,7 +76,7 @@ func (r *Writer) commentOnce(i int, s string) {
 
 // beginFold declares the variables of a fold, set to its identity.
 func (r *Writer) beginFold(p kernel.Phase) fold {
-	t := AccType(p)
+	t := accType(p)
 	f := fold{Phase: p, typ: r.ComputeType(t)}
 	r.NeedType(f.typ)
 	if !isArg(p.Combine) {
@@ -90,7 +90,7 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 
 // identity is the fold of no elements.
 func (r *Writer) identity(p kernel.Phase) expr.Expr {
-	acc := AccType(p)
+	acc := accType(p)
 	lo, hi := ir.IntRange(p.Value.DType)
 	switch p.Combine {
 	case kernel.CombineSum:
@@ -181,7 +181,7 @@ func (r *Writer) bySubgroup() bool {
 		return false
 	}
 	for _, p := range r.K.Phases {
-		if r.ComputeType(AccType(p)) == "int64_t" && !r.Caps.Features.SubgroupExtendedTypes {
+		if r.ComputeType(accType(p)) == "int64_t" && !r.Caps.Features.SubgroupExtendedTypes {
 			return false
 		}
 	}

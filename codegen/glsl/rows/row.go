@@ -235,7 +235,7 @@ func (r *Writer) keepingLoop(name string, runs ir.Dim) (j expr.Expr, opened int)
 }
 
 // accType is the dtype of a phase's accumulator.
-func AccType(p kernel.Phase) ir.DType {
+func accType(p kernel.Phase) ir.DType {
 	t := p.Value.DType
 	switch {
 	case t == ir.F64 || t == ir.I64 || t == ir.U32:

@@ -31,7 +31,7 @@ type scanTile struct {
 func EmitScan(e *emit.Emitter) {
 	group := e.Sched.Variant == kernel.VarScanGroup
 	w := &scanWriter{Writer: New(e, lanesOf(e, group), group), phase: fold{Phase: e.K.Phases[0]}}
-	w.phase.typ = w.ComputeType(AccType(w.phase.Phase))
+	w.phase.typ = w.ComputeType(accType(w.phase.Phase))
 	w.NeedType(w.phase.typ)
 	w.runs, _ = e.K.Fold.Quo(int64(w.width))
 	along := w.alone

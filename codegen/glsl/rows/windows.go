@@ -47,7 +47,7 @@ func (b *windowWriter) each(axis int, hint, name string, n int) expr.Expr {
 func (b *windowWriter) run() {
 	phase := b.K.Phases[0]
 	b.Comment("%s, of %d rows that overlap.", describe(phase), b.rows)
-	f := fold{Phase: phase, typ: b.ComputeType(AccType(phase))}
+	f := fold{Phase: phase, typ: b.ComputeType(accType(phase))}
 	b.NeedType(f.typ)
 	f.value = b.beginRows(f, phase.Name)
 	b.each(schedule.WindowRest, "", "rest", b.windows.Rest)
