@@ -40,7 +40,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	tuning := device.Tuning{}
 	for _, k := range low.Kernels {
 		for _, c := range schedule.Variants(k, caps) {
-			if s := c.Schedule; s.Variant == kernel.VarCoopMat2 && s.TileM == 32 && s.TileN == 32 && s.TileK == 128 {
+			if s, ok := c.Schedule.(kernel.CoopMat2); ok && s.Tile == (kernel.Tile{TileM: 32, TileN: 32, TileK: 128}) {
 				tuning[schedule.TuningKey(k)] = device.Tuned{Schedule: s}
 			}
 		}
@@ -50,7 +50,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	}
 	var texts []string
 	for i, k := range low.Kernels {
-		if s := low.Schedules[i]; s.Variant == kernel.VarCoopMat2 && s.TileM == 32 && k.Parallel[0].Is(8) {
+		if s, ok := low.Schedules[i].(kernel.CoopMat2); ok && s.TileM == 32 && k.Parallel[0].Is(8) {
 			texts = append(texts, low.GLSL[low.Program.Steps[i].Shader])
 		}
 	}

@@ -97,13 +97,25 @@ const (
 func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
 	const counted = 8 // assumed trip count of drivers
 	fold, each := float64(k.Fold.Max()), 0
-	switch s.Variant {
-	case kernel.VarMatTile, kernel.VarMatDirect, kernel.VarCoopMat, kernel.VarCoopMat2, kernel.VarSkinny:
-		each = s.TileK
-	case kernel.VarMatVec, kernel.VarRowSerial, kernel.VarRowGroup, kernel.VarRowWindows:
+	switch s := s.(type) {
+	case kernel.MatVec:
 		each = max(s.LanesPerRow, 1) * max(s.Vec, s.TileK)
-	case kernel.VarFlashTile, kernel.VarFlashVec, kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
+	case kernel.Row:
+		if k.Family == kernel.FamilyRow {
+			each = max(s.LanesPerRow, 1) * s.Vec
+		}
+	case kernel.Points:
+		if k.Family == kernel.FamilyRow {
+			each = s.Vec
+		}
+	case kernel.FlashTile:
 		each = s.TileN * max(s.Splits, 1)
+	case kernel.FlashVec:
+		each = s.TileN * max(s.Splits, 1)
+	case kernel.FlashMatrix:
+		each = s.TileN * max(s.Splits, 1)
+	case interface{ Tiles() kernel.Tile }: // other matmuls
+		each = s.Tiles().TileK
 	default: // no loop: each invocation computes its part once
 	}
 	if each == 0 {

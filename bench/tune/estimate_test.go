@@ -25,7 +25,7 @@ func TestEstimate(t *testing.T) {
 		return c
 	}
 	time := func(workgroups float64, change func(runtime.KernelCost)) float64 {
-		return estimate(k, kernel.Schedule{}, caps, cost(change), workgroups, 256, 64)
+		return estimate(k, kernel.Launch{}, caps, cost(change), workgroups, 256, 64)
 	}
 	plain := time(1e6, func(runtime.KernelCost) {})
 	for name, slower := range map[string]float64{
@@ -45,7 +45,10 @@ func TestEstimate(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	schedule := func(n int) kernel.Schedule { return kernel.Schedule{Variant: kernel.VarMap, Workgroup: n} }
+	schedule := func(n int) kernel.Schedule {
+		return kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap,
+			Workgroup: n}}
+	}
 	file := func(times ...float64) *tunefile.File {
 		k := tunefile.Kernel{Key: "k", About: "map"}
 		for i, us := range times {

@@ -116,10 +116,10 @@ func twoKernels(t testing.TB, c device.Caps) []*Kernel {
 // byWorkgroup is fastest at that size.
 func byWorkgroup(best int) func(string, kernel.Schedule) float64 {
 	return func(_ string, s kernel.Schedule) float64 {
-		if s.Workgroup == best && s.Vec == 4 {
+		if s.Config().Workgroup == best && s.Config().Vec == 4 {
 			return 50
 		}
-		return 100 + float64(s.Workgroup)/100
+		return 100 + float64(s.Config().Workgroup)/100
 	}
 }
 
@@ -134,7 +134,8 @@ func TestTuneFindsTheBest(t *testing.T) {
 		t.Fatalf("%v, %d stands open", err, lab.open)
 	}
 	for i, r := range rows {
-		if r.Best != 50 || r.Schedule.Workgroup != 64 || r.Tried != r.Variants || r.Variants < 2 || r.Why != "" {
+		if r.Best != 50 || r.Schedule.Config().Workgroup != 64 ||
+			r.Tried != r.Variants || r.Variants < 2 || r.Why != "" {
 			t.Errorf("row %d: %+v", i, r)
 		}
 		k := kernels[i]
@@ -188,8 +189,8 @@ func TestTuneRefusesWrong(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	lab := &fakeLab{
 		micros: byWorkgroup(64),
-		wrong:  func(s kernel.Schedule) bool { return s.Workgroup == 64 },
-		fails:  func(s kernel.Schedule) bool { return s.Workgroup == 32 },
+		wrong:  func(s kernel.Schedule) bool { return s.Config().Workgroup == 64 },
+		fails:  func(s kernel.Schedule) bool { return s.Config().Workgroup == 32 },
 	}
 	file := tunefile.New(c)
 	rows, err := Tune(context.Background(), lab, twoKernels(t, c), file, Options{Caps: c})
@@ -197,12 +198,12 @@ func TestTuneRefusesWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range rows {
-		if r.Wrong == 0 || r.Failed == 0 || r.Schedule.Workgroup == 64 || r.Best == 50 {
+		if r.Wrong == 0 || r.Failed == 0 || r.Schedule.Config().Workgroup == 64 || r.Best == 50 {
 			t.Errorf("row %d: %+v", i, r)
 		}
 	}
 	for s, n := range lab.timed {
-		if s.Workgroup == 64 || s.Workgroup == 32 {
+		if s.Config().Workgroup == 64 || s.Config().Workgroup == 32 {
 			t.Errorf("%s was timed %d times", s, n)
 		}
 	}
@@ -261,7 +262,7 @@ func TestTuneResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range rows {
-		if r.Tried != r.Variants || r.Schedule.Workgroup != 1024 {
+		if r.Tried != r.Variants || r.Schedule.Config().Workgroup != 1024 {
 			t.Errorf("row %d: %+v", i, r)
 		}
 		old := before[kernels[i].Key]
@@ -311,7 +312,7 @@ func TestTuneStopsOnAFullDisk(t *testing.T) {
 func TestGoOn(t *testing.T) {
 	list := make([]kernel.Schedule, 6)
 	for i := range list {
-		list[i] = kernel.Schedule{Variant: kernel.VarMap, Workgroup: i + 1}
+		list[i] = kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: i + 1}}
 	}
 	j := &job{}
 	next := j.goOn(list, []int{0, 1, 2, 3, 5}, []time.Duration{90, 10, 11, 12, 30}, 1.5, 2)

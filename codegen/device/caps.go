@@ -339,7 +339,7 @@ func (c Caps) CanRelyOn(n int) bool {
 
 // Offers reports whether a tile of a workgroup, or every piece of it, is a whole
 // number of the steps that the device has for that size of workgroup.
-func (m *Matrix2) Offers(s kernel.Schedule, c, sums Component) bool {
+func (m *Matrix2) Offers(s kernel.CoopMat2, c, sums Component) bool {
 	down, across := s.Pieces()
 	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {
 		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c &&

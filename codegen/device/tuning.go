@@ -3,6 +3,7 @@ package device
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,19 @@ type Tuned struct {
 	Next     float64         `json:"next_us,omitempty"` // of the next best schedule; 0 if there is none
 	// Estimated means that nothing was run: times are computed from a driver's statistics.
 	Estimated bool `json:"estimated,omitempty"`
+}
+
+// UnmarshalJSON decodes a schedule into the struct of its variant.
+func (t *Tuned) UnmarshalJSON(text []byte) (err error) {
+	type fields Tuned
+	all := struct {
+		*fields
+		Schedule json.RawMessage `json:"schedule"`
+	}{fields: (*fields)(t)}
+	if err = kernel.DecodeStrictly(text, &all); err == nil {
+		t.Schedule, err = kernel.ParseSchedule(all.Schedule)
+	}
+	return err
 }
 
 // Hash identifies the schedules that a tuning chooses, for caches of compiled programs: a new measurement with the same

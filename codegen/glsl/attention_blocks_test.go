@@ -34,7 +34,7 @@ func TestFlashMatrixOfBlocks(t *testing.T) {
 		k := kernels[len(kernels)-1]
 		s, _, err := schedule.Select(k, caps)
 		check(t, err)
-		if s.Variant != kernel.VarFlashMatrix2 {
+		if s.Config().Variant != kernel.VarFlashMatrix2 {
 			t.Fatalf("%s: %v, want %s", format, s, kernel.VarFlashMatrix2)
 		}
 		sh, err := glsl.Emit(k, s, caps, symbols)

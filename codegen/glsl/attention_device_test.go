@@ -102,7 +102,8 @@ func attentionCases() []heads {
 		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false, 0, false, ""},
 		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false, 0, false, ""},
 		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 0, false, ""},
-		{"odd rows and keys in a window", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 11, false, ""},
+		{"odd rows and keys in a window", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 11, false,
+			""},
 		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false, 0, false, ""},
 		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 0, false, ""},
 		{"short values in a window", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 7, false, ""},
@@ -112,9 +113,11 @@ func attentionCases() []heads {
 		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0, false, ""},
 		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19, false, ""},
 		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 0, false, ""},
-		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17, false, ""},
+		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17, false,
+			""},
 		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0, false, ""},
-		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20, false, ""},
+		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20,
+			false, ""},
 		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false, 0, false, ""},
 		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 0, false, ""},
 		{"decode of 3 in a window", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 66, false, ""},
@@ -167,8 +170,8 @@ func TestAttentionOnDevice(t *testing.T) {
 		}
 	}
 	few := pairs.Pick(all, func(a attempt) pairs.Of {
-		return pairs.Of{Name: a.name, Properties: append(a.properties(), a.s.Variant, a.s.RegisterTile,
-			a.s.SubgroupsN > 1, a.s.Splits > 0, a.s.Flash.Heads > 1, a.s.Stages > 1, a.s.Subgroup > 0)}
+		return pairs.Of{Name: a.name, Properties: append(a.properties(), wayOf(a.s), numberOf(a.s, "splits") > 0,
+			numberOf(a.s, "heads") > 1, numberOf(a.s, "stages") > 1, a.s.Config().Subgroup > 0)}
 	})
 	var text []string
 	for _, a := range few {
@@ -183,8 +186,8 @@ func TestAttentionOnDevice(t *testing.T) {
 				if a.of != i {
 					continue
 				}
-				used[a.s.Variant]++
-				if a.s.SubgroupsN > 1 {
+				used[a.s.Config().Variant]++
+				if numberOf(a.s, "subgroups_n") > 1 {
 					shared++
 				}
 				c.run(t, dev, tools, c.graph(t), a.s)
@@ -211,28 +214,33 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps device.Caps, seed uint64
 	var fit []kernel.Schedule
 	for _, name := range []string{"generic", "nvidia-h100", "amd-rdna3", "lavapipe"} {
 		for _, c := range schedule.Candidates(k, profile(t, name)) {
-			c.Schedule.Subgroup = min(c.Schedule.Subgroup, int(caps.SubgroupSize))
-			c.Schedule.LanesPerRow = min(c.Schedule.LanesPerRow, c.Schedule.Subgroup)
-			if c.Schedule.Variant == kernel.VarFlashVec && c.Schedule.Subgroup > 0 {
-				c.Schedule.TileN = c.Schedule.Workgroup / c.Schedule.LanesPerRow * c.Schedule.ThreadN
+			splits := []int{0, 0, 2, 5}[rng.IntN(4)]
+			s := launched(c.Schedule, func(l *kernel.Launch) { l.Subgroup = min(l.Subgroup, int(caps.SubgroupSize)) })
+			switch p := s.(type) {
+			case kernel.FlashTile:
+				p.Splits = splits
+				s = p
+			case kernel.FlashMatrix:
+				p.Splits = splits
+				s = p
+			case kernel.FlashVec:
+				p.Splits, p.LanesPerRow = splits, min(p.LanesPerRow, p.Subgroup)
+				if p.Subgroup > 0 {
+					p.TileN = p.Workgroup / p.LanesPerRow * p.ThreadN
+				}
+				s = p
 			}
-			c.Schedule.Splits = []int{0, 0, 2, 5}[rng.IntN(4)]
-			if fits(k, c.Schedule, caps) == nil {
-				fit = append(fit, c.Schedule)
+			if fits(k, s, caps) == nil {
+				fit = append(fit, s)
 			}
 		}
 	}
 	fit = append(append(fit, stepSchedules(k, caps, rng)...), matrixSchedules(k, caps, rng)...)
 	rng.Shuffle(len(fit), func(i, j int) { fit[i], fit[j] = fit[j], fit[i] })
-	type way struct {
-		kernel.Variant
-		kernel.RegisterTile
-		shared int // by subgroups
-	}
-	seen, ways := map[kernel.Schedule]bool{}, map[way]bool{}
+	seen, ways := map[kernel.Schedule]bool{}, map[attentionWay]bool{}
 	var list []kernel.Schedule
 	for _, c := range fit {
-		w := way{c.Variant, c.RegisterTile, c.SubgroupsN}
+		w := wayOf(c)
 		if seen[c] || ways[w] && len(list) >= *attentionSchedulesFlag {
 			continue
 		}
@@ -242,16 +250,29 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps device.Caps, seed uint64
 	return list
 }
 
+// attentionWay is a variant and how it shares its tile.
+type attentionWay struct {
+	kernel.Variant
+	kernel.RegisterTile
+	shared int // by subgroups
+}
+
+func wayOf(s kernel.Schedule) attentionWay {
+	tile, _ := s.(kernel.FlashTile)
+	return attentionWay{s.Config().Variant, tile.RegisterTile, numberOf(s, "subgroups_n")}
+}
+
 // stepSchedules lists small tiles that are stored step by step, paired or not.
 func stepSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kernel.Schedule {
 	var fit []kernel.Schedule
 	heads := int(k.Parallel[k.AttentionAxes().Head].Add)
 	pick := func(list ...int) int { return list[rng.IntN(len(list))] }
 	for range 64 {
-		s := kernel.Schedule{Variant: kernel.VarFlashTile, Vec: 4, TileM: pick(8, 16, 32), TileN: pick(16, 32, 64),
-			TileK: pick(4, 8, 16), ThreadM: pick(4, 8), ThreadN: pick(4, 8), Subgroup: pick(0, int(caps.SubgroupSize)),
-			RegisterTile: kernel.RegisterTile{Paired: rng.IntN(2) == 0, Steps: true},
-			Flash:        kernel.Flash{Heads: pick(1, heads), Splits: pick(0, 0, 2, 5)}}
+		s := kernel.FlashTile{Launch: kernel.Launch{Variant: kernel.VarFlashTile, Vec: 4, Subgroup: pick(0,
+			int(caps.SubgroupSize))}, Tile: kernel.Tile{TileM: pick(8, 16, 32), TileN: pick(16, 32, 64), TileK: pick(4,
+			8, 16)}, RegisterTile: kernel.RegisterTile{Paired: rng.IntN(2) == 0, Steps: true},
+			Flash:   kernel.Flash{Heads: pick(1, heads), Splits: pick(0, 0, 2, 5)},
+			ThreadM: pick(4, 8), ThreadN: pick(4, 8)}
 		s.Workgroup = s.TileM / s.ThreadM * (s.TileN / s.ThreadN)
 		if fits(k, s, caps) == nil {
 			fit = append(fit, s)
@@ -283,10 +304,12 @@ func matrixSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kerne
 						continue
 					}
 					shared := []int{0, 0, 2, 4}[rng.IntN(4)] // the number of subgroups that share rows, or 0
-					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4,
-						TileM: max(subgroups/max(shared, 1), 1) * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
-						Flash:     kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0, 2}[rng.IntN(3)]},
-						Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag, SubgroupsN: shared}}
+					s := kernel.FlashMatrix{
+						Launch: kernel.Launch{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4},
+						TileM:  max(subgroups/max(shared, 1), 1) * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
+						Flash: kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0,
+							2}[rng.IntN(3)]},
+						Fragment: kernel.Fragment{FragM: frag, FragN: frag, FragK: frag}, SubgroupsN: shared}
 					if fits(k, s, caps) == nil {
 						fit = append(fit, s)
 					}
@@ -302,7 +325,7 @@ func (h heads) build(t *testing.T, dev *vk.Device, g *ir.Graph, sched kernel.Sch
 	t.Helper()
 	split := func(k *kernel.Kernel) int {
 		if k.Family == kernel.FamilyAttention {
-			return max(sched.Splits, 1)
+			return max(numberOf(sched, "splits"), 1)
 		}
 		return 1
 	}

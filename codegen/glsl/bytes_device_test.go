@@ -27,8 +27,8 @@ func TestBytesWithoutDotProducts(t *testing.T) {
 		if len(c.symbols) == 0 {
 			c.symbols = []int64{0}
 		}
-		if c.s.Subgroup > 0 {
-			c.s.Subgroup = reliable(caps, c.s)
+		if c.s.Config().Subgroup > 0 {
+			c.s = relying(caps, c.s)
 		}
 		k := c.p.kernel()
 		sh, err := glsl.Emit(k, c.s, caps, k.Symbols())

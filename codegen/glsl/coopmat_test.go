@@ -25,51 +25,89 @@ func matrixProducts() []matCase {
 		{name: "f32 result", p: product{m: d(128), n: d(192), k: d(64), a: f16, b: f16, operands: f16}},
 		{name: "partial tiles", p: product{m: d(72), n: d(88), k: d(40), a: f16, b: f16, operands: f16, half: true}},
 		{name: "odd", p: product{m: d(67), n: d(89), k: d(41), a: f16, b: f16, operands: f16, half: true}},
-		{name: "multiples of four", p: product{m: d(68), n: d(92), k: d(44), a: f16, b: f16, operands: f16, transB: true}},
+		{name: "multiples of four", p: product{m: d(68), n: d(92), k: d(44), a: f16, b: f16, operands: f16,
+			transB: true}},
 		{name: "short contraction", p: product{m: d(33), n: d(40), k: d(1), a: f16, b: f16, operands: f16}},
-		{name: "B transposed", p: product{m: d(64), n: d(96), k: d(72), a: f16, b: f16, operands: f16, transB: true, half: true}},
-		{name: "A transposed", p: product{m: d(72), n: d(96), k: d(64), a: f16, b: f16, operands: f16, transA: true, half: true}},
-		{name: "both transposed, odd", p: product{m: d(71), n: d(95), k: d(63), a: f16, b: f16, operands: f16, transA: true, transB: true}},
+		{name: "B transposed", p: product{m: d(64), n: d(96), k: d(72), a: f16, b: f16, operands: f16, transB: true,
+			half: true}},
+		{name: "A transposed", p: product{m: d(72), n: d(96), k: d(64), a: f16, b: f16, operands: f16, transA: true,
+			half: true}},
+		{name: "both transposed, odd", p: product{m: d(71), n: d(95), k: d(63), a: f16, b: f16, operands: f16,
+			transA: true, transB: true}},
 		{name: "bias", p: product{m: d(64), n: d(64), k: d(64), a: f16, b: f16, operands: f16, bias: true, half: true}},
-		{name: "bias, odd", p: product{m: d(65), n: d(63), k: d(64), a: f16, b: f16, operands: f16, bias: true, half: true}},
-		{name: "gated", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, gated: true, bias: true, transB: true}},
+		{name: "bias, odd", p: product{m: d(65), n: d(63), k: d(64), a: f16, b: f16, operands: f16, bias: true,
+			half: true}},
+		{name: "gated", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, gated: true,
+			bias: true, transB: true}},
 		{name: "prologue", p: product{m: d(64), n: d(80), k: d(48), a: f32, b: f16, operands: f16, prologue: true}},
-		{name: "prologue, odd", p: product{m: d(61), n: d(79), k: d(47), a: f32, b: f16, operands: f16, prologue: true, transA: true}},
-		{name: "q8_0", p: product{m: d(40), n: d(72), k: d(96), a: f16, b: q8, operands: f16, transB: true, half: true}},
-		{name: "q4_0", p: product{m: d(40), n: d(72), k: d(96), a: f32, b: q4, operands: f16, transB: true, bias: true}},
-		{name: "banded", p: product{batch: []ir.Dim{d(2)}, m: d(256), n: d(300), k: d(16), a: f16, b: f16, operands: f16, transB: true, half: true}},
-		{name: "half sums", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, half: true, halfSums: true}},
-		{name: "banded, the last in part", p: product{m: d(270), n: d(300), k: d(16), a: f16, b: f16, operands: f16, transB: true, half: true}},
-		{name: "half sums, epilogue", p: product{m: d(64), n: d(72), k: d(40), a: f16, b: f16, operands: f16, bias: true, halfSums: true}},
-		{name: "q4_K", p: product{m: d(40), n: d(40), k: d(512), a: f16, b: ir.Q4_K, operands: f16, transB: true, loose: true}},
-		{name: "q6_K", p: product{m: d(40), n: d(40), k: d(256), a: f16, b: ir.Q6_K, operands: f16, transB: true, loose: true}},
-		{name: "q5_1", p: product{m: d(40), n: d(40), k: d(64), a: f16, b: ir.Q5_1, operands: f16, transB: true, loose: true}},
-		{name: "batch", p: product{batch: []ir.Dim{d(2), d(3)}, m: d(33), n: d(40), k: d(48), a: f16, b: f16, operands: f16, bias: true}},
-		{name: "batch, odd", p: product{batch: []ir.Dim{d(3)}, m: d(35), n: d(41), k: d(21), a: f16, b: f16, operands: f16, half: true}},
-		{name: "batch of A only", p: product{batch: []ir.Dim{d(3)}, m: d(40), n: d(48), k: d(16), a: f16, b: f16, operands: f16, sharedB: true}},
-		{name: "T rows", p: product{m: tT, n: d(64), k: d(32), a: f16, b: f16, operands: f16, transB: true, gated: true}, symbols: []int64{0, 1, 16, 33, 70}},
-		{name: "T columns", p: product{m: d(64), n: tT, k: d(32), a: f16, b: f16, operands: f16, half: true}, symbols: []int64{0, 1, 16, 33, 70}},
-		{name: "8T columns", p: product{m: d(64), n: tT.Times(8), k: d(32), a: f16, b: f16, operands: f16, half: true}, symbols: []int64{0, 1, 3, 70}},
-		{name: "T deep", p: product{m: d(64), n: d(48), k: tT, a: f16, b: f16, operands: f16}, symbols: []int64{0, 1, 4, 33, 70}},
-		{name: "8T deep", p: product{m: d(64), n: d(48), k: tT.Times(8), a: f16, b: f16, operands: f16, transB: true}, symbols: []int64{0, 1, 9, 70}},
-		{name: "results across", p: product{m: d(128), n: d(192), k: d(64), a: f16, b: f16, operands: f16, across: true, half: true}},
-		{name: "results across, some of a tile", p: product{batch: []ir.Dim{d(2)}, m: d(84), n: d(75), k: d(64), a: f16, b: f16, operands: f16, across: true, bias: true}},
-		{name: "results across, odd", p: product{m: d(67), n: d(89), k: d(41), a: f16, b: f16, operands: f16, across: true, bias: true, half: true}},
-		{name: "results across, half sums", p: product{m: d(68), n: d(80), k: d(64), a: f16, b: f16, operands: f16, across: true, half: true, halfSums: true}},
-		{name: "results across, T rows", p: product{m: tT, n: d(64), k: d(32), a: f16, b: f16, operands: f16, across: true}, symbols: []int64{0, 1, 33, 70}},
+		{name: "prologue, odd", p: product{m: d(61), n: d(79), k: d(47), a: f32, b: f16, operands: f16, prologue: true,
+			transA: true}},
+		{name: "q8_0", p: product{m: d(40), n: d(72), k: d(96), a: f16, b: q8, operands: f16, transB: true,
+			half: true}},
+		{name: "q4_0", p: product{m: d(40), n: d(72), k: d(96), a: f32, b: q4, operands: f16, transB: true,
+			bias: true}},
+		{name: "banded", p: product{batch: []ir.Dim{d(2)}, m: d(256), n: d(300), k: d(16), a: f16, b: f16,
+			operands: f16, transB: true, half: true}},
+		{name: "half sums", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, half: true,
+			halfSums: true}},
+		{name: "banded, the last in part", p: product{m: d(270), n: d(300), k: d(16), a: f16, b: f16, operands: f16,
+			transB: true, half: true}},
+		{name: "half sums, epilogue", p: product{m: d(64), n: d(72), k: d(40), a: f16, b: f16, operands: f16,
+			bias: true, halfSums: true}},
+		{name: "q4_K", p: product{m: d(40), n: d(40), k: d(512), a: f16, b: ir.Q4_K, operands: f16, transB: true,
+			loose: true}},
+		{name: "q6_K", p: product{m: d(40), n: d(40), k: d(256), a: f16, b: ir.Q6_K, operands: f16, transB: true,
+			loose: true}},
+		{name: "q5_1", p: product{m: d(40), n: d(40), k: d(64), a: f16, b: ir.Q5_1, operands: f16, transB: true,
+			loose: true}},
+		{name: "batch", p: product{batch: []ir.Dim{d(2), d(3)}, m: d(33), n: d(40), k: d(48), a: f16, b: f16,
+			operands: f16, bias: true}},
+		{name: "batch, odd", p: product{batch: []ir.Dim{d(3)}, m: d(35), n: d(41), k: d(21), a: f16, b: f16,
+			operands: f16, half: true}},
+		{name: "batch of A only", p: product{batch: []ir.Dim{d(3)}, m: d(40), n: d(48), k: d(16), a: f16, b: f16,
+			operands: f16, sharedB: true}},
+		{name: "T rows", p: product{m: tT, n: d(64), k: d(32), a: f16, b: f16, operands: f16, transB: true,
+			gated: true}, symbols: []int64{0, 1, 16, 33, 70}},
+		{name: "T columns", p: product{m: d(64), n: tT, k: d(32), a: f16, b: f16, operands: f16, half: true},
+			symbols: []int64{0, 1, 16, 33, 70}},
+		{name: "8T columns", p: product{m: d(64), n: tT.Times(8), k: d(32), a: f16, b: f16, operands: f16, half: true},
+			symbols: []int64{0, 1, 3, 70}},
+		{name: "T deep", p: product{m: d(64), n: d(48), k: tT, a: f16, b: f16, operands: f16},
+			symbols: []int64{0, 1, 4, 33, 70}},
+		{name: "8T deep", p: product{m: d(64), n: d(48), k: tT.Times(8), a: f16, b: f16, operands: f16, transB: true},
+			symbols: []int64{0, 1, 9, 70}},
+		{name: "results across", p: product{m: d(128), n: d(192), k: d(64), a: f16, b: f16, operands: f16,
+			across: true, half: true}},
+		{name: "results across, some of a tile", p: product{batch: []ir.Dim{d(2)},
+			m: d(84), n: d(75), k: d(64), a: f16, b: f16, operands: f16, across: true, bias: true}},
+		{name: "results across, odd", p: product{m: d(67), n: d(89), k: d(41), a: f16, b: f16, operands: f16,
+			across: true, bias: true, half: true}},
+		{name: "results across, half sums", p: product{m: d(68), n: d(80), k: d(64), a: f16, b: f16, operands: f16,
+			across: true, half: true, halfSums: true}},
+		{name: "results across, T rows", p: product{m: tT, n: d(64), k: d(32), a: f16, b: f16, operands: f16,
+			across: true}, symbols: []int64{0, 1, 33, 70}},
 		{name: "bf16", p: product{m: d(64), n: d(72), k: d(96), a: bf16, b: bf16, operands: bf16, half: true}},
 		{name: "i8", p: product{m: d(128), n: d(128), k: d(128), a: i8, b: i8, operands: i8, transB: true}},
 		{name: "i8, odd", p: product{m: d(67), n: d(89), k: d(41), a: i8, b: i8, operands: i8}},
-		{name: "i8, half units", p: product{m: d(72), n: d(88), k: d(40), a: i8, b: i8, operands: i8, transA: true, transB: true}},
-		{name: "i8, scaled", p: product{batch: []ir.Dim{d(2)}, m: d(96), n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true, bias: true, half: true}},
-		{name: "i8, plus one", p: product{m: d(64), n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true, plusOne: true}},
-		{name: "i8, prologue", p: product{m: d(61), n: d(79), k: d(48), a: i8, b: i8, operands: i8, prologue: true, bias: true}},
-		{name: "i8, T rows", p: product{m: tT, n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true, gated: true}, symbols: []int64{0, 1, 16, 33, 70}},
+		{name: "i8, half units", p: product{m: d(72), n: d(88), k: d(40), a: i8, b: i8, operands: i8, transA: true,
+			transB: true}},
+		{name: "i8, scaled", p: product{batch: []ir.Dim{d(2)}, m: d(96), n: d(64), k: d(64), a: i8, b: i8,
+			operands: i8, transB: true, bias: true, half: true}},
+		{name: "i8, plus one", p: product{m: d(64), n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true,
+			plusOne: true}},
+		{name: "i8, prologue", p: product{m: d(61), n: d(79), k: d(48), a: i8, b: i8, operands: i8, prologue: true,
+			bias: true}},
+		{name: "i8, T rows", p: product{m: tT, n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true,
+			gated: true}, symbols: []int64{0, 1, 16, 33, 70}},
 		{name: "u8", p: product{m: d(64), n: d(128), k: d(128), a: u8, b: u8, operands: u8, transA: true}},
-		{name: "u8, sums that wrap", p: product{m: d(16), n: d(16), k: d(147456), a: u8, b: u8, operands: u8, transB: true}},
-		{name: "u8, scaled", p: product{m: d(65), n: d(63), k: d(64), a: u8, b: u8, operands: u8, transB: true, bias: true}},
-		{name: "u8, plus one", p: product{m: d(64), n: d(64), k: tT, a: u8, b: u8, operands: u8, plusOne: true}, symbols: []int64{0, 1, 33, 70}},
-		{name: "bf16, odd", p: product{m: d(63), n: d(71), k: d(95), a: bf16, b: bf16, operands: bf16, bias: true, transB: true}},
+		{name: "u8, sums that wrap", p: product{m: d(16), n: d(16), k: d(147456), a: u8, b: u8, operands: u8,
+			transB: true}},
+		{name: "u8, scaled", p: product{m: d(65), n: d(63), k: d(64), a: u8, b: u8, operands: u8, transB: true,
+			bias: true}},
+		{name: "u8, plus one", p: product{m: d(64), n: d(64), k: tT, a: u8, b: u8, operands: u8, plusOne: true},
+			symbols: []int64{0, 1, 33, 70}},
+		{name: "bf16, odd", p: product{m: d(63), n: d(71), k: d(95), a: bf16, b: bf16, operands: bf16, bias: true,
+			transB: true}},
 	}...)
 }
 
@@ -106,27 +144,42 @@ func fragments(caps device.Caps, t ir.DType) (device.MatrixShape, bool) {
 }
 
 // coopMat is a schedule of sm x sn subgroups with fm x fn fragments each, in steps of fk fragments.
-func coopMat(caps device.Caps, t ir.DType, sm, sn, fm, fn, fk int) (kernel.Schedule, bool) {
+func coopMat(caps device.Caps, t ir.DType, sm, sn, fm, fn, fk int) (kernel.CoopMat, bool) {
 	m, ok := fragments(caps, t)
 	sub := int(caps.SubgroupSize)
-	return kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: sub * sm * sn, Vec: 4, Subgroup: sub,
-		TileM: sm * fm * int(m.M), TileN: sn * fn * int(m.N), TileK: fk * int(m.K),
-		Fragments: kernel.Fragments{SubgroupsM: sm, SubgroupsN: sn, FragM: int(m.M), FragN: int(m.N), FragK: int(m.K)}}, ok
+	return kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat,
+		Workgroup: sub * sm * sn, Vec: 4, Subgroup: sub}, Tile: kernel.Tile{TileM: sm * fm * int(m.M),
+		TileN: sn * fn * int(m.N), TileK: fk * int(m.K)}}, Fragment: kernel.Fragment{FragM: int(m.M), FragN: int(m.N),
+		FragK: int(m.K)}, SubgroupsM: sm, SubgroupsN: sn}, ok
 }
 
-func coopMat2(workgroup, m, n, k int) kernel.Schedule {
-	return kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: workgroup, Vec: 4, TileM: m, TileN: n, TileK: k}
+func coopMat2(workgroup, m, n, k int) kernel.CoopMat2 {
+	return kernel.CoopMat2{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat2,
+		Workgroup: workgroup, Vec: 4}, Tile: kernel.Tile{TileM: m, TileN: n, TileK: k}}}
 }
 
 // unrolled is a schedule with the given number of unrolled steps.
-func unrolled(steps int, s kernel.Schedule) kernel.Schedule {
+func unrolled(steps int, s kernel.CoopMat2) kernel.CoopMat2 {
 	s.Unroll = steps
 	return s
 }
 
 // inPieces divides the sums of a tile.
-func inPieces(s kernel.Schedule, down, across int) kernel.Schedule {
+func inPieces(s kernel.CoopMat2, down, across int) kernel.CoopMat2 {
 	s.PiecesM, s.PiecesN = down, across
+	return s
+}
+
+// banded goes down two rows of tiles before the next column.
+func banded(s kernel.Schedule) kernel.Schedule {
+	switch s := s.(type) {
+	case kernel.CoopMat:
+		s.Band = 2
+		return s
+	case kernel.CoopMat2:
+		s.Band = 2
+		return s
+	}
 	return s
 }
 
@@ -150,7 +203,7 @@ func matrixCases(caps device.Caps, seed uint64) (cases []matCase, refused []stri
 		}
 		for _, s := range schedules {
 			if strings.HasPrefix(c.name, "banded") {
-				s.Band = 2
+				s = banded(s)
 			}
 			x := c
 			x.s, x.name = s, fmt.Sprintf("%s/%s", c.name, s)
@@ -221,7 +274,8 @@ func TestMatrixUnitsCompile(t *testing.T) {
 	for _, s := range pairs.Pick(all, func(s shader) pairs.Of {
 		p := s.p
 		product, _, _ := strings.Cut(s.name, "/")
-		return pairs.Of{Name: product, Properties: []any{s.profile, s.s.Variant, s.s.Unroll, s.s.PiecesM, s.s.PiecesN,
+		return pairs.Of{Name: product, Properties: []any{s.profile, s.s.Config().Variant, numberOf(s.s, "unroll"),
+			numberOf(s.s, "pieces_m"), numberOf(s.s, "pieces_n"),
 			p.a, p.b, p.operands, p.layout, p.transA, p.transB, p.prologue, p.bias, p.gated, p.half, p.halfSums,
 			p.across, p.plusOne, len(p.batch) > 0, p.sharedB, p.m.IsStatic(), p.n.IsStatic(), p.k.IsStatic(),
 			p.m.Add%8 == 0, p.n.Add%8 == 0, p.k.Add%8 == 0}}

@@ -64,7 +64,7 @@ func emitCustom(e *emit.Emitter) *Shader {
 	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main.String(),
 		emit.Bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
 	return &Shader{Source: b.String(), Grid: grid, Needs: e.SortedNeeds(), SharedBytes: k.SharedBytes,
-		Workgroup: e.Sched.Workgroup}
+		Workgroup: e.Launch.Workgroup}
 }
 
 // customModule makes the shader of a kernel that is a SPIR-V module. Its source is a comment that names the module.
@@ -94,7 +94,7 @@ func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 	}
 	module, err := spv.Specialize(k.SPIRV, values)
 	if err == nil {
-		err = spv.CheckShader(module, spv.Interface{Bindings: len(e.K.Bindings), Workgroup: e.Sched.Workgroup,
+		err = spv.CheckShader(module, spv.Interface{Bindings: len(e.K.Bindings), Workgroup: e.Launch.Workgroup,
 			Needs: e.SortedNeeds()})
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 		text += fmt.Sprintf("\n// %s = %s", k.Constants[i], ir.FormatAttr(v))
 	}
 	return &Shader{Source: text + "\n", SPIRV: module, Grid: grid, Needs: e.SortedNeeds(), SharedBytes: k.SharedBytes,
-		Workgroup: e.Sched.Workgroup}
+		Workgroup: e.Launch.Workgroup}
 }
 
 func customHeader(e *emit.Emitter, c *kernel.Custom) string {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -106,7 +107,7 @@ func (c *deviceCase) build() (err error) {
 			}
 			sched, err := anySchedule(k, caps, rng)
 			if k.Family == kernel.FamilyAttention && k.Parallel[k.AttentionAxes().Split].Is(1) {
-				sched.Splits = 0 // the keys would have to be split before
+				sched = unsplit(sched) // the keys would have to be split before
 			}
 			return sched, caps, err
 		})
@@ -179,7 +180,7 @@ func anyWay(caps device.Caps, rng *rand.Rand) passes.Options {
 				if err != nil {
 					return 1 // choosing its schedule reports the error again
 				}
-				return max(s.Splits, 1)
+				return max(numberOf(s, "splits"), 1)
 			}
 			if _, ok := k.Fold.Quo(int64(parts)); !ok || k.Family != kernel.FamilyMatMul || k.Fold.Max() == 0 {
 				return 1
@@ -278,44 +279,36 @@ func buildWith(g *ir.Graph, opt passes.Options,
 // legal.
 func anySchedule(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) (kernel.Schedule, error) {
 	if gaps := schedule.Missing(k, caps); len(gaps) > 0 {
-		return kernel.Schedule{}, &schedule.MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+		return nil, &schedule.MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
 	}
 	all := schedule.Candidates(k, caps)
 	for range 40 {
 		s := all[rng.IntN(len(all))].Schedule
-		switch k.Family {
-		case kernel.FamilyMap:
-			s.Workgroup = 1 << rng.IntN(8)
-			s.Vec = 1 << rng.IntN(3)
-			if s.Variant == kernel.VarMapTile {
-				s.TileM, s.TileN = 4<<rng.IntN(4), 4<<rng.IntN(4)
-			} else if s.Coarsen = rng.IntN(4); fits(k, s, caps) != nil {
-				s.Coarsen = 0
+		switch p := s.(type) {
+		case kernel.MapTile:
+			p.Workgroup, p.Vec, p.TileM, p.TileN = 1<<rng.IntN(8), 1<<rng.IntN(3), 4<<rng.IntN(4), 4<<rng.IntN(4)
+			s = p
+		case kernel.Points:
+			p.Workgroup = 1 << rng.IntN(8)
+			if p.Variant == kernel.VarRowWindows {
+				p.Coarsen = 2 + rng.IntN(8)
+			} else if p.Vec, p.Coarsen = 1<<rng.IntN(3), rng.IntN(4); fits(k, p, caps) != nil {
+				p.Coarsen = 0
 			}
-		case kernel.FamilyRow:
-			if s.Variant == kernel.VarRowWindows {
-				s.Workgroup, s.Coarsen = 1<<rng.IntN(8), 2+rng.IntN(8)
+			s = p
+		case kernel.Row:
+			if k.Family == kernel.FamilySort {
 				break
 			}
-			s.Vec = 1 << rng.IntN(3)
-			if rng.IntN(2) == 0 {
-				s.Subgroup = 0
+			p.Launch, p.LanesPerRow = anyLanes(p.Launch, p.LanesPerRow, rng)
+			each := (int(k.Fold.Max())/max(1, p.LanesPerRow)/p.Vec + 1) * p.Vec
+			p.Cache = rng.IntN(2) * min(each, 64)
+			s = p
+		case kernel.Lanes:
+			if k.Family == kernel.FamilyScan {
+				p.Launch, p.LanesPerRow = anyLanes(p.Launch, p.LanesPerRow, rng)
+				s = p
 			}
-			if s.Variant == kernel.VarRowGroup {
-				s.LanesPerRow = 2 << rng.IntN(7)
-			}
-			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
-			each := (int(k.Fold.Max())/max(1, s.LanesPerRow)/s.Vec + 1) * s.Vec
-			s.Cache = rng.IntN(2) * min(each, 64)
-		case kernel.FamilyScan:
-			s.Vec = 1 << rng.IntN(3)
-			if rng.IntN(2) == 0 {
-				s.Subgroup = 0
-			}
-			if s.Variant == kernel.VarScanGroup {
-				s.LanesPerRow = 2 << rng.IntN(7)
-			}
-			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
 		default: // stays unchanged
 		}
 		if fits(k, s, caps) == nil {
@@ -329,6 +322,46 @@ func anySchedule(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) (kernel.Sch
 // assembleTogether compiles the shaders of many cases, so that assemble finds them in the cache: starting a GLSL
 // compiler takes longer than compiling a case. An error occurs again with its case.
 func assembleTogether(tools *spirv.Toolchain, text []string) { assemble(tools, text) }
+
+// anyLanes changes how lanes share a row.
+func anyLanes(l kernel.Launch, lanes int, rng *rand.Rand) (kernel.Launch, int) {
+	l.Vec = 1 << rng.IntN(3)
+	if rng.IntN(2) == 0 {
+		l.Subgroup = 0
+	}
+	if l.Variant == kernel.VarRowGroup || l.Variant == kernel.VarScanGroup {
+		lanes = 2 << rng.IntN(7)
+	}
+	l.Workgroup = max(lanes, max(1, l.Subgroup)) << rng.IntN(3)
+	return l, lanes
+}
+
+// launched changes the launch of a schedule of any variant.
+func launched(s kernel.Schedule, change func(*kernel.Launch)) kernel.Schedule {
+	v := reflect.New(reflect.TypeOf(s)).Elem()
+	v.Set(reflect.ValueOf(s))
+	change(v.FieldByName("Launch").Addr().Interface().(*kernel.Launch))
+	return v.Interface().(kernel.Schedule)
+}
+
+// numberOf is the number of that name in JSON of a schedule of any variant.
+func numberOf(s kernel.Schedule, name string) int { return int(kernel.Numbers(s)[name]) }
+
+// unsplit is the schedule of an attention without splits.
+func unsplit(s kernel.Schedule) kernel.Schedule {
+	switch s := s.(type) {
+	case kernel.FlashTile:
+		s.Splits = 0
+		return s
+	case kernel.FlashVec:
+		s.Splits = 0
+		return s
+	case kernel.FlashMatrix:
+		s.Splits = 0
+		return s
+	}
+	return s
+}
 
 // assemble compiles shaders to SPIR-V.
 func assemble(tools *spirv.Toolchain, text []string) ([][]byte, error) {

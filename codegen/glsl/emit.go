@@ -41,13 +41,13 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	all := e.FoldFar(e.Functions())
 	buffers := e.Declarations(all)
 	sh := &Shader{Grid: e.Grid, Needs: e.SortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.Sched),
-		SubgroupSize: e.SubgroupSize, Workgroup: e.Sched.Workgroup}
+		SubgroupSize: e.SubgroupSize, Workgroup: e.Launch.Workgroup}
 	sh.parts = parts{about: about(e), extensions: extensions(e, all), modes: modes(e), buffers: buffers,
 		shared: e.Shared, functions: all[:len(all)-1], main: all[len(all)-1]}
 	if device.LosesNaN(caps) {
 		sh.parts.macros = keepNaN(all)
 	}
-	sh.Source = sh.parts.text(e.Sched.Workgroup)
+	sh.Source = sh.parts.text(e.Launch.Workgroup)
 	return sh, e.Err
 }
 
@@ -100,9 +100,9 @@ var writers = map[kernel.Variant]func(*emit.Emitter){
 
 // body writes main for the schedule's variant.
 func writeMain(e *emit.Emitter) {
-	write := writers[e.Sched.Variant]
+	write := writers[e.Launch.Variant]
 	if write == nil {
-		e.Fail("unknown variant %q", e.Sched.Variant)
+		e.Fail("unknown variant %q", e.Launch.Variant)
 		return
 	}
 	write(e)
@@ -132,7 +132,7 @@ func check(e *emit.Emitter) {
 	if err != nil {
 		e.Fail("%w", err)
 	}
-	e.Sched = sched
+	e.Sched, e.Launch = sched, sched.Config()
 }
 
 // about is the comment that describes the kernel.
@@ -168,7 +168,7 @@ func modes(e *emit.Emitter) (modes []string) {
 // preserveNaN requires IEEE arithmetic for the floats that the kernel computes, if the device has it. Cooperative
 // matrices have an arithmetic of their own.
 func keepIEEE(e *emit.Emitter) {
-	if v := e.Sched.Variant; v == kernel.VarCoopMat || v == kernel.VarCoopMat2 {
+	if v := e.Launch.Variant; v == kernel.VarCoopMat || v == kernel.VarCoopMat2 {
 		return
 	}
 	kernel.Walk(e.K.Roots(), func(v *kernel.Expr) {

@@ -19,9 +19,10 @@ func copyKernel(t ir.DType, shape []ir.Dim, from, to kernel.Index) *kernel.Kerne
 	b := kernel.NewBuilder()
 	v := b.Load(0, t, from, "x")
 	return kernel.Canonical(&kernel.Kernel{Name: "copy", Family: kernel.FamilyMap, Parallel: shape,
-		Ops:      []string{"copy"},
-		Bindings: []kernel.Binding{{Name: "x", DType: t, Read: true, Elems: 1024}, {Name: "out", DType: v.DType, Write: true, Elems: 1024}},
-		Stores:   []kernel.Store{{Bind: 1, Index: to, Value: v}}})
+		Ops: []string{"copy"},
+		Bindings: []kernel.Binding{{Name: "x", DType: t, Read: true, Elems: 1024},
+			{Name: "out", DType: v.DType, Write: true, Elems: 1024}},
+		Stores: []kernel.Store{{Bind: 1, Index: to, Value: v}}})
 }
 
 func TestErrors(t *testing.T) {
@@ -31,7 +32,7 @@ func TestErrors(t *testing.T) {
 		return copyKernel(ir.F32, []ir.Dim{T}, kernel.Axis(0, T), kernel.Axis(0, T))
 	}
 	with := func(k *kernel.Kernel, change func(*kernel.Kernel)) *kernel.Kernel { change(k); return k }
-	plain := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}
+	plain := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}}
 	b := kernel.NewBuilder()
 	tests := []struct {
 		name  string
@@ -40,16 +41,23 @@ func TestErrors(t *testing.T) {
 		want  string
 	}{
 		{"good", ok(), plain, ""},
-		{"unknown variant", ok(), kernel.Schedule{Variant: "warp", Workgroup: 64, Vec: 1}, "unknown variant"},
-		{"wrong family", ok(), kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1}, "is for row kernels"},
-		{"no workgroup", ok(), kernel.Schedule{Variant: kernel.VarMap, Vec: 1}, "workgroup of 0"},
+		{"unknown variant", ok(), kernel.Launch{Variant: "warp", Workgroup: 64, Vec: 1}, "unknown variant"},
+		{"wrong family", ok(), kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1}},
+			"is for row kernels"},
+		{"no workgroup", ok(), kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Vec: 1}}, "workgroup of 0"},
 		{"unknown symbol", symbolic(), plain, "symbol T is not one of the program's"},
-		{"format without its codebook", copyKernel(ir.IQ1_S, []ir.Dim{ir.D(64)}, i, i), plain, "binding x is iq1_s, but none of the bindings is its codebook"},
-		{"store into nothing", with(ok(), func(k *kernel.Kernel) { k.Stores[0].Bind = 5 }), plain, "store into binding 5 of 2"},
-		{"not for reading", with(ok(), func(k *kernel.Kernel) { k.Bindings[0].Read = false }), plain, "read but not declared so"},
-		{"not for writing", with(ok(), func(k *kernel.Kernel) { k.Bindings[1].Write = false }), plain, "written but not declared so"},
-		{"axis without loop", with(ok(), func(k *kernel.Kernel) { k.Stores[0].Index = kernel.Axis(3, ir.D(4)) }), plain, "axis 3 has no loop"},
-		{"fold without loop", with(ok(), func(k *kernel.Kernel) { k.Stores[0].Value = b.Acc(0, ir.F32, "sum") }), plain, "result of fold 0"},
+		{"format without its codebook", copyKernel(ir.IQ1_S, []ir.Dim{ir.D(64)},
+			i, i), plain, "binding x is iq1_s, but none of the bindings is its codebook"},
+		{"store into nothing", with(ok(), func(k *kernel.Kernel) { k.Stores[0].Bind = 5 }), plain,
+			"store into binding 5 of 2"},
+		{"not for reading", with(ok(), func(k *kernel.Kernel) { k.Bindings[0].Read = false }), plain,
+			"read but not declared so"},
+		{"not for writing", with(ok(), func(k *kernel.Kernel) { k.Bindings[1].Write = false }), plain,
+			"written but not declared so"},
+		{"axis without loop", with(ok(), func(k *kernel.Kernel) { k.Stores[0].Index = kernel.Axis(3, ir.D(4)) }),
+			plain, "axis 3 has no loop"},
+		{"fold without loop", with(ok(), func(k *kernel.Kernel) { k.Stores[0].Value = b.Acc(0, ir.F32, "sum") }),
+			plain, "result of fold 0"},
 		{"op without a form", with(ok(), func(k *kernel.Kernel) {
 			k.Stores[0].Value = b.Apply(ir.OpShl, ir.F32, nil, b.Load(0, ir.F32, i, "x"), b.Load(0, ir.F32, i, "x"))
 		}), plain, "op shl has no scalar GLSL form"},
@@ -107,7 +115,7 @@ func TestVectorsOnlyWhereAligned(t *testing.T) {
 	sources := map[string]string{}
 	for _, tt := range tests {
 		tt.k.Bindings = append(tt.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
-		sched := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}
+		sched := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}}
 		sh, err := glsl.Emit(tt.k, sched, profile(t, "nvidia-h100"), []string{"T"})
 		check(t, err)
 		sources[tt.name] = sh.Source
@@ -285,7 +293,7 @@ func TestSymbolOrder(t *testing.T) {
 	T := ir.Symbol("T", 64)
 	k := copyKernel(ir.F32, []ir.Dim{T}, kernel.Axis(0, T), kernel.Axis(0, T))
 	k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
-	sched := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}
+	sched := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}}
 	for i, symbols := range [][]string{{"T"}, {"S", "T"}, {"A", "B", "T", "C"}} {
 		sh, err := glsl.Emit(k, sched, profile(t, "nvidia-h100"), symbols)
 		check(t, err)
@@ -302,9 +310,10 @@ func TestBindingsOfOneName(t *testing.T) {
 	load := func(bind int) *kernel.Expr { return b.Load(bind, ir.Q4_0, i, "w") }
 	k := &kernel.Kernel{Name: "add", Family: kernel.FamilyMap, Parallel: []ir.Dim{ir.D(1024)}, Ops: []string{"add"},
 		Bindings: []kernel.Binding{{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024},
-			{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024, Buffer: 1}, {Name: "w", DType: ir.F32, Write: true, Elems: 1024, Buffer: 2}},
+			{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024, Buffer: 1},
+			{Name: "w", DType: ir.F32, Write: true, Elems: 1024, Buffer: 2}},
 		Stores: []kernel.Store{{Bind: 2, Index: i, Value: b.Apply(ir.OpAdd, ir.F32, nil, load(0), load(1))}}}
-	sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4},
+	sh, err := glsl.Emit(k, kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}},
 		profile(t, "nvidia-h100"), nil)
 	check(t, err)
 	for _, want := range []string{"decode4_w(uint", "decode4_w_2(uint", " w_3_vec4[]", "decode4_w(i", "decode4_w_2(i"} {
@@ -341,7 +350,8 @@ func TestGrids(t *testing.T) {
 		}
 		k := copyKernel(ir.F32, tt.shape, kernel.Const(0), at)
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
-		sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}, caps,
+		sh, err := glsl.Emit(k, kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}},
+			caps,
 			[]string{"T", "S", "R", "L"})
 		check(t, err)
 		grid, err := sh.Grid.Eval(map[string]int64{"T": 100000, "S": 5, "R": 7, "L": 50000})

@@ -58,9 +58,9 @@ var goldenCases = []goldenCase{
 		%4 = cast %3 {dtype=f32} : f32[64,300]
 		%5 = mul %4, %1 : f32[64,300]
 		output "y" %5
-	}`, schedule: func(s kernel.Schedule) kernel.Schedule {
-		s.Variant, s.Workgroup, s.Vec, s.TileM, s.TileN = kernel.VarMapTile, 256, 4, 64, 64
-		return s
+	}`, schedule: func(kernel.Schedule) kernel.Schedule {
+		return kernel.MapTile{Launch: kernel.Launch{Variant: kernel.VarMapTile, Workgroup: 256, Vec: 4},
+			TileM: 64, TileN: 64}
 	}},
 	{name: "map_rope", graph: `graph "g" {
 		symbol T <= 2048
@@ -105,7 +105,7 @@ var goldenCases = []goldenCase{
 		%0 = input {name="logits", dtype=f16, shape=[7,32000]} : f16[7,32000]
 		%1 = argmax %0 {axis=1} : i32[7]
 		output "y" %1
-	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Subgroup = 0; return s }},
+	}`, schedule: withoutSubgroups},
 	{name: "row_column_sums", graph: `graph "g" {
 		%0 = input {name="x", dtype=f32, shape=[100,65536]} : f32[100,65536]
 		%1 = sum %0 {axes=[0]} : f32[65536]
@@ -131,7 +131,7 @@ var goldenCases = []goldenCase{
 		%0 = input {name="x", dtype=i32, shape=[300,N]} : i32[300,N]
 		%1 = cumsum %0 {axis=1, exclusive=true, reverse=true} : i32[300,N]
 		output "y" %1
-	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Subgroup = 0; return s }},
+	}`, schedule: withoutSubgroups},
 	{name: "scan_long", graph: `graph "g" {
 		%0 = input {name="x", dtype=f16, shape=[16,1000000]} : f16[16,1000000]
 		%1 = cumsum %0 {axis=1} : f16[16,1000000]
@@ -176,7 +176,7 @@ var goldenCases = []goldenCase{
 		%0 = input {name="x", dtype=f32, shape=[50,1200]} : f32[50,1200]
 		%1 = layer_norm %0 {eps=1e-05} : f32[50,1200]
 		output "y" %1
-	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Subgroup = 0; return s }},
+	}`, schedule: withoutSubgroups},
 	{name: "flash_tile_causal", graph: `graph "g" {
 		symbol T <= 512
 		symbol S <= 4096
@@ -195,10 +195,12 @@ var goldenCases = []goldenCase{
 		%2 = input {name="v", dtype=f32, shape=[12,1500,64]} : f32[12,1500,64]
 		%3 = attention %0, %1, %2 : f32[12,1500,64]
 		output "y" %3
-	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
-	{name: "flash_vec_shared_heads", graph: decode, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
-	{name: "flash_coopmat2_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 2) }},
-	{name: "flash_coopmat_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 1) }},
+	}`, schedule: unsplit},
+	{name: "flash_vec_shared_heads", graph: decode, schedule: unsplit},
+	{name: "flash_coopmat2_causal", graph: prefill,
+		schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 2) }},
+	{name: "flash_coopmat_causal", graph: prefill,
+		schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 1) }},
 	{name: "flash_coopmat_shared", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule {
 		s := flashMatrix(kernel.VarFlashMatrix, 1)
 		s.SubgroupsN, s.TileM = 2, s.TileM/2
@@ -212,8 +214,8 @@ var goldenCases = []goldenCase{
 		%4 = attention %0, %1, %2, %3 : f32[6,5,6]
 		output "y" %4
 	}`, schedule: func(s kernel.Schedule) kernel.Schedule {
-		return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 48, Vec: 4, TileM: 12, TileN: 16, TileK: 8,
-			ThreadM: 2, ThreadN: 2, Flash: kernel.Flash{Heads: 3}}
+		return kernel.FlashTile{Launch: kernel.Launch{Variant: kernel.VarFlashTile, Workgroup: 48, Vec: 4},
+			Tile: kernel.Tile{TileM: 12, TileN: 16, TileK: 8}, Flash: kernel.Flash{Heads: 3}, ThreadM: 2, ThreadN: 2}
 	}},
 }
 
@@ -239,15 +241,21 @@ const decode = `graph "g" {
 }`
 
 // flashMatrix runs an attention on cooperative matrices.
-func flashMatrix(v kernel.Variant, stages int) kernel.Schedule {
-	return kernel.Schedule{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32, TileM: 128, TileN: 32, Stages: stages,
-		Flash: kernel.Flash{Heads: 1}, Fragments: kernel.Fragments{FragM: 16, FragN: 16, FragK: 16}}
+func flashMatrix(v kernel.Variant, stages int) kernel.FlashMatrix {
+	return kernel.FlashMatrix{Launch: kernel.Launch{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32},
+		TileM: 128, TileN: 32,
+		Stages: stages, Fragment: kernel.Fragment{FragM: 16, FragN: 16, FragK: 16}, Flash: kernel.Flash{Heads: 1}}
+}
+
+// withoutSubgroups passes everything through shared memory.
+func withoutSubgroups(s kernel.Schedule) kernel.Schedule {
+	return launched(s, func(l *kernel.Launch) { l.Subgroup = 0 })
 }
 
 // flashTile runs an attention without cooperative matrices.
 func flashTile(kernel.Schedule) kernel.Schedule {
-	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 256, Vec: 4, TileM: 64, TileN: 64, TileK: 16,
-		ThreadM: 4, ThreadN: 4, Subgroup: 32, Flash: kernel.Flash{Heads: 1}}
+	return kernel.FlashTile{Launch: kernel.Launch{Variant: kernel.VarFlashTile, Workgroup: 256, Vec: 4, Subgroup: 32},
+		Tile: kernel.Tile{TileM: 64, TileN: 64, TileK: 16}, Flash: kernel.Flash{Heads: 1}, ThreadM: 4, ThreadN: 4}
 }
 
 // TestGolden pins the shaders of representative maps, row kernels and attentions for an H100.

@@ -88,8 +88,9 @@ func TestTranspositionsOnDevice(t *testing.T) {
 		return pairs.Of{Name: c.name, Properties: []any{c.name, c.caps.MaxWorkgroupCount, c.tile}}
 	}) {
 		x := newScheduled(t, fmt.Sprintf("%s %v of %d", c.name, c.tile, c.caps.MaxWorkgroupCount[0]),
-			transpositions[c.name], kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: c.tile[2], Vec: 4,
-				TileM: c.tile[0], TileN: c.tile[1]}, c.caps)
+			transpositions[c.name], kernel.MapTile{
+				Launch: kernel.Launch{Variant: kernel.VarMapTile, Workgroup: c.tile[2], Vec: 4},
+				TileM:  c.tile[0], TileN: c.tile[1]}, c.caps)
 		for i, sh := range x.state.Program.Shaders {
 			if declared := declaredShared(t, x.text[i]); sh.SharedBytes != declared {
 				t.Errorf("%s: claims %d bytes of shared memory, declares %d", x.name, sh.SharedBytes, declared)

@@ -257,28 +257,35 @@ type matCase struct {
 
 // properties are the properties that kernels of few rows depend on.
 func (c matCase) properties() pairs.Of {
-	p, s := c.p, c.s
+	p, s := c.p, vecOf(c.s)
 	return pairs.Of{Name: p.b.String(), Properties: []any{p.a, p.b, p.m.Static() > 2, p.gated, p.bias, p.prologue,
-		p.layout, p.bytes, p.byteRows, s.TileK, s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Ahead > 0, s.Prefetch > 0,
+		p.layout, p.bytes, p.byteRows, s.TileK, s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Ahead > 0,
+		s.Prefetch > 0,
 		s.StageRows, s.RoundRows, s.Held, s.Digits > 0, s.Subnormals, s.Tables, s.Copies > 0}}
 }
 
-func tiled(m, n, k, tm, tn int) kernel.Schedule {
-	return kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: m / tm * (n / tn), Vec: 4,
-		TileM: m, TileN: n, TileK: k, ThreadM: tm, ThreadN: tn}
+// vecOf returns the parameters of a matvec, and zero for other schedules.
+func vecOf(s kernel.Schedule) kernel.MatVec {
+	v, _ := s.(kernel.MatVec)
+	return v
 }
 
-func twoStages(s kernel.Schedule) kernel.Schedule {
+func tiled(m, n, k, tm, tn int) kernel.MatTile {
+	return kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: m / tm * (n / tn), Vec: 4},
+		Tile: kernel.Tile{TileM: m, TileN: n, TileK: k}, ThreadM: tm, ThreadN: tn}
+}
+
+func twoStages(s kernel.MatTile) kernel.MatTile {
 	s.Stages = 2
 	return s
 }
 
-func paired(s kernel.Schedule) kernel.Schedule {
+func paired(s kernel.MatTile) kernel.MatTile {
 	s.Paired = true
 	return s
 }
 
-func inSteps(s kernel.Schedule) kernel.Schedule {
+func inSteps(s kernel.MatTile) kernel.MatTile {
 	s.Steps = true
 	return s
 }
@@ -286,14 +293,15 @@ func inSteps(s kernel.Schedule) kernel.Schedule {
 // direct is a schedule of the direct variant: an invocation computes rows rows of cols columns, k elements of the
 // contraction axis at a time.
 func direct(wg, rows, cols, k int) kernel.Schedule {
-	return kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4,
-		TileM: rows, ThreadM: rows, TileN: wg * cols, ThreadN: cols, TileK: k}
+	return kernel.MatDirect{Launch: kernel.Launch{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4},
+		Tile: kernel.Tile{TileM: rows, TileN: wg * cols, TileK: k}, ThreadM: rows, ThreadN: cols}
 }
 
 // vec is a matvec schedule for m rows: lanes lanes share a sum, and each of groups groups takes cols columns.
-func vec(m, lanes, groups, cols, subgroup int) kernel.Schedule {
-	return kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: lanes * groups, Vec: 4, LanesPerRow: lanes,
-		TileM: m, ThreadM: m, TileN: groups * cols, ThreadN: cols, Subgroup: subgroup}
+func vec(m, lanes, groups, cols, subgroup int) kernel.MatVec {
+	return kernel.MatVec{Launch: kernel.Launch{Variant: kernel.VarMatVec, Workgroup: lanes * groups, Vec: 4,
+		Subgroup: subgroup}, Tile: kernel.Tile{TileM: m, TileN: groups * cols},
+		LanesPerRow: lanes, ThreadM: m, ThreadN: cols}
 }
 
 var (
@@ -313,65 +321,109 @@ func matCases() []matCase {
 		{"A transposed", product{m: d(33), n: d(70), k: d(42), a: f32, b: f32, transA: true}, wide, nil},
 		{"f16 by bf16", product{m: d(40), n: d(64), k: d(48), a: f16, b: bf16, transB: true, half: true}, wide, nil},
 		{"q4_0", product{m: d(20), n: d(24), k: d(96), a: f32, b: q4, transB: true, bias: true}, small, nil},
-		{"q8_0 gated", product{m: d(20), n: d(24), k: d(64), a: f16, b: q8, transB: true, gated: true, prologue: true}, small, nil},
-		{"batch", product{batch: []ir.Dim{d(2), d(3)}, m: d(9), n: d(10), k: d(11), a: f32, b: f32, prologue: true, bias: true}, small, nil},
-		{"batch of A only", product{batch: []ir.Dim{d(3)}, m: d(9), n: d(10), k: d(12), a: f32, b: f32, sharedB: true}, small, nil},
-		{"T rows", product{m: tT, n: d(20), k: d(16), a: f32, b: f32, transB: true, gated: true}, small, []int64{0, 1, 16, 33, 70}},
+		{"q8_0 gated", product{m: d(20), n: d(24), k: d(64), a: f16, b: q8, transB: true, gated: true, prologue: true},
+			small, nil},
+		{"batch", product{batch: []ir.Dim{d(2), d(3)}, m: d(9), n: d(10), k: d(11), a: f32, b: f32, prologue: true,
+			bias: true}, small, nil},
+		{"batch of A only", product{batch: []ir.Dim{d(3)}, m: d(9), n: d(10), k: d(12), a: f32, b: f32, sharedB: true},
+			small, nil},
+		{"T rows", product{m: tT, n: d(20), k: d(16), a: f32, b: f32, transB: true, gated: true},
+			small, []int64{0, 1, 16, 33, 70}},
 		{"T columns", product{m: d(20), n: tT, k: d(16), a: f32, b: f32}, small, []int64{0, 1, 16, 33, 70}},
 		{"T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32}, small, []int64{0, 1, 4, 33, 70}},
 		{"4T deep", product{m: d(20), n: d(9), k: tT.Times(4), a: f32, b: f32, transB: true}, small, []int64{0, 1, 70}},
 		{"T batch", product{batch: []ir.Dim{tT}, m: d(2), n: d(3), k: d(4), a: f32, b: f32}, small, []int64{0, 1, 70}},
 		{"two stages", product{m: d(33), n: d(70), k: d(43), a: f32, b: f32, gated: true}, twoStages(small), nil},
-		{"two stages, T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32, transB: true}, twoStages(small), []int64{0, 1, 4, 33, 70}},
+		{"two stages, T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32, transB: true},
+			twoStages(small), []int64{0, 1, 4, 33, 70}},
 		{"paired", product{m: d(33), n: d(70), k: d(43), a: f32, b: f32, transB: true, bias: true}, paired(wide), nil},
 		{"steps", product{m: d(64), n: d(64), k: d(64), a: f32, b: f32, transB: true, bias: true}, inSteps(wide), nil},
-		{"steps, columns of four", product{m: d(33), n: d(68), k: d(43), a: f32, b: f32, gated: true, bias: true}, inSteps(wide), nil},
-		{"steps, odd columns", product{batch: []ir.Dim{d(2)}, m: d(33), n: d(71), k: d(43), a: f16, b: bf16, transA: true, transB: true, half: true}, inSteps(wide), nil},
-		{"steps in two stages, paired", product{m: d(130), n: d(132), k: d(40), a: f32, b: f32, transB: true}, paired(inSteps(twoStages(tiled(64, 64, 8, 8, 8)))), nil},
-		{"large tiles in steps, paired", product{m: d(130), n: d(135), k: d(41), a: f32, b: f32, transB: true, bias: true}, paired(inSteps(twoStages(tiled(128, 128, 8, 8, 16)))), nil},
-		{"middling tiles in deep steps, paired", product{batch: []ir.Dim{d(2)}, m: d(70), n: d(132), k: d(49), a: f16, b: f32, transA: true, half: true}, paired(inSteps(twoStages(tiled(64, 128, 16, 8, 8)))), nil},
-		{"small deep tiles", product{m: d(40), n: d(33), k: d(96), a: f32, b: q8, transB: true, gated: true}, tiled(32, 32, 32, 2, 2), nil},
-		{"steps, T deep and wide", product{m: d(20), n: tT, k: tT, a: f32, b: f32}, paired(inSteps(tiled(16, 32, 12, 4, 4))), []int64{0, 1, 4, 33, 70}},
-		{"steps across, both operands", product{batch: []ir.Dim{d(2)}, m: d(68), n: d(100), k: d(43), a: f32, b: f16, transA: true, bias: true}, paired(inSteps(twoStages(tiled(64, 64, 16, 8, 4)))), nil},
-		{"steps across, T times 4 columns", product{m: d(20), n: tT.Times(4), k: tT, a: f32, b: f32}, inSteps(twoStages(tiled(16, 32, 8, 4, 4))), []int64{0, 1, 4, 33, 70}},
-		{"steps in tiles of 96", product{m: d(200), n: d(192), k: d(40), a: f32, b: f32}, paired(inSteps(twoStages(tiled(96, 96, 16, 12, 4)))), nil},
-		{"steps of q8_0, T rows", product{m: tT, n: d(40), k: d(64), a: f32, b: q8, transB: true, prologue: true}, inSteps(twoStages(tiled(16, 32, 16, 4, 8))), []int64{0, 1, 4, 33, 70}},
+		{"steps, columns of four", product{m: d(33), n: d(68), k: d(43), a: f32, b: f32, gated: true, bias: true},
+			inSteps(wide), nil},
+		{"steps, odd columns", product{batch: []ir.Dim{d(2)}, m: d(33), n: d(71), k: d(43), a: f16, b: bf16,
+			transA: true, transB: true, half: true}, inSteps(wide), nil},
+		{"steps in two stages, paired", product{m: d(130), n: d(132), k: d(40), a: f32, b: f32, transB: true},
+			paired(inSteps(twoStages(tiled(64, 64, 8, 8, 8)))), nil},
+		{"large tiles in steps, paired", product{m: d(130), n: d(135), k: d(41), a: f32, b: f32, transB: true,
+			bias: true}, paired(inSteps(twoStages(tiled(128, 128, 8, 8, 16)))), nil},
+		{"middling tiles in deep steps, paired", product{batch: []ir.Dim{d(2)},
+			m: d(70), n: d(132), k: d(49), a: f16, b: f32, transA: true, half: true},
+			paired(inSteps(twoStages(tiled(64, 128, 16, 8, 8)))), nil},
+		{"small deep tiles", product{m: d(40), n: d(33), k: d(96), a: f32, b: q8, transB: true, gated: true},
+			tiled(32, 32, 32, 2, 2), nil},
+		{"steps, T deep and wide", product{m: d(20), n: tT, k: tT, a: f32, b: f32},
+			paired(inSteps(tiled(16, 32, 12, 4, 4))), []int64{0, 1, 4, 33, 70}},
+		{"steps across, both operands", product{batch: []ir.Dim{d(2)}, m: d(68), n: d(100), k: d(43), a: f32, b: f16,
+			transA: true, bias: true}, paired(inSteps(twoStages(tiled(64, 64, 16, 8, 4)))), nil},
+		{"steps across, T times 4 columns", product{m: d(20), n: tT.Times(4), k: tT, a: f32, b: f32},
+			inSteps(twoStages(tiled(16, 32, 8, 4, 4))), []int64{0, 1, 4, 33, 70}},
+		{"steps in tiles of 96", product{m: d(200), n: d(192), k: d(40), a: f32, b: f32},
+			paired(inSteps(twoStages(tiled(96, 96, 16, 12, 4)))), nil},
+		{"steps of q8_0, T rows", product{m: tT, n: d(40), k: d(64), a: f32, b: q8, transB: true, prologue: true},
+			inSteps(twoStages(tiled(16, 32, 16, 4, 8))), []int64{0, 1, 4, 33, 70}},
 		{"one sum per invocation", product{m: d(9), n: d(9), k: d(9), a: f32, b: f32}, tiled(8, 8, 8, 1, 1), nil},
 
 		{"i8", product{m: d(33), n: d(70), k: d(64), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, small, nil},
-		{"u8 columns, two stages", product{m: d(33), n: d(70), k: d(68), a: ir.U8, b: ir.U8, operands: ir.U8}, twoStages(wide), nil},
-		{"i8 odd, scaled", product{batch: []ir.Dim{d(2)}, m: d(17), n: d(35), k: d(37), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true, bias: true}, small, nil},
-		{"u8 T deep, gated", product{m: d(20), n: d(9), k: tT, a: ir.U8, b: ir.U8, operands: ir.U8, transA: true, gated: true}, small, []int64{0, 1, 4, 33, 70}},
-		{"i8 prologue", product{m: d(20), n: d(24), k: d(40), a: ir.I8, b: ir.I8, operands: ir.I8, prologue: true, plusOne: true}, small, nil},
-		{"direct i8", product{m: d(33), n: d(70), k: d(40), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, direct(8, 6, 3, 8), nil},
-		{"direct u8 odd, scaled", product{m: d(17), n: d(35), k: d(37), a: ir.U8, b: ir.U8, operands: ir.U8, bias: true, half: true}, direct(8, 6, 3, 8), nil},
-		{"matvec i8", product{m: d(3), n: d(41), k: d(132), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, vec(3, 16, 2, 2, 8), nil},
-		{"matvec i8 in fours", product{m: d(1), n: d(41), k: d(144), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, vec(1, 8, 4, 1, 8), nil},
-		{"matvec u8 in fours, gated", product{m: d(5), n: d(41), k: d(80), a: ir.U8, b: ir.U8, operands: ir.U8, transB: true, gated: true}, vec(5, 8, 2, 2, 0), nil},
-		{"matvec u8 columns, scaled", product{m: d(1), n: d(50), k: d(41), a: ir.U8, b: ir.U8, operands: ir.U8, bias: true}, vec(1, 4, 16, 1, 0), nil},
+		{"u8 columns, two stages", product{m: d(33), n: d(70), k: d(68), a: ir.U8, b: ir.U8, operands: ir.U8},
+			twoStages(wide), nil},
+		{"i8 odd, scaled", product{batch: []ir.Dim{d(2)}, m: d(17), n: d(35), k: d(37), a: ir.I8, b: ir.I8,
+			operands: ir.I8, transB: true, bias: true}, small, nil},
+		{"u8 T deep, gated", product{m: d(20), n: d(9), k: tT, a: ir.U8, b: ir.U8, operands: ir.U8, transA: true,
+			gated: true}, small, []int64{0, 1, 4, 33, 70}},
+		{"i8 prologue", product{m: d(20), n: d(24), k: d(40), a: ir.I8, b: ir.I8, operands: ir.I8, prologue: true,
+			plusOne: true}, small, nil},
+		{"direct i8", product{m: d(33), n: d(70), k: d(40), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true},
+			direct(8, 6, 3, 8), nil},
+		{"direct u8 odd, scaled", product{m: d(17), n: d(35), k: d(37), a: ir.U8, b: ir.U8, operands: ir.U8,
+			bias: true, half: true}, direct(8, 6, 3, 8), nil},
+		{"matvec i8", product{m: d(3), n: d(41), k: d(132), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true},
+			vec(3, 16, 2, 2, 8), nil},
+		{"matvec i8 in fours", product{m: d(1), n: d(41), k: d(144), a: ir.I8, b: ir.I8, operands: ir.I8,
+			transB: true}, vec(1, 8, 4, 1, 8), nil},
+		{"matvec u8 in fours, gated", product{m: d(5), n: d(41), k: d(80), a: ir.U8, b: ir.U8, operands: ir.U8,
+			transB: true, gated: true}, vec(5, 8, 2, 2, 0), nil},
+		{"matvec u8 columns, scaled", product{m: d(1), n: d(50), k: d(41), a: ir.U8, b: ir.U8, operands: ir.U8,
+			bias: true}, vec(1, 4, 16, 1, 0), nil},
 
-		{"direct whole tiles", product{m: d(32), n: d(64), k: d(32), a: f32, b: f32, transB: true}, direct(16, 16, 4, 8), nil},
+		{"direct whole tiles", product{m: d(32), n: d(64), k: d(32), a: f32, b: f32, transB: true},
+			direct(16, 16, 4, 8), nil},
 		{"direct partial tiles", product{m: d(17), n: d(35), k: d(37), a: f32, b: f32}, direct(8, 6, 3, 8), nil},
-		{"direct one row", product{m: d(1), n: d(41), k: d(36), a: f16, b: bf16, transB: true, half: true}, direct(8, 1, 1, 16), nil},
-		{"direct A transposed", product{m: d(33), n: d(70), k: d(42), a: f32, b: f32, transA: true, bias: true}, direct(16, 16, 4, 4), nil},
-		{"direct q8_0 gated", product{m: d(20), n: d(24), k: d(64), a: f16, b: q8, transB: true, gated: true, prologue: true}, direct(8, 10, 2, 8), nil},
-		{"direct T rows", product{batch: []ir.Dim{d(2)}, m: tT, n: d(20), k: d(16), a: f32, b: f32, transB: true, gated: true}, direct(8, 16, 2, 8), []int64{0, 1, 16, 33, 70}},
-		{"direct T columns", product{m: d(20), n: tT, k: d(16), a: f32, b: f32}, direct(8, 16, 4, 8), []int64{0, 1, 16, 33, 70}},
-		{"direct T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32}, direct(8, 7, 2, 8), []int64{0, 1, 4, 33, 70}},
+		{"direct one row", product{m: d(1), n: d(41), k: d(36), a: f16, b: bf16, transB: true, half: true},
+			direct(8, 1, 1, 16), nil},
+		{"direct A transposed", product{m: d(33), n: d(70), k: d(42), a: f32, b: f32, transA: true, bias: true},
+			direct(16, 16, 4, 4), nil},
+		{"direct q8_0 gated", product{m: d(20), n: d(24), k: d(64), a: f16, b: q8, transB: true, gated: true,
+			prologue: true}, direct(8, 10, 2, 8), nil},
+		{"direct T rows", product{batch: []ir.Dim{d(2)}, m: tT, n: d(20), k: d(16), a: f32, b: f32, transB: true,
+			gated: true}, direct(8, 16, 2, 8), []int64{0, 1, 16, 33, 70}},
+		{"direct T columns", product{m: d(20), n: tT, k: d(16), a: f32, b: f32},
+			direct(8, 16, 4, 8), []int64{0, 1, 16, 33, 70}},
+		{"direct T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32},
+			direct(8, 7, 2, 8), []int64{0, 1, 4, 33, 70}},
 
 		{"matvec", product{m: d(1), n: d(40), k: d(128), a: f32, b: f32, transB: true}, vec(1, 8, 4, 1, 8), nil},
-		{"matvec shared", product{m: d(1), n: d(41), k: d(132), a: f32, b: f32, transB: true, bias: true}, vec(1, 16, 4, 2, 0), nil},
-		{"matvec two subgroups", product{m: d(3), n: d(41), k: d(132), a: f32, b: f16, transB: true}, vec(3, 16, 2, 2, 8), nil},
-		{"matvec odd", product{m: d(2), n: d(13), k: d(37), a: f32, b: f32, transB: true, prologue: true}, vec(2, 8, 4, 1, 8), nil},
-		{"matvec q4_0", product{m: d(1), n: d(30), k: d(256), a: f32, b: q4, transB: true, half: true}, vec(1, 8, 4, 2, 8), nil},
-		{"matvec q8_0 gated", product{m: d(8), n: d(30), k: d(64), a: f32, b: q8, transB: true, gated: true, bias: true}, vec(8, 8, 4, 1, 8), nil},
+		{"matvec shared", product{m: d(1), n: d(41), k: d(132), a: f32, b: f32, transB: true, bias: true},
+			vec(1, 16, 4, 2, 0), nil},
+		{"matvec two subgroups", product{m: d(3), n: d(41), k: d(132), a: f32, b: f16, transB: true},
+			vec(3, 16, 2, 2, 8), nil},
+		{"matvec odd", product{m: d(2), n: d(13), k: d(37), a: f32, b: f32, transB: true, prologue: true},
+			vec(2, 8, 4, 1, 8), nil},
+		{"matvec q4_0", product{m: d(1), n: d(30), k: d(256), a: f32, b: q4, transB: true, half: true},
+			vec(1, 8, 4, 2, 8), nil},
+		{"matvec q8_0 gated", product{m: d(8), n: d(30), k: d(64), a: f32, b: q8, transB: true, gated: true,
+			bias: true}, vec(8, 8, 4, 1, 8), nil},
 		{"matvec columns", product{m: d(1), n: d(50), k: d(40), a: f32, b: f32}, vec(1, 4, 16, 1, 0), nil},
-		{"matvec columns alone", product{m: d(4), n: d(50), k: d(41), a: f32, b: bf16, gated: true}, vec(4, 1, 32, 2, 0), nil},
+		{"matvec columns alone", product{m: d(4), n: d(50), k: d(41), a: f32, b: bf16, gated: true},
+			vec(4, 1, 32, 2, 0), nil},
 		{"matvec many results", product{m: d(8), n: d(64), k: d(16), a: f32, b: f32}, vec(8, 2, 8, 4, 0), nil},
-		{"matvec batch", product{batch: []ir.Dim{d(2), d(3)}, m: d(1), n: d(20), k: d(24), a: f32, b: f32, transB: true}, vec(1, 8, 2, 1, 0), nil},
-		{"matvec T deep", product{batch: []ir.Dim{d(2)}, m: d(1), n: d(20), k: tT, a: f32, b: f32}, vec(1, 4, 8, 1, 0), []int64{0, 1, 5, 70}},
-		{"matvec T columns", product{batch: []ir.Dim{d(2)}, m: d(2), n: tT, k: d(16), a: f32, b: f32, transB: true}, vec(2, 8, 2, 1, 8), []int64{0, 1, 70}},
-		{"matvec few T rows", product{m: ir.Symbol("T", 4), n: d(20), k: d(16), a: f32, b: f32, transB: true}, vec(4, 8, 2, 1, 8), []int64{0, 1, 3, 4}},
+		{"matvec batch", product{batch: []ir.Dim{d(2), d(3)}, m: d(1), n: d(20), k: d(24), a: f32, b: f32,
+			transB: true}, vec(1, 8, 2, 1, 0), nil},
+		{"matvec T deep", product{batch: []ir.Dim{d(2)}, m: d(1), n: d(20), k: tT, a: f32, b: f32},
+			vec(1, 4, 8, 1, 0), []int64{0, 1, 5, 70}},
+		{"matvec T columns", product{batch: []ir.Dim{d(2)}, m: d(2), n: tT, k: d(16), a: f32, b: f32, transB: true},
+			vec(2, 8, 2, 1, 8), []int64{0, 1, 70}},
+		{"matvec few T rows", product{m: ir.Symbol("T", 4), n: d(20), k: d(16), a: f32, b: f32, transB: true},
+			vec(4, 8, 2, 1, 8), []int64{0, 1, 3, 4}},
 	}
 }
 
@@ -394,12 +446,13 @@ func randomMatCases(t *testing.T, caps device.Caps, count int) []matCase {
 		if coin() {
 			p.batch = []ir.Dim{d(1 + r.IntN(3))}
 		}
-		s := kernel.Schedule{}
+		var s kernel.Schedule
 		switch r.IntN(3) {
 		case 0:
 			tm, tn := power(4), power(4)
-			s = tiled(tm*power(5), tn*power(5), 4*power(4), tm, tn)
-			s.Stages, s.Paired, s.Steps = r.IntN(3), coin(), coin()
+			tile := tiled(tm*power(5), tn*power(5), 4*power(4), tm, tn)
+			tile.Stages, tile.Paired, tile.Steps = r.IntN(3), coin(), coin()
+			s = tile
 		case 1:
 			s = direct(8*power(4), 1+r.IntN(20), 1+r.IntN(4), 4*power(3))
 		default:
@@ -420,14 +473,15 @@ func normCases(caps device.Caps) []matCase {
 	var cases []matCase
 	for _, c := range slices.Concat(matCases(), blockCases()) {
 		c.name, c.p.norm = c.name+" of a norm", true
-		c.s.Subgroup = reliable(caps, c.s)
+		c.s = relying(caps, c.s)
 		if fits(c.p.kernel(), c.s, caps) == nil {
 			cases = append(cases, c)
 		}
 	}
 	return pairs.Pick(cases, func(c matCase) pairs.Of {
-		return pairs.Of{Name: c.p.b.String(), Properties: []any{c.s.Variant, c.p.bytes, c.p.byteRows, c.s.StageRows,
-			c.s.RoundRows, c.s.Coarsen > 0, len(c.p.batch) > 0, c.p.gated, c.p.bias}}
+		return pairs.Of{Name: c.p.b.String(), Properties: []any{c.s.Config().Variant, c.p.bytes, c.p.byteRows,
+			vecOf(c.s).StageRows,
+			vecOf(c.s).RoundRows, vecOf(c.s).Coarsen > 0, len(c.p.batch) > 0, c.p.gated, c.p.bias}}
 	})
 }
 
@@ -447,8 +501,8 @@ func TestMatMulOnDevice(t *testing.T) {
 		if len(c.symbols) == 0 {
 			c.symbols = []int64{0}
 		}
-		if c.s.Subgroup > 0 {
-			c.s.Subgroup = reliable(caps, c.s)
+		if c.s.Config().Subgroup > 0 {
+			c.s = relying(caps, c.s)
 		}
 		kernels[i] = c.p.kernel()
 		sh, err := glsl.Emit(kernels[i], c.s, caps, kernels[i].Symbols())
@@ -518,17 +572,23 @@ func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 	return modules
 }
 
+// relying is a schedule that relies on the reliable subgroup size.
+func relying(caps device.Caps, s kernel.Schedule) kernel.Schedule {
+	return launched(s, func(l *kernel.Launch) { l.Subgroup = reliable(caps, s) })
+}
+
 // reliable returns the schedule's subgroup size if the device has it, else 0.
 func reliable(caps device.Caps, s kernel.Schedule) int {
-	shared := s.Coarsen > 0 || s.RoundRows
-	if own := int(caps.SubgroupSize); shared && caps.RequiredSubgroupSize && s.LanesPerRow%own == 0 {
+	vec := vecOf(s)
+	shared := vec.Coarsen > 0 || vec.RoundRows
+	if own := int(caps.SubgroupSize); shared && caps.RequiredSubgroupSize && vec.LanesPerRow%own == 0 {
 		return own // any size will do, because whole subgroups share rows
 	}
-	if uint32(s.Subgroup) < caps.MinSubgroupSize || uint32(s.Subgroup) > caps.MaxSubgroupSize ||
+	if uint32(s.Config().Subgroup) < caps.MinSubgroupSize || uint32(s.Config().Subgroup) > caps.MaxSubgroupSize ||
 		!caps.RequiredSubgroupSize {
 		return 0
 	}
-	return s.Subgroup
+	return s.Config().Subgroup
 }
 
 func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kernel.Kernel, module []byte, symbol int64) {

@@ -77,7 +77,7 @@ func timedTiles(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Sched
 			all = append(all, s)
 		}
 	}
-	for _, s := range []kernel.Schedule{
+	for _, s := range []kernel.MatTile{
 		twoStages(tiled(128, 128, 8, 8, 16)), twoStages(tiled(128, 128, 8, 16, 8)), twoStages(tiled(128, 128, 8, 8, 8)),
 		twoStages(tiled(128, 128, 16, 8, 8)), tiled(128, 128, 16, 8, 8),
 	} {
@@ -85,7 +85,7 @@ func timedTiles(t *testing.T, k *kernel.Kernel, caps device.Caps) []kernel.Sched
 			add(s)
 		}
 	}
-	for _, s := range []kernel.Schedule{
+	for _, s := range []kernel.MatTile{
 		tiled(128, 128, 16, 8, 16), tiled(64, 128, 8, 8, 8), tiled(64, 128, 16, 8, 8), tiled(128, 64, 8, 8, 8),
 		tiled(64, 256, 8, 8, 16), tiled(128, 256, 8, 8, 16), tiled(256, 128, 8, 16, 8), tiled(128, 128, 4, 8, 8),
 		// Tiles for smaller matmuls.

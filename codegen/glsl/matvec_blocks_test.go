@@ -16,13 +16,13 @@ func blockTypes() []ir.DType {
 }
 
 // blockRun is a schedule with runs of the given number of elements.
-func blockRun(s kernel.Schedule, run int) kernel.Schedule {
+func blockRun(s kernel.MatVec, run int) kernel.MatVec {
 	s.TileK = run
 	return s
 }
 
 // withCopies is a schedule that decodes by lookup, if the format supports it.
-func withCopies(t ir.DType, s kernel.Schedule, run, copies int) kernel.Schedule {
+func withCopies(t ir.DType, s kernel.MatVec, run, copies int) kernel.MatVec {
 	if table, ok := schedule.LookupTableOf(t); ok && (run >= 32 || !table.Levels) {
 		s.Tables, s.Copies = true, copies
 	}
@@ -119,27 +119,27 @@ func residentCases() []matCase {
 }
 
 // held is a schedule with preloaded blocks, and isHeld reports whether normalizing keeps them there.
-func held(s kernel.Schedule) kernel.Schedule {
+func held(s kernel.MatVec) kernel.MatVec {
 	s.Held = true
 	return s
 }
 
 // normalized is the schedule that the device's selection makes of one.
-func normalized(p product, s kernel.Schedule) kernel.Schedule {
+func normalized(p product, s kernel.MatVec) kernel.MatVec {
 	caps, err := device.Profile("nvidia-h100")
 	if err != nil {
-		return kernel.Schedule{}
+		return kernel.MatVec{}
 	}
-	s, _ = schedule.New(p.kernel(), s, caps) // the caller checks it
-	return s
+	made, _ := schedule.New(p.kernel(), s, caps) // the caller checks it
+	return vecOf(made)
 }
 
-func isHeld(p product, s kernel.Schedule) bool {
+func isHeld(p product, s kernel.MatVec) bool {
 	return normalized(p, s).Held
 }
 
 // takesDigits reports whether normalizing keeps a schedule's digits.
-func takesDigits(p product, s kernel.Schedule) bool {
+func takesDigits(p product, s kernel.MatVec) bool {
 	return normalized(p, s).Digits > 0
 }
 

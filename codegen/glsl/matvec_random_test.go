@@ -36,7 +36,7 @@ func askingCases() []matCase {
 		return matCase{name: name, p: p, s: s}
 	}
 	lookup := asking("lookup ahead", ir.IQ1_S, 256, 32, 1, 0)
-	lookup.s = withCopies(ir.IQ1_S, lookup.s, 32, 2)
+	lookup.s = withCopies(ir.IQ1_S, vecOf(lookup.s), 32, 2)
 	return []matCase{
 		asking("past the last column", ir.Q4_0, 64, 32, 0, 1),
 		asking("one row ahead", ir.Q4_1, 96, 32, 1, 0),
@@ -64,7 +64,8 @@ func randomBlockCases(caps device.Caps, count int) []matCase {
 		t := blockTypes()[r.IntN(len(blockTypes()))]
 		p := product{m: d(1), n: d([]int{1, 7, 8, 24, 32, 33, 1 + r.IntN(70)}[r.IntN(7)]),
 			k: d(t.BlockElems() * (1 + r.IntN(512/t.BlockElems()+3))), a: ir.F32, b: t, transB: true,
-			gated: r.IntN(4) == 0, bias: coin(), prologue: r.IntN(3) == 0, sharedB: coin(), norm: r.IntN(6) == 0, layout: []kernel.Layout{kernel.LayoutPlanes, kernel.LayoutBlocks}[r.IntN(5)/4]}
+			gated: r.IntN(4) == 0, bias: coin(), prologue: r.IntN(3) == 0, sharedB: coin(), norm: r.IntN(6) == 0,
+			layout: []kernel.Layout{kernel.LayoutPlanes, kernel.LayoutBlocks}[r.IntN(5)/4]}
 		if r.IntN(3) == 0 {
 			p.m = d(1 + r.IntN(2*schedule.MaxMatVecRows))
 		}
@@ -168,7 +169,7 @@ func TestBlockVecsOnDevice(t *testing.T) {
 	sources := make([]spirv.Shader, len(cases))
 	for i := range cases {
 		c := &cases[i]
-		c.s.Subgroup = reliable(caps, c.s)
+		c.s = relying(caps, c.s)
 		kernels[i] = c.p.kernel()
 		sh, err := glsl.Emit(kernels[i], c.s, caps, nil)
 		if err != nil {

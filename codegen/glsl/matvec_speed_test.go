@@ -153,13 +153,13 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) [
 	if l.options["only"] != nil {
 		list = nil
 	}
-	all := []kernel.Schedule{{}}
-	vary := func(key string, otherwise int, set func(*kernel.Schedule, int)) {
+	all := []kernel.MatVec{{}}
+	vary := func(key string, otherwise int, set func(*kernel.MatVec, int)) {
 		values := l.options[key]
 		if values == nil {
 			values = []int{otherwise}
 		}
-		var next []kernel.Schedule
+		var next []kernel.MatVec
 		for _, s := range all {
 			for _, v := range values {
 				set(&s, v)
@@ -168,20 +168,20 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) [
 		}
 		all = next
 	}
-	vary("sub", int(caps.SubgroupSize), func(s *kernel.Schedule, v int) { s.Subgroup = v })
-	vary("lanes", 128, func(s *kernel.Schedule, v int) { s.LanesPerRow = v })
-	vary("wg", 128, func(s *kernel.Schedule, v int) { s.Workgroup = v })
-	vary("cols", 4, func(s *kernel.Schedule, v int) { s.ThreadN = v })
-	vary("run", 0, func(s *kernel.Schedule, v int) { s.TileK = v })
-	vary("ahead", 0, func(s *kernel.Schedule, v int) { s.Ahead = v })
-	vary("tables", 0, func(s *kernel.Schedule, v int) { s.Tables = v > 0 })
-	vary("copies", 0, func(s *kernel.Schedule, v int) { s.Copies = v })
-	vary("staged", 0, func(s *kernel.Schedule, v int) { s.StageRows = v > 0 })
-	vary("small", 0, func(s *kernel.Schedule, v int) { s.Subnormals = v > 0 })
-	vary("prefetch", 0, func(s *kernel.Schedule, v int) { s.Prefetch = v })
-	vary("coarsen", 0, func(s *kernel.Schedule, v int) { s.Coarsen = v })
-	vary("held", 0, func(s *kernel.Schedule, v int) { s.Held = v > 0 })
-	vary("digits", 0, func(s *kernel.Schedule, v int) { s.Digits = v })
+	vary("sub", int(caps.SubgroupSize), func(s *kernel.MatVec, v int) { s.Subgroup = v })
+	vary("lanes", 128, func(s *kernel.MatVec, v int) { s.LanesPerRow = v })
+	vary("wg", 128, func(s *kernel.MatVec, v int) { s.Workgroup = v })
+	vary("cols", 4, func(s *kernel.MatVec, v int) { s.ThreadN = v })
+	vary("run", 0, func(s *kernel.MatVec, v int) { s.TileK = v })
+	vary("ahead", 0, func(s *kernel.MatVec, v int) { s.Ahead = v })
+	vary("tables", 0, func(s *kernel.MatVec, v int) { s.Tables = v > 0 })
+	vary("copies", 0, func(s *kernel.MatVec, v int) { s.Copies = v })
+	vary("staged", 0, func(s *kernel.MatVec, v int) { s.StageRows = v > 0 })
+	vary("small", 0, func(s *kernel.MatVec, v int) { s.Subnormals = v > 0 })
+	vary("prefetch", 0, func(s *kernel.MatVec, v int) { s.Prefetch = v })
+	vary("coarsen", 0, func(s *kernel.MatVec, v int) { s.Coarsen = v })
+	vary("held", 0, func(s *kernel.MatVec, v int) { s.Held = v > 0 })
+	vary("digits", 0, func(s *kernel.MatVec, v int) { s.Digits = v })
 	if l.options["sn"] != nil {
 		return append(list, l.matrixSchedules(t, k, caps)...)
 	}
@@ -196,7 +196,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) [
 		s.Coarsen, s.Digits, s.Held, s.RoundRows = o.Coarsen, o.Digits, o.Held, l.rounds || o.Digits > 0
 		s.TileN *= max(s.Coarsen, 1)
 		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !s.RoundRows || o.Subnormals
-		if o.Workgroup%o.LanesPerRow == 0 && fits(k, s, caps) == nil && !slices.Contains(list, s) {
+		if o.Workgroup%o.LanesPerRow == 0 && fits(k, s, caps) == nil && !slices.Contains(list, kernel.Schedule(s)) {
 			list = append(list, s)
 		}
 	}
@@ -372,7 +372,8 @@ func (b *speedBench) run(t *testing.T, task *speedTask) {
 		}
 		text := fmt.Sprintf("%-8s %5dx%d n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.n,
 			b.depth, task.rows, task.kind(),
-			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s.LanesPerRow, s.ThreadN, s, verdict)
+			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, numberOf(s, "lanes_per_row"),
+			numberOf(s, "thread_n"), s, verdict)
 		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0 && task.options["only"] == nil])
 		if verdict == "" {
 			results = append(results, timed{each, text})

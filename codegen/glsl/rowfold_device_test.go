@@ -94,8 +94,8 @@ func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]strin
 		} {
 			cases = append(cases, newScheduled(t,
 				fmt.Sprintf("%s, %d of %d, subgroup %d", name, c.lanes, c.workgroup, c.subgroup), graph,
-				kernel.Schedule{Variant: c.variant, Workgroup: c.workgroup, Vec: 1, LanesPerRow: c.lanes,
-					Subgroup: c.subgroup}, c.caps))
+				kernel.Row{Launch: kernel.Launch{Variant: c.variant, Workgroup: c.workgroup, Vec: 1,
+					Subgroup: c.subgroup}, LanesPerRow: c.lanes}, c.caps))
 		}
 	}
 	runScheduled(t, dev, tools, cases)
@@ -117,8 +117,8 @@ func TestPlaceOfEmptyRow(t *testing.T) {
 	}`)
 	check(t, err)
 	for _, sched := range []kernel.Schedule{
-		{Variant: kernel.VarRowSerial, Workgroup: 8, Vec: 1},
-		{Variant: kernel.VarRowGroup, Workgroup: 32, Vec: 1, LanesPerRow: 16},
+		kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowSerial, Workgroup: 8, Vec: 1}},
+		kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowGroup, Workgroup: 32, Vec: 1}, LanesPerRow: 16},
 	} {
 		s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 			return sched, dev.Caps(), nil
@@ -137,7 +137,7 @@ func TestPlaceOfEmptyRow(t *testing.T) {
 			list, err := d.Ints()
 			check(t, err)
 			if slices.Max(list) != 0 || slices.Min(list) != 0 {
-				t.Errorf("%s, %s: places %v of rows without elements, want 0", sched.Variant, name, list)
+				t.Errorf("%s, %s: places %v of rows without elements, want 0", sched.Config().Variant, name, list)
 			}
 		}
 		check(t, exe.Close())

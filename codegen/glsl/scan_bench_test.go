@@ -25,8 +25,8 @@ func BenchmarkScan(b *testing.B) {
 		}`, chunk)
 		k := scanKernel(b, source)
 		for _, lanes := range []int{64, 128, 256, 512, 1024} {
-			s := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: lanes, Vec: 4, LanesPerRow: lanes,
-				Subgroup: int(dev.Caps().SubgroupSize)}
+			s := kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarScanGroup, Workgroup: lanes, Vec: 4,
+				Subgroup: int(dev.Caps().SubgroupSize)}, LanesPerRow: lanes}
 			if fits(k, s, dev.Caps()) == nil {
 				b.Run(fmt.Sprintf("chunk=%d/lanes=%d", chunk, lanes), func(b *testing.B) { benchKernel(b, dev, k, s) })
 			}

@@ -20,11 +20,11 @@ import (
 func skinnySchedule(caps device.Caps, k *kernel.Kernel, sn, sk, frags, depth int) (kernel.Schedule, bool) {
 	r, ok := schedule.SkinnyOf(k)
 	if !ok {
-		return kernel.Schedule{}, false
+		return nil, false
 	}
 	m, ok := fragments(caps, r.Element)
 	if !ok {
-		return kernel.Schedule{}, false
+		return nil, false
 	}
 	for _, f := range caps.Matrices { // the fewest rows
 		if f.A == m.A && f.B == m.B && f.C == device.Component(r.Sums().String()) && f.R == f.C &&
@@ -33,9 +33,9 @@ func skinnySchedule(caps device.Caps, k *kernel.Kernel, sn, sk, frags, depth int
 		}
 	}
 	sub, n, rows := int(caps.SubgroupSize), int(m.N), int(k.Parallel[len(k.Parallel)-2].Max())
-	return kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: sub * sn * sk, Vec: 4, Subgroup: sub,
-		TileM: (rows + n - 1) / n * n, TileN: sn * frags * int(m.M), TileK: depth,
-		Fragments: kernel.Fragments{SubgroupsN: sn, SubgroupsK: sk, FragM: int(m.M), FragN: n, FragK: int(m.K)}}, true
+	return kernel.Skinny{Launch: kernel.Launch{Variant: kernel.VarSkinny, Workgroup: sub * sn * sk, Vec: 4,
+		Subgroup: sub}, Tile: kernel.Tile{TileM: (rows + n - 1) / n * n, TileN: sn * frags * int(m.M), TileK: depth},
+		Fragment: kernel.Fragment{FragM: int(m.M), FragN: n, FragK: int(m.K)}, SubgroupsN: sn, SubgroupsK: sk}, true
 }
 
 // skinnyCases are matmuls by every format that cooperative matrices support, with float and int8 rows.

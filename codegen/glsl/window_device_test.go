@@ -31,7 +31,8 @@ var convolutions = []convolution{
 	{"padded", "2,8,16,16", "24,8,3,3", "padding_low=[1,1], padding_high=[1,1]", true, true},
 	{"unpadded reach", "1,8,9,24", "16,8,2,5", "padding_low=[1,2], padding_high=[0,2]", true, true},
 	{"wide padding", "1,3,5,8", "17,3,1,23", "padding_low=[0,11], padding_high=[0,11]", true, true},
-	{"dilated groups", "2,8,7,16", "10,4,3,3", "padding_low=[2,2], padding_high=[2,2], dilation=[2,2], groups=2", true, false},
+	{"dilated groups", "2,8,7,16", "10,4,3,3", "padding_low=[2,2], padding_high=[2,2], dilation=[2,2], groups=2", true,
+		false},
 	{"odd width", "1,8,7,13", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1]", false, true},
 	{"strided", "1,8,16,16", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1], stride=[2,2]", false, true},
 	{"strided channels", "2,32,13,9", "40,32,3,3", "padding_low=[1,0], padding_high=[1,1], stride=[2,3]", false, true},
@@ -125,8 +126,8 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 // and with materialized operands: a covering set of their cases.
 func TestConvolutionsOfBytes(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	schedules := []kernel.Schedule{{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 32, TileN: 32, TileK: 64,
-		ThreadM: 4, ThreadN: 4}}
+	schedules := []kernel.Schedule{kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: 64,
+		Vec: 4}, Tile: kernel.Tile{TileM: 32, TileN: 32, TileK: 64}, ThreadM: 4, ThreadN: 4}}
 	if fragments, ok := coopMat(dev.Caps(), ir.I8, 1, 2, 2, 1, 1); ok {
 		schedules = append(schedules, fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 64, 128, 128))
 	}

@@ -25,16 +25,24 @@ type sliding struct {
 
 var slidings = []sliding{
 	{"3x3", "2,6,12,20", "6,1,3,3", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1], groups=6}", "2,6,12,20", 2},
-	{"5x5 of odd sizes", "1,3,15,7", "3,1,5,5", "conv %0, %1 {padding_low=[2,2], padding_high=[2,2], groups=3}", "1,3,15,7", 1},
+	{"5x5 of odd sizes", "1,3,15,7", "3,1,5,5", "conv %0, %1 {padding_low=[2,2], padding_high=[2,2], groups=3}",
+		"1,3,15,7", 1},
 	{"7x7", "2,4,14,14", "4,1,7,7", "conv %0, %1 {padding_low=[3,3], padding_high=[3,3], groups=4}", "2,4,14,14", 2},
-	{"strided", "2,6,12,20", "6,1,5,5", "conv %0, %1 {padding_low=[2,2], padding_high=[2,2], stride=[2,1], groups=6}", "2,6,6,20", 2},
-	{"strided along rows", "2,6,12,20", "6,1,3,3", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1], stride=[1,2], groups=6}", "2,6,12,10", 2},
-	{"dilated", "1,5,12,9", "5,1,3,3", "conv %0, %1 {padding_low=[2,1], padding_high=[2,1], dilation=[2,1], groups=5}", "1,5,12,9", 1},
+	{"strided", "2,6,12,20", "6,1,5,5", "conv %0, %1 {padding_low=[2,2], padding_high=[2,2], stride=[2,1], groups=6}",
+		"2,6,6,20", 2},
+	{"strided along rows", "2,6,12,20", "6,1,3,3",
+		"conv %0, %1 {padding_low=[1,1], padding_high=[1,1], stride=[1,2], groups=6}", "2,6,12,10", 2},
+	{"dilated", "1,5,12,9", "5,1,3,3", "conv %0, %1 {padding_low=[2,1], padding_high=[2,1], dilation=[2,1], groups=5}",
+		"1,5,12,9", 1},
 	{"unpadded", "3,4,14,11", "4,1,3,3", "conv %0, %1 {groups=4}", "3,4,12,9", 2},
-	{"padded on one side", "2,4,9,10", "4,1,3,3", "conv %0, %1 {padding_low=[0,2], padding_high=[2,0], groups=4}", "2,4,9,10", 2},
-	{"groups of two", "2,6,8,10", "9,2,3,3", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1], groups=3}", "2,9,8,10", 2},
-	{"max pool", "2,6,16,20", "1", "max_pool %0 {kernel=[3,3], stride=[2,2], padding_low=[1,1], padding_high=[1,1]}", "2,6,8,10", 1},
-	{"average pool", "2,6,12,20", "1", "avg_pool %0 {kernel=[3,3], stride=[1,1], padding_low=[1,1], padding_high=[1,1]}", "2,6,12,20", 1},
+	{"padded on one side", "2,4,9,10", "4,1,3,3", "conv %0, %1 {padding_low=[0,2], padding_high=[2,0], groups=4}",
+		"2,4,9,10", 2},
+	{"groups of two", "2,6,8,10", "9,2,3,3", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1], groups=3}",
+		"2,9,8,10", 2},
+	{"max pool", "2,6,16,20", "1", "max_pool %0 {kernel=[3,3], stride=[2,2], padding_low=[1,1], padding_high=[1,1]}",
+		"2,6,8,10", 1},
+	{"average pool", "2,6,12,20", "1",
+		"avg_pool %0 {kernel=[3,3], stride=[1,1], padding_low=[1,1], padding_high=[1,1]}", "2,6,12,20", 1},
 }
 
 func (c sliding) graph(t *testing.T) *ir.Graph {
@@ -70,7 +78,8 @@ func TestWindows(t *testing.T) {
 				if w, ok := schedule.WindowsOf(k); !ok || w.Axis != c.axis {
 					t.Fatalf("%s: windows along %d of %v (%t), want %d", c.name, w.Axis, k.Parallel, ok, c.axis)
 				}
-				sched := kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: 64, Vec: 1, Coarsen: rows}
+				sched := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarRowWindows, Workgroup: 64, Vec: 1},
+					Coarsen: rows}
 				return sched, dev.Caps(), fits(k, sched, dev.Caps())
 			})
 			if err != nil {

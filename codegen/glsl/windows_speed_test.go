@@ -107,11 +107,14 @@ func timeWindows(t *testing.T, dev *vk.Device, what string) {
 
 // waysOfWindows are one invocation per row, two invocations per row, and blocks of all sizes.
 func waysOfWindows(k *kernel.Kernel, caps device.Caps) (all []kernel.Schedule) {
-	ways := []kernel.Schedule{{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1, LanesPerRow: 1},
-		{Variant: kernel.VarRowGroup, Workgroup: 256, Vec: 1, LanesPerRow: 2, Subgroup: int(caps.SubgroupSize)}}
+	ways := []kernel.Schedule{kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1},
+		LanesPerRow: 1},
+		kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowGroup, Workgroup: 256, Vec: 1,
+			Subgroup: int(caps.SubgroupSize)}, LanesPerRow: 2}}
 	for rows := 2; rows < 25; rows++ {
 		for wg := 64; wg <= 128; wg *= 2 {
-			ways = append(ways, kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: wg, Vec: 1, Coarsen: rows})
+			ways = append(ways, kernel.Points{Launch: kernel.Launch{Variant: kernel.VarRowWindows, Workgroup: wg,
+				Vec: 1}, Coarsen: rows})
 		}
 	}
 	for _, s := range ways {

@@ -51,7 +51,7 @@ func NewBlockRun(t ir.DType, want int) BlockRun {
 
 // BlockRun returns the run of a matvec over blocks. If rows are quantized to int8, with a scale per group, a strip must
 // lie within one group.
-func (k *Kernel) BlockRun(s Schedule) BlockRun {
+func (k *Kernel) BlockRun(s MatVec) BlockRun {
 	t, want := k.BlockRows(), s.TileK
 	r := NewBlockRun(t, want)
 	for s.RoundRows && 4*r.Quads > RoundedGroup {

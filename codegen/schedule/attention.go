@@ -21,7 +21,8 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
 	sh := flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
 		Heads:   k.Parallel[ax.Head].Max(),
-		Queries: k.Parallel[ax.Query].Max(), Keys: k.KeysSeen(k.Parallel[ax.Query].Max()), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
+		Queries: k.Parallel[ax.Query].Max(), Keys: k.KeysSeen(k.Parallel[ax.Query].Max()),
+		Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
 	if f := k.Attention.Factor; f != nil {
 		sh.Factor = int(f.Dot.Add)
 	}
@@ -37,7 +38,7 @@ func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
 	all := append(h.flashVecCandidates(k), append(h.flashMatrixCandidates(k, caps), h.flashTileCandidates(k)...)...)
 	if n := flashSplitsOf(k); n > 1 { // it has been split
 		for i := range all {
-			all[i].Schedule.Splits = n
+			all[i].Schedule = withSplits(all[i].Schedule, n)
 		}
 	}
 	return all
@@ -57,10 +58,9 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	}
 	way := func(lanes, keys, wg int) Candidate {
 		splits := h.flashSplits(k, wg/lanes*keys)
-		return Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
-			Subgroup: h.subgroup,
-			TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
-			Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
+		return Candidate{kernel.FlashVec{Launch: kernel.Launch{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4,
+			Subgroup: h.subgroup}, Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits},
+			LanesPerRow: lanes, TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys},
 			fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))}
 	}
 	var all []Candidate
@@ -82,15 +82,15 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 // step covers the average number of keys, with fewer keys per invocation if registers run out (M-short-texts).
 func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, keys, wg int) Candidate) (
 	list []Candidate) {
-	for c.Schedule.Splits <= 1 && int64(c.Schedule.TileN) < meanKeys(k) && 2*c.Schedule.Workgroup <= h.flashMost {
-		s := c.Schedule
+	s := c.Schedule.(kernel.FlashVec)
+	for s.Splits <= 1 && int64(s.TileN) < meanKeys(k) && 2*s.Workgroup <= h.flashMost {
 		for s.Workgroup *= 2; s.ThreadN > 1 && h.registersOf(k, s)*s.Workgroup > flashRegisters; s.ThreadN /= 2 {
 		}
 		if h.registersOf(k, s)*s.Workgroup > flashRegisters {
 			break
 		}
 		c = way(s.LanesPerRow, s.ThreadN, s.Workgroup)
-		list = []Candidate{c}
+		s, list = c.Schedule.(kernel.FlashVec), []Candidate{c}
 	}
 	return list
 }
@@ -114,14 +114,14 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 	if err != nil {
 		return 0, err.Error()
 	}
-	if s.Variant == kernel.VarFlashTile {
+	tile, rate, sh := AttentionTileOf(s), h.VectorF32, flashShapeOf(k)
+	switch s.(type) {
+	case kernel.FlashTile:
 		return h.leastFlashTileTime(k), ""
-	}
-	rate, sh := h.VectorF32, flashShapeOf(k)
-	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
+	case kernel.FlashMatrix:
 		rate = h.MatrixF16
 	}
-	keys := k.KeysSeen(min(sh.Queries, int64(max(s.TileM/max(s.Heads, 1), 1))))
+	keys := k.KeysSeen(min(sh.Queries, int64(max(tile.queries(), 1))))
 	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(keys) *
 		float64(sh.Dot+sh.Value+sh.Factor)
 	return flops / (rate * 1e3), ""
@@ -166,11 +166,11 @@ func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 			reason := fmt.Sprintf("%d queries of %d heads a tile, %d keys: %d workgroups", tl.M/heads, heads, tl.N,
 				groups)
 			for _, subgroup := range slices.Compact([]int{h.subgroup, 0}) {
-				c := Candidate{tl.flashSchedule(heads, subgroup), reason}
+				s := tl.flashSchedule(heads, subgroup)
 				if splits > 1 {
-					c.Schedule.Splits = splits
+					s.Splits = splits
 				}
-				list = append(list, timed{c, time})
+				list = append(list, timed{Candidate{s, reason}, time})
 			}
 		}
 	}
@@ -244,19 +244,19 @@ func (h heuristics) leastFlashTileTime(k *kernel.Kernel) (least float64) {
 	return least
 }
 
-func (t ratedTile) flashSchedule(heads, subgroup int) kernel.Schedule {
+func (t ratedTile) flashSchedule(heads, subgroup int) kernel.FlashTile {
 	s := t.tile.flashSchedule(heads, subgroup)
 	s.Paired, s.Steps = t.Paired, t.Steps
 	return s
 }
 
-func (t tile) flashSchedule(heads, subgroup int) kernel.Schedule {
+func (t tile) flashSchedule(heads, subgroup int) kernel.FlashTile {
 	if lanes := t.N / t.ThreadN; !powerOfTwo(lanes) || lanes > subgroup {
 		subgroup = 0
 	}
-	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: t.workgroup(), Vec: 4,
-		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN, Subgroup: subgroup,
-		Flash: kernel.Flash{Heads: heads}}
+	return kernel.FlashTile{Launch: kernel.Launch{Variant: kernel.VarFlashTile, Workgroup: t.workgroup(), Vec: 4,
+		Subgroup: subgroup}, Tile: kernel.Tile{TileM: t.M, TileN: t.N, TileK: t.K}, Flash: kernel.Flash{Heads: heads},
+		ThreadM: t.ThreadM, ThreadN: t.ThreadN}
 }
 
 // flashHeads is the number of heads that share a tile with that many rows: all heads of a key head, if their number
@@ -274,19 +274,19 @@ func flashHeads(sh flashShape, rows int) int {
 // cache.
 func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 	sh := flashShapeOf(k)
-	tiled := s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2
+	_, units := s.(kernel.FlashMatrix)
 	bytes := sh.Groups * sh.Keys * int64(sh.Dot+sh.Value) * int64(ir.F16.BlockBytes())
-	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) &&
+	return k.Attention.Causal && units && sh.Queries > int64(AttentionTileOf(s).queries()) &&
 		bytes <= 2*heuristicsOf(caps).cache
 }
 
 // AttentionGrid puts tiles of queries in x, or in y if heads go first, heads in the other, and batch and splits in z.
 // If a dimension is too long, all go in x.
 func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid, error) {
-	ax := k.AttentionAxes()
-	queries := []AxisTiles{{ax.Query, max(s.TileM/max(s.Heads, 1), 1)}}
+	ax, tile := k.AttentionAxes(), AttentionTileOf(s)
+	queries := []AxisTiles{{ax.Query, max(tile.queries(), 1)}}
 	var heads []AxisTiles
-	if s.Heads == 1 {
+	if tile.Heads == 1 {
 		heads = append(heads, AxisTiles{ax.Head, 1})
 	}
 	heads = append(heads, AxisTiles{ax.Group, 1})
@@ -305,12 +305,12 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGr
 	}
 	return MatGrid{}, fmt.Errorf("schedule: kernel %s: an attention over %v in tiles of %d rows has more workgroups "+
 		"than %s allows; split the batch",
-		k.Name, k.Parallel, s.TileM, caps.Name)
+		k.Name, k.Parallel, tile.Rows, caps.Name)
 }
 
 // flashTileShared is the shared memory of the flash_tile variant: tiles of queries and keys, the weights, a step of
 // values, and the partial results of a row's lanes without subgroups.
-func flashTileShared(k *kernel.Kernel, s kernel.Schedule) int {
+func flashTileShared(k *kernel.Kernel, s kernel.FlashTile) int {
 	sh := flashShapeOf(k)
 	n := (s.TileM+s.TileN)*TilePitch(s.TileK)*16 + s.TileM*(s.TileN+1)*4 + s.TileK*ValueQuads(sh.Value)*16
 	if s.Steps {
@@ -324,19 +324,19 @@ func flashTileShared(k *kernel.Kernel, s kernel.Schedule) int {
 
 // FlashDepth is the number of steps of queries that a flash_tile with tiles stored by steps keeps: a multiple of the
 // steps of keys.
-func FlashDepth(k *kernel.Kernel, s kernel.Schedule) int {
+func FlashDepth(k *kernel.Kernel, s kernel.FlashTile) int {
 	return roundUp(flashShapeOf(k).Dot, s.TileK)
 }
 
 // FlashStage is the number of vectors of four in a step of keys or of values, whichever is larger.
-func FlashStage(k *kernel.Kernel, s kernel.Schedule) int {
+func FlashStage(k *kernel.Kernel, s kernel.FlashTile) int {
 	return s.TileK * max(StepPitch(s.TileN), ValueQuads(flashShapeOf(k).Value))
 }
 
 // ValueQuads is the number of vectors of four for n elements.
 func ValueQuads(n int) int { return (n + 3) / 4 }
 
-func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) error {
 	sh := flashShapeOf(k)
 	switch {
 	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1 || s.Heads < 1:
@@ -352,7 +352,8 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error
 	if err := checkFlash(k, s, caps); err != nil {
 		return err
 	}
-	if err := checkRegisterTile(s); err != nil {
+	if err := checkRegisterTile(s.RegisterTile, s.TileM/s.ThreadM, s.TileN/s.ThreadN, s.ThreadM,
+		s.ThreadN); err != nil {
 		return err
 	}
 	lanes, apart := s.TileN/s.ThreadN, 1
@@ -377,15 +378,15 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error
 
 // checkFlash checks the common requirements of all attention variants.
 func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	sh := flashShapeOf(k)
-	if sh.Factor > 0 && s.Variant != kernel.VarFlashTile {
+	sh, t := flashShapeOf(k), AttentionTileOf(s)
+	if _, tile := s.(kernel.FlashTile); sh.Factor > 0 && !tile {
 		return fmt.Errorf("factors of weights are computed in tiles, by %s", kernel.VarFlashTile)
 	}
-	if s.Heads < 1 || s.Heads != 1 && (int64(s.Heads) != sh.Heads || s.TileM%s.Heads != 0) {
-		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads,
-			sh.Heads, s.TileM)
+	if t.Heads < 1 || t.Heads != 1 && (int64(t.Heads) != sh.Heads || t.Rows%t.Heads != 0) {
+		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", t.Heads,
+			sh.Heads, t.Rows)
 	}
-	if err := checkSplits(k, s); err != nil {
+	if err := checkSplits(k, t); err != nil {
 		return err
 	}
 	_, err := AttentionGrid(k, s, caps)
@@ -395,7 +396,7 @@ func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 // maxFlashVec limits the queries, sums and scores that an invocation of flash_vec keeps (M-flash-shapes).
 const maxFlashVec = 160
 
-func checkFlashVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkFlashVec(k *kernel.Kernel, s kernel.FlashVec, caps device.Caps) error {
 	sh := flashShapeOf(k)
 	switch {
 	case s.Subgroup == 0:
@@ -415,7 +416,7 @@ func checkFlashVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 
 // flashVecShared is the shared memory in which the subgroups of a flash_vec workgroup combine their results: a row's
 // sums, its maximum score and its sum of weights.
-func flashVecShared(k *kernel.Kernel, s kernel.Schedule) int {
+func flashVecShared(k *kernel.Kernel, s kernel.FlashVec) int {
 	subgroups := s.Workgroup / max(s.Subgroup, 1)
 	if subgroups == 1 {
 		return 0
@@ -428,7 +429,7 @@ const maxSplits = 128
 
 // checkSplits checks a schedule for a whole attention, which may request splits, or for an attention that is already
 // split.
-func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
+func checkSplits(k *kernel.Kernel, s AttentionTile) error {
 	have := k.Parallel[k.AttentionAxes().Split].Add
 	switch {
 	case s.Splits < 0 || s.Splits > maxSplits:
@@ -444,33 +445,64 @@ func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
 // checkWhole rejects a request for splits in an attention that was not split: at schedule lookup it is too late to
 // split.
 func checkWhole(k *kernel.Kernel, s kernel.Schedule) error {
-	if k.Family == kernel.FamilyAttention && s.Splits > 1 && k.Parallel[k.AttentionAxes().Split].Is(1) {
-		return fmt.Errorf("%d splits for an attention that has not been split", s.Splits)
+	if n := AttentionTileOf(s).Splits; n > 1 && k.Parallel[k.AttentionAxes().Split].Is(1) {
+		return fmt.Errorf("%d splits for an attention that has not been split", n)
 	}
 	return nil
 }
 
-// AttentionStep is the number of keys per step of an attention's loop: a tile, or two on matrix units.
-func AttentionStep(s kernel.Schedule) int {
-	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
-		return 2 * s.TileN
+// AttentionTile has what the schedules of an attention have in common.
+type AttentionTile struct {
+	Rows, Heads int // of a tile
+	Step        int // keys per step of the loop: a tile, or two on matrix units
+	Splits      int
+}
+
+// AttentionTileOf returns the tile of an attention's schedule. It is zero for other schedules.
+func AttentionTileOf(s kernel.Schedule) AttentionTile {
+	switch s := s.(type) {
+	case kernel.FlashTile:
+		return AttentionTile{s.TileM, s.Heads, s.TileN, s.Splits}
+	case kernel.FlashVec:
+		return AttentionTile{s.TileM, s.Heads, s.TileN, s.Splits}
+	case kernel.FlashMatrix:
+		return AttentionTile{s.TileM, s.Heads, 2 * s.TileN, s.Splits}
 	}
-	return s.TileN
+	return AttentionTile{}
+}
+
+// queries is the number of queries of each head in the tile.
+func (t AttentionTile) queries() int { return t.Rows / max(t.Heads, 1) }
+
+// withSplits sets the number of splits of an attention's schedule.
+func withSplits(s kernel.Schedule, n int) kernel.Schedule {
+	switch s := s.(type) {
+	case kernel.FlashTile:
+		s.Splits = n
+		return s
+	case kernel.FlashVec:
+		s.Splits = n
+		return s
+	case kernel.FlashMatrix:
+		s.Splits = n
+		return s
+	}
+	return s
 }
 
 // splitLength is the number of keys in a split, a multiple of the step except for the last split.
-func splitLength(k *kernel.Kernel, s kernel.Schedule) int64 {
-	step := int64(max(AttentionStep(s), 1))
+func splitLength(k *kernel.Kernel, s AttentionTile) int64 {
+	step := int64(max(s.Step, 1))
 	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
 }
 
 // SplitKeys is the number of keys that the splits of a workgroup's rows cover: all keys, or the keys in their windows,
 // rounded to a step.
-func SplitKeys(k *kernel.Kernel, s kernel.Schedule) ir.Dim {
+func SplitKeys(k *kernel.Kernel, s AttentionTile) ir.Dim {
 	if k.Attention.Window == 0 {
 		return k.Fold
 	}
-	most := k.Attention.Window + int64(s.TileM/max(s.Heads, 1)+AttentionStep(s))
+	most := k.Attention.Window + int64(s.queries()+s.Step)
 	if most >= k.Fold.Max() {
 		return k.Fold
 	}

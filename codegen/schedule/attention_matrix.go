@@ -32,11 +32,12 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 			heads := flashHeads(sh, rows)
 			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) *
 				ceilDiv(sh.Queries*int64(heads), int64(rows))
-			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * h.subgroup, Vec: 4,
-				Subgroup: h.subgroup,
-				TileM:    rows, TileN: tl.Keys, Stages: tl.Stages,
-				Flash: kernel.Flash{Heads: heads}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag, SubgroupsN: tl.Parts}},
-				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
+			c := Candidate{kernel.FlashMatrix{Launch: kernel.Launch{Variant: variant,
+				Workgroup: tl.Subgroups * h.subgroup, Vec: 4, Subgroup: h.subgroup},
+				TileM: rows, TileN: tl.Keys, Stages: tl.Stages, SubgroupsN: tl.Parts,
+				Fragment: kernel.Fragment{FragM: frag, FragN: frag, FragK: frag}, Flash: kernel.Flash{Heads: heads}},
+				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads,
+					heads, tl.Keys, groups)}
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue
 			}
@@ -70,7 +71,7 @@ func flashHalf(k *kernel.Kernel) bool {
 // maxFlashWidth is the longest row of a result with fragments that fit in a subgroup's registers.
 const maxFlashWidth = 256
 
-func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) error {
 	sh := flashShapeOf(k)
 	f, parts := s.FragM, FlashParts(s)
 	switch {
@@ -118,16 +119,16 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) err
 }
 
 // FlashStrips is the number of row fragments per subgroup of an attention on matrix units.
-func FlashStrips(s kernel.Schedule) int {
+func FlashStrips(s kernel.FlashMatrix) int {
 	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)/FlashParts(s)*s.FragM, 1)
 }
 
 // FlashParts is how many subgroups of an attention on matrix units share rows.
-func FlashParts(s kernel.Schedule) int { return max(s.SubgroupsN, 1) }
+func FlashParts(s kernel.FlashMatrix) int { return max(s.SubgroupsN, 1) }
 
 // FlashQueryLines is the number of a tile's queries that pass at once through the shared memory of key and value tiles,
 // a multiple of a subgroup's queries.
-func FlashQueryLines(k *kernel.Kernel, s kernel.Schedule) int {
+func FlashQueryLines(k *kernel.Kernel, s kernel.FlashMatrix) int {
 	sh := flashShapeOf(k)
 	keys, values := StagedPitch(sh.Dot, OctetElems), StagedPitch(sh.Value, OctetElems)
 	own := FlashStrips(s) * s.FragM
@@ -139,19 +140,19 @@ const maxFlashWords = 240
 
 // flashWords is the number of words per invocation for the fragments of queries, accumulators, scores of two tiles, and
 // weights.
-func flashWords(sh flashShape, s kernel.Schedule) int {
+func flashWords(sh flashShape, s kernel.FlashMatrix) int {
 	row := sh.Dot/2 + sh.Value + 2*s.TileN + s.TileN/2
 	return FlashStrips(s) * s.FragM * row / s.Subgroup
 }
 
 // ScorePitch and WeightPitch are the row pitches of scores and of weights in shared memory, in floats and in pairs of
 // f16.
-func ScorePitch(s kernel.Schedule) int  { return s.TileN + 4 }
-func WeightPitch(s kernel.Schedule) int { return s.TileN/2 + 4 }
+func ScorePitch(s kernel.FlashMatrix) int  { return s.TileN + 4 }
+func WeightPitch(s kernel.FlashMatrix) int { return s.TileN/2 + 4 }
 
 // flashMatrixShared is the shared memory for a tile of keys and of values per stage, a fragment per subgroup, and
 // scores and weights if scores become weights in shared memory.
-func flashMatrixShared(k *kernel.Kernel, s kernel.Schedule) int {
+func flashMatrixShared(k *kernel.Kernel, s kernel.FlashMatrix) int {
 	sh := flashShapeOf(k)
 	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM
 	n := max(s.Stages, 1)*s.TileN*(StagedPitch(sh.Dot, OctetElems)+StagedPitch(sh.Value, OctetElems))*16 +

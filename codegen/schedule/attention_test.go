@@ -42,34 +42,43 @@ func attention(groups, heads, queries, keys, dot ir.Dim) *kernel.Kernel {
 
 func TestCheckFlashMatrix(t *testing.T) {
 	k := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
-	good := kernel.Schedule{Variant: kernel.VarFlashMatrix2, Workgroup: 256, Vec: 4, Subgroup: 32, TileM: 128,
-		TileN: 64, Flash: kernel.Flash{Heads: 4}, Fragments: kernel.Fragments{FragM: 16, FragN: 16, FragK: 16}}
+	good := kernel.FlashMatrix{Launch: kernel.Launch{Variant: kernel.VarFlashMatrix2, Workgroup: 256, Vec: 4,
+		Subgroup: 32}, Flash: kernel.Flash{Heads: 4}, Fragment: kernel.Fragment{FragM: 16, FragN: 16, FragK: 16},
+		TileM: 128, TileN: 64}
 	cases := []struct {
 		what   string
 		k      *kernel.Kernel
-		change func(*kernel.Schedule, *device.Caps)
+		change func(*kernel.FlashMatrix, *device.Caps)
 		want   string // in the error; empty for none
 	}{
 		{"in registers", k, nil, ""},
-		{"in shared memory", k, func(s *kernel.Schedule, c *device.Caps) {
+		{"in shared memory", k, func(s *kernel.FlashMatrix, c *device.Caps) {
 			s.Variant, s.TileN, c.Matrix2 = kernel.VarFlashMatrix, 32, nil
 		}, ""},
-		{"too much shared memory", k, func(s *kernel.Schedule, _ *device.Caps) { s.Variant = kernel.VarFlashMatrix }, "shared memory"},
-		{"without reductions", k, func(_ *kernel.Schedule, c *device.Caps) {
+		{"too much shared memory", k, func(s *kernel.FlashMatrix,
+			_ *device.Caps) {
+			s.Variant = kernel.VarFlashMatrix
+		}, "shared memory"},
+		{"without reductions", k, func(_ *kernel.FlashMatrix, c *device.Caps) {
 			m := *c.Matrix2
 			m.Reductions = false
 			c.Matrix2 = &m
 		}, "reductions"},
-		{"without fragments", k, func(_ *kernel.Schedule, c *device.Caps) { c.Matrices = nil }, "that the device has: 0"},
-		{"other fragments", k, func(s *kernel.Schedule, _ *device.Caps) { s.FragN = 8 }, "square ones"},
-		{"rows", k, func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 64 }, "64 rows for 8 subgroups that hold 16 each"},
-		{"keys", k, func(s *kernel.Schedule, _ *device.Caps) { s.TileN = 40 }, "do not go together"},
-		{"two strips of rows", k, func(s *kernel.Schedule, _ *device.Caps) { s.TileM, s.TileN, s.Stages = 256, 32, 2 }, ""},
-		{"two strips of rows whose scores pass through shared memory", k, func(s *kernel.Schedule, _ *device.Caps) {
+		{"without fragments", k, func(_ *kernel.FlashMatrix, c *device.Caps) { c.Matrices = nil },
+			"that the device has: 0"},
+		{"other fragments", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.FragN = 8 }, "square ones"},
+		{"rows", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileM = 64 },
+			"64 rows for 8 subgroups that hold 16 each"},
+		{"keys", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileN = 40 }, "do not go together"},
+		{"two strips of rows", k, func(s *kernel.FlashMatrix, _ *device.Caps) {
+			s.TileM, s.TileN, s.Stages = 256, 32,
+				2
+		}, ""},
+		{"two strips of rows whose scores pass through shared memory", k, func(s *kernel.FlashMatrix, _ *device.Caps) {
 			s.Variant, s.Workgroup, s.TileM, s.TileN = kernel.VarFlashMatrix, 64, 64, 32
 		}, "2 fragments of rows"},
-		{"more than the registers hold", k, func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 256 }, "spill"},
-		{"three stages", k, func(s *kernel.Schedule, _ *device.Caps) { s.TileN, s.Stages = 16, 3 }, "want 1 or 2"},
+		{"more than the registers hold", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileM = 256 }, "spill"},
+		{"three stages", k, func(s *kernel.FlashMatrix, _ *device.Caps) { s.TileN, s.Stages = 16, 3 }, "want 1 or 2"},
 		{"odd vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(72)), nil, "no multiple of 16"},
 		{"long vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(288)), nil, "longer than 256"},
 		{"f32", func() *kernel.Kernel {
@@ -145,7 +154,11 @@ func TestHeadsFirst(t *testing.T) {
 		{"small tiles", causal(32, 4096, 4096), kernel.VarFlashTile, h100, false},
 	}
 	for _, c := range cases {
-		s := kernel.Schedule{Variant: c.variant, TileM: 128, Flash: kernel.Flash{Heads: 1}}
+		var s kernel.Schedule = kernel.FlashMatrix{Launch: kernel.Launch{Variant: c.variant}, TileM: 128,
+			Flash: kernel.Flash{Heads: 1}}
+		if c.variant == kernel.VarFlashTile {
+			s = kernel.FlashTile{Tile: kernel.Tile{TileM: 128}, Flash: kernel.Flash{Heads: 1}}
+		}
 		if have := headsFirst(c.k, s, c.caps); have != c.want {
 			t.Errorf("%s: %v, want %v", c.what, have, c.want)
 		}
@@ -173,15 +186,15 @@ func TestFlashAlone(t *testing.T) {
 	}
 	for _, c := range cases {
 		k := attention(ir.D(c.groups), ir.D(c.heads), ir.D(1), c.keys, ir.D(128))
-		s, _, err := Select(k, h100)
-		if err != nil || s.Variant != kernel.VarFlashVec || s.Workgroup != c.workgroup || s.ThreadN != c.each ||
-			s.Splits != c.splits {
-			t.Errorf("%s: %v, %v; want %d invocations of %d keys in %d runs", c.what, s, err, c.workgroup, c.each,
+		chosen, _, err := Select(k, h100)
+		s, ok := chosen.(kernel.FlashVec)
+		if err != nil || !ok || s.Workgroup != c.workgroup || s.ThreadN != c.each || s.Splits != c.splits {
+			t.Errorf("%s: %v, %v; want %d invocations of %d keys in %d runs", c.what, chosen, err, c.workgroup, c.each,
 				c.splits)
 		}
 	}
 	k := attention(ir.D(32), ir.D(1), ir.D(1), upTo(512), ir.D(128))
-	if s, _, err := Select(k, profile(t, "amd-rdna3")); err != nil || s.Workgroup != 128 {
+	if s, _, err := Select(k, profile(t, "amd-rdna3")); err != nil || s.Config().Workgroup != 128 {
 		t.Errorf("where nothing is known of larger workgroups: %v, %v", s, err)
 	}
 }

@@ -44,7 +44,7 @@ func TestBytesSelect(t *testing.T) {
 		{"no matrix units", without(func(c *device.Caps) { c.Features.CooperativeMatrix = false }), kernel.VarMatTile},
 	} {
 		s, reason, err := Select(large, tt.caps)
-		if err != nil || s.Variant != tt.want {
+		if err != nil || s.Config().Variant != tt.want {
 			t.Errorf("%s: %s (%s), error %v, want %s", tt.what, s, reason, err, tt.want)
 		}
 	}
@@ -76,8 +76,9 @@ func TestByteTiles(t *testing.T) {
 func TestBytesUnits(t *testing.T) {
 	bytes := bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false)
 	halves := matrixMul(one, ir.D(64), ir.D(64), ir.D(64), ir.F16, true)
-	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 32,
-		Fragments: kernel.Fragments{SubgroupsM: 1, SubgroupsN: 1, FragM: 16, FragN: 16, FragK: 32}}
+	s := kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat},
+		Tile: kernel.Tile{TileM: 32, TileN: 32, TileK: 32}}, Fragment: kernel.Fragment{FragM: 16, FragN: 16,
+		FragK: 32}, SubgroupsM: 1, SubgroupsN: 1}
 	small := s
 	small.FragM, small.FragN, small.FragK = 8, 8, 8
 	for _, tt := range []struct {

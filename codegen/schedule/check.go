@@ -48,7 +48,7 @@ func check(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 // checkStorage rejects variants that load neighbours directly from memory if the device lacks the storage feature for
 // the dtype, or if positions have 64 bits, because matrix units take 32.
 func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	if !variants[s.Variant].onMatrixUnits() {
+	if !variantOf(s).onMatrixUnits() {
 		return nil
 	}
 	for _, b := range k.Bindings {
@@ -72,7 +72,8 @@ const subgroupSums = device.SubgroupBasic | device.SubgroupShuffle
 // most GPUs.
 const maxSubgroups = 32
 
-func checkWorkgroup(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkWorkgroup(k *kernel.Kernel, schedule kernel.Schedule, caps device.Caps) error {
+	s := schedule.Config()
 	if s.Variant == kernel.VarCustom {
 		return checkCustomWorkgroup(k.Custom, s, caps)
 	}
@@ -86,8 +87,8 @@ func checkWorkgroup(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error
 	return nil
 }
 
-func checkSubgroup(_ *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	switch {
+func checkSubgroup(_ *kernel.Kernel, schedule kernel.Schedule, caps device.Caps) error {
+	switch s := schedule.Config(); {
 	case s.Subgroup == 0:
 		return nil
 	case !powerOfTwo(s.Subgroup):
@@ -114,42 +115,42 @@ func checkShared(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-func checkRowSerial(_ *kernel.Kernel, s kernel.Schedule) error {
+func checkRowSerial(_ *kernel.Kernel, s kernel.Row) error {
 	if s.LanesPerRow > 1 {
 		return fmt.Errorf("%d lanes per row, a serial row has one", s.LanesPerRow)
 	}
 	return checkRow(s)
 }
 
-func checkRowGroup(_ *kernel.Kernel, s kernel.Schedule) error {
-	if err := checkLanes(s); err != nil {
+func checkRowGroup(_ *kernel.Kernel, s kernel.Row) error {
+	if err := checkLanes(s.Launch, s.LanesPerRow); err != nil {
 		return err
 	}
 	return checkRow(s)
 }
 
 // checkLanes checks how lanes share rows.
-func checkLanes(s kernel.Schedule) error {
+func checkLanes(s kernel.Launch, lanes int) error {
 	switch {
-	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow < 2:
-		return fmt.Errorf("%d lanes per row, want a power of two from 2", s.LanesPerRow)
-	case s.Workgroup%s.LanesPerRow != 0:
-		return fmt.Errorf("%d lanes per row do not divide the workgroup", s.LanesPerRow)
-	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0 && s.Subgroup%s.LanesPerRow != 0:
-		return fmt.Errorf("%d lanes per row and subgroups of %d do not fit together", s.LanesPerRow, s.Subgroup)
+	case !powerOfTwo(lanes) || lanes < 2:
+		return fmt.Errorf("%d lanes per row, want a power of two from 2", lanes)
+	case s.Workgroup%lanes != 0:
+		return fmt.Errorf("%d lanes per row do not divide the workgroup", lanes)
+	case s.Subgroup > 0 && lanes%s.Subgroup != 0 && s.Subgroup%lanes != 0:
+		return fmt.Errorf("%d lanes per row and subgroups of %d do not fit together", lanes, s.Subgroup)
 	}
 	return nil
 }
 
 // checkRow checks the common requirements of both row variants.
-func checkRow(s kernel.Schedule) error {
+func checkRow(s kernel.Row) error {
 	if s.Cache > maxCached {
 		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
 	}
 	return nil
 }
 
-func checkTile(k *kernel.Kernel, s kernel.Schedule) error {
+func checkTile(k *kernel.Kernel, s kernel.MatTile) error {
 	switch {
 	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1:
 		return fmt.Errorf("tiles and thread tiles must be at least 1")
@@ -162,34 +163,35 @@ func checkTile(k *kernel.Kernel, s kernel.Schedule) error {
 	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
 		return fmt.Errorf("the tile takes %d invocations", s.TileM/s.ThreadM*(s.TileN/s.ThreadN))
 	}
-	if err := checkRegisterTile(s); err != nil {
+	if err := checkRegisterTile(s.RegisterTile, s.TileM/s.ThreadM, s.TileN/s.ThreadN, s.ThreadM,
+		s.ThreadN); err != nil {
 		return err
 	}
 	if _, bytes := ByteProducts(k); s.Steps && bytes {
 		return fmt.Errorf("bytes are kept row by row, four along the contraction in a word")
 	}
-	return checkAccumulators(k, s)
+	return checkAccumulators(k, s.ThreadM*s.ThreadN)
 }
 
-// checkRegisterTile checks how invocations share a tile.
-func checkRegisterTile(s kernel.Schedule) error {
+// checkRegisterTile checks how down x across invocations share a tile, with rows x cols sums each.
+func checkRegisterTile(s kernel.RegisterTile, down, across, rows, cols int) error {
 	switch {
-	case s.Paired && (s.TileM/s.ThreadM%2 != 0 || s.TileN/s.ThreadN%2 != 0):
-		return fmt.Errorf("%dx%d invocations are no blocks of 2x2", s.TileM/s.ThreadM, s.TileN/s.ThreadN)
-	case s.Steps && (s.ThreadM%4 != 0 || s.ThreadN%4 != 0):
-		return fmt.Errorf("%dx%d sums per invocation are no vectors of four both ways", s.ThreadM, s.ThreadN)
+	case s.Paired && (down%2 != 0 || across%2 != 0):
+		return fmt.Errorf("%dx%d invocations are no blocks of 2x2", down, across)
+	case s.Steps && (rows%4 != 0 || cols%4 != 0):
+		return fmt.Errorf("%dx%d sums per invocation are no vectors of four both ways", rows, cols)
 	}
 	return nil
 }
 
-func checkAccumulators(k *kernel.Kernel, s kernel.Schedule) error {
-	if n := s.ThreadM * s.ThreadN * len(k.Products); n > maxAccumulators {
+func checkAccumulators(k *kernel.Kernel, sums int) error {
+	if n := sums * len(k.Products); n > maxAccumulators {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
 	}
 	return nil
 }
 
-func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	m := k.Parallel[len(k.Parallel)-2].Max()
 	switch {
 	case m > mostMatVecRows:
@@ -224,7 +226,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	if err := checkResident(k, s, caps); err != nil {
 		return err
 	}
-	return checkAccumulators(k, s)
+	return checkAccumulators(k, s.ThreadM*s.ThreadN)
 }
 
 // readsBytes reports whether an A of a matmul is int8.

@@ -8,12 +8,12 @@ import (
 )
 
 // customSchedule is the only schedule of a custom kernel.
-func customSchedule(c *kernel.Custom) kernel.Schedule {
+func customSchedule(c *kernel.Custom) kernel.Launch {
 	wg := c.Kernel().Workgroup
-	return kernel.Schedule{Variant: kernel.VarCustom, Workgroup: wg[0] * wg[1] * wg[2], Vec: 1}
+	return kernel.Launch{Variant: kernel.VarCustom, Workgroup: wg[0] * wg[1] * wg[2], Vec: 1}
 }
 
-func checkCustomWorkgroup(c *kernel.Custom, s kernel.Schedule, caps device.Caps) error {
+func checkCustomWorkgroup(c *kernel.Custom, s kernel.Launch, caps device.Caps) error {
 	wg := c.Kernel().Workgroup
 	if s != customSchedule(c) {
 		return fmt.Errorf("custom op %s runs in workgroups of %v", c.Op, wg)
@@ -40,11 +40,11 @@ func (h heuristics) customs(k *kernel.Kernel) []Candidate {
 	return []Candidate{{customSchedule(k.Custom), "as the op says"}}
 }
 
-func customShared(k *kernel.Kernel, _ kernel.Schedule) int { return k.Custom.Kernel().SharedBytes }
+func customShared(k *kernel.Kernel, _ kernel.Launch) int { return k.Custom.Kernel().SharedBytes }
 
 // checkCustom refuses a dispatch that has too many workgroups at the bound of
 // every symbol.
-func checkCustom(k *kernel.Kernel, _ kernel.Schedule, caps device.Caps) error {
+func checkCustom(k *kernel.Kernel, _ kernel.Launch, caps device.Caps) error {
 	c := k.Custom
 	g, err := c.Grid()
 	if err != nil {

@@ -23,8 +23,11 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 			continue
 		}
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4, TileM: rows, ThreadM: rows, TileN: wg * columns, ThreadN: columns, TileK: h.direct.K},
-			fmt.Sprintf("%dx%dx%d straight from memory, %dx%d an invocation: %d workgroups", sh.M, sh.N, sh.K, rows, columns, groups),
+			kernel.MatDirect{Launch: kernel.Launch{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4},
+				Tile:    kernel.Tile{TileM: rows, TileN: wg * columns, TileK: h.direct.K},
+				ThreadM: rows, ThreadN: columns},
+			fmt.Sprintf("%dx%dx%d straight from memory, %dx%d an invocation: %d workgroups", sh.M, sh.N, sh.K, rows,
+				columns, groups),
 		})
 	}
 	return all
@@ -60,9 +63,9 @@ func cheapLoad(v *kernel.Expr, axes ...int) bool {
 }
 
 // checkDirect requires that an invocation has all rows of the tile, and columns that are a workgroup apart.
-func checkDirect(k *kernel.Kernel, s kernel.Schedule) error {
+func checkDirect(k *kernel.Kernel, s kernel.MatDirect) error {
 	if s.TileM != s.ThreadM {
 		return fmt.Errorf("invocations of %d rows do not share the %d of the tile", s.ThreadM, s.TileM)
 	}
-	return checkTile(k, s)
+	return checkTile(k, kernel.MatTile{Launch: s.Launch, Tile: s.Tile, ThreadM: s.ThreadM, ThreadN: s.ThreadN})
 }

@@ -16,14 +16,14 @@ const (
 	EdgeClamped // reads and stores beyond the end are guarded individually
 )
 
-// EdgeOf returns how a schedule handles the end of the rows, the columns or the contraction. Everything is clamped
+// EdgeOf returns how a variant handles the end of the rows, the columns or the contraction. Everything is clamped
 // except tiles loaded by tensor addressing, where clamping would halve the speed.
-func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
-	extent, tile := tileOf(k, s, axis)
+func EdgeOf(k *kernel.Kernel, v kernel.Variant, t kernel.Tile, axis int) Edge {
+	extent, tile := edgeOf(k, t, axis)
 	switch {
 	case DivisibleBy(extent, tile):
 		return EdgeNone
-	case s.Variant != kernel.VarCoopMat2 || axis == k.FoldAxis():
+	case v != kernel.VarCoopMat2 || axis == k.FoldAxis():
 		return EdgeClamped
 	case !extent.IsStatic() && extent.Max()%int64(tile) == 0, spare(k, axis, tile):
 		return EdgeOverread
@@ -32,18 +32,18 @@ func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
 }
 
 // WholeTiles returns the extent of an axis with every symbol at its bound, rounded up to whole tiles.
-func WholeTiles(k *kernel.Kernel, s kernel.Schedule, axis int) int64 {
-	extent, tile := tileOf(k, s, axis)
+func WholeTiles(k *kernel.Kernel, t kernel.Tile, axis int) int64 {
+	extent, tile := edgeOf(k, t, axis)
 	return ceilDiv(extent.Max(), int64(tile)) * int64(tile)
 }
 
-// tileOf returns the extent of the rows, columns or contraction, and the size of a tile along it.
-func tileOf(k *kernel.Kernel, s kernel.Schedule, axis int) (extent ir.Dim, tile int) {
+// edgeOf returns the extent of the rows, columns or contraction, and the size of a tile along it.
+func edgeOf(k *kernel.Kernel, t kernel.Tile, axis int) (extent ir.Dim, tile int) {
 	switch axis {
 	case len(k.Parallel) - 2:
-		return k.Parallel[axis], s.TileM
+		return k.Parallel[axis], t.TileM
 	case len(k.Parallel) - 1:
-		return k.Parallel[axis], s.TileN
+		return k.Parallel[axis], t.TileN
 	}
-	return k.Fold, s.TileK
+	return k.Fold, t.TileK
 }

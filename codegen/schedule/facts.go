@@ -173,29 +173,29 @@ func operands(k *kernel.Kernel) (a, b int) {
 
 // rowGroupShared is the shared memory in which lanes of a row exchange partial results, unless they are in one
 // subgroup.
-func rowGroupShared(k *kernel.Kernel, s kernel.Schedule) int {
+func rowGroupShared(k *kernel.Kernel, s kernel.Row) int {
 	if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
 		return 0
 	}
-	return rowSlots(k, s)
+	return s.Workgroup * rowSlotBytes(k)
 }
 
-func rowSlots(k *kernel.Kernel, s kernel.Schedule) int { return s.Workgroup * rowSlotBytes(k) }
+func rowSlots(k *kernel.Kernel, s kernel.Lanes) int { return s.Workgroup * rowSlotBytes(k) }
 
-func groupShared(k *kernel.Kernel, s kernel.Schedule) int {
+func groupShared(k *kernel.Kernel, s kernel.Launch) int {
 	return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
 }
 
-func sortShared(k *kernel.Kernel, s kernel.Schedule) int {
+func sortShared(k *kernel.Kernel, s kernel.Lanes) int {
 	return 8 * SortPlaces(k) * (s.Workgroup / max(s.LanesPerRow, 1))
 }
 
-func selectShared(k *kernel.Kernel, s kernel.Schedule) int {
+func selectShared(k *kernel.Kernel, s kernel.Row) int {
 	return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
 }
 
 // tileShared is the room of the operands' tiles.
-func tileShared(k *kernel.Kernel, s kernel.Schedule) int {
+func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
 	a, b := operands(k)
 	if s.Steps {
 		return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
@@ -207,7 +207,7 @@ func tileShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
 }
 
-func matrixShared(k *kernel.Kernel, s kernel.Schedule) int {
+func matrixShared[P kernel.Schedule](k *kernel.Kernel, s P) int {
 	return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 }
 
@@ -230,7 +230,7 @@ func rowSlotBytes(k *kernel.Kernel) int {
 func TilePitch(tileK int) int { return tileK/4 | 1 }
 
 // matVecShared is the shared memory of a matvec for partial sums and codebooks.
-func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
+func matVecShared(k *kernel.Kernel, s kernel.MatVec) int {
 	n := 0
 	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Coarsen > 0) { // otherwise they reuse the table
 		n = matVecPartialSums(k, s) * 4
@@ -254,7 +254,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 }
 
 // matVecPartialSums is the number of partial sums in shared memory, including the padding between parts.
-func matVecPartialSums(k *kernel.Kernel, s kernel.Schedule) int {
+func matVecPartialSums(k *kernel.Kernel, s kernel.MatVec) int {
 	return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1)
 }
 
@@ -274,6 +274,6 @@ func tableBytes(k *kernel.Kernel) int {
 func StepPitch(extent int) int { return extent/4 + 1 }
 
 // matVecPartials is the number of partial sums per result in shared memory.
-func matVecPartials(s kernel.Schedule) int {
+func matVecPartials(s kernel.MatVec) int {
 	return s.LanesPerRow / max(s.Subgroup, 1)
 }

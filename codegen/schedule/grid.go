@@ -31,7 +31,7 @@ func (g MatGrid) Grid(k *kernel.Kernel) kernel.Grid {
 // MatMulGrid puts the columns of tiles in x, their rows in y and the batch in z. If y or z exceeds the device's limit
 // (65535 on most), rows or batch move to x, which allows 2^31-1 on NVIDIA and AMD. If nothing fits, the error names the
 // matmul and the limits.
-func MatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid, error) {
+func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, error) {
 	r := len(k.Parallel)
 	cols := []AxisTiles{{r - 1, max(s.TileN, 1)}}
 	rows := []AxisTiles{{r - 2, max(s.TileM, 1)}}
@@ -55,6 +55,9 @@ func MatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid,
 		k.Name, matShapeOf(k).Batch, matShapeOf(k).M, matShapeOf(k).N, s.TileM, s.TileN, caps.Name,
 		caps.MaxWorkgroupCount[0], caps.MaxWorkgroupCount[1], caps.MaxWorkgroupCount[2])
 }
+
+// tileOf returns the tile of a matmul's schedule.
+func tileOf(s kernel.Schedule) kernel.Tile { return s.(interface{ Tiles() kernel.Tile }).Tiles() }
 
 func join(lists ...[]AxisTiles) []AxisTiles {
 	var all []AxisTiles

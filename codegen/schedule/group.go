@@ -16,14 +16,14 @@ func (h heuristics) groups(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	for wg := max(min(h.rowLanes, maxGroupLanes), smallest); wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarGroup, Workgroup: wg, Vec: 1},
+			kernel.Launch{Variant: kernel.VarGroup, Workgroup: wg, Vec: 1},
 			fmt.Sprintf("%s elements by %s", k.Fold, k.Parallel[0]),
 		})
 	}
 	return all
 }
 
-func checkGroup(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkGroup(k *kernel.Kernel, s kernel.Launch, caps device.Caps) error {
 	if err := k.CheckGroup(); err != nil {
 		return err
 	}

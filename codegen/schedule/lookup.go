@@ -44,7 +44,7 @@ func lookupTableBytes(k *kernel.Kernel, copies int) int {
 
 // checkLookup returns the reason why a matvec that looks up eight neighbours at once cannot keep its tables. Partial
 // sums reuse a table.
-func checkLookup(k *kernel.Kernel, s kernel.Schedule) error {
+func checkLookup(k *kernel.Kernel, s kernel.MatVec) error {
 	blocks := blocksOf(k)
 	t, _ := LookupTableOf(blocks)
 	switch {

@@ -91,13 +91,14 @@ func (h heuristics) roundsBesideTables(v lookupVec, columns int64) bool {
 func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	all := h.lookupAsRead(v, sh, v.rounds.fewest, false)
 	for i := range all {
-		s := &all[i].Schedule
+		s := all[i].Schedule.(kernel.MatVec)
 		s.RoundRows = true
-		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, *s) > mostResidentShared; {
+		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, s) > mostResidentShared; {
 			s.Copies /= 2
 		}
-		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the "+
-			"codebook, %d columns a core", s.Copies, h.perCore(sh))
+		all[i].Schedule, all[i].Reason = s,
+			fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the "+
+				"codebook, %d columns a core", s.Copies, h.perCore(sh))
 	}
 	return all
 }

@@ -16,34 +16,38 @@ func planesVec(t ir.DType, rows int) *kernel.Kernel {
 }
 
 func TestCheckLookup(t *testing.T) {
-	good := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 1, ThreadM: 1,
-		TileN: 2, ThreadN: 1,
-		TileK:  32,
-		MatVec: kernel.MatVec{Tables: true, Copies: 2}}
+	good := kernel.MatVec{Launch: kernel.Launch{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4},
+		Tile: kernel.Tile{TileM: 1, TileN: 2, TileK: 32}, LanesPerRow: 32, ThreadM: 1, ThreadN: 1, Tables: true,
+		Copies: 2}
 	blocks := planesVec(ir.IQ2_XS, 1)
 	blocks.Bindings[1].Layout = kernel.LayoutBlocks
 	for _, c := range []struct {
 		what   string
 		k      *kernel.Kernel
-		change func(*kernel.Schedule)
+		change func(*kernel.MatVec)
 		want   string // in the error; empty for none
 	}{
-		{"neighbours", planesVec(ir.IQ2_XS, 1), func(*kernel.Schedule) {}, ""},
-		{"short runs", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.TileK = 8 }, ""},
-		{"nibbles", planesVec(ir.IQ4_NL, 1), func(*kernel.Schedule) {}, ""},
-		{"two rows", planesVec(ir.IQ3_S, 2), func(s *kernel.Schedule) { s.TileM, s.ThreadM = 2, 2 }, ""},
-		{"rows in shared memory besides", planesVec(ir.IQ2_XXS, 1), func(s *kernel.Schedule) { s.StageRows = true }, ""},
+		{"neighbours", planesVec(ir.IQ2_XS, 1), func(*kernel.MatVec) {}, ""},
+		{"short runs", planesVec(ir.IQ2_XS, 1), func(s *kernel.MatVec) { s.TileK = 8 }, ""},
+		{"nibbles", planesVec(ir.IQ4_NL, 1), func(*kernel.MatVec) {}, ""},
+		{"two rows", planesVec(ir.IQ3_S, 2), func(s *kernel.MatVec) { s.TileM, s.ThreadM = 2, 2 }, ""},
+		{"rows in shared memory besides", planesVec(ir.IQ2_XXS, 1), func(s *kernel.MatVec) { s.StageRows = true }, ""},
 
-		{"no tables", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Tables = false }, "has none"},
-		{"no codebook", planesVec(ir.Q4_0, 1), func(*kernel.Schedule) {}, "= matvec wg=64 rows=1x2 vec=4 run=32 tables lanes=32 strips chained"},
-		{"odd copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = 3 }, "power of two"},
-		{"negative copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = -1 }, "= matvec wg=64 rows=1x2 vec=4 run=32 tables lanes=32 strips"},
-		{"many copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = 64 }, "up to 32"},
-		{"more than shared memory", planesVec(ir.IQ2_S, 1), func(s *kernel.Schedule) { s.Copies = 32 }, "shared memory"},
-		{"a plane of quads only", planesVec(ir.IQ4_NL, 1), func(s *kernel.Schedule) { s.TileK = 16 }, "= matvec wg=64 rows=1x2 vec=4 run=16 tables lanes=32 strips"},
-		{"rows that want quads", planesVec(ir.IQ2_XS, 3), func(s *kernel.Schedule) { s.TileM, s.ThreadM = 3, 3 }, "= matvec wg=64 rows=3x2 vec=4 run=32 tables lanes=32 whole"},
-		{"whole blocks", blocks, func(*kernel.Schedule) {}, "= matvec wg=64 rows=1x2 vec=4 run=32 tables lanes=32 strips"},
-		{"more sums than entries", planesVec(ir.IQ2_XXS, 1), func(s *kernel.Schedule) {
+		{"no tables", planesVec(ir.IQ2_XS, 1), func(s *kernel.MatVec) { s.Tables = false }, "has none"},
+		{"no codebook", planesVec(ir.Q4_0, 1), func(*kernel.MatVec) {},
+			"= matvec wg=64 rows=1x2 vec=4 run=32 tables lanes=32 strips chained"},
+		{"odd copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.MatVec) { s.Copies = 3 }, "power of two"},
+		{"negative copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.MatVec) { s.Copies = -1 },
+			"= matvec wg=64 rows=1x2 vec=4 run=32 tables lanes=32 strips"},
+		{"many copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.MatVec) { s.Copies = 64 }, "up to 32"},
+		{"more than shared memory", planesVec(ir.IQ2_S, 1), func(s *kernel.MatVec) { s.Copies = 32 }, "shared memory"},
+		{"a plane of quads only", planesVec(ir.IQ4_NL, 1), func(s *kernel.MatVec) { s.TileK = 16 },
+			"= matvec wg=64 rows=1x2 vec=4 run=16 tables lanes=32 strips"},
+		{"rows that want quads", planesVec(ir.IQ2_XS, 3), func(s *kernel.MatVec) { s.TileM, s.ThreadM = 3, 3 },
+			"= matvec wg=64 rows=3x2 vec=4 run=32 tables lanes=32 whole"},
+		{"whole blocks", blocks, func(*kernel.MatVec) {},
+			"= matvec wg=64 rows=1x2 vec=4 run=32 tables lanes=32 strips"},
+		{"more sums than entries", planesVec(ir.IQ2_XXS, 1), func(s *kernel.MatVec) {
 			s.Copies, s.Workgroup, s.TileN, s.ThreadN = 1, 256, 64, 8
 		}, "no room"},
 	} {
@@ -112,9 +116,9 @@ func TestLookupVecs(t *testing.T) {
 		}
 		all := heuristicsOf(h100).lookupVecs(k, matShapeOf(k))
 		if len(all) == 0 {
-			all = []Candidate{{}}
+			all = []Candidate{{Schedule: kernel.MatVec{}}}
 		}
-		s := all[0].Schedule
+		s := all[0].Schedule.(kernel.MatVec)
 		if s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Coarsen != c.passes ||
 			(s.Copies == 0) != (c.workgroup == 0) {
 			t.Errorf("%dx%d by %v: %s", c.columns, c.depth, map[bool]string{true: "bytes", false: "floats"}[c.bytes], s)
@@ -143,10 +147,11 @@ func TestLookupRounded(t *testing.T) {
 		k := blockMul(1, c.columns, c.depth, c.dtype, true)
 		k.Bindings[1].Layout = kernel.LayoutPlanes
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "codebook", DType: ir.U32, Elems: 2048, Codebook: c.dtype})
-		s, reason, err := Select(k, h100)
+		chosen, reason, err := Select(k, h100)
+		s, _ := chosen.(kernel.MatVec)
 		if err != nil || s.RoundRows != c.rounds || c.rounds && s.Copies != c.copies {
-			t.Errorf("%s %dx%d: %s (%s), error %v, want it to round: %v, in %d copies", c.dtype, c.columns, c.depth, s,
-				reason, err, c.rounds, c.copies)
+			t.Errorf("%s %dx%d: %s (%s), error %v, want it to round: %v, in %d copies", c.dtype, c.columns, c.depth,
+				chosen, reason, err, c.rounds, c.copies)
 		}
 		if before := WantsBytes(c.dtype, one, ir.D(c.columns), h100); before == c.rounds && c.depth < 1<<16 {
 			t.Errorf("%s %dx%d: rows become bytes before the product: %v", c.dtype, c.columns, c.depth, before)

@@ -18,7 +18,7 @@ const unitBytes = 16
 // of shared memory: 16 bytes, unless fragments are smaller.
 func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
 	t, ok := ByteProducts(k)
-	if !ok || s.Variant == kernel.VarCoopMat && (s.FragM|s.FragN|s.FragK)%unitBytes != 0 {
+	if one, small := s.(kernel.CoopMat); !ok || small && (one.FragM|one.FragN|one.FragK)%unitBytes != 0 {
 		return OctetElems
 	}
 	return unitElems(t)
@@ -75,7 +75,7 @@ func SumsDType(k *kernel.Kernel) ir.DType {
 }
 
 // laneSums is the number of 32-bit registers that an invocation needs for the accumulators of all products.
-func laneSums(k *kernel.Kernel, s kernel.Schedule) int {
+func laneSums(k *kernel.Kernel, s kernel.MatrixTile) int {
 	return s.TileM * s.TileN * len(k.Products) * SumsDType(k).BlockBytes() / 4 / s.Workgroup
 }
 
@@ -154,7 +154,7 @@ func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 func component(t ir.DType) device.Component { return device.Component(t.String()) }
 
 // checkMatrixUnits checks the requirements of both variants on matrix units.
-func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkMatrixUnits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) error {
 	t, ok := MatrixDType(k)
 	switch {
 	case !ok:
@@ -179,22 +179,22 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) err
 }
 
 // bandFits reports whether the tiles of a result can be traversed in bands; the last band may be partial.
-func bandFits(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
+func bandFits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) bool {
 	r := len(k.Parallel)
 	rows, cols := k.Parallel[r-2], k.Parallel[r-1]
 	if !rows.IsStatic() || !cols.IsStatic() || rows.Add <= int64(s.TileM)*int64(s.Band-1) ||
 		cols.Add <= int64(s.TileN) {
 		return false
 	}
-	g, err := MatMulGrid(k, s, caps)
+	g, err := MatMulGrid(k, s.Tile, caps)
 	return err == nil && len(g[0]) == 1 && len(g[1]) == 1
 }
 
 // maxLaneSums limits the accumulator registers of an invocation for all products. Operand fragments need more.
 const maxLaneSums = 128
 
-func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	if err := checkMatrixUnits(k, s, caps); err != nil {
+func checkCoopMat(k *kernel.Kernel, s kernel.CoopMat, caps device.Caps) error {
+	if err := checkMatrixUnits(k, s.MatrixTile, caps); err != nil {
 		return err
 	}
 	t, _ := MatrixDType(k)
@@ -213,7 +213,7 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 		s.FragK%unit != 0:
 		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", unit)
 	}
-	if n := laneSums(k, s); n > maxLaneSums {
+	if n := laneSums(k, s.MatrixTile); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
 	return nil
@@ -240,23 +240,24 @@ const matrixStages = 2
 // every operand does. With a tile per workgroup, only operands that cannot be loaded directly do.
 func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
 	t, ok := MatrixDType(k)
-	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, s, v, other, t) != nil
+	one, two := s.(kernel.CoopMat2)
+	return !two || !ok || checkTensorOperand(k, one.TileK, v, other, t) != nil
 }
 
 // MatrixStage is the size of all staged operands' tiles in one stage, in elements of shared memory.
 func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
-	r := len(k.Parallel)
+	r, t := len(k.Parallel), tileOf(s)
 	seen := map[*kernel.Expr]bool{}
 	n, unit := 0, UnitElems(k, s)
 	add := func(v *kernel.Expr, axis, extent int) {
 		if !seen[v] && Staged(k, s, v, axis) {
 			seen[v] = true
-			n += StagedUnits(FoldContiguous(k, v, axis), extent, s.TileK, unit)
+			n += StagedUnits(FoldContiguous(k, v, axis), extent, t.TileK, unit)
 		}
 	}
 	for _, p := range k.Products {
-		add(p.A, r-2, s.TileM)
-		add(p.B, r-1, s.TileN)
+		add(p.A, r-2, t.TileM)
+		add(p.B, r-1, t.TileN)
 	}
 	return n
 }
@@ -266,17 +267,17 @@ func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 // time.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	stages := matrixStages * MatrixStage(k, s)
-	if s.Variant == kernel.VarCoopMat2 {
-		return stages
+	if s, ok := s.(kernel.CoopMat); ok {
+		return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
 	}
-	return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
+	return stages
 }
 
 // CoopMatResult is the shared memory, in units of 16 bytes, in which a subgroup transfers adjacent fragments of 32-bit
 // results.
-func CoopMatResult(s kernel.Schedule, fragments int) int {
+func CoopMatResult(s kernel.CoopMat, fragments int) int {
 	return s.FragM * CoopMatResultPitch(s, fragments)
 }
 
 // CoopMatResultPitch is the row pitch of these results in units of 16 bytes, odd to avoid bank conflicts.
-func CoopMatResultPitch(s kernel.Schedule, fragments int) int { return fragments*s.FragN/4 | 1 }
+func CoopMatResultPitch(s kernel.CoopMat, fragments int) int { return fragments*s.FragN/4 | 1 }

@@ -10,8 +10,8 @@ import (
 )
 
 // checkCoopMat2 checks a tile that is distributed over a workgroup and loaded and stored by tensor addressing.
-func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	if err := checkMatrixUnits(k, s, caps); err != nil {
+func checkCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, caps device.Caps) error {
+	if err := checkMatrixUnits(k, s.MatrixTile, caps); err != nil {
 		return err
 	}
 	m2 := caps.Matrix2
@@ -43,7 +43,7 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 		return fmt.Errorf("the device has no %s matrices in steps that divide %dx%dx%d for %d invocations", t, s.TileM,
 			s.TileN, s.TileK, s.Workgroup)
 	}
-	if n := laneSums(k, s); n > maxLaneSums {
+	if n := laneSums(k, s.MatrixTile); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
 	if MatrixStage(k, s) == 0 {
@@ -65,14 +65,14 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error 
 const maxUnroll = 64
 
 // unrolls reports whether a matmul's steps can be unrolled by Unroll.
-func unrolls(k *kernel.Kernel, s kernel.Schedule) bool {
+func unrolls(k *kernel.Kernel, s kernel.CoopMat2) bool {
 	return s.Unroll > 0 && s.Unroll <= maxUnroll && k.Fold.IsStatic() && k.Fold.Add > 0 &&
 		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
 }
 
 // stepsUnrolled is the largest number up to most that divides the number of steps of a matmul in a tile, or 0 if that
 // is less than a third of most.
-func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
+func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, most int) int {
 	for n := most; n >= most/3; n-- {
 		if s.Unroll = n; unrolls(k, s) {
 			return n
@@ -84,8 +84,9 @@ func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
 // tensorAlignment is the required alignment in bytes of a tensor for tensor addressing.
 const tensorAlignment = 16
 
-// checkTensorOperand returns the reason why tensor addressing cannot load an operand directly, or nil.
-func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int, t ir.DType) error {
+// checkTensorOperand returns the reason why tensor addressing cannot load an operand directly in steps of step
+// elements, or nil.
+func checkTensorOperand(k *kernel.Kernel, step int, v *kernel.Expr, other int, t ir.DType) error {
 	plain, ok := PlainOperand(k, v, other, t)
 	if !ok {
 		return fmt.Errorf("it is not loaded as it lies in memory")
@@ -94,10 +95,10 @@ func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, oth
 	switch {
 	case !plain.Along:
 		inner, outer = outer, inner
-	case plain.Run > 0 && (s.TileK < 1 || plain.Run%s.TileK != 0):
-		return fmt.Errorf("steps of %d do not divide its runs of %d", s.TileK, plain.Run)
+	case plain.Run > 0 && (step < 1 || plain.Run%step != 0):
+		return fmt.Errorf("steps of %d do not divide its runs of %d", step, plain.Run)
 	case plain.Run > 0:
-		inner = ir.D(s.TileK)
+		inner = ir.D(step)
 	}
 	if !rowsApart(plain.Pitch, inner, outer) {
 		return fmt.Errorf("its lines repeat or overlap")

@@ -192,23 +192,34 @@ func bandOf(k *kernel.Kernel, tl matrixTile) int {
 
 // schedule completes a tile for a kernel's dtype with the largest fragment shape of the device that divides the tile.
 func (tl matrixTile) schedule(k *kernel.Kernel, caps device.Caps) (kernel.Schedule, bool) {
-	s := kernel.Schedule{Variant: tl.Variant, Workgroup: tl.Workgroup, Vec: 4, TileM: tl.M, TileN: tl.N, TileK: tl.K}
+	t := kernel.MatrixTile{Launch: kernel.Launch{Variant: tl.Variant, Workgroup: tl.Workgroup, Vec: 4},
+		Tile: kernel.Tile{TileM: tl.M, TileN: tl.N, TileK: tl.K}}
+	if tl.Variant == kernel.VarCoopMat2 {
+		return tl.coopMat2(k, t, caps)
+	}
+	return tl.coopMat(k, t, caps)
+}
+
+func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
+	s := kernel.CoopMat2{MatrixTile: t}
 	if tl.PiecesM > 1 {
 		s.PiecesM = tl.PiecesM
 	}
 	if tl.PiecesN > 1 {
 		s.PiecesN = tl.PiecesN
 	}
-	if tl.Variant == kernel.VarCoopMat2 {
-		if s.Band = bandOf(k, tl); !bandFits(k, s, caps) {
-			s.Band = 0
-		}
-		if tl.Unroll > 0 {
-			s.Unroll = stepsUnrolled(k, s, tl.Unroll)
-		}
-		return s, s.Unroll > 0 || tl.Unroll == 0
+	if s.Band = bandOf(k, tl); !bandFits(k, s.MatrixTile, caps) {
+		s.Band = 0
 	}
-	s.Subgroup, s.SubgroupsM, s.SubgroupsN = int(caps.SubgroupSize), tl.SubgroupsM, tl.SubgroupsN
+	if tl.Unroll > 0 {
+		s.Unroll = stepsUnrolled(k, s, tl.Unroll)
+	}
+	return s, s.Unroll > 0 || tl.Unroll == 0
+}
+
+func (tl matrixTile) coopMat(k *kernel.Kernel, of kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
+	s := kernel.CoopMat{MatrixTile: of, SubgroupsM: tl.SubgroupsM, SubgroupsN: tl.SubgroupsN}
+	s.Subgroup = int(caps.SubgroupSize)
 	s.Workgroup = s.Subgroup * tl.SubgroupsM * tl.SubgroupsN
 	t, _ := MatrixDType(k)
 	c, sums := component(t), component(SumsDType(k))
@@ -236,8 +247,10 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			worst = n
 		}
 	}
-	if f := unrollCost(k, s); f > 1 {
-		note(handicap{f, "steps that are no multiple of 8"})
+	two, workgroup := s.(kernel.CoopMat2)
+	tile := tileOf(s)
+	if workgroup && unrollCost(k, two) > 1 {
+		note(handicap{unrollCost(k, two), "steps that are no multiple of 8"})
 	}
 	_, bytes := ByteProducts(k)
 	if bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
@@ -250,12 +263,13 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			v    *kernel.Expr
 			axis int
 		}{{p.A, r - 2}, {p.B, r - 1}} {
-			tensor := s.Variant == kernel.VarCoopMat2 && !Staged(k, s, o.v, o.axis)
+			tensor := workgroup && !Staged(k, s, o.v, o.axis)
 			switch {
-			case tensor && (EdgeOf(k, s, o.axis) == EdgeClamped || EdgeOf(k, s, k.FoldAxis()) == EdgeClamped):
-				note(handicap{h.clamped + float64(s.TileN)/512, "reads held back at the edges"})
+			case tensor && (EdgeOf(k, two.Variant, tile, o.axis) == EdgeClamped ||
+				EdgeOf(k, two.Variant, tile, k.FoldAxis()) == EdgeClamped):
+				note(handicap{h.clamped + float64(tile.TileN)/512, "reads held back at the edges"})
 			case tensor:
-			case s.Variant == kernel.VarCoopMat2:
+			case workgroup:
 				note(handicap{h.besideDriver, "operands staged beside the driver's own"})
 			case octetLoad(k, o.v, o.axis, dtype):
 			case isWindow(k, o.v, o.axis):
@@ -266,16 +280,16 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{h.gathered, "bytes gathered one by one"})
 			case o.axis == r-2 && i > 0 && o.v == k.Products[0].A: // already computed for the first product
 			case o.axis == r-2:
-				computed += h.computedRows / float64(max(s.TileN, 1)) // once per column of tiles
+				computed += h.computedRows / float64(max(tile.TileN, 1)) // once per column of tiles
 			default:
-				computed += h.computedRows / float64(max(s.TileM, 1)) // once per row of tiles
+				computed += h.computedRows / float64(max(tile.TileM, 1)) // once per row of tiles
 			}
 		}
 	}
 	if computed /= float64(len(k.Products)); computed > 0 { // as a fraction of the time of all products
 		note(handicap{min(1+computed, h.computed), "operands computed on the way"})
 	}
-	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
+	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && !workgroup && tile.TileN > 64 {
 		worst.factor *= h.seldomFull
 		worst.why = strings.TrimPrefix(worst.why+", groups of rows are seldom full", ", ")
 	}
@@ -287,25 +301,25 @@ const unrolledSteps = 8
 
 // hidesSteps reports whether the trip count of a tile with tensor addressing should be hidden from the compiler: with a
 // remainder modulo 8, the compiler runs out of registers (M-hidden-steps).
-func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
+func hidesSteps(k *kernel.Kernel, s kernel.CoopMat2) bool {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
-	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
+	return s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
 		steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
 }
 
 // unrollCost is the slowdown of a workgroup tile if its number of steps is not a multiple of 8. Workgroup tiles are an
 // extension of one vendor, so this models its compiler. Staged operands are multiplied in a loop that does not overlap
 // its steps (M-hidden-steps).
-func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
+func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	switch {
-	case s.Variant != kernel.VarCoopMat2 || s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
+	case s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
 		return 1
-	case hidesSteps(k, s) && laneSums(k, s) > 64 && s.PiecesM == 0 && s.PiecesN == 0:
+	case hidesSteps(k, s) && laneSums(k, s.MatrixTile) > 64 && s.PiecesM == 0 && s.PiecesN == 0:
 		return 1.14
 	case hidesSteps(k, s):
 		return 1.05
-	case laneSums(k, s) > 64:
+	case laneSums(k, s.MatrixTile) > 64:
 		return 3
 	}
 	return 1.06
@@ -326,10 +340,10 @@ func inRuns(k *kernel.Kernel) bool {
 // acrossCost is the slowdown of a tile for B of bytes [K,N] (M-i8): they are gathered one at a time, as no device has
 // an instruction for it.
 func acrossCost(s kernel.Schedule) float64 {
-	if s.Variant == kernel.VarCoopMat || s.PiecesM > 1 {
-		return 1.5
+	if two, ok := s.(kernel.CoopMat2); ok && two.PiecesM <= 1 {
+		return 1.2 + float64(0.006*float64(two.TileK))
 	}
-	return 1.2 + float64(0.006*float64(s.TileK))
+	return 1.5
 }
 
 // gathers reports whether adjacent bytes of an operand along the contraction are not adjacent in memory, so that they

@@ -51,10 +51,11 @@ func TestCheckMatrixUnits(t *testing.T) {
 	f32 := matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false)
 	q4 := inF16(matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.Q4_0, true))
 	odd := matrixMul(ir.D(3), ir.D(511), ir.D(511), ir.D(511), ir.F16, false)
-	sub := kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: 256, Vec: 4, Subgroup: 32,
-		TileM: 128, TileN: 128, TileK: 32,
-		Fragments: kernel.Fragments{SubgroupsM: 2, SubgroupsN: 4, FragM: 16, FragN: 16, FragK: 16}}
-	wg := kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: 256, Vec: 4, TileM: 128, TileN: 128, TileK: 64}
+	sub := kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat,
+		Workgroup: 256, Vec: 4, Subgroup: 32}, Tile: kernel.Tile{TileM: 128, TileN: 128, TileK: 32}},
+		Fragment: kernel.Fragment{FragM: 16, FragN: 16, FragK: 16}, SubgroupsM: 2, SubgroupsN: 4}
+	wg := kernel.CoopMat2{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat2,
+		Workgroup: 256, Vec: 4}, Tile: kernel.Tile{TileM: 128, TileN: 128, TileK: 64}}}
 	cases := []struct {
 		what   string
 		k      *kernel.Kernel
@@ -71,35 +72,60 @@ func TestCheckMatrixUnits(t *testing.T) {
 
 		{"f32 operands", f32, sub, nil, "may not be rounded"},
 		{"f32 operands 2", f32, wg, nil, "may not be rounded"},
-		{"no matrices", f16, sub, func(_ *kernel.Schedule, c *device.Caps) { c.Features.CooperativeMatrix = false }, "no cooperative matrices"},
-		{"no memory model", f16, sub, func(_ *kernel.Schedule, c *device.Caps) { c.Features.MemoryModel = false }, "no cooperative matrices"},
-		{"no f16", f16, sub, func(_ *kernel.Schedule, c *device.Caps) { c.Features.Float16 = false }, "no f16 arithmetic"},
-		{"no bf16", bf16, sub, func(_ *kernel.Schedule, c *device.Caps) { c.Features.BFloat16Matrix = false }, "take no bf16"},
-		{"fragment", f16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.FragM = 8 }, "no f16 fragments of 8x16x16"},
-		{"fragment of bf16", bf16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.FragN = 8 }, "no bf16 fragments of 16x8x16"},
-		{"no subgroup", f16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.Subgroup = 0 }, "must be relied on"},
-		{"subgroup grid", f16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.SubgroupsM = 1 }, "no workgroup of 256"},
-		{"part fragments", f16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.TileN = 96 }, "whole number of fragments"},
-		{"sums", f16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.TileM, s.TileN = 256, 256 }, "spill"},
-		{"shared memory", f16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.TileK = 128 }, "bytes of shared memory"},
+		{"no matrices", f16, sub, on(func(_ *kernel.CoopMat, c *device.Caps) { c.Features.CooperativeMatrix = false }),
+			"no cooperative matrices"},
+		{"no memory model", f16, sub, on(func(_ *kernel.CoopMat, c *device.Caps) { c.Features.MemoryModel = false }),
+			"no cooperative matrices"},
+		{"no f16", f16, sub, on(func(_ *kernel.CoopMat, c *device.Caps) { c.Features.Float16 = false }),
+			"no f16 arithmetic"},
+		{"no bf16", bf16, sub, on(func(_ *kernel.CoopMat, c *device.Caps) { c.Features.BFloat16Matrix = false }),
+			"take no bf16"},
+		{"fragment", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.FragM = 8 }),
+			"no f16 fragments of 8x16x16"},
+		{"fragment of bf16", bf16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.FragN = 8 }),
+			"no bf16 fragments of 16x8x16"},
+		{"no subgroup", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.Subgroup = 0 }), "must be relied on"},
+		{"subgroup grid", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.SubgroupsM = 1 }),
+			"no workgroup of 256"},
+		{"part fragments", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.TileN = 96 }),
+			"whole number of fragments"},
+		{"sums", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.TileM, s.TileN = 256, 256 }), "spill"},
+		{"shared memory", f16, sub, on(func(s *kernel.CoopMat, _ *device.Caps) { s.TileK = 128 }),
+			"bytes of shared memory"},
 
-		{"no extension", f16, wg, func(_ *kernel.Schedule, c *device.Caps) { c.Matrix2 = nil }, "no VK_NV_cooperative_matrix2"},
-		{"no tensors", f16, wg, func(_ *kernel.Schedule, c *device.Caps) { m := *c.Matrix2; m.TensorAddressing = false; c.Matrix2 = &m }, "lacks"},
-		{"no maintenance4", f16, wg, func(_ *kernel.Schedule, c *device.Caps) { c.Features.Maintenance4 = false }, "maintenance4"},
-		{"large workgroup", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.Workgroup = 512 }, "workgroup scope allow 256"},
-		{"large tile", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.TileM, s.TileN = 2048, 16 }, "larger than matrices may be"},
-		{"steps", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 48 }, "in steps that divide"},
-		{"bands", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.Band = 4 }, ""},
-		{"part bands", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.Band = 3 }, ""},
-		{"less than a band", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.Band = 5 }, "fewer of them"},
-		{"pieces", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.PiecesM, s.PiecesN = 2, 4 }, ""},
-		{"small pieces", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.PiecesN = 8 }, "in steps that divide"},
-		{"no number of pieces", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.PiecesM = -1 }, "in -1x0 pieces"},
-		{"pieces of staged operands", q4, wg, func(s *kernel.Schedule, _ *device.Caps) { s.TileK, s.PiecesM = 32, 2 }, "staged as a whole"},
-		{"pieces of subgroups", f16, sub, func(s *kernel.Schedule, _ *device.Caps) { s.PiecesM = 2 }, "parameters of CoopMat2"},
-		{"sums 2", f16, wg, func(s *kernel.Schedule, _ *device.Caps) { s.TileM, s.TileN = 256, 256 }, "spill"},
-		{"coopmat2 staged", q4, wg, func(s *kernel.Schedule, _ *device.Caps) { s.TileK = 32 }, ""},
-		{"coopmat2 odd", odd, wg, func(s *kernel.Schedule, _ *device.Caps) { s.TileK = 32 }, ""},
+		{"no extension", f16, wg, on(func(_ *kernel.CoopMat2, c *device.Caps) { c.Matrix2 = nil }),
+			"no VK_NV_cooperative_matrix2"},
+		{"no tensors", f16, wg, on(func(_ *kernel.CoopMat2,
+			c *device.Caps) {
+			m := *c.Matrix2
+			m.TensorAddressing = false
+			c.Matrix2 = &m
+		}), "lacks"},
+		{"no maintenance4", f16, wg, on(func(_ *kernel.CoopMat2, c *device.Caps) { c.Features.Maintenance4 = false }),
+			"maintenance4"},
+		{"large workgroup", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.Workgroup = 512 }),
+			"workgroup scope allow 256"},
+		{"large tile", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.TileM, s.TileN = 2048, 16 }),
+			"larger than matrices may be"},
+		{"steps", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.TileM = 48 }), "in steps that divide"},
+		{"bands", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.Band = 4 }), ""},
+		{"part bands", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.Band = 3 }), ""},
+		{"less than a band", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.Band = 5 }), "fewer of them"},
+		{"pieces", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.PiecesM, s.PiecesN = 2, 4 }), ""},
+		{"small pieces", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.PiecesN = 8 }),
+			"in steps that divide"},
+		{"no number of pieces", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.PiecesM = -1 }),
+			"in -1x0 pieces"},
+		{"pieces of staged operands", q4, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) {
+			s.TileK, s.PiecesM = 32,
+				2
+		}), "staged as a whole"},
+		{"pieces of subgroups", f16, sub, func(s *kernel.Schedule, _ *device.Caps) {
+			*s = kernel.CoopMat2{MatrixTile: (*s).(kernel.CoopMat).MatrixTile, PiecesM: 2}
+		}, "parameters that are not the variant's"},
+		{"sums 2", f16, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.TileM, s.TileN = 256, 256 }), "spill"},
+		{"coopmat2 staged", q4, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.TileK = 32 }), ""},
+		{"coopmat2 odd", odd, wg, on(func(s *kernel.CoopMat2, _ *device.Caps) { s.TileK = 32 }), ""},
 		{"room for the driver", q4, wg, nil, "bytes of shared memory with the driver's own"},
 	}
 	for _, c := range cases {
@@ -178,15 +204,18 @@ func TestStoredOperands(t *testing.T) {
 		{"odd", matrixMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F16, true), 2, 4096, 4096, false},
 		{"bytes as they lie", bytesMul(ir.D(4096), ir.D(4096), ir.D(4112), ir.I8, false), 0, 0, 0, false},
 		{"bytes in rows of no 16", bytesMul(ir.D(4096), ir.D(4096), ir.D(4104), ir.I8, true), 2, 0, 4224, false},
-		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0, true},
+		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0,
+			true},
 		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0, false},
 		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0, true},
 		{"f32 operands", matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true), 0, 0, 0, false},
 		{"taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0, false},
-		{"odd, taken apart", apart(matMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F32, false)), 2, 4096, 4096, false},
+		{"odd, taken apart", apart(matMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F32, false)), 2, 4096, 4096,
+			false},
 		{"T rows, taken apart", apart(matMul(one, T, ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0, false},
 		{"T deep, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), T, ir.F32, true)), 0, 0, 0, false},
-		{"nothing to add up, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(0), ir.F32, true)), 0, 0, 0, false},
+		{"nothing to add up, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(0), ir.F32, true)), 0, 0, 0,
+			false},
 		{"few rows, taken apart", apart(matMul(one, ir.D(4), ir.D(4096), ir.D(4096), ir.F32, true)), 0, 0, 0, false},
 	}
 	for _, n := range []int{4095, 4096} { // neighbours stay neighbours where tiles are whole
@@ -216,28 +245,29 @@ func TestStoredOperands(t *testing.T) {
 
 // Stored operands go on beyond the result, so that no read of them is held back.
 func TestEdgeOf(t *testing.T) {
-	s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: 128, TileN: 256, TileK: 64}
+	s := kernel.CoopMat2{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat2},
+		Tile: kernel.Tile{TileM: 128, TileN: 256, TileK: 64}}}
 	k := matrixMul(one, ir.D(4000), ir.Symbol("T", 4096), ir.D(4096), ir.F16, true)
-	if e := EdgeOf(k, s, 1); e != EdgeClamped {
+	if e := EdgeOf(k, s.Variant, s.Tile, 1); e != EdgeClamped {
 		t.Errorf("4000 rows: %d", e)
 	}
-	if e := EdgeOf(k, s, 2); e != EdgeOverread {
+	if e := EdgeOf(k, s.Variant, s.Tile, 2); e != EdgeOverread {
 		t.Errorf("T columns: %d", e)
 	}
 	k.Bindings[0].Elems = 4096 * 4096
-	if e := EdgeOf(k, s, 1); e != EdgeOverread {
+	if e := EdgeOf(k, s.Variant, s.Tile, 1); e != EdgeOverread {
 		t.Errorf("4000 rows of 4096 in memory: %d", e)
 	}
 	k = matrixMul(ir.D(3), ir.D(4000), ir.D(4096), ir.D(4096), ir.F16, true)
-	if e := EdgeOf(k, s, 1); e != EdgeClamped {
+	if e := EdgeOf(k, s.Variant, s.Tile, 1); e != EdgeClamped {
 		t.Errorf("4000 rows of the last batch: %d", e)
 	}
 	k.Bindings[0].Elems = (3*4000 + 96) * 4096
-	if e := EdgeOf(k, s, 1); e != EdgeOverread {
+	if e := EdgeOf(k, s.Variant, s.Tile, 1); e != EdgeOverread {
 		t.Errorf("4000 rows, 96 more after the last batch: %d", e)
 	}
 	s.Variant = kernel.VarMatTile
-	if e := EdgeOf(k, s, 1); e != EdgeClamped {
+	if e := EdgeOf(k, s.Variant, s.Tile, 1); e != EdgeClamped {
 		t.Errorf("tiles hold back reads one by one: %d", e)
 	}
 }
@@ -300,8 +330,10 @@ func TestSplitSums(t *testing.T) {
 			matMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F32, true), 1},
 		{"few rows are for matvec", "nvidia-h100", matrixMul(one, ir.D(4), ir.D(512), ir.D(16384), ir.F16, true), 1},
 		{"shallow", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(320), ir.F16, true), 1},
-		{"not a whole number of steps", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(16383), ir.F16, true), 1},
-		{"few results, by rates that are guessed", "amd-rdna3", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 8},
+		{"not a whole number of steps", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(16383), ir.F16, true),
+			1},
+		{"few results, by rates that are guessed", "amd-rdna3", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384),
+			ir.F16, true), 8},
 		{"no matrix units", "generic", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 1},
 	}
 	for _, c := range cases {

@@ -11,25 +11,35 @@ import (
 // normalize drops options that a kernel does not allow, and fills in fields that follow from kernel and device. The
 // printed form of a normalized schedule describes its code. normalize changes no normalized schedule.
 func normalize(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
-	v := variants[s.Variant]
-	if v.normalize == nil || v.family != k.Family || v.family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
+	v := variantOf(s)
+	if v == nil || v.of() != k.Family || k.Family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
 		return s
 	}
-	return v.normalize(k, s, caps)
+	return v.normalized(k, s, caps)
 }
 
-// normalizeMap limits the vector width to the number of adjacent elements.
-func normalizeMap(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
-	inner, most := len(k.Parallel)-1, min(s.Vec, mapVec(k, 4))
-	if s.Vec = 1; most > 1 {
-		s.Vec = k.VectorWidth(inner, k.Parallel[inner], most, k.Roots(), k.Stores)
-	}
+func normalizePoints(k *kernel.Kernel, s kernel.Points, _ device.Caps) kernel.Points {
+	s.Vec = mapWidth(k, s.Vec)
 	return s
 }
 
-// normalizeRow does the same for rows. It also determines how many elements an invocation keeps in registers: its whole
-// share, if several passes need a value and the requested number suffices, else none.
-func normalizeRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+func normalizeMapTile(k *kernel.Kernel, s kernel.MapTile, _ device.Caps) kernel.MapTile {
+	s.Vec = mapWidth(k, s.Vec)
+	return s
+}
+
+// mapWidth limits a map's vector width to the number of adjacent elements.
+func mapWidth(k *kernel.Kernel, most int) int {
+	inner := len(k.Parallel) - 1
+	if most = min(most, mapVec(k, 4)); most <= 1 {
+		return 1
+	}
+	return k.VectorWidth(inner, k.Parallel[inner], most, k.Roots(), k.Stores)
+}
+
+// normalizeRow limits the vector width. It also determines how many elements an invocation keeps in registers: its
+// whole share, if several passes need a value and the requested number suffices, else none.
+func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
 	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
 	s.Cache = 0
@@ -40,7 +50,7 @@ func normalizeRow(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Sch
 }
 
 // normalizeScan is normalizeRow for a scan. The end of a scan's rows must not fall inside a vector.
-func normalizeScan(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+func normalizeScan(k *kernel.Kernel, s kernel.Lanes, _ device.Caps) kernel.Lanes {
 	s.Vec = rowWidth(k, scanVec(k, s.Vec))
 	return s
 }
@@ -57,7 +67,7 @@ const ManyRows = 3
 
 // normalizeMatVec determines how a matvec decodes B. It clears options for blocks if B is not rows of blocks, and for
 // resident rows if they cannot be resident.
-func normalizeMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
+func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel.MatVec {
 	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
 		return s // [New] rejects it
 	}
@@ -116,7 +126,7 @@ func normalizeMatVec(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kern
 }
 
 // normalizeCoopMat2 determines whether the trip count is hidden.
-func normalizeCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) kernel.Schedule {
+func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kernel.CoopMat2 {
 	if s.TileK > 0 {
 		s.HideSteps = hidesSteps(k, s)
 	}
@@ -127,7 +137,7 @@ func ceilDivInt(a, b int) int { return (a + b - 1) / b }
 
 // looksUp reports whether a run is decoded eight quants at a time. Octets of base-3 digits are decoded with constants,
 // in integers; others by a table, of which a schedule has copies.
-func looksUp(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
+func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 	f, ok := ir.BlockFormatOf(r.DType)
 	switch {
 	case !ok || f.Octets == nil || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined:
@@ -181,7 +191,7 @@ func takesFourWords(k *kernel.Kernel) bool {
 }
 
 // PrefetchSectors is the number of sectors of the largest plane that a workgroup's first pass reads.
-func PrefetchSectors(k *kernel.Kernel, s kernel.Schedule) int {
+func PrefetchSectors(k *kernel.Kernel, s kernel.MatVec) int {
 	t := k.BlockRows()
 	plane := kernel.PlanesOf(t)[LargestPlane(t)]
 	perColumn := int(k.Fold.Add) / t.BlockElems() * plane.Bytes / SectorBytes

@@ -65,7 +65,7 @@ type phases struct {
 	program  *kernel.Program
 	bindings int // maximum number of bindings
 
-	schedule  kernel.Schedule // schedule of the first step
+	launch    kernel.Launch // of the first step
 	shaders   map[int]bool
 	buffers   map[int]bool
 	written   map[int]bool
@@ -78,13 +78,14 @@ type phases struct {
 
 // add adds a step to the persistent kernel, if possible.
 func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
-	step := r.program.Steps[n]
+	step, launch := r.program.Steps[n], s.Config()
 	if r.steps == 0 {
-		r.schedule, r.shaders, r.buffers, r.written = s, map[int]bool{}, map[int]bool{}, map[int]bool{}
+		r.launch, r.shaders, r.buffers, r.written = launch, map[int]bool{}, map[int]bool{}, map[int]bool{}
 	}
 	groups, err := step.Grid.Eval(nil)
 	if err != nil || !step.Grid.IsStatic() || r.shaders[step.Shader] || k.Family == kernel.FamilyCustom ||
-		s.Variant == kernel.VarCoopMat2 || s.Workgroup != r.schedule.Workgroup || s.Subgroup != r.schedule.Subgroup {
+		launch.Variant == kernel.VarCoopMat2 || launch.Workgroup != r.launch.Workgroup ||
+		launch.Subgroup != r.launch.Subgroup {
 		return false
 	}
 	count := int64(groups[0]) * int64(groups[1]) * int64(groups[2])
@@ -105,7 +106,7 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 	r.shared += SharedBytes(k, s)
 	r.registers = max(r.registers, r.h.registersOf(k, s))
 	r.steps++
-	return r.groups <= r.h.resident(s.Workgroup, r.registers, r.shared) && len(r.buffers) <= r.bindings
+	return r.groups <= r.h.resident(launch.Workgroup, r.registers, r.shared) && len(r.buffers) <= r.bindings
 }
 
 // gain is the nanoseconds that the persistent kernel saves over the steps.

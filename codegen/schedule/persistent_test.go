@@ -26,7 +26,7 @@ func chainOf(groups ...int) (*kernel.Program, []*kernel.Kernel, []kernel.Schedul
 		}
 		p.Steps = append(p.Steps, s)
 		kernels = append(kernels, &kernel.Kernel{Family: kernel.FamilyMap})
-		schedules = append(schedules, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 256})
+		schedules = append(schedules, kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 256}})
 	}
 	return p, kernels, schedules
 }
@@ -63,7 +63,9 @@ func TestRuns(t *testing.T) {
 		{what: "steps without a barrier between them run side by side", groups: []int{4, 4, 4, 4},
 			change: func(p *kernel.Program, _ []kernel.Schedule) { p.Steps[2].Barrier = false }},
 		{what: "workgroups of another size", groups: []int{4, 4, 4, 4},
-			change: func(_ *kernel.Program, s []kernel.Schedule) { s[2].Workgroup = 128 }, want: []run{{0, 2, 4}}},
+			change: func(_ *kernel.Program, s []kernel.Schedule) {
+				s[2] = kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 128}}
+			}, want: []run{{0, 2, 4}}},
 		{what: "a number of workgroups that depends on a symbol", groups: []int{4, 4, 4},
 			change: func(p *kernel.Program, _ []kernel.Schedule) { p.Steps[2].Grid[0][0].Extent = ir.Symbol("T", 9) },
 			want:   []run{{0, 2, 4}}},

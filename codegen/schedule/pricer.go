@@ -70,8 +70,8 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	t := p.device
 	switch {
 	case k.Family == kernel.FamilyAttention:
-		if sched, _, err := Select(k, p.Caps); err == nil && sched.Splits > 1 {
-			s.Parts = []int{sched.Splits}
+		if sched, _, err := Select(k, p.Caps); err == nil && AttentionTileOf(sched).Splits > 1 {
+			s.Parts = []int{AttentionTileOf(sched).Splits}
 		}
 	case k.Family == kernel.FamilyMatMul && len(k.Parallel) > 1 && matShapeOf(k).M > MaxMatVecRows:
 		_, units := t.bestMatrixTime(k, p.Caps, 1)
@@ -144,7 +144,8 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols():
 		return h.matVecTime(k, caps)
 	}
-	if s, _, err := Select(k, caps); err == nil && s.Variant == kernel.VarSkinny {
+	s, _, _ := Select(k, caps)
+	if s, ok := s.(kernel.Skinny); ok {
 		return h.skinnyTime(k, s)
 	}
 	time, units := h.bestMatrixTime(k, caps, 1)

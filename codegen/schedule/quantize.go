@@ -22,20 +22,21 @@ func (h heuristics) quantizers(k *kernel.Kernel) []Candidate {
 }
 
 func quantizeSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
-	return quantizeSchedules(k, 512)
+	return schedules(quantizeSchedules(k, 512))
 }
 
 // quantizeSchedules are all, of workgroups up to a size.
-func quantizeSchedules(k *kernel.Kernel, most int) []kernel.Schedule {
+func quantizeSchedules(k *kernel.Kernel, most int) []kernel.Lanes {
 	lanes := kernel.QuantizeLanes(k.Quantized())
-	var all []kernel.Schedule
+	var all []kernel.Lanes
 	for wg := range doublings(max(smallest, lanes), max(most, lanes)) {
-		all = append(all, kernel.Schedule{Variant: kernel.VarQuantize, Workgroup: wg, Vec: 1, LanesPerRow: lanes})
+		all = append(all, kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarQuantize, Workgroup: wg, Vec: 1},
+			LanesPerRow: lanes})
 	}
 	return all
 }
 
-func checkQuantize(k *kernel.Kernel, s kernel.Schedule) error {
+func checkQuantize(k *kernel.Kernel, s kernel.Lanes) error {
 	if err := k.CheckQuantize(); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func checkQuantize(k *kernel.Kernel, s kernel.Schedule) error {
 
 // quantizeShared is the shared memory in which the invocations of a block exchange scales and codes of groups, and
 // levels.
-func quantizeShared(k *kernel.Kernel, s kernel.Schedule) int {
+func quantizeShared(k *kernel.Kernel, s kernel.Lanes) int {
 	if s.LanesPerRow < 2 {
 		return 0
 	}

@@ -17,42 +17,47 @@ func Registers(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) int {
 func (h heuristics) fits(k *kernel.Kernel, s kernel.Schedule) bool {
 	budget := h.registers
 	if h.registerFile > 0 {
-		budget = min(budget, h.registerFile/max(s.Workgroup, 1))
+		budget = min(budget, h.registerFile/max(s.Config().Workgroup, 1))
 	}
 	return h.registersOf(k, s) <= budget
 }
 
 func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	const others = 28 // addresses, bounds, loop counters
-	switch s.Variant {
-	case kernel.VarMatTile, kernel.VarMatDirect:
-		return s.ThreadM*s.ThreadN*len(k.Products) + s.ThreadM + s.ThreadN*len(k.Products) + others
-	case kernel.VarMatVec:
+	tile := func(rows, columns int) int { return rows*columns + rows + columns + others }
+	switch s := s.(type) {
+	case kernel.MatTile:
+		return tile(s.ThreadM, s.ThreadN*len(k.Products))
+	case kernel.MatDirect:
+		return tile(s.ThreadM, s.ThreadN*len(k.Products))
+	case kernel.MatVec:
 		return h.matVecRegisters(k, s) + others
-	case kernel.VarRowSerial, kernel.VarRowGroup:
+	case kernel.Row:
 		return h.rowRegisters(k, s) + others
-	case kernel.VarSelect:
-		return 2*s.Cache + others // a key and an index of each element
-	case kernel.VarFlashTile:
+	case kernel.FlashTile:
 		// Scores, and the part of the weighted values that a lane accumulates.
 		sums := s.ThreadM * (s.ThreadN + 4*FlashQuads(flashShapeOf(k).Value, s.TileN/max(s.ThreadN, 1)))
 		return sums + s.ThreadM + s.ThreadN + others
-	case kernel.VarFlashVec:
+	case kernel.FlashVec:
 		// A lane's part of each query and of its weighted values, of the current keys and their values, and scores.
 		sh, lanes := flashShapeOf(k), max(s.LanesPerRow, 1)
 		queries, values := 4*FlashQuads(sh.Dot, lanes), 4*FlashQuads(sh.Value, lanes)
 		return s.ThreadM*(queries+values) + s.ThreadN*max(queries, values) + s.ThreadM*s.ThreadN + others
-	case kernel.VarFlashMatrix:
-		return h.flashMatrixRegisters(flashShapeOf(k), s) + others + 8 // and the start of lines in shared memory
-	default:
-		return 0
+	case kernel.FlashMatrix:
+		if s.Variant == kernel.VarFlashMatrix {
+			return h.flashMatrixRegisters(flashShapeOf(k), s) + others + 8 // and the start of lines in shared memory
+		}
 	}
+	return 0
 }
 
 // rowRegisters is the number of row elements that an invocation keeps, or that the compiler keeps when it unrolls the
 // loops over the row.
-func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
+func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Row) int {
 	n := k.Fold.Max()
+	if s.Variant == kernel.VarSelect {
+		return 2 * s.Cache // a key and an index of each element
+	}
 	if s.Variant == kernel.VarRowSerial && readsTwice(k) && k.Fold.IsStatic() && n <= h.unrolledRow {
 		return int(n) * len(loadsAlong(k.Roots(), k.FoldAxis()))
 	}
@@ -60,7 +65,7 @@ func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 }
 
 // matVecRegisters is the number of registers of an invocation of a matvec for its rows, columns and sums.
-func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
+func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 	rows, columns := s.ThreadM, s.ThreadN*len(k.Products)
 	lanes := int64(max(s.LanesPerRow, 1))
 	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read one at a time, also from blocks
@@ -93,7 +98,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.Schedule) int {
 
 // flashMatrixRegisters is the number of registers of an invocation for the fragments of queries, weights, accumulators
 // and the scores of two tiles, and for keys and values in transit to shared memory.
-func (h heuristics) flashMatrixRegisters(sh flashShape, s kernel.Schedule) int {
+func (h heuristics) flashMatrixRegisters(sh flashShape, s kernel.FlashMatrix) int {
 	lanes := s.Subgroup
 	if h.operandLanes > 0 {
 		lanes = min(lanes, h.operandLanes)

@@ -16,27 +16,27 @@ func TestRegistersSelect(t *testing.T) {
 	for _, c := range []struct {
 		what, profile string
 		k             *kernel.Kernel
-		of            func(kernel.Schedule) int
-		want          int
+		of            string // in JSON
+		want          float64
 	}{
-		{"keys of 256 elements", "amd-rdna3", wide, FlashParts, 2},
-		{"keys of 256 elements, operands shared out", "amd-rdna4", wide, func(s kernel.Schedule) int { return s.TileN }, 32},
-		{"keys of 128 elements", "amd-rdna3", narrow, func(s kernel.Schedule) int { return s.TileN }, 64},
-		{"keys of 256 elements", "nvidia-ada-nvk", wide, FlashParts, 2},
-		{"keys of 128 elements", "nvidia-ada-nvk", narrow, func(s kernel.Schedule) int { return s.TileN }, 32},
-		{"28 steps written out", "qualcomm-adreno630", column, func(s kernel.Schedule) int { return s.LanesPerRow }, 16},
+		{"keys of 256 elements", "amd-rdna3", wide, "subgroups_n", 2},
+		{"keys of 256 elements, operands shared out", "amd-rdna4", wide, "tile_n", 32},
+		{"keys of 128 elements", "amd-rdna3", narrow, "tile_n", 64},
+		{"keys of 256 elements", "nvidia-ada-nvk", wide, "subgroups_n", 2},
+		{"keys of 128 elements", "nvidia-ada-nvk", narrow, "tile_n", 32},
+		{"28 steps written out", "qualcomm-adreno630", column, "lanes_per_row", 16},
 		{"blocks of sixteen scales", "qualcomm-adreno630", blockMul(1, 4096, 14336, ir.Q3_K, true),
-			func(s kernel.Schedule) int { return s.ThreadN }, 2},
+			"thread_n", 2},
 		{"blocks of one scale", "qualcomm-adreno630", blockMul(1, 4096, 14336, ir.Q4_0, true),
-			func(s kernel.Schedule) int { return s.ThreadN }, 4},
+			"thread_n", 4},
 		{"a row of three groups", "qualcomm-adreno630", blockMul(1, 4096, 11008, ir.Q4_0, true),
-			func(s kernel.Schedule) int { return s.Workgroup }, 384},
+			"workgroup", 384},
 		{"a row of three groups", "nvidia-h100", blockMul(1, 4096, 11008, ir.Q4_0, true),
-			func(s kernel.Schedule) int { return s.Workgroup }, 704},
+			"workgroup", 704},
 	} {
 		s, reason, err := Select(c.k, profile(t, c.profile))
-		if err != nil || c.of(s) != c.want {
-			t.Errorf("%s on %s: %s (%s), error %v, want %d", c.what, c.profile, s, reason, err, c.want)
+		if err != nil || kernel.Numbers(s)[c.of] != c.want {
+			t.Errorf("%s on %s: %s (%s), error %v, want %v", c.what, c.profile, s, reason, err, c.want)
 		}
 	}
 }
@@ -47,8 +47,8 @@ func TestRegistersOfPartsOfBlocks(t *testing.T) {
 	for _, name := range device.Profiles() {
 		for _, rows := range []int{1, 2, 8, 9} {
 			k := blockMul(rows, 64, 320, ir.Q2_K, true) // a part of 1280
-			if s, _, err := Select(k, profile(t, name)); err != nil ||
-				s.Variant == kernel.VarMatVec && s.TileK != 0 {
+			s, _, err := Select(k, profile(t, name))
+			if vec, _ := s.(kernel.MatVec); err != nil || vec.TileK != 0 {
 				t.Errorf("%d rows on %s: %s, error %v, want no run of a block", rows, name, s, err)
 			}
 		}
@@ -59,15 +59,16 @@ func TestRegistersOfPartsOfBlocks(t *testing.T) {
 func TestRegistersOfCompiler(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	caps.Features.CooperativeMatrix2 = false
-	s, reason, err := Select(attention(ir.D(16), one, ir.D(4096), ir.D(4096), ir.D(256)), caps)
-	if err != nil || s.TileM != 128 || FlashParts(s) != 1 {
-		t.Errorf("keys of 256 elements: %s (%s), error %v, want 128 rows, no subgroups that share them", s, reason, err)
+	chosen, reason, err := Select(attention(ir.D(16), one, ir.D(4096), ir.D(4096), ir.D(256)), caps)
+	if s, _ := chosen.(kernel.FlashMatrix); err != nil || s.TileM != 128 || FlashParts(s) != 1 {
+		t.Errorf("keys of 256 elements: %s (%s), error %v, want 128 rows, no subgroups that share them", chosen, reason,
+			err)
 	}
 }
 
 // TestRegistersOfRow: radv writes loops over a short row out, and keeps it from one to the next.
 func TestRegistersOfRow(t *testing.T) {
-	s := kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1, LanesPerRow: 1}
+	s := kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1}, LanesPerRow: 1}
 	for _, c := range []struct {
 		profile string
 		length  int
@@ -85,8 +86,8 @@ func TestRegistersOfRow(t *testing.T) {
 // TestRegistersOfWorkgroup: the registers of a core are for all of a workgroup.
 func TestRegistersOfWorkgroup(t *testing.T) {
 	k := blockMul(1, 4096, 14336, ir.IQ3_S, true)
-	s := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 512, Subgroup: 32, LanesPerRow: 64, TileM: 1, ThreadM: 1,
-		ThreadN: 8, TileK: 32}
+	s := kernel.MatVec{Launch: kernel.Launch{Variant: kernel.VarMatVec, Workgroup: 512, Subgroup: 32},
+		Tile: kernel.Tile{TileM: 1, TileK: 32}, LanesPerRow: 64, ThreadM: 1, ThreadN: 8}
 	s.RoundRows, s.Tables, s.Copies = true, true, 16
 	for _, c := range []struct {
 		profile   string

@@ -86,7 +86,7 @@ func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	for coarsen := maxCoarsen; coarsen > 1; coarsen /= 2 {
 		for _, c := range h.maps(k) {
-			s := c.Schedule
+			s := c.Schedule.(kernel.Points)
 			s.Coarsen = coarsen
 			if points(k.Parallel)/int64(s.Vec*s.Workgroup*coarsen) < h.fill {
 				break // there are too few points anyway
@@ -116,7 +116,7 @@ func gathersLittle(k *kernel.Kernel) bool {
 // maxCoarsen is the maximum number of points along an axis per invocation. More gain nothing (M-rope-coarsening).
 const maxCoarsen = 4
 
-func checkCoarsen(k *kernel.Kernel, s kernel.Schedule) error {
+func checkCoarsen(k *kernel.Kernel, s kernel.Points) error {
 	if s.Coarsen < 2 {
 		return nil
 	}

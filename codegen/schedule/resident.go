@@ -150,7 +150,7 @@ func residentLanes(depth int64, run, subgroup, most int) int {
 
 // rowsResident reports whether the invocations of a matvec over blocks can keep their parts of the rows in registers
 // over all passes.
-func rowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
+func rowsResident(k *kernel.Kernel, s kernel.MatVec) bool {
 	if !k.Fold.IsStatic() || s.TileK == 0 || s.TileM > maxResidentRows && !s.RoundRows && !readsBytes(k) {
 		return false
 	}
@@ -164,7 +164,7 @@ func rowsResident(k *kernel.Kernel, s kernel.Schedule) bool {
 
 // ResidentTile is the number of quads of a row that pass at once through shared memory into the registers where they
 // stay, or 0 for none: a multiple of the invocations and of whole blocks.
-func ResidentTile(k *kernel.Kernel, s kernel.Schedule) int {
+func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
 	const most = 16 << 10 / 16
 	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !rowsResident(k, s) {
 		return 0
@@ -210,7 +210,7 @@ func takesDigits(r kernel.BlockRun) bool {
 }
 
 // checkResident checks a matvec with resident or quantized rows.
-func checkResident(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkResident(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	switch {
 	case s.Digits != 0 && (s.Digits != maxDigits || !s.RoundRows || s.Coarsen == 0):
 		return fmt.Errorf("rows of %d digits, want %d or none, where rows are rounded and resident", s.Digits,

@@ -52,7 +52,8 @@ func TestResidentLanes(t *testing.T) {
 		run   int
 		want  int
 	}{
-		{14336, 32, 448}, {14336, 64, 224}, {4096, 32, 128}, {11008, 32, 352}, {28672, 32, 448}, {53248, 32, 416}, {256, 64, 32}, {1 << 20, 32, 512},
+		{14336, 32, 448}, {14336, 64, 224}, {4096, 32, 128}, {11008, 32, 352}, {28672, 32, 448}, {53248, 32, 416},
+		{256, 64, 32}, {1 << 20, 32, 512},
 	} {
 		if got := residentLanes(c.depth, c.run, 32, maxResidentLanes); got != c.want {
 			t.Errorf("%d elements in runs of %d: %d lanes, want %d", c.depth, c.run, got, c.want)
@@ -67,7 +68,7 @@ func TestResidentCheck(t *testing.T) {
 	resident.Coarsen, resident.TileK = 14, 32
 	rounds := resident
 	rounds.RoundRows = true
-	with := func(s kernel.Schedule, change func(*kernel.Schedule)) kernel.Schedule {
+	with := func(s kernel.MatVec, change func(*kernel.MatVec)) kernel.MatVec {
 		change(&s)
 		return s
 	}
@@ -82,28 +83,62 @@ func TestResidentCheck(t *testing.T) {
 	}{
 		{"resident", blockMul(1, 14336, 14336, ir.Q4_0, false), resident, h100, ""},
 		{"rounded", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, h100, ""},
-		{"passes that do not divide the tile", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Coarsen = 15 }), h100, "divide"},
-		{"rows that may not be rounded", blockMul(1, 14336, 14336, ir.Q4_0, false), rounds, h100, "may not become bytes"},
+		{"passes that do not divide the tile", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident,
+			func(s *kernel.MatVec) { s.Coarsen = 15 }), h100, "divide"},
+		{"rows that may not be rounded", blockMul(1, 14336, 14336, ir.Q4_0, false), rounds, h100,
+			"may not become bytes"},
 		{"levels of any size", blockMul(1, 14336, 14336, ir.IQ4_NL, true), rounds, h100, "may not become bytes"},
-		{"rows too long", blockMul(1, 128, 1<<20, ir.Q4_0, true), rounds, h100, "= matvec wg=448 rows=1x56 vec=4 coarsen=14 subgroup=32 lanes=448"},
-		{"no passes", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN = 0, 4 }), h100, ""},
-		{"no passes, longer than resident", blockMul(1, 128, 1<<15, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.LanesPerRow, s.Workgroup = 0, 4, 32, 32 }), h100, ""},
-		{"no passes, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.TileK = 0, 4, 0 }), h100, "= matvec wg=448 rows=1x4 vec=4 subgroup=32 lanes=448"},
-		{"asks early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 8 }), h100, ""},
-		{"asks for too much early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 9 }), h100, "= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 rounds subgroup=32 lanes=448 strips int_dot"},
-		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Prefetch = 1 }), h100, "= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 subgroup=32 lanes=448 strips chained"},
-		{"asks early in no passes", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.Prefetch = 0, 4, 1 }), h100, "= matvec wg=448 rows=1x4 vec=4 run=32 subgroup=32 lanes=448 strips"},
-		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, ""},
-		{"asked for both ways", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Prefetch = 1, 1 }), h100, "= matvec wg=448 rows=1x56 vec=4 run=32 ahead=1 coarsen=14 rounds subgroup=32 lanes=448 strips int_dot"},
-		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 2 }), h100, "asked for"},
-		{"held", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Held = 1, true }), h100, ""},
-		{"held, and not asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Held = true }), h100, ""},
-		{"digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100, ""},
-		{"digits of sums that do not fit", blockMul(1, 14336, 4096, ir.Q8_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100, "no blocks of small integers"},
-		{"two digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.Schedule) { s.Digits, s.LanesPerRow, s.Workgroup = 2, 128, 128 }), h100, "2 digits"},
-		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, "asked for"},
+		{"rows too long", blockMul(1, 128, 1<<20, ir.Q4_0, true), rounds, h100,
+			"= matvec wg=448 rows=1x56 vec=4 coarsen=14 subgroup=32 lanes=448"},
+		{"no passes", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.MatVec) {
+			s.Coarsen,
+				s.TileN = 0, 4
+		}), h100, ""},
+		{"no passes, longer than resident", blockMul(1, 128, 1<<15, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Coarsen, s.TileN, s.LanesPerRow, s.Workgroup = 0, 4, 32, 32 }), h100, ""},
+		{"no passes, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Coarsen, s.TileN, s.TileK = 0, 4, 0 }), h100,
+			"= matvec wg=448 rows=1x4 vec=4 subgroup=32 lanes=448"},
+		{"asks early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Prefetch = 8 }), h100, ""},
+		{"asks for too much early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Prefetch = 9 }), h100,
+			"= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 rounds subgroup=32 lanes=448 strips int_dot"},
+		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident,
+			func(s *kernel.MatVec) { s.Prefetch = 1 }), h100,
+			"= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 subgroup=32 lanes=448 strips chained"},
+		{"asks early in no passes", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident,
+			func(s *kernel.MatVec) { s.Coarsen, s.TileN, s.Prefetch = 0, 4, 1 }), h100,
+			"= matvec wg=448 rows=1x4 vec=4 run=32 subgroup=32 lanes=448 strips"},
+		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.MatVec) { s.Ahead = 1 }),
+			h100, ""},
+		{"asked for both ways", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Ahead, s.Prefetch = 1, 1 }), h100,
+			"= matvec wg=448 rows=1x56 vec=4 run=32 ahead=1 coarsen=14 rounds subgroup=32 lanes=448 strips int_dot"},
+		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Ahead = 2 }), h100, "asked for"},
+		{"held", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.MatVec) {
+			s.Ahead, s.Held = 1,
+				true
+		}), h100, ""},
+		{"held, and not asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Held = true }), h100, ""},
+		{"digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.MatVec) {
+			s.Digits,
+				s.LanesPerRow, s.Workgroup = 3, 128, 128
+		}), h100, ""},
+		{"digits of sums that do not fit", blockMul(1, 14336, 4096, ir.Q8_0, false), with(rounds,
+			func(s *kernel.MatVec) { s.Digits, s.LanesPerRow, s.Workgroup = 3, 128, 128 }), h100,
+			"no blocks of small integers"},
+		{"two digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.MatVec) {
+			s.Digits,
+				s.LanesPerRow, s.Workgroup = 2, 128, 128
+		}), h100, "2 digits"},
+		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident,
+			func(s *kernel.MatVec) { s.Ahead = 1 }), h100, "asked for"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
-		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
+		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
+			func(s *kernel.MatVec) { s.Subgroup = 4 }), h100, "subgroup"},
 	} {
 		got, err := New(c.k, c.s, c.caps)
 		expect(t, c.what, got, err, c.want)
@@ -120,7 +155,8 @@ func TestResidentTile(t *testing.T) {
 		dtype        ir.DType
 		want         int
 	}{
-		{14336, 448, ir.Q4_0, 896}, {14336, 448, ir.Q4_K, 896}, {1024, 32, ir.Q4_K, 256}, {2048, 96, ir.Q4_0, 576}, {11264, 352, ir.Q4_K, 704}, {8448, 288, ir.Q4_K, 0},
+		{14336, 448, ir.Q4_0, 896}, {14336, 448, ir.Q4_K, 896}, {1024, 32, ir.Q4_K, 256}, {2048, 96, ir.Q4_0, 576},
+		{11264, 352, ir.Q4_K, 704}, {8448, 288, ir.Q4_K, 0},
 	} {
 		s.Workgroup, s.LanesPerRow = c.lanes, c.lanes
 		if got := ResidentTile(blockMul(1, 64, c.depth, c.dtype, false), s); got != c.want {
@@ -195,7 +231,7 @@ func TestResidentSelect(t *testing.T) {
 		}
 	}
 	s, _, err := Select(blockMul(1, 1<<17, 28672, ir.Q5_0, true), h100)
-	if err != nil || !s.RoundRows || s.Coarsen != 62 {
+	if vec, _ := s.(kernel.MatVec); err != nil || !vec.RoundRows || vec.Coarsen != 62 {
 		t.Errorf("rows of 28672: %s, error %v, want them rounded in fewer passes", s, err)
 	}
 	if WantsBytes(ir.Q5_0, one, ir.D(4096), h100) || !WantsBytes(ir.Q5_0, ir.D(2), ir.D(4096), h100) {

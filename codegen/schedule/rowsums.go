@@ -16,7 +16,7 @@ const maxRowCost = 6
 // SumsRowsFirst reports whether a matvec sums its rows before multiplying them. It does so if invocations keep their
 // parts of the rows, which they have just read. Otherwise it sums rows at the end, when they are in the cache, which is
 // faster (M-norm-costs).
-func SumsRowsFirst(s kernel.Schedule) bool { return s.Coarsen > 0 }
+func SumsRowsFirst(s kernel.MatVec) bool { return s.Coarsen > 0 }
 
 // rowRoots returns the expressions that a matmul of few rows evaluates for each element of its rows: the factors, and
 // the values that it sums.
@@ -49,12 +49,14 @@ func rowCost(k *kernel.Kernel) int {
 // matVecTime estimates the nanoseconds of a matmul of few rows, or returns the reason why it is unknown. Every
 // workgroup computes all rows and sums them.
 func (h heuristics) matVecTime(k *kernel.Kernel, caps device.Caps) (float64, string) {
-	s, _, err := Select(k, caps)
-	switch {
-	case err != nil:
+	selected, _, err := Select(k, caps)
+	if err != nil {
 		return 0, "no schedule runs " + k.Name
-	case s.Variant != kernel.VarMatVec:
-		return 0, fmt.Sprintf("nothing is known of the time of %s", s.Variant)
+	}
+	s, ok := selected.(kernel.MatVec)
+	switch {
+	case !ok:
+		return 0, fmt.Sprintf("nothing is known of the time of %s", selected.Config().Variant)
 	case matShapeOf(k).M > MaxMatVecRows && h.direct != (tile{}):
 		return 0, "nothing is known of the time of such rows straight from memory"
 	case k.RowSums() && rowCost(k) > maxRowCost:
@@ -68,7 +70,7 @@ const vecEfficiency = 0.3
 
 // multiplyingTime is the time of a matmul of few rows: its memory time or, for more rows than an invocation takes, its
 // arithmetic if that is longer.
-func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
+func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	sh, time := matShapeOf(k), h.readingTime(k, s)
 	if sh.M <= MaxMatVecRows {
 		return time
@@ -82,7 +84,7 @@ func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.Schedule) float64
 
 // readingTime is the memory time of a matmul of few rows: B is read once for every part of the rows, and the rows by
 // every workgroup.
-func (h heuristics) readingTime(k *kernel.Kernel, s kernel.Schedule) float64 {
+func (h heuristics) readingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	factors, sums := rowRoots(k)
 	loads := len(loadsAlong(append(slices.Clone(factors), sums...), k.FoldAxis()))
 	if !SumsRowsFirst(s) { // a second time
@@ -116,7 +118,7 @@ func matVecParts(rows int64) int64 { return max(ceilDiv(rows, MaxMatVecRows), 1)
 
 // readsOftenFaster decides between matvec and tiles for more rows than an invocation of a matvec takes. It reports
 // whether reading B once per part of the rows is expected to be faster than a partly filled tile.
-func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
+func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) bool {
 	if matShapeOf(k).M <= MaxMatVecRows {
 		return true
 	}
@@ -132,7 +134,7 @@ func checkRowSums(k *kernel.Kernel, s kernel.Schedule) error {
 	switch {
 	case k.CheckRowSums() != nil:
 		return k.CheckRowSums()
-	case s.Variant != kernel.VarMatVec:
+	case s.Config().Variant != kernel.VarMatVec:
 		return fmt.Errorf("only matvec adds up the rows that it multiplies")
 	case !DivisibleBy(k.Fold, 4) || !k.Fold.IsStatic():
 		return fmt.Errorf("rows of %s are added up, want a constant number of whole vectors of four", k.Fold)
@@ -141,7 +143,7 @@ func checkRowSums(k *kernel.Kernel, s kernel.Schedule) error {
 }
 
 // rowSumsShared is the room of the sums of rows that subgroups pass on.
-func rowSumsShared(k *kernel.Kernel, s kernel.Schedule) int {
+func rowSumsShared(k *kernel.Kernel, s kernel.MatVec) int {
 	if !k.RowSums() {
 		return 0
 	}
@@ -151,10 +153,10 @@ func rowSumsShared(k *kernel.Kernel, s kernel.Schedule) int {
 // checkCols checks a matmul that stores columns in several ways: each pair must be in one workgroup, and sums must meet
 // in shared memory.
 func checkCols(k *kernel.Kernel, s kernel.Schedule) error {
-	switch {
+	switch s, ok := s.(kernel.MatVec); {
 	case k.CheckCols() != nil:
 		return k.CheckCols()
-	case s.Variant != kernel.VarMatVec:
+	case !ok:
 		return fmt.Errorf("only matvec stores columns in several ways")
 	case s.LanesPerRow < 2 || s.TileN%2 != 0:
 		return fmt.Errorf("columns are stored in several ways where several invocations share sums, of whole pairs")

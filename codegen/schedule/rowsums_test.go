@@ -49,7 +49,8 @@ func TestFuseNorms(t *testing.T) {
 		{"one row", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, h100, true},
 		{"rows of bytes", blockMul(1, 4096, 4096, ir.Q4_0, true), normed, h100, true},
 		{"many rows", blockMul(512, 4096, 4096, ir.Q4_0, false), normed, h100, false},
-		{"rows that are dear to compute", blockMul(1, 4096, 4096, ir.Q4_0, false), func(k *kernel.Kernel) *kernel.Kernel { return dear(normed(k)) }, h100, false},
+		{"rows that are dear to compute", blockMul(1, 4096, 4096, ir.Q4_0, false),
+			func(k *kernel.Kernel) *kernel.Kernel { return dear(normed(k)) }, h100, false},
 		{"many columns", blockMul(1, 64000, 4096, ir.Q4_K, false), normed, h100, false},
 		{"a processor", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, lavapipe, false},
 	} {
@@ -109,11 +110,13 @@ func TestRowSumsCheck(t *testing.T) {
 	}{
 		{"matvec", k, vec, ""},
 		{"no subgroups", k, matVecSchedule(matShapeOf(k), 128, 8, 4, 256, 0), ""},
-		{"tiles", k, kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 16, TileN: 16, TileK: 16, ThreadM: 2, ThreadN: 2}, "only matvec"},
+		{"tiles", k, kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4},
+			Tile: kernel.Tile{TileM: 16, TileN: 16, TileK: 16}, ThreadM: 2, ThreadN: 2}, "only matvec"},
 		{"odd rows", normed(blockMul(1, 64, 4094, ir.F32, false)), vec, "vectors of four"},
 		{"a maximum", with(func(k *kernel.Kernel) { k.Phases[0].Combine = kernel.CombineMax }), vec, "want a sum"},
 		{"integers", with(func(k *kernel.Kernel) { k.Products[0].Operands = ir.I8 }), vec, "other than f32"},
-		{"the result", with(func(k *kernel.Kernel) { k.Phases[0].Value = k.Stores[0].Value }), vec, "uses a column or a result"},
+		{"the result", with(func(k *kernel.Kernel) { k.Phases[0].Value = k.Stores[0].Value }), vec,
+			"uses a column or a result"},
 	} {
 		got, err := New(c.k, c.s, h100)
 		expect(t, c.what, got, err, c.want)
@@ -147,9 +150,13 @@ func TestColsCheck(t *testing.T) {
 		{"half a pair", mul(kernel.Cols{From: 3, To: 8}, true), vec, "no whole pairs"},
 		{"beyond the end", mul(kernel.Cols{From: 16, To: 4097}, false), vec, "does not have"},
 		{"none", mul(kernel.Cols{From: 16, To: 16}, false), vec, "does not have"},
-		{"tiles of odd columns", mul(kernel.Cols{From: 16, To: 32}, true), matVecSchedule(sh, 128, 1, 1, 128, 32), "whole pairs"},
-		{"a sum an invocation", mul(kernel.Cols{From: 16, To: 32}, true), matVecSchedule(sh, 1, 64, 2, 32, 0), "several invocations share sums"},
-		{"tiles", mul(kernel.Cols{From: 16, To: 32}, true), kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 16, TileN: 16, TileK: 16, ThreadM: 2, ThreadN: 2}, "only matvec"},
+		{"tiles of odd columns", mul(kernel.Cols{From: 16, To: 32}, true), matVecSchedule(sh, 128, 1, 1, 128, 32),
+			"whole pairs"},
+		{"a sum an invocation", mul(kernel.Cols{From: 16, To: 32}, true), matVecSchedule(sh, 1, 64, 2, 32, 0),
+			"several invocations share sums"},
+		{"tiles", mul(kernel.Cols{From: 16, To: 32}, true),
+			kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4},
+				Tile: kernel.Tile{TileM: 16, TileN: 16, TileK: 16}, ThreadM: 2, ThreadN: 2}, "only matvec"},
 	} {
 		got, err := New(c.k, c.s, h100)
 		expect(t, c.what, got, err, c.want)

@@ -20,7 +20,8 @@ func (h heuristics) serialScans(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	for wg := min(h.rowWorkgroup, 64); wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarScanSerial, Workgroup: wg, Vec: scanVec(k, 4), LanesPerRow: 1},
+			kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarScanSerial, Workgroup: wg, Vec: scanVec(k, 4)},
+				LanesPerRow: 1},
 			fmt.Sprintf("rows of %s, one invocation each", k.Fold),
 		})
 	}
@@ -39,7 +40,8 @@ func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 		for wg := max(lanes, h.rowWorkgroup); wg >= max(lanes, smallest); wg /= 2 {
 			for _, subgroup := range []int{h.subgroup, 0} {
 				all = append(all, Candidate{
-					kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: wg, Vec: scanVec(k, 4), LanesPerRow: lanes, Subgroup: subgroup},
+					kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarScanGroup, Workgroup: wg, Vec: scanVec(k, 4),
+						Subgroup: subgroup}, LanesPerRow: lanes},
 					fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, ceilDiv(fold, int64(lanes))),
 				})
 			}
@@ -57,7 +59,7 @@ func scanVec(k *kernel.Kernel, limit int) int {
 	return n
 }
 
-func checkScan(k *kernel.Kernel, s kernel.Schedule) error {
+func checkScan(k *kernel.Kernel, s kernel.Lanes) error {
 	if len(k.Phases) != 1 {
 		return fmt.Errorf("a scan of %d phases, want one", len(k.Phases))
 	}
@@ -67,5 +69,5 @@ func checkScan(k *kernel.Kernel, s kernel.Schedule) error {
 		}
 		return nil
 	}
-	return checkLanes(s)
+	return checkLanes(s.Launch, s.LanesPerRow)
 }

@@ -75,7 +75,7 @@ func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 	}
 	for ; wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec},
+			kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}},
 			fmt.Sprintf("%d points, up to %d neighbours each", points(k.Parallel), vec),
 		})
 	}
@@ -89,7 +89,7 @@ func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
 	serial := append(h.windows(k), h.serialRows(k)...)
 	switch {
-	case len(serial) > 0 && serial[0].Schedule.Variant == kernel.VarRowWindows:
+	case len(serial) > 0 && serial[0].Schedule.Config().Variant == kernel.VarRowWindows:
 		return append(serial, h.groupRows(k)...)
 	case fold <= h.rowSerial:
 		return append(serial, h.groupRows(k)...)
@@ -117,7 +117,8 @@ func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	}
 	for ; wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: wg, Vec: vec, LanesPerRow: 1, Cache: cache},
+			kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowSerial, Workgroup: wg, Vec: vec},
+				LanesPerRow: 1, Cache: cache},
 			fmt.Sprintf("rows of %s fit one invocation each", k.Fold),
 		})
 	}
@@ -149,7 +150,8 @@ func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 }
 
 func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
-	s := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
+	s := kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, Subgroup: subgroup},
+		LanesPerRow: lanes}
 	each := roundUp(int(min(ceilDiv(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
 	if readsTwice(k) && k.Fold.IsStatic() && each <= h.rowCache {
 		s.Cache = each
@@ -262,10 +264,10 @@ func (h heuristics) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candida
 		fmt.Sprintf("%d rows: B is read once, along its columns", sh.M)}
 }
 
-func matVecSchedule(sh matShape, lanes, tileN, threadN, wg, subgroup int) kernel.Schedule {
+func matVecSchedule(sh matShape, lanes, tileN, threadN, wg, subgroup int) kernel.MatVec {
 	m := int(max(sh.M, 1))
-	return kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
-		TileM: m, ThreadM: m, TileN: tileN, ThreadN: threadN, Subgroup: subgroup}
+	return kernel.MatVec{Launch: kernel.Launch{Variant: kernel.VarMatVec, Workgroup: wg, Vec: 4, Subgroup: subgroup},
+		Tile: kernel.Tile{TileM: m, TileN: tileN}, LanesPerRow: lanes, ThreadM: m, ThreadN: threadN}
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -307,7 +307,7 @@ func TestSelectProperty(t *testing.T) {
 		if _, err := New(k, s, caps); err != nil {
 			t.Fatalf("selected what Check refuses: %v\n%s%+v", err, k, caps)
 		}
-		chosen[s.Variant]++
+		chosen[s.Config().Variant]++
 	}
 	for v := range variants {
 		if chosen[v] == 0 && v != kernel.VarCustom { // which runs as its op says, or not at all

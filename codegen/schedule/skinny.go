@@ -98,7 +98,7 @@ func (r Skinny) Sums() ir.DType {
 }
 
 // Unit is the number of elements in one element of shared memory: 16 bytes, unless fragments are smaller.
-func (r Skinny) Unit(s kernel.Schedule) int {
+func (r Skinny) Unit(s kernel.Skinny) int {
 	if r.Element == ir.I8 && s.FragK%unitBytes != 0 {
 		return OctetElems
 	}
@@ -107,30 +107,30 @@ func (r Skinny) Unit(s kernel.Schedule) int {
 
 // Pitch is the pitch, in units, of lines of TileK elements in shared memory. It is odd, so that lines start in
 // different banks.
-func (r Skinny) Pitch(s kernel.Schedule) int { return s.TileK/r.Unit(s) | 1 }
+func (r Skinny) Pitch(s kernel.Skinny) int { return s.TileK/r.Unit(s) | 1 }
 
 // WeightUnits is the shared memory for the quants of one B for all subgroups, in units. The results of its product
 // reuse it at the end.
-func (r Skinny) WeightUnits(s kernel.Schedule) int {
+func (r Skinny) WeightUnits(s kernel.Skinny) int {
 	sums := s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
 	return s.TileN * s.SubgroupsK * max(r.Pitch(s), sums)
 }
 
 // WeightScales is the number of scales of these weights.
-func (r Skinny) WeightScales(s kernel.Schedule) int {
+func (r Skinny) WeightScales(s kernel.Skinny) int {
 	return s.TileN * s.SubgroupsK * (s.TileK / r.Strip)
 }
 
 // RowUnits and RowScales are the same of the rows.
-func (r Skinny) RowUnits(s kernel.Schedule) int {
+func (r Skinny) RowUnits(s kernel.Skinny) int {
 	return s.SubgroupsK * r.Parts * s.TileM * r.Pitch(s)
 }
-func (r Skinny) RowScales(s kernel.Schedule) int {
+func (r Skinny) RowScales(s kernel.Skinny) int {
 	return s.SubgroupsK * s.TileM * (s.TileK / r.Strip)
 }
 
 // skinnyShared is the room of quants and rows, and of their scales and offsets.
-func skinnyShared(k *kernel.Kernel, s kernel.Schedule) int {
+func skinnyShared(k *kernel.Kernel, s kernel.Skinny) int {
 	r, ok := SkinnyOf(k)
 	if !ok {
 		return 0
@@ -144,7 +144,7 @@ func skinnyShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return units*r.Unit(s)*r.Element.BlockBytes() + 4*scales
 }
 
-func checkSkinny(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 	r, ok := SkinnyOf(k)
 	e, sums := component(r.Element), component(r.Sums())
 	switch {

@@ -85,7 +85,7 @@ func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 
 // skinnyTime estimates the nanoseconds of a matmul of 9 to 16 rows on matrix units, from the measured rate at which a
 // core reads its blocks (M-batch). If that is unknown it returns the reason.
-func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Schedule) (float64, string) {
+func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, string) {
 	sh, rate := matShapeOf(k), h.unitsOf(k).rate
 	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {
 		return 0, fmt.Sprintf("nothing is known of the time of %s by %d rows", s.Variant, sh.M)
@@ -158,9 +158,10 @@ func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel
 	for int64(rows) < sh.M && rows < maxSkinnyRows {
 		rows *= 2
 	}
-	return kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
-		TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
-		Fragments: kernel.Fragments{SubgroupsN: tl.columns, SubgroupsK: tl.depths, FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
+	return kernel.Skinny{Launch: kernel.Launch{Variant: kernel.VarSkinny, Workgroup: sub * tl.columns * tl.depths,
+		Vec: 4, Subgroup: sub}, Tile: kernel.Tile{TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step},
+		Fragment:   kernel.Fragment{FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)},
+		SubgroupsN: tl.columns, SubgroupsK: tl.depths}, ok
 }
 
 // rowFragment returns the fragment shape with the fewest rows, and among those the deepest that fits in a strip.

@@ -10,9 +10,9 @@ import (
 )
 
 // goodSkinny is a schedule of the skinny variant for q4_0 by floats on an H100.
-var goodSkinny = kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: 128, Vec: 4, Subgroup: 32,
-	TileM: 8, TileN: 64, TileK: 256,
-	Fragments: kernel.Fragments{SubgroupsN: 4, SubgroupsK: 1, FragM: 16, FragN: 8, FragK: 32}}
+var goodSkinny = kernel.Skinny{Launch: kernel.Launch{Variant: kernel.VarSkinny, Workgroup: 128, Vec: 4, Subgroup: 32},
+	Tile: kernel.Tile{TileM: 8, TileN: 64, TileK: 256}, Fragment: kernel.Fragment{FragM: 16, FragN: 8, FragK: 32},
+	SubgroupsN: 4, SubgroupsK: 1}
 
 func TestCheckSkinny(t *testing.T) {
 	few := func(m, n, k int, b ir.DType) *kernel.Kernel {
@@ -22,36 +22,62 @@ func TestCheckSkinny(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		k      *kernel.Kernel
-		change func(*kernel.Schedule, *device.Caps)
+		change func(*kernel.Skinny, *device.Caps)
 		want   string // in the error; empty for none
 	}{
 		{"q4_0", q4, nil, ""},
 		{"edges", few(5, 100, 4096, ir.Q4_0), nil, ""},
 		{"several times the rows", few(70, 100, 4096, ir.Q4_0), nil, ""},
-		{"q6_K in halves", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Schedule, _ *device.Caps) { s.TileK, s.FragK = 128, 16 }, ""},
-		{"two fragments of rows", few(16, 4096, 4096, ir.Q4_0), func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 16 }, ""},
+		{"q6_K in halves", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Skinny, _ *device.Caps) {
+			s.TileK,
+				s.FragK = 128, 16
+		}, ""},
+		{"two fragments of rows", few(16, 4096, 4096, ir.Q4_0), func(s *kernel.Skinny,
+			_ *device.Caps) {
+			s.TileM = 16
+		}, ""},
 		{"no blocks", few(8, 4096, 4096, ir.F16), nil, "few rows by blocks"},
-		{"blocks along the columns", matMul(one, ir.D(8), ir.D(4096), ir.D(4096), ir.Q4_0, false), nil, "few rows by blocks"},
-		{"a length that varies", matMul(one, ir.D(8), ir.D(4096), ir.Symbol("T", 128).Times(32), ir.Q4_0, true), nil, "few rows by blocks"},
-		{"no matrix units", q4, func(_ *kernel.Schedule, c *device.Caps) { c.Features.CooperativeMatrix = false }, "no cooperative matrices"},
-		{"no bytes", q4, func(_ *kernel.Schedule, c *device.Caps) { c.Features.Int8 = false }, "no 8-bit integers"},
-		{"no halves", few(8, 4096, 4096, ir.Q6_K), func(_ *kernel.Schedule, c *device.Caps) { c.Features.Float16 = false }, "no f16 arithmetic"},
-		{"any subgroup", q4, func(s *kernel.Schedule, _ *device.Caps) { s.Subgroup = 0 }, "must be relied on"},
-		{"another workgroup", q4, func(s *kernel.Schedule, _ *device.Caps) { s.Workgroup = 256 }, "are no workgroup of 256"},
-		{"other fragments", q4, func(s *kernel.Schedule, _ *device.Caps) { s.FragK = 16 }, "no i8 fragments of 16x8x16"},
-		{"fragments deeper than a scale", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Schedule, c *device.Caps) {
+		{"blocks along the columns", matMul(one, ir.D(8), ir.D(4096), ir.D(4096), ir.Q4_0, false), nil,
+			"few rows by blocks"},
+		{"a length that varies", matMul(one, ir.D(8), ir.D(4096), ir.Symbol("T", 128).Times(32), ir.Q4_0, true), nil,
+			"few rows by blocks"},
+		{"no matrix units", q4, func(_ *kernel.Skinny, c *device.Caps) { c.Features.CooperativeMatrix = false },
+			"no cooperative matrices"},
+		{"no bytes", q4, func(_ *kernel.Skinny, c *device.Caps) { c.Features.Int8 = false }, "no 8-bit integers"},
+		{"no halves", few(8, 4096, 4096, ir.Q6_K), func(_ *kernel.Skinny,
+			c *device.Caps) {
+			c.Features.Float16 = false
+		}, "no f16 arithmetic"},
+		{"any subgroup", q4, func(s *kernel.Skinny, _ *device.Caps) { s.Subgroup = 0 }, "must be relied on"},
+		{"another workgroup", q4, func(s *kernel.Skinny, _ *device.Caps) { s.Workgroup = 256 },
+			"are no workgroup of 256"},
+		{"other fragments", q4, func(s *kernel.Skinny, _ *device.Caps) { s.FragK = 16 }, "no i8 fragments of 16x8x16"},
+		{"fragments deeper than a scale", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Skinny, c *device.Caps) {
 			c.Matrices = append(c.Matrices,
 				device.MatrixShape{M: 16, N: 8, K: 32, A: "f16", B: "f16", C: "f32", R: "f32",
 					Scope: device.ScopeSubgroup})
 		}, "no whole number of fragments of 32"},
-		{"part of a fragment", q4, func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 5 }, "no whole number of fragments for each subgroup"},
-		{"too many rows", q4, func(s *kernel.Schedule, _ *device.Caps) { s.TileM = 40 }, "of 32 rows at most"},
-		{"part of what is decoded together", few(8, 4096, 4096, ir.Q4_K), func(s *kernel.Schedule, _ *device.Caps) { s.TileK = 32 }, "no multiple of the 64"},
+		{"part of a fragment", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileM = 5 },
+			"no whole number of fragments for each subgroup"},
+		{"too many rows", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileM = 40 }, "of 32 rows at most"},
+		{"part of what is decoded together", few(8, 4096, 4096, ir.Q4_K), func(s *kernel.Skinny,
+			_ *device.Caps) {
+			s.TileK = 32
+		}, "no multiple of the 64"},
 		{"part of a step", few(8, 4096, 4096+32, ir.Q4_0), nil, "do not divide a contraction"},
-		{"steps of one subgroup alone", few(8, 4096, 3*128, ir.Q4_0), func(s *kernel.Schedule, _ *device.Caps) { s.SubgroupsK, s.Workgroup, s.TileK = 2, 256, 128 }, ""},
-		{"steps for each subgroup", few(8, 4096, 256, ir.Q4_0), func(s *kernel.Schedule, _ *device.Caps) { s.SubgroupsK, s.Workgroup = 2, 256 }, "has no 2 steps of 256"},
-		{"too much at once", q4, func(s *kernel.Schedule, _ *device.Caps) { s.TileK = 1024 }, "bytes of shared memory"},
-		{"spills", few(32, 4096, 4096, ir.Q4_0), func(s *kernel.Schedule, _ *device.Caps) { s.TileM, s.TileN, s.TileK = 32, 1024, 32 }, "spill"},
+		{"steps of one subgroup alone", few(8, 4096, 3*128, ir.Q4_0), func(s *kernel.Skinny,
+			_ *device.Caps) {
+			s.SubgroupsK, s.Workgroup, s.TileK = 2, 256, 128
+		}, ""},
+		{"steps for each subgroup", few(8, 4096, 256, ir.Q4_0), func(s *kernel.Skinny, _ *device.Caps) {
+			s.SubgroupsK,
+				s.Workgroup = 2, 256
+		}, "has no 2 steps of 256"},
+		{"too much at once", q4, func(s *kernel.Skinny, _ *device.Caps) { s.TileK = 1024 }, "bytes of shared memory"},
+		{"spills", few(32, 4096, 4096, ir.Q4_0), func(s *kernel.Skinny, _ *device.Caps) {
+			s.TileM, s.TileN,
+				s.TileK = 32, 1024, 32
+		}, "spill"},
 	} {
 		s, caps := goodSkinny, profile(t, "nvidia-h100")
 		if c.change != nil {
@@ -104,26 +130,36 @@ func TestSelectSkinny(t *testing.T) {
 		{"more", floats(33, 14336, 14336, ir.Q4_0), "tile "},
 		{"few columns", floats(8, 4096, 14336, ir.Q4_0), "matvec "},
 		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "matvec "},
-		{"few columns, more rows than a matvec takes", floats(20, 4096, 14336, ir.Q4_0), "skinny wg=256 tile=32x64x128 subgroups=4x2"},
-		{"few columns, more rows of bytes", byteRows(16, 4096, 11008, ir.Q4_0), "skinny wg=128 tile=16x16x256 subgroups=1x4"},
+		{"few columns, more rows than a matvec takes", floats(20, 4096, 14336, ir.Q4_0),
+			"skinny wg=256 tile=32x64x128 subgroups=4x2"},
+		{"few columns, more rows of bytes", byteRows(16, 4096, 11008, ir.Q4_0),
+			"skinny wg=128 tile=16x16x256 subgroups=1x4"},
 		{"fewer columns, more rows of bytes", byteRows(16, 1024, 11008, ir.Q4_0), "matvec "},
-		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0), "skinny wg=512 tile=8x128x128 subgroups=8x2"},
+		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0),
+			"skinny wg=512 tile=8x128x128 subgroups=8x2"},
 		{"one of fewer", floats(8, 14336, 64*7, ir.Q4_0), "matvec "},
-		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K), "skinny wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
+		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K),
+			"skinny wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
 		{"six rows of bytes", byteRows(6, 14336, 14336, ir.Q4_0), "matvec "},
-		{"eight rows of bytes", byteRows(8, 14336, 14336, ir.Q4_0), "skinny wg=128 tile=8x64x256 subgroups=4x1 fragment=16x8x32"},
+		{"eight rows of bytes", byteRows(8, 14336, 14336, ir.Q4_0),
+			"skinny wg=128 tile=8x64x256 subgroups=4x1 fragment=16x8x32"},
 		{"many rows of bytes", byteRows(32, 14336, 14336, ir.Q4_0), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"eight rows of bytes by q4_K", byteRows(8, 14336, 14336, ir.Q4_K), "matvec "},
 		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
-		{"more rows, scales of sixteen", floats(16, 14336, 14336, ir.Q6_K), "skinny wg=128 tile=16x64x128 subgroups=4x1 fragment=16x8x16"},
+		{"more rows, scales of sixteen", floats(16, 14336, 14336, ir.Q6_K),
+			"skinny wg=128 tile=16x64x128 subgroups=4x1 fragment=16x8x16"},
 		{"more rows by another format", floats(16, 14336, 14336, ir.Q5_K), "matvec "},
-		{"more rows of bytes by q4_0", byteRows(16, 12288, 4096, ir.Q4_0), "skinny wg=128 tile=16x32x256 subgroups=2x2"},
-		{"more rows of bytes by q4_K", byteRows(16, 12288, 4096, ir.Q4_K), "skinny wg=128 tile=16x32x256 subgroups=2x2"},
+		{"more rows of bytes by q4_0", byteRows(16, 12288, 4096, ir.Q4_0),
+			"skinny wg=128 tile=16x32x256 subgroups=2x2"},
+		{"more rows of bytes by q4_K", byteRows(16, 12288, 4096, ir.Q4_K),
+			"skinny wg=128 tile=16x32x256 subgroups=2x2"},
 		{"two products", twice(floats(8, 14336, 14336, ir.Q4_0)), "matvec "},
-		{"two products, more rows", twice(floats(16, 14336, 14336, ir.Q4_0)), "skinny wg=256 tile=16x128x128 subgroups=8x1"},
+		{"two products, more rows", twice(floats(16, 14336, 14336, ir.Q4_0)),
+			"skinny wg=256 tile=16x128x128 subgroups=8x1"},
 		{"two products, rows of bytes", twice(byteRows(16, 14336, 14336, ir.Q4_0)),
 			"skinny wg=128 tile=16x32x128 subgroups=2x2"},
-		{"two products, as many as it takes", twice(floats(32, 14336, 14336, ir.Q4_0)), "skinny wg=128 tile=32x64x128 subgroups=4x1"},
+		{"two products, as many as it takes", twice(floats(32, 14336, 14336, ir.Q4_0)),
+			"skinny wg=128 tile=32x64x128 subgroups=4x1"},
 		{"rows that may be halves", inF16(floats(16, 14336, 14336, ir.Q4_0)), "coopmat"},
 	} {
 		s, reason, err := Select(c.k, h100)
@@ -132,13 +168,14 @@ func TestSelectSkinny(t *testing.T) {
 		}
 		without := h100
 		without.Features.CooperativeMatrix, without.Features.CooperativeMatrix2 = false, false
-		if s, _, err := Select(c.k, without); err != nil || s.Variant == kernel.VarSkinny {
+		if s, _, err := Select(c.k, without); err != nil || s.Config().Variant == kernel.VarSkinny {
 			t.Errorf("%s without matrix units: %s, error %v", c.what, s, err)
 		}
 	}
 	small := h100
 	small.MaxSharedMemory = 16384
-	if s, reason, err := Select(floats(8, 14336, 14336, ir.Q4_0), small); err != nil || s.Variant != kernel.VarMatVec {
+	if s, reason, err := Select(floats(8, 14336, 14336, ir.Q4_0),
+		small); err != nil || s.Config().Variant != kernel.VarMatVec {
 		t.Errorf("little shared memory: %s (%s), error %v", s, reason, err)
 	}
 }
@@ -158,7 +195,8 @@ func TestWantsBytes(t *testing.T) {
 		{ir.Q4_0, ir.D(8), h100, true}, {ir.Q4_0, ir.D(32), h100, true}, {ir.Q4_0, ir.D(33), h100, false},
 		{ir.Q4_0, ir.Symbol("T", 32), h100, true}, {ir.Q4_0, ir.Symbol("T", 512), h100, false},
 		{ir.Q4_0, ir.D(8), without, true}, {ir.Q4_0, ir.D(9), without, false},
-		{ir.Q6_K, ir.D(16), h100, false}, {ir.Q4_K, ir.D(16), h100, true}, {ir.IQ4_NL, ir.D(16), h100, false}, {ir.Q8_0, ir.D(1), h100, false},
+		{ir.Q6_K, ir.D(16), h100, false}, {ir.Q4_K, ir.D(16), h100, true}, {ir.IQ4_NL, ir.D(16), h100, false},
+		{ir.Q8_0, ir.D(1), h100, false},
 		{ir.Q4_0, ir.D(16), profile(t, "generic"), false},
 	} {
 		if got := WantsBytes(c.dtype, c.rows, ir.D(4096), c.caps); got != c.want {

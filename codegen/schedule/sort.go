@@ -38,7 +38,7 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	for wg := max(lanes, h.sortWorkgroup()); lanes >= 2; wg /= 2 {
 		lanes = min(lanes, wg)
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: lanes},
+			kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarSort, Workgroup: wg, Vec: 1}, LanesPerRow: lanes},
 			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, places),
 		})
 		if wg == 2 {
@@ -62,7 +62,8 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	}
 	most := min(h.rowLanes, 256)
 	fits := func(wg int) bool {
-		s := kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Cache: int(ceilDiv(n, int64(wg)))}
+		s := kernel.Row{Launch: kernel.Launch{Variant: kernel.VarSelect, Workgroup: wg},
+			Cache: int(ceilDiv(n, int64(wg)))}
 		return s.Cache <= maxCached && h.fits(k, s)
 	}
 	for most < SelectBins && !fits(most) {
@@ -70,14 +71,15 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	}
 	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxHeld; wg /= 2 {
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1, LanesPerRow: wg, Cache: int(ceilDiv(n, int64(wg)))},
+			kernel.Row{Launch: kernel.Launch{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1},
+				LanesPerRow: wg, Cache: int(ceilDiv(n, int64(wg)))},
 			fmt.Sprintf("%s elements of rows of %s", k.Take, k.Fold),
 		})
 	}
 	return all
 }
 
-func checkSelect(k *kernel.Kernel, s kernel.Schedule) error {
+func checkSelect(k *kernel.Kernel, s kernel.Row) error {
 	switch {
 	case s.LanesPerRow != s.Workgroup:
 		return fmt.Errorf("%d lanes per row in a workgroup of %d: a selection takes all of it",
@@ -90,10 +92,10 @@ func checkSelect(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache,
 			s.LanesPerRow, k.Fold)
 	}
-	return checkSort(k, s)
+	return checkSort(k, kernel.Lanes{Launch: s.Launch, LanesPerRow: s.LanesPerRow})
 }
 
-func checkSort(k *kernel.Kernel, s kernel.Schedule) error {
+func checkSort(k *kernel.Kernel, s kernel.Lanes) error {
 	switch {
 	case len(k.Phases) != 1:
 		return fmt.Errorf("a sort of %d phases, want one", len(k.Phases))
@@ -102,5 +104,5 @@ func checkSort(k *kernel.Kernel, s kernel.Schedule) error {
 	case s.Vec != 1 || s.Subgroup != 0:
 		return fmt.Errorf("a sort takes neither vectors nor subgroups")
 	}
-	return checkLanes(s)
+	return checkLanes(s.Launch, s.LanesPerRow)
 }

@@ -76,10 +76,10 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 		return false
 	}
 	_, bytes := ByteProducts(k)
-	s, _, err := Select(k, caps)
-	many := matShapeOf(k).M > MaxMatVecRows
-	return err == nil && (s.Variant == kernel.VarMatTile || many && s.Variant == kernel.VarMatVec) && !bytes &&
-		!readsBytes(k)
+	s, _, _ := Select(k, caps)
+	_, tiles := s.(kernel.MatTile)
+	_, vecs := s.(kernel.MatVec)
+	return (tiles || vecs && matShapeOf(k).M > MaxMatVecRows) && !bytes && !readsBytes(k)
 }
 
 // groups is the number of workgroups of a matmul.
@@ -99,7 +99,7 @@ func (t tile) spills(products int) bool {
 }
 
 // scheduleOf returns the tile as a schedule for a matmul, in the fastest layout for floats.
-func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
+func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	s := t.tile.scheduleOf(k)
 	s.Stages = max(s.Stages, t.Stages)
 	if _, bytes := ByteProducts(k); !bytes {
@@ -110,16 +110,16 @@ func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
 
 // scheduleOf returns the tile as a schedule for a matmul. For bytes it is four times as deep, because shared memory
 // holds them as words of four.
-func (t tile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
+func (t tile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	if _, bytes := ByteProducts(k); bytes {
 		t.K *= 4
 	}
 	return t.schedule()
 }
 
-func (t tile) schedule() kernel.Schedule {
-	s := kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4,
-		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
+func (t tile) schedule() kernel.MatTile {
+	s := kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4},
+		Tile: kernel.Tile{TileM: t.M, TileN: t.N, TileK: t.K}, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
 	if t.ThreadM*t.ThreadN > 64 {
 		s.Stages = 2 // so few subgroups are resident that they do not hide latency
 	}

@@ -89,7 +89,8 @@ func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	for _, side := range sides {
 		for wg := most; wg >= smallest; wg /= 2 {
 			all = append(all, Candidate{
-				kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4, TileM: side, TileN: side},
+				kernel.MapTile{Launch: kernel.Launch{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4},
+					TileM: side, TileN: side},
 				fmt.Sprintf("%d operands lie across: tiles of %dx%d", len(tr.Loads), side, side),
 			})
 		}
@@ -102,7 +103,7 @@ func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 func TransposePitch(tile int) int { return tile + 1 }
 
 // transposeShared is the workgroup memory of all tiles.
-func transposeShared(k *kernel.Kernel, s kernel.Schedule) int {
+func transposeShared(k *kernel.Kernel, s kernel.MapTile) int {
 	tr, _ := TranspositionOf(k)
 	bytes := 0
 	for _, v := range tr.Loads {
@@ -111,7 +112,7 @@ func transposeShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return bytes
 }
 
-func checkMapTile(k *kernel.Kernel, s kernel.Schedule) error {
+func checkMapTile(k *kernel.Kernel, s kernel.MapTile) error {
 	if _, ok := TranspositionOf(k); !ok {
 		return fmt.Errorf("nothing to read through tiles")
 	}

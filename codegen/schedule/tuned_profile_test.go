@@ -31,7 +31,8 @@ func TestProfileTuning(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, reason, _, err := SelectTuned(k, profile(t, "generic"), tuning)
-	if err != nil || s.Variant != kernel.VarRowSerial || s.Workgroup != 64 || reason != "tuned: 2.5 us" {
+	if err != nil || s.Config().Variant != kernel.VarRowSerial || s.Config().Workgroup != 64 ||
+		reason != "tuned: 2.5 us" {
 		t.Errorf("%v (%s), %v", s, reason, err)
 	}
 	for _, name := range device.Profiles() {
@@ -40,7 +41,7 @@ func TestProfileTuning(t *testing.T) {
 			t.Error(err)
 		}
 		for key, won := range tuning {
-			if len(key) != 64 || won.Micros <= 0 || variants[won.Schedule.Variant].check == nil {
+			if len(key) != 64 || won.Micros <= 0 || variantOf(won.Schedule) == nil {
 				t.Errorf("%s: %s: %v", name, key, won)
 			}
 		}

@@ -20,7 +20,7 @@ func TestSelectTuned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	won := usual
+	won := usual.(kernel.Row)
 	won.LanesPerRow, won.Workgroup = 64, 64
 	won.Cache = 0
 	unfit := won
@@ -33,10 +33,14 @@ func TestSelectTuned(t *testing.T) {
 	}{
 		{"none", nil, usual, "nvidia: rows of"},
 		{"of another kernel", device.Tuning{strings.Repeat("0", 64): {Schedule: won}}, usual, "nvidia: rows of"},
-		{"of this one", device.Tuning{TuningKey(k): {Schedule: won, Micros: 43.1, Next: 47}}, won, "tuned: 43.1 us, next best 47"},
+		{"of this one", device.Tuning{TuningKey(k): {Schedule: won, Micros: 43.1, Next: 47}},
+			won, "tuned: 43.1 us, next best 47"},
 		{"the only one", device.Tuning{TuningKey(k): {Schedule: usual, Micros: 43.1}}, usual, "tuned: 43.1 us"},
-		{"does not fit", device.Tuning{TuningKey(k): {Schedule: unfit, Micros: 1}}, usual, "not what tuning says: schedule: schedule"},
-		{"of another family", device.Tuning{TuningKey(k): {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}}}, usual, "the variant is for map kernels"},
+		{"does not fit", device.Tuning{TuningKey(k): {Schedule: unfit, Micros: 1}},
+			usual, "not what tuning says: schedule: schedule"},
+		{"of another family",
+			device.Tuning{TuningKey(k): {Schedule: kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap,
+				Workgroup: 64, Vec: 1}}}}, usual, "the variant is for map kernels"},
 	} {
 		s, reason, _, err := SelectTuned(k, caps, tt.tuning)
 		if err != nil || s != tt.want || !strings.Contains(reason, tt.reason) {
@@ -51,11 +55,11 @@ func TestSelectTunedSplits(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	whole := attention(ir.D(2), ir.D(4), one, ir.D(4096), ir.D(64))
 	usual, _, err := Select(whole, caps)
-	if err != nil || usual.Splits < 2 {
+	won, ok := usual.(kernel.FlashVec)
+	if err != nil || !ok || won.Splits < 2 {
 		t.Fatalf("%v, %v: want a schedule that splits", usual, err)
 	}
-	won := usual
-	won.Workgroup, won.TileN = usual.Workgroup/2, usual.TileN/2
+	won.Workgroup, won.TileN = won.Workgroup/2, won.TileN/2
 	if _, err := New(whole, won, caps); err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +100,12 @@ func TestTuningKey(t *testing.T) {
 }
 
 func TestTuningHash(t *testing.T) {
-	one := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 2}}
-	again := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 3}}
-	other := device.Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 32}, Micros: 2}}
+	one := device.Tuning{"a": {Schedule: kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64}},
+		Micros: 2}}
+	again := device.Tuning{"a": {Schedule: kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64}},
+		Micros: 3}}
+	other := device.Tuning{"a": {Schedule: kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 32}},
+		Micros: 2}}
 	if one.Hash() != again.Hash() || one.Hash() == other.Hash() || device.Tuning(nil).Hash() != "" ||
 		(device.Tuning{}).Hash() != "" {
 		t.Errorf("hashes %s, %s, %s", one.Hash(), again.Hash(), other.Hash())
@@ -108,28 +115,39 @@ func TestTuningHash(t *testing.T) {
 // TestTuningHashCountsAllOfASchedule: a field that schedules get counts from the start.
 func TestTuningHashCountsAllOfASchedule(t *testing.T) {
 	hash := func(s kernel.Schedule) string { return device.Tuning{"a": {Schedule: s}}.Hash() }
-	seen := map[string]string{hash(kernel.Schedule{}): "none"}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()) {
-		if field.Anonymous { // promoted fields are visible too
-			continue
-		}
-		var s kernel.Schedule
-		name := field.Name
-		switch f := reflect.ValueOf(&s).Elem().FieldByIndex(field.Index); f.Kind() {
-		case reflect.Int:
-			f.SetInt(1)
-		case reflect.Bool:
-			f.SetBool(true)
-		case reflect.String:
-			f.SetString("x")
-		default:
-			t.Fatalf("%s is a %s", name, f.Kind())
-		}
+	seen := map[string]string{}
+	add := func(s kernel.Schedule, what string) {
 		h := hash(s)
 		if other, taken := seen[h]; taken {
-			t.Errorf("schedules that differ in %s, or in %s, have one hash", name, other)
+			t.Errorf("schedules that differ in %s, or in %s, have one hash", what, other)
 		}
-		seen[h] = name
+		seen[h] = what
+	}
+	for v := range variants {
+		zero, err := kernel.ParseSchedule([]byte(`{"variant":"` + string(v) + `"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(zero, string(v))
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(zero)) {
+			if field.Anonymous { // promoted fields are visible too
+				continue
+			}
+			s := reflect.New(reflect.TypeOf(zero)).Elem()
+			s.Set(reflect.ValueOf(zero))
+			name := string(v) + " " + field.Name
+			switch f := s.FieldByIndex(field.Index); f.Kind() {
+			case reflect.Int:
+				f.SetInt(1)
+			case reflect.Bool:
+				f.SetBool(true)
+			case reflect.String:
+				f.SetString(string(v) + "x")
+			default:
+				t.Fatalf("%s is a %s", name, f.Kind())
+			}
+			add(s.Interface().(kernel.Schedule), name)
+		}
 	}
 }
 
@@ -181,7 +199,7 @@ func TestVariantsAreWide(t *testing.T) {
 		all := Variants(samples[what], profile(t, "nvidia-h100"))
 		have := map[kernel.Variant]int{}
 		for _, c := range all {
-			have[c.Schedule.Variant]++
+			have[c.Schedule.Config().Variant]++
 		}
 		for _, v := range want {
 			if have[v] < 2 {
@@ -193,9 +211,7 @@ func TestVariantsAreWide(t *testing.T) {
 
 // FuzzCheck: no schedule, whatever file it is from, makes Check panic.
 func FuzzCheck(f *testing.F) {
-	variants := []kernel.Variant{"", kernel.VarMap, kernel.VarRowSerial, kernel.VarRowGroup, kernel.VarMatTile,
-		kernel.VarMatVec, kernel.VarCoopMat,
-		kernel.VarCoopMat2, kernel.VarScanSerial, kernel.VarScanGroup, kernel.VarSort, kernel.VarFlashTile, kernel.VarCustom}
+	variants := append([]kernel.Variant{""}, AllVariants()...)
 	caps, err := device.Profile("nvidia-h100")
 	if err != nil {
 		f.Fatal(err)
@@ -205,12 +221,29 @@ func FuzzCheck(f *testing.F) {
 	f.Add(6, 128, 4, 0, 0, 64, 64, 32, 2, 2, 16, 32)
 	f.Add(11, 128, 4, 0, 0, 64, 64, 16, 4, 4, 1, 32)
 	f.Fuzz(func(t *testing.T, variant, wg, vec, lanes, cache, m, n, k, tm, tn, frag, subgroup int) {
-		s := kernel.Schedule{Variant: variants[uint(variant)%uint(len(variants))], Workgroup: wg, Vec: vec,
-			LanesPerRow: lanes, Cache: cache, TileM: m, TileN: n, TileK: k,
-			ThreadM: tm, ThreadN: tn, Subgroup: subgroup,
-			Fragments: kernel.Fragments{SubgroupsM: tm, SubgroupsN: tn, FragM: frag, FragN: frag, FragK: frag}, Flash: kernel.Flash{Heads: frag}}
+		l := kernel.Launch{Variant: variants[uint(variant)%uint(len(variants))], Workgroup: wg, Vec: vec,
+			Subgroup: subgroup}
+		tile := kernel.Tile{TileM: m, TileN: n, TileK: k}
+		matrix := kernel.MatrixTile{Launch: l, Tile: tile, Band: lanes}
+		fragment, flash := kernel.Fragment{FragM: frag, FragN: frag, FragK: frag},
+			kernel.Flash{Heads: frag, Splits: lanes}
+		all := []kernel.Schedule{nil, l, kernel.Points{Launch: l, Coarsen: cache},
+			kernel.Lanes{Launch: l, LanesPerRow: lanes},
+			kernel.MapTile{Launch: l, TileM: m, TileN: n}, kernel.Row{Launch: l, LanesPerRow: lanes, Cache: cache},
+			kernel.MatTile{Launch: l, Tile: tile, ThreadM: tm, ThreadN: tn},
+			kernel.MatDirect{Launch: l, Tile: tile, ThreadM: tm, ThreadN: tn},
+			kernel.MatVec{Launch: l, Tile: tile, LanesPerRow: lanes, ThreadM: tm, ThreadN: tn, Coarsen: cache},
+			kernel.Skinny{Launch: l, Tile: tile, SubgroupsN: tm, SubgroupsK: tn, Fragment: fragment},
+			kernel.CoopMat{MatrixTile: matrix, SubgroupsM: tm, SubgroupsN: tn, Fragment: fragment},
+			kernel.CoopMat2{MatrixTile: matrix, PiecesM: tm, PiecesN: tn, Unroll: cache},
+			kernel.FlashTile{Launch: l, Tile: tile, ThreadM: tm, ThreadN: tn, Flash: flash},
+			kernel.FlashVec{Launch: l, LanesPerRow: lanes, TileM: m, TileN: n, ThreadM: tm, ThreadN: tn, Flash: flash},
+			kernel.FlashMatrix{Launch: l, TileM: m, TileN: n, Stages: cache, SubgroupsN: tm, Fragment: fragment,
+				Flash: flash}}
 		for _, sample := range samples {
-			_, _ = New(sample, s, caps)
+			for _, s := range all {
+				_, _ = New(sample, s, caps)
+			}
 		}
 	})
 }

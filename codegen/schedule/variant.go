@@ -3,7 +3,6 @@ package schedule
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -12,21 +11,62 @@ import (
 
 // variant describes a variant of a kernel family for selection. Package codegen/glsl has its code generator, by the
 // same name.
-type variant struct {
-	family kernel.Family
-	// owns names the schedule fields that it uses, in addition to the common ones.
-	owns []string
-	// check returns the reason why a schedule cannot run a kernel, in addition to the family's conditions.
-	check func(*kernel.Kernel, kernel.Schedule, device.Caps) error
-	// shared is its shared memory in bytes; nil for none.
-	shared func(*kernel.Kernel, kernel.Schedule) int
-	// normalize normalizes a schedule; nil for no change.
-	normalize func(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
+type variant interface {
+	of() kernel.Family
+	onMatrixUnits() bool
+	takes(kernel.Schedule) bool // the parameters are the variant's
+	refusal(*kernel.Kernel, kernel.Schedule, device.Caps) error
+	sharedBytes(*kernel.Kernel, kernel.Schedule) int
+	normalized(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
 }
 
-// onMatrixUnits reports whether it uses schedule fields that are only for matrix units.
-func (v variant) onMatrixUnits() bool {
-	return slices.Contains(v.owns, "Fragments") || slices.Contains(v.owns, "CoopMat2")
+// row is a variant with parameters P.
+type row[P kernel.Schedule] struct {
+	family kernel.Family
+	units  bool // it runs on matrix units
+	// check returns the reason why a schedule cannot run a kernel, in addition to the family's conditions.
+	check func(*kernel.Kernel, P, device.Caps) error
+	// shared is its shared memory in bytes; nil for none.
+	shared func(*kernel.Kernel, P) int
+	// normalize normalizes a schedule; nil for no change.
+	normalize func(*kernel.Kernel, P, device.Caps) P
+}
+
+func (r row[P]) of() kernel.Family   { return r.family }
+func (r row[P]) onMatrixUnits() bool { return r.units }
+
+func (r row[P]) takes(s kernel.Schedule) bool {
+	_, ok := s.(P)
+	return ok
+}
+
+func (r row[P]) refusal(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	return r.check(k, s.(P), caps)
+}
+
+func (r row[P]) sharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
+	if r.shared == nil {
+		return 0
+	}
+	return r.shared(k, s.(P))
+}
+
+func (r row[P]) normalized(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
+	if r.normalize == nil {
+		return s
+	}
+	return r.normalize(k, s.(P), caps)
+}
+
+// variantOf returns the variant of a schedule, or nil if there is none with its parameters.
+func variantOf(s kernel.Schedule) variant {
+	if s == nil {
+		return nil
+	}
+	if v := variants[s.Config().Variant]; v != nil && v.takes(s) {
+		return v
+	}
+	return nil
 }
 
 // family describes all variants of a family for selection.
@@ -45,45 +85,62 @@ var (
 	families map[kernel.Family]family
 )
 
-// parts are the groups of schedule fields that only some variants use.
-var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()),
-	func(f reflect.StructField) bool { return !f.Anonymous })
-
 // The tables are filled here because their functions refer to them.
 func init() {
 	variants = map[kernel.Variant]variant{
-		kernel.VarMap:          {family: kernel.FamilyMap, check: onAny(checkCoarsen), normalize: normalizeMap},
-		kernel.VarMapTile:      {family: kernel.FamilyMap, check: onAny(checkMapTile), shared: transposeShared, normalize: normalizeMap},
-		kernel.VarRowSerial:    {family: kernel.FamilyRow, check: onAny(checkRowSerial), normalize: normalizeRow},
-		kernel.VarRowGroup:     {family: kernel.FamilyRow, check: onAny(checkRowGroup), shared: rowGroupShared, normalize: normalizeRow},
-		kernel.VarRowWindows:   {family: kernel.FamilyRow, check: onAny(checkWindows)},
-		kernel.VarScanSerial:   {family: kernel.FamilyScan, check: onAny(checkScan), normalize: normalizeScan},
-		kernel.VarScanGroup:    {family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots, normalize: normalizeScan},
-		kernel.VarSort:         {family: kernel.FamilySort, check: onAny(checkSort), shared: sortShared},
-		kernel.VarSelect:       {family: kernel.FamilySort, check: onAny(checkSelect), shared: selectShared},
-		kernel.VarGroup:        {family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
-		kernel.VarQuantize:     {family: kernel.FamilyQuantize, check: onAny(checkQuantize), shared: quantizeShared},
-		kernel.VarCustom:       {family: kernel.FamilyCustom, check: checkCustom, shared: customShared},
-		kernel.VarMatTile:      {family: kernel.FamilyMatMul, owns: []string{"RegisterTile"}, check: onAny(checkTile), shared: tileShared},
-		kernel.VarMatDirect:    {family: kernel.FamilyMatMul, check: onAny(checkDirect)},
-		kernel.VarMatVec:       {family: kernel.FamilyMatMul, owns: []string{"MatVec"}, check: checkMatVec, shared: matVecShared, normalize: normalizeMatVec},
-		kernel.VarSkinny:       {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkSkinny, shared: skinnyShared},
-		kernel.VarCoopMat:      {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkCoopMat, shared: matrixShared},
-		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, owns: []string{"CoopMat2"}, check: checkCoopMat2, shared: matrixShared, normalize: normalizeCoopMat2},
-		kernel.VarFlashTile:    {family: kernel.FamilyAttention, owns: []string{"Flash", "RegisterTile"}, check: checkFlashTile, shared: flashTileShared},
-		kernel.VarFlashVec:     {family: kernel.FamilyAttention, owns: []string{"Flash"}, check: checkFlashVec, shared: flashVecShared},
-		kernel.VarFlashMatrix:  {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},
-		kernel.VarFlashMatrix2: {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},
+		kernel.VarMap: row[kernel.Points]{family: kernel.FamilyMap, check: onAny(checkCoarsen),
+			normalize: normalizePoints},
+		kernel.VarMapTile: row[kernel.MapTile]{family: kernel.FamilyMap, check: onAny(checkMapTile),
+			shared: transposeShared, normalize: normalizeMapTile},
+		kernel.VarRowSerial: row[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRowSerial),
+			normalize: normalizeRow},
+		kernel.VarRowGroup: row[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRowGroup),
+			shared: rowGroupShared, normalize: normalizeRow},
+		kernel.VarRowWindows: row[kernel.Points]{family: kernel.FamilyRow, check: onAny(checkWindows)},
+		kernel.VarScanSerial: row[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan),
+			normalize: normalizeScan},
+		kernel.VarScanGroup: row[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots,
+			normalize: normalizeScan},
+		kernel.VarSort: row[kernel.Lanes]{family: kernel.FamilySort, check: onAny(checkSort),
+			shared: sortShared},
+		kernel.VarSelect: row[kernel.Row]{family: kernel.FamilySort, check: onAny(checkSelect),
+			shared: selectShared},
+		kernel.VarGroup: row[kernel.Launch]{family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
+		kernel.VarQuantize: row[kernel.Lanes]{family: kernel.FamilyQuantize, check: onAny(checkQuantize),
+			shared: quantizeShared},
+		kernel.VarCustom: row[kernel.Launch]{family: kernel.FamilyCustom, check: checkCustom,
+			shared: customShared},
+		kernel.VarMatTile: row[kernel.MatTile]{family: kernel.FamilyMatMul, check: onAny(checkTile),
+			shared: tileShared},
+		kernel.VarMatDirect: row[kernel.MatDirect]{family: kernel.FamilyMatMul, check: onAny(checkDirect)},
+		kernel.VarMatVec: row[kernel.MatVec]{family: kernel.FamilyMatMul, check: checkMatVec,
+			shared: matVecShared, normalize: normalizeMatVec},
+		kernel.VarSkinny: row[kernel.Skinny]{family: kernel.FamilyMatMul, units: true, check: checkSkinny,
+			shared: skinnyShared},
+		kernel.VarCoopMat: row[kernel.CoopMat]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat,
+			shared: matrixShared[kernel.CoopMat]},
+		kernel.VarCoopMat2: row[kernel.CoopMat2]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat2,
+			shared: matrixShared[kernel.CoopMat2], normalize: normalizeCoopMat2},
+		kernel.VarFlashTile: row[kernel.FlashTile]{family: kernel.FamilyAttention, check: checkFlashTile,
+			shared: flashTileShared},
+		kernel.VarFlashVec: row[kernel.FlashVec]{family: kernel.FamilyAttention, check: checkFlashVec,
+			shared: flashVecShared},
+		kernel.VarFlashMatrix: row[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
+			check: checkFlashMatrix, shared: flashMatrixShared},
+		kernel.VarFlashMatrix2: row[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
+			check: checkFlashMatrix, shared: flashMatrixShared},
 	}
 	families = map[kernel.Family]family{
-		kernel.FamilyMap:       {candidates: alike(heuristics.allMaps), space: mapSpace},
-		kernel.FamilyRow:       {candidates: alike(heuristics.rows), space: foldSpace},
-		kernel.FamilyScan:      {candidates: alike(heuristics.scans), space: rowSpace(kernel.VarScanSerial, kernel.VarScanGroup)},
-		kernel.FamilySort:      {candidates: alike(heuristics.sorts), space: sortSpace},
-		kernel.FamilyGroup:     {candidates: alike(heuristics.groups), space: workgroups(kernel.VarGroup, maxGroupLanes)},
-		kernel.FamilyQuantize:  {candidates: alike(heuristics.quantizers), space: quantizeSpace},
-		kernel.FamilyCustom:    {candidates: alike(heuristics.customs)},
-		kernel.FamilyMatMul:    {candidates: heuristics.matMuls, space: matMulSpace, check: checkMatMul, grid: checkMatMulGrid},
+		kernel.FamilyMap:  {candidates: alike(heuristics.allMaps), space: mapSpace},
+		kernel.FamilyRow:  {candidates: alike(heuristics.rows), space: foldSpace},
+		kernel.FamilyScan: {candidates: alike(heuristics.scans), space: scanSpace},
+		kernel.FamilySort: {candidates: alike(heuristics.sorts), space: sortSpace},
+		kernel.FamilyGroup: {candidates: alike(heuristics.groups), space: workgroups(kernel.VarGroup,
+			maxGroupLanes)},
+		kernel.FamilyQuantize: {candidates: alike(heuristics.quantizers), space: quantizeSpace},
+		kernel.FamilyCustom:   {candidates: alike(heuristics.customs)},
+		kernel.FamilyMatMul: {candidates: heuristics.matMuls, space: matMulSpace, check: checkMatMul,
+			grid: checkMatMulGrid},
 		kernel.FamilyAttention: {candidates: heuristics.attentions, space: flashSpace, check: checkAttention},
 	}
 }
@@ -92,8 +149,8 @@ func init() {
 func AllVariants() []kernel.Variant { return slices.Sorted(maps.Keys(variants)) }
 
 // onAny adapts a check that does not depend on the device.
-func onAny(check func(*kernel.Kernel, kernel.Schedule) error) func(*kernel.Kernel, kernel.Schedule, device.Caps) error {
-	return func(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error { return check(k, s) }
+func onAny[P kernel.Schedule](check func(*kernel.Kernel, P) error) func(*kernel.Kernel, P, device.Caps) error {
+	return func(k *kernel.Kernel, s P, _ device.Caps) error { return check(k, s) }
 }
 
 func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *kernel.Kernel,
@@ -103,37 +160,32 @@ func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *
 
 // SharedBytes returns the shared memory of the kernel with a schedule.
 func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
-	if shared := variants[s.Variant].shared; shared != nil {
-		return shared(k, s)
+	if v := variantOf(s); v != nil {
+		return v.sharedBytes(k, s)
 	}
 	return 0
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error {
-	v, ok := variants[s.Variant]
-	if !ok {
-		return fmt.Errorf("unknown variant")
+	v := variantOf(s)
+	if v == nil {
+		return fmt.Errorf("unknown variant, or parameters that are not the variant's")
 	}
-	if v.family != k.Family {
-		return fmt.Errorf("the variant is for %s kernels, this is a %s", v.family, k.Family)
+	if v.of() != k.Family {
+		return fmt.Errorf("the variant is for %s kernels, this is a %s", v.of(), k.Family)
 	}
-	for _, part := range parts {
-		if !slices.Contains(v.owns, part.Name) && !reflect.ValueOf(s).FieldByIndex(part.Index).IsZero() {
-			return fmt.Errorf("it has parameters of %s, which are of other variants", part.Name)
-		}
-	}
-	if check := families[v.family].check; check != nil {
+	if check := families[v.of()].check; check != nil {
 		return check(k, s)
 	}
 	return nil
 }
 
 func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	v := variants[s.Variant]
-	if err := v.check(k, s, caps); err != nil {
+	v := variantOf(s)
+	if err := v.refusal(k, s, caps); err != nil {
 		return err
 	}
-	if grid := families[v.family].grid; grid != nil {
+	if grid := families[v.of()].grid; grid != nil {
 		return grid(k, s, caps)
 	}
 	return nil
@@ -163,7 +215,7 @@ func checkMatMul(k *kernel.Kernel, s kernel.Schedule) error {
 }
 
 func checkMatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	_, err := MatMulGrid(k, s, caps)
+	_, err := MatMulGrid(k, tileOf(s), caps)
 	return err
 }
 
@@ -175,7 +227,7 @@ func (h heuristics) matMuls(k *kernel.Kernel, caps device.Caps) []Candidate {
 		return nil
 	}
 	vecs, tiles := h.matVecs(k), append(h.matrixUnits(k, caps), h.matTiles(k)...)
-	if len(vecs) > 0 && !h.readsOftenFaster(k, vecs[0].Schedule, caps) {
+	if len(vecs) > 0 && !h.readsOftenFaster(k, vecs[0].Schedule.(kernel.MatVec), caps) {
 		vecs, tiles = tiles, vecs
 	}
 	return slices.Concat(h.directs(k), h.skinny(k, caps), vecs, tiles)

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// TestVariantsAreWhole lists the missing pieces of variants: the row in the table, the check, or the candidates and
-// schedules in the family's row.
+// TestVariantsAreWhole lists the missing pieces of variants: the row in the table, its parameters, or the candidates
+// and schedules in the family's row.
 func TestVariantsAreWhole(t *testing.T) {
 	var names [][]string
 	for _, file := range []string{"../kernel/schedule.go", "../kernel/custom.go"} {
@@ -25,16 +25,18 @@ func TestVariantsAreWhole(t *testing.T) {
 	}
 	for _, m := range names {
 		v, ok := variants[kernel.Variant(m[1])]
-		f := families[v.family]
-		switch {
-		case !ok:
+		if !ok {
 			t.Errorf("%s has no row in variants", m[1])
-		case v.check == nil:
-			t.Errorf("%s has no check", m[1])
+			continue
+		}
+		f := families[v.of()]
+		switch s, err := kernel.ParseSchedule([]byte(`{"variant":"` + m[1] + `"}`)); {
+		case err != nil || !v.takes(s):
+			t.Errorf("%s has parameters %T in package kernel (error %v), other ones here", m[1], s, err)
 		case f.candidates == nil:
-			t.Errorf("%s is of family %q, which has no candidates", m[1], v.family)
-		case f.space == nil && v.family != kernel.FamilyCustom: // a custom op chooses its own schedule
-			t.Errorf("%s is of family %q, which has no schedules to measure", m[1], v.family)
+			t.Errorf("%s is of family %q, which has no candidates", m[1], v.of())
+		case f.space == nil && v.of() != kernel.FamilyCustom: // a custom op chooses its own schedule
+			t.Errorf("%s is of family %q, which has no schedules to measure", m[1], v.of())
 		}
 	}
 }

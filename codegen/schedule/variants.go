@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -25,25 +26,25 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 		far float64
 	}
 	var all []ranked
-	seen := map[kernel.Schedule]int{}
+	seen := map[kernel.Schedule]bool{}
 	rank := 0 // among the candidates
 	add := func(c Candidate, expected bool) {
+		if len(all) > 0 { // the kernel has been split already, or not
+			c.Schedule = withSplits(c.Schedule, AttentionTileOf(all[0].Schedule).Splits)
+		}
+		if seen[c.Schedule] || check(k, c.Schedule, caps) != nil {
+			return
+		}
+		seen[c.Schedule] = true
 		far := 0.0
 		if len(all) > 0 {
-			c.Schedule.Splits = all[0].Schedule.Splits // the kernel has been split already, or not
 			far = distance(all[0].Schedule, c.Schedule)
 		}
 		if expected {
 			far = min(far, float64(rank)/2)
-		}
-		if _, twice := seen[c.Schedule]; twice || check(k, c.Schedule, caps) != nil {
-			return
-		}
-		seen[c.Schedule] = len(all)
-		all = append(all, ranked{c, far})
-		if expected {
 			rank++
 		}
+		all = append(all, ranked{c, far})
 	}
 	for _, c := range Candidates(k, caps) {
 		add(c, true)
@@ -77,17 +78,22 @@ const variantDistance = 2
 // distance measures how much two schedules differ: in doublings of their numbers, where 0 to nonzero counts as one.
 func distance(a, b kernel.Schedule) float64 {
 	d := 0.0
-	if a.Variant != b.Variant || a.RoundRows != b.RoundRows {
+	vecA, _ := a.(kernel.MatVec)
+	vecB, _ := b.(kernel.MatVec)
+	if a.Config().Variant != b.Config().Variant || vecA.RoundRows != vecB.RoundRows {
 		d = variantDistance
 	}
-	others := b.Numbers()
-	for i, n := range a.Numbers() {
-		switch m := others[i]; {
+	numbers, others := kernel.Numbers(a), kernel.Numbers(b)
+	for name := range others {
+		numbers[name] += 0 // so that it has the names of both
+	}
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		switch n, m := numbers[name], others[name]; {
 		case n == m:
 		case n <= 0 || m <= 0:
 			d++
 		default:
-			d += math.Abs(math.Log2(float64(n) / float64(m)))
+			d += math.Abs(math.Log2(n / m))
 		}
 	}
 	return d
@@ -114,7 +120,7 @@ func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []
 	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 		var all []kernel.Schedule
 		for wg := range doublings(smallest, most) {
-			all = append(all, kernel.Schedule{Variant: v, Workgroup: wg, Vec: 1})
+			all = append(all, kernel.Launch{Variant: v, Workgroup: wg, Vec: 1})
 		}
 		return all
 	}
@@ -124,7 +130,7 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(32, 1024) {
 		for vec := range doublings(1, mapVec(k, 4)) {
-			s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}
+			s := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}}
 			all = append(all, s)
 			for s.Coarsen = 2; s.Coarsen <= maxCoarsen; s.Coarsen *= 2 {
 				all = append(all, s) // checkCoarsen rejects it if points share no axis
@@ -138,7 +144,8 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 		for m := range doublings(16, 128) {
 			for n := range doublings(16, 128) {
 				all = append(all,
-					kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4, TileM: m, TileN: n})
+					kernel.MapTile{Launch: kernel.Launch{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4},
+						TileM: m, TileN: n})
 			}
 		}
 	}
@@ -146,40 +153,47 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 }
 
 // rowSpace is the space of loops along rows: folds and scans.
-func rowSpace(serial, group kernel.Variant) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
-	return func(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
-		var all []kernel.Schedule
-		for vec := range doublings(1, 4) {
-			for wg := range doublings(32, 256) {
-				all = append(all,
-					withCaches(k, kernel.Schedule{Variant: serial, Workgroup: wg, Vec: vec, LanesPerRow: 1})...)
-			}
-			for lanes := range doublings(2, 1024) {
-				for wg := range doublings(max(lanes, 32), 1024) {
-					for _, subgroup := range subgroups(caps) {
-						s := kernel.Schedule{Variant: group, Workgroup: wg, Vec: vec, LanesPerRow: lanes,
-							Subgroup: subgroup}
-						all = append(all, withCaches(k, s)...)
-					}
+func rowSpace(serial, group kernel.Variant, caps device.Caps) []kernel.Lanes {
+	var all []kernel.Lanes
+	for vec := range doublings(1, 4) {
+		for wg := range doublings(32, 256) {
+			all = append(all, kernel.Lanes{Launch: kernel.Launch{Variant: serial, Workgroup: wg, Vec: vec},
+				LanesPerRow: 1})
+		}
+		for lanes := range doublings(2, 1024) {
+			for wg := range doublings(max(lanes, 32), 1024) {
+				for _, subgroup := range subgroups(caps) {
+					launch := kernel.Launch{Variant: group, Workgroup: wg, Vec: vec, Subgroup: subgroup}
+					all = append(all, kernel.Lanes{Launch: launch, LanesPerRow: lanes})
 				}
 			}
 		}
-		return all
 	}
+	return all
 }
 
-// foldSpace is for rows that are folded.
-func foldSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
-	return append(windowSpace(k), rowSpace(kernel.VarRowSerial, kernel.VarRowGroup)(k, caps)...)
+func scanSpace(_ *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	return schedules(rowSpace(kernel.VarScanSerial, kernel.VarScanGroup, caps))
 }
 
-// withCaches is a schedule of rows with and without keeping them in registers.
-func withCaches(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
-	all := []kernel.Schedule{s}
-	each := int64(roundUp(int(min(ceilDiv(k.Fold.Max(), int64(s.LanesPerRow)), maxCached+1)), s.Vec))
-	if k.Family == kernel.FamilyRow && readsTwice(k) && k.Fold.IsStatic() && each <= maxCached {
-		s.Cache = int(each)
+func schedules[P kernel.Schedule](list []P) (all []kernel.Schedule) {
+	for _, s := range list {
 		all = append(all, s)
+	}
+	return all
+}
+
+// foldSpace is for rows that are folded, with and without keeping them in registers.
+func foldSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+	all := windowSpace(k)
+	for _, lanes := range rowSpace(kernel.VarRowSerial, kernel.VarRowGroup, caps) {
+		s := kernel.Row{Launch: lanes.Launch, LanesPerRow: lanes.LanesPerRow}
+		all = append(all, s)
+		each := int64(roundUp(int(min(ceilDiv(k.Fold.Max(), int64(s.LanesPerRow)), maxCached+1)), s.Vec))
+		if readsTwice(k) && k.Fold.IsStatic() && each <= maxCached {
+			s.Cache = int(each)
+			all = append(all, s)
+		}
 	}
 	return all
 }
@@ -188,8 +202,10 @@ func sortSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(2, 1024) {
 		held := int(min(ceilDiv(k.Fold.Max(), int64(wg)), maxHeld))
-		all = append(all, kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: wg},
-			kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1, LanesPerRow: wg, Cache: held})
+		all = append(all, kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarSort, Workgroup: wg, Vec: 1},
+			LanesPerRow: wg},
+			kernel.Row{Launch: kernel.Launch{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1},
+				LanesPerRow: wg, Cache: held})
 	}
 	return all
 }
@@ -256,7 +272,7 @@ func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Sch
 }
 
 // roundings lists the ways to quantize resident rows of a schedule.
-func roundings(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
+func roundings(k *kernel.Kernel, s kernel.MatVec) []kernel.Schedule {
 	var all []kernel.Schedule
 	s.RoundRows, s.Subnormals = true, false
 	for _, s.Digits = range []int{0, maxDigits} {
@@ -274,16 +290,16 @@ func roundings(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
 
 // blockReadings lists the ways to read the blocks of a matvec, or a single zero schedule if it has none. Subnormal
 // halves are used if the class of device supports them.
-func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
+func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 	b := blocksOf(k)
 	if b == ir.Invalid {
-		return []kernel.Schedule{{}}
+		return []kernel.MatVec{{}}
 	}
 	subnormals := heuristicsOf(caps).subnormals
-	var all []kernel.Schedule
+	var all []kernel.MatVec
 	for run := range doublings(8, 64) {
 		for ahead := range doublings(1, 2) {
-			s := kernel.Schedule{TileK: run, MatVec: kernel.MatVec{Subnormals: subnormals && !readsBytes(k)}}
+			s := kernel.MatVec{Tile: kernel.Tile{TileK: run}, Subnormals: subnormals && !readsBytes(k)}
 			if ahead > 1 {
 				s.Ahead = ahead
 			}
@@ -357,8 +373,9 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 		for columns := range doublings(1, 8) {
 			for depth := range doublings(4, 16) {
 				for wg := range doublings(smallest, 256) {
-					all = append(all, kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4,
-						TileM: rows, ThreadM: rows, TileN: wg * columns, ThreadN: columns, TileK: depth})
+					all = append(all, kernel.MatDirect{Launch: kernel.Launch{Variant: kernel.VarMatDirect,
+						Workgroup: wg, Vec: 4}, Tile: kernel.Tile{TileM: rows, TileN: wg * columns, TileK: depth},
+						ThreadM: rows, ThreadN: columns})
 				}
 			}
 		}
@@ -386,14 +403,15 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 			return
 		}
 		all = append(all, s)
-		if s.Subgroup == 0 {
+		one, ok := s.(kernel.CoopMat)
+		if !ok || one.Subgroup == 0 {
 			return
 		}
 		// such as waves of 32 and 64
 		for n := max(int(caps.MinSubgroupSize), 1); n <= int(caps.MaxSubgroupSize); n *= 2 {
-			if n != s.Subgroup && caps.CanRelyOn(n) {
-				other := s
-				other.Subgroup, other.Workgroup = n, s.Workgroup/s.Subgroup*n
+			if n != one.Subgroup && caps.CanRelyOn(n) {
+				other := one
+				other.Subgroup, other.Workgroup = n, one.SubgroupsM*one.SubgroupsN*n
 				all = append(all, other)
 			}
 		}
@@ -455,10 +473,10 @@ func flashVecSpace(sh flashShape, caps device.Caps) []kernel.Schedule {
 		for lanes := range doublings(2, subgroup) {
 			for keys := range doublings(1, 8) {
 				all = append(all,
-					kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
-						Subgroup: subgroup,
-						TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
-						Flash: kernel.Flash{Heads: int(sh.Heads)}})
+					kernel.FlashVec{Launch: kernel.Launch{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4,
+						Subgroup: subgroup}, Flash: kernel.Flash{Heads: int(sh.Heads)},
+						LanesPerRow: lanes, TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys,
+						ThreadN: keys})
 			}
 		}
 	}

@@ -29,9 +29,11 @@ func (c rowWindow) kernel() *kernel.Kernel {
 	window := b.Apply(ir.OpWhere, c.t, nil, within, load, b.Float(c.t, c.outside))
 	w := b.Load(1, c.t, kernel.Axis(1, rows).Times(16*3).Plus(kernel.Axis(3, fold)), "w")
 	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{one, rows, cols}, Fold: fold,
-		Bindings: []kernel.Binding{binding("x", c.t, ir.D(16), ir.D(c.width)), binding("w", c.t, rows, fold), binding("y", c.t, rows, cols)},
+		Bindings: []kernel.Binding{binding("x", c.t, ir.D(16), ir.D(c.width)), binding("w", c.t, rows, fold),
+			binding("y", c.t, rows, cols)},
 		Products: []kernel.Product{{A: w, B: window, Name: "acc", Operands: ir.F16}},
-		Stores:   []kernel.Store{{Bind: 2, Index: kernel.Axis(1, rows).Times(int64(c.out)).Plus(kernel.Axis(2, cols)), Value: b.Acc(0, ir.F32, "acc")}}}
+		Stores: []kernel.Store{{Bind: 2, Index: kernel.Axis(1, rows).Times(int64(c.out)).Plus(kernel.Axis(2, cols)),
+			Value: b.Acc(0, ir.F32, "acc")}}}
 }
 
 func TestWindowLoad(t *testing.T) {
@@ -75,7 +77,8 @@ func TestWindowLoad(t *testing.T) {
 
 // A window's octets cost shifts; without them each element is fetched alone.
 func TestWindowsCostLess(t *testing.T) {
-	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 16}
+	s := kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat},
+		Tile: kernel.Tile{TileM: 32, TileN: 32, TileK: 16}}}
 	h := nvidia(device.Caps{VendorID: device.VendorNVIDIA})
 	octets := h.slowdown(rowWindow{width: 16, out: 16, low: 1, stride: 1, t: ir.F16}.kernel(), s)
 	single := h.slowdown(rowWindow{width: 32, out: 16, low: 1, stride: 2, t: ir.F16}.kernel(), s)
@@ -90,7 +93,8 @@ func TestGatheredBytes(t *testing.T) {
 	k.Products[0].Operands = ir.I8
 	words := bytesMul(ir.D(32), ir.D(64), ir.D(48), ir.I8, false)
 	h := nvidia(device.Caps{VendorID: device.VendorNVIDIA})
-	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 32}
+	s := kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat},
+		Tile: kernel.Tile{TileM: 32, TileN: 32, TileK: 32}}}
 	if slow := h.slowdown(k, s); slow.factor != h.gathered || slow.why != "bytes gathered one by one" {
 		t.Errorf("windows: %+v, want %g times slower", slow, h.gathered)
 	}
@@ -127,7 +131,8 @@ func storedConv(images, channels, outputs, side, spare int) *kernel.Kernel {
 		Guard: &kernel.Guard{Row: b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(place), b.Integer(ir.I32, int64(side)))},
 		Stores: []kernel.Store{{Bind: 2, Index: kernel.Axis(0, ir.D(images)).Times(int64(outputs) * area).
 			Plus(col.Times(area)).
-			Plus(line.Times(int64(side))).Plus(kernel.Clamp(place, kernel.Const(int64(side-1)))), Value: b.Acc(0, ir.F32, "acc")}}}
+			Plus(line.Times(int64(side))).Plus(kernel.Clamp(place, kernel.Const(int64(side-1)))), Value: b.Acc(0,
+			ir.F32, "acc")}}}
 }
 
 func TestOperandInRuns(t *testing.T) {
@@ -140,7 +145,8 @@ func TestOperandInRuns(t *testing.T) {
 			t.Errorf("%d channels: runs of %d, %t; want %d", c.channels, p.Run, ok, c.run)
 		}
 		for _, step := range []int{16, 32, 64, 128} {
-			s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: 128, TileN: 128, TileK: step}
+			s := kernel.CoopMat2{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat2},
+				Tile: kernel.Tile{TileM: 128, TileN: 128, TileK: step}}}
 			tensor := c.run > 0 && c.run%step == 0
 			if Staged(k, s, k.Products[0].A, 1) == tensor {
 				t.Errorf("%d channels in steps of %d: staged %t", c.channels, step, !tensor)
@@ -164,8 +170,9 @@ func TestEdgeOfStoredConv(t *testing.T) {
 		spare, tile int
 		want        Edge
 	}{{256, 256, EdgeOverread}, {256, 128, EdgeOverread}, {0, 128, EdgeClamped}, {16, 256, EdgeClamped}} {
-		s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: c.tile, TileN: 128, TileK: 32}
-		if have := EdgeOf(storedConv(2, 64, 128, 14, c.spare), s, 1); have != c.want {
+		s := kernel.CoopMat2{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat2},
+			Tile: kernel.Tile{TileM: c.tile, TileN: 128, TileK: 32}}}
+		if have := EdgeOf(storedConv(2, 64, 128, 14, c.spare), s.Variant, s.Tile, 1); have != c.want {
 			t.Errorf("tiles of %d with %d spare positions: edge %d, want %d", c.tile, c.spare, have, c.want)
 		}
 	}
@@ -175,8 +182,10 @@ func TestEdgeOfStoredConv(t *testing.T) {
 // cost of any others.
 func TestStoredConvCosts(t *testing.T) {
 	for _, s := range []kernel.Schedule{
-		{Variant: kernel.VarCoopMat, Workgroup: 128, TileM: 128, TileN: 128, TileK: 16},
-		{Variant: kernel.VarCoopMat2, Workgroup: 256, TileM: 128, TileN: 256, TileK: 32},
+		kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat, Workgroup: 128},
+			Tile: kernel.Tile{TileM: 128, TileN: 128, TileK: 16}}},
+		kernel.CoopMat2{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat2,
+			Workgroup: 256}, Tile: kernel.Tile{TileM: 128, TileN: 256, TileK: 32}}},
 	} {
 		h := nvidia(device.Caps{VendorID: device.VendorNVIDIA})
 		if slow := h.slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
@@ -228,7 +237,8 @@ func TestStoreWindows(t *testing.T) {
 		{"8 images of 256 channels", direct, big, store(8 * 256 * 58 * 58), h100, true},
 		{"storing costs more than it saves", direct, big, store(1 << 30), h100, false},
 		{"weights are stored once", direct, big, storing(1<<30, true), h100, true},
-		{"a small one", rowWindow{width: 64, out: 64, low: 1, stride: 1, t: ir.F16}.kernel(), storedConv(1, 16, 32, 8, 256), store(16 * 100), h100, false},
+		{"a small one", rowWindow{width: 64, out: 64, low: 1, stride: 1, t: ir.F16}.kernel(), storedConv(1, 16, 32, 8,
+			256), store(16 * 100), h100, false},
 		{"no matrix units", direct, big, store(8 * 256 * 58 * 58), profile(t, "generic"), false},
 	}
 	for _, c := range cases {

@@ -237,7 +237,8 @@ func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 	for _, b := range blocks {
 		for wg := min(h.rowWorkgroup, 2*smallBlock); wg >= smallest; wg /= 2 {
 			all = append(all, Candidate{
-				kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: wg, Vec: 1, Coarsen: b.rows},
+				kernel.Points{Launch: kernel.Launch{Variant: kernel.VarRowWindows, Workgroup: wg, Vec: 1},
+					Coarsen: b.rows},
 				fmt.Sprintf("%d windows of %s share what %d places hold", b.rows, k.Fold, w.Places(b.rows)),
 			})
 		}
@@ -301,7 +302,7 @@ func operations(roots, known []*kernel.Expr, counts func(*kernel.Expr) bool) (n 
 	return n
 }
 
-func checkWindows(k *kernel.Kernel, s kernel.Schedule) error {
+func checkWindows(k *kernel.Kernel, s kernel.Points) error {
 	w, ok := WindowsOf(k)
 	switch {
 	case !ok:
@@ -311,7 +312,7 @@ func checkWindows(k *kernel.Kernel, s kernel.Schedule) error {
 			k.Parallel[w.Axis])
 	case w.Places(s.Coarsen) > maxPlaces:
 		return fmt.Errorf("%d windows have %d places, want up to %d", s.Coarsen, w.Places(s.Coarsen), maxPlaces)
-	case s.Vec != 1 || s.LanesPerRow > 1 || s.Cache > 0:
+	case s.Vec != 1:
 		return fmt.Errorf("an invocation folds whole windows, an element at a time")
 	}
 	return nil
@@ -323,7 +324,8 @@ func windowSpace(k *kernel.Kernel) []kernel.Schedule {
 	w, ok := WindowsOf(k)
 	for rows := w.fewest(); ok && w.Places(rows) <= maxPlaces; rows++ {
 		for wg := range doublings(32, 256) {
-			all = append(all, kernel.Schedule{Variant: kernel.VarRowWindows, Workgroup: wg, Vec: 1, Coarsen: rows})
+			all = append(all, kernel.Points{Launch: kernel.Launch{Variant: kernel.VarRowWindows, Workgroup: wg,
+				Vec: 1}, Coarsen: rows})
 		}
 	}
 	return all

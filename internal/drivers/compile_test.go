@@ -98,7 +98,7 @@ func formatsOf(c optest.Case) (list []string) {
 
 // kind groups kernels; without -all only one of each kind is compiled.
 func kind(k *kernel.Kernel, s kernel.Schedule) string {
-	text := fmt.Sprint(k.Family, s.Variant)
+	text := fmt.Sprint(k.Family, s.Config().Variant)
 	for _, b := range k.Bindings {
 		text += fmt.Sprint(" ", b.DType)
 	}

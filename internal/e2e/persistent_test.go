@@ -21,11 +21,13 @@ import (
 func allRuns(groups int) func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run {
 	return func(p *kernel.Program, _ []*kernel.Kernel, schedules []kernel.Schedule,
 		_ device.Caps) (runs []schedule.Run) {
-		can := func(i int) bool { return p.Steps[i].Grid.IsStatic() && schedules[i].Variant != kernel.VarCustom }
+		can := func(i int) bool {
+			return p.Steps[i].Grid.IsStatic() && schedules[i].Config().Variant != kernel.VarCustom
+		}
 		for i := p.Prepared; i < len(p.Steps); {
 			n := 1
 			for i+n < len(p.Steps) && can(i) && can(i+n) && p.Steps[i+n].Barrier &&
-				schedules[i+n].Workgroup == schedules[i].Workgroup && schedules[i+n].Subgroup == schedules[i].Subgroup {
+				schedules[i+n].Config().Workgroup == schedules[i].Config().Workgroup && schedules[i+n].Config().Subgroup == schedules[i].Config().Subgroup {
 				n++
 			}
 			if n > 1 && (i+n == len(p.Steps) || p.Steps[i+n].Barrier) && (p.Begins(i) || p.Steps[i].Barrier) {

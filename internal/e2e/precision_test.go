@@ -123,7 +123,7 @@ func TestHalfAttention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if have := string(low.Schedules[0].Variant); have != c.want || len(low.Schedules) != 1 {
+		if have := string(low.Schedules[0].Config().Variant); have != c.want || len(low.Schedules) != 1 {
 			t.Errorf("%s in %s: %s, want %s", c.target, c.precision, have, c.want)
 		}
 	}

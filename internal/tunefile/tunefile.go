@@ -63,6 +63,19 @@ type Measurement struct {
 	Why      string          `json:"why,omitempty"`
 }
 
+// UnmarshalJSON decodes a schedule into the struct of its variant.
+func (m *Measurement) UnmarshalJSON(text []byte) (err error) {
+	type fields Measurement
+	all := struct {
+		*fields
+		Schedule json.RawMessage `json:"schedule"`
+	}{fields: (*fields)(m)}
+	if err = kernel.DecodeStrictly(text, &all); err == nil {
+		m.Schedule, err = kernel.ParseSchedule(all.Schedule)
+	}
+	return err
+}
+
 // Kernel has all measurements of a kernel.
 type Kernel struct {
 	Key      string        `json:"key"`                  // schedule.TuningKey
@@ -265,12 +278,16 @@ func checkMicros(us float64) error {
 
 // checkSchedule limits numbers, so that checking schedules against devices cannot overflow.
 func checkSchedule(s kernel.Schedule) error {
-	if s.Variant == "" || len(s.Variant) > 32 {
-		return fmt.Errorf("the variant %q", shorten(string(s.Variant)))
+	if s == nil {
+		return errors.New("no schedule")
 	}
-	for _, n := range s.Numbers() {
+	v := s.Config().Variant
+	if v == "" || len(v) > 32 {
+		return fmt.Errorf("the variant %q", shorten(string(v)))
+	}
+	for name, n := range kernel.Numbers(s) {
 		if n < 0 || n > maxNumber {
-			return fmt.Errorf("a number of %d in schedule %s", n, s.Variant)
+			return fmt.Errorf("a number of %v for %s in schedule %s, want 0 to %d", n, name, v, maxNumber)
 		}
 	}
 	return nil

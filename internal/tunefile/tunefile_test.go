@@ -28,11 +28,14 @@ func caps(t testing.TB, name string) device.Caps {
 // sample is a file with one kernel.
 func sample(t testing.TB) *File {
 	f := New(caps(t, "lavapipe"))
-	s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}
-	other := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 128, Vec: 4}
+	s := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}}
+	other := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 128, Vec: 4}}
 	f.Kernels = []Kernel{{
-		Key: strings.Repeat("ab", 32), About: "map 1024 f32", Lengths: []int64{3}, Default: 12, Best: &device.Tuned{Schedule: other, Micros: 9, Next: 12},
-		Measured: []Measurement{{Schedule: s, Status: OK, Micros: 12}, {Schedule: other, Status: OK, Micros: 9}, {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 1, Vec: 1}, Status: Wrong, Why: "1 of 2"}},
+		Key: strings.Repeat("ab", 32), About: "map 1024 f32", Lengths: []int64{3},
+		Default: 12, Best: &device.Tuned{Schedule: other, Micros: 9, Next: 12},
+		Measured: []Measurement{{Schedule: s, Status: OK, Micros: 12}, {Schedule: other, Status: OK, Micros: 9},
+			{Schedule: kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: 1, Vec: 1}},
+				Status: Wrong, Why: "1 of 2"}},
 	}}
 	return f
 }
@@ -130,21 +133,24 @@ func TestHostile(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"empty":           {nil, "not a tuning"},
-		"not JSON":        {[]byte("tuning"), "not a tuning"},
-		"cut short":       {good[:len(good)/2], "not a tuning"},
-		"another format":  {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.9"), 1), "vkc.tuning.9"},
-		"an older format": {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.2"), 1), "measure again with vkc tune"},
+		"empty":          {nil, "not a tuning"},
+		"not JSON":       {[]byte("tuning"), "not a tuning"},
+		"cut short":      {good[:len(good)/2], "not a tuning"},
+		"another format": {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.9"), 1), "vkc.tuning.9"},
+		"an older format": {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.2"), 1),
+			"measure again with vkc tune"},
 		"a changed digit": {bytes.Replace(good, []byte(`"us": 9`), []byte(`"us": 1`), 1), "damaged"},
 		"no tuning":       {[]byte(`{"format":"` + Format + `"}`), "no tuning"},
 		"unknown field":   {resealed(func(b map[string]any) { b["quux"] = 1 }), "quux"},
 		"no key":          {resealed(func(b map[string]any) { first(b)["key"] = "ab" }), "SHA-256"},
-		"a key twice":     {resealed(func(b map[string]any) { b["kernels"] = append(b["kernels"].([]any), first(b)) }), "taken"},
-		"negative time":   {resealed(func(b map[string]any) { measured(b)["us"] = -1 }), "a time of -1"},
+		"a key twice": {resealed(func(b map[string]any) { b["kernels"] = append(b["kernels"].([]any), first(b)) }),
+			"taken"},
+		"negative time": {resealed(func(b map[string]any) { measured(b)["us"] = -1 }), "a time of -1"},
 		"huge number": {resealed(func(b map[string]any) {
 			measured(b)["schedule"].(map[string]any)["workgroup"] = int64(math.MaxInt64)
 		}), "a number of"},
-		"no variant":   {resealed(func(b map[string]any) { measured(b)["schedule"].(map[string]any)["variant"] = "" }), "variant"},
+		"no variant": {resealed(func(b map[string]any) { measured(b)["schedule"].(map[string]any)["variant"] = "" }),
+			"variant"},
 		"other status": {resealed(func(b map[string]any) { measured(b)["status"] = "good" }), "status"},
 		"best is wrong": {resealed(func(b map[string]any) {
 			first(b)["best"].(map[string]any)["schedule"].(map[string]any)["workgroup"] = 1
@@ -218,8 +224,10 @@ func TestWritten(t *testing.T) {
 		text string
 		want bool
 	}{
-		"empty": {"", true}, "ours": {`{"format": "vkc.tuning.3"}`, true}, "older": {`{"format": "vkc.tuning.1", "x": 1}`, true},
-		"graph": {`{"format": "vkc.graph"}`, false}, "text": {"# Notes\n", false}, "cut": {`{"format": "vkc.tuning.3"`, false},
+		"empty": {"", true}, "ours": {`{"format": "vkc.tuning.3"}`, true},
+		"older": {`{"format": "vkc.tuning.1", "x": 1}`, true},
+		"graph": {`{"format": "vkc.graph"}`, false}, "text": {"# Notes\n", false},
+		"cut":    {`{"format": "vkc.tuning.3"`, false},
 		"number": {"1", false},
 	} {
 		path := filepath.Join(dir, name)

@@ -16,7 +16,7 @@ import (
 // weights and the weighted sum of values. When a larger score turns up, it rescales both sums.
 type attention struct {
 	*emit.Emitter
-	s      kernel.Schedule
+	tile   schedule.AttentionTile
 	a      *kernel.Attention
 	ax     kernel.AttentionAxes
 	query0 expr.Expr // the first query of the tile
@@ -24,10 +24,11 @@ type attention struct {
 }
 
 func newAttention(e *emit.Emitter) *attention {
-	f := &attention{Emitter: e, s: e.Sched, a: e.K.Attention, ax: e.K.AttentionAxes(), query0: expr.Of("0u")}
+	f := &attention{Emitter: e, tile: schedule.AttentionTileOf(e.Sched), a: e.K.Attention, ax: e.K.AttentionAxes(),
+		query0: expr.Of("0u")}
 	f.width = int(e.K.Parallel[f.ax.Value].Add)
-	if f.s.Splits > 1 && e.K.Parallel[f.ax.Split].Is(1) {
-		e.Fail("the kernel is to be split into %d first", f.s.Splits)
+	if f.tile.Splits > 1 && e.K.Parallel[f.ax.Split].Is(1) {
+		e.Fail("the kernel is to be split into %d first", f.tile.Splits)
 	}
 	g, err := schedule.AttentionGrid(e.K, e.Sched, e.Caps)
 	if err != nil {
@@ -60,11 +61,11 @@ func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 }
 
 // queries is the number of queries of a head in a tile.
-func (f *attention) queries() int { return f.s.TileM / f.s.Heads }
+func (f *attention) queries() int { return f.tile.Rows / f.tile.Heads }
 
 // queryOf prints the query of a row of the tile, which may be past the last.
 func (f *attention) queryOf(row expr.Expr) expr.Expr {
-	return expr.Plus(f.query0, expr.Quotient(row, f.s.Heads, f.s.TileM))
+	return expr.Plus(f.query0, expr.Quotient(row, f.tile.Heads, f.tile.Rows))
 }
 
 // BindRow binds the axes of a row of the tile in the open scope. A row past the last query computes the last one again;
@@ -79,8 +80,8 @@ func (f *attention) bindRowAt(row, query expr.Expr) {
 		query = expr.Of("0u")
 	}
 	f.bindNamed(f.ax.Query, "query", query)
-	if f.s.Heads > 1 {
-		f.bindNamed(f.ax.Head, "head", expr.Remainder(row, f.s.Heads, f.s.TileM))
+	if f.tile.Heads > 1 {
+		f.bindNamed(f.ax.Head, "head", expr.Remainder(row, f.tile.Heads, f.tile.Rows))
 	}
 }
 
@@ -122,7 +123,7 @@ func (f *attention) keyRange() (first, end expr.Expr) {
 	end = f.Named("keys", end)
 	start := expr.Of("0u")
 	if f.K.SkipsFirst() {
-		step := expr.Uint(max(schedule.AttentionStep(f.s), 1))
+		step := expr.Uint(max(f.tile.Step, 1))
 		start = f.Named("start", expr.Binary("*", expr.Binary("/", f.firstSeen(f.query0), step), step))
 	}
 	splits := f.K.Parallel[f.ax.Split]
@@ -143,7 +144,7 @@ func (f *attention) keyLoop(first, end expr.Expr, step int) expr.Expr {
 
 // splitLength prints the number of keys of a split. Every split but the last has whole steps.
 func (f *attention) splitLength(splits int64) expr.Expr {
-	tile, keys := int64(max(schedule.AttentionStep(f.s), 1)), schedule.SplitKeys(f.K, f.s)
+	tile, keys := int64(max(f.tile.Step, 1)), schedule.SplitKeys(f.K, f.tile)
 	if keys.IsStatic() {
 		each := (keys.Add + splits - 1) / splits
 		return expr.Uint((each + tile - 1) / tile * tile)
@@ -275,6 +276,8 @@ type flashRows struct {
 	self  expr.Expr
 	lane  expr.Expr // which of the lanes of a row
 	lanes int
+	rows  int // of an invocation
+	keys  int // of an invocation in a step
 	quads int // vectors of a row's result in an invocation
 	// Arrays by row: the largest score, the sum of weights, the weighted sums. score is by row and key.
 	top, total, sums, score expr.Array
@@ -285,7 +288,7 @@ func (f *flashRows) sum(i, n expr.Expr) expr.Expr {
 }
 
 func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr {
-	return f.score.At(expr.Plus(expr.Times(i, f.s.ThreadN), j))
+	return f.score.At(expr.Plus(expr.Times(i, f.keys), j))
 }
 
 // column is the column of an invocation's vector n of a row.

@@ -22,20 +22,21 @@ import (
 // If the device can reduce and convert fragments (flash_coopmat2), scores never leave the registers. Otherwise
 // (flash_coopmat) each subgroup turns its scores into weights in shared memory.
 func EmitMatrix(e *emit.Emitter) {
+	s := e.Sched.(kernel.FlashMatrix)
 	self := e.SelfIndex()
 	f := newAttention(e)
 	if e.Err != nil {
 		return
 	}
 	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel, emit.NeedFloat16)
-	m := &flashMatrix{attention: f, self: self, frag: e.Sched.FragM,
-		inRegisters: e.Sched.Variant == kernel.VarFlashMatrix2}
+	m := &flashMatrix{attention: f, s: s, self: self, frag: s.FragM,
+		inRegisters: e.Launch.Variant == kernel.VarFlashMatrix2}
 	if m.inRegisters {
 		e.Need(emit.NeedCoopMat2, emit.NeedMaintenance4)
 	}
-	m.parts, m.subgroups = schedule.FlashParts(e.Sched), e.Sched.Workgroup/e.Sched.Subgroup
-	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, e.Sched.TileN/m.frag
-	m.strips, m.stages = schedule.FlashStrips(e.Sched), max(e.Sched.Stages, 1)
+	m.parts, m.subgroups = schedule.FlashParts(s), s.Workgroup/s.Subgroup
+	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, s.TileN/m.frag
+	m.strips, m.stages = schedule.FlashStrips(s), max(s.Stages, 1)
 	m.declare()
 	m.readQueries()
 	first, end := m.keyRange()
@@ -46,6 +47,7 @@ func EmitMatrix(e *emit.Emitter) {
 // flashMatrix is an attention on cooperative matrices.
 type flashMatrix struct {
 	*attention
+	s                kernel.FlashMatrix
 	self             expr.Expr
 	frag             int // rows and columns of a fragment
 	dots, cols, keys int // fragments of a subgroup along the contraction axis, a result, a tile of keys
@@ -78,7 +80,7 @@ func (m *flashMatrix) fragment(use string) string {
 	if use == "Accumulator" {
 		t = ir.F32
 	}
-	return m.Emitter.Fragment(t, use)
+	return emit.Fragment(m.s.Fragment, t, use)
 }
 
 // lanesPerRow is the number of invocations of a subgroup that share a row.

@@ -30,7 +30,7 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 		defer m.Close()
 	}
 	m.begin(first)
-	key0 := m.keyLoop(first, end, schedule.AttentionStep(m.s))
+	key0 := m.keyLoop(first, end, m.tile.Step)
 	m.Comment("One tile.")
 	m.step(key0, whole, 0)
 	m.Comment("The next; past the last key it has no weight.")

@@ -124,7 +124,7 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 
 // evenly reports whether the keys are whole pairs of tiles.
 func (m *flashMatrix) evenly() bool {
-	return schedule.DivisibleBy(m.K.Fold, schedule.AttentionStep(m.s))
+	return schedule.DivisibleBy(m.K.Fold, m.tile.Step)
 }
 
 // weighInShared turns scores into weights in shared memory. The invocations of a row take equal parts of its scores.

@@ -11,16 +11,16 @@ import (
 // ThreadM rows from tiles of queries and keys in shared memory, and stores the weights there. It then owns every
 // lanes-th vector of four of the rows' results. With Steps, attention_steps.go applies.
 func EmitTile(e *emit.Emitter) {
-	s := e.Sched
+	s := e.Sched.(kernel.FlashTile)
 	self := e.SelfIndex()
 	f := newAttention(e)
 	if e.Err != nil {
 		return
 	}
-	t := &flashTile{flashRows: flashRows{attention: f, self: self, lanes: s.TileN / s.ThreadN},
-		strip: s.TileM / s.ThreadM}
+	t := &flashTile{s: s, strip: s.TileM / s.ThreadM, flashRows: flashRows{attention: f, self: self,
+		lanes: s.TileN / s.ThreadN, rows: s.ThreadM, keys: s.ThreadN}}
 	t.quads = schedule.FlashQuads(f.width, t.lanes)
-	t.lane, t.row = e.PlaceInTile(self, t.lanes, "lane_of_row", "row0")
+	t.lane, t.row = e.PlaceInTile(self, t.lanes, s.Paired, "lane_of_row", "row0")
 	t.declare()
 	first, end := t.keyRange()
 
@@ -39,6 +39,7 @@ func EmitTile(e *emit.Emitter) {
 // flashTile is an attention in tiles.
 type flashTile struct {
 	flashRows
+	s     kernel.FlashTile
 	strip int        // the invocations with rows between two of an invocation's own
 	row   expr.Expr  // the first of its rows, or of its groups of four rows
 	best  expr.Array // the largest scores of the tile

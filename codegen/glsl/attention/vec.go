@@ -15,14 +15,14 @@ import (
 // of all rows, and owns the same vectors of the values. Teams take ThreadN keys each in turn. They do not wait for each
 // other until the end, and then they join their results: by shuffles within a subgroup, and then in shared memory.
 func EmitVec(e *emit.Emitter) {
-	s := e.Sched
+	s := e.Sched.(kernel.FlashVec)
 	self := e.SelfIndex()
 	f := newAttention(e)
 	if e.Err != nil {
 		return
 	}
-	v := &flashVec{flashRows: flashRows{attention: f, self: self, lanes: s.LanesPerRow}, rows: s.TileM,
-		teams: s.Workgroup / s.LanesPerRow}
+	v := &flashVec{s: s, teams: s.Workgroup / s.LanesPerRow, flashRows: flashRows{attention: f, self: self,
+		lanes: s.LanesPerRow, rows: s.ThreadM, keys: s.ThreadN}}
 	v.dots = schedule.FlashQuads(int(f.a.Dot.Add), v.lanes)
 	v.quads = schedule.FlashQuads(f.width, v.lanes)
 	v.lane = v.Variable("uint", "lane_of_key", expr.Remainder(self, v.lanes, s.Workgroup))
@@ -42,8 +42,8 @@ func EmitVec(e *emit.Emitter) {
 // flashVec is an attention of few rows.
 type flashVec struct {
 	flashRows
+	s       kernel.FlashVec
 	team    expr.Expr
-	rows    int // ThreadM
 	teams   int
 	dots    int                            // vectors of a query in an invocation
 	queries expr.Array                     // by row and vector

@@ -26,7 +26,7 @@ func EmitQuantize(e *emit.Emitter) {
 		e.Fail("%v", err)
 		return
 	}
-	t, lanes := e.K.Quantized(), e.Sched.LanesPerRow
+	t, lanes := e.K.Quantized(), e.Sched.(kernel.Lanes).LanesPerRow
 	w := &blockWriter{format: t, run: t.BlockElems() / lanes, Writer: rows.New(e, lanes, lanes > 1)}
 	e.Helper("quantize_"+t.String(), "float")
 	if !w.Group {

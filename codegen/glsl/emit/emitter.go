@@ -21,6 +21,7 @@ import (
 type Emitter struct {
 	K       *kernel.Kernel
 	Sched   kernel.Schedule
+	Launch  kernel.Launch // of Sched
 	Caps    device.Caps
 	Symbols []string
 	// symbolNames are the variables that hold the symbols' values.

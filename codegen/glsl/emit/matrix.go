@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -49,13 +50,13 @@ func (e *Emitter) StoreMatrix(from, array, at expr.Expr, pitch int, major string
 }
 
 // Fragment is the type of a cooperative matrix of subgroup scope.
-func (e *Emitter) Fragment(t ir.DType, use string) string {
-	rows, cols := e.Sched.FragM, e.Sched.FragN
+func Fragment(f kernel.Fragment, t ir.DType, use string) string {
+	rows, cols := f.FragM, f.FragN
 	switch use {
 	case "A":
-		cols = e.Sched.FragK
+		cols = f.FragK
 	case "B":
-		rows = e.Sched.FragK
+		rows = f.FragK
 	}
 	return MatrixType("Subgroup", t, rows, cols, use)
 }

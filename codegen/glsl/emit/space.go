@@ -242,7 +242,7 @@ func (e *Emitter) emptySpace(s Space) bool {
 // Invocations gives every invocation its position among n, in a loop if the grid is too small. bind gets the position.
 // It returns the number of blocks that it opened.
 func (e *Emitter) Invocations(n ir.Dim, name string, bind func(id expr.Expr)) (opened int) {
-	wg := e.Sched.Workgroup
+	wg := e.Launch.Workgroup
 	if e.SetGrid(0, []ir.Dim{n}, int64(wg)) {
 		bind(e.OpenFor("", name, expr.Of("gl_GlobalInvocationID.x"), e.Dim(n),
 			expr.Times(expr.Of("gl_NumWorkGroups.x"), wg)))

@@ -90,10 +90,10 @@ func (e *Emitter) OpenBelow(some bool, x, end expr.Expr) {
 // EachResult opens a block with one result per invocation, or a loop if there are more results than invocations. It
 // returns the result's number.
 func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
-	if results > e.Sched.Workgroup {
-		return e.Loop("id", self, expr.Uint(results), e.Sched.Workgroup)
+	if results > e.Launch.Workgroup {
+		return e.Loop("id", self, expr.Uint(results), e.Launch.Workgroup)
 	}
-	e.OpenBelow(results < e.Sched.Workgroup, self, expr.Uint(results))
+	e.OpenBelow(results < e.Launch.Workgroup, self, expr.Uint(results))
 	return self
 }
 

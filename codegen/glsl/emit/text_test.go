@@ -17,7 +17,7 @@ import (
 
 // scratch is an Emitter for tests of its parts.
 func scratch() *Emitter {
-	return New(&kernel.Kernel{Name: "test"}, kernel.Schedule{}, device.Caps{}, []string{"T"})
+	return New(&kernel.Kernel{Name: "test"}, kernel.Launch{}, device.Caps{}, []string{"T"})
 }
 
 func TestParentheses(t *testing.T) {

@@ -80,10 +80,10 @@ func (e *Emitter) Ahead(name string, extent ir.Dim, step int, s TileStages) {
 }
 
 // PlaceInTile declares the column and row of an invocation in its tile. A row has across invocations.
-func (e *Emitter) PlaceInTile(self expr.Expr, across int, column, row string) (x, y expr.Expr) {
-	all := e.Sched.Workgroup
+func (e *Emitter) PlaceInTile(self expr.Expr, across int, paired bool, column, row string) (x, y expr.Expr) {
+	all := e.Launch.Workgroup
 	x, y = expr.Remainder(self, across, all), expr.Quotient(self, across, all)
-	if e.Sched.Paired {
+	if paired {
 		blocks := expr.Quotient(self, 4, all)
 		x = expr.Plus(expr.Remainder(self, 2, all), expr.Times(expr.Remainder(blocks, across/2, all/4), 2))
 		y = expr.Plus(expr.Remainder(expr.Quotient(self, 2, all), 2, all/2),
@@ -94,12 +94,12 @@ func (e *Emitter) PlaceInTile(self expr.Expr, across int, column, row string) (x
 
 // SelfIndex numbers the invocations of a workgroup. Each subgroup is a consecutive run.
 func (e *Emitter) SelfIndex() expr.Expr {
-	if e.Sched.Subgroup == 0 {
+	if e.Launch.Subgroup == 0 {
 		return e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
 	}
 	e.Need(NeedSubgroupBasic, NeedSubgroupShuffle)
-	e.SubgroupSize = e.Sched.Subgroup
-	return e.Variable("uint", "self", expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), e.Sched.Subgroup),
+	e.SubgroupSize = e.Launch.Subgroup
+	return e.Variable("uint", "self", expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), e.Launch.Subgroup),
 		expr.Of("gl_SubgroupInvocationID")))
 }
 
@@ -107,7 +107,7 @@ func (e *Emitter) SelfIndex() expr.Expr {
 // units, and neighbouring invocations take neighbouring units. i is the unit's number among the invocation's own.
 func (e *Emitter) EachUnit(self expr.Expr, lines, perLine int, body func(i, line, unit expr.Expr)) {
 	total := lines * perLine
-	e.EachSlot(self, total, e.Sched.Workgroup, func(i, slot expr.Expr) {
+	e.EachSlot(self, total, e.Launch.Workgroup, func(i, slot expr.Expr) {
 		body(i, expr.Quotient(slot, perLine, total), expr.Remainder(slot, perLine, total))
 	})
 }

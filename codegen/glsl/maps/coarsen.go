@@ -10,6 +10,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// pointsEach is the number of points along an outer axis of each invocation, if more than 1.
+func pointsEach(e *emit.Emitter) int { return e.Sched.(kernel.Points).Coarsen }
+
 // coarsen divides the axis along which points share values. An invocation takes several points. Their number becomes
 // the fold axis, which maps do not have otherwise. It returns the shared values.
 func coarsen(e *emit.Emitter) []*kernel.Expr {
@@ -18,10 +21,10 @@ func coarsen(e *emit.Emitter) []*kernel.Expr {
 		e.Fail("no outer axis to take several points along")
 		return nil
 	}
-	factor := ir.D(e.Sched.Coarsen)
-	steps, ok := e.K.Parallel[rep.Axis].Quo(int64(e.Sched.Coarsen))
+	factor := ir.D(pointsEach(e))
+	steps, ok := e.K.Parallel[rep.Axis].Quo(int64(pointsEach(e)))
 	if !ok {
-		e.Fail("%d points at a time do not divide an axis of %s", e.Sched.Coarsen, e.K.Parallel[rep.Axis])
+		e.Fail("%d points at a time do not divide an axis of %s", pointsEach(e), e.K.Parallel[rep.Axis])
 		return nil
 	}
 	parallel := slices.Clone(e.K.Parallel)
@@ -50,7 +53,7 @@ func runCoarsened(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	if r.Width > 1 {
 		keepShared(e, r, shared)
 	}
-	e.BindAxis(e.K.FoldAxis(), e.OpenFor(emit.Unroll, "point", expr.Of("0u"), expr.Uint(e.Sched.Coarsen), expr.Uint(1)))
+	e.BindAxis(e.K.FoldAxis(), e.OpenFor(emit.Unroll, "point", expr.Of("0u"), expr.Uint(pointsEach(e)), expr.Uint(1)))
 	e.RunLanes(r, e.K.Roots(), e.K.Stores, nil)
 	e.Close()
 }

@@ -18,10 +18,10 @@ func Emit(e *emit.Emitter) {
 		return
 	}
 	var shared []*kernel.Expr
-	if e.Sched.Coarsen > 1 {
+	if pointsEach(e) > 1 {
 		shared = coarsen(e)
 	}
-	inner, width := len(e.K.Parallel)-1, e.Sched.Vec
+	inner, width := len(e.K.Parallel)-1, e.Launch.Vec
 	unit := expr.Of("0u")
 	e.OverSpace(func(s emit.Space) int {
 		g := s[0]
@@ -34,7 +34,7 @@ func Emit(e *emit.Emitter) {
 	}, func() {
 		r := emit.RunOf(inner, width, unit, e.ParaName(inner))
 		switch {
-		case e.Sched.Coarsen > 1:
+		case pointsEach(e) > 1:
 			runCoarsened(e, r, shared)
 		case e.K.Guard != nil:
 			e.OpenScope()
@@ -56,7 +56,7 @@ func emitSingle(e *emit.Emitter) {
 	for dim := range e.Grid {
 		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
 	}
-	if e.Sched.Workgroup > 1 {
+	if e.Launch.Workgroup > 1 {
 		e.Line("if (gl_LocalInvocationID.x > 0u) return;")
 	}
 	if e.K.Guard == nil {

@@ -38,8 +38,9 @@ func EmitTile(e *emit.Emitter) {
 		e.Fail("nothing to read through tiles")
 		return
 	}
-	t := &tileWriter{Emitter: e, Transposition: tr, pitch: schedule.TransposePitch(e.Sched.TileM)}
-	t.inner, t.other = t.newSide(tr.Inner, e.Sched.TileN), t.newSide(tr.Other, e.Sched.TileM)
+	s := e.Sched.(kernel.MapTile)
+	t := &tileWriter{Emitter: e, Transposition: tr, pitch: schedule.TransposePitch(s.TileM)}
+	t.inner, t.other = t.newSide(tr.Inner, s.TileN), t.newSide(tr.Other, s.TileM)
 	t.local = e.Variable("uint", "local", expr.Of("gl_LocalInvocationID.x"))
 	opened := e.OuterLoop(2, t.rest())
 	opened += t.tileLoop(1, &t.other)
@@ -157,7 +158,7 @@ func (t *tileWriter) fetchRun(v *kernel.Expr, r emit.Run, array, first expr.Expr
 // compute computes the points of the tile, along the innermost axis.
 func (t *tileWriter) compute() {
 	t.Comment("Points of the tile.")
-	roots, width := t.K.Roots(), t.Sched.Vec
+	roots, width := t.K.Roots(), t.Launch.Vec
 	t.eachRun(t.inner, t.other, width, func(r emit.Run, along, line expr.Expr) {
 		for i, v := range t.Loads {
 			at := along
@@ -175,9 +176,9 @@ func (t *tileWriter) compute() {
 // invocations take neighbouring runs. body gets the run's position along that side, and its line.
 func (t *tileWriter) eachRun(along, lines side, width int, body func(r emit.Run, at, line expr.Expr)) {
 	perLine := along.size / width
-	rounds := perLine * lines.size / t.Sched.Workgroup
+	rounds := perLine * lines.size / t.Launch.Workgroup
 	n := t.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(rounds), expr.Uint(1))
-	place := t.Variable("uint", "place", expr.Binary("+", expr.Binary("*", n, expr.Uint(t.Sched.Workgroup)), t.local))
+	place := t.Variable("uint", "place", expr.Binary("+", expr.Binary("*", n, expr.Uint(t.Launch.Workgroup)), t.local))
 	unit := t.Variable("uint", "at", expr.Binary("%", place, expr.Uint(perLine)))
 	line := t.Variable("uint", "line", expr.Binary("/", place, expr.Uint(perLine)))
 	at := unit

@@ -64,14 +64,14 @@ func (m *Base) dotBytes() string {
 
 // quadsOf returns the QuadKind of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose devices
 // have no instructions for packed int8.
-func quadsOf(k *kernel.Kernel, s kernel.Schedule) emit.QuadKind {
+func quadsOf(k *kernel.Kernel, v kernel.Variant) emit.QuadKind {
 	t, ok := schedule.ByteProducts(k)
 	if !ok {
 		return emit.FloatQuads
 	}
 	q := emit.IntQuads
 	switch {
-	case s.Variant == kernel.VarMatDirect:
+	case v == kernel.VarMatDirect:
 	case t == ir.I8:
 		q.Word = "int"
 	default:

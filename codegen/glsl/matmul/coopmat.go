@@ -3,6 +3,7 @@ package matmul
 import (
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -14,21 +15,23 @@ import (
 // neighbouring columns at a time from there.
 type coopMat struct {
 	*staging
+	s       kernel.CoopMat
 	fragRow expr.Expr // the origin of the subgroup's fragments in the tile
 	fragCol expr.Expr
 }
 
 // EmitCoopMat writes a matmul on cooperative matrices of subgroup scope.
 func EmitCoopMat(e *emit.Emitter) {
+	s := e.Sched.(kernel.CoopMat)
 	self := e.SelfIndex()
-	m := New(e)
+	m := New(e, s.Tile, s.Band)
 	if e.Err != nil {
 		return
 	}
 	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel)
-	c := &coopMat{staging: m.newStaging(self)}
+	c := &coopMat{staging: m.newStaging(self), s: s}
 	c.placeSubgroup()
-	sums := c.Fragment(c.sums, "Accumulator")
+	sums := emit.Fragment(c.s.Fragment, c.sums, "Accumulator")
 	c.DeclareZeros(sums, expr.Call(sums, c.Quads.Zero), c.rows()*c.cols())
 	c.accumulate()
 	c.pass()
@@ -36,15 +39,15 @@ func EmitCoopMat(e *emit.Emitter) {
 
 // placeSubgroup assigns a part of the tile to a subgroup.
 func (c *coopMat) placeSubgroup() {
-	id, s := expr.Of("gl_SubgroupID"), c.S
+	id, s := expr.Of("gl_SubgroupID"), c.s
 	count := s.SubgroupsM * s.SubgroupsN
 	c.fragRow = c.Named("frag_row", expr.Times(expr.Quotient(id, s.SubgroupsN, count), s.TileM/s.SubgroupsM))
 	c.fragCol = c.Named("frag_col", expr.Times(expr.Remainder(id, s.SubgroupsN, count), s.TileN/s.SubgroupsN))
 }
 
 // rows and cols are the numbers of result fragments of a subgroup.
-func (c *coopMat) rows() int { return c.S.TileM / c.S.SubgroupsM / c.S.FragM }
-func (c *coopMat) cols() int { return c.S.TileN / c.S.SubgroupsN / c.S.FragN }
+func (c *coopMat) rows() int { return c.s.TileM / c.s.SubgroupsM / c.s.FragM }
+func (c *coopMat) cols() int { return c.s.TileN / c.s.SubgroupsN / c.s.FragN }
 
 // accumulate steps through the contraction axis.
 func (c *coopMat) accumulate() {
@@ -55,22 +58,22 @@ func (c *coopMat) accumulate() {
 func (c *coopMat) multiply(stage expr.Expr) {
 	rows, cols := c.rows(), c.cols()
 	c.Comment("Multiply the tiles in shared memory.")
-	steps := c.S.TileK / c.S.FragK
+	steps := c.s.TileK / c.s.FragK
 	c.Repeat("part", steps, func(step expr.Expr) {
 		as := map[*Operand]expr.Array{}
 		for _, st := range c.operands[:len(c.A)] {
-			as[st.Operand] = c.Array(c.Fragment(c.dtype, "A"), "frag_"+st.Name, rows)
+			as[st.Operand] = c.Array(emit.Fragment(c.s.Fragment, c.dtype, "A"), "frag_"+st.Name, rows)
 		}
 		c.Repeat("i", rows, func(i expr.Expr) {
 			for _, st := range c.operands[:len(c.A)] {
-				c.loadFragment(st, as[st.Operand].At(i), stage, expr.Plus(c.fragRow, expr.Times(i, c.S.FragM)), step)
+				c.loadFragment(st, as[st.Operand].At(i), stage, expr.Plus(c.fragRow, expr.Times(i, c.s.FragM)), step)
 			}
 		})
 		c.Repeat("j", cols, func(j expr.Expr) {
 			bs := map[*Operand]expr.Expr{}
 			for _, st := range c.operands[len(c.A):] {
-				bs[st.Operand] = c.Unset(c.Fragment(c.dtype, "B"), "frag_"+st.Name)
-				c.loadFragment(st, bs[st.Operand], stage, expr.Plus(c.fragCol, expr.Times(j, c.S.FragN)), step)
+				bs[st.Operand] = c.Unset(emit.Fragment(c.s.Fragment, c.dtype, "B"), "frag_"+st.Name)
+				c.loadFragment(st, bs[st.Operand], stage, expr.Plus(c.fragCol, expr.Times(j, c.s.FragN)), step)
 			}
 			c.Repeat("i", rows, func(i expr.Expr) {
 				for _, p := range c.Products {
@@ -84,9 +87,9 @@ func (c *coopMat) multiply(stage expr.Expr) {
 
 // loadFragment loads a fragment from a row or column of the tile and a step of the contraction axis.
 func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
-	line, octet := at, expr.Times(step, c.S.FragK/c.unit)
+	line, octet := at, expr.Times(step, c.s.FragK/c.unit)
 	if !st.Along {
-		line, octet = expr.Times(step, c.S.FragK), c.overOctet(at)
+		line, octet = expr.Times(step, c.s.FragK), c.overOctet(at)
 	}
 	offset := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
 		expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
@@ -96,7 +99,7 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 // pass stores the results. It writes as many adjacent fragments as fit, for all subgroups at once, to shared memory in
 // 32 bits, and finishes the results from there. Every subgroup has a part of its own.
 func (c *coopMat) pass() {
-	s := c.S
+	s := c.s
 	wide, per16 := c.cols(), schedule.UnitsOf16(c.K, s)
 	for wide > 1 && (c.cols()%wide != 0 || c.resultRoom(wide)*per16 > schedule.MatrixUnits(c.K, s)) {
 		wide--
@@ -113,7 +116,7 @@ func (c *coopMat) pass() {
 					sum := p.Sums.At(expr.Plus(expr.Times(i, c.cols()), expr.Plus(expr.Times(j, wide), expr.Uint(f))))
 					at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
 					if c.sums == ir.F16 {
-						sum = expr.Call(c.Fragment(ir.F32, "Accumulator"), sum)
+						sum = expr.Call(emit.Fragment(c.s.Fragment, ir.F32, "Accumulator"), sum)
 					}
 					c.StoreMatrix(sum, c.tiles, expr.Times(at, per16), pitch*per16, "Row")
 				}
@@ -128,13 +131,13 @@ func (c *coopMat) pass() {
 }
 
 func (c *coopMat) resultRoom(wide int) int {
-	return c.S.SubgroupsM * c.S.SubgroupsN * len(c.Products) * schedule.CoopMatResult(c.S, wide)
+	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.Products) * schedule.CoopMatResult(c.s, wide)
 }
 
 // finishFragments stores the results that a subgroup has in shared memory. It unrolls every loop: for a loop inside a
 // loop over fragments, a driver may keep both loops, and the fragments in memory.
 func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide int) {
-	s := c.S
+	s := c.s
 	c.EachSlot(expr.Of("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot expr.Expr) {
 		line := c.Named("line", expr.Quotient(slot, quads, total))
 		quad := c.Named("quad", expr.Remainder(slot, quads, total))
@@ -156,7 +159,7 @@ func (c *coopMat) resultQuad(at expr.Expr) expr.Expr {
 	switch {
 	case c.Quads == emit.FloatQuads:
 		return expr.Call("uintBitsToFloat", element(at))
-	case schedule.UnitsOf16(c.K, c.S) == 1:
+	case schedule.UnitsOf16(c.K, c.s) == 1:
 		return expr.Call(c.Quads.Vector, element(at))
 	}
 	low := c.Named("half", expr.Times(at, 2))

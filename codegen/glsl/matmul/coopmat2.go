@@ -17,6 +17,7 @@ import (
 // beyond the ends are 0. Other operands are staged in shared memory.
 type coopMat2 struct {
 	*staging
+	s       kernel.CoopMat2
 	tensors map[*Operand]*tensor
 	staged  map[*Operand]*staged
 	pieces  []piece
@@ -40,13 +41,14 @@ type tensor struct {
 
 // EmitCoopMat2 writes a matmul on cooperative matrices of workgroup scope.
 func EmitCoopMat2(e *emit.Emitter) {
-	m := New(e)
+	s := e.Sched.(kernel.CoopMat2)
+	m := New(e, s.Tile, s.Band)
 	if e.Err != nil {
 		return
 	}
 	e.Need(emit.NeedCoopMat, emit.NeedCoopMat2, emit.NeedMemoryModel, emit.NeedMaintenance4)
-	c := &coopMat2{staging: m.newStaging(expr.Of("gl_LocalInvocationIndex")), tensors: map[*Operand]*tensor{},
-		staged: map[*Operand]*staged{}}
+	c := &coopMat2{staging: m.newStaging(expr.Of("gl_LocalInvocationIndex")), s: s,
+		tensors: map[*Operand]*tensor{}, staged: map[*Operand]*staged{}}
 	if touches(c.Emitter, ir.BF16) {
 		e.Need(emit.NeedInt16) // the elements of its buffers
 	}
@@ -74,10 +76,10 @@ func (c *coopMat2) sumsType(t ir.DType) string {
 
 // DeclareSums declares zero sums of each matmul for every piece.
 func (c *coopMat2) declareSums() {
-	down, across := c.S.Pieces()
-	c.pieceM, c.pieceN = c.S.TileM/down, c.S.TileN/across
-	for row := 0; row < c.S.TileM; row += c.pieceM {
-		for col := 0; col < c.S.TileN; col += c.pieceN {
+	down, across := c.s.Pieces()
+	c.pieceM, c.pieceN = c.s.TileM/down, c.s.TileN/across
+	for row := 0; row < c.s.TileM; row += c.pieceM {
+		for col := 0; col < c.s.TileN; col += c.pieceN {
 			c.pieces = append(c.pieces, piece{row: row, col: col})
 		}
 	}
@@ -116,8 +118,8 @@ func (c *coopMat2) operandTensor(o *Operand) *tensor {
 	if p.Along {
 		outer, inner = inner, outer
 	}
-	clamp := schedule.EdgeOf(c.K, c.S, o.axis) == schedule.EdgeClamped ||
-		schedule.EdgeOf(c.K, c.S, c.Fold) == schedule.EdgeClamped
+	clamp := schedule.EdgeOf(c.K, c.s.Variant, c.Tile, o.axis) == schedule.EdgeClamped ||
+		schedule.EdgeOf(c.K, c.s.Variant, c.Tile, c.Fold) == schedule.EdgeClamped
 	c.declareLayout(t.layout, clamp, outer, inner, p)
 	if p.Run > 0 {
 		return t
@@ -132,7 +134,7 @@ func (c *coopMat2) partial() bool { return c.reaches(c.Row) || c.reaches(c.Col) 
 
 // reaches reports whether some tile may reach beyond an axis of the result.
 func (m *Base) reaches(axis int) bool {
-	e := schedule.EdgeOf(m.K, m.S, axis)
+	e := schedule.EdgeOf(m.K, m.Launch.Variant, m.Tile, axis)
 	return e == schedule.EdgeOverread || e == schedule.EdgeClamped
 }
 
@@ -148,12 +150,13 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	sizes := [2]expr.Expr{c.Dim(c.extent(outer)), c.Dim(c.extent(inner))}
 	spare := false
 	for i, axis := range []int{outer, inner} {
-		if !clamp && schedule.EdgeOf(c.K, c.S, axis) == schedule.EdgeOverread { // tiles read past the end, in memory
-			sizes[i], spare = expr.Uint(schedule.WholeTiles(c.K, c.S, axis)), spare || i == 1
+		if !clamp && schedule.EdgeOf(c.K, c.s.Variant, c.Tile, axis) == schedule.EdgeOverread {
+			// tiles read past the end, in memory
+			sizes[i], spare = expr.Uint(schedule.WholeTiles(c.K, c.Tile, axis)), spare || i == 1
 		}
 	}
 	if p.Run > 0 {
-		sizes[1], spare = expr.Uint(c.S.TileK), true
+		sizes[1], spare = expr.Uint(c.s.TileK), true
 	}
 	c.Line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0], sizes[1])
 	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
@@ -172,11 +175,11 @@ func (c *coopMat2) accumulate() {
 	case len(c.operands) > 0:
 		c.Line("")
 		c.stages(c.step)
-	case c.S.Unroll > 0:
+	case c.s.Unroll > 0:
 		c.Line("")
 		c.unrolledSteps()
 	default:
-		k0 := c.Loop("k0", expr.Of("0u"), c.depth(), c.S.TileK)
+		k0 := c.Loop("k0", expr.Of("0u"), c.depth(), c.s.TileK)
 		c.step(k0, nil)
 		c.Close()
 	}
@@ -185,7 +188,7 @@ func (c *coopMat2) accumulate() {
 // depth is the extent of the contraction axis. With HideSteps, only the running kernel knows it.
 func (c *coopMat2) depth() expr.Expr {
 	depth := c.Dim(c.K.Fold)
-	if !c.S.HideSteps {
+	if !c.s.HideSteps {
 		c.Line("")
 		return depth
 	}
@@ -197,9 +200,9 @@ func (c *coopMat2) depth() expr.Expr {
 
 // unrolledSteps steps through the contraction axis, in a loop with Unroll steps in its body.
 func (c *coopMat2) unrolledSteps() {
-	first := c.OpenFor(emit.DontUnroll, "first", expr.Of("0u"), c.Dim(c.K.Fold), expr.Uint(c.S.Unroll*c.S.TileK))
-	c.Repeat("n", c.S.Unroll, func(n expr.Expr) {
-		c.step(c.Variable("uint", "k0", expr.Plus(first, expr.Times(n, c.S.TileK))), nil)
+	first := c.OpenFor(emit.DontUnroll, "first", expr.Of("0u"), c.Dim(c.K.Fold), expr.Uint(c.s.Unroll*c.s.TileK))
+	c.Repeat("n", c.s.Unroll, func(n expr.Expr) {
+		c.step(c.Variable("uint", "k0", expr.Plus(first, expr.Times(n, c.s.TileK))), nil)
 	})
 	c.Close()
 }
@@ -207,7 +210,7 @@ func (c *coopMat2) unrolledSteps() {
 // step multiplies one tile of each operand. It loads the side with one piece first, or else the columns. Then it loads
 // the other side piece by piece, so that it multiplies each piece while the next one loads.
 func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
-	down, across := c.S.Pieces()
+	down, across := c.s.Pieces()
 	rows := pieceSide{c.A, down, c.pieceM, func(p piece) int { return p.row }}
 	cols := pieceSide{c.B, across, c.pieceN, func(p piece) int { return p.col }}
 	first, then := rows, cols
@@ -249,9 +252,9 @@ func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*Operand][]expr.Expr,
 // load loads a part of an operand's tile: extent rows or columns, from at on.
 func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent int) (name expr.Expr) {
 	isA := o.axis == c.Row
-	origin, rows, cols, use := c.Col0, c.S.TileK, extent, "B"
+	origin, rows, cols, use := c.Col0, c.s.TileK, extent, "B"
 	if isA {
-		origin, rows, cols, use = c.Row0, extent, c.S.TileK, "A"
+		origin, rows, cols, use = c.Row0, extent, c.s.TileK, "A"
 	}
 	name = c.Unset(emit.MatrixType("Workgroup", c.dtype, rows, cols, use), base)
 	if st := c.staged[o]; st != nil {
@@ -265,9 +268,9 @@ func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent
 		t.base, k0 = c.Coordinate(t.plain.Base), expr.Of("0u")
 	}
 	origin = expr.Plus(origin, expr.Uint(at))
-	tile := c.slice(t.layout, k0, c.S.TileK, origin, extent)
+	tile := c.slice(t.layout, k0, c.s.TileK, origin, extent)
 	if t.plain.Along {
-		tile = c.slice(t.layout, origin, extent, k0, c.S.TileK)
+		tile = c.slice(t.layout, origin, extent, k0, c.s.TileK)
 	}
 	if t.plain.Along != isA {
 		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed

@@ -3,6 +3,7 @@ package matmul
 import (
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
@@ -11,12 +12,12 @@ import (
 // So all of them read A at the same position, which costs a processor one load. Only B is gathered, and each of its
 // values serves ThreadM rows.
 func EmitDirect(e *emit.Emitter) {
+	s := e.Sched.(kernel.MatDirect)
 	self := e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
-	m := New(e)
+	m := &matDirect{New(e, s.Tile, 0), s}
 	if e.Err != nil {
 		return
 	}
-	s := m.S
 	m.DeclareSums(s.ThreadM * s.ThreadN)
 	column := func(j expr.Expr) expr.Expr { return expr.Plus(expr.Plus(m.Col0, self), expr.Times(j, s.Workgroup)) }
 
@@ -38,16 +39,22 @@ func EmitDirect(e *emit.Emitter) {
 	})
 }
 
+// matDirect is a matmul without shared memory.
+type matDirect struct {
+	*Base
+	s kernel.MatDirect
+}
+
 // directColumns loads TileK elements of an invocation's columns of every B, in vectors along the contraction axis, and
 // returns their arrays.
-func (m *Base) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Array {
-	quads := m.S.TileK / 4
+func (m *matDirect) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Array {
+	quads := m.s.TileK / 4
 	cols := map[*Operand]expr.Array{}
 	for _, o := range m.B {
-		cols[o] = m.Array(m.Quads.Typ(), o.Name+"_cols", m.S.ThreadN*quads)
+		cols[o] = m.Array(m.Quads.Typ(), o.Name+"_cols", m.s.ThreadN*quads)
 	}
-	m.Repeat("j", m.S.ThreadN, func(j expr.Expr) {
-		col := m.Variable("uint", "col", m.ClampTo(column(j), m.Col, m.S.TileN))
+	m.Repeat("j", m.s.ThreadN, func(j expr.Expr) {
+		col := m.Variable("uint", "col", m.ClampTo(column(j), m.Col, m.s.TileN))
 		m.BindAxis(m.Col, col)
 		m.Repeat("q", quads, func(q expr.Expr) {
 			for _, o := range m.B {
@@ -59,18 +66,18 @@ func (m *Base) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) m
 	return cols
 }
 
-func (m *Base) directQuad(o *Operand, k0, q expr.Expr) expr.Expr {
-	return m.Quad(o, expr.Plus(k0, expr.Times(q, 4)), schedule.DivisibleBy(m.K.Fold, m.S.TileK))
+func (m *matDirect) directQuad(o *Operand, k0, q expr.Expr) expr.Expr {
+	return m.Quad(o, expr.Plus(k0, expr.Times(q, 4)), schedule.DivisibleBy(m.K.Fold, m.s.TileK))
 }
 
 // BindRow binds the row axis to row i of the tile.
 func (m *Base) BindRow(i expr.Expr) {
-	m.BindAxis(m.Row, m.Named("row", m.ClampTo(expr.Plus(m.Row0, i), m.Row, m.S.TileM)))
+	m.BindAxis(m.Row, m.Named("row", m.ClampTo(expr.Plus(m.Row0, i), m.Row, m.Tile.TileM)))
 }
 
 // directRow multiplies four elements of a row by every column, and adds to the sums.
-func (m *Base) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
-	s := m.S
+func (m *matDirect) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
+	s := m.s
 	quads := s.TileK / 4
 	rows := map[*Operand]expr.Expr{}
 	for _, o := range m.A {

@@ -18,7 +18,8 @@ import (
 // over neighbouring invocations.
 type Base struct {
 	*emit.Emitter
-	S              kernel.Schedule
+	Tile           kernel.Tile
+	band           int // see kernel.MatrixTile
 	Row, Col, Fold int // axes
 	Row0, Col0     expr.Expr
 	A, B           []*Operand
@@ -41,10 +42,11 @@ type Product struct {
 	Sums expr.Array // the variable, or array, that holds its sums in an invocation
 }
 
-// New takes the kernel apart and assigns every workgroup its tile.
-func New(e *emit.Emitter) *Base {
+// New takes the kernel apart and assigns every workgroup its tile. Workgroups go down band rows of tiles at a time.
+func New(e *emit.Emitter, tile kernel.Tile, band int) *Base {
 	r := len(e.K.Parallel)
-	m := &Base{Emitter: e, S: e.Sched, Row: r - 2, Col: r - 1, Fold: e.K.FoldAxis(), Quads: quadsOf(e.K, e.Sched)}
+	m := &Base{Emitter: e, Tile: tile, band: band, Row: r - 2, Col: r - 1, Fold: e.K.FoldAxis(),
+		Quads: quadsOf(e.K, e.Launch.Variant)}
 	for _, p := range e.K.Products {
 		m.Products = append(m.Products, Product{A: m.operand(&m.A, p.A, m.Row), B: m.operand(&m.B, p.B, m.Col)})
 	}
@@ -84,7 +86,7 @@ func Numbered(base string, i, count int) string {
 
 // placeWorkgroup declares the rows, columns and batch that a workgroup computes.
 func (m *Base) placeWorkgroup() {
-	g, err := schedule.MatMulGrid(m.K, m.S, m.Caps)
+	g, err := schedule.MatMulGrid(m.K, m.Tile, m.Caps)
 	if err != nil {
 		m.Fail("%v", err)
 		return
@@ -92,10 +94,10 @@ func (m *Base) placeWorkgroup() {
 	m.Grid = g.Grid(m.K)
 	m.Row0, m.Col0 = expr.Of("0u"), expr.Of("0u")
 	for dim, factors := range g {
-		if m.S.Band > 1 && dim == 0 {
+		if m.band > 1 && dim == 0 {
 			m.placeBand(g)
 		}
-		if m.S.Band > 1 && dim < 2 {
+		if m.band > 1 && dim < 2 {
 			continue
 		}
 		m.PlaceFactors(dim, factors, func(f schedule.AxisTiles, place, _ expr.Expr) { m.placeAxis(f, place) })
@@ -109,7 +111,7 @@ func (m *Base) placeBand(g schedule.MatGrid) {
 	across, down := m.WholeTiles(cols), m.WholeTiles(rows)
 	tile := m.Variable("uint", "tile", expr.Plus(expr.Binary("*", expr.Of("gl_WorkGroupID.y"), expr.Uint(across)),
 		expr.Of("gl_WorkGroupID.x")))
-	band := int64(m.S.Band)
+	band := int64(m.band)
 	height, first := expr.Uint(band), expr.Binary("*", expr.Binary("/", tile, expr.Uint(band*across)), expr.Uint(band))
 	if down%band == 0 {
 		m.placeAxis(cols, expr.Binary("%", expr.Binary("/", tile, height), expr.Uint(across)))
@@ -281,5 +283,5 @@ func (m *Base) overlapped(s emit.TileStages) {
 	m.Barrier()
 	m.Close()
 	m.Line("")
-	m.Ahead("k", m.K.Fold, m.S.TileK, s)
+	m.Ahead("k", m.K.Fold, m.Tile.TileK, s)
 }

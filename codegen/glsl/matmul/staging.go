@@ -47,15 +47,15 @@ type staged struct {
 
 // newStaging assigns each staged operand its part of a stage.
 func (m *Base) newStaging(self expr.Expr) *staging {
-	c := &staging{Base: m, self: self, sums: schedule.SumsDType(m.K), unit: schedule.UnitElems(m.K, m.S),
+	c := &staging{Base: m, self: self, sums: schedule.SumsDType(m.K), unit: schedule.UnitElems(m.K, m.Sched),
 		unitType: "uvec4"}
 	c.dtype, _ = schedule.MatrixDType(m.K)
-	if schedule.UnitsOf16(m.K, m.S) == 2 {
+	if schedule.UnitsOf16(m.K, m.Sched) == 2 {
 		c.unitType = "uvec2"
 	}
 	c.NeedMatrix(c.dtype)
 	c.stageOperands()
-	if n := schedule.MatrixUnits(m.K, m.S); n > 0 {
+	if n := schedule.MatrixUnits(m.K, m.Sched); n > 0 {
 		c.tiles = m.Share(c.unitType, "tiles", n)
 	}
 	return c
@@ -64,22 +64,22 @@ func (m *Base) newStaging(self expr.Expr) *staging {
 // stageOperands assigns every staged operand its part of a stage.
 func (c *staging) stageOperands() {
 	for _, o := range append(append([]*Operand(nil), c.A...), c.B...) {
-		if !schedule.Staged(c.K, c.S, o.Value, o.axis) {
+		if !schedule.Staged(c.K, c.Sched, o.Value, o.axis) {
 			continue
 		}
 		st := &staged{Operand: o, value: schedule.Unrounded(o.Value, c.dtype), base: c.octets}
-		st.extent = c.S.TileM
+		st.extent = c.Tile.TileM
 		if o.axis == c.Col {
-			st.extent = c.S.TileN
+			st.extent = c.Tile.TileN
 		}
-		st.axis, st.outer, st.inner, st.lines = c.Fold, o.axis, c.S.TileK, st.extent
+		st.axis, st.outer, st.inner, st.lines = c.Fold, o.axis, c.Tile.TileK, st.extent
 		if !o.Along {
-			st.axis, st.outer, st.inner, st.lines = o.axis, c.Fold, st.extent, c.S.TileK
+			st.axis, st.outer, st.inner, st.lines = o.axis, c.Fold, st.extent, c.Tile.TileK
 		}
 		st.raw = c.isRaw(st)
 		st.units = st.lines * st.inner / c.unit
-		st.rounds = (st.units + c.S.Workgroup - 1) / c.S.Workgroup
-		c.octets += schedule.StagedUnits(o.Along, st.extent, c.S.TileK, c.unit)
+		st.rounds = (st.units + c.Launch.Workgroup - 1) / c.Launch.Workgroup
+		c.octets += schedule.StagedUnits(o.Along, st.extent, c.Tile.TileK, c.unit)
 		c.operands = append(c.operands, st)
 	}
 }
@@ -169,7 +169,7 @@ func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr
 	if !emit.WholeStep(begun, from[st.axis], st.inner) {
 		along = expr.Binary("<", inner, c.Dim(c.extent(st.axis)))
 	}
-	if st.outer == c.Fold && !emit.WholeStep(c.K.Fold, from[c.Fold], c.S.TileK) {
+	if st.outer == c.Fold && !emit.WholeStep(c.K.Fold, from[c.Fold], c.Tile.TileK) {
 		across = expr.Binary("<", at, c.Dim(c.K.Fold)) // the axis gets its name only later
 	}
 	return expr.And(along, across)

@@ -14,13 +14,13 @@ import (
 // across reports whether an operand is loaded four lines at a time. The lines are neighbours in memory, and in a step
 // of the tile too.
 func (m *matTile) across(o *Operand) bool {
-	return m.S.Steps && schedule.FoursAcross(m.K, o.Value, o.axis)
+	return m.s.Steps && schedule.FoursAcross(m.K, o.Value, o.axis)
 }
 
 // eachAcross writes body for the vectors of four lines of a tile that an invocation loads. i is the vector's number
 // among the invocation's own, four is the group of lines, and depth is the step along the contraction axis.
 func (m *matTile) eachAcross(o *Operand, body func(i, four, depth expr.Expr)) {
-	m.EachUnit(m.self, m.S.TileK, m.extentOf(o)/4, func(i, depth, four expr.Expr) {
+	m.EachUnit(m.self, m.s.TileK, m.extentOf(o)/4, func(i, depth, four expr.Expr) {
 		four = m.Variable("uint", "four", four)
 		body(i, four, m.Variable("uint", "depth", depth))
 	})
@@ -40,7 +40,7 @@ func (m *matTile) fetchAcross(o *Operand, k0 expr.Expr, keep func(i, four, depth
 		at = m.Variable("uint", m.ParaName(o.axis), at)
 		k := m.Named("k", expr.Plus(k0, depth))
 		m.BindAxis(m.Fold, k)
-		if emit.WholeStep(m.K.Fold, k0, m.S.TileK) {
+		if emit.WholeStep(m.K.Fold, k0, m.s.TileK) {
 			keep(i, four, depth, m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
 			return
 		}
@@ -60,7 +60,7 @@ func (m *matTile) putAcross(o *Operand, stage, four, depth, value expr.Expr) {
 
 // multiplySteps multiplies the tiles of a stage and adds to the sums.
 func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
-	s := m.S
+	s := m.s
 	m.Line("")
 	m.Repeat("depth", s.TileK, func(depth expr.Expr) {
 		vectors := map[*Operand]expr.Array{}
@@ -91,7 +91,7 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 // finishSteps writes the stores of an invocation's rows, four columns at a
 // time.
 func (m *matTile) finishSteps(x, y expr.Expr) {
-	s := m.S
+	s := m.s
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		row := m.Variable("uint", "row", expr.Plus(m.Row0, emit.Fours(y, i, s.ThreadM, s.TileM/s.ThreadM)))
 		m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {

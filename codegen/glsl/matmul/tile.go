@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
@@ -23,9 +24,9 @@ import (
 //
 // With two stages of tiles, invocations prefetch the next tiles into registers while they multiply.
 func EmitTile(e *emit.Emitter) {
-	s := e.Sched
+	s := e.Sched.(kernel.MatTile)
 	self := e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
-	m := New(e)
+	m := New(e, s.Tile, 0)
 	if e.Err != nil {
 		return
 	}
@@ -35,13 +36,11 @@ func EmitTile(e *emit.Emitter) {
 		m.DeclareSums(s.ThreadM * s.ThreadN)
 	}
 	across := s.TileN / s.ThreadN
-	x, y := m.PlaceInTile(self, across, "tx", "ty")
-	tiles := map[*Operand]expr.Expr{}
+	x, y := m.PlaceInTile(self, across, s.Paired, "tx", "ty")
+	t := &matTile{Base: m, s: s, self: self, tiles: map[*Operand]expr.Expr{}, next: map[*Operand]expr.Array{}}
 	for _, o := range slices.Concat(m.A, m.B) {
-		tiles[o] = m.Share(m.Quads.Typ(), "tile_"+o.Name, max(s.Stages, 1)*m.tileSize(o))
+		t.tiles[o] = m.Share(m.Quads.Typ(), "tile_"+o.Name, max(s.Stages, 1)*t.tileSize(o))
 	}
-
-	t := &matTile{Base: m, self: self, tiles: tiles, next: map[*Operand]expr.Array{}}
 	if s.Stages > 1 {
 		t.overlap(x, y)
 	} else {
@@ -74,6 +73,7 @@ func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
 // matTile is a tiled matmul.
 type matTile struct {
 	*Base
+	s     kernel.MatTile
 	self  expr.Expr
 	tiles map[*Operand]expr.Expr  // in shared memory
 	next  map[*Operand]expr.Array // registers of the prefetched vectors
@@ -82,23 +82,23 @@ type matTile struct {
 // extentOf is the number of rows or columns of an operand's tile.
 func (m *Base) extentOf(o *Operand) int {
 	if o.axis == m.Row {
-		return m.S.TileM
+		return m.Tile.TileM
 	}
-	return m.S.TileN
+	return m.Tile.TileN
 }
 
 // tileSize is the size of an operand's tile, in vectors.
-func (m *Base) tileSize(o *Operand) int {
-	if m.S.Steps {
-		return m.S.TileK * schedule.StepPitch(m.extentOf(o))
+func (m *matTile) tileSize(o *Operand) int {
+	if m.s.Steps {
+		return m.s.TileK * schedule.StepPitch(m.extentOf(o))
 	}
-	return m.extentOf(o) * schedule.TilePitch(m.S.TileK)
+	return m.extentOf(o) * schedule.TilePitch(m.s.TileK)
 }
 
 // takeTurns alternates between staging and multiplying.
 func (m *matTile) takeTurns(x, y expr.Expr) {
 	m.Line("")
-	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), m.S.TileK)
+	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), m.s.TileK)
 	for _, o := range slices.Concat(m.A, m.B) {
 		m.Comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
 		if m.across(o) {
@@ -127,7 +127,7 @@ func (m *matTile) overlap(x, y expr.Expr) {
 
 // rounds is the number of vectors of an operand's tile that an invocation loads.
 func (m *matTile) rounds(o *Operand) int {
-	return (m.extentOf(o)*m.S.TileK/4 + m.S.Workgroup - 1) / m.S.Workgroup
+	return (m.extentOf(o)*m.s.TileK/4 + m.s.Workgroup - 1) / m.s.Workgroup
 }
 
 // linesOf names the lines of an operand's tile.
@@ -166,19 +166,19 @@ func (m *matTile) putNext(stage expr.Expr) {
 
 // put stores a quad of a line of an operand's tile in shared memory.
 func (m *matTile) put(o *Operand, stage, line, quad, value expr.Expr) {
-	if m.S.Steps {
+	if m.s.Steps {
 		m.PutFours(o.QuadName(), m.tiles[o], expr.Times(stage, m.tileSize(o)), expr.Times(quad, 4), line, m.extentOf(o),
 			value)
 		return
 	}
 	place := expr.Plus(expr.Times(stage, m.tileSize(o)),
-		expr.Plus(expr.Times(line, schedule.TilePitch(m.S.TileK)), quad))
+		expr.Plus(expr.Times(line, schedule.TilePitch(m.s.TileK)), quad))
 	m.Assign(expr.At(m.tiles[o], place), value)
 }
 
 // multiplyTiles multiplies a stage's tiles and adds to the sums.
 func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
-	if m.S.Steps {
+	if m.s.Steps {
 		m.multiplySteps(x, y, stage)
 		return
 	}
@@ -188,7 +188,7 @@ func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
 // eachQuad writes body for the vectors of a tile that an invocation loads. i is the vector's number among the
 // invocation's own, and line and quad are its position in the tile. Neighbouring invocations take neighbours in memory.
 func (m *matTile) eachQuad(o *Operand, body func(i, line, quad expr.Expr)) {
-	lines, perLine := m.extentOf(o), m.S.TileK/4
+	lines, perLine := m.extentOf(o), m.s.TileK/4
 	if !o.Along {
 		lines, perLine = perLine, lines
 	}
@@ -212,14 +212,14 @@ func (m *matTile) fetch(o *Operand, k0 expr.Expr, keep func(i, line, quad, value
 		at := m.Variable("uint", m.ParaName(o.axis), m.ClampTo(expr.Plus(origin, line), o.axis, m.extentOf(o)))
 		m.BindAxis(o.axis, at)
 		k := m.Variable("uint", "k", expr.Plus(k0, expr.Times(quad, 4)))
-		value := m.Quad(o, k, emit.WholeStep(m.K.Fold, k0, m.S.TileK))
+		value := m.Quad(o, k, emit.WholeStep(m.K.Fold, k0, m.s.TileK))
 		keep(i, line, quad, value)
 	})
 }
 
 // multiply multiplies the tiles of a stage and adds to the sums.
-func (m *Base) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) {
-	s := m.S
+func (m *matTile) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) {
+	s := m.s
 	pitch := schedule.TilePitch(s.TileK)
 	m.Line("")
 	quad := m.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)

@@ -23,13 +23,13 @@ import (
 //
 // The schedule chooses a [bReader] to read B, an [aSource] for the rows, and stream or unrollColumns for the loop.
 func Emit(e *emit.Emitter) {
-	s := e.Sched
+	s := e.Sched.(kernel.MatVec)
 	self := e.SelfIndex()
-	m := matmul.New(e)
+	m := matmul.New(e, s.Tile, 0)
 	if e.Err != nil {
 		return
 	}
-	v := &matVec{Base: m, self: self, groups: s.TileN / s.ThreadN / max(s.Coarsen, 1)}
+	v := &matVec{Base: m, S: s, self: self, groups: s.TileN / s.ThreadN / max(s.Coarsen, 1)}
 	if s.Coarsen == 0 {
 		m.DeclareSums(s.ThreadM * s.ThreadN)
 	}
@@ -89,6 +89,7 @@ var readers = map[kernel.Decode]func(*matVec) bReader{
 // matVec is a matmul of few rows.
 type matVec struct {
 	*matmul.Base
+	S        kernel.MatVec
 	reader   bReader
 	rows     aSource
 	run      kernel.BlockRun // how the reader walks over B

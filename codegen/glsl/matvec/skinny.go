@@ -22,6 +22,7 @@ import (
 type skinny struct {
 	*matVec
 	schedule.Skinny
+	s        kernel.Skinny
 	unit     string    // the element type of shared memory
 	ownCol   expr.Expr // the subgroup's first column in the tile
 	weights  map[*matmul.Operand]*stagedStrips
@@ -39,13 +40,15 @@ type stagedStrips struct {
 
 // EmitSkinny writes a matmul of few rows on cooperative matrices.
 func EmitSkinny(e *emit.Emitter) {
+	s := e.Sched.(kernel.Skinny)
 	self := e.SelfIndex()
-	m := matmul.New(e)
+	m := matmul.New(e, s.Tile, 0)
 	if e.Err != nil {
 		return
 	}
 	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel)
-	r := &skinny{matVec: &matVec{Base: m, self: self}, weights: map[*matmul.Operand]*stagedStrips{}}
+	r := &skinny{s: s, matVec: &matVec{Base: m, S: kernel.MatVec{Launch: s.Launch, Tile: s.Tile}, self: self},
+		weights: map[*matmul.Operand]*stagedStrips{}}
 	r.Skinny, _ = schedule.SkinnyOf(e.K)
 	e.NeedMatrix(r.Element)
 	t := r.blockBuffer(r.B[0]).DType
@@ -62,21 +65,21 @@ func EmitSkinny(e *emit.Emitter) {
 
 // columns is the number of result columns of a subgroup, and fragments is the number of fragments that they take.
 // rowFragments is the number of fragments that the rows take, and strips is the number of strips of a step.
-func (r *skinny) columns() int      { return r.S.TileN / r.S.SubgroupsN }
-func (r *skinny) fragments() int    { return r.columns() / r.S.FragM }
-func (r *skinny) rowFragments() int { return r.S.TileM / r.S.FragN }
-func (r *skinny) strips() int       { return r.S.TileK / r.Strip }
+func (r *skinny) columns() int      { return r.s.TileN / r.s.SubgroupsN }
+func (r *skinny) fragments() int    { return r.columns() / r.s.FragM }
+func (r *skinny) rowFragments() int { return r.s.TileM / r.s.FragN }
+func (r *skinny) strips() int       { return r.s.TileK / r.Strip }
 
 // place assigns columns and a part of the contraction axis to a subgroup.
 func (r *skinny) place() {
-	id, count := expr.Of("gl_SubgroupID"), r.S.SubgroupsN*r.S.SubgroupsK
-	r.ownCol = r.Named("own_col", expr.Times(expr.Remainder(id, r.S.SubgroupsN, count), r.columns()))
-	r.part = r.Named("part", expr.Quotient(id, r.S.SubgroupsN, count))
+	id, count := expr.Of("gl_SubgroupID"), r.s.SubgroupsN*r.s.SubgroupsK
+	r.ownCol = r.Named("own_col", expr.Times(expr.Remainder(id, r.s.SubgroupsN, count), r.columns()))
+	r.part = r.Named("part", expr.Quotient(id, r.s.SubgroupsN, count))
 }
 
 // declare declares shared memory and the fragments of sums.
 func (r *skinny) declare() {
-	s := r.S
+	s := r.s
 	if r.unit = "uvec4"; r.Unit(s)*r.Element.BlockBytes() == 8 {
 		r.unit = "uvec2"
 	}
@@ -98,14 +101,14 @@ func (r *skinny) declare() {
 	}
 	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), expr.Times(r.part, r.Parts*s.TileM*r.Pitch(s)),
 		expr.Times(r.part, s.TileM*r.strips()))
-	sums := r.Fragment(ir.F32, "Accumulator")
+	sums := emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
 	r.DeclareZeros(sums, expr.Call(sums, expr.Of("0.0")), r.fragments()*r.rowFragments())
 }
 
 // accumulate steps through the contraction axis. While subgroups multiply a step, they prefetch the next one into
 // registers.
 func (r *skinny) accumulate() {
-	s := r.S
+	s := r.s
 	for _, o := range r.B {
 		blocks.Parts(r.Emitter, r.blockBuffer(o))
 	}
@@ -182,14 +185,14 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 }
 
 // runs is the number of runs that a subgroup decodes, and rounds is the number that each invocation decodes.
-func (r *skinny) runs() int   { return r.columns() * r.S.TileK / r.run.Elems }
-func (r *skinny) rounds() int { return (r.runs() + r.S.Subgroup - 1) / r.S.Subgroup }
+func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
+func (r *skinny) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
 
 // eachRun writes body for each run that this lane decodes. i counts them; column and run locate one among the
 // subgroup's. Lanes 2n and 2n+1 decode the same run in adjacent columns, so that their stores use different banks.
 func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
-	perColumn := r.S.TileK / r.run.Elems
-	r.EachSlot(expr.Of("gl_SubgroupInvocationID"), r.runs(), r.S.Subgroup, func(i, slot expr.Expr) {
+	perColumn := r.s.TileK / r.run.Elems
+	r.EachSlot(expr.Of("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot expr.Expr) {
 		pair := r.Named("pair", expr.Binary("/", slot, expr.Uint(2)))
 		column := r.Named("column", expr.Plus(expr.Times(expr.Quotient(pair, perColumn, r.runs()/2), 2),
 			expr.Binary("%", slot, expr.Uint(2))))
@@ -204,7 +207,7 @@ func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) {
 	b := r.blockBuffer(o)
 	r.eachRun(func(i, column, run expr.Expr) {
-		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(expr.Plus(r.Col0, r.ownCol), column), r.Col, r.S.TileN))
+		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(expr.Plus(r.Col0, r.ownCol), column), r.Col, r.s.TileN))
 		r.BindAxis(r.Col, col)
 		step := r.Named("step", expr.Plus(expr.Binary("/", k0, expr.Uint(r.run.Elems)), run))
 		limit := int(r.K.Fold.Add) / r.run.Elems
@@ -283,14 +286,14 @@ func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
 func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 	st := r.weights[o]
 	r.eachRun(func(i, column, run expr.Expr) {
-		perTile := r.S.TileK / r.run.Elems
+		perTile := r.s.TileK / r.run.Elems
 		place := expr.Plus(expr.Times(expr.Quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()),
 			r.firstElement(expr.Remainder(run, r.perBlock, perTile)))
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
 			number := expr.Plus(expr.Times(i, r.run.Strips), p)
 			at := r.Named("at", expr.Plus(place, expr.Times(p, r.run.StripStride())))
-			unit := r.Named("unit", expr.Plus(expr.Plus(st.first, expr.Times(column, r.Pitch(r.S))),
-				expr.Binary("/", at, expr.Uint(r.Unit(r.S)))))
+			unit := r.Named("unit", expr.Plus(expr.Plus(st.first, expr.Times(column, r.Pitch(r.s))),
+				expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 			for w := range r.words() {
 				word := r.fetchedWord(f, number, w)
 				if f.words {

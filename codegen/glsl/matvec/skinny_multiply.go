@@ -135,10 +135,10 @@ func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 // placesOfRows is the number of groups of n elements in the rows of a step. The subgroups at the same k share these
 // groups, and rowRounds is how many an invocation loads. If there are fewer rows than lines, the last row is loaded
 // again and its results are not stored: a branch around the loads is slower (M-block-rows).
-func (r *skinny) placesOfRows(n int) int { return r.S.TileM * (r.S.TileK / n) }
+func (r *skinny) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
 func (r *skinny) rowRounds(n int) int {
-	lanes := r.S.SubgroupsN * r.S.Subgroup
+	lanes := r.s.SubgroupsN * r.s.Subgroup
 	return (r.placesOfRows(n) + lanes - 1) / lanes
 }
 
@@ -149,9 +149,9 @@ func (r *skinny) rowRounds(n int) int {
 // An invocation without a group stores nothing. Of float rows it loads the last group again, which takes no branch. For
 // int8 rows a branch around the loads of the scales is faster (M-skinny).
 func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) {
-	total, lanes, per := r.placesOfRows(n), r.S.SubgroupsN*r.S.Subgroup, r.S.TileK/n
+	total, lanes, per := r.placesOfRows(n), r.s.SubgroupsN*r.s.Subgroup, r.s.TileK/n
 	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
-		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.S.Workgroup), expr.Times(i, lanes)))
+		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.s.Workgroup), expr.Times(i, lanes)))
 		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
 		switch {
 		case guarded:
@@ -161,7 +161,7 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) 
 		}
 		row := r.Named("line", expr.Quotient(slot, per, total))
 		at := r.Named("at", expr.Times(expr.Remainder(slot, per, total), n))
-		r.BindAxis(r.Row, r.Named("row", r.ClampTo(expr.Plus(r.Row0, row), r.Row, r.S.TileM)))
+		r.BindAxis(r.Row, r.Named("row", r.ClampTo(expr.Plus(r.Row0, row), r.Row, r.s.TileM)))
 		body(i, row, at)
 		if guarded {
 			r.Close()
@@ -171,14 +171,14 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) 
 
 // rowUnit is the shared-memory index of an element of a part of a row, and rowScale is the index of its strip's scale.
 func (r *skinny) rowUnit(row, at, part expr.Expr) expr.Expr {
-	line := expr.Plus(row, expr.Times(part, r.S.TileM))
-	return r.Named("unit", expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(r.S))),
-		expr.Binary("/", at, expr.Uint(r.Unit(r.S)))))
+	line := expr.Plus(row, expr.Times(part, r.s.TileM))
+	return r.Named("unit", expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(r.s))),
+		expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 }
 
 func (r *skinny) rowScale(row, at expr.Expr) expr.Expr {
 	return r.Named("place", expr.Plus(expr.Plus(r.rows.firstScale,
-		expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.S.TileM)), row))
+		expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.s.TileM)), row))
 }
 
 // putFloats splits four floats of a row into parts and stores them. It first multiplies them by a power of two that
@@ -249,7 +249,7 @@ func (r *skinny) putHalves(x, row, at expr.Expr) {
 
 // component prints the word of a unit that holds the n-th word of a quad. A word holds perWord elements.
 func (r *skinny) component(at expr.Expr, perWord int, n int64) expr.Expr {
-	words := r.Unit(r.S) / perWord
+	words := r.Unit(r.s) / perWord
 	return expr.Plus(expr.Binary("%", expr.Binary("/", at, expr.Uint(perWord)), expr.Uint(words)), expr.Uint(n))
 }
 
@@ -263,7 +263,7 @@ func (r *skinny) halves(x expr.Expr) expr.Expr {
 
 // multiply multiplies the step in shared memory, and adds to the sums.
 func (r *skinny) multiply() {
-	s := r.S
+	s := r.s
 	r.Comment("Multiply.")
 	n := r.Rolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
 	rowScales := r.repeated("row_scale", r.rows.scales, expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM)),
@@ -281,13 +281,13 @@ func (r *skinny) multiply() {
 }
 
 // steps is the number of fragments along a strip.
-func (r *skinny) steps() int { return r.Strip / r.S.FragK }
+func (r *skinny) steps() int { return r.Strip / r.s.FragK }
 
 // rowElements loads the fragments of all rows along strip n.
 func (r *skinny) rowElements(n expr.Expr) expr.Array {
-	s := r.S
+	s := r.s
 	count := r.rowFragments() * r.Parts * r.steps()
-	name := r.Array(r.Fragment(r.Element, "B"), "rows", count)
+	name := r.Array(emit.Fragment(r.s.Fragment, r.Element, "B"), "rows", count)
 	r.Repeat("f", r.rowFragments()*r.Parts, func(f expr.Expr) {
 		part, frag := expr.Quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), expr.Remainder(f, r.rowFragments(),
 			r.rowFragments()*r.Parts)
@@ -304,7 +304,7 @@ func (r *skinny) rowElements(n expr.Expr) expr.Array {
 // repeated loads accumulator fragments from a line of floats. Every line or every column of a fragment repeats the same
 // floats. extent is the number of floats for each fragment.
 func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent, count int) expr.Array {
-	name := r.Array(r.Fragment(ir.F32, "Accumulator"), base, count)
+	name := r.Array(emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), base, count)
 	r.Repeat("f", count, func(f expr.Expr) {
 		r.LoadMatrix(name.At(f), array, expr.Plus(at, expr.Times(f, extent)), 0, major)
 	})
@@ -313,8 +313,8 @@ func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent
 
 // multiplyColumns multiplies strip n of fragment j of the columns of a B by all rows.
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
-	s, st := r.S, r.weights[o]
-	columns := r.Array(r.Fragment(r.Element, "A"), "columns", r.steps())
+	s, st := r.s, r.weights[o]
+	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())
 	first := expr.Plus(expr.Plus(st.first, expr.Times(j, s.FragM*r.Pitch(s))), expr.Times(n, r.Strip/r.Unit(s)))
 	r.Repeat("step", r.steps(), func(step expr.Expr) {
 		r.LoadMatrix(columns.At(step), st.elements, expr.Plus(first, expr.Times(step, s.FragK/r.Unit(s))),
@@ -342,7 +342,7 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 // sumOfStrip declares the sum along a strip, and prints it as floats. It adds the less significant parts of rows first.
 // Of three digits it sums up the upper two in integers, which hold them: 32 times two int8 factors, times 257.
 func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
-	typ, floats := r.Fragment(r.Sums(), "Accumulator"), r.Fragment(ir.F32, "Accumulator")
+	typ, floats := emit.Fragment(r.s.Fragment, r.Sums(), "Accumulator"), emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
 	zero := expr.Of(map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()])
 	add := func(sum expr.Expr, part int) {
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
@@ -374,7 +374,7 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 // pass adds up the sums of the subgroups that share columns, and stores the results. The sums pass through the shared
 // memory of the quants.
 func (r *skinny) pass() {
-	s, results := r.S, r.S.TileM*r.S.TileN
+	s, results := r.s, r.s.TileM*r.s.TileN
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
 	r.Barrier()
 	r.Repeat("j", r.fragments(), func(j expr.Expr) {

@@ -21,7 +21,7 @@ type groupWriter struct {
 // EmitGroup writes a kernel that groups elements by number.
 func EmitGroup(e *emit.Emitter) {
 	w := &groupWriter{Emitter: e, width: 1 + e.K.Group.Rows}
-	numbers, lanes := e.K.Parallel[0].Add, int64(e.Sched.Workgroup)
+	numbers, lanes := e.K.Parallel[0].Add, int64(e.Launch.Workgroup)
 	e.Grid = kernel.Grid{{{Extent: e.K.Parallel[0], Tile: 1}}, {}, {}}
 	b := e.Buffers[e.K.Group.Bind]
 	w.table = expr.Of(e.View(b, 1))
@@ -90,7 +90,7 @@ func (w *groupWriter) stride(name, first, end string, body func(i expr.Expr)) {
 	if first != "0u" {
 		from = expr.Of(fmt.Sprintf("%s + %s", first, w.self))
 	}
-	body(w.OpenFor("", name, from, expr.Of(end), expr.Uint(w.Sched.Workgroup)))
+	body(w.OpenFor("", name, from, expr.Of(end), expr.Uint(w.Launch.Workgroup)))
 	w.Close()
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/rows"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
@@ -22,10 +23,10 @@ type selectWriter struct {
 
 // EmitSelect writes a kernel of a row per workgroup.
 func EmitSelect(e *emit.Emitter) {
-	r := sorter{rows.New(e, e.Sched.Workgroup, true)}
+	r := sorter{rows.New(e, e.Launch.Workgroup, true)}
 	e.OverSpace(r.Place, func() {
-		w := &selectWriter{sorter: r, each: e.Sched.Cache}
-		w.bins, w.sums = r.Share("uint", "bins", schedule.SelectBins), r.Share("uint", "sums", e.Sched.Workgroup)
+		w := &selectWriter{sorter: r, each: e.Sched.(kernel.Row).Cache}
+		w.bins, w.sums = r.Share("uint", "bins", schedule.SelectBins), r.Share("uint", "sums", e.Launch.Workgroup)
 		w.found = r.Share("uint", "found", schedule.SelectFound)
 		w.selected = r.sharedPlaces(schedule.SelectPlaces(e.K))
 		w.loadOwn()
@@ -44,7 +45,7 @@ func (w *selectWriter) eachOwn() (n, j expr.Expr) {
 		hint = emit.Unroll
 	}
 	at := w.OpenFor(hint, "n", expr.Of("0u"), expr.Uint(w.each), expr.Uint(1))
-	return at, w.Variable("uint", "j", expr.Binary("+", expr.Times(at, w.Sched.Workgroup), w.Local))
+	return at, w.Variable("uint", "j", expr.Binary("+", expr.Times(at, w.Launch.Workgroup), w.Local))
 }
 
 // loadOwn loads the keys. Keys past the row sort after all others.
@@ -52,7 +53,7 @@ func (w *selectWriter) loadOwn() {
 	w.Comment("The keys of the row, neighbours in neighbouring invocations.")
 	w.own = w.Unset("uint", "own", w.each)
 	n, j := w.eachOwn()
-	key := w.keyOf(j, int64(w.each*w.Sched.Workgroup))
+	key := w.keyOf(j, int64(w.each*w.Launch.Workgroup))
 	w.Assign(expr.At(w.own, n), key)
 	w.Close()
 }
@@ -101,7 +102,7 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 
 // findBin finds the bin that holds the element of a rank, counted from 1, and the element's rank in the bin.
 func (w *selectWriter) findBin(rank expr.Expr) {
-	lanes := w.Sched.Workgroup
+	lanes := w.Launch.Workgroup
 	per := schedule.SelectBins / lanes
 	w.Line("uint first_bin = %s * %du, own_bins = 0u;", w.Local, per)
 	w.Line("for (uint b = 0u; b < %du; ++b) own_bins += %s[first_bin + b];", per, w.bins)

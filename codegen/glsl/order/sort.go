@@ -13,7 +13,7 @@ import (
 // key and coordinate. No two pairs are equal, so the order is stable although the network is not. Keys are compared as
 // unsigned numbers.
 func EmitSort(e *emit.Emitter) {
-	r := sorter{rows.New(e, e.Sched.LanesPerRow, true)}
+	r := sorter{rows.New(e, e.Sched.(kernel.Lanes).LanesPerRow, true)}
 	e.OverSpace(r.Place, func() {
 		p := r.sharedPlaces(schedule.SortPlaces(e.K))
 		r.loadKeys(p)

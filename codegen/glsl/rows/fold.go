@@ -176,7 +176,7 @@ const shuffleOps = device.SubgroupBasic | device.SubgroupShuffle
 
 // bySubgroup reports whether lanes exchange values inside subgroups.
 func (r *Writer) bySubgroup() bool {
-	if r.Sched.Subgroup <= 1 || r.Lanes < 2 || r.Sched.Workgroup%r.Sched.Subgroup != 0 ||
+	if r.Launch.Subgroup <= 1 || r.Lanes < 2 || r.Launch.Workgroup%r.Launch.Subgroup != 0 ||
 		!r.Caps.SubgroupOps.Has(shuffleOps) {
 		return false
 	}
@@ -198,7 +198,7 @@ func (r *Writer) exchange(f fold) {
 	if f.typ == "int64_t" {
 		r.Need(emit.NeedSubgroupTypes)
 	}
-	within := min(r.Lanes, r.Sched.Subgroup)
+	within := min(r.Lanes, r.Launch.Subgroup)
 	r.Open("[[unroll]] for (uint distance = %du; distance > 0u; distance >>= 1u)", within/2)
 	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, expr.Of("distance")) }
 	if f.place == nil {
@@ -224,11 +224,11 @@ func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
 // exchangeSubgroups combines the results of a row's subgroups. One invocation of each subgroup writes the subgroup's
 // result, and every lane folds them in the same order.
 func (r *Writer) exchangeSubgroups(f fold) {
-	parts := r.Lanes / r.Sched.Subgroup
-	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", r.Sched.Workgroup/r.Sched.Subgroup)}
+	parts := r.Lanes / r.Launch.Subgroup
+	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", r.Launch.Workgroup/r.Launch.Subgroup)}
 	vars := []expr.Expr{f.value}
 	if f.place != nil {
-		names = append(names, r.Share("int", f.place.Text+"_places", r.Sched.Workgroup/r.Sched.Subgroup))
+		names = append(names, r.Share("int", f.place.Text+"_places", r.Launch.Workgroup/r.Launch.Subgroup))
 		vars = append(vars, f.place)
 	}
 	r.Open("if (gl_SubgroupInvocationID == 0u)")
@@ -311,7 +311,7 @@ func (r *Writer) laneArray(typ, kind string) expr.Expr {
 		r.Line("barrier(); // until all have read what the last fold left")
 		return name
 	}
-	name := r.Share(typ, kind+"lanes", r.Sched.Workgroup)
+	name := r.Share(typ, kind+"lanes", r.Launch.Workgroup)
 	r.Arrays[key] = name
 	return name
 }

@@ -40,24 +40,16 @@ type stage struct {
 // New divides a workgroup into rows of some lanes each. group says that the lanes of a row share it; otherwise
 // each invocation has a row of its own.
 func New(e *emit.Emitter, lanes int, group bool) *Writer {
-	return &Writer{Emitter: e, Group: group, Lanes: lanes, Rows: e.Sched.Workgroup / lanes, width: e.Sched.Vec}
-}
-
-// lanesOf is the number of invocations that share a row.
-func lanesOf(e *emit.Emitter, group bool) int {
-	if group {
-		return e.Sched.LanesPerRow
-	}
-	return 1
+	return &Writer{Emitter: e, Group: group, Lanes: lanes, Rows: e.Launch.Workgroup / lanes, width: e.Launch.Vec}
 }
 
 // Emit writes a row kernel: an invocation per row, or LanesPerRow of them.
 func Emit(e *emit.Emitter) {
-	group := e.Sched.Variant == kernel.VarRowGroup
-	r := New(e, lanesOf(e, group), group)
+	s := e.Sched.(kernel.Row)
+	r := New(e, max(s.LanesPerRow, 1), s.Variant == kernel.VarRowGroup)
 	r.stages, r.cached = e.K.RowPasses(), map[*kernel.Expr]expr.Expr{}
-	if e.Sched.Cache > 0 {
-		r.slots, r.first = e.Sched.Cache/r.width, e.K.Kept()
+	if s.Cache > 0 {
+		r.slots, r.first = s.Cache/r.width, e.K.Kept()
 	}
 	for _, s := range e.K.Stores {
 		if s.PerElement {
@@ -138,14 +130,14 @@ func (r *Writer) numberLocal() {
 		r.Local = r.Variable("uint", "local", expr.Of("gl_LocalInvocationID.x"))
 		return
 	}
-	r.SubgroupSize = r.Sched.Subgroup
+	r.SubgroupSize = r.Launch.Subgroup
 	r.Need(emit.NeedSubgroupBasic)
-	if r.Sched.Workgroup == r.Sched.Subgroup {
+	if r.Launch.Workgroup == r.Launch.Subgroup {
 		r.Local = r.Variable("uint", "local", expr.Of("gl_SubgroupInvocationID"))
 		return
 	}
 	r.Local = r.Variable("uint", "local",
-		expr.Binary("+", expr.Binary("*", expr.Of("gl_SubgroupID"), expr.Uint(r.Sched.Subgroup)),
+		expr.Binary("+", expr.Binary("*", expr.Of("gl_SubgroupID"), expr.Uint(r.Launch.Subgroup)),
 			expr.Of("gl_SubgroupInvocationID")))
 }
 

@@ -29,8 +29,8 @@ type scanTile struct {
 
 // EmitScan writes a scan: an invocation per row, or LanesPerRow of them.
 func EmitScan(e *emit.Emitter) {
-	group := e.Sched.Variant == kernel.VarScanGroup
-	w := &scanWriter{Writer: New(e, lanesOf(e, group), group), phase: fold{Phase: e.K.Phases[0]}}
+	s, group := e.Sched.(kernel.Lanes), e.Launch.Variant == kernel.VarScanGroup
+	w := &scanWriter{Writer: New(e, max(s.LanesPerRow, 1), group), phase: fold{Phase: e.K.Phases[0]}}
 	w.phase.typ = w.ComputeType(accType(w.phase.Phase))
 	w.NeedType(w.phase.typ)
 	w.runs, _ = e.K.Fold.Quo(int64(w.width))
@@ -195,10 +195,10 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	if w.phase.typ == "int64_t" {
 		w.Need(emit.NeedSubgroupTypes)
 	}
-	within := min(w.Lanes, w.Sched.Subgroup)
+	within := min(w.Lanes, w.Launch.Subgroup)
 	lane := expr.Of("gl_SubgroupInvocationID")
 	place := lane
-	if w.Lanes < w.Sched.Subgroup {
+	if w.Lanes < w.Launch.Subgroup {
 		place = w.Thread
 	}
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
@@ -221,7 +221,7 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 // shuffled is the value of another invocation. Numbers below 0 wrap around, because a shuffle must name an existing
 // invocation.
 func (w *scanWriter) shuffled(x, lane expr.Expr) expr.Expr {
-	return expr.Call("subgroupShuffle", x, expr.Binary("&", lane, expr.Uint(w.Sched.Subgroup-1)))
+	return expr.Call("subgroupShuffle", x, expr.Binary("&", lane, expr.Uint(w.Launch.Subgroup-1)))
 }
 
 // when writes an inline statement under a condition.
@@ -231,8 +231,8 @@ func (w *scanWriter) when(cond expr.Expr, then syntax.Stmt) {
 
 // acrossSubgroups folds in the results of the row's earlier subgroups, and returns the fold of all subgroups.
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all expr.Expr) {
-	size := w.Sched.Subgroup
-	parts := w.Share(w.phase.typ, "parts", w.Sched.Workgroup/size)
+	size := w.Launch.Subgroup
+	parts := w.Share(w.phase.typ, "parts", w.Launch.Workgroup/size)
 	w.Line("if (gl_SubgroupInvocationID == %du) %s[gl_SubgroupID] = %s;", size-1, parts, upTo)
 	w.Barrier()
 	first, own := expr.Of("0u"), expr.Of("gl_SubgroupID")
@@ -261,7 +261,7 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 
 // acrossShared is acrossLanes in shared memory (Hillis and Steele 1986).
 func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
-	sums := w.Share(w.phase.typ, string(w.phase.Combine)+"s", w.Sched.Workgroup)
+	sums := w.Share(w.phase.typ, string(w.phase.Combine)+"s", w.Launch.Workgroup)
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
 	w.Assign(expr.At(sums, w.Local), upTo)
 	w.Barrier()

@@ -24,7 +24,7 @@ func EmitWindows(e *emit.Emitter) {
 		e.Fail("the rows are no windows that overlap")
 		return
 	}
-	rows := e.Sched.Coarsen
+	rows := e.Sched.(kernel.Points).Coarsen
 	e.K = w.Blocked(e.K, rows)
 	shared := w.Shared(e.K)
 	b := windowWriter{Writer: New(e, 1, false), windows: w, rows: rows, shared: shared,
