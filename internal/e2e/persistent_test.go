@@ -26,8 +26,9 @@ func allRuns(groups int) func(*kernel.Program, []*kernel.Kernel, []kernel.Schedu
 		}
 		for i := p.Prepared; i < len(p.Steps); {
 			n := 1
+			alike := func(a, b kernel.Launch) bool { return a.Workgroup == b.Workgroup && a.Subgroup == b.Subgroup }
 			for i+n < len(p.Steps) && can(i) && can(i+n) && p.Steps[i+n].Barrier &&
-				schedules[i+n].Config().Workgroup == schedules[i].Config().Workgroup && schedules[i+n].Config().Subgroup == schedules[i].Config().Subgroup {
+				alike(schedules[i].Config(), schedules[i+n].Config()) {
 				n++
 			}
 			if n > 1 && (i+n == len(p.Steps) || p.Steps[i+n].Barrier) && (p.Begins(i) || p.Steps[i].Barrier) {

@@ -342,7 +342,8 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 // sumOfStrip declares the sum along a strip, and prints it as floats. It adds the less significant parts of rows first.
 // Of three digits it sums up the upper two in integers, which hold them: 32 times two int8 factors, times 257.
 func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
-	typ, floats := emit.Fragment(r.s.Fragment, r.Sums(), "Accumulator"), emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
+	typ := emit.Fragment(r.s.Fragment, r.Sums(), "Accumulator")
+	floats := emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
 	zero := expr.Of(map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()])
 	add := func(sum expr.Expr, part int) {
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
