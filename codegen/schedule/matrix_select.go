@@ -150,7 +150,7 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 	sh, readTime := matShapeOf(k), h.readTime(k)
 	for _, tl := range h.matrixTilesOf(k) {
 		s, fits := tl.schedule(k, caps)
-		// Splits were measured against the times of tiles that do not hide their steps.
+		// Only tiles that run as they are have a price here: no price of one that normalizing changes was measured.
 		if made, err := New(k, s, caps); !fits || err != nil || made != s {
 			continue
 		}
