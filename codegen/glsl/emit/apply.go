@@ -172,7 +172,7 @@ func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 			if contracts {
 				return operator(op, args...)
 			}
-			return rounded(through, op, args...)
+			return e.rounded(through, op, args...)
 		}
 	}
 	t := s.fill(n)
@@ -183,14 +183,16 @@ func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 }
 
 // rounded applies an operator to floats as an op of the graph: it rounds the result by itself.
-func rounded(typ, op string, args ...expr.Expr) expr.Expr {
+func (e *Emitter) rounded(typ, op string, args ...expr.Expr) expr.Expr {
 	if len(args) == 1 || !strings.Contains("+-*/", op) { // a sign, or a comparison
 		return operator(op, args...)
 	}
 	if t, ok := expr.Folded(op, args[0], args[1]); ok {
 		return t
 	}
-	return &syntax.Expr{Op: syntax.Binary, Text: op, Precise: true, Type: typ, Args: args}
+	x := &syntax.Expr{Op: syntax.Binary, Text: op, Precise: true, Args: args}
+	e.Helper(x.Callee(), typ)
+	return x
 }
 
 // withZero applies an operator to floats if one of them is the literal 0. Drivers turn x * 0.0 into 0 and x + 0.0 into

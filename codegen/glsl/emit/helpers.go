@@ -1,7 +1,6 @@
 package emit
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/glsl/lib"
@@ -32,13 +31,6 @@ func (e *Emitter) Helper(name, typ string) {
 func (e *Emitter) Functions() []*syntax.Definition {
 	main := e.Definition("void main() {\n}\n")
 	main.Body = syntax.Prune(append(e.symbolLines(), e.Root.body...))
-	for _, d := range slices.Concat(e.Decoders, []*syntax.Definition{main}) {
-		d.Walk(func(x *syntax.Expr) {
-			if x.Precise {
-				e.Helper(x.Callee(), x.Type)
-			}
-		})
-	}
 	var own []*syntax.Definition
 	for _, h := range lib.All {
 		for _, typ := range h.Types {

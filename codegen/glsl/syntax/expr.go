@@ -28,7 +28,7 @@ type Expr struct {
 	// Type is the type of the expression's value, or "" if no pass needs it.
 	Type string
 	// Precise says that a Binary operation on floats rounds its result by itself: no compiler may fuse it with another
-	// operation or reorder it. Type is the type of its operands.
+	// operation or reorder it.
 	Precise bool
 	// Break says that the second operand of a binary operator stands on a line of its own.
 	Break bool
