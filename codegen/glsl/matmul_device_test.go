@@ -1,6 +1,7 @@
 package glsl_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"flag"
@@ -255,13 +256,17 @@ type matCase struct {
 	symbols []int64
 }
 
-// properties are the properties that kernels of few rows depend on.
+// properties are the properties that kernels of few rows depend on. The format of B only changes how elements are
+// decoded, so it meets the properties that decoding depends on: among them whether a run is part of 32 elements, 32 or
+// more. The other properties meet each other.
 func (c matCase) properties() pairs.Of {
 	p, s := c.p, vecOf(c.s)
-	return pairs.Of{Name: p.b.String(), Properties: []any{p.a, p.b, p.m.Static() > 2, p.gated, p.bias, p.prologue,
-		p.layout, p.bytes, p.byteRows, s.TileK, s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Ahead > 0,
-		s.Prefetch > 0,
-		s.StageRows, s.RoundRows, s.Held, s.Digits > 0, s.Subnormals, s.Tables, s.Copies > 0}}
+	decoding := []any{p.layout, p.bytes, p.byteRows, s.RoundRows, s.Held, s.Digits > 0, s.Subnormals, s.Tables,
+		s.Copies > 0}
+	return pairs.Of{Name: p.b.String(),
+		PerName: append([]any{cmp.Compare(s.TileK, 32)}, decoding...),
+		Properties: append(decoding, s.TileK, p.a, p.m.Static() > 2, p.gated, p.bias, p.prologue, p.norm,
+			s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Ahead > 0, s.Prefetch > 0, s.StageRows)}
 }
 
 // vecOf returns the parameters of a matvec, and zero for other schedules.
@@ -467,22 +472,18 @@ func randomMatCases(t *testing.T, caps device.Caps, count int) []matCase {
 	return cases
 }
 
-// normCases are matmuls of few rows with the factor of a norm. The factor changes rows and sums, but no weights. So the
-// cases cover the ways to read rows, and have one case of each format.
-func normCases(caps device.Caps) []matCase {
+// normCases are the cases of a list that can have the factor of a norm, with it. The factor changes rows and sums, but
+// no weights.
+func normCases(caps device.Caps, list []matCase) []matCase {
 	var cases []matCase
-	for _, c := range slices.Concat(matCases(), blockCases()) {
+	for _, c := range list {
 		c.name, c.p.norm = c.name+" of a norm", true
 		c.s = relying(caps, c.s)
 		if fits(c.p.kernel(), c.s, caps) == nil {
 			cases = append(cases, c)
 		}
 	}
-	return pairs.Pick(cases, func(c matCase) pairs.Of {
-		return pairs.Of{Name: c.p.b.String(), Properties: []any{c.s.Config().Variant, c.p.bytes, c.p.byteRows,
-			vecOf(c.s).StageRows,
-			vecOf(c.s).RoundRows, vecOf(c.s).Coarsen > 0, len(c.p.batch) > 0, c.p.gated, c.p.bias}}
-	})
+	return cases
 }
 
 // TestMatMulOnDevice runs matmuls of all kinds, and random ones, on this machine's Vulkan device, and compares with
@@ -492,7 +493,11 @@ func TestMatMulOnDevice(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
-	cases := slices.Concat(matCases(), pairs.Pick(blockCases(), matCase.properties), normCases(caps),
+	blocks := blockCases()
+	cases := slices.Concat(matCases(), pairs.Pick(normCases(caps, matCases()), func(c matCase) pairs.Of {
+		return pairs.Of{Name: c.p.b.String(), Properties: []any{c.s.Config().Variant, len(c.p.batch) > 0, c.p.gated,
+			c.p.bias}}
+	}), pairs.Pick(slices.Concat(blocks, normCases(caps, blocks)), matCase.properties),
 		randomMatCases(t, caps, *randomProducts))
 	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))
 	sources := make([]spirv.Shader, len(cases))

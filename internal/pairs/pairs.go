@@ -12,18 +12,24 @@ import (
 // Env names the environment variable that makes tests run all cases when it is "all".
 const Env = "VKC_TEST_CASES"
 
-// Of describes a case to Pick. Pick keeps at least one case per Name. Properties has one value for each property index.
+// Of describes a case to Pick. Pick keeps at least one case per Name. Properties and PerName have one value for each
+// property index.
 type Of struct {
 	Name       string
 	Properties []any
+	// PerName are properties that act on the name alone: Pick keeps their pairs with the name, but not with each other.
+	PerName []any
 }
 
-// Pick returns a subset of a list's cases that has every pair of properties that some case of the list has, and every
-// name.
+// Pick returns a subset of a list's cases that has every name, every pair of properties that some case of the list has,
+// and every property of PerName with each name that has it.
 func Pick[T any](list []T, of func(T) Of) []T {
 	return Cover(list, func(c T) (keys []string) {
 		o := of(c)
 		keys = append(keys, o.Name)
+		for i, a := range o.PerName {
+			keys = append(keys, fmt.Sprint(o.Name, " has ", i, "=", a))
+		}
 		for j, b := range o.Properties {
 			for k, a := range o.Properties[:j] {
 				keys = append(keys, fmt.Sprint(k, "=", a, " ", j, "=", b))

@@ -59,12 +59,28 @@ func TestPick(t *testing.T) {
 // TestPickNames: each name keeps a case, though others have all its properties.
 func TestPickNames(t *testing.T) {
 	t.Setenv(Env, "")
-	few := Pick([]string{"a", "a", "b", "c", "c"}, func(s string) Of { return Of{s, []any{1, 2}} })
+	few := Pick([]string{"a", "a", "b", "c", "c"}, func(s string) Of { return Of{Name: s, Properties: []any{1, 2}} })
 	if !slices.Equal(few, []string{"a", "b", "c"}) {
 		t.Errorf("%v", few)
 	}
 	if few := Pick(nil, func(string) Of { return Of{} }); few != nil {
 		t.Errorf("of nothing: %v", few)
+	}
+}
+
+// TestPickPerName: a property of PerName meets each name, but not other properties of PerName.
+func TestPickPerName(t *testing.T) {
+	t.Setenv(Env, "")
+	all := combinations()
+	few := Pick(all, func(c combination) Of { return Of{Name: fmt.Sprint(c[0]), PerName: []any{c[1], c[2], c[3]}} })
+	if len(few) > 9 || len(few) < 3 {
+		t.Errorf("%d cases", len(few))
+	}
+	have, want := pairsOf(few), pairsOf(all)
+	for pair := range want {
+		if pair[0] == 0 && !have[pair] {
+			t.Errorf("nothing has %v", pair)
+		}
 	}
 }
 
