@@ -47,10 +47,10 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 	t.Helper()
 	mask, input := "", ""
 	if h.queries == "T" {
-		input = "symbol T <= 150\n"
+		input = "symbol T <= 70\n"
 	}
 	if h.keys == "S" {
-		input += "symbol S <= 300\n"
+		input += "symbol S <= 130\n"
 	}
 	if h.mask {
 		mask = ", %m"
@@ -95,9 +95,9 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 func attentionCases() []heads {
 	static := []map[string]int64{{}}
 	often := []map[string]int64{{}, {}, {}, {}, {}}
-	grow := []map[string]int64{{"T": 1, "S": 1}, {"T": 7, "S": 70}, {"T": 0, "S": 5}, {"T": 150, "S": 300},
+	grow := []map[string]int64{{"T": 1, "S": 1}, {"T": 7, "S": 70}, {"T": 0, "S": 5}, {"T": 70, "S": 130},
 		{"T": 9, "S": 4}, {"T": 33, "S": 0}}
-	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
+	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 130}}
 	return []heads{
 		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false, 0, false, ""},
 		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false, 0, false, ""},
@@ -112,8 +112,8 @@ func attentionCases() []heads {
 		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true, 0, false, ""},
 		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0, false, ""},
 		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19, false, ""},
-		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 0, false, ""},
-		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17, false,
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 16, true, true, grow, 0, true, 0, false, ""},
+		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 8, 16, true, true, grow, 0, true, 17, false,
 			""},
 		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0, false, ""},
 		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20,
@@ -274,6 +274,9 @@ func stepSchedules(k *kernel.Kernel, caps device.Caps, rng *rand.Rand) []kernel.
 			Flash:   kernel.Flash{Heads: pick(1, heads), Splits: pick(0, 0, 2, 5)},
 			ThreadM: pick(4, 8), ThreadN: pick(4, 8)}
 		s.Workgroup = s.TileM / s.ThreadM * (s.TileN / s.ThreadN)
+		if caps.Type == device.DeviceCPU && s.ThreadM*s.ThreadN > 32 {
+			continue // the driver's compiler takes seconds, and 4x8 and 8x4 unroll the same loops
+		}
 		if fits(k, s, caps) == nil {
 			fit = append(fit, s)
 		}
