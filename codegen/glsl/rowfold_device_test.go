@@ -60,17 +60,22 @@ var scanned = map[string]string{
 // TestFoldsOnDevice runs rows with each way to exchange values between lanes: none, only shared memory, or subgroups
 // and then shared memory. A workgroup has one row or several, and may loop over further rows.
 func TestFoldsOnDevice(t *testing.T) {
-	runRows(t, kernel.VarRowSerial, kernel.VarRowGroup, folded)
+	runRows(t, kernel.VarRowSerial, kernel.VarRowGroup, folded, func(l kernel.Launch, lanes int) kernel.Schedule {
+		return kernel.Row{Launch: l, LanesPerRow: lanes}
+	})
 }
 
 // TestScansOnDevice does the same with scans.
 func TestScansOnDevice(t *testing.T) {
-	runRows(t, kernel.VarScanSerial, kernel.VarScanGroup, scanned)
+	runRows(t, kernel.VarScanSerial, kernel.VarScanGroup, scanned, func(l kernel.Launch, lanes int) kernel.Schedule {
+		return kernel.Lanes{Launch: l, LanesPerRow: lanes}
+	})
 }
 
 // runRows compares graphs with the reference under the variant with one invocation per row, and under the variant with
 // several.
-func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]string) {
+func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]string,
+	made func(l kernel.Launch, lanes int) kernel.Schedule) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
@@ -94,8 +99,8 @@ func runRows(t *testing.T, serial, group kernel.Variant, graphs map[string]strin
 		} {
 			cases = append(cases, newScheduled(t,
 				fmt.Sprintf("%s, %d of %d, subgroup %d", name, c.lanes, c.workgroup, c.subgroup), graph,
-				kernel.Row{Launch: kernel.Launch{Variant: c.variant, Workgroup: c.workgroup, Vec: 1,
-					Subgroup: c.subgroup}, LanesPerRow: c.lanes}, c.caps))
+				made(kernel.Launch{Variant: c.variant, Workgroup: c.workgroup, Vec: 1, Subgroup: c.subgroup}, c.lanes),
+				c.caps))
 		}
 	}
 	runScheduled(t, dev, tools, cases)
