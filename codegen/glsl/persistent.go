@@ -38,7 +38,7 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	w := newPhaseWriter(phases, changes, groups)
 	about := fmt.Sprintf("// %s: %d kernels in one dispatch of %d workgroups, which wait for one another between "+
 		"them.\n", name, len(phases), groups)
-	meet, leave, counters := w.meeting()
+	meet, leave, counters := w.barrier()
 	sh := &Shader{Grid: kernel.Grid{{{Extent: ir.D(groups), Tile: 1}}}, Workgroup: first.Workgroup,
 		SubgroupSize: first.SubgroupSize, Needs: []string{emit.NeedMemoryModel}}
 	var main []syntax.Stmt
@@ -132,8 +132,8 @@ func (w *phaseWriter) fresh(base string) string {
 	return name
 }
 
-// meeting defines the functions of the barrier and of the end, and returns their names and the buffers they count in.
-func (w *phaseWriter) meeting() (meet, leave string, counters []emit.View) {
+// barrier defines the functions of the barrier and of the end, and returns their names and the buffers they count in.
+func (w *phaseWriter) barrier() (meet, leave string, counters []emit.View) {
 	meet, leave = w.fresh("meet"), w.fresh("leave")
 	meeting, late := w.fresh("meeting"), w.fresh("late")
 	for i, name := range []string{meeting, late} {

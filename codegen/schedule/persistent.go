@@ -39,7 +39,7 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 				bestGain = gain
 				best = Run{First: i, Count: n + 1 - i, Groups: int(r.groups), Why: fmt.Sprintf(
 					"%d workgroups; %d launches of %.2f us less, to wait in it takes %.2f: %.2f us gained", r.groups,
-					n-i, h.LaunchNs/1e3, h.meeting(r.groups)/1e3, gain/1e3)}
+					n-i, h.LaunchNs/1e3, h.barrierTime(r.groups)/1e3, gain/1e3)}
 			}
 		}
 		if best.Count > 1 {
@@ -53,9 +53,9 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 // leastGain is the minimum gain per launch, as a fraction of a launch; the estimates have errors of that size.
 const leastGain = 0.1
 
-// meeting is the nanoseconds of a synchronization of workgroups: mostly the round trip to memory, and the rest the
+// barrierTime is the nanoseconds of a synchronization of workgroups: mostly the round trip to memory, and the rest the
 // serialized atomic counter (M-persistent).
-func (m machine) meeting(groups int64) float64 {
+func (m machine) barrierTime(groups int64) float64 {
 	return float64(m.MeetNs * (0.75 + 0.25*float64(groups)/float64(m.cores)))
 }
 
@@ -111,7 +111,7 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 
 // gain is the nanoseconds that the persistent kernel saves over the steps.
 func (r *phases) gain() float64 {
-	return float64(float64(r.steps-1)*(r.h.LaunchNs-r.h.meeting(r.groups))) - r.reads
+	return float64(float64(r.steps-1)*(r.h.LaunchNs-r.h.barrierTime(r.groups))) - r.reads
 }
 
 // resident is the number of workgroups that fit on the device at once, as far as known. Drivers give kernels fewer

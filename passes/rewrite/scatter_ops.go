@@ -20,7 +20,7 @@ import (
 //
 // A workgroup can also accumulate in shared memory, which holds a window of the destinations, in several copies if they
 // fit. At its end it updates each destination of its window in memory once. Workgroups of several windows read the same
-// updates, and each takes those to its window.
+// updates. Each ignores updates outside of its window.
 
 // accumulation is a kernel that accumulates updates into destinations.
 type accumulation struct {
@@ -29,8 +29,8 @@ type accumulation struct {
 	attrs     []ir.AttrInfo
 	words     int      // of 32 bits per destination
 	float     bool     // whether these are floats
-	adds      bool     // a change is an atomic addition whose previous value nothing needs
-	waits     float64  // for another update of the same destination, in times of a change
+	adds      bool     // a change is an atomic addition, and ignores the previous value
+	waits     float64  // cost of each other update in flight to the same destination; 1 is the cost of a change
 	needs     []string // device features
 	load      string   // reads element e of the updates; declares an array indexed by i
 	change    string   // accumulates element i into BINS[at]; slot is the element of the result
@@ -48,9 +48,9 @@ type accumulationKind struct {
 	least  int    // the fewest elements of a scatter
 }
 
-// accumulationKinds has kernels without shared memory, for few and for many elements: every device allows 65,535
-// workgroups. Of shared memory it has a size that every device has, and one that many devices have. With more of it a
-// workgroup adds more destinations to the result at its end, so it takes more elements.
+// accumulationKinds are the sizes of kernels. Two use no shared memory: every device allows 65,535 workgroups, so many
+// elements need larger tiles. Every device has the smaller shared memory, many have the larger one. With more shared
+// memory a workgroup writes more destinations at its end, so its tile is larger.
 var accumulationKinds = []accumulationKind{
 	accumulateFew:    {"", 0, 128, 1024, 0},
 	accumulateMany:   {"_many", 0, 128, 8192, 1024*math.MaxUint16 + 1},
