@@ -25,7 +25,7 @@ func TestNothing(t *testing.T) {
 	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &check.Checker{}, &check.Report{}, &vkc.Pending{},
 		vkc.Devices{}, &vkc.Replicas{}, &vkc.UnsupportedError{}, &vkc.CustomOpError{},
 		vkc.Compile, compiler.Lower, vkc.Run, check.New, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
-		vkc.OpenBundleBytes, vkc.ReadGraph, multi.Prices,
+		vkc.OpenBundleBytes, vkc.ReadGraph, multi.Prices, vkc.Lower, vkc.SplitPrices, vkc.NewChecker,
 		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
 	devtest.OnEach(t, func(t *testing.T, dev *vkc.Device) {
 		api.Calls(t, openOnly{dev})
