@@ -6,16 +6,18 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 )
 
-// heldBlocks are the preloaded blocks of a pass, by the buffer of each B.
+// heldBlocks holds the preloaded blocks of a workgroup's first pass over columns, keyed by the buffer of each B.
 type heldBlocks map[*emit.Buffer]heldRuns
 
-// heldRuns are the raw words of the quants of runs, and their scales.
+// heldRuns names the two register arrays of one B: the raw words of the quants, and the scales. An element of each
+// belongs to one run (the elements of a block that an invocation reads at once) of one column.
 type heldRuns struct {
 	words, scales expr.Array
 }
 
-// holdBlocks preloads the blocks of the first columns before the workgroup prepares the row. A no-op data dependency of
-// the multiplication keeps compilers from sinking the loads to their use.
+// holdBlocks loads the blocks of the workgroup's first columns into registers before the workgroup quantizes the row,
+// so that the two overlap. A no-op data dependency of the multiplication keeps compilers from sinking the loads to
+// their use.
 func (v *matVec) holdBlocks(rows resident) {
 	v.held = heldBlocks{}
 	count := v.S.ThreadN * len(rows)
@@ -44,12 +46,12 @@ func (v *matVec) holdBlocks(rows resident) {
 	v.dependOn(asked)
 }
 
-// heldSlot is the slot of run i of column j among the preloaded runs.
+// heldSlot returns the index, in the arrays of heldRuns, of run i of column j.
 func heldSlot(rows resident, i int, j expr.Expr) expr.Expr {
 	return expr.Plus(expr.Times(j, len(rows)), expr.Uint(i))
 }
 
-// decodeHeld decodes the quants of a strip, and returns the variable's name.
+// decodeHeld decodes the preloaded quants of a strip to an array of uvec4, and returns that array.
 func (v *matVec) decodeHeld(b *emit.Buffer, held heldRuns, at place) expr.Array {
 	words, decode := held.words.At(at.slot), blocks.HeldQuants(v.Emitter, b)
 	return v.Filled("uvec4", "quants", v.run.Quads/4, "w", func(w expr.Expr) expr.Expr {

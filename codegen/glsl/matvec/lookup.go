@@ -11,12 +11,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// lookupReader decodes eight quants of a strip (an octet) at once. It uses lookup tables in shared memory, or
-// multiplication if the octets are digits.
+// lookupReader decodes eight quants of a strip (an octet) at once. Formats such as IQ2 store a table index for each
+// octet: the reader looks it up in shared memory. Octets of base-3 digits are decoded by multiplication instead.
 type lookupReader struct {
 	*stripReader
-	// less says how many times the sums over the octets' masks are subtracted from the sums over the octets, in
-	// integers; 0 for none.
+	// less is a factor: the sum over an octet is dot(quants, x) - less * dot(mask, x), in integers. 0 if masks are not
+	// used.
 	less int
 }
 
@@ -42,14 +42,16 @@ func (r *lookupReader) prepare() {
 	r.prepareArithmetic()
 }
 
-// lookupTable is a table in shared memory. Every entry is stored once per copy.
+// lookupTable is a table in shared memory. Every entry is stored in several adjacent copies, so that invocations which
+// read the same entry use different banks.
 type lookupTable struct {
 	name   expr.Expr
 	typ    string
 	copies int
 }
 
-// word prints word i of the table, counted over all copies: the first word of an entry of two.
+// word prints word i of the table, where i counts entries and their copies. For an entry of two words it prints the
+// first.
 func (t lookupTable) word(i expr.Expr) expr.Expr {
 	copies := expr.Uint(t.copies)
 	word := expr.At(expr.At(t.name, expr.Binary("/", i, copies)), expr.Binary("%", i, copies))
@@ -79,17 +81,17 @@ func (v *matVec) shareLookup() {
 		}
 		v.fillTable(&signs, size.Signs.Entries, "signs", entry)
 	}
-	if !v.S.RoundRows || v.S.Coarsen > 0 { // else the barrier after the quantization of rows does
+	if !v.S.RoundRows || v.S.Coarsen > 0 { // otherwise the barrier after the quantization of rows is enough
 		v.Barrier()
 	}
 }
 
-// fillTable declares and fills a table, and adds the function that reads an entry. value prints entry n. An invocation
-// computes an entry once and stores it in several copies. Each begins at another copy, so that the stores use different
-// banks.
+// fillTable declares a table, fills it, and adds the GLSL function octet_<reader>(n) that reads entry n. value is the
+// GLSL expression of entry n. One invocation computes an entry once and stores it in several copies. Invocations start
+// with different copies, so that their stores use different banks.
 func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	t.name = v.Share(t.typ, t.name.Text, entries, t.copies)
-	makers := 1 // of an entry
+	makers := 1 // invocations that compute the same entry
 	for 2*makers <= t.copies && 2*makers*entries <= v.S.Workgroup {
 		makers *= 2
 	}
@@ -107,7 +109,7 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 		fmt.Sprintf("    return %s[n][gl_LocalInvocationIndex %% %du];\n", t.name, t.copies))
 }
 
-// readOctets reads the quants of a strip, and returns the names of the octets and of their masks.
+// readOctets reads the quants of a strip into the array octets, and the octets' masks into masks if the format has any.
 func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (octets, masks expr.Expr) {
 	half := r.run.Quads / 2
 	octets = r.Unset("uvec2", "octets", half)
@@ -129,7 +131,8 @@ func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at place) (oc
 	return octets, masks
 }
 
-// addOctets multiplies a strip's octets by the rows and adds to dots. It subtracts the sums over the masks.
+// addOctets multiplies a strip's octets by all rows and adds the results to dots. It then subtracts less times the sums
+// over the masks.
 func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
 	octets, masks := r.readOctets(b, block, at)
 	var less expr.Array
@@ -155,7 +158,7 @@ func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at place, dots
 	}
 }
 
-// octetProduct is bytesProduct for unsigned levels up to 255 too: integer dot instructions take them unchanged.
+// octetProduct is like bytesProduct, but takes unsigned quants of up to 255: integer dot instructions accept them.
 func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
 	if f, _ := ir.BlockFormatOf(v.run.DType); f.Octets.Masks == ir.ThirdMasks {
 		return func(sum, x expr.Expr) expr.Expr {
@@ -165,7 +168,7 @@ func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr
 	return v.bytesProduct(quants)
 }
 
-// octetElement prints quad t of readOctets' octets.
+// octetElement prints quad t of a strip from the octets that readOctets returned. An octet has two quads.
 func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
 	octet, word := expr.Quotient(t, 2, v.run.Quads), expr.Remainder(t, 2, v.run.Quads)
 	if half := v.run.Quads / 2; v.run.Joined {
@@ -174,8 +177,9 @@ func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
 	return expr.At(expr.At(name, octet), word)
 }
 
-// pairStrip interleaves the int8 elements of row i of a strip in the order of octets. The strip's words hold one plane
-// and then the other. Afterwards the bytes of both planes alternate: first the even bytes, then the odd bytes.
+// pairStrip reorders the int8 elements of row i of a strip as the octets need them: alternately from plane 0 and plane
+// 1. The strip's words first hold all of plane 0 and then all of plane 1. Afterwards word t of the first half has the
+// even bytes of both planes, and word t of the second half has the odd bytes.
 func (v *matVec) pairStrip(rows expr.Array, i expr.Expr) {
 	if !v.paired {
 		return

@@ -1,5 +1,9 @@
-// Package matvec writes matmuls of few rows, whose time is the time to read the weights: on ordinary arithmetic, and
-// skinny ones on cooperative matrices.
+// Package matvec writes matmuls of few rows. Their time is the time to read the weights. [Emit] uses ordinary
+// arithmetic, and [EmitSkinny] uses cooperative matrices.
+//
+// Operand A has the rows and operand B the weights, often in blocks of a quantized format. An invocation reads B in
+// runs. A run is the elements of one block that it reads at once. A run consists of strips, and the elements of a strip
+// share a scale. Four elements are a quad. See [kernel.BlockRun].
 package matvec
 
 import (
@@ -59,20 +63,21 @@ func Emit(e *emit.Emitter) {
 	v.meet(shared)
 }
 
-// bReader reads B and multiplies it by the rows.
+// bReader reads B and multiplies it by the rows of A.
 type bReader interface {
-	// prepare adds the functions that reading takes.
+	// prepare adds the GLSL functions that the reader calls.
 	prepare()
-	// addRun multiplies a run by all rows and columns, and adds to the sums.
+	// addRun multiplies one run of B by all rows and columns, and adds to the sums.
 	addRun(run place)
 }
 
-// columnReader reads the rows of a part of a run first, and then column by column. So the rows may stay in registers.
+// columnReader is a bReader that divides a run into parts (strips, for most formats). For each part it first reads the
+// rows and then multiplies them by one column after another, so the rows may stay in registers.
 type columnReader interface {
 	bReader
 	parts() int
 	activations(at place) activations
-	// addColumn multiplies a part by the bound column, the j-th, and adds to the sums.
+	// addColumn multiplies a part of the rows by column j, to which the column axis is bound, and adds to the sums.
 	addColumn(at place, rows activations, j expr.Expr)
 }
 
@@ -86,7 +91,7 @@ var readers = map[kernel.Decode]func(*matVec) bReader{
 	kernel.DecodePacked: newPackedReader,
 }
 
-// matVec is a matmul of few rows.
+// matVec writes one kernel: a matmul of few rows.
 type matVec struct {
 	*matmul.Base
 	S        kernel.MatVec
@@ -94,17 +99,19 @@ type matVec struct {
 	rows     aSource
 	run      kernel.BlockRun // how the reader walks over B
 	self     expr.Expr       // number of the invocation in its workgroup
-	part     expr.Expr       // of the contraction: 0 … LanesPerRow-1
-	group    expr.Expr       // of columns
+	part     expr.Expr       // the invocation's share of the contraction axis: 0 … LanesPerRow-1
+	group    expr.Expr       // number of the group of invocations that share columns
 	groups   int
 	along    bool         // B is contiguous along the contraction axis
 	lookup   *lookupTable // in shared memory, or nil
-	paired   bool         // strips interleave the int8 elements of both planes
-	rowSums  []expr.Expr  // by phase, in shared memory: the parts of each row's sum
-	firstCol expr.Expr    // the pass's first column, if rows are resident
-	held     heldBlocks   // the preloaded blocks of the pass
+	paired   bool         // strips interleave the int8 elements of both planes (pairStrip)
+	rowSums  []expr.Expr  // one array in shared memory per phase: the parts of each row's sum
+	firstCol expr.Expr    // the first column of the current pass, if rows are resident
+	held     heldBlocks   // the preloaded blocks of the current pass, or nil
 }
 
+// placeInvocation sets part and group: it divides the workgroup's invocations among the contraction axis and the
+// columns.
 func (v *matVec) placeInvocation() {
 	s := v.S
 	v.along = v.B[0].Along || s.Subgroup > 0
@@ -115,8 +122,8 @@ func (v *matVec) placeInvocation() {
 	v.part, v.group = v.Named("part", part), v.Named("group", group)
 }
 
-// column is column j of an invocation, counted from the workgroup's first column. If neighbours own neighbouring
-// columns, an invocation's own columns are apart.
+// column returns the number of the invocation's j-th column within the workgroup's columns. If neighbours own
+// neighbouring columns, the columns of one invocation are groups apart.
 func (v *matVec) column(j expr.Expr) expr.Expr {
 	at := expr.Plus(v.group, expr.Times(j, v.groups))
 	if v.along {
@@ -128,12 +135,12 @@ func (v *matVec) column(j expr.Expr) expr.Expr {
 	return at
 }
 
-// bindColumn binds the column axis to column j of an invocation, or to the last column.
+// bindColumn binds the column axis to the invocation's j-th column, or to the last column of B if that is less.
 func (v *matVec) bindColumn(j expr.Expr) {
 	v.BindAxis(v.Col, v.Variable("uint", "col", v.ClampTo(expr.Plus(v.Col0, v.column(j)), v.Col, v.S.TileN)))
 }
 
-// storeOwn stores the results if no invocations share a sum.
+// storeOwn stores an invocation's results without shared memory, if no invocations share a sum.
 func (v *matVec) storeOwn() {
 	s := v.S
 	if v.K.RowSums() {
@@ -175,7 +182,7 @@ func (v *matVec) shareTables() {
 	v.Barrier()
 }
 
-// meet adds up the partial sums in shared memory and stores the results, one result per invocation.
+// meet adds up the partial sums of all invocations in shared memory and stores the results, one result per invocation.
 func (v *matVec) meet(shared partials) {
 	results, parts := v.partials()
 	if !schedule.SumsRowsFirst(v.S) {
@@ -187,8 +194,8 @@ func (v *matVec) meet(shared partials) {
 	})
 }
 
-// finishParts adds up the parts of every sum in shared memory and stores the results. read prints a part of result id
-// of matmul n.
+// finishParts adds up the partial sums of every result and stores the results. read prints one partial sum: of matmul
+// n, of the result with number id.
 func (v *matVec) finishParts(parts int, read func(n int, part, id expr.Expr) expr.Expr) {
 	s := v.S
 	results := s.TileM * s.TileN
@@ -216,7 +223,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id expr.Expr) exp
 	v.Close()
 }
 
-// addParts adds the second and later parts to sums.
+// addParts adds parts 1 … parts-1 to sums, one sum per matmul. Each sum already has part 0.
 func (v *matVec) addParts(parts int, sums []expr.Expr, read func(n int, part expr.Expr) expr.Expr) {
 	if parts < 2 {
 		return
@@ -233,8 +240,8 @@ func (v *matVec) partials() (results, parts int) {
 	return v.S.TileM * v.S.TileN, v.S.LanesPerRow / max(v.S.Subgroup, 1)
 }
 
-// shareParts writes the sums of every part to shared memory. Rows of results have one extra element, so that parts use
-// different banks.
+// shareParts writes every invocation's partial sums to shared memory. Each part has one unused element after its
+// results, so that parts use different banks.
 func (v *matVec) shareParts(shared partials) {
 	s := v.S
 	results, _ := v.partials()
@@ -254,8 +261,8 @@ func (v *matVec) shareParts(shared partials) {
 	})
 }
 
-// shareFolded adds the sums of row i over a subgroup and writes them to shared memory. While there are several sums,
-// each half of the invocations continues with half of the sums: eight sums take 9 exchanges instead of 40.
+// shareFolded adds the sums of row i over a subgroup and writes them to shared memory. While an invocation has several
+// sums, each step gives half of them to its partner: adding up eight sums takes 9 exchanges instead of 40.
 func (v *matVec) shareFolded(i, row expr.Expr, shared partials) {
 	s := v.S
 	lane := expr.Of("gl_SubgroupInvocationID")
@@ -264,7 +271,7 @@ func (v *matVec) shareFolded(i, row expr.Expr, shared partials) {
 	for ; count > 1 && count%2 == 0 && mask > 0; count, mask = count/2, mask/2 {
 		v.halveSums(at, count/2, mask)
 	}
-	share := max(2*mask, 1) // neighbours with the same sums
+	share := max(2*mask, 1) // invocations that hold the same sum
 	v.Repeat("j", count, func(j expr.Expr) {
 		for _, sum := range at(j) {
 			v.SumLanes(sum, mask)

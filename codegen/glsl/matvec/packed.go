@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedReader multiplies packed 2-bit quants without unpacking them to bytes: it masks the same sixteen bytes for each
-// of four planes. For a row it needs the int8 elements of each plane, the factors of their sums, and the rows' scaled
-// sums.
+// packedReader multiplies 2-bit quants without unpacking them to bytes. A byte holds four quants, one for each of four
+// planes. The reader masks the same sixteen bytes once per plane, so it needs no shifts. For each row it needs the int8
+// elements along each plane, one scale per plane, and the scaled sums of the rows.
 type packedReader struct{ *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
@@ -30,7 +30,7 @@ func (r packedReader) form() *ir.BlockPacked {
 	return f.Packed
 }
 
-// activations reads the rows along a run. Its planes begin 32 elements apart.
+// activations reads the rows along a run, plane after plane. The planes begin 32 elements apart.
 func (r packedReader) activations(run place) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays {
 		n := kernel.PackedPlanes * r.run.Quads
@@ -70,8 +70,8 @@ func (r packedReader) addColumn(run place, rows activations, j expr.Expr) {
 	}
 }
 
-// dots multiplies the quants of four words by a row, and returns the name of the sums of every plane. mask selects the
-// quants of a plane.
+// dots multiplies the quants in four words by a row, and returns an ivec4: the sum of each plane. mask is the GLSL
+// expression, up to its last operand, that selects the quants of a plane.
 func (r packedReader) dots(name string, words expr.Expr, mask string, row rowArrays) expr.Expr {
 	dots, quads := r.Variable("ivec4", name, expr.Of("ivec4(0)")), r.run.Quads
 	r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {

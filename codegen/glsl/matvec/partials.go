@@ -5,14 +5,16 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 )
 
-// partials is the shared memory for the partial sums of a matvec: an array for each matmul, or the memory of the lookup
-// table once the table is no longer read. The table may be as large as all shared memory.
+// partials is the shared memory for the partial sums of a matvec: either one array per matmul, or the memory of the
+// lookup table, after its last read. The lookup table may fill all shared memory, so the two cannot be separate.
 type partials struct {
 	arrays []expr.Expr
 	table  *lookupTable
-	each   int // the size of a matmul's partials in the table
+	each   int // number of partial sums of a matmul, if they are in the table
 }
 
+// newPartials declares the shared memory, or reuses the lookup table after a barrier. Resident rows still need the
+// table.
 func (v *matVec) newPartials() partials {
 	results, parts := v.partials()
 	if v.lookup != nil && v.S.Coarsen == 0 {
@@ -27,7 +29,7 @@ func (v *matVec) newPartials() partials {
 	return p
 }
 
-// load prints the partial sum of matmul n at a slot.
+// load prints partial sum number place of matmul n as a float.
 func (p partials) load(n int, place expr.Expr) expr.Expr {
 	if p.table == nil {
 		return p.at(n, place)
@@ -35,7 +37,8 @@ func (p partials) load(n int, place expr.Expr) expr.Expr {
 	return expr.Call("uintBitsToFloat", p.at(n, place))
 }
 
-// at prints a slot of matmul n, and word converts a partial sum to what a slot holds.
+// at prints the shared-memory word of partial sum number place of matmul n. word converts a float to the type of such a
+// word.
 func (p partials) at(n int, place expr.Expr) expr.Expr {
 	if p.table == nil {
 		return expr.At(p.arrays[n], place)

@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// prefetched are words of B that invocations loaded early and did not use.
+// prefetched names the register array of words of B that an invocation loaded early and did not yet use. count is its
+// length, 0 for no prefetch.
 type prefetched struct {
 	name  expr.Array
 	count int
@@ -47,7 +48,8 @@ func (v *matVec) prefetchSectors() prefetched {
 	return p
 }
 
-// awaitPrefetch declares the number `nothing`, which is 0 and depends on every prefetched word.
+// awaitPrefetch declares the GLSL variable `nothing`: a 0 that depends on every prefetched word. Adding it to a sum
+// keeps compilers from dropping the loads. It returns nil without a prefetch.
 func (v *matVec) awaitPrefetch(p prefetched) expr.Expr {
 	if p.count == 0 {
 		return nil

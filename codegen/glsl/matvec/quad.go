@@ -6,13 +6,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 )
 
-// plainReader reads a B without blocks, or a B of blocks that are decoded element by element.
+// plainReader is the part that quadReader and wordReader share: B has no blocks, or its blocks are decoded one element
+// at a time.
 type plainReader struct{ *matVec }
 
 func (plainReader) prepare()   {}
 func (plainReader) parts() int { return 1 }
 
-// quadReader reads four neighbours of a column at a time, as floats or integers.
+// quadReader reads a quad at a time: four consecutive elements of a column, as floats or integers.
 type quadReader struct{ plainReader }
 
 func newQuadReader(v *matVec) bReader {
@@ -46,7 +47,7 @@ func (r quadReader) addColumn(at place, rows activations, j expr.Expr) {
 	})
 }
 
-// namedQuad is quad with a name.
+// namedQuad reads the quad of an operand at k, and names its value unless it is a plain name already.
 func (v *matVec) namedQuad(o *matmul.Operand, k expr.Expr) expr.Expr {
 	t := v.Quad(o, k, true)
 	if expr.IsPlain(t) {
@@ -55,7 +56,7 @@ func (v *matVec) namedQuad(o *matmul.Operand, k expr.Expr) expr.Expr {
 	return v.Variable(v.Quads.Typ(), o.QuadName(), t)
 }
 
-// wordReader reads int8 elements, four words of a column at a time, because a matmul of few rows is bound by memory.
+// wordReader reads 16 int8 elements of a column at a time, in four words, because a matmul of few rows is memory-bound.
 type wordReader struct{ plainReader }
 
 func newWordReader(v *matVec) bReader {
@@ -91,7 +92,7 @@ func (r wordReader) addColumn(at place, rows activations, j expr.Expr) {
 	})
 }
 
-// eachRow reads a value of every row of an A, and returns the name of their array.
+// eachRow evaluates read once for every row of an A, with the row axis bound, and returns the array of the values.
 func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) expr.Array {
 	return v.Filled(typ, o.Name+"_rows", v.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
 		v.BindRow(i)
@@ -99,7 +100,7 @@ func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) e
 	})
 }
 
-// eachSum writes add for the sums of column j, with the row's loaded elements.
+// eachSum calls add for every sum of column j. a is the loaded element of the sum's row.
 func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.Product, a, sum expr.Expr)) {
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		for n, p := range v.Products {

@@ -7,17 +7,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// resident are the runs of A that an invocation multiplies by the blocks of all its columns. They stay in registers
-// over all passes of the workgroup. A pass covers some columns, so it reads only B.
+// resident lists the runs of A that an invocation multiplies by the blocks of all its columns. A workgroup makes
+// several passes, each over a few columns. The runs stay in registers over all passes, so a pass reads only B.
 type resident []*residentRun
 
-// residentRun is one run along the contraction axis.
+// residentRun is one run along the contraction axis: the elements that meet one run of a block of B.
 type residentRun struct {
 	inside expr.Expr // the condition that the run exists, or nil if it always does
 	parts  []residentPart
 }
 
-// residentPart is a part of a residentRun, with its part of the rows.
+// residentPart is a part of a residentRun (see [columnReader]), with the rows' registers for that part.
 type residentPart struct {
 	place
 	rows activations
@@ -63,7 +63,7 @@ func (v *matVec) unrollColumns() {
 	v.meet(shared)
 }
 
-// loadResident loads an invocation's runs of all rows.
+// loadResident loads the rows of all runs of an invocation into registers.
 func (v *matVec) loadResident() resident {
 	v.reader.prepare()
 	v.Line("")
@@ -84,9 +84,9 @@ func (v *matVec) loadResident() resident {
 	return rows
 }
 
-// prefetchBlocks loads one word of every 16 bytes that the first columns read. So the blocks are on their way to the
-// cache while the workgroup prepares the row. The loads take few registers. They have no effect on the result, but only
-// the device can tell.
+// prefetchBlocks loads one word of every 16 bytes that the first columns read, so that the blocks are on their way to
+// the cache while the workgroup prepares the row. It XORs the words into one variable, so it keeps few registers.
+// dependOn makes the multiplication depend on that variable, so that compilers do not drop the loads.
 func (v *matVec) prefetchBlocks(rows resident) {
 	asked := v.Variable("uint", "asked", expr.Of("0u"))
 	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
@@ -111,12 +111,14 @@ func (v *matVec) prefetchBlocks(rows resident) {
 	v.dependOn(asked)
 }
 
-// dependOn adds a no-op data dependency of the multiplication on a word, so that compilers keep its loads.
+// dependOn adds a number that is always 0, but that compilers cannot compute without asked, to ones. So they keep the
+// loads of asked.
 func (v *matVec) dependOn(asked expr.Expr) {
 	v.Line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
 }
 
-// placeResident computes the positions of an invocation's runs, each of parts parts.
+// placeResident computes the positions of all runs of an invocation, and divides each run into the given number of
+// parts.
 func (v *matVec) placeResident(parts int) resident {
 	var rows resident
 	lanes := v.S.LanesPerRow
@@ -137,7 +139,7 @@ func (v *matVec) placeResident(parts int) resident {
 	return rows
 }
 
-// each calls do for every part.
+// each calls do for every part of every run.
 func (h resident) each(do func(*residentPart)) {
 	for _, run := range h {
 		for i := range run.parts {
@@ -146,9 +148,9 @@ func (h resident) each(do func(*residentPart)) {
 	}
 }
 
-// loadThroughTile loads the strips through shared memory, tile quads at a time. Neighbours then read neighbouring quads
-// of the rows, and each reads all its quads before it stores the first. Direct loads of strips are far apart and take
-// longer (M-matvec-blocks).
+// loadThroughTile fills the strips of rows through shared memory, in tiles of the given number of quads. Neighbours
+// then read neighbouring quads of A, and each reads all its quads before it stores the first. Direct loads of strips
+// would be far apart and take longer (M-matvec-blocks).
 func (v *matVec) loadThroughTile(rows resident, tile int) {
 	s := v.S
 	rows.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
@@ -171,7 +173,7 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 	}
 }
 
-// takeStrip copies row i of the strip at k from tile c, if the strip is in that tile.
+// takeStrip copies row i of the strip at k from tile c in shared memory, if the strip is in that tile.
 func (v *matVec) takeStrip(row rowArrays, k, array, i, c expr.Expr, tile int) {
 	first := expr.Binary("/", k, expr.Uint(4))
 	v.OpenIf(expr.Binary("==", expr.Binary("/", first, expr.Uint(tile)), c))
@@ -180,7 +182,7 @@ func (v *matVec) takeStrip(row rowArrays, k, array, i, c expr.Expr, tile int) {
 	v.Close()
 }
 
-// addResident multiplies every column by the rows in registers, and adds to the sums.
+// addResident multiplies every column of a pass by the rows in registers, and adds to the sums.
 func (v *matVec) addResident(rows resident) {
 	v.Line("")
 	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
@@ -198,8 +200,8 @@ func (v *matVec) addResident(rows resident) {
 	})
 }
 
-// readQuads loads row i of an A. Each invocation takes atOnce neighbouring quads at a time, and keeps its quads in an
-// array of at least room vectors.
+// readQuads loads row i of an A cooperatively: each invocation reads atOnce consecutive quads per step. It returns the
+// array with the invocation's quads, which has at least room elements.
 func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, room int) expr.Array {
 	shares := int(v.K.Fold.Add) / 4 / atOnce
 	own := v.Array("vec4", "own", max((shares+v.S.Workgroup-1)/v.S.Workgroup*atOnce, room))
@@ -213,8 +215,8 @@ func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, room int) exp
 	return own
 }
 
-// eachQuad writes body for each of an invocation's quads of a row. q is its number among the invocation's own, and n is
-// its number in the row.
+// eachQuad divides the quads of a row among the invocations and calls body for each quad of this invocation. q counts
+// the invocation's own quads, and n is the quad's number in the row.
 func (v *matVec) eachQuad(quads int, body func(q, n expr.Expr)) {
 	lanes := v.S.Workgroup
 	v.Repeat("q", (quads+lanes-1)/lanes, func(q expr.Expr) {

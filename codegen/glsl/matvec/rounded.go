@@ -9,13 +9,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// roundedRows are float rows that every workgroup quantizes to int8 in shared memory. A group of kernel.RoundedGroup
-// elements is rounded to 255 steps of its largest element, or to several base-256 digits.
+// roundedRows is the source of float rows that every workgroup quantizes to int8 in shared memory. Each group of
+// kernel.RoundedGroup elements has a scale. An element becomes one byte (255 steps), or several base-256 digits.
 type roundedRows struct {
 	*matVec
-	// arrays name uvec4 arrays, row after row and digit after digit, and the arrays of the groups' scales.
+	// arrays names the shared arrays of each A: elements is a uvec4 array with all rows of the first digit, then all
+	// rows of the next. scales has a scale per group.
 	arrays map[*matmul.Operand]rowArrays
-	own    map[*matmul.Operand]expr.Array // quads that an invocation preloaded and did not yet quantize
+	own    map[*matmul.Operand]expr.Array // quads that an invocation loaded in ask and did not yet quantize
 }
 
 // roundedQuads is the number of neighbouring quads that an invocation quantizes together. With one quad, eight
@@ -23,7 +24,8 @@ type roundedRows struct {
 // four invocations do it in two exchanges.
 const roundedQuads = 2
 
-// ask preloads the quads of a row that an invocation quantizes.
+// ask loads the quads that the invocation will quantize, before the tables are prepared. With several rows it loads
+// none.
 func (r *roundedRows) ask() {
 	if r.S.ThreadM > 1 {
 		return
@@ -38,7 +40,7 @@ func (r *roundedRows) shared(typ, name string, size int) expr.Array {
 	return expr.Array{Name: r.Share(typ, name, size)}
 }
 
-// digitUnits is the number of 16-byte units of each digit.
+// digitUnits is the number of uvec4 that one digit of all rows takes.
 func (r *roundedRows) digitUnits() int { return r.S.ThreadM * int(r.K.Fold.Add) / 16 }
 
 // ready quantizes all rows. Neighbouring invocations read neighbouring quads. Each reads all its quads before it
@@ -66,8 +68,9 @@ func (r *roundedRows) ready() {
 	r.Barrier()
 }
 
-// roundShare quantizes share n of a row and stores it as words, from place on. x prints the quads of the share. The
-// lanes of a group find its largest element together. They compare bits, and the bits of NaN are the largest.
+// roundShare quantizes share n of a row (roundedQuads quads) and stores its words from index place on. x(h) prints quad
+// h of the share. The lanes of a group find its largest magnitude together. They compare bits, because the bits of NaN
+// compare as the largest.
 func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
 	v := r.matVec
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
@@ -90,8 +93,8 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, 
 	v.Close()
 }
 
-// roundTo declares steps, the factor that quantizes a group, and returns the group's scale. top names the bits of the
-// group's largest element.
+// roundTo declares the GLSL variable steps, the factor that quantizes a group, and returns the group's scale. top is
+// the bits of the group's largest magnitude.
 func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 	v := r.matVec
 	if v.S.Digits == 0 {
@@ -101,8 +104,8 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 		scale = v.Variable("float", "scale", expr.Binary("*", largest, expr.Float(float64(float32(1.0/127)), 32, "")))
 		return scale
 	}
-	// A power of two brings the largest element below 2^22. If that element is infinite or NaN, so is the scale, and
-	// the power makes all others tiny.
+	// Steps is a power of two that brings the largest element below 2^22. If that element is infinite or NaN, the scale
+	// is that element, and steps makes all other elements tiny.
 	v.Line("uint exponent = clamp(%s >> 23, 22u, 254u);", top)
 	v.Line("bool special = %s >= 0x7f800000u;", top)
 	v.Line("float steps = uintBitsToFloat((special ? 1u : 275u - exponent) << 23);")
@@ -110,7 +113,7 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 		expr.Of(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
 }
 
-// putWords quantizes a quad and stores its words.
+// putWords quantizes the quad x and stores it as component word of uvec4 unit: once, or once per digit.
 func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 	v := r.matVec
 	if v.S.Digits == 0 {

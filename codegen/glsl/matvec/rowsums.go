@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// shareRowSums adds up the rows if a matvec also has row sums, and leaves the partial sums in shared memory for after
-// the next barrier. All invocations of a workgroup share each row. A workgroup has whole rows, for any columns.
+// shareRowSums computes the row sums that a matvec also needs, such as for a normalization. All invocations of a
+// workgroup share each row, and leave partial sums in shared memory. They may be read after the next barrier.
 func (v *matVec) shareRowSums() {
 	s := v.S
 	for _, p := range v.K.Phases {
@@ -18,6 +18,7 @@ func (v *matVec) shareRowSums() {
 	}
 }
 
+// shareRowSum computes the partial sums of phase p for row i and writes them to array.
 func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
 	s := v.S
 	v.BindRow(i)
@@ -41,7 +42,8 @@ func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
 // subgroup size.
 func (v *matVec) rowParts() int { return v.S.Workgroup / max(v.S.Subgroup, 1) }
 
-// bindRowSums binds the row's sums for its stores. All invocations have called shareRowSums before.
+// bindRowSums adds up the partial sums of a row and binds the totals, so that stores can read them. It needs a barrier
+// after shareRowSums.
 func (v *matVec) bindRowSums(row expr.Expr) {
 	parts := v.rowParts()
 	for i, p := range v.K.Phases {

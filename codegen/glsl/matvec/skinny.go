@@ -12,13 +12,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// skinny is a matmul of few rows by blocks (a skinny GEMM), on cooperative matrices. They multiply it transposed: a row
-// of an accumulator fragment is a column of the result.
+// skinny is a matmul of few rows by blocks (a skinny GEMM) on cooperative matrices. It computes the transposed result:
+// a row of an accumulator fragment is a column of the result.
 //
-// Each subgroup decodes the quants of its columns to its own part of shared memory, TileK of the contraction axis at a
-// time. The rows lie next to them. All subgroups at the same k load the rows together. The elements of a strip share a
-// scale. So the matrix units sum up a strip, and the kernel multiplies these sums by the scales of columns and rows and
-// adds the result to the f32 sums. The scales are accumulator fragments that repeat one row or column.
+// The kernel steps through the contraction axis, TileK elements at a time. Each subgroup decodes the quants of its own
+// columns to its own part of shared memory. The rows of A are in shared memory too; all subgroups at the same k load
+// them together. The elements of a strip share a scale. So cooperative matrices sum up a strip, and the kernel
+// multiplies these sums by the scales of columns and rows and adds the results to f32 sums. A scale operand is an
+// accumulator fragment that repeats one row or column.
 type skinny struct {
 	*matVec
 	schedule.Skinny
@@ -27,14 +28,14 @@ type skinny struct {
 	ownCol   expr.Expr // the subgroup's first column in the tile
 	weights  map[*matmul.Operand]*stagedStrips
 	rows     stagedStrips
-	perBlock int // runs of a block
+	perBlock int // number of runs in a block
 }
 
-// stagedStrips is an operand in shared memory: the elements, and for every strip a scale, and an offset or a sum of its
-// elements if the format needs one.
+// stagedStrips is one operand in shared memory. It has the elements and, for every strip, a scale. If the format is
+// affine, others has an offset per strip of B, or a sum of the elements per strip of A.
 type stagedStrips struct {
 	elements, scales, others expr.Expr
-	first                    expr.Expr // of the subgroup's elements
+	first                    expr.Expr // index of the subgroup's first element in elements
 	firstScale               expr.Expr
 }
 
@@ -63,21 +64,21 @@ func EmitSkinny(e *emit.Emitter) {
 	r.pass()
 }
 
-// columns is the number of result columns of a subgroup, and fragments is the number of fragments that they take.
-// rowFragments is the number of fragments that the rows take, and strips is the number of strips of a step.
+// columns is the number of result columns of a subgroup. fragments is the number of fragments that cover those columns,
+// and rowFragments is the number that covers the rows. strips is the number of strips in a step of TileK elements.
 func (r *skinny) columns() int      { return r.s.TileN / r.s.SubgroupsN }
 func (r *skinny) fragments() int    { return r.columns() / r.s.FragM }
 func (r *skinny) rowFragments() int { return r.s.TileM / r.s.FragN }
 func (r *skinny) strips() int       { return r.s.TileK / r.Strip }
 
-// place assigns columns and a part of the contraction axis to a subgroup.
+// place sets the columns and the part of the contraction axis that this subgroup computes.
 func (r *skinny) place() {
 	id, count := expr.Of("gl_SubgroupID"), r.s.SubgroupsN*r.s.SubgroupsK
 	r.ownCol = r.Named("own_col", expr.Times(expr.Remainder(id, r.s.SubgroupsN, count), r.columns()))
 	r.part = r.Named("part", expr.Quotient(id, r.s.SubgroupsN, count))
 }
 
-// declare declares shared memory and the fragments of sums.
+// declare declares shared memory and the accumulator fragments.
 func (r *skinny) declare() {
 	s := r.s
 	if r.unit = "uvec4"; r.Unit(s)*r.Element.BlockBytes() == 8 {
@@ -131,7 +132,7 @@ func (r *skinny) accumulate() {
 	fetch(expr.Times(r.part, s.TileK))
 	r.Close()
 	r.Line("")
-	even := schedule.DivisibleBy(r.K.Fold, step) // all subgroups have equally many steps
+	even := schedule.DivisibleBy(r.K.Fold, step) // all subgroups have the same number of steps
 	var k0 expr.Expr
 	if even {
 		k0 = r.Rolled("k0", expr.Times(r.part, s.TileK), r.Dim(r.K.Fold), step)
@@ -158,15 +159,16 @@ func (r *skinny) accumulate() {
 	r.Close()
 }
 
-// fetchedStrips are the registers that hold an invocation's weights of a B on their way to shared memory. If one read
-// returns all quants of a run, or one word holds a scale, the raw words stay in these registers and are decoded when
-// they go to shared memory. Decoding them at once would wait for the loads before the previous step is multiplied.
+// fetchedStrips names the registers that hold an invocation's strips of a B on their way to shared memory. If one read
+// returns all quants of a run, or one word holds a scale, these registers hold the raw words, and putWeights decodes
+// them. Decoding at once would wait for the loads before the previous step is multiplied.
 type fetchedStrips struct {
 	quants, scales expr.Array
 	words          bool   // quants holds raw words, one uvec4 a run
 	unpack         string // the function that unpacks raw scales, or ""
 }
 
+// declareStrips declares the registers of a step's strips of a B.
 func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	row, _ := ir.BlockFormatOf(r.run.DType)
@@ -184,12 +186,13 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 	return f
 }
 
-// runs is the number of runs that a subgroup decodes, and rounds is the number that each invocation decodes.
+// runs is the number of runs that a subgroup decodes in a step. rounds is the number that one lane decodes.
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *skinny) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
 
-// eachRun writes body for each run that this lane decodes. i counts them; column and run locate one among the
-// subgroup's. Lanes 2n and 2n+1 decode the same run in adjacent columns, so that their stores use different banks.
+// eachRun calls body for each run that this lane decodes in a step. i counts the lane's runs. column and run locate the
+// run among the subgroup's. Lanes 2n and 2n+1 decode the same run of adjacent columns, so that their stores use
+// different banks.
 func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.EachSlot(expr.Of("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot expr.Expr) {
@@ -200,10 +203,10 @@ func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
 	})
 }
 
-// words is the number of uvec4 that a strip takes.
+// words is the number of uvec4 that a strip takes in shared memory.
 func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 
-// fetchWeights loads the runs of a B at k0 of the contraction axis.
+// fetchWeights loads this lane's runs of a B into registers, for the step that begins at k0.
 func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) {
 	b := r.blockBuffer(o)
 	r.eachRun(func(i, column, run expr.Expr) {
@@ -233,12 +236,12 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 	})
 }
 
-// fetchedWord prints word w of the decoded quants of the invocation's strip with the given number.
+// fetchedWord prints uvec4 number w of the decoded quants of one of the lane's strips. number counts the lane's strips.
 func (r *skinny) fetchedWord(f fetchedStrips, number expr.Expr, w int) expr.Expr {
 	return f.quants.At(expr.Plus(expr.Times(number, r.words()), expr.Uint(w)))
 }
 
-// quantsOf prints word w of a strip's quants in the element type of the cooperative matrices.
+// quantsOf prints uvec4 number w of a strip's quants, converted to the element type of the cooperative matrices.
 func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.Expr {
 	if r.Element == ir.I8 {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
@@ -259,7 +262,7 @@ func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.
 	return expr.Call("halves_of_bytes", pair, expr.Of(fmt.Sprintf("float16_t(%d)", above)))
 }
 
-// bytesOf prints sixteen quants of a strip as bytes, from quant 16w on.
+// bytesOf prints quants 16w to 16w+15 of a strip as the bytes of a uvec4.
 func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.Expr {
 	if r.run.Wide(b.Binding) {
 		return r.wideCall(b, block, s, expr.Uint(w))
@@ -271,8 +274,8 @@ func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s place, w int) expr.E
 	return expr.Call("uvec4", quads...)
 }
 
-// signedBytes prints quants, as bytes, minus the format's bias. No byte carries into the next, because quants are below
-// the bias plus 128.
+// signedBytes prints quants (as unsigned bytes) minus the format's bias. Adding 128-bias in each byte carries into no
+// other byte, because quants are below the bias plus 128.
 func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
 	f := r.run.Form
 	if f.Bias == 0 {
@@ -322,7 +325,8 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 	})
 }
 
-// put stores uvec4 number w, counted from a unit on.
+// put stores uvec4 number w of a strip in shared memory. unit is the index of the strip's first element, in units of
+// the array: a uvec4, or a uvec2 for which put stores two halves.
 func (r *skinny) put(array, unit expr.Expr, w int, word expr.Expr) {
 	if r.unit == "uvec4" {
 		r.Assign(expr.At(array, expr.Plus(unit, expr.Uint(w))), word)

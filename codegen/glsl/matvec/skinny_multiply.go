@@ -31,7 +31,7 @@ func (r *skinny) declareRows() rowArrays {
 	return a
 }
 
-// fetchRows loads the rows at k0 of the contraction axis.
+// fetchRows loads this invocation's elements of the rows into registers, for the step that begins at k0.
 func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 	if r.Parts > 1 {
 		r.eachOfRows(4, true, func(i, row, at expr.Expr) {
@@ -54,9 +54,8 @@ func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 	})
 }
 
-// readOf returns the part of a row scale that stays in registers until the scale goes to shared memory. If the scale is
-// computed from one f32 load alone, that is the load, so that no invocation waits for it (fetchedStrips). Otherwise it
-// is the scale.
+// readOf returns the expression that fetchRows keeps in registers for a row scale. If the scale depends on one f32 load
+// alone, that is the load: computing the scale would wait for it (see fetchedStrips). Otherwise it is the scale itself.
 func readOf(scale *kernel.Expr) *kernel.Expr {
 	read, leaves := scale, 0
 	kernel.Walk([]*kernel.Expr{scale}, func(e *kernel.Expr) {
@@ -70,7 +69,7 @@ func readOf(scale *kernel.Expr) *kernel.Expr {
 	return read
 }
 
-// scaleOfRead prints the scale, computed from the kept part.
+// scaleOfRead prints the scale, given the value that fetchRows kept for it (readOf).
 func (r *skinny) scaleOfRead(kept expr.Expr) expr.Expr {
 	_, scale, _ := r.K.ByteRows(r.A[0].Value)
 	r.Scope.Values[readOf(scale)] = kept
@@ -81,7 +80,7 @@ func (r *skinny) scaleOfRead(kept expr.Expr) expr.Expr {
 	return kept
 }
 
-// addBytes sets sum to the sum of a strip of a row.
+// addBytes sets sum to the sum of the elements of a row's strip at k.
 func (r *skinny) addBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
 	r.Need(emit.NeedIntDot)
 	r.Assign(sum, expr.Int(0))
@@ -119,7 +118,7 @@ func (r *skinny) putRows(a rowArrays) {
 	})
 }
 
-// halvesOf prints eight int8 elements of a row, the w-th of two groups, as f16 values in the order of the quants.
+// halvesOf prints int8 elements 8w to 8w+7 of four (16 elements of a row) as f16 values, in the order of the quants.
 func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 	pair := expr.Member(four, map[int]string{0: "xy", 1: "zw"}[w])
 	if r.Levels {
@@ -133,8 +132,10 @@ func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 }
 
 // placesOfRows is the number of groups of n elements in the rows of a step. The subgroups at the same k share these
-// groups, and rowRounds is how many an invocation loads. If there are fewer rows than lines, the last row is loaded
-// again and its results are not stored: a branch around the loads is slower (M-block-rows).
+// groups. rowRounds is the number of groups that each invocation loads.
+//
+// If there are fewer rows than TileM, the last row is loaded again and its results are not stored: a branch around the
+// loads is slower (M-block-rows).
 func (r *skinny) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
 func (r *skinny) rowRounds(n int) int {
@@ -142,12 +143,12 @@ func (r *skinny) rowRounds(n int) int {
 	return (r.placesOfRows(n) + lanes - 1) / lanes
 }
 
-// eachOfRows writes body for each group of n elements of a step's rows that an invocation loads. i is the number of the
-// group among the invocation's own, row is the row of the tile, and at is the element of the step. The row axis is
+// eachOfRows calls body for each group of n elements of a step's rows that this invocation handles. i counts the
+// invocation's groups, row is the row of the tile, and at is the group's first element in the step. The row axis is
 // bound.
 //
-// An invocation without a group stores nothing. Of float rows it loads the last group again, which takes no branch. For
-// int8 rows a branch around the loads of the scales is faster (M-skinny).
+// reads says whether body loads or stores. An invocation without a group stores nothing. It loads the last group of
+// float rows again, which takes no branch. For int8 rows a branch around the loads of the scales is faster (M-skinny).
 func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) {
 	total, lanes, per := r.placesOfRows(n), r.s.SubgroupsN*r.s.Subgroup, r.s.TileK/n
 	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
@@ -169,7 +170,8 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) 
 	})
 }
 
-// rowUnit is the shared-memory index of an element of a part of a row, and rowScale is the index of its strip's scale.
+// rowUnit is the shared-memory index of element at of a row. part selects one of the parts into which floats are split.
+// rowScale is the index of the scale of that element's strip.
 func (r *skinny) rowUnit(row, at, part expr.Expr) expr.Expr {
 	line := expr.Plus(row, expr.Times(part, r.s.TileM))
 	return r.Named("unit", expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(r.s))),
@@ -247,7 +249,8 @@ func (r *skinny) putHalves(x, row, at expr.Expr) {
 	}
 }
 
-// component prints the word of a unit that holds the n-th word of a quad. A word holds perWord elements.
+// component prints which component of a shared-memory unit holds word n of the quad at element at. A word holds perWord
+// elements.
 func (r *skinny) component(at expr.Expr, perWord int, n int64) expr.Expr {
 	words := r.Unit(r.s) / perWord
 	return expr.Plus(expr.Binary("%", expr.Binary("/", at, expr.Uint(perWord)), expr.Uint(words)), expr.Uint(n))
@@ -261,7 +264,7 @@ func (r *skinny) halves(x expr.Expr) expr.Expr {
 	return expr.Of(fmt.Sprintf("uvec2(packHalf2x16(%s.xz), packHalf2x16(%[1]s.yw))", x))
 }
 
-// multiply multiplies the step in shared memory, and adds to the sums.
+// multiply multiplies the operands of one step, which are in shared memory, and adds to the sums.
 func (r *skinny) multiply() {
 	s := r.s
 	r.Comment("Multiply.")
@@ -301,8 +304,8 @@ func (r *skinny) rowElements(n expr.Expr) expr.Array {
 	return name
 }
 
-// repeated loads accumulator fragments from a line of floats. Every line or every column of a fragment repeats the same
-// floats. extent is the number of floats for each fragment.
+// repeated loads count accumulator fragments from an array of floats, beginning at index at. Each fragment repeats its
+// floats in every row ("Row") or column ("Column"). Consecutive fragments begin extent floats apart.
 func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent, count int) expr.Array {
 	name := r.Array(emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), base, count)
 	r.Repeat("f", count, func(f expr.Expr) {
@@ -311,7 +314,7 @@ func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent
 	return name
 }
 
-// multiplyColumns multiplies strip n of fragment j of the columns of a B by all rows.
+// multiplyColumns multiplies strip n of the j-th fragment of this subgroup's columns of a B by all rows.
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.s, r.weights[o]
 	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())
@@ -339,8 +342,9 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 	})
 }
 
-// sumOfStrip declares the sum along a strip, and prints it as floats. It adds the less significant parts of rows first.
-// Of three digits it sums up the upper two in integers, which hold them: 32 times two int8 factors, times 257.
+// sumOfStrip multiplies a strip of the columns by row fragment f, and returns the sums as a fragment of floats. It adds
+// the less significant parts of rows first. Of three digits it sums up the upper two as integers: 32 times two int8
+// factors, times 257, fit in 32 bits.
 func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	typ := emit.Fragment(r.s.Fragment, r.Sums(), "Accumulator")
 	floats := emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
@@ -372,8 +376,8 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	return sum
 }
 
-// pass adds up the sums of the subgroups that share columns, and stores the results. The sums pass through the shared
-// memory of the quants.
+// pass adds up the sums of the subgroups that share columns, and stores the results. It reuses the shared memory of the
+// quants to exchange the sums.
 func (r *skinny) pass() {
 	s, results := r.s, r.s.TileM*r.s.TileN
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4

@@ -7,14 +7,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// rowArrays names the arrays that hold an invocation's rows of an A along a part of a run: the elements, and if the
-// format needs them, the scales and sums.
+// rowArrays names the arrays that hold an invocation's rows of an A along one part of a run (see [columnReader]).
+// scales and sums are empty if the format does not need them.
 type rowArrays struct{ elements, scales, sums expr.Array }
 
 // activations holds the rowArrays of every A.
 type activations map[*matmul.Operand]rowArrays
 
-// ofRows calls read for every A.
+// ofRows calls read for every A and collects the results.
 func (v *matVec) ofRows(read func(o *matmul.Operand) rowArrays) activations {
 	all := activations{}
 	for _, o := range v.A {
@@ -23,23 +23,24 @@ func (v *matVec) ofRows(read func(o *matmul.Operand) rowArrays) activations {
 	return all
 }
 
-// aSource is a source of rows.
+// aSource is a way to read the rows of A: from memory, or from shared memory after the workgroup prepared them.
 type aSource interface {
-	// ask prefetches rows while the workgroup prepares its tables. ready makes the rows ready for strip.
+	// ask starts loads of rows before the workgroup prepares its tables. ready prepares the rows so that strip can read
+	// them.
 	ask()
 	ready()
-	// strip reads every row of an A along the strip at k of the contraction axis.
+	// strip reads all rows of an A along the strip that begins at k on the contraction axis.
 	strip(o *matmul.Operand, k expr.Expr) rowArrays
 }
 
-// floatSource is a source of floats.
+// floatSource is an aSource of floats that also reads single quads.
 type floatSource interface {
 	aSource
 	// quadsAt returns a function that prints quad t of row i of an A, in the strip at k.
 	quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr
 }
 
-// source returns the row source of the schedule.
+// source returns the aSource that the schedule selects.
 func (v *matVec) source() aSource {
 	switch {
 	case v.S.RoundRows:
@@ -52,7 +53,7 @@ func (v *matVec) source() aSource {
 	return memoryRows{v}
 }
 
-// memoryRows reads floats from memory, or computes them from memory.
+// memoryRows reads float rows from memory, or computes them from values in memory.
 type memoryRows struct{ *matVec }
 
 func (memoryRows) ask()   {}
@@ -80,7 +81,7 @@ func (v *matVec) floatStrip(o *matmul.Operand, k expr.Expr,
 	return row
 }
 
-// declareFloats declares the vectors of a strip, and their sums with the value 0.
+// declareFloats declares the vec4 array of a strip, and the array of row sums, set to 0.
 func (v *matVec) declareFloats(o *matmul.Operand) rowArrays {
 	row := rowArrays{elements: v.Array("vec4", o.Name+"_strip", v.S.ThreadM*v.run.Quads)}
 	if v.run.Form.NeedsSums() {
@@ -91,8 +92,8 @@ func (v *matVec) declareFloats(o *matmul.Operand) rowArrays {
 	return row
 }
 
-// fillStrip sets row i of a strip. If sums are small, it multiplies the row's sum by the factor that all columns share:
-// minus the bias, or 1 if the format is affine.
+// fillStrip sets row i of a strip to the quads that read prints, and adds up the row's sum. If sums are small (see
+// small), it multiplies this sum by the factor that all columns share: minus the bias, or 1 if the format is affine.
 func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) expr.Expr) {
 	v.Repeat("t", v.run.Quads, func(t expr.Expr) {
 		x := v.quadOfStrip(row.elements, i, t)
@@ -111,7 +112,8 @@ func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) ex
 	v.Update(row.sums.At(i), "*=", expr.Float(weight/(1<<24), 32, ""))
 }
 
-// byteRows reads int8 rows from memory. Every group has a scale, so whole strips are multiplied in integers.
+// byteRows reads int8 rows from memory. Every group of elements has a scale, so whole strips are multiplied in
+// integers.
 type byteRows struct{ memoryRows }
 
 func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
@@ -134,11 +136,11 @@ func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	})
 }
 
-// rowWords is the number of words that an invocation holds of a row along a strip, digit after digit.
+// rowWords is the number of words that an invocation holds for one row of a strip, one digit after another.
 func (v *matVec) rowWords() int { return v.run.Quads * v.S.RowBytes() }
 
-// byteStrip reads every row of an A along a strip: the int8 elements, four to an int, their scale, and their sum if the
-// format needs it. If elements have several digits, words calls use for the words of each digit.
+// byteStrip reads all rows of an A along a strip: the int8 elements (four per int), a scale, and the sum of the
+// elements if the format needs it. words calls use for each word of a row and digit.
 func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
 	words func(i, digit expr.Expr, use func(t, word expr.Expr))) rowArrays {
 	row := rowArrays{elements: v.Array("int", o.Name+"_strip", v.S.ThreadM*v.rowWords()),
@@ -166,7 +168,7 @@ func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
 	return row
 }
 
-// atDigit scales a number by the weight of a digit.
+// atDigit multiplies x by the weight of a base-256 digit: 1, 256 or 65536.
 func (v *matVec) atDigit(x, digit expr.Expr) expr.Expr {
 	if v.S.RowBytes() == 1 {
 		return x
@@ -174,8 +176,8 @@ func (v *matVec) atDigit(x, digit expr.Expr) expr.Expr {
 	return expr.Binary("<<", x, expr.Times(digit, 8))
 }
 
-// eachWord calls use for each word of a strip. word prints the t-th word, and four prints the w-th group of four words.
-// Strips of whole groups are read four words at a time.
+// eachWord calls use for each word t of a strip. word(t) prints one word, and four(w) prints words 4w to 4w+3 as a
+// uvec4. If the number of words is a multiple of four, only four is called.
 func (v *matVec) eachWord(word, four func(n expr.Expr) expr.Expr, use func(t, word expr.Expr)) {
 	if v.run.Quads%4 != 0 {
 		v.Repeat("t", v.run.Quads, func(t expr.Expr) { use(t, word(t)) })

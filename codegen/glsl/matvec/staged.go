@@ -5,17 +5,18 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 )
 
-// stagedRows are float rows in shared memory, for the steps that the lanes of a sum take together. Lanes that take long
-// runs of blocks would read rows from memory far apart, which is slow (M-matvec-blocks).
+// stagedRows is a source of float rows that the workgroup copies to shared memory, a tile at a time. A tile covers the
+// steps that the lanes of a sum take together. Without it, lanes with long runs of blocks would read rows far apart in
+// memory, which is slow (M-matvec-blocks).
 type stagedRows struct {
 	memoryRows
-	arrays map[*matmul.Operand]expr.Expr // of vec4, row after row
-	first  expr.Expr                     // the element of the contraction axis that they begin with
-	each   int                           // quads of a row
+	arrays map[*matmul.Operand]expr.Expr // vec4 arrays, row after row
+	first  expr.Expr                     // the tile's first element along the contraction axis
+	each   int                           // quads per row of a tile
 }
 
-// throughTiles writes body for every LanesPerRow-th step from this invocation's first step on, with rows in shared
-// memory.
+// throughTiles calls body for every LanesPerRow-th step, from this invocation's first step on. Before each step the
+// workgroup copies the rows that the step reads to shared memory.
 func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Expr)) {
 	lanes := v.S.LanesPerRow
 	r.each = lanes * v.run.Elems / 4
@@ -35,7 +36,8 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Ex
 	v.Close()
 }
 
-// fill copies the part of all rows for the steps from first on. partial says that the contraction axis may end before.
+// fill copies a tile of all rows to shared memory. partial says that the contraction axis may end, at end, within the
+// tile.
 func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	n := r.Loop("n", r.self, expr.Uint(r.each), r.S.Workgroup)
 	k := r.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
@@ -51,8 +53,8 @@ func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	r.Close()
 }
 
-// spread prints the slot of quad n of a row. Eight lanes that read the same quad of runs of 8 or 16 then use different
-// banks.
+// spread prints the shared-memory slot of quad n of a row: it XORs bits of n. If eight lanes read the same quad of
+// their own runs of 8 or 16 quads, they then use different banks.
 func spread(n expr.Expr) expr.Expr {
 	return expr.Binary("^", n,
 		expr.Binary("&", expr.Binary("^", expr.Binary(">>", n, expr.Of("3")), expr.Binary(">>", n, expr.Of("6"))),
@@ -62,7 +64,7 @@ func spread(n expr.Expr) expr.Expr {
 func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	first := r.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
 	place := func(t expr.Expr) expr.Expr { return spread(within(first, t)) }
-	if r.run.Quads <= 8 { // quads differ only in the bits that spread changes
+	if r.run.Quads <= 8 { // spread changes only bits that no t changes
 		at := r.Variable("uint", "place", spread(first))
 		place = func(t expr.Expr) expr.Expr {
 			if t.Is("0u") {

@@ -8,15 +8,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// place is the position of a part of a run: the block of the column, the first element e in plane 0, the part p of the
-// run and its offset at from e, and the position k along the contraction axis.
+// place is the position of a part of a run. block is the block's number in its column. e is the run's first element in
+// the block, in plane 0. p is the number of the part, and at is the part's offset from e. k is the position along the
+// contraction axis.
 type place struct {
 	block, e, p, at, k expr.Expr
-	slot               expr.Expr // its number among the preloaded blocks
+	slot               expr.Expr // its index among the preloaded blocks (heldSlot)
 }
 
-// stream steps through the contraction axis, run by run. An invocation takes every LanesPerRow-th run. It takes them
-// one after another, several at once, or with rows in shared memory.
+// stream steps through the contraction axis, run by run. An invocation takes every LanesPerRow-th run. Depending on the
+// schedule, it takes one run at a time, prefetches several, or reads the rows from shared memory.
 func (v *matVec) stream() {
 	v.reader.prepare()
 	v.Line("")
@@ -40,8 +41,8 @@ func (v *matVec) stream() {
 	v.liftSums()
 }
 
-// prefetching writes add for Ahead steps at once while there are that many. So all their loads are in flight before the
-// first step is multiplied.
+// prefetching calls add for Ahead steps per iteration while that many are left, and then one at a time. So the loads of
+// Ahead steps are in flight before the first of them is multiplied.
 func (v *matVec) prefetching(steps expr.Expr, add func(step expr.Expr)) {
 	ahead, lanes := v.S.Ahead, v.S.LanesPerRow
 	first := v.Variable("uint", "first", v.part)
@@ -68,14 +69,14 @@ func (v *matVec) addColumns(r columnReader, run place) {
 	})
 }
 
-// partOf is part p of a run.
+// partOf is the position of part p of a run.
 func (v *matVec) partOf(run place, p expr.Expr) place {
 	run.p, run.at = p, expr.Times(p, v.run.StripStride())
 	run.k = expr.Plus(run.k, run.at)
 	return run
 }
 
-// placeOf declares the position of a step. There are fewer than limit steps.
+// placeOf declares the position of the run with number step along the contraction axis. step is less than limit.
 func (v *matVec) placeOf(step expr.Expr, limit int) place {
 	elems := v.run.DType.BlockElems()
 	block := v.Named("block", expr.Quotient(step, elems/v.run.Elems, limit))
@@ -83,7 +84,7 @@ func (v *matVec) placeOf(step expr.Expr, limit int) place {
 	return place{block: block, e: e, k: v.Named("k", expr.Plus(expr.Times(block, elems), e))}
 }
 
-// firstElement prints the first element, in plane 0, of step part of a block.
+// firstElement prints the first element, in plane 0, of run number part of a block.
 func (v *matVec) firstElement(part expr.Expr) expr.Expr {
 	f := v.run.Form
 	if !f.Interleaved() {
@@ -98,8 +99,8 @@ func (v *matVec) firstElement(part expr.Expr) expr.Expr {
 		expr.Binary("%", e, expr.Uint(f.Stride))))
 }
 
-// within adds an offset to e. The offset is smaller than the power of two that divides e, so an or does it: compilers
-// simplify divisions and remainders of an or.
+// within prints e + offset as e | offset: offset is less than the power of two that divides e. Compilers simplify
+// divisions and remainders of an or.
 func within(e, offset expr.Expr) expr.Expr {
 	switch {
 	case e.Is("0u"):
@@ -110,7 +111,7 @@ func within(e, offset expr.Expr) expr.Expr {
 	return expr.Binary("|", e, offset)
 }
 
-// blockOf prints the number of a block of a B, given its number in the row.
+// blockOf prints the index in its buffer of a block of the bound column of a B. block is its number in the column.
 func (v *matVec) blockOf(o *matmul.Operand, block expr.Expr) expr.Expr {
 	x := kernel.Widened(o.Value).Index
 	n := v.blockBuffer(o).DType.BlockElems()

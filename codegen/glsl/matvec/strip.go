@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// stripReader reads the quants of a strip of a block, which share a scale. It sums up quant times row element and
-// scales the sums.
+// stripReader reads the quants of a strip, the elements of a block that share a scale. It sums up quant times row
+// element over the strip, and then scales the sums.
 type stripReader struct {
 	*matVec
-	// addDots multiplies a strip of a block by the rows, and adds to dots.
+	// addDots multiplies a strip of a block by all rows, and adds the unscaled results to dots.
 	addDots func(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array)
 }
 
@@ -36,7 +36,7 @@ func (r *stripReader) activations(at place) activations {
 	return r.ofRows(func(o *matmul.Operand) rowArrays { return r.rows.strip(o, at.k) })
 }
 
-// prepareArithmetic adds the functions that multiply quants and rows.
+// prepareArithmetic adds the GLSL functions that multiply quants by rows.
 func (v *matVec) prepareArithmetic() {
 	switch {
 	case v.S.IntDot:
@@ -57,8 +57,8 @@ func (v *matVec) prepareArithmetic() {
 	}
 }
 
-// subnormal reports whether quants are unpacked as subnormals, 2^-24 of their value. small reports whether sums stay
-// that small, too.
+// subnormal reports whether quants are unpacked as subnormal f16 numbers, which are 2^-24 times their value. small
+// reports whether sums keep this factor too, until liftSums removes it.
 func (v *matVec) subnormal() bool { return v.S.Subnormals && !v.S.IntDot }
 func (v *matVec) small() bool     { return v.subnormal() && v.S.Chained }
 
@@ -72,7 +72,7 @@ func (v *matVec) biasSubnormals() {
 	}
 }
 
-// liftSums scales small sums to their true size.
+// liftSums multiplies small sums by 2^24.
 func (v *matVec) liftSums() {
 	if !v.small() {
 		return
@@ -84,7 +84,7 @@ func (v *matVec) liftSums() {
 	})
 }
 
-// unpack is the function that unpacks four quants to a vec4.
+// unpack is the GLSL function that unpacks four quants in a word to a vec4.
 func (v *matVec) unpack() string {
 	switch {
 	case v.subnormal() && v.run.Form.Signed:
@@ -121,7 +121,7 @@ func (r *stripReader) addColumn(at place, rows activations, j expr.Expr) {
 	}
 }
 
-// AddQuads multiplies the quads of a strip by the rows, and adds to dots.
+// addQuads multiplies the quads of a strip by all rows, and adds to dots.
 func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at place, dots, rows expr.Array) {
 	var wide expr.Array
 	switch {
@@ -157,7 +157,7 @@ func (v *matVec) eachDot(t expr.Expr, dots, rows expr.Array, product func(sum, x
 	})
 }
 
-// sumDigits adds up the sums of a row's digits, each with its weight, and returns the name of the total.
+// sumDigits adds up the sums of a row's digits, each times its weight, and returns the total.
 func (v *matVec) sumDigits(dots expr.Array, digits int) expr.Array {
 	sum := dots.At(expr.Of("0u"))
 	for n := 1; n < digits; n++ {
@@ -167,12 +167,13 @@ func (v *matVec) sumDigits(dots expr.Array, digits int) expr.Array {
 	return expr.Variable(v.Variable("int", "whole", sum))
 }
 
-// quadOfStrip prints word t of row i of a strip: a quad of floats or of int8 elements.
+// quadOfStrip prints quad t of row i of a strip: a vec4, or an int with four int8 elements.
 func (v *matVec) quadOfStrip(rows expr.Array, i, t expr.Expr) expr.Expr {
 	return rows.At(expr.Plus(expr.Times(i, v.rowWords()), t))
 }
 
-// bytesProduct unpacks four quants. It returns a function that multiplies them by four row elements and adds to a sum.
+// bytesProduct unpacks the four quants in a word. It returns a function that prints sum plus their dot product with x,
+// a quad of a row.
 func (v *matVec) bytesProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
 	if !v.S.IntDot {
 		return v.floatProduct(expr.Call(v.unpack(), quants))
@@ -181,7 +182,7 @@ func (v *matVec) bytesProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr
 	return func(sum, x expr.Expr) expr.Expr { return expr.Binary("+", sum, expr.Call("dotPacked4x8EXT", bytes, x)) }
 }
 
-// floatProduct is bytesProduct for four floats.
+// floatProduct is like bytesProduct, for quants that are decoded to a vec4 already.
 func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr {
 	levels := v.Variable("vec4", "levels", floats)
 	if !v.S.Chained {
@@ -191,8 +192,8 @@ func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr
 	return func(sum, x expr.Expr) expr.Expr { return expr.Call("dot_onto", sum, levels, x) }
 }
 
-// readWide reads the quants of a strip and returns the variable's name: a uvec4, or an array of uvec4 for more than
-// four quads.
+// readWide reads the quants of a strip 16 bytes at a time. It returns a uvec4 variable, or an array of uvec4 for more
+// than four quads.
 func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Array {
 	if held, ok := v.held[b]; ok {
 		return v.decodeHeld(b, held, at)
@@ -208,7 +209,7 @@ func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Array 
 // wideCall prints the call that reads quads 4w to 4w+3 of a strip.
 func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at place, w expr.Expr) expr.Expr {
 	switch {
-	case v.run.Joined: // 16 elements of each plane
+	case v.run.Joined: // the strip has 16 elements of each plane
 		return expr.Call(blocks.WideQuants(v.Emitter, b), block, at.e, w)
 	case v.run.Form.Planes > 1:
 		return expr.Call(blocks.WideQuants(v.Emitter, b), block, within(at.e, expr.Times(w, 16)), at.p)
@@ -216,12 +217,12 @@ func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at place, w expr.Expr
 	return expr.Call(blocks.WideQuants(v.Emitter, b), block, within(within(at.e, at.at), expr.Times(w, 16)))
 }
 
-// wideElement prints quad t of the array of readWide.
+// wideElement prints quad t of the result of readWide, which has the given number of quads.
 func wideElement(wide expr.Array, quads int, t expr.Expr) expr.Expr {
 	return expr.At(wide.At(expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
 }
 
-// quadArgs prints the arguments of a decoder for quad t of a strip.
+// quadArgs prints the arguments with which a decoding function returns quad t of a strip.
 func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
 	f := v.run.Form
 	first, p := at.e, at.p
@@ -243,7 +244,7 @@ func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
 	return []expr.Expr{block, e}
 }
 
-// scaleOf declares the scale of a block's strip.
+// scaleOf declares a variable with the scale of a block's strip.
 func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
 	if held, ok := v.held[b]; ok {
 		return v.Variable(blocks.ScaleType(v.run.Form), "scale", held.scales.At(at.slot))
@@ -255,7 +256,7 @@ func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
 //
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 //
-// Sums over int8 rows are integers, and each row has a scale too. Small sums have the bias subtracted already.
+// If rows are int8, the sums over x are integers, and each row has a scale too. Small sums already include the bias.
 func (v *matVec) addScaled(at place, n int, j, block expr.Expr, dots expr.Array, row rowArrays) {
 	f, ints := v.run.Form, v.S.IntDot
 	number := func(n int) expr.Expr {
@@ -291,8 +292,8 @@ func (v *matVec) addScaled(at place, n int, j, block expr.Expr, dots expr.Array,
 	})
 }
 
-// factorsOf returns a product without parentheses, as the left factors of a longer product, and any other expression
-// unchanged.
+// factorsOf returns a multiplication as text without parentheses, so that more factors can follow it. It returns any
+// other expression unchanged.
 func factorsOf(t expr.Expr) any {
 	if t.Op == syntax.Binary && t.Prec() == syntax.PrecProduct {
 		return t.String()

@@ -5,18 +5,18 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 )
 
-// wholeReader decodes elements of blocks completely, scale included. With many rows, one operation per decoded element
-// costs less than one per element of every row.
+// wholeReader decodes the elements of blocks completely, scale included. With many rows this is cheaper: it takes one
+// multiplication per decoded element instead of one per strip of every row.
 type wholeReader struct{ *stripReader }
 
 func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{matVec: v}} }
 
-// wholeStrip holds an invocation's part of one B along a strip. Each column is an element of the arrays.
+// wholeStrip names the arrays that hold a strip of one B. They have one element (for quants, several) per column.
 type wholeStrip struct {
-	at, scale, quants expr.Array // quants is empty if quants are read when they are used
+	at, scale, quants expr.Array // quants is empty if quants are loaded when they are used
 }
 
-// addRun adds a run strip by strip, in a rolled loop: a strip with many rows takes thousands of instructions.
+// addRun adds a run strip by strip. The loop is rolled, because a strip with many rows takes thousands of instructions.
 func (r wholeReader) addRun(run place) {
 	p := expr.Of("0u")
 	if r.run.Strips == 1 {
@@ -28,8 +28,8 @@ func (r wholeReader) addRun(run place) {
 	r.Close()
 }
 
-// addStrip multiplies a strip. It first reads the columns, which stay in registers. Then it multiplies four neighbours
-// of all rows at a time by all columns. So the rows take no more registers for a longer strip.
+// addStrip multiplies a strip. It first reads all columns into registers. Then it reads one quad of all rows at a time
+// and multiplies it by all columns. So a longer strip takes no more registers for rows.
 func (r wholeReader) addStrip(at place) {
 	blocks := map[*matmul.Operand]wholeStrip{}
 	for _, o := range r.B {
@@ -55,7 +55,7 @@ func (r wholeReader) addStrip(at place) {
 	})
 }
 
-// readColumns reads each column of a B along a strip: its block's position, the scale and offset of its quants, and the
+// readColumns reads, for each column of a B along a strip: the position of its block, the scale and offset, and the
 // quants if they are read 16 bytes at a time.
 func (r wholeReader) readColumns(o *matmul.Operand, at place) wholeStrip {
 	b, cols, perColumn := r.blockBuffer(o), r.S.ThreadN, r.run.Quads/4
@@ -82,7 +82,8 @@ func (r wholeReader) readColumns(o *matmul.Operand, at place) wholeStrip {
 	return w
 }
 
-// wholeScale prints the factor of unpacked quants, and the offset that is added after it.
+// wholeScale prints the factor that decodes unpacked quants. If the format has an offset or a bias, it prints a vec2:
+// the factor, and the number to add afterwards.
 func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 	f, x := v.run.Form, scale
 	if f.Affine {
@@ -100,7 +101,7 @@ func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 	return x
 }
 
-// decode decodes quad t of column j and returns the name of its vec4.
+// decode decodes quad t of column j and returns its vec4 variable.
 func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at place, t, j expr.Expr) expr.Expr {
 	b, perColumn := r.blockBuffer(o), r.run.Quads/4
 	block, scale := w.at.At(j), w.scale.At(j)
