@@ -20,13 +20,13 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// auto is a Vulkan device that lets the CPU fast path run the programs that it cannot run. If the device is software,
-// it tries each program on both and takes the faster.
+// auto is a Vulkan device together with the CPU fast path. The fast path runs programs that the device cannot compile
+// or load. If the device is implemented in software, auto measures each program on both and keeps the faster one.
 type auto struct {
 	*vulkan
 	host *processor
 
-	trialLoad time.Duration // limit of the fast path's load in a trial
+	trialLoad time.Duration // time limit of loading a program on the fast path for a trial
 	timeRun   func(context.Context, runtime.Executable, Tensors, map[string]int64) (time.Duration, error)
 }
 
@@ -48,7 +48,7 @@ func openAuto(want string, options openOptions) kind {
 // noVulkan is the reason given when "auto" opens the CPU fast path because no Vulkan device opens.
 const noVulkan = "no Vulkan device can be used"
 
-// tries reports whether each program is measured on both the device and the CPU fast path.
+// tries reports whether load measures each program on both the device and the CPU fast path.
 func (a *auto) tries() bool { return a.caps.Type == device.DeviceCPU }
 
 func (a *auto) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
@@ -92,8 +92,8 @@ func (a *auto) load(ctx context.Context, p *Program, opt LoadOptions) (*Executab
 // becauseShared is the reason for an executable's device when it shares memory with another executable.
 const becauseShared = "the executable that it shares with is there"
 
-// loadOnHost loads a graph on the CPU fast path. refused is the reason that the device does not run it; nil if it is to
-// share with an executable there.
+// loadOnHost loads a graph on the CPU fast path. refused is the reason that the device does not run the graph. It is
+// nil if the program is loaded there only because opt.Share is there.
 func (a *auto) loadOnHost(ctx context.Context, g *ir.Graph, refused error, opt LoadOptions) (_ *Executable, err error) {
 	if opt.Weights, err = holdWeights(g, opt.Weights); err != nil {
 		return nil, err
@@ -116,15 +116,16 @@ func (a *auto) memory() runtime.MemoryUse { return a.vulkan.memory().Add(a.host.
 
 func (a *auto) close() error { return errors.Join(a.host.close(), a.vulkan.close()) }
 
-// A software device and the CPU fast path use the same cores. Which is faster depends on the graph: a device's faster
-// kernels compete with its cost per launch. So "auto" measures both, within a small budget.
+// A software device and the CPU fast path run on the same cores. The device has faster kernels but pays for each
+// launch, so the faster one depends on the graph. "auto" measures both within these limits:
 const (
-	trialRuns = 8
-	// no more runs start after this time; the fast path has as long as the device had, or this
+	trialRuns = 8 // at most, at each extent
+	// No run starts after this time. All runs of the fast path together must end within the time that the device's
+	// runs took, or within this time if that is longer.
 	trialTime   = 100 * time.Millisecond
-	trialExtent = 64          // of symbols, or their bound if that is smaller
-	trialLoad   = time.Second // of the fast path to compute nodes that depend only on weights
-	trialElems  = 32 << 20    // of weights, states and inputs, because both sides hold them during the trial
+	trialExtent = 64          // value of symbols, or their bound if that is smaller
+	trialLoad   = time.Second // time of loading on the fast path, which computes nodes that depend only on weights
+	trialElems  = 32 << 20    // elements of weights, states and inputs: both devices hold them during the trial
 )
 
 // timeRun measures the duration of one run.
@@ -135,8 +136,8 @@ func timeRun(ctx context.Context, exe runtime.Executable, in Tensors,
 	return time.Since(start), err
 }
 
-// faster loads the program on the CPU reference too, measures both and returns the faster executable. It closes the
-// other one. "software" is the executable on the Vulkan software device.
+// faster also loads the program on the CPU fast path, measures both executables, returns the faster one and closes the
+// other. software is the executable on the Vulkan software device.
 func (a *auto) faster(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	weights ir.WeightSource) (*Executable, error) {
 	reference, why, err := a.try(ctx, software, g, weights)
@@ -153,9 +154,9 @@ func (a *auto) faster(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	return &Executable{backend: reference, why: processorName + ": " + why}, nil
 }
 
-// try measures a program on the software device and on the CPU fast path, at the smallest extents and at larger ones.
-// It returns the fast path if the time saved at one size exceeds the time lost at the other. The string lists all the
-// times. States are reset to zero afterwards.
+// try measures a program on the software device and on the CPU fast path, with all symbols at 1 and again at
+// trialExtent. It returns the program on the fast path if that is faster at 1 and also by the geometric mean of both
+// measurements, and nil otherwise. why lists the measured times. try resets the states afterwards.
 func (a *auto) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
 	extents, why := trialExtents(g, software.Symbols())
@@ -196,7 +197,8 @@ func (a *auto) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	return reference, strings.Join(won, "; "), reference.ResetStates()
 }
 
-// race measures a run on both devices. A time is 0 if no run succeeded; the error then gives the reason.
+// race measures one run on each executable, with inputs of zeros. A time is 0 if no run succeeded; the error then gives
+// the reason.
 func (a *auto) race(ctx context.Context, software, reference runtime.Executable,
 	symbols map[string]int64) (device, own time.Duration, err error) {
 	in := Tensors{}
@@ -219,8 +221,8 @@ func (a *auto) race(ctx context.Context, software, reference runtime.Executable,
 	return device, own, err
 }
 
-// timeRuns returns the time of the fastest of a few runs, and the total. After an error it returns the measurements so
-// far.
+// timeRuns runs a program a few times and returns the fastest run's time (best) and the sum of all times (spent). After
+// an error it returns the measurements so far.
 func (a *auto) timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
 	symbols map[string]int64) (best, spent time.Duration, err error) {
 	for i := 0; i < trialRuns && spent < trialTime; i++ {
@@ -237,8 +239,9 @@ func (a *auto) timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
 	return best, spent, nil
 }
 
-// trialExtents lists the values of symbols to measure at, or returns why the fast path is not tried. A device pays for
-// each launch however small the work is, so the fast path may be faster at extent 1 and slower at larger ones.
+// trialExtents lists up to two assignments of values to symbols to measure at, small and larger. A device pays for each
+// launch however small the work is, so the fast path may be faster at extent 1 and slower at larger ones. If the fast
+// path should not be tried at all, trialExtents returns the reason in why.
 func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int64, why string) {
 	if compiler.IsCustom(g) {
 		return nil, "the graph has custom ops, whose Go code is for checks"
@@ -290,8 +293,8 @@ func (a *auto) loadForTrial(ctx context.Context, g *ir.Graph, weights ir.WeightS
 	return a.host.interpret(limited, g, held, cpu.Options{})
 }
 
-// holdWeights copies a graph's weights. The reference reads weights during runs, but the caller of a Vulkan device may
-// close the weights file after Load returns.
+// holdWeights copies a graph's weights. The CPU fast path reads weights during runs, but the caller of a Vulkan device
+// may close the weights file after Load returns.
 func holdWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) {
 	if weights == nil {
 		return nil, nil

@@ -20,8 +20,8 @@ type CompileOptions struct {
 	// prints a device's tuning. If it is nil, [Device.Compile] uses the tuning of its device and [Compile] uses none.
 	// An empty, non-nil tuning means none for both.
 	Tuning device.Tuning
-	// Beside is a program for the same device with which this one will share weights or states (LoadOptions.Share). It
-	// matters if the device consists of several: both programs are then cut at the same places.
+	// Beside is a program for the same device with which this one will share weights or states (LoadOptions.Share).
+	// For a device that consists of several, both programs are then split at the same layers.
 	Beside *Program
 	// NoCache compiles without reading or writing the cache.
 	NoCache bool
@@ -49,7 +49,7 @@ type (
 )
 
 // Compile compiles a graph for a device. If the cache has the program of an equal graph for the same kind of device,
-// Compile returns it and starts no compiler process. Names in the graph do not matter for this.
+// Compile returns it and starts no compiler process. Graphs that differ only in names are equal.
 func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	c, err := compiler.Compile(ctx, g, opt.options())
 	if err != nil {

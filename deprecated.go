@@ -19,7 +19,8 @@ import (
 // Deprecated: use [vk.Of].
 func (d *Device) Vulkan() *vk.Device { return vk.Of(d) }
 
-// Robustness returns the weakest guarantee of the device's parts for accesses outside a kernel's buffers.
+// Robustness returns what the drivers of all the device's parts guarantee about accesses outside a kernel's buffers:
+// the weakest guarantee of any part.
 //
 // Deprecated: use [vk.Device.Robustness] of [vk.Of], for each of [Device.Parts].
 func (d *Device) Robustness() vk.Robustness {
@@ -32,7 +33,7 @@ func (d *Device) Robustness() vk.Robustness {
 	return least
 }
 
-// Expected returns the expected nanoseconds of a run of a graph on the device, with all symbols at their maximum.
+// Expected estimates how many nanoseconds the device takes for one run of a graph with all symbols at their maximum.
 //
 // Deprecated: use [multi.Expected].
 func (d *Device) Expected(ctx context.Context, g *ir.Graph) (float64, error) {
@@ -52,12 +53,13 @@ func (d *Device) Expected(ctx context.Context, g *ir.Graph) (float64, error) {
 	return multi.Expected(ctx, g, d.Parts().describe(), by, compiler.Estimate)
 }
 
-// SplitPrice is the expected time of a run by one strategy.
+// SplitPrice is the expected time of a run by one strategy of dividing a program between devices.
 //
 // Deprecated: use [multi.Price].
 type SplitPrice = multi.Price
 
-// SplitPrices returns the expected time of a run of a graph by each strategy, on devices with all of their memory free.
+// SplitPrices estimates the time of a run of a graph by each strategy of dividing it between devices. It assumes that
+// all of their memory is free.
 //
 // Deprecated: use [multi.Prices].
 func SplitPrices(ctx context.Context, g *ir.Graph, devices []device.Caps) ([]SplitPrice, error) {
@@ -80,7 +82,7 @@ func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tun
 	return compiler.Lower(ctx, g, caps, tuning)
 }
 
-// Types of package check.
+// The types of package check under their former names.
 //
 // Deprecated: use [check.Checker], [check.Report] and [check.Value].
 type (
@@ -89,7 +91,7 @@ type (
 	ValueCheck  = check.Value
 )
 
-// NewChecker prepares the reference of a graph.
+// NewChecker prepares a checker, which compares outputs of a graph with the CPU reference's outputs.
 //
 // Deprecated: use [check.New].
 func NewChecker(g *ir.Graph, weights ir.WeightSource) (*Checker, error) { return check.New(g, weights) }

@@ -20,8 +20,8 @@ type Device struct {
 	closed atomic.Bool
 }
 
-// kind is one kind of device: [vulkan], [processor], [pipeline] or [tensorParallel]. The kind [auto] chooses between
-// the first two for each program.
+// kind is the implementation of a device: [vulkan], [processor], [pipeline], [tensorParallel], or [auto], which chooses
+// between the first two for each program.
 type kind interface {
 	id() *identity
 	compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error)
@@ -29,7 +29,7 @@ type kind interface {
 	load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error)
 	// backend is the *vk.Device or *cpu.Device; nil for several devices.
 	backend() any
-	// parts returns the devices that it consists of; self is the device of this kind.
+	// parts returns the devices that self, the Device of this kind, consists of: itself or its members.
 	parts(self *Device) Devices
 	traffic() Traffic
 	memory() runtime.MemoryUse
@@ -37,7 +37,7 @@ type kind interface {
 	close() error
 }
 
-// identity is what every kind of device has.
+// identity has the fields common to all kinds of devices: the caps, and the values that Why and Fallback return.
 type identity struct {
 	caps     device.Caps
 	why      string
@@ -46,12 +46,12 @@ type identity struct {
 
 func (i *identity) id() *identity { return i }
 
-// single is embedded in the kinds that consist of themselves.
+// single implements parts for the kinds that are a single device.
 type single struct{}
 
 func (single) parts(self *Device) Devices { return Devices{self} }
 
-// opened returns the kind of a device, also of a nil one.
+// opened returns the kind of a device. For a nil device it returns an empty processor, so that getters need no check.
 func (d *Device) opened() kind {
 	if d == nil || d.kind == nil {
 		return &processor{identity: identity{why: "no device"}}
@@ -59,7 +59,7 @@ func (d *Device) opened() kind {
 	return d.kind
 }
 
-// usable fails on a device that is nil or closed, and without a context or with one that has ended.
+// usable returns an error if the device is nil or closed, or if ctx is nil or has ended.
 func (d *Device) usable(ctx context.Context) error {
 	switch {
 	case d == nil || d.kind == nil:
@@ -84,14 +84,15 @@ func (d *Device) Why() string { return d.opened().id().why }
 // otherwise. The fast path is slower than a GPU, so tell the user.
 func (d *Device) Fallback() error { return d.opened().id().fallback }
 
-// Caps returns the device's capabilities, to compile for it. The CPU reference only has a name.
+// Caps returns the device's capabilities, to compile for it. The CPU devices only have a name and a type.
 func (d *Device) Caps() device.Caps { return d.opened().id().caps }
 
-// Parts are the devices that it consists of: itself, or several.
+// Parts returns the devices that this device combines, or only itself if it combines none.
 func (d *Device) Parts() Devices { return d.opened().parts(d) }
 
-// Backend returns the device of the runtime, for uses without a method in this package, such as measuring: a
-// *vk.Device or a *cpu.Device. It is nil for several devices. Only Close closes it. [vk.Of] returns the *vk.Device.
+// Backend returns the device of package runtime/vk or runtime/cpu, a *vk.Device or a *cpu.Device. It is for uses
+// without a method in this package, such as measuring. It is nil for several devices. Do not close it: [Device.Close]
+// does. [vk.Of] returns a Device's *vk.Device.
 func (d *Device) Backend() any { return d.opened().backend() }
 
 // IsCPU reports whether programs run on the processor without Vulkan, on the CPU fast path or the CPU reference. If it
@@ -111,7 +112,7 @@ func (d *Device) Traffic() Traffic { return d.opened().traffic() }
 // rest is Go's heap.
 func (d *Device) Memory() runtime.MemoryUse { return d.opened().memory() }
 
-// Synchronize waits until the device has finished all work submitted so far, including runs that nobody waited for.
+// Synchronize waits until the device has finished all work submitted so far, including asynchronous runs.
 func (d *Device) Synchronize(ctx context.Context) error {
 	if err := d.usable(ctx); err != nil {
 		return fmt.Errorf("synchronize: %w", err)
@@ -145,18 +146,19 @@ type LoadOptions struct {
 	// Guards makes every run check for writes outside of an output or state, and fail with a [*vk.OverrunError]. It is
 	// for tests, and implies NoTrial.
 	Guards bool
-	// NoTrial loads a program on the device without trying whether the reference is faster, even on a software device
-	// opened by "auto". It is for tools that examine kernels.
+	// NoTrial loads a program on the device without trying whether the CPU fast path is faster, even on a software
+	// device opened by "auto". It is for tools that examine kernels.
 	NoTrial bool
-	// Share is another executable on this device. Both use the same copy of weights with the same name and type, if
-	// their kernels want the same layout; these may be missing in Weights. (On a Vulkan device, weights with equal
-	// contents are always stored once.) States of the same name must have equal types and are shared: a run of either
-	// executable sees the states that the last run of either left. Runs of executables with common states do not
-	// overlap. Close each executable, in any order.
+	// Share is another executable on this device, to share weights and states with.
+	//
+	// Weights with the same name and type are stored once if the kernels of both executables use the same layout;
+	// Weights need not have these. (On a Vulkan device, weights with equal contents are always stored once.) States of
+	// the same name must have equal types. A run of either executable sees the values that the last run of either
+	// left. Runs of executables with common states do not overlap. Close each executable, in any order.
 	Share *Executable
-	// WeightRoom, if not 0, limits the device memory for the weights of all programs on it, in bytes. Other weights are
-	// in host memory, which kernels read over the bus; weights with few rows or experts read per run are moved there
-	// first. It is an error on a device without separate host memory (integrated, software), and on the CPU reference.
+	// WeightRoom, if not 0, limits the bytes of device memory for the weights of all programs on the device. The other
+	// weights stay in host memory, which kernels read over the bus. Load first moves out weights from which a run reads
+	// only some rows or experts. It is an error on a device without memory of its own (integrated, software, CPU).
 	WeightRoom uint64
 	// Statistics adds the driver's statistics of kernels to profiles of runs ([runtime.KernelCost]), if the driver has
 	// any. Drivers may then have to recompile cached kernels.
@@ -171,8 +173,10 @@ type LoadOptions struct {
 //
 // Load starts every kernel once on zeros, because some drivers compile a kernel at its first start; runs are then free
 // of that cost. On a software device opened by "auto" it then runs the program a few times on zeros, there and on the
-// reference, and keeps it on the faster one; see [OpenDevice]. A program with Share goes to the same side as the other.
-// After Load, only "cpu" and "reference" use Weights, and ResetStates if states have weights as initial values.
+// CPU fast path, and keeps it on the faster one; see [OpenDevice]. A program with Share goes where the other one is.
+//
+// After Load, Weights are read only by devices "cpu" and "reference", and by ResetStates if weights are the initial
+// values of states.
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -188,7 +192,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	return exe, runtime.Explain("load", p.Contents.Graph.Name, err)
 }
 
-// errSharedElsewhere says that an executable to share with is not on the device of a program to load.
+// errSharedElsewhere is the error of loading a program on device d if LoadOptions.Share is on another device.
 func errSharedElsewhere(d *identity, share *Executable) error {
 	return fmt.Errorf("on %s: the executable to share with is on %s", d.caps.Name, share.Device())
 }

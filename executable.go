@@ -25,7 +25,7 @@ type Executable struct {
 	starts   starts
 }
 
-// errNotLoaded is returned by the methods of a nil Executable.
+// errNotLoaded is the error of methods of a nil Executable.
 var errNotLoaded = errors.New("the executable is nil: Device.Load and Device.LoadGraph make one, unless they " +
 	"return an error")
 
@@ -76,11 +76,12 @@ func (e *Executable) Outputs() []runtime.Port { return e.program().Outputs() }
 // States describes the tensors that the program keeps between runs.
 func (e *Executable) States() []runtime.Port { return e.program().States() }
 
-// Symbols lists the extents that a run determines, with their bounds.
+// Symbols lists the program's symbols, which are extents that can differ between runs, with their bounds.
 func (e *Executable) Symbols() []runtime.Symbol { return e.program().Symbols() }
 
-// Run computes the outputs from the inputs and then updates the states. Symbols that are the extent of an input's axis
-// are inferred from the input; others must be given in RunOptions, at most one.
+// Run computes the outputs from the inputs and then updates the states. Run infers each symbol that is the extent of an
+// input's axis from the input. Other symbols must be given in [RunOptions].Symbols. There may be at most one
+// RunOptions.
 //
 // An error about an unsuitable input names the input, its type and the required type. If ctx ends before the run has
 // begun, the states are unchanged. If it ends while the device computes, Run returns at once; the run still completes,
@@ -90,8 +91,8 @@ func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*R
 	return r, e.explain("run", err)
 }
 
-// Upload copies d to the memory that the program runs in. The result can be passed to any program there in
-// [RunOptions].Inputs. To leave an output there, name it in RunOptions.Keep.
+// Upload copies d to the memory of the program's device. Any program on that device takes the result in
+// [RunOptions].Inputs. To leave an output of a run in that memory, name it in RunOptions.Keep.
 func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
 	t, err := e.program().Upload(ctx, d)
 	return t, e.explain("upload for", err)
@@ -154,8 +155,8 @@ func (e *Executable) Fallback() error {
 	return e.fallback
 }
 
-// Vulkan returns the program on its Vulkan device, for uses without a method in this package, such as measuring. It is
-// nil on the CPU fast path. Close closes it.
+// Vulkan returns the executable of package runtime/vk, for uses without a method in this package, such as measuring. It
+// is nil if the program runs on the CPU fast path or on several devices. Do not close it: [Executable.Close] does.
 func (e *Executable) Vulkan() *vk.Executable {
 	x := e.program()
 	if p, ok := x.(*multi.Pipeline); ok && len(p.Parts()) == 1 {
@@ -168,8 +169,8 @@ func (e *Executable) Vulkan() *vk.Executable {
 // GoesAhead reports whether a run that keeps all its outputs returns before it has finished; see [RunOptions].Keep.
 func (e *Executable) GoesAhead() bool { return runtime.GoesAhead(e.program()) }
 
-// Stages is the number of devices that a run goes through in sequence, and so the number of runs that can be in
-// progress at once. It is 1 unless the program is split into consecutive parts; see [Devices.Together].
+// Stages returns the number of devices that each run goes through one after the other, which is also the number of runs
+// that can be in progress at once. It is 1 unless the program is split into consecutive parts; see [Devices.Together].
 func (e *Executable) Stages() int {
 	if x, ok := e.program().(*multi.Pipeline); ok {
 		return len(x.Parts())
@@ -187,5 +188,5 @@ func (e *Executable) Close() error {
 	return e.program().Close()
 }
 
-// ErrClosed is wrapped by errors from using something after its Close, or during it.
+// ErrClosed is wrapped by the errors of using an object during or after its Close.
 var ErrClosed = runtime.ErrClosed

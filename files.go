@@ -60,7 +60,7 @@ func OpenWeights(path string) (Weights, error) {
 	return w, nil
 }
 
-// opened makes a nil file a nil interface.
+// opened returns a nil interface after an error, not an interface with a nil pointer in it.
 func opened[W Weights](w W, err error) (Weights, error) {
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// The names of the CPU devices in Caps and for OpenDevice: with the kernels of runtime/cpu/fast, and with the reference
-// interpreter.
+// The names of the CPU devices, in Caps (Name) and for OpenDevice (Want). The fast path has the kernels of
+// runtime/cpu/fast; the reference interprets each op.
 const (
 	processorName = "CPU fast path"
 	processorWant = "cpu"
@@ -21,11 +21,7 @@ const (
 
 // OpenDevice opens a device:
 //
-//   - "auto" or "": the fastest one. That is the best Vulkan device. If that is a software device, Load tries each
-//     program on it and on the CPU reference and takes the faster; [Executable.Why] reports both times. If no Vulkan
-//     device can be opened, it is the CPU fast path, and Fallback says why. A graph that cannot be compiled for the
-//     device or loaded there runs on the fast path, and Why says so: the device may lack a feature or memory, its
-//     driver may fail, or a GLSL compiler may be missing;
+//   - "auto" or "": the fastest one, see below;
 //   - "vulkan": the best Vulkan device, in the order discrete, integrated, virtual, software;
 //   - "cpu": the CPU fast path, with kernels for the CPU and without Vulkan;
 //   - "reference": the CPU reference, the slow and simple specification of every op;
@@ -33,7 +29,11 @@ const (
 //   - anything else: the best Vulkan device whose name contains it;
 //   - a list such as "0,1": several of these as one device; see [Devices.Together].
 //
-// Only "auto" falls back to the CPU. On a named device a failed compile or load is an error.
+// "auto" opens the best Vulkan device. If it is a software device, Load tries each program on it and on the CPU fast
+// path and takes the faster; [Executable.Why] reports both times. If no Vulkan device can be opened, "auto" opens the
+// CPU fast path, and [Device.Fallback] says why. A graph that cannot be compiled for the device or loaded there runs on
+// the fast path, and [Executable.Why] says why: the device may lack a feature or memory, its driver may fail, or a GLSL
+// compiler may be missing. Only "auto" falls back to the CPU. On a named device a failed compile or load is an error.
 //
 // If the device does not exist OpenDevice returns an error, which is [vk.ErrUnavailable] if there is no Vulkan device
 // at all.
@@ -72,7 +72,7 @@ func openDevice(want string, opt []DeviceOption) (*Device, error) {
 }
 
 // OpenDevices opens the devices of a list such as "0,1". Each name is one that [OpenDevice] accepts. A device named
-// twice is opened twice, and its replicas share the hardware.
+// twice is opened twice; both share the hardware.
 func OpenDevices(list string, opt ...DeviceOption) (Devices, error) { return openAll(list, opt) }
 
 func openAll(list string, opt []DeviceOption) (_ Devices, err error) {

@@ -18,8 +18,8 @@ const maxStarted = 16
 
 // Pending is a run that [Executable.Start] has begun. Any number of goroutines may wait for it.
 type Pending struct {
-	done   chan struct{}
-	ended  func() // called before waiters learn that the run is done; may be nil
+	done   chan struct{} // closed when result and err are set
+	ended  func()        // called before waiters learn that the run is done; may be nil
 	result *Result
 	err    error
 }
@@ -56,24 +56,24 @@ func (p *Pending) finish(r *Result, err error) {
 	close(p.done)
 }
 
-// starts puts the started runs of an executable in order. Its zero value is ready.
+// starts is the queue of an executable's started runs. It decides which one begins next. Its zero value is ready.
 type starts struct {
 	mu      sync.Mutex
 	waiting []*start      // in the order of Start
-	running bool          // whether a run may begin and has not called next yet
-	room    chan struct{} // has an element for each unfinished run
-	closing chan struct{} // closed by close; made with room
+	running bool          // whether nextLocked has let a run begin that has not called next yet
+	room    chan struct{} // buffers one element for each unfinished run, at most maxStarted
+	closing chan struct{} // closed by close; enter makes it together with room
 	closed  bool
 	all     sync.WaitGroup // the unfinished runs
 }
 
-// start is a run that has been started.
+// start is a run in the queue.
 type start struct {
 	priority int
 	begin    chan struct{} // closed when it may begin
 }
 
-// enter waits for a free place and appends the run to the queue.
+// enter waits until fewer than maxStarted runs are unfinished and appends a run to the queue.
 func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 	s.mu.Lock()
 	if s.room == nil {
@@ -106,8 +106,8 @@ func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 
 var errClosedStart = fmt.Errorf("start a run: the executable is %w", ErrClosed)
 
-// wait returns when the run may begin; the caller then calls next. On an error the run has lost its position in the
-// queue.
+// wait returns nil when the run may begin. The caller must call next when the following run may begin. On an error the
+// run has left the queue, and the caller must not begin it.
 func (s *starts) wait(ctx context.Context, x *start) (err error) {
 	select {
 	case <-x.begin:
@@ -127,7 +127,7 @@ func (s *starts) wait(ctx context.Context, x *start) (err error) {
 	return err
 }
 
-// next lets the next run begin.
+// next lets the next run of the queue begin.
 func (s *starts) next() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,13 +148,13 @@ func (s *starts) nextLocked() {
 	s.waiting = slices.Delete(s.waiting, first, first+1)
 }
 
-// leave makes room for another run.
+// leave counts a run as finished, so that enter admits another one.
 func (s *starts) leave() {
 	<-s.room
 	s.all.Done()
 }
 
-// close makes queued runs fail, and returns when all are done.
+// close makes queued runs fail, waits for runs that have begun, and returns when all are done.
 func (s *starts) close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -181,7 +181,7 @@ func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *
 	return e.start(ctx, in, nil, opt)
 }
 
-// start is Start with a callback that runs first when the run ends.
+// start is Start with a callback: ended is called before waiters learn that the run has ended. It may be nil.
 func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []RunOptions) *Pending {
 	p := &Pending{done: make(chan struct{}), ended: ended}
 	o, err := runtime.CheckRun(ctx, opt)
@@ -209,8 +209,8 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 	return p
 }
 
-// runStarted is Run in two phases. It calls begun when the run is on the device, where its outputs stay until they are
-// read.
+// runStarted is Run in two phases: it submits the run, calls begun so that the next run can begin, and then reads the
+// outputs, which stay on the device until then.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
 	if x, ok := e.backend.(*multi.Pipeline); ok && !x.GoesAhead() {
 		return x.RunNext(ctx, in, opt, begun)
@@ -248,14 +248,15 @@ func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions,
 	return res, nil
 }
 
-// signature is the part of [runtime.Signature] that every backend has.
+// signature has the methods of [runtime.Signature] that every backend's executable has.
 type signature interface {
 	Bind(in Tensors, opt RunOptions) (map[string]int64, error)
 	NewOutputs(symbols map[string]int64, opt RunOptions) ([]runtime.Output, error)
 	Explain(doing string, err error) error
 }
 
-// begin submits a run whose outputs all stay on the device, and returns the names of those to read.
+// begin submits a run and keeps all outputs on the device, in res.Kept. reads lists the outputs that the caller has not
+// asked to keep, so that they must be read.
 func (e *Executable) begin(ctx context.Context, in Tensors, opt RunOptions) (res *Result, reads []string, err error) {
 	if s, ok := e.backend.(signature); ok && len(opt.Into) > 0 { // check that the tensors fit before the run begins
 		symbols, err := s.Bind(in, opt)

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/multi"
 )
 
-// pipeline is several devices that run consecutive parts of a program.
+// pipeline is several devices that run consecutive parts of a program. queues orders the runs of all programs on them.
 type pipeline struct {
 	several
 	queues multi.Queues
@@ -23,8 +23,8 @@ type pipeline struct {
 // While a run is on one device, the previous run is on the next. Several runs in progress keep all devices busy: use
 // [Executable.Start], RunBatch, Run with all outputs kept, or several goroutines. A single run takes as long as all
 // parts together. A program with neither weights nor states runs on the last device. Each device executes the runs of
-// all programs in the same order. If a run that keeps all outputs fails, as an op may, reading its outputs returns the
-// error, or else the next run does.
+// all programs in the same order. If a run that keeps all outputs fails because an op of it fails, reading its outputs
+// returns the error. If they are not read, the next run returns it.
 //
 // Results are the graph's results. If a cut separates ops that one device would fuse, sums may be in a different order.
 // An executable of several parts has no profile. Its [Executable.Vulkan] is nil, and so is [Device.Backend].

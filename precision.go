@@ -41,7 +41,7 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	})
 }
 
-// knows reports whether an op's attribute precision has that value.
+// knows reports whether an op's attribute precision can have that value.
 func knows(op ir.Op, precision string) bool {
 	return slices.ContainsFunc(op.Info().Attrs, func(a ir.AttrInfo) bool {
 		return a.Name == "precision" && slices.Contains(a.Enum, precision)

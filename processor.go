@@ -12,12 +12,12 @@ import (
 	"github.com/vkc-go/vkc/runtime/cpu"
 )
 
-// processor is the CPU fast path, or the CPU reference by its name.
+// processor is the CPU fast path, or the CPU reference if its name is referenceName.
 type processor struct {
 	identity
 	single
 	host  cpu.Device // shared by its programs
-	limit int64      // of the values of a run, in bytes; 0: none
+	limit int64      // limit of the bytes of a run's values; 0: none
 }
 
 func newProcessor(name, why string, options openOptions) *processor {
@@ -32,8 +32,8 @@ func (d *processor) compile(_ context.Context, g *ir.Graph, opt CompileOptions) 
 	return interpreted(g, nil), nil
 }
 
-// interpreted returns the program of a graph for the CPU fast path. refused is the reason that no device runs the
-// graph.
+// interpreted returns a program for the CPU fast path, which interprets the graph. refused is the reason that the
+// Vulkan device does not run the graph. It is nil if no such device was tried.
 func interpreted(g *ir.Graph, refused error) *Program {
 	p := &Program{refused: refused}
 	p.Contents.Graph = g
@@ -62,7 +62,7 @@ func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Exe
 	return exe, nil
 }
 
-// interpret loads a graph.
+// interpret loads a graph on the fast path or the reference.
 func (d *processor) interpret(ctx context.Context, g *ir.Graph, weights ir.WeightSource,
 	opt cpu.Options) (runtime.Executable, error) {
 	opt.Context, opt.Device, opt.MemoryLimit, opt.Reference = ctx, &d.host, d.limit, d.caps.Name == referenceName

@@ -17,14 +17,15 @@ type Program struct {
 	Stats    CompileStats
 
 	file    *bundle.File // Contents aliases it; nil for a program just compiled
-	refused error        // the reason that its device does not run it
+	refused error        // the reason that the Vulkan device of "auto" does not run it; nil for other programs
 
-	// If it was compiled for several devices, Contents has only the graph, and each device has a part.
+	// In a program compiled for several devices, Contents has only the graph. parts are programs, one per part of
+	// split.
 	split multi.Split
 	parts []*Program
 }
 
-// HasKernelsOf reports whether the program has the code of all kernels of other, on each of their devices.
+// HasKernelsOf reports whether the program contains all kernels of other: for each device, the same SPIR-V code.
 func (p *Program) HasKernelsOf(other *Program) bool {
 	own := p.kernels()
 	for code := range other.kernels() {
@@ -35,7 +36,7 @@ func (p *Program) HasKernelsOf(other *Program) bool {
 	return true
 }
 
-// kernels is the code of all kernels, each on its device.
+// kernels returns the set of all kernels' codes, each with the index of its device.
 func (p *Program) kernels() map[deviceCode]bool {
 	all := map[deviceCode]bool{}
 	if p == nil {
@@ -53,7 +54,7 @@ func (p *Program) kernels() map[deviceCode]bool {
 	return all
 }
 
-// deviceCode is the code of a kernel on one of a program's devices.
+// deviceCode is a kernel's SPIR-V code, and which of the program's devices it is for (0 if there is one).
 type deviceCode struct {
 	device int
 	code   string

@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// refuses reports whether an error comes from the limits of the device or the machine, and not from a mistake in the
-// graph.
+// refuses reports whether a compile or load failed because of a limit of the device or the machine: a missing feature,
+// too little memory, no GLSL compiler. Such an error is no mistake in the graph.
 func refuses(err error) bool {
 	var (
 		unsupported *UnsupportedError
@@ -28,10 +28,10 @@ func refuses(err error) bool {
 		errors.As(err, &memory) || errors.As(err, &mismatch) && mismatch.Smaller != ""
 }
 
-// standsIn reports whether the CPU fast path should run a graph that "auto" could not compile for the device or load
-// there. It does so for every failure of the device, if the graph and its weights are valid. It does not for a program
-// compiled for another device, which must be recompiled. For a graph with custom ops, whose shaders may be at fault, it
-// requires a refusal, see [refuses].
+// standsIn reports whether the CPU fast path should run a graph after err, the failure of "auto" to compile it for the
+// device or load it there. If the graph and its weights are valid, the answer is yes, with two exceptions: a program
+// compiled for another device must be recompiled, and with custom ops the user's shaders may be at fault, so err must
+// be a refusal (see [refuses]).
 func standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
 	wrongWeights := (*ir.WeightError)(nil)
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.As(err, &wrongWeights) {

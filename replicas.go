@@ -17,8 +17,8 @@ type Devices []*Device
 func (d Devices) Close() error { return runtime.Each(d, (*Device).Close) }
 
 // Replicas are copies of one program on several devices. Each run goes to the device with the fewest runs in progress,
-// so that n equal devices have n times the throughput. Each returns the same results as alone; equal devices return the
-// same bits. It is safe for concurrent use.
+// so that n equal devices have n times the throughput. A run returns the same results as on its device alone, and equal
+// devices return the same bits. Replicas are safe for concurrent use.
 type Replicas struct {
 	exes []*Executable
 
@@ -72,8 +72,8 @@ func (r *Replicas) Executables() []*Executable {
 	return r.exes
 }
 
-// pick returns the device with the fewest runs in flight, and counts the caller's run. Call done when that run ends. If
-// nothing was loaded, pick returns nil, and running it reports that.
+// pick returns the executable with the fewest runs in flight and counts one more run on it. The caller calls done when
+// its run ends. If nothing is loaded, pick returns a nil executable, which fails to run with errNotLoaded.
 func (r *Replicas) pick() (exe *Executable, done func()) {
 	if r == nil || len(r.exes) == 0 {
 		return nil, func() {}

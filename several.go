@@ -15,13 +15,14 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// several has the code common to the kinds that consist of several devices.
+// several is the common part of [pipeline] and [tensorParallel]: a list of devices that together run each program.
 type several struct {
 	identity
 	members Devices
 }
 
-// newSeveral checks the devices, which are at least two.
+// newSeveral combines two or more devices. how says in one clause how they share the work, for Device.Why. Each must be
+// a single device.
 func newSeveral(d Devices, how string) (several, error) {
 	var names []string
 	for _, one := range d {
@@ -36,7 +37,7 @@ func newSeveral(d Devices, how string) (several, error) {
 	return s, nil
 }
 
-// compileParts compiles the part of each device.
+// compileParts splits the graph with split and compiles each part for its device.
 func (s *several) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions,
 	split func(g *ir.Graph) (multi.Split, error)) (*Program, error) {
 	g, fitted, err := compiler.FitWeights(g, opt.Weights)
@@ -63,8 +64,8 @@ func (s *several) compileParts(ctx context.Context, g *ir.Graph, opt CompileOpti
 	return p, nil
 }
 
-// notReplaced says that the CPU does not stand in for one of several devices, if the fault is the device's. Their
-// caller asked for these devices.
+// notReplaced adds a hint to an error of one of several devices: the CPU does not replace a device that cannot run its
+// part, because the caller asked for these devices. It leaves errors unchanged that are not the device's fault.
 func notReplaced(err error) error {
 	if driver := (*vk.Error)(nil); !refuses(err) && !errors.As(err, &driver) {
 		return err
@@ -73,13 +74,13 @@ func notReplaced(err error) error {
 		"the CPU runs what a device cannot (--device auto)", err)
 }
 
-// errOtherDevices says that a program was compiled for other devices.
+// errOtherDevices is the error of loading a program that was compiled for other devices.
 func (s *several) errOtherDevices() error {
 	return fmt.Errorf("on %s: the program was compiled for other devices: compile the graph for these", s.caps.Name)
 }
 
-// loadParts loads each part of a program on its device. share returns the executable to share with on a device, if
-// LoadOptions.Share is set.
+// loadParts loads each part of a program on its device. If LoadOptions.Share is set, share returns that program's
+// executable on a device. names are the names of the parts' devices.
 func (s *several) loadParts(ctx context.Context, p *Program, opt LoadOptions,
 	share func(device int) *Executable) (exes []*Executable, names []string, err error) {
 	parts := p.split.Parts()
@@ -110,7 +111,7 @@ func (s *several) loadParts(ctx context.Context, p *Program, opt LoadOptions,
 	return exes, names, nil
 }
 
-// programs returns what the executables run.
+// programs returns the backends of the executables.
 func programs(exes []*Executable) (list []runtime.Executable) {
 	for _, e := range exes {
 		list = append(list, e.program())
@@ -143,7 +144,7 @@ func (s *several) synchronize(ctx context.Context) error {
 
 func (s *several) close() error { return s.members.Close() }
 
-// describe describes the devices for package multi.
+// describe returns the devices' speeds and memory sizes in the form that package multi takes to split a graph.
 func (d Devices) describe() (list []multi.Member) {
 	for _, one := range d {
 		if v := vk.Of(one); v != nil {
@@ -186,7 +187,7 @@ func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 	return nil, fmt.Errorf("no way to run %q on %d devices: %s", g.Name, len(d), strings.Join(list, "; "))
 }
 
-// alone returns the first device that has room, and closes the others.
+// alone returns the first device with enough memory for the graph, and closes the others.
 func (d Devices) alone(g *ir.Graph) (*Device, error) {
 	first, err := multi.FirstWithRoom(g, d.describe())
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// tensorParallel is several devices that share each op.
+// tensorParallel is several devices that share the work of each op. group is their process group, through which kernels
+// exchange values.
 type tensorParallel struct {
 	several
 	group *collective.Group
@@ -24,13 +25,17 @@ type tensorParallel struct {
 // for it are cut between the devices (see [partition.SplitTensor]), so that each reads its share concurrently. All
 // devices must be Vulkan devices with Features.ExternalMemoryHost, or all the CPU.
 //
-// Kernels exchange values through host memory that all devices import. How a device learns that a value has arrived
-// depends on the device. Software devices wait inside their programs for flags in host memory. Other devices may not
-// see another's writes before their program ends. If they see the host's writes to their own memory, their kernels wait
-// for flags there, which the host copies. Otherwise each program ends at an exchange, and the host starts the rest. On
-// NVIDIA cards with peer access, the host may instead copy the values from card to card with CUDA (libcuda.so.1).
-// Loading tries which transports work, and each run takes the cheapest of them: [Executable.Why] says which one the
-// largest run takes.
+// Kernels exchange values through host memory that all devices import. There are four ways for a device to learn that a
+// value has arrived:
+//
+//   - Kernels of software devices wait for flags in host memory.
+//   - A GPU may see another device's writes to host memory only after its program has ended. If it sees the host's
+//     writes to its own memory at once, the host copies the flags there, and kernels wait for them.
+//   - Otherwise a program ends at each exchange, and the host starts the rest of it.
+//   - Between NVIDIA cards with peer access, the host may copy the values with CUDA (libcuda.so.1) instead.
+//
+// Load tries which of these transports work. Each run takes the cheapest. [Executable.Why] says which one the largest
+// run takes.
 //
 // Results are the graph's results, except that cut sums are added in a different order than on one device. Runs are
 // serialized. If the host relays flags, runs whose outputs all stay on the devices return without waiting, up to eight
@@ -106,7 +111,7 @@ func (d *tensorParallel) load(ctx context.Context, p *Program, opt LoadOptions) 
 	return &Executable{backend: x, why: "tensor parallel over " + d.caps.Name + ": " + x.Describe()}, nil
 }
 
-// alike reports whether all devices are of one kind and have the same kernels.
+// alike reports whether all parts were compiled for the same kind of device into the same kernels.
 func alike(parts []*Program) bool {
 	kernels := func(s *Program) (list []string) {
 		if p := s.Contents.Program; p != nil {

@@ -77,20 +77,20 @@ func Values[T Element](d *ir.Data) ([]T, error) {
 	return out, nil
 }
 
-// elementTypes are the dtypes with the elements of a Go type. An int has the elements of an int64 or int32, but Of
-// requires that its caller names the dtype.
+// elementTypes maps a Go type to the dtype with the same elements. For int that is i64, or i32 on 32-bit machines; Of
+// does not accept int, so that no program depends on the machine.
 var elementTypes = map[reflect.Kind]ir.DType{reflect.Float32: ir.F32, reflect.Float64: ir.F64, reflect.Int64: ir.I64,
 	reflect.Int32: ir.I32, reflect.Int16: ir.I16, reflect.Int8: ir.I8, reflect.Uint32: ir.U32, reflect.Uint16: ir.U16,
 	reflect.Uint8: ir.U8, reflect.Bool: ir.Bool, reflect.Int: map[int]ir.DType{32: ir.I32, 64: ir.I64}[bits.UintSize]}
 
 func elementType[T Element]() ir.DType { return elementTypes[reflect.TypeFor[T]().Kind()] }
 
-// isBits reports whether []T are the bits of a dtype's elements.
+// isBits reports whether a []T holds the bits of elements of dtype t: T is uint16, and t is f16 or bf16.
 func isBits[T Element](t ir.DType) bool {
 	return elementType[T]() == ir.U16 && (t == ir.F16 || t == ir.BF16)
 }
 
-// encode writes values to d. There is one value for each element of d.
+// encode converts the values to d's dtype and writes them to d. len(values) must be d's number of elements.
 func encode[T Element](d *ir.Data, values []T) error {
 	from, to := elementType[T](), d.DType
 	switch {
@@ -147,7 +147,7 @@ func intRange(t ir.DType) (low, high int64) {
 	return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits)
 }
 
-// decode reads the elements of d into out, which has the same length.
+// decode converts the elements of d to T. len(out) must be d's number of elements.
 func decode[T Element](out []T, d *ir.Data) error {
 	t, to := d.DType, elementType[T]()
 	if !isBits[T](t) && !holds[T](t) {

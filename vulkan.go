@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// vulkan is a Vulkan device.
+// vulkan is a Vulkan device. tuning reads its tuning file once.
 type vulkan struct {
 	identity
 	single
@@ -78,7 +78,8 @@ func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	return &Executable{backend: exe, why: d.why}, nil
 }
 
-// fewRead names the weights of which a run only reads rows or matrices selected by loaded indices.
+// fewRead returns the names of weights from which a run reads only rows or expert matrices that an index tensor selects
+// (embeddings, experts). They lose least in slow host memory.
 func fewRead(g *ir.Graph) map[string]bool {
 	users, names := g.Users(), map[string]bool{}
 	var few func(n *ir.Node) bool

@@ -11,16 +11,15 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Checker compares a device's results with the CPU reference. The reference has its own states, so a program with
-// states must be checked from its first run on.
+// Checker compares the results of a program's runs with the CPU reference. The reference has states of its own, so
+// every run of a program with states must be checked, from the first run on.
 type Checker struct {
 	graph      *ir.Graph
 	reference  *interp.Program
 	tolerances []ir.Tolerance // by node
 }
 
-// New prepares the reference of a graph. weights may be nil where the
-// graph has none.
+// New makes a checker for a graph: it loads the graph on the CPU reference. weights may be nil if the graph has none.
 func New(g *ir.Graph, weights ir.WeightSource) (*Checker, error) {
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)

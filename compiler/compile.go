@@ -42,13 +42,14 @@ type Options struct {
 	// Progress, if set, is called as shaders are compiled, with the number done so far. Calls do not overlap.
 	Progress func(runtime.Progress)
 
-	// Pricer answers the rules of passes; nil is the price of the device's schedules. Persistence proposes persistent
-	// kernels; nil is what suits the device. Programs compiled with either are not kept, but their shaders are.
+	// Pricer makes the cost model with which the rules of passes choose; nil means the cost model of the device's
+	// schedules. Persistence chooses the runs of consecutive steps that become persistent kernels; nil means
+	// schedule.Runs. Both are for tests. Programs compiled with either are not cached, but their shaders are.
 	Pricer      func(device.Caps) kernel.Pricer
 	Persistence func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
 }
 
-// Stats says what a Compile did.
+// Stats describes the work of one Compile.
 type Stats struct {
 	CacheHit  bool // the whole program came from the cache
 	Kernels   int
@@ -57,10 +58,10 @@ type Stats struct {
 	Elapsed   time.Duration
 	// Fitted is the number of weights whose stored dtype differs from the graph's declaration.
 	Fitted int
-	// Without names the device's features that the installed GLSL compiler is too old for, as [spirv.Feature]; the
-	// kernels do not use them.
+	// Without names the device's features that the kernels do not use because the installed GLSL compiler is too old.
+	// The names are those of [spirv.Feature].
 	Without []string
-	// CacheErr is the error that prevented caching the program, if any. The program is valid nevertheless.
+	// CacheErr is the reason that the program could not be stored in the cache, if so. The program is valid.
 	CacheErr error
 }
 
@@ -75,14 +76,14 @@ func (s *Stats) Add(part Stats) {
 	s.CacheErr = errors.Join(s.CacheErr, part.CacheErr)
 }
 
-// Compiled is a graph compiled for a device.
+// Compiled is a graph compiled for a device: the contents of its bundle.
 type Compiled struct {
 	Contents bundle.Contents
 	Stats    Stats
 }
 
-// FitWeights checks a graph and the weights that are given for it, before anything is compiled. The graph's weights
-// get the dtypes that they are stored in; it counts those.
+// FitWeights checks a graph and its weights before it is compiled. fit is the graph in which each weight has the dtype
+// that it is stored in. changed is the number of weights for which that differs from the graph's declaration.
 func FitWeights(g *ir.Graph, weights ir.WeightSource) (fit *ir.Graph, changed int, err error) {
 	if err := g.Verify(); err != nil {
 		return nil, 0, fmt.Errorf("compile: %w", err) // err names the graph
@@ -95,7 +96,7 @@ func FitWeights(g *ir.Graph, weights ir.WeightSource) (fit *ir.Graph, changed in
 }
 
 // Compile compiles a graph for a device. If the cache has the program of an equal graph for the same kind of device,
-// Compile returns it and starts no compiler process. Names in the graph do not matter for this.
+// Compile returns it and starts no compiler process. Graphs that differ only in names are equal.
 func Compile(ctx context.Context, g *ir.Graph, opt Options) (*Compiled, error) {
 	start := time.Now()
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -128,13 +129,15 @@ type compilation struct {
 	caps   device.Caps
 	tools  *spirv.Toolchain
 	cache  *progcache.Cache
-	root   string // directory of the caches; empty for none
-	noRoot error  // why there is no directory, if caches are not just disabled
-	key    string
+	root   string // directory of the caches; empty without caches
+	noRoot error  // the reason that no directory could be found; nil if caches are disabled
+	key    string // key of the program in the cache
 
 	without []string // features that the device has and the tools do not support
 }
 
+// newCompilation finds the GLSL compiler and the caches, and removes the features from the target that the compiler
+// cannot express.
 func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation, error) {
 	c := &compilation{g: g, opt: opt, caps: opt.Target}
 	if c.caps.Name == "" {
@@ -144,12 +147,12 @@ func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation
 		}
 	}
 	if !opt.NoCache {
-		// Without a cache directory every compile is a cold one, nothing worse.
+		// If there is no cache directory, the compile only takes longer.
 		c.root, c.noRoot = cachefile.Root()
 	}
 	programs := c.root
 	if opt.Pricer != nil || opt.Persistence != nil {
-		programs = "" // a program's key names neither
+		programs = "" // no cache of programs: a key does not contain these functions
 	}
 	c.cache = progcache.Open(programs)
 	var err error
@@ -163,7 +166,7 @@ func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation
 	return c, nil
 }
 
-// cacheKey names everything that a compiled program depends on.
+// cacheKey returns the hash of everything that a compiled program depends on.
 func cacheKey(g *ir.Graph, caps device.Caps, tools *spirv.Toolchain, opt Options) string {
 	sum := sha256.New()
 	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(),
@@ -189,6 +192,7 @@ func (c *compilation) fromCache() (*Compiled, bool) {
 	}, true
 }
 
+// compile compiles the graph and stores the program in the cache.
 func (c *compilation) compile(ctx context.Context) (*Compiled, error) {
 	low, err := lower(ctx, c.g, c.caps, c.opt)
 	if err != nil {

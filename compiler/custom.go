@@ -15,13 +15,13 @@ import (
 // CustomOpError reports that the GLSL of a custom op does not compile.
 type CustomOpError struct {
 	Op   string // the op's name
-	Part string // the source with the error: "Expr", "Body" or "Shared"; empty if unknown
+	Part string // which of the op's GLSL sources has the error: "Expr", "Body" or "Shared"; empty if unknown
 	Line int    // in that source, from 1; 0 if unknown
 	Text string // that line
 	Err  *spirv.CompileError
 }
 
-// Error names the op and the line of its text.
+// Error returns a message that names the op and the line of its GLSL.
 func (e *CustomOpError) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("custom op %s: a shader that has its GLSL does not compile: %v", e.Op, e.Err)
@@ -30,7 +30,7 @@ func (e *CustomOpError) Error() string {
 		e.Err.Tool, e.Line, e.Text)
 }
 
-// Unwrap returns the compiler's complaint about the whole shader.
+// Unwrap returns the GLSL compiler's error for the whole shader.
 func (e *CustomOpError) Unwrap() error { return e.Err }
 
 // validateCustom runs spirv-val, if installed, on the SPIR-V modules of custom ops.
@@ -46,7 +46,7 @@ func (c *compilation) validateCustom(ctx context.Context, low *Lowered) error {
 	}
 	err := c.tools.Validate(ctx, modules)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) && !c.opt.Validate {
-		return nil // the form of the modules is checked; the rest needs the tool
+		return nil // the modules' structure was checked already; further checks need the tool
 	}
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("SPIR-V of a custom op: %w", err)
@@ -54,7 +54,8 @@ func (c *compilation) validateCustom(ctx context.Context, low *Lowered) error {
 	return err
 }
 
-// explainCustom turns compiler errors in lines that come from a custom op into errors of that op.
+// explainCustom returns a [CustomOpError] for each GLSL compiler error in a shader with custom ops. It returns err
+// unchanged if there is none.
 func explainCustom(err error, shaders []spirv.Shader) error {
 	source := map[string]string{}
 	for _, s := range shaders {
@@ -75,7 +76,7 @@ func explainCustom(err error, shaders []spirv.Shader) error {
 	return errors.Join(explained...)
 }
 
-// compileErrors lists the refused shaders among the errors that err joins.
+// compileErrors returns the GLSL compiler errors among the errors that err joins or wraps.
 func compileErrors(err error) []*spirv.CompileError {
 	switch e := err.(type) {
 	case nil:
@@ -92,8 +93,9 @@ func compileErrors(err error) []*spirv.CompileError {
 	return compileErrors(errors.Unwrap(err))
 }
 
-// SameCustomOps returns an error if a program was compiled with custom ops that differ from this process's ops of the
-// same names. The program's kernels and the reference would then give different results.
+// SameCustomOps returns an error if a graph has custom ops and this process has registered different ops with the same
+// names: the program's kernels and the reference would give different results. hash is the graph's hash when the
+// program was compiled; it covers the definitions of custom ops.
 func SameCustomOps(g *ir.Graph, hash string) error {
 	var names []string
 	for _, n := range g.Nodes() {
@@ -108,7 +110,8 @@ func SameCustomOps(g *ir.Graph, hash string) error {
 		"compile it again", strings.Join(names, " or "))
 }
 
-// IsCustom reports whether a graph has custom ops; their Go implementation is only for checks.
+// IsCustom reports whether a graph has custom ops. The Go implementation of such an op is slow and meant for checks, so
+// callers do not choose the CPU for these graphs.
 func IsCustom(g *ir.Graph) bool {
 	return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
 		return n.Op().Info().Custom != nil || slices.ContainsFunc(n.Bodies(), IsCustom)

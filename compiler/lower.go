@@ -14,12 +14,12 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// Lowered is a graph compiled to GLSL, which `vkc dump` prints.
+// Lowered is a graph compiled to GLSL. `vkc dump` prints it.
 type Lowered struct {
 	*passes.State
 	Schedules []kernel.Schedule // by kernel
 	Reasons   []string          // why each schedule was chosen
-	GLSL      []string          // by shader
+	GLSL      []string          // sources, by shader
 	shaders   []*glsl.Shader    // by shader
 	SPIRV     [][]byte          // by shader; nil except for precompiled modules of custom ops
 }
@@ -30,6 +30,7 @@ func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tun
 	return lower(ctx, g, caps, Options{Tuning: tuning})
 }
 
+// lower is [Lower] with all options.
 func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lowered, error) {
 	pricer, persistence := opt.Pricer, opt.Persistence
 	if pricer == nil {
@@ -87,15 +88,15 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lo
 	return low, nil
 }
 
-// choice is the decision for a kernel, and for all kernels with the same identity.
+// choice is the schedule and shader chosen for a kernel, and for all kernels with the same identity.
 type choice struct {
 	schedule     kernel.Schedule
-	text, reason string
+	text, reason string // the schedule for people, and why it was chosen
 	grid         kernel.Grid
-	shader       int
+	shader       int // index of the shader
 }
 
-// shade chooses the schedule of a kernel and adds its shader under a name.
+// shade chooses the schedule of a kernel, generates its shader and adds that with the given name.
 func (low *Lowered) shade(k *kernel.Kernel, name string, caps device.Caps, tuning device.Tuning,
 	symbols []string) (choice, error) {
 	sched, why, tuned, err := schedule.SelectTuned(k, caps, tuning)
@@ -114,7 +115,7 @@ func (low *Lowered) shade(k *kernel.Kernel, name string, caps device.Caps, tunin
 	return c, nil
 }
 
-// add adds a shader under a name, and returns its number.
+// add adds a shader with the given name, and returns its index.
 func (low *Lowered) add(name string, sh *glsl.Shader, bindings int) int {
 	low.shaders = append(low.shaders, sh)
 	low.GLSL, low.SPIRV = append(low.GLSL, sh.Source), append(low.SPIRV, sh.SPIRV)

@@ -19,17 +19,17 @@ type UnsupportedError struct {
 	Missing []string
 }
 
-// Error names the device and every gap.
+// Error returns a message that names the device and every missing feature.
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s cannot run this graph: %s; choose another device, or the CPU fast path with --device cpu",
 		e.Device, e.Lacks())
 }
 
-// Lacks says what the device lacks, without its name.
+// Lacks lists the missing features in a clause without the device's name.
 func (e *UnsupportedError) Lacks() string { return "it lacks " + strings.Join(e.Missing, "; ") }
 
-// refuseMissing names everything that the kernels need and the device lacks,
-// all at once.
+// refuseMissing returns an [UnsupportedError] that lists all features that the kernels need and the device lacks, or
+// nil if there are none.
 func refuseMissing(kernels []*kernel.Kernel, caps device.Caps) error {
 	var missing []string
 	for _, k := range kernels {
@@ -51,7 +51,7 @@ func opsOf(k *kernel.Kernel) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", ")
 }
 
-// refuseLarge returns an error for a kernel whose positions exceed 32 bits; it names ops and tensors.
+// refuseLarge returns an error if a kernel's indices do not fit in 32 bits. The error names the ops and the tensor.
 func refuseLarge(s *passes.State) error {
 	for i, k := range s.Kernels {
 		var large *kernel.RangeError

@@ -10,7 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// join adds persistent kernels that do some runs of steps.
+// join adds a persistent kernel for each of the given runs of consecutive steps. A persistent kernel does the work of
+// all steps of its run in one launch; its workgroups wait for each other between two steps.
 func (low *Lowered) join(runs []schedule.Run) error {
 	if len(runs) == 0 {
 		return nil
@@ -23,7 +24,7 @@ func (low *Lowered) join(runs []schedule.Run) error {
 	}
 	meeting := buffer(kernel.BufMeeting, "workgroups that wait", kernel.MeetingWords)
 	late := buffer(kernel.BufLate, "workgroups waited in vain", 1)
-	made := map[string]int{} // shaders, by their text
+	made := map[string]int{} // index of a shader, by its source
 	for _, r := range runs {
 		k, sh, err := low.persistent(r)
 		if err != nil {
@@ -43,13 +44,13 @@ func (low *Lowered) join(runs []schedule.Run) error {
 	return nil
 }
 
-// persistent returns a kernel that performs a run of steps. The caller adds the shader and the last two bindings to its
-// dispatch.
+// persistent returns the persistent kernel of a run of steps. The caller adds the index of its shader, and the bindings
+// of the two buffers through which workgroups wait.
 func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader, error) {
 	steps := low.Program.Steps[r.First : r.First+r.Count]
 	d := kernel.Step{Name: fmt.Sprintf("persistent_%d", r.Count), Barrier: steps[0].Barrier,
 		Schedule: r.Why}
-	slots := map[int]int{} // by buffer
+	slots := map[int]int{} // index of the binding, by buffer
 	var phases []glsl.Phase
 	for _, s := range steps {
 		phase := glsl.Phase{Shader: low.shaders[s.Shader]}

@@ -9,7 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rebind returns the cached program with the names of g. The program was compiled from a graph with the same hash as g.
+// rebind returns the cached program in f with the names of g. The program was compiled from a graph with the same hash
+// as g, which may have other names.
 func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 	old, err := f.Graph()
 	if err != nil {
@@ -46,9 +47,11 @@ func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 	return &p, p.Check()
 }
 
-// renaming maps the names of one graph to the names of another.
+// renaming maps the names of symbols and weights in one graph to their names in another. Its methods return a copy of
+// their argument with the new names.
 type renaming struct{ symbols, weights map[string]string }
 
+// pairs maps each name in from to the name with the same index in to.
 func pairs(from, to []string) map[string]string {
 	m := map[string]string{}
 	for i := range from {

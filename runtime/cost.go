@@ -2,18 +2,19 @@ package runtime
 
 import "strconv"
 
-// KernelCost holds the driver's statistics about a kernel on its device. Items that the driver does not report are
-// absent.
+// KernelCost has the driver's statistics about a compiled kernel, such as its number of registers. Items that the
+// driver does not report are absent.
 type KernelCost map[CostItem]float64
 
 // CostItem names one number of a [KernelCost].
 type CostItem string
 
-// The items.
+// The items of a KernelCost.
 const (
 	// Registers counts the 32-bit registers of one invocation, without uniform registers.
 	Registers CostItem = "registers"
-	// Spills counts the registers that did not fit, or the instructions that spill and reload them.
+	// Spills counts the registers that did not fit and live in memory, or the instructions that store and reload them:
+	// drivers differ.
 	Spills CostItem = "spills"
 	// Scratch is the memory of one invocation for spilled registers and indexed arrays, in bytes.
 	Scratch CostItem = "scratch"
@@ -27,11 +28,11 @@ const (
 	Occupancy CostItem = "occupancy"
 	// Latency is the driver's estimate of cycles from the start of a subgroup to its end.
 	Latency CostItem = "latency"
-	// InverseThroughput is the driver's estimate of cycles a scheduler spends on a subgroup.
+	// InverseThroughput is the driver's estimate of the cycles for which one subgroup keeps a scheduler busy.
 	InverseThroughput CostItem = "inverse_throughput"
 )
 
-// costItems lists every item, in the order of tables, with its column heading.
+// costItems lists every item with its column heading, in the order of a table's columns.
 var costItems = []struct {
 	item  CostItem
 	short string
@@ -40,7 +41,7 @@ var costItems = []struct {
 	{CodeSize, "code"}, {Instructions, "instrs"}, {Latency, "latency"}, {InverseThroughput, "cycles"},
 }
 
-// CostItems returns all items in the order of tables.
+// CostItems returns all items in the order of a table's columns.
 func CostItems() []CostItem {
 	var list []CostItem
 	for _, c := range costItems {
@@ -59,7 +60,7 @@ func (c CostItem) Short() string {
 	return string(c)
 }
 
-// Text prints an item. It returns "" if the driver does not report it.
+// Text formats the value of an item. It returns "" if the driver does not report the item.
 func (c KernelCost) Text(item CostItem) string {
 	v, ok := c[item]
 	if !ok {

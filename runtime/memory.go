@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// MemoryOwner is the purpose of a part of device memory.
+// MemoryOwner is a purpose that device memory is allocated for, such as weights.
 type MemoryOwner string
 
-// The owners of memory.
+// The purposes.
 const (
-	OwnWeights MemoryOwner = "weights" // constants, and copies that programs derive from either at load
+	OwnWeights MemoryOwner = "weights" // also constants, and copies in another layout that Load makes of both
 	// OwnHostWeights is for weights in host memory, which kernels read over the bus.
 	OwnHostWeights MemoryOwner = "weights in host memory"
 
@@ -23,10 +23,10 @@ const (
 	OwnOther   MemoryOwner = "other buffers"
 )
 
-// MemoryUse is the number of bytes of each owner.
+// MemoryUse maps each purpose to the number of bytes allocated for it.
 type MemoryUse map[MemoryOwner]uint64
 
-// Total sums the bytes of all owners.
+// Total returns the number of bytes for all purposes.
 func (m MemoryUse) Total() (total uint64) {
 	for _, n := range m {
 		total += n
@@ -34,7 +34,7 @@ func (m MemoryUse) Total() (total uint64) {
 	return total
 }
 
-// Add returns the sums of both.
+// Add returns the sum of m and other for each purpose.
 func (m MemoryUse) Add(other MemoryUse) MemoryUse {
 	sum := MemoryUse{}
 	for _, use := range []MemoryUse{m, other} {
@@ -45,7 +45,7 @@ func (m MemoryUse) Add(other MemoryUse) MemoryUse {
 	return sum
 }
 
-// Largest lists the owners that have memory, the largest first.
+// Largest lists the purposes with memory, the largest first.
 func (m MemoryUse) Largest() []MemoryOwner {
 	return slices.SortedFunc(maps.Keys(m), func(a, b MemoryOwner) int {
 		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))

@@ -29,20 +29,20 @@ type Profile struct {
 	Clock  ClockRelation `json:"clock,omitempty"`
 }
 
-// HostSpan is something the host did during a run.
+// HostSpan is a span of time during a run in which the host did one kind of work, such as uploading inputs.
 type HostSpan struct {
 	Name  string `json:"name"`
 	Start int64  `json:"start_ns"` // since Profile.Began
 	Nanos int64  `json:"ns"`
 }
 
-// ClockRelation is the method that converted device times to the host's clock.
+// ClockRelation is the method of converting the device's times to the host's clock.
 type ClockRelation string
 
-// The relations.
+// The methods.
 const (
 	Calibrated ClockRelation = "calibrated" // both clocks were read at the same moment
-	Estimated  ClockRelation = "estimated"  // assumes that the last kernel ended when the host's wait did
+	Estimated  ClockRelation = "estimated"  // assuming that the last kernel ended when the host's wait for it did
 )
 
 // KernelTime is one kernel of a run.
@@ -57,13 +57,13 @@ type KernelTime struct {
 	Moved int64 `json:"moved"`
 	// Cost holds the driver's statistics about the kernel. It is empty if the driver has none or was not asked.
 	Cost KernelCost `json:"cost,omitempty"`
-	// PeakGFlops is the peak rate of the units that the kernel uses, PeakGBps the device's copy bandwidth; 0 if
-	// unknown.
+	// PeakGFlops is the peak rate of the arithmetic units that the kernel uses, such as tensor cores. PeakGBps is the
+	// device's bandwidth when it copies memory. They are 0 if unknown.
 	PeakGFlops float64 `json:"peak_gflops,omitempty"`
 	PeakGBps   float64 `json:"peak_gbps,omitempty"`
 }
 
-// rate returns n per nanosecond, that is, in units of 10^9 per second.
+// rate divides a count by the kernel's time in nanoseconds: the result is in units of 10^9 per second.
 func (k KernelTime) rate(n int64) float64 {
 	if k.Nanos <= 0 {
 		return 0
@@ -90,16 +90,16 @@ func (p *Profile) Busy() time.Duration {
 	return sum
 }
 
-// maxOpsShown bounds the column of ops, in bytes.
+// maxOpsShown is the largest width of the table's column of ops, in bytes.
 const maxOpsShown = 60
 
-// kernelTimes sums time, operations and bytes over the runs of equal kernels.
+// kernelTimes is the sum of times, operations and bytes of equal kernels. runs counts these kernels.
 type kernelTimes struct {
 	KernelTime
 	runs int
 }
 
-// grouped sums equal kernels and sorts the sums by time, longest first.
+// grouped adds up equal kernels (the same name, schedule and ops) and sorts the sums by time, longest first.
 func grouped(list []KernelTime) (sums []kernelTimes) {
 	at := map[string]int{}
 	for _, k := range list {
@@ -168,13 +168,15 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 	return err
 }
 
-// profileColumn is an optional column. The table omits it if it is empty for every kernel.
+// profileColumn is an optional column of the table. It is omitted if no kernel has a value for it. of returns a
+// kernel's cell.
 type profileColumn struct {
 	name string
 	of   func(KernelTime) string
 }
 
-// profileColumns returns the columns for fractions of the device's peaks and for the driver's statistics.
+// profileColumns returns the optional columns in which a listed kernel has a value: its fractions of the device's peak
+// rates, and the driver's statistics.
 func profileColumns(list []kernelTimes) []profileColumn {
 	share := func(have, peak float64) string {
 		if have == 0 || peak == 0 {

@@ -1,9 +1,9 @@
-// Package runtime declares the interface that both backends implement: package runtime/vk runs programs on a Vulkan
-// device, package runtime/cpu on the processor.
+// Package runtime declares the interface of a loaded program, [Executable]. Two backends implement it: package
+// runtime/vk runs programs on a Vulkan device, package runtime/cpu on the CPU.
 //
-// Start from [Executable], a loaded program with Run and its states. [Port] and [Symbol] describe inputs and outputs,
-// [Result] is the result of a run, and [Profile] says where its time went. Most programs use package vkc instead. It
-// chooses a backend and wraps Go slices as tensors.
+// [Port] and [Symbol] describe a program's inputs and outputs, [Result] is the result of a run, and [Profile] divides
+// the time of a run among its kernels. Most users need only package vkc, which chooses a backend and makes tensors of
+// Go slices.
 package runtime
 
 import (
@@ -21,16 +21,16 @@ import (
 // would disturb one another are serialized.
 type Executable interface {
 	// Inputs, Outputs and States describe the program's tensors in the order in which the graph declares them. Symbols
-	// describes its run-time extents. Callers must not modify the results.
+	// describes the extents that can differ between runs. Callers must not modify the results.
 	Inputs() []Port
 	Outputs() []Port
 	States() []Port
 	Symbols() []Symbol
 
 	// Run computes the outputs from the inputs, by name, and then updates the states. If the inputs do not fit (see
-	// Signature.Bind) or ctx ends before the run has begun, Run fails and leaves the states unchanged. If an op meets a
-	// value for which it has no result, Run fails with an ir.FaultError, and the states are then undefined. At most one
-	// RunOptions may be given.
+	// Signature.Bind) or ctx ends before the run has begun, Run fails and leaves the states unchanged. If an op has no
+	// result for an input value, such as an index out of range, Run fails with an ir.FaultError, and the states are
+	// then undefined. At most one RunOptions may be given.
 	Run(ctx context.Context, in map[string]*ir.Data, opt ...RunOptions) (*Result, error)
 
 	// Upload returns a copy of d on the program's device.
@@ -66,7 +66,7 @@ func GoesAhead(e Executable) bool {
 type RunOptions struct {
 	// Symbols gives values of symbols by name. A symbol that is the extent of an input's axis may be left out.
 	Symbols map[string]int64
-	// Profile asks for Result.Profile, which makes the run slower.
+	// Profile requests Result.Profile. The run is then slower.
 	Profile bool
 	// Into gives memory for outputs, by name. The run writes the output to that tensor. The tensor must have the
 	// output's dtype and its dims in this run. Result.Outputs then refers to the same tensor. Other outputs get new
@@ -75,8 +75,8 @@ type RunOptions struct {
 	// Inputs gives inputs that are on the device already, by name. Do not pass those to Run as well. Runs only read the
 	// tensors, so one tensor may serve many inputs of many runs.
 	Inputs map[string]*DeviceTensor
-	// Keep names outputs that stay on the device. Result.Kept has them, Result.Outputs does not. The caller closes
-	// them.
+	// Keep names outputs that stay on the device. The run returns them in Result.Kept, not in Result.Outputs. The
+	// caller closes them.
 	//
 	// A run is asynchronous if it keeps all outputs, the device is a Vulkan device, and the host passes at most 64 MiB
 	// of inputs. Run then returns as soon as the run is queued, and later runs may take its outputs as inputs. Reading
@@ -86,17 +86,17 @@ type RunOptions struct {
 	// States, if set, replaces the program's own states in this run. A server keeps one set per conversation, for
 	// example. Executable.NewStates of the same executable makes a set.
 	States States
-	// Priority orders the runs that were started (see vkc's Executable.Start) and still wait. The highest priority
-	// begins first, and among equal ones the run that was started first.
+	// Priority orders the queue of runs that vkc's Executable.Start has started and that have not begun. The run with
+	// the highest priority begins first. Among equal ones the run that was started first does.
 	Priority int
-	// More says that the caller submits another run on this device at once. An asynchronous run (see Keep) may then be
-	// submitted together with that next one, which avoids the gap between the two. Reading a tensor that the run
-	// computes submits it.
+	// More says that the caller will start another run on this device right after this one. An asynchronous run (see
+	// Keep) may then be submitted together with the next one, so that the device is not idle between the two. Reading a
+	// tensor that the run computes submits it too.
 	More bool
 }
 
-// States is a set of values for all states of a program, for RunOptions.States. Its methods may be called at any time,
-// and wait for runs in progress. Close it before the program.
+// States is a set of values for all states of a program, for RunOptions.States. Its methods may be called at any time:
+// they wait for runs in progress. Close it before the program.
 type States interface {
 	// Read returns a copy of a state's value.
 	Read(name string) (*ir.Data, error)
@@ -133,11 +133,11 @@ func CheckContext(ctx context.Context) error {
 	return nil
 }
 
-// Progress reports how far the loading of a program has come.
+// Progress reports how much of one stage of compiling or loading a program is done.
 type Progress struct {
 	Stage Stage
-	// Done of Total counts bytes for weights, and shaders or kernels for the other stages. Total is the same in all
-	// reports of a stage.
+	// Done of Total units are done. The unit is a byte for weights, and a shader or kernel for the other stages. All
+	// reports of a stage have the same Total.
 	Done, Total int64
 }
 
@@ -182,10 +182,10 @@ type Port struct {
 	Type ir.Type
 }
 
-// String is `x: f32[T,8]`.
+// String returns the name and the type, such as `x: f32[T,8]`.
 func (p Port) String() string { return p.Name + ": " + p.Type.String() }
 
-// Symbol is a run-time extent with values 0 to Bound.
+// Symbol is an extent that can differ between runs, from 0 to Bound.
 type Symbol struct {
 	Name  string
 	Bound int64
@@ -194,6 +194,7 @@ type Symbol struct {
 // StatesOf returns a program's own states as States. Closing them does nothing.
 func StatesOf(e Executable) States { return ownStates{e} }
 
+// ownStates implements [StatesOf].
 type ownStates struct{ of Executable }
 
 func (s ownStates) Read(name string) (*ir.Data, error)  { return s.of.ReadState(name) }

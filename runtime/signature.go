@@ -9,16 +9,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Signature describes a program's ports and symbols, and checks the callers' tensors against them. A backend embeds it
-// to implement the describing half of Executable.
+// Signature describes a program's ports and symbols, and checks callers' tensors against them. A backend embeds it to
+// implement the methods of Executable that describe the program.
 type Signature struct {
 	name                    string // of the graph
 	inputs, outputs, states []Port
 	symbols                 []Symbol
-	// leaves is a graph of the inputs and states alone. ir checks inputs against it, so that both backends report the
-	// same errors.
+	// leaves is a graph with the program's inputs and states, possibly without other nodes. Package ir checks a run's
+	// inputs against it, so that both backends report the same errors.
 	leaves *ir.Graph
-	picks  []ir.Pick
+	picks  []ir.Pick // axes of ops, such as argmax, that must not be empty in a run
 }
 
 var errNoSignature = errors.New("there is no signature: it is nil")
@@ -32,11 +32,11 @@ func (s *Signature) Explain(doing string, err error) error {
 }
 
 // NewSignature returns the signature of a program known only by its name and ports, such as one read from a bundle.
-// picks describes the ops that need a nonempty axis to select from, if known.
+// picks describes the ops that select from an axis, which must not be empty in a run. It may be left out if unknown.
 func NewSignature(name string, inputs, outputs, states []Port, symbols []Symbol,
 	picks ...ir.Pick) (*Signature, error) {
 	g := ir.NewGraph("signature")
-	var given []Symbol // without derived symbols
+	var given []Symbol // the symbols that callers may give; the others follow from them
 	for _, s := range symbols {
 		if err := g.DeclareDim(ir.Dim{Sym: s.Name, Bound: s.Bound, Mul: 1}); err != nil {
 			return nil, err
@@ -101,7 +101,7 @@ func leafPorts(g *ir.Graph, op ir.Op) []Port {
 	return ports
 }
 
-// orNone returns an empty signature for a nil one.
+// orNone returns s, or an empty signature if s is nil.
 func (s *Signature) orNone() *Signature {
 	if s == nil {
 		return &Signature{}
@@ -109,22 +109,25 @@ func (s *Signature) orNone() *Signature {
 	return s
 }
 
-// Inputs describes the inputs.
+// Inputs describes the program's inputs in the graph's order.
 func (s *Signature) Inputs() []Port { return s.orNone().inputs }
 
-// Outputs describes the outputs.
+// Outputs describes the program's outputs in the graph's order.
 func (s *Signature) Outputs() []Port { return s.orNone().outputs }
 
-// States describes the states.
+// States describes the program's states in the graph's order.
 func (s *Signature) States() []Port { return s.orNone().states }
 
-// Symbols lists the symbols.
+// Symbols lists the program's symbols.
 func (s *Signature) Symbols() []Symbol { return s.orNone().symbols }
 
 // Bind checks the inputs of a run, both in and opt.Inputs, and returns the value of every symbol: given in opt, or
-// derived from the shapes of inputs. Each of these is an error of one line: an input that is missing, unknown or given
-// twice; a wrong dtype, shape or number of bytes; a symbol without a value or with two; a value of a symbol that leaves
-// an op nothing to pick from.
+// derived from the shapes of inputs. It returns an error of one line for
+//
+//   - an input that is missing, unknown or given twice;
+//   - a wrong dtype, shape or number of bytes;
+//   - a symbol without a value or with two different ones;
+//   - a symbol's value that makes an axis empty from which an op must select an element.
 func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int64, error) {
 	if s == nil || s.leaves == nil {
 		return nil, errNoSignature
@@ -189,12 +192,12 @@ func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
 	return i, nil
 }
 
-// Output is the destination of an output of a run.
+// Output is the destination of one output of a run: the caller's memory, new memory, or the device.
 type Output struct {
 	// Data has the output's type and shape. Its bytes are the caller's memory. They are nil if the output stays on the
 	// device or if the run allocates them.
 	*ir.Data
-	Keep bool
+	Keep bool  // whether the output stays on the device
 	Size int64 // in bytes
 }
 
@@ -231,7 +234,7 @@ func (s *Signature) NewOutputs(symbols map[string]int64, opt RunOptions) ([]Outp
 	return list, nil
 }
 
-// checkDestinations refuses memory for unknown outputs, and outputs with two destinations.
+// checkDestinations returns an error if opt gives a destination for an unknown output, or two for one output.
 func (s *Signature) checkDestinations(opt RunOptions) error {
 	for name := range opt.Into {
 		if !s.hasOutput(name) {
@@ -257,7 +260,7 @@ func (s *Signature) hasOutput(name string) bool {
 	return slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name })
 }
 
-// checkOutput checks that the caller's tensor has the output's type.
+// checkOutput checks that d, the caller's tensor for an output, has the output's dtype and dims.
 func checkOutput(d *ir.Data, t ir.DType, dims []int) error {
 	if d == nil {
 		return errors.New("the tensor given for it is nil")

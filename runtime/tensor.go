@@ -11,24 +11,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ErrClosed is wrapped by errors from using something after its Close.
+// ErrClosed is wrapped by the errors of using an object after its Close.
 var ErrClosed = errors.New("already closed")
 
 // DeviceTensor is a tensor in the memory of a device. A run makes one for each output in RunOptions.Keep, and
-// Executable.Upload makes one. A run of any program on the same device takes it as an input (RunOptions.Inputs). The
-// CPU fast path keeps them in its own memory. Their contents do not change. CopyTo copies one to another device through
-// host memory.
+// Executable.Upload makes one. A run of any program on the same device can take it as an input (RunOptions.Inputs). Its
+// contents do not change. CopyTo copies it to another device through host memory. The device may also be the CPU fast
+// path, which keeps tensors in host memory.
 //
 // All methods may be called concurrently. Close each tensor before its device.
 type DeviceTensor struct {
 	dtype  ir.DType
 	dims   []int
 	size   int64
-	label  string
+	label  string // names the tensor in errors, such as `output "y" of program "mlp"`
 	memory Memory
 
 	mu     sync.Mutex
-	users  int
+	users  int // runs and reads in progress; the last one closes the memory of a closed tensor
 	closed bool
 }
 
@@ -58,7 +58,7 @@ func NewDeviceTensor(label string, t ir.DType, dims []int, memory Memory) (*Devi
 var errNoTensor = errors.New("the device tensor is nil: a run with RunOptions.Keep and Executable.Upload make one, " +
 	"unless they return an error")
 
-// none reports whether the tensor is nil or has no memory.
+// none reports whether the tensor is nil or a zero value.
 func (t *DeviceTensor) none() bool { return t == nil || t.memory == nil }
 
 // DType is the type of the elements.
@@ -201,7 +201,7 @@ func (t *DeviceTensor) CopyTo(ctx context.Context, program Executable) (*DeviceT
 	return c, nil
 }
 
-// tensorReader reads a tensor under a context.
+// tensorReader is an io.ReaderAt over a tensor's bytes. Its reads end when ctx does.
 type tensorReader struct {
 	ctx context.Context
 	t   *DeviceTensor
@@ -215,7 +215,7 @@ func (r tensorReader) ReadAt(p []byte, offset int64) (int, error) {
 	return len(p), nil
 }
 
-// chunk is the number of bytes that ReadChunks reads at once.
+// chunk is the largest number of bytes that ReadChunks reads at once.
 const chunk = 4 << 20
 
 // ReadChunks is for backends: it reads size bytes in order, a few MiB at a time, and passes each chunk to write.
@@ -250,7 +250,8 @@ func (t *DeviceTensor) Close() error {
 	return t.memory.Close()
 }
 
-// hold keeps the memory alive until release is called, even if the tensor is closed earlier.
+// hold counts a user of the memory. The memory stays allocated until the user calls release, even if the tensor is
+// closed earlier.
 func (t *DeviceTensor) hold() error {
 	if t.none() {
 		return errNoTensor
@@ -272,8 +273,8 @@ func (t *DeviceTensor) release() {
 	}
 }
 
-// Hold is for backends: it returns the memory of each tensor, by name, and fails if a tensor is nil. The memory stays
-// allocated until release is called, even if a tensor is closed before.
+// Hold is for backends: it returns the memory of each tensor, by name, and an error if a tensor is nil or closed. The
+// memory stays allocated until release is called, even if a tensor is closed before.
 func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release func(), err error) {
 	if len(tensors) == 0 {
 		return nil, func() {}, nil
@@ -296,7 +297,7 @@ func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release f
 	return memory, release, nil
 }
 
-// ErrElsewhere is for backends: an input is on another device than the program.
+// ErrElsewhere is for backends: it returns the error for an input on another device than the program.
 func ErrElsewhere(name string, t *DeviceTensor, device string) error {
 	return fmt.Errorf("input %q is %v, which lies on another device (%s) than the program (%s): give the program its "+
 		"bytes (DeviceTensor.Read), or a copy on its device (DeviceTensor.CopyTo)", name, t, t.Device(), device)
@@ -309,5 +310,5 @@ type Traffic struct {
 	In, Out uint64
 }
 
-// Add returns the sums of both.
+// Add returns the sum of t and other.
 func (t Traffic) Add(other Traffic) Traffic { return Traffic{t.In + other.In, t.Out + other.Out} }

@@ -12,14 +12,14 @@ type Trace struct {
 	Profile *Profile
 }
 
-// The threads of a traced run.
+// The thread IDs of the host and the device in a traced run's process.
 const (
 	hostThread   = 1
 	deviceThread = 2
 )
 
-// traceEvent is an event of Chrome's trace format, which Perfetto reads too:
-// a complete event ("X") with its times in microseconds, or a name ("M").
+// traceEvent is an event of Chrome's trace format, which Perfetto reads too. Phase "X" is a span with its start and
+// duration in microseconds; phase "M" gives a name to a process or thread.
 type traceEvent struct {
 	Name  string         `json:"name"`
 	Phase string         `json:"ph"`
@@ -47,7 +47,7 @@ func WriteTrace(w io.Writer, runs ...Trace) error {
 	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ns"})
 }
 
-// events returns the events of a run. began is the time since the start of the first run.
+// events returns the events of a run. began is the time from the start of the earliest run to the start of this one.
 func (r Trace) events(pid int, began time.Duration) []traceEvent {
 	p := r.Profile
 	device := "device"
@@ -73,6 +73,7 @@ func (r Trace) events(pid int, began time.Duration) []traceEvent {
 	return list
 }
 
+// naming returns the event that names a process (what is "process_name") or a thread ("thread_name").
 func naming(what string, pid, tid int, name string) traceEvent {
 	return traceEvent{Name: what, Phase: "M", PID: pid, TID: tid, Args: map[string]any{"name": name}}
 }

@@ -13,29 +13,30 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// maxInFlight is the number of runs that the devices may have in flight when the host relays the flags between kernels.
+// maxInFlight is the largest number of asynchronous runs in flight on a group.
 const maxInFlight = 8
 
-// Channel is the memory in which devices exchange values by one transport.
+// Channel is the memory in which the devices of a group exchange values by one transport. It is divided into slots: in
+// an exchange, each rank writes its values to a slot, and the other ranks read them there.
 type Channel struct {
 	transport Transport
-	memory    *vk.HostBuffer // nil for the processor
-	inboxes   []*vk.Buffer   // by rank; the host relays flags to them
-	buffers   Buffers        // device memory for Copied
-	box       *mailbox.Mailbox
-	epoch     uint32 // epoch of the next exchange
-	next      int    // offset of the next run's slots
+	memory    *vk.HostBuffer   // host memory that all devices import; nil for the CPU
+	inboxes   []*vk.Buffer     // device memory to which the host relays flags, by rank; nil for other transports
+	buffers   Buffers          // device memory for the slots of transport Copied; nil for other transports
+	box       *mailbox.Mailbox // the flags and slots in this memory
+	epoch     uint32           // number of the next exchange, by which kernels recognize its flags
+	next      int              // offset of the next run's slots, in words
 	relay     relay
 }
 
-// Ends reports whether programs end at each exchange.
+// Ends reports whether devices end their programs at each exchange, so that the host must start the rest.
 func (c *Channel) Ends() bool { return transports[c.transport].ends }
 
 // GoesAhead reports whether the devices finish a run without further help from the host.
 func (c *Channel) GoesAhead() bool { return transports[c.transport].relays }
 
-// channel returns the channel of a transport, large enough for these exchanges of every run that may be in flight. The
-// caller holds the lock.
+// channel returns the channel of a transport. It is large enough for runs with these exchanges, as many as may be in
+// flight. exchanges has the number of values that a device sends in each exchange of a run. The caller holds the lock.
 func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 	once := transports[t].once
 	c, words := &g.channels[t], mailbox.SlotWords(len(g.names), exchanges, once)
@@ -55,6 +56,7 @@ func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 	return c, nil
 }
 
+// allocate makes the channel's memory with slots of so many words in all.
 func (c *Channel) allocate(g *Group, words int) (err error) {
 	memory, t, own := []uint32(nil), transports[c.transport], mailbox.Header
 	if !t.copies {
@@ -101,6 +103,7 @@ func (c *Channel) allocate(g *Group, words int) (err error) {
 	return nil
 }
 
+// free frees the channel's memory and resets it to the zero value.
 func (c *Channel) free() error {
 	err := errors.Join(c.box.Close(), c.memory.Close(), runtime.Each(c.inboxes, (*vk.Buffer).Close))
 	if c.buffers != nil {
@@ -110,12 +113,12 @@ func (c *Channel) free() error {
 	return err
 }
 
-// lastEpoch is the epoch after which epochs restart.
+// lastEpoch is the epoch at which epochs restart from 1.
 const lastEpoch = 1 << 31
 
-// begin assigns slots to the exchanges of a run and prepares the channel. Some transports give each exchange a slot
-// that no other run in flight uses; with the others, runs reuse the same slots one after another. begin returns the
-// error of an earlier run that has failed, if it was not yet reported.
+// begin reserves slots for the exchanges of a run: words from up to to. With some transports each exchange of all runs
+// in flight has slots of its own. With the others, runs reuse the same slots one after another. begin also returns the
+// error of an earlier run that has failed, if no caller has received it yet.
 func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 	err, from = g.drain(maxInFlight-1), c.next
 	if transports[c.transport].once {
@@ -140,7 +143,8 @@ func (c *Channel) begin(g *Group, exchanges []int) (from, to int, err error) {
 	return from, to, lostStates(err)
 }
 
-// links returns the link of each device for a run whose slots begin at from.
+// links returns each rank's link, the input tensor through which kernels find the channel's memory, for a run with
+// slots from word `from` on.
 func (c *Channel) links(g *Group, from int) (list []*ir.Data) {
 	tries := uint32(mailbox.TriesWaiting)
 	if c.Ends() {
@@ -161,20 +165,21 @@ func (c *Channel) links(g *Group, from int) (list []*ir.Data) {
 	return list
 }
 
-// tensor returns a tensor of one axis.
+// tensor returns a tensor with one axis.
 func tensor[T uint32 | float32](t ir.DType, values []T) *ir.Data {
 	bytes, _ := binary.Append(nil, binary.LittleEndian, values) // it takes slices of numbers
 	return &ir.Data{DType: t, Dims: []int{len(values)}, Bytes: bytes}
 }
 
-// relay is a thread that copies flags between devices while there are runs in flight.
+// relay controls the goroutine that copies flags between devices. The goroutine exists while runs are in flight.
 type relay struct {
 	mu   sync.Mutex
-	runs int
-	over *atomic.Bool
+	runs int          // runs in flight
+	over *atomic.Bool // tells the goroutine to end
 	wait sync.WaitGroup
 }
 
+// begin counts a run in flight. The first one starts the goroutine.
 func (r *relay) begin(box *mailbox.Mailbox) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,6 +190,7 @@ func (r *relay) begin(box *mailbox.Mailbox) {
 	}
 }
 
+// end counts a run as finished. The last one ends the goroutine.
 func (r *relay) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

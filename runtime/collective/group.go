@@ -12,32 +12,32 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// runLimit is the time limit of a run on several devices. A run that exceeds it has lost a device.
+// runLimit is the default time limit of a run on several devices. If a run exceeds it, one of the devices hangs.
 const runLimit = 2 * time.Minute
 
-// Group is a process group: devices that exchange values during their runs. Only the caller that has locked the group
-// may start a run, so that all devices execute runs in the same order.
+// Group is a process group: devices, numbered by rank, that exchange values during their runs. A caller must lock the
+// group to start a run, so that all devices execute runs in the same order.
 type Group struct {
-	// The settings may be changed before the first run.
-	Limit      time.Duration                      // of a run
-	ProbeLimit time.Duration                      // of a run that probes a transport
-	OpenCopier func([]*vk.Device) (Copier, error) // for transport Copied
+	// These settings may be changed before the first run.
+	Limit      time.Duration                      // time limit of a run
+	ProbeLimit time.Duration                      // time limit of a run that probes a transport
+	OpenCopier func([]*vk.Device) (Copier, error) // makes the Copier of transport Copied
 	// LoadGraph loads the graph of a probe on a device.
 	LoadGraph func(ctx context.Context, rank int, g *ir.Graph) (runtime.Executable, error)
 
-	names  []string     // of the devices, by rank
-	vulkan []*vk.Device // the devices, unless they are the processor
-	token  chan struct{}
+	names  []string      // of the devices, by rank
+	vulkan []*vk.Device  // the devices by rank; nil if all are the CPU
+	token  chan struct{} // has an element while the group is locked
 
-	// With the lock.
+	// The lock guards the fields below.
 	Choices
 	channels [len(transports)]Channel
 	copier   Copier // nil until needed
 	inFlight []*Run // asynchronous runs, oldest first
 }
 
-// New makes the group of devices with these traits. Either all of them are Vulkan devices, or all are the processor and
-// vulkan is empty.
+// New makes the group of devices with these traits. vulkan has the same devices, or is empty if all are the CPU. A
+// group of both kinds is an error.
 func New(list []Traits, vulkan []*vk.Device) (*Group, error) {
 	if len(vulkan) != 0 && len(vulkan) != len(list) {
 		return nil, fmt.Errorf("devices: %d of %d are Vulkan devices and others are not: want one or the other to "+
@@ -51,7 +51,7 @@ func New(list []Traits, vulkan []*vk.Device) (*Group, error) {
 	return g, nil
 }
 
-// Lock waits until no other caller has the lock.
+// Lock waits for the lock of the group and takes it.
 func (g *Group) Lock(ctx context.Context) error {
 	select {
 	case g.token <- struct{}{}:
@@ -61,15 +61,15 @@ func (g *Group) Lock(ctx context.Context) error {
 	}
 }
 
-// Unlock ends what Lock began.
+// Unlock releases the lock.
 func (g *Group) Unlock() { <-g.token }
 
-// Idle waits until no device is at work.
+// Idle waits until all devices are idle.
 func (g *Group) Idle() error {
 	return runtime.Each(g.vulkan, func(d *vk.Device) error { return d.WaitIdle(context.Background()) })
 }
 
-// Close frees the memory of all channels. It returns errors of runs that were not yet reported.
+// Close frees the memory of all channels. It returns the errors of runs that no caller has received yet.
 func (g *Group) Close() error {
 	errs := []error{g.drain(0)}
 	for i := range g.channels {
@@ -81,7 +81,8 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// Reserve returns a channel with room for the exchanges of a run, by the cheapest transport that works.
+// Reserve returns a channel of the cheapest working transport, large enough for the exchanges of a run. The caller
+// holds the lock.
 func (g *Group) Reserve(ctx context.Context, exchanges []int) (*Channel, error) {
 	for {
 		t, err := g.choose(ctx, exchanges)
@@ -92,11 +93,12 @@ func (g *Group) Reserve(ctx context.Context, exchanges []int) (*Channel, error) 
 		if err == nil || !transports[t].copies {
 			return c, err
 		}
-		g.exclude(t, err) // the cards have less memory than the host
+		g.exclude(t, err) // the devices may lack memory for slots; the other transports use host memory
 	}
 }
 
-// choose returns the cheapest working transport. The caller holds the lock.
+// choose returns the cheapest working transport for the exchanges of a run. It probes transports as needed. The caller
+// holds the lock.
 func (g *Group) choose(ctx context.Context, exchanges []int) (Transport, error) {
 	for {
 		c := g.cheapest(exchanges)
@@ -109,7 +111,7 @@ func (g *Group) choose(ctx context.Context, exchanges []int) (Transport, error) 
 	}
 }
 
-// Waits reports whether kernels wait for one another in these exchanges, without the host.
+// Waits reports whether kernels wait for one another in these exchanges, without ending their programs.
 func (g *Group) Waits(ctx context.Context, exchanges []int) (bool, error) {
 	if err := g.Lock(ctx); err != nil {
 		return false, err
@@ -119,8 +121,8 @@ func (g *Group) Waits(ctx context.Context, exchanges []int) (bool, error) {
 	return !transports[t].ends, err
 }
 
-// Probe finds out whether a transport works, with a time limit for each run, and excludes it if it does not. It fails
-// if ctx ends. The caller holds the lock.
+// Probe finds out whether a transport works by running small programs, each with a time limit. It excludes a transport
+// that does not work. It returns an error if ctx ends. The caller holds the lock.
 func (g *Group) Probe(ctx context.Context, t Transport, limit time.Duration) error {
 	c, failed := g.channel(t, probeExchanges(t))
 	if failed == nil {
@@ -138,8 +140,8 @@ func (g *Group) Probe(ctx context.Context, t Transport, limit time.Duration) err
 	return nil
 }
 
-// drain waits until the devices have at most so many asynchronous runs. It returns the errors of failed runs that were
-// not yet reported.
+// drain waits until at most `most` asynchronous runs are in flight. It returns the errors of failed runs that no caller
+// has received yet.
 func (g *Group) drain(most int) error {
 	var errs []error
 	for len(g.inFlight) > most {

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	probeRuns  = 2 // the second one reads the slots again
+	probeRuns  = 2 // the second run reuses the slots of the first, and must not read stale values
 	probeLimit = 5 * time.Second
 )
 
-// probeExchanges returns the exchanges of a probe of a transport.
+// probeExchanges returns the numbers of values in the exchanges of a transport's probe.
 func probeExchanges(t Transport) []int {
 	return slices.Repeat([]int{transports[t].values}, transports[t].times)
 }
 
-// probe runs programs that exchange values by a channel many times, with a time limit for each run, and returns the
-// first failure. It does not measure the cost of an exchange, because the host is busy while programs are loaded.
+// probe runs a program that exchanges values many times through a channel, with a time limit for each run, and returns
+// the first failure. It does not measure the cost of an exchange: the host may be busy loading other programs.
 func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err error) {
 	ranks, t := len(g.names), transports[c.transport]
 	swaps, err := partition.Swaps(ranks, t.values, t.times)
@@ -45,7 +45,7 @@ func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err
 	}
 	for range probeRuns {
 		if t.once {
-			c.next = 0 // at the beginning of the previous run
+			c.next = 0 // the slots of the previous run
 		}
 		if err := g.probeRun(ctx, c, limit, parts, in, want); err != nil {
 			c.box.Stop()
@@ -57,7 +57,9 @@ func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err
 	return nil
 }
 
-// swapped returns the inputs and expected outputs of each device, summed as kernels do.
+// swapped returns the inputs of each rank in a probe, and the expected outputs. In each of the exchanges a rank
+// replaces its `count` values by the sums of all other ranks' values, in the rounding of the kernels (see
+// [partition.Swaps]).
 func swapped(ranks, count, times int) (in, out []*ir.Data) {
 	now := make([][]float32, ranks)
 	for rank := range now {
@@ -83,7 +85,7 @@ func swapped(ranks, count, times int) (in, out []*ir.Data) {
 	return in, out
 }
 
-// probeRun makes one run of a probe and compares its results.
+// probeRun makes one run of a probe and compares its results with the expected ones.
 func (g *Group) probeRun(ctx context.Context, c *Channel, limit time.Duration, parts []runtime.Executable,
 	in, want []*ir.Data) error {
 	run, links, err := g.begin(c, probeExchanges(c.transport), limit)

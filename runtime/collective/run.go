@@ -18,21 +18,22 @@ import (
 type Run struct {
 	group    *Group
 	channel  *Channel
-	from, to int // its slots, which no other run uses
-	barrier  *barrier
+	from, to int      // range of its slots in the channel, in words
+	barrier  *barrier // of the goroutines that run the parts, if programs end at each exchange
 	limit    time.Duration
-	timeout  *time.Timer
-	points   []vk.Point // the points that the devices reach at its end, by rank; nil for a synchronous run
+	timeout  *time.Timer // stops the run after the limit
+	points   []vk.Point  // of an asynchronous run: points of the devices' timelines at which it ends, by rank
 
-	once sync.Once // ends it once
+	once sync.Once // for end
 
 	mu       sync.Mutex // guards the fields below, and the channel's mailbox until the run is over
 	over     bool
 	err      error // the reason that it has failed
-	reported bool
+	reported bool  // whether a caller has received err
 }
 
-// Begin starts a run with these exchanges and returns the link for each device. The caller holds the lock.
+// Begin prepares a run with these exchanges and starts its time limit. It returns each rank's link, the input tensor
+// through which kernels find the channel. The caller holds the lock.
 func (g *Group) Begin(c *Channel, exchanges []int) (*Run, []*ir.Data, error) {
 	return g.begin(c, exchanges, g.Limit)
 }
@@ -57,7 +58,8 @@ func (g *Group) begin(c *Channel, exchanges []int, limit time.Duration) (*Run, [
 	return r, links, nil
 }
 
-// stepper is an executable that ends its program before each collective and calls between before it goes on.
+// stepper is an executable that can run in parts: it ends its program at each exchange, calls between, and then starts
+// the rest.
 type stepper interface {
 	RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
 		opt ...runtime.RunOptions) (*runtime.Result, error)
@@ -79,7 +81,8 @@ func (r *Run) Do(ctx context.Context, exe runtime.Executable, in map[string]*ir.
 // GoesAhead reports whether the devices finish the run without further help from the host.
 func (r *Run) GoesAhead() bool { return r == nil || r.channel.GoesAhead() }
 
-// copy copies each device's part of an exchange to all other devices.
+// copy copies the values that each rank sends in one exchange to all other ranks, and waits for the copies. parts are
+// the locations of the values by rank.
 func (r *Run) copy(parts []mailbox.Part) error {
 	for from, p := range parts {
 		if err := r.channel.buffers.Copy(from, p.At, p.Words); err != nil {
@@ -97,8 +100,7 @@ func (r *Run) copy(parts []mailbox.Part) error {
 	}
 }
 
-// Fail is called if one of the devices did not get the run. It lets the earlier runs finish, and then ends all waiting
-// of this run.
+// Fail tells the other devices not to wait for a device whose part of the run has failed. Earlier runs finish first.
 func (r *Run) Fail() {
 	if r != nil {
 		for _, before := range r.group.inFlight {
@@ -108,7 +110,7 @@ func (r *Run) Fail() {
 	}
 }
 
-// stop ends all waiting.
+// stop ends the waiting of kernels and of goroutines in this run.
 func (r *Run) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +120,7 @@ func (r *Run) stop() {
 	}
 }
 
-// Detach makes the run asynchronous: all devices have it and finish it by themselves.
+// Detach makes the run asynchronous. It has been submitted to all devices, which finish it without the host.
 func (r *Run) Detach() {
 	if r == nil {
 		return
@@ -130,11 +132,11 @@ func (r *Run) Detach() {
 	go r.end()
 }
 
-// Finish waits until the devices have finished a run and all earlier ones. It returns the error of the run: of the
-// devices by rank, or of its exchanges, or of earlier runs.
+// Finish waits until the devices have finished a synchronous run and all earlier ones. devices has the error of each
+// rank. Finish returns these errors, or else the error of the run's exchanges or of an earlier run.
 func (g *Group) Finish(r *Run, devices []error) error {
 	var err error
-	stopped := -1 // a rank that waited for the others
+	stopped := -1 // a rank that was stopped while it waited for the others
 	for rank, e := range devices {
 		if errors.Is(e, mailbox.ErrStopped) {
 			stopped = rank
@@ -154,9 +156,10 @@ func (g *Group) Finish(r *Run, devices []error) error {
 	return lostStates(err)
 }
 
-// end waits until no device is in the run any more.
+// end waits until all devices have finished the run, and releases its part of the channel. It does so once.
 func (r *Run) end() { r.once.Do(r.close) }
 
+// close implements end.
 func (r *Run) close() {
 	var errs []error
 	for rank, p := range r.points {
@@ -174,7 +177,7 @@ func (r *Run) close() {
 	r.over, r.err = true, errors.Join(errs...)
 }
 
-// wait waits until the run has finished. It returns the run's error unless it was already reported.
+// wait waits until the run has finished. It returns the run's error unless a caller has received it already.
 func (r *Run) wait() error {
 	r.end()
 	r.mu.Lock()
@@ -186,7 +189,8 @@ func (r *Run) wait() error {
 	return r.err
 }
 
-// Failed returns the cause of a failed run, for reading its results. It does not wait for a run that goes well.
+// Failed returns the cause of a failed run, for callers that have read its results. It does not wait for a run without
+// a failure so far.
 func (r *Run) Failed() error {
 	if r == nil {
 		return nil
@@ -201,7 +205,7 @@ func (r *Run) Failed() error {
 	return lostStates(r.err) // which does not change any more
 }
 
-// lostStates adds the consequence for states to a run's error.
+// lostStates adds to a run's error that the states are undefined.
 func lostStates(err error) error {
 	if err == nil {
 		return nil
@@ -209,7 +213,8 @@ func lostStates(err error) error {
 	return fmt.Errorf("a run on several devices has failed, and what its states hold is not known: reset them: %w", err)
 }
 
-// failedAs returns the error of a device that failed to receive.
+// failedAs returns the error of a run in which a device did not receive a value. stale means that another device had
+// written the value and the device read old memory.
 func failedAs(device string, stale bool, limit time.Duration) error {
 	if stale {
 		return fmt.Errorf("%s did not see what another device had written to memory of the host", device)
@@ -218,15 +223,15 @@ func failedAs(device string, stale bool, limit time.Duration) error {
 		limit)
 }
 
-// barrier is a reusable barrier for the goroutines that run the parts.
+// barrier is a reusable barrier for the goroutines that each run the part of one rank.
 type barrier struct {
 	ranks   int
 	between func(i int) error // if set, runs when all have arrived for the i-th time
 	once    sync.Once
 	stopped chan struct{}
 
-	mu      sync.Mutex // guards the fields below
-	arrived int
+	mu      sync.Mutex    // guards the fields below
+	arrived int           // goroutines that wait for the others
 	past    int           // number of times that all have arrived
 	next    chan struct{} // closed when all have arrived
 }
@@ -256,10 +261,10 @@ func (b *barrier) wait() error {
 	return nil
 }
 
-// stop ends all waiting.
+// stop makes all calls of wait return mailbox.ErrStopped.
 func (b *barrier) stop() { b.once.Do(func() { close(b.stopped) }) }
 
-// over reports whether all waiting has ended.
+// over reports whether stop was called.
 func (b *barrier) over() bool {
 	select {
 	case <-b.stopped:

@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Transport moves values between devices.
+// Transport is a way to move values between devices.
 type Transport int
 
 const (
@@ -23,19 +23,20 @@ const (
 	Relayed
 	// Staged: programs end at each exchange, and the host continues them when all have arrived.
 	Staged
-	// Copied: as Staged, and the host copies the values from card to card in between. Kernels do not wait for a copy,
-	// because CUDA is another context of the card, and nothing guarantees that it runs before they end (M-two-cards).
+	// Copied: like Staged, and at each exchange the host copies the values from card to card with CUDA. Kernels do not
+	// wait for a copy: CUDA has a context of its own on the card, and the card may not run it before the kernels end
+	// (M-two-cards).
 	Copied
 )
 
 // transports has a row per Transport.
 var transports = [...]struct {
-	text   string
-	relays bool // whether the host copies flags, so that runs can be asynchronous
-	once   bool // whether each exchange of a run has its own slot (M-two-cards)
-	ends   bool // whether programs end at each exchange
-	copies bool // whether each device sends from and receives in its own memory
-	// A probe makes "times" exchanges of "values" values each.
+	text   string // for String
+	relays bool   // whether the host copies flags, so that runs can be asynchronous
+	once   bool   // whether each exchange of a run has slots of its own (M-two-cards)
+	ends   bool   // whether programs end at each exchange
+	copies bool   // whether the slots are in each device's own memory, not in host memory
+	// A probe makes `times` exchanges of `values` values each.
 	values, times int
 }{
 	// A model with 7e9 weights exchanges this many values per token.
@@ -50,24 +51,24 @@ var transports = [...]struct {
 // String describes the transport, for people.
 func (t Transport) String() string { return transports[t].text }
 
-// Copier orders copies from device to device.
+// Copier makes memory that the host can copy from device to device.
 type Copier interface {
-	// NewBuffers allocates words for each device; most is the maximum size of a copy.
+	// NewBuffers allocates so many words on each device. most is the largest size of a copy in words.
 	NewBuffers(words, most int) (Buffers, error)
 	Close() error
 }
 
-// Buffers is equally large memory on each device.
+// Buffers is memory of the same size on each device. Offsets and sizes are in words.
 type Buffers interface {
 	Address(rank int) uint64
-	// Copy starts to copy words at offset at from one device to the same offset on all the others.
+	// Copy starts to copy so many words at an offset from the memory of one rank to the same offset of all others.
 	Copy(from, at, words int) error
 	// Done reports whether all copies have completed.
 	Done() (bool, error)
 	Close() error
 }
 
-// peerCopier copies by CUDA.
+// peerCopier copies with CUDA.
 type peerCopier struct{ *vk.Peers }
 
 func openPeers(d []*vk.Device) (Copier, error) {
@@ -78,31 +79,32 @@ func openPeers(d []*vk.Device) (Copier, error) {
 // NewBuffers implements Copier.
 func (p peerCopier) NewBuffers(words, most int) (Buffers, error) { return p.NewPlaces(words, most) }
 
-// Traits of a device decide which transports its group has, and their costs.
+// Traits are the properties of a device that decide which transports its group can use and what they cost.
 type Traits struct {
 	Caps      device.Caps // with the speeds that vkc tune measured
-	Processor bool        // whether programs run on the processor without Vulkan
+	Processor bool        // whether programs run on the CPU without Vulkan
 	NoInbox   bool        // whether the host cannot write the device's memory
 }
 
-// cachesHost reports whether a running program may not see writes of the host or another device.
+// cachesHost reports whether the device may cache host memory, so that a running program does not see writes of the
+// host or of another device.
 func (t Traits) cachesHost() bool { return !t.Processor && t.Caps.Type != device.DeviceCPU }
 
-// Choices are the transports that a number of devices may use.
+// Choices are the transports that a group of devices may use.
 type Choices struct {
 	Ranks  int
 	List   []Choice
-	Failed []error // reasons that transports are not available
+	Failed []error // why the other transports are not available
 }
 
-// Choice is a transport and its cost per exchange.
+// Choice is a transport and its latency and bandwidth in an exchange.
 type Choice struct {
 	Transport
 	device.Link
 	Unprobed bool // whether it must be probed before use
 }
 
-// Available returns the transports available to these devices.
+// Available returns the transports that these devices may use, before any is probed.
 func Available(list []Traits) Choices {
 	c, machine := Choices{Ranks: len(list)}, device.MachineOf(list[0].Caps)
 	software := !slices.ContainsFunc(list, Traits.cachesHost)
@@ -110,7 +112,7 @@ func Available(list []Traits) Choices {
 	case software && list[0].Processor:
 		c.List = []Choice{{Transport: Shared, Link: machine.Relayed}}
 		return c
-	case software: // some have too few threads for kernels that wait for one another
+	case software: // Shared must be probed: kernels that wait for one another need enough threads
 		c.List = []Choice{{Shared, machine.Relayed, true}, {Staged, machine.Staged, false}}
 		return c
 	}
@@ -126,6 +128,7 @@ func Available(list []Traits) Choices {
 	return c
 }
 
+// drop removes a transport.
 func (c *Choices) drop(t Transport) {
 	c.List = slices.DeleteFunc(c.List, func(one Choice) bool { return one.Transport == t })
 }
@@ -136,10 +139,10 @@ func (c *Choices) exclude(t Transport, why error) {
 	c.Failed = append(c.Failed, fmt.Errorf("%v: %w", t, why))
 }
 
-// relayedWords limits the host memory of slots that a run uses only once.
+// relayedWords limits the words of host memory for slots if each exchange has slots of its own.
 const relayedWords = 64 << 20
 
-// price returns the cost of these exchanges in nanoseconds. It is infinite if the channel would be too large.
+// price estimates the nanoseconds of these exchanges. It returns +Inf if the channel would be too large.
 func (c *Choices) price(one Choice, exchanges []int) (ns float64) {
 	if transports[one.Transport].once && mailbox.SlotWords(c.Ranks, exchanges, true) > relayedWords {
 		return math.Inf(1)
@@ -150,17 +153,17 @@ func (c *Choices) price(one Choice, exchanges []int) (ns float64) {
 	return ns
 }
 
-// cheapest returns the transport with the lowest cost.
+// cheapest returns the transport with the lowest price for these exchanges.
 func (c *Choices) cheapest(exchanges []int) Choice {
 	return slices.MinFunc(c.List, func(a, b Choice) int {
 		return cmp.Compare(c.price(a, exchanges), c.price(b, exchanges))
 	})
 }
 
-// Price returns the cost of the exchanges of a run by the cheapest transport, in nanoseconds.
+// Price estimates the nanoseconds of a run's exchanges by the cheapest transport.
 func (c *Choices) Price(exchanges []int) float64 { return c.price(c.cheapest(exchanges), exchanges) }
 
-// Describe gives the transport of a run's exchanges and the reason for the choice.
+// Describe names the cheapest transport for a run's exchanges, the prices of all, and why others are not available.
 func (c *Choices) Describe(exchanges []int) string {
 	text := c.cheapest(exchanges).String()
 	for _, one := range c.List {

@@ -1,6 +1,6 @@
-// Package cpu runs graphs on the processor, without a device. The kernels of package fast compute the nodes that they
-// support, and the reference interpreter computes the others. It is the backend of last resort. With Options.Reference
-// the interpreter computes every node.
+// Package cpu runs graphs on the CPU, node by node. By default it is the CPU fast path: the kernels of package fast
+// compute the nodes that they support, and the reference interpreter computes the others. With Options.Reference it is
+// the CPU reference: the interpreter computes every node. It is the backend of machines without a Vulkan device.
 //
 //	exe, err := cpu.Load(g, weights, cpu.Options{})
 //	res, err := exe.Run(ctx, map[string]*ir.Data{"x": x})
@@ -25,12 +25,12 @@ type Options struct {
 	Workers int
 	// MemoryLimit limits the bytes of live values; 0 means no limit.
 	MemoryLimit int64
-	// Share is another executable of this package. This one uses its weights if it is given none, and shares its states
-	// of equal names.
+	// Share is another executable of this package. The new one uses Share's weights if Load is given none. States with
+	// the same names are shared.
 	Share runtime.Executable
-	// Reference computes every node by the interpreter, which defines each op, instead of package fast.
+	// Reference makes the interpreter, which defines each op, compute every node instead of package fast.
 	Reference bool
-	// Poison is as in interp.Options: it tests the reuse of memory between runs.
+	// Poison is for tests of the reuse of memory between runs; see [interp.Options].
 	Poison bool
 	// Device is the program's device; nil means a default device shared by all programs.
 	Device *Device
@@ -38,12 +38,12 @@ type Options struct {
 	Context context.Context
 }
 
-// executable is a graph on the interpreter.
+// executable is a loaded graph.
 type executable struct {
 	*runtime.Signature
 	device  *Device
 	name    string
-	what    string // name of the executor
+	what    string // "CPU fast path" or "CPU reference"
 	workers int
 
 	mu      sync.Mutex      // guards program
@@ -90,7 +90,7 @@ func newExecutable(g *ir.Graph, weights ir.WeightSource, opt Options) (*executab
 		program: p}, nil
 }
 
-// sharedWith returns the program that one is to share weights and states with, or nil for none.
+// sharedWith returns the program of Options.Share, or nil if there is none.
 func sharedWith(with runtime.Executable) (*interp.Program, error) {
 	if with == nil {
 		return nil, nil
@@ -126,7 +126,7 @@ func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 
 func (e *executable) run(ctx context.Context, in map[string]*ir.Data,
 	opt runtime.RunOptions) (*runtime.Result, error) {
-	// Everything is checked before the run changes states.
+	// These checks come first, because a run that fails them must not change states.
 	p, err := e.programOf(opt)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (e *executable) run(ctx context.Context, in map[string]*ir.Data,
 // ReadState implements runtime.Executable.
 func (e *executable) ReadState(name string) (*ir.Data, error) { return e.readState(name, e.open) }
 
-// readState reads a state of the program that open returns.
+// readState reads a state. open returns the program with the set of states to read: the program's own or another set.
 func (e *executable) readState(name string, open func() (*interp.Program, error)) (d *ir.Data, err error) {
 	p, err := open()
 	if err == nil {
@@ -229,6 +229,7 @@ func (e *executable) Close() error {
 	return nil
 }
 
+// open returns the program, or an error after Close.
 func (e *executable) open() (*interp.Program, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

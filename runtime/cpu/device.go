@@ -17,8 +17,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Device is the memory and the statistics that several programs share. Its device tensors are in host memory. Its zero
-// value is ready to use.
+// Device is the CPU as a device: programs on the same Device can pass device tensors to each other, and it counts their
+// memory and traffic. Its device tensors are in host memory. Its zero value is ready to use.
 type Device struct {
 	closed  atomic.Bool
 	in, out atomic.Uint64
@@ -28,7 +28,7 @@ type Device struct {
 	programs map[*interp.Program]bool
 }
 
-// add and remove update the list of loaded programs.
+// add adds a loaded program to the device.
 func (d *Device) add(p *interp.Program) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,10 +44,10 @@ func (d *Device) remove(p *interp.Program) {
 	delete(d.programs, p)
 }
 
-// own is the device of programs without one.
+// own is the device of programs that are loaded without Options.Device.
 var own Device
 
-// Close ends the use of all tensors on the device. Closing twice is fine.
+// Close closes the device: later uses of its tensors and programs fail. Closing twice is fine.
 func (d *Device) Close() error {
 	if d != nil {
 		d.closed.Store(true)
@@ -55,7 +55,8 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// Traffic counts the bytes of tensors that runs read and returned, without kept outputs.
+// Traffic counts the bytes of tensors that programs received and returned. Tensors that stay on the device do not
+// count.
 func (d *Device) Traffic() runtime.Traffic {
 	if d == nil {
 		return runtime.Traffic{}
@@ -63,8 +64,8 @@ func (d *Device) Traffic() runtime.Traffic {
 	return runtime.Traffic{In: d.in.Load(), Out: d.out.Load()}
 }
 
-// Memory counts the bytes of open device tensors, and of the programs' weights and states in their run-time form.
-// Weights that kernels read in their file's format count at their place in the file, which may be mapped.
+// Memory counts the bytes of open device tensors, and of the programs' weights and states in the form that runs use.
+// That form may be a weight's bytes in the weights file, which may be mapped into memory.
 func (d *Device) Memory() runtime.MemoryUse {
 	use := runtime.MemoryUse{}
 	if d == nil {
@@ -89,7 +90,7 @@ func (d *Device) usable() error {
 	return nil
 }
 
-// hostMemory is the memory of a runtime.DeviceTensor.
+// hostMemory is the memory of a device tensor on the CPU.
 type hostMemory struct {
 	device *Device
 	data   *ir.Data
@@ -114,7 +115,7 @@ func (m *hostMemory) Close() error {
 // Device implements runtime.Memory.
 func (m *hostMemory) Device() string { return "CPU (" + goruntime.GOARCH + ")" }
 
-// newTensor takes over data.
+// newTensor makes a device tensor of data, without a copy. The caller must not change data afterwards.
 func (d *Device) newTensor(label string, data *ir.Data) (*runtime.DeviceTensor, error) {
 	d.tensors.Add(int64(len(data.Bytes)))
 	return runtime.NewDeviceTensor(label, data.DType, data.Dims, &hostMemory{d, data})
@@ -174,7 +175,8 @@ func (e *executable) upload(ctx context.Context, t ir.DType, dims []int,
 	return e.device.newTensor("uploaded", d)
 }
 
-// hold returns all inputs of a run as host tensors. Device tensors stay open until release is called.
+// hold returns all inputs of a run, from in and opt.Inputs, as host tensors without copies. The memory of device
+// tensors stays valid until release is called.
 func (e *executable) hold(in map[string]*ir.Data, opt runtime.RunOptions) (all map[string]*ir.Data, release func(),
 	err error) {
 	held, release, err := runtime.Hold(opt.Inputs)

@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// states is an additional set of states for a program: the same program with separate states.
+// states is an additional set of states for a program. It is a copy of the interpreter's program with states of its
+// own; the weights are shared.
 type states struct {
 	exe *executable
 
@@ -37,6 +38,7 @@ func (e *executable) newStates() (*states, error) {
 	return &states{exe: e, program: own}, err
 }
 
+// open returns the program with these states, or an error after Close.
 func (s *states) open() (*interp.Program, error) {
 	if _, err := s.exe.open(); err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func (s *states) Close() error {
 	return nil
 }
 
-// programOf returns the program with the states that a run uses.
+// programOf returns the program with the set of states that a run uses: opt.States, or the program's own.
 func (e *executable) programOf(opt runtime.RunOptions) (*interp.Program, error) {
 	p, err := e.open()
 	if err != nil || opt.States == nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Queues keep the runs of all pipelines on some devices in one order: each device executes its parts in the order of
-// the runs.
+// Queues has one queue of runs per device, shared by all pipelines on these devices. Every run joins the queues of its
+// devices at once, so all devices execute the runs in the same order.
 type Queues struct {
 	mu     sync.Mutex
-	last   map[int]chan struct{} // by device: closed when its last part is done
+	last   map[int]chan struct{} // by device: closed when the last run in its queue has left
 	failed *pipelineRun          // a failed run with an unreported error
 }
 
-// fail records that an asynchronous run has failed. It is called before the run leaves its queues, so that later runs
+// fail records that an asynchronous run has failed. The run calls it before it leaves its queues, so that later runs
 // see the error.
 func (q *Queues) fail(r *pipelineRun, err error) {
 	q.mu.Lock()
@@ -31,8 +31,8 @@ func (q *Queues) fail(r *pipelineRun, err error) {
 	}
 }
 
-// report returns the error of a failed asynchronous run, once. The run is one of the given program, or of any program
-// if of is nil, since programs may share states.
+// report returns the error of a failed asynchronous run if no caller has received it yet. If of is not nil, it reports
+// only a run of that program. Callers of Run pass nil, because programs may share states.
 func (q *Queues) report(of *Pipeline) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,7 +44,7 @@ func (q *Queues) report(of *Pipeline) error {
 	return fmt.Errorf("a run that was not waited for has failed: %w", r.err)
 }
 
-// reported records that the caller has received the error of a failed run, because it read a result of that run.
+// reported records that a caller has received the error of a failed run by reading a result of that run.
 func (q *Queues) reported(r *pipelineRun) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,13 +53,14 @@ func (q *Queues) reported(r *pipelineRun) {
 	}
 }
 
-// ticket is a run's position in the queue of a device. The run may use the device when before is closed. It leaves the
-// queue by closing over.
+// ticket is a run's position in the queue of a device. The run may use the device once before is closed. It leaves the
+// queue by closing over, which is the before of the next run.
 type ticket struct{ before, over chan struct{} }
 
-// tickets are the tickets of a run, or of an access to states, by part.
+// tickets are the tickets of one run, or of one access to states: one for each part.
 type tickets []ticket
 
+// passed is a closed channel, the before of a run that is first in its queue.
 var passed = make(chan struct{})
 
 func init() { close(passed) }
@@ -82,7 +83,8 @@ func (q *Queues) join(parts Layers) tickets {
 	return list
 }
 
-// leave leaves the queues, each when its turn comes, without using the devices.
+// leave makes a run that will not use the devices leave their queues. It leaves each queue when the run would be first,
+// and returns without waiting for that.
 func (list tickets) leave() {
 	for i, t := range list {
 		select {
@@ -103,8 +105,8 @@ func (list tickets) leave() {
 // maxInFlight limits the unfinished asynchronous runs of a pipeline.
 const maxInFlight = 16
 
-// Pipeline is a program in parts that run one after another. While a run is on one device, the previous run is on the
-// next.
+// Pipeline is a program in consecutive parts on several devices. A run executes them one after another. While it is on
+// one device, the previous run is on the next.
 type Pipeline struct {
 	*program
 	queues  *Queues
@@ -119,8 +121,8 @@ type Pipeline struct {
 
 var _ runtime.Executable = (*Pipeline)(nil)
 
-// NewPipeline makes the program of a graph from its loaded parts. names has the device of each part. All pipelines of
-// these devices have the same queues.
+// NewPipeline makes the program of a graph from its loaded parts. names has the name of each part's device. All
+// pipelines on the same devices must be given the same queues.
 func NewPipeline(g *ir.Graph, layers Layers, queues *Queues, names []string,
 	exes []runtime.Executable) (*Pipeline, error) {
 	x := &Pipeline{program: newProgram(g, names, exes, func(int) map[string]int { return nil }), queues: queues,
@@ -135,7 +137,7 @@ func NewPipeline(g *ir.Graph, layers Layers, queues *Queues, names []string,
 	return x, nil
 }
 
-// Lock waits until the runs in flight are over, and keeps later runs from their devices until unlock is called.
+// Lock waits until the runs in flight are over. Later runs do not begin until unlock is called.
 func (x *Pipeline) Lock() (unlock func()) {
 	list := x.queues.join(x.layers)
 	for _, t := range list {
@@ -151,7 +153,7 @@ func (x *Pipeline) Lock() (unlock func()) {
 // Queues returns the queues of its devices.
 func (x *Pipeline) Queues() *Queues { return x.queues }
 
-// On returns the part on a device, or nil.
+// On returns the executable of the part on a device, or nil if the device has no part.
 func (x *Pipeline) On(device int) runtime.Executable {
 	for i, p := range x.layers {
 		if p.Device == device {
@@ -161,7 +163,7 @@ func (x *Pipeline) On(device int) runtime.Executable {
 	return nil
 }
 
-// Describe says which device has which share of the weights and states.
+// Describe lists the devices with the bytes of weights and states on each.
 func (x *Pipeline) Describe() string {
 	var parts []string
 	for i, p := range x.layers {
@@ -171,14 +173,15 @@ func (x *Pipeline) Describe() string {
 	return "layers over " + strings.Join(parts, ", then ")
 }
 
-// InFlight counts the asynchronous runs that the next run may have to wait for.
+// InFlight returns the number of asynchronous runs that the next run may have to wait for.
 func (x *Pipeline) InFlight() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.inFlight)
 }
 
-// Buffers counts the values between parts, how often memory for one was allocated, and how many allocations are free.
+// Buffers returns statistics for tests: the number of values passed between parts, how often memory for one was
+// allocated, and for how many values there is unused memory.
 func (x *Pipeline) Buffers() (values, made, free int) {
 	x.buffers.mu.Lock()
 	defer x.buffers.mu.Unlock()
@@ -194,8 +197,8 @@ func (x *Pipeline) GoesAhead() bool { return x.ahead }
 // Device implements runtime.Executable.
 func (x *Pipeline) Device() string { return x.devices(", then ") }
 
-// Run implements runtime.Executable. It does not wait for a run whose outputs all stay on Vulkan devices, unless the
-// run has large host inputs.
+// Run implements runtime.Executable. If all outputs stay on Vulkan devices and the host inputs are small
+// (maxAheadGiven), the run is asynchronous: Run does not wait for its end.
 func (x *Pipeline) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
@@ -208,8 +211,8 @@ func (x *Pipeline) Run(ctx context.Context, in map[string]*ir.Data,
 	return x.RunNext(ctx, in, opt, func() {})
 }
 
-// RunNext runs the program and waits for the result. It calls next when the next run may begin. It also fails if an
-// earlier run has failed and the error was not yet reported.
+// RunNext runs the program and waits for the result. It calls next once, when the next run may begin. It also returns
+// the error of an earlier asynchronous run that no caller has received yet.
 func (x *Pipeline) RunNext(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
 	next func()) (*runtime.Result, error) {
 	r := &pipelineRun{of: x, opt: opt, next: next}
@@ -227,6 +230,7 @@ func (x *Pipeline) RunNext(ctx context.Context, in map[string]*ir.Data, opt runt
 // maxAheadGiven limits the bytes that the host may pass to an asynchronous run.
 const maxAheadGiven = 64 << 20
 
+// goesAhead reports whether a run is asynchronous.
 func (x *Pipeline) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions) bool {
 	size := 0
 	for _, d := range in {
@@ -237,7 +241,7 @@ func (x *Pipeline) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions) boo
 	return x.ahead && !opt.Profile && len(opt.Keep) > 0 && len(opt.Keep) == len(x.Outputs()) && size <= maxAheadGiven
 }
 
-// runAhead starts a run and returns results that are available later.
+// runAhead starts an asynchronous run. Reading a tensor of the result waits for the run.
 func (x *Pipeline) runAhead(ctx context.Context, in map[string]*ir.Data,
 	opt runtime.RunOptions) (_ *runtime.Result, err error) {
 	own := map[string]*ir.Data{} // the caller may change its data after this returns
@@ -263,8 +267,8 @@ func (x *Pipeline) runAhead(ctx context.Context, in map[string]*ir.Data,
 	return result, err
 }
 
-// lockDrained waits until at most so many asynchronous runs are in flight, and locks x.mu. If a run has failed and the
-// error was not yet reported, it returns that error without the lock.
+// lockDrained waits until at most `most` asynchronous runs are in flight, and locks x.mu. If an earlier run has failed
+// and no caller has received the error, lockDrained returns it and does not lock.
 func (x *Pipeline) lockDrained(ctx context.Context, most int) error {
 	for {
 		if err := x.queues.report(nil); err != nil {

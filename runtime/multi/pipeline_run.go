@@ -17,14 +17,14 @@ type pipelineRun struct {
 	of       *Pipeline
 	opt      runtime.RunOptions
 	symbols  map[string]int64
-	own      []runtime.States // by part
+	own      []runtime.States // the run's states, by part; nil for a part's own states
 	tickets  tickets
-	held     map[string]runtime.Memory // inputs on devices
+	held     map[string]runtime.Memory // memory of opt.Inputs, kept allocated until release is called
 	release  func()
-	values   map[string]*ir.Data              // inputs, and results of earlier parts
+	values   map[string]*ir.Data              // the run's inputs, and values computed by its earlier parts
 	onDevice map[string]*runtime.DeviceTensor // inputs already on the device of the only part
-	given    map[string]*ir.Data              // values passed between parts
-	follows  bool                             // whether it has failed because an earlier run has
+	given    map[string]*ir.Data              // the elements of values in memory from buffers, which takes it back
+	follows  bool                             // whether it has failed because an input's run failed
 	next     func()                           // called when the next run may begin
 	done     chan struct{}                    // closed when an asynchronous run is over
 
@@ -32,10 +32,10 @@ type pipelineRun struct {
 	err    error           // of an asynchronous run
 
 	mu   sync.Mutex
-	left []string // outputs of an unfinished run that are no longer needed
+	left []string // outputs that the caller closed before the run was done
 }
 
-// join checks a run and appends it to the queues.
+// join checks a run with inputs in and appends it to the queues.
 func (r *pipelineRun) join(in map[string]*ir.Data) (err error) {
 	if r.symbols, r.own, err = r.of.check(in, r.opt); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 	// A run that has begun executes all parts, so that every part updates its states.
 	ctx = context.WithoutCancel(ctx)
 	for i, t := range r.tickets {
-		// The run leaves the queue of a part when it starts the next part. So the number of runs that hold values in
-		// transit is at most the number of parts.
+		// The run leaves the queue of part i-1 only when part i starts. So no more runs than parts have values in
+		// buffers.
 		if <-t.before; i > 0 {
 			close(left[0].over)
 			left = left[1:]
@@ -93,7 +93,8 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 	return result, nil
 }
 
-// fetch reads to the host the inputs that are on devices. It skips them if the only part runs on the same device.
+// fetch reads inputs on devices to the host (values). If the program has a single part and an input is on its device,
+// fetch leaves the input there (onDevice).
 func (r *pipelineRun) fetch(ctx context.Context) error {
 	for name, memory := range r.held {
 		t := r.opt.Inputs[name]
@@ -128,7 +129,7 @@ func (r *pipelineRun) fetch(ctx context.Context) error {
 	return nil
 }
 
-// runPart runs a part. It stores values for later parts in given and values, and the program's outputs in result.
+// runPart runs part i. It adds the values for later parts to given and values, and the program's outputs to result.
 func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result) (err error) {
 	e, in, gives := r.of.exes[i], map[string]*ir.Data{}, r.of.layers[i].Gives
 	mine := runtime.RunOptions{Symbols: map[string]int64{}, Into: map[string]*ir.Data{}, States: r.own[i],
@@ -173,22 +174,23 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 	return nil
 }
 
-// finish completes an asynchronous run.
+// finish records the result or error of an asynchronous run and wakes its waiters.
 func (r *pipelineRun) finish(result *runtime.Result, err error) {
-	// A result refers to its run. Drop the references to the run's inputs, since these may be results of earlier runs.
+	// A result refers to its run, and the run's inputs may be results of earlier runs. Drop the inputs, or else all
+	// earlier runs would stay in memory.
 	r.opt, r.held, r.values, r.onDevice, r.given = runtime.RunOptions{}, nil, nil, nil, nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result = result
 	for _, name := range r.left {
 		if err == nil {
-			result.Kept[name].Close() // retiring it cannot fail
+			result.Kept[name].Close() // it only queues the memory to be freed, which cannot fail
 		}
 	}
 	close(r.done)
 }
 
-// later returns the result of a run in progress.
+// later returns the result of a run in progress, whose tensors are each a [laterTensor].
 func (r *pipelineRun) later() (*runtime.Result, error) {
 	outputs, err := r.of.NewOutputs(r.symbols, r.opt)
 	if err != nil {
@@ -211,14 +213,14 @@ func (r *pipelineRun) later() (*runtime.Result, error) {
 	return result, nil
 }
 
-// laterTensor is an output of a run that may be in flight.
+// laterTensor is the memory of an output of an asynchronous run. Its methods wait for the run.
 type laterTensor struct {
 	run    *pipelineRun
 	name   string
-	device int // where the tensor is
+	device int // index of the device that the output is on
 }
 
-// wait waits for the run, and returns the tensor.
+// wait waits for the run, and returns the output's tensor or the run's error.
 func (t *laterTensor) wait(ctx context.Context) (*runtime.DeviceTensor, error) {
 	select {
 	case <-t.run.done:
@@ -260,15 +262,15 @@ func (t *laterTensor) Close() error {
 // Device implements runtime.Memory.
 func (t *laterTensor) Device() string { return t.run.of.Device() }
 
-// buffers are host memory for values between parts. Runs reuse them; at most as many runs as parts are in progress.
+// buffers is host memory for values passed between parts. Runs reuse the memory of earlier runs.
 type buffers struct {
 	mu     sync.Mutex
-	free   map[string][][]byte // by value
-	made   int
+	free   map[string][][]byte // unused memory, by the value's name
+	made   int                 // number of allocations
 	closed bool
 }
 
-// get returns host memory for a value of a run with these symbols.
+// get returns host memory for a value in a run with these symbols. Its capacity is enough for all runs.
 func (p *buffers) get(port runtime.Port, symbols map[string]int64) (*ir.Data, error) {
 	d := &ir.Data{DType: port.Type.DType}
 	whole, err := port.Type.MaxBytes()

@@ -17,28 +17,29 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Member describes one of several devices.
+// Member describes the speed and memory of one of several devices.
 type Member struct {
 	collective.Traits
 	Memory float64 // bytes for weights and states
 }
 
-// usedMemory is the fraction of a device's memory available to weights and states.
+// usedMemory is the fraction of a device's memory that weights and states may take.
 const usedMemory = 0.9
 
-// MemberOf describes a Vulkan device. The caps have the speeds that vkc tune measured.
+// MemberOf describes a Vulkan device with the memory that is free now. caps has the speeds that vkc tune measured, if
+// it was run.
 func MemberOf(v *vk.Device, caps device.Caps) Member {
 	return Member{collective.Traits{Caps: caps, NoInbox: !v.HasInbox()},
 		usedMemory * float64(v.MemoryAvailable())}
 }
 
-// Unused describes a device by its caps, with all of its memory free.
+// Unused describes a device that is only known by its caps, and assumes that all of its memory is free.
 func Unused(caps device.Caps) Member {
 	return Member{collective.Traits{Caps: caps, NoInbox: !caps.Features.BufferDeviceAddress},
 		usedMemory * float64(caps.DeviceMemory)}
 }
 
-// Processor describes the processor.
+// Processor describes the CPU as a device.
 func Processor(caps device.Caps) Member {
 	return Member{collective.Traits{Caps: caps, Processor: true}, math.Inf(1)}
 }
@@ -51,7 +52,7 @@ func Traits(list []Member) (all []collective.Traits) {
 	return all
 }
 
-// Estimate returns the nanoseconds of a graph's kernels on a device, such as compiler.Estimate.
+// Estimate is a function, such as compiler.Estimate, that estimates the nanoseconds of a graph's kernels on a device.
 type Estimate func(ctx context.Context, g *ir.Graph, caps device.Caps) (float64, error)
 
 // Strategy is a way to run a graph on several devices.
@@ -68,9 +69,9 @@ const (
 type Price struct {
 	Strategy Strategy
 	Nanos    float64
-	Of       string // the components of the time
-	Err      error  // the reason that it is not possible
-	Taken    bool   // whether it has the least time of all strategies
+	Of       string // the terms of the sum Nanos, for people
+	Err      error  // the reason that the strategy is not possible; nil if it is
+	Taken    bool   // whether this is the fastest possible strategy
 }
 
 // String formats the expected time, such as "layers: 5.17ms a run".
@@ -83,7 +84,7 @@ func (p Price) String() string {
 
 func nanos(ns float64) time.Duration { return runtime.Brief(time.Duration(ns)) }
 
-// Prices returns the expected time of a run of a graph by each strategy, on these devices.
+// Prices estimates the time of a run of a graph on these devices by each strategy.
 func Prices(ctx context.Context, g *ir.Graph, list []Member, estimate Estimate) ([]Price, error) {
 	if err := errors.Join(runtime.CheckContext(ctx), g.Verify()); err != nil {
 		return nil, fmt.Errorf("split: %w", err)
@@ -106,7 +107,7 @@ func Prices(ctx context.Context, g *ir.Graph, list []Member, estimate Estimate) 
 	return prices, nil
 }
 
-// Expected returns the expected nanoseconds of a run of a graph by one strategy.
+// Expected estimates the nanoseconds of a run of a graph by one strategy.
 func Expected(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (float64, error) {
 	ns, _, err := price(ctx, g, list, by, estimate)
 	return ns, err
@@ -138,7 +139,7 @@ func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimat
 	return priceTensor(g, list, own)
 }
 
-// FirstWithRoom returns the first device with memory for the weights and states of a graph.
+// FirstWithRoom returns the index of the first device with enough memory for a graph's weights and states.
 func FirstWithRoom(g *ir.Graph, list []Member) (int, error) {
 	stored, err := storedBy(g)
 	if err != nil {
@@ -151,7 +152,7 @@ func FirstWithRoom(g *ir.Graph, list []Member) (int, error) {
 	return i, nil
 }
 
-// storedBy is the number of bytes of a graph's weights and states.
+// storedBy returns the number of bytes of a graph's weights and states.
 func storedBy(g *ir.Graph) (stored int64, err error) {
 	for _, op := range []ir.Op{ir.OpWeight, ir.OpState} {
 		for _, n := range g.Leaves(op) {
@@ -165,7 +166,8 @@ func storedBy(g *ir.Graph) (stored int64, err error) {
 	return stored, nil
 }
 
-// priceLayers adds the times of the parts and of passing values through the host.
+// priceLayers estimates a run split into consecutive parts: the sum of the times of all parts and of passing values
+// between them through the host. own estimates the kernels of a graph on a device.
 func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string,
 	err error) {
 	layers, err := SplitLayers(g, list, nil)
@@ -190,7 +192,8 @@ func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float6
 	return ns, strings.Join(terms, " + "), nil
 }
 
-// priceTensor adds the time of the slowest device's part and of the exchanges.
+// priceTensor estimates a run with tensor parallelism: the time of the slowest device's part and of all exchanges. own
+// estimates the kernels of a graph on a device.
 func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string,
 	err error) {
 	c := collective.Available(Traits(list))
@@ -219,8 +222,8 @@ func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float6
 	return ns + all, of, nil
 }
 
-// shares returns each device's share of the given number of stored bytes: proportional to its memory bandwidth, up to
-// its free memory. The processor counts as the slowest of the others.
+// shares divides `stored` bytes of weights and states among the devices, in proportion to their memory bandwidth, and
+// at most a device's free memory. The CPU counts as a device with the least bandwidth and memory of the others.
 func shares(list []Member, stored float64) []float64 {
 	memory, speeds := make([]float64, len(list)), make([]float64, len(list))
 	least, slowest := math.Inf(1), math.Inf(1)
@@ -241,8 +244,8 @@ func shares(list []Member, stored float64) []float64 {
 	return sharesOf(stored, memory, speeds)
 }
 
-// sharesOf divides the stored bytes in proportion to the devices' speeds. No share exceeds the memory of its device:
-// the rest goes to the others.
+// sharesOf divides `stored` bytes in proportion to the devices' speeds. No share exceeds its device's memory; the other
+// devices take the rest.
 func sharesOf(stored float64, memory, speeds []float64) []float64 {
 	shares, full := make([]float64, len(memory)), make([]bool, len(memory))
 	for range memory {

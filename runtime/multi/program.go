@@ -10,27 +10,28 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// program is a program in parts on several devices. It has the code common to pipelines and tensor parallelism:
-// everything except the run itself.
+// program is a program in parts on several devices, one executable per part. [Pipeline] and [Tensor] embed it: it has
+// all of their code except for running.
 type program struct {
 	*runtime.Signature
 	names  []string // of the devices, by part
 	exes   []runtime.Executable
-	home   map[string]home
+	home   map[string]home        // by the name of a state
 	own    *states                // the program's own states
 	lock   func() (unlock func()) // waits for runs in flight before states are accessed
 	closed atomic.Bool
 }
 
-// home gives the location of a state: the parts that hold it. Each of them has a slice along an axis if cut is set, and
-// the whole state otherwise.
+// home is the location of a state: the parts that have it. If cut is set, each of them has an equal slice of it along
+// axis; otherwise each has the whole state.
 type home struct {
 	parts []int
 	cut   bool
 	axis  int
 }
 
-// newProgram makes the program of a graph in parts. cut gives the axes along which each part's states are cut.
+// newProgram makes the program of a graph from its parts. cut maps the names of a part's cut states to the axes along
+// which they are cut.
 func newProgram(g *ir.Graph, names []string, exes []runtime.Executable, cut func(part int) map[string]int) *program {
 	x := &program{Signature: runtime.SignatureOf(g), names: names, exes: exes, home: map[string]home{},
 		lock: func() func() { return func() {} }}
@@ -50,14 +51,16 @@ func newProgram(g *ir.Graph, names []string, exes []runtime.Executable, cut func
 // Parts returns the executables of the parts.
 func (x *program) Parts() []runtime.Executable { return x.exes }
 
-// Failed adds a part and its device to an error.
+// Failed adds the number of a part and the name of its device to an error.
 func Failed(names []string, part int, err error) error {
 	return fmt.Errorf("part %d of %d, on %s: %w", part+1, len(names), names[part], runtime.Reason(err))
 }
 
+// failed is [Failed] for a part of this program.
 func (x *program) failed(part int, err error) error { return Failed(x.names, part, err) }
 
-// check validates a run. It returns the run's symbols and its own states by part, or nil for the program's own states.
+// check validates a run. It returns the values of the run's symbols and its states by part. A part's states are nil if
+// the run uses the program's own.
 func (x *program) check(in map[string]*ir.Data, opt runtime.RunOptions) (symbols map[string]int64,
 	own []runtime.States, err error) {
 	if opt.Profile && len(x.exes) > 1 {
@@ -79,7 +82,7 @@ func (x *program) check(in map[string]*ir.Data, opt runtime.RunOptions) (symbols
 	return symbols, s.parts, s.open()
 }
 
-// devices lists the names of the devices of the parts.
+// devices joins the names of the parts' devices with the separator `and`.
 func (x *program) devices(and string) string {
 	var names []string
 	for _, e := range x.exes {
@@ -125,14 +128,15 @@ func (x *program) NewStates() (runtime.States, error) {
 	return own, nil
 }
 
-// states are the states of a run, by part. An element is nil if its part has no states.
+// states is one set of values for all states of a program. parts has a set for each part, which is nil if the part has
+// no states.
 type states struct {
 	of     *program
 	parts  []runtime.States
 	closed atomic.Bool
 }
 
-// open refuses states that are closed, and those of a closed program.
+// open returns an error if the states or their program are closed.
 func (s *states) open() error {
 	if s.of.closed.Load() {
 		return runtime.ErrProgramClosed
@@ -149,7 +153,7 @@ func (s *states) Read(name string) (*ir.Data, error) {
 	return d, s.of.Explain("read state of", err)
 }
 
-// read assembles a state from its parts.
+// read returns a state's value. It concatenates a cut state.
 func (s *states) read(name string) (*ir.Data, error) {
 	if err := s.open(); err != nil {
 		return nil, err
@@ -178,7 +182,7 @@ func (s *states) Write(name string, d *ir.Data) error {
 	return s.of.Explain("write state of", s.write(name, d))
 }
 
-// write writes each part's share of a state.
+// write writes a state's value to each part that has it: a slice of it if the state is cut.
 func (s *states) write(name string, d *ir.Data) error {
 	if err := s.open(); err != nil {
 		return err
@@ -203,7 +207,7 @@ func (s *states) write(name string, d *ir.Data) error {
 	return nil
 }
 
-// each calls do for the states of every part.
+// each calls do for the states of every part that has some.
 func (s *states) each(do func(runtime.States) error) error {
 	defer s.of.lock()()
 	var errs []error

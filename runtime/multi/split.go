@@ -9,25 +9,25 @@ import (
 	"github.com/vkc-go/vkc/runtime/collective"
 )
 
-// Split is how the graph of a program is divided: [Layers] or [Shards].
+// Split is a program's graph divided into one part per device: [Layers] or [Shards].
 type Split interface {
 	// Parts lists the parts in the order of their devices.
 	Parts() []Part
-	// Weights returns the weights of a part, from those of the graph.
+	// Weights returns the weights of a part. from has the weights of the whole graph.
 	Weights(from ir.WeightSource, part int) ir.WeightSource
 }
 
-// Part is the graph of one device.
+// Part is a part of a program: the graph of one device.
 type Part struct {
 	Graph  *ir.Graph
 	Device int // index of the device
 }
 
-// Layers are consecutive parts of a graph.
+// Layers are the consecutive parts of a graph for a [Pipeline].
 type Layers []partition.Part
 
-// SplitLayers cuts a graph into consecutive parts for these devices. The weights and states that it has in common with
-// beside are then on the same devices; beside may be empty.
+// SplitLayers cuts a graph into consecutive parts for these devices. beside is another program's split, or empty: the
+// weights and states that both programs have stay on the same devices.
 func SplitLayers(g *ir.Graph, list []Member, beside Layers) (Layers, error) {
 	stored, err := storedBy(g)
 	if err != nil {
@@ -47,10 +47,11 @@ func (l Layers) Parts() (list []Part) {
 // Weights implements Split.
 func (l Layers) Weights(from ir.WeightSource, _ int) ir.WeightSource { return from }
 
-// Shards are a graph's parts on devices that share each op, by rank.
+// Shards are the graphs of the devices of a [Tensor], by rank. Each has a share of every divided op.
 type Shards []partition.Shard
 
-// SplitTensor divides each op of a graph among the devices of a group.
+// SplitTensor divides the ops of a graph among the devices of a group. It asks the group whether kernels may wait for
+// one another at an exchange.
 func SplitTensor(ctx context.Context, g *ir.Graph, group *collective.Group) (list Shards, err error) {
 	first, err := partition.SplitTensor(g, group.Ranks, 0, true)
 	if err != nil {
@@ -92,10 +93,10 @@ func (s Shards) Weights(from ir.WeightSource, rank int) ir.WeightSource {
 	return &shardWeights{from, s[rank].Cut, len(s), rank}
 }
 
-// shardWeights are one device's shards of weights.
+// shardWeights returns one rank's shards of the weights in cut, and other weights whole.
 type shardWeights struct {
 	ir.WeightSource
-	cut          map[string]int
+	cut          map[string]int // axes along which weights are cut, by name
 	shards, rank int
 }
 
@@ -109,7 +110,7 @@ func (w *shardWeights) Weight(name string) (*ir.Data, error) {
 	return cutData(d, axis, w.shards, w.rank)
 }
 
-// WeightType is for ir.WeightType.
+// WeightType returns the dtype and dims of a rank's shard of a weight. [ir.WeightType] calls it.
 func (w *shardWeights) WeightType(name string) (ir.DType, []int, error) {
 	t, dims, err := ir.WeightType(w.WeightSource, name)
 	axis, ok := w.cut[name]
@@ -121,7 +122,8 @@ func (w *shardWeights) WeightType(name string) (ir.DType, []int, error) {
 	return t, dims, nil
 }
 
-// cutLayout returns the dims of a part along an axis, the size of its contiguous pieces in bytes, and their number.
+// cutLayout returns the layout of one of `shards` equal slices of a tensor along an axis: its dims (part), and that it
+// consists of `rows` contiguous pieces of the tensor with `each` bytes.
 func cutLayout(t ir.DType, dims []int, axis, shards int) (part []int, each, rows int, err error) {
 	if axis >= len(dims) || dims[axis]%shards != 0 {
 		return nil, 0, 0, fmt.Errorf("%s%v cannot be cut into %d parts along axis %d", t, dims, shards, axis)
@@ -157,7 +159,7 @@ func cutData(d *ir.Data, axis, shards, rank int) (*ir.Data, error) {
 	return part, nil
 }
 
-// joinData concatenates the shards of all ranks along an axis.
+// joinData concatenates the shards of all ranks along an axis: the inverse of cutData.
 func joinData(parts []*ir.Data, axis int) (*ir.Data, error) {
 	dims := append([]int(nil), parts[0].Dims...)
 	dims[axis] *= len(parts)

@@ -11,21 +11,21 @@ import (
 	"github.com/vkc-go/vkc/runtime/collective"
 )
 
-// Tensor is a program whose ops are shared by several devices: tensor parallelism.
+// Tensor is a program with tensor parallelism: several devices divide the work of each op.
 type Tensor struct {
 	*program
 	group  *collective.Group
 	shards Shards
-	alike  bool // whether all devices compute replicated values with the same kernels, and so get the same bits
-	ahead  bool // whether a run that keeps all outputs returns without waiting
+	alike  bool // whether all devices have the same kernels, so that they compute the same bits of replicated values
+	ahead  bool // whether a run that keeps all outputs returns before it has finished
 
 	transport string // of the largest run, and the reason for the choice
 }
 
 var _ runtime.Executable = (*Tensor)(nil)
 
-// NewTensor makes the program of a graph from its loaded parts, by rank. It allocates a channel for the largest
-// exchanges of a run. alike says that all devices have the same kernels.
+// NewTensor makes the program of a graph from its loaded parts, by rank. It allocates a channel for a run with the
+// largest exchanges. alike says that all devices have the same kernels. names are the devices' names.
 func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collective.Group, names []string,
 	exes []runtime.Executable, alike bool) (*Tensor, error) {
 	x := &Tensor{program: newProgram(g, names, exes, func(rank int) map[string]int { return shards[rank].Cut }),
@@ -49,14 +49,15 @@ func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collectiv
 	return x, nil
 }
 
-// Describe says what the devices share, how often they exchange values, and by which transport in the largest run.
+// Describe says how many weights and states are cut, how often the devices exchange values in a run, and by which
+// transport in the largest run.
 func (x *Tensor) Describe() string {
 	s := x.shards[0]
 	return fmt.Sprintf("%d of %d weights and states are cut, and the devices exchange values %d times a run%s",
 		len(s.Cut), len(s.Leaves(ir.OpWeight))+len(s.Leaves(ir.OpState)), len(s.Collectives), x.transport)
 }
 
-// channel returns the channel for the exchanges of a run. Their sizes depend on the run's symbols.
+// channel returns the channel for a run with exchanges of the given sizes, which depend on the run's symbols.
 func (x *Tensor) channel(ctx context.Context, exchanges []int) (*collective.Channel, error) {
 	c, err := x.group.Reserve(ctx, exchanges)
 	if err == nil && x.shards[0].Waits && c.Ends() {
@@ -75,8 +76,8 @@ func (x *Tensor) GoesAhead() bool { return x.ahead }
 // Device implements runtime.Executable.
 func (x *Tensor) Device() string { return x.devices(" and ") }
 
-// Run implements runtime.Executable. It does not wait for a run whose outputs all stay on the devices, if kernels wait
-// for each other themselves.
+// Run implements runtime.Executable. If all outputs stay on the devices, and kernels wait for each other without the
+// host's help, Run does not wait for the end of the run.
 func (x *Tensor) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
 	if err != nil {
@@ -98,13 +99,14 @@ func (x *Tensor) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtim
 	return x.run(ctx, symbols, values, opt, own)
 }
 
-// shardInputs are a device's inputs for a run.
+// shardInputs are the inputs of one device in a run, by name: tensors in host memory, and tensors on that device.
 type shardInputs struct {
 	host   map[string]*ir.Data
 	device map[string]*runtime.DeviceTensor
 }
 
-// run runs all parts at once. Each part runs to its end, so that all of them update their states.
+// run runs the parts of all ranks at once. After a failure the other parts still run to their end, so that all of them
+// update their states.
 func (x *Tensor) run(ctx context.Context, symbols map[string]int64, values []shardInputs, opt runtime.RunOptions,
 	own []runtime.States) (*runtime.Result, error) {
 	run, links, err := x.begin(ctx, symbols)
@@ -119,7 +121,7 @@ func (x *Tensor) run(ctx context.Context, symbols map[string]int64, values []sha
 			results[rank], err = x.runPart(rank, run, values[rank], links[rank], opt, own[rank])
 			if err != nil {
 				errs[rank] = x.failed(rank, err)
-				run.Fail() // the others wait in vain
+				run.Fail() // so that the other devices do not wait for this one
 			}
 		})
 	}
@@ -135,7 +137,8 @@ func (x *Tensor) run(ctx context.Context, symbols map[string]int64, values []sha
 	return x.result(results, run)
 }
 
-// begin starts a run's exchanges, if there are any, and returns each device's link.
+// begin prepares a run's exchanges. It returns each rank's link: the input tensor through which kernels find the
+// memory for exchanges. Without exchanges the run and the links are nil.
 func (x *Tensor) begin(ctx context.Context, symbols map[string]int64) (*collective.Run, []*ir.Data, error) {
 	exchanges, err := x.shards[0].Exchanges(symbols)
 	if err != nil || len(exchanges) == 0 {
@@ -148,7 +151,8 @@ func (x *Tensor) begin(ctx context.Context, symbols map[string]int64) (*collecti
 	return x.group.Begin(c, exchanges)
 }
 
-// runPart runs the part of a rank. The first returns its results; the others' results stay on their devices.
+// runPart runs the part of a rank. Rank 0 writes the outputs where opt says. The other ranks leave theirs on their
+// devices.
 func (x *Tensor) runPart(rank int, run *collective.Run, values shardInputs, link *ir.Data, opt runtime.RunOptions,
 	own runtime.States) (*runtime.Result, error) {
 	e, in := x.exes[rank], values.host

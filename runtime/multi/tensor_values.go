@@ -12,8 +12,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/collective"
 )
 
-// shardTensor is a tensor replicated on several devices with tensor parallelism. If the devices are of different kinds,
-// the host gives all of them the first device's bits, and the tensor is on the first device only.
+// shardTensor is the memory of a device tensor that is replicated on all devices of a [Tensor]. If the devices have
+// different kernels, their bits may differ. The tensor is then only on the first device, and a run that takes it as an
+// input copies it to the others through the host.
 type shardTensor struct {
 	of    *collective.Group
 	parts []*runtime.DeviceTensor // by rank
@@ -34,7 +35,8 @@ func (t *shardTensor) Close() error { return runtime.Each(t.parts, (*runtime.Dev
 // Device implements runtime.Memory.
 func (t *shardTensor) Device() string { return t.parts[0].Device() }
 
-// given returns the inputs of a run by rank. They stay valid until release is called.
+// given returns the inputs of a run by rank. It reads inputs that are not on all devices to the host. The tensors stay
+// allocated until release is called.
 func (x *Tensor) given(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (_ []shardInputs,
 	release func(), err error) {
 	held, done, err := runtime.Hold(opt.Inputs)
@@ -74,7 +76,8 @@ func (x *Tensor) given(ctx context.Context, in map[string]*ir.Data, opt runtime.
 	return list, done, nil
 }
 
-// result returns a run's result. Outputs that the caller does not keep are left on the other devices.
+// result combines the results of all ranks into the run's result: the outputs of rank 0. A kept output has the tensors
+// of all ranks if all of them have the same bits. It closes the other ranks' outputs.
 func (x *Tensor) result(results []*runtime.Result, run *collective.Run) (r *runtime.Result, err error) {
 	r = results[0]
 	for name, first := range r.Kept {
@@ -108,7 +111,7 @@ func (x *Tensor) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	})
 }
 
-// onEach has each device upload a tensor.
+// onEach calls upload for each part and returns a tensor that is on all devices.
 func (x *Tensor) onEach(upload func(runtime.Executable) (*runtime.DeviceTensor, error)) (*runtime.DeviceTensor, error) {
 	t := &shardTensor{of: x.group}
 	for _, p := range x.exes {
