@@ -9,7 +9,7 @@ import "github.com/vkc-go/vkc/runtime"
 //
 //	Symbols gives values of symbols by name. A symbol that is the extent of an input's axis may be left out.
 //	Symbols map[string]int64
-//	Profile asks for Result.Profile, which makes the run slower.
+//	Profile requests Result.Profile. The run is then slower.
 //	Profile bool
 //	Into gives memory for outputs, by name. The run writes the output to that tensor. The tensor must have the
 //	output's dtype and its dims in this run. Result.Outputs then refers to the same tensor. Other outputs get new
@@ -18,8 +18,8 @@ import "github.com/vkc-go/vkc/runtime"
 //	Inputs gives inputs that are on the device already, by name. Do not pass those to Run as well. Runs only read the
 //	tensors, so one tensor may serve many inputs of many runs.
 //	Inputs map[string]*DeviceTensor
-//	Keep names outputs that stay on the device. Result.Kept has them, Result.Outputs does not. The caller closes
-//	them.
+//	Keep names outputs that stay on the device. The run returns them in Result.Kept, not in Result.Outputs. The
+//	caller closes them.
 //
 //	A run is asynchronous if it keeps all outputs, the device is a Vulkan device, and the host passes at most 64 MiB
 //	of inputs. Run then returns as soon as the run is queued, and later runs may take its outputs as inputs. Reading
@@ -29,12 +29,12 @@ import "github.com/vkc-go/vkc/runtime"
 //	States, if set, replaces the program's own states in this run. A server keeps one set per conversation, for
 //	example. Executable.NewStates of the same executable makes a set.
 //	States States
-//	Priority orders the runs that were started (see vkc's Executable.Start) and still wait. The highest priority
-//	begins first, and among equal ones the run that was started first.
+//	Priority orders the queue of runs that vkc's Executable.Start has started and that have not begun. The run with
+//	the highest priority begins first. Among equal ones the run that was started first does.
 //	Priority int
-//	More says that the caller submits another run on this device at once. An asynchronous run (see Keep) may then be
-//	submitted together with that next one, which avoids the gap between the two. Reading a tensor that the run
-//	computes submits it.
+//	More says that the caller will start another run on this device right after this one. An asynchronous run (see
+//	Keep) may then be submitted together with the next one, so that the device is not idle between the two. Reading a
+//	tensor that the run computes submits it too.
 //	More bool
 type RunOptions = runtime.RunOptions
 
@@ -84,7 +84,7 @@ type States = runtime.States
 // Progress is the progress of compiling and loading.
 //
 //	Stage Stage
-//	Done of Total counts bytes for weights, and shaders or kernels for the other stages. Total is the same in all
-//	reports of a stage.
+//	Done of Total units are done. The unit is a byte for weights, and a shader or kernel for the other stages. All
+//	reports of a stage have the same Total.
 //	Done, Total int64
 type Progress = runtime.Progress
