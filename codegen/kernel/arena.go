@@ -5,13 +5,13 @@ import "fmt"
 // ArenaAlign is the alignment of temporaries; no device requires a larger alignment of a storage buffer's offset.
 const ArenaAlign = 256
 
-// CheckArena returns an error if a temporary is not aligned, or if two overlap in the arena while both are live. It
-// checks the planner's decisions, and computes lifetimes from the steps alone. A region runs its steps repeatedly: a
-// value that a trip reads before it writes it comes from before the region or from the trip before, so it is live
-// through the whole region.
+// CheckArena returns an error if a temporary is not aligned, or if two temporaries overlap in the arena while both are
+// live. It does not trust the planner: it computes lifetimes from the steps alone. A region runs its steps repeatedly.
+// If a trip reads a value before it writes it, the value comes from before the region or from the previous trip, so it
+// is live through the whole region.
 func (p *Program) CheckArena() error {
 	var temps []int
-	needed := map[int][2]int{} // first and last step, by buffer
+	needed := map[int][2]int{} // first and last step that uses a buffer, by buffer
 	for at, st := range p.Steps {
 		for _, b := range st.Binds {
 			if p.Buffers[b.Buffer].Kind != BufTemp {
@@ -51,7 +51,8 @@ func (p *Program) CheckArena() error {
 	return nil
 }
 
-// readFirst lists the temporaries that the steps of a region touch, and whether one reads them before any writes them.
+// readFirst lists the temporaries that the steps of a region access. The value is true if the region's first access
+// reads.
 func (p *Program) readFirst(r Region) map[int]bool {
 	list := map[int]bool{}
 	for _, st := range p.Steps[r.First : r.First+r.Count] {

@@ -51,9 +51,9 @@ type Attention struct {
 	Half bool
 }
 
-// AttentionFactor is the factor of weights in gradients: the sum of Q*K over its own contraction axis, minus Less. If
-// scores have a Softcap, it is also multiplied by 1 - (score/Softcap)^2, the derivative of the tanh (Dao,
-// "FlashAttention-2", 2023, section 3.1).
+// AttentionFactor multiplies the weights of an attention in gradients. It is the sum of Q*K over a contraction axis of
+// its own, minus Less. If scores have a Softcap, it is also multiplied by 1 - (score/Softcap)^2, the derivative of the
+// tanh (Dao, "FlashAttention-2", 2023, section 3.1).
 type AttentionFactor struct {
 	Q    *Expr  // uses the row axes and the factor's contraction axis
 	K    *Expr  // uses the batch, group and key axes and the factor's contraction axis
@@ -61,14 +61,16 @@ type AttentionFactor struct {
 	Dot  ir.Dim // extent of the factor's contraction axis
 }
 
-// AttentionAxes are the ids of the axes of an attention kernel. The parallel axes are, outermost first: Split, which
-// cuts the keys into runs of equal length (extent 1 for a single run); batch axes; Group (key heads); Head (query heads
-// that share a key head); Query; and Value, along which the elements of a row's result lie.
+// AttentionAxes are the ids of the axes of an attention kernel. Split to Value are its parallel axes, outermost first.
+// Split divides the keys into runs of equal length, one per coordinate; its extent is 1 if the keys are not divided.
+// Between Split and Group there may be batch axes. Group counts key heads, and Head counts the query heads that share a
+// key head. Value counts the elements of a row's result.
 type AttentionAxes struct {
 	Split, Group, Head, Query, Value int
 	Key                              int // the folded axis
-	Dot                              int
-	Factor                           int // the contraction axis of AttentionFactor
+	// the contraction axis of Q*K
+	Dot    int
+	Factor int // the contraction axis of AttentionFactor
 }
 
 // attentionAxes is the least number of parallel axes: all except batch axes.
@@ -81,7 +83,7 @@ func (k *Kernel) AttentionAxes() AttentionAxes {
 		Factor: n + 2}
 }
 
-// Seen returns the end of the keys that are visible to a row of the query at that coordinate.
+// Seen returns the first key that a row of the given query does not see: the end of the keys that it sees.
 func (k *Kernel) Seen(query Index) Index {
 	keys := DimIndex(k.Fold)
 	switch a := k.Attention; {
@@ -95,7 +97,7 @@ func (k *Kernel) Seen(query Index) Index {
 	return k.diagonal(query, 1)
 }
 
-// FirstSeen returns the first key that a row of the query at that coordinate sees.
+// FirstSeen returns the first key that a row of the given query sees.
 func (k *Kernel) FirstSeen(query Index) Index {
 	switch a := k.Attention; {
 	case a.Reversed:
@@ -106,17 +108,17 @@ func (k *Kernel) FirstSeen(query Index) Index {
 	return k.diagonal(query, 1-k.Attention.Window)
 }
 
-// SkipsFirst reports whether rows leave out keys at the beginning.
+// SkipsFirst reports whether some rows do not see the first keys.
 func (k *Kernel) SkipsFirst() bool { return k.Attention.Window > 0 || k.Attention.Reversed }
 
-// diagonal is the position of the key aligned with a query, plus past. Queries and keys are aligned at their last
-// elements.
+// diagonal returns the key that is aligned with a query, plus past, clamped to the keys. The last query is aligned with
+// the last key.
 func (k *Kernel) diagonal(query Index, past int64) Index {
 	keys, queries := DimIndex(k.Fold), DimIndex(k.Parallel[k.AttentionAxes().Query])
 	return Clamp(query.Plus(Const(past)).Plus(keys).Minus(queries), keys)
 }
 
-// KeysSeen is how many keys that many queries, one after another, see at most.
+// KeysSeen is the largest number of keys that the given number of consecutive queries see together.
 func (k *Kernel) KeysSeen(queries int64) int64 {
 	if w := k.Attention.Window; w > 0 {
 		return min(w+queries-1, k.Fold.Max())
@@ -173,7 +175,7 @@ func (k *Kernel) CheckAttention() error {
 	return nil
 }
 
-// VectorElems is the number of multiplications per score and factor.
+// VectorElems is the number of multiplications for one score, and for its factor if there is one.
 func (a *Attention) VectorElems() int64 {
 	if a.Factor == nil {
 		return a.Dot.Max()
@@ -181,7 +183,7 @@ func (a *Attention) VectorElems() int64 {
 	return a.Dot.Max() + a.Factor.Dot.Max()
 }
 
-// Operands are the expressions that an attention consists of.
+// Operands lists the expressions of an attention, without those that are nil.
 func (a *Attention) Operands() []*Expr {
 	list := []*Expr{a.Q, a.K, a.V}
 	if a.Mask != nil {

@@ -2,27 +2,28 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// PackedPlanes is the number of quants per byte in packed multiplication.
+// PackedPlanes is the number of 2-bit quants in a byte, each of another plane, in formats that are multiplied packed.
 const PackedPlanes = 4
 
-// RoundedGroup is how many neighbours share a scale in rows that become bytes.
+// RoundedGroup is the number of consecutive elements that share a scale if a row is quantized to int8.
 const RoundedGroup = ir.ByteGroup
 
-// BlockRun describes how an invocation reads blocks along the contraction axis: Elems elements of one block at a time,
-// in strips of quads. A strip shares a scale, so the scale is decoded once and applied to a whole sum:
+// BlockRun describes how an invocation reads blocks along the contraction axis. A run is the Elems elements of one
+// block that it reads at once. A run consists of strips, and a strip of quads (four elements). The elements of a strip
+// share a scale, so the scale is decoded once and applied to a whole sum:
 //
 //	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
 type BlockRun struct {
 	DType  ir.DType
 	Form   ir.BlockForm
-	Elems  int // elements of a block that an invocation reads at once
+	Elems  int // elements of a run
 	Strips int // strips in a run, each with its own scale
 	Quads  int // quads in a strip
-	// Joined says that the strip spans planes that share the scale, and the run covers all of them.
+	// Joined says that one strip covers all planes of the run, because they share a scale.
 	Joined bool
 }
 
-// NewBlockRun returns the run for about want elements at once.
+// NewBlockRun returns a run of about want elements of the format t, as the format's planes and scales allow.
 func NewBlockRun(t ir.DType, want int) BlockRun {
 	r := BlockRun{DType: t, Strips: 1}
 	if row, ok := ir.BlockFormatOf(t); ok {
@@ -49,8 +50,8 @@ func NewBlockRun(t ir.DType, want int) BlockRun {
 	return r
 }
 
-// BlockRun returns the run of a matvec over blocks. If rows are quantized to int8, with a scale per group, a strip must
-// lie within one group.
+// BlockRun returns the run of a matvec over blocks, about s.TileK elements. If rows are quantized to int8, a strip must
+// also lie within one group of elements that share a row scale.
 func (k *Kernel) BlockRun(s MatVec) BlockRun {
 	t, want := k.BlockRows(), s.TileK
 	r := NewBlockRun(t, want)
@@ -61,8 +62,8 @@ func (k *Kernel) BlockRun(s MatVec) BlockRun {
 	return r
 }
 
-// takeStrips divides the run into several strips. A run longer than a scale's range has a strip per scale. With int8
-// rows, a strip is no longer than a group of A that shares a scale.
+// takeStrips divides the run into strips. If the run spans the ranges of several scales, it has a strip per scale. A
+// strip is no longer than RoundedGroup, the range of a scale of int8 rows.
 func (r *BlockRun) takeStrips(want int) {
 	if r.Elems == r.Form.Run {
 		for n := want / r.Elems; n > 1; n-- {
@@ -77,12 +78,12 @@ func (r *BlockRun) takeStrips(want int) {
 	}
 }
 
-// Scales is how many different scales the strips have.
+// Scales is the number of different scales that the strips of a run have.
 func (r BlockRun) Scales() int {
 	return max(min(r.Strips, max(r.Elems, r.Form.Superblock())/max(r.Form.Run, 1)), 1)
 }
 
-// StripStride is how many elements strips begin after one another.
+// StripStride is the number of elements from the beginning of a strip to the beginning of the next.
 func (r BlockRun) StripStride() int {
 	if r.Form.Interleaved() {
 		return r.Form.Stride
@@ -107,15 +108,15 @@ func (r BlockRun) Pairs(b Binding) bool {
 	return b.ReadsPairs() && r.Quads == 2 && r.Form.Planes == 1
 }
 
-// ReadsPairs reports whether the quants of two consecutive quads can be loaded at once: the format allows loading four,
-// and the blocks' data is aligned.
+// ReadsPairs reports whether the quants of two consecutive quads can be loaded at once. That needs aligned blocks, and
+// a format in which four quads can be loaded at once, but not only four.
 func (b Binding) ReadsPairs() bool {
 	f, ok := ir.BlockFormatOf(b.DType)
 	return ok && f.Wide && !f.FourOnly && b.alignedQuants()
 }
 
-// BlockRows returns the block format of the B operands of a matmul. They must all have one format, and be whole rows of
-// blocks along the contraction axis. Otherwise it returns ir.Invalid.
+// BlockRows returns the common block format of a matmul's B operands. It returns ir.Invalid if an operand is not loaded
+// from blocks, if formats differ, or if rows along the contraction axis are not whole blocks.
 func (k *Kernel) BlockRows() ir.DType {
 	t := ir.Invalid
 	for _, p := range k.Products {
@@ -139,7 +140,7 @@ func (k *Kernel) BlockRows() ir.DType {
 	return t
 }
 
-// ByteRows splits an A operand of the form int8 times scale, the form that matmuls in precision int8 have.
+// ByteRows splits an A operand of the form int8 * scale into its two factors. Matmuls in precision int8 have that form.
 func (k *Kernel) ByteRows(v *Expr) (bytes, scale *Expr, ok bool) {
 	if v.Kind != ExprApply || v.Op != ir.OpMul {
 		return nil, nil, false

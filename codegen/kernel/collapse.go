@@ -6,8 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Canonical returns an equal kernel in canonical form. Schedules are chosen and shaders generated for that form. Axes
-// that are contiguous in memory are merged, unless the family gives them meanings, and casts are left to the stores.
+// Canonical returns an equal kernel in canonical form, for which schedules are chosen and shaders are generated. It
+// merges axes that are contiguous in memory, unless the family gives them meanings. It removes casts that stores
+// perform anyway.
 func Canonical(k *Kernel) *Kernel {
 	k = withoutStoredCasts(k)
 	if slices.Contains([]Family{FamilyMap, FamilyRow, FamilyScan, FamilySort}, k.Family) {
@@ -16,7 +17,7 @@ func Canonical(k *Kernel) *Kernel {
 	return k
 }
 
-// withoutStoredCasts returns k without casts that its stores perform anyway, from a wider float or between integers.
+// withoutStoredCasts returns k without casts that its stores perform anyway: from a wider float, or between integers.
 func withoutStoredCasts(k *Kernel) *Kernel {
 	users := map[*Expr]int{}
 	for _, r := range k.Roots() {
@@ -67,6 +68,7 @@ func mergeable(k *Kernel, outer, inner int) bool {
 	return ok
 }
 
+// mergeableIn is mergeable for one index. extent is the extent of the inner axis.
 func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 	own := func(f *Factor) bool {
 		return f.Kind == FactorAxis && (f.Axis == outer || f.Axis == inner)
@@ -86,7 +88,7 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 				rest = rest.Mul(DimIndex(f.symbol()))
 			case f.Kind == FactorValue || mergeableIn(f.X, outer, inner, extent) &&
 				mergeableIn(f.D, outer, inner, extent):
-				plain = false // does not depend on the two, or only through their position
+				plain = false // does not use the two axes, or only through their row-major position
 			default:
 				return false
 			}
@@ -95,15 +97,16 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 			continue
 		}
 		if !plain {
-			return false // a coordinate times something opaque: not worth the proof
+			return false // a coordinate times an opaque factor: not worth the proof
 		}
 		strides[t.Factors[i].Axis] = strides[t.Factors[i].Axis].Plus(rest)
 	}
 	return strides[outer].Equal(strides[inner].Mul(DimIndex(extent)))
 }
 
-// substitute removes parallel axis gone. With into >= 0, axis into of the new kernel is the row-major position along
-// both. Indices depend on nothing else, so setting gone to 0 and into to the position gives the same values.
+// substitute returns k without the parallel axis gone. If into >= 0, it merges gone into axis into, which then has the
+// given extent and counts the row-major position along both. Indices use the two axes only through that position, so it
+// is correct to set gone to 0 and into to the position.
 func substitute(k *Kernel, gone, into int, extent ir.Dim) *Kernel {
 	parallel := slices.Delete(slices.Clone(k.Parallel), gone, gone+1)
 	if into >= 0 {

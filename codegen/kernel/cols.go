@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// String prints the columns, to follow a description of the store.
+// String prints the columns as a phrase, such as " of columns 0 to 63", or "" for all columns.
 func (c Cols) String() string {
 	if c.All() {
 		return ""
@@ -18,8 +18,8 @@ func (k *Kernel) CutsCols() bool {
 	return slices.ContainsFunc(k.Stores, func(s Store) bool { return !s.Cols.All() })
 }
 
-// CheckCols reports column ranges that a matmul cannot store separately: ranges outside of the result, or ranges that
-// split a pair of columns.
+// CheckCols returns an error for a column range that a matmul cannot store separately: a range outside of the result,
+// or one that splits a pair of columns that a store combines.
 func (k *Kernel) CheckCols() error {
 	for i, s := range k.Stores {
 		if s.Cols.All() {
@@ -40,7 +40,7 @@ func (k *Kernel) CheckCols() error {
 	return nil
 }
 
-// OtherSums lists the sums of other columns that a store needs.
+// OtherSums lists the results of other columns that a store needs; see [Builder.AccOfPair].
 func OtherSums(s Store) []*Expr {
 	var list []*Expr
 	Walk([]*Expr{s.Value}, func(e *Expr) {

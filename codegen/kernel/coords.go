@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Axes returns the coordinates of a point of parallel axes.
+// Axes returns the coordinates along parallel axes: axis 0, axis 1, …
 func Axes(parallel []ir.Dim) []Index {
 	at := make([]Index, len(parallel))
 	for i, d := range parallel {

@@ -8,14 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// FamilyCustom is a whole compute shader of the user's own; see ir.CustomKernel.
+// FamilyCustom is a whole compute shader that the user provides; see ir.CustomKernel.
 const FamilyCustom Family = "custom"
 
-// VarCustom runs a custom kernel as its op says.
+// VarCustom runs a custom kernel with the workgroup and grid of its op.
 const VarCustom Variant = "custom"
 
-// Custom is the op of a kernel of FamilyCustom. The kernel's bindings are the arguments, then the results, in the op's
-// order, and last the values of symbols if the kernel needs any.
+// Custom is the call of a custom op that a kernel of FamilyCustom computes. The kernel's bindings are the arguments,
+// then the results, in the op's order. If the kernel uses symbols, the last binding has their values.
 type Custom struct {
 	Op    ir.Op
 	Attrs ir.Attrs
@@ -42,10 +42,10 @@ func (c *Custom) Zeroed(i int) bool {
 	return i >= c.Args && slices.Contains(c.Kernel().Zeroed, c.Name(i))
 }
 
-// SizeName and DimName are the names of a tensor's number of elements, and of its extents, in the shader source.
+// SizeName returns the name, in the shader source, of a tensor's number of elements.
 func SizeName(tensor string) string { return tensor + "_size" }
 
-// DimName returns the name of an extent; see SizeName.
+// DimName returns the name, in the shader source, of a tensor's extent along an axis.
 func DimName(tensor string, axis int) string { return fmt.Sprintf("%s_dim%d", tensor, axis) }
 
 // Symbols returns the symbols of the extents that the shader source mentions, in order of first use.
@@ -64,8 +64,8 @@ func (c *Custom) Symbols() []string {
 	return names
 }
 
-// Grid returns the workgroup counts of the op's grid rule. It fails, and names the rule, if the rule is not a product
-// of ceil(extent/tile).
+// Grid returns the workgroup counts of the op's grid rule. It fails if a rule is not a product of ceil(extent/tile),
+// and the error names that rule.
 func (c *Custom) Grid() (Grid, error) {
 	var g Grid
 	for dim, rules := range c.Kernel().Grid {
@@ -81,6 +81,7 @@ func (c *Custom) Grid() (Grid, error) {
 	return g, nil
 }
 
+// gridFactors returns the factors of one rule: the named tensor's extent along an axis, or its number of elements.
 func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
 	for i, t := range c.Types {
 		if c.Name(i) != r.Of {
@@ -142,7 +143,7 @@ func (c *Custom) Constants() ([]any, error) {
 	return values, nil
 }
 
-// describe prints the call, for readers.
+// describe prints the call for a listing of kernels.
 func (c *Custom) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "custom %s %s", c.Op, c.Op.Info().Custom.Definition())

@@ -4,9 +4,9 @@
 // Start from [Kernel], [Schedule] and [Program]. `vkc dump --stage kernels` and `--stage plan` print them, and
 // docs/TOUR.md explains a small one.
 //
-// A [Kernel] is structured data, never text. Its body is a DAG of scalar expressions ([Expr]). Loads and stores are
-// addressed by integer polynomials ([Index]) over the kernel's axes. Views, transposes, broadcasts and gathers have
-// already become part of those polynomials.
+// A [Kernel] is structured data, not source. Its body is a DAG of scalar expressions ([Expr]). Loads and stores are
+// addressed by integer polynomials ([Index]) over the kernel's axes. Lowering turns views, transposes, broadcasts and
+// gathers into parts of those polynomials.
 //
-// A [Program] is plain data. It can be written to a bundle, and run without the kernels it was made from.
+// A [Program] is plain data. It can be written to a bundle, and run without the kernels that it was made from.
 package kernel

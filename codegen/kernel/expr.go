@@ -12,25 +12,26 @@ type ExprKind uint8
 
 // The expression kinds.
 const (
-	ExprLoad   ExprKind = iota + 1 // element Index of binding Bind, decoded and converted
+	ExprLoad   ExprKind = iota + 1 // element Index of binding Bind, decoded from a block and converted
 	ExprConst                      // Value
 	ExprApply                      // an elementwise op on Args
 	ExprIndex                      // Index as an i32
-	ExprAcc                        // the result of phase or matmul Acc
+	ExprAcc                        // the result of phase or matmul number Acc
 	ExprRandom                     // a random word for element Index; Args are seed and offset
 )
 
-// Word selects a word of a block of four random words, for an element of a random stream: see ir.RandomBlock.
+// Word selects one of the four random words of a block of a random stream, for an element; see ir.RandomBlock.
 type Word uint8
 
-// The words. A distribution that makes two values from two words needs both words of a pair for each element.
+// Word 0 to 3 of element i. A distribution such as Box-Muller makes two values from two words, so each of the two
+// elements needs both words of the pair.
 const (
 	WordOwn    Word = iota // word i%4 for element i
 	WordFirst              // the even word of its pair
 	WordSecond             // the odd word of its pair
 )
 
-// Of returns the number of the word, 0 to 3, for an element.
+// Of returns the number, 0 to 3, of the selected word for an element.
 func (w Word) Of(element int64) int64 {
 	switch w {
 	case WordFirst:
@@ -46,7 +47,7 @@ func (w Word) Of(element int64) int64 {
 type Expr struct {
 	ID    int
 	Kind  ExprKind
-	DType ir.DType // of the value; an op computed at a wider dtype has that dtype and is cast afterwards
+	DType ir.DType // of the value; an op computed at a wider dtype has the wider dtype and is cast afterwards
 	Bind  int
 	Index Index
 	Value float64 // of a float constant
@@ -57,7 +58,7 @@ type Expr struct {
 	Acc   int
 	Word  Word   // of ExprRandom
 	Other bool   // of ExprAcc: the result at column Index, see AccOfPair
-	Hint  string // a name for a reader
+	Hint  string // a name for readers of the shader
 
 	axes uint64 // bit i: depends on axis i
 	accs uint64 // bit i: depends on phase or matmul i
@@ -80,6 +81,7 @@ type Builder struct {
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder { return &Builder{unique: map[string]*Expr{}} }
 
+// add returns the expression with that key. It adds e if there is none. Equal expressions must have equal keys.
 func (b *Builder) add(key string, e Expr) *Expr {
 	if have, ok := b.unique[key]; ok {
 		return have
@@ -105,7 +107,7 @@ func (b *Builder) add(key string, e Expr) *Expr {
 	return &e
 }
 
-// Load returns element x of a binding of that dtype.
+// Load returns element x of a binding with dtype t. An element of a block is an f32.
 func (b *Builder) Load(bind int, t ir.DType, x Index, hint string) *Expr {
 	value := t
 	if t.IsBlock() {
@@ -142,15 +144,15 @@ func (b *Builder) FromIndex(x Index) *Expr {
 	return b.add("index "+x.String(), Expr{Kind: ExprIndex, DType: ir.I32, Index: x})
 }
 
-// Acc returns the result of phase or matmul i.
+// Acc returns the result of phase or matmul i, of dtype t.
 func (b *Builder) Acc(i int, t ir.DType, hint string) *Expr {
 	e := b.add(fmt.Sprintf("acc %d %s", i, t), Expr{Kind: ExprAcc, DType: t, Acc: i, Hint: hint})
 	e.accs = 1 << i
 	return e
 }
 
-// AccOfPair returns the result of matmul i at the other column of a pair. Columns 2n and 2n+1 are a pair. col is the
-// column coordinate as a store counts it, and the number of columns is even.
+// AccOfPair returns the result of matmul i at the other column of a pair. Columns 2n and 2n+1 are a pair, as in a gated
+// activation. col is the column coordinate that the store uses. The number of columns must be even.
 func (b *Builder) AccOfPair(i int, t ir.DType, col Index, hint string) *Expr {
 	return b.accOf(i, t, OtherOfPair(col), hint)
 }
@@ -162,22 +164,22 @@ func (b *Builder) accOf(i int, t ir.DType, x Index, hint string) *Expr {
 	return e
 }
 
-// OtherOfPair is the other coordinate of a pair, of 2n and 2n+1.
+// OtherOfPair returns the other coordinate of a pair: 2n+1 for 2n, and 2n for 2n+1.
 func OtherOfPair(x Index) Index {
 	first, second := x.DivMod(ir.D(2))
 	return first.Times(2).Plus(Const(1)).Minus(second)
 }
 
-// Random returns a word of a Philox stream, as u32. seed and offset select the stream, both u32 or i64. w selects the
-// word for the element or for its pair.
+// Random returns a word of a Philox stream as a u32. seed and offset, both u32 or i64, select the stream. element and w
+// select the word.
 func (b *Builder) Random(seed, offset *Expr, element Index, w Word) *Expr {
 	key := fmt.Sprintf("random e%d e%d %s %d", seed.ID, offset.ID, element, w)
 	return b.add(key, Expr{Kind: ExprRandom, DType: ir.U32, Args: []*Expr{seed, offset}, Index: element,
 		Word: w, Hint: "random"})
 }
 
-// Apply returns an elementwise op on values; t is its result dtype. It folds comparisons of coordinates with a provable
-// result.
+// Apply returns an elementwise op on values; t is its result dtype. If the result is provable without computing, such
+// as a comparison of coordinates, it returns that result instead.
 func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Expr {
 	if e := b.decided(op, t, args); e != nil {
 		return e
@@ -193,8 +195,8 @@ func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Ex
 	return b.add(key.String(), Expr{Kind: ExprApply, DType: t, Op: op, Attrs: attrs, Args: args})
 }
 
-// decided returns the value of an op if it needs no computation: a comparison of coordinates with a provable result, or
-// an op made trivial by constants, equal operands or the range of a dtype. Otherwise it returns nil.
+// decided returns the value of an op that needs no computation, or nil. Examples are a comparison of coordinates with a
+// provable result, and ops that are trivial because of constants, equal operands or the range of a dtype.
 func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	switch {
 	case op == ir.OpWhere && args[0].Kind == ExprConst:
@@ -252,7 +254,7 @@ func (e *Expr) isUnsigned() bool {
 	return cast && e.Args[0].DType.BlockBytes() < e.DType.BlockBytes()
 }
 
-// coordinate returns the index that e is the value of.
+// coordinate returns the index that e converts to an i32 value, and false if e is another kind of expression.
 func (e *Expr) coordinate() (Index, bool) {
 	if e.Kind == ExprConst && e.DType == ir.I32 {
 		return Const(e.Int), true
@@ -260,7 +262,7 @@ func (e *Expr) coordinate() (Index, bool) {
 	return e.Index, e.Kind == ExprIndex
 }
 
-// compare reports whether a comparison of indices is proven, or its opposite.
+// compare reports whether a comparison of two indices is proven (holds), and whether its opposite is (fails).
 func compare(op ir.Op, x, y Index) (holds, fails bool) {
 	atMost := func(a, b Index) bool { return b.Minus(a).NonNegative() }
 	below := func(a, b Index) bool { return atMost(a.Plus(Const(1)), b) }
@@ -295,7 +297,7 @@ func (b *Builder) Cast(t ir.DType, v *Expr) *Expr {
 	return b.Apply(ir.OpCast, t, ir.Attrs{{Name: "dtype", Value: t}}, v)
 }
 
-// Widened looks through casts of loaded floats to f32, which do not change the value.
+// Widened returns v without casts of loaded floats to f32, which do not change the value.
 func Widened(v *Expr) *Expr {
 	for v.Kind == ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
 		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 {
@@ -304,8 +306,8 @@ func Widened(v *Expr) *Expr {
 	return v
 }
 
-// Unstored returns the value to store in place of v. If v is a cast from a wider float that the store performs anyway,
-// that is the cast's argument.
+// Unstored returns the value to store in place of v. If v is a cast from f32 to a narrower float, that is the cast's
+// argument, because the store performs the cast anyway.
 func Unstored(v *Expr) *Expr {
 	if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.DType != ir.F64 {
 		if v.Args[0].DType == ir.F32 { // storing rounds an f64 to f32 first

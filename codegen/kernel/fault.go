@@ -6,19 +6,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Fault makes a run fail because an op has no result for some value. A kernel cannot stop a run. It records the fault
-// in a word, and the host checks the word after the run ([Program.Faults]).
+// Fault makes a run fail because an op has no result for some value, such as quantizing NaN. A kernel cannot stop a
+// run. So it records the fault in a word of memory, and the host checks the word after the run ([Program.Faults]).
 //
-// The word is 0 if there is no fault. Otherwise it is the complement of the smallest Index with a fault, so that
+// The word is 0 if there is no fault. Otherwise it is the bitwise complement of the smallest Index with a fault. So
 // kernels can update it by an atomic maximum.
 type Fault struct {
-	Bind  int   // of the word
-	Index Index // identifies the point of the parallel axes: the number of a block
+	Bind  int   // the binding of the word
+	Index Index // the number of the point (for FamilyQuantize, of the block)
 	// Most, for FamilyQuantize, is the largest allowed magnitude of an element. NaN is a fault as well.
 	Most float32
 }
 
-// FaultPort is a word in which a step may record a fault, and the fault's meaning.
+// FaultPort is a word in which a step may record a fault, with the meaning of that fault.
 type FaultPort struct {
 	Buffer int    `json:"buffer"`
 	Op     string `json:"op"`  // the failing op, such as "quantize"
@@ -36,7 +36,7 @@ func (f FaultPort) Check(word uint32) error {
 	return &ir.FaultError{Op: f.Op, First: first, Last: first + f.Elems - 1, Why: f.Why}
 }
 
-// checkFaults refuses ports that are no words that steps write.
+// checkFaults returns an error if a fault port's buffer is not a fault word, or if two ports share one.
 func (p *Program) checkFaults() error {
 	seen := map[int]bool{}
 	for i, f := range p.Faults {

@@ -7,14 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Group is the computation of a kernel of FamilyGroup. It groups the elements of the fold axis by their group number
-// Of. The kernel's one parallel axis ranges over the group numbers.
+// Group is the computation of a kernel of FamilyGroup. It groups the elements of the fold axis by a group number, such
+// as the tokens of a mixture of experts by their expert. The kernel's one parallel axis ranges over the group numbers.
 type Group struct {
 	Of   Index // group number of an element, below the parallel extent
 	Rows int64 // maximum number of elements per table row
-	// Bind is the table, i32 [Groups, 1+Rows]. Each row has a group number and its elements in ascending order, padded
-	// with -1. Unused rows are -1.
-	Bind   int
+	// Bind is the binding of the table, i32 [Groups, 1+Rows]. A table row has a group number and up to Rows elements of
+	// that group in ascending order, padded with -1. Unused table rows are -1.
+	Bind int
+	// the number of table rows
 	Groups int64
 }
 
@@ -22,19 +23,20 @@ func (g *Group) describe(number map[*Expr]int) string {
 	return fmt.Sprintf("group by [%s] into %d of %d rows: binding %d", g.Of.describe(number), g.Groups, g.Rows, g.Bind)
 }
 
-// Guard leaves parts of a kernel out. All are bools; nil is always true.
+// Guard skips parts of a kernel. Each field is a bool expression; nil means true.
 type Guard struct {
-	// Point applies to a map. At a point for which it is false, the kernel computes only the condition.
+	// Point applies to a map. If it is false at a point, the kernel computes nothing there except the condition.
 	Point *Expr
-	// Batch uses batch axes alone. The kernel skips a batch for which it is false.
+	// Batch uses only batch axes. If it is false for a batch, the kernel skips the batch.
 	Batch *Expr
-	// Row may use the row axis too. The kernel stores nothing to a row for which it is false.
+	// Row may also use the row axis. If it is false for a row, the kernel stores nothing to that row.
 	Row *Expr
-	// Col may use batch axes and the column axis. The kernel stores nothing to a column for which it is false.
+	// Col may use batch axes and the column axis. If it is false for a column, the kernel stores nothing to that
+	// column.
 	Col *Expr
 }
 
-// parts lists the conditions that are set, and their names.
+// parts returns the conditions that are set, and the names of what they skip.
 func (g *Guard) parts() (conds []*Expr, names []string) {
 	if g == nil {
 		return nil, nil
@@ -56,7 +58,7 @@ func (g *Guard) describe(number map[*Expr]int) string {
 	return "only" + strings.TrimPrefix(text, ",")
 }
 
-// CheckGroup reports an invalid kernel of FamilyGroup, or nil.
+// CheckGroup returns an error if the kernel is not a valid kernel of FamilyGroup.
 func (k *Kernel) CheckGroup() error {
 	switch g := k.Group; {
 	case g == nil || len(k.Parallel) != 1 || !k.Parallel[0].IsStatic():

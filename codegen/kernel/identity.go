@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Identity identifies kernels that are equal except for names. Such kernels compute the same function on the same
-// shapes, from buffers of the same sizes. They get the same schedules, and for one schedule and device their shaders
-// differ only in names. It is comparable, so it can be the key of a map.
+// Identity identifies kernels that are equal except for names. Two kernels with equal identities compute the same
+// function on the same shapes, from buffers of the same sizes. They get the same schedules. With the same schedule and
+// device, their shaders differ only in names. An Identity is comparable, so it can be the key of a map.
 type Identity struct {
 	// Structure describes the kernel without names of kernels, ops, buffers, values and symbols. Symbols are numbered
 	// instead.
@@ -103,13 +103,13 @@ func (k *Kernel) Identity() Identity {
 	return Identity{Structure: string(w.b), Symbols: strings.Join(w.symbols, ",")}
 }
 
-// identityWriter writes the structure of a kernel.
+// identityWriter writes Identity.Structure. It numbers expressions and symbols in order of first use.
 type identityWriter struct {
 	b       []byte
 	number  map[*Expr]int
-	symbols []string // in order of first use
-	bounds  []int64  // of symbols, as first seen
-	extents map[int]ir.Dim
+	symbols []string       // in order of first use
+	bounds  []int64        // the bounds of symbols that were written last; -1 for none
+	extents map[int]ir.Dim // the extents of axes that were written last
 }
 
 func (w *identityWriter) line(words ...string) {
@@ -133,7 +133,7 @@ func (w *identityWriter) flags(list ...bool) {
 	}
 }
 
-// refs writes references to expressions; nil is none.
+// refs writes the numbers of expressions that were written before; nil is written as "none".
 func (w *identityWriter) refs(list ...*Expr) {
 	for _, e := range list {
 		if e == nil {
@@ -166,7 +166,7 @@ func (w *identityWriter) dim(d ir.Dim) {
 	w.ints(d.Add)
 }
 
-// value writes a symbol, or the factors of a product of symbols.
+// value writes a symbol. If the symbol stands for a product of symbols, it writes the factors.
 func (w *identityWriter) value(name string, bound int64) {
 	factors := SymbolFactors(name)
 	if len(factors) == 1 {
@@ -182,7 +182,7 @@ func (w *identityWriter) value(name string, bound int64) {
 	w.b = append(w.b, ')')
 }
 
-// symbol writes the number of a symbol, and its bound if that is new; 0 means no bound.
+// symbol writes the number of a symbol, and its bound if that is not the bound that was written last. 0 means no bound.
 func (w *identityWriter) symbol(name string, bound int64) {
 	i := slices.Index(w.symbols, name)
 	if i < 0 {
@@ -231,7 +231,7 @@ func (w *identityWriter) factor(f *Factor) {
 	}
 }
 
-// expr writes an expression after its arguments.
+// expr writes an expression and numbers it. The caller has written its arguments before.
 func (w *identityWriter) expr(e *Expr) {
 	w.number[e] = len(w.number)
 	w.line(strconv.Itoa(int(e.Kind)), e.DType.String())

@@ -9,9 +9,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Index is an integer polynomial over a kernel's axes, the program's symbols and opaque factors (quotients, remainders,
-// clamped run-time values), kept as a canonical sum of products. It addresses elements of buffers. Every factor is at
-// least 0, and every axis is less than its extent; these bounds let divisions and remainders simplify.
+// Index is the position of an element in a buffer, or a coordinate: an integer polynomial over the kernel's axes, the
+// program's symbols and opaque factors (quotients, remainders, clamped run-time values). For a row-major f32[4,8] it is
+// a0*8 + a1. It is kept in a canonical form, as a sum of terms. Every factor is at least 0, and every coordinate is
+// less than its axis's extent. These bounds allow divisions and remainders to be simplified.
 type Index struct {
 	terms []Term // sorted by key, coefficients not 0
 	c     int64
@@ -32,7 +33,7 @@ const (
 	FactorSym                         // the value of a symbol, or of a product of symbols
 	FactorDiv                         // floor(X/D)
 	FactorMod                         // X mod D
-	FactorClamp                       // X as a signed number, limited to 0..D; 0 where D is negative
+	FactorClamp                       // X as a signed number, limited to 0..D; 0 if D is negative
 	FactorValue                       // a loaded integer; only inside a clamp
 )
 
@@ -45,8 +46,9 @@ type Factor struct {
 	Bound  int64  // of FactorSym: the value is at most
 	X, D   Index  // of FactorDiv, FactorMod, FactorClamp
 	Value  *Expr  // of FactorValue
-	key    string
-	size   int // how many factors it consists of
+	// key is equal for equal factors, and sorts them.
+	key  string
+	size int // number of factors in it, itself included
 }
 
 func newFactor(f Factor) *Factor {
@@ -68,7 +70,7 @@ func newFactor(f Factor) *Factor {
 	return &f
 }
 
-// Const returns the index that is a number.
+// Const returns the constant index n.
 func Const(n int64) Index { return Index{c: n} }
 
 // Axis returns the coordinate along axis id as an index. An axis of extent 1 has only coordinate 0.
@@ -79,7 +81,7 @@ func Axis(id int, extent ir.Dim) Index {
 	return single(newFactor(Factor{Kind: FactorAxis, Axis: id, Extent: extent}))
 }
 
-// DimIndex returns the index that is the value of a dim.
+// DimIndex returns a dim's value as an index.
 func DimIndex(d ir.Dim) Index {
 	if d.IsStatic() {
 		return Const(d.Add)
@@ -88,10 +90,10 @@ func DimIndex(d ir.Dim) Index {
 	return sym.Times(d.Mul).Plus(Const(d.Add))
 }
 
-// symbol returns the dim that a FactorSym is the value of.
+// symbol returns the value of a FactorSym as a dim.
 func (f *Factor) symbol() ir.Dim { return ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1} }
 
-// ValueIndex returns a run-time integer clamped to 0..last, so that it cannot leave its buffer.
+// ValueIndex returns the run-time integer v, clamped to 0..last so that the index cannot leave its buffer.
 func ValueIndex(v *Expr, last Index) Index {
 	return Clamp(single(newFactor(Factor{Kind: FactorValue, Value: v})), last)
 }
@@ -107,6 +109,7 @@ func Clamp(x, last Index) Index {
 	return single(newFactor(Factor{Kind: FactorClamp, X: x, D: last}))
 }
 
+// single returns the index that is one factor.
 func single(f *Factor) Index { return Index{terms: []Term{{1, []*Factor{f}}}} }
 
 // Terms returns the terms of the sum; do not modify them.
@@ -115,9 +118,9 @@ func (x Index) Terms() []Term { return x.terms }
 // Offset returns the constant of the sum.
 func (x Index) Offset() int64 { return x.c }
 
-// Size is the number of factors in x, including those inside quotients, remainders and clamps. The cost of processing
-// an index, and the length of its generated code, are proportional to it. A pass that builds indices from others must
-// bound it.
+// Size is the number of factors in x, including those inside quotients, remainders and clamps. The time to process an
+// index, and the length of its generated code, are proportional to it. So a pass that builds indices from other indices
+// must bound it.
 func (x Index) Size() int {
 	size := 0
 	for _, t := range x.terms {
@@ -152,7 +155,7 @@ func (x Index) String() string {
 	return b.String()
 }
 
-// String prints the product.
+// String prints the term as a product.
 func (t Term) String() string {
 	k := factorsKey(t.Factors)
 	if t.Coef == 1 {
@@ -169,6 +172,7 @@ func factorsKey(fs []*Factor) string {
 	return strings.Join(keys, "*")
 }
 
+// canonical returns the sum of terms and c in canonical form: it adds up terms with equal factors and sorts the terms.
 func canonical(terms []Term, c int64) Index {
 	sums := map[string]*Term{}
 	var order []string
@@ -191,7 +195,7 @@ func canonical(terms []Term, c int64) Index {
 	return out.rejoin()
 }
 
-// rejoin replaces d*floor(x/d) + x mod d by x.
+// rejoin returns x with d*floor(x/d) + x mod d replaced by x.
 func (x Index) rejoin() Index {
 	for i, t := range x.terms {
 		for j, f := range t.Factors {
@@ -221,6 +225,7 @@ func (x Index) rejoin() Index {
 	return x
 }
 
+// canonicalTerm returns one term as an index.
 func canonicalTerm(coef int64, fs []*Factor) Index {
 	return Index{terms: []Term{{coef, fs}}}.foldEmpty()
 }
@@ -267,6 +272,7 @@ func (x Index) Mul(y Index) Index {
 	return canonical(terms, x.c*y.c)
 }
 
+// mulTerms returns the product of two terms. Their symbols become one factor, unless that exceeds the largest extent.
 func mulTerms(s, t Term) Term {
 	fs := append([]*Factor(nil), s.Factors...)
 	for _, f := range t.Factors {

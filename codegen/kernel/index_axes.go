@@ -16,7 +16,7 @@ func (x Index) Walk(visit func(*Factor)) {
 	}
 }
 
-// Uses reports whether x depends on the axis, through loaded values too.
+// Uses reports whether x depends on the axis, directly or through loaded values.
 func (x Index) Uses(axis int) bool {
 	used := false
 	x.Walk(func(f *Factor) {
@@ -30,8 +30,8 @@ func (x Index) Uses(axis int) bool {
 	return used
 }
 
-// Stride returns the polynomial that x grows by per step along the axis. It reports false if x is not linear in the
-// axis.
+// Stride returns the polynomial by which x grows when the coordinate along the axis grows by one. It reports false if x
+// is not linear in the axis.
 func (x Index) Stride(axis int) (Index, bool) {
 	var terms []Term
 	for _, t := range x.terms {
@@ -57,10 +57,10 @@ func (x Index) Stride(axis int) (Index, bool) {
 	return canonical(terms, 0).foldEmpty(), true
 }
 
-// DropAxis returns x at coordinate 0 of the axis; x must be linear in it.
+// DropAxis returns x with the coordinate along the axis set to 0. x must be linear in the axis.
 func (x Index) DropAxis(axis int) Index {
 	s, _ := x.Stride(axis)
-	// An extent that is never 1 keeps the axis a factor.
+	// The extent must not be 1, because Axis would then return the constant 0.
 	return x.Minus(s.Mul(Axis(axis, ir.D(2))))
 }
 
@@ -78,7 +78,7 @@ func (x Index) Multiple(limit int64) int64 {
 	return m
 }
 
-// Substitute returns x with every axis replaced by the index that at returns.
+// Substitute returns x with every axis replaced by the index that at returns, and every loaded value by that of value.
 func (x Index) Substitute(at func(axis int, extent ir.Dim) Index, value func(*Expr) *Expr) Index {
 	out := Const(x.c)
 	for _, t := range x.terms {
@@ -114,8 +114,8 @@ func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr)
 	return single(f)
 }
 
-// Adjacent reports whether x grows by one per step along the axis, and is a multiple of n whenever the coordinate along
-// the axis is. Then n neighbors are one aligned vector.
+// Adjacent reports whether x grows by one when the coordinate along the axis does, and is a multiple of n whenever that
+// coordinate is. Then n neighbors along the axis are one aligned vector.
 func (x Index) Adjacent(axis, n int) bool {
 	stride, linear := x.Stride(axis)
 	return linear && stride.Equal(Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)

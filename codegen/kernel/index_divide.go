@@ -31,8 +31,8 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	return quo.Plus(q), r
 }
 
-// hasClamp reports whether x contains a clamp. The clamped axis may be empty. Then the value read there is unused, but
-// a division by the extent, which is 0, could lead outside of the buffer.
+// hasClamp reports whether x contains a clamp. The clamped axis may be empty. Nothing then uses the value that is read,
+// but a division by the extent, which is 0, could lead outside of the buffer.
 func hasClamp(x Index) bool {
 	found := false
 	x.Walk(func(f *Factor) { found = found || f.Kind == FactorClamp })
@@ -52,7 +52,7 @@ func (x Index) longDivide(d Index) (quo, rem Index) {
 		}
 	}
 	rem = x
-	// Each step lowers the degree of a term, so few are needed.
+	// Each step lowers the degree of a term, so 64 steps are enough in practice.
 	for range 64 {
 		i := slices.IndexFunc(rem.terms, func(t Term) bool {
 			_, ok := without(t.Factors, lead.Factors)
@@ -69,7 +69,7 @@ func (x Index) longDivide(d Index) (quo, rem Index) {
 	return quo, rem
 }
 
-// divideTerms takes multiples of a number out of every term.
+// divideTerms divides x by a number: quo has the terms with coefficients that d divides, and rem has the other terms.
 func (x Index) divideTerms(d int64) (quo, rem Index) {
 	for _, t := range x.terms {
 		if t.Coef%d == 0 {
@@ -80,8 +80,9 @@ func (x Index) divideTerms(d int64) (quo, rem Index) {
 	return quo, x.Minus(quo.Times(d))
 }
 
-// giveBack makes a negative remainder nonnegative again, by lowering the quotient. Devices differ in quotients of
-// negative numbers.
+// giveBack lowers quo and raises rem until rem is provably nonnegative, with x = quo*div + rem as before. If it cannot,
+// it returns the quotient 0 and the remainder x. Remainders must not be negative, because devices differ in quotients
+// of negative numbers.
 func giveBack(x, div, quo, rem Index) (Index, Index) {
 	if rem.nonNegative() {
 		return quo, rem
@@ -94,7 +95,7 @@ func giveBack(x, div, quo, rem Index) (Index, Index) {
 	return quo.Minus(Const(n)), rem.Plus(Const(n * div.c))
 }
 
-// lowest returns a number that x is never below.
+// lowest returns a lower bound of x, and false if none is known.
 func (x Index) lowest() (int64, bool) {
 	low := x.c
 	for _, t := range x.terms {
@@ -109,7 +110,7 @@ func (x Index) lowest() (int64, bool) {
 	return low, true
 }
 
-// foldEmpty adds terms without factors to the constant.
+// foldEmpty returns x with its terms that have no factors added to the constant.
 func (x Index) foldEmpty() Index {
 	out := Index{c: x.c}
 	for _, t := range x.terms {
@@ -130,7 +131,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// without removes each factor of take once.
+// without returns fs without the factors take, one occurrence of each. It reports false if fs does not have them all.
 func without(fs, take []*Factor) ([]*Factor, bool) {
 	rest := append([]*Factor(nil), fs...)
 	for _, t := range take {
@@ -153,8 +154,8 @@ func without(fs, take []*Factor) ([]*Factor, bool) {
 	return rest, true
 }
 
-// divideByParts handles x = g*a + b with g dividing d and 0 <= b < g. Then floor(x/d) = floor(a/(d/g)) and x mod d =
-// g*(a mod d/g) + b.
+// divideByParts divides x by d if x = g*a + b, g divides d and 0 <= b < g. Then floor(x/d) = floor(a/(d/g)), and x mod
+// d = g*(a mod d/g) + b. ok reports whether x has that form.
 func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
 	for _, t := range x.terms {
 		g := gcd(abs(t.Coef), d)

@@ -5,11 +5,11 @@ func (x Index) inRange(d Index) bool {
 	return x.nonNegative() && d.Minus(Const(1)).Minus(x).nonNegative()
 }
 
-// NonNegative reports whether x >= 0 is proven for all axes and symbols.
+// NonNegative reports whether x >= 0 is proven for all axes and symbols, and x has no loaded values.
 func (x Index) NonNegative() bool { return !hasValue(x) && x.nonNegative() }
 
-// nonNegative reports whether x >= 0 is provable for all axes and symbols. It sets every negative term to its maximum,
-// and every positive term that may be 0 to 0. The resulting polynomial must have no negative coefficient.
+// nonNegative reports whether x >= 0 is provable for all axes and symbols. It replaces every negative term by its
+// minimum. It drops positive terms, which may be 0, unless they consist of symbols only.
 func (x Index) nonNegative() bool {
 	low := Const(x.c)
 	for _, t := range x.terms {
@@ -37,7 +37,7 @@ func symbolsOnly(fs []*Factor) bool {
 	return true
 }
 
-// upper returns a polynomial in symbols that bounds the product from above.
+// upper returns a polynomial in symbols that is at least the product of the factors.
 func upper(fs []*Factor) Index {
 	out := Const(1)
 	for _, f := range fs {
@@ -53,7 +53,7 @@ func (f *Factor) upper() Index {
 	case FactorMod:
 		return f.D.Minus(Const(1))
 	case FactorClamp:
-		if !f.D.nonNegative() { // an axis that can be empty: D can be -1, the clamp is 0
+		if !f.D.nonNegative() { // an axis that may be empty: D may be -1, and the clamp is then 0
 			return upperSum(f.D).Plus(Const(1))
 		}
 		return upperSum(f.D)
@@ -70,7 +70,7 @@ func (f *Factor) upper() Index {
 	return Const(1 << 40) // FactorValue: unknown
 }
 
-// upperSum bounds x from above by dropping its negative terms.
+// upperSum returns an upper bound of x: it drops negative terms, unless they consist of symbols only.
 func upperSum(x Index) Index {
 	out := Const(x.c)
 	for _, t := range x.terms {

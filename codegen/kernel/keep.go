@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// RowPasses groups the phases of a row into passes over its elements. A pass folds phases that do not depend on one
-// another.
+// RowPasses groups the phases of a row kernel into passes over the row's elements. One pass can compute phases that do
+// not depend on one another. For a softmax, which needs the maximum before the sum, it returns [[0] [1]].
 func (k *Kernel) RowPasses() (passes [][]int) {
 	for i, p := range k.Phases {
 		last := len(passes) - 1
@@ -20,9 +20,9 @@ func (k *Kernel) RowPasses() (passes [][]int) {
 	return passes
 }
 
-// Kept chooses the values of a row's elements to keep in registers between passes, each with the first pass that needs
-// it. They depend on the element and on no fold, and several passes need them. The stores per element count as the last
-// pass.
+// Kept returns the values of a row's elements to keep in registers between passes, and the first pass that needs each.
+// A kept value depends on the element and on no phase, and several passes need it. The stores per element count as the
+// last pass.
 func (k *Kernel) Kept() map[*Expr]int {
 	passes := k.RowPasses()
 	all := make([][]*Expr, len(passes)+1)
@@ -41,7 +41,7 @@ func (k *Kernel) Kept() map[*Expr]int {
 		Walk(roots, func(v *Expr) { needed[v] = append(needed[v], i) })
 	}
 	roots, kept := slices.Concat(all...), map[*Expr]int{}
-	// covered reports whether every pass that needs v needs it only for a value that is kept itself.
+	// covered reports whether all users of v are kept themselves in each pass that needs v.
 	covered := func(v *Expr, users []*Expr) bool {
 		return !slices.Contains(roots, v) && !slices.ContainsFunc(users, func(u *Expr) bool {
 			_, is := kept[u]
@@ -58,19 +58,20 @@ func (k *Kernel) Kept() map[*Expr]int {
 	return kept
 }
 
+// keepable reports whether v depends on the row's element and on no phase, and costs enough to be worth keeping.
 func (k *Kernel) keepable(v *Expr) bool {
 	return (v.Kind == ExprLoad || v.Kind == ExprApply && !v.IsIndexCast()) && v.Uses(k.FoldAxis()) && !v.UsesAnyAcc() &&
 		v.DType.Valid()
 }
 
-// takes reports whether v is an argument, or part of an index, of e.
+// takes reports whether v is an argument of e, or part of its index.
 func (e *Expr) takes(v *Expr) bool {
 	found := slices.Contains(e.Args, v)
 	e.Index.Walk(func(f *Factor) { found = found || f.Kind == FactorValue && f.Value == v })
 	return found
 }
 
-// IsIndexCast reports whether e is a coordinate as a number, not worth keeping.
+// IsIndexCast reports whether e only converts a coordinate to a number, which is not worth keeping.
 func (e *Expr) IsIndexCast() bool {
 	return e.Kind == ExprApply && e.Op == ir.OpCast && e.Args[0].Kind == ExprIndex
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Family is the skeleton of a kernel: the loops its body stands in.
+// Family is the loop structure of a kernel.
 type Family string
 
 // The kernel families.
@@ -43,17 +43,17 @@ type Kernel struct {
 
 	// Parallel axes, outermost first; their ids are 0, 1, …
 	Parallel []ir.Dim
-	// Fold is the extent of the row, contraction or key axis. Its id is FoldAxis(). Maps do not use it.
+	// Fold is the extent of the row, contraction or key axis; the axis has the id FoldAxis(). Maps do not use it.
 	Fold ir.Dim
 
 	Bindings []Binding
 	Phases   []Phase   // of a row kernel; one for a scan; for a matmul, see RowSums
 	Products []Product // of a matmul kernel
 	Stores   []Store
-	Loop     *Loop   // for FamilyLoop; such a kernel has only bindings besides
-	Custom   *Custom // for FamilyCustom; such a kernel has only bindings besides
+	Loop     *Loop   // for FamilyLoop; such a kernel has only bindings in addition
+	Custom   *Custom // for FamilyCustom; such a kernel has only bindings in addition
 	Take     ir.Dim  // for a sort: the number of ranks that it stores
-	Limit    *Limit  // of a scan; nil where rows have no more elements than exist
+	Limit    *Limit  // of a scan; nil if all elements of a row exist
 
 	// Attention is for FamilyAttention.
 	Attention *Attention
@@ -61,13 +61,13 @@ type Kernel struct {
 	Group *Group
 	// Guard skips parts of a map, a quantize or a matmul; nil skips nothing.
 	Guard *Guard
-	// Fault is the condition on which the run fails; nil for none.
+	// Fault makes the run fail under a condition; nil for none.
 	Fault *Fault
 	// After lists values (see Binding.Buffer) that must be computed before the kernel runs, although it does not read
-	// them. It affects only the order.
+	// them. It affects only the order of steps.
 	After []int
 
-	// Ops names the fused graph ops in order. Notes holds remarks for readers of the kernel.
+	// Ops names the fused graph ops in order, for readers.
 	Ops []string
 }
 
@@ -80,8 +80,8 @@ type Binding struct {
 	DType  ir.DType
 	Read   bool
 	Write  bool
-	Buffer int // the value in the buffer, numbered by the pass that lowered it
-	// Elems is the number of elements at the bound of every symbol.
+	Buffer int // the graph value in the buffer, numbered by the pass that lowered the kernel
+	// Elems is the number of elements when every symbol has its bound.
 	Elems int64
 	// Fixed says that the buffer holds a weight or constant, the same in every run.
 	Fixed bool
@@ -89,8 +89,8 @@ type Binding struct {
 	Params bool
 	// Fault says that the buffer is the word in which the kernel records a fault.
 	Fault bool
-	// Codebook is the block format with the codebook in this buffer, or ir.Invalid. Decoding that format reads it in
-	// addition to the blocks.
+	// Codebook is set if the buffer holds the codebook of a block format, and names that format; otherwise it is
+	// ir.Invalid. Decoding the format reads the codebook in addition to the blocks.
 	Codebook ir.DType
 	// Layout is the layout of blocks in the buffer.
 	Layout Layout
@@ -99,7 +99,7 @@ type Binding struct {
 // Combine is the operator of a fold.
 type Combine string
 
-// The fold operators. Argmax and argmin return the i32 coordinate.
+// The fold operators. Argmax and argmin return the coordinate, an i32.
 const (
 	CombineSum    Combine = "sum"
 	CombineProd   Combine = "prod"
@@ -114,8 +114,7 @@ const (
 	CombineOrderDown Combine = "order_down"
 )
 
-// Phase folds a value over the row axis. Its value may use the results of
-// earlier phases.
+// Phase folds a value over the row axis. The value may use the results of earlier phases.
 type Phase struct {
 	Combine Combine
 	Value   *Expr
@@ -124,27 +123,26 @@ type Phase struct {
 	Exclusive bool
 }
 
-// Limit excludes the elements of a row at which At is Below or more: the rest of a partial last chunk. Nothing is
-// computed or stored there.
+// Limit ends the rows of a scan early: elements for which At >= Below are neither computed nor stored. Rows are chunks
+// of a longer axis, and the last chunk may be partial.
 type Limit struct {
 	At    Index
 	Below ir.Dim
 }
 
-// Product is one matmul: the sum over the contraction axis of A*B, in f32, or in i32 for int8 operands. A uses the row
-// coordinate but not the column, B the column but not the row.
+// Product is one matmul: the sum over the contraction axis of A*B, in f32, or in i32 for int8 operands. A does not use
+// the column coordinate, and B does not use the row coordinate.
 type Product struct {
 	A, B *Expr
 	Name string
-	// Operands F16 or BF16 allows rounding both operands to that dtype before they are multiplied, which matrix units
-	// need. I8 or U8 says that the operands are such integers. Otherwise they are multiplied in f32.
+	// Operands F16 or BF16 allows rounding both operands to that dtype before they are multiplied, as cooperative
+	// matrices need. I8 or U8 says that the operands are such integers. Otherwise they are multiplied in f32.
 	Operands ir.DType
 	// HalfSums allows rounding the sums to f16.
 	HalfSums bool
 	// ByteRows allows quantizing A to int8, with a scale per 32 elements along the contraction axis.
 	ByteRows bool
-	// BF16x3 allows splitting each f32 operand into a high and a low bf16 part. The product of the two low parts may be
-	// dropped.
+	// BF16x3 allows splitting each f32 operand into a high and a low bf16 part. low*low may be dropped.
 	BF16x3 bool
 }
 
@@ -156,29 +154,29 @@ func (p Product) Sums() ir.DType {
 	return ir.F32
 }
 
-// Store writes a value to element Index of a binding, once per point of the parallel axes. With PerElement it also
-// writes once per row element. An attention stores once per row, or, with PerElement, once per element of the row's
-// result, which is once per point of the parallel axes.
+// Store writes a value to element Index of a binding, once per point of the parallel axes. With PerElement it writes
+// once per element of the row. In an attention, a store without PerElement writes once per row, and a store with
+// PerElement once per element of the row's result.
 type Store struct {
 	Bind       int
 	Index      Index
 	Value      *Expr
 	PerElement bool
-	// Cols, for a matmul, are the columns that it writes.
+	// Cols, for a matmul, are the columns that the store writes.
 	Cols Cols
-	// Where, for some columns, is a bool condition of the store. nil means always.
+	// Where, only for some columns, is the bool condition of the store; nil means always.
 	Where *Expr
 }
 
-// Cols are columns From to To-1 of a matmul, or all columns if both are 0. The store's column coordinate begins at 0 at
-// From.
+// Cols are columns From to To-1 of a matmul, or all columns if both are 0. In the store's value and index, the column
+// coordinate counts from From.
 type Cols struct{ From, To int64 }
 
-// All reports whether all columns are meant.
+// All reports whether c stands for all columns.
 func (c Cols) All() bool { return c == Cols{} }
 
-// Symbols returns the symbols that the kernel needs at run time, in order of first use. For a product of symbols it
-// lists the factors' symbols.
+// Symbols returns the symbols that the kernel needs at run time, in order of first use. If a symbol stands for a
+// product of symbols, it lists the factors' symbols instead.
 func (k *Kernel) Symbols() []string {
 	var names []string
 	seen := map[string]bool{"": true}
@@ -216,9 +214,9 @@ func (k *Kernel) Symbols() []string {
 	return names
 }
 
-// SymbolFactors returns the factors of a symbol's value, without bounds. A plain symbol is its only factor. A symbol
-// that stands for a product is not among a program's symbols; its factors may contain product symbols again, as in
-// 2*A*B+1.
+// SymbolFactors returns the factors of a symbol's value, without bounds. A plain symbol is its own only factor. A
+// symbol such as 2*A*B+1, which stands for a product, is not among a program's symbols. Its factors may again be such
+// symbols.
 func SymbolFactors(sym string) []ir.Dim {
 	if ir.IsIdent(sym) {
 		return []ir.Dim{{Sym: sym, Mul: 1}}
@@ -290,8 +288,9 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	}
 }
 
-// BF16Terms returns the number of bf16 matmuls per matmul if the operands are split in two (see Product.BF16x3): three,
-// minus one for each side with only loaded bf16 operands, which have no low part.
+// BF16Terms returns the number of bf16 matmuls that compute one matmul with split operands (see Product.BF16x3). It is
+// three, minus one for each operand that consists of loaded bf16 values in all matmuls, which have no low part. exactA
+// and exactB report these operands.
 func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
 	exactA, exactB = true, true
 	for _, p := range k.Products {
@@ -307,13 +306,13 @@ func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
 	return terms, exactA, exactB
 }
 
-// loadsBF16 reports whether e is a loaded bf16 as an f32.
+// loadsBF16 reports whether e is a loaded bf16 value, cast to f32.
 func (e *Expr) loadsBF16() bool {
 	return e.Kind == ExprApply && e.Op == ir.OpCast && e.DType == ir.F32 && e.Args[0].Kind == ExprLoad &&
 		e.Args[0].DType == ir.BF16
 }
 
-// operandNote describes the allowed rounding of operands and sums.
+// operandNote describes the allowed rounding of operands and sums, for listings.
 func (p Product) operandNote() string {
 	note := ""
 	if p.Operands == ir.F16 || p.Operands == ir.BF16 {
@@ -366,8 +365,8 @@ func (e *Expr) describe(number map[*Expr]int) string {
 	return b.String()
 }
 
-// describe prints x with its loaded values numbered, so that the listing does not depend on the order in which a
-// builder created them.
+// describe prints x with the listing's numbers of its loaded values. The builder's numbers would depend on the order in
+// which it created them.
 func (x Index) describe(number map[*Expr]int) string {
 	s := x.String()
 	x.Walk(func(f *Factor) {

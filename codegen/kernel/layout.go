@@ -18,13 +18,13 @@ const (
 	LayoutPlanes Layout = "planes"
 )
 
-// Plane is a part of a block: Bytes bytes from byte At on.
+// Plane is one part of a block format, such as the scales: Bytes bytes from byte At of each block.
 type Plane struct {
 	Name      string
 	At, Bytes int
 }
 
-// planeAlign is the alignment of planes in a buffer: the widest load.
+// planeAlign is the alignment of planes in a buffer, the size in bytes of the widest load.
 const planeAlign = 16
 
 // PlanesOf returns the planes of a block format in their order in a buffer, or nil for a dtype without planes.
@@ -44,8 +44,8 @@ func PlanesOf(t ir.DType) []Plane {
 	return planes
 }
 
-// PlaneBase returns the byte offset of plane i in a buffer of that many blocks. For i = len(PlanesOf(t)) it is the end
-// of the last plane. Planes begin at multiples of 16 bytes.
+// PlaneBase returns the byte offset of plane i in a buffer with the given number of blocks. For i = len(PlanesOf(t)) it
+// returns the end of the last plane. Planes begin at multiples of 16 bytes.
 func PlaneBase(t ir.DType, i int, blocks int64) int64 {
 	base := int64(0)
 	for _, p := range PlanesOf(t)[:i] {
@@ -54,7 +54,7 @@ func PlaneBase(t ir.DType, i int, blocks int64) int64 {
 	return base
 }
 
-// Bytes returns the size of a buffer of that many elements in the layout, a multiple of 16 and at least 16.
+// Bytes returns the size of a buffer of elems elements in the layout, a multiple of 16 and at least 16.
 func (l Layout) Bytes(t ir.DType, elems int64) (int64, error) {
 	n, err := t.BytesFor(elems)
 	if err != nil {
@@ -69,11 +69,11 @@ func (l Layout) Bytes(t ir.DType, elems int64) (int64, error) {
 	return max((n+planeAlign-1)/planeAlign*planeAlign, planeAlign), nil
 }
 
-// PackPlane fills dst with a plane of the blocks in src, from byte first of the plane on. src holds whole consecutive
-// blocks, enough for dst.
+// PackPlane fills dst with the bytes of plane p of the blocks in src, from byte first of the plane on. src holds whole
+// consecutive blocks, enough for dst.
 func PackPlane(dst []byte, t ir.DType, p Plane, src []byte, first int64) {
 	size := t.BlockBytes()
-	skip := int(first % int64(p.Bytes)) // bytes to skip of the first block's part
+	skip := int(first % int64(p.Bytes)) // bytes of the first block's part that come before first
 	src = src[first/int64(p.Bytes)*int64(size):]
 	for at := p.At; len(dst) > 0; at += size {
 		dst = dst[copy(dst, src[at+skip:at+p.Bytes]):]
@@ -81,8 +81,7 @@ func PackPlane(dst []byte, t ir.DType, p Plane, src []byte, first int64) {
 	}
 }
 
-// UnpackPlanes is the inverse of packing all planes: it returns the given number of whole blocks from a buffer of
-// planes.
+// UnpackPlanes is the inverse of [PackPlanes]: it returns the given number of whole blocks from a buffer of planes.
 func UnpackPlanes(t ir.DType, src []byte, blocks int64) []byte {
 	size := int64(t.BlockBytes())
 	out := make([]byte, blocks*size)
@@ -95,7 +94,7 @@ func UnpackPlanes(t ir.DType, src []byte, blocks int64) []byte {
 	return out
 }
 
-// PackPlanes returns the buffer of planes of the blocks in src.
+// PackPlanes returns the contents of a buffer that holds the blocks in src as planes.
 func PackPlanes(t ir.DType, src []byte) []byte {
 	blocks := int64(len(src) / t.BlockBytes())
 	out := make([]byte, PlaneBase(t, len(PlanesOf(t)), blocks))

@@ -6,8 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// FamilyLoop represents a loop while kernels form a graph. It binds the carried values, read and written, and then the
-// body's other inputs. Laying out the program replaces it by the kernels of its body, as a [Region].
+// FamilyLoop represents a loop while kernels form a graph. It binds the carried values, which it reads and writes, and
+// then the other inputs of the body. When the program is laid out, the kernels of the loop's body replace it, as a
+// [Region].
 const FamilyLoop Family = "loop"
 
 // Loop describes the loop of a kernel of FamilyLoop.
@@ -15,7 +16,7 @@ type Loop struct {
 	Trips   ir.Dim // number of trips, or its maximum with While
 	While   bool   // stop when binding 0, a bool, is false
 	Carried int    // number of carried bindings, which come first
-	Body    int    // number of the body, assigned by the pass that lowered it
+	Body    int    // the id of the body, assigned by the pass that lowered it
 }
 
 func (l *Loop) describe() string {
@@ -32,16 +33,16 @@ type Region struct {
 	Count int `json:"count"` // number of steps, at least 1
 	// Trips is the number of repetitions. There is a barrier before each trip and after the last.
 	Trips ir.Dim `json:"trips"`
-	// Gated says that the first step is a gate: it decides in each trip whether the steps after it run. It writes their
+	// Gated says that the first step is a gate. In each trip it decides whether the steps after it run: it writes their
 	// workgroup counts, or zeros, to the buffer of kind BufGated.
 	Gated bool `json:"gated,omitempty"`
 }
 
-// end is the step after the region.
+// end is the first step after the region.
 func (r Region) end() int { return r.First + r.Count }
 
-// Borders reports, for each step, whether it needs a barrier because a region begins or ended there, or because it
-// follows a gate.
+// Borders reports, for each step, whether it needs a barrier because a region begins at it or ended before it, or
+// because it follows a gate.
 func (p *Program) Borders() []bool {
 	is := make([]bool, len(p.Steps)+1)
 	for _, r := range p.Regions {
@@ -51,8 +52,8 @@ func (p *Program) Borders() []bool {
 	return is[:len(p.Steps)]
 }
 
-// Gated lists the steps after gates, in order. The counts of step Gated()[i] begin at word 3*i of the buffers of kinds
-// BufGrids and BufGated.
+// Gated lists the steps that gates decide on, in order. The workgroup counts of step Gated()[i] begin at word 3*i of
+// the buffers of kinds BufGrids and BufGated.
 func (p *Program) Gated() []int {
 	is := make([]bool, len(p.Steps))
 	for _, r := range p.Regions {
@@ -69,8 +70,8 @@ func (p *Program) Gated() []int {
 	return list
 }
 
-// Walk visits the steps from one on in execution order. It calls step for each step and repeat for each region. repeat
-// must call body once per trip.
+// Walk visits the steps from number from on, in execution order. It calls step for each step, and repeat for each
+// region. repeat must call body once per trip; body visits the steps of the region.
 func (p *Program) Walk(from int, step func(i int), repeat func(r Region, body func())) {
 	regions := p.Regions
 	for len(regions) > 0 && regions[0].First < from {
@@ -104,7 +105,7 @@ const maxRegionDepth = 2*ir.MaxBodyDepth + 1
 // maxRegions bounds the regions of a program.
 const maxRegions = 1 << 16
 
-// checkRegions rejects regions that overlap without nesting.
+// checkRegions returns an error for regions that overlap without nesting, or are nested too deeply.
 func (p *Program) checkRegions() error {
 	if len(p.Regions) > maxRegions {
 		return fmt.Errorf("%d regions, more than %d", len(p.Regions), maxRegions)

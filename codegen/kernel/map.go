@@ -7,21 +7,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Edit describes how [Map] rebuilds a kernel. Zero fields keep that part of the kernel.
+// Edit describes how [Map] changes a kernel. A zero field keeps the kernel's own value.
 type Edit struct {
 	Name string
 	Ops  []string
-	// Family, if set, changes the family. The new kernel then has only the parts that the edit makes.
+	// Family, if set, changes the family. The new kernel then has only the parts for which the edit has a function.
 	Family   Family
 	Parallel []ir.Dim
 	Fold     ir.Dim
-	// At returns the old kernel's axes in terms of the new kernel's coordinates.
+	// At returns an axis of the old kernel as an index over the new kernel's axes.
 	At func(axis int, extent ir.Dim) Index
 	// SameBindings keeps all bindings, used or not, in their order, so that a program can run the new kernel in place
 	// of the old.
 	SameBindings bool
-	// Products, Phases, Attention, Guard and Stores make these parts, in this order. Each may change the Mapping's
-	// treatment of buffers, loads and results for later parts.
+	// Products, Phases, Attention, Guard and Stores return these parts of the new kernel. Map calls them in this order.
+	// Each may change how the Mapping rewrites buffers, loads and results for later parts.
 	Products  func(m *Mapping) []Product
 	Phases    func(m *Mapping) []Phase
 	Attention func(m *Mapping) *Attention
@@ -29,8 +29,8 @@ type Edit struct {
 	Stores    func(m *Mapping) []Store
 }
 
-// Map rebuilds a kernel. It rewrites every expression, and binds buffers in the order in which the new kernel uses
-// them. Custom kernels and loops keep their bindings.
+// Map returns a kernel that is k changed by e. It rewrites every expression, and binds buffers in the order in which
+// the new kernel uses them. Custom kernels and loops keep their bindings.
 func Map(k *Kernel, e Edit) *Kernel {
 	at := e.At
 	if at == nil {
@@ -80,7 +80,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 	return &to
 }
 
-// made returns a part of a kernel: the edit's result, or the old part rewritten.
+// made returns a list of parts of the new kernel: the edit's result, or the old list with each part rewritten.
 func made[T any](m *Mapping, list []T, edit func(*Mapping) []T, rewrite func(T) T) []T {
 	if edit != nil {
 		return edit(m)
@@ -104,7 +104,7 @@ type Mapping struct {
 	Rebind func(bind int, b Binding) Binding
 
 	bound map[int]int // binding of From to binding of To
-	parts *[]*Mapping // all that make To
+	parts *[]*Mapping // all mappings that share To
 }
 
 func newMapping(from, to *Kernel, b *Builder, at func(axis int, extent ir.Dim) Index) *Mapping {
@@ -114,7 +114,7 @@ func newMapping(from, to *Kernel, b *Builder, at func(axis int, extent ir.Dim) I
 	return m
 }
 
-// Part returns a mapping of another kernel, or of the same kernel at other axes, into the same new kernel.
+// Part returns a mapping of another kernel into the same new kernel. It may also map the same kernel at other axes.
 func (m *Mapping) Part(from *Kernel, at func(axis int, extent ir.Dim) Index) *Mapping {
 	part := newMapping(from, m.To, m.Builder, at)
 	part.parts = m.parts
@@ -122,19 +122,19 @@ func (m *Mapping) Part(from *Kernel, at func(axis int, extent ir.Dim) Index) *Ma
 	return part
 }
 
-// Bind binds a buffer that the old kernel does not.
+// Bind adds a binding to the new kernel, and returns its number.
 func (m *Mapping) Bind(b Binding) int {
 	m.To.Bindings = append(m.To.Bindings, b)
 	return len(m.To.Bindings) - 1
 }
 
-// Product rewrites a matmul for the new kernel. Phase, Attention and Store do the same for those parts.
+// Product rewrites a matmul for the new kernel.
 func (m *Mapping) Product(p Product) Product {
 	p.A, p.B = m.Value(p.A), m.Value(p.B)
 	return p
 }
 
-// Phase returns a phase in the new kernel.
+// Phase rewrites a phase for the new kernel.
 func (m *Mapping) Phase(p Phase) Phase {
 	p.Value = m.Value(p.Value)
 	return p
@@ -157,13 +157,13 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 	return &out
 }
 
-// Store rewrites a store for the new kernel. It writes the same buffer as before.
+// Store rewrites a store for the new kernel. The store writes the same buffer as before.
 func (m *Mapping) Store(s Store) Store {
 	s.Index, s.Value, s.Where, s.Bind = m.Index(s.Index), m.Value(s.Value), m.orNil(s.Where), m.write(s.Bind)
 	return s
 }
 
-// Stores returns all stores of the old kernel in the new one.
+// Stores rewrites all stores of the old kernel.
 func (m *Mapping) Stores() []Store { return rewritten(m.From.Stores, m.Store) }
 
 func (m *Mapping) limit(l *Limit) *Limit {
@@ -198,6 +198,7 @@ func (m *Mapping) fault(f *Fault) *Fault {
 	return &out
 }
 
+// use returns the new kernel's binding of the same buffer, and adds it if there is none.
 func (m *Mapping) use(bind int) *Binding {
 	i, ok := m.bound[bind]
 	if !ok {

@@ -3,8 +3,9 @@ package kernel
 // Points are the parameters of [VarMap] and [VarRowWindows].
 type Points struct {
 	Launch
-	// Coarsen is the factor of thread coarsening; 0 means 1. A map computes that many points along an outer axis per
-	// invocation, which share values that do not depend on that axis. Windows are counted per invocation.
+	// Coarsen is the factor of thread coarsening; 0 means 1. In a map, an invocation computes that many points along an
+	// outer axis, which share the values that do not depend on that axis. In a kernel of row windows, an invocation
+	// computes that many windows.
 	Coarsen int `json:"coarsen,omitempty"`
 }
 
@@ -16,7 +17,7 @@ func (s Points) String() string {
 	return s.line(count("vec", s.Vec), above(1, "coarsen", s.Coarsen))
 }
 
-// MapTile are the parameters of [VarMapTile]: a tile in shared memory.
+// MapTile are the parameters of [VarMapTile], a map that transposes a TileM x TileN tile through shared memory.
 type MapTile struct {
 	Launch
 	TileM int `json:"tile_m,omitempty"`
@@ -30,7 +31,7 @@ func (s MapTile) String() string { return s.line(count("vec", s.Vec), size("tile
 type Row struct {
 	Launch
 	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row
-	Cache       int `json:"cache,omitempty"`         // row elements each keeps in registers; 0 re-reads
+	Cache       int `json:"cache,omitempty"`         // row elements that each keeps in registers; 0 re-reads
 }
 
 // String implements [Schedule].
@@ -65,9 +66,10 @@ func (s Lanes) String() string {
 	}
 }
 
-// Tile has TileM rows and TileN columns of the result, in steps of TileK along the contraction axis. For matvec, TileK
-// is the approximate number of elements of a block per invocation and step; 0 means quads. For attention, TileN counts
-// keys and TileK steps along the contraction axis of Q*K.
+// Tile is the size of a workgroup's part of a matmul: TileM rows and TileN columns of the result. The workgroup goes
+// along the contraction axis in steps of TileK. For matvec, TileK is the approximate number of elements of a block that
+// an invocation reads per step; 0 means a quad. For attention, TileN counts keys, and TileK steps along the contraction
+// axis of Q*K.
 type Tile struct {
 	TileM int `json:"tile_m,omitempty"`
 	TileN int `json:"tile_n,omitempty"`
@@ -91,13 +93,13 @@ type MatTile struct {
 	RegisterTile
 }
 
-// RegisterTile is how invocations share a tile without matrix units.
+// RegisterTile describes how invocations share a tile without cooperative matrices.
 type RegisterTile struct {
-	// Paired assigns invocations to the tile in blocks of 2x2, so that two of four neighbors use every vector from
-	// shared memory.
+	// Paired assigns each 2x2 block of register tiles to four neighboring invocations, so that every vector from shared
+	// memory is used by two of them.
 	Paired bool `json:"paired,omitempty"`
-	// Steps stores operands in shared memory by steps along the contraction axis instead of by rows, and assigns each
-	// invocation four adjacent rows and columns.
+	// Steps stores operands in shared memory by steps along the contraction axis instead of by rows. Each invocation
+	// then has four adjacent rows and columns.
 	Steps bool `json:"steps,omitempty"`
 }
 
@@ -123,50 +125,51 @@ func (s MatDirect) String() string {
 // MatVec are the parameters of [VarMatVec].
 type MatVec struct {
 	Launch
-	// Coarsen is the number of passes over columns that a workgroup makes while its rows stay in registers; 0 keeps no
-	// rows in registers.
+	// Coarsen is the number of passes over columns that a workgroup makes. A pass covers some of the columns, and the
+	// rows stay in registers over all passes. 0 keeps no rows in registers.
 	Coarsen     int `json:"coarsen,omitempty"`
 	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a sum
 	Tile
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
 
-	// Ahead, over blocks, is the number of runs that an invocation loads before it multiplies, if more than 1. With
-	// Coarsen and RoundRows, 1 prefetches the first pass's blocks, quants and scales, through the decoding code before
-	// the row is quantized. It keeps no registers. It is costly for quants in several planes. It does nothing for
-	// formats decoded by lookup or packed arithmetic, or without row sums (M-resident-rows).
+	// Ahead, over blocks, is the number of runs (see [BlockRun]) that an invocation loads before it multiplies, if more
+	// than 1. With Coarsen and RoundRows, 1 prefetches the quants and scales of the first pass before the row is
+	// quantized. It calls the decoding functions and drops their values, so it keeps no registers, but costs much for
+	// quants in several planes. It does nothing for formats without row sums, or decoded by lookup or packed arithmetic
+	// (M-resident-rows).
 	Ahead int `json:"ahead,omitempty"`
-	// Held, with Coarsen and an Ahead of 1, keeps the prefetched blocks in registers until they are multiplied: loads
-	// overlap with the quantization of the row, and no block is loaded twice.
+	// Held, with Coarsen and an Ahead of 1, keeps the prefetched blocks in registers until they are multiplied. So the
+	// loads overlap with the quantization of the row, and no block is loaded twice.
 	Held bool `json:"held,omitempty"`
-	// Subnormals, over blocks, says that the device preserves subnormal halves, which converts quants to floats
-	// cheaply.
+	// Subnormals, over blocks, says that the device preserves subnormal halves. Quants are then cheap to convert to
+	// floats.
 	Subnormals bool `json:"subnormals,omitempty"`
-	// Tables, over blocks, copies codebooks to shared memory first. There, lookups of different entries conflict less
+	// Tables, over blocks, first copies codebooks to shared memory. Lookups of different entries conflict less there
 	// than in a cache.
 	Tables bool `json:"tables,omitempty"`
 	// Copies, with Tables, is the number of adjacent copies of each entry in shared memory. Invocations read different
-	// copies and so hit different banks. Blocks in planes are then decoded eight elements at once.
+	// copies, and so different banks. Blocks in planes are then decoded eight elements at a time.
 	Copies int `json:"copies,omitempty"`
-	// StageRows, over blocks, stages rows of A in shared memory, so that lanes with long runs read them as fast as
+	// StageRows, over blocks, copies rows of A to shared memory, so that lanes with long runs read them as fast as
 	// lanes with short ones.
 	StageRows bool `json:"stage_rows,omitempty"`
-	// RoundRows, over blocks, quantizes rows of floats in the kernel: every workgroup quantizes a whole row to int8
-	// first, and keeps it in shared memory, or in registers with Coarsen.
+	// RoundRows, over blocks, quantizes rows of floats in the kernel. Every workgroup first quantizes a whole row to
+	// int8, and keeps it in shared memory, or in registers with Coarsen.
 	RoundRows bool `json:"round_rows,omitempty"`
-	// Digits, with RoundRows and Coarsen, is the number of bytes per element of a quantized row: signed base-256
-	// digits. Three digits keep about as much precision as a float, so any row may be quantized that way. 0 means 1.
+	// Digits, with RoundRows and Coarsen, is the number of signed base-256 digits per element of a quantized row. Three
+	// digits keep about as much precision as a float, so they suit any row. 0 means one int8.
 	Digits int `json:"digits,omitempty"`
-	// Prefetch, as an alternative to Ahead, prefetches blocks of the first pass before the row is quantized. Each
-	// invocation loads that many 32-byte sectors of the largest plane, in order, and keeps a word of each in a register
-	// until the row is ready. It is the same few loads for every format in planes. K formats gain by it and not by
+	// Prefetch, an alternative to Ahead, loads blocks of the first pass before the row is quantized. Each invocation
+	// loads that many 32-byte sectors of the largest plane, in order, and keeps a word of each in a register until the
+	// row is ready. These few loads are the same for every format in planes. K formats gain by Prefetch and not by
 	// Ahead, q5 by either.
 	Prefetch int `json:"prefetch,omitempty"`
 
 	// schedule.New derives the fields below.
 	Decode Decode `json:"decode,omitempty"`
 	IntDot bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
-	// products of floats are added one by one to a running sum that spans scales
+	// Each multiplication of floats is added to a running sum over all strips, by a chain of fused multiply-adds.
 	Chained bool `json:"chained,omitempty"`
 }
 
@@ -182,10 +185,10 @@ func (s MatVec) String() string {
 		flag(string(s.Decode), s.Decode != DecodeQuads), flag("int_dot", s.IntDot), flag("chained", s.Chained))
 }
 
-// RowBytes is how many bytes an element of a rounded row is.
+// RowBytes is the number of bytes per element of a quantized row.
 func (s MatVec) RowBytes() int { return max(s.Digits, 1) }
 
-// Fragment is the size of a fragment for matrix units: FragM x FragN results and FragK of the contraction axis.
+// Fragment is the size of a cooperative matrix: FragM x FragN results, and FragK along the contraction axis.
 type Fragment struct {
 	FragM int `json:"frag_m,omitempty"`
 	FragN int `json:"frag_n,omitempty"`
@@ -194,8 +197,9 @@ type Fragment struct {
 
 func (f Fragment) word() string { return size("fragment", f.FragM, f.FragN, f.FragK) }
 
-// Skinny are the parameters of [VarSkinny]. SubgroupsN subgroups share the columns, and SubgroupsK the contraction
-// axis, TileK at a time each. A fragment has FragM columns of the result and FragN rows.
+// Skinny are the parameters of [VarSkinny], which computes the transposed result: a fragment has FragM columns of the
+// result and FragN rows. SubgroupsN is the number of subgroups across the columns. SubgroupsK is the number along the
+// contraction axis, and each of them takes TileK elements per step.
 type Skinny struct {
 	Launch
 	Tile
@@ -209,12 +213,12 @@ func (s Skinny) String() string {
 	return s.line(s.Tile.word(), size("subgroups", s.SubgroupsN, s.SubgroupsK), s.Fragment.word())
 }
 
-// MatrixTile are the parameters that both variants on matrix units have.
+// MatrixTile are the parameters that both variants on cooperative matrices have.
 type MatrixTile struct {
 	Launch
 	Tile
-	// Band is the number of tile rows that consecutive workgroups go down before the next column, so that workgroups
-	// that run together share more of their reads; 0 or 1 goes along the rows.
+	// Band is the number of tile rows that consecutive workgroups go down before the next column. Workgroups that run
+	// at the same time then share more of their reads. 0 or 1 goes along the rows.
 	Band int `json:"band,omitempty"`
 }
 
@@ -233,14 +237,14 @@ func (s CoopMat) String() string {
 		above(1, "band", s.Band))
 }
 
-// CoopMat2 are the parameters of [VarCoopMat2]: a tile that is distributed over a workgroup.
+// CoopMat2 are the parameters of [VarCoopMat2]: a tile in matrices that a whole workgroup shares.
 type CoopMat2 struct {
 	MatrixTile
-	// PiecesM x PiecesN matrices hold a tile's accumulators, each multiplied separately; 0 or 1 means one.
+	// PiecesM x PiecesN matrices hold a tile's accumulators, and each is multiplied separately; 0 or 1 means one.
 	PiecesM int `json:"pieces_m,omitempty"`
 	PiecesN int `json:"pieces_n,omitempty"`
-	// Unroll is the number of unrolled steps along the contraction axis, in a loop that the driver is told not to
-	// unroll; 0 leaves unrolling to the driver.
+	// Unroll is the number of unrolled steps along the contraction axis; the kernel tells the driver not to unroll the
+	// loop itself. 0 leaves unrolling to the driver.
 	Unroll int `json:"unroll,omitempty"`
 
 	// HideSteps hides the number of steps from the driver, which would otherwise unroll by 8 and run out of registers.
@@ -248,7 +252,7 @@ type CoopMat2 struct {
 	HideSteps bool `json:"hide_steps,omitempty"`
 }
 
-// Pieces returns the numbers of matrices that make up a tile's sums, down and across.
+// Pieces returns the numbers of matrices that hold a tile's sums: down the rows and across the columns.
 func (s CoopMat2) Pieces() (down, across int) { return max(s.PiecesM, 1), max(s.PiecesN, 1) }
 
 // String implements [Schedule].
@@ -272,10 +276,10 @@ type FlashTile struct {
 	Flash
 }
 
-// Flash is how attentions are shared out.
+// Flash is how an attention is divided among workgroups.
 type Flash struct {
-	Heads int `json:"heads,omitempty"` // query heads of a tile: 1, or all that share a key head
-	// number of key runs computed by separate workgroups and then joined by another kernel; 0 for none
+	Heads int `json:"heads,omitempty"` // query heads per workgroup: 1, or all that share a key head
+	// Number of parts into which the keys are divided; a second kernel joins the results. 0 means one part.
 	Splits int `json:"splits,omitempty"`
 }
 
@@ -302,8 +306,8 @@ func (s FlashVec) String() string {
 		count("keys", s.ThreadN), above(1, "splits", s.Splits))
 }
 
-// FlashMatrix are the parameters of [VarFlashMatrix] and [VarFlashMatrix2]. SubgroupsN subgroups share rows: each
-// multiplies an equal part of the contraction axis and sums an equal part of the results; 0 means 1.
+// FlashMatrix are the parameters of [VarFlashMatrix] and [VarFlashMatrix2]. SubgroupsN subgroups share the same rows:
+// each multiplies an equal part of the contraction axis and sums an equal part of the results. 0 means 1.
 type FlashMatrix struct {
 	Launch
 	TileM      int `json:"tile_m,omitempty"`

@@ -6,28 +6,29 @@ import (
 	"slices"
 )
 
-// Persistent is a persistent kernel: one dispatch that executes a run of steps. All of its workgroups must be resident
-// at once, because they wait for one another at the barriers between the steps. Vulkan does not guarantee that. So the
-// program keeps the steps too, and a device on which the dispatch times out runs the steps.
+// Persistent is a persistent kernel: one dispatch that executes several consecutive steps, with a barrier for all
+// workgroups between them. The workgroups wait for one another, so all must be resident at once. Vulkan does not
+// guarantee that. So the program keeps the steps too, and a device on which the dispatch times out runs the steps
+// instead.
 type Persistent struct {
 	First int `json:"first"` // index of the first step
 	Count int `json:"count"` // number of steps, at least 2
-	// Dispatch has the bindings of its steps, and then two more: the counters for the workgroups' barrier, and the word
-	// that they set on a timeout, buffers of kinds BufMeeting and BufLate.
+	// Dispatch has the bindings of its steps and then two more: the counters of the workgroups' barrier (kind
+	// BufMeeting), and the word that a workgroup sets on a timeout (kind BufLate).
 	Dispatch Step `json:"dispatch"`
 }
 
-// MeetingWords is the number of counters of a persistent kernel: arrivals at its barriers, and workgroups that have
-// finished. The kernel leaves them zero.
+// MeetingWords is the number of counters of a persistent kernel: one counts arrivals at its barriers, and one counts
+// workgroups that have finished. The kernel resets both to zero.
 const MeetingWords = 2
 
 // MeetingBinds is the number of bindings of a persistent kernel in addition to its steps' bindings.
 const MeetingBinds = 2
 
-// end is the first step after the dispatch's steps.
+// end is the first step after the steps that the dispatch executes.
 func (k Persistent) end() int { return k.First + k.Count }
 
-// Dispatches are all steps, and the dispatches of persistent kernels after them.
+// Dispatches returns all steps, followed by the dispatches of the persistent kernels.
 func (p *Program) Dispatches() []Step {
 	all := slices.Clone(p.Steps)
 	for _, k := range p.Persistent {
@@ -36,7 +37,8 @@ func (p *Program) Dispatches() []Step {
 	return all
 }
 
-// Joined replaces steps by persistent kernels in a list of steps. The results are numbers into [Program.Dispatches].
+// Joined replaces steps in a list by the persistent kernels that execute them. It returns indices into
+// [Program.Dispatches].
 func (p *Program) Joined(steps []int) []int {
 	at := map[int]int{}
 	for i, k := range p.Persistent {
@@ -62,8 +64,8 @@ func (p *Program) Overlap(a, b int) bool {
 		x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
 }
 
-// checkPersistent refuses persistent kernels without counters, without barriers around them, or with steps that do not
-// run one after the other.
+// checkPersistent returns an error for persistent kernels without counters, without barriers around them, or with steps
+// that are not consecutive.
 func (p *Program) checkPersistent() error {
 	if len(p.Persistent) > 0 && len(p.Gated()) > 0 {
 		return errors.New("a program of persistent kernels has gates")
@@ -92,7 +94,7 @@ func (p *Program) checkPersistent() error {
 	return nil
 }
 
-// LateError says that the workgroups of a persistent kernel were not all resident at once, so that some gave up
+// LateError says that the workgroups of a persistent kernel were not all resident at once, so that some stopped
 // waiting. The results of the run are wrong.
 type LateError struct {
 	Program string

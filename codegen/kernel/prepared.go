@@ -9,16 +9,16 @@ import (
 
 const (
 	// preparedGrowth bounds the size of a prepared result, as a multiple of the bytes that its kernel reads. Operands
-	// in two or three parts of bf16 take up to 1.5, and a little more with padding. Decoded blocks take 1.88 or more,
-	// so they are materialized in every run or not at all.
+	// that are split into two or three bf16 parts take up to 1.5, and a little more with padding, and are allowed.
+	// Decoded blocks take 1.88 or more, and are not: if they are materialized, then in every run.
 	preparedGrowth = 1.75
-	// preparedSmall is the size that any prepared result may have, even if its kernel reads nothing.
+	// preparedSmall is a size in bytes that a prepared result may always have, even if its kernel reads nothing.
 	preparedSmall = 64 << 10
 )
 
-// CanPrepare reports whether a kernel should run once, at load. It must compute the same in every run: it has no
-// symbols, and reads only fixed buffers or buffers for which ready reports true. Its result must not be much larger
-// than its inputs; a broadcast, for example, stays in the run.
+// CanPrepare reports whether a kernel should run once, at load. It must compute the same values in every run: it has no
+// symbols, and reads only fixed buffers and buffers for which ready returns true. Its result must not be much larger
+// than its inputs. A broadcast, for example, is not prepared.
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return k.Loop == nil && !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
 		!slices.ContainsFunc(k.After, func(buffer int) bool { return !ready(buffer) }) &&
@@ -27,6 +27,7 @@ func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 		}) && k.keepsLittle()
 }
 
+// keepsLittle reports whether the kernel's results are small, in total and compared with its inputs.
 func (k *Kernel) keepsLittle() bool {
 	read, kept := int64(0), int64(0)
 	for _, b := range k.Bindings {
@@ -46,10 +47,10 @@ func (k *Kernel) keepsLittle() bool {
 
 func isSymbolic(d ir.Dim) bool { return !d.IsStatic() }
 
-// Begins reports whether step i is the first prepared step or the first step of a run. Such a step needs no barrier.
+// Begins reports whether step i is the first step at load or the first step of a run. It needs no barrier before it.
 func (p *Program) Begins(i int) bool { return i == 0 || i == p.Prepared }
 
-// checkPrepared checks that prepared steps depend on nothing that a run changes, and that no run changes their results.
+// checkPrepared checks that prepared steps read nothing that a run changes, and that no run changes their results.
 func (p *Program) checkPrepared() error {
 	if p.Prepared < 0 || p.Prepared > len(p.Steps) {
 		return fmt.Errorf("%d prepared steps of %d", p.Prepared, len(p.Steps))

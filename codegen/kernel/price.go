@@ -2,52 +2,56 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// Pricer says what pays off on a device. Passes know nothing of devices and propose only rewrites that are correct on
-// all of them.
+// Pricer estimates times on one device. Passes know nothing about devices: they propose only rewrites that are correct
+// on all devices, and the Pricer decides which of them are faster.
 type Pricer interface {
-	// Price estimates the time before and after a rewrite. A rewrite with a note is not for this device.
+	// Price estimates the time before and after a rewrite. If the estimate has a Note, this device should not do the
+	// rewrite.
 	Price(Rewrite) Estimate
 	// Sizes returns the sizes that rules should propose for a kernel, which depend on the device's tiles.
 	Sizes(*Kernel) Sizes
 }
 
-// Suits reports whether a device can do some work, and prefers that to doing without. readers are the kernels that read
-// its result, if they exist.
+// Suits reports whether a device can do some work, and is faster with it than without. readers are the kernels that
+// read the work's result, if they exist already.
 func Suits(p Pricer, w Work, readers ...*Kernel) bool {
 	return p != nil && p.Price(Rewrite{Before: readers, Work: &w}).Note == ""
 }
 
-// Rewrite is a proposal to replace some kernels by others, or by work for which there are no kernels yet.
+// Rewrite is a proposal to replace some kernels by other kernels, or by work for which no kernels exist yet.
 type Rewrite struct {
 	Rule          string
 	Before, After []*Kernel
 	Work          *Work // instead of After
-	// Margin is the factor by which the time before must exceed the time after, since estimates err. 0 means 1.
+	// Margin is the factor by which the time before must exceed the time after, because estimates have errors. 0 means
+	// 1.
 	Margin float64
-	// LastSplit says that no later rule splits the sums of these kernels. Otherwise they are priced as split if that is
-	// faster.
+	// LastSplit says that no later rule splits the sums of these kernels among workgroups. Without it, the Pricer
+	// assumes that a later rule splits them if that is faster.
 	LastSplit bool
 }
 
-// Estimate is the estimated time before and after a rewrite, in nanoseconds. Note says why there is none.
+// Estimate is the estimated time before and after a rewrite, in nanoseconds. Note, if set, says why there is no
+// estimate.
 type Estimate struct {
 	Before, After float64
 	Margin        float64 // of the rewrite
 	Note          string
 }
 
-// Gain is the time that the rewrite saves, beyond the margin.
+// Gain is the time in nanoseconds that the rewrite saves, beyond the margin.
 func (e Estimate) Gain() float64 { return e.Before - float64(max(e.Margin, 1)*e.After) }
 
-// Sizes are a device's suggestions to the rules for a kernel.
+// Sizes are the sizes that a device suggests to the rules for one kernel.
 type Sizes struct {
 	Operands [][]StoredOperand // for a matmul: alternatives for materializing some operands
-	Tails    []Tail            // for a matmul
-	Parts    []int             // for split-K, or for splitting an attention's keys
+	Tails    []Tail            // for a matmul: parts to compute separately
+	Parts    []int             // numbers of parts, for split-K, or for splitting an attention's keys
 }
 
-// StoredOperand says that a matmul's operand is materialized before it, padded to Rows (along its own axis) by Depth
-// (along the contraction axis). A 0 keeps the extent. Operands with a padded contraction axis are padded alike.
+// StoredOperand says that a matmul's operand is materialized before the matmul, padded to Rows elements along its own
+// axis and Depth elements along the contraction axis. 0 means no padding. If one operand's contraction axis is padded,
+// the other's is too.
 type StoredOperand struct {
 	Operand     *Expr
 	Rows, Depth int
@@ -64,22 +68,23 @@ func (k *Kernel) ReadsBlocks(v *Expr) bool {
 	return found
 }
 
-// Tail says that a separate kernel computes the results of a matmul from From on along Axis, one of the parallel axes.
+// Tail says that a separate kernel computes the results of a matmul with coordinates From and above along a parallel
+// axis.
 type Tail struct {
 	Axis int
 	From int64
-	// Swap transposes the tail: a few columns become a few rows, for which there are other variants.
+	// Swap transposes the tail, so that a few columns become a few rows: there are other variants for few rows.
 	Swap bool
 }
 
-// Work is one way to compute something, for comparing ways before kernels exist.
+// Work describes one way to compute something, so that ways can be compared before there are kernels for them.
 type Work struct {
 	Form      Form
-	Bytes     float64          // read and written sequentially
-	Scattered float64          // scattered reads, writes and atomics, each of which moves a memory sector
-	Launches  int              // dependent dispatches
-	Custom    *ir.CustomKernel // that the device must be able to run, if set
-	// Format is the block format of a weight, and Rows and Columns the size of the matmul's result.
+	Bytes     float64          // bytes read and written sequentially
+	Scattered float64          // number of scattered reads, writes and atomics, each of which moves a memory sector
+	Launches  int              // number of dependent dispatches
+	Custom    *ir.CustomKernel // the kernel that the device must be able to run, if set
+	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result.
 	Format        ir.DType
 	Rows, Columns ir.Dim
 }
@@ -91,7 +96,7 @@ type Form string
 const (
 	FormQuantizedRows Form = "quantized rows" // a kernel quantizes rows to int8 for a matmul with a quantized weight
 	FormStoredRows    Form = "stored rows"    // such a matmul reads rows that are stored as int8 with scales
-	FormScores        Form = "scores"         // an attention's scores are stored for its gradients, not recomputed
+	FormScores        Form = "scores"         // an attention stores its scores for its gradients
 	FormPlanes        Form = "planes"         // the blocks of a weight lie in planes
 )
 
@@ -106,10 +111,10 @@ const (
 // Rates are a device's speed: bytes per nanosecond, and nanoseconds per dispatch.
 type Rates struct{ Bytes, LaunchNs float64 }
 
-// Sector is the size of a memory transaction in bytes, even if only some of them are needed.
+// Sector is the size in bytes of a memory transaction: a read of fewer bytes moves a whole sector.
 const Sector = 32
 
-// Time estimates the nanoseconds of some work.
+// Time estimates the time of some work, in nanoseconds.
 func (r Rates) Time(w Work) float64 {
 	return (w.Bytes+float64(Sector*w.Scattered))/r.Bytes + float64(r.LaunchNs*float64(w.Launches))
 }

@@ -18,15 +18,16 @@ type Program struct {
 
 	Buffers []Buffer `json:"buffers"`
 	Shaders []Shader `json:"shaders"`
-	Steps   []Step   `json:"steps"`
+	// Steps run in order; see Step.Barrier.
+	Steps []Step `json:"steps"`
 	// Regions are the repeated ranges of steps, in the order of their first steps, outer ones first.
 	Regions []Region `json:"regions,omitempty"`
 
 	// Persistent are the kernels that run ranges of steps in one dispatch each, in the order of the steps.
 	Persistent []Persistent `json:"persistent,omitempty"`
 
-	// Prepared is the number of steps, at the front, that run once at load. They compute values that depend only on
-	// weights and constants. See [BufPrepared].
+	// Prepared is the number of steps at the beginning that run once, at load. Their results depend only on weights and
+	// constants. See [BufPrepared].
 	Prepared int `json:"prepared,omitempty"`
 
 	Inputs  []Port `json:"inputs"`
@@ -35,20 +36,20 @@ type Program struct {
 	// Faults are the words in which steps record that the run has failed.
 	Faults []FaultPort `json:"faults,omitempty"`
 
-	// Extents are extents of tensors without a buffer that may be negative for some symbol values, such as T-2. Some
-	// kernel computes such a tensor element by element. A run fails if one of these extents, or an extent of a buffer,
-	// is negative.
+	// Extents are the extents that may be negative for some symbol values, such as T-2, of tensors that have no buffer
+	// because a kernel recomputes their elements. A run fails if one of these extents, or an extent of a buffer, is
+	// negative.
 	Extents ir.Shape `json:"extents,omitempty"`
 
-	// ArenaBytes is the size of the one allocation that all temporaries share. TempBytes is their size without sharing.
+	// ArenaBytes is the size of the one allocation that all temporaries share. TempBytes is the sum of their sizes.
 	ArenaBytes int64 `json:"arena_bytes"`
 	TempBytes  int64 `json:"temp_bytes"`
 }
 
-// maxSymbolsNamed is how many symbols an error names.
+// maxSymbolsNamed is the number of symbols that an error names at most.
 const maxSymbolsNamed = 8
 
-// Smaller advises how to make a program with too large tensors smaller.
+// Smaller returns advice for errors: how to make a program with too large tensors smaller.
 func (p *Program) Smaller() string {
 	if len(p.Symbols) == 0 {
 		return "split its tensors"
@@ -71,7 +72,7 @@ type Symbol struct {
 	Bound int64  `json:"bound"`
 }
 
-// BufferKind is the source and lifetime of a buffer's contents.
+// BufferKind says who writes a buffer and how long its contents live.
 type BufferKind string
 
 // The buffer kinds.
@@ -81,13 +82,13 @@ const (
 	BufWeight BufferKind = "weight" // uploaded once, read-only
 	// BufPrepared is written by prepared steps at load. Runs only read it.
 	BufPrepared BufferKind = "prepared"
-	BufState    BufferKind = "state"  // set at load as Port.Init says, outlives runs
+	BufState    BufferKind = "state"  // set at load to Port.Init, outlives runs
 	BufTemp     BufferKind = "temp"   // a range of the arena
 	BufParams   BufferKind = "params" // the symbol values, written before each run
 	BufGrids    BufferKind = "grids"  // the workgroup counts of gated steps, written before each run; see [Region]
-	BufGated    BufferKind = "gated"  // the counts after the gates
+	BufGated    BufferKind = "gated"  // the workgroup counts that gates write; 0 skips a step
 	BufFault    BufferKind = "fault"  // a word that a step sets if the run fails; see [Fault]
-	// BufMeeting has the counters of persistent kernels. They are zero whenever none of these runs; see [Persistent].
+	// BufMeeting has the counters of persistent kernels. They are zero whenever no such kernel runs; see [Persistent].
 	BufMeeting BufferKind = "meeting"
 	BufLate    BufferKind = "late" // a word that persistent kernels set on a timeout
 )
@@ -98,18 +99,19 @@ type Buffer struct {
 	Name  string     `json:"name"`
 	DType ir.DType   `json:"dtype"`
 	Shape ir.Shape   `json:"shape"`
-	// Bytes is the size at the bounds of all symbols, a multiple of 16 and at least 16. Contents are dense and
-	// row-major at the symbols' run-time values.
+	// Bytes is the size when all symbols have their bounds, a multiple of 16 and at least 16. The contents are dense
+	// and row-major for the symbols' run-time values.
 	Bytes int64 `json:"bytes"`
 	// Offset is a temporary's position in the arena.
 	Offset int64 `json:"offset,omitempty"`
-	// Segments of a weight buffer, concatenated.
+	// Segments are the parts of a weight buffer, concatenated.
 	Segments []Segment `json:"segments,omitempty"`
-	// Layout of a weight buffer of blocks. Segments always have whole blocks in file order; the loader rearranges them.
+	// Layout is the layout of a weight buffer of blocks. Segments have whole blocks in file order, and the loader
+	// rearranges them.
 	Layout Layout `json:"layout,omitempty"`
 }
 
-// Segment is a range of a weight buffer: a weight by name, or a constant of the graph.
+// Segment is a part of a weight buffer: a weight, given by name, or a constant of the graph.
 type Segment struct {
 	Weight string   `json:"weight,omitempty"` // a name, or empty for a constant
 	DType  ir.DType `json:"dtype"`
@@ -122,7 +124,7 @@ func (s Segment) Bytes() (int64, error) {
 	return ir.ByteSize(s.DType, s.Dims)
 }
 
-// Port is a named value at the program's interface.
+// Port is an input, output or state of the program, with its name and buffer.
 type Port struct {
 	Name   string   `json:"name"`
 	Buffer int      `json:"buffer"`
@@ -132,7 +134,7 @@ type Port struct {
 	Init string `json:"init,omitempty"`
 }
 
-// First returns the initial value of a state. If that is a weight, it comes from src.
+// First returns the initial value of a state. If that is a weight, it reads it from src.
 func (p Port) First(src ir.WeightSource) (*ir.Data, error) {
 	first, err := ir.ParseInitial(p.Init)
 	if err != nil {
@@ -149,20 +151,20 @@ func (p Port) First(src ir.WeightSource) (*ir.Data, error) {
 	return d, nil
 }
 
-// Shader is one compiled kernel text; steps with equal kernels share it.
+// Shader is one compiled shader. Steps with equal kernels share it.
 type Shader struct {
 	Name string `json:"name"`
 	// Bindings is the number of storage buffers, bound from 0 on in set 0.
 	Bindings int `json:"bindings"`
 	// Workgroup is the number of invocations per workgroup, for display.
 	Workgroup int `json:"workgroup"`
-	// SubgroupSize that the shader needs, or 0 where any will do.
+	// SubgroupSize is the subgroup size that the shader needs, or 0 if any size will do.
 	SubgroupSize int `json:"subgroup_size,omitempty"`
-	// Needs lists the device features the shader uses (Caps.Has names).
+	// Needs lists the device features that the shader uses, by their names in Caps.Has.
 	Needs []string `json:"needs,omitempty"`
-	// SharedBytes of workgroup memory.
+	// SharedBytes is the size of the shader's shared memory.
 	SharedBytes int `json:"shared_bytes,omitempty"`
-	// GLSLHash is the SHA-256 of the source, in hex: the shader's identity.
+	// GLSLHash is the SHA-256 of the GLSL source, in hex. It identifies the shader.
 	GLSLHash string `json:"glsl_hash"`
 }
 
@@ -171,8 +173,8 @@ type Bind struct {
 	Buffer int  `json:"buffer"`
 	Write  bool `json:"write,omitempty"`
 	Read   bool `json:"read,omitempty"`
-	// Address says that the buffer exceeds the limit on bindings. The kernel binds an 8-byte buffer with its address
-	// instead, and the shader needs bufferDeviceAddress.
+	// Address says that the buffer is larger than a binding may be. The kernel then binds an 8-byte buffer that holds
+	// the address of the buffer, and the shader needs bufferDeviceAddress.
 	Address bool `json:"address,omitempty"`
 }
 
@@ -182,20 +184,20 @@ type Step struct {
 	Shader int    `json:"shader"`
 	Binds  []Bind `json:"binds"`
 	Grid   Grid   `json:"grid"`
-	// Barrier says that a memory barrier precedes this step, because it reads or overwrites data that a step since the
-	// last barrier accessed. Steps between two barriers form a level and may overlap.
+	// Barrier says that a memory barrier precedes this step: it accesses data that a step since the last barrier
+	// accessed, and one of the two writes it. Steps between two barriers form a level and may run at the same time.
 	Barrier bool `json:"barrier,omitempty"`
 	// Ops names the fused graph ops.
 	Ops []string `json:"ops"`
 	// Schedule is the schedule's one-line description.
 	Schedule string `json:"schedule"`
-	// Flops and Moved are the arithmetic operations and the bytes read and written at the bounds of all symbols, each
-	// buffer counted once.
+	// Flops is the number of arithmetic operations. Moved is the number of bytes read and written, with each buffer
+	// counted once. Both assume the bounds of all symbols.
 	Flops int64 `json:"flops"`
 	Moved int64 `json:"moved"`
 }
 
-// Grid is the number of workgroups of a step: per dimension a product of factors, each rounded up to whole tiles.
+// Grid is the number of workgroups of a step along x, y and z. Each is a product of factors, and 1 if it has none.
 type Grid [3][]GridFactor
 
 // GridFactor is one factor of a grid dimension: ceil(Extent/Tile).
@@ -219,7 +221,7 @@ func (g Grid) IsStatic() bool {
 // maxGroups is the maximum number of workgroups per dimension on any device.
 const maxGroups = 1<<31 - 1
 
-// Eval returns the workgroup counts under the symbol values.
+// Eval returns the workgroup counts for the given values of symbols.
 func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 	var out [3]uint32
 	for i, dim := range g {
@@ -243,7 +245,8 @@ func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 	return out, nil
 }
 
-// Values returns the values of all symbols of the program, computing sums and quotients of symbols from the others.
+// Values returns the values of all symbols of the program. It computes derived symbols, such as sums and quotients,
+// from the given ones.
 func (p *Program) Values(symbols map[string]int64) (map[string]int64, error) {
 	all := maps.Clone(symbols)
 	for _, s := range p.Symbols {

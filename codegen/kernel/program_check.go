@@ -11,11 +11,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxArena bounds the arena (1 TiB), as ir bounds a tensor.
+// maxArena is the largest arena, in bytes: 1 TiB, the limit that package ir has for a tensor.
 const maxArena = 1 << 40
 
-// Check refuses a program with inconsistent indices or sizes, as a damaged or hostile file may have. References are
-// checked after their targets.
+// Check returns an error if a program has inconsistent indices or sizes, as a damaged or hostile file may. It checks
+// what a reference points to before the reference.
 func (p *Program) Check() error {
 	for _, check := range []func() error{p.checkTexts, p.checkRegions, p.checkBuffers, p.checkExtents, p.checkShaders,
 		p.checkDispatches, p.checkPrepared, p.checkGates, p.checkFaults, p.checkPersistent, p.checkPorts} {
@@ -186,8 +186,8 @@ func (p *Program) checkPort(port Port, kind BufferKind) error {
 	return nil
 }
 
-// checkTexts refuses unprintable strings that vkc itself would not write. These strings are printed raw; names of the
-// graph may be anything and are quoted.
+// checkTexts returns an error if strings that are printed raw have unprintable characters. vkc itself does not write
+// such strings. Names from the graph may have any characters; they are quoted when printed.
 func (p *Program) checkTexts() error {
 	text := func(s string) bool {
 		return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CheckQuantize reports an invalid kernel of FamilyQuantize, or nil. The kernel has one store, of a block's elements
-// along the fold axis; its Index is the number of the block.
+// CheckQuantize returns an error if the kernel is not a valid kernel of FamilyQuantize. Such a kernel has one store: it
+// stores the elements along the fold axis as one block. The store's Index is the number of the block.
 func (k *Kernel) CheckQuantize() error {
 	switch {
 	case len(k.Stores) != 1 || len(k.Phases)+len(k.Products) > 0:
@@ -26,11 +26,11 @@ func (k *Kernel) CheckQuantize() error {
 	return nil
 }
 
-// QuantizeLanes is how many invocations share a block of a format.
+// QuantizeLanes is the number of invocations that encode one block of a format together.
 func QuantizeLanes(t ir.DType) int {
 	f, _ := ir.BlockFormatOf(t)
 	return f.Elems / f.EncodeRun()
 }
 
-// Quantized is the block format that a kernel of FamilyQuantize makes.
+// Quantized is the block format in which a kernel of FamilyQuantize stores.
 func (k *Kernel) Quantized() ir.DType { return k.Bindings[k.Stores[0].Bind].DType }

@@ -7,17 +7,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Integer ranges. Kernels compute coordinates, and values that are compared, clamped or used as numbers, in signed 32
-// bits. Positions of elements in buffers are sums of products of coordinates. A position above 32 bits is counted in
-// rows of 2^16 elements, with a 32-bit row number. Custom kernels, random streams and block readers are limited to
-// 32-bit counts.
+// Kernels compute coordinates in signed 32 bits, and also values that are compared, clamped or used as numbers. The
+// position of an element in a buffer is a sum of multiplied coordinates. A kernel splits a position above 32 bits into
+// a row of 2^16 elements, with a 32-bit row number, and the rest. Custom kernels, random streams and block readers are
+// limited to 32-bit positions.
 const (
 	maxSigned   = math.MaxInt32
 	maxPosition = math.MaxUint32
 	maxWide     = 1<<48 - 1
 )
 
-// BlockUnit is the alignment of a format's blocks in bytes, at most 4. Kernels read blocks in units of that size.
+// BlockUnit is the size in bytes, at most 4, of the words in which kernels read a format's blocks. It is the largest
+// power of two that divides the block size.
 func BlockUnit(t ir.DType) int {
 	n := t.BlockBytes()
 	return min(n&-n, 4)
@@ -25,9 +26,9 @@ func BlockUnit(t ir.DType) int {
 
 // RangeError says that a kernel would have to count beyond the range of its integers.
 type RangeError struct {
-	What  string  // the quantity: "elements of x", "points"
+	What  string  // what there are too many of: "elements of x", "points"
 	Bind  int     // the binding that What is about, or -1
-	Size  float64 // at the bounds of symbols
+	Size  float64 // the number, at the bounds of symbols
 	Limit int64
 }
 
@@ -36,8 +37,8 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("%s: %.0f, more than the %d that kernels count", e.What, e.Size, e.Limit)
 }
 
-// CheckRange returns a *RangeError if some position may overflow at the bounds of symbols, because kernels must not
-// wrap around silently.
+// CheckRange returns a *RangeError if some position may overflow at the bounds of symbols. A kernel would wrap around
+// silently.
 func (k *Kernel) CheckRange() error {
 	var found *RangeError
 	limit := func(size float64, most int64, bind int, format string, args ...any) {
@@ -115,7 +116,7 @@ func (k *Kernel) CheckRange() error {
 	return found
 }
 
-// LargestPosition is a number that no position that a kernel computes is above.
+// LargestPosition is an upper bound of all positions that the kernel computes.
 func (k *Kernel) LargestPosition() float64 {
 	most := 0.0
 	for _, b := range k.Bindings {
@@ -128,7 +129,7 @@ func (k *Kernel) LargestPosition() float64 {
 	return most
 }
 
-// maxOf is the largest value of a dim, which may exceed an int64.
+// maxOf is the largest value of a dim, as a float because it may exceed an int64.
 func maxOf(d ir.Dim) float64 { return float64(float64(d.Mul)*float64(d.Bound)) + float64(d.Add) }
 
 // Largest is an upper bound of x and of all partial sums, at the bounds of symbols.
@@ -146,7 +147,7 @@ func (x Index) Largest() float64 {
 	return sum
 }
 
-// Largest is a number that the factor is never above.
+// Largest is an upper bound of the factor.
 func (f *Factor) Largest() float64 {
 	switch f.Kind {
 	case FactorAxis:

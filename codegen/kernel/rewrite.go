@@ -2,11 +2,11 @@ package kernel
 
 import "github.com/vkc-go/vkc/ir"
 
-// Rewriter rebuilds expressions of one kernel for another, with its own builder.
+// Rewriter translates expressions of one kernel to expressions of another kernel, which its builder makes.
 type Rewriter struct {
 	// Builder makes the new expressions.
 	Builder *Builder
-	// Bind, if set, returns the new binding of a load.
+	// Bind, if set, returns the new number of a load's binding.
 	Bind func(bind int) int
 	// Load, if set, returns the value that replaces a load, or nil to keep the load.
 	Load func(e *Expr) *Expr
@@ -22,10 +22,10 @@ func NewRewriter(at func(axis int, extent ir.Dim) Index) *Rewriter {
 	return &Rewriter{Builder: NewBuilder(), at: at, done: map[*Expr]*Expr{}}
 }
 
-// Index returns x in the new kernel's coordinates.
+// Index translates an index to the new kernel's axes.
 func (r *Rewriter) Index(x Index) Index { return x.Substitute(r.at, r.Value) }
 
-// Value returns v in the new kernel.
+// Value translates an expression.
 func (r *Rewriter) Value(v *Expr) *Expr {
 	if have, ok := r.done[v]; ok {
 		return have
@@ -38,7 +38,7 @@ func (r *Rewriter) Value(v *Expr) *Expr {
 	return out
 }
 
-// orNil is Value, with nil for nil.
+// orNil is like Value, but returns nil for nil.
 func (r *Rewriter) orNil(v *Expr) *Expr {
 	if v == nil {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// PhaseAcc is the number of the result of phase i. A matmul's phases come after its products.
+// PhaseAcc is the result number (Expr.Acc) of phase i. The phases of a matmul kernel are numbered after its matmuls.
 func (k *Kernel) PhaseAcc(i int) int { return len(k.Products) + i }
 
-// RowSums reports whether a matmul also sums over its rows: its phases are sums along the contraction axis of values
-// that do not depend on the column. Its stores may use both. So a factor of a whole row, such as a norm's, need not be
+// RowSums reports whether a matmul kernel also has phases. A phase sums a value that does not depend on the column
+// along the contraction axis. Stores may use both results. So a factor of a whole row, such as a norm's, need not be
 // known before the row is multiplied.
 func (k *Kernel) RowSums() bool { return k.Family == FamilyMatMul && len(k.Phases) > 0 }
 
-// CheckRowSums reports phases that a matmul cannot have.
+// CheckRowSums returns an error for phases that a matmul cannot have.
 func (k *Kernel) CheckRowSums() error {
 	col := len(k.Parallel) - 1
 	for i, p := range k.Phases {

@@ -8,55 +8,55 @@ import (
 	"strings"
 )
 
-// Variant names a way of running a kernel family.
+// Variant names one implementation of a kernel family.
 type Variant string
 
 // The variants.
 const (
-	VarMap        Variant = "map"         // one invocation computes Vec neighbours
+	VarMap        Variant = "map"         // one invocation computes Vec adjacent points
 	VarMapTile    Variant = "map_tile"    // strided operands pass through tiles in shared memory
 	VarRowSerial  Variant = "row_serial"  // one invocation folds a whole row
 	VarRowGroup   Variant = "row_group"   // LanesPerRow invocations share a row
 	VarRowWindows Variant = "row_windows" // one invocation folds Coarsen overlapping windows
 	VarMatTile    Variant = "tile"        // matmul with register tiles fed from shared memory
 	VarMatDirect  Variant = "direct"      // matmul with register tiles fed from global memory
-	VarMatVec     Variant = "matvec"      // subgroups share the contraction; few rows
-	VarSkinny     Variant = "skinny"      // skinny GEMM: few rows by blocks on matrix units, a fragment per subgroup
-	VarCoopMat    Variant = "coopmat"     // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
-	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
+	VarMatVec     Variant = "matvec"      // matmul of few rows: LanesPerRow invocations share a sum
+	VarSkinny     Variant = "skinny"      // few rows by blocks on cooperative matrices, one fragment per subgroup
+	VarCoopMat    Variant = "coopmat"     // cooperative matrices per subgroup (VK_KHR_cooperative_matrix)
+	VarCoopMat2   Variant = "coopmat2"    // cooperative matrices per workgroup (VK_NV_cooperative_matrix2)
 	VarScanSerial Variant = "scan_serial" // one invocation scans a whole row
 	VarSort       Variant = "sort"        // LanesPerRow invocations sort a row in shared memory
-	// top-k: LanesPerRow invocations find the first elements of a row's order, and sort those
+	// top-k: LanesPerRow invocations find the first elements of a row's order and sort them
 	VarSelect    Variant = "select"
 	VarScanGroup Variant = "scan_group" // LanesPerRow invocations share a row
 	VarGroup     Variant = "group"      // one workgroup per group number scans all elements and collects its own
-	VarQuantize  Variant = "quantize"   // LanesPerRow invocations make a block
+	VarQuantize  Variant = "quantize"   // LanesPerRow invocations encode a block
 	VarFlashTile Variant = "flash_tile" // attention from shared memory, register-tiled
 	VarFlashVec  Variant = "flash_vec"  // attention of few rows; LanesPerRow invocations share a key
-	// VarFlashMatrix computes attention on matrix units of subgroup scope (VK_KHR_cooperative_matrix). VarFlashMatrix2
-	// also keeps scores in registers (VK_NV_cooperative_matrix2).
+	// VarFlashMatrix computes attention on cooperative matrices of subgroup scope (VK_KHR_cooperative_matrix).
+	// VarFlashMatrix2 uses matrices of workgroup scope and keeps scores in registers (VK_NV_cooperative_matrix2).
 	VarFlashMatrix  Variant = "flash_coopmat"
 	VarFlashMatrix2 Variant = "flash_coopmat2"
 )
 
-// Decode is the way in which a matvec reads its B.
+// Decode is the way in which a matvec reads its operand B.
 type Decode string
 
-// The ways.
+// The ways. A strip is a part of a block with one scale; see [BlockRun].
 const (
-	DecodeQuads  Decode = ""       // four neighbours at a time, as floats or integers
-	DecodeWords  Decode = "words"  // bytes, four 32-bit words at a time
-	DecodeStrips Decode = "strips" // the quants of a strip of a block; the scale multiplies their sum
-	DecodeWhole  Decode = "whole"  // elements of a block, including the scale
-	DecodeLookup Decode = "lookup" // strips, eight quants at a time from a table, or computed for base-3 digits
-	DecodePacked Decode = "packed" // quants packed in their bytes, multiplied there, four planes at once
+	DecodeQuads  Decode = ""       // four adjacent elements at a time, as floats or integers
+	DecodeWords  Decode = "words"  // int8 elements, four 32-bit words at a time
+	DecodeStrips Decode = "strips" // the quants of a strip; their sum is multiplied by the scale
+	DecodeWhole  Decode = "whole"  // elements of a block, each multiplied by its scale
+	DecodeLookup Decode = "lookup" // strips, eight quants at a time: from a table, or computed from base-3 digits
+	DecodePacked Decode = "packed" // 2-bit quants, multiplied in their bytes without unpacking, four planes at once
 )
 
 // Decodes lists all ways.
 var Decodes = []Decode{DecodeQuads, DecodeWords, DecodeStrips, DecodeWhole, DecodeLookup, DecodePacked}
 
-// Schedule says how a kernel runs on a device. Each variant has a struct for its parameters, which embeds a [Launch],
-// and a schedule is one of those structs. Package schedule chooses it; the generator follows it.
+// Schedule says how a kernel runs on a device. It is a struct with the parameters of one variant, such as [MatVec],
+// which embeds a [Launch]. Package schedule chooses it, and package glsl follows it.
 type Schedule interface {
 	// Config returns the parameters that all variants have.
 	Config() Launch
@@ -73,20 +73,21 @@ type Launch struct {
 	Subgroup  int     `json:"subgroup,omitempty"` // subgroup size that the kernel relies on; 0 uses shared memory only
 }
 
-// Config returns the launch itself, for the structs that embed it.
+// Config returns the launch itself. The structs that embed a Launch get this method from it.
 func (l Launch) Config() Launch { return l }
 
 // String implements [Schedule].
 func (l Launch) String() string { return l.line() }
 
-// line describes a schedule by words, of which it drops empty ones.
+// line describes a schedule by the variant, the workgroup size, the given words and the subgroup size. It skips empty
+// words.
 func (l Launch) line(words ...string) string {
 	words = slices.Concat([]string{string(l.Variant), count("wg", l.Workgroup)}, words,
 		[]string{above(0, "subgroup", l.Subgroup)})
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// structs decode the parameters of each variant.
+// structs has, for each variant, the function that decodes its parameters from JSON.
 var structs = map[Variant]func(text []byte) (Schedule, error){
 	VarMap: decode[Points], VarRowWindows: decode[Points], VarMapTile: decode[MapTile],
 	VarRowSerial: decode[Row], VarRowGroup: decode[Row], VarSelect: decode[Row],
@@ -104,15 +105,15 @@ func decode[P Schedule](text []byte) (Schedule, error) {
 	return p, err
 }
 
-// DecodeStrictly decodes JSON that has no other fields than to.
+// DecodeStrictly decodes JSON. It returns an error if the JSON has a field that to does not have.
 func DecodeStrictly(text []byte, to any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	return dec.Decode(to)
 }
 
-// ParseSchedule decodes a schedule from JSON, which is the encoding of its struct. A schedule of an unknown variant is
-// its [Launch]: no kernel runs so.
+// ParseSchedule decodes a schedule from the JSON encoding of its struct. If the variant is unknown, it returns only the
+// [Launch], which no kernel can run.
 func ParseSchedule(text []byte) (Schedule, error) {
 	var l Launch
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -124,7 +125,7 @@ func ParseSchedule(text []byte) (Schedule, error) {
 	return l, nil
 }
 
-// Numbers returns the numbers of a schedule that are not 0, by their names in JSON.
+// Numbers returns the numeric parameters of a schedule that are not 0, by their JSON names.
 func Numbers(s Schedule) map[string]float64 {
 	fields := map[string]any{}
 	text, err := json.Marshal(s)
@@ -142,7 +143,7 @@ func Numbers(s Schedule) map[string]float64 {
 
 func count(name string, n int) string { return fmt.Sprintf("%s=%d", name, n) }
 
-// above prints a count only if it exceeds the usual value.
+// above prints a count if it exceeds the usual value, and "" otherwise.
 func above(usual int, name string, n int) string {
 	if n <= usual {
 		return ""

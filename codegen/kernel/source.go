@@ -5,6 +5,6 @@ import "embed"
 //go:embed *.go
 var source embed.FS
 
-// Source returns this package's source. Caches of compiled programs are keyed by it, because any change may alter the
-// results.
+// Source returns this package's Go source. Caches of compiled programs include it in their keys, because any change of
+// it may change the programs.
 func Source() embed.FS { return source }

@@ -8,16 +8,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Scratch is a buffer between the two parts of a split kernel.
+// Scratch is a temporary buffer that passes results from the first part of a split kernel to the second.
 type Scratch struct {
 	Name string
 	Type ir.Type
 }
 
-// SplitAttention splits a kernel of FamilyAttention in two. It is for attentions with too few rows to occupy a device.
-// The first kernel processes the keys in parallel runs and stores the results of each run. The second, a row kernel,
-// joins the runs and performs the stores. The results pass through scratch buffers; buffer returns their numbers for
-// the bindings.
+// SplitAttention splits an attention kernel in two, for attentions with too few rows to occupy a device. It divides the
+// keys into runs, splits of them. The first kernel processes the runs in parallel and stores the results of each run.
+// The second, a row kernel, joins the runs and performs the stores. The results pass through scratch buffers; buffer
+// returns the buffer number for each.
 func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, combine *Kernel, err error) {
 	if err := k.CheckAttention(); err != nil {
 		return nil, nil, err
@@ -40,7 +40,7 @@ func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, c
 	return s.partial(scratch), s.combine(scratch), nil
 }
 
-// rowIndex is the row-major position of a row. The row's axes begin after the split axis.
+// rowIndex is the row-major position of a row. rows are the extents of the row axes, which follow the split axis.
 func rowIndex(rows []ir.Dim) Index {
 	x := Const(0)
 	for i, d := range rows {
@@ -49,6 +49,7 @@ func rowIndex(rows []ir.Dim) Index {
 	return x
 }
 
+// splitter makes the two kernels of SplitAttention.
 type splitter struct {
 	k           *Kernel
 	row         Index
@@ -56,7 +57,7 @@ type splitter struct {
 	buffers     []int // of the scratch
 }
 
-// sumAt is the index of a run's sums, and statAt the index of its largest score (0) and its sum of weights (1).
+// sumAt is the index of a run's sums. statAt is the index of its largest score (which is 0) or its sum of weights (1).
 func (s splitter) sumAt(run Index) Index {
 	e := Axis(s.k.AttentionAxes().Value, s.value)
 	return s.row.Mul(DimIndex(s.runs)).Plus(run).Mul(DimIndex(s.value)).Plus(e)
@@ -66,7 +67,7 @@ func (s splitter) statAt(run Index, which int64) Index {
 	return s.row.Mul(DimIndex(s.runs)).Plus(run).Times(2).Plus(Const(which))
 }
 
-// partial is the attention over runs of keys.
+// partial returns the first kernel: the attention over each run of keys.
 func (s splitter) partial(scratch []Scratch) *Kernel {
 	ax := s.k.AttentionAxes()
 	parallel := slices.Clone(s.k.Parallel)
@@ -82,7 +83,8 @@ func (s splitter) partial(scratch []Scratch) *Kernel {
 	}})
 }
 
-// combine joins the runs. It has the axes of the whole kernel, with runs in place of keys, so the stores stay the same.
+// combine returns the second kernel, which joins the runs. It has the axes of the whole attention, with runs in place
+// of keys, so the stores stay the same.
 func (s splitter) combine(scratch []Scratch) *Kernel {
 	run := Axis(s.k.AttentionAxes().Key, s.runs)
 	return Map(s.k, Edit{Name: s.k.Name + "_join", Family: FamilyRow, Fold: s.runs,
@@ -92,8 +94,8 @@ func (s splitter) combine(scratch []Scratch) *Kernel {
 			f32 := func(op ir.Op, args ...*Expr) *Expr { return m.Builder.Apply(op, ir.F32, nil, args...) }
 			top, best := load(1, s.statAt(run, 0)), m.Builder.Acc(0, ir.F32, "top")
 			if slices.ContainsFunc(s.k.Stores, func(st Store) bool { return st.Value.UsesAcc(0) }) {
-				// If no key counts, the results must still be numbers, so any finite number may replace the largest
-				// score.
+				// If a row sees no key, the results must still be numbers, not NaN. Any finite number may then replace
+				// the largest score, -Inf.
 				none := m.Builder.Apply(ir.OpEq, ir.Bool, nil, best, m.Builder.Float(ir.F32, math.Inf(-1)))
 				best = f32(ir.OpWhere, none, m.Builder.Float(ir.F32, 0), best)
 			}
@@ -108,14 +110,14 @@ func (s splitter) combine(scratch []Scratch) *Kernel {
 		Stores: func(m *Mapping) []Store {
 			stores := m.Stores()
 			for i := range stores {
-				stores[i].PerElement = false // the elements of a result are separate rows here
+				stores[i].PerElement = false // this kernel has a row for each element of a result
 			}
 			return stores
 		},
 	})
 }
 
-// bind binds the scratch buffers, to be read or written.
+// bind adds the scratch buffers to the kernel as bindings like b, which says whether it reads or writes them.
 func (s splitter) bind(m *Mapping, scratch []Scratch, b Binding) (binds []int) {
 	for i, c := range scratch {
 		b.Name, b.DType, b.Buffer, b.Elems = c.Name, c.Type.DType, s.buffers[i], c.Type.Shape.MaxElems()

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LoadsVector reports whether a load can read width neighbors at a time. A buffer that the kernel also writes needs one
-// view: vectors if a map writes exactly the elements it reads, else scalars.
+// LoadsVector reports whether a load can read width neighbors along an axis at once. If the kernel also writes the
+// buffer, all its accesses must use one view: vectors if a map writes exactly the elements that it reads, else scalars.
 func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
 	b := k.Bindings[v.Bind]
 	if b.Write {
@@ -19,7 +19,7 @@ func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
 	return v.Index.IsVector(axis, width)
 }
 
-// StoresVector reports whether a store can write width neighbours at a time.
+// StoresVector reports whether a store can write width neighbours along an axis at once.
 func (k *Kernel) StoresVector(s Store, axis, width int) bool {
 	b := k.Bindings[s.Bind]
 	if b.Read {
@@ -36,8 +36,8 @@ func (k *Kernel) StoresVector(s Store, axis, width int) bool {
 	return true
 }
 
-// vectorInPlace reports whether a map reads and writes a binding only at one index, at which width neighbors are one
-// vector. Then it reads the vector before all lanes compute, and writes it afterwards.
+// vectorInPlace reports whether a map accesses a binding only at one index, and width neighbors at that index are one
+// vector. Then it can read the vector, compute all its elements, and write the vector.
 func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 	if k.Family != FamilyMap || k.Bindings[bind].DType.IsBlock() {
 		return false
@@ -57,8 +57,8 @@ func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 	return same
 }
 
-// VectorWidth returns the number of neighbors along an axis to process at once: the largest power of two, up to most
-// and 4, that divides the extent and makes some load of the roots or some store a vector; else 1.
+// VectorWidth returns the number of neighbors along an axis to process at once. It is the largest power of two, up to
+// most and 4, that divides the extent and makes some load of the roots, or some store, a vector. Otherwise it is 1.
 func (k *Kernel) VectorWidth(axis int, extent ir.Dim, most int, roots []*Expr, stores []Store) int {
 	for w := 4; w > 1; w /= 2 {
 		if _, ok := extent.Quo(int64(w)); !ok || w > most {

@@ -1,7 +1,7 @@
 package kernel
 
-// RunStride returns the stride of x along an axis within a run of n neighbors that begins at a multiple of n. It
-// reports false if that is not one number. It ignores clamps: the result holds only if they have no effect.
+// RunStride returns how much x grows per step along an axis, within n neighbors that begin at a multiple of n. It
+// reports false if that is not one number. It ignores clamps, so the result holds only if no clamp has an effect.
 func (x Index) RunStride(axis, n int) (int64, bool) {
 	sum := int64(0)
 	for _, t := range x.terms {
@@ -27,7 +27,7 @@ func (f *Factor) runStride(axis, n int) (int64, bool) {
 	case f.Kind != FactorDiv && f.Kind != FactorMod || !f.D.IsConst():
 		return 0, false
 	}
-	if stride, ok := f.X.RunStride(axis, n); ok && stride == 0 { // it does not change within a run
+	if stride, ok := f.X.RunStride(axis, n); ok && stride == 0 { // it is the same for all neighbors
 		return 0, true
 	}
 	if f.D.c%int64(n) != 0 {
@@ -37,13 +37,13 @@ func (f *Factor) runStride(axis, n int) (int64, bool) {
 	if !linear || !stride.Equal(Const(1)) || f.X.DropAxis(axis).Multiple(int64(n)) != int64(n) {
 		return 0, false
 	}
-	if f.Kind == FactorDiv { // runs do not cross a multiple of n
+	if f.Kind == FactorDiv { // the neighbors do not cross a multiple of n
 		return 0, true
 	}
 	return 1, true
 }
 
-// RunAligned reports whether x is a multiple of n, a power of two, whenever the coordinate along the axis is.
+// RunAligned reports whether x is a multiple of n whenever the coordinate along the axis is. n is a power of two.
 func (x Index) RunAligned(axis, n int) bool {
 	if x.c%int64(n) != 0 {
 		return false
@@ -61,8 +61,8 @@ func (x Index) RunAligned(axis, n int) bool {
 	return true
 }
 
-// IsVector reports whether n neighbors along the axis, the first at a multiple of n, a power of two, are one aligned
-// vector. Successive vectors may be anywhere, as when the heads of a tensor are not contiguous.
+// IsVector reports whether n neighbors along the axis are one aligned vector, if the first is at a multiple of n. n is
+// a power of two. Successive vectors may be anywhere, as when the heads of a tensor are not contiguous.
 func (x Index) IsVector(axis, n int) bool {
 	if n == 1 || x.Adjacent(axis, n) {
 		return x.Adjacent(axis, n)
@@ -73,8 +73,8 @@ func (x Index) IsVector(axis, n int) bool {
 	return ok && stride == 1 && !limited && x.RunAligned(axis, n)
 }
 
-// Unclamped returns x without the clamps that vary within a run of n neighbors along the axis. If a clamp is in effect,
-// the result may be outside of the buffer.
+// Unclamped returns x without the clamps that vary among n neighbors along the axis. If such a clamp has an effect, the
+// result may be outside of the buffer.
 func (x Index) Unclamped(axis, n int) Index {
 	out := Const(x.c)
 	for _, t := range x.terms {

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attention runs an attention kernel by definition: row by row, with all scores of a row in memory.
+// attention computes an attention kernel directly from its definition: row by row, with all scores of a row in memory.
 func (r *run) attention(dims []int, keys int64) error {
 	ax := r.k.AttentionAxes()
 	rows, elements := dims[:ax.Value], dims[ax.Value]
@@ -71,7 +71,7 @@ func (r *run) attentionRow(keys int64, elements int) error {
 	return r.stores(false)
 }
 
-// keysOf returns the range of keys that the current row sees within its split.
+// keysOf returns the keys, first to end-1, that the current row sees within its run of keys (see kernel.AttentionAxes).
 func (r *run) keysOf(keys int64) (first, end int64, err error) {
 	ax := r.k.AttentionAxes()
 	splits := r.k.Parallel[ax.Split].Add
@@ -84,14 +84,14 @@ func (r *run) keysOf(keys int64) (first, end int64, err error) {
 	return first, min(first+each, seen), nil
 }
 
-// moveAlong changes one coordinate, so that cached values are recomputed.
+// moveAlong changes one coordinate, and marks all cached values as outdated.
 func (r *run) moveAlong(axis int, to int64) {
 	r.at[axis] = to
 	r.round++
 	r.turn = r.round
 }
 
-// score returns the score of a key. A mask of infinity overrides the sum, as in any float addition.
+// score returns the score of a key for the current row. An infinite mask overrides the sum, as in any float addition.
 func (r *run) score(key int64) (number, error) {
 	r.inFold = true
 	defer func() { r.inFold = false }()
@@ -116,7 +116,7 @@ func (r *run) score(key int64) (number, error) {
 	return sum, nil
 }
 
-// dot is the sum of q*k along an axis.
+// dot returns the sum of q*k over n coordinates of an axis.
 func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number, err error) {
 	for d := range n {
 		r.moveAlong(axis, d)
@@ -133,7 +133,7 @@ func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number, err error) 
 	return sum, nil
 }
 
-// weightFactor returns the factor of a key's weight.
+// weightFactor returns the factor by which a key's weight is multiplied; see kernel.AttentionFactor.
 func (r *run) weightFactor(key int64) (number, error) {
 	r.inFold = true
 	defer func() { r.inFold = false }()
@@ -160,7 +160,7 @@ func (r *run) weightFactor(key int64) (number, error) {
 	return sum, nil
 }
 
-// weighted returns the sum of V at the current value coordinate, weighted.
+// weighted returns the weighted sum of V at the current value coordinate. weights[i] is the weight of key first+i.
 func (r *run) weighted(weights []number, first int64) (number, error) {
 	r.inFold = true
 	defer func() { r.inFold = false }()

@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CheckHazards reports two steps without a barrier between them if one writes memory that the other accesses.
+// CheckHazards returns an error if two steps have no barrier between them and one writes memory that the other
+// accesses.
 func CheckHazards(p *kernel.Program) error {
 	first := 0
 	for i, st := range p.Steps {
@@ -45,7 +46,7 @@ func shared(p *kernel.Program, a, b int) bool {
 		y.Offset < x.Offset+x.Bytes
 }
 
-// checkKernel checks a kernel's declared properties against its step.
+// checkKernel checks that a kernel agrees with its step, and that its properties are consistent.
 func checkKernel(k *kernel.Kernel, st kernel.Step) error {
 	if len(st.Binds) != len(k.Bindings) {
 		return fmt.Errorf("%d buffers for %d bindings", len(st.Binds), len(k.Bindings))
@@ -122,7 +123,7 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 	return nil
 }
 
-// results is how many results the loops of a kernel have.
+// results is the number of results of a kernel's phases and matmuls, or of its attention.
 func results(k *kernel.Kernel) int {
 	if k.Family == kernel.FamilyAttention {
 		return 3

@@ -8,7 +8,7 @@ import (
 )
 
 // custom runs a custom kernel by its op's Go reference: it reads every element of the arguments and stores every
-// element of the results. It does not check the accesses of the GLSL inside its arrays.
+// element of the results. It cannot check which elements the GLSL itself accesses.
 func (r *run) custom() error {
 	c := r.k.Custom
 	op := c.Op.Info().Custom
@@ -36,7 +36,7 @@ func (r *run) custom() error {
 	return nil
 }
 
-// tensor reads all of a binding.
+// tensor returns the contents of a binding.
 func (r *run) tensor(bind int, t ir.Type) (*ir.Data, error) {
 	dims, err := t.Shape.Eval(r.symbols)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *run) tensor(bind int, t ir.Type) (*ir.Data, error) {
 	return d, nil
 }
 
-// checkCustom checks the bindings of a custom kernel against its call.
+// checkCustom checks that the bindings of a custom kernel agree with the types of its call.
 func checkCustom(k *kernel.Kernel) error {
 	c := k.Custom
 	if c == nil || len(k.Bindings) < len(c.Types) || len(k.Bindings) > len(c.Types)+1 || c.Args >= len(c.Types) {

@@ -1,11 +1,11 @@
-// Package keval runs lowered kernels on host memory, one scalar at a time. With it, tests compare random graphs with
-// the reference without generating GLSL:
+// Package keval interprets lowered kernels on host memory, one scalar at a time. With it, tests compare random graphs
+// with the reference interpreter without generating GLSL:
 //
 //	m, err := keval.New(program, kernels, keval.Options{})
 //	out, err := m.Run(inputs, symbols)
 //
-// Start from [Machine]. It defines the meaning of kernels and buffer plans. It is written to be checked by reading, and
-// it is strict:
+// Start from [Machine]. It defines the meaning of kernels and buffer plans. Its code is meant to be checked by reading.
+// It is strict:
 //
 //   - Every load must be inside its buffer's memory, and every store inside the buffer's elements at the symbols'
 //     run-time values. A load beyond those elements gives an undefined value that must not reach a store.

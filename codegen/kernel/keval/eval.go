@@ -9,13 +9,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// run is one step being computed.
+// run is the evaluation of one step.
 type run struct {
 	m       *Machine
 	k       *kernel.Kernel
 	step    kernel.Step
 	symbols map[string]int64
-	elems   []int64 // by buffer
+	elems   []int64 // run-time number of elements, by buffer
 
 	fold     int64   // extent of the fold axis
 	at       []int64 // coordinates, the fold axis last
@@ -25,24 +25,26 @@ type run struct {
 	accs     []number // results of phases and matmuls
 	accT     []ir.DType
 
-	// exprs caches values at this point by ID, or at this element of the row for expressions that use the fold axis.
-	// round and turn mark entries as current.
+	// exprs caches the values of expressions by ID. A value that depends on the row's element is valid if it was
+	// computed in the current round, other values if it was computed in or after round turn. round counts coordinate
+	// changes, and turn is the round in which the current point began.
 	exprs []expr
 	round int64
 	turn  int64
 
 	pending []pending // of stores
 
-	touched [][]touch // by buffer that the step writes, and element
+	touched [][]touch // by buffer that the step writes, and by element
 }
 
-// touch records the points that read and store an element, counted from 1; 0 is none.
+// touch records which points read and stored an element. Points count from 1; 0 means none.
 type touch struct{ reader, writer int64 }
 
-// expr is the cached state of an expression: its latest value, its constant properties, and buffers for its arguments.
+// expr is the cached state of an expression: its latest value, constant properties, and scratch memory for its
+// arguments.
 type expr struct {
 	v      number
-	when   int64 // the round of v
+	when   int64 // the round in which v was computed
 	inRow  bool  // its value differs along the row
 	floats bool  // an argument is a float
 	args   []number
@@ -50,14 +52,14 @@ type expr struct {
 	int    []int64
 }
 
-// pending is a value that is computed and not yet stored.
+// pending is a value that a store has computed and not yet written.
 type pending struct {
 	store int
 	at    int64
 	v     number
 }
 
-// step runs one kernel at every point.
+// step runs the kernel of step i at every point of its parallel axes.
 func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 	k := m.kernels[i]
 	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems,
@@ -88,7 +90,7 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 	return nil
 }
 
-// order returns the points of a space in the order they are visited in.
+// order returns the numbers of the points of a space, in the order in which they are visited.
 func (m *Machine) order(dims []int) []int {
 	points := 1
 	for _, d := range dims {
@@ -104,7 +106,7 @@ func (m *Machine) order(dims []int) []int {
 	return list
 }
 
-// prepare makes room for values, and finds the dtype of each fold's result.
+// prepare allocates the cache, and finds the dtype of each phase's and matmul's result.
 func (r *run) prepare() {
 	folds := results(r.k)
 	r.accs, r.accT = make([]number, folds), make([]ir.DType, folds)
@@ -122,6 +124,7 @@ func (r *run) prepare() {
 	})
 }
 
+// moveTo sets the coordinates to a point, counted in row-major order.
 func (r *run) moveTo(point int, dims []int) {
 	r.point = int64(point)
 	if r.at == nil {
@@ -211,7 +214,7 @@ func (r *run) product(i int) (number, error) {
 	return number{f: ir.RoundTo(sum, ir.F32), i: ir.Wrap(ints, ir.I32), undef: undef}, nil
 }
 
-// otherSum returns the result that a sum of another column refers to.
+// otherSum returns the matmul result that e refers to, which belongs to another column than the current one.
 func (r *run) otherSum(e *kernel.Expr) (number, error) {
 	axis := len(r.k.Parallel) - 1
 	at, err := r.index(e.Index)
@@ -245,7 +248,7 @@ func (r *run) scan(fold int64) error {
 	})
 }
 
-// beyondLimit reports whether the current element is beyond the end of the row.
+// beyondLimit reports whether the current element is at or after the row's limit.
 func (r *run) beyondLimit() (bool, error) {
 	if r.k.Limit == nil {
 		return false, nil
@@ -258,7 +261,7 @@ func (r *run) beyondLimit() (bool, error) {
 	return at >= below, err
 }
 
-// eachElement calls f for every element of the row.
+// eachElement calls f for every element of the row, with the coordinate along the fold axis set.
 func (r *run) eachElement(fold int64, f func(j int64) error) error {
 	r.inFold = true
 	defer func() { r.inFold = false }()
@@ -272,7 +275,7 @@ func (r *run) eachElement(fold int64, f func(j int64) error) error {
 	return nil
 }
 
-// stores computes all values before it stores any, as a device may.
+// stores runs the stores of the current point or element. It computes all values before it stores any, as a device may.
 func (r *run) stores(perElement bool) error {
 	r.pending = r.pending[:0]
 	for i, s := range r.k.Stores {
@@ -299,7 +302,7 @@ func (r *run) stores(perElement bool) error {
 	return nil
 }
 
-// leavesOut reports whether a store is not for the current column.
+// leavesOut reports whether a store does not write the current column.
 func (r *run) leavesOut(s kernel.Store) bool {
 	if s.Cols.All() {
 		return false
@@ -308,7 +311,7 @@ func (r *run) leavesOut(s kernel.Store) bool {
 	return col < s.Cols.From || col >= s.Cols.To
 }
 
-// stored returns the value of a store and its index. left says that the store's condition is false.
+// stored returns the value and index of a store. left says that the store's condition is false.
 func (r *run) stored(s kernel.Store) (v number, at int64, left bool, err error) {
 	if axis := len(r.k.Parallel) - 1; !s.Cols.All() {
 		here := r.at[axis]
@@ -328,7 +331,7 @@ func (r *run) stored(s kernel.Store) (v number, at int64, left bool, err error) 
 	return v, at, false, err
 }
 
-// value returns an expression's value at the current point.
+// value returns an expression's value at the current point, from the cache if it is valid.
 func (r *run) value(e *kernel.Expr) (number, error) {
 	known, since := &r.exprs[e.ID], r.turn
 	if known.inRow {
@@ -345,6 +348,7 @@ func (r *run) value(e *kernel.Expr) (number, error) {
 	return v, nil
 }
 
+// compute1 computes an expression's value, without the cache.
 func (r *run) compute1(e *kernel.Expr) (number, error) {
 	switch e.Kind {
 	case kernel.ExprConst:
@@ -387,7 +391,8 @@ func (r *run) random(e *kernel.Expr) (number, error) {
 	return number{i: int64(words[e.Word.Of(x)]), undef: seed.undef || offset.undef}, err
 }
 
-// apply computes an elementwise op. The result is undefined if an argument is, except the unselected side of a where.
+// apply computes an elementwise op. The result is undefined if an argument is, except for the unselected branch of a
+// where.
 func (r *run) apply(e *kernel.Expr) (number, error) {
 	known := &r.exprs[e.ID]
 	args := known.args
@@ -410,7 +415,7 @@ func (r *run) apply(e *kernel.Expr) (number, error) {
 	return v, err
 }
 
-// reference applies the scalar reference of an op: in floats if an argument is a float, else in integers.
+// reference applies the op's scalar reference: the float version if an argument is a float, else the integer version.
 func (k *expr) reference(e *kernel.Expr) (number, error) {
 	args, floats := k.args, k.floats
 	if e.Op == ir.OpCast {
@@ -461,15 +466,16 @@ func cast(v number, from, to ir.DType) number {
 	return number{i: ir.Wrap(v.i, to)}
 }
 
-// folder folds a row.
+// folder accumulates the fold of one row.
 type folder struct {
 	combine kernel.Combine
 	t       ir.DType // of the result
 	acc     number
-	best    number
-	float   bool
-	any     bool
-	undef   bool
+	// best is the largest (or smallest) element so far, for argmax and argmin; acc is then its coordinate.
+	best  number
+	float bool // the elements are floats
+	any   bool // there was an element
+	undef bool
 }
 
 func newFold(c kernel.Combine, t ir.DType) *folder {
@@ -506,7 +512,7 @@ func (f *folder) add(v number, t ir.DType, j int64) {
 	f.any = true
 }
 
-// beats reports whether v is better than the best so far; a NaN is best of all.
+// beats reports whether v replaces the best element so far. The first NaN beats all other values.
 func (f *folder) beats(v number) bool {
 	sign := 1.0
 	if f.combine == kernel.CombineArgmin {

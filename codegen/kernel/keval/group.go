@@ -6,13 +6,13 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// group fills the table of a kernel that groups.
+// group writes the rows of the table for the current group number.
 func (r *run) group(fold int64) error {
 	if err := r.k.CheckGroup(); err != nil {
 		return err
 	}
 	g, number := r.k.Group, r.at[0]
-	before, own := int64(0), []int64{} // groups of lesser numbers; elements of this one
+	before, own := int64(0), []int64{} // table rows of smaller numbers; elements of this number
 	counts := make([]int64, r.k.Parallel[0].Add)
 	err := r.eachElement(fold, func(j int64) error {
 		of, err := r.index(g.Of)
@@ -47,7 +47,7 @@ func (r *run) group(fold int64) error {
 	return nil
 }
 
-// writeGroup writes a row of the table.
+// writeGroup writes row i of the table: unused, or with elements of the current group number.
 func (r *run) writeGroup(i int64, used bool, rest []int64) error {
 	g := r.k.Group
 	for c := range 1 + g.Rows {
@@ -65,7 +65,7 @@ func (r *run) writeGroup(i int64, used bool, rest []int64) error {
 	return nil
 }
 
-// guarded reports whether the guard skips a point.
+// guarded reports whether the guard skips the current point.
 func (r *run) guarded() (bool, error) {
 	if r.k.Guard == nil {
 		return false, nil

@@ -48,7 +48,7 @@ func (r *run) factor(f *kernel.Factor) (int64, error) {
 	return quotient(f, x, d)
 }
 
-// axis returns the coordinate along an axis. It checks the range, because simplifications of the polynomial rely on it.
+// axis returns the coordinate along an axis. It checks the range, because the simplification of indices relies on it.
 func (r *run) axis(f *kernel.Factor) (int64, error) {
 	if f.Axis < 0 || f.Axis >= len(r.at) {
 		return 0, fmt.Errorf("no axis %d", f.Axis)
@@ -67,8 +67,8 @@ func (r *run) axis(f *kernel.Factor) (int64, error) {
 	return v, err
 }
 
-// quotient divides. Devices divide unsigned, so a negative operand is an error. An empty axis has a divisor of 0.
-// Devices return any value for that, and nothing may use the result.
+// quotient returns floor(x/d) or x mod d. Devices divide unsigned integers, so a negative operand is an error. d is 0
+// for an empty axis. Devices then return any value, and nothing may use it, so quotient returns a large number.
 func quotient(f *kernel.Factor, x, d int64) (int64, error) {
 	switch {
 	case x < 0:

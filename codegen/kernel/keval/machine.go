@@ -30,8 +30,8 @@ type Machine struct {
 	opt     Options
 	mem     []memory // by buffer
 	arena   memory
-	decoded map[int][]float32 // by buffer, of block dtypes
-	gated   []int             // the steps that gates decide on
+	decoded map[int][]float32 // decoded weights in block formats, by buffer
+	gated   []int             // the steps that a gate may skip; see kernel.Region
 }
 
 // New checks a program and its kernels, one per step, and loads the weights.
@@ -77,7 +77,7 @@ func (m *Machine) begin() error {
 	return nil
 }
 
-// prepare runs the prepared steps, which use no symbols.
+// prepare runs the prepared steps: those that a program runs once, at load. They use no symbols.
 func (m *Machine) prepare() error {
 	if m.prog.Prepared == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (m *Machine) prepare() error {
 	return m.steps(0, m.prog.Prepared, nil, elems)
 }
 
-// steps runs steps from one on, up to another.
+// steps runs steps from to to-1.
 func (m *Machine) steps(from, to int, symbols map[string]int64, elems []int64) error {
 	for _, level := range m.levels(from, to) {
 		for _, i := range level {
@@ -105,7 +105,7 @@ func (m *Machine) steps(from, to int, symbols map[string]int64, elems []int64) e
 	return nil
 }
 
-// run runs the steps of a run, repeating regions.
+// run runs the steps of one program run, and repeats regions.
 func (m *Machine) run(symbols map[string]int64, elems []int64) (err error) {
 	var level []int
 	flush := func() {
@@ -144,7 +144,7 @@ func (m *Machine) run(symbols map[string]int64, elems []int64) (err error) {
 	return err
 }
 
-// isOff reports whether a gate has set a step's workgroups to zero.
+// isOff reports whether a gate has set a step's workgroup counts to zero, so that the step is skipped.
 func (m *Machine) isOff(step int) bool {
 	at := slices.Index(m.gated, step)
 	for i, b := range m.prog.Buffers {
@@ -169,7 +169,7 @@ func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
 		return memory{bytes: make([]byte, b.Bytes)}, nil
 	case kernel.BufWeight:
 		return m.loadWeight(b)
-	case kernel.BufGrids: // one workgroup does all of a step here
+	case kernel.BufGrids: // each step here has one workgroup
 		ones := memory{bytes: make([]byte, b.Bytes)}
 		for i := 0; i+4 <= len(ones.bytes); i += 4 {
 			ones.bytes[i] = 1
@@ -179,7 +179,7 @@ func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
 	return memory{bytes: make([]byte, b.Bytes)}, nil
 }
 
-// loadWeight lays the segments of a weight buffer one after another.
+// loadWeight concatenates the segments of a weight buffer.
 func (m *Machine) loadWeight(b kernel.Buffer) (memory, error) {
 	out := memory{bytes: make([]byte, 0, b.Bytes)}
 	for _, s := range b.Segments {

@@ -10,15 +10,14 @@ import (
 // poison fills uninitialized memory: NaN as any float, -1 as any signed integer.
 const poison = 0xff
 
-// memory is the bytes of a buffer. For buffers that steps store to, it also records the buffer that stored each byte
-// last.
+// memory is the bytes of a buffer, or of the arena. tenant[i] is the buffer that last stored byte i.
 type memory struct {
 	bytes  []byte
 	tenant []int32 // -1: none; nil for memory that the host filled
-	base   int64   // offset of the buffer
+	base   int64   // offset of the buffer in bytes
 }
 
-// newMemory returns poisoned memory without tenants.
+// newMemory returns n bytes of poison that no buffer has stored.
 func newMemory(n int64) memory {
 	m := memory{bytes: make([]byte, n), tenant: make([]int32, n)}
 	m.reset()
@@ -32,15 +31,15 @@ func (m memory) reset() {
 	}
 }
 
-// number is one scalar: f of float dtypes, else i.
+// number is one scalar: f for float dtypes, i for all others.
 type number struct {
 	f float64
 	i int64
-	// undef says that the number was loaded from beyond the buffer's run-time elements, yet inside its memory.
+	// undef says that the number was loaded from the buffer's memory, but beyond its run-time elements.
 	undef bool
 }
 
-// float returns the number as a float, whatever dtype it has.
+// float returns the number as a float. t is its dtype.
 func (v number) float(t ir.DType) float64 {
 	if t.IsFloat() {
 		return v.f
@@ -169,7 +168,7 @@ func (r *run) binding(i int) (*kernel.Binding, int, error) {
 	return &r.k.Bindings[i], r.step.Binds[i].Buffer, nil
 }
 
-// room is the run-time number of elements of a buffer in a binding's view, which may see blocks as words.
+// room is the run-time number of elements of a buffer, as the binding counts them. A binding may view blocks as words.
 func (r *run) room(b *kernel.Binding, buf int) int64 {
 	if b.DType != r.m.prog.Buffers[buf].DType {
 		return b.Elems
@@ -177,7 +176,7 @@ func (r *run) room(b *kernel.Binding, buf int) int64 {
 	return r.elems[buf]
 }
 
-// inside checks that element x is in the buffer's memory, which is sized for the bounds of all symbols.
+// inside returns an error if element x is outside of the buffer's memory, which is sized for the bounds of all symbols.
 func (r *run) inside(t ir.DType, buf int, x int64) error {
 	n := r.m.prog.Buffers[buf].Bytes / int64(t.BlockBytes()) * int64(t.BlockElems())
 	if x < 0 || x >= n {

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// quantize makes and stores one block.
+// quantize encodes the elements of the fold axis as one block and stores it.
 func (r *run) quantize(fold int64) error {
 	s := r.k.Stores[0]
 	t := r.k.Quantized()
@@ -36,7 +36,7 @@ func (r *run) quantize(fold int64) error {
 	return r.storeBlock(s.Bind, block, raw)
 }
 
-// storeBlock writes a block of a binding.
+// storeBlock stores a block in a binding. block counts whole blocks.
 func (r *run) storeBlock(bind int, block int64, raw []byte) error {
 	b, buf, err := r.binding(bind)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *run) storeBlock(bind int, block int64, raw []byte) error {
 	return nil
 }
 
-// loadWritten reads element x of a buffer of blocks that a kernel has written.
+// loadWritten reads element x of a buffer of blocks that a kernel wrote. It decodes the element's block at each access.
 func (r *run) loadWritten(buf int, x int64) (number, error) {
 	t, mem := r.m.prog.Buffers[buf].DType, r.m.mem[buf]
 	size := int64(t.BlockBytes())

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// perElement reports whether the phase of a family has a result per element.
+// perElement reports whether a kernel family has one result of its phase per element, rather than per row.
 func perElement(f kernel.Family) bool { return f == kernel.FamilyScan || f == kernel.FamilySort }
 
 // sort orders a row and runs the stores once per rank.
@@ -49,7 +49,7 @@ func (r *run) sort(fold int64) error {
 	})
 }
 
-// nanLast compares numbers, NaN being larger than all.
+// nanLast compares numbers. NaN compares as larger than all other numbers.
 func nanLast(a, b float64) int {
 	if a != a || b != b {
 		return -cmp.Compare(a, b)
