@@ -79,15 +79,16 @@ func EvalScalar[T any](s *Scalar, leaf, apply func(s *Scalar, args []T) T) T {
 // FromFirst reports whether the fold compares elements with the first one of their row.
 func (f *Fold) FromFirst() bool {
 	for _, s := range f.Steps {
-		if s.Map.takes(LeafFirst) {
+		if s.Map.Takes(LeafFirst) {
 			return true
 		}
 	}
-	return f.Finish.takes(LeafFirst)
+	return f.Finish.Takes(LeafFirst)
 }
 
-func (s *Scalar) takes(l Leaf) bool {
-	return s != nil && (s.Leaf == l || slices.ContainsFunc(s.Args, func(a *Scalar) bool { return a.takes(l) }))
+// Takes reports whether an expression, which may be nil, has a leaf of a kind.
+func (s *Scalar) Takes(l Leaf) bool {
+	return s != nil && (s.Leaf == l || slices.ContainsFunc(s.Args, func(a *Scalar) bool { return a.Takes(l) }))
 }
 
 // Short forms for the rows.

@@ -88,14 +88,9 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	var dims []int
-	if x.dims != nil {
-		dims = x.dims[n.ID()]
-	}
-	if dims == nil {
-		if dims, err = n.Shape().Eval(x.env.symbols); err != nil {
-			return value{}, err
-		}
+	dims, err := x.extents(n)
+	if err != nil {
+		return value{}, err
 	}
 	if n.Op() != ir.OpWeight {
 		if err := x.reserve(n, dims); err != nil {
@@ -131,6 +126,14 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 		c.undo = &x.undo
 	}
 	return k(c)
+}
+
+// extents returns the extents of a node in this run.
+func (x *exec) extents(n *ir.Node) ([]int, error) {
+	if x.dims != nil && x.dims[n.ID()] != nil {
+		return x.dims[n.ID()], nil
+	}
+	return n.Shape().Eval(x.env.symbols)
 }
 
 // checkPicks returns an error if a node gathers from an empty argument, which is only possible for some values of

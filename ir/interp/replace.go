@@ -34,10 +34,14 @@ type Call struct {
 	Args    []Tensor
 	Out     []float32 // the result's elements, row-major
 
+	exec    *exec
 	workers int
 	rooms   [][]float32
 	poison  bool
 }
+
+// Extents returns the extents of a node of the graph in this run.
+func (c *Call) Extents(n *ir.Node) ([]int, error) { return c.exec.extents(n) }
 
 // Tensor is an argument of a [Kernel], row-major. Floats and blocks are in Floats, decoded, or in Stored if the kernel
 // accepts that; integers and bools are in Ints.
@@ -93,8 +97,8 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		x.rooms = make([][]float32, x.workers)
 	}
 	c := &x.at
-	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: c.Args[:0], workers: x.workers, rooms: x.rooms,
-		poison: x.poison}
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: c.Args[:0], exec: x, workers: x.workers,
+		rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
 		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}
 		if len(a.dims) > 1 && a.apart == 0 {

@@ -31,7 +31,7 @@ func attention(c *interp.Call) error {
 	const some = 8 // queries of a task
 	rows := len(c.Out) / e
 	return c.Parallel((rows+some-1)/some, some*s*(d+e+16*elementWork)/8, func(worker, task int) {
-		all := c.Room(worker, s+1)
+		all, exponentials := c.Room(worker, s+1), newExponentials()
 		for row := task * some; row < min((task+1)*some, rows); row++ {
 			i, head, outer := row%t, row/t%h, row/t/h
 			group := outer*g + head/(h/g) // consecutive query heads share a key head
@@ -61,7 +61,7 @@ func attention(c *interp.Call) error {
 			if sinks != nil {
 				weights = append(scores, sinks[head]) // a sink adds to the denominator but has no value
 			}
-			total := expRow(weights)
+			total := exponentials.of(weights)
 			out := c.Out[row*e : (row+1)*e]
 			weigh(out, weights[:len(scores)], v.Floats[group*v.Apart+first*e:])
 			for x := range out {
@@ -83,7 +83,7 @@ func newMask(c *interp.Call, dims []int) *mask {
 		return nil
 	}
 	steps := stepsOf(c.Args[3].Dims, dims)
-	return &mask{newPlace(c.Args[3], dims), steps[len(steps)-1]}
+	return &mask{newPlace(c.Args[3], dims, nil), steps[len(steps)-1]}
 }
 
 // add adds the mask to the scores of one query. at is the index of the first score.
@@ -100,4 +100,24 @@ func (m *mask) add(scores []float32, at int) {
 			scores[j] += float32(math.Inf(-1))
 		}
 	}
+}
+
+// exponentials replaces each x by exp(x-max) and returns their sum.
+type exponentials struct{ greatest, sum *running }
+
+func newExponentials() exponentials {
+	return exponentials{reducers[ir.OpReduceMax].start(), reducers[ir.OpSum].start()}
+}
+
+func (e exponentials) of(row []float32) (total float64) {
+	exps(row, float32(e.greatest.list(e.greatest.first, row)))
+	return e.sum.list(e.sum.first, row)
+}
+
+// optional returns the elements of argument i, or nil if it is omitted.
+func optional(c *interp.Call, i int) []float32 {
+	if i >= len(c.Args) {
+		return nil
+	}
+	return c.Args[i].Floats
 }

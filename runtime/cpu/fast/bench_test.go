@@ -47,3 +47,50 @@ func BenchmarkRow(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFold folds the rows of matrices, and copies one for comparison. It reports bytes of arguments.
+func BenchmarkFold(b *testing.B) {
+	const rows, n = 100000, 128
+	x, err := ir.NewData(ir.F32, rows, n)
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(13, 2))
+	for i, list := 0, make([]float64, rows*n); i < 1; i++ {
+		for k := range list {
+			list[k] = rng.NormFloat64()
+		}
+		ir.EncodeFloats(x.Bytes, ir.F32, list)
+	}
+	for _, of := range []string{"sum %x {axes=[1]}", "sum %x {axes=[0]}", "sum %x", "norm2 %x {axes=[1]}",
+		"reduce_max %x {axes=[1]}", "reduce_max %x {axes=[0]}", "variance %x {axes=[1]}", "logsumexp %x {axes=[1]}",
+		"softmax %x", "softmax %x {axis=0}", "layer_norm %x", "rms_norm %x", "argmax %x {axis=1}", "argmax %x {axis=0}",
+		"cumsum %x {axis=1}", "cumsum %x {axis=0}", "transpose %x {perm=[1,0]}", "sort %x {axis=1}"} {
+		b.Run(of, func(b *testing.B) {
+			g, err := ir.Parse(fmt.Sprintf(`graph "fold" {
+				%%x = input {name="x", dtype=f32, shape=[%d,%d]}
+				%%y = %s
+				output "y" %%y
+			}`, rows, n, of))
+			if err != nil {
+				b.Fatal(err)
+			}
+			p, err := interp.New(g, interp.Options{Replace: Kernels})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(x.Bytes)))
+			for b.Loop() {
+				if _, err := p.Run(b.Context(), map[string]*ir.Data{"x": x}, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("copy", func(b *testing.B) {
+		b.SetBytes(int64(len(x.Bytes)))
+		for b.Loop() {
+			copy(make([]byte, len(x.Bytes)), x.Bytes)
+		}
+	})
+}

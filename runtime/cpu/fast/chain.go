@@ -16,12 +16,14 @@ import (
 const block = 1024
 
 // chain is the program of one kernel. Its operands are lists of up to a block of elements: first the arguments, then
-// the constants, then temporaries for the instructions' results.
+// the row values, then the constants, then temporaries for the instructions' results.
 type chain struct {
 	args      []*ir.Node
+	row       []*ir.Scalar // row values, which are the same for all elements of a row; see fold
 	constants []float32
 	code      []instruction
 	rooms     int
+	result    int       // the operand that is the result
 	work      int       // per element, in quarters of a multiply-add
 	idle      sync.Pool // of *scratch
 }
@@ -43,18 +45,13 @@ type scratch struct {
 func (p *chain) compute(c *interp.Call) error {
 	places := make([]place, len(c.Args))
 	for i, a := range c.Args {
-		places[i] = newPlace(a, c.Dims)
+		places[i] = newPlace(a, c.Dims, nil)
 	}
 	const blocks = 8 // of a task
 	tasks := (len(c.Out) + blocks*block - 1) / (blocks * block)
 	return c.Parallel(tasks, max(1, p.work*min(len(c.Out), blocks*block)/4), func(_, task int) {
-		s := p.scratch()
+		s := p.begin(places)
 		defer p.idle.Put(s)
-		for i := range places {
-			if places[i].repeats() {
-				places[i].read(s.fill(i), 0)
-			}
-		}
 		end := min((task+1)*blocks*block, len(c.Out))
 		for lo := task * blocks * block; lo < end; lo += block {
 			p.run(c.Out[lo:min(lo+block, end)], places, lo, s)
@@ -62,10 +59,27 @@ func (p *chain) compute(c *interp.Call) error {
 	})
 }
 
+// begin returns scratch memory with the arguments that have one element for all.
+func (p *chain) begin(places []place) *scratch {
+	s := p.scratch()
+	for i := range p.args {
+		if places[i].repeats() {
+			places[i].read(s.fill(i), 0)
+		}
+	}
+	return s
+}
+
 // run computes elements lo to lo+len(out) of the result.
 func (p *chain) run(out []float32, places []place, lo int, s *scratch) {
-	n := len(out)
-	for i := range places {
+	p.read(places, lo, len(out), s)
+	p.apply(out, s)
+	clear(s.operands[:len(p.args)]) // the caller's memory
+}
+
+// read sets the operands of the arguments to n elements from element lo on.
+func (p *chain) read(places []place, lo, n int, s *scratch) {
+	for i := range p.args {
 		switch at := &places[i]; {
 		case at.repeats():
 			s.operands[i] = s.fills[i]
@@ -76,7 +90,11 @@ func (p *chain) run(out []float32, places []place, lo int, s *scratch) {
 			at.read(s.operands[i], lo)
 		}
 	}
-	last := len(p.code) - 1
+}
+
+// apply runs the instructions. The last one sets out.
+func (p *chain) apply(out []float32, s *scratch) {
+	n, last := len(out), len(p.code)-1
 	for i := range p.code {
 		c, to := &p.code[i], out
 		if i < last {
@@ -84,7 +102,6 @@ func (p *chain) run(out []float32, places []place, lo int, s *scratch) {
 		}
 		c.apply(to, s.operands[c.in[0]], s.operands[c.in[1]], s.operands[c.in[2]])
 	}
-	clear(s.operands[:len(places)]) // the caller's memory
 }
 
 func (p *chain) scratch() *scratch {
@@ -92,15 +109,24 @@ func (p *chain) scratch() *scratch {
 		return s
 	}
 	s := &scratch{fills: make([][]float32, len(p.args)), operands: make([][]float32, len(p.args))}
-	for range len(p.constants) + p.rooms {
+	for range len(p.row) + len(p.constants) + p.rooms {
 		s.operands = append(s.operands, make([]float32, block))
 	}
 	for i, x := range p.constants {
-		for k := range block {
-			s.operands[len(p.args)+i][k] = x
-		}
+		fill(s.operands[len(p.args)+len(p.row)+i], x)
 	}
 	return s
+}
+
+// fill sets all elements of a list.
+func fill(list []float32, x float32) {
+	n := min(len(list), lanes)
+	for i := range n {
+		list[i] = x
+	}
+	for ; n < len(list); n *= 2 {
+		copy(list[n:], list[:n])
+	}
 }
 
 func (s *scratch) fill(i int) []float32 {
@@ -145,6 +171,11 @@ func (c *chains) ending(root *ir.Node, within []bool) *chain {
 	if root.Op() == ir.OpCast && root.DType() == ir.F32 && isNarrow(root.Arg(0).DType()) {
 		return nil // the interpreter converts these elements without a copy
 	}
+	return c.compile(c.before(root, within))
+}
+
+// before returns the members of the chain that computes root, in order. It marks those other than root in within.
+func (c *chains) before(root *ir.Node, within []bool) []*ir.Node {
 	members, inside := []*ir.Node{root}, map[*ir.Node]int{} // uses by members
 	for i := 0; i < len(members); i++ {
 		for _, a := range members[i].Args() {
@@ -156,7 +187,7 @@ func (c *chains) ending(root *ir.Node, within []bool) *chain {
 		}
 	}
 	slices.SortFunc(members, func(a, b *ir.Node) int { return a.ID() - b.ID() })
-	return c.compile(members)
+	return members
 }
 
 // computable reports whether a chain may contain a node. Members are elementwise ops on floats, or on bools as 1 and 0.

@@ -12,20 +12,30 @@ import (
 type compiler struct {
 	of     map[*ir.Node]int // values of nodes
 	values []value
-	bits   map[uint32]int // values of constants, by their bits
-	code   []instruction  // operands are values
+	bits   map[uint32]int     // values of constants, by their bits
+	row    map[*ir.Scalar]int // values of row values
+	code   []instruction      // operands are values
 }
 
-// value is an argument or a constant; if both are nil, an instruction computes it.
+// value is an argument, a constant or a row value; if all are nil, an instruction computes it.
 type value struct {
 	arg      *ir.Node
 	constant *float32
+	row      *ir.Scalar
+}
+
+func newCompiler() *compiler {
+	return &compiler{of: map[*ir.Node]int{}, bits: map[uint32]int{}, row: map[*ir.Scalar]int{}}
 }
 
 // compile compiles nodes to a chain. Nodes come after their arguments, and the last one is the result.
 func (c *chains) compile(members []*ir.Node) *chain {
-	b := &compiler{of: map[*ir.Node]int{}, bits: map[uint32]int{}}
-	result := 0
+	b := newCompiler()
+	return b.chain(b.stored(c.members(b, members)))
+}
+
+// members compiles members of a chain, and returns the value of the last one.
+func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 	for _, n := range members {
 		args := make([]int, len(n.Args()))
 		for i, a := range n.Args() {
@@ -34,10 +44,15 @@ func (c *chains) compile(members []*ir.Node) *chain {
 		result = b.node(n, args)
 		b.of[n] = result
 	}
-	if len(b.code) == 0 || b.code[len(b.code)-1].out != result {
-		b.instruction(primitives[move], []int{result})
+	return result
+}
+
+// stored returns a value equal to v that the last instruction computes, so that it goes to the chain's result.
+func (b *compiler) stored(v int) int {
+	if len(b.code) > 0 && b.code[len(b.code)-1].out == v {
+		return v
 	}
-	return b.chain()
+	return b.instruction(primitives[move], []int{v})
 }
 
 // read is the value of a node: a member or an argument of the chain. It looks through broadcasts.
@@ -137,8 +152,8 @@ func (b *compiler) instruction(p *primitive, in []int) int {
 	return b.constant(y[0])
 }
 
-// chain returns the program, with as little room as it needs.
-func (b *compiler) chain() *chain {
+// chain returns the program for a result, with as little room as it needs.
+func (b *compiler) chain(result int) *chain {
 	p := &chain{code: b.code}
 	last := make([]int, len(b.values)) // instruction that uses a value
 	used := make([]bool, len(b.values))
@@ -156,8 +171,14 @@ func (b *compiler) chain() *chain {
 		}
 	}
 	for v, x := range b.values {
-		if x.constant != nil && used[v] {
-			at[v] = len(p.args) + len(p.constants)
+		if x.row != nil {
+			at[v] = len(p.args) + len(p.row)
+			p.row = append(p.row, x.row)
+		}
+	}
+	for v, x := range b.values {
+		if x.constant != nil && (used[v] || v == result) {
+			at[v] = len(p.args) + len(p.row) + len(p.constants)
 			p.constants = append(p.constants, *x.constant)
 		}
 	}
@@ -172,11 +193,12 @@ func (b *compiler) chain() *chain {
 			}
 		}
 		if len(free) == 0 {
-			free = append(free, len(p.args)+len(p.constants)+p.rooms)
+			free = append(free, len(p.args)+len(p.row)+len(p.constants)+p.rooms)
 			p.rooms++
 		}
 		at[c.out] = free[len(free)-1]
 		c.out, free = at[c.out], free[:len(free)-1]
 	}
+	p.result = at[result]
 	return p
 }

@@ -153,3 +153,31 @@ func toF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 
 // toBF16Vectors sets each of n elements, a multiple of 8, to the bf16 nearest to x, of two the even one.
 func toBF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// sumList sets each of 8 results to the sum of all of itself and every eighth of n elements,
+// of which there are a multiple of 8. Result i begins with element i.
+func sumList(results *float64, x *float32, n int)
+
+// sumEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
+func sumEach(results *float64, x *float32, n int)
+
+// sumSquaresList sets each of 8 results to the sum of the squares of all of itself and every eighth of n elements,
+// of which there are a multiple of 8. Result i begins with element i.
+func sumSquaresList(results *float64, x *float32, n int)
+
+// sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of all of itself and an element.
+func sumSquaresEach(results *float64, x *float32, n int)
+
+// leastList sets each of 8 results to the least, or NaN if one is NaN, of itself and every eighth of n elements,
+// of which there are a multiple of 8. Result i begins with element i.
+func leastList(results *float64, x *float32, n int)
+
+// leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
+func leastEach(results *float64, x *float32, n int)
+
+// greatestList sets each of 8 results to the greatest, or NaN if one is NaN, of itself and every eighth of n elements,
+// of which there are a multiple of 8. Result i begins with element i.
+func greatestList(results *float64, x *float32, n int)
+
+// greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
+func greatestEach(results *float64, x *float32, n int)

@@ -7205,3 +7205,227 @@ GLOBL c00000001<>(SB), RODATA|NOPTR, $4
 
 DATA c00007fff<>+0(SB)/4, $0x00007fff
 GLOBL c00007fff<>(SB), RODATA|NOPTR, $4
+
+// func sumList(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·sumList(SB), NOSPLIT, $0-24
+	MOVQ    results+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD (AX), Y0
+	VMOVUPD 32(AX), Y1
+	XORQ    BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y2
+	VADDPD    Y2, Y0, Y0
+	VCVTPS2PD 16(CX)(BX*4), Y2
+	VADDPD    Y2, Y1, Y1
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func sumEach(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·sumEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y0
+	VMOVUPD   (AX)(BX*8), Y1
+	VADDPD    Y0, Y1, Y1
+	VMOVUPD   Y1, (AX)(BX*8)
+	VCVTPS2PD 16(CX)(BX*4), Y0
+	VMOVUPD   32(AX)(BX*8), Y1
+	VADDPD    Y0, Y1, Y1
+	VMOVUPD   Y1, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumSquaresList(results *float64, x *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·sumSquaresList(SB), NOSPLIT, $0-24
+	MOVQ    results+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD (AX), Y0
+	VMOVUPD 32(AX), Y1
+	XORQ    BX, BX
+
+next:
+	CMPQ        BX, DX
+	JGE         stop
+	VCVTPS2PD   (CX)(BX*4), Y2
+	VFMADD231PD Y2, Y2, Y0
+	VCVTPS2PD   16(CX)(BX*4), Y2
+	VFMADD231PD Y2, Y2, Y1
+	ADDQ        $0x08, BX
+	JMP         next
+
+stop:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func sumSquaresEach(results *float64, x *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·sumSquaresEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ        BX, DX
+	JGE         stop
+	VCVTPS2PD   (CX)(BX*4), Y0
+	VMOVUPD     (AX)(BX*8), Y1
+	VFMADD231PD Y0, Y0, Y1
+	VMOVUPD     Y1, (AX)(BX*8)
+	VCVTPS2PD   16(CX)(BX*4), Y0
+	VMOVUPD     32(AX)(BX*8), Y1
+	VFMADD231PD Y0, Y0, Y1
+	VMOVUPD     Y1, 32(AX)(BX*8)
+	ADDQ        $0x08, BX
+	JMP         next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastList(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·leastList(SB), NOSPLIT, $0-24
+	MOVQ    results+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD (AX), Y0
+	VMOVUPD 32(AX), Y1
+	XORQ    BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y2
+	VCMPPD    $0x03, Y2, Y2, Y3
+	VMINPD    Y0, Y2, Y0
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VCVTPS2PD 16(CX)(BX*4), Y2
+	VCMPPD    $0x03, Y2, Y2, Y3
+	VMINPD    Y1, Y2, Y1
+	VBLENDVPD Y3, Y2, Y1, Y1
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func leastEach(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·leastEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y0
+	VMOVUPD   (AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMINPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, (AX)(BX*8)
+	VCVTPS2PD 16(CX)(BX*4), Y0
+	VMOVUPD   32(AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMINPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestList(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·greatestList(SB), NOSPLIT, $0-24
+	MOVQ    results+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD (AX), Y0
+	VMOVUPD 32(AX), Y1
+	XORQ    BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y2
+	VCMPPD    $0x03, Y2, Y2, Y3
+	VMAXPD    Y0, Y2, Y0
+	VBLENDVPD Y3, Y2, Y0, Y0
+	VCVTPS2PD 16(CX)(BX*4), Y2
+	VCMPPD    $0x03, Y2, Y2, Y3
+	VMAXPD    Y1, Y2, Y1
+	VBLENDVPD Y3, Y2, Y1, Y1
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func greatestEach(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·greatestEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPS2PD (CX)(BX*4), Y0
+	VMOVUPD   (AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMAXPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, (AX)(BX*8)
+	VCVTPS2PD 16(CX)(BX*4), Y0
+	VMOVUPD   32(AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMAXPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET

@@ -6,7 +6,8 @@ import "github.com/vkc-go/vkc/ir"
 func Ops() []ir.Op {
 	var list []ir.Op
 	for _, op := range ir.Ops() {
-		if _, ok := rows[op]; ok || op.Class() == ir.ClassElementwise && op.Info().Float != nil {
+		_, ok := rows[op]
+		if in := op.Info(); ok || in.Class == ir.ClassElementwise && in.Float != nil || in.Fold != nil && folds(in.Fold) {
 			list = append(list, op)
 		}
 	}

@@ -4,8 +4,8 @@
 //
 //	p, err := interp.New(g, interp.Options{Replace: fast.Kernels})
 //
-// Start from [Kernels]. Elementwise ops become chains, compiled from their rows in package ir. Each other op has a row
-// here.
+// Start from [Kernels]. Elementwise ops become chains, and ops that fold rows become folds. Both are compiled from the
+// ops' rows in package ir. Each other op has a row here.
 package fast
 
 import (
@@ -14,6 +14,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
+
+// elementWork is how many multiply-adds a step of a row is worth.
+const elementWork = 4
 
 // row describes a kernel: the nodes of an op that it accepts, and the function that computes them. Nodes with values
 // that float32 cannot represent are excluded before.
@@ -35,9 +38,6 @@ var rows = map[ir.Op]row{
 		fills: true},
 	ir.OpAttention: {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
 	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope, fills: true},
-	ir.OpSoftmax:   {accepts: innermost, compute: byRow(softmaxRow), fills: true},
-	ir.OpRMSNorm:   {accepts: narrow, compute: rmsNorm, fills: true},
-	ir.OpLayerNorm: {accepts: narrow, compute: layerNorm, fills: true},
 }
 
 // Kernels returns the fast kernels for nodes of a graph, by node ID. An entry is nil if the interpreter computes the
@@ -51,6 +51,8 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 		}
 		if r, ok := rows[n.Op()]; ok && isNarrow(n.DType()) && r.accepts(n) {
 			list[i] = r.kernel(n)
+		} else if f := c.folding(n, within); f != nil {
+			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Rounds: true}
 		} else if p := c.ending(n, within); p != nil {
 			list[i] = &interp.Kernel{Compute: p.compute, Args: p.args, Stored: -1, Fills: true, Rounds: true}
 		}
@@ -75,10 +77,4 @@ func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F
 // narrow accepts ops on floats that convert to float32 exactly.
 func narrow(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !isNarrow(a.DType()) })
-}
-
-// innermost accepts an op along the innermost axis.
-func innermost(n *ir.Node) bool {
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	return err == nil && axis == n.Rank()-1 && narrow(n)
 }

@@ -121,6 +121,20 @@ func kernelTests() map[string]func(t *testing.T) {
 		}
 	}
 	all["weigh4"], all["weigh1"] = weighed, weighed
+	for _, r := range []*reducer{reducers[ir.OpSum], squares, reducers[ir.OpReduceMin], reducers[ir.OpReduceMax]} {
+		all[r.name+"List"] = func(t *testing.T) {
+			for n := range 40 {
+				inside(t, fmt.Sprintf("%s of %d", r.name, n), func(g *guarded) { r.start().list(0, g.floats(n)) })
+			}
+		}
+		all[r.name+"Each"] = func(t *testing.T) {
+			for n := range 40 {
+				inside(t, fmt.Sprintf("%s of each of %d", r.name, n), func(g *guarded) {
+					r.start().each(guardedSlice[float64](g, n), g.floats(n))
+				})
+			}
+		}
+	}
 	all["expVectors"] = func(t *testing.T) {
 		for n := range 40 {
 			inside(t, fmt.Sprintf("exp of %d", n), func(g *guarded) { exps(g.floats(n), 0.5) })

@@ -9,13 +9,18 @@ import (
 type place struct {
 	floats []float32
 	ints   []int64 // set instead of floats for integers
-	dims   []int   // the result's extents; axes with a common step are merged
+	dims   []int   // the result's extents, in the place's order of axes; axes with a common step are merged
 	steps  []int   // the argument's step along each axis, 0 for a broadcast axis
 }
 
-func newPlace(t interp.Tensor, dims []int) place {
+// newPlace returns the place of an argument in a result with the given extents. order lists the result's axes in the
+// order in which elements are read, the innermost last; nil means their own.
+func newPlace(t interp.Tensor, dims, order []int) place {
 	p := place{floats: t.Floats, ints: t.Ints}
 	steps := stepsOf(t.Dims, dims)
+	if order != nil {
+		dims, steps = picked(dims, order), picked(steps, order)
+	}
 	for i, d := range dims {
 		last := len(p.dims) - 1
 		switch {
@@ -30,6 +35,14 @@ func newPlace(t interp.Tensor, dims []int) place {
 		p.dims, p.steps = nil, nil
 	}
 	return p
+}
+
+func picked(list, indices []int) []int {
+	out := make([]int, len(indices))
+	for i, at := range indices {
+		out[i] = list[at]
+	}
+	return out
 }
 
 // stepsOf returns an argument's step along each axis of a result that it is broadcast to. The axes are aligned at the

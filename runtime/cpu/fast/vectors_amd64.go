@@ -92,8 +92,17 @@ var byteDots = map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b
 	ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K, ir.Q6_K: byteDotsQ6_K,
 }
 
+// reductions has the assembly of reducers, by name.
+var reductions = map[string]reduction{
+	"sum":        {sumList, sumEach},
+	"sumSquares": {sumSquaresList, sumSquaresEach},
+	"least":      {leastList, leastEach},
+	"greatest":   {greatestList, greatestEach},
+}
+
 func init() {
 	if !vectors {
+		clear(reductions)
 		clear(storedDots)
 		clear(decoders)
 		clear(byteDots)

@@ -25,3 +25,6 @@ func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
 var byteDots map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)
 
 func roundBytes(*int8, *float32, *float32, *float32, int) {}
+
+// reductions is empty: without assembly, reducers fold one element after the other.
+var reductions map[string]reduction

@@ -28,6 +28,7 @@ func main() {
 	bytes()
 	exps()
 	primitives()
+	folds()
 	Generate()
 }
 

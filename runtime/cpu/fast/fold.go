@@ -1,0 +1,438 @@
+package fast
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// An op that folds rows is compiled from its row in package ir, which has steps and a finish. The values that a step
+// folds, and the results for elements, are chains over blocks of elements. They begin with the chain of elementwise ops
+// that computes the op's argument, so that its elements stay in the L1 cache. Row values, which are the same for all
+// elements of a row, are float64 between steps.
+
+// fold is the kernel of an op that folds rows: a reduction, or an op that changes each element by statistics of its
+// row, such as softmax.
+type fold struct {
+	node    *ir.Node
+	args    []*ir.Node // arguments of the last chain; the others have the first of them
+	element *chain     // an element, if the fold uses the first one of each row; otherwise nil
+	steps   []foldStep
+	each    *chain // an element's result; nil for a reduction
+}
+
+// foldStep reduces the results of a chain.
+type foldStep struct {
+	*reducer
+	of *chain
+}
+
+// folding returns the fold of a node, or nil if there is none. It marks members of the argument's chain in within.
+func (c *chains) folding(n *ir.Node, within []bool) *fold {
+	in := n.Op().Info()
+	if in.Fold == nil || !folds(in.Fold) || !narrow(n) || c.constant[n.ID()] {
+		return nil
+	}
+	var members []*ir.Node
+	x := n.Arg(0)
+	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) {
+		members = c.before(x, within)
+		within[x.ID()] = true
+	}
+	begin := func() (b *compiler, element int) {
+		b = newCompiler()
+		if members != nil {
+			return b, c.members(b, members)
+		}
+		return b, c.read(b, x)
+	}
+	f := &fold{node: n}
+	if in.Fold.FromFirst() {
+		b, element := begin()
+		f.element = b.chain(element)
+	}
+	for _, s := range in.Fold.Steps {
+		by, of := reducers[s.By], s.Map
+		if of != nil && of.Op == ir.OpSqr && s.By == ir.OpSum {
+			by, of = squares, of.Args[0]
+		}
+		b, element := begin()
+		f.steps = append(f.steps, foldStep{by, b.chain(b.scalar(of, element, n.Attrs()))})
+	}
+	b, element := begin()
+	if in.Class != ir.ClassReduce {
+		v := b.scalar(in.Fold.Finish, element, n.Attrs())
+		for i, sign := range []string{"*", "+"} { // the optional weight and bias
+			if i+1 < len(n.Args()) {
+				v = b.instruction(primitives[sign], []int{v, c.read(b, n.Arg(i+1))})
+			}
+		}
+		if name, ok := roundings[n.DType()]; ok {
+			v = b.instruction(primitives[name], []int{v})
+		}
+		f.each = b.chain(b.stored(v))
+		f.args = f.each.args
+	} else {
+		f.args = b.chain(element).args
+	}
+	return f
+}
+
+// folds reports whether there are reducers for all steps.
+func folds(f *ir.Fold) bool {
+	return !slices.ContainsFunc(f.Steps, func(s ir.Step) bool { return reducers[s.By] == nil })
+}
+
+// scalar compiles an expression over an element of a row, and returns its value. Nil is the element.
+func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
+	switch {
+	case s == nil || s.Leaf == ir.LeafElement:
+		return element
+	case s.Leaf == ir.LeafNumber:
+		return b.constant(float32(s.Value))
+	case s.Leaf == ir.LeafAttr:
+		return b.constant(float32(attrs.Float(s.Attr)))
+	case !s.Takes(ir.LeafElement):
+		v, ok := b.row[s]
+		if !ok {
+			v = b.value(value{row: s})
+			b.row[s] = v
+		}
+		return v
+	}
+	args := make([]int, len(s.Args))
+	for i, a := range s.Args {
+		args[i] = b.scalar(a, element, attrs)
+	}
+	form := s.Op.Info().Form(nil, func(arg int) (float64, bool) {
+		a := s.Args[arg]
+		return a.Value, a.Leaf == ir.LeafNumber
+	}).Float
+	if e, err := parse(form); err == nil && e.known(len(args)) {
+		return b.expression(e, args, nil)
+	}
+	return b.instruction(byReference(s.Op, len(args), nil), args)
+}
+
+// chunk is the number of elements that one task folds, if there are that many: 256 KiB, which fit an L2 cache.
+const chunk = 1 << 16
+
+// compute is the kernel.
+func (f *fold) compute(c *interp.Call) error {
+	r, err := f.geometry(c)
+	if err != nil || r.rows == 0 {
+		return err
+	}
+	return r.compute()
+}
+
+// foldRows are the rows of one run of a fold.
+//
+// If the innermost axis is folded, a row's elements follow each other, and a chain computes up to a block of one row at
+// a time. Otherwise neighbouring elements belong to neighbouring rows, and a chain computes one element each of up to a
+// block of rows.
+type foldRows struct {
+	*fold
+	call   *interp.Call
+	places []place
+	rows   int  // number of rows
+	n      int  // elements of a row
+	across bool // whether neighbouring elements belong to different rows
+	inner  int  // if across: the number of neighbouring rows
+}
+
+// geometry finds the rows of a run.
+func (f *fold) geometry(c *interp.Call) (*foldRows, error) {
+	dims, err := c.Extents(f.node.Arg(0))
+	if err != nil {
+		return nil, err
+	}
+	folded, err := f.axes(len(dims))
+	if err != nil {
+		return nil, err
+	}
+	r := &foldRows{fold: f, call: c, rows: 1, n: 1, inner: 1}
+	var outer, inner, kept, along []int // axes: kept ones before and after the last folded axis
+	for axis := len(dims) - 1; axis >= 0; axis-- {
+		switch {
+		case folded[axis]:
+			along = append(along, axis)
+			r.n *= dims[axis]
+			continue
+		case len(along) == 0:
+			inner = append(inner, axis)
+			r.inner *= dims[axis]
+		default:
+			outer = append(outer, axis)
+		}
+		kept = append(kept, axis)
+		r.rows *= dims[axis]
+	}
+	r.across = r.inner > 1 || f.each == nil && r.n < short && r.rows > short
+	order := slices.Concat(inner, along, outer)
+	if r.across && f.each == nil && r.inner < block { // a block of rows may have any kept coordinates
+		order, r.inner = slices.Concat(kept, along), r.rows
+	}
+	slices.Reverse(order)
+	for _, a := range c.Args {
+		r.places = append(r.places, newPlace(a, dims, order))
+	}
+	return r, nil
+}
+
+// short is the number of elements below which a chain computes many rows of a reduction at a time.
+const short = 32
+
+// axes returns which axes are folded.
+func (f *fold) axes(rank int) ([]bool, error) {
+	attrs, list := f.node.Attrs(), []int64{-1}
+	switch {
+	case f.each == nil:
+		list = attrs.Ints("axes")
+	case attrs.Has("axis"):
+		list[0] = int64(attrs.Int("axis"))
+	}
+	return ir.ResolveAxes(list, rank)
+}
+
+// group is a range of neighbouring rows, whose results are computed together.
+type group struct{ from, count int }
+
+// groups splits the rows. Groups of a few long rows, or of one, are as large as a chunk.
+func (r *foldRows) groups() []group {
+	size, within := max(1, min(block, chunk/max(r.n, 1))), r.rows
+	if r.across {
+		size, within = block, r.inner
+	}
+	var list []group
+	for at := 0; at < r.rows; at += within {
+		for lo := 0; lo < within; lo += size {
+			list = append(list, group{at + lo, min(size, within-lo)})
+		}
+	}
+	return list
+}
+
+// at returns the index of element k of a row, in the order of the places.
+func (r *foldRows) at(row, k int) int {
+	if !r.across {
+		return row*r.n + k
+	}
+	return (row/r.inner*r.n+k)*r.inner + row%r.inner
+}
+
+// compute computes all rows. If there are few groups of many elements, the tasks of a step are parts of the rows;
+// otherwise they are groups. Which elements a task folds does not depend on the number of workers.
+func (r *foldRows) compute() error {
+	groups := r.groups()
+	const few = 16 // groups
+	if len(groups) >= few || r.n*groups[0].count < 2*chunk {
+		return r.call.Parallel(len(groups), r.work(r.n*groups[0].count), func(_, task int) {
+			g := r.group(groups[task])
+			g.begin()
+			for i := range r.steps {
+				g.results[i] = g.step(i, 0, r.n)
+			}
+			g.finish(0, r.n)
+		})
+	}
+	list := make([]*groupFold, len(groups))
+	for i, g := range groups {
+		list[i] = r.group(g)
+		list[i].begin()
+	}
+	each := max(1, chunk/groups[0].count)
+	parts := (r.n + each - 1) / each
+	for i, s := range r.steps {
+		results := make([][]float64, len(groups)*parts)
+		err := r.call.Parallel(len(results), r.work(each*groups[0].count), func(_, task int) {
+			k := task % parts * each
+			results[task] = list[task/parts].step(i, k, min(k+each, r.n))
+		})
+		if err != nil {
+			return err
+		}
+		for at, g := range list {
+			g.results[i] = results[at*parts]
+			for _, part := range results[at*parts+1 : (at+1)*parts] {
+				for row, y := range part {
+					g.results[i][row] = s.merge(g.results[i][row], y)
+				}
+			}
+		}
+	}
+	if r.each == nil {
+		parts, each = 1, r.n
+	}
+	return r.call.Parallel(len(list)*parts, r.work(each*groups[0].count), func(_, task int) {
+		k := task % parts * each
+		list[task/parts].finish(k, min(k+each, r.n))
+	})
+}
+
+// work estimates the work of all steps for some elements.
+func (r *foldRows) work(elements int) int {
+	each := len(r.steps)
+	for _, s := range r.steps {
+		each += s.of.work
+	}
+	if r.each != nil {
+		each += r.each.work
+	}
+	return max(1, elements*each/4)
+}
+
+// groupFold is the state of one group.
+type groupFold struct {
+	*foldRows
+	group
+	firsts  []float64   // the first elements of the rows, if the fold uses them
+	results [][]float64 // by step: of each row
+}
+
+func (r *foldRows) group(g group) *groupFold {
+	return &groupFold{foldRows: r, group: g, results: make([][]float64, len(r.steps))}
+}
+
+// begin reads the first elements of the rows.
+func (g *groupFold) begin() {
+	if g.element == nil || g.n == 0 {
+		return
+	}
+	g.firsts = make([]float64, g.count)
+	g.run(g.element, 0, 1, func(row int, x []float32) {
+		for i, v := range x {
+			g.firsts[row+i] = float64(v)
+		}
+	})
+}
+
+// step returns the results of step i over elements lo to hi of the rows.
+func (g *groupFold) step(i, lo, hi int) []float64 {
+	s, results := g.steps[i], make([]float64, g.count)
+	for row := range results {
+		results[row] = s.first
+	}
+	to := s.start()
+	g.run(s.of, lo, hi, func(row int, x []float32) {
+		if g.across {
+			to.each(results, x)
+		} else {
+			results[row] = to.list(results[row], x)
+		}
+	})
+	return results
+}
+
+// finish computes the results of the rows, or of their elements lo to hi.
+func (g *groupFold) finish(lo, hi int) {
+	if g.each != nil {
+		g.run(g.each, lo, hi, nil)
+		return
+	}
+	for i, y := range g.value(g.node.Op().Info().Fold.Finish) {
+		y := float32(y)
+		if t := g.node.DType(); t != ir.F32 {
+			y = float32(ir.RoundTo(float64(y), t))
+		}
+		g.call.Out[g.from+i] = y
+	}
+}
+
+// run runs a chain over elements lo to hi of the rows. It passes the results to f: element lo and those after it of one
+// row, or one element of each row. If f is nil, the results go to the call's output.
+func (g *groupFold) run(p *chain, lo, hi int, f func(row int, x []float32)) {
+	s := p.begin(g.places)
+	defer p.idle.Put(s)
+	defer clear(s.operands[:len(p.args)]) // the caller's memory
+	rows := make([][]float64, len(p.row))
+	for i, v := range p.row {
+		rows[i] = g.value(v)
+	}
+	results := func(row, k, n int) []float32 {
+		at := g.at(g.from+row, k)
+		p.read(g.places, at, n, s)
+		switch {
+		case f == nil:
+			p.apply(g.call.Out[at:at+n], s)
+			return nil
+		case len(p.code) == 0:
+			return s.operands[p.result][:n]
+		}
+		x := s.operands[p.code[len(p.code)-1].out][:n]
+		p.apply(x, s)
+		return x
+	}
+	if g.across {
+		for i, list := range rows {
+			for row, y := range list {
+				s.operands[len(p.args)+i][row] = float32(y)
+			}
+		}
+		for k := lo; k < hi; k++ {
+			if x := results(0, k, g.count); f != nil {
+				f(0, x)
+			}
+		}
+		return
+	}
+	some := 1 // rows in one block
+	if hi-lo == g.n {
+		some = max(1, block/max(g.n, 1))
+	}
+	for row := 0; row < g.count; row += some {
+		some := min(some, g.count-row)
+		for i, list := range rows {
+			for r := range some {
+				fill(s.operands[len(p.args)+i][r*(hi-lo):][:min(block, hi-lo)], float32(list[row+r]))
+			}
+		}
+		for k := lo; k < hi; k += block {
+			x := results(row, k, min(block, some*(hi-k)))
+			for r := 0; f != nil && r < some; r++ {
+				f(row+r, x[r*len(x)/some:(r+1)*len(x)/some])
+			}
+		}
+	}
+}
+
+// value returns a row value of each row of the group.
+func (g *groupFold) value(s *ir.Scalar) []float64 {
+	out := make([]float64, g.count)
+	switch s.Leaf {
+	case 0:
+		args, x, of := make([][]float64, len(s.Args)), make([]float64, len(s.Args)), s.Op.Info().Float
+		for i, a := range s.Args {
+			args[i] = g.value(a)
+		}
+		for row := range out {
+			for i, a := range args {
+				x[i] = a[row]
+			}
+			out[row] = of(x, nil)
+		}
+		return out
+	case ir.LeafResult:
+		return g.results[s.Step]
+	case ir.LeafMean:
+		for row, y := range g.results[s.Step] {
+			out[row] = y / float64(g.n)
+		}
+		return out
+	case ir.LeafFirst:
+		copy(out, g.firsts)
+		return out
+	}
+	y := s.Value
+	switch s.Leaf {
+	case ir.LeafCount:
+		y = max(float64(g.n)-float64(g.node.Attrs().Int(s.Attr)), 0)
+	case ir.LeafAttr:
+		y = g.node.Attrs().Float(s.Attr)
+	}
+	for row := range out {
+		out[row] = y
+	}
+	return out
+}

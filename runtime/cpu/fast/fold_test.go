@@ -1,0 +1,116 @@
+package fast_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestFolds compares folds with the interpreter: rows along any axes, of lengths on both sides of a vector, a block and
+// a chunk, with the chain of their argument. It checks that only the last node has a kernel.
+func TestFolds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 1))
+	ops := []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "norm_p", "logsumexp", "variance"}
+	for _, shape := range []string{"[T,37]", "[T,3]", "[3,T]", "[2,T,3,5]", "[2,3,T]", "[T,1]", "[1100,T]", "[T,1,2000]"} {
+		for _, axes := range []string{"[]", "[0]", "[1]", "[-1]", "[0,-1]", "[-2]"} {
+			for i, before := range []string{"", `%1 = mul %x, %y
+				%x2 = silu %1`, `%x2 = cast %x {dtype=f16}`} {
+				op, x := ops[rng.IntN(len(ops))], "%x"
+				if before != "" {
+					x = "%x2"
+				}
+				attrs := "axes=" + axes
+				if op == "norm_p" {
+					attrs += ", p=3.0"
+				}
+				text := fmt.Sprintf(`graph "g" {
+					symbol T <= 100000
+					%%x = input {name="x", dtype=f32, shape=%s}
+					%%y = input {name="y", dtype=f32, shape=[1]}
+					%s
+					%%o = %s %s {%s}
+					output "o" %%o
+				}`, shape, before, op, x, attrs)
+				g, err := ir.Parse(text)
+				if err != nil {
+					if axes == "[0,-1]" { // the same axis twice
+						continue
+					}
+					t.Fatalf("%v\n%s", err, text)
+				}
+				for _, size := range []int64{0, 1, 9, 40 + int64(i)} {
+					symbols := map[string]int64{"T": size}
+					kernels := compare(t, g, values(t, rng, g, symbols), symbols)
+					if len(kernels) != 1 || kernels[0].Op().String() != op {
+						t.Errorf("%d nodes have kernels, want only %s:\n%s", len(kernels), op, g)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLongFolds compares folds of rows that several tasks share, in every op that folds.
+func TestLongFolds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 2))
+	for _, of := range []string{"sum %x", "variance %x", "norm2 %x {axes=[1]}", "logsumexp %x {axes=[1]}",
+		"reduce_min %x {axes=[0,1]}", "softmax %x {axis=1}", "log_softmax %x {axis=0}", "l2_normalize %x {axis=1}",
+		"rms_norm %x, %w", "layer_norm %x, %w, %b", "mean %x {axes=[0]}", "variance %x {axes=[0]}"} {
+		for _, dims := range [][2]int{{3, 70001}, {150000, 2}, {30000, 9}, {1, 140000}} {
+			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+				%%in = input {name="x", dtype=f32, shape=[%d,%d]}
+				%%w = input {name="w", dtype=f32, shape=[%d]}
+				%%b = input {name="b", dtype=f32, shape=[%d]}
+				%%x = add %%in, %%b
+				%%o = %s
+				output "o" %%o
+			}`, dims[0], dims[1], dims[1], dims[1], of))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kernels := compare(t, g, values(t, rng, g, nil), nil); len(kernels) != 1 {
+				t.Errorf("%d nodes have kernels, want 1:\n%s", len(kernels), g)
+			}
+		}
+	}
+}
+
+// TestFoldExtremes compares folds of rows with elements whose squares or sums float32 cannot represent, with infinities
+// and with NaN.
+func TestFoldExtremes(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	rows := [][]float64{{1e25, -2e25, 3e25}, {1e-30, 2e-30, -1e-30}, {3e38, 3e38, 2e38}, {inf, 1, 2}, {-inf, 1, 2},
+		{-inf, -inf, -inf}, {inf, -inf, 0}, {nan, 1, 2}, {1, 2, nan}, {0, 0, 0}, {1e4, 1e4 + 0.25, 1e4 - 0.25}}
+	for _, of := range []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp", "softmax",
+		"log_softmax", "l2_normalize", "rms_norm"} {
+		for _, n := range []int{3, 16, 33} {
+			var list []float64
+			for _, r := range rows {
+				row := slices.Repeat([]float64{r[2]}, n)
+				copy(row[n-3:], r)
+				list = append(list, row...)
+			}
+			attrs := ""
+			if op, _ := ir.ParseOp(of); op.Class() == ir.ClassReduce {
+				attrs = "{axes=[1]}"
+			}
+			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+				%%x = input {name="x", dtype=f32, shape=[%d,%d]}
+				%%o = %s %%x %s
+				output "o" %%o
+			}`, len(rows), n, of, attrs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := ir.FromFloats(ir.F32, list, len(rows), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, g, map[string]*ir.Data{"x": x}, nil)
+		}
+	}
+}
