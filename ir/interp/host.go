@@ -86,6 +86,9 @@ func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
 
 // room returns the value that a kernel fills: in the caller's memory if it is such an output, else in reusable memory.
 func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
+	if !n.DType().IsFloat() {
+		return makeValue(n.DType(), dims)
+	}
 	out, clean := value{typ: n.DType(), dims: dims}, k.Fills
 	if x.direct != nil && x.direct[n.ID()] {
 		d := x.made[n.ID()]

@@ -94,6 +94,23 @@ func reduceInts(c *call, r rows) (value, error) {
 	return c.ints(out), err
 }
 
+// FoldRow returns the results of an op's fold over one row, unrounded: one for a reduction, and one for each element for
+// other ops.
+func FoldRow(n *ir.Node, row []float64) []float64 {
+	in := n.Op().Info()
+	f := newFolder(in.Fold, n.Attrs())
+	scale := f.fold(row)
+	if in.Class == ir.ClassReduce {
+		return []float64{math.Ldexp(f.finish(), scale)}
+	}
+	out := make([]float64, len(row))
+	for i, x := range row {
+		f.x = x
+		out[i] = f.finish()
+	}
+	return out
+}
+
 // folder folds rows by an op's row, one after the other.
 type folder struct {
 	steps       []ir.Step

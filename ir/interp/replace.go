@@ -8,7 +8,7 @@ import (
 
 // Kernel computes one node for a backend that is faster than the interpreter.
 type Kernel struct {
-	// Compute fills c.Out, which is zeroed unless Fills is set. The program rounds the result to the node's dtype.
+	// Compute fills c.Out, which is zeroed unless Fills is set, or c.Ints. The program rounds floats to the node's dtype.
 	// Compute must not modify its arguments.
 	Compute func(c *Call) error
 	// Fills means that Compute sets every element of c.Out and does not read elements before.
@@ -32,7 +32,8 @@ type Call struct {
 	Node    *ir.Node
 	Dims    []int // the result's extents
 	Args    []Tensor
-	Out     []float32 // the result's elements, row-major
+	Out     []float32 // the result's elements, row-major, if they are floats
+	Ints    []int64   // or zeros, if they are integers
 
 	exec    *exec
 	workers int
@@ -90,14 +91,14 @@ func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 // replaced computes a node by a backend's kernel.
 func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
 	out, err := x.room(k, n, dims)
-	if err != nil || len(out.n) == 0 {
+	if err != nil || elems(dims) == 0 {
 		return out, err
 	}
 	if x.rooms == nil {
 		x.rooms = make([][]float32, x.workers)
 	}
 	c := &x.at
-	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: c.Args[:0], exec: x, workers: x.workers,
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Ints: out.i, Args: c.Args[:0], exec: x, workers: x.workers,
 		rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
 		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}

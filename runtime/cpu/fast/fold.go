@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -17,7 +18,8 @@ import (
 type fold struct {
 	node    *ir.Node
 	args    []*ir.Node // arguments of the last chain; the others have the first of them
-	element *chain     // an element, if the fold uses the first one of each row; otherwise nil
+	weights []*ir.Node // the arguments that multiply each element's result and are added to it
+	element *chain
 	steps   []foldStep
 	each    *chain // an element's result; nil for a reduction
 }
@@ -31,7 +33,7 @@ type foldStep struct {
 // folding returns the fold of a node, or nil if there is none. It marks members of the argument's chain in within.
 func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	in := n.Op().Info()
-	if in.Fold == nil || !folds(in.Fold) || !narrow(n) || c.constant[n.ID()] {
+	if in.Fold == nil || !folds(in.Fold) && !searches(n.Op()) || !narrow(n) || c.constant[n.ID()] {
 		return nil
 	}
 	var members []*ir.Node
@@ -47,10 +49,10 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 		}
 		return b, c.read(b, x)
 	}
-	f := &fold{node: n}
-	if in.Fold.FromFirst() {
-		b, element := begin()
-		f.element = b.chain(element)
+	b, element := begin()
+	f := &fold{node: n, element: b.chain(element)}
+	if f.args = f.element.args; searches(n.Op()) {
+		return f
 	}
 	for _, s := range in.Fold.Steps {
 		by, of := reducers[s.By], s.Map
@@ -60,21 +62,19 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 		b, element := begin()
 		f.steps = append(f.steps, foldStep{by, b.chain(b.scalar(of, element, n.Attrs()))})
 	}
-	b, element := begin()
 	if in.Class != ir.ClassReduce {
+		b, element := begin()
 		v := b.scalar(in.Fold.Finish, element, n.Attrs())
-		for i, sign := range []string{"*", "+"} { // the optional weight and bias
-			if i+1 < len(n.Args()) {
-				v = b.instruction(primitives[sign], []int{v, c.read(b, n.Arg(i+1))})
-			}
+		for i, a := range n.Args()[1:] {
+			at := c.read(b, a)
+			f.weights = append(f.weights, b.values[at].arg)
+			v = b.instruction(primitives[[]string{"*", "+"}[i]], []int{v, at})
 		}
 		if name, ok := roundings[n.DType()]; ok {
 			v = b.instruction(primitives[name], []int{v})
 		}
 		f.each = b.chain(b.stored(v))
 		f.args = f.each.args
-	} else {
-		f.args = b.chain(element).args
 	}
 	return f
 }
@@ -123,6 +123,9 @@ func (f *fold) compute(c *interp.Call) error {
 	r, err := f.geometry(c)
 	if err != nil || r.rows == 0 {
 		return err
+	}
+	if searches(f.node.Op()) {
+		return r.search()
 	}
 	return r.compute()
 }
@@ -188,10 +191,10 @@ const short = 32
 func (f *fold) axes(rank int) ([]bool, error) {
 	attrs, list := f.node.Attrs(), []int64{-1}
 	switch {
-	case f.each == nil:
-		list = attrs.Ints("axes")
 	case attrs.Has("axis"):
 		list[0] = int64(attrs.Int("axis"))
+	case f.each == nil:
+		list = attrs.Ints("axes")
 	}
 	return ir.ResolveAxes(list, rank)
 }
@@ -214,6 +217,17 @@ func (r *foldRows) groups() []group {
 	return list
 }
 
+// parts splits rows: each is the number of a row's elements in a part. Only if there are few groups of many elements is
+// there more than one part.
+func (r *foldRows) parts(groups []group) (each, parts int) {
+	const few = 16 // groups
+	if len(groups) >= few || r.n*groups[0].count < 2*chunk {
+		return r.n, 1
+	}
+	each = max(1, chunk/groups[0].count)
+	return each, (r.n + each - 1) / each
+}
+
 // at returns the index of element k of a row, in the order of the places.
 func (r *foldRows) at(row, k int) int {
 	if !r.across {
@@ -226,8 +240,8 @@ func (r *foldRows) at(row, k int) int {
 // otherwise they are groups. Which elements a task folds does not depend on the number of workers.
 func (r *foldRows) compute() error {
 	groups := r.groups()
-	const few = 16 // groups
-	if len(groups) >= few || r.n*groups[0].count < 2*chunk {
+	each, parts := r.parts(groups)
+	if parts == 1 {
 		return r.call.Parallel(len(groups), r.work(r.n*groups[0].count), func(_, task int) {
 			g := r.group(groups[task])
 			g.begin()
@@ -242,8 +256,6 @@ func (r *foldRows) compute() error {
 		list[i] = r.group(g)
 		list[i].begin()
 	}
-	each := max(1, chunk/groups[0].count)
-	parts := (r.n + each - 1) / each
 	for i, s := range r.steps {
 		results := make([][]float64, len(groups)*parts)
 		err := r.call.Parallel(len(results), r.work(each*groups[0].count), func(_, task int) {
@@ -297,11 +309,11 @@ func (r *foldRows) group(g group) *groupFold {
 
 // begin reads the first elements of the rows.
 func (g *groupFold) begin() {
-	if g.element == nil || g.n == 0 {
+	if !g.node.Op().Info().Fold.FromFirst() || g.n == 0 {
 		return
 	}
 	g.firsts = make([]float64, g.count)
-	g.run(g.element, 0, 1, func(row int, x []float32) {
+	g.run(g.element, nil, 0, 1, func(row, _ int, x []float32) {
 		for i, v := range x {
 			g.firsts[row+i] = float64(v)
 		}
@@ -315,7 +327,7 @@ func (g *groupFold) step(i, lo, hi int) []float64 {
 		results[row] = s.first
 	}
 	to := s.start()
-	g.run(s.of, lo, hi, func(row int, x []float32) {
+	g.run(s.of, g.rowValues(s.of), lo, hi, func(row, _ int, x []float32) {
 		if g.across {
 			to.each(results, x)
 		} else {
@@ -327,29 +339,69 @@ func (g *groupFold) step(i, lo, hi int) []float64 {
 
 // finish computes the results of the rows, or of their elements lo to hi.
 func (g *groupFold) finish(lo, hi int) {
+	var results [][]float64
 	if g.each != nil {
-		g.run(g.each, lo, hi, nil)
-		return
-	}
-	for i, y := range g.value(g.node.Op().Info().Fold.Finish) {
-		y := float32(y)
-		if t := g.node.DType(); t != ir.F32 {
-			y = float32(ir.RoundTo(float64(y), t))
+		results = g.rowValues(g.each)
+		g.run(g.each, results, lo, hi, nil)
+	} else {
+		results = [][]float64{g.value(g.node.Op().Info().Fold.Finish)}
+		for i, y := range results[0] {
+			g.put(g.from+i, y)
 		}
-		g.call.Out[g.from+i] = y
+	}
+	for _, list := range slices.Concat(results, g.results) {
+		for row, y := range list {
+			if math.Abs(y) > math.MaxFloat32 || y != y {
+				g.reference(row, lo, hi)
+			}
+		}
 	}
 }
 
-// run runs a chain over elements lo to hi of the rows. It passes the results to f: element lo and those after it of one
-// row, or one element of each row. If f is nil, the results go to the call's output.
-func (g *groupFold) run(p *chain, lo, hi int, f func(row int, x []float32)) {
+// put sets an element of the output.
+func (g *groupFold) put(at int, y float64) { g.call.Out[at] = float32(ir.RoundTo(y, g.node.DType())) }
+
+// reference computes the result of a row, or of its elements lo to hi, as the interpreter does. Rows need that if one of
+// their values is not finite in float32: the result may be finite.
+func (g *groupFold) reference(row, lo, hi int) {
+	x := make([]float64, 0, g.n)
+	one := groupFold{foldRows: g.foldRows, group: group{g.from + row, 1}}
+	one.run(g.element, nil, 0, g.n, func(_, _ int, list []float32) {
+		for _, v := range list {
+			x = append(x, float64(v))
+		}
+	})
+	y := interp.FoldRow(g.node, x)
+	if g.each == nil {
+		g.put(g.from+row, y[0])
+		return
+	}
+	for k := lo; k < hi; k++ {
+		at, z := g.at(g.from+row, k), [2]float64{1, 0} // weight and bias
+		for i := range g.weights {
+			var v [1]float32
+			g.places[slices.Index(g.args, g.weights[i])].read(v[:], at)
+			z[i] = float64(v[0])
+		}
+		g.put(at, float64(y[k]*z[0])+z[1])
+	}
+}
+
+// rowValues returns the row values of a chain: of each row of the group.
+func (g *groupFold) rowValues(p *chain) [][]float64 {
+	list := make([][]float64, len(p.row))
+	for i, v := range p.row {
+		list[i] = g.value(v)
+	}
+	return list
+}
+
+// run runs a chain over elements lo to hi of the rows. It passes the results to f: element k and those after it of one
+// row, or element k of each row. If f is nil, the results go to the call's output. rows are the chain's row values.
+func (g *groupFold) run(p *chain, rows [][]float64, lo, hi int, f func(row, k int, x []float32)) {
 	s := p.begin(g.places)
 	defer p.idle.Put(s)
 	defer clear(s.operands[:len(p.args)]) // the caller's memory
-	rows := make([][]float64, len(p.row))
-	for i, v := range p.row {
-		rows[i] = g.value(v)
-	}
 	results := func(row, k, n int) []float32 {
 		at := g.at(g.from+row, k)
 		p.read(g.places, at, n, s)
@@ -372,7 +424,7 @@ func (g *groupFold) run(p *chain, lo, hi int, f func(row int, x []float32)) {
 		}
 		for k := lo; k < hi; k++ {
 			if x := results(0, k, g.count); f != nil {
-				f(0, x)
+				f(0, k, x)
 			}
 		}
 		return
@@ -391,7 +443,7 @@ func (g *groupFold) run(p *chain, lo, hi int, f func(row int, x []float32)) {
 		for k := lo; k < hi; k += block {
 			x := results(row, k, min(block, some*(hi-k)))
 			for r := 0; f != nil && r < some; r++ {
-				f(row+r, x[r*len(x)/some:(r+1)*len(x)/some])
+				f(row+r, k, x[r*len(x)/some:(r+1)*len(x)/some])
 			}
 		}
 	}
