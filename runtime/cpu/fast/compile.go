@@ -52,7 +52,7 @@ func (b *compiler) stored(v int) int {
 	if len(b.code) > 0 && b.code[len(b.code)-1].out == v {
 		return v
 	}
-	return b.instruction(primitives[move], []int{v})
+	return b.instruction(primitives[unchanged], []int{v})
 }
 
 // read is the value of a node: a member or an argument of the chain. It looks through broadcasts.

@@ -7,7 +7,7 @@ func Ops() []ir.Op {
 	var list []ir.Op
 	for _, op := range ir.Ops() {
 		_, ok := rows[op]
-		if in := op.Info(); ok || in.Class == ir.ClassElementwise && in.Float != nil || in.Fold != nil && (folds(in.Fold) || searches(op)) {
+		if in := op.Info(); ok || in.Class == ir.ClassElementwise && in.Float != nil || foldable(op) {
 			list = append(list, op)
 		}
 	}

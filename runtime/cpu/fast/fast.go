@@ -27,6 +27,7 @@ type row struct {
 	apart   []int                                       // see [interp.Kernel.Apart]
 	rounds  bool                                        // see [interp.Kernel.Rounds]
 	fills   bool                                        // see [interp.Kernel.Fills]
+	ints    bool                                        // whether the result may be of integers or bools
 	prepare func(n *ir.Node) func(c *interp.Call) error // makes compute for one node, if compute is nil
 }
 
@@ -37,6 +38,7 @@ var rows = map[ir.Op]row{
 	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
 	ir.OpAttention: {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
+	ir.OpTranspose: {accepts: moved, compute: transpose, ints: true, rounds: true, fills: true},
 	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope, fills: true},
 }
 
@@ -49,10 +51,11 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 		if within[i] {
 			continue
 		}
-		if r, ok := rows[n.Op()]; ok && isNarrow(n.DType()) && r.accepts(n) {
+		if r, ok := rows[n.Op()]; ok && (isNarrow(n.DType()) || r.ints) && r.accepts(n) {
 			list[i] = r.kernel(n)
 		} else if f := c.folding(n, within); f != nil {
-			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Rounds: true}
+			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true,
+				Rounds: n.Op().Info().Running == 0}
 		} else if p := c.ending(n, within); p != nil {
 			list[i] = &interp.Kernel{Compute: p.compute, Args: p.args, Stored: -1, Fills: true, Rounds: true}
 		}

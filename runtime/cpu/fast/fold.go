@@ -33,7 +33,7 @@ type foldStep struct {
 // folding returns the fold of a node, or nil if there is none. It marks members of the argument's chain in within.
 func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	in := n.Op().Info()
-	if in.Fold == nil || !folds(in.Fold) && !searches(n.Op()) || !narrow(n) || c.constant[n.ID()] {
+	if !foldable(n.Op()) || !narrow(n) || c.constant[n.ID()] {
 		return nil
 	}
 	var members []*ir.Node
@@ -51,7 +51,13 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	}
 	b, element := begin()
 	f := &fold{node: n, element: b.chain(element)}
-	if f.args = f.element.args; searches(n.Op()) {
+	f.args = f.element.args
+	switch {
+	case searches(n.Op()):
+		return f
+	case in.Running != 0:
+		b, element := begin()
+		f.each = b.chain(b.stored(element))
 		return f
 	}
 	for _, s := range in.Fold.Steps {
@@ -79,9 +85,11 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	return f
 }
 
-// folds reports whether there are reducers for all steps.
-func folds(f *ir.Fold) bool {
-	return !slices.ContainsFunc(f.Steps, func(s ir.Step) bool { return reducers[s.By] == nil })
+// foldable reports whether the op of a node on floats folds rows in a way that this package knows.
+func foldable(op ir.Op) bool {
+	in := op.Info()
+	unknown := func(s ir.Step) bool { return reducers[s.By] == nil }
+	return searches(op) || reducers[in.Running] != nil || in.Fold != nil && !slices.ContainsFunc(in.Fold.Steps, unknown)
 }
 
 // scalar compiles an expression over an element of a row, and returns its value. Nil is the element.
@@ -124,8 +132,11 @@ func (f *fold) compute(c *interp.Call) error {
 	if err != nil || r.rows == 0 {
 		return err
 	}
-	if searches(f.node.Op()) {
+	switch op := f.node.Op(); {
+	case searches(op):
 		return r.search()
+	case op.Info().Running != 0:
+		return r.scan()
 	}
 	return r.compute()
 }

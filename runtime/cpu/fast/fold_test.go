@@ -114,3 +114,29 @@ func TestFoldExtremes(t *testing.T) {
 		}
 	}
 }
+
+// TestTransposes compares transposes of floats and integers with the interpreter.
+func TestTransposes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 3))
+	for _, tt := range []struct{ shape, perm string }{{"[70,T]", "[1,0]"}, {"[T,70]", "[1,0]"}, {"[3,T,40]", "[2,1,0]"},
+		{"[3,T,40]", "[1,2,0]"}, {"[3,T,40]", "[0,2,1]"}, {"[3,T,40]", "[1,0,2]"}, {"[2,3,T,5]", "[3,0,2,1]"},
+		{"[2,3,T,5]", "[2,3,0,1]"}, {"[2,1,T,5]", "[1,3,0,2]"}} {
+		for _, d := range []string{"f32", "f16", "i32", "bool"} {
+			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+				symbol T <= 1000
+				%%x = input {name="x", dtype=%s, shape=%s}
+				%%o = transpose %%x {perm=%s}
+				output "o" %%o
+			}`, d, tt.shape, tt.perm))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, size := range []int64{0, 1, 31, 64, 65} {
+				symbols := map[string]int64{"T": size}
+				if len(compare(t, g, values(t, rng, g, symbols), symbols)) != 1 {
+					t.Errorf("it has no kernel: %s", g)
+				}
+			}
+		}
+	}
+}

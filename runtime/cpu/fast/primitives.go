@@ -96,15 +96,15 @@ var primitives = map[string]*primitive{
 	roundings[ir.BF16]:   rounding(ir.BF16),
 	roundings[ir.F8E4M3]: rounding(ir.F8E4M3),
 	roundings[ir.F8E5M2]: rounding(ir.F8E5M2),
-	move:                 of1(func(x float32) float32 { return x }),
+	unchanged:            of1(func(x float32) float32 { return x }),
 }
 
 // roundings names the primitive that rounds to a dtype.
 var roundings = map[ir.DType]string{ir.F16: "to f16", ir.BF16: "to bf16", ir.F8E4M3: "to f8e4m3",
 	ir.F8E5M2: "to f8e5m2"}
 
-// move names the primitive that changes nothing.
-const move = "as it is"
+// unchanged names the primitive that changes nothing.
+const unchanged = "unchanged"
 
 func rounding(t ir.DType) *primitive {
 	return of1(wide(func(x float64) float64 { return ir.RoundTo(x, t) })).costs(16)

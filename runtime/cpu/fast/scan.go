@@ -1,0 +1,79 @@
+package fast
+
+import "github.com/vkc-go/vkc/ir"
+
+// scan computes an op that returns the running results of a reduction. Each group's elements go to the output first, and
+// are then folded in place.
+func (r *foldRows) scan() error {
+	groups := r.groups()
+	by, attrs := reducers[r.node.Op().Info().Running], r.node.Attrs()
+	s := scanner{reducer: by, sums: by == reducers[ir.OpSum], exclusive: attrs.Bool("exclusive"),
+		reverse: attrs.Bool("reverse"), restart: attrs.Int("restart")}
+	return r.call.Parallel(len(groups), r.work(4*r.n*groups[0].count), func(_, task int) {
+		g := r.group(groups[task])
+		g.run(g.each, nil, 0, r.n, nil)
+		if r.across {
+			s.rows(r.n, g.count, func(k int) []float32 { return r.call.Out[r.at(g.from, k):][:g.count] })
+			return
+		}
+		for row := g.from; row < g.from+g.count; row++ {
+			s.row(r.call.Out[row*r.n : (row+1)*r.n])
+		}
+	})
+}
+
+// scanner has the options of a scan.
+type scanner struct {
+	*reducer
+	sums, exclusive, reverse bool
+	restart                  int // begins anew every so many elements, unless it is 0
+}
+
+// row replaces the elements of a row by their running results.
+func (s *scanner) row(row []float32) {
+	acc := s.first
+	for i := range row {
+		if s.restart > 0 && i%s.restart == 0 {
+			acc = s.first
+		}
+		if s.reverse {
+			i = len(row) - 1 - i
+		}
+		before := acc
+		if x := float64(row[i]); s.sums { // not by a call
+			acc += x
+		} else {
+			acc = s.next(acc, x)
+		}
+		if s.exclusive {
+			row[i] = float32(before)
+		} else {
+			row[i] = float32(acc)
+		}
+	}
+}
+
+// rows is row for neighbouring rows together. at returns element k of each row.
+func (s *scanner) rows(n, count int, at func(k int) []float32) {
+	acc, by := make([]float64, count), s.start()
+	for k := range n {
+		if k == 0 || s.restart > 0 && k%s.restart == 0 {
+			for i := range acc {
+				acc[i] = s.first
+			}
+		}
+		if s.reverse {
+			k = n - 1 - k
+		}
+		list := at(k)
+		if !s.exclusive {
+			by.each(acc, list)
+		}
+		for i, x := range list {
+			list[i] = float32(acc[i])
+			if s.exclusive {
+				acc[i] = s.next(acc[i], float64(x))
+			}
+		}
+	}
+}
