@@ -94,8 +94,8 @@ func reduceInts(c *call, r rows) (value, error) {
 	return c.ints(out), err
 }
 
-// FoldRow returns the results of an op's fold over one row, unrounded: one for a reduction, and one for each element for
-// other ops.
+// FoldRow returns the results of an op's fold over one row, unrounded: one for a reduction, or else one for each
+// element.
 func FoldRow(n *ir.Node, row []float64) []float64 {
 	in := n.Op().Info()
 	f := newFolder(in.Fold, n.Attrs())

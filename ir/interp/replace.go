@@ -8,8 +8,8 @@ import (
 
 // Kernel computes one node for a backend that is faster than the interpreter.
 type Kernel struct {
-	// Compute fills c.Out, which is zeroed unless Fills is set, or c.Ints. The program rounds floats to the node's dtype.
-	// Compute must not modify its arguments.
+	// Compute fills c.Out, which is zeroed unless Fills is set, or c.Ints. The program rounds floats to the node's
+	// dtype. Compute must not modify its arguments.
 	Compute func(c *Call) error
 	// Fills means that Compute sets every element of c.Out and does not read elements before.
 	Fills bool
@@ -98,8 +98,8 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		x.rooms = make([][]float32, x.workers)
 	}
 	c := &x.at
-	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Ints: out.i, Args: c.Args[:0], exec: x, workers: x.workers,
-		rooms: x.rooms, poison: x.poison}
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Ints: out.i, Args: c.Args[:0], exec: x,
+		workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
 		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}
 		if len(a.dims) > 1 && a.apart == 0 {

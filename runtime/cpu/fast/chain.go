@@ -118,17 +118,6 @@ func (p *chain) scratch() *scratch {
 	return s
 }
 
-// fill sets all elements of a list.
-func fill(list []float32, x float32) {
-	n := min(len(list), lanes)
-	for i := range n {
-		list[i] = x
-	}
-	for ; n < len(list); n *= 2 {
-		copy(list[n:], list[:n])
-	}
-}
-
 func (s *scratch) fill(i int) []float32 {
 	if s.fills[i] == nil {
 		s.fills[i] = make([]float32, block)

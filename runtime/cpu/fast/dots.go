@@ -48,3 +48,9 @@ func expsPlain(x []float32, shift float32) {
 		x[i] = float32(math.Exp(float64(v - shift)))
 	}
 }
+
+func fillPlain(list []float32, x float32) {
+	for i := range list {
+		list[i] = x
+	}
+}

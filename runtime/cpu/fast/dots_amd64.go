@@ -181,3 +181,6 @@ func greatestList(results *float64, x *float32, n int)
 
 // greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestEach(results *float64, x *float32, n int)
+
+// repeatVectors sets n elements, a multiple of 8, to x.
+func repeatVectors(out *float32, x float32, n int)

@@ -7429,3 +7429,22 @@ next:
 stop:
 	VZEROUPPER
 	RET
+
+// func repeatVectors(out *float32, x float32, n int)
+// Requires: AVX
+TEXT ·repeatVectors(SB), NOSPLIT, $0-24
+	VBROADCASTSS x+8(FP), Y0
+	MOVQ         out+0(FP), AX
+	MOVQ         n+16(FP), CX
+	XORQ         DX, DX
+
+next:
+	CMPQ    DX, CX
+	JGE     stop
+	VMOVUPS Y0, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET

@@ -37,9 +37,12 @@ var rows = map[ir.Op]row{
 	ir.OpConv:   {accepts: narrow, compute: conv, fills: true},
 	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
-	ir.OpAttention: {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
-	ir.OpTranspose: {accepts: moved, compute: transpose, ints: true, rounds: true, fills: true},
-	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope, fills: true},
+	ir.OpAttention:   {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
+	ir.OpTranspose:   {accepts: moved, compute: transpose, ints: true, rounds: true, fills: true},
+	ir.OpSort:        {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
+	ir.OpArgsort:     {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
+	ir.OpTopKIndices: {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
+	ir.OpRope:        {accepts: narrowFirst, prepare: prepareRope, fills: true},
 }
 
 // Kernels returns the fast kernels for nodes of a graph, by node ID. An entry is nil if the interpreter computes the

@@ -372,8 +372,8 @@ func (g *groupFold) finish(lo, hi int) {
 // put sets an element of the output.
 func (g *groupFold) put(at int, y float64) { g.call.Out[at] = float32(ir.RoundTo(y, g.node.DType())) }
 
-// reference computes the result of a row, or of its elements lo to hi, as the interpreter does. Rows need that if one of
-// their values is not finite in float32: the result may be finite.
+// reference computes the result of a row, or of its elements lo to hi, as the interpreter does. Rows with a value that
+// is not finite in float32 need that, because their results may be finite.
 func (g *groupFold) reference(row, lo, hi int) {
 	x := make([]float64, 0, g.n)
 	one := groupFold{foldRows: g.foldRows, group: group{g.from + row, 1}}

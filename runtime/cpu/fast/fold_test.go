@@ -14,8 +14,10 @@ import (
 // a chunk, with the chain of their argument. It checks that only the last node has a kernel.
 func TestFolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 1))
-	ops := []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "norm_p", "logsumexp", "variance"}
-	for _, shape := range []string{"[T,37]", "[T,3]", "[3,T]", "[2,T,3,5]", "[2,3,T]", "[T,1]", "[1100,T]", "[T,1,2000]"} {
+	ops := []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "norm_p", "logsumexp",
+		"variance"}
+	for _, shape := range []string{"[T,37]", "[T,3]", "[3,T]", "[2,T,3,5]", "[2,3,T]", "[T,1]", "[1100,T]",
+		"[T,1,2000]"} {
 		for _, axes := range []string{"[]", "[0]", "[1]", "[-1]", "[0,-1]", "[-2]"} {
 			for i, before := range []string{"", `%1 = mul %x, %y
 				%x2 = silu %1`, `%x2 = cast %x {dtype=f16}`} {
@@ -85,8 +87,8 @@ func TestFoldExtremes(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	rows := [][]float64{{1e25, -2e25, 3e25}, {1e-30, 2e-30, -1e-30}, {3e38, 3e38, 2e38}, {inf, 1, 2}, {-inf, 1, 2},
 		{-inf, -inf, -inf}, {inf, -inf, 0}, {nan, 1, 2}, {1, 2, nan}, {0, 0, 0}, {1e4, 1e4 + 0.25, 1e4 - 0.25}}
-	for _, of := range []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp", "softmax",
-		"log_softmax", "l2_normalize", "rms_norm"} {
+	for _, of := range []string{"sum", "mean", "prod", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp",
+		"softmax", "log_softmax", "l2_normalize", "rms_norm"} {
 		for _, n := range []int{3, 16, 33} {
 			var list []float64
 			for _, r := range rows {
@@ -134,6 +136,36 @@ func TestTransposes(t *testing.T) {
 			for _, size := range []int64{0, 1, 31, 64, 65} {
 				symbols := map[string]int64{"T": size}
 				if len(compare(t, g, values(t, rng, g, symbols), symbols)) != 1 {
+					t.Errorf("it has no kernel: %s", g)
+				}
+			}
+		}
+	}
+}
+
+// TestSorts compares sorted rows, and their orders, with the interpreter: of lengths that are sorted in different ways.
+func TestSorts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 4))
+	for _, of := range []string{"sort %x {axis=1}", "sort %x {axis=0, descending=true}", "argsort %x {axis=1}",
+		"argsort %x {axis=0, descending=true}", "top_k_indices %x {axis=1, k=2, largest=true}",
+		"top_k_indices %x {axis=1, k=2, largest=false}"} {
+		for _, d := range []string{"f32", "f16", "i32", "u32", "i8"} {
+			for _, dims := range [][2]int{{3, 7}, {2, 300}, {400, 5}} {
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%x = input {name="x", dtype=%s, shape=[%d,%d]}
+					%%o = %s
+					output "o" %%o
+				}`, d, dims[0], dims[1], of))
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := values(t, rng, g, nil)
+				if x := in["x"]; x.DType == ir.F32 {
+					list, _ := x.Floats()
+					copy(list, []float64{math.NaN(), math.Copysign(0, -1), 0, math.Inf(-1), math.NaN()})
+					ir.EncodeFloats(x.Bytes, ir.F32, list)
+				}
+				if len(compare(t, g, in, nil)) != 1 {
 					t.Errorf("it has no kernel: %s", g)
 				}
 			}

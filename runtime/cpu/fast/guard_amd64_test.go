@@ -135,6 +135,11 @@ func kernelTests() map[string]func(t *testing.T) {
 			}
 		}
 	}
+	all["repeatVectors"] = func(t *testing.T) {
+		for n := range 40 {
+			inside(t, fmt.Sprintf("fill of %d", n), func(g *guarded) { fill(g.floats(n), 1) })
+		}
+	}
 	all["expVectors"] = func(t *testing.T) {
 		for n := range 40 {
 			inside(t, fmt.Sprintf("exp of %d", n), func(g *guarded) { exps(g.floats(n), 0.5) })

@@ -2,8 +2,8 @@ package fast
 
 import "github.com/vkc-go/vkc/ir"
 
-// scan computes an op that returns the running results of a reduction. Each group's elements go to the output first, and
-// are then folded in place.
+// scan computes an op that returns the running results of a reduction. The elements of each group go to the output
+// first, and are then folded in place.
 func (r *foldRows) scan() error {
 	groups := r.groups()
 	by, attrs := reducers[r.node.Op().Info().Running], r.node.Attrs()
@@ -26,7 +26,7 @@ func (r *foldRows) scan() error {
 type scanner struct {
 	*reducer
 	sums, exclusive, reverse bool
-	restart                  int // begins anew every so many elements, unless it is 0
+	restart                  int // the number of elements after which the results restart; 0 means never
 }
 
 // row replaces the elements of a row by their running results.

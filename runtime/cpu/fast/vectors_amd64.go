@@ -166,6 +166,16 @@ func exps(x []float32, shift float32) {
 	expsPlain(x[whole:], shift)
 }
 
+// fill sets all elements of a list.
+func fill(list []float32, x float32) {
+	whole := 0
+	if vectors && len(list) >= lanes {
+		whole = len(list) / lanes * lanes
+		repeatVectors(&list[0], x, whole)
+	}
+	fillPlain(list[whole:], x)
+}
+
 // assembled has the primitives that the assembly computes, by name.
 func assembled() map[string]func(out, x, y, z *float32, n int) {
 	if !vectors {

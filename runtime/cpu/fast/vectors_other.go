@@ -19,6 +19,8 @@ func decode(dst []float32, s *interp.Stored, first int) error { return s.Decode(
 
 func exps(x []float32, shift float32) { expsPlain(x, shift) }
 
+func fill(list []float32, x float32) { fillPlain(list, x) }
+
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
 
 // byteDots is empty: no int8 dot products without assembly.

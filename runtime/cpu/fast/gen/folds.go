@@ -89,3 +89,24 @@ func foldEach(name, what string, step func(x, acc VecVirtual)) {
 	VZEROUPPER()
 	RET()
 }
+
+// repeat generates the function that fills a list with one number.
+func repeat() {
+	TEXT("repeatVectors", NOSPLIT, "func(out *float32, x float32, n int)")
+	Doc("repeatVectors sets n elements, a multiple of 8, to x.")
+	y := YMM()
+	x, _ := Param("x").Resolve()
+	VBROADCASTSS(x.Addr, y)
+	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
+	at := GP64()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	VMOVUPS(y, Mem{Base: out, Index: at, Scale: 4})
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}

@@ -29,6 +29,7 @@ func main() {
 	exps()
 	primitives()
 	folds()
+	repeat()
 	Generate()
 }
 

@@ -1,0 +1,104 @@
+package fast
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// sortable accepts elements that a key of 32 bits orders.
+func sortable(n *ir.Node) bool {
+	t := n.Arg(0).DType()
+	return isNarrow(t) || !t.IsFloat() && !t.IsBlock() && t.BlockBytes() <= 4
+}
+
+// sortRows computes sort, argsort and top_k_indices. An entry of a row has the element's key in its high half, and its
+// coordinate in the low half.
+func sortRows(c *interp.Call) error {
+	x, attrs := c.Args[0], c.Node.Attrs()
+	axis, err := ir.ResolveAxis(int64(attrs.Int("axis")), len(x.Dims))
+	if err != nil || elements(c.Dims) == 0 {
+		return err
+	}
+	n, inner, results := x.Dims[axis], elements(x.Dims[axis+1:]), c.Dims[axis]
+	least, _ := ir.IntRange(x.DType)
+	flip := uint32(0)
+	if attrs.Bool("descending") || c.Node.Op() == ir.OpTopKIndices && attrs.Bool("largest") {
+		flip = math.MaxUint32
+	}
+	return c.ParallelRange(elements(x.Dims)/n, 8*elementWork*n, func(lo, hi int) {
+		entries, spare := make([]uint64, n), make([]uint64, n)
+		for r := lo; r < hi; r++ {
+			from := r/inner*n*inner + r%inner
+			for i := range entries {
+				key := flip
+				if at := from + i*inner; x.Floats != nil {
+					key ^= floatKey(x.Floats[at])
+				} else {
+					key ^= uint32(x.Ints[at] - least)
+				}
+				entries[i] = uint64(key)<<32 | uint64(i)
+			}
+			entries, spare = sortEntries(entries, spare)
+			to := r/inner*results*inner + r%inner
+			for i, e := range entries[:results] {
+				at := to + i*inner
+				switch k := int(uint32(e)); {
+				case c.Node.Op() != ir.OpSort:
+					c.Ints[at] = int64(k)
+				case x.Floats != nil:
+					c.Out[at] = x.Floats[from+k*inner]
+				default:
+					c.Ints[at] = x.Ints[from+k*inner]
+				}
+			}
+		}
+	})
+}
+
+// floatKey maps floats to integers in their order: the two zeros are equal, and NaN is the largest.
+func floatKey(x float32) uint32 {
+	switch bits := math.Float32bits(x); {
+	case x != x:
+		return math.MaxUint32
+	case x == 0:
+		return 1 << 31
+	case bits>>31 != 0:
+		return ^bits
+	default:
+		return bits | 1<<31
+	}
+}
+
+// sortEntries sorts entries that are in the order of their low halves, and returns them and memory of the same length.
+// Long lists are sorted by the bytes of the keys, the lowest first, since each pass keeps the order of equal bytes.
+func sortEntries(entries, spare []uint64) (sorted, free []uint64) {
+	if len(entries) < 64 {
+		slices.Sort(entries)
+		return entries, spare
+	}
+	var counts [4][256]int
+	for _, e := range entries {
+		for i := range counts {
+			counts[i][byte(e>>(32+8*i))]++
+		}
+	}
+	for i := range counts {
+		starts, at := &counts[i], 0
+		if starts[byte(entries[0]>>(32+8*i))] == len(entries) {
+			continue // all have this byte
+		}
+		for b, n := range starts {
+			starts[b], at = at, at+n
+		}
+		for _, e := range entries {
+			b := byte(e >> (32 + 8*i))
+			spare[starts[b]] = e
+			starts[b]++
+		}
+		entries, spare = spare, entries
+	}
+	return entries, spare
+}
