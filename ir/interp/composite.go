@@ -73,7 +73,7 @@ func ropeTables(c *call) (value, error) {
 	var tables [2][]float64
 	for i := range tables {
 		t := c.args[1+i]
-		whole, err := strided(t, turned, region{strides: broadcastStrides(t.dims, turned)})
+		whole, err := c.strided(t, turned, region{strides: broadcastStrides(t.dims, turned)})
 		if err != nil {
 			return value{}, err
 		}

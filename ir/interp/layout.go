@@ -89,15 +89,27 @@ func storageDims(v value, dims []int) []int {
 	return out
 }
 
+// moveRegion is the function of the same name on the program's workers, which share the outermost axis.
+func (c *call) moveRegion(dims []int, dst value, d region, src value, s region) error {
+	if len(dims) == 0 || dims[0] < 2 {
+		moveRegion(dims, dst, d, src, s)
+		return nil
+	}
+	return c.parallelRange(dims[0], elems(dims[1:]), func(lo, hi int) {
+		part := append([]int{hi - lo}, dims[1:]...)
+		to, from := region{d.off + lo*d.strides[0], d.strides}, region{s.off + lo*s.strides[0], s.strides}
+		moveRegion(part, dst, to, src, from)
+	})
+}
+
 // strided returns a copy of a region of v with extents dims.
-func strided(v value, dims []int, s region) (value, error) {
+func (c *call) strided(v value, dims []int, s region) (value, error) {
 	out, err := makeLike(v, dims)
 	if err != nil {
 		return value{}, err
 	}
 	st := storageDims(v, dims)
-	moveRegion(st, out, whole(st), v, s)
-	return out, nil
+	return out, c.moveRegion(st, out, whole(st), v, s)
 }
 
 // broadcastStrides returns the strides that read a tensor of extents dims as one of extents to, aligned at the
@@ -138,24 +150,34 @@ func (c *call) remap(x value, from func(axis, i int) int) (value, error) {
 	})
 }
 
-// takeRuns fills dst with runs of consecutive elements of src; run i starts
-// at from(i).
-func takeRuns[T any](dst, src []T, run int, from func(i int) int) {
-	for i := 0; i*run < len(dst); i++ {
-		at := from(i)
-		copy(dst[i*run:(i+1)*run], src[at:at+run])
+// takeRuns fills dst with runs of consecutive elements of src; run i starts at from(i).
+func takeRuns[T any](c *call, dst, src []T, run int, from func(i int) int) error {
+	if len(dst) == 0 {
+		return nil
 	}
+	return c.parallelRange(len(dst)/run, run, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if at := from(i); run == 1 {
+				dst[i] = src[at]
+			} else {
+				copy(dst[i*run:(i+1)*run], src[at:at+run])
+			}
+		}
+	})
 }
 
-// moveRuns is takeRuns for any storage of elements.
-func moveRuns(dst, src value, run int, from func(i int) int) {
+// pick makes the result of runs of consecutive elements of x; run i starts at from(i).
+func (c *call) pick(x value, run int, from func(i int) int) (value, error) {
+	out, err := makeLike(x, c.dims)
 	switch {
-	case run == 0:
-	case dst.f != nil:
-		takeRuns(dst.f, src.f, run, from)
-	case dst.n != nil:
-		takeRuns(dst.n, src.n, run, from)
+	case err != nil:
+		return value{}, err
+	case out.f != nil:
+		err = takeRuns(c, out.f, x.f, run, from)
+	case out.n != nil:
+		err = takeRuns(c, out.n, x.n, run, from)
 	default:
-		takeRuns(dst.i, src.i, run, from)
+		err = takeRuns(c, out.i, x.i, run, from)
 	}
+	return out, err
 }

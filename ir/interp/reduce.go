@@ -35,7 +35,7 @@ func foldRows(c *call, axes []int64) (rows, error) {
 			keep = append(keep, int64(i))
 		}
 	}
-	x, err = permuted(x, append(keep, folded...))
+	x, err = c.permuted(x, append(keep, folded...))
 	return rows{x: x, count: elems(c.dims), n: n}, err
 }
 

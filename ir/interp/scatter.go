@@ -31,7 +31,7 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 		return base, nil
 	}
 	base = base.wide()
-	out, err := strided(base, c.dims, whole(c.dims))
+	out, err := c.strided(base, c.dims, whole(c.dims))
 	if err != nil {
 		return value{}, err
 	}
@@ -107,6 +107,11 @@ func scatter(c *call) (value, error) {
 	}
 	idx := c.args[1].i
 	n, picks, inner := c.dims[axis], c.args[2].dims[axis], elems(c.dims[axis+1:])
+	if inner == 1 { // two divisions less for each update
+		return c.scatterInto(1, c.attrs().String_("mode"), func(i int) (int, bool) {
+			return i/picks*n + int(idx[i]), inRange(idx[i], n)
+		})
+	}
 	return c.scatterInto(1, c.attrs().String_("mode"), func(i int) (int, bool) {
 		outer := i / inner / picks
 		return (outer*n+int(idx[i]))*inner + i%inner, inRange(idx[i], n)

@@ -7,11 +7,11 @@ func reshape(c *call) (value, error) { return c.args[0].withDims(c.dims), nil }
 
 func transpose(c *call) (value, error) {
 	x := c.args[0]
-	return permuted(x, c.attrs().Ints("perm"))
+	return c.permuted(x, c.attrs().Ints("perm"))
 }
 
 // permuted returns x with result axis i being its axis perm[i].
-func permuted(x value, perm []int64) (value, error) {
+func (c *call) permuted(x value, perm []int64) (value, error) {
 	from := whole(x.dims).strides
 	dims := make([]int, len(perm))
 	r := region{strides: make([]int, len(perm))}
@@ -25,7 +25,7 @@ func permuted(x value, perm []int64) (value, error) {
 	if inOrder {
 		return x.withDims(dims), nil
 	}
-	return strided(x, dims, r)
+	return c.strided(x, dims, r)
 }
 
 func slice(c *call) (value, error) {
@@ -42,12 +42,12 @@ func slice(c *call) (value, error) {
 			return v, nil
 		}
 	}
-	return strided(x, c.dims, r)
+	return c.strided(x, c.dims, r)
 }
 
 func broadcast(c *call) (value, error) {
 	x := c.args[0]
-	return strided(x, c.dims, region{strides: broadcastStrides(x.dims, c.dims)})
+	return c.strided(x, c.dims, region{strides: broadcastStrides(x.dims, c.dims)})
 }
 
 func flip(c *call) (value, error) {
@@ -63,7 +63,7 @@ func flip(c *call) (value, error) {
 			r.strides[i] = -r.strides[i]
 		}
 	}
-	return strided(x, c.dims, r)
+	return c.strided(x, c.dims, r)
 }
 
 func roll(c *call) (value, error) {
