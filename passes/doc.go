@@ -9,15 +9,16 @@
 //
 // This package has only the table. The passes are in packages of their own, in the order in which they run:
 //
-//   - passes/rewrite takes the graph to a graph,
-//   - passes/lower fuses nodes and makes kernels,
-//   - passes/rules takes kernels to kernels,
-//   - passes/layout makes buffers, steps and barriers.
+//   - passes/rewrite replaces nodes of the graph,
+//   - passes/lower fuses nodes into kernels,
+//   - passes/rules replaces kernels by faster ones,
+//   - passes/layout assigns memory and makes steps and barriers.
 //
-// Facts about graphs that several parts need are in passes/analysis, and the kernels with their values in passes/plan.
-// Package passes/partition divides a graph among devices before all of these.
+// Package passes/analysis has questions about graphs that both rewrite and lower ask. Package passes/plan has the graph
+// of kernels and buffers that lower makes and rules changes. Package passes/partition divides a graph among devices
+// before all of these.
 //
-// The passes are independent of devices. The [kernel.Pricer] in [Options] makes the decisions that depend on one.
-// Without it the passes skip every rewrite that pays off only on some devices. The state after a pass can be printed
-// (State.Text, or `vkc dump --after PASS`), and tests compare it.
+// The passes do not know the device. Decisions that depend on it are made by the [kernel.Pricer] in [Options], a cost
+// model. Without a pricer the passes skip every rewrite that pays off only on some devices. [State.Text] and `vkc dump
+// --after PASS` print the state after a pass, and tests compare it.
 package passes

@@ -15,15 +15,17 @@ import (
 	"github.com/vkc-go/vkc/passes/rules"
 )
 
-// State is the state of the pipeline: the graph, then the fusion decisions, then its kernels, then the program.
+// State is the result of the passes so far. Graph is set from the start, the other fields by later passes: Fusion by
+// fuse_elementwise, Optimizer and Kernels by lower, Program by plan.
 type State struct {
 	Graph  *ir.Graph
 	Fusion *lower.Fusion
-	// Optimizer has the kernels and the decisions of rules, after lower.
+	// Optimizer has the graph of kernels (Plan) and the decisions of rules.
 	rules.Optimizer
-	Kernels []*kernel.Kernel // of Plan after a pass, in the order of Program.Steps
+	Kernels []*kernel.Kernel // the kernels of Plan, in the order in which they run
 	Program *kernel.Program
-	// Refused lists, one per line, the ops that were decomposed although they could have had their own kernel, and why.
+	// Refused has a line for each attention that was decomposed, because no attention kernel supports it, with the
+	// reason.
 	Refused []string
 
 	opt    Options
@@ -76,7 +78,7 @@ var table = []Pass{
 	{"plan", "buffers whose lifetimes do not overlap share memory, and hazards need barriers", layOut},
 }
 
-// constraint requires some passes to run before others, with the reason.
+// constraint requires all passes in Before to run before all passes in After, for the reason Why.
 type constraint struct {
 	Before, After []string
 	Why           string
@@ -113,7 +115,8 @@ func init() {
 	}
 }
 
-// checkTable returns an error for a pass without a reason, or a constraint that the order of the passes violates.
+// checkTable returns an error if a pass has no reason or is listed twice, or if the order of passes violates a
+// constraint.
 func checkTable(table []Pass, constraints []constraint) error {
 	place := map[string]int{}
 	for i, p := range table {
@@ -138,7 +141,8 @@ func checkTable(table []Pass, constraints []constraint) error {
 	return nil
 }
 
-// priced lifts a rewrite of the graph to a pass; the result is verified. The rewrite gets the pricer, which may be nil.
+// priced makes a pass of a function that rewrites the graph. f gets the pricer, which may be nil. The pass verifies the
+// new graph.
 func priced(f func(*ir.Graph, kernel.Pricer) (*ir.Graph, error)) func(*State) error {
 	return func(s *State) error {
 		g, err := f(s.Graph, s.opt.Pricer)
@@ -153,12 +157,12 @@ func priced(f func(*ir.Graph, kernel.Pricer) (*ir.Graph, error)) func(*State) er
 	}
 }
 
-// rewrites is priced for a rewrite that pays off on any device.
+// rewrites is priced for a function that needs no pricer.
 func rewrites(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
 	return priced(func(g *ir.Graph, _ kernel.Pricer) (*ir.Graph, error) { return f(g) })
 }
 
-// decompose also lists the attentions that it expands.
+// decompose is the pass of that name. It also fills in State.Refused.
 func decompose(s *State) error {
 	s.Refused = rewrite.RefusedAttentions(s.Graph)
 	return priced(rewrite.Decompose)(s)
@@ -181,12 +185,12 @@ func layOut(s *State) (err error) {
 	return err
 }
 
-// rule is a pass that applies a rule.
+// rule returns a pass that applies a rule to all kernels.
 func rule(name, why string, r rules.Rule) Pass {
 	return Pass{name, why, optimizes(func(o *rules.Optimizer) { o.Apply(name, r) })}
 }
 
-// optimizes lifts a change of kernels to a pass.
+// optimizes makes a pass of a function that changes kernels.
 func optimizes(f func(*rules.Optimizer)) func(*State) error {
 	return func(s *State) error {
 		f(&s.Optimizer)
@@ -194,37 +198,37 @@ func optimizes(f func(*rules.Optimizer)) func(*State) error {
 	}
 }
 
-// Passes returns the pass table, in order; do not modify.
+// Passes returns the passes in the order in which they run. Do not modify the list.
 func Passes() []Pass { return table }
 
-// Event reports one pass that has run.
+// Event describes one pass that has run.
 type Event struct {
 	Pass    string
 	State   *State
-	Before  *ir.Graph
-	Changed bool // whether Text differs from before the pass
-	Text    string
+	Before  *ir.Graph // the graph before the pass
+	Changed bool      // whether Text differs from before the pass
+	Text    string    // State.Text after the pass
 	Elapsed time.Duration
 }
 
 // Options configure Run; the zero value is the default.
 type Options struct {
-	// Observe, if set, is called after every pass. State is printed only in this case.
+	// Observe, if set, is called after every pass. An error from it ends Run.
 	Observe func(Event) error
 	// Context, if set, cancels the passes; the error is then the context's.
 	Context context.Context
 	// Until, if set, is the last pass to run.
 	Until string
-	// Limits bound the size of a kernel; zero fields get the limits of most devices.
+	// Limits bound the size of a kernel. Zero fields mean limits that most devices can meet.
 	Limits Limits
-	// kernel.Pricer, if set, decides which proposals pay off on a device.
+	// Pricer, if set, estimates the times of kernels on a device, and so decides which proposals of rules pay off.
 	Pricer kernel.Pricer
 }
 
 // Limits bound the size of a kernel.
 type Limits = lower.Limits
 
-// Run takes a graph through the passes. The input graph is not modified.
+// Run runs the passes on a graph and returns the state after the last one. It does not modify g.
 func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
@@ -272,7 +276,7 @@ func run(s *State, opt Options) (*State, error) {
 	return s, nil
 }
 
-// lowerBody compiles the body of a loop to kernels.
+// lowerBody runs the passes up to canonicalize on the body of a loop.
 func (s *State) lowerBody(g *ir.Graph) (*lower.Fusion, error) {
 	body, err := run(&State{Graph: g, inLoop: true, passes: s.passes},
 		Options{Context: s.opt.Context, Limits: s.opt.Limits, Pricer: s.opt.Pricer, Until: "canonicalize"})
@@ -282,7 +286,7 @@ func (s *State) lowerBody(g *ir.Graph) (*lower.Fusion, error) {
 	return body.Fusion, nil
 }
 
-// arrange puts the kernels in order after a pass, and checks them.
+// arrange checks and sorts the kernels after a pass.
 func (s *State) arrange() error {
 	if err := s.Plan.Check(); err != nil {
 		return fmt.Errorf("the pass left broken kernels: %w", err)
@@ -309,8 +313,8 @@ func names() string {
 	return strings.Join(list, ", ")
 }
 
-// Text prints the state at its current stage: the graph, with the fusion decisions as comments if there are any, then
-// the kernels, then the plan.
+// Text prints the latest form of the program: the graph (with the fusion decisions as comments, once there are any),
+// the kernels after pass lower, or the program after pass plan.
 func (s *State) Text() string {
 	var b strings.Builder
 	switch {
@@ -326,7 +330,7 @@ func (s *State) Text() string {
 	return b.String()
 }
 
-// printKernels prints kernels, and the kernels of loop bodies indented.
+// printKernels prints kernels. The kernels of a loop's body follow the loop, indented.
 func printKernels(b *strings.Builder, g *plan.Graph) {
 	once := g.Once()
 	for i, k := range g.Kernels() {

@@ -1,3 +1,3 @@
-// Package analysis answers questions about an op graph that both rewriting and lowering ask: which nodes are leaves,
-// which states are updated in place ([Overwrites]), which attentions a kernel can compute.
+// Package analysis answers questions about an op graph that both passes/rewrite and passes/lower ask: which nodes are
+// leaves, which states are updated in place ([Overwrites]), which attentions a kernel can compute.
 package analysis

@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// IsLeaf reports whether n has its own buffer or needs no input.
+// IsLeaf reports whether no kernel computes n: it is a leaf op such as a weight or an input, or packed weights.
 func IsLeaf(n *ir.Node) bool { return n.Op().Class() == ir.ClassLeaf || IsPacked(n) }
 
-// IsPacked reports whether n concatenates whole weights along their outermost axis. Such a concat is a weight buffer of
-// several segments rather than a computation.
+// IsPacked reports whether n concatenates whole weights along their outermost axis. No kernel computes such a concat:
+// Load fills one weight buffer with the weights one after another.
 func IsPacked(n *ir.Node) bool {
 	if n.Op() != ir.OpConcat || n.Attrs().Int("axis") != 0 {
 		return false
@@ -39,7 +39,8 @@ func IsSplat(n *ir.Node, want float64) bool {
 	return ok && v == want
 }
 
-// Axis returns the axis that an op's attribute names: an axis of its first argument, or of a leaf itself.
+// Axis returns the value of an op's attribute axis, counted from 0: an axis of its first argument, or of the op itself
+// if it has no arguments.
 func Axis(n *ir.Node) int {
 	rank := n.Rank()
 	if len(n.Args()) > 0 {
@@ -52,8 +53,8 @@ func Axis(n *ir.Node) int {
 	return axis
 }
 
-// FoldedAxes reports which axes of its argument a reduction or row op folds: the axes in its attributes, or else the
-// innermost.
+// FoldedAxes reports for each axis of its argument whether a reduction or row op folds it, that is, combines the
+// elements along it. These are the axes in its attributes, or else the innermost axis.
 func FoldedAxes(n *ir.Node) []bool {
 	axes := []int64{-1}
 	switch attrs := n.Attrs(); {
@@ -80,18 +81,19 @@ func Descending(n *ir.Node) bool {
 	return n.Attrs().Bool("descending")
 }
 
-// CombineOps maps a reduction to the elementwise op that combines the results of two parts.
+// CombineOps maps a reduction to the elementwise op that combines two results: for sum it is add.
 var CombineOps = map[ir.Op]ir.Op{
 	ir.OpSum: ir.OpAdd, ir.OpProd: ir.OpMul, ir.OpReduceMax: ir.OpMax, ir.OpReduceMin: ir.OpMin, ir.OpAny: ir.OpOr,
 	ir.OpAll: ir.OpAnd,
 }
 
-// ScatterReductions maps the mode of a scatter to the reduction of the updates with one destination.
+// ScatterReductions maps the mode of a scatter to the reduction that combines updates with the same destination.
 var ScatterReductions = map[string]ir.Op{
 	"add": ir.OpSum, "mul": ir.OpProd, "min": ir.OpReduceMin, "max": ir.OpReduceMax,
 }
 
-// ScatterMode returns the mode in which a scatter folds updates into the base, or "" for an op that overwrites.
+// ScatterMode returns the mode in which a scatter combines updates with the base, such as "add", or "" if updates
+// overwrite the base.
 func ScatterMode(n *ir.Node) string {
 	switch n.Op() {
 	case ir.OpScatterAdd, ir.OpScatterNDAdd:
@@ -102,10 +104,10 @@ func ScatterMode(n *ir.Node) string {
 	return ""
 }
 
-// NeverNegative reports whether indices of a dtype cannot be negative, after a cast to i32 too.
+// NeverNegative reports whether indices of a dtype cannot be negative, even after a cast to i32: u8 and u16.
 func NeverNegative(t ir.DType) bool { return t.Kind() == ir.KindUint && t.BlockBytes() < 4 }
 
-// AccType is the dtype in which elements of type t are accumulated.
+// AccType returns the dtype of the accumulator in a sum of elements of dtype t.
 func AccType(t ir.DType) ir.DType {
 	switch {
 	case t == ir.F64 || t == ir.I64 || t == ir.U32:
@@ -118,7 +120,8 @@ func AccType(t ir.DType) ir.DType {
 	return ir.I32
 }
 
-// CallKey is the same for the results of one call.
+// CallKey returns a key of a node with this op, these arguments and attributes. Nodes that are different results of one
+// call (they differ only in attribute output) have the same key.
 func CallKey(op ir.Op, args []*ir.Node, attrs ir.Attrs) string {
 	key := op.String()
 	for _, a := range args {
@@ -130,12 +133,12 @@ func CallKey(op ir.Op, args []*ir.Node, attrs ir.Attrs) string {
 	return key
 }
 
-// maxHeadDim is the largest head dimension of an attention kernel: a row of the result must fit in the registers of a
-// workgroup.
+// maxHeadDim is the largest head dimension of an attention kernel, which keeps a row of the result in the registers of
+// a workgroup.
 const maxHeadDim = 512
 
-// AttentionRefusal returns the reason why an attention cannot be a kernel of its own, or "". A refused attention is
-// decomposed into a matmul, a softmax and another matmul.
+// AttentionRefusal returns the reason why no attention kernel can compute an attention, or "" if one can. A refused
+// attention is decomposed into a matmul, a softmax and another matmul.
 func AttentionRefusal(n *ir.Node) string {
 	rank := n.Arg(0).Rank()
 	d, e := n.Arg(0).Shape()[rank-1], ir.D(1)
@@ -156,7 +159,7 @@ func AttentionRefusal(n *ir.Node) string {
 	return ""
 }
 
-// AttentionScale returns the factor of an attention's scores.
+// AttentionScale returns the factor by which an attention multiplies its scores: the attribute, or 1/sqrt(head size).
 func AttentionScale(n *ir.Node) float64 {
 	if scale := n.Attrs().Float("scale"); scale != 0 {
 		return scale

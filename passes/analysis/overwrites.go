@@ -7,18 +7,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A state is updated in place if its new value is the old one with some parts rewritten, and nothing that may run later
-// reads the old value. Kernels then write those parts into the state's buffer, one kernel per write. An operand of a
-// write that depends on the old value, such as modified rows, is stored first.
+// A state is updated in place if its new value is the old one with some parts rewritten, and no kernel needs the old
+// value after that. Kernels then write the parts into the state's buffer, one kernel per write. If an operand of a
+// write depends on the old value, such as rows to be modified, it is computed into a buffer of its own first.
 
-// Write is a value that equals another one, its base, except for some parts.
+// Write is an op with a result that equals one of its arguments, the base, except for some parts.
 type Write struct {
 	Op   *ir.Node // a dynamic_update_slice, a scatter, or a where that keeps a state's elements
-	base *ir.Node
-	Arg  int // index of the base among op's arguments
+	base *ir.Node // the base, without reshapes
+	Arg  int      // index of the base among Op's arguments
 }
 
-// WriteOf matches n as the result of a write, perhaps reshaped.
+// WriteOf returns the write whose result is n, or a reshape of it. ok is false if n is no such result.
 func WriteOf(n *ir.Node) (w Write, ok bool) {
 	w.Op = Unshaped(n)
 	switch {
@@ -34,7 +34,8 @@ func WriteOf(n *ir.Node) (w Write, ok bool) {
 	return w, true
 }
 
-// before returns the node before x on the chain from a write's value to its base: x reshapes it or writes into it.
+// before returns the argument through which x, a node of the chain from a write's result to its base, gets the value: x
+// is the write, or a reshape.
 func (w Write) before(x *ir.Node) *ir.Node {
 	if x == w.Op {
 		return x.Arg(w.Arg)
@@ -42,7 +43,7 @@ func (w Write) before(x *ir.Node) *ir.Node {
 	return x.Arg(0)
 }
 
-// keepsState reports whether an argument of a where is a state of the result's size.
+// keepsState reports whether argument arg of a where is a state with the shape of the result.
 func keepsState(where *ir.Node, arg int) bool {
 	x := where.Arg(arg)
 	return Unshaped(x).Op() == ir.OpState && x.Shape().Equal(where.Shape())
@@ -57,7 +58,8 @@ func IsScatter(n *ir.Node) bool {
 	return false
 }
 
-// Unshaped strips reshapes. A reshape to the same shape is a copy and stays; see OwnValues.
+// Unshaped returns n, or the node below it if n is a reshape. A reshape to the same shape means a copy and is not
+// skipped; see rewrite.OwnValues.
 func Unshaped(n *ir.Node) *ir.Node {
 	for n.Op() == ir.OpReshape && !IsCopy(n) {
 		n = n.Arg(0)
@@ -65,7 +67,7 @@ func Unshaped(n *ir.Node) *ir.Node {
 	return n
 }
 
-// values returns the values that a write stores.
+// Values returns the operand with the new elements that a write stores.
 func (w Write) Values() *ir.Node {
 	switch {
 	case IsScatter(w.Op):
@@ -76,34 +78,36 @@ func (w Write) Values() *ir.Node {
 	return w.Op.Arg(1)
 }
 
-// suits reports whether a write is better in place: it writes no more elements than a copy would. Blocks can only be
-// written in place.
+// suits reports whether a write should be in place: it writes no more elements than a copy of the state would. Elements
+// in block formats can only be written in place.
 func (w Write) suits() bool {
 	return !IsScatter(w.Op) || w.Op.DType().IsBlock() || w.Values().Shape().MaxElems() <= w.Op.Shape().MaxElems()
 }
 
 // Overwrites records which states of a graph are updated in place.
 //
-// Kernels that read the old value of such a state must run before its first write. They may fuse nodes that depend on
-// the old value, so all of these nodes must come before the write, except the write's own operands; small ones of those
-// are materialized first. A state whose first write would then depend on itself is written as a whole.
+// Kernels that read the old value of such a state must run before its first write. Later fusion may put any node that
+// depends on the old value into such a kernel, so all these nodes must come before the first write. The exception are
+// operands of the state's own writes: they are materialized before it if they are small. If the order is impossible,
+// because the first write would have to run before itself, the state is written as a whole: a kernel computes the new
+// value, and it is copied to the state.
 type Overwrites struct {
 	g       *ir.Graph
 	users   [][]*ir.Node
-	shown   map[*ir.Node]int        // number of outputs and updates of each node
-	news    map[*ir.Node]int        // number of states with this node as the new value
-	InPlace map[*ir.Node][]*ir.Node // by state, the values that successively occupy its buffer, last first
-	Whole   map[*ir.Node]string     // by state, the reason why it is written as a whole
-	waiting map[*ir.Node][]*ir.Node // by node, the first writes that must come after it
-	early   map[Edge]bool           // operands of writes that are stored before the first write
-	search  int                     // remaining nodes to visit in searches for an order
+	shown   map[*ir.Node]int        // by node: the number of outputs and new values of states that it is
+	news    map[*ir.Node]int        // by node: the number of states that it is the new value of
+	InPlace map[*ir.Node][]*ir.Node // by state: the results of its writes in place, last first
+	Whole   map[*ir.Node]string     // by state: the reason why it is written as a whole
+	waiting map[*ir.Node][]*ir.Node // by node: the first writes of states that must come after it
+	early   map[Edge]bool           // operands of writes that must be materialized before the first write
+	search  int                     // nodes that searches for an order may still visit; bounds the time
 }
 
-// edge is a value and one of its users.
+// Edge is a value and one of its users.
 type Edge struct{ Value, user *ir.Node }
 
-// NewOverwrites decides which states of a graph can be updated in place. decided means that an earlier pass chose
-// already: then states updated by a copy are not in place.
+// NewOverwrites decides which states of a graph can be updated in place. decided means that pass interface (see
+// rewrite.OwnValues) has decided already: it has inserted a copy before each update that is not in place.
 func NewOverwrites(g *ir.Graph, decided bool) *Overwrites {
 	o := &Overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
 		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
@@ -133,23 +137,23 @@ func (o *Overwrites) Writes() map[*ir.Node]bool {
 	return all
 }
 
-// only reports whether n has no readers except these.
+// only reports whether all readers of n are in the given set, and n is neither an output nor a state's new value.
 func (o *Overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
 	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
 }
 
-// StoresFirst reports whether a user's operand is stored before the first write.
+// StoresFirst reports whether an operand of a write must be materialized before the state's first write.
 func (o *Overwrites) StoresFirst(operand, user *ir.Node) bool { return o.early[Edge{operand, user}] }
 
-// OnlyUpdates reports whether n is the new value of one state, and nothing else.
+// OnlyUpdates reports whether n is one output or one state's new value, and no node reads it.
 func (o *Overwrites) OnlyUpdates(n *ir.Node) bool {
 	return len(o.users[n.ID()]) == 0 && o.shown[n] == 1
 }
 
-// ReadOnce reports whether one node reads n, once, and nothing else.
+// ReadOnce reports whether exactly one argument of one node is n, and n is neither an output nor a state's new value.
 func (o *Overwrites) ReadOnce(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
 
-// decide determines whether a state is updated in place, or why not.
+// decide decides whether a state is updated in place, and records the result in InPlace or Whole.
 func (o *Overwrites) decide(u ir.Update, decided bool) {
 	values, own, why := o.chain(u)
 	switch {
@@ -166,7 +170,7 @@ func (o *Overwrites) decide(u ir.Update, decided bool) {
 // IsCopy reports whether n is a reshape to the same shape.
 func IsCopy(n *ir.Node) bool { return n.Op() == ir.OpReshape && n.Shape().Equal(n.Arg(0).Shape()) }
 
-// newValue returns the new value of a state, without a copy.
+// newValue returns the new value of a state. If that is a copy, it returns the copied value.
 func newValue(u ir.Update) *ir.Node {
 	if IsCopy(u.Value) {
 		return u.Value.Arg(0)
@@ -182,7 +186,7 @@ func OpAt(n *ir.Node) string {
 	return n.Pos() + ": " + n.Op().String()
 }
 
-// WhyNot returns why a write is not in place.
+// WhyNot returns the reason why a write is not in place.
 func (o *Overwrites) WhyNot(w Write) string {
 	for {
 		next, ok := WriteOf(w.base)
@@ -197,8 +201,9 @@ func (o *Overwrites) WhyNot(w Write) string {
 	return fmt.Sprintf("no state is updated with it, or not the one that %s is", w.base)
 }
 
-// chain follows a state's new value through writes back to the old value. It returns the values on the way, last first,
-// and the nodes that are part of the writes, or why the state cannot be updated in place.
+// chain follows a state's new value through writes back to the old value. values are the results of these writes, last
+// first. own is the set of all nodes on the way, including reshapes and the slices of nested writes (see Nested). why
+// is the reason if the state cannot be updated in place.
 func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]bool, why string) {
 	value := newValue(u)
 	switch {
@@ -207,7 +212,7 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 	case o.news[value] > 1:
 		return nil, nil, "another state has the same new value"
 	}
-	own = map[*ir.Node]bool{} // writes, and the shapes that they are seen in
+	own = map[*ir.Node]bool{}
 	for n := value; n != u.State; {
 		w, ok := WriteOf(n)
 		switch {
@@ -240,8 +245,8 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 	return values, own, ""
 }
 
-// order orders everything that depends on a state's old value, except its own writes, before its first write, the last
-// of values. It reports whether that is possible.
+// order requires that every node that depends on a state's old value, except its own writes, comes before its first
+// write (the last of values). It reports whether that is possible. own are the nodes of the state's own writes.
 func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.Node) bool {
 	first := values[len(values)-1]
 	var readers []*ir.Node
@@ -283,14 +288,14 @@ func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.N
 	return true
 }
 
-// canStoreFirst reports whether storing a write's operand that depends on the old value moves less memory than copying
-// the state. A where would need an operand as large as the state.
+// canStoreFirst reports whether materializing taken, an operand of a write, moves less memory than a copy of the state.
+// A where has an operand as large as the state, so it never does.
 func canStoreFirst(write, taken *ir.Node) bool {
 	return write.Op() != ir.OpWhere && !write.DType().IsBlock() &&
 		taken.Shape().MaxElems() <= write.Shape().MaxElems()/2
 }
 
-// Operands returns the operands of the writes that make some values, except their bases.
+// Operands returns the operands, except the bases, of the writes with the given results.
 func (o *Overwrites) Operands(values []*ir.Node) (all []Edge) {
 	for _, n := range values {
 		w, _ := WriteOf(n)
@@ -299,7 +304,7 @@ func (o *Overwrites) Operands(values []*ir.Node) (all []Edge) {
 	return all
 }
 
-// takes returns the operands of a write except its base.
+// takes returns the operands, except the base, of a write and of the writes nested in it.
 func (o *Overwrites) takes(w Write) (all []Edge) {
 	for {
 		inner, region, ok := o.Nested(w)
@@ -315,7 +320,8 @@ func (o *Overwrites) takes(w Write) (all []Edge) {
 	}
 }
 
-// reach returns nodes and everything reachable from them, or false if the search takes too long.
+// reach returns the set of nodes reachable from the given ones, inclusive, or false if the search takes too long.
+// follow returns the successors of a node.
 func (o *Overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (map[*ir.Node]bool, bool) {
 	seen := map[*ir.Node]bool{}
 	for next := slices.Clone(nodes); len(next) > 0; o.search-- {
@@ -332,8 +338,9 @@ func (o *Overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (
 	return seen, true
 }
 
-// Nested returns the inner write if a write stores a modified region of its own base: a write along another axis with
-// no other effect. region is the slice of the base.
+// Nested matches a write along two axes: the outer write w stores a region that is a slice of its own base, at the same
+// position, with an inner write applied. So only the elements of the inner write change. region are the nodes of the
+// slice: it and its reshapes.
 func (o *Overwrites) Nested(w Write) (inner Write, region []*ir.Node, ok bool) {
 	if w.Op.Op() != ir.OpDynamicUpdateSlice || w.Op.DType().IsBlock() || w.Op.Attrs().Bool("wrap") {
 		return Write{}, nil, false
@@ -356,7 +363,7 @@ func (o *Overwrites) Nested(w Write) (inner Write, region []*ir.Node, ok bool) {
 	return inner, append(region, at), ok
 }
 
-// regions returns the slices of a write's base that nested writes along further axes modify.
+// regions returns the slice nodes of all writes nested in w (see Nested).
 func (o *Overwrites) regions(w Write) (all []*ir.Node) {
 	for {
 		inner, region, ok := o.Nested(w)

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// placeTemps assigns each temporary a range of the arena: largest first, at the lowest offset that no temporary live at
-// the same level occupies.
+// placeTemps assigns each temporary a range of bytes in the arena. It takes the largest temporary first, and puts each
+// at the lowest offset where it overlaps no temporary that is live at the same time.
 func (pl *planner) placeTemps() {
 	var temps []int
 	for i, b := range pl.p.Buffers {
@@ -17,11 +17,11 @@ func (pl *planner) placeTemps() {
 		}
 	}
 	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
-	var levels []int
+	var times []int
 	for _, t := range temps {
-		levels = append(levels, pl.lifetime[t][0], pl.lifetime[t][1])
+		times = append(times, pl.lifetime[t][0], pl.lifetime[t][1])
 	}
-	taken := newShelves(levels)
+	taken := newArenaUse(times)
 	for _, t := range temps {
 		size := align(pl.p.Buffers[t].Bytes, kernel.ArenaAlign)
 		at := taken.lowest(pl.lifetime[t], size)

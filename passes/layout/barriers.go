@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// barriers inserts a barrier before every step with a data hazard since the last barrier: it accesses data that a step
-// wrote, or writes data that a step read.
+// barriers inserts a barrier before every step with a data hazard: it accesses data that a step since the last barrier
+// wrote, or writes data that such a step read.
 func (pl *planner) barriers() {
 	borders := pl.p.Borders()
 	since := touched{pl: pl}
@@ -30,8 +30,8 @@ func (pl *planner) barriers() {
 // touched is the set of buffers and arena bytes that steps have read and written since the last barrier.
 type touched struct {
 	pl                *planner
-	written           map[int]bool // by accessed buffer: whether it is written
-	arena, arenaWrite spans
+	written           map[int]bool // by accessed buffer outside the arena: whether it was written
+	arena, arenaWrite spans        // arena bytes that were accessed, and the written ones among them
 }
 
 func (t *touched) clear() {
@@ -39,7 +39,7 @@ func (t *touched) clear() {
 	t.arena, t.arenaWrite = t.arena[:0], t.arenaWrite[:0]
 }
 
-// bytes returns the range of a buffer in the arena, if it is in the arena.
+// bytes returns a buffer's range of bytes in the arena. ok is false if the buffer is not in the arena.
 func (t *touched) bytes(buffer int) (from, to int64, ok bool) {
 	b := t.pl.p.Buffers[buffer]
 	return b.Offset, b.Offset + align(b.Bytes, kernel.ArenaAlign), b.Kind == kernel.BufTemp
@@ -57,7 +57,7 @@ func (t *touched) add(b kernel.Bind) {
 	t.arena.add(from, to)
 }
 
-// conflicts reports whether a step with binding b must wait for earlier steps.
+// conflicts reports whether a step with binding b must wait for steps since the last barrier.
 func (t *touched) conflicts(b kernel.Bind) bool {
 	from, to, ok := t.bytes(b.Buffer)
 	if !ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
+// add adds a buffer for a value of type t and returns its index. segments are its initial contents.
 func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments ...kernel.Segment) (int, error) {
 	n, err := t.MaxBytes()
 	if err != nil {
@@ -21,9 +22,10 @@ func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments 
 	return len(pl.p.Buffers) - 1, nil
 }
 
+// align rounds n up to a multiple of to.
 func align(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// interfaceBuffers makes the buffers and ports of inputs, outputs and states.
+// interfaceBuffers makes the buffers and ports of the graph's inputs, outputs and states.
 func (sc *scope) interfaceBuffers() error {
 	g := sc.g.Ops
 	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
@@ -62,12 +64,12 @@ func (sc *scope) interfaceBuffers() error {
 	return nil
 }
 
-// buffer returns the buffer of a value.
+// buffer returns the index of a value's buffer, and makes the buffer at the first call.
 func (sc *scope) buffer(id plan.ValueID) (int, error) {
 	if i, ok := sc.buffers[id]; ok {
 		return i, nil
 	}
-	if outer, ok := sc.stands[id]; ok {
+	if outer, ok := sc.leaves[id]; ok {
 		return sc.outer.buffer(outer)
 	}
 	v := sc.g.Value(id)
@@ -95,7 +97,7 @@ func (sc *scope) buffer(id plan.ValueID) (int, error) {
 	return i, err
 }
 
-// describe returns a value's buffer kind, its name for readers, its type and its initial content.
+// describe returns the kind, name, type and initial contents of a value's buffer. The name is for people.
 func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t ir.Type, segments []kernel.Segment) {
 	t = v.Type
 	switch {
@@ -124,12 +126,13 @@ func (sc *scope) describe(v *plan.Value) (kind kernel.BufferKind, name string, t
 	return kernel.BufTemp, fmt.Sprintf("%s %s", v.Node, v.Node.Op()), t, nil
 }
 
-// isPrepared reports whether a value is made when the program is loaded, and read later.
+// isPrepared reports whether a kernel computes a value when the program is loaded, and runs read it.
 func (sc *scope) isPrepared(id plan.ValueID) bool {
 	later := func(k plan.KernelID) bool { return !sc.fixed[k] }
 	return sc.ready[id] && slices.ContainsFunc(sc.g.Readers(id), later)
 }
 
+// weightSegments returns the contents of a weight's buffer: a constant's data, one weight, or packed weights.
 func weightSegments(n *ir.Node) []kernel.Segment {
 	if n.Op() == ir.OpConst {
 		d := n.Attrs().Data("data")

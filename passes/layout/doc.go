@@ -1,5 +1,6 @@
-// Package layout lays out the kernels of a plan in memory: it makes buffers, steps and barriers of a [kernel.Program].
+// Package layout makes a [kernel.Program] of a graph of kernels ([plan.Graph]): a step per kernel, a buffer per value,
+// and barriers between steps.
 //
-// Temporaries share an arena: two whose lifetimes do not overlap may have the same bytes. A barrier stands before each
-// step with a hazard.
+// Temporaries share one allocation, the arena: two temporaries may occupy the same bytes if their lifetimes do not
+// overlap. A step with a data hazard has a barrier before it.
 package layout

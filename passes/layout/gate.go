@@ -5,11 +5,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// wordsPerStep is how many workgroup counts a dispatch has.
+// wordsPerStep is the number of workgroup counts of a dispatch: x, y and z.
 const wordsPerStep = 3
 
-// gate lays out the first step of a region that may end early. It copies the workgroup counts of the following steps if
-// the condition is true, and otherwise stores zeros. The number of these steps is known after all steps are laid out.
+// gate adds the first step of a while loop's region. The loop has a fixed number of trips, and the steps of a trip are
+// dispatched indirectly. The gate copies their workgroup counts from buffer "grids" to buffer "gated grids" if the
+// condition is true, and otherwise writes zeros, so that the trip does nothing. finishGates fills in the number of
+// steps.
 func (sc *scope) gate(condition, region int) error {
 	pl := sc.planner
 	if pl.grids < 0 {
@@ -36,7 +38,8 @@ func (sc *scope) gate(condition, region int) error {
 	return nil
 }
 
-// finishGates sets each gate's range to the workgroup counts of its region's steps, now that all steps are laid out.
+// finishGates sets the range of workgroup counts that each gate copies: the counts of its region's steps. It is called
+// after all steps are laid out.
 func (pl *planner) finishGates() error {
 	if len(pl.gates) == 0 {
 		return nil

@@ -10,34 +10,34 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// planner lays out the buffers of a program.
+// planner makes the steps and buffers of a program.
 type planner struct {
 	p        *kernel.Program
 	kernels  []*kernel.Kernel // by step
 	scratch  int              // number of values with buffers and no node
 	lifetime map[int][2]int   // by buffer: the times of its first and last access
-	clock    int              // current time; kernels that may run concurrently have the same
-	weights  map[string]int   // by the content of a weight's buffer
-	grids    int              // the buffers of gated steps; -1 if there are none
-	gates    []*kernel.Kernel // with the region that each decides on
-	gated    []int
+	clock    int              // current time; kernels that may run concurrently have the same time
+	weights  map[string]int   // buffers of weights, by their contents; loops and the code around them share these
+	grids    int              // buffer of the gated steps' workgroup counts; grids+1 has the gated counts; -1: none
+	gates    []*kernel.Kernel // the gates of while loops
+	gated    []int            // by gate: the index of its region
 }
 
-// scope is a graph of kernels that the planner lays out: the program's, or a loop body's.
+// scope is a graph of kernels that the planner lays out: the whole program's, or a loop body's.
 type scope struct {
 	*planner
 	g       *plan.Graph
 	buffers map[plan.ValueID]int
-	inner   map[plan.KernelID]*scope // of loops
-	// fixed are the kernels that run when the program is loaded, and ready their results.
+	inner   map[plan.KernelID]*scope // scopes of loop bodies, by loop
+	// fixed are the kernels that run only once, when the program is loaded. ready are their results.
 	fixed  map[plan.KernelID]bool
 	ready  map[plan.ValueID]bool
 	outer  *scope                        // scope around a body; nil for the program
-	stands map[plan.ValueID]plan.ValueID // for a body: the values of outer that its leaves represent
+	leaves map[plan.ValueID]plan.ValueID // for a body: the values of outer that its inputs and states are
 }
 
-// Program makes the program: buffers, steps and barriers. Shaders and grids are filled in after scheduling.
-// It also returns the kernels by step, including kernels of loop bodies.
+// Program makes the program of a graph of kernels: buffers, steps and barriers. Package compiler fills in shaders and
+// grids later. Program also returns the kernel of each step, including the kernels of loop bodies.
 func Program(g *plan.Graph) (*kernel.Program, []*kernel.Kernel, error) {
 	pl := &planner{lifetime: map[int][2]int{}, weights: map[string]int{}, grids: -1,
 		p: &kernel.Program{Name: g.Ops.Name}}
@@ -47,6 +47,7 @@ func Program(g *plan.Graph) (*kernel.Program, []*kernel.Kernel, error) {
 	return pl.p, pl.kernels, nil
 }
 
+// layOut makes the whole program: preparing steps first, then the steps of a run.
 func (pl *planner) layOut(root *scope) error {
 	if err := root.interfaceBuffers(); err != nil {
 		return err
@@ -72,7 +73,8 @@ func (pl *planner) layOut(root *scope) error {
 	return nil
 }
 
-// extents records the extents of a graph and of its loops that symbols may make negative, except extents of buffers.
+// extents records in the program the extents of nodes that could be negative for some values of symbols, in a graph and
+// its loops, so that a run can check them. Extents of buffers are left out: they are checked anyway.
 func (pl *planner) extents(sc *scope) {
 	for _, n := range sc.g.Ops.Nodes() {
 		for _, d := range n.Shape() {
@@ -89,10 +91,10 @@ func (pl *planner) extents(sc *scope) {
 	}
 }
 
-// scope makes the scope of a graph of kernels and of all loops in it.
-func (pl *planner) scope(g *plan.Graph, outer *scope, stands map[plan.ValueID]plan.ValueID) *scope {
+// scope makes the scope of a graph of kernels, and the scopes of the loops in it.
+func (pl *planner) scope(g *plan.Graph, outer *scope, leaves map[plan.ValueID]plan.ValueID) *scope {
 	sc := &scope{planner: pl, g: g, buffers: map[plan.ValueID]int{}, inner: map[plan.KernelID]*scope{},
-		fixed: map[plan.KernelID]bool{}, ready: map[plan.ValueID]bool{}, outer: outer, stands: stands}
+		fixed: map[plan.KernelID]bool{}, ready: map[plan.ValueID]bool{}, outer: outer, leaves: leaves}
 	for _, name := range slices.Concat(g.Ops.Symbols(), g.Ops.Derived()) {
 		bound, _ := g.Ops.SymbolBound(name)
 		if symbol := (kernel.Symbol{Name: name, Bound: bound}); !slices.Contains(pl.p.Symbols, symbol) {
@@ -114,16 +116,16 @@ func (pl *planner) scope(g *plan.Graph, outer *scope, stands map[plan.ValueID]pl
 			continue
 		}
 		body := g.Bodies[k.Loop.Body]
-		stands := map[plan.ValueID]plan.ValueID{body.Params: g.Params}
+		leaves := map[plan.ValueID]plan.ValueID{body.Params: g.Params}
 		for i, n := range slices.Concat(body.Ops.Leaves(ir.OpState), body.Ops.Leaves(ir.OpInput)) {
-			stands[n.ID()] = k.Bindings[i].Buffer
+			leaves[n.ID()] = k.Bindings[i].Buffer
 		}
-		sc.inner[id] = pl.scope(body, sc, stands)
+		sc.inner[id] = pl.scope(body, sc, leaves)
 	}
 	return sc
 }
 
-// prepared lays out the kernels that run when the program is loaded.
+// prepared lays out the kernels that run when the program is loaded, of this scope and its loops.
 func (sc *scope) prepared() error {
 	if err := sc.steps(func(id plan.KernelID) bool { return sc.fixed[id] }); err != nil {
 		return err
@@ -138,7 +140,7 @@ func (sc *scope) prepared() error {
 	return nil
 }
 
-// steps lays out some of the kernels, in order.
+// steps lays out the kernels for which `which` returns true, in order.
 func (sc *scope) steps(which func(plan.KernelID) bool) error {
 	level := -1
 	for _, id := range sc.g.IDs() {
@@ -163,7 +165,8 @@ func (sc *scope) steps(which func(plan.KernelID) bool) error {
 	return nil
 }
 
-// region lays out a loop's body: first the steps that are the same in every trip, then the steps of a trip.
+// region lays out a loop's body: first the kernels that need to run only once before the trips, then the steps of a
+// trip as a region.
 func (sc *scope) region(loop *kernel.Kernel) error {
 	ids := sc.g.IDs()
 	once := ids[:sc.g.Once()]
@@ -188,12 +191,12 @@ func (sc *scope) region(loop *kernel.Kernel) error {
 	}
 	region := &sc.p.Regions[at]
 	if region.Count = len(sc.p.Steps) - region.First; region.Count == 0 {
-		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1) // of a body that changes nothing
+		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1) // the body has no kernels
 	}
 	sc.clock++
 	for _, st := range sc.p.Steps[len(sc.p.Steps)-region.Count:] {
 		for _, b := range st.Binds {
-			// A buffer that lived before the loop is live in every trip.
+			// Every trip reads or writes a buffer that was in use before the loop, so it is live until the loop's end.
 			if life := sc.lifetime[b.Buffer]; life[0] < begin {
 				sc.lifetime[b.Buffer] = [2]int{life[0], sc.clock}
 			}
@@ -202,6 +205,7 @@ func (sc *scope) region(loop *kernel.Kernel) error {
 	return nil
 }
 
+// step adds the step of a kernel.
 func (sc *scope) step(k *kernel.Kernel) error {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
 	accesses := countAccesses(k)
@@ -222,7 +226,7 @@ func (sc *scope) step(k *kernel.Kernel) error {
 	return nil
 }
 
-// touch notes that a buffer is used now.
+// touch extends a buffer's lifetime to the current time.
 func (pl *planner) touch(buf int) {
 	life, ok := pl.lifetime[buf]
 	if !ok {
@@ -232,7 +236,7 @@ func (pl *planner) touch(buf int) {
 	pl.lifetime[buf] = life
 }
 
-// fault registers the word in which a kernel reports a fault to the host.
+// fault registers the buffer in which a kernel reports a fault to the host: an element that it has no result for.
 func (sc *scope) fault(k *kernel.Kernel) error {
 	if k.Fault == nil {
 		return nil

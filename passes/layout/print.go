@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Print writes the buffers and steps for a reader.
+// Print writes a program's buffers and steps for people.
 func Print(w io.Writer, p *kernel.Program) {
 	once := ""
 	if p.Prepared > 0 {
@@ -37,7 +37,8 @@ func printBuffer(w io.Writer, number int, b kernel.Buffer) {
 	fmt.Fprintln(w)
 }
 
-// printStep writes a step, preceded by the headings of runs, regions and persistent kernels that begin with it.
+// printStep writes a step. Before it come the barrier, and the headings of regions and persistent kernels that begin
+// with this step.
 func printStep(w io.Writer, p *kernel.Program, number int) {
 	st := p.Steps[number]
 	switch {
@@ -71,7 +72,7 @@ func printStep(w io.Writer, p *kernel.Program, number int) {
 	fmt.Fprintln(w)
 }
 
-// binds formats the buffers that a step reads and writes.
+// binds formats the buffers that a step reads and writes, such as "r0 r3 w5 rw7".
 func binds(st kernel.Step) string {
 	var list []string
 	for _, b := range st.Binds {

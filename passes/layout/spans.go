@@ -8,7 +8,7 @@ import (
 // spans is a set of byte ranges: disjoint, sorted, with adjacent ranges merged.
 type spans [][2]int64
 
-// add puts a range into the set.
+// add adds the range from `from` up to, but excluding, `to`.
 func (s *spans) add(from, to int64) {
 	first, _ := slices.BinarySearchFunc(*s, from, func(r [2]int64, at int64) int { return cmp.Compare(r[1], at) })
 	last := first
@@ -27,27 +27,28 @@ func (s spans) overlaps(from, to int64) (end int64, ok bool) {
 	return s[i][1], true
 }
 
-// shelves records the used bytes of the arena by level. It is a segment tree, so the cost of a buffer does not depend
-// on its lifetime.
-type shelves struct {
-	levels []int   // in order
-	all    []spans // by tree node: spans taken at all of its levels
-	some   []spans // spans taken at some of its levels
+// arenaUse records which bytes of the arena are used at which times. It is a segment tree over times: each tree node
+// stands for a range of times. So the cost of adding a buffer grows with the logarithm of its lifetime only.
+type arenaUse struct {
+	times []int   // sorted
+	all   []spans // by tree node: bytes used at all of its times
+	some  []spans // by tree node: bytes used at some of its times
 }
 
-func newShelves(levels []int) *shelves {
-	levels = slices.Compact(slices.Sorted(slices.Values(levels)))
-	return &shelves{levels: levels, all: make([]spans, 4*len(levels)), some: make([]spans, 4*len(levels))}
+// newArenaUse makes the tree for lifetimes that begin and end at the given times.
+func newArenaUse(times []int) *arenaUse {
+	times = slices.Compact(slices.Sorted(slices.Values(times)))
+	return &arenaUse{times: times, all: make([]spans, 4*len(times)), some: make([]spans, 4*len(times))}
 }
 
-// visit calls inside for the tree nodes that together cover the levels from life[0] to life[1], and above for their
-// ancestors.
-func (s *shelves) visit(life [2]int, inside, above func(node int)) {
+// visit calls inside for the tree nodes that together stand for exactly the times from life[0] to life[1], and above
+// for the ancestors of these nodes.
+func (s *arenaUse) visit(life [2]int, inside, above func(node int)) {
 	var walk func(node, first, last int)
 	walk = func(node, first, last int) {
 		switch {
-		case s.levels[last] < life[0] || life[1] < s.levels[first]:
-		case life[0] <= s.levels[first] && s.levels[last] <= life[1]:
+		case s.times[last] < life[0] || life[1] < s.times[first]:
+		case life[0] <= s.times[first] && s.times[last] <= life[1]:
 			inside(node)
 		default:
 			above(node)
@@ -56,21 +57,21 @@ func (s *shelves) visit(life [2]int, inside, above func(node int)) {
 			walk(2*node+1, middle+1, last)
 		}
 	}
-	if len(s.levels) > 0 {
-		walk(1, 0, len(s.levels)-1)
+	if len(s.times) > 0 {
+		walk(1, 0, len(s.times)-1)
 	}
 }
 
-// take marks a range as used from level life[0] to life[1].
-func (s *shelves) take(life [2]int, from, to int64) {
+// take marks the bytes from `from` up to, but excluding, `to` as used at all times from life[0] to life[1].
+func (s *arenaUse) take(life [2]int, from, to int64) {
 	s.visit(life, func(node int) {
 		s.all[node].add(from, to)
 		s.some[node].add(from, to)
 	}, func(node int) { s.some[node].add(from, to) })
 }
 
-// lowest returns the lowest free offset for a number of bytes from level life[0] to life[1].
-func (s *shelves) lowest(life [2]int, bytes int64) int64 {
+// lowest returns the lowest offset from which on so many bytes are free at all times from life[0] to life[1].
+func (s *arenaUse) lowest(life [2]int, bytes int64) int64 {
 	var taken []spans
 	s.visit(life, func(node int) {
 		taken = append(taken, s.some[node])

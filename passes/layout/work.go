@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// countAccesses counts the loads and stores of each binding that one point makes.
+// countAccesses returns the number of loads and stores of each binding by one point of a kernel.
 func countAccesses(k *kernel.Kernel) map[int]int64 {
 	n := map[int]int64{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
@@ -21,8 +21,9 @@ func countAccesses(k *kernel.Kernel) map[int]int64 {
 	return n
 }
 
-// mapBytes estimates the bytes of a buffer that a map, or a quantizing kernel, reads and writes, given the accesses per
-// point or per element of a block. For a large state that is only the slice that it writes.
+// mapBytes estimates the bytes that a map or quantizing kernel moves to and from a buffer of dtype t. accesses is the
+// number of loads and stores per point, or per element of a block. The result can be less than the buffer's size, for
+// example for a large state of which the kernel writes a slice. For other kernels it returns math.MaxInt64.
 func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyQuantize && points <= math.MaxInt32 {
@@ -37,7 +38,8 @@ func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	return blocks * int64(t.BlockBytes())
 }
 
-// windowBytes estimates the bytes of keys or values that an attention with a window reads.
+// windowBytes estimates the bytes that a kernel reads from a binding with `all` bytes. Only an attention with a window
+// reads less than all of its keys and values.
 func windowBytes(k *kernel.Kernel, bind int, all int64) int64 {
 	a, used := k.Attention, false
 	if a == nil || a.Window == 0 {
@@ -53,7 +55,7 @@ func windowBytes(k *kernel.Kernel, bind int, all int64) int64 {
 	return int64(float64(all) * float64(seen) / float64(max(k.Fold.Max(), 1)))
 }
 
-// kernelFlops counts arithmetic operations at the bound of every symbol.
+// kernelFlops returns the number of a kernel's arithmetic operations, with every symbol at its bound.
 func kernelFlops(k *kernel.Kernel) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyAttention {

@@ -12,20 +12,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Collectives are ops of a program that several devices run together, each on its shard of the values. A device writes
-// its values to memory that all devices share (package mailbox), and a collective reads the values of all. A link
-// describes the memory. Each op returns the link that the next one takes, so that all devices execute them in the same
-// order. They are custom ops, since no kernel family supports several devices.
+// Collectives are ops in which several devices exchange values, such as all_reduce. A device writes its values to
+// memory that all devices share, and a collective reads the values of all devices. Package internal/mailbox defines the
+// layout of that memory, the mailbox. A link is a small tensor (u32[12]) with the mailbox's addresses and the number of
+// the next exchange, the epoch. Each op returns the link for the next op, so that all devices execute them in the same
+// order. Collectives are custom ops, since no kernel family supports several devices.
 //
-// A reader waits inside its kernel, in every workgroup, for flags that say that the other devices have written. The
-// flags are in the shared memory, or the host copies them to the device's own memory. Alternatively the runtime ends
-// the program between write and read. The reading kernel sets its device's own flag, because the writing kernel has
-// ended by then. Without a mailbox, for example when a program is warmed up, a link is all zeros and the values of
-// other devices count as zeros.
+// Op give writes a device's values; another kernel reads. Every workgroup of the reading kernel waits for flags, which
+// say that the other devices have written. The flags are in the shared memory, or the host copies them to the device's
+// own memory. The reading kernel sets its own device's flag: when it runs, the writing kernel has ended. If devices
+// cannot wait for each other, the runtime ends the program between write and read instead. When a program is warmed up
+// there is no mailbox. The link is then all zeros, and the values of other devices count as zeros.
 //
-// If kernels wait, few values are written and read by one kernel: a workgroup waits for the workgroup with its number
-// on the other devices, and each has its own flag. There are so few workgroups that a device starts all of them at
-// once.
+// If kernels can wait, a single kernel (such as all_reduce_few) writes and reads a small value. Each workgroup has a
+// flag of its own and waits for the workgroups with the same number on the other devices. At most
+// mailbox.MaxGroups workgroups take part, which any device runs at the same time.
 var give = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.give", Doc: "Gives the values of a device to the others, and has the link with which they are taken.",
 	Args:  []ir.ArgInfo{{Name: "x"}, {Name: "link"}},
@@ -71,11 +72,12 @@ var (
 
 const (
 	collectiveLanes  = 256
-	collectiveValues = 896 // per workgroup; 1024 words including the epochs, four per invocation
+	collectiveValues = 896 // values per workgroup: 1024 words with an epoch after every 7 values, 4 per invocation
 )
 
-// collective registers a collective. prologue, each and result are its code: at the start, for each device's part in
-// the order of ranks, and at the end. few is the variant for few values, which also writes them.
+// collective registers a collective in two variants: op reads values that op give has written, few writes and reads a
+// small value itself. prologue, each and result are GLSL code that runs at the start, for the value of each device in
+// the order of ranks, and at the end. shape returns the shape of the result, and combine is the Go reference.
 func collective(name, doc, prologue, each, result string, shape func(ir.Shape, int64) (ir.Shape, error),
 	combine func(all [][]uint32, rank int) []uint32) (op, few ir.Op) {
 	fill := strings.NewReplacer("PROLOGUE", prologue, "EACH", each, "RESULT", result)
@@ -130,10 +132,11 @@ func checkCollective(c *ir.Call) error {
 
 var linkShape = ir.ShapeOf(mailbox.LinkWords)
 
-// fewValues is the maximum number of values for a single exchange kernel: the values of all workgroups that have flags.
+// fewValues is the largest number of values that a single kernel writes and reads: each of its workgroups needs a flag.
 const fewValues = mailbox.MaxGroups * collectiveValues
 
-// Other devices change the memory while a kernel reads it, hence volatile.
+// collectiveShared is GLSL for the mailbox, and for waiting until a flag reaches an epoch. The memory is volatile
+// because other devices change it while a kernel reads it. A kernel that waits too long records its epoch and goes on.
 const collectiveShared = `layout(buffer_reference, std430, buffer_reference_align = 8) coherent volatile
 buffer Mailbox { uint words[]; };
 void await_flag(Mailbox box, Mailbox flags, uint at, uint rank, uint epoch, uint most) {
@@ -144,7 +147,8 @@ void await_flag(Mailbox box, Mailbox flags, uint at, uint rank, uint epoch, uint
     box.words[64u + rank] = epoch;
 }`
 
-// Word w holds value i, or the epoch after seven values.
+// collectiveStart is the beginning of each kernel. In a slot, each group of 8 words holds 7 values and the epoch: word
+// w holds value (w/8)*7 + w%8. A reader recognizes old values by their epoch.
 const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[6], rank = link[7], room = link[9];
 uint size = x_size, part_words = (size + 895u) / 896u * 1024u;
 uint place = link[8] + uint(shards) * part_words <= room ? link[8] : 0u;
@@ -154,6 +158,7 @@ bool open = (link[0] | link[1]) != 0u;
 uint first = gl_WorkGroupID.x * 1024u + lane;
 `
 
+// giveWords writes this device's values to its slot.
 const giveWords = `if (open) {
     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
         uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
@@ -164,10 +169,11 @@ const giveWords = `if (open) {
 }
 `
 
+// giveBody is the kernel of op give: it writes the values, and copies the link.
 const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 12u) given[lane] = link[lane];
 ` + giveWords
 
-// collectiveWait waits for the flags of all values.
+// collectiveWait sets this device's flag, and waits for the flags of the other devices.
 const collectiveWait = `if (open && link[10] != 0u) {
     if (gl_WorkGroupID.x == 0u && lane == 0u) box.words[128u + rank] = epoch;
     if (lane < uint(shards) && lane != rank) await_flag(box, flags, 128u + lane, rank, epoch, link[10]);
@@ -176,7 +182,8 @@ const collectiveWait = `if (open && link[10] != 0u) {
 }
 `
 
-// collectiveFew writes the values, and waits for the flags of the parts that the workgroup reads.
+// collectiveFew writes the values, sets the flag of this workgroup, and waits for the flags of the workgroups with the
+// same number on the other devices.
 const collectiveFew = giveWords + `memoryBarrierBuffer();
 barrier();
 if (open) {
@@ -188,6 +195,8 @@ if (open) {
 barrier();
 `
 
+// collectiveTake reads the values of all devices in the order of ranks and returns the next link. collective replaces
+// PROLOGUE, EACH and RESULT by the code of one collective.
 const collectiveTake = `if (gl_WorkGroupID.x == 0u && lane < 12u) {
     next[lane] = lane == 6u ? epoch + 1u : lane == 8u ? place + uint(shards) * part_words : link[lane];
 }
@@ -220,7 +229,7 @@ if (stale && box.words[64u + rank] == 0u) box.words[64u + rank] = epoch | 0x8000
     }
 }`
 
-// exchange is the reference of a collective.
+// exchange is the Go reference of a collective: it waits for the values of all devices and combines them.
 func exchange(x, link *ir.Data, shards int, shape func(ir.Shape, int64) (ir.Shape, error),
 	combine func(all [][]uint32, rank int) []uint32) ([]*ir.Data, error) {
 	at := toWords(link.Bytes)
@@ -247,7 +256,7 @@ func exchange(x, link *ir.Data, shards int, shape func(ir.Shape, int64) (ir.Shap
 		{DType: ir.U32, Dims: link.Dims, Bytes: fromWords(next)}}, nil
 }
 
-// sumWords adds up floats, in the order of ranks.
+// sumWords adds up the floats of all devices, in the order of ranks like the kernels. all has their bits by rank.
 func sumWords(all [][]uint32) []uint32 {
 	sum := slices.Clone(all[0])
 	for _, part := range all[1:] {
@@ -274,9 +283,9 @@ func fromWords(words []uint32) []byte {
 	return b
 }
 
-// Swaps returns a graph that exchanges input "x", f32 values, between several devices the given number of times. Output
-// "y" is computed by repeatedly adding the values of all devices and subtracting the device's own. Its link is input
-// "link".
+// Swaps returns a graph with which a group of devices probes a transport. It has inputs "x", f32[values], and "link",
+// and output "y". The given number of times, it replaces x by the sum of the other devices' x: it adds the values of
+// all devices and subtracts its own.
 func Swaps(shards, values, times int) (*ir.Graph, error) {
 	g := ir.NewGraph("swaps")
 	attr := func(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }

@@ -8,23 +8,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Part is a part of a graph that runs on its own device after the previous parts. It reads and returns the whole
-// graph's inputs and outputs by their names, and values of other parts by new names.
+// Part is one of the consecutive parts of a graph. It runs on a device of its own, after the previous parts. Inputs and
+// outputs of the whole graph keep their names. Values passed between parts get new names.
 type Part struct {
 	*ir.Graph
-	Device int      // index of its share, in order; a device without work has no part
+	Device int      // index of its device in SplitLayers' shares
 	Stored int64    // bytes of its weights and states
 	Gives  []string // outputs that later parts read as inputs
 }
 
 // SplitLayers cuts a graph into consecutive parts, such as groups of a model's layers (pipeline parallelism, Huang et
 // al., "GPipe", 2019). Part i gets about the fraction shares[i]/sum(shares) of the bytes of weights and states. Near
-// each ideal position it cuts where the fewest bytes pass to the next part. A state is read and updated in one part. It
-// returns an error if there are fewer possible cuts than needed. A graph without weights and states stays whole, on the
-// last device, where other graphs leave their results.
+// each ideal position it cuts where the fewest bytes pass to the next part. All reads and updates of a state are in one
+// part. It returns an error if there are fewer possible cuts than needed. A graph without weights and states stays
+// whole, on the last device, because other graphs leave their results there.
 //
-// home maps weights and states of other graphs to parts: then cuts follow these. It is an error if a state cannot be in
-// its part. A weight that cannot be in its part is stored on two devices.
+// home maps weights and states to devices, if other graphs that share them are split already. The cuts then follow it.
+// It is an error if a state cannot be on its home device. A weight that cannot is stored on two devices.
 func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, error) {
 	s := newLayerSplitter(g)
 	if s.stored[len(s.stored)-1] == 0 {
@@ -44,7 +44,7 @@ func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, er
 	return parts, nil
 }
 
-// Homes maps each weight and state to its part, for [SplitLayers] of graphs that share them.
+// Homes maps each weight and state to its device. Pass it to [SplitLayers] for other graphs that share them.
 func Homes(parts []Part) map[string]int {
 	home := map[string]int{}
 	for _, p := range parts {
@@ -59,18 +59,18 @@ func Homes(parts []Part) map[string]int {
 	return home
 }
 
-// layerSplitter records the cost of cutting the graph at each position. Position i is before node i.
+// layerSplitter splits one graph. A cut at position i is between nodes i-1 and i.
 type layerSplitter struct {
 	g      *ir.Graph
 	live   []bool
 	last   []int   // by node: the last node that reads it, or its own ID
 	first  []int   // by leaf: the first node that reads it, or the number of nodes
 	stored []int64 // by position: bytes of weights and states that earlier nodes read
-	passed []int64 // by position: bytes of values that a cut there transfers
-	whole  []bool  // by position: a cut there would split a state
+	passed []int64 // by position: bytes that would pass between the parts if there is a cut
+	whole  []bool  // by position: whether a cut there would be between two accesses to a state
 }
 
-// inEachPart reports whether each part that reads a node has its own copy of it: a leaf.
+// inEachPart reports whether n is a leaf. Each part that reads a leaf has a copy of it.
 func inEachPart(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpInput, ir.OpWeight, ir.OpState, ir.OpConst, ir.OpDimValue:
@@ -120,7 +120,7 @@ func newLayerSplitter(g *ir.Graph) *layerSplitter {
 	return s
 }
 
-// maxBytes is the size of a value at the bounds of its symbols.
+// maxBytes returns the size of a value with its symbols at their bounds.
 func maxBytes(n *ir.Node) int64 {
 	elements := int64(1)
 	for _, d := range n.Shape() {
@@ -133,8 +133,8 @@ func maxBytes(n *ir.Node) int64 {
 	return bytes
 }
 
-// away returns, by position, the number of bytes of weights that would not be on their home device if part k ended
-// there, and -1 if a state would not.
+// away returns for each position the number of bytes of weights that would not be on their home device if part k ended
+// there, or -1 if a state would not be on its home device.
 func (s *layerSplitter) away(k int, home map[string]int) []int64 {
 	bytes := make([]int64, len(s.live)+1)
 	for id, n := range s.g.Nodes() {
@@ -158,7 +158,7 @@ func (s *layerSplitter) away(k int, home map[string]int) []int64 {
 	return bytes
 }
 
-// cuts returns the end of each part.
+// cuts returns the position at which each part ends.
 func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, error) {
 	sum := 0.0
 	for _, x := range shares {
@@ -180,9 +180,9 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 			if s.whole[at] || away[at] < 0 || !s.computes(from, at) || !s.computes(at, n) {
 				continue
 			}
-			// A cut close to the ideal position costs the bytes that it transfers. Any other cut costs its distance,
-			// which is always more. If the graph is cut like another one, a position is close if its weights are on the
-			// same device. Of equal cuts the closest wins.
+			// A cut close to the ideal position costs the bytes that pass it. Any other cut costs its distance from the
+			// ideal position, scaled so that it is always more. If there are home devices, the distance is the number
+			// of bytes that would not be at home. Of equal cuts the closest wins.
 			cost, off := float64(s.passed[at]), math.Abs(float64(s.stored[at])-float64(total*share))
 			if len(home) > 0 {
 				off = float64(away[at])
@@ -204,10 +204,10 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 	return append(ends, n), nil
 }
 
-// farAway is larger than any number of transferred bytes.
+// farAway is larger than any number of bytes that a cut passes.
 const farAway = 1e30
 
-// computes reports whether there are nodes to compute between two positions.
+// computes reports whether a part between two positions would have nodes to compute.
 func (s *layerSplitter) computes(from, to int) bool {
 	for i := from; i < to; i++ {
 		if s.live[i] && !inEachPart(s.g.Nodes()[i]) {
@@ -217,7 +217,7 @@ func (s *layerSplitter) computes(from, to int) bool {
 	return false
 }
 
-// build makes part i.
+// build makes part i. ends are the positions at which the parts end.
 func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 	from, to := 0, ends[i]
 	if i > 0 {
@@ -228,7 +228,7 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 		return p, err
 	}
 	copies := map[*ir.Node]*ir.Node{}
-	// get returns the node of the part that represents a node.
+	// get returns the part's node for a node of the whole graph. It adds leaves, and inputs for values of other parts.
 	get := func(n *ir.Node) (c *ir.Node, err error) {
 		if c = copies[n]; c != nil {
 			return c, nil
@@ -311,7 +311,7 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 	return p, nil
 }
 
-// passedName returns a name for a value passed between parts.
+// passedName returns a new name for a value that is passed between parts.
 func (s *layerSplitter) passedName(n *ir.Node) string {
 	name := fmt.Sprintf("passed_%d", n.ID())
 	taken := func(name string) bool {

@@ -8,14 +8,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Shard is one device's part of a graph that several devices compute together. It has the inputs and outputs of the
-// whole graph, and weights and states of the same names, some of them cut; see [Shard.Cut].
+// Shard is one device's graph when several devices compute a graph together. It has the inputs and outputs of the whole
+// graph. Its weights and states have the same names as in the whole graph, and some of them are slices; see
+// [Shard.Cut].
 type Shard struct {
 	*ir.Graph
 	Cut         map[string]int // by weight or state: the axis along which it is cut
-	Collectives []ir.Shape     // shapes that the device sends in the exchanges of a run, in order
-	Link        string         // the input with the link, u32[12]; "" if there are no exchanges
-	Waits       bool           // whether kernels write and read in one program, without ending it in between
+	Collectives []ir.Shape     // shape of the values that the device sends in each exchange of a run, in order
+	Link        string         // name of the input with the link (see give), u32[12]; "" if there are no exchanges
+	Waits       bool           // whether kernels both write and read values, so that they must be able to wait
 }
 
 // Exchanges returns the number of values that a device sends in each exchange of a run, for the given symbols, or the
@@ -44,10 +45,11 @@ func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
 // that the devices divide without cutting blocks; others are replicated. Values that f32 cannot represent are
 // replicated too, because devices exchange f32.
 //
-// The placement of other values follows op by op, as in GSPMD (Xu et al. 2021): a value is whole, a part along an axis,
-// or a term of a sum. An op without a rule for its arguments' placement gets whole arguments, and outputs are whole. A
-// matmul along a cut contraction axis yields terms, which are summed when they are used. waits means that kernels of
-// different devices can wait for each other; then one kernel exchanges few values.
+// The placement of other values follows op by op, as in GSPMD (Xu et al. 2021). A device has a value as a whole, its
+// slice along an axis, or a term of a sum over all devices. An op without a rule for its arguments' placement gets
+// whole arguments, and outputs are whole. A matmul along a cut contraction axis yields terms, which are summed when
+// they are used. waits means that kernels of different devices can wait for each other. A single kernel then exchanges
+// a value if it is small.
 func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
 		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits,
@@ -62,27 +64,28 @@ func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 	return s.Shard, nil
 }
 
-// Placements other than an axis.
+// Values of placed.axis other than an axis.
 const (
-	isWhole = -1
-	isTerm  = -2
+	isWhole = -1 // the device has the whole value
+	isTerm  = -2 // the value is the sum of all devices' terms
 )
 
-// placed is a value of the shard, and its relation to the graph's value.
+// placed is a node of the shard, and which part of a value of the whole graph it is.
 type placed struct {
 	*ir.Node
-	axis int // axis along which it is the rank's part, or isWhole or isTerm
+	axis int // axis along which it is the rank's slice, or isWhole or isTerm
 }
 
+// tensorSplitter makes the shard of one rank.
 type tensorSplitter struct {
 	Shard
 	old          *ir.Graph
 	shards, rank int64
-	values       []placed // by ID in the old graph
-	whole        map[*ir.Node]*ir.Node
-	views        map[*ir.Node]*ir.Node // reshaped parts, by the node of the graph
+	values       []placed              // by ID in the old graph
+	whole        map[*ir.Node]*ir.Node // gathered values, by the slice or term that they were made of
+	views        map[*ir.Node]*ir.Node // by reshape, transpose or unsqueeze of a slice: its node in the old graph
 	waits        bool
-	link         *ir.Node
+	link         *ir.Node // the latest link; nil before the first exchange
 	err          error
 }
 
@@ -112,7 +115,7 @@ func (s *tensorSplitter) run() error {
 	return s.err
 }
 
-// add adds a node, unless something failed before.
+// add adds a node. It does nothing if s.err is set.
 func (s *tensorSplitter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	if s.err != nil {
 		return nil
@@ -122,7 +125,7 @@ func (s *tensorSplitter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.No
 	return n
 }
 
-// node computes the placed value of a node.
+// node adds the shard's node for a node of the old graph.
 func (s *tensorSplitter) node(n *ir.Node) placed {
 	args := make([]placed, len(n.Args()))
 	parted := false
@@ -148,7 +151,7 @@ func (s *tensorSplitter) node(n *ir.Node) placed {
 	return placed{s.copy(n, nodes, nil), isWhole}
 }
 
-// copy adds n with other arguments. If shape is not nil, it replaces n's attribute "shape".
+// copy adds a copy of n with the given arguments. A shape other than nil replaces n's attribute "shape".
 func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.Node {
 	if s.err != nil {
 		return nil
@@ -164,7 +167,7 @@ func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.N
 	return c
 }
 
-// leaf cuts a weight or a state that is marked.
+// leaf adds a weight or state: a slice if its attribute "shard" says so and it can be cut, or else the whole.
 func (s *tensorSplitter) leaf(n *ir.Node) placed {
 	axis := n.Attrs().Int("shard")
 	if axis < 0 || !exchanged(n.DType()) || !s.divides(n.Type(), axis) {
@@ -178,7 +181,7 @@ func (s *tensorSplitter) leaf(n *ir.Node) placed {
 // and f64, are replicated on every device.
 func exchanged(t ir.DType) bool { return t != ir.F64 && (!t.IsInteger() || t.BlockBytes() <= 2) }
 
-// divides reports whether an axis can be cut into equal parts of whole blocks.
+// divides reports whether an axis can be cut into equal slices, one per device, without cutting blocks.
 func (s *tensorSplitter) divides(t ir.Type, axis int) bool {
 	if axis >= len(t.Shape) || !t.Shape[axis].IsStatic() {
 		return false
@@ -190,14 +193,14 @@ func (s *tensorSplitter) divides(t ir.Type, axis int) bool {
 	return t.Shape[axis].Add > 0 && t.Shape[axis].Add%unit == 0
 }
 
-// part returns the shape of a device's part.
+// part returns the shape of a device's slice along an axis.
 func (s *tensorSplitter) part(shape ir.Shape, axis int) ir.Shape {
 	part := slices.Clone(shape)
 	part[axis] = ir.Dim{Add: part[axis].Add / s.shards}
 	return part
 }
 
-// gather returns the whole of a value.
+// gather returns the whole value. If the device does not have it, gather adds a collective.
 func (s *tensorSplitter) gather(v placed) *ir.Node {
 	if v.axis == isWhole || s.err != nil {
 		return v.Node
@@ -239,7 +242,7 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 	return x
 }
 
-// collective adds a collective.
+// collective adds a collective op on x and returns its result.
 func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
 	if s.err != nil {
 		return nil
@@ -271,10 +274,10 @@ func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
 	return y
 }
 
-// maxValues keeps positions in a mailbox within 32 bits.
+// maxValues limits the values of an exchange so that offsets in the mailbox fit in 32 bits.
 const maxValues = 1 << 27
 
-// linkName is a name that no other leaf has.
+// linkName returns a name for the link input that no other leaf has.
 func (s *tensorSplitter) linkName() string {
 	name := "vkc.link"
 	for {
@@ -285,7 +288,8 @@ func (s *tensorSplitter) linkName() string {
 	}
 }
 
-// gatherUnless returns the rank's part of a value along an axis, or the whole value for isWhole.
+// gatherUnless returns the rank's slice of a value along an axis, or the whole value if axis is isWhole. It gathers and
+// slices the value if it is not placed like that already.
 func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 	if v.axis == axis {
 		return v.Node
@@ -306,8 +310,8 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 		ir.Attr{Name: "limits", Value: limits})
 }
 
-// parted computes the rank's part of a node if some arguments are parts or terms. It returns false if there is no rule
-// for them.
+// parted computes the rank's slice or term of node n if some arguments are slices or terms. It returns false if there
+// is no rule for such arguments.
 func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
 	for i, a := range args {
 		if a.axis == isTerm {
@@ -346,7 +350,8 @@ func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
 	return placed{}, false
 }
 
-// elementwise cuts all arguments as the first that is.
+// elementwise computes a slice of an elementwise op: it slices all arguments along the axis of the first argument that
+// is a slice.
 func (s *tensorSplitter) elementwise(n *ir.Node, args []placed) (placed, bool) {
 	axis := isWhole // of the result
 	for i, a := range args {
@@ -366,17 +371,19 @@ func (s *tensorSplitter) elementwise(n *ir.Node, args []placed) (placed, bool) {
 	return placed{s.copy(n, nodes, nil), axis}, true
 }
 
-// byRows is for ops along the innermost axis of their first argument whose other arguments apply to all rows.
+// byRows computes a slice of an op along rows, such as a norm or softmax, if its first argument is a slice along
+// another axis than the innermost. The other arguments, such as the norm's weight, are the same for all rows.
 func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 	axis := args[0].axis
-	if axis < 0 || axis == n.Rank()-1 || n.Op() == ir.OpRope && !s.turnsBeside(n, axis) {
+	if axis < 0 || axis == n.Rank()-1 || n.Op() == ir.OpRope && !s.positionsElsewhere(n, axis) {
 		return placed{}, false
 	}
 	return s.others(n, args, axis, 1)
 }
 
-// turnsBeside reports whether the positions of a rope are along a different axis.
-func (s *tensorSplitter) turnsBeside(n *ir.Node, axis int) bool {
+// positionsElsewhere reports whether the positions of rope n are along another axis than the given one, and the same
+// for all slices along that.
+func (s *tensorSplitter) positionsElsewhere(n *ir.Node, axis int) bool {
 	at := n.Attrs().Int("axis")
 	if at < 0 {
 		at += n.Rank()
@@ -384,7 +391,8 @@ func (s *tensorSplitter) turnsBeside(n *ir.Node, axis int) bool {
 	return at != axis && n.Args()[1].Rank() == 1
 }
 
-// others computes n with the parts along an axis of its first arguments, and all other arguments whole.
+// others computes the slice of n along an axis from the slices of its first `first` arguments. The other arguments are
+// whole.
 func (s *tensorSplitter) others(n *ir.Node, args []placed, axis, first int) (placed, bool) {
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
@@ -397,7 +405,8 @@ func (s *tensorSplitter) others(n *ir.Node, args []placed, axis, first int) (pla
 	return placed{s.copy(n, nodes, nil), axis}, true
 }
 
-// along is for ops that gather or write positions along one axis: each part along another axis uses the same positions.
+// along computes a slice of an op that reads or writes at positions along one axis, such as index_select, if its first
+// argument is a slice along another axis. The positions are the same for all slices.
 func (s *tensorSplitter) along(n *ir.Node, args []placed) (placed, bool) {
 	at := n.Attrs().Int("axis")
 	if at < 0 {
@@ -418,7 +427,8 @@ func (s *tensorSplitter) along(n *ir.Node, args []placed) (placed, bool) {
 	return s.others(n, args, axis, 1)
 }
 
-// matmul cuts a matmul along the rows of a, the columns of b, or the contraction axis of both.
+// matmul computes a slice of a matmul if a is cut along its rows or b along its columns, or a term if both are cut
+// along the contraction axis.
 func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	a, b := n.Args()[0], n.Args()[1]
 	rows, inA := a.Rank()-2, a.Rank()-1
@@ -429,26 +439,26 @@ func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	if n.Attrs().Bool("transpose_b") {
 		inB, columns = columns, inB
 	}
-	product := func(axis int) (placed, bool) {
+	result := func(axis int) (placed, bool) {
 		return placed{s.copy(n, []*ir.Node{args[0].Node, args[1].Node}, nil), axis}, true
 	}
 	switch x, y := args[0].axis, args[1].axis; {
 	case x == inA && y == inB:
-		return product(isTerm)
+		return result(isTerm)
 	case x == isWhole && y == inB:
 		args[0] = placed{s.gatherUnless(args[0], inA), inA}
-		return product(isTerm)
+		return result(isTerm)
 	case x == isWhole && y == columns:
-		return product(n.Rank() - 1)
+		return result(n.Rank() - 1)
 	case y == isWhole && x == rows:
-		return product(n.Rank() - 2)
+		return result(n.Rank() - 2)
 	case y == isWhole && b.Rank() == 2 && x >= 0 && x < a.Rank()-2:
-		return product(x)
+		return result(x)
 	}
 	return placed{}, false
 }
 
-// attention is cut by heads.
+// attention computes the slice of an attention with the device's heads, if queries, keys and values are cut by heads.
 func (s *tensorSplitter) attention(n *ir.Node, args []placed) (placed, bool) {
 	heads := n.Rank() - 3
 	nodes := make([]*ir.Node, len(args))
@@ -469,8 +479,8 @@ func (s *tensorSplitter) attention(n *ir.Node, args []placed) (placed, bool) {
 	return placed{s.copy(n, nodes, nil), heads}, true
 }
 
-// reshape finds the axis of the result that a cut axis maps to. The cut axis may become the outer part of several axes,
-// or be merged with inner axes.
+// reshape computes a slice of a reshape. The cut axis may be split into several axes, of which the outermost is then
+// cut, or be merged with axes inside of it.
 func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	from, to := n.Args()[0].Shape(), n.Shape()
 	for axis, d := range to {
@@ -485,7 +495,8 @@ func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	return placed{}, false
 }
 
-// sameOutside reports whether two lists of extents have the same number of elements.
+// sameOutside reports whether the axes outside of the cut one, before and after a reshape, have the same number of
+// elements.
 func sameOutside(a, b ir.Shape) bool {
 	x, errX := a.Numel()
 	y, errY := b.Numel()
@@ -505,7 +516,8 @@ func (s *tensorSplitter) unsqueeze(n *ir.Node, x placed) (placed, bool) {
 	return placed{s.copy(n, []*ir.Node{x.Node}, nil), axis}, true
 }
 
-// slice slices a part if the slice contains the whole cut axis. Otherwise it needs the whole value.
+// slice computes a slice op on the device's slice, if the op keeps the whole cut axis. Otherwise it needs the whole
+// value.
 func (s *tensorSplitter) slice(n *ir.Node, x placed) (placed, bool) {
 	if x.axis < 0 || n.Shape()[x.axis] != n.Args()[0].Shape()[x.axis] {
 		return placed{}, false

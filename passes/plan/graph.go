@@ -1,5 +1,5 @@
-// Package plan represents the kernels of a program as a dataflow graph. Rules rewrite it between lowering and memory
-// layout.
+// Package plan represents the kernels of a program as a dataflow graph: kernels, and the values that they read and
+// write. Package passes/lower makes the graph, passes/rules rewrites it, and passes/layout makes a program of it.
 package plan
 
 import (
@@ -12,26 +12,26 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Origin is the kind of a value.
+// Origin says where the content of a value comes from.
 type Origin uint8
 
 // The origins.
 const (
-	Temp     Origin = iota // kernels make it, for one another
-	Input                  // the host, before each run
-	Output                 // kernels make it, for the host
-	State                  // the run before; kernels may overwrite it
-	Weight                 // a file
-	Const                  // the graph
+	Temp     Origin = iota // kernels write it for other kernels
+	Input                  // the host writes it before each run
+	Output                 // kernels write it for the host
+	State                  // the previous run left it; kernels may overwrite it
+	Weight                 // it is read from the weights
+	Const                  // a constant of the graph
 	Params                 // the values of symbols
-	Codebook               // of a block format
-	Fault                  // written by kernels for the host: the cause of a failed run
+	Codebook               // the table of a block format, by which its elements are decoded
+	Fault                  // kernels write the cause of a failed run for the host
 )
 
-// ValueID names a value in Binding.Buffer.
+// ValueID identifies a value. kernel.Binding.Buffer holds one until layout.
 type ValueID = int
 
-// KernelID identifies a kernel, including its replacements, until it is removed.
+// KernelID identifies a kernel. A kernel that replaces another one has the same ID.
 type KernelID int
 
 // Value is the content of a buffer.
@@ -46,8 +46,9 @@ type Value struct {
 	writers, readers map[KernelID]bool
 }
 
-// Graph holds the kernels of an op graph in a valid sequential order. Only that order determines which of two kernels
-// accesses a value first, because states are overwritten.
+// Graph holds the kernels of an op graph in an order in which they can run one after another. Dependencies follow from
+// that order: if two kernels access a value and one of them writes it, the earlier kernel comes first. A state can have
+// several writers.
 type Graph struct {
 	Ops    *ir.Graph // node N has value N
 	Params ValueID   // the values of the symbols
@@ -56,34 +57,34 @@ type Graph struct {
 
 	values  []*Value
 	kernels []*kernel.Kernel // by ID; nil after removal
-	once    []bool           // by ID
+	once    []bool           // by ID: whether the kernel runs only when the program is loaded
 	order   []KernelID
 	levels  []int // by ID; nil until needed
-	places  []int // by ID: position in order; nil until needed
+	places  []int // by ID: index in order; nil until needed
 
 	codebooks map[ir.DType]ValueID
 }
 
-// AddValue adds a value.
+// AddValue adds a value that no kernel accesses yet.
 func (g *Graph) AddValue(v Value) ValueID {
 	v.writers, v.readers = map[KernelID]bool{}, map[KernelID]bool{}
 	g.values = append(g.values, &v)
 	return len(g.values) - 1
 }
 
-// Scratch adds a value that no node of the op graph has.
+// Scratch adds a temporary value that is no node of the op graph.
 func (g *Graph) Scratch(t ir.Type) ValueID { return g.AddValue(Value{Type: t}) }
 
 // Value returns a value; do not modify it.
 func (g *Graph) Value(id ValueID) *Value { return g.values[id] }
 
-// Outlives reports whether a value is visible outside the kernels, as an output or state.
+// Outlives reports whether a value is needed after a run: it is an output or a state.
 func (g *Graph) Outlives(id ValueID) bool {
 	o := g.values[id].Origin
 	return o == Output || o == State
 }
 
-// Append adds a kernel after all others.
+// Append adds a kernel at the end of the order.
 func (g *Graph) Append(k *kernel.Kernel) KernelID {
 	id := g.add(k, false)
 	g.order, g.levels, g.places = append(g.order, id), nil, nil
@@ -97,7 +98,8 @@ func (g *Graph) add(k *kernel.Kernel, once bool) KernelID {
 	return id
 }
 
-// touched returns the bindings of a kernel, plus read bindings for the values that it must run after.
+// touched returns the bindings of a kernel, and a read binding for each value whose writers it must follow although it
+// does not read the value (kernel.After).
 func touched(k *kernel.Kernel) []kernel.Binding {
 	if len(k.After) == 0 {
 		return k.Bindings
@@ -109,7 +111,7 @@ func touched(k *kernel.Kernel) []kernel.Binding {
 	return list
 }
 
-// set replaces a kernel, or removes it, and updates readers and writers.
+// set replaces a kernel, or removes it if k is nil, and updates the readers and writers of values.
 func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 	if old := g.kernels[id]; old != nil {
 		for _, b := range touched(old) {
@@ -149,7 +151,8 @@ func (g *Graph) Replace(id KernelID, by ...*kernel.Kernel) (before []KernelID) {
 	return before
 }
 
-// RunOnce makes kernels without dependencies run before all others, when the program is loaded.
+// RunOnce marks kernels to run only when the program is loaded. It moves them before all others. They must not depend
+// on other kernels.
 func (g *Graph) RunOnce(ids []KernelID) {
 	for _, id := range ids {
 		g.once[id] = true
@@ -158,12 +161,12 @@ func (g *Graph) RunOnce(ids []KernelID) {
 	g.levels, g.places = nil, nil
 }
 
-// Once returns how many kernels, the first, run once.
+// Once returns the number of kernels that run only when the program is loaded. They are the first ones in the order.
 func (g *Graph) Once() int {
 	return len(g.order) - len(slices.DeleteFunc(g.IDs(), func(id KernelID) bool { return g.once[id] }))
 }
 
-// Prepared reports whether a value is made once and read in every run.
+// Prepared reports whether a value is computed when the program is loaded and read in every run.
 func (g *Graph) Prepared(v ValueID) bool {
 	made, used := false, false
 	for id := range g.values[v].writers {
@@ -175,7 +178,7 @@ func (g *Graph) Prepared(v ValueID) bool {
 	return made && used
 }
 
-// IDs returns the kernels in order. The caller may modify the graph while iterating.
+// IDs returns the IDs of the kernels in order. The caller may modify the graph while it iterates over them.
 func (g *Graph) IDs() []KernelID { return slices.Clone(g.order) }
 
 // Kernel returns a kernel, or nil if it was removed.
@@ -204,9 +207,9 @@ func (g *Graph) inOrder(set map[KernelID]bool) []KernelID {
 	return list
 }
 
-// Level is the smallest number greater than the levels of all predecessors. In a run, a kernel that reads only constant
-// data, such as one that stores zeros or dequantizes a weight, has the greatest possible level instead, so that its
-// result has a short lifetime.
+// Level returns a kernel's level: the smallest number greater than the levels of all kernels that it depends on.
+// Kernels of one level can run at the same time. A kernel of a run that reads only constant data, for example to store
+// zeros or to dequantize a weight, has the greatest possible level instead, so that its result has a short lifetime.
 func (g *Graph) Level(id KernelID) int {
 	if g.levels == nil {
 		g.findLevels()
@@ -214,13 +217,15 @@ func (g *Graph) Level(id KernelID) int {
 	return g.levels[id]
 }
 
+// findLevels computes the levels of all kernels.
 func (g *Graph) findLevels() {
 	g.levels = make([]int, len(g.kernels))
-	read, written := make([]int, len(g.values)), make([]int, len(g.values)) // the next level by then
+	// By value: 1 more than the highest level of the readers or writers so far.
+	read, written := make([]int, len(g.values)), make([]int, len(g.values))
 	first, next := 0, 0
 	for i, id := range g.order {
 		if i > 0 && g.once[g.order[i-1]] && !g.once[id] {
-			first = next // a run begins
+			first = next // the kernels before run only when the program is loaded
 		}
 		level := first
 		for _, b := range touched(g.kernels[id]) {
@@ -247,7 +252,7 @@ func (g *Graph) findLevels() {
 	}
 }
 
-// firstAfter is the least level of the kernels that depend on one; 0 for none.
+// firstAfter returns the lowest level of the kernels that depend on a kernel, or 0 if there are none.
 func (g *Graph) firstAfter(id KernelID) int {
 	first := 0
 	for _, b := range g.kernels[id].Bindings {
@@ -266,15 +271,16 @@ func (g *Graph) firstAfter(id KernelID) int {
 	return first
 }
 
-// Sort orders kernels by level, so that neighbours rarely depend on each other.
+// Sort orders the kernels by level, so that consecutive kernels rarely depend on each other.
 func (g *Graph) Sort() {
 	g.findLevels()
 	slices.SortStableFunc(g.order, func(a, b KernelID) int { return g.Level(a) - g.Level(b) })
 	g.places = nil
 }
 
-// CanMove reports whether a kernel may run at the position of another kernel, which produces or consumes value between.
-// That requires that neither this other kernel nor any in between writes its other inputs or accesses its outputs.
+// CanMove reports whether kernel id may run at the position in the order of kernel `to`. The two are adjacent through
+// value `between`: one of them writes it, the other reads it. The move is possible if neither `to` nor any kernel in
+// between writes another input of id, or accesses an output of id.
 func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 	if g.places == nil {
 		g.places = make([]int, len(g.kernels))
@@ -297,7 +303,7 @@ func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
 	})
 }
 
-// Check returns an error for a kernel that reads a value before it is produced.
+// Check returns an error if a kernel reads a value before any kernel has written it.
 func (g *Graph) Check() error {
 	made := make([]bool, len(g.values))
 	for _, id := range g.order {

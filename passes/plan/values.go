@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// New returns a graph without kernels for an op graph. Every node has a value with the same number; fixed reports
-// whether a node's value is loaded with the program, such as a weight.
+// New returns a graph without kernels for an op graph. Every node has a value, with the node's ID as its ID. fixed
+// reports whether a node's value is loaded with the program, such as a weight.
 func New(ops *ir.Graph, fixed func(*ir.Node) bool) *Graph {
 	g := &Graph{Ops: ops}
 	origins := map[*ir.Node]Origin{}
@@ -37,7 +37,7 @@ func New(ops *ir.Graph, fixed func(*ir.Node) bool) *Graph {
 	return g
 }
 
-// Codebook returns the value that is the codebook of a block format.
+// Codebook returns the value with the codebook of block format t, and adds it at the first call.
 func (g *Graph) Codebook(t ir.DType) ValueID {
 	id, ok := g.codebooks[t]
 	if !ok {
@@ -50,8 +50,9 @@ func (g *Graph) Codebook(t ir.DType) ValueID {
 	return id
 }
 
-// Source returns the kernel that computes a value as a whole, if it can store another value instead, or also several
-// others. It leaves states alone, because kernels store parts of them and others read their old values.
+// Source returns the only kernel that writes a value, if that kernel can be changed to store other values: one in place
+// of this value or, if several is true, any number. It returns false for states, because a kernel may store only a part
+// of a state, and others read its old value.
 func (g *Graph) Source(v ValueID, several bool) (KernelID, bool) {
 	writers := g.Writers(v)
 	if len(writers) != 1 || g.Value(v).Origin == State {
@@ -63,7 +64,8 @@ func (g *Graph) Source(v ValueID, several bool) (KernelID, bool) {
 	return writers[0], stores && k.Custom == nil && k.Guard == nil && !k.ReadsBuffer(v)
 }
 
-// ReadByOthers reports whether a value is an output, a state's new value, or read by a kernel other than the given one.
+// ReadByOthers reports whether anything other than kernel `than` needs a value: it is an output or a state, or another
+// kernel reads it.
 func (g *Graph) ReadByOthers(v ValueID, than KernelID) bool {
 	return g.Outlives(v) || slices.ContainsFunc(g.Readers(v), func(id KernelID) bool { return id != than })
 }

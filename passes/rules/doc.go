@@ -1,5 +1,7 @@
-// Package rules takes kernels to kernels: it materializes operands, splits contractions, and fuses or removes kernels.
+// Package rules replaces kernels by faster ones: it materializes operands, splits contractions, and fuses or removes
+// kernels.
 //
-// A [Rule] proposes other kernels in place of some. A proposal is correct on any device. The [Optimizer] asks the
-// pricer for the time before and after each proposal, and takes the one that gains most.
+// A [Rule] makes proposals for a kernel: other kernels in its place, which are correct on any device. The [Optimizer]
+// asks the pricer, a cost model of the device, for the time of the kernels before and after each proposal, and takes
+// the proposal that saves the most time.
 package rules

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// FuseCopies removes kernels that only store another kernel's result again, each element once, in another dtype or
-// order. The other kernel stores it in that form itself, and drops the original form if nothing else reads it.
+// FuseCopies removes a kernel that only copies another kernel's result, each element once, to another dtype or order.
+// The other kernel then stores the copy itself. It no longer stores the original if no kernel reads that.
 func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
 	c, ok := copyOf(o.Plan.Kernel(id))
 	if !ok {
@@ -29,14 +29,14 @@ func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// copying describes a kernel that only copies a buffer.
+// copying is a kernel that only copies value `from` to binding `to`.
 type copying struct {
 	from  plan.ValueID
 	to    kernel.Binding
-	place func(kernel.Index) kernel.Index // maps the index of an element; nil is the identity
+	place func(kernel.Index) kernel.Index // maps an element's index in from to its index in the copy; nil: the same
 }
 
-// copyOf reports whether k copies all elements of one buffer to another.
+// copyOf matches a kernel that copies all elements of one value to another.
 func copyOf(k *kernel.Kernel) (copying, bool) {
 	tensors := 0
 	for _, b := range k.Bindings {
@@ -75,8 +75,8 @@ func copyOf(k *kernel.Kernel) (copying, bool) {
 	return c, true
 }
 
-// dividedAxes splits axes of k that indices divide by a constant: for example, the columns of several heads become
-// heads and columns per head.
+// dividedAxes splits each axis whose coordinate the indices of k divide by a constant. For example, an axis of 512
+// columns that is divided by 64 becomes an axis of 8 heads and one of 64 columns per head.
 func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 	for axis := 0; axis < len(k.Parallel); axis++ {
 		by := divisorOf(k, axis)
@@ -100,7 +100,7 @@ func dividedAxes(k *kernel.Kernel) *kernel.Kernel {
 	return k
 }
 
-// divisorOf returns a constant by which an index divides the coordinate along an axis, or 1.
+// divisorOf returns a constant by which some index of k divides the coordinate along an axis, or 1 if there is none.
 func divisorOf(k *kernel.Kernel, axis int) int64 {
 	by := int64(1)
 	k.WalkIndices(func(x kernel.Index) {
@@ -114,8 +114,8 @@ func divisorOf(k *kernel.Kernel, axis int) int64 {
 	return by
 }
 
-// coordinates returns a function from an index to the coordinates of the point with that index. It requires that index
-// enumerates all points, from 0 without gaps.
+// coordinates inverts an index: at(x, axis) returns the coordinate along axis of the point at which index has the value
+// x. ok is false unless index enumerates the points of the shape from 0 without gaps, in any order of axes.
 func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, axis int) kernel.Index, ok bool) {
 	strides, rest := make([]int64, len(shape)), index
 	for axis, d := range shape {
@@ -148,7 +148,8 @@ func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, ax
 	}, true
 }
 
-// in returns p with its store to the buffer that c reads replaced by c's store, or with both if keep is true.
+// in returns p, the kernel that computes the copied value, with a store of the copy. If keep is true, p still stores
+// the original too.
 func (c copying) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
 	return kernel.Map(p, kernel.Edit{Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
 		to := c.to
@@ -170,7 +171,7 @@ func (c copying) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
 			if st.Index = m.Index(st.Index); c.place != nil {
 				st.Index = c.place(st.Index)
 			}
-			st.Value = m.Builder.Cast(to.DType, m.Builder.Cast(from.DType, value)) // rounded first as storing it did
+			st.Value = m.Builder.Cast(to.DType, m.Builder.Cast(from.DType, value)) // both roundings, as before
 			copied = append(copied, st)
 		}
 		bind := m.Bind(to)

@@ -8,13 +8,14 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// FuseNorms removes kernels that scale rows for matmuls, as an rms norm does: they multiply each element by its own
-// factor, and each row by a factor that needs a sum along the row. The row factor moves behind the matmul:
+// FuseNorms removes a kernel that scales rows for matmuls, as an rms norm does: it multiplies element k of each row x
+// by a weight w_k, and each row by a factor s, which needs a sum along the row. s can be applied after the matmul with
+// B:
 //
 //	sum_k(x_k * w_k * s * B_kn) = s * sum_k(x_k * w_k * B_kn)
 //
-// The matmuls read the kernel's inputs, accumulate its sums along the rows in their own loop, and multiply by the row's
-// factor in the epilogue. So they do not wait for a pass over the rows.
+// The matmuls read the norm's inputs, accumulate its sums along the rows in their own loop, and multiply by s in the
+// epilogue. So they need not wait for a kernel that reads the rows first.
 func FuseNorms(o *Optimizer, id plan.KernelID) []Proposal {
 	n, ok := o.normOf(id)
 	if !ok {
@@ -34,15 +35,15 @@ func FuseNorms(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// norm is a kernel that may be fused into the matmuls that read its rows.
+// norm is a kernel that scales rows, and may be fused into the matmuls that read its rows.
 type norm struct {
 	k      *kernel.Kernel
 	store  kernel.Store // its only store
 	buffer plan.ValueID // destination of the store
 }
 
-// normOf reports whether a kernel computes f32 rows from sums along them, with a single store to a value that only
-// kernels read.
+// normOf matches a kernel that computes f32 rows from sums along its input rows. It must have a single store, to a
+// value that only kernels read.
 func (o *Optimizer) normOf(id plan.KernelID) (norm, bool) {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyRow || len(k.Stores) != 1 || !k.Stores[0].PerElement || k.Limit != nil {
@@ -62,8 +63,8 @@ func (o *Optimizer) normOf(id plan.KernelID) (norm, bool) {
 	return n, ok
 }
 
-// fusedWith returns k fused with the norm. It requires that k is a matmul that uses the norm's result only as the rows
-// of A, and has the same number of rows.
+// fusedWith returns kernel k fused with the norm. ok is false unless k is a matmul with as many rows as the norm, and
+// uses the norm's result only as rows of operand A.
 func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 	at, ok := n.axesIn(k)
 	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Phases) > 0 {
@@ -81,12 +82,12 @@ func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 		},
 		Stores: j.stores,
 	})
-	// The norm's result must have no other use than the rows of an A.
+	// Reject a kernel that still reads the norm's result, as something else than rows of A.
 	return out, j.ok && !out.ReadsBuffer(n.buffer) && out.CheckRowSums() == nil
 }
 
-// axesIn maps the norm's axes to coordinates of a matmul with the same number of rows: its axes longer than 1
-// correspond, in order, to the matmul's axes other than columns.
+// axesIn maps the norm's axes to coordinates of a matmul with as many rows. The norm's axes longer than 1 correspond,
+// in order, to the matmul's axes other than columns. ok is false if they do not.
 func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Index, bool) {
 	if len(k.Parallel) < 2 || k.Fold != n.k.Fold {
 		return nil, false
@@ -110,16 +111,16 @@ func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Ind
 	return func(axis int, _ ir.Dim) kernel.Index { return at[axis] }, true
 }
 
-// normFuser fuses a norm with a matmul.
+// normFuser fuses one norm with one matmul.
 type normFuser struct {
 	n       norm
-	norm    *kernel.Mapping // of the norm's expressions
-	factors []*kernel.Expr  // by product: the factor of each row, or nil
+	norm    *kernel.Mapping // rewrites the norm's expressions for the fused kernel
+	factors []*kernel.Expr  // by product of the matmul: the factor of each row, or nil for 1
 	ok      bool
 }
 
-// products returns the matmul's products without the row factors, which it records in factors. f32 rows are not rounded
-// to a narrower dtype, because before the factor they may have any magnitude.
+// products returns the matmul's products with rows that are not scaled by the row factors, and records the row factors
+// in j.factors. These rows stay f32: without the factor they may have any magnitude.
 func (j *normFuser) products(m *kernel.Mapping,
 	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
 	k := m.From
@@ -149,7 +150,7 @@ func (j *normFuser) products(m *kernel.Mapping,
 	return products
 }
 
-// stores returns the matmul's stores, with the sums multiplied by the row factors.
+// stores returns the matmul's stores, which multiply the sums by the row factors.
 func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
 	if !j.ok {
 		return nil
@@ -164,7 +165,8 @@ func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
 	return m.Stores()
 }
 
-// renamed renames the norm's buffers so that they do not clash with the matmul's, except buffers that both read.
+// renamed returns a function that gives the norm's bindings names that matmul k does not use. A buffer that both read
+// keeps the matmul's name.
 func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.Binding {
 	taken, same := map[string]bool{}, map[int]string{}
 	for _, b := range k.Bindings {
@@ -183,8 +185,8 @@ func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.
 	}
 }
 
-// rowFactor splits a value into two factors: one that varies along an axis and uses no fold result, and one that uses
-// fold results and is constant along the axis. nil stands for 1.
+// rowFactor splits value v into two factors: `along` varies along the axis but uses no sum of the row, and `row` uses
+// such sums but is constant along the axis. nil stands for 1. ok is false if v has no such factors.
 func rowFactor(b *kernel.Builder, v *kernel.Expr, axis int) (along, row *kernel.Expr, ok bool) {
 	switch {
 	case v.DType != ir.F32 || v.UsesAnyAcc() && v.Kind != kernel.ExprApply && v.Kind != kernel.ExprAcc:

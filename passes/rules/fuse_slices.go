@@ -8,9 +8,10 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// FuseSlices removes kernels that only process adjacent columns of a matmul's rows, elementwise or in pairs of
-// neighbours: queries and keys on their way through rope, keys and values on their way into a cache. The matmul stores
-// their results for each column or pair, and stores the rows only if others read them.
+// FuseSlices removes kernels that read a slice of the columns of a matmul's result, and compute each element from one
+// column, or from a pair of columns (2j and 2j+1). Examples are rope on queries and keys, and storing keys and values
+// in a cache. The matmul computes and stores their results itself. It also stores its own result if other kernels read
+// it.
 func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	if !storesRows(k) {
@@ -21,7 +22,7 @@ func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 		return nil
 	}
 	var readers []*kernel.Kernel
-	p, keep := propose("store what reads the rows", id), o.Plan.Outlives(rows) // for others
+	p, keep := propose("store what reads the rows", id), o.Plan.Outlives(rows)
 	for _, r := range o.Plan.Readers(rows) {
 		if _, ok := sliceOf(k, o.Plan.Kernel(r)); ok && o.Plan.CanMove(r, id, rows) {
 			readers = append(readers, o.Plan.Kernel(r))
@@ -41,7 +42,7 @@ func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// storesRows reports whether a matmul only stores f32 rows.
+// storesRows reports whether k is a matmul with a single store: its result in f32, in row-major order.
 func storesRows(k *kernel.Kernel) bool {
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Stores) != 1 || !k.Stores[0].Cols.All() {
 		return false
@@ -52,7 +53,7 @@ func storesRows(k *kernel.Kernel) bool {
 		st.Index.Equal(kernel.Linear(k.Parallel, kernel.Axes(k.Parallel)))
 }
 
-// rowAxes returns the axes of a matmul's rows with extents above 1.
+// rowAxes returns the axes of matmul k with extents above 1, other than the columns.
 func rowAxes(k *kernel.Kernel) (list []int) {
 	for axis, d := range k.Parallel[:len(k.Parallel)-1] {
 		if d != ir.D(1) {
@@ -62,7 +63,8 @@ func rowAxes(k *kernel.Kernel) (list []int) {
 	return list
 }
 
-// fuseReaders returns the matmul with the stores of its readers, and with its own store if keep is true.
+// fuseReaders returns matmul k with the stores of the given readers of its result. If keep is true it also has its own
+// store.
 func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel.Kernel, bool) {
 	ops := slices.Clone(k.Ops)
 	for _, r := range readers {
@@ -82,7 +84,7 @@ func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 	return out, out.CheckCols() == nil
 }
 
-// storesOf returns a reader's stores as stores of the matmul, for the columns that it reads.
+// storesOf returns the stores of reader r as stores of the matmul, for the columns that r reads.
 func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store) {
 	k := product.From
 	sl, _ := sliceOf(k, r)
@@ -114,8 +116,8 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	return stores
 }
 
-// storedAt returns the value that the matmul stores at a column, or at the other column of its pair, in coordinates of
-// a slice.
+// storedAt returns the value that the matmul stores at column `local` of a slice, or at the other column of its pair if
+// other is true.
 func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
 	k, at := product.From, local
 	if other {
@@ -136,14 +138,14 @@ func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, oth
 	return m.Value(k.Stores[0].Value)
 }
 
-// slice is the part of the rows that a reader reads.
+// slice describes how a reader reads a slice of a matmul's columns.
 type slice struct {
 	row    int // the reader's axis of rows; -1 if there is one row
 	cols   kernel.Cols
 	others map[*kernel.Expr]bool // loads of the other element of a pair
 }
 
-// columns returns the reader's shape with the axis of rows set to 1.
+// columns returns the reader's shape for one row: the extent of its row axis is set to 1.
 func (s slice) columns(r *kernel.Kernel) ir.Shape {
 	dims := slices.Clone(ir.Shape(r.Parallel))
 	if s.row >= 0 {
@@ -152,8 +154,8 @@ func (s slice) columns(r *kernel.Kernel) ir.Shape {
 	return dims
 }
 
-// sliceOf reports whether a map has one point for every column of a slice of matmul k's rows, in order, and reads only
-// that column there, or the other one of its pair.
+// sliceOf matches a map r that has one point, in order, for every column of a slice of matmul k's rows. At each point
+// it may read only that column, or the other column of its pair.
 func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	if r.Family != kernel.FamilyMap || r.Custom != nil || len(r.Parallel) == 0 {
 		return slice{}, false
@@ -172,7 +174,7 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	return slice{}, false
 }
 
-// sliceAlong is sliceOf for a known axis of rows.
+// sliceAlong is sliceOf if axis `row` of r is its axis of rows, or r has one row if it is -1.
 func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	sl, first, ok := slice{row: row, others: map[*kernel.Expr]bool{}}, int64(-1), true
 	dims, at, width := sl.columns(r), kernel.Axes(r.Parallel), k.Parallel[len(k.Parallel)-1]
@@ -184,7 +186,7 @@ func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	if row >= 0 {
 		begin, at[row] = at[row].Mul(kernel.DimIndex(width)), kernel.Const(0)
 	}
-	here := kernel.Linear(dims, at).Plus(begin)
+	here := kernel.Linear(dims, at).Plus(begin) // the column of a point, and the other column of its pair
 	last := len(at) - 1
 	at[last] = kernel.OtherOfPair(at[last])
 	there := kernel.Linear(dims, at).Plus(begin)

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// HalfAttention rounds the queries, keys and values of attentions to f16 if the graph allows it. A kernel that computes
-// a value only for the attention then stores it in f16.
+// HalfAttention rounds the queries, keys and values of an attention to f16 if the graph's precision allows it. A kernel
+// that computes one of these only for the attention then stores it in f16.
 func HalfAttention(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyAttention || !k.Attention.Half {
@@ -24,8 +24,8 @@ func HalfAttention(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p, keep}
 }
 
-// storeHalf makes kernels store in f16 the values that only this attention reads, as one operand. It returns the values
-// by binding.
+// storeHalf finds the operands of an attention that no other kernel reads. It adds to proposal p that their kernels
+// store them in f16. It returns the f16 values by binding of the attention.
 func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 	k, stored := o.Plan.Kernel(id), map[int]plan.ValueID{}
 	reads := map[int]map[*kernel.Expr]bool{}
@@ -56,8 +56,8 @@ func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueI
 	return stored
 }
 
-// halved returns k with f16 operands. It reads the stored bindings from their f16 buffers, and does not round these
-// again.
+// halved returns attention k with f16 operands. It reads the operands in stored from their f16 values, and rounds the
+// others itself.
 func halved(k *kernel.Kernel, stored map[int]plan.ValueID) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
 		m.Rebind = func(bind int, b kernel.Binding) kernel.Binding {

@@ -5,10 +5,10 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// ImplicitGEMM computes a convolution as a matmul without storing its windows (im2col). Two small kernels precede it.
-// One stores the argument with the channels innermost and with padding, the other stores the weights as a matrix with a
-// row per element of a window, in that order. So a window's elements are contiguous runs, and neighbouring positions
-// have a fixed stride, as matrix units require.
+// ImplicitGEMM computes a convolution as a matmul, without storing its windows (no im2col). Two small kernels run
+// before it. One stores the argument padded and with the channels innermost. The other stores the weights as a matrix,
+// with a row for each element of a window in the same order. So a window consists of contiguous runs of elements, and
+// neighbouring windows are a fixed distance apart, as tensor cores require.
 func ImplicitGEMM(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	w := lower.NewStoredConv(o.fusion, k)
@@ -24,9 +24,9 @@ func ImplicitGEMM(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{propose("store windows as runs", id, append(stores, product)...)}
 }
 
-// ChainConvs lets a convolution store its results directly as the stored argument of the next, if nothing else reads
-// them. Both count positions in the same way, so the results are rows of the argument, with a fixed distance to the
-// rows where they are computed. The other rows are padding.
+// ChainConvs lets a convolution that ImplicitGEMM rewrote store its result directly as the padded argument of the next
+// such convolution, if no other kernel reads it. Both number positions in the same way. So each row of the result is a
+// row of the argument, at a fixed offset. The argument's other rows are padding.
 func ChainConvs(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	to := o.windows[k.FirstStored()]
@@ -39,7 +39,7 @@ func ChainConvs(o *Optimizer, id plan.KernelID) []Proposal {
 			continue
 		}
 		if result, ok := from.AsArgument(to, k); ok {
-			// A padding kernel replaces the kernel that stored the argument.
+			// A kernel that only stores the padding replaces the kernel that stored the argument.
 			p := propose("store results as the next argument", from.Result, to.Padding(), result)
 			p.Default = true
 			p.also(id)

@@ -8,17 +8,19 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// PackOperands adds a kernel that stores a computed or badly laid out operand of a matmul, rounded to the operand
-// dtype. Otherwise every tile of the result would repeat that work.
+// PackOperands adds a kernel that materializes an operand of a matmul, in the layout and dtype in which the matmul
+// multiplies it. It pays off if the operand is computed or badly laid out: every tile of the result would otherwise
+// repeat that work.
 //
-// For f32 matmuls with precision bf16x3 it also splits the operands into bf16. An operand x is high + low, where high
-// is x rounded to bf16 and low the remainder, also rounded. It sums three of the four products of parts,
+// In an f32 matmul with precision bf16x3 it also splits each operand x into two bf16 values: high(x) is x rounded to
+// bf16, and low(x) is the remainder, also rounded. It sums three of the four products of parts,
 //
 //	low(a)*high(b) + high(a)*low(b) + high(a)*high(b)
 //
-// as one matmul with a contraction three times as long, smallest terms first because matrix units truncate sums. The
-// error is low(a)*low(b), at most 2^-16 of a*b, plus twice 2^-17 for the remainder that two bf16 leave of an f32. An
-// operand that is loaded as bf16 has no low part: then there are two products, or one, of the operands themselves.
+// as one matmul with a contraction axis three times as long. The smallest terms come first because tensor cores
+// truncate sums. The relative error of a product is at most 2^-16 (the omitted low(a)*low(b)) plus twice 2^-17 (what
+// two bf16 values do not represent of an f32). An operand that is bf16 already has no low part. Then two products are
+// left, or one if both operands are bf16.
 func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul {
@@ -43,14 +45,14 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 		stores, rest := o.packOperandsOf(k, operands, apart)
 		switch {
 		case len(stores) == 0:
-		case apart: // estimates for these products are too optimistic
+		case apart: // the margin is large because the estimates for these matmuls are too optimistic
 			p := propose("store operands as sums of bf16", id, append(stores, decided(rest, true))...)
 			p.Margin = 1.25
 			list = append(list, p)
 		default:
 			p := propose("store operands", id, append(stores, rest)...)
 			if slices.ContainsFunc(operands, func(o kernel.StoredOperand) bool { return k.ReadsBlocks(o.Operand) }) {
-				p.What, p.Margin = "store operands, decoded", 1.1 // they take memory, too
+				p.What, p.Margin = "store operands, decoded", 1.1 // decoded operands need more memory, too
 			}
 			list = append(list, p)
 		}
@@ -58,8 +60,8 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// coversAll reports whether a list has all operands of the products: splitting one side makes the contraction longer,
-// and the other side must have the same length.
+// coversAll reports whether a list has all operands of k's products. Splitting an operand makes its contraction axis
+// longer, so the other operand must be split too.
 func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	listed := map[*kernel.Expr]bool{}
 	for _, o := range list {
@@ -68,8 +70,8 @@ func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !listed[p.A] || !listed[p.B] })
 }
 
-// packOperandsOf moves the computation of operands from a matmul to separate kernels, and splits them into bf16 if
-// requested.
+// packOperandsOf returns kernels that store the listed operands of matmul k, and the matmul that reads them (rest). If
+// apart is true the operands are split into bf16 values. Without such kernels rest is k.
 func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
 	apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 	if len(list) == 0 || multipliesItself(k, list) {
@@ -95,8 +97,8 @@ func (o *Optimizer) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand
 	return stores, usingStored(k, all)
 }
 
-// multipliesItself reports whether a stored operand is on both sides of a product. Such an operand varies along neither
-// axis, like a broadcast number, but its stored rows would belong to one side.
+// multipliesItself reports whether a listed operand is both an A and a B. Such an operand varies along neither rows nor
+// columns, like a broadcast number. It is not stored, because stored rows would belong to one side.
 func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	isA, isB := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
 	for _, p := range k.Products {
@@ -105,18 +107,18 @@ func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	return slices.ContainsFunc(list, func(o kernel.StoredOperand) bool { return isA[o.Operand] && isB[o.Operand] })
 }
 
-// operandStore is an operand that gets its own buffer.
+// operandStore describes the buffer of one stored operand.
 type operandStore struct {
 	kernel.StoredOperand
 	k      *kernel.Kernel
-	fold   int
-	isB    bool
+	fold   int  // the matmul's contraction axis
+	isB    bool // whether it is operand B
 	dtype  ir.DType
 	axes   []int    // axes of the matmul that the operand depends on
 	shape  ir.Shape // extents along those axes, padded
 	along  int      // the index of the contraction axis among them
-	parts  int      // parts that the operand is split into, one after the other along the contraction
-	depth  ir.Dim   // length of a part of the padded contraction
+	parts  int      // number of bf16 parts that the operand is split into, consecutive along the contraction axis
+	depth  ir.Dim   // padded length of one part along the contraction axis
 	buffer int
 }
 
@@ -149,8 +151,8 @@ func (o *operandStore) place() {
 	}
 }
 
-// storing is the kernel that stores the operand. It fills the padding of the contraction with 0. The padding of rows
-// stays uninitialized, because its results are not stored.
+// storing returns the kernel that stores the operand. It fills the padding of the contraction axis with 0. It leaves
+// the padding of rows uninitialized, because the matmul does not store results for these rows.
 func (o *operandStore) storing() *kernel.Kernel {
 	parallel := slices.Clone(o.shape)
 	for i, axis := range o.axes {
@@ -186,13 +188,13 @@ func (o *operandStore) storing() *kernel.Kernel {
 	})
 }
 
-// binding is the stored operand, as a kernel that reads or writes it binds it.
+// binding returns the binding of the stored operand in a kernel that reads it, or in the kernel that writes it.
 func (o *operandStore) binding(read bool) kernel.Binding {
 	return kernel.Binding{Name: o.name(), DType: o.dtype, Read: read, Write: !read, Buffer: o.buffer,
 		Elems: o.shape.MaxElems()}
 }
 
-// padded returns v at k along the contraction, and 0 in the padding.
+// padded returns v, or 0 if coordinate k of the contraction axis is in the padding.
 func (o *operandStore) padded(b *kernel.Builder, v *kernel.Expr, k kernel.Index) *kernel.Expr {
 	if o.Depth == 0 {
 		return v
@@ -208,8 +210,8 @@ func (o *operandStore) name() string {
 	return "a_stored"
 }
 
-// usingStored returns the matmul with stored operands. Only whole operands are replaced: if one is also part of another
-// value, that value is still computed from the unrounded original.
+// usingStored returns matmul k reading stored operands. It replaces only whole operands: another value that contains
+// the operand's expression is still computed from the unrounded original.
 func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	fold, depth := k.FoldAxis(), all[0].shape[all[0].along]
 	return kernel.Map(k, kernel.Edit{
@@ -247,15 +249,16 @@ func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	})
 }
 
-// The largest finite bf16, and the largest remainder of an f32 for which the sum of both does not round to infinity.
+// largestHigh is the largest finite bf16. largestLow is the largest low part for which largestHigh + largestLow does
+// not round to infinity.
 const largestHigh, largestLow = 0x1.fep127, 0x1.fep119
 
-// canSplit reports whether all products of a kernel allow splitting.
+// canSplit reports whether all products of a kernel may be split into bf16.
 func canSplit(k *kernel.Kernel) bool {
 	return k.Guard == nil && !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.BF16x3 })
 }
 
-// decided returns k with its products either split into bf16, or in full precision.
+// decided returns k with the choice made for its bf16x3 products: operands in bf16 if split is true, or else f32.
 func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
 		for _, p := range k.Products {
@@ -268,9 +271,9 @@ func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
 	}})
 }
 
-// bf16Parts returns the parts of x, a left or right operand of k, in their order along the contraction. Infinities and
-// NaN appear only in the product of the high parts: in another product they could be multiplied by 0 or by a part of
-// the opposite sign. Values that would round to infinity are clamped.
+// bf16Parts returns the bf16 parts of x, a left or right operand of k, in their order along the contraction axis. An
+// infinity or NaN is put only into the part that meets the other operand's high part: elsewhere it could be multiplied
+// by 0 or by a part of the opposite sign. Finite values that would round to infinity are clamped.
 func bf16Parts(b *kernel.Builder, k *kernel.Kernel, x *kernel.Expr, right bool) []*kernel.Expr {
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.F32, nil, args...) }
 	is := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.Bool, nil, args...) }

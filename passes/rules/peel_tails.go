@@ -9,11 +9,11 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// tailMargin is the minimum gain for splitting off tails.
+// tailMargin is the factor by which peeling tails must be faster to be worth it.
 const tailMargin = 1.05
 
-// PeelTails computes the last rows or columns of a matmul, or both, in a separate kernel. In the main kernel's tiles
-// most of their work would be padding.
+// PeelTails computes the last rows of a matmul, its last columns, or both, in separate kernels. They do not fill a tile
+// of the main kernel, which would spend most of its work there on padding.
 func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // with groups of rows, the last rows are unknown
@@ -41,7 +41,7 @@ func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	return list
 }
 
-// cutTail splits a matmul at t.From along t.Axis.
+// cutTail splits a matmul into the kernel before t.From along t.Axis, and the tail from there on.
 func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
 	whole = ofRange(k, t.Axis, 0, t.From)
 	tail = ofRange(k, t.Axis, t.From, k.Parallel[t.Axis].Add)
@@ -52,7 +52,7 @@ func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
 	return whole, tail
 }
 
-// ofRange is the part of a matmul with result coordinates from first up to, but excluding, end along an axis.
+// ofRange returns the matmul for the results with coordinates from first up to, but excluding, end along an axis.
 func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[axis] = ir.D(int(end - first))
@@ -64,7 +64,7 @@ func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	}})
 }
 
-// swapped returns a matmul with rows and columns exchanged.
+// swapped returns the matmul that computes the transposed result: rows and columns, and A and B, are exchanged.
 func swapped(k *kernel.Kernel) *kernel.Kernel {
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1
 	parallel := slices.Clone(k.Parallel)

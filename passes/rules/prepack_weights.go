@@ -9,8 +9,8 @@ import (
 )
 
 // PrepackWeights finds the kernels that depend only on weights and constants, such as kernels that repack weights for
-// matrix units. They run once, when the program is loaded, and their results are kept in buffers outside of the arena.
-// In a loop body the captured values count as constants: such kernels run once, before the trips.
+// tensor cores, and marks them to run once, when the program is loaded. Their results are kept outside of the arena. In
+// a loop body, values from outside of the loop count as constants: such kernels run once before the trips.
 func (o *Optimizer) PrepackWeights() {
 	ready := map[plan.ValueID]bool{}
 	if o.Plan.InLoop {
@@ -32,8 +32,8 @@ func (o *Optimizer) PrepackWeights() {
 	o.Plan.RunOnce(once)
 }
 
-// canPrepare reports whether a kernel can run once, given the values that are ready before. It must be the only kernel
-// that writes its results.
+// canPrepare reports whether a kernel can run once, when the values in ready exist. It must be the only kernel that
+// writes its results.
 func (o *Optimizer) canPrepare(k *kernel.Kernel, ready map[plan.ValueID]bool) bool {
 	return k.CanPrepare(func(buffer int) bool { return ready[buffer] }) &&
 		!slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {

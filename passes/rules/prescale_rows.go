@@ -8,8 +8,9 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// PrescaleRows makes the kernel that computes a row also store the row multiplied by a weight, if matmuls over the row
-// multiply it by the same weight. Every workgroup of these matmuls then reads one row instead of two.
+// PrescaleRows removes a multiplication from a matmul that reads a row and multiplies it by a weight vector, such as a
+// norm's weight. The kernel that computes the row also stores it multiplied by the weight, for all matmuls that need
+// this. Every workgroup of these matmuls then reads one row instead of two.
 func PrescaleRows(o *Optimizer, id plan.KernelID) []Proposal {
 	f, ok := factorOf(o.Plan.Kernel(id))
 	if !ok {
@@ -35,20 +36,21 @@ func PrescaleRows(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// weighedRow is a row multiplied by a weight vector, as operand A of all products of a kernel.
+// weighedRow is operand A of all products of kernel k, if that is a row times a weight vector.
 type weighedRow struct {
 	k           *kernel.Kernel
 	row, weight *kernel.Expr // loads
-	of          weighing
+	of          weighing     // identifies the stored product
 }
 
-// weighing identifies the product of a row, by its buffer, and a weight, by its buffer and first element.
+// weighing identifies a row times a weight vector: the buffers of both, and the weight's first element in its buffer.
 type weighing struct {
 	row, weight int
 	from        int64
 }
 
-// factorOf matches operand A of a row-sum matmul as a row times a weight that is the same for all rows and batches.
+// factorOf matches a matmul with fused norm (see FuseNorms) in which operand A is a row times a weight vector that is
+// the same for all rows and batches.
 func factorOf(k *kernel.Kernel) (weighedRow, bool) {
 	if !k.RowSums() {
 		return weighedRow{}, false
@@ -73,16 +75,16 @@ func factorOf(k *kernel.Kernel) (weighedRow, bool) {
 	return weighedRow{}, false
 }
 
-// rowType is the type of the row.
+// rowType returns the type of the row.
 func (f weighedRow) rowType() ir.Type { return ir.Type{DType: ir.F32, Shape: ir.Shape{f.k.Fold}} }
 
-// binding returns the binding of the stored product.
+// binding returns a binding of the stored row times weight.
 func (f weighedRow) binding(buffer int) kernel.Binding {
 	return kernel.Binding{Name: f.k.Bindings[f.row.Bind].Name + "_weighed", DType: ir.F32, Buffer: buffer,
 		Elems: f.k.Fold.Add}
 }
 
-// reading returns the matmul that reads the stored product.
+// reading returns the matmul that reads the stored row times weight from a buffer.
 func (f weighedRow) reading(buffer int) *kernel.Kernel {
 	return kernel.Map(f.k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
 		bind := f.binding(buffer)
@@ -96,8 +98,8 @@ func (f weighedRow) reading(buffer int) *kernel.Kernel {
 	}})
 }
 
-// storing returns the kernel that stores the row, with a second store of the row times the weight. It requires that the
-// kernel stores whole f32 rows once.
+// storing returns kernel k, which stores the row, with a second store of the row times the weight to a buffer. ok is
+// false unless k has exactly one store of the row.
 func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool) {
 	stores := 0
 	for _, st := range k.Stores {

@@ -9,14 +9,14 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// Proposal replaces some kernels by others, and is correct on any device.
+// Proposal is a replacement of some kernels by others that compute the same values on any device.
 type Proposal struct {
-	What    string // in a few words
+	What    string // the change in a few words, for people
 	Changes []Change
 	// Margin and LastSplit are copied to its [kernel.Rewrite].
 	Margin    float64
 	LastSplit bool
-	// Default proposals are taken if no other proposal for the kernel gains time, even without a device.
+	// Default says that the proposal is taken if no other one for the kernel saves time, or if there is no pricer.
 	Default bool
 }
 
@@ -26,10 +26,10 @@ type Change struct {
 	By []*kernel.Kernel
 }
 
-// Decision is a proposal and its outcome.
+// Decision records a proposal, its estimated times, and whether it was taken.
 type Decision struct {
 	Rule, Kernel, What string
-	// Of names the weights that the kernel reads or, if there are none, the inputs and states that it accesses.
+	// Of names the weights that the kernel reads, or its inputs and states if it reads no weights.
 	Of []string
 	kernel.Estimate
 	Taken bool
@@ -40,7 +40,7 @@ func propose(what string, id plan.KernelID, by ...*kernel.Kernel) Proposal {
 	return Proposal{What: what, Changes: []Change{{id, by}}}
 }
 
-// also changes another kernel. What has been changed already is changed again.
+// also adds the replacement of kernel id to the proposal. It overrides an earlier replacement of the same kernel.
 func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
 	for i := range p.Changes {
 		if p.Changes[i].ID == id {
@@ -51,7 +51,7 @@ func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
 	p.Changes = append(p.Changes, Change{id, by})
 }
 
-// kernel returns the current version of a kernel after the changes.
+// kernel returns the kernel that will have an ID after the proposal's changes so far.
 func (p *Proposal) kernel(o *Optimizer, id plan.KernelID) *kernel.Kernel {
 	for _, c := range p.Changes {
 		if n := len(c.By); c.ID == id && n > 0 {
@@ -61,7 +61,7 @@ func (p *Proposal) kernel(o *Optimizer, id plan.KernelID) *kernel.Kernel {
 	return o.Plan.Kernel(id)
 }
 
-// Rule makes proposals to replace a kernel, and perhaps its neighbors.
+// Rule makes proposals that replace a kernel and possibly kernels that it exchanges values with.
 type Rule func(*Optimizer, plan.KernelID) []Proposal
 
 // Optimizer applies rules to the kernels of a program.
@@ -71,18 +71,17 @@ type Optimizer struct {
 
 	fusion  *lower.Fusion
 	pricer  kernel.Pricer                      // or nil
-	windows map[plan.ValueID]*lower.StoredConv // that were proposed, by their arguments and results
-	weighed map[weighing]plan.ValueID          // for rows times weights
+	windows map[plan.ValueID]*lower.StoredConv // convolutions of ImplicitGEMM, by stored argument and by result
+	weighed map[weighing]plan.ValueID          // stored rows times weights of PrescaleRows
 }
 
-// NewOptimizer returns the optimizer of the kernels that a graph was lowered to. pricer, if not nil, decides which
-// proposals pay off.
+// NewOptimizer returns an optimizer for the kernels of f. Without a pricer it takes only default proposals.
 func NewOptimizer(f *lower.Fusion, pricer kernel.Pricer) Optimizer {
 	return Optimizer{Plan: f.Plan, fusion: f, pricer: pricer, windows: map[plan.ValueID]*lower.StoredConv{},
 		weighed: map[weighing]plan.ValueID{}}
 }
 
-// Apply asks a rule for proposals for each kernel and takes the best of each.
+// Apply applies a rule to each kernel: it asks the rule for proposals and takes the best one that saves time.
 func (o *Optimizer) Apply(name string, rule Rule) {
 	for _, id := range o.Plan.IDs() {
 		if o.Plan.Kernel(id) != nil { // an earlier proposal may have removed it
@@ -91,14 +90,15 @@ func (o *Optimizer) Apply(name string, rule Rule) {
 	}
 }
 
-// Canonicalize brings every kernel into the form that is emitted.
+// Canonicalize brings every kernel into the canonical form for which schedules are chosen and code is generated.
 func (o *Optimizer) Canonicalize() {
 	for _, id := range o.Plan.IDs() {
 		o.Plan.Replace(id, kernel.Canonical(o.Plan.Kernel(id)))
 	}
 }
 
-// decide takes the proposal with the largest gain for a kernel, and records the outcome of all.
+// decide takes the proposal that saves the most time for a kernel, or the default proposal, and records a [Decision]
+// for each proposal.
 func (o *Optimizer) decide(rule string, id plan.KernelID, list []Proposal) {
 	best, most, first := -1, 0.0, len(o.Decisions)
 	for i, p := range list {
@@ -127,7 +127,7 @@ func (o *Optimizer) decide(rule string, id plan.KernelID, list []Proposal) {
 	}
 }
 
-// named lists the weights that a kernel reads or, if there are none, the inputs and states that it accesses.
+// named lists the names of the weights that a kernel reads, or of its inputs and states if it reads no weights.
 func (o *Optimizer) named(k *kernel.Kernel) []string {
 	var weights, others []string
 	seen := map[*ir.Node]bool{}
@@ -146,7 +146,8 @@ func (o *Optimizer) named(k *kernel.Kernel) []string {
 	return others
 }
 
-// leafNames adds the name of a leaf, or the names of the leaves that a node is made of, such as concatenated weights.
+// leafNames appends to a list the names of all leaves below node n, such as the parts of packed weights. seen has the
+// nodes that were visited.
 func leafNames(to []string, n *ir.Node, seen map[*ir.Node]bool) []string {
 	if seen[n] {
 		return to
@@ -161,6 +162,7 @@ func leafNames(to []string, n *ir.Node, seen map[*ir.Node]bool) []string {
 	return to
 }
 
+// mostBindings returns the largest number of bindings of a kernel in the list.
 func mostBindings(list []*kernel.Kernel) (most int) {
 	for _, k := range list {
 		most = max(most, len(k.Bindings))
@@ -168,7 +170,7 @@ func mostBindings(list []*kernel.Kernel) (most int) {
 	return most
 }
 
-// sizes returns the sizes to propose for a kernel: none without a device.
+// sizes returns the tile sizes and splits that a rule should propose for a kernel: none without a pricer.
 func (o *Optimizer) sizes(k *kernel.Kernel) kernel.Sizes {
 	if o.pricer == nil {
 		return kernel.Sizes{}

@@ -9,11 +9,11 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// SplitK splits the contraction of matmuls, and the keys of attentions. One kernel computes the sums of each part into
-// a buffer, and another adds them in order and continues with the original epilogue.
+// SplitK splits the contraction axis of a matmul, or the keys of an attention, into parts. One kernel computes the sums
+// of all parts into a buffer. A second kernel adds them in order and applies the original epilogue.
 func SplitK(o *Optimizer, id plan.KernelID) (list []Proposal) {
 	k := o.Plan.Kernel(id)
-	if k.Guard != nil { // the parts would have to skip guarded rows too
+	if k.Guard != nil { // the second kernel would have to skip guarded rows too
 		return nil
 	}
 	for _, parts := range o.sizes(k).Parts {
@@ -26,7 +26,7 @@ func SplitK(o *Optimizer, id plan.KernelID) (list []Proposal) {
 				continue
 			}
 			p.also(id, sums, rest)
-			p.Default = true // the schedule of the whole one counts on it
+			p.Default = true // the schedule of the unsplit attention assumes a split
 		} else if depth, ok := k.Fold.Quo(int64(parts)); ok && parts > 1 && k.Family == kernel.FamilyMatMul {
 			sp := splitter{plan: o.Plan, k: k, parts: ir.D(parts), depth: depth}
 			p.also(id, sp.sums(), sp.rest())
@@ -43,14 +43,14 @@ type splitter struct {
 	plan     *plan.Graph
 	k        *kernel.Kernel
 	parts    ir.Dim
-	depth    ir.Dim // contraction length of a part
-	partials []int  // buffer of each product's sums
+	depth    ir.Dim // length of a part along the contraction axis
+	partials []int  // by product: the value with its sums
 }
 
-// shape is the shape of the sums of all parts.
+// shape returns the shape of the sums of all parts.
 func (sp *splitter) shape() ir.Shape { return append(ir.Shape{sp.parts}, sp.k.Parallel...) }
 
-// sums is the kernel that computes the parts' sums, with the part as its outermost axis.
+// sums returns the kernel that computes the sums of all parts. Its outermost axis is the part.
 func (sp *splitter) sums() *kernel.Kernel {
 	fold, shape := sp.k.FoldAxis(), sp.shape()
 	var stores []kernel.Store
@@ -78,7 +78,7 @@ func (sp *splitter) sums() *kernel.Kernel {
 	})
 }
 
-// rest is the kernel that adds the parts and has the matmul's epilogue.
+// rest returns the kernel that adds the parts and applies the matmul's epilogue.
 func (sp *splitter) rest() *kernel.Kernel {
 	k := sp.k
 	return kernel.Map(k,
