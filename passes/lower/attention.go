@@ -10,9 +10,10 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// lowerAttention makes the kernel of an attention or one of its companion ops. Its rows are the queries of every head.
-// Heads that share a key head are a separate axis, so that a schedule can share the loads of keys and values. In
-// gradients of keys and values the rows are keys, and the kernel iterates over queries.
+// lowerAttention makes the kernel of an attention, of its log-sum-exp, or of one of its gradients. Each row of the
+// kernel is a query of a head, and the kernel iterates over keys. Query heads that share a key head are an axis of
+// their own, so that a schedule can share the loads of keys and values. In gradients of keys and values each row is a
+// key, and the kernel iterates over queries.
 func (l *lowerer) lowerAttention() {
 	n := l.c.Cores[0]
 	p := l.openAttention(n)
@@ -27,19 +28,19 @@ func (l *lowerer) lowerAttention() {
 	l.storeAttention()
 }
 
-// attentionPoint reads the operands of an attention for a query and a key.
+// attentionPoint has the coordinates of one query and one key in an attention kernel, and reads the operands there.
 type attentionPoint struct {
 	l                       *lowerer
 	n                       *ir.Node
 	a                       *kernel.Attention
-	grad                    string // the operand of which it computes the gradient, if any
-	reversed                bool   // keys are rows
+	grad                    string // "q", "k" or "v" if it computes the gradient of that operand, or ""
+	reversed                bool   // whether rows are keys, and the kernel iterates over queries
 	batch                   []kernel.Index
 	head, group, query, key kernel.Index
-	row, value              kernel.Index // of the result
+	row, value              kernel.Index // coordinates of the result
 }
 
-// openAttention sets the axes of an attention kernel and everything that depends only on attributes.
+// openAttention declares the axes of an attention kernel and sets the fields that depend only on attributes.
 func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	q, k := n.Arg(0), n.Arg(1)
 	rank := q.Rank()
@@ -87,7 +88,7 @@ func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	return p
 }
 
-// readOperands loads the operands of the scores and the weighted values.
+// readOperands loads the operands of the scores (Q and K), and the values that the softmax weights multiply (V).
 func (p *attentionPoint) readOperands() {
 	a := p.a
 	along := kernel.Axis(p.l.k.AttentionAxes().Dot, a.Dot)
@@ -109,7 +110,8 @@ func (p *attentionPoint) readOperands() {
 	}
 }
 
-// readFactor loads the operands of the factor that gradients of queries and keys multiply weights by.
+// readFactor loads the operands of the factor by which gradients of queries and keys multiply each weight: grad*v -
+// delta, for a query's grad and delta, and a key's v.
 func (p *attentionPoint) readFactor() {
 	if p.grad != "q" && p.grad != "k" {
 		return
@@ -122,7 +124,8 @@ func (p *attentionPoint) readFactor() {
 	p.a.Factor = f
 }
 
-// limitKeys limits a row to the keys in its window. It masks earlier keys, which a schedule may still read.
+// limitKeys limits a row to the keys in the op's window. A schedule may still read earlier keys, so their scores are
+// masked.
 func (p *attentionPoint) limitKeys() {
 	l := p.l
 	if p.a.Window = int64(p.n.Attrs().Int("window")); p.a.Window >= l.k.Fold.Max() {
@@ -136,21 +139,22 @@ func (p *attentionPoint) limitKeys() {
 	p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
 }
 
-// read is an argument at a coordinate.
+// read loads an element of the named argument at the batch's coordinates followed by at.
 func (p *attentionPoint) read(name string, at ...kernel.Index) *kernel.Expr {
 	return p.l.value(p.n.Arg(p.n.Op().Info().Arg(name)), slices.Concat(p.batch, at))
 }
 
-// ofQuery loads an argument at the query, and ofKey at the key.
+// ofQuery loads an element of an argument at the point's query. `along` is the rest of the coordinates.
 func (p *attentionPoint) ofQuery(name string, along ...kernel.Index) *kernel.Expr {
 	return p.read(name, slices.Concat([]kernel.Index{p.head, p.query}, along)...)
 }
 
+// ofKey is ofQuery at the point's key.
 func (p *attentionPoint) ofKey(name string, along ...kernel.Index) *kernel.Expr {
 	return p.read(name, slices.Concat([]kernel.Index{p.group, p.key}, along)...)
 }
 
-// add adds to the mask.
+// add adds a term to the mask, which the kernel adds to the scores.
 func (p *attentionPoint) add(e *kernel.Expr) {
 	if p.a.Mask != nil {
 		e = p.l.b.Apply(ir.OpAdd, ir.F32, nil, p.a.Mask, e)
@@ -158,7 +162,8 @@ func (p *attentionPoint) add(e *kernel.Expr) {
 	p.a.Mask = e
 }
 
-// addMask adds the op's mask. For a gradient it subtracts the log-sum-exp from the scores, which divides the weights.
+// addMask adds the op's mask. For a gradient it also subtracts the log-sum-exp from the scores, which normalizes the
+// weights.
 func (p *attentionPoint) addMask() {
 	l, in := p.l, p.n.Op().Info()
 	times := func(e *kernel.Expr, by float64) *kernel.Expr {
@@ -182,7 +187,8 @@ func (p *attentionPoint) addMask() {
 	p.add(l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, lse), factor))
 }
 
-// result returns the value that a row stores.
+// result returns the value that a row stores, computed from the maximum of the scores, the sum of the weights and the
+// weighted sum of the values.
 func (p *attentionPoint) result() *kernel.Expr {
 	l, n, in := p.l, p.n, p.n.Op().Info()
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
@@ -218,9 +224,9 @@ func (p *attentionPoint) result() *kernel.Expr {
 	return f32(ir.OpDiv, weighted, sum)
 }
 
-// endOfKeys finds the end of the visible keys if a mask hides all keys from some key on: the mask is -inf if a
-// comparison says that the key is beyond a number. The number must be the same for all queries of heads that share
-// keys, such as the length of a text in a batch. It returns nil for other masks.
+// endOfKeys returns the number of keys that a row needs to read, if a mask hides all later keys: it has the form
+// where(key < end, x, -inf). The end must be the same for all queries of heads that share keys, such as the length of a
+// prompt in a batch. It returns nil for other masks.
 func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *kernel.Index {
 	for mask.Kind == kernel.ExprApply && mask.Op == ir.OpCast {
 		mask = mask.Args[0]
@@ -236,7 +242,8 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 	return l.endWhere(cond, seen, key, kernel.Last(keys))
 }
 
-// endWhere returns the end of the visible keys. A key is visible if a condition is true, or false if seen is false.
+// endWhere is endOfKeys for the condition of such a mask. A key is visible where the condition equals seen. last is the
+// last key.
 func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
 	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
 		return nil
@@ -277,15 +284,14 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 	return &end
 }
 
-// storeAttention stores results wherever the views that follow the attention
-// put them.
+// storeAttention stores the cluster's results. They may be views of the attention, such as a transpose.
 func (l *lowerer) storeAttention() {
 	for _, n := range l.c.Stored {
 		l.store(n, l.coordsOf(n), true)
 	}
 }
 
-// coordsOf returns the coordinates in n of the core's current point: n is the core, or is computed from it by
+// coordsOf returns the coordinates at which n has the core's current element. n is the core, or is computed from it by
 // elementwise ops, transposes and reshapes.
 func (l *lowerer) coordsOf(n *ir.Node) []kernel.Index {
 	if n == l.c.Cores[0] {
@@ -313,7 +319,7 @@ func (l *lowerer) coordsOf(n *ir.Node) []kernel.Index {
 	return l.failAt(n, errNotIdentity)
 }
 
-// followsCore reports whether n is the cluster's first core or is computed from it inline in this cluster.
+// followsCore reports whether n is the cluster's first core, or is computed from it in the same kernel.
 func (l *lowerer) followsCore(n *ir.Node) bool {
 	if n == l.c.Cores[0] {
 		return true

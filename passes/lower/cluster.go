@@ -10,20 +10,21 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// Limits for recomputing a value instead of storing it.
+// A value is recomputed by each of its readers instead of being stored if it is within these limits.
 const (
-	// Several kernels recompute a shared value if it costs at most this many operations and reads at most one tensor.
+	// Several kernels each compute a value that they share if an element costs at most maxSharedFlops operations and
+	// reads at most one tensor.
 	maxSharedFlops = 8
-	// An operand of a matmul, or an element that several windows read, is computed inline, once per tile or window, if
-	// it costs at most this many operations.
+	// A matmul computes an element of its operand once per tile, and a pooling once per window, if that costs at most
+	// maxOperandFlops operations.
 	maxOperandFlops = 4
-	// An operand of a matmul is computed inline from at most this many tensors.
+	// A matmul computes an operand from at most maxOperandLoads tensors.
 	maxOperandLoads = 2
 )
 
-// FuseElementwise makes the initial clusters: cores and required nodes are stored by their own clusters, and pointwise
-// nodes are inlined into their users or stored. A stored pointwise node joins a cluster of the same shape that reads
-// it.
+// FuseElementwise makes the initial clusters. Each core (see [Cluster]) and each output or update gets a cluster that
+// stores it. Every other node is computed inline in the clusters that need it, or stored if that is cheaper. A stored
+// elementwise node joins a cluster of the same shape that reads it.
 func (f *Fusion) FuseElementwise() error {
 	nodes := f.Graph.Nodes()
 	for _, n := range nodes {
@@ -71,7 +72,7 @@ func (f *Fusion) FuseElementwise() error {
 	return f.separateOverwrites()
 }
 
-// clusterKind is the kind of the cluster that a core makes.
+// clusterKind returns the kind of a cluster with core n.
 func clusterKind(n *ir.Node) ClusterKind {
 	switch {
 	case n.Op().Class() == ir.ClassAttention:
@@ -90,8 +91,9 @@ func clusterKind(n *ir.Node) ClusterKind {
 	return ClusterRow
 }
 
-// separateOverwrites stores a state's new value in a separate buffer first if the kernel that computes it would
-// overwrite elements that its other invocations still read, or that another state's pending update reads.
+// separateOverwrites handles kernels that must not write a state's new value into the state's buffer: they would
+// overwrite elements that other invocations of the same kernel still read, or that the update of another state reads.
+// Such a kernel stores the value in a buffer of its own, and another kernel copies it to the state.
 func (f *Fusion) separateOverwrites() error {
 	for _, u := range f.Graph.Updates() {
 		if c := f.home[u.Value.ID()]; c.Kind != ClusterUpdate && errors.Is(f.tryLower(c), errOverwrites) {
@@ -119,7 +121,7 @@ func (f *Fusion) separateOverwrites() error {
 	}
 }
 
-// circle is the error for clusters in a dependency cycle, which is a bug in fusion.
+// circle returns an error for clusters in a dependency cycle, which is a bug in fusion.
 func (f *Fusion) circle(cycles map[*Cluster]int) error {
 	var names []string
 	for c := range cycles {
@@ -129,8 +131,8 @@ func (f *Fusion) circle(cycles map[*Cluster]int) error {
 	return fmt.Errorf("internal error: kernels wait for one another: %s", strings.Join(names, ", "))
 }
 
-// splitBefore leaves in c only the copy of a value. The value and everything else that c stores move to a cluster that
-// runs before it.
+// splitBefore leaves in cluster c only the node copied, which copies a value to a state. The copied value and
+// everything else that c stores move to a new cluster, which runs first.
 func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 	f.why[copied.ID()] = fmt.Sprintf("%s; computed apart: %s", f.why[copied.ID()], errOverwrites)
 	value := copied.Arg(0)
@@ -143,14 +145,14 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 	}
 }
 
-// isLeafBuffer reports whether n needs no cluster: a leaf that is not itself an output or update, and that has a buffer
-// if a custom kernel reads it.
+// isLeafBuffer reports whether n is a leaf that no cluster must store. A cluster must store a leaf that is itself an
+// output or a state's new value, and a computed one (iota, dim_value) that a custom kernel or loop reads from memory.
 func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
 	return analysis.IsLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsWhole(n) != nil)
 }
 
-// place decides whether to store or inline a pointwise node or view. All its users are placed already.
+// place decides whether a node that is no core is stored or computed inline. All its users must be placed before.
 func (f *Fusion) place(n *ir.Node) {
 	users := f.evaluators(n)
 	if f.required[n.ID()] {
@@ -196,18 +198,19 @@ func (f *Fusion) place(n *ir.Node) {
 	}
 }
 
-// isRounding reports whether n makes bytes of floats.
+// isRounding reports whether n casts floats to int8.
 func isRounding(n *ir.Node) bool {
 	return n.Op() == ir.OpCast && n.DType() == ir.I8 && n.Arg(0).DType().IsFloat()
 }
 
-// readsInTiles reports whether several workgroups read, and compute, the same
-// elements of an operand.
+// readsInTiles reports whether several workgroups of c read the same elements of an operand, and so would compute them
+// several times.
 func (c *Cluster) readsInTiles() bool {
 	return c.Kind == ClusterMatMul || c.Kind == ClusterAttention
 }
 
-// readsInWindows reports whether several windows read, and compute, the same elements of an argument.
+// readsInWindows reports whether several windows of c read the same elements of its argument, and so would compute them
+// several times.
 func (c *Cluster) readsInWindows() bool {
 	return len(c.Cores) > 0 && isWindowRow(c.Cores[0]) && windowsShare(c.Cores[0])
 }
@@ -219,8 +222,8 @@ func (c *Cluster) name() string {
 	return c.tails[0].String()
 }
 
-// store adds n to a map cluster of the same shape that evaluates it at the cluster's coordinates, or else to a new
-// cluster.
+// store makes a cluster store n. It takes a map cluster among users that has the same shape and uses each element of n
+// at the same coordinates, or else makes a new cluster. why is the reason, for people.
 func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 	f.why[n.ID()] = "stored: " + why
 	for _, c := range users {
@@ -241,8 +244,8 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 	f.newCluster(ClusterMap, n)
 }
 
-// identityIn reports whether every path from n to the stored nodes of c keeps the coordinates: only elementwise ops and
-// copies of n's shape.
+// identityIn reports whether c uses element i of n only to compute element i of its stored nodes: all nodes in between
+// are elementwise ops or copies, with n's shape.
 func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 	mark := f.newMark()
 	var keeps func(n *ir.Node) bool
@@ -271,11 +274,12 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 	return keeps(n)
 }
 
-// maxCost limits the cost estimate: a node with this cost is never recomputed.
+// maxCost limits the estimates of cost. A node with this cost is never recomputed.
 const maxCost = 100
 
-// cost estimates the cost of computing one element of n from stored values: arithmetic operations, up to maxCost, and
-// loads. It does not count small values.
+// cost estimates the cost of computing one element of n from stored values: the number of arithmetic operations, up to
+// maxCost, and the number of tensors read. It ignores values with less than 1/16 of n's elements, which are computed
+// once for many elements.
 func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 	mark := f.newMark()
 	full := n.Shape().MaxElems()
@@ -290,7 +294,7 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 			}
 			return
 		}
-		if n.Shape().MaxElems()*16 > full { // else it is computed once for many elements
+		if n.Shape().MaxElems()*16 > full {
 			flops += opCost(n.Op())
 		}
 		for _, a := range n.Args() {
@@ -305,7 +309,7 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 	return flops, loads
 }
 
-// isComputedLeaf reports whether a leaf is known to every kernel without a load.
+// isComputedLeaf reports whether a kernel knows the elements of leaf n without a load, such as an iota's.
 func isComputedLeaf(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpIota, ir.OpDimValue:
@@ -319,7 +323,7 @@ func isComputedLeaf(n *ir.Node) bool {
 	return false
 }
 
-// opCost is a rough count of arithmetic operations.
+// opCost returns a rough number of arithmetic operations per element.
 func opCost(op ir.Op) int {
 	if cost := op.Info().Cost; cost > 0 {
 		return cost
@@ -333,8 +337,8 @@ func opCost(op ir.Op) int {
 	return 1
 }
 
-// FuseEpilogues merges the elementwise clusters after a matmul or row kernel into it, and row kernels over the same
-// rows into each other.
+// FuseEpilogues merges elementwise clusters into the matmul or row cluster with the result that they read, and row
+// clusters over the same rows into each other.
 func (f *Fusion) FuseEpilogues() error {
 	for changed := true; changed; {
 		changed = false
@@ -352,7 +356,7 @@ func (f *Fusion) FuseEpilogues() error {
 	return nil
 }
 
-// absorbOne merges into c one cluster that reads a result of c, if possible.
+// absorbOne merges one cluster that reads a result of c into c, and reports whether it could.
 func (f *Fusion) absorbOne(c *Cluster) bool {
 	for _, n := range slices.Clone(c.tails) {
 		for _, q := range f.evaluators(n) {
@@ -369,7 +373,7 @@ func (f *Fusion) absorbOne(c *Cluster) bool {
 	return false
 }
 
-// tryMerge merges q into c, or returns why it cannot.
+// tryMerge merges cluster q into c. If it cannot, it returns the reason.
 func (f *Fusion) tryMerge(c, q *Cluster) string {
 	if why, ok := f.refused[pair{c, q}]; ok {
 		return why
@@ -414,7 +418,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 	return ""
 }
 
-// fits reports why two clusters that were merged cannot be one kernel, or nil.
+// fits returns nil if a merged cluster can be one kernel, or else the reason why not.
 func (f *Fusion) fits(merged *Cluster) error {
 	merged.Stored = merged.tails
 	k, err := f.lower(merged)
@@ -430,7 +434,7 @@ func (f *Fusion) fits(merged *Cluster) error {
 // maxTries limits the failed attempts to merge a cluster with others.
 const maxTries = 64
 
-// adopt puts c in its slot as the home of its tails.
+// adopt makes c the cluster with its ID, and the cluster that stores its tails and has its cores.
 func (f *Fusion) adopt(c *Cluster) {
 	f.Clusters[c.ID] = c
 	for _, n := range c.tails {
@@ -441,7 +445,7 @@ func (f *Fusion) adopt(c *Cluster) {
 	}
 }
 
-// raise raises the levels of a merged cluster and its successors above their predecessors.
+// raise raises the level of a merged cluster above its predecessors, and the levels of its successors above it.
 func (f *Fusion) raise(c *Cluster) {
 	for _, p := range f.preds(c) {
 		c.level = max(c.level, p.level+1)
@@ -459,8 +463,8 @@ func (f *Fusion) raise(c *Cluster) {
 	}
 }
 
-// sameLoop reports whether the cores of two clusters can share one loop: reductions over the same axes of the same
-// shape, or matmuls of the same left operand with matrices of one shape.
+// sameLoop reports whether the cores of two clusters can share one loop: reductions along the same axes of tensors of
+// the same shape, or matmuls of the same left operand with matrices of the same shape.
 func sameLoop(c, q *Cluster) bool {
 	a, b := c.Cores[0], q.Cores[0]
 	if c.Kind == ClusterScan || c.Kind == ClusterSort || a.Op().Class() == ir.ClassWindow ||

@@ -9,7 +9,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// Lower orders the clusters by level and makes their kernels. pricer, if not nil, chooses the layouts of weights.
+// Lower makes the kernels of all clusters, in the order of their levels, and adds them to Plan. A pricer, if not nil,
+// chooses the layouts of quantized weights.
 func (f *Fusion) Lower(pricer kernel.Pricer) error {
 	if cycles := f.sortClusters(); cycles != nil {
 		for c := range cycles {
@@ -35,8 +36,8 @@ func (f *Fusion) Lower(pricer kernel.Pricer) error {
 	return nil
 }
 
-// layOutWeight chooses the layout of a weight's blocks, before any pass asks for the cost of a kernel that reads them.
-// A weight that some kernel copies keeps the file's layout.
+// layOutWeight chooses the layout of a quantized weight, before any pass asks for the price of a kernel that reads it.
+// A weight that some kernel copies as it is keeps the file's layout.
 func (f *Fusion) layOutWeight(v plan.ValueID, pricer kernel.Pricer) {
 	weight, ids := f.Plan.Value(v), f.Plan.Readers(v)
 	readers := make([]*kernel.Kernel, len(ids))

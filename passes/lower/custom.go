@@ -9,11 +9,11 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// isCustomKernel reports whether n is a result of a custom kernel, which reads its arguments from memory and is never
-// fused.
+// isCustomKernel reports whether n is a result of a custom op with a kernel of its own. That reads its arguments from
+// memory and is never fused.
 func isCustomKernel(n *ir.Node) bool { return n.Op().Class() == ir.ClassCustom }
 
-// placeCustom makes a cluster of each call of a custom kernel that is needed.
+// placeCustom makes a cluster of each call of a custom kernel with a live result. A call has a node for each result.
 func (f *Fusion) placeCustom() {
 	calls := map[string][]*ir.Node{}
 	needed := map[string]bool{}
@@ -48,7 +48,7 @@ func (f *Fusion) feedsWhole(n *ir.Node) *ir.Node {
 	return nil
 }
 
-// zeroed makes the kernels that zero a custom kernel's results, one per such result.
+// zeroed returns the kernels that set results of a custom kernel to zero before it runs, if its definition requires it.
 func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, err error) {
 	for i := range k.Custom.Types {
 		if !k.Custom.Zeroed(i) {
@@ -70,7 +70,7 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 	return list, nil
 }
 
-// lowerCustom binds the arguments and results of a custom kernel.
+// lowerCustom makes the kernel of a custom op: it only binds the arguments and results.
 func (l *lowerer) lowerCustom() {
 	n := l.c.tails[0]
 	op := n.Op().Info().Custom

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// sameExperts reports whether two expert matmuls can share one loop: the same rows, the same ids, and matrices of the
-// same shape.
+// sameExperts reports whether two expert matmuls can share one loop: they have the same rows and the same expert ids,
+// and matrices of the same shape.
 func sameExperts(a, b *ir.Node) bool {
 	if a.Op() != b.Op() || analysis.Precision(a) != analysis.Precision(b) || len(a.Args()) != len(b.Args()) ||
 		!a.Shape().Equal(b.Shape()) {
@@ -21,9 +21,9 @@ func sameExperts(a, b *ir.Node) bool {
 	return true
 }
 
-// lowerMatMulID lowers a matmul with matrices selected by loaded ids. Without groups every id is a batch of one row,
-// which is good if few rows share a matrix. With groups each group is a batch: its rows are gathered, and its results
-// are scattered back to the rows' positions.
+// lowerMatMulID makes the kernel of an expert matmul, in which an id selects the matrix for each row. Without a table
+// of groups, every id is a batch of one row, which is good if few rows share a matrix. With a table, each group of rows
+// with the same matrix is a batch: the kernel gathers its rows, and scatters its results to the rows' positions.
 func (l *lowerer) lowerMatMulID() {
 	first := l.c.Cores[0]
 	l.space = first.Shape()
@@ -48,8 +48,9 @@ func (l *lowerer) lowerMatMulID() {
 	l.storeProducts()
 }
 
-// groupOfRows makes each group a batch, with the rows and the matrix from the table of groups; it returns the matrix
-// index. Guards skip unused groups and rows.
+// groupOfRows declares the axes [group, row of the group, column] and sets l.at to the position of that row. It returns
+// the index of the group's matrix. Rows and matrix come from the table of groups, argument 3. Guards skip unused groups
+// and rows, which are -1 in the table.
 func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr) {
 	table := n.Arg(3)
 	groups, rows := table.Shape()[0], ir.D(int(table.Shape()[1].Add-1))
@@ -65,7 +66,7 @@ func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr) {
 	return expert
 }
 
-// lowerGroup makes a kernel that groups positions.
+// lowerGroup makes the kernel of op expert_groups, which lists the positions of each expert in a table of groups.
 func (l *lowerer) lowerGroup() {
 	n := l.c.Cores[0]
 	ids, table := n.Arg(0), n.Shape()

@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// fuseMaps merges clusters that elementwise placement leaves separate because it decides node by node. An elementwise
-// cluster joins a row kernel that reads its result; the row kernel then also stores the value. Elementwise clusters
-// over one shape that read the same tensor, or each other's results, become one.
+// fuseMaps merges clusters that FuseElementwise leaves separate because it decides node by node. An elementwise cluster
+// joins a row cluster that reads its result; the row kernel then also stores that result if others need it. Elementwise
+// clusters over one shape become one if they read the same tensor, or one reads a result of the other.
 func (f *Fusion) fuseMaps() {
 	for _, row := range f.Clusters {
 		if row != nil && row.Kind == ClusterRow {
@@ -23,8 +23,7 @@ func (f *Fusion) fuseMaps() {
 	}
 }
 
-// absorbPrologues merges elementwise clusters into a row kernel that reads their results elementwise. The merged kernel
-// still stores what others need.
+// absorbPrologues merges elementwise clusters into a row cluster that reads their results elementwise.
 func (f *Fusion) absorbPrologues(row *Cluster) {
 	if isWindowRow(row.Cores[0]) {
 		return
@@ -40,12 +39,13 @@ func (f *Fusion) absorbPrologues(row *Cluster) {
 	}
 }
 
-// sharesPoints reports whether all stored nodes of a cluster have the given shape.
+// sharesPoints reports whether all stored nodes of a cluster have shape s, so that its kernel has these points.
 func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
 	return !slices.ContainsFunc(c.tails, func(n *ir.Node) bool { return !n.Shape().Equal(s) })
 }
 
-// findSharers records the elementwise clusters that read or store each tensor of their points' shape.
+// findSharers records for each tensor the elementwise clusters that store it or read it, unless it is smaller than what
+// the cluster stores.
 func (f *Fusion) findSharers() {
 	f.sharers = make([][]int, len(f.Graph.Nodes()))
 	for _, c := range f.Clusters {
@@ -58,11 +58,11 @@ func (f *Fusion) findSharers() {
 	}
 }
 
-// sharersOf returns elementwise clusters that read or store n and can bind another tensor, the first maxTries of them.
+// sharersOf returns up to maxTries elementwise clusters that read or store n and can bind another buffer.
 func (f *Fusion) sharersOf(n *ir.Node) []int {
 	mark := f.newMark()
 	var list []int
-	closed := 0 // number of leading entries that can be dropped
+	closed := 0 // number of leading entries that no later search needs
 	for i, id := range f.sharers[n.ID()] {
 		c := f.slot(id)
 		if c.Kind != ClusterMap || f.isFull(c) || f.seenCluster(c, mark) {
@@ -79,13 +79,13 @@ func (f *Fusion) sharersOf(n *ir.Node) []int {
 	return list
 }
 
-// isFull reports whether a cluster binds the maximum number of buffers.
+// isFull reports whether a cluster binds as many buffers as a kernel may.
 func (f *Fusion) isFull(c *Cluster) bool {
 	return len(f.inputsOf(c))+len(c.leaves)+len(c.tails) >= f.Limits.Bindings
 }
 
-// joinMap merges into c one other elementwise cluster with the same points that reads a tensor of their shape that c
-// reads or stores.
+// joinMap merges one elementwise cluster into c, and reports whether it could. The other cluster must have the same
+// shape, and read a tensor of that shape that c reads or stores.
 func (f *Fusion) joinMap(c *Cluster) bool {
 	shape := c.tails[0].Shape()
 	var others []int
@@ -116,15 +116,14 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 	return false
 }
 
-// shareTensor reports whether two clusters read the same tensor of their points' shape, or one reads a result of the
-// other.
+// shareTensor reports whether two clusters read the same tensor (see tensorsOf), or one reads a result of the other.
 func (f *Fusion) shareTensor(c, q *Cluster) bool {
 	a, b := f.tensorsOf(c), f.tensorsOf(q)
 	return slices.ContainsFunc(a, func(n *ir.Node) bool { return slices.Contains(b, n) || f.home[n.ID()] == q }) ||
 		slices.ContainsFunc(b, func(n *ir.Node) bool { return f.home[n.ID()] == c })
 }
 
-// tensorsOf lists the buffers that c reads, except those smaller than its points.
+// tensorsOf lists the tensors in memory that c reads, except tensors with fewer elements than c's results.
 func (f *Fusion) tensorsOf(c *Cluster) []*ir.Node {
 	var list []*ir.Node
 	seen := map[int]bool{}

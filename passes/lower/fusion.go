@@ -11,60 +11,62 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// Fusion maps the nodes of a graph to kernels. A node is a leaf (it has its own buffer from the start), stored (a
-// cluster computes it into a buffer), or inline (every cluster that needs it recomputes it at the coordinates it
-// needs).
+// Fusion decides how kernels compute the nodes of a graph. Each node is one of:
 //
-// Fusion maintains answers to frequent questions instead of recomputing them: which clusters evaluate a node, and which
-// depend on each other. So its cost is proportional to the size of the graph.
+//   - a leaf, such as a weight: no kernel computes it;
+//   - stored: one cluster computes it and writes it to a buffer;
+//   - inline: every cluster that needs an element of it computes that element.
+//
+// Fusion maintains tables of which clusters need a node and which clusters depend on each other, so that its time is
+// proportional to the size of the graph.
 type Fusion struct {
 	Graph    *ir.Graph
-	Clusters []*Cluster // in no particular order until they are scheduled
-	// LowerBody compiles the body of a loop to kernels.
+	Clusters []*Cluster // by ID; nil after a merge into another one, until finalize renumbers them
+	// LowerBody runs the passes on the body of a loop, up to kernels.
 	LowerBody func(*ir.Graph) (*Fusion, error)
 
-	Plan   *plan.Graph // of the kernels, which Lower makes
+	Plan   *plan.Graph // graph of the kernels, which Lower adds
 	Limits Limits
-	ctx    context.Context // checked wherever a kernel is lowered
+	ctx    context.Context // checked each time that a kernel is made
 	home   []*Cluster      // by node: the cluster that stores it
 	core   []*Cluster      // by node: the cluster that has it as a core
 	live   []bool
 	uses   [][]*ir.Node
 	why    map[int]string // by node: the reason why it was or was not fused
 
-	required    []bool           // by node: an output or update needs it in a buffer
-	overwritten map[int]*ir.Node // by value in the buffer of another: a state, or a loop's result
+	required    []bool           // by node: whether it must be in a buffer for an output or a state's new value
+	overwritten map[int]*ir.Node // by node stored in the buffer of another node: that state, or loop's result
 	firsts      map[int]*ir.Node // by state: the first value that overwrites it
 	states      *analysis.Overwrites
 
-	slots   []int           // by cluster ID: the ID of the cluster it was merged into
-	readers [][]int         // by node: IDs of the clusters that compute or load it; see findReaders
-	places  [][]at          // by inline node: where it is computed
+	slots   []int           // by cluster ID: the ID of the cluster that it was merged into, or itself
+	readers [][]int         // by node: IDs of the clusters that compute it inline or load it; see findReaders
+	places  [][]at          // by inline node: the clusters and coordinates at which it is computed
 	sharers [][]int         // by node: IDs of the elementwise clusters that read or store it
 	refused map[pair]string // pairs of clusters that cannot merge, with the reason
-	marks   []int           // by node: the last search that has seen it
-	mark    int
-	Visits  int // number of nodes and clusters visited by all searches: the work of fusion
+	marks   []int           // by node: the number of the last search that has visited it
+	mark    int             // number of searches so far
+	Visits  int             // nodes and clusters visited by all searches; tests bound it
 }
 
-// pair is two clusters. A merged cluster is a new one, so it does not match older pairs.
+// pair is two clusters that were tried to be merged. A merged cluster is a new *Cluster, so it is in no older pair.
 type pair struct{ c, q *Cluster }
 
-// ClusterKind is the kind of a cluster's core.
+// ClusterKind is the kind of a cluster, which decides the family of its kernel.
 type ClusterKind uint8
 
 // The cluster kinds.
 const (
-	ClusterMap       ClusterKind = iota // elementwise, gathers, copies
+	ClusterMap       ClusterKind = iota // elementwise ops, gathers, copies
 	ClusterRow                          // reductions and row ops
 	ClusterMatMul                       // matmuls
-	ClusterScan                         // running folds
+	ClusterScan                         // scans, such as cumsum
 	ClusterSort                         // sorting rows
 	ClusterAttention                    // attentions
-	ClusterGroup                        // grouping positions by value
-	ClusterQuantize                     // blocks
-	ClusterUpdate                       // a slice of a state written in place
-	ClusterCustom                       // a kernel of the user's own
+	ClusterGroup                        // expert_groups
+	ClusterQuantize                     // quantizing to a block format
+	ClusterUpdate                       // a write into a state in place
+	ClusterCustom                       // a custom op's own kernel
 	ClusterLoop                         // a loop, which has its own kernels
 )
 
@@ -74,30 +76,32 @@ var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "atte
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
 
-// Cluster is a set of nodes that become one kernel.
+// Cluster is a set of nodes that become one kernel. Its cores are the nodes that need a loop over several elements per
+// result: reductions, row ops such as softmax, matmuls, scans, sorts. A cluster without cores is a map.
 type Cluster struct {
 	ID    int
 	Kind  ClusterKind
-	Cores []*ir.Node // reductions, row ops, matmuls or scans, in graph order
-	// Stored are the nodes that it writes to buffers, in graph order.
+	Cores []*ir.Node // in graph order
+	// Stored are the nodes that the kernel writes to buffers, in graph order.
 	Stored []*ir.Node
-	Body   *Fusion // of a loop, after lowering
-	// tails are nodes that may have to be stored: cores and absorbed outputs.
+	Body   *Fusion // the fusion of a loop's body; nil for other clusters
+	// tails are the nodes that the cluster may have to store: its cores, and nodes computed from them. finalize reduces
+	// them to the nodes that are needed elsewhere.
 	tails []*ir.Node
-	// runs, if set, are ranges of the arguments of a stored concat: each gets its own kernel, which stores that part of
-	// the result.
+	// runs, if set, divide the arguments of a stored concat into ranges [first, end). Each range gets a kernel of its
+	// own, which stores that part of the result.
 	runs [][2]int
 
 	size   int   // estimate of the kernel's compile time; see Limits.Size
 	tries  int   // failed attempts to lower a merge with another cluster
-	leaves []int // leaves that it reads
+	leaves []int // IDs of the leaves that it reads
 	level  int   // greater than the levels of all predecessors
-	inputs []int // nodes of other clusters that it loads; nil until computed
-	olds   []int // states that it reads and another cluster overwrites
-	mark   int   // the last search that has seen it
+	inputs []int // IDs of nodes that it loads and other clusters store; nil until computed
+	olds   []int // IDs of states that it reads and another cluster overwrites
+	mark   int   // number of the last search that has visited it
 }
 
-// NewFusion returns a fusion without clusters. Canceling ctx stops it.
+// NewFusion returns a fusion without clusters. Fusing ends with an error when ctx ends.
 func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 	n := len(g.Nodes())
 	f := &Fusion{
@@ -138,10 +142,10 @@ func NewFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 	return f
 }
 
-// Why explains the fusion decision on n.
+// Why returns the reason why n is stored or inline, for people.
 func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 
-// Note returns the kernel that contains a node, for printing.
+// Note returns the kernel that a node is in, for printing: "k3", or "inline".
 func (f *Fusion) Note(n *ir.Node) string {
 	switch c := f.coreOrHome(n); {
 	case !f.live[n.ID()]:
@@ -157,6 +161,7 @@ func (f *Fusion) Note(n *ir.Node) string {
 	}
 }
 
+// newCluster adds a cluster that stores n.
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
@@ -172,7 +177,7 @@ func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	return c
 }
 
-// storing returns the cluster that a kernel was lowered from, by the first value that it stores.
+// storing returns the cluster that kernel k was made of. It finds it by the first value that k stores.
 func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
 	id := k.FirstStored()
 	if n := f.firsts[id]; n != nil {
@@ -184,8 +189,8 @@ func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
 	return f.home[id]
 }
 
-// finalize drops merged clusters, and finds the values that each cluster must store: outputs, updates, and values that
-// other clusters load.
+// finalize drops merged clusters, renumbers the others, and finds the nodes that each cluster must store: outputs, new
+// values of states, and nodes that other clusters load.
 func (f *Fusion) finalize() {
 	f.Clusters = slices.DeleteFunc(f.Clusters, func(c *Cluster) bool { return c == nil })
 	slices.SortFunc(f.Clusters, func(a, b *Cluster) int { return a.first() - b.first() })
@@ -213,6 +218,7 @@ func (f *Fusion) finalize() {
 	}
 }
 
+// first returns the smallest ID of a node that the cluster stores.
 func (c *Cluster) first() int {
 	id := c.tails[0].ID()
 	for _, n := range c.tails {

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// preds returns the clusters that must run before c: the clusters with results that c loads, and, for a state that c
-// overwrites, the clusters that read its old value.
+// preds returns the clusters that must run before c: the clusters that store nodes that c loads and, if c overwrites a
+// state, the clusters that read its old value.
 func (f *Fusion) preds(c *Cluster) []*Cluster {
 	inputs := f.inputsOf(c)
 	l := f.newList(c)
@@ -22,7 +22,7 @@ func (f *Fusion) preds(c *Cluster) []*Cluster {
 	return l.all
 }
 
-// succs returns the clusters that wait for c.
+// succs returns the clusters that must run after c.
 func (f *Fusion) succs(c *Cluster) []*Cluster {
 	f.inputsOf(c) // finds c.olds
 	l := f.newList(c)
@@ -35,10 +35,10 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 	return l.all
 }
 
-// overwrites returns the state whose buffer n overwrites, or nil.
+// overwrites returns the state or loop result in the buffer of which n is stored, or nil.
 func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
 
-// ends returns the state whose old value is lost when n is stored, or nil.
+// ends returns the state of which n is the first value to overwrite the old value, or nil.
 func (f *Fusion) ends(n *ir.Node) *ir.Node {
 	if s := f.overwrites(n); s != nil && f.firsts[s.ID()] == n {
 		return s
@@ -46,12 +46,12 @@ func (f *Fusion) ends(n *ir.Node) *ir.Node {
 	return nil
 }
 
-// maxSearch limits the clusters visited in a search for a path between two clusters. If the search gives up, it assumes
-// a path: the two are then not merged, which is always safe.
+// maxSearch limits the clusters that a search for a path between two clusters visits. A search that exceeds it assumes
+// that there is a path. The two are then not merged, which is always safe.
 const maxSearch = 1000
 
-// dependsOn reports whether a depends on b, directly or indirectly; it ignores the direct dependency if direct is
-// false. Levels limit the search.
+// dependsOn reports whether a must run after b. If direct is false, it reports whether that follows from a path through
+// other clusters. It searches only clusters with levels between the two.
 func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
 	seen := map[*Cluster]bool{}
 	next := f.preds(a)
@@ -74,8 +74,8 @@ func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
 	return false
 }
 
-// waits is dependsOn during placement, before levels are known. Nodes are placed in reverse order, so every path from a
-// to b lies after node from, the current one.
+// waits is dependsOn during FuseElementwise, before levels are known. Nodes are placed in reverse order, and `from` is
+// the current node, so every node on a path from a to b comes after `from`.
 func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 	seen := map[*Cluster]bool{a: true}
 	next := []*Cluster{a}
@@ -100,7 +100,8 @@ func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 	return found || len(next) > 0
 }
 
-// visitReaders calls visit for the evaluators of a leaf, before they are noted.
+// visitReaders calls visit for the clusters that read a leaf, during FuseElementwise: f.readers is complete only for
+// nodes after `from`.
 func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 	mark := f.newMark()
 	var walk func(n *ir.Node)
@@ -127,8 +128,8 @@ func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 	walk(leaf)
 }
 
-// sortClusters gives every cluster a level above its predecessors. If there are cycles, it returns the clusters in
-// them, with a number per cycle, else nil.
+// sortClusters gives every cluster a level above the levels of its predecessors. It returns nil, or the clusters that
+// are in dependency cycles, with the number of the cycle.
 func (f *Fusion) sortClusters() map[*Cluster]int {
 	waiting := map[*Cluster]int{}
 	var ready []*Cluster
@@ -157,8 +158,8 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 	return f.cycles(waiting)
 }
 
-// cycles returns the clusters that depend on each other, with a number per group: the strongly connected components
-// (Tarjan 1972).
+// cycles returns the clusters that depend on each other, with the number of their group. Groups are the strongly
+// connected components (Tarjan 1972) of more than one cluster.
 func (f *Fusion) cycles(among map[*Cluster]int) map[*Cluster]int {
 	groups := map[*Cluster]int{}
 	number, low := map[*Cluster]int{}, map[*Cluster]int{}

@@ -5,13 +5,13 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// newMark begins a search over nodes or clusters.
+// newMark begins a search over nodes or clusters and returns its number, by which seenNode marks nodes as visited.
 func (f *Fusion) newMark() int {
 	f.mark++
 	return f.mark
 }
 
-// seenNode marks n, and reports whether the search had already visited it.
+// seenNode marks n as visited by a search, and reports whether the search had visited it before.
 func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
 	f.Visits++
 	seen := f.marks[n.ID()] == mark
@@ -27,7 +27,7 @@ func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
 	return seen
 }
 
-// slot returns the cluster that now contains the cluster of an ID.
+// slot returns the cluster into which the cluster with an ID was merged, or that cluster itself.
 func (f *Fusion) slot(id int) *Cluster {
 	for f.slots[id] != id {
 		f.slots[id] = f.slots[f.slots[id]] // halves the path for the next search
@@ -36,14 +36,15 @@ func (f *Fusion) slot(id int) *Cluster {
 	return f.Clusters[id]
 }
 
-// clusterList collects clusters, each once. Until it is complete, no other search may begin.
+// clusterList is a list of clusters without duplicates. It uses a search mark, so no other search may begin before the
+// list is complete.
 type clusterList struct {
 	f    *Fusion
 	mark int
 	all  []*Cluster
 }
 
-// newList starts a list of clusters that excludes some.
+// newList returns an empty list to which the clusters `but` are never added.
 func (f *Fusion) newList(but ...*Cluster) *clusterList {
 	l := &clusterList{f: f, mark: f.newMark()}
 	for _, c := range but {
@@ -52,22 +53,22 @@ func (f *Fusion) newList(but ...*Cluster) *clusterList {
 	return l
 }
 
-// add adds c to the list; c may be nil.
+// add appends c to the list, unless c is nil, in the list or excluded.
 func (l *clusterList) add(c *Cluster) {
 	if c != nil && !l.f.seenCluster(c, l.mark) {
 		l.all = append(l.all, c)
 	}
 }
 
-// addReaders adds the clusters that compute or load n.
+// addReaders adds the clusters that compute n inline or load it.
 func (l *clusterList) addReaders(n *ir.Node) {
 	for _, id := range l.f.readers[n.ID()] {
 		l.add(l.f.slot(id))
 	}
 }
 
-// findReaders records the clusters that compute or load n: its users that are stored or cores, and the readers of
-// inline users. It must run on users first.
+// findReaders records the clusters that compute n inline or load it: the clusters of its stored users and cores, and
+// the readers of its inline users. It must have run for the users before.
 func (f *Fusion) findReaders(n *ir.Node) {
 	l := f.newList()
 	for _, u := range f.uses[n.ID()] {
@@ -86,7 +87,7 @@ func (f *Fusion) findReaders(n *ir.Node) {
 	f.readers[n.ID()] = ids
 }
 
-// findAllReaders notes the readers of every node.
+// findAllReaders records the readers of every node.
 func (f *Fusion) findAllReaders() {
 	nodes := f.Graph.Nodes()
 	for i := len(nodes) - 1; i >= 0; i-- {
@@ -96,15 +97,14 @@ func (f *Fusion) findAllReaders() {
 	}
 }
 
-// evaluators returns the clusters that compute or load n through inline
-// nodes.
+// evaluators returns the clusters that compute n inline or load it.
 func (f *Fusion) evaluators(n *ir.Node) []*Cluster {
 	l := f.newList()
 	l.addReaders(n)
 	return l.all
 }
 
-// coreOrHome returns the cluster that materializes u or has it as a core.
+// coreOrHome returns the cluster that stores u or has it as a core, or nil.
 func (f *Fusion) coreOrHome(u *ir.Node) *Cluster {
 	if c := f.home[u.ID()]; c != nil {
 		return c
@@ -112,7 +112,7 @@ func (f *Fusion) coreOrHome(u *ir.Node) *Cluster {
 	return f.core[u.ID()]
 }
 
-// inputsOf returns the materialized nodes of other clusters that c loads. The first call fills c.inputs, c.leaves and
+// inputsOf returns the nodes that c loads and other clusters store. The first call fills in c.inputs, c.leaves and
 // c.olds.
 func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 	if c.inputs == nil {
@@ -137,8 +137,8 @@ func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 	return list
 }
 
-// visitCone calls visit for the leaves, and the materialized nodes of other clusters, that c needs. It skips nodes with
-// an ID below from.
+// visitCone calls visit for the leaves and the nodes of other clusters that c loads. It skips nodes with an ID below
+// `from`.
 func (f *Fusion) visitCone(c *Cluster, from int, visit func(*ir.Node)) {
 	mark := f.newMark()
 	var walk func(n *ir.Node)

@@ -8,18 +8,18 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// Limits for the total size of a point's coordinates (see [kernel.Index.Size]), which ops that move elements transform.
-// A reshape makes every coordinate depend on all previous ones, so several in sequence would take exponential time and
-// code. Models stay below 32.
+// Ops that move elements, such as reshape, transform coordinates. After a reshape every coordinate can depend on all
+// previous ones, so several in sequence can take exponential time and code. maxIndex limits the sum of the sizes of a
+// point's coordinates (see [kernel.Index.Size]). Models stay below 32.
 const (
 	maxIndex   = 256
-	grownIndex = maxIndex / 8 // above the sizes of a kernel's own axes
+	grownIndex = maxIndex / 8 // smaller coordinates are not checked; a kernel's own axes have smaller ones
 )
 
-// errIndex means that computing the indices would take longer than storing the elements in the order in which they are
-// read.
+// errIndex means that the coordinates of an element are too large. A kernel should store the moved elements first.
 var errIndex = errors.New("where its elements lie would take too long to compute")
 
+// sizeOf returns the sum of the sizes of coordinates.
 func sizeOf(at []kernel.Index) int {
 	size := 0
 	for _, x := range at {
@@ -28,8 +28,7 @@ func sizeOf(at []kernel.Index) int {
 	return size
 }
 
-// cutIndices stores nodes between ops that move elements, if their coordinate transformations together would grow too
-// large.
+// cutIndices stores a node between ops that move elements wherever their coordinates together would grow too large.
 func (f *Fusion) cutIndices() error {
 	var check []*Cluster
 	seen := map[*Cluster]bool{}
@@ -50,7 +49,7 @@ func (f *Fusion) cutIndices() error {
 		c.Stored, l.cuts = c.tails, true
 		if _, err := l.lower(); err != nil && f.ctx.Err() != nil {
 			return err
-		} // others report its other errors
+		} // later passes report other errors
 		check = append(check[1:], f.Clusters[made:]...)
 	}
 	return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// Limits bound the kernels that fusion makes. If a graph needs more, fusion stores values in between; no graph is too
-// large for that.
+// Limits bound the size of kernels. To stay within them, fusion stores values that it would otherwise compute inline.
+// No graph is too large for that.
 type Limits struct {
 	// Bindings is the maximum number of buffers of a kernel.
 	Bindings int
-	// Size is the maximum size of a kernel, in units of about 100 bytes of optimized SPIR-V. The size is the sum of
-	// Weigh over its distinct expressions, multiplied by the number of times that its loops repeat them.
+	// Size is the maximum size of a kernel, in units of about 100 bytes of optimized SPIR-V. A kernel's size is the sum
+	// of Weigh over its distinct expressions, each multiplied by the number of copies of it in the kernel's code.
 	Size int
-	// Weigh returns the size of an op of a dtype in these units.
+	// Weigh returns the size of an op with results of a dtype, in these units.
 	Weigh func(op ir.Op, t ir.DType) int
 }
 
@@ -36,24 +36,25 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// maxSize limits spirv-opt to about a second and 300 MB per kernel (M-kernel-size).
+// maxSize is the default of Limits.Size. With it spirv-opt takes at most about a second and 300 MB per kernel
+// (M-kernel-size).
 const maxSize = 4000
 
-// How often a kernel's code repeats expressions. Each loop of a row kernel recomputes its operand, and a matmul
-// computes its epilogue for each result of a tile.
+// The number of copies of an expression in a kernel's code. Each loop of a row kernel computes its operand again
+// (rowCopies), and a matmul's epilogue is repeated for each result of a tile (tileCopies).
 const (
 	rowCopies  = 4
 	tileCopies = 16
 )
 
-// Sizes of expressions other than ops.
+// The sizes of expressions other than ops, in the units of Limits.Size.
 const (
 	loadSize   = 2
-	decodeSize = 40 // of a block format
-	randomSize = 60
+	decodeSize = 40 // decoding an element of a block format
+	randomSize = 60 // a random number
 )
 
-// copies returns how often the code of a kind of kernel repeats expressions.
+// copies returns the number of copies of an expression in the code of a kind of kernel.
 func (k ClusterKind) copies() int {
 	switch k {
 	case ClusterRow, ClusterScan, ClusterSort:
@@ -64,7 +65,7 @@ func (k ClusterKind) copies() int {
 	return 1
 }
 
-// SizeOf is the size of a kernel in the sense of [Limits.Size].
+// SizeOf returns the size of a kernel in the units of [Limits.Size].
 func (l Limits) SizeOf(k *kernel.Kernel) int {
 	size := 0
 	add := func(copies int, roots ...*kernel.Expr) {
@@ -83,6 +84,7 @@ func (l Limits) SizeOf(k *kernel.Kernel) int {
 	return size
 }
 
+// weigh returns the size of an expression in a kernel.
 func (l Limits) weigh(k *kernel.Kernel, e *kernel.Expr) int {
 	switch e.Kind {
 	case kernel.ExprApply:
@@ -100,15 +102,16 @@ func (l Limits) weigh(k *kernel.Kernel, e *kernel.Expr) int {
 	return 0
 }
 
-// at is a place where a node is computed: a cluster, and a hash of the coordinates.
+// at is a cluster that computes an inline node, and a hash of the coordinates at which it does. A cluster that computes
+// a node at several coordinates contains its code several times.
 type at struct {
 	cluster int
 	coords  uint64
 }
 
-// placesOf returns the places where an inline node is computed: at the coordinates that its users need. Elementwise ops
-// need their own coordinates. For other ops the path to the node distinguishes the coordinates. The list is limited to
-// the number of places that a kernel may have.
+// placesOf returns the clusters and coordinates at which inline node n is computed. A user of n that is elementwise
+// needs n at its own coordinates. Other users need it at other coordinates, which the hash of the path to n tells
+// apart. The list ends after Limits.Size entries, because the cluster is then too large anyway.
 func (f *Fusion) placesOf(n *ir.Node) []at {
 	var list []at
 	seen := map[at]bool{}
@@ -138,7 +141,7 @@ func (f *Fusion) placesOf(n *ir.Node) []at {
 	return list
 }
 
-// timesRead is the number of elements of an argument that an op reads per element of its result.
+// timesRead returns the number of elements of an argument that an op reads per element of its result.
 func timesRead(n *ir.Node) int {
 	switch n.Op() {
 	case ir.OpRope:
@@ -151,7 +154,8 @@ func timesRead(n *ir.Node) int {
 	return 1
 }
 
-// stepped returns a hash of the coordinates at which an op reads an argument.
+// stepped returns a hash of the coordinates at which op u reads argument number arg. coords is the hash of the
+// coordinates at which u is computed, and time counts the elements that u reads (see timesRead).
 func stepped(u *ir.Node, arg, time int, coords uint64) uint64 {
 	from := u.Arg(arg)
 	h := fnv.New64a()
@@ -172,7 +176,7 @@ func stepped(u *ir.Node, arg, time int, coords uint64) uint64 {
 	return h.Sum64()
 }
 
-// weighNode returns the size that a node adds to a kernel at each place where it is computed.
+// weighNode returns the size of the code that computes an element of n, in the units of Limits.Size.
 func (f *Fusion) weighNode(n *ir.Node) int {
 	switch {
 	case analysis.IsLeaf(n):
@@ -191,7 +195,7 @@ func (f *Fusion) weighNode(n *ir.Node) int {
 	return 2
 }
 
-// overfilled returns a cluster that would exceed the size limit if n were inlined into it, or nil.
+// overfilled returns a cluster that would exceed Limits.Size if it computed n inline, or nil.
 func (f *Fusion) overfilled(n *ir.Node) *Cluster {
 	f.places[n.ID()] = f.placesOf(n)
 	more := map[int]int{}
@@ -207,7 +211,7 @@ func (f *Fusion) overfilled(n *ir.Node) *Cluster {
 	return nil
 }
 
-// fill counts an inline node into the clusters that compute it.
+// fill adds the size of an inline node to the clusters that compute it.
 func (f *Fusion) fill(n *ir.Node) {
 	if f.places[n.ID()] == nil {
 		f.places[n.ID()] = f.placesOf(n)
@@ -218,13 +222,14 @@ func (f *Fusion) fill(n *ir.Node) {
 	}
 }
 
-// cutBindings stores inline nodes of clusters that would bind too many buffers. It goes through the graph and records
-// the buffers that each inline node binds. If there are too many, it stores the argument that binds most.
+// cutBindings stores inline nodes so that no kernel binds too many buffers. It goes through the graph in order and
+// records the set of buffers needed to compute each inline node. If a set is too large, it stores the argument that
+// needs the most buffers.
 func (f *Fusion) cutBindings() {
 	b := &binder{f: f, sets: make([][]int, len(f.Graph.Nodes())), stored: map[*Cluster][]int{}}
 	b.room = f.Limits.Bindings
 	if len(f.Graph.Symbols()) > 0 {
-		b.room-- // for their values
+		b.room-- // the values of symbols are in a buffer, too
 	}
 	for _, n := range f.Graph.Nodes() {
 		switch c := f.home[n.ID()]; {
@@ -240,12 +245,12 @@ func (f *Fusion) cutBindings() {
 // binder is the state of cutBindings.
 type binder struct {
 	f      *Fusion
-	room   int                // bindings available to a kernel
+	room   int                // number of buffers that a kernel may bind
 	sets   [][]int            // by inline node: the buffers needed to compute it
-	stored map[*Cluster][]int // the buffers of a cluster, up to the current node
+	stored map[*Cluster][]int // by cluster: the buffers that it needs for the nodes so far
 }
 
-// of returns the buffers needed to read n.
+// of returns the buffers that a kernel must bind to read or compute an element of n.
 func (b *binder) of(n *ir.Node) []int {
 	switch {
 	case b.f.home[n.ID()] == nil && !analysis.IsLeaf(n):
@@ -260,7 +265,7 @@ func (b *binder) of(n *ir.Node) []int {
 	return list
 }
 
-// with returns a set with the buffers of more nodes.
+// with returns the union of a set and the buffers of some nodes. It ends early if the union is too large.
 func (b *binder) with(set []int, nodes ...*ir.Node) []int {
 	set = slices.Clone(set)
 	for _, n := range nodes {
@@ -276,7 +281,7 @@ func (b *binder) with(set []int, nodes ...*ir.Node) []int {
 	return set
 }
 
-// inline records the buffers that an inline node binds. It stores arguments until a kernel can bind them.
+// inline records the buffers that an inline node needs. If they are too many, it stores arguments of the node.
 func (b *binder) inline(n *ir.Node) {
 	for {
 		set := b.with(nil, n.Args()...)
@@ -289,19 +294,19 @@ func (b *binder) inline(n *ir.Node) {
 			b.runs(n)
 			return
 		case !b.cut(n):
-			b.sets[n.ID()] = set // lowering rejects this
+			b.sets[n.ID()] = set // lowering reports the error
 			return
 		}
 	}
 }
 
-// long reports whether n is a concat of too many tensors for one kernel to select from.
+// long reports whether n is a concat of more tensors than one kernel should select from.
 func (b *binder) long(n *ir.Node) bool {
 	return n.Op() == ir.OpConcat && len(n.Args()) > b.f.Limits.Bindings
 }
 
-// store records the buffers that a stored node adds to its cluster. If there are too many, it moves the node and the
-// later stored nodes of the cluster to a new cluster.
+// store adds the buffers that a stored node needs to the buffers of its cluster. If these become too many, it moves the
+// node and the later stored nodes of the cluster to a new cluster.
 func (b *binder) store(n *ir.Node) {
 	f, c := b.f, b.f.home[n.ID()]
 	for {
@@ -338,7 +343,7 @@ func (b *binder) store(n *ir.Node) {
 	}
 }
 
-// cut stores the inline argument of n that needs most bindings. It returns false if that would not reduce the bindings.
+// cut stores the inline argument of n that needs the most buffers. It returns false if no argument needs more than one.
 func (b *binder) cut(n *ir.Node) bool {
 	var most *ir.Node
 	for _, a := range n.Args() {
@@ -354,14 +359,14 @@ func (b *binder) cut(n *ir.Node) bool {
 	return true
 }
 
-// apart stores an inline node in its own cluster.
+// apart makes a new cluster that stores an inline node.
 func (b *binder) apart(n *ir.Node) {
 	b.stored[b.f.newCluster(ClusterMap, n)] = append(slices.Clone(b.sets[n.ID()]), n.ID())
 	b.f.why[n.ID()] = fmt.Sprintf("stored: a kernel binds at most %d buffers", b.f.Limits.Bindings)
 }
 
-// isExtent reports whether a kernel can iterate over a range of a concat's arguments: a sum of symbols only has a value
-// at run time if it is the extent of some node.
+// isExtent reports whether a kernel can iterate over arguments from up to, but excluding, to of concat n. The sum of
+// their extents must be a number or an extent of some node: other sums of symbols have no value at run time.
 func (b *binder) isExtent(n *ir.Node, from, to int) bool {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	length := ir.D(0)
@@ -374,8 +379,8 @@ func (b *binder) isExtent(n *ir.Node, from, to int) bool {
 	return err == nil && (known || length.IsStatic())
 }
 
-// runs divides the arguments of a stored concat among kernels. Each writes its part of the result, so that no part is
-// stored twice.
+// runs divides the arguments of a stored concat into ranges with few enough buffers. One kernel per range stores its
+// part of the result.
 func (b *binder) runs(n *ir.Node) {
 	c := b.f.home[n.ID()]
 	c.runs = nil

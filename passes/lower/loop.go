@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// copyBody copies the nodes of a graph to another, with some leaves replaced by given nodes. It returns the copies by
-// ID.
+// copyBody copies the nodes of graph g to another graph. It replaces leaves by the nodes in given. It returns the
+// copies by the IDs of the originals.
 func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) {
 	if err := to.DeclareSymbolsOf(g); err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) 
 	return nodes, nil
 }
 
-// sinks reports whether a loop computes an argument in its body rather than receiving it: an argument computed for free
-// from weights and constants.
+// sinks reports whether argument n of a loop is computed inside the loop's body instead of being passed in a buffer.
+// That is so for views and dequantized forms of weights and constants, which cost nothing to compute.
 func sinks(loop, n *ir.Node) bool {
 	for i, a := range loop.Args() {
 		if a == n && i < len(ir.Results(loop)) {
@@ -42,6 +42,7 @@ func sinks(loop, n *ir.Node) bool {
 	return isGiven(n)
 }
 
+// isGiven reports whether n is a weight or constant, or a view or dequantized form of some.
 func isGiven(n *ir.Node) bool {
 	switch {
 	case analysis.IsLeaf(n):
@@ -57,8 +58,8 @@ func isGiven(n *ir.Node) bool {
 	return false
 }
 
-// sunkBody returns a loop's body with the sunk arguments computed inside, and the arguments that remain, after the
-// carried ones.
+// sunkBody returns a loop's body in which some arguments are computed inside (see sinks). It also returns the other
+// arguments, except the initial values of carried values.
 func sunkBody(around *ir.Graph, loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
 	g := loop.Attrs().Graph("body")
 	to := ir.NewLike(g)
@@ -105,8 +106,8 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
 	return to, left, nil
 }
 
-// placeLoops makes a cluster of each live loop. The initial values of its carried values occupy the buffers of the
-// results.
+// placeLoops makes a cluster of each live loop. The initial values of carried values are stored in the buffers of the
+// loop's results.
 func (f *Fusion) placeLoops() {
 	for _, n := range f.Graph.Nodes() {
 		if n.Op() != ir.OpLoop || !f.live[n.ID()] {
@@ -122,7 +123,7 @@ func (f *Fusion) placeLoops() {
 	}
 }
 
-// resultsOf returns the nodes of all results of a loop, in order.
+// resultsOf returns the nodes of a loop's results, in order; nil for a result that no node reads.
 func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
 	list := make([]*ir.Node, len(ir.Results(loop)))
 	list[0] = loop
@@ -134,7 +135,7 @@ func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
 	return list
 }
 
-// lowerLoop binds a loop's carried values and arguments, and lowers its body.
+// lowerLoop makes the kernel of a loop: it runs the passes on the body and binds carried values and arguments.
 func (l *lowerer) lowerLoop() {
 	loop := l.c.tails[0] // the results have later numbers
 	body, given, err := sunkBody(l.f.Graph, loop)

@@ -13,36 +13,37 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// lowerer makes the kernel of a cluster. It evaluates each stored node recursively at the kernel's coordinates: views
-// transform the coordinates, elementwise ops apply to their arguments, values of other clusters become loads, and the
-// cluster's own cores become results of its loops.
+// lowerer makes the kernel of a cluster. It builds an expression for an element of each stored node, recursively from
+// the arguments: a view reads its argument at other coordinates, an elementwise op applies to the elements of its
+// arguments, a node that another cluster stores becomes a load, and a core of the cluster becomes the result of a loop.
 type lowerer struct {
 	f     *Fusion
 	c     *Cluster
 	b     *kernel.Builder
 	k     *kernel.Kernel
-	bind  map[int]int // node ID of a buffer to binding
-	accs  map[*ir.Node][]*kernel.Expr
-	first map[*ir.Node]*kernel.Expr // by core, the first element of the row, for folds that need it
-	memo  map[string]*kernel.Expr
-	ops   map[*ir.Node]bool
-	names map[string]int
-	waits map[*ir.Node]bool // nodes already visited by waitFor
-	// at are the coordinates of a point: of the folded tensor for row kernels, of the result for all others. kept
-	// leaves out the folded axes.
+	bind  map[int]int                 // index of the binding, by the ID of the node that owns the buffer
+	accs  map[*ir.Node][]*kernel.Expr // by core: the results of its loops
+	first map[*ir.Node]*kernel.Expr   // by core, the first element of the row, for folds that need it
+	memo  map[string]*kernel.Expr     // elements computed so far, by coordsKey
+	ops   map[*ir.Node]bool           // nodes that the kernel computes
+	names map[string]int              // number of bindings with a name
+	waits map[*ir.Node]bool           // nodes already visited by waitFor
+	// at are the current point's coordinates in space: in the folded tensor for row kernels, in the result for others.
+	// kept are the coordinates without the folded axes.
 	at, kept []kernel.Index
 	space    ir.Shape
-	// run is the range of arguments of the stored concat that this kernel stores: the first, and the one after the
-	// last.
+	// run is the range [first, end) of a stored concat's arguments that this kernel stores, see Cluster.runs.
 	run [2]int
 
-	// cuts means that a node with too large coordinates gets a cluster of its own. Otherwise it is an error.
+	// cuts means that a node needed at too large coordinates (see maxIndex) gets a cluster of its own. Otherwise it is
+	// an error.
 	cuts  bool
-	grown bool // whether the current node's coordinates have grown
+	grown bool // whether the current node's coordinates are larger than grownIndex
 	err   error
 }
 
-// fail keeps the first error, with which finish ends. Until then evaluation goes on with a value that stands for any.
+// fail records an error, which finish returns. Only the first one counts. It returns a dummy expression, so that
+// callers can go on.
 func (l *lowerer) fail(err error) *kernel.Expr {
 	if l.err == nil {
 		l.err = err
@@ -59,13 +60,13 @@ func (l *lowerer) numel(s ir.Shape) ir.Dim {
 	return n
 }
 
-// failAt is fail for the coordinates of a node.
+// failAt is fail for functions that return coordinates in n.
 func (l *lowerer) failAt(n *ir.Node, err error) []kernel.Index {
 	l.fail(err)
 	return make([]kernel.Index, n.Rank())
 }
 
-// tryLower reports why c cannot be one kernel, or nil.
+// tryLower returns nil if c can be one kernel, or else the reason why not.
 func (f *Fusion) tryLower(c *Cluster) error {
 	c.Stored = c.tails
 	_, err := f.lower(c)
@@ -78,8 +79,8 @@ func newLowerer(f *Fusion, c *Cluster) *lowerer {
 		waits: map[*ir.Node]bool{}}
 }
 
-// lowerRuns makes the kernels of a cluster. That is one kernel, except that a concat of many tensors has one per run of
-// tensors, and a custom kernel may be preceded by kernels that zero its results.
+// lowerRuns makes the kernels of a cluster. That is one kernel in general, one per range of arguments for a concat of
+// many tensors (Cluster.runs), and a custom kernel after kernels that zero its results.
 func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 	if c.runs == nil {
 		k, err := f.lower(c)
@@ -139,6 +140,7 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 	return l.finish()
 }
 
+// finish completes the kernel and returns it, or the recorded error.
 func (l *lowerer) finish() (*kernel.Kernel, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -181,7 +183,7 @@ func (l *lowerer) bindCodebooks() {
 	}
 }
 
-// opNames lists the fused ops in graph order, and returns a kernel name made of its cores and last ops.
+// opNames returns the kernel's ops in graph order, and a name of the kernel made of its cores and its last op.
 func (l *lowerer) opNames() (ops []string, name string) {
 	var nodes []*ir.Node
 	for n := range l.ops {
@@ -217,7 +219,7 @@ func (l *lowerer) opNames() (ops []string, name string) {
 	return ops, strings.Join(heart, "_")
 }
 
-// parallel declares parallel axes and returns their coordinates.
+// parallel adds parallel axes to the kernel and returns the point's coordinates along them.
 func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
 	at := make([]kernel.Index, len(shape))
 	for i, d := range shape {
@@ -248,7 +250,7 @@ func (l *lowerer) lowerMap() {
 	}
 }
 
-// lowerRun stores a run of the arguments of a concat.
+// lowerRun makes a kernel that stores the arguments l.run of concat n.
 func (l *lowerer) lowerRun(n *ir.Node) {
 	axis := analysis.Axis(n)
 	begin := kernel.Const(0)
@@ -271,8 +273,8 @@ func (l *lowerer) lowerRun(n *ir.Node) {
 	l.store(n, l.at, false)
 }
 
-// indexOf returns an integer value as an index clamped to 0..last. Indices are computed as signed 32-bit integers, so
-// other values are clamped to that range first.
+// indexOf converts an integer value to an index between 0 and last, and clamps it. Indices are computed in i32, so
+// values of other dtypes are clamped to that range first.
 func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	switch v.Kind {
 	case kernel.ExprConst:
@@ -291,15 +293,16 @@ func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	return kernel.ValueIndex(v, last)
 }
 
-// store adds the store of n, evaluated at coordinates at.
+// store adds a store of the element of n at coordinates at. perElement means that a row kernel stores it for each
+// element of a row.
 func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) {
 	v := l.value(n, at)
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: kernel.Linear(n.Shape(), at),
 		Value: kernel.Unstored(v), PerElement: perElement})
 }
 
-// reshaped maps coordinates of shape to to coordinates of shape from, which has as many elements. Common leading and
-// trailing axes keep their coordinates.
+// reshaped returns the coordinates in shape `from` of the element with coordinates at in shape `to`, which has as many
+// elements. Equal leading and trailing axes keep their coordinates.
 func reshaped(from, to ir.Shape, at []kernel.Index) []kernel.Index {
 	head, tail := 0, 0
 	for head < len(from) && head < len(to) && from[head] == to[head] {
@@ -312,7 +315,7 @@ func reshaped(from, to ir.Shape, at []kernel.Index) []kernel.Index {
 	return slices.Concat(at[:head], middle, at[len(to)-tail:])
 }
 
-// binding returns the binding of n's buffer.
+// binding returns the index of the kernel's binding of n's buffer, and adds it at the first call.
 func (l *lowerer) binding(n *ir.Node, write bool) int {
 	buffer := l.f.bufferNode(n)
 	id := buffer.ID()
@@ -331,8 +334,8 @@ func (l *lowerer) binding(n *ir.Node, write bool) int {
 	return i
 }
 
-// bufferNode returns the node that owns n's buffer: the state if n is its new value, or the loop's result if n is its
-// initial value.
+// bufferNode returns the node in the buffer of which n is stored: the state if n is its new value, the loop's result if
+// n is its initial value, or else n.
 func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 	for s := f.overwrites(n); s != nil; s = f.overwrites(n) {
 		n = s
@@ -340,8 +343,8 @@ func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
 	return n
 }
 
-// checkOverwrites returns an error if the kernel reads a buffer that it also writes, unless every invocation only reads
-// the element that it writes.
+// checkOverwrites returns an error if the kernel reads and writes the same buffer. It is allowed if every invocation
+// reads only the element that it writes.
 func (l *lowerer) checkOverwrites() error {
 	for i, b := range l.k.Bindings {
 		if !b.Read || !b.Write || l.k.Custom != nil && l.k.Custom.Zeroed(i) {
@@ -365,8 +368,8 @@ func (l *lowerer) checkOverwrites() error {
 // errOverwrites means that a kernel would read elements that its other invocations may have overwritten.
 var errOverwrites = errors.New("it would overwrite what it still reads")
 
-// bufferName returns a readable name for a binding. The name must not depend on the model's layer, so that equal
-// kernels have equal source: a weight is named by its role, not by its path.
+// bufferName returns a readable name for a binding. A weight is called "weight" whatever its own name is, so that the
+// kernels of all layers of a model have the same source.
 func (l *lowerer) bufferName(n *ir.Node, write bool) string {
 	name := n.Op().String()
 	switch {
@@ -389,7 +392,7 @@ func (l *lowerer) bufferName(n *ir.Node, write bool) string {
 	return name
 }
 
-// ident converts any name to an identifier: other bytes become underscores, but never two in a row, which GLSL
+// ident makes an identifier of a name. It replaces other bytes by underscores, but never by two in a row, which GLSL
 // reserves.
 func ident(s string) string {
 	var out []byte
@@ -409,13 +412,14 @@ func ident(s string) string {
 	return strings.TrimSuffix(name, "_")
 }
 
-// errNotIdentity means that a result of the kernel's own loop is needed at a point other than the current one.
+// errNotIdentity means that a kernel needs a result of its own loop that another invocation computes.
 var errNotIdentity = errors.New("the next op reads it at other coordinates")
 
 func sameCoords(a, b []kernel.Index) bool {
 	return slices.EqualFunc(a, b, func(x, y kernel.Index) bool { return x.Equal(y) })
 }
 
+// coordsKey returns the key in memo of an element of n.
 func coordsKey(n *ir.Node, at []kernel.Index) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d", n.ID())
@@ -426,8 +430,8 @@ func coordsKey(n *ir.Node, at []kernel.Index) string {
 	return b.String()
 }
 
-// value returns element at of n, rounded to n's dtype. Devices may compute with more precision or range; rounding makes
-// later ops in the same kernel see the reference's value.
+// value returns the element of n at coordinates at, rounded to n's dtype. Devices may compute with more precision or
+// range than that; later ops in the same kernel must see the same value as in the reference.
 func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if l.grown && sizeOf(at) > maxIndex {
 		return l.fail(errIndex)
@@ -453,6 +457,7 @@ func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return e
 }
 
+// compute is value without the rounding.
 func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if h := l.f.home[n.ID()]; h != nil && h != l.c {
 		return l.load(n, at)
@@ -485,6 +490,7 @@ func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.b.Load(bind, n.DType(), kernel.Linear(n.Shape(), at), l.k.Bindings[bind].Name)
 }
 
+// leaf returns the element of a leaf: a number that the kernel knows, or a load.
 func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	switch n.Op() {
 	case ir.OpConst:

@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// lowerMatMul lowers a matmul. The parallel axes are the batch, row and column of the result.
+// lowerMatMul makes the kernel of a matmul, convolution or expert matmul. A matmul's parallel axes are the result's
+// batch axes, row and column.
 func (l *lowerer) lowerMatMul() {
 	l.k.Family = kernel.FamilyMatMul
 	switch n := l.c.Cores[0]; {
@@ -43,7 +44,7 @@ func (l *lowerer) lowerMatMul() {
 	l.storeProducts()
 }
 
-// addProduct adds product number i, for n, with operands a and b at the kernel's coordinates.
+// addProduct adds core n as product number i of the kernel: the sum of a*b along the contraction axis.
 func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) {
 	if a.UsesAnyAcc() || b.UsesAnyAcc() {
 		l.fail(fmt.Errorf("%s needs the other product's result", n))
@@ -61,9 +62,12 @@ func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) {
 	l.accs[n] = []*kernel.Expr{l.b.Acc(i, p.Sums(), name)}
 }
 
-// operandDType returns the dtype to which a matmul's operands may be rounded. That is their own dtype if it is narrow,
-// whether or not they are cast to f32. A quantized weight is multiplied by an f16 or bf16 operand in that operand's
-// dtype, which is also the result's. An f32 operand is rounded if the matmul's precision allows.
+// operandDType returns the dtype to which a matmul may round its operands:
+//
+//   - their own dtype if both have the same narrow one, even if they were cast to f32;
+//   - f16 or bf16 if a has it and b is a quantized weight;
+//   - f16 for f32 operands if the precision allows it;
+//   - f32 otherwise.
 func operandDType(a, b *ir.Node, precision string) ir.DType {
 	if narrowA, narrowB := beforeWidening(a), beforeWidening(b); narrowA.DType() == narrowB.DType() {
 		a, b = narrowA, narrowB
@@ -81,7 +85,7 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 	return ir.F32
 }
 
-// beforeWidening looks through a cast to f32 that changes no value.
+// beforeWidening returns the argument of a cast to f32 that changes no value, or n if it is no such cast.
 func beforeWidening(n *ir.Node) *ir.Node {
 	if n.Op() == ir.OpCast && n.DType() == ir.F32 && n.Arg(0).DType().IsFloat() && n.Arg(0).DType() != ir.F64 {
 		return n.Arg(0)
@@ -89,13 +93,15 @@ func beforeWidening(n *ir.Node) *ir.Node {
 	return n
 }
 
+// storeProducts stores the cluster's results.
 func (l *lowerer) storeProducts() {
 	for _, n := range l.c.Stored {
 		l.store(n, l.resultCoords(n), false)
 	}
 }
 
-// operandCoords returns the coordinates of an operand [batch…, row, col].
+// operandCoords returns the coordinates in an operand of shape s = [batch…, row, col], or [batch…, col, row] if it is
+// transposed. Batch axes are broadcast.
 func operandCoords(s ir.Shape, batch []kernel.Index, row, col kernel.Index, transposed bool) []kernel.Index {
 	if transposed {
 		row, col = col, row
@@ -104,8 +110,8 @@ func operandCoords(s ir.Shape, batch []kernel.Index, row, col kernel.Index, tran
 	return append(at, row, col)
 }
 
-// resultCoords returns the coordinates of a stored node at the current point of the matmul: the point itself if the
-// shapes are equal, else the coordinates with the same row-major position.
+// resultCoords returns the coordinates at which a stored node has the current point's element. If its shape is not the
+// kernel's, the element has the same position in row-major order.
 func (l *lowerer) resultCoords(n *ir.Node) []kernel.Index {
 	if n.Shape().Equal(l.space) {
 		return l.at

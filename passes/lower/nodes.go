@@ -5,7 +5,7 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// isCore reports whether n needs its own loop.
+// isCore reports whether an element of n needs a loop over several elements of its arguments; see [Cluster].
 func isCore(n *ir.Node) bool {
 	switch n.Op().Class() {
 	case ir.ClassReduce, ir.ClassContraction, ir.ClassAttention:
@@ -17,10 +17,10 @@ func isCore(n *ir.Node) bool {
 		isConv(n) || isWindowRow(n)
 }
 
-// isView reports whether n is only an index map.
+// isView reports whether n only reads its argument at other coordinates, such as transpose.
 func isView(n *ir.Node) bool { return n.Op().Class() == ir.ClassView }
 
-// isFree reports whether recomputing n costs no more than loading it.
+// isFree reports whether computing an element of n costs no more than loading it.
 func isFree(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpDequantize:

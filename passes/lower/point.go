@@ -10,7 +10,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// pointwise returns element at of a node that is computed from elements of its arguments at transformed coordinates.
+// pointwise returns the element at coordinates at of a node that needs no loop: it is computed from a fixed number of
+// elements of the node's arguments.
 func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	switch n.Op() {
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
@@ -61,7 +62,7 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...)
 }
 
-// waitFor makes the kernel run after the kernels that store n's inputs. It loads nothing.
+// waitFor makes the kernel run after the kernels that compute n, or what n is computed from, without loading n.
 func (l *lowerer) waitFor(n *ir.Node) {
 	if l.waits[n] {
 		return
@@ -82,8 +83,8 @@ func (l *lowerer) waitFor(n *ir.Node) {
 // errAfterItself means that a kernel would have to run after itself.
 var errAfterItself = errors.New("the next op waits for all of it")
 
-// computedIn is the dtype in which devices compute an elementwise op: f32 for narrower floats, unless the result is
-// exact.
+// computedIn returns the dtype in which a kernel computes an elementwise op: f32 for narrower floats, unless the op is
+// exact in the narrow dtype.
 func computedIn(n *ir.Node) ir.DType {
 	t := n.DType()
 	if t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && n.Op() != ir.OpCast &&
@@ -93,7 +94,7 @@ func computedIn(n *ir.Node) ir.DType {
 	return t
 }
 
-// broadcastCoords maps coordinates of a broadcast result to an argument of shape s.
+// broadcastCoords maps coordinates in a result to coordinates in an argument of shape s that is broadcast to it.
 func broadcastCoords(s ir.Shape, at []kernel.Index) []kernel.Index {
 	out := slices.Clone(at[len(at)-len(s):])
 	for i, d := range s {
@@ -104,6 +105,7 @@ func broadcastCoords(s ir.Shape, at []kernel.Index) []kernel.Index {
 	return out
 }
 
+// transposed returns the coordinates at which transpose n reads its argument.
 func transposed(n *ir.Node, at []kernel.Index) []kernel.Index {
 	out := make([]kernel.Index, len(at))
 	for i, p := range n.Attrs().Ints("perm") {
@@ -112,6 +114,7 @@ func transposed(n *ir.Node, at []kernel.Index) []kernel.Index {
 	return out
 }
 
+// sliced returns the coordinates at which slice n reads its argument.
 func sliced(n *ir.Node, at []kernel.Index) []kernel.Index {
 	starts, steps := n.Attrs().Ints("starts"), n.Attrs().Ints("steps")
 	out := make([]kernel.Index, len(at))
@@ -124,20 +127,21 @@ func sliced(n *ir.Node, at []kernel.Index) []kernel.Index {
 	return out
 }
 
+// flipped returns the coordinates at which flip n reads its argument.
 func flipped(n *ir.Node, at []kernel.Index) []kernel.Index {
 	axes, _ := ir.ResolveAxes(n.Attrs().Ints("axes"), len(at)) // the shape rule has checked it
 	out := slices.Clone(at)
 	for i, d := range n.Shape() {
 		if axes[i] {
-			// Coordinates are in range unless the axis is empty and the result unused.
+			// The clamp only matters if the axis is empty.
 			out[i] = kernel.Clamp(kernel.Last(d).Minus(at[i]), kernel.Last(d))
 		}
 	}
 	return out
 }
 
-// rolled returns (i-shift) mod n along each axis. If n is a number, it keeps the dividend non-negative; if n is a
-// symbol, it uses a signed modulo.
+// rolled returns (i-shift) mod extent for coordinate i along each axis. If the extent is a number, the dividend is made
+// non-negative. If it is a symbol, the kernel computes a signed modulo.
 func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 	out := slices.Clone(at)
 	for i, d := range n.Shape() {
@@ -158,7 +162,8 @@ func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 	return out
 }
 
-// indexed lowers gather, index_select and embedding, where one coordinate of x is a loaded index.
+// indexed returns an element of a gather, index_select or embedding: one coordinate in x is an element of an index
+// tensor.
 func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x, idx := n.Arg(0), n.Arg(1)
 	var idxAt, xAt []kernel.Index
@@ -177,7 +182,7 @@ func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.b.Cast(n.DType(), l.value(x, xAt))
 }
 
-// inside returns whether lo <= x < hi.
+// inside returns the condition lo <= x < hi.
 func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
 	test := func(op ir.Op, a, b kernel.Index) *kernel.Expr {
 		return l.b.Apply(op, ir.Bool, nil, l.b.FromIndex(a), l.b.FromIndex(b))
@@ -185,7 +190,7 @@ func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
 	return l.b.Apply(ir.OpAnd, ir.Bool, nil, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
 }
 
-// where selects between values. The caller clamps coordinates on the side not taken, so both may be loaded.
+// where returns a if cond is true, else b. The kernel may load both, so their coordinates must be in range in any case.
 func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 	if cond.Kind == kernel.ExprConst {
 		if cond.Int != 0 {
@@ -196,9 +201,10 @@ func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 	return l.b.Apply(ir.OpWhere, t, nil, cond, a, b)
 }
 
+// concat returns an element of a concat.
 func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	axis := analysis.Axis(n)
-	// Later parts first, so that the result is: part 0 below its end, else part 1 below its end, and so on.
+	// The expression is: part 0 below its end, else part 1 below its end, and so on. It is built from the last part.
 	run := [2]int{0, len(n.Args())}
 	if l.run[1] > 0 && n == l.c.tails[0] {
 		run = l.run
@@ -232,6 +238,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return out
 }
 
+// pad returns an element of a pad.
 func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x, low := n.Arg(0), n.Attrs().Ints("low")
 	if mode := n.Attrs().String_("mode"); mode != "constant" {
@@ -268,8 +275,8 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.where(inside, v, fill, n.DType())
 }
 
-// mirrored returns, for padding by elements of x, the coordinate of the element for coordinate c of an axis, which may
-// be outside.
+// mirrored returns the coordinate of the element that padding repeats at coordinate c, for the modes that pad with
+// elements of the tensor itself. c may be outside of the axis, which has extent d.
 func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 	clamped := kernel.Clamp(c, kernel.Last(d))
 	if mode == "replicate" || clamped.Equal(c) {
@@ -287,6 +294,7 @@ func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 	return l.indexOf(i32(ir.OpSub, end, i32(ir.OpAbs, i32(ir.OpSub, m, end))), kernel.Last(d))
 }
 
+// dynamicSlice returns an element of a dynamic_slice.
 func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
@@ -297,7 +305,8 @@ func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.value(x, from)
 }
 
-// updateSlice lowers a dynamic_update_slice that is not in place.
+// updateSlice returns an element of a dynamic_update_slice that is not in place: of the update if the coordinate is in
+// its range, else of the base.
 func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	base, upd := n.Arg(0), n.Arg(1)
 	axis := analysis.Axis(n)

@@ -10,14 +10,14 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// lowerQuantize makes a kernel that quantizes x to blocks. The parallel axes enumerate the blocks, and the fold axis
-// the elements of one.
+// lowerQuantize makes a kernel that quantizes a tensor to a block format. The parallel axes enumerate the blocks, and
+// the fold axis the elements of a block.
 func (l *lowerer) lowerQuantize() {
 	n := l.c.Cores[0]
 	l.storeBlocks(n, n, l.quantized(n))
 }
 
-// faulty makes the run fail if an element cannot be represented in its block format.
+// faulty makes a run fail if an element has no representation in n's block format, such as NaN.
 func (l *lowerer) faulty(n *ir.Node) {
 	word := l.f.Plan.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(1)}, Origin: plan.Fault,
 		Node: n})
@@ -27,7 +27,7 @@ func (l *lowerer) faulty(n *ir.Node) {
 		Elems: 1, Fault: true})
 }
 
-// lowerQuantizedUpdate is lowerQuantize for rows that are written directly into a state.
+// lowerQuantizedUpdate is lowerQuantize for rows that are written into a state in place.
 func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	n := w.Op
 	if len(l.c.Cores) == 0 {
@@ -39,8 +39,8 @@ func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	l.storeBlocks(l.c.Cores[0], n, l.placeOf(w, l.quantized(l.c.Cores[0])))
 }
 
-// quantized declares the axes of a quantize and returns the coordinates of a block. They are its elements' coordinates,
-// with the innermost in blocks.
+// quantized declares the axes of quantize n and returns the coordinates of a block: the innermost coordinate counts
+// blocks instead of elements.
 func (l *lowerer) quantized(n *ir.Node) []kernel.Index {
 	l.k.Family = kernel.FamilyQuantize
 	l.ops[n] = true
@@ -59,7 +59,7 @@ func (l *lowerer) quantized(n *ir.Node) []kernel.Index {
 	return at
 }
 
-// storeBlocks stores the blocks of quantize n in a tensor, at coordinates to.
+// storeBlocks adds the store of a block of quantize n to a tensor at block coordinates to.
 func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 	from := kernel.Axes(l.space)
 	inner, per := len(from)-1, l.k.Fold
@@ -72,7 +72,8 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 	l.faulty(n)
 }
 
-// lowerCopy copies blocks as 32-bit words. The last word may extend into the padding that every buffer has.
+// lowerCopy makes a kernel that copies a tensor in a block format as 32-bit words. The last word may extend into the
+// padding that every buffer has.
 func (l *lowerer) lowerCopy() {
 	if len(l.c.tails) > 1 {
 		l.fail(fmt.Errorf("blocks are copied by themselves"))
@@ -109,7 +110,8 @@ func (l *lowerer) lowerCopy() {
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: asWords(n, true), Index: at, Value: v})
 }
 
-// writesBlocks returns the in-place update of a state that is the only user of n's blocks, or nil.
+// writesBlocks returns the write into a state in place that is the only user of quantize n, or nil. The quantizing
+// kernel then writes into the state itself.
 func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 	if n.Op() != ir.OpQuantize || f.required[n.ID()] {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// random lowers the random ops. Their words come from a counter-based stream, so an element can be computed anywhere,
-// and is fused like any elementwise op.
+// random returns an element of a random op. Random words are a function of seed and position (a counter-based
+// generator), so any kernel can compute an element, and random ops are fused like elementwise ops.
 func (l *lowerer) random(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	streams := n.Arg(0).Rank() // axes along which each element has its own stream
 	seed := l.value(n.Arg(0), at[:streams])
@@ -26,7 +26,7 @@ func (l *lowerer) random(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.uniform(n.DType(), word(kernel.WordOwn), uniformBits(n.DType()))
 }
 
-// uniformBits is the number of bits of a word in a uniform number: the size of the significand, so that no number
+// uniformBits returns the number of random bits in a uniform number: the size of t's significand, so that no number
 // rounds up to 1.
 func uniformBits(t ir.DType) int {
 	switch t {
@@ -38,12 +38,12 @@ func uniformBits(t ir.DType) int {
 	return 24
 }
 
-// top returns the highest bits of a word.
+// top returns the highest `bits` bits of a word.
 func (l *lowerer) top(word *kernel.Expr, bits int) *kernel.Expr {
 	return l.b.Apply(ir.OpShr, ir.U32, nil, word, l.b.Integer(ir.U32, int64(32-bits)))
 }
 
-// uniform returns a number of type t in [0, 1) from the top bits of a word.
+// uniform returns a number of dtype t in [0, 1) made of the highest bits of a word.
 func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
 	wide := analysis.AccType(t)
 	x := l.b.Apply(ir.OpMul, wide, nil, l.b.Cast(wide, l.top(word, bits)), l.b.Float(wide, math.Ldexp(1, -bits)))
@@ -51,8 +51,9 @@ func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr 
 	return l.b.Cast(t, x)
 }
 
-// normal returns r*cos(a) for even and r*sin(a) for odd elements, with r = sqrt(-2*log1p(-u)) and a = 2*pi*v. The
-// cosine is computed as the sine of a quarter turn more, in [-1/4, 3/4) turns, where the sum is exact.
+// normal returns a normally distributed number by the Box-Muller method: r*cos(a) for even and r*sin(a) for odd
+// elements, with r = sqrt(-2*log1p(-u)) and a = 2*pi*v for uniform u and v. It computes the cosine as the sine of an
+// angle a quarter turn larger, in [-1/4, 3/4) turns, where adding the quarter turn is exact.
 func (l *lowerer) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
 	wide := analysis.AccType(t)
 	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, wide, nil, args...) }

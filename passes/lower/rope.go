@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// rope rotates pair i of the innermost elements by position*turns[i]: x*cos - partner*sin for the first of a pair,
-// x*cos + partner*sin for the second.
+// rope returns an element of a rope, which rotates each pair of innermost elements: x*cos - partner*sin for the first
+// element of a pair, x*cos + partner*sin for the second. The angle of pair i is position*turns[i].
 func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
@@ -49,10 +49,10 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return out
 }
 
-// sinCosTurns returns the sine and cosine of pos turns by the 64-bit fraction (high, low). The upper 2 bits of their
-// product, rounded, are the quadrant. The rest is an angle within pi/4 of the quadrant's middle, where sine and cosine
-// need no range reduction. The contribution of low is rounded to multiples of 2^-32 turns: smaller parts do not matter,
-// and could move the angle beyond pi/4.
+// sinCosTurns returns the sine and cosine of pos*t, where t = high/2^32 + low/2^64 is an angle in turns. It computes
+// pos*t modulo 1 in 32 bits. The upper 2 bits, rounded, are the quadrant. The rest is an angle of at most pi/4 from the
+// quadrant's middle, for which sine and cosine need no range reduction. pos*low is rounded to multiples of 2^-32 turns:
+// smaller parts do not matter, and could move the angle beyond pi/4.
 func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
 	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
 		return l.b.Apply(op, ir.U32, nil, a, l.b.Integer(ir.U32, b))
@@ -83,8 +83,8 @@ func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Exp
 	return sin, cos
 }
 
-// ropePair returns, for element j of dims, the number of its pair, its index in the pair (0 or 1), and the position of
-// the other element.
+// ropePair returns the number of the pair that element j of a row belongs to, j's index in the pair (0 or 1), and the
+// index in the row of the other element. dims is the number of rotated elements.
 func ropePair(j kernel.Index, dims int, mode string) (pair, second, partner kernel.Index) {
 	if mode == "half" {
 		second, pair = j.DivMod(ir.D(dims / 2))

@@ -13,7 +13,8 @@ import (
 // one workgroup per row would leave most of the device idle in the elementwise part.
 const maxRowEpilogue = 1 << 16
 
-// lowerRow makes a row kernel. Its parallel axes are the axes that no core folds.
+// lowerRow makes the kernel of reductions and row ops. A row consists of the elements along the folded axes. The
+// parallel axes are the other axes.
 func (l *lowerer) lowerRow() {
 	for _, n := range l.c.Cores {
 		if isWindowRow(n) {
@@ -56,6 +57,8 @@ func (l *lowerer) lowerRow() {
 	l.storeRowResults(kept)
 }
 
+// storeRowResults stores the cluster's results: one per element of a row, or one per row. kept is the shape without the
+// folded axes.
 func (l *lowerer) storeRowResults(kept ir.Shape) {
 	for _, n := range l.c.Stored {
 		switch {
@@ -74,8 +77,8 @@ func (l *lowerer) storeRowResults(kept ir.Shape) {
 	}
 }
 
-// isPerElement reports whether n has a value for each element of the rows: in their shape, or in another shape with as
-// many elements that cannot be mistaken for one value per row.
+// isPerElement reports whether stored node n has a value for each element of the rows. Its shape may differ from the
+// rows' shape if it has as many elements and rows have more than one.
 func (l *lowerer) isPerElement(n *ir.Node) bool {
 	if n.Shape().Equal(l.space) {
 		return !isReduced(n, l.c)
@@ -85,7 +88,8 @@ func (l *lowerer) isPerElement(n *ir.Node) bool {
 	return errA == nil && errB == nil && a == b && l.k.Fold.Min() > 1
 }
 
-// isReduced reports whether n is a reduction of c, with one value per row even if its shape equals the rows' shape.
+// isReduced reports whether n is a reduction among c's cores. It has one value per row even if its shape equals the
+// rows' shape.
 func isReduced(n *ir.Node, c *Cluster) bool {
 	return n.Op().Class() == ir.ClassReduce && slices.Contains(c.Cores, n)
 }
@@ -96,7 +100,7 @@ func equalModuloOnes(a, b ir.Shape) bool {
 	return slices.DeleteFunc(slices.Clone(a), ones).Equal(slices.DeleteFunc(slices.Clone(b), ones))
 }
 
-// spread maps coordinates between two shapes that differ only in axes of extent 1.
+// spread maps coordinates at in shape `from` to shape s, which differs only in axes of extent 1.
 func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
 	out := make([]kernel.Index, len(s))
 	next := 0
@@ -113,7 +117,7 @@ func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
 	return out
 }
 
-// phase adds a fold over the row axis and returns its result.
+// phase adds a phase to the kernel, a fold of v along the row, and returns its result. Equal phases are shared.
 func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *kernel.Expr {
 	t := analysis.AccType(v.DType)
 	if combine == kernel.CombineArgmax || combine == kernel.CombineArgmin {
@@ -137,15 +141,15 @@ func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *ke
 	return l.b.Acc(len(l.k.Phases)-1, t, name)
 }
 
-// basicFolds maps the basic reductions to the kernel's combine.
+// basicFolds maps the basic reductions to the way in which a kernel combines two values.
 var basicFolds = map[ir.Op]kernel.Combine{
 	ir.OpSum: kernel.CombineSum, ir.OpProd: kernel.CombineProd, ir.OpReduceMax: kernel.CombineMax,
 	ir.OpReduceMin: kernel.CombineMin, ir.OpArgmax: kernel.CombineArgmax, ir.OpArgmin: kernel.CombineArgmin,
-	ir.OpAny: kernel.CombineMax, // of u32, so that over no elements the result is 0
+	ir.OpAny: kernel.CombineMax, // of u32, so that the result for an empty row is 0
 	ir.OpAll: kernel.CombineMin,
 }
 
-// addPhases adds the phases of a reduction or row op, from the fold in its row of the op table.
+// addPhases adds the phases of a reduction or row op, as the op table defines them (ir.OpInfo.Fold).
 func (l *lowerer) addPhases(n *ir.Node) {
 	fold := n.Op().Info().Fold
 	if fold == nil {
@@ -172,7 +176,8 @@ func (l *lowerer) addPhases(n *ir.Node) {
 	l.accs[n] = accs
 }
 
-// scalar is an expression of a fold over element x and results.
+// scalar returns the kernel's expression for a scalar formula of n's fold. x is an element of the row, and results are
+// the results of the phases before.
 func (l *lowerer) scalar(s *ir.Scalar, n *ir.Node, x *kernel.Expr, results []*kernel.Expr) *kernel.Expr {
 	t := analysis.AccType(n.Arg(0).DType())
 	leaf := func(s *ir.Scalar, _ []*kernel.Expr) *kernel.Expr {
@@ -220,7 +225,7 @@ func (l *lowerer) mean(sum *kernel.Expr) *kernel.Expr {
 	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, count)
 }
 
-// rowStart are the coordinates of the row's first element.
+// rowStart returns the coordinates of the row's first element.
 func (l *lowerer) rowStart() []kernel.Index {
 	at := slices.Clone(l.at)
 	for i := range at {
@@ -231,7 +236,7 @@ func (l *lowerer) rowStart() []kernel.Index {
 	return at
 }
 
-// coreResult returns element at of a core of this kernel.
+// coreResult returns the element at coordinates at of one of this cluster's cores.
 func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	accs, ok := l.accs[n]
 	if !ok {
@@ -270,16 +275,17 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	return l.b.Cast(n.DType(), accs[0])
 }
 
+// keptShape returns the shape without the folded axes.
 func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
 
-// reduced returns the value of a reduction from its fold.
+// reduced returns the result of reduction n from the results of its phases.
 func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) *kernel.Expr {
 	fold := n.Op().Info().Fold
 	return l.narrowed(n.DType(), fold.Steps[0].By, l.scalar(fold.Finish, n, nil, accs))
 }
 
-// narrowed converts the result of a fold to its dtype. Narrow types are folded in wide ones, so a fold of no elements
-// gives the smallest or largest value of the wide type, which narrowed clamps.
+// narrowed converts the result of a fold to its dtype. Narrow dtypes are folded in wide ones. The maximum or minimum of
+// no elements is then the smallest or largest value of the wide dtype, which narrowed clamps.
 func (l *lowerer) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr {
 	lo, hi := ir.IntRange(t)
 	wideLo, wideHi := ir.IntRange(acc.DType)
@@ -294,7 +300,7 @@ func (l *lowerer) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr 
 	return l.b.Cast(t, acc)
 }
 
-// countLess is the number of elements of a row less some, but at least 0.
+// countLess returns the number of elements of a row minus some, but at least 0.
 func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 	if l.k.Fold.IsStatic() {
 		return l.b.Float(t, float64(max(l.k.Fold.Add-some, 0)))
@@ -303,7 +309,8 @@ func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 	return l.b.Cast(t, l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0)))
 }
 
-// normalized returns element at of a row op from its folds. The element must be in the current row.
+// normalized returns the element at coordinates at of row op n, such as softmax, from the results of its phases. The
+// element must be in the current row.
 func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) *kernel.Expr {
 	if len(at) != len(l.at) {
 		return l.fail(errNotIdentity)

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// lowerScan lowers a scan. The fold axis follows the scanned axis in the direction of the scan. A scan with restarts
-// has one more parallel axis, which enumerates the chunks.
+// lowerScan makes the kernel of a scan. The fold axis runs along the scanned axis in the direction of the scan. A scan
+// that restarts at every chunk of elements has one more parallel axis, which enumerates the chunks.
 func (l *lowerer) lowerScan() {
 	n := l.c.Cores[0]
 	axis := analysis.Axis(n)
@@ -41,7 +41,7 @@ func (l *lowerer) lowerScan() {
 	l.scanned(n)
 }
 
-// scanned adds the fold and the stores of a scan.
+// scanned adds the phase and the stores of a scan.
 func (l *lowerer) scanned(n *ir.Node) {
 	v := l.value(n.Arg(0), l.at)
 	combine := basicFolds[n.Op().Info().Running]

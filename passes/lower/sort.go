@@ -6,11 +6,11 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// isOrder reports whether n orders rows.
+// isOrder reports whether n returns the sorted order of rows: argsort or top_k_indices.
 func isOrder(n *ir.Node) bool { return n.Op() == ir.OpArgsort || n.Op() == ir.OpTopKIndices }
 
-// lowerSort lowers a sort. Along the fold axis, keys have the coordinate of the element, and results the position in
-// the order.
+// lowerSort makes the kernel of an argsort or top-k. The fold axis runs along the rows: for the keys over elements, and
+// for the results over ranks in the sorted order.
 func (l *lowerer) lowerSort() {
 	n := l.c.Cores[0]
 	x := n.Arg(0)

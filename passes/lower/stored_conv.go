@@ -8,31 +8,31 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// sparePositions is the number of extra positions at the end of a stored argument, so that whole tiles can be read.
+// sparePositions is the number of extra positions at the end of a stored argument, so that the last tile can be read as
+// a whole.
 const sparePositions = 256
 
-// StoredConv is a convolution with operands that are stored first.
+// StoredConv is a convolution that is computed as a matmul of stored operands, see rules.ImplicitGEMM. The argument is
+// stored as positions with all channels innermost. A line is a row of positions along the last spatial axis.
 type StoredConv struct {
 	f       *Fusion
 	cluster *Cluster
 	n       *ir.Node
 	ir.Window
-	// pitch is, for each spatial axis, the distance of neighbours along the previous axis in the stored argument.
-	// Padding is shared: the padding after a line is the padding before the next, and that after an image's last line
-	// is the padding before the next image.
+	// pitch has for each spatial axis its extent in the stored argument, with padding: positions per line, lines per
+	// image and so on. The padding after a line is also the padding before the next line, and likewise for images.
 	pitch ir.Shape
-	// phases is, for each spatial axis, the number of parts in which the argument is stored. A part holds the positions
-	// that the same window elements read, at the distance of the stride, so that neighbouring windows read neighbours
-	// in a part.
+	// phases has for each spatial axis the number of parts that the stored argument is divided into. With stride s,
+	// part p has the positions i*s + p. Neighbouring windows then read neighbouring positions of a part.
 	phases     []int64
 	dtype      ir.DType
 	halfSums   bool
 	X, weights plan.ValueID  // the stored argument and weights
-	Result     plan.KernelID // the kernel that stores the results
+	Result     plan.KernelID // the matmul
 }
 
-// NewStoredConv describes a convolution. It returns nil if its operands cannot be stored in this way: that requires
-// a single group of channels and static extents.
+// NewStoredConv returns the StoredConv of convolution kernel k. It returns nil if k is no convolution or cannot be
+// computed in this way, which requires narrow operands, a single group of channels, and static extents.
 func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 	c := f.storing(k)
 	if c == nil || len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
@@ -52,7 +52,8 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 		if low < 0 || high < 0 {
 			return nil
 		}
-		// A line has space for its own elements. Windows that extend beyond it read the next line's padding.
+		// A line has its own elements and the padding before them. Windows that extend beyond it read the padding of
+		// the next line.
 		own, reached := ceilDiv(d.Add+low, stride), (d.Add+low+high-1)/stride+ceilDiv(stride-low, stride)
 		w.pitch = append(w.pitch, ir.Dim{Add: max(own, reached, n.Shape()[2+i].Add)})
 		w.phases = append(w.phases, min(stride, w.Reach(i)))
@@ -62,7 +63,7 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 	return w
 }
 
-// Kernels returns the kernels that store the operands, and the matmul.
+// Kernels returns the kernels that store the two operands, and the matmul (product).
 func (w *StoredConv) Kernels() (stores []*kernel.Kernel, product *kernel.Kernel, err error) {
 	x, err := w.storeArgument()
 	if err != nil {
@@ -76,7 +77,7 @@ func (w *StoredConv) Kernels() (stores []*kernel.Kernel, product *kernel.Kernel,
 	return []*kernel.Kernel{x, weights}, product, err
 }
 
-// ceilDiv rounds up.
+// ceilDiv returns n/by rounded up.
 func ceilDiv(n, by int64) int64 {
 	if n > 0 {
 		return (n + by - 1) / by
@@ -84,16 +85,17 @@ func ceilDiv(n, by int64) int64 {
 	return n / by
 }
 
-// channels of the argument.
+// channels returns the number of channels of the argument.
 func (w *StoredConv) channels() ir.Dim { return w.n.Arg(0).Shape()[1] }
 
-// images of the argument.
+// images returns the number of images of the argument.
 func (w *StoredConv) images() ir.Dim { return w.n.Shape()[0] }
 
-// apart is the distance in stored positions between neighbours along a spatial axis.
+// apart returns the distance, in positions of the stored argument, between neighbours along a spatial axis.
 func (w *StoredConv) apart(axis int) int64 { return w.pitch[axis+1:].MaxElems() }
 
-// positions is the number of positions from the first result to the last, including those between lines and images.
+// positions returns the number of positions from the first result to the last. It includes positions without a result,
+// between lines and between images.
 func (w *StoredConv) positions() int64 {
 	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
 	for i, d := range w.n.Shape()[2:] {
@@ -102,7 +104,7 @@ func (w *StoredConv) positions() int64 {
 	return n
 }
 
-// lines is the number of positions along the first spatial axis of all images that windows read.
+// lines returns the number of positions along the first spatial axis, of all images together, that windows read.
 func (w *StoredConv) lines() ir.Dim {
 	reached := w.positions()
 	for i := range w.Kernel {
@@ -111,7 +113,7 @@ func (w *StoredConv) lines() ir.Dim {
 	return ir.Dim{Add: ceilDiv(reached, w.apart(0))}
 }
 
-// phaseShape is the number of parts along each axis.
+// phaseShape returns the number of parts along each spatial axis; see StoredConv.phases.
 func (w *StoredConv) phaseShape() (s ir.Shape) {
 	for _, n := range w.phases {
 		s = append(s, ir.Dim{Add: n})
@@ -119,22 +121,23 @@ func (w *StoredConv) phaseShape() (s ir.Shape) {
 	return s
 }
 
-// argumentShape is the shape of the stored argument: the lines of each part, then the other axes, then the channels.
+// argumentShape returns the shape of the stored argument: lines of all parts, then the other spatial axes, then
+// channels.
 func (w *StoredConv) argumentShape() ir.Shape {
 	lines := w.lines().Times(w.phaseShape().MaxElems())
 	return slices.Concat(ir.Shape{lines}, w.pitch[1:], ir.Shape{w.channels()})
 }
 
-// outputs are the channels of the result.
+// outputs returns the number of channels of the result.
 func (w *StoredConv) outputs() ir.Dim { return w.n.Shape()[1] }
 
-// windowShape is the shape of a window, with its elements in the order of the contraction.
+// windowShape returns the shape of a window in the order of the contraction axis: spatial axes, then channels.
 func (w *StoredConv) windowShape() ir.Shape {
 	return append(slices.Clone(w.n.Arg(1).Shape()[2:]), w.channels())
 }
 
-// weightShape is the shape of the stored weights. It is [window, output], because matrix units read that a tenth faster
-// than the transpose. The transpose is used for bytes, and if rows of outputs would be unaligned (M-i8).
+// weightShape returns the shape of the stored weights. It is [window, output], because tensor cores read that a tenth
+// faster than the transpose. It is [output, window] for int8, and if rows of outputs would be unaligned (M-i8).
 func (w *StoredConv) weightShape() ir.Shape {
 	if !w.across() {
 		return slices.Concat(ir.Shape{w.outputs()}, w.windowShape())
@@ -142,15 +145,15 @@ func (w *StoredConv) weightShape() ir.Shape {
 	return append(w.windowShape(), w.outputs())
 }
 
-// outputsAligned is how many elements of 16 bits are 16 bytes.
+// outputsAligned is the number of 16-bit elements in 16 bytes, the alignment of rows of outputs.
 const outputsAligned = 8
 
-// across reports whether outputs are innermost in the stored weights.
+// across reports whether the stored weights are [window, output], with outputs innermost.
 func (w *StoredConv) across() bool {
 	return w.dtype.BlockBytes() > 1 && w.outputs().Add%outputsAligned == 0
 }
 
-// inStored returns the index of the stored weight of an output for an element of the window.
+// inStored returns the index in the stored weights of an output's weight for an element of the window.
 func (w *StoredConv) inStored(element, output kernel.Index) kernel.Index {
 	if w.across() {
 		return element.Mul(kernel.DimIndex(w.outputs())).Plus(output)
@@ -158,12 +161,12 @@ func (w *StoredConv) inStored(element, output kernel.Index) kernel.Index {
 	return output.Mul(kernel.Const(w.windowShape().MaxElems())).Plus(element)
 }
 
-// argumentElems is the number of elements of the stored argument.
+// argumentElems returns the number of elements of the stored argument with the spare positions.
 func (w *StoredConv) argumentElems() int64 {
 	return w.argumentShape().MaxElems() + sparePositions*w.channels().Add
 }
 
-// storing is a kernel that stores value at each point of a shape.
+// storing returns a kernel that stores a value at each point of a shape in a buffer.
 func (w *StoredConv) storing(name string, shape ir.Shape, buffer kernel.Binding,
 	value func(l *lowerer, at []kernel.Index) *kernel.Expr) (*kernel.Kernel, error) {
 	l := newLowerer(w.f, w.cluster)
@@ -189,7 +192,7 @@ func (w *StoredConv) weightBinding() kernel.Binding {
 	return kernel.Binding{Name: "w_stored", DType: w.dtype, Buffer: w.weights, Elems: w.weightShape().MaxElems()}
 }
 
-// storeArgument stores [line, position…, channel], with padding around.
+// storeArgument returns the kernel that stores the padded argument in shape argumentShape.
 func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
 	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
 		func(l *lowerer, at []kernel.Index) *kernel.Expr {
@@ -211,7 +214,7 @@ func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
 		})
 }
 
-// storeWeights stores the weights in the order of weightShape.
+// storeWeights returns the kernel that stores the weights in shape weightShape.
 func (w *StoredConv) storeWeights() (*kernel.Kernel, error) {
 	return w.storing("conv_weights", w.weightShape(), w.weightBinding(),
 		func(l *lowerer, at []kernel.Index) *kernel.Expr {
@@ -224,9 +227,9 @@ func (w *StoredConv) storeWeights() (*kernel.Kernel, error) {
 		})
 }
 
-// product is the convolution of the stored operands: windows [positions, window] times weights [window, outputs].
-// Positions are counted in storage order through all images, so that all have the same stride. A guard skips positions
-// without a result.
+// product returns the matmul of the stored operands: windows [positions, window] times weights [window, outputs]. Rows
+// are positions in storage order through all images, so that they have one stride. A guard skips positions without a
+// result.
 func (w *StoredConv) product() (*kernel.Kernel, error) {
 	l := newLowerer(w.f, w.cluster)
 	l.k.Family = kernel.FamilyMatMul
@@ -245,7 +248,8 @@ func (w *StoredConv) product() (*kernel.Kernel, error) {
 	return l.finish()
 }
 
-// addOperands adds the product of the stored operands.
+// addOperands adds the loads of the stored operands, and their product, to the matmul with result coordinates row and
+// col.
 func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	window, last := w.windowShape(), len(w.Kernel)-1
@@ -272,7 +276,7 @@ func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, p.Sums(), "acc")}
 }
 
-// guardRow skips rows for which a condition is false.
+// guardRow makes the kernel skip rows for which a condition is false.
 func (l *lowerer) guardRow(cond *kernel.Expr) {
 	switch {
 	case cond.Kind == kernel.ExprConst && cond.Int != 0:
@@ -283,14 +287,14 @@ func (l *lowerer) guardRow(cond *kernel.Expr) {
 	}
 }
 
-// Feeds reports whether convolution to can take its stored argument directly from this one. That requires that
-// only the kernel storing the argument reads from's results, that its other operands are available before from, and
-// that both count positions in the same way.
+// Feeds reports whether this convolution can store its results directly as the stored argument of convolution `to`.
+// argument is the kernel that stores that argument. It must be the only reader of the results, its other inputs must be
+// available before this convolution runs, and both convolutions must number positions in the same way.
 func (from *StoredConv) Feeds(to *StoredConv, argument plan.KernelID) bool {
 	p := from.f.Plan
 	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || to.phaseShape().MaxElems() > 1 ||
 		!from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
-		// or its windows are not stored at all
+		// A rule may have replaced the matmul of stored operands meanwhile.
 		!p.Kernel(from.Result).ReadsBuffer(from.X) || len(p.Kernel(from.Result).Stores) != 1 {
 		return false
 	}
@@ -300,8 +304,7 @@ func (from *StoredConv) Feeds(to *StoredConv, argument plan.KernelID) bool {
 		p.CanMove(argument, from.Result, v)
 }
 
-// lead is the number of positions in the stored argument before the middle of the first window: the padding before the
-// first element.
+// lead returns the number of padding positions before the first element in the stored argument.
 func (w *StoredConv) lead() int64 {
 	n := int64(0)
 	for i, low := range w.Low {
@@ -310,8 +313,9 @@ func (w *StoredConv) lead() int64 {
 	return n
 }
 
-// AsArgument returns the convolution with its results stored as the argument of the next. It returns false if an
-// element of that argument does not depend on exactly the result at the same position.
+// AsArgument returns the matmul of this convolution, storing its results as the stored argument of convolution `to`. It
+// applies the ops of argument, the kernel that stored that argument. ok is false if an element of the argument depends
+// on other results than the one at the same position.
 func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kernel.Kernel, bool) {
 	ok, from := true, w.f.Plan.Kernel(w.Result)
 	ops := slices.Concat(from.Ops,
@@ -320,7 +324,7 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: all, Stores: func(m *kernel.Mapping) []kernel.Store {
 		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
 		col := kernel.Axis(1, from.Parallel[1])
-		// The coordinates of the next argument's kernel, as functions of this kernel's coordinates.
+		// The coordinates of kernel argument as functions of this kernel's coordinates.
 		shape := to.argumentShape()
 		at := append(kernel.Unflatten(shape[:len(shape)-1], place), col)
 		next := m.Part(argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
@@ -338,7 +342,7 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 	}}), ok
 }
 
-// readByNext returns the index at which the kernel of the next argument reads an unpadded element, in that kernel's
+// readByNext returns the index at which the kernel that stores the argument of `to` reads its input, in that kernel's
 // coordinates.
 func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	shape := to.argumentShape()
@@ -356,12 +360,12 @@ func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	return kernel.Linear(x, places)
 }
 
-// Padding is the kernel that stores the padding before the first and after the last row of the results of another
-// convolution.
+// Padding returns a kernel that stores only the padding of the argument, before the first and after the last row that
+// the previous convolution stores.
 func (w *StoredConv) Padding() *kernel.Kernel {
 	shape := w.argumentShape()
 	head, all := w.lead(), shape[:len(shape)-1].MaxElems()
-	// In a chain, the previous convolution has as many positions as results.
+	// The previous convolution stores as many rows as it has positions.
 	rows := w.before()
 	k := &kernel.Kernel{Name: "conv_padding", Family: kernel.FamilyMap,
 		Parallel: []ir.Dim{{Add: all - rows}, w.channels()}, Ops: []string{"pad"}}
@@ -382,7 +386,7 @@ func (w *StoredConv) Padding() *kernel.Kernel {
 	return k
 }
 
-// before is the number of positions from the first to the last result of the convolution that makes the argument.
+// before returns the number of positions of the previous convolution, from its first result to its last.
 func (w *StoredConv) before() int64 {
 	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
 	for i, d := range w.n.Arg(0).Shape()[2:] {

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// lowerUpdate lowers a write to a state.
+// lowerUpdate makes the kernel of a write into a state in place.
 func (l *lowerer) lowerUpdate() {
 	w, _ := analysis.WriteOf(l.c.tails[0])
 	if w.Op.DType().IsBlock() {
@@ -49,7 +49,7 @@ func (l *lowerer) lowerUpdate() {
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
 }
 
-// lowerReplaced lowers a where to stores of the elements that it replaces in a state.
+// lowerReplaced makes the kernel of a where that keeps some elements of a state: it stores only the other elements.
 func (l *lowerer) lowerReplaced(w analysis.Write) {
 	l.space = w.Op.Shape()
 	l.at = l.parallel(l.space)
@@ -64,8 +64,8 @@ func (l *lowerer) lowerReplaced(w analysis.Write) {
 		Index: kernel.Linear(l.space, l.at), Value: kernel.Unstored(v)})
 }
 
-// placeOf returns the coordinates in the base to which a write stores its values at a point. For a scatter, a guard of
-// the kernel skips indices out of range.
+// placeOf returns the coordinates in the state at which a write stores its value with coordinates at. For a scatter it
+// also adds a guard, with which the kernel skips indices out of range.
 func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) []kernel.Index {
 	base := w.Op.Shape()
 	to := slices.Clone(at)
@@ -91,8 +91,8 @@ func (l *lowerer) placeOf(w analysis.Write, at []kernel.Index) []kernel.Index {
 	return to
 }
 
-// guarded returns an element of indices as a coordinate, and makes the kernel skip points where it is not below an
-// extent.
+// guarded returns an element of an index tensor as a coordinate. It adds a guard, with which the kernel skips points
+// unless 0 <= index < extent.
 func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) kernel.Index {
 	v := l.value(indices, at)
 	if v.DType != ir.I64 {
@@ -110,8 +110,8 @@ func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) ke
 	return l.indexOf(v, kernel.Last(extent))
 }
 
-// updated returns the coordinate to which a dynamic_update_slice writes the update's element at a coordinate along the
-// axis.
+// updated returns the coordinate along axis at which dynamic_update_slice n writes the update's element with coordinate
+// at.
 func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) kernel.Index {
 	at = at.Plus(l.startIndex(n, axis))
 	if n.Attrs().Bool("wrap") {
@@ -120,8 +120,8 @@ func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) kernel.Index {
 	return at
 }
 
-// startIndex returns the start of a dynamic_update_slice, clamped so that the update fits, or within the ring if it
-// wraps.
+// startIndex returns the start of dynamic_update_slice n. It is clamped so that the update fits or, if the update wraps
+// around, taken modulo the extent.
 func (l *lowerer) startIndex(n *ir.Node, axis int) kernel.Index {
 	start := l.value(n.Arg(2), nil)
 	if n.Attrs().Bool("wrap") {

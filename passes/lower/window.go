@@ -9,8 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// minConvRows is the fewest output channels per group for which a convolution is lowered to a matmul. With fewer
-// (depthwise convolutions have one) most of a tile would be padding, and one fold per output element is better.
+// minConvRows is the smallest number of output channels per group for which a convolution is lowered to a matmul. With
+// fewer (a depthwise convolution has one) most of a tile would be padding, and a row kernel with one fold per result is
+// better.
 const minConvRows = 4
 
 // isWindowRow reports whether n is lowered to a row kernel over windows: pooling, and convolutions with few channels
@@ -25,8 +26,7 @@ func isWindowRow(n *ir.Node) bool {
 	return false
 }
 
-// windowsShare reports whether several elements of n, for which isWindowRow holds, read the same element of the
-// argument.
+// windowsShare reports whether several results of pooling or convolution n read the same element of the argument.
 func windowsShare(n *ir.Node) bool {
 	w := ir.WindowOf(n)
 	for axis, kernel := range w.Kernel {
@@ -35,7 +35,7 @@ func windowsShare(n *ir.Node) bool {
 		}
 	}
 	convolves := n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose
-	return convolves && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // each of which folds the group's channels
+	return convolves && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // all results of a group read its channels
 }
 
 // isConv reports whether n is a convolution that is lowered to a matmul.
@@ -43,13 +43,15 @@ func isConv(n *ir.Node) bool {
 	return (n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose) && !isWindowRow(n)
 }
 
-// tap is the element of the argument at an element of the window: clamped coordinates, and whether they are in range.
+// tap is the element of the argument that one element of a window reads: its spatial coordinates, clamped, and the
+// condition that they were in range.
 type tap struct {
 	at     []kernel.Index
-	inside *kernel.Expr // nil if always
+	inside *kernel.Expr // nil if they are always in range
 }
 
-// forwardTap returns the tap of window element k at out for a convolution or pooling: out*stride - low + k*dilation.
+// forwardTap returns the tap of window element k for result out of a convolution or pooling: out*stride - low +
+// k*dilation along each axis.
 func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	w := ir.WindowOf(n)
 	dims := n.Arg(0).Shape()[n.Rank()-len(w.Kernel):]
@@ -60,14 +62,14 @@ func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	return t
 }
 
-// add appends coordinate x for the next axis of the argument.
+// add appends coordinate x along the next axis of the argument, which has extent d.
 func (t *tap) add(l *lowerer, x kernel.Index, d ir.Dim) {
 	t.at = append(t.at, kernel.Clamp(x, kernel.Last(d)))
 	t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
 }
 
-// backwardTap returns the tap of window element k of a transposed convolution: the i with i*stride - low + k*dilation =
-// out, if any.
+// backwardTap returns the tap of window element k for result out of a transposed convolution: the i with i*stride - low
+// + k*dilation = out along each axis, if there is one.
 func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	w := ir.WindowOf(n)
 	var t tap
@@ -89,6 +91,7 @@ func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	return t
 }
 
+// and adds a condition for being in range.
 func (t *tap) and(l *lowerer, cond *kernel.Expr) {
 	switch {
 	case cond.Kind == kernel.ExprConst && cond.Int != 0:
@@ -99,7 +102,8 @@ func (t *tap) and(l *lowerer, cond *kernel.Expr) {
 	}
 }
 
-// tapValue loads the argument at a tap, or returns outside if the tap is in the padding.
+// tapValue returns the element of x at a tap, or the number outside if the tap is in the padding. outer are the
+// coordinates before the spatial ones.
 func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside float64) *kernel.Expr {
 	if x.Shape().MaxElems() == 0 { // the buffer is too small for an index clamped to an empty range
 		return l.b.Number(x.DType(), outside)
@@ -111,7 +115,7 @@ func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside floa
 	return l.where(t.inside, v, l.b.Number(v.DType, outside), v.DType)
 }
 
-// lowerWindowRow makes a row kernel that folds a window per result element.
+// lowerWindowRow makes a row kernel in which each row is the window of one result.
 func (l *lowerer) lowerWindowRow(n *ir.Node) {
 	l.k.Family = kernel.FamilyRow
 	l.space = n.Shape()
@@ -143,7 +147,7 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) {
 	l.storeProducts()
 }
 
-// poolTerm returns the k-th input element of a pooling window. Outside the input it returns -Inf (max) or 0 (average).
+// poolTerm returns element k of a pooling window. In the padding it is -Inf for a maximum or 0 for an average.
 func (l *lowerer) poolTerm(n *ir.Node, k []kernel.Index) *kernel.Expr {
 	outer := n.Rank() - len(k)
 	outside := 0.0
@@ -153,7 +157,7 @@ func (l *lowerer) poolTerm(n *ir.Node, k []kernel.Index) *kernel.Expr {
 	return l.tapValue(n.Arg(0), l.kept[:outer], l.forwardTap(n, l.kept[outer:], k), outside)
 }
 
-// pooled returns the value of a pooling from its fold.
+// pooled returns the result of pooling n from the fold of its window: the maximum, or the sum divided by the count.
 func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 	if n.Op() == ir.OpMaxPool {
 		return l.b.Cast(n.DType(), acc)
@@ -175,7 +179,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 		begin := l.kept[outer+i].Times(w.Stride[i]).Minus(kernel.Const(w.Low[i]))
 		stop := l.least(begin.Plus(kernel.Const(w.Reach(i))), end, i32, ir.OpMin)
 		start := l.least(begin, first, i32, ir.OpMax)
-		if step := w.Dilation[i]; step > 1 { // number of window elements before each of the two
+		if step := w.Dilation[i]; step > 1 { // convert both to the number of window elements before them
 			before := func(at *kernel.Expr) *kernel.Expr {
 				up := i32(ir.OpAdd, i32(ir.OpSub, at, l.b.FromIndex(begin)), l.b.Integer(ir.I32, step-1))
 				return i32(ir.OpDiv, up, l.b.Integer(ir.I32, step))
@@ -187,7 +191,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 	return l.b.Apply(ir.OpDiv, acc.DType, nil, acc, l.b.Cast(acc.DType, count))
 }
 
-// least returns the smaller (or larger) of two indices. Often one of them is provably smaller.
+// least returns the smaller of two indices, or the larger if op is OpMax. It needs no code if one is provably smaller.
 func (l *lowerer) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
 	op ir.Op) *kernel.Expr {
 	less, more := b.Minus(a), a.Minus(b)
@@ -203,14 +207,14 @@ func (l *lowerer) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kern
 	return apply(op, l.b.FromIndex(a), l.b.FromIndex(b))
 }
 
-// perGroup returns the input channels of a group.
+// perGroup returns the number of input channels of a group.
 func perGroup(n *ir.Node) ir.Dim {
 	d, _ := n.Arg(0).Shape()[1].Quo(int64(n.Attrs().Int("groups"))) // its shape rule has checked it
 	return d
 }
 
-// convTerm returns the product x*w for result coordinates at [batch, channel, …] and fold coordinates [input channel of
-// the group, window…].
+// convTerm returns input times weight for the result at coordinates at = [batch, channel, …] and the window element at
+// fold = [input channel of the group, window…].
 func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) *kernel.Expr {
 	group, _ := at[1].DivMod(outPerGroup(n))
 	x := l.convInput(n, group, at, fold)
@@ -221,12 +225,13 @@ func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) *kernel.Expr {
 	return l.b.Apply(ir.OpMul, ir.F32, nil, x, w)
 }
 
+// outPerGroup returns the number of output channels of a group.
 func outPerGroup(n *ir.Node) ir.Dim {
 	d, _ := n.Shape()[1].Quo(int64(n.Attrs().Int("groups")))
 	return d
 }
 
-// convInput returns the input element at fold coordinates.
+// convInput returns the input for the result at coordinates at and the window element at fold.
 func (l *lowerer) convInput(n *ir.Node, group kernel.Index, at, fold []kernel.Index) *kernel.Expr {
 	channel := group.Mul(kernel.DimIndex(perGroup(n))).Plus(fold[0])
 	tapOf := l.forwardTap
@@ -244,7 +249,7 @@ func paddingOf(n *ir.Node) float64 {
 	return float64(n.Attrs().Int("padding_value"))
 }
 
-// convWeight returns the weight for a result channel and fold coordinates.
+// convWeight returns the weight for a result channel and the window element at fold.
 func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []kernel.Index) *kernel.Expr {
 	from := append([]kernel.Index{channel, fold[0]}, fold[1:]...)
 	if n.Op() == ir.OpConvTranspose {
@@ -255,8 +260,8 @@ func (l *lowerer) convWeight(n *ir.Node, group, channel kernel.Index, fold []ker
 	return l.value(n.Arg(1), from)
 }
 
-// lowerConv makes a convolution a matmul without storing its windows: per image and group, weights [channels, window]
-// times windows [window, positions].
+// lowerConv makes the kernel of a convolution as a matmul per image and group: weights [channels, window] times windows
+// [window, positions]. The kernel loads each element of a window directly from the argument.
 func (l *lowerer) lowerConv(n *ir.Node) {
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[n] = true
@@ -279,7 +284,7 @@ func (l *lowerer) lowerConv(n *ir.Node) {
 	l.storeProducts()
 }
 
-// resize lowers interpolation: each result element is a weighted sum of the nearest elements along each resized axis.
+// resize returns an element of a resize op: a weighted sum of the nearest elements along each resized axis.
 func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axes := len(n.Attrs().Shape("size"))
@@ -340,7 +345,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 }
 
 // interpolation returns the first element that result coordinate c uses along an axis scaled by to/from, before
-// clamping, and the weights of it and of the following elements.
+// clamping, and the weights of this and the following elements.
 func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
 	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))
@@ -383,7 +388,7 @@ func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	return i32(ir.OpSub, at, one), weights
 }
 
-// errWindow means that a window op cannot share its loop.
+// errWindow returns the error that op n, which folds windows, cannot share its loop with another op.
 func errWindow(n *ir.Node) error {
 	return fmt.Errorf("%s loops over windows of its own", n.Op())
 }
