@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// amd: RDNA runs waves of 32 or 64, GCN and CDNA waves of 64. The driver's default is the size that its compiler
-// prefers for compute. Shared memory is 64 KiB with 32 banks.
+// amd returns the heuristics of AMD GPUs. RDNA runs waves of 32 or 64 invocations, GCN and CDNA waves of 64. The
+// driver's default is the size that its compiler prefers for compute. Shared memory is 64 KiB with 32 banks.
 func amd(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB for 96 cores on Navi 31, without the last-level cache
@@ -20,9 +20,9 @@ func amd(caps device.Caps) heuristics {
 		{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.2},
 	}
 	if f8, f32 := component(ir.F8E4M3), component(ir.F32); !caps.HasMatrix(16, 16, 16, f8, f32) {
-		t.operandLanes = 16 // RDNA 3, which has no f8; RDNA 4 distributes fragments over all lanes
+		t.operandLanes = 16 // RDNA 3, which has no f8, holds each element twice; RDNA 4 does not
 	}
-	t.unrolledRow = 128 // as radv has it (golden/drivers)
+	t.unrolledRow = 128 // Mesa's radv unrolls rows of up to 128 elements (golden/drivers)
 	// A workgroup of two waves of 64: one column each.
 	t.vecWorkgroup, t.vecColumns = 128, 1
 	return t

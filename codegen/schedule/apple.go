@@ -2,8 +2,8 @@ package schedule
 
 import "github.com/vkc-go/vkc/codegen/device"
 
-// apple: an invocation has 256 registers of 16 bits, and beyond spills. Subgroups of 32, 32 KiB of shared memory,
-// unified memory.
+// apple returns the heuristics of Apple GPUs. An invocation has 256 registers of 16 bits, and spills beyond that.
+// Subgroups have 32 invocations. Shared memory is 32 KiB, and memory is unified.
 func apple(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.registers = 128

@@ -2,9 +2,10 @@ package schedule
 
 import "github.com/vkc-go/vkc/codegen/device"
 
-// arm: Mali keeps shared memory in the ordinary cache, so reading a staged tile is no faster than reading the operand,
-// and few invocations are resident to cover barriers. So workgroups and tiles are small, with more work in registers.
-// More than 32 registers per invocation halve the resident threads.
+// arm returns the heuristics of Mali GPUs. Shared memory is in the ordinary cache, so reading a staged tile is no
+// faster than reading the operand, and few invocations are resident to hide barriers. So workgroups and tiles are
+// small, and more values stay in registers. With more than 32 registers per invocation, only half as many threads are
+// resident.
 func arm(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.mapWorkgroup = 64

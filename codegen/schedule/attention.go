@@ -10,11 +10,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// flashShape is the size of an attention at the bound of every symbol.
+// flashShape is the size of an attention with every symbol at its bound.
 type flashShape struct {
-	Batch, Groups, Heads, Queries, Keys int64 // Heads share a group
-	Dot, Value                          int
-	Factor                              int // the vectors of an AttentionFactor, or 0
+	Batch, Groups, Heads, Queries, Keys int64 // Groups counts key heads, and Heads the query heads of each
+	// extents of the contraction axis of Q*K, and of a row's result
+	Dot, Value int
+	Factor     int // extent of the contraction axis of an AttentionFactor, or 0
 }
 
 func flashShapeOf(k *kernel.Kernel) flashShape {
@@ -29,14 +30,14 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 	return sh
 }
 
-// attentions lists the largest tiles of rows that are mostly filled and give the device enough workgroups. Heads that
-// share keys share a tile if one head's queries would not fill it.
+// attentions lists the schedules of an attention. It prefers the largest tiles of rows that are mostly filled and give
+// the device enough workgroups. Heads that share keys share a tile if one head's queries would not fill it.
 func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if k.CheckAttention() != nil {
 		return nil
 	}
 	all := append(h.flashVecCandidates(k), append(h.flashMatrixCandidates(k, caps), h.flashTileCandidates(k)...)...)
-	if n := flashSplitsOf(k); n > 1 { // it has been split
+	if n := flashSplitsOf(k); n > 1 { // a rewrite has split the keys already
 		for i := range all {
 			all[i].Schedule = withSplits(all[i].Schedule, n)
 		}
@@ -44,12 +45,12 @@ func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return all
 }
 
-// maxVecRows is the maximum number of rows for which each row reads keys from memory, rather than sharing them in
-// tiles.
+// maxVecRows is the maximum number of rows for which each invocation reads keys directly from memory. More rows share
+// keys in tiles of shared memory.
 const maxVecRows = 16
 
-// flashVecCandidates is for few rows, counting all heads that share keys. The estimated time is one read of the keys
-// and values. Splitting the keys gives the device enough workgroups.
+// flashVecCandidates lists schedules for few rows, counted over all heads that share keys. The estimated time is the
+// time to read the keys and values once. Splitting the keys gives the device enough workgroups.
 func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	rows := sh.Queries * sh.Heads
@@ -78,8 +79,9 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// flashAlone enlarges a schedule whose workgroups have a core each and read all their keys. It adds invocations until a
-// step covers the average number of keys, with fewer keys per invocation if registers run out (M-short-texts).
+// flashAlone enlarges the workgroups of a schedule that has at most one workgroup per core. It doubles the invocations
+// until one step covers the average number of keys. If registers run out, it gives each invocation fewer keys
+// (M-short-texts).
 func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, keys, wg int) Candidate) (
 	list []Candidate) {
 	s := c.Schedule.(kernel.FlashVec)
@@ -98,7 +100,8 @@ func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, ke
 // flashRegisters is the number of registers per core on the devices for which h.flashMost is set.
 const flashRegisters = 64 << 10
 
-// meanKeys is the average number of keys of an attention, since a text grows from length one.
+// meanKeys is the average number of keys of an attention: half of the bound if the number of keys grows during
+// decoding.
 func meanKeys(k *kernel.Kernel) int64 {
 	n := flashShapeOf(k).Keys
 	if !k.Fold.IsStatic() {
@@ -107,8 +110,8 @@ func meanKeys(k *kernel.Kernel) int64 {
 	return n
 }
 
-// attentionTime estimates the nanoseconds of an attention from its arithmetic, or returns the reason why they are
-// unknown.
+// attentionTime estimates the time of an attention in nanoseconds, from its arithmetic. If it is unknown, it returns
+// the reason.
 func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	if err != nil {
@@ -127,8 +130,9 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 	return flops / (rate * 1e3), ""
 }
 
-// flashSplits is the number of parts into which keys are split to get enough workgroups, and parts no longer than
-// preferred: a power of two with several steps per part. The cost of combining the parts must be less than the gain.
+// flashSplits is the number of parts into which to split the keys of an attention: a power of two, or 0 for no split.
+// It gives the device enough workgroups, and parts that are no longer than h.flashRun but have several steps. Splitting
+// must save more time than the launch that joins the parts.
 func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	sh, splits := flashShapeOf(k), 1
 	more := func() bool {
@@ -147,8 +151,8 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	return splits
 }
 
-// flashTileCandidates lists tiles by increasing estimated time, each with its best number of key splits and with the
-// current number. Tiles that fit every device follow.
+// flashTileCandidates lists tiles by increasing estimated time. Each tile is listed with its best number of key splits,
+// and with the number of splits that the kernel has. Tiles that fit every device follow.
 func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	type timed struct {
@@ -187,11 +191,11 @@ func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// flashSplitsOf is into how many runs the keys of an attention have been split.
+// flashSplitsOf is the number of parts into which the keys of an attention have been split already, 1 for no split.
 func flashSplitsOf(k *kernel.Kernel) int { return int(k.Parallel[k.AttentionAxes().Split].Add) }
 
-// bestFlashSplits is the best number of key splits of an attention in a tile, if it is not split yet and its extents
-// are static.
+// bestFlashSplits is the fastest number of key splits of an attention in a tile. If the keys are split already, or
+// extents are symbolic, it is the present number.
 func (h heuristics) bestFlashSplits(k *kernel.Kernel, tl ratedTile) int {
 	sh, best := flashShapeOf(k), flashSplitsOf(k)
 	if best > 1 || !k.Fold.IsStatic() || !k.Parallel[k.AttentionAxes().Query].IsStatic() {
@@ -227,14 +231,14 @@ func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float
 	return h.matrixTime(row, tl.flashGroups(sh, splits), depth, h.VectorF32)
 }
 
-// flashSplitTime is flashTileTime plus the time to store and combine the results of the splits, times the margin.
+// flashSplitTime is flashTileTime plus the time to store and join the results of the splits, all times splitMargin.
 func (h heuristics) flashSplitTime(tl ratedTile, sh flashShape, splits int) float64 {
 	rows := float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries)
 	join := h.LaunchNs + 8*float64(splits)*rows*float64(sh.Value+2)/h.CopyGBps
 	return (h.flashTileTime(tl, sh, splits) + join) * splitMargin
 }
 
-// leastFlashTileTime is the least estimated time of an attention in any tile, with its current splits.
+// leastFlashTileTime is the time of an attention in the fastest tile, with its present number of splits.
 func (h heuristics) leastFlashTileTime(k *kernel.Kernel) (least float64) {
 	for _, tl := range h.flashTiles {
 		if time := h.flashTileTime(tl, flashShapeOf(k), flashSplitsOf(k)); least == 0 || time < least {
@@ -259,8 +263,8 @@ func (t tile) flashSchedule(heads, subgroup int) kernel.FlashTile {
 		ThreadM: t.ThreadM, ThreadN: t.ThreadN}
 }
 
-// flashHeads is the number of heads that share a tile with that many rows: all heads of a key head, if their number
-// divides the rows and the queries of one head would not fill the tile.
+// flashHeads is the number of query heads that share a tile with the given number of rows. It is all heads of a key
+// head if their number divides the rows and the queries of one head would not fill the tile, and otherwise 1.
 func flashHeads(sh flashShape, rows int) int {
 	if sh.Heads > 1 && sh.Queries < int64(rows) && int64(rows)%sh.Heads == 0 {
 		return int(sh.Heads)
@@ -268,10 +272,10 @@ func flashHeads(sh flashShape, rows int) int {
 	return 1
 }
 
-// headsFirst reports whether a causal attention puts its heads in x and its tiles of queries in y. Then the tiles of
-// all heads with most visible keys start first (see attention.placeAxis of package glsl), and the last tiles to end are
-// short (M-causal). All heads then read their keys and values concurrently, so these must not be much larger than the
-// cache.
+// headsFirst reports whether an attention's grid has heads in x and tiles of queries in y. It does so for causal
+// attentions. Then the tiles that see the most keys start first, for all heads (see attention.placeAxis of package
+// glsl), and the tiles that end last are short (M-causal). All heads then read their keys and values at the same time,
+// so these must not be much larger than the cache.
 func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 	sh := flashShapeOf(k)
 	_, units := s.(kernel.FlashMatrix)
@@ -280,8 +284,8 @@ func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) bool {
 		bytes <= 2*heuristicsOf(caps).cache
 }
 
-// AttentionGrid puts tiles of queries in x, or in y if heads go first, heads in the other, and batch and splits in z.
-// If a dimension is too long, all go in x.
+// AttentionGrid puts tiles of queries in x and heads in y, or the other way round if headsFirst. Batch axes and splits
+// go to z. If a dimension is longer than the device allows, all factors go to x.
 func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGrid, error) {
 	ax, tile := k.AttentionAxes(), AttentionTileOf(s)
 	queries := []AxisTiles{{ax.Query, max(tile.queries(), 1)}}
@@ -308,8 +312,8 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGr
 		k.Name, k.Parallel, tile.Rows, caps.Name)
 }
 
-// flashTileShared is the shared memory of the flash_tile variant: tiles of queries and keys, the weights, a step of
-// values, and the partial results of a row's lanes without subgroups.
+// flashTileShared is the shared memory of the flash_tile variant, in bytes: tiles of queries and keys, the weights, a
+// step of values, and, without subgroups, the partial results of a row's lanes.
 func flashTileShared(k *kernel.Kernel, s kernel.FlashTile) int {
 	sh := flashShapeOf(k)
 	n := (s.TileM+s.TileN)*TilePitch(s.TileK)*16 + s.TileM*(s.TileN+1)*4 + s.TileK*ValueQuads(sh.Value)*16
@@ -322,8 +326,8 @@ func flashTileShared(k *kernel.Kernel, s kernel.FlashTile) int {
 	return n
 }
 
-// FlashDepth is the number of steps of queries that a flash_tile with tiles stored by steps keeps: a multiple of the
-// steps of keys.
+// FlashDepth is the number of elements of a query that a flash_tile with tiles stored by steps keeps: the contraction
+// axis rounded up to whole steps.
 func FlashDepth(k *kernel.Kernel, s kernel.FlashTile) int {
 	return roundUp(flashShapeOf(k).Dot, s.TileK)
 }
@@ -333,7 +337,7 @@ func FlashStage(k *kernel.Kernel, s kernel.FlashTile) int {
 	return s.TileK * max(StepPitch(s.TileN), ValueQuads(flashShapeOf(k).Value))
 }
 
-// ValueQuads is the number of vectors of four for n elements.
+// ValueQuads is the number of vec4 for n elements.
 func ValueQuads(n int) int { return (n + 3) / 4 }
 
 func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) error {
@@ -376,7 +380,7 @@ func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) erro
 	return nil
 }
 
-// checkFlash checks the common requirements of all attention variants.
+// checkFlash checks the requirements that all attention variants have.
 func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	sh, t := flashShapeOf(k), AttentionTileOf(s)
 	if _, tile := s.(kernel.FlashTile); sh.Factor > 0 && !tile {
@@ -393,7 +397,8 @@ func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return err
 }
 
-// maxFlashVec limits the queries, sums and scores that an invocation of flash_vec keeps (M-flash-shapes).
+// maxFlashVec limits the elements of queries, sums and scores that an invocation of flash_vec keeps in registers
+// (M-flash-shapes).
 const maxFlashVec = 160
 
 func checkFlashVec(k *kernel.Kernel, s kernel.FlashVec, caps device.Caps) error {
@@ -414,8 +419,8 @@ func checkFlashVec(k *kernel.Kernel, s kernel.FlashVec, caps device.Caps) error 
 	return checkFlash(k, s, caps)
 }
 
-// flashVecShared is the shared memory in which the subgroups of a flash_vec workgroup combine their results: a row's
-// sums, its maximum score and its sum of weights.
+// flashVecShared is the shared memory, in bytes, in which the subgroups of a flash_vec workgroup combine their results:
+// each row's sums, its largest score and its sum of weights.
 func flashVecShared(k *kernel.Kernel, s kernel.FlashVec) int {
 	subgroups := s.Workgroup / max(s.Subgroup, 1)
 	if subgroups == 1 {
@@ -424,11 +429,11 @@ func flashVecShared(k *kernel.Kernel, s kernel.FlashVec) int {
 	return subgroups * s.TileM * (ValueQuads(flashShapeOf(k).Value)*16 + 8)
 }
 
-// maxSplits limits the key splits of an attention, because the kernel that combines them loops over them.
+// maxSplits limits the key splits of an attention, because the kernel that joins the parts loops over them.
 const maxSplits = 128
 
-// checkSplits checks a schedule for a whole attention, which may request splits, or for an attention that is already
-// split.
+// checkSplits checks the number of key splits of a schedule. For a whole attention the schedule may request splits. For
+// an attention that is split already it must have the same number.
 func checkSplits(k *kernel.Kernel, s AttentionTile) error {
 	have := k.Parallel[k.AttentionAxes().Split].Add
 	switch {
@@ -442,8 +447,8 @@ func checkSplits(k *kernel.Kernel, s AttentionTile) error {
 	return nil
 }
 
-// checkWhole rejects a request for splits in an attention that was not split: at schedule lookup it is too late to
-// split.
+// checkWhole returns an error if a schedule requests splits for an attention that was not split. Tuned schedules are
+// looked up after the passes, and it is then too late to split.
 func checkWhole(k *kernel.Kernel, s kernel.Schedule) error {
 	if n := AttentionTileOf(s).Splits; n > 1 && k.Parallel[k.AttentionAxes().Split].Is(1) {
 		return fmt.Errorf("%d splits for an attention that has not been split", n)
@@ -451,10 +456,10 @@ func checkWhole(k *kernel.Kernel, s kernel.Schedule) error {
 	return nil
 }
 
-// AttentionTile has what the schedules of an attention have in common.
+// AttentionTile is the part that the schedules of all attention variants have.
 type AttentionTile struct {
-	Rows, Heads int // of a tile
-	Step        int // keys per step of the loop: a tile, or two on matrix units
+	Rows, Heads int // query rows of a tile, and the heads that share it
+	Step        int // keys per iteration: a tile, or two on cooperative matrices
 	Splits      int
 }
 
@@ -474,7 +479,7 @@ func AttentionTileOf(s kernel.Schedule) AttentionTile {
 // queries is the number of queries of each head in the tile.
 func (t AttentionTile) queries() int { return t.Rows / max(t.Heads, 1) }
 
-// withSplits sets the number of splits of an attention's schedule.
+// withSplits returns an attention's schedule with n splits. It returns other schedules unchanged.
 func withSplits(s kernel.Schedule, n int) kernel.Schedule {
 	switch s := s.(type) {
 	case kernel.FlashTile:
@@ -490,14 +495,14 @@ func withSplits(s kernel.Schedule, n int) kernel.Schedule {
 	return s
 }
 
-// splitLength is the number of keys in a split, a multiple of the step except for the last split.
+// splitLength is the number of keys in a split, a multiple of the step. The last split may be shorter.
 func splitLength(k *kernel.Kernel, s AttentionTile) int64 {
 	step := int64(max(s.Step, 1))
 	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
 }
 
-// SplitKeys is the number of keys that the splits of a workgroup's rows cover: all keys, or the keys in their windows,
-// rounded to a step.
+// SplitKeys is the number of keys that all splits of a workgroup's rows cover together: all keys, or the keys in the
+// rows' windows, rounded up.
 func SplitKeys(k *kernel.Kernel, s AttentionTile) ir.Dim {
 	if k.Attention.Window == 0 {
 		return k.Fold
@@ -509,7 +514,7 @@ func SplitKeys(k *kernel.Kernel, s AttentionTile) ir.Dim {
 	return ir.D(int(most))
 }
 
-// leastSeen is how many keys every row is sure to see.
+// leastSeen is the number of keys that every row sees at least.
 func leastSeen(k *kernel.Kernel) int64 {
 	switch a := k.Attention; {
 	case !a.Causal:
@@ -526,5 +531,5 @@ func leastSeen(k *kernel.Kernel) int64 {
 	return least
 }
 
-// FlashQuads is the number of vectors of four of a row's result that each of its lanes keeps.
+// FlashQuads is the number of vec4 that each lane keeps of a row's result of value elements, divided among lanes.
 func FlashQuads(value, lanes int) int { return (ValueQuads(value) + lanes - 1) / lanes }

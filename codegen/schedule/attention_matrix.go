@@ -8,13 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// flashMatrixTile is a tile of an attention on matrix units: each subgroup has Strips fragments of rows (one if scores
-// pass through shared memory), and a step has Keys keys in Stages stages. It is for vectors of up to Width elements, or
-// any if Width is 0. Parts subgroups share rows, if several.
+// flashMatrixTile is a tile of an attention on cooperative matrices. It has Subgroups subgroups, each with Strips
+// fragments of rows (one if scores pass through shared memory). Parts subgroups share their rows; 0 means 1. A step
+// covers Keys keys in Stages stages. The tile is for vectors of up to Width elements, or of any length if Width is 0.
 type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width, Parts int }
 
-// flashMatrixCandidates lists tiles with the most rows that fill the device. It prefers the variant that keeps scores
-// in registers.
+// flashMatrixCandidates lists tiles on cooperative matrices: first the tiles that fill the device, with the most rows
+// first. It prefers the variant that keeps scores in registers.
 func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	frag := flashFragment(caps)
 	if frag == 0 || h.subgroup == 0 || !flashHalf(k) {
@@ -52,7 +52,8 @@ func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps device.Caps) []
 	return append(fitting, rest...)
 }
 
-// flashFragment is the size of the device's square f16 fragments with f32 accumulation, or 0.
+// flashFragment is the extent of the device's square f16 fragments with f32 sums, such as 16 for 16x16x16, or 0 for
+// none.
 func flashFragment(caps device.Caps) int {
 	for _, n := range []int{16, 8} {
 		if caps.HasMatrix(n, n, n, component(ir.F16), component(ir.F32)) {
@@ -62,13 +63,13 @@ func flashFragment(caps device.Caps) int {
 	return 0
 }
 
-// flashHalf reports whether an attention's operands are f16, as matrix units require.
+// flashHalf reports whether an attention's operands are f16, as its cooperative matrices require.
 func flashHalf(k *kernel.Kernel) bool {
 	a := k.Attention
 	return a.Q.DType == ir.F16 && a.K.DType == ir.F16 && a.V.DType == ir.F16
 }
 
-// maxFlashWidth is the longest row of a result with fragments that fit in a subgroup's registers.
+// maxFlashWidth is the number of elements of the longest row for which the fragments of a result fit in registers.
 const maxFlashWidth = 256
 
 func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) error {
@@ -118,16 +119,16 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) 
 	return checkFlash(k, s, caps)
 }
 
-// FlashStrips is the number of row fragments per subgroup of an attention on matrix units.
+// FlashStrips is the number of row fragments per subgroup of an attention on cooperative matrices.
 func FlashStrips(s kernel.FlashMatrix) int {
 	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)/FlashParts(s)*s.FragM, 1)
 }
 
-// FlashParts is how many subgroups of an attention on matrix units share rows.
+// FlashParts is the number of subgroups that share the same rows, in an attention on cooperative matrices.
 func FlashParts(s kernel.FlashMatrix) int { return max(s.SubgroupsN, 1) }
 
-// FlashQueryLines is the number of a tile's queries that pass at once through the shared memory of key and value tiles,
-// a multiple of a subgroup's queries.
+// FlashQueryLines is the number of queries that pass at once through the shared memory of the key and value tiles. It
+// is a multiple of a subgroup's queries.
 func FlashQueryLines(k *kernel.Kernel, s kernel.FlashMatrix) int {
 	sh := flashShapeOf(k)
 	keys, values := StagedPitch(sh.Dot, OctetElems), StagedPitch(sh.Value, OctetElems)
@@ -135,23 +136,23 @@ func FlashQueryLines(k *kernel.Kernel, s kernel.FlashMatrix) int {
 	return min(s.TileM, max(s.Stages, 1)*s.TileN*(keys+values)/keys/own*own)
 }
 
-// maxFlashWords limits the fragment words per invocation with several strips of rows (M-flash-shapes).
+// maxFlashWords limits flashWords for schedules with several strips (M-flash-shapes).
 const maxFlashWords = 240
 
-// flashWords is the number of words per invocation for the fragments of queries, accumulators, scores of two tiles, and
-// weights.
+// flashWords is the number of 32-bit words per invocation for fragments: queries, accumulators, scores of two tiles,
+// and weights.
 func flashWords(sh flashShape, s kernel.FlashMatrix) int {
 	row := sh.Dot/2 + sh.Value + 2*s.TileN + s.TileN/2
 	return FlashStrips(s) * s.FragM * row / s.Subgroup
 }
 
-// ScorePitch and WeightPitch are the row pitches of scores and of weights in shared memory, in floats and in pairs of
-// f16.
+// ScorePitch is the distance between rows of scores in shared memory, in floats. WeightPitch is the distance between
+// rows of weights, in pairs of f16.
 func ScorePitch(s kernel.FlashMatrix) int  { return s.TileN + 4 }
 func WeightPitch(s kernel.FlashMatrix) int { return s.TileN/2 + 4 }
 
-// flashMatrixShared is the shared memory for a tile of keys and of values per stage, a fragment per subgroup, and
-// scores and weights if scores become weights in shared memory.
+// flashMatrixShared is the shared memory in bytes: tiles of keys and of values for each stage, a fragment per subgroup,
+// and scores and weights if the variant converts one to the other in shared memory.
 func flashMatrixShared(k *kernel.Kernel, s kernel.FlashMatrix) int {
 	sh := flashShapeOf(k)
 	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM

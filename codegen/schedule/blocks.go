@@ -6,26 +6,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockHeuristics are the parameters of a class of devices for one block format.
+// blockHeuristics are the measured parameters with which a class of devices reads one block format.
 type blockHeuristics struct {
 	layout kernel.Layout
 	tiles  kernel.Layout // layout for blocks that only matmuls of many rows read
 	floats blockVecs     // for rows of floats
-	bytes  blockVecs     // for int8 rows; empty if those are no faster
-	// resident and rounded are alternatives for one row: of floats, and of floats that may be quantized to int8. They
-	// are unused if their run is 0.
-	resident []residentVec // the first one that suits the matmul is used
-	rounded  []residentVec // likewise
-	// lookup is an alternative for one int8 row, lookupFloats for one float row, and lookupResident for one float row
-	// by many columns. They are unused if their run is 0.
+	bytes  blockVecs     // for int8 rows; empty if int8 rows are not faster
+	// resident and rounded are alternatives for a single row. resident is for rows of floats, rounded for rows of
+	// floats that may be quantized to int8. The first entry that suits the matmul is used; none if the list is empty.
+	resident []residentVec
+	rounded  []residentVec
+	// The lookup variants decode octets by tables in shared memory. lookup is an alternative for one int8 row,
+	// lookupFloats for one float row, and lookupResident for one float row by many columns. They are unused if their
+	// run is 0.
 	lookup, lookupFloats, lookupResident lookupVec
-	// bytesFrom is how many rows must be bytes to be faster.
+	// bytesFrom is the number of rows from which int8 rows are faster.
 	bytesFrom int64
 }
 
-// unmeasuredBlocks are the parameters for classes without measurements. Blocks are in planes, so that parts can be
-// loaded in whole words (M-planes). Rows are quantized to int8 if the device has subgroups and integer dot products and
-// the blocks hold small integers. A single row is quantized by the matvec itself.
+// unmeasuredBlocks returns the parameters for classes of devices without measurements. Blocks are stored in planes, so
+// that their parts can be loaded as whole words (M-planes). Rows are quantized to int8 if the device has subgroups and
+// integer dot products and the blocks hold small integers. The matvec itself quantizes a single row.
 func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 	all := map[ir.DType]blockHeuristics{}
 	for _, t := range ir.BlockFormats() {
@@ -37,33 +38,34 @@ func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 	return all
 }
 
-// blockVecs are ways to read blocks, or rows of other elements, ordered by number of rows.
+// blockVecs lists ways to read blocks, or elements of other dtypes, by increasing number of rows.
 type blockVecs []blockVec
 
-// blockVec describes how matmuls of few rows read blocks.
+// blockVec describes how a matmul of few rows reads blocks. A run is the elements of a block that an invocation reads
+// at once; see kernel.BlockRun.
 type blockVec struct {
-	rows       int  // maximum number of rows; 0 is for one row, and adapted to more
+	rows       int  // maximum number of rows; 0 is for one row, and adapted derives the parameters for more
 	depth      int  // maximum contraction length; 0 is any
 	batched    bool // only for batched matmuls, such as experts
-	run        int  // elements that an invocation reads at once
+	run        int  // elements of a run
 	lanes      int  // minimum number of invocations per sum
-	apart      bool // lanes may be part of a subgroup, for contractions with few runs
+	apart      bool // lanes may be a part of a subgroup, if the contraction axis has few runs
 	workgroup  int  // minimum workgroup size
-	columns    int  // columns that share the loads of A
-	ahead      int  // runs that are loaded before they are multiplied
+	columns    int  // columns per invocation, which share the loads of A
+	ahead      int  // runs that are loaded before the first is multiplied
 	subnormals bool // quants are converted to float as subnormal halves
 	tables     bool // codebooks are copied to shared memory
 	staged     bool // rows pass through shared memory
-	whole      bool // fewer rows are computed as if there were this many
+	whole      bool // these parameters are also used unchanged for fewer rows
 }
 
-// suits reports whether v applies to the contraction length and batch.
+// suits reports whether v applies to a matmul's contraction length and batch.
 func (v blockVec) suits(sh matShape) bool {
 	return (v.depth == 0 || sh.K <= int64(v.depth)) && (sh.Batch > 1 || !v.batched)
 }
 
-// lanesOf is the number of invocations that share a sum of depth products: the measured number, but at most one per
-// run.
+// lanesOf is the number of invocations that share a sum over depth elements: the measured number v.lanes, but not more
+// than there are runs.
 func (v blockVec) lanesOf(depth int64, subgroup int) int {
 	if v.apart {
 		return v.lanes
@@ -75,8 +77,8 @@ func (v blockVec) lanesOf(depth int64, subgroup int) int {
 	return lanes
 }
 
-// blockVec returns how a matmul of few rows should read the blocks of B: the measured parameters for the format and
-// number of rows, or else the general ones.
+// blockVec returns how a matmul of few rows should read the blocks of B, of dtype b. It returns the parameters that
+// were measured for the format and the number of rows, or otherwise general ones.
 func (h heuristics) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
 	measured := h.blocks[b].floats
 	if readsBytes(k) {
@@ -94,7 +96,8 @@ func (h heuristics) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec
 	return v.adapted(sh.M)
 }
 
-// adapted adapts v to more rows than were measured, since an invocation keeps state for each row.
+// adapted returns v for more rows than were measured. An invocation keeps state for each row, so v then has fewer
+// columns and shorter runs.
 func (v blockVec) adapted(rows int64) blockVec {
 	if rows > 1 {
 		v.columns = min(v.columns, 4)
@@ -106,21 +109,21 @@ func (v blockVec) adapted(rows int64) blockVec {
 	return v
 }
 
-// runOf is the number of elements of a block that an invocation reads at once, for formats without measurements.
+// runOf is the number of elements of a run, for formats without measurements.
 func (h heuristics) runOf(b ir.DType) int {
 	f, ok := ir.BlockFormatOf(b)
 	switch unit := b.BlockBytes() & -b.BlockBytes(); {
-	case ok && f.Interleaved() && f.Stride >= kernel.RoundedGroup: // long runs, so that scales are unpacked once
+	case ok && f.Interleaved() && f.Stride >= kernel.RoundedGroup: // long runs, because unpacking a scale is expensive
 		return h.blockRunK
-	case min(unit, 4)*b.BlockElems() < 2*b.BlockBytes(): // less than two elements to an aligned load
+	case min(unit, 4)*b.BlockElems() < 2*b.BlockBytes(): // an aligned load has fewer than two elements
 		return h.blockRun / 2
 	}
 	return h.blockRun
 }
 
-// Layout returns the layout of a weight's blocks in device memory, given all kernels that read it. Every generated
-// kernel can read every layout, so matmuls, which read all of the weight, decide. Custom kernels always get the file's
-// layout.
+// Layout returns the layout of a weight's blocks in device memory, given all kernels that read the weight. Every
+// generated kernel can read every layout. Matmuls decide, because they read all of the weight. Custom kernels always
+// get the layout of the file.
 func Layout(t ir.DType, readers []*kernel.Kernel, caps device.Caps) kernel.Layout {
 	products, few := false, false
 	for _, k := range readers {
@@ -141,8 +144,9 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps device.Caps) kernel.Layou
 	return kernel.LayoutBlocks
 }
 
-// WantsBytes reports whether the given numbers of rows and columns of blocks are multiplied fastest with a separate
-// kernel that quantizes the rows to int8, rather than as floats or with quantization inside the matmul.
+// WantsBytes reports whether a matmul with the given numbers of rows and columns, and a weight in block format t, is
+// fastest if a separate kernel first quantizes the rows to int8. The alternatives are float rows, and quantization
+// inside the matmul.
 func WantsBytes(t ir.DType, rows, columns ir.Dim, caps device.Caps) bool {
 	tuned := heuristicsOf(caps)
 	b := tuned.blocks[t]

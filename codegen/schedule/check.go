@@ -9,22 +9,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Register budgets. With more registers compilers spill accumulators to memory, which costs more than any tile gains.
+// Limits on registers. With more registers compilers spill accumulators to memory, which costs more than a tile gains.
 const (
 	maxAccumulators = 128 // accumulators of one invocation of a matmul
 	maxCached       = 64  // row elements that one invocation keeps
 	maxBlockRun     = 256 // elements of a block that one invocation of a matvec reads at once
 	maxAhead        = 16  // runs that are loaded before they are multiplied
-	maxCopies       = 32  // of a codebook entry; more would share banks
+	maxCopies       = 32  // copies of a codebook entry; more would share banks
 )
 
-// MaxMatVecRows is the maximum number of rows of A in a workgroup of the matvec variant: it reads all of B once per
-// that many rows. Up to mostMatVecRows rows, matvecs compete with tiles.
+// MaxMatVecRows is the maximum number of rows of A per workgroup of the matvec variant: for each group of that many
+// rows it reads all of B once. Up to mostMatVecRows rows, matvecs compete with tiles.
 const MaxMatVecRows, mostMatVecRows = 8, 16
 
-// New makes the schedule of a kernel on a device from one of any source: a candidate, a tuning file, or a bundle made
-// for another device. It drops the options that the kernel does not allow, and fills in the fields that follow from
-// kernel and device. The error says why the kernel cannot run so. Code generation is safe for the result.
+// New returns the schedule that a kernel runs with on a device. s may come from any source: a candidate, a tuning file,
+// or a bundle made for another device. New drops options that the kernel does not allow, and fills in fields that
+// follow from the kernel and the device. It returns an error if the kernel cannot run with s. Package glsl can generate
+// code for any schedule that New accepts.
 func New(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (kernel.Schedule, error) {
 	if gaps := Missing(k, caps); len(gaps) > 0 {
 		return s, &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
@@ -45,8 +46,8 @@ func check(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-// checkStorage rejects variants that load neighbours directly from memory if the device lacks the storage feature for
-// the dtype, or if positions have 64 bits, because matrix units take 32.
+// checkStorage rejects schedules on cooperative matrices if they cannot load a buffer directly: the device lacks the
+// storage feature for its dtype, or its positions need 64 bits and matrix loads take 32.
 func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	if !variantOf(s).onMatrixUnits() {
 		return nil
@@ -63,13 +64,13 @@ func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-// subgroupSums are the features for folding across a subgroup: shuffles rather than arithmetic, because the driver
-// chooses the order of the latter.
+// subgroupSums are the features for folding across a subgroup. The kernels use shuffles rather than subgroup
+// arithmetic, because the driver would choose the order of the additions.
 const subgroupSums = device.SubgroupBasic | device.SubgroupShuffle
 
-// maxSubgroups is the maximum number of subgroups in a workgroup if their size is requested. Caps does not include
-// Vulkan's limit, maxComputeWorkgroupSubgroups. lavapipe has 32, and 32 subgroups of 32 are the 1024 invocations of
-// most GPUs.
+// maxSubgroups is the maximum number of subgroups in a workgroup whose kernel requests a subgroup size. Vulkan's limit
+// is maxComputeWorkgroupSubgroups, which Caps does not have. lavapipe has 32, and most GPUs allow 1024 invocations,
+// which are 32 subgroups of 32.
 const maxSubgroups = 32
 
 func checkWorkgroup(k *kernel.Kernel, schedule kernel.Schedule, caps device.Caps) error {
@@ -129,7 +130,7 @@ func checkRowGroup(_ *kernel.Kernel, s kernel.Row) error {
 	return checkRow(s)
 }
 
-// checkLanes checks how lanes share rows.
+// checkLanes checks that lanes invocations can share a row: a power of two that fits the workgroup and the subgroups.
 func checkLanes(s kernel.Launch, lanes int) error {
 	switch {
 	case !powerOfTwo(lanes) || lanes < 2:
@@ -142,7 +143,7 @@ func checkLanes(s kernel.Launch, lanes int) error {
 	return nil
 }
 
-// checkRow checks the common requirements of both row variants.
+// checkRow checks the requirements that both row variants have.
 func checkRow(s kernel.Row) error {
 	if s.Cache > maxCached {
 		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
@@ -173,7 +174,7 @@ func checkTile(k *kernel.Kernel, s kernel.MatTile) error {
 	return checkAccumulators(k, s.ThreadM*s.ThreadN)
 }
 
-// checkRegisterTile checks how down x across invocations share a tile, with rows x cols sums each.
+// checkRegisterTile checks how a grid of down x across invocations shares a tile. Each invocation has rows x cols sums.
 func checkRegisterTile(s kernel.RegisterTile, down, across, rows, cols int) error {
 	switch {
 	case s.Paired && (down%2 != 0 || across%2 != 0):
@@ -229,7 +230,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	return checkAccumulators(k, s.ThreadM*s.ThreadN)
 }
 
-// readsBytes reports whether an A of a matmul is int8.
+// readsBytes reports whether some operand A of a matmul is int8 with scales.
 func readsBytes(k *kernel.Kernel) bool {
 	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		_, _, ok := k.ByteRows(p.A)

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// customSchedule is the only schedule of a custom kernel.
+// customSchedule is the only schedule of a custom kernel: the workgroup size that its op declares.
 func customSchedule(c *kernel.Custom) kernel.Launch {
 	wg := c.Kernel().Workgroup
 	return kernel.Launch{Variant: kernel.VarCustom, Workgroup: wg[0] * wg[1] * wg[2], Vec: 1}
@@ -25,7 +25,7 @@ func checkCustomWorkgroup(c *kernel.Custom, s kernel.Launch, caps device.Caps) e
 	return nil
 }
 
-// workgroupFits reports whether a device allows a workgroup size.
+// workgroupFits reports whether a device allows a workgroup of size[0] x size[1] x size[2] invocations.
 func workgroupFits(size [3]int, caps device.Caps) bool {
 	all := uint64(1)
 	for i, n := range size {
@@ -42,8 +42,7 @@ func (h heuristics) customs(k *kernel.Kernel) []Candidate {
 
 func customShared(k *kernel.Kernel, _ kernel.Launch) int { return k.Custom.Kernel().SharedBytes }
 
-// checkCustom refuses a dispatch that has too many workgroups at the bound of
-// every symbol.
+// checkCustom returns an error if a dispatch has too many workgroups when every symbol has its bound.
 func checkCustom(k *kernel.Kernel, _ kernel.Launch, caps device.Caps) error {
 	c := k.Custom
 	g, err := c.Grid()

@@ -7,8 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// directs lists tiles of the direct variant, for devices with a tile for it. Rows are spread evenly over as few tiles
-// as possible, products share the columns of an invocation, and workgroups shrink until there are enough of them.
+// directs lists schedules of the direct variant, which loads operands directly from memory. They exist only for devices
+// with a tile for it. Rows are spread evenly over as few tiles as possible. Several matmuls share the columns of an
+// invocation. Workgroups shrink until there are enough of them.
 func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	if h.direct.M == 0 || sh.M < 2 || !cheapOperands(k) {
@@ -33,9 +34,9 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// cheapOperands reports whether all operands are plain loads with cheap indices: linear in the coordinates, except an A
-// along the contraction, such as joined heads. The direct variant computes indices more often than the tile variant: it
-// computes A's indices again for every few columns.
+// cheapOperands reports whether all operands are plain loads with cheap indices: linear in the coordinates. Only an A
+// may be nonlinear along the contraction axis, as with joined heads. The direct variant computes indices more often
+// than the tile variant: it computes A's indices again for every few columns.
 func cheapOperands(k *kernel.Kernel) bool {
 	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
 	for _, p := range k.Products {
@@ -46,7 +47,7 @@ func cheapOperands(k *kernel.Kernel) bool {
 	return true
 }
 
-// cheapLoad reports whether a value is a load, perhaps with a cast, that is linear in the axes.
+// cheapLoad reports whether a value is a load, perhaps with a cast, with an index that is linear in the given axes.
 func cheapLoad(v *kernel.Expr, axes ...int) bool {
 	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
 		v = v.Args[0]
@@ -62,7 +63,7 @@ func cheapLoad(v *kernel.Expr, axes ...int) bool {
 	return true
 }
 
-// checkDirect requires that an invocation has all rows of the tile, and columns that are a workgroup apart.
+// checkDirect checks that an invocation has all rows of its tile.
 func checkDirect(k *kernel.Kernel, s kernel.MatDirect) error {
 	if s.TileM != s.ThreadM {
 		return fmt.Errorf("invocations of %d rows do not share the %d of the tile", s.ThreadM, s.TileM)

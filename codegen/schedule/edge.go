@@ -5,19 +5,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Edge says how to handle the last tile along an axis of a matmul.
+// Edge says how a matmul handles the last tile along an axis, which may be partial.
 type Edge int
 
 // The edges.
 const (
 	EdgeNone Edge = iota // tiles are always whole
-	// it reads beyond the end, up to the bound of a symbol or into padding, and stores only what exists
+	// The matmul reads beyond the end, up to the bound of a symbol or into padding. It stores only results that exist.
 	EdgeOverread
-	EdgeClamped // reads and stores beyond the end are guarded individually
+	EdgeClamped // every read and store beyond the end is guarded
 )
 
-// EdgeOf returns how a variant handles the end of the rows, the columns or the contraction. Everything is clamped
-// except tiles loaded by tensor addressing, where clamping would halve the speed.
+// EdgeOf returns how a variant handles the last tile along the rows, columns or contraction axis. Partial tiles are
+// clamped, except in tiles that are loaded by tensor addressing: clamping would halve their speed.
 func EdgeOf(k *kernel.Kernel, v kernel.Variant, t kernel.Tile, axis int) Edge {
 	extent, tile := edgeOf(k, t, axis)
 	switch {
@@ -31,13 +31,13 @@ func EdgeOf(k *kernel.Kernel, v kernel.Variant, t kernel.Tile, axis int) Edge {
 	return EdgeClamped
 }
 
-// WholeTiles returns the extent of an axis with every symbol at its bound, rounded up to whole tiles.
+// WholeTiles returns the extent of an axis, with every symbol at its bound, rounded up to whole tiles.
 func WholeTiles(k *kernel.Kernel, t kernel.Tile, axis int) int64 {
 	extent, tile := edgeOf(k, t, axis)
 	return ceilDiv(extent.Max(), int64(tile)) * int64(tile)
 }
 
-// edgeOf returns the extent of the rows, columns or contraction, and the size of a tile along it.
+// edgeOf returns the extent of a matmul's rows, columns or contraction axis, and the size of a tile along it.
 func edgeOf(k *kernel.Kernel, t kernel.Tile, axis int) (extent ir.Dim, tile int) {
 	switch axis {
 	case len(k.Parallel) - 2:

@@ -5,10 +5,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// unknownExtent replaces products of extents that would overflow.
+// unknownExtent stands for a product of extents that would overflow.
 const unknownExtent = int64(1) << 50
 
-// points returns how many points the axes span at the bound of every symbol.
+// points returns the number of points of the given axes, with every symbol at its bound.
 func points(dims []ir.Dim) int64 {
 	n := int64(1)
 	for _, d := range dims {
@@ -46,8 +46,8 @@ func DivisibleBy(d ir.Dim, n int) bool {
 	return ok
 }
 
-// mapVec returns the largest power of two up to limit that divides the number of points of a map. It is the requested
-// vector width; [New] reduces it if the innermost axis or the alignment does not allow it.
+// mapVec returns the vector width to request for a map: the largest power of two, up to limit, that divides the number
+// of points. [New] reduces it if the innermost axis or the alignment does not allow it.
 func mapVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	if inner := innerAxis(k); k.Guard != nil && inner >= 0 && k.Guard.Point.Uses(inner) {
@@ -59,7 +59,7 @@ func mapVec(k *kernel.Kernel, limit int) int {
 	return max(n, 1)
 }
 
-// pointsDivisibleBy reports whether the product of the dims is always a multiple of n, a power of two.
+// pointsDivisibleBy reports whether the number of points of the axes is always a multiple of n, a power of two.
 func pointsDivisibleBy(dims []ir.Dim, n int) bool {
 	for _, d := range dims {
 		for n > 1 && DivisibleBy(d, 2) {
@@ -70,8 +70,8 @@ func pointsDivisibleBy(dims []ir.Dim, n int) bool {
 	return n <= 1
 }
 
-// rowVec returns the vector width along a row: the largest power of two up to limit for which the row is a multiple of
-// it and the per-element stores, or some loads if there are none, are aligned vectors.
+// rowVec returns the vector width along a row: the largest power of two, up to limit, that divides the row's length.
+// Also the stores per element must be aligned vectors of that width, and some load, if there are loads along the row.
 func rowVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	for n > 1 && !rowVecFits(k, n) {
@@ -99,7 +99,7 @@ func rowVecFits(k *kernel.Kernel, n int) bool {
 	return len(loads) == 0
 }
 
-// loadsAlong returns the indices that vary along the axis of all loads that the roots depend on.
+// loadsAlong returns the indices of all loads that the roots depend on, if the index varies along the axis.
 func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
 	var all []kernel.Index
 	kernel.Walk(roots, func(e *kernel.Expr) {
@@ -121,7 +121,7 @@ func contiguous(roots []*kernel.Expr, axis int) bool {
 }
 
 // FoldContiguous reports whether a matmul's operand is contiguous along the contraction axis rather than along its
-// other axis. Neighbouring invocations should then read neighbours along the contraction.
+// other axis, the rows or columns. Neighbouring invocations should then read neighbours along the contraction axis.
 func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	if _, ok := WindowLoad(k, operand, other); ok {
 		return false
@@ -130,8 +130,7 @@ func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	return contiguous(roots, k.FoldAxis()) || !contiguous(roots, other)
 }
 
-// FoursAcross reports whether a matmul's operand is contiguous along its other axis, so that four neighbours there are
-// read at once.
+// FoursAcross reports whether a matmul's operand can be read as four neighbours along its other axis at once.
 func FoursAcross(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	return !FoldContiguous(k, operand, other) &&
 		k.VectorWidth(other, k.Parallel[other], 4, []*kernel.Expr{operand}, nil) == 4
@@ -162,7 +161,7 @@ func readsTwice(k *kernel.Kernel) bool {
 	return passes > 1
 }
 
-// operands returns the numbers of distinct A and B operands of a matmul.
+// operands returns the numbers of distinct A and of distinct B operands of a matmul kernel.
 func operands(k *kernel.Kernel) (a, b int) {
 	as, bs := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
 	for _, p := range k.Products {
@@ -171,8 +170,8 @@ func operands(k *kernel.Kernel) (a, b int) {
 	return len(as), len(bs)
 }
 
-// rowGroupShared is the shared memory in which lanes of a row exchange partial results, unless they are in one
-// subgroup.
+// rowGroupShared is the shared memory, in bytes, in which the lanes of a row exchange partial results. It is 0 if they
+// are in one subgroup.
 func rowGroupShared(k *kernel.Kernel, s kernel.Row) int {
 	if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
 		return 0
@@ -180,6 +179,7 @@ func rowGroupShared(k *kernel.Kernel, s kernel.Row) int {
 	return s.Workgroup * rowSlotBytes(k)
 }
 
+// rowSlots is the shared memory, in bytes, with one partial result per invocation.
 func rowSlots(k *kernel.Kernel, s kernel.Lanes) int { return s.Workgroup * rowSlotBytes(k) }
 
 func groupShared(k *kernel.Kernel, s kernel.Launch) int {
@@ -194,7 +194,7 @@ func selectShared(k *kernel.Kernel, s kernel.Row) int {
 	return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
 }
 
-// tileShared is the room of the operands' tiles.
+// tileShared is the shared memory, in bytes, of the operands' tiles.
 func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
 	a, b := operands(k)
 	if s.Steps {
@@ -211,7 +211,7 @@ func matrixShared[P kernel.Schedule](k *kernel.Kernel, s P) int {
 	return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 }
 
-// rowSlotBytes is the size of one invocation's partial result in the widest fold.
+// rowSlotBytes is the size in bytes of one invocation's partial result, for the phase that needs the most.
 func rowSlotBytes(k *kernel.Kernel) int {
 	n := 4
 	for _, p := range k.Phases {
@@ -225,11 +225,11 @@ func rowSlotBytes(k *kernel.Kernel) int {
 	return n
 }
 
-// TilePitch is the row pitch of an operand's tile in shared memory, in vectors of four. It is odd, so that invocations
+// TilePitch is the distance between rows of an operand's tile in shared memory, in vec4. It is odd, so that invocations
 // that read the same column of neighbouring rows use different banks.
 func TilePitch(tileK int) int { return tileK/4 | 1 }
 
-// matVecShared is the shared memory of a matvec for partial sums and codebooks.
+// matVecShared is the shared memory of a matvec in bytes, for partial sums, codebooks and rows.
 func matVecShared(k *kernel.Kernel, s kernel.MatVec) int {
 	n := 0
 	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Coarsen > 0) { // otherwise they reuse the table
@@ -253,12 +253,12 @@ func matVecShared(k *kernel.Kernel, s kernel.MatVec) int {
 	return n + rowSumsShared(k, s)
 }
 
-// matVecPartialSums is the number of partial sums in shared memory, including the padding between parts.
+// matVecPartialSums is the number of partial sums in shared memory, including one unused element after each part.
 func matVecPartialSums(k *kernel.Kernel, s kernel.MatVec) int {
 	return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1)
 }
 
-// tableBytes is the size of all codebooks that a kernel reads.
+// tableBytes is the size in bytes of all codebooks that a kernel reads.
 func tableBytes(k *kernel.Kernel) int {
 	n := 0
 	for _, b := range k.Bindings {
@@ -269,11 +269,12 @@ func tableBytes(k *kernel.Kernel) int {
 	return n
 }
 
-// StepPitch is the pitch between steps of an operand's tile with extent rows or columns, if it is stored by steps. The
-// extra vector avoids bank conflicts when a quad along the contraction is split.
+// StepPitch is the distance, in vec4, between steps of an operand's tile that is stored by steps along the contraction
+// axis. extent is the tile's number of rows or columns. One extra vec4 avoids bank conflicts when an invocation
+// distributes a quad over four steps.
 func StepPitch(extent int) int { return extent/4 + 1 }
 
-// matVecPartials is the number of partial sums per result in shared memory.
+// matVecPartials is the number of partial sums of one result in shared memory.
 func matVecPartials(s kernel.MatVec) int {
 	return s.LanesPerRow / max(s.Subgroup, 1)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// generic covers every device that no other class owns. It relies only on the caps: medium tiles that fit in 16 KiB of
-// shared memory, Vulkan's guaranteed minimum, and workgroups of 128, also the minimum.
+// generic returns the heuristics of devices that no other class covers. It relies only on the caps. Tiles are of medium
+// size and fit in 16 KiB of shared memory, which every Vulkan device has, as are workgroups of 128 invocations.
 func generic(caps device.Caps) heuristics {
 	return heuristics{
 		machine: machine{device.MachineOf(caps), device.CoresOf(caps)},
@@ -32,7 +32,7 @@ func generic(caps device.Caps) heuristics {
 			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.2},  // 128
 			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.18}, // few rows
 			{tile: tile{16, 16, 16, 2, 2}, Efficiency: 0.07}, // small results spread over more workgroups
-			{tile: tile{8, 8, 8, 1, 1}, Efficiency: 0.02},    // fits anything
+			{tile: tile{8, 8, 8, 1, 1}, Efficiency: 0.02},    // for any device
 		},
 		// Not measured: large tiles read less, small ones fill the device.
 		matrixTiles: []matrixTile{
@@ -47,7 +47,7 @@ func generic(caps device.Caps) heuristics {
 			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.2}, // 128 invocations, 18 KiB at 128 elements a head
 			{tile: tile{16, 32, 16, 2, 2}, Efficiency: 0.16},
 			{tile: tile{16, 16, 8, 2, 2}, Efficiency: 0.1}, // 8 KiB
-			{tile: tile{8, 8, 4, 1, 1}, Efficiency: 0.02},  // fits anything
+			{tile: tile{8, 8, 4, 1, 1}, Efficiency: 0.02},  // for any device
 		},
 		flashWorkgroup: 128, flashLanes: 8, flashKeys: 2,
 		vecWorkgroup: 64,

@@ -7,16 +7,16 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// AxisTiles is one factor of a grid dimension: tiles of Tile points along a parallel axis.
+// AxisTiles is one factor of a grid dimension: the number of tiles of Tile points along a parallel axis.
 type AxisTiles struct {
 	Axis int
 	Tile int
 }
 
-// MatGrid maps a matmul's workgroups to the grid: for each grid dimension its factors, fastest first.
+// MatGrid maps the workgroups of a matmul to the grid. It has the factors of each grid dimension, fastest first.
 type MatGrid [3][]AxisTiles
 
-// Grid returns the workgroup counts of g for a kernel.
+// Grid returns the workgroup counts of a kernel whose grid is g.
 func (g MatGrid) Grid(k *kernel.Kernel) kernel.Grid {
 	var out kernel.Grid
 	for d, factors := range g {
@@ -28,9 +28,9 @@ func (g MatGrid) Grid(k *kernel.Kernel) kernel.Grid {
 	return out
 }
 
-// MatMulGrid puts the columns of tiles in x, their rows in y and the batch in z. If y or z exceeds the device's limit
-// (65535 on most), rows or batch move to x, which allows 2^31-1 on NVIDIA and AMD. If nothing fits, the error names the
-// matmul and the limits.
+// MatMulGrid puts tile columns in x, tile rows in y and the batch in z. If y or z exceeds the device's limit (65535 on
+// most), rows or batch move to x, which allows 2^31-1 on NVIDIA and AMD. If nothing fits, the error names the matmul
+// and the limits.
 func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, error) {
 	r := len(k.Parallel)
 	cols := []AxisTiles{{r - 1, max(s.TileN, 1)}}
@@ -72,7 +72,7 @@ func (g MatGrid) fits(k *kernel.Kernel, caps device.Caps) bool {
 		n := int64(1)
 		for _, f := range factors {
 			n *= max(ceilDiv(k.Parallel[f.Axis].Max(), int64(f.Tile)), 1)
-			// kernel.Grid counts in int32 whatever the device allows.
+			// kernel.Grid counts in int32, even if the device allows more.
 			if n > int64(min(caps.MaxWorkgroupCount[d], 1<<31-1)) {
 				return false
 			}

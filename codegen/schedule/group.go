@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// maxGroupLanes limits the invocations of a grouping: each counts its own run of elements and then adds the counts of
-// all earlier invocations.
+// maxGroupLanes limits the invocations of a workgroup that groups elements. Each invocation counts a contiguous part of
+// the elements and then adds the counts of all earlier invocations.
 const maxGroupLanes = 256
 
-// groups lists schedules with one workgroup per number, which counts all elements and places its own.
+// groups lists schedules with one workgroup per group number. The workgroup counts all elements and collects its own.
 func (h heuristics) groups(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	for wg := max(min(h.rowLanes, maxGroupLanes), smallest); wg >= smallest; wg /= 2 {

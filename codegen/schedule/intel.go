@@ -2,8 +2,8 @@ package schedule
 
 import "github.com/vkc-go/vkc/codegen/device"
 
-// intel: a hardware thread runs 8, 16 or 32 invocations and has 4 KiB of registers, 128 bytes per invocation at 32:
-// thread tiles of 8x8 would spill.
+// intel returns the heuristics of Intel GPUs. A hardware thread runs 8, 16 or 32 invocations and has 4 KiB of
+// registers. That is 128 bytes per invocation at 32 invocations, so thread tiles of 8x8 would spill.
 func intel(caps device.Caps) heuristics {
 	t := generic(caps)
 	t.mapWorkgroup = 128

@@ -8,26 +8,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LookupTable describes the table in shared memory with which a matvec decodes eight neighbours of a block format at
-// once.
+// LookupTable describes the table in shared memory with which a matvec decodes eight consecutive quants of a block
+// format (an octet) at once. An entry has the quants of one octet.
 type LookupTable struct {
-	Entries int  // in the codebook
+	Entries int  // number of entries, as in the codebook
 	Bytes   int  // per entry: 4 or 8
-	Levels  bool // an entry holds the levels of a byte's two nibbles
+	Levels  bool // an entry has the float values of a byte's two nibbles
 	Signs   SignTable
 }
 
-// SignTable is an additional table of signs: seven signs with an even eighth, four signs, or none. An entry has one
-// byte per sign. There are enough copies that the lanes of a 32-wide subgroup use different banks.
+// SignTable is an additional table that expands the sign bits of an octet to bytes. It is for seven stored signs, where
+// the eighth makes the number of signs even, or for four signs. An entry has one byte per sign. There are enough copies
+// of each entry that the lanes of a subgroup of 32 use different banks.
 type SignTable struct{ Entries, Bytes, Copies int }
 
 var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 
-// signTables are the tables by number of signs.
+// signTables has the sign tables by number of stored signs.
 var signTables = map[int]SignTable{7: eightSigns, 4: fourSigns}
 
-// LookupTableOf returns a format's table, if it has one. The eight elements of an iq1 entry are nibbles. If quants are
-// floats, an entry has the levels of a byte's two nibbles.
+// LookupTableOf returns a format's table, and false if it has none. An iq1 entry has its eight elements in nibbles. If
+// quants are floats, an entry has the float values of a byte's two nibbles.
 func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok || f.Octets == nil || f.Octets.Entries == 0 {
@@ -36,14 +37,14 @@ func LookupTableOf(t ir.DType) (LookupTable, bool) {
 	return LookupTable{f.Octets.Entries, f.Octets.Bytes, f.Levels, signTables[f.Octets.Signs]}, true
 }
 
-// lookupTableBytes is the size of a matvec's tables with the given number of copies.
+// lookupTableBytes is the size in bytes of a matvec's tables, with the given number of copies of each entry.
 func lookupTableBytes(k *kernel.Kernel, copies int) int {
 	t, _ := LookupTableOf(blocksOf(k))
 	return t.Entries*t.Bytes*copies + t.Signs.Entries*t.Signs.Bytes*t.Signs.Copies
 }
 
-// checkLookup returns the reason why a matvec that looks up eight neighbours at once cannot keep its tables. Partial
-// sums reuse a table.
+// checkLookup returns an error if a matvec by lookup cannot keep its tables in shared memory. Partial sums later reuse
+// the memory of a table, so they must fit in it.
 func checkLookup(k *kernel.Kernel, s kernel.MatVec) error {
 	blocks := blocksOf(k)
 	t, _ := LookupTableOf(blocks)

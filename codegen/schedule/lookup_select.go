@@ -6,31 +6,31 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// lookupVec describes how matvecs of one row read blocks of a format by lookup. They use one workgroup per core if
-// there are enough columns, because each workgroup first fills its tables.
+// lookupVec describes how a matvec of one row reads blocks by lookup. It uses one workgroup per core if there are
+// enough columns, because each workgroup first fills its tables.
 type lookupVec struct {
-	run     int // elements that an invocation reads at once
+	run     int // elements of a run, which an invocation reads at once
 	lanes   int // invocations per sum; with a resident row, invocations that share the row
 	columns int // maximum number of columns that share the loads of A
 	copies  int // copies of the codebook
 	rounds  lookupRounding
 }
 
-// lookupRounding describes how a matvec by lookup quantizes its row to int8 in shared memory; it does not if copies is
-// 0.
+// lookupRounding describes how a matvec by lookup quantizes its row to int8 in shared memory. If copies is 0, it does
+// not.
 type lookupRounding struct {
 	copies int // copies of the codebook that fit
-	most   int // maximum columns per core: every workgroup quantizes the row
-	fewest int // minimum columns per invocation in the largest workgroups
+	most   int // maximum number of columns per core: with more, a separate kernel quantizes the row
+	fewest int // minimum number of columns per invocation, in the largest workgroups
 }
 
 // lookupWorkgroups are the possible workgroup sizes, largest first. fewestLookupColumns is the minimum number of
-// columns per invocation for the largest.
+// columns per invocation in the largest.
 var lookupWorkgroups = []int{1024, 512}
 
 const fewestLookupColumns = 4
 
-// lookupVecs lists the schedules of a matvec by lookup, if its format supports it.
+// lookupVecs lists the schedules of a matvec by lookup. It is empty if the format or the matmul does not allow lookups.
 func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b := h.blocks[blocksOf(k)]
 	switch rounds := !readsBytes(k) && roundable(k, true) && h.roundsBesideTables(b.lookup, sh.Batch*sh.N); {
@@ -47,14 +47,14 @@ func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	return h.lookupAsRead(b.lookupFloats, sh, fewestLookupColumns, h.subnormals)
 }
 
-// fewLookupColumns is how many columns a core must have to fill tables for.
+// fewLookupColumns is the minimum number of columns per core for which filling the tables pays off.
 const fewLookupColumns = 16
 
 // manyResidentColumns is the minimum number of columns per core for keeping a float row resident (M-resident-rows).
 const manyResidentColumns = 64
 
-// lookupAsRead lists the schedules of a matvec by lookup that load the row on demand. A workgroup larger than the
-// smallest is listed only if each invocation gets at least `fewest` columns.
+// lookupAsRead lists schedules that load the row when they need it. A workgroup larger than the smallest is listed only
+// if each invocation gets at least `fewest` columns.
 func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil
@@ -80,14 +80,15 @@ func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormal
 	return all
 }
 
-// roundsBesideTables reports whether a matvec by lookup with the given number of columns quantizes its row itself.
+// roundsBesideTables reports whether a matvec by lookup with the given number of columns quantizes its row itself. The
+// row and the tables then share the shared memory.
 func (h heuristics) roundsBesideTables(v lookupVec, columns int64) bool {
 	each := ceilDiv(columns, max(h.fill/2, 1))
 	return v.rounds.copies > 0 && each >= fewLookupColumns && each <= int64(v.rounds.most)
 }
 
-// lookupRounded is lookupVecs with a row that the matvec quantizes to int8. A longer row leaves room for fewer copies
-// of the codebook.
+// lookupRounded lists schedules that quantize the row to int8 in shared memory. A longer row leaves room for fewer
+// copies of the codebook.
 func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	all := h.lookupAsRead(v, sh, v.rounds.fewest, false)
 	for i := range all {
@@ -103,13 +104,13 @@ func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []
 	return all
 }
 
-// lookupResident is lookupVecs with a float row that stays in registers over several passes.
+// lookupResident lists schedules that keep a float row in registers over several passes over columns.
 func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	lanes := 0
 	if v.run > 0 {
 		lanes = residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
 	}
-	if lanes == 0 || sh.K > int64(lanes*v.run) { // two runs of floats leave too few registers
+	if lanes == 0 || sh.K > int64(lanes*v.run) { // a lane that keeps two runs of floats has too few registers
 		return nil
 	}
 	groups := int64(max(lookupWorkgroups[0]/lanes, 1))

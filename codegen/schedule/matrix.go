@@ -8,14 +8,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// OctetElems is the number of adjacent 16-bit elements that the variants on matrix units move at once: 16 bytes.
+// OctetElems is the number of adjacent 16-bit elements (an octet, 16 bytes) that kernels on cooperative matrices move
+// at once.
 const OctetElems = 8
 
-// unitBytes is the number of bytes of an operand that are moved at once.
+// unitBytes is the size of a unit: the bytes of an operand that kernels on cooperative matrices move at once.
 const unitBytes = 16
 
-// UnitElems is the number of adjacent elements that the variants on matrix units move at once and store as one element
-// of shared memory: 16 bytes, unless fragments are smaller.
+// UnitElems is the number of adjacent elements of a unit, which is one element of a shared array: 16 bytes, or fewer if
+// fragments are smaller.
 func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
 	t, ok := ByteProducts(k)
 	if one, small := s.(kernel.CoopMat); !ok || small && (one.FragM|one.FragN|one.FragK)%unitBytes != 0 {
@@ -27,14 +28,14 @@ func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
 // unitElems is the number of elements of a dtype in 16 bytes.
 func unitElems(t ir.DType) int { return unitBytes / t.BlockBytes() }
 
-// UnitsOf16 is how many elements of shared memory are 16 bytes.
+// UnitsOf16 is the number of units in 16 bytes.
 func UnitsOf16(k *kernel.Kernel, s kernel.Schedule) int {
 	t, _ := MatrixDType(k)
 	return unitElems(t) / UnitElems(k, s)
 }
 
-// MatrixDType returns the dtype in which matrix units may take the operands of all products of a kernel, F16, BF16, I8
-// or U8, and false if there is none.
+// MatrixDType returns the dtype in which cooperative matrices may take the operands of all matmuls of a kernel: F16,
+// BF16, I8 or U8. It returns false if there is no such dtype.
 func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	if len(k.Products) == 0 {
 		return ir.Invalid, false
@@ -48,7 +49,7 @@ func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	return t, t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8
 }
 
-// ByteProducts returns the operand dtype of a byte matmul, I8 or U8, and false for other matmuls.
+// ByteProducts returns the operand dtype of an int8 or uint8 matmul, I8 or U8, and false for other matmuls.
 func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
 	if len(k.Products) == 0 || k.Products[0].Sums() != ir.I32 {
 		return ir.Invalid, false
@@ -56,8 +57,8 @@ func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
 	return k.Products[0].Operands, true
 }
 
-// SumsDType returns the accumulator dtype of a kernel on matrix units: F32, or F16 if all products allow it. For signed
-// and unsigned bytes it is I32 and U32, which have the same bits.
+// SumsDType returns the accumulator dtype of a kernel on cooperative matrices: F32, or F16 if all matmuls allow it. For
+// I8 and U8 operands it is I32 and U32, which have the same bits.
 func SumsDType(k *kernel.Kernel) ir.DType {
 	t, _ := MatrixDType(k)
 	switch t {
@@ -74,12 +75,13 @@ func SumsDType(k *kernel.Kernel) ir.DType {
 	return ir.F16
 }
 
-// laneSums is the number of 32-bit registers that an invocation needs for the accumulators of all products.
+// laneSums is the number of 32-bit registers that an invocation needs for the accumulators of all matmuls.
 func laneSums(k *kernel.Kernel, s kernel.MatrixTile) int {
 	return s.TileM * s.TileN * len(k.Products) * SumsDType(k).BlockBytes() / 4 / s.Workgroup
 }
 
-// Unrounded strips casts that rounding to t makes redundant: casts to t itself, and from narrower floats to wider ones.
+// Unrounded returns v without casts that rounding to t makes redundant: casts to t itself, and casts from narrower
+// floats to f32.
 func Unrounded(v *kernel.Expr, t ir.DType) *kernel.Expr {
 	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
 		from := v.Args[0].DType
@@ -91,23 +93,23 @@ func Unrounded(v *kernel.Expr, t ir.DType) *kernel.Expr {
 	return v
 }
 
-// Plain is a matmul operand with a memory layout that matrix units can load.
+// Plain is a matmul operand that cooperative matrices can load directly from memory.
 type Plain struct {
 	Load  *kernel.Expr
-	Along bool // its inner axis, of stride 1, is the contraction
-	// Pitch is the stride of its outer axis, Base the index of the element at coordinate 0 of both axes.
+	Along bool // its inner axis, with stride 1, is the contraction axis
+	// Pitch is the stride of its outer axis. Base is the index of the element at coordinate 0 of both axes.
 	Pitch, Base kernel.Index
-	// Run, if not 0, means that it is contiguous only along runs of the contraction that begin at multiples of Run.
-	// Base is then the start of a run.
+	// Run, if not 0, says that it is contiguous only in runs along the contraction axis, which begin at multiples of
+	// Run. Base is then the start of a run.
 	Run int
 }
 
-// maxRun is the longest run of an operand that is searched for; it exceeds the steps of all tiles along the
-// contraction.
+// maxRun is the longest run that PlainOperand looks for. It is longer than the steps of all tiles along the contraction
+// axis.
 const maxRun = 256
 
 // PlainOperand matches a matmul's operand that is a plain load from a buffer of dtype t. The load must be linear in the
-// contraction, or in runs of it, and in the operand's other axis, and one of them must have stride 1.
+// contraction axis, or in runs along it, and in the operand's other axis. One of the two must have stride 1.
 func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plain, bool) {
 	v = Unrounded(v, t)
 	if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].DType != t || k.Bindings[v.Bind].Write {
@@ -135,7 +137,7 @@ func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plai
 	return p, !p.Pitch.Uses(fold) && !p.Pitch.Uses(other)
 }
 
-// operandInRuns matches a load that is linear in its other axis and in runs of the contraction.
+// operandInRuns matches a load that is linear in its other axis, and in runs along the contraction axis.
 func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 	p := Plain{Load: v, Along: true, Base: v.Index.DropAxis(other)}
 	p.Pitch, _ = v.Index.Stride(other)
@@ -150,10 +152,10 @@ func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 	return Plain{}, false
 }
 
-// component names a dtype as matrix shapes do.
+// component returns a dtype as the component type of a matrix shape in Caps.
 func component(t ir.DType) device.Component { return device.Component(t.String()) }
 
-// checkMatrixUnits checks the requirements of both variants on matrix units.
+// checkMatrixUnits checks the requirements that both variants on cooperative matrices have.
 func checkMatrixUnits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) error {
 	t, ok := MatrixDType(k)
 	switch {
@@ -178,7 +180,8 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) e
 	return nil
 }
 
-// bandFits reports whether the tiles of a result can be traversed in bands; the last band may be partial.
+// bandFits reports whether the tiles of a result can be traversed in bands (see kernel.MatrixTile); the last band may
+// be partial.
 func bandFits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) bool {
 	r := len(k.Parallel)
 	rows, cols := k.Parallel[r-2], k.Parallel[r-1]
@@ -190,7 +193,8 @@ func bandFits(k *kernel.Kernel, s kernel.MatrixTile, caps device.Caps) bool {
 	return err == nil && len(g[0]) == 1 && len(g[1]) == 1
 }
 
-// maxLaneSums limits the accumulator registers of an invocation for all products. Operand fragments need more.
+// maxLaneSums limits an invocation's accumulator registers for all matmuls. Operand fragments need registers in
+// addition.
 const maxLaneSums = 128
 
 func checkCoopMat(k *kernel.Kernel, s kernel.CoopMat, caps device.Caps) error {
@@ -219,12 +223,12 @@ func checkCoopMat(k *kernel.Kernel, s kernel.CoopMat, caps device.Caps) error {
 	return nil
 }
 
-// StagedPitch is the line pitch of an operand's tile with inner elements per line, in units of the given size. It is
-// odd, so that a fragment's lines start in different banks.
+// StagedPitch is the distance, in units, between lines of an operand's tile in shared memory. A line has inner
+// elements, and a unit has unit elements. It is odd, so that the lines of a fragment start in different banks.
 func StagedPitch(inner, unit int) int { return inner/unit | 1 }
 
-// StagedUnits is the size of one operand's tile in shared memory: lines along the contraction, or lines along the other
-// axis.
+// StagedUnits is the size, in units, of one operand's tile in shared memory. Lines go along the contraction axis if
+// along, and otherwise along the operand's other axis, which has extent elements.
 func StagedUnits(along bool, extent, tileK, unit int) int {
 	if along {
 		return extent * StagedPitch(tileK, unit)
@@ -232,19 +236,19 @@ func StagedUnits(along bool, extent, tileK, unit int) int {
 	return tileK * StagedPitch(extent, unit)
 }
 
-// matrixStages is the number of tiles of each staged operand in shared memory: one is multiplied while the next is
-// filled.
+// matrixStages is the number of tiles of each operand in shared memory: one is multiplied while the next is filled.
 const matrixStages = 2
 
-// Staged reports whether a matmul's operand on matrix units passes through shared memory. With fragments per subgroup
-// every operand does. With a tile per workgroup, only operands that cannot be loaded directly do.
+// Staged reports whether a matmul's operand passes through shared memory before cooperative matrices load it. With
+// fragments per subgroup every operand does. With a tile per workgroup, only operands that cannot be loaded directly
+// do.
 func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
 	t, ok := MatrixDType(k)
 	one, two := s.(kernel.CoopMat2)
 	return !two || !ok || checkTensorOperand(k, one.TileK, v, other, t) != nil
 }
 
-// MatrixStage is the size of all staged operands' tiles in one stage, in elements of shared memory.
+// MatrixStage is the size, in units, of all operand tiles in shared memory for one stage.
 func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	r, t := len(k.Parallel), tileOf(s)
 	seen := map[*kernel.Expr]bool{}
@@ -262,9 +266,9 @@ func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	return n
 }
 
-// MatrixUnits is the shared memory of a matmul on matrix units, in elements of [UnitElems]: two stages of tiles. The
-// results of the coopmat variant reuse it at the end, at least one fragment of each product from each subgroup at a
-// time.
+// MatrixUnits is the shared memory of a matmul on cooperative matrices, in units (see [UnitElems]): two stages of
+// tiles. At the end the results of the coopmat variant pass through the same memory, at least one fragment of each
+// matmul from each subgroup at a time.
 func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	stages := matrixStages * MatrixStage(k, s)
 	if s, ok := s.(kernel.CoopMat); ok {
@@ -273,11 +277,12 @@ func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	return stages
 }
 
-// CoopMatResult is the shared memory, in units of 16 bytes, in which a subgroup transfers adjacent fragments of 32-bit
-// results.
+// CoopMatResult is the shared memory, in units of 16 bytes, through which a subgroup passes the given number of
+// adjacent fragments of 32-bit results.
 func CoopMatResult(s kernel.CoopMat, fragments int) int {
 	return s.FragM * CoopMatResultPitch(s, fragments)
 }
 
-// CoopMatResultPitch is the row pitch of these results in units of 16 bytes, odd to avoid bank conflicts.
+// CoopMatResultPitch is the distance between rows of these results in units of 16 bytes. It is odd to avoid bank
+// conflicts.
 func CoopMatResultPitch(s kernel.CoopMat, fragments int) int { return fragments*s.FragN/4 | 1 }

@@ -9,7 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// checkCoopMat2 checks a tile that is distributed over a workgroup and loaded and stored by tensor addressing.
+// checkCoopMat2 checks a schedule whose matrices belong to a whole workgroup and are loaded and stored by tensor
+// addressing.
 func checkCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, caps device.Caps) error {
 	if err := checkMatrixUnits(k, s.MatrixTile, caps); err != nil {
 		return err
@@ -61,17 +62,17 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, caps device.Caps) error 
 	return nil
 }
 
-// maxUnroll limits the unrolled steps: more only take longer to compile.
+// maxUnroll limits the number of unrolled steps: more steps only take longer to compile.
 const maxUnroll = 64
 
-// unrolls reports whether a matmul's steps can be unrolled by Unroll.
+// unrolls reports whether the steps of a matmul can be unrolled in groups of s.Unroll.
 func unrolls(k *kernel.Kernel, s kernel.CoopMat2) bool {
 	return s.Unroll > 0 && s.Unroll <= maxUnroll && k.Fold.IsStatic() && k.Fold.Add > 0 &&
 		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
 }
 
-// stepsUnrolled is the largest number up to most that divides the number of steps of a matmul in a tile, or 0 if that
-// is less than a third of most.
+// stepsUnrolled is the largest number of steps, up to most, by which a matmul in the tile of s can be unrolled. It is 0
+// if that is less than a third of most.
 func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, most int) int {
 	for n := most; n >= most/3; n-- {
 		if s.Unroll = n; unrolls(k, s) {
@@ -81,11 +82,11 @@ func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, most int) int {
 	return 0
 }
 
-// tensorAlignment is the required alignment in bytes of a tensor for tensor addressing.
+// tensorAlignment is the alignment in bytes that tensor addressing requires of a tensor.
 const tensorAlignment = 16
 
-// checkTensorOperand returns the reason why tensor addressing cannot load an operand directly in steps of step
-// elements, or nil.
+// checkTensorOperand returns an error if tensor addressing cannot load an operand directly, in steps of step elements
+// along the contraction axis.
 func checkTensorOperand(k *kernel.Kernel, step int, v *kernel.Expr, other int, t ir.DType) error {
 	plain, ok := PlainOperand(k, v, other, t)
 	if !ok {
@@ -109,14 +110,14 @@ func checkTensorOperand(k *kernel.Kernel, step int, v *kernel.Expr, other int, t
 	return nil
 }
 
-// rowsApart reports whether lines of inner elements with the given pitch do not overlap, as tensor strides require; a
-// single line cannot overlap.
+// rowsApart reports whether lines of inner elements, which begin pitch elements apart, do not overlap, as tensor
+// strides require. A single line cannot overlap.
 func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
 	return outer.Is(1) || pitch.Minus(kernel.DimIndex(inner)).NonNegative()
 }
 
-// TensorStore reports whether the results of a store can be written a tile at a time: row-major, to a write-only
-// buffer, with values that matrices can hold. It returns the index of row 0, column 0, and the row pitch.
+// TensorStore reports whether a store can write its results a tile at a time: row-major, to a write-only buffer, with
+// values that matrices can hold. It returns the index of row 0, column 0, and the distance between rows.
 func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok bool) {
 	b := k.Bindings[s.Bind]
 	if b.Read || k.Guard != nil || !matrixValue(k, s) {
@@ -136,9 +137,8 @@ func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok
 	return base, pitch, base.Multiple(n) == n
 }
 
-// matrixValue reports whether the values of a store can be computed as matrices of the accumulators' dtype or of
-// floats. That holds for floats, for byte matmuls only if accumulators are converted to float first, and for unmodified
-// integer accumulators.
+// matrixValue reports whether the value of a store can be computed on whole matrices. That holds for float results of
+// float matmuls. For int8 matmuls it holds if the accumulators are converted to float first, or are stored unmodified.
 func matrixValue(k *kernel.Kernel, s kernel.Store) bool {
 	t := k.Bindings[s.Bind].DType
 	if IntegerTile(k, s) {
@@ -152,12 +152,12 @@ func IntegerTile(k *kernel.Kernel, s kernel.Store) bool {
 	return s.Value.Kind == kernel.ExprAcc && s.Value.DType == ir.I32 && k.Bindings[s.Bind].DType == ir.I32
 }
 
-// maxUnsigned is the largest product of two unsigned bytes.
+// maxUnsigned is the largest product of two uint8 values.
 const maxUnsigned = 255 * 255
 
-// floatSums reports whether a value uses accumulators as floats. That holds for every float matmul. For bytes it
-// requires that a cast to f32 surrounds each accumulator, and that the unsigned accumulators used in place of signed
-// ones convert to the same value.
+// floatSums reports whether a value uses accumulators only as floats. That holds for every float matmul. In an int8
+// matmul every accumulator must be cast to f32. In a uint8 matmul, also the unsigned accumulators, used in place of
+// signed ones, must convert to the same value.
 func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 	t, bytes := ByteProducts(k)
 	if !bytes {
@@ -176,7 +176,7 @@ func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 	return float
 }
 
-// IsFloatSum reports whether a value is an integer sum cast to f32.
+// IsFloatSum reports whether a value is an i32 accumulator cast to f32.
 func IsFloatSum(v *kernel.Expr) bool {
 	return v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 && v.Args[0].Kind == kernel.ExprAcc &&
 		v.Args[0].DType == ir.I32

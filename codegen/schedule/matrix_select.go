@@ -10,7 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matrixUnits lists tiles on matrix units for a matmul with operands of at most 16 bits, by decreasing expected speed.
+// matrixUnits lists tiles on cooperative matrices for a matmul with operands of at most 16 bits, by decreasing expected
+// speed.
 func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if _, ok := MatrixDType(k); !ok {
 		return nil
@@ -52,8 +53,8 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 	return list
 }
 
-// matrixTilesOf lists the tiles for a kernel. Several products share a tile's columns, so that it needs the registers
-// and shared memory of one.
+// matrixTilesOf lists the tiles for a kernel. If it has several matmuls, they share the columns of a tile, so that the
+// tile needs the registers and shared memory of one matmul.
 func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
 	list := slices.Clone(h.matrixTilesOfOne(k))
 	for i := range list {
@@ -64,11 +65,11 @@ func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
 	return list
 }
 
-// minTileN is the minimum number of columns per product in a shared tile.
+// minTileN is the minimum number of columns per matmul in a tile that several matmuls share.
 const minTileN = 32
 
-// matrixTilesOfOne lists the tiles for one product of a kernel. If none were measured for bytes, it returns the 16-bit
-// tiles with twice the depth. These need the same memory.
+// matrixTilesOfOne lists the tiles for a kernel with one matmul. If no tiles were measured for int8, it returns the
+// 16-bit tiles with twice the depth, which need the same memory.
 func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	list := slices.Clone(h.matrixTiles)
 	if _, bytes := ByteProducts(k); bytes && h.byteTiles != nil {
@@ -88,7 +89,7 @@ func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	})
 }
 
-// peak is the peak rate of matrix units for a kernel's dtype, in thousands of operations per nanosecond.
+// peak is the peak rate of cooperative matrices for a kernel's dtype, in thousands of operations per nanosecond.
 func (m machine) peak(k *kernel.Kernel) float64 {
 	if _, bytes := ByteProducts(k); bytes {
 		return m.MatrixI8
@@ -96,9 +97,10 @@ func (m machine) peak(k *kernel.Kernel) float64 {
 	return m.MatrixF16
 }
 
-// matrixTime estimates the nanoseconds of a matmul. The workgroups run in waves of one or PerCore per core, and a
-// partial wave takes as long as a full one. Concurrent workgroups of a core hide each other's latency: n of them reach
-// n times the rate of one alone, up to the rate of many. peak is the rate of all cores.
+// matrixTime estimates the time of a matmul in nanoseconds. groups is its number of workgroups, depth its contraction
+// length, and peak the rate of all cores. The workgroups run in waves of one (or PerCore) per core, and a partial wave
+// takes as long as a full one. Concurrent workgroups of a core hide each other's latency: n of them reach n times the
+// rate of one alone, up to the rate of many.
 func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
 	efficiency, perCore := tl.Efficiency, int64(max(tl.PerCore, 1))
 	switch {
@@ -112,16 +114,17 @@ func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64)
 	return flops / (efficiency * peak * 1e3)
 }
 
-// A part must be large enough for a workgroup, and a multiple of a tile's step.
+// When a contraction is split, each part must keep a workgroup busy and be a multiple of a tile's step.
 const (
 	maxParts           = 16
-	minPart            = 256 // on matrix units
-	minVectorPart      = 128 // otherwise
+	minPart            = 256 // elements, on cooperative matrices
+	minVectorPart      = 128 // elements, on ordinary arithmetic
 	partMultiple       = 64
 	vectorPartMultiple = 16
 )
 
-// partsFit reports whether splitting a contraction into the given number of parts is possible and worthwhile.
+// partsFit reports whether it is possible and worthwhile to split a contraction into the given number of parts. units
+// says that cooperative matrices multiply the parts.
 func partsFit(k *kernel.Kernel, parts int, units bool) bool {
 	multiple, least := vectorPartMultiple, int64(minVectorPart)
 	if units {
@@ -133,7 +136,7 @@ func partsFit(k *kernel.Kernel, parts int, units bool) bool {
 	return k.Fold.Add%int64(parts*multiple) == 0 && k.Fold.Add/int64(parts) >= least
 }
 
-// readTime is the nanoseconds to read all inputs of a kernel.
+// readTime is the time in nanoseconds to read all inputs of a kernel once.
 func (h heuristics) readTime(k *kernel.Kernel) float64 {
 	time := 0.0
 	for _, b := range k.Bindings {
@@ -144,13 +147,13 @@ func (h heuristics) readTime(k *kernel.Kernel) float64 {
 	return time
 }
 
-// bestMatrixTime estimates the time of a matmul with its contraction split in the given number of parts, including the
-// time to add these up. It returns false if no tile runs it on matrix units.
+// bestMatrixTime estimates the time in nanoseconds of a matmul on cooperative matrices, with its contraction split into
+// the given number of parts, including the addition of the parts. It returns false if no tile can run the matmul.
 func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int) (best float64, ok bool) {
 	sh, readTime := matShapeOf(k), h.readTime(k)
 	for _, tl := range h.matrixTilesOf(k) {
 		s, fits := tl.schedule(k, caps)
-		// Only tiles that run as they are have a price here: no price of one that normalizing changes was measured.
+		// A tile that normalizing changes has no price here, because none was measured.
 		if made, err := New(k, s, caps); !fits || err != nil || made != s {
 			continue
 		}
@@ -166,7 +169,7 @@ func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps device.Caps, parts int
 	return best, ok
 }
 
-// addingTime is the time to write, read and add the f32 sums of the parts.
+// addingTime is the time in nanoseconds to write, read and add the f32 sums of the parts.
 func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
 	if parts < 2 {
 		return 0
@@ -176,10 +179,10 @@ func (h heuristics) addingTime(k *kernel.Kernel, parts int) float64 {
 	return h.LaunchNs + float64(parts)*results*8/h.CopyGBps
 }
 
-// bandOf is the number of rows of tiles in a band, used if B is in rows along the contraction or a tile's accumulators
-// are in pieces (M-bands).
+// bandOf is the number of tile rows in a band (see kernel.MatrixTile), or 0 for no bands. Bands pay off if B is
+// contiguous along the contraction axis or a tile's accumulators are in pieces (M-bands).
 func bandOf(k *kernel.Kernel, tl matrixTile) int {
-	_, bytes := ByteProducts(k) // with bytes, pieces were measured without bands only if B is [K,N]
+	_, bytes := ByteProducts(k) // for int8, pieces were measured without bands only if B is [K,N]
 	pieces := tl.PiecesM > 1 || tl.PiecesN > 1
 	switch {
 	case tl.M*tl.N > 128*256:
@@ -190,7 +193,7 @@ func bandOf(k *kernel.Kernel, tl matrixTile) int {
 	return 0
 }
 
-// schedule completes a tile for a kernel's dtype with the largest fragment shape of the device that divides the tile.
+// schedule completes a tile for a kernel. It uses the largest fragment shape of the device that divides the tile.
 func (tl matrixTile) schedule(k *kernel.Kernel, caps device.Caps) (kernel.Schedule, bool) {
 	t := kernel.MatrixTile{Launch: kernel.Launch{Variant: tl.Variant, Workgroup: tl.Workgroup, Vec: 4},
 		Tile: kernel.Tile{TileM: tl.M, TileN: tl.N, TileK: tl.K}}
@@ -233,13 +236,13 @@ func (tl matrixTile) coopMat(k *kernel.Kernel, of kernel.MatrixTile, caps device
 	return s, s.FragM > 0
 }
 
-// handicap is a slowdown of a tile for a matmul that does not suit it.
+// handicap is a slowdown factor of a tile for a matmul that does not suit it, and its reason.
 type handicap struct {
 	factor float64
 	why    string
 }
 
-// slowdown estimates the slowdown relative to a matmul with operands stored in whole tiles.
+// slowdown estimates the slowdown of a schedule, compared with a matmul whose operands are stored in whole tiles.
 func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	worst := handicap{factor: 1}
 	note := func(n handicap) {
@@ -286,7 +289,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			}
 		}
 	}
-	if computed /= float64(len(k.Products)); computed > 0 { // as a fraction of the time of all products
+	if computed /= float64(len(k.Products)); computed > 0 { // as a fraction of the time of all matmuls
 		note(handicap{min(1+computed, h.computed), "operands computed on the way"})
 	}
 	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && !workgroup && tile.TileN > 64 {
@@ -296,20 +299,21 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	return worst
 }
 
-// unrolledSteps is the factor by which the driver unrolls loops over the contraction with a known trip count.
+// unrolledSteps is the number of steps by which the driver unrolls a loop along the contraction axis, if it knows the
+// trip count.
 const unrolledSteps = 8
 
-// hidesSteps reports whether the trip count of a tile with tensor addressing should be hidden from the compiler: with a
-// remainder modulo 8, the compiler runs out of registers (M-hidden-steps).
+// hidesSteps reports whether a tile with tensor addressing should hide its trip count from the compiler. If the count
+// is no multiple of 8, the compiler's unrolled loop runs out of registers (M-hidden-steps).
 func hidesSteps(k *kernel.Kernel, s kernel.CoopMat2) bool {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	return s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
 		steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
 }
 
-// unrollCost is the slowdown of a workgroup tile if its number of steps is not a multiple of 8. Workgroup tiles are an
-// extension of one vendor, so this models its compiler. Staged operands are multiplied in a loop that does not overlap
-// its steps (M-hidden-steps).
+// unrollCost is the slowdown of a coopmat2 tile whose number of steps is not a multiple of 8. Only one vendor has this
+// extension, so the numbers model its compiler. Operands in shared memory are multiplied in a loop that does not
+// overlap its steps (M-hidden-steps).
 func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	switch {
@@ -325,8 +329,8 @@ func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {
 	return 1.06
 }
 
-// inRuns reports whether an operand is contiguous along the contraction only in runs, like the windows of a stored
-// argument.
+// inRuns reports whether an operand is contiguous along the contraction axis only in runs, such as the windows of a
+// stored convolution input.
 func inRuns(k *kernel.Kernel) bool {
 	t, _ := MatrixDType(k)
 	r := len(k.Parallel)
@@ -337,8 +341,8 @@ func inRuns(k *kernel.Kernel) bool {
 	})
 }
 
-// acrossCost is the slowdown of a tile for B of bytes [K,N] (M-i8): they are gathered one at a time, as no device has
-// an instruction for it.
+// acrossCost is the slowdown of a tile for an int8 B in the layout [K,N] (M-i8). Its elements are gathered one at a
+// time, because no device has an instruction to transpose them.
 func acrossCost(s kernel.Schedule) float64 {
 	if two, ok := s.(kernel.CoopMat2); ok && two.PiecesM <= 1 {
 		return 1.2 + float64(0.006*float64(two.TileK))
@@ -346,39 +350,40 @@ func acrossCost(s kernel.Schedule) float64 {
 	return 1.5
 }
 
-// gathers reports whether adjacent bytes of an operand along the contraction are not adjacent in memory, so that they
-// cannot be loaded as words of four.
+// gathers reports whether adjacent int8 elements of an operand along the contraction axis are not adjacent in memory,
+// so that they cannot be loaded as words of four.
 func gathers(k *kernel.Kernel, v *kernel.Expr) bool {
 	return slices.ContainsFunc(loadsAlong([]*kernel.Expr{v}, k.FoldAxis()), func(x kernel.Index) bool {
 		return !x.IsVector(k.FoldAxis(), 4)
 	})
 }
 
-// plainLoad reports whether an operand is a load of a buffer of dtype t.
+// plainLoad reports whether an operand is a load from a buffer of dtype t.
 func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
 	v = Unrounded(v, t)
 	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
 }
 
-// octetLoad reports whether the units of an operand of dtype t, along the axis in which it is staged, are 16 aligned
-// bytes in memory.
+// octetLoad reports whether 16 bytes of an operand of dtype t can be loaded at once: along the axis in which it is
+// contiguous, they are 16 aligned bytes in memory.
 func octetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return UnitLoad(k, v, other, t, unitElems(t))
 }
 
-// UnitLoad is [octetLoad] for units of n elements.
+// UnitLoad is like octetLoad, for units of n elements.
 func UnitLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	_, extent := stagedAxis(k, v, other)
 	return octetsApart(k, v, other, t, n) && DivisibleBy(extent, n)
 }
 
-// ShiftedLoad reports whether eight adjacent elements of a 16-bit operand are 16 bytes in memory, perhaps unaligned.
+// ShiftedLoad reports whether eight adjacent elements of a 16-bit operand are 16 bytes in memory, which may be
+// unaligned.
 func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
 	return t.BlockBytes() == 2 && octetsApart(k, v, other, t, 1)
 }
 
-// octetsApart reports whether an operand is a load, along its staging axis, of octets that start at a multiple of n
-// elements.
+// octetsApart reports whether an operand is a load of octets that are contiguous along its staged axis and begin at a
+// multiple of n elements.
 func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
 	axis, _ := stagedAxis(k, v, other)
 	if !plainLoad(k, v, t) {

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// remedies suggests alternatives, by feature.
+// remedies suggests an alternative to a missing feature.
 var remedies = map[string]string{
 	"float64":   "cast to f32",
 	"int64":     "use i32, which holds every index into a buffer",
@@ -18,9 +18,9 @@ var remedies = map[string]string{
 	"storage8":  "store the tensor as i32, f32 or f16, or compile for a device with 8-bit storage",
 }
 
-// Needs returns the features that every schedule of the kernel needs, by their names in [Caps.Has], sorted. Only custom
-// kernels need 8- and 16-bit storage, because generated code can read words instead. Likewise only the source of custom
-// ops needs 64-bit integers, because generated code can use pairs of words.
+// Needs returns the features that every schedule of the kernel needs, by their names in [Caps.Has], sorted. Generated
+// code can read 8- and 16-bit elements in words, and can use pairs of words for 64-bit integers, so only custom kernels
+// need features for them.
 func Needs(k *kernel.Kernel) []string {
 	var names []string
 	for name := range needs(k) {
@@ -30,7 +30,7 @@ func Needs(k *kernel.Kernel) []string {
 	return names
 }
 
-// needs maps each needed feature to its user.
+// needs returns each needed feature with a description of the part of the kernel that uses it.
 func needs(k *kernel.Kernel) map[string]string {
 	users := map[string]string{}
 	note := func(feature, user string) {
@@ -40,7 +40,7 @@ func needs(k *kernel.Kernel) map[string]string {
 	}
 	for _, b := range k.Bindings {
 		feature := device.StorageFeature(b.DType)
-		if k.Custom == nil && feature != "float64" { // words and pairs of words suffice
+		if k.Custom == nil && feature != "float64" { // generated code uses words and pairs of words
 			continue
 		}
 		note(feature, fmt.Sprintf("buffer %q is %s", b.Name, b.DType))
@@ -62,8 +62,8 @@ func needs(k *kernel.Kernel) map[string]string {
 	return users
 }
 
-// Missing lists what the kernel needs and the device lacks. Each line names the feature or limit, its user, and an
-// alternative.
+// Missing lists the features and limits that the kernel needs and the device lacks. Each line names one, its user, and
+// an alternative.
 func Missing(k *kernel.Kernel, caps device.Caps) []string {
 	var gaps []string
 	users := needs(k)
@@ -100,16 +100,16 @@ func Missing(k *kernel.Kernel, caps device.Caps) []string {
 	return gaps
 }
 
-// ByAddress reports whether a kernel accesses a buffer by its address because it exceeds the device's maximum binding
-// size, which is 128 MiB on some. The binding then holds the address. Custom kernels can only use bindings.
+// ByAddress reports whether a kernel accesses a buffer by its address, because the buffer exceeds the device's maximum
+// binding size (128 MiB on some devices). The binding then holds the address. Custom kernels can only use bindings.
 func ByAddress(k *kernel.Kernel, b kernel.Binding, caps device.Caps) bool {
 	return bindingBytes(b) > caps.MaxStorageRange && caps.Features.BufferDeviceAddress && k.Custom == nil
 }
 
-// isWide reports whether positions in a buffer have 64 bits.
+// isWide reports whether positions in a buffer need 64 bits.
 func isWide(caps device.Caps, b kernel.Binding) bool { return b.Elems-1 > caps.Position32() }
 
-// bindingBytes returns the size of a buffer at the bound of every symbol.
+// bindingBytes returns the size of a buffer in bytes, with every symbol at its bound.
 func bindingBytes(b kernel.Binding) uint64 {
 	blocks := (b.Elems + int64(b.DType.BlockElems()) - 1) / int64(max(b.DType.BlockElems(), 1))
 	return uint64(max(blocks, 0)) * uint64(b.DType.BlockBytes())

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// normalize drops options that a kernel does not allow, and fills in fields that follow from kernel and device. The
-// printed form of a normalized schedule describes its code. normalize changes no normalized schedule.
+// normalize drops options that a kernel does not allow, and fills in fields that follow from the kernel and the device.
+// So the printed form of a normalized schedule describes the generated code. Normalizing twice changes nothing more.
 func normalize(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
 	v := variantOf(s)
 	if v == nil || v.of() != k.Family || k.Family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
@@ -37,8 +37,8 @@ func mapWidth(k *kernel.Kernel, most int) int {
 	return k.VectorWidth(inner, k.Parallel[inner], most, k.Roots(), k.Stores)
 }
 
-// normalizeRow limits the vector width. It also determines how many elements an invocation keeps in registers: its
-// whole share, if several passes need a value and the requested number suffices, else none.
+// normalizeRow limits the vector width. It also sets the number of elements that an invocation keeps in registers: its
+// whole share of the row, if several passes need a value and s.Cache allows that many, and otherwise none.
 func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
 	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
@@ -49,7 +49,7 @@ func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 	return s
 }
 
-// normalizeScan is normalizeRow for a scan. The end of a scan's rows must not fall inside a vector.
+// normalizeScan is like normalizeRow, for scans. The end of a scan's rows must not be inside a vector.
 func normalizeScan(k *kernel.Kernel, s kernel.Lanes, _ device.Caps) kernel.Lanes {
 	s.Vec = rowWidth(k, scanVec(k, s.Vec))
 	return s
@@ -60,13 +60,13 @@ func rowWidth(k *kernel.Kernel, most int) int {
 	return k.VectorWidth(k.FoldAxis(), k.Fold, most, k.Roots(), stores)
 }
 
-// ManyRows is the number of rows from which a matvec dequantizes blocks completely, including scales. That costs one
-// operation per element. Scaling sums of products and subtracting sums of rows instead costs one operation per element
-// of every row.
+// ManyRows is the number of rows from which a matvec decodes blocks completely, including scales. That takes one
+// operation per element. The alternative scales the sums of a strip and subtracts sums of rows, which takes one
+// operation per strip of every row.
 const ManyRows = 3
 
-// normalizeMatVec determines how a matvec decodes B. It clears options for blocks if B is not rows of blocks, and for
-// resident rows if they cannot be resident.
+// normalizeMatVec determines how a matvec decodes B. It clears options for blocks if B does not consist of rows of
+// blocks, and options for resident rows if the rows cannot be resident.
 func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel.MatVec {
 	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
 		return s // [New] rejects it
@@ -125,7 +125,7 @@ func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel
 	return s
 }
 
-// normalizeCoopMat2 determines whether the trip count is hidden.
+// normalizeCoopMat2 determines whether the kernel hides its trip count.
 func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kernel.CoopMat2 {
 	if s.TileK > 0 {
 		s.HideSteps = hidesSteps(k, s)
@@ -135,8 +135,8 @@ func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kerne
 
 func ceilDivInt(a, b int) int { return (a + b - 1) / b }
 
-// looksUp reports whether a run is decoded eight quants at a time. Octets of base-3 digits are decoded with constants,
-// in integers; others by a table, of which a schedule has copies.
+// looksUp reports whether a run is decoded an octet (eight quants) at a time. Octets of base-3 digits are decoded by
+// multiplication with constants, in integers. Other octets are decoded by a table, which needs s.Copies.
 func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 	f, ok := ir.BlockFormatOf(r.DType)
 	switch {
@@ -149,8 +149,8 @@ func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 }
 
 // readsLong reports whether the quants of every strip are read eight or sixteen bytes at a time. Float products are
-// then accumulated individually into sums that span several scales. Strips of two quads that share their bytes are
-// faster with separate sums (M-matvec-blocks).
+// then added one by one to sums that span several scales. If two strips of two quads share their bytes, separate sums
+// are faster (M-matvec-blocks).
 func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		b := k.Bindings[kernel.Widened(p.B).Bind]
@@ -158,14 +158,14 @@ func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 	})
 }
 
-// allPlanes reports whether the B of all products are laid out in planes.
+// allPlanes reports whether the operands B of all matmuls are stored in planes.
 func allPlanes(k *kernel.Kernel) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		return k.Bindings[kernel.Widened(p.B).Bind].Layout != kernel.LayoutPlanes
 	})
 }
 
-// rowsOfBytes reports whether every A is int8 with a scale per group, contiguous along the contraction.
+// rowsOfBytes reports whether every A is int8 with a scale per group, contiguous along the contraction axis.
 func rowsOfBytes(k *kernel.Kernel) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		bytes, scale, ok := k.ByteRows(p.A)
@@ -173,8 +173,8 @@ func rowsOfBytes(k *kernel.Kernel) bool {
 	})
 }
 
-// takesFourWords reports whether all operands are bytes that are contiguous along the contraction in whole vectors of
-// four words.
+// takesFourWords reports whether all operands are int8 and contiguous along the contraction axis in whole units of 16
+// elements, four words.
 func takesFourWords(k *kernel.Kernel) bool {
 	if _, ok := ByteProducts(k); !ok || !DivisibleBy(k.Fold, 16) {
 		return false
@@ -190,7 +190,7 @@ func takesFourWords(k *kernel.Kernel) bool {
 	return true
 }
 
-// PrefetchSectors is the number of sectors of the largest plane that a workgroup's first pass reads.
+// PrefetchSectors is the number of 32-byte sectors of the largest plane that a workgroup's first pass reads.
 func PrefetchSectors(k *kernel.Kernel, s kernel.MatVec) int {
 	t := k.BlockRows()
 	plane := kernel.PlanesOf(t)[LargestPlane(t)]

@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// nvidia: subgroups always have 32 invocations. A workgroup has 48 KiB of shared memory and up to 255 registers per
-// invocation. Cores hide latency with many resident subgroups.
+// nvidia returns the heuristics of NVIDIA GPUs. Subgroups always have 32 invocations. A workgroup has 48 KiB of shared
+// memory, and an invocation has up to 255 registers. Cores hide latency with many resident subgroups.
 func nvidia(caps device.Caps) heuristics {
 	t := generic(caps)
-	// Measurements M-handicaps and M-conv-bytes have the slowdowns of tiles.
+	// The slowdowns are from measurements M-handicaps and M-conv-bytes.
 	t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
 		computedRows: 77, gathered: 3.2, gatheredTile: 1.4, seldomFull: 1.5}
 	// 50 MB for 132 cores on an H100, 40 for 108 on an A100, and more per core on graphics cards since 2022.
@@ -21,8 +21,8 @@ func nvidia(caps device.Caps) heuristics {
 	// Memory-bound kernels reach copy speed with 256 invocations of 16-byte loads; larger workgroups only lengthen the
 	// tail.
 	t.mapWorkgroup = 256
-	// A row of 4096 in 256 lanes has 16 elements per lane: four 16-byte loads in flight, all kept in registers for the
-	// second pass.
+	// With 256 lanes, a row of 4096 elements has 16 elements per lane. That is four 16-byte loads in flight, and all
+	// elements stay in registers for the second pass.
 	t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
 	// For f32. Efficiency is with all cores in full waves, Alone with one workgroup per core (M-f32-tiles,
 	// M-tile-rates).
@@ -40,8 +40,8 @@ func nvidia(caps device.Caps) heuristics {
 		{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
 		{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},
 	}
-	// Large tiles were measured for f16 4096^3, those from 64x64 down for 64 or 16 rows by 4096x4096. Other shapes with
-	// the same registers reach a fraction of these rates (M-tile-rates).
+	// The large tiles were measured for f16 4096^3. The tiles from 64x64 down were measured for 64 or 16 rows by
+	// 4096x4096. Other shapes with the same registers reach a fraction of these rates (M-tile-rates).
 	t.matrixTiles = []matrixTile{
 		// With f16 sums.
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658},
@@ -49,7 +49,7 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515},
-		// Half as many steps to a multiple of 8.
+		// With a K of 32, twice as many matmuls have a number of steps that is a multiple of 8.
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457},
@@ -58,7 +58,7 @@ func nvidia(caps device.Caps) heuristics {
 		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234},
 		{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Efficiency: 0.117},
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Efficiency: 0.417, PerCore: 2, Alone: 0.233},
-		// Decodes B half as often.
+		// A tall tile decodes B half as often.
 		{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Efficiency: 0.35},
 		// Only for f16 accumulation, in four parts (M-tile-rates).
 		{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Efficiency: 0.417, Blocks: true},
@@ -74,8 +74,8 @@ func nvidia(caps device.Caps) heuristics {
 	// The fastest parameters measured for one query over 8192 keys (M-flash-shapes).
 	t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
 	t.flashMost, t.flashGBps = 1024, 45 // M-short-texts
-	// The fastest measured tiles that also suit causal attention: its mask makes shapes with nearly 255 registers spill
-	// (M-flash-shapes).
+	// These are the fastest measured tiles that also suit causal attention. In shapes with nearly 255 registers, its
+	// mask makes the compiler spill (M-flash-shapes).
 	t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64, 0}, {8, 1, 32, 2, 128, 0}, {8, 1, 32, 1, 0, 0},
 		{4, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 0}, {2, 1, 32, 1, 0, 0}, {8, 1, 16, 1, 0, 2}, {4, 1, 16, 1, 0, 2}}
 	// For f32 and heads of 64 elements (M-flash-f32).
@@ -91,17 +91,17 @@ func nvidia(caps device.Caps) heuristics {
 	}
 	// One subgroup per column reads 512 contiguous bytes of f32 per step. Four subgroups in a workgroup keep its
 	// columns close in memory. With one column, 8 rows of f32 move 32 bytes of A through the cache for each element of
-	// B, so for many rows several columns share A (M-block-ways).
+	// B, so several columns share A if there are many rows (M-block-ways).
 	t.vecWorkgroup, t.vecColumns, t.vecRows = 128, 1, nvidiaRows
-	// For blocks, four columns share A, which needs more of the cache's bandwidth than the few bytes of B. Four
-	// subgroups share a column, to keep the number of workgroups high (M-block-defaults).
+	// For blocks, four columns share A, because A then needs more of the cache's bandwidth than the few bytes of B.
+	// Four subgroups share a column, which keeps the number of workgroups high (M-block-defaults).
 	t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
 	maps.Copy(t.blocks, nvidiaBlocks)
 	t.units, t.subnormals = nvidiaUnits, true
 	if caps.DriverID == device.DriverNVK {
-		t.registerFile = 64 << 10 // NVIDIA's own compiler was measured with workgroups that have less
+		t.registerFile = 64 << 10 // not for NVIDIA's own compiler, with which such workgroups were measured
 	} else {
-		t.registers = 264 // spilling beyond that is faster than smaller tiles (M-flash-shared)
+		t.registers = 264 // more than 255: a little spilling is faster than smaller tiles (M-flash-shared)
 	}
 	return t
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // nvidiaBlocks describes how kernels of few rows read each block format. Measurement M-block-ways in docs/measurements
-// has the times of each row, and M-matvec-blocks, M-codebooks and M-skinny list alternatives. Unmeasured entries for
-// int8 rows are copied from q4_0, q8_0 and q4_K.
+// has the times of each entry, and M-matvec-blocks, M-codebooks and M-skinny list slower alternatives. Entries for int8
+// rows that were not measured are copies of the entries of q4_0, q8_0 and q4_K.
 var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	ir.Q4_0: inPlanes(
 		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true},
@@ -67,10 +67,10 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},
 		blockVec{rows: 4, run: 8, lanes: 64, columns: 4, subnormals: true},
 		blockVec{rows: 6, run: 8, lanes: 32, columns: 4, subnormals: true},
-		// M-batch
+		// From measurement M-batch.
 		blockVec{rows: 8, depth: 256, run: 16, lanes: 16, apart: true, columns: 4, subnormals: true, staged: true},
 		blockVec{rows: 8, run: 16, lanes: 32, workgroup: 256, columns: 4, subnormals: true, staged: true},
-	).orBytesFrom(2, // one row is as fast in floats, and needs no kernel before
+	).orBytesFrom(2, // one row is as fast in floats, and then needs no kernel that quantizes it
 		blockVec{rows: 2, run: 32, lanes: 64, columns: 4},
 		blockVec{rows: 4, run: 16, lanes: 32, columns: 4},
 		blockVec{rows: 8, run: 16, lanes: 64, columns: 4},
@@ -145,9 +145,9 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
 	).rounding(twoBitPacked(4, 2)),
 
-	// Codebooks are looked up in shared memory. Float rows use quads, where larger workgroups copy the codebook less
-	// often; a single int8 row uses lookup, with many copies. Tiles read whole blocks if that is as fast
-	// (M-block-ways).
+	// Codebooks are looked up in shared memory. For float rows, invocations read quads, and larger workgroups copy the
+	// codebook less often. A single int8 row is read by lookup, with many copies of the table. For tiles, blocks are
+	// not stored in planes if whole blocks are as fast (M-block-ways).
 	ir.IQ1_S: inPlanes(
 		looked(16, 128, 512, 4),
 	).orBytes(
@@ -199,8 +199,8 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).orLookup(32).orRounded(32, 256, 2),
 }
 
-// nvidiaRows describes how kernels of few rows read f16 weights (M-block-ways). The best parameters follow no rule: 64
-// sums per invocation are faster than 32.
+// nvidiaRows describes how kernels of few rows read f16 weights (M-block-ways). The fastest parameters follow no rule:
+// for example, 64 sums per invocation are faster than 32.
 var nvidiaRows = blockVecs{
 	{rows: 1, depth: 2048, batched: true, lanes: 32, columns: 1},
 	{rows: 1, depth: 2048, lanes: 64, columns: 2},
@@ -212,63 +212,67 @@ var nvidiaRows = blockVecs{
 	{rows: 8, lanes: 32, columns: 8, whole: true},
 }
 
-// longRow is the minimum number of elements of a float row for which holding it pays off (M-block-ways).
+// longRow is the minimum length of a float row for which keeping it in registers pays off (M-block-ways).
 const longRow = 12 << 10
 
-// twoBitPacked keeps one row resident, for formats with four planes per byte, with the given columns per pass. It
-// prefetches sectors of blocks before the row is quantized.
+// twoBitPacked keeps one row resident, for formats with four planes of 2-bit quants in each byte. A pass has the given
+// number of columns. Each invocation prefetches that many sectors of blocks before the row is quantized.
 func twoBitPacked(columns, prefetch int) residentVec {
 	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
 }
 
-// inDigits quantizes float rows to three digits per element. Shorter rows were not measured in a model.
+// inDigits returns v for rows in three base-256 digits per element. Rows below 4096 elements were not measured in a
+// model.
 func inDigits(v residentVec) residentVec {
 	v.digits, v.least = 3, 4096
 	return v
 }
 
-// upTo limits a variant to the given number of columns per core.
+// upTo restricts v to matmuls with at most the given number of columns per core.
 func (v residentVec) upTo(columns int64) residentVec {
 	v.most = columns
 	return v
 }
 
+// inPlanes describes a format with blocks in planes, and how float rows are multiplied by them.
 func inPlanes(floats ...blockVec) blockHeuristics {
 	return blockHeuristics{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
 }
 
-// butTiles keeps the file's layout for blocks that only matmuls of many rows read.
+// butTiles keeps the file's layout for weights that only matmuls of many rows read.
 func (h blockHeuristics) butTiles() blockHeuristics {
 	h.tiles = kernel.LayoutBlocks
 	return h
 }
 
+// orBytes adds parameters for int8 rows.
 func (h blockHeuristics) orBytes(bytes ...blockVec) blockHeuristics {
 	h.bytes = bytes
 	return h
 }
 
-// orLookup is for formats with codebooks and one int8 row; copies is the number of copies of the codebook.
+// orLookup adds parameters for one int8 row by lookup, with the given number of copies of the codebook.
 func (h blockHeuristics) orLookup(copies int) blockHeuristics {
 	h.lookup = lookupVec{run: 32, lanes: 64, columns: 8, copies: copies}
 	return h
 }
 
-// orRounded makes matvecs by lookup quantize the row themselves, up to the given number of columns per core.
+// orRounded lets matvecs by lookup quantize the row themselves; see lookupRounding.
 func (h blockHeuristics) orRounded(copies, most, fewest int) blockHeuristics {
 	h.lookup.rounds = lookupRounding{copies, most, fewest}
 	return h
 }
 
-// orLookupFloats is for formats with codebooks and one float row. resident is the number of copies with a resident row,
-// which also needs shared memory.
+// orLookupFloats adds parameters for one float row by lookup, with the given number of copies of the codebook. With a
+// resident row, which also needs shared memory, there are resident copies.
 func (h blockHeuristics) orLookupFloats(copies, resident int) blockHeuristics {
 	h.lookupFloats = lookupVec{run: 16, lanes: 128, columns: 4, copies: copies}
 	h.lookupResident = lookupVec{run: 32, columns: 7, copies: resident}
 	return h
 }
 
-// withResident and rounding add variants with one resident row.
+// withResident adds parameters for one float row that stays in registers. rounding adds them for rows quantized to
+// int8.
 func (h blockHeuristics) withResident(ways ...residentVec) blockHeuristics {
 	h.resident = ways
 	return h
@@ -279,18 +283,18 @@ func (h blockHeuristics) rounding(ways ...residentVec) blockHeuristics {
 	return h
 }
 
-// orBytesFrom is orBytes for formats where only matmuls with at least the given number of rows are faster as int8.
+// orBytesFrom is like orBytes, for formats with which int8 is faster only from the given number of rows on.
 func (h blockHeuristics) orBytesFrom(rows int64, bytes ...blockVec) blockHeuristics {
 	h.bytes, h.bytesFrom = bytes, rows
 	return h
 }
 
-// manyRows describes how up to eight int8 rows read blocks in runs of the given length.
+// manyRows describes how up to eight int8 rows read blocks, in runs of the given length.
 func manyRows(run int) blockVec {
 	return blockVec{rows: MaxMatVecRows, run: run, lanes: 64, columns: 4}
 }
 
-// looked is for formats with codebooks.
+// looked describes how float rows read blocks with a codebook in shared memory.
 func looked(run, lanes, workgroup, columns int) blockVec {
 	return blockVec{run: run, lanes: lanes, workgroup: workgroup, columns: columns, subnormals: true, tables: true}
 }

@@ -2,8 +2,8 @@ package schedule
 
 import "github.com/vkc-go/vkc/ir"
 
-// nvidiaUnits lists the formats for which few rows are faster on matrix units (M-block-units, and M-skinny-tiles for 9
-// to 16 rows).
+// nvidiaUnits lists the formats for which matmuls of few rows are faster on cooperative matrices (M-block-units, and
+// M-skinny-tiles for 9 to 16 rows).
 var nvidiaUnits = map[ir.DType]formatUnits{
 	ir.Q4_0: {unitsFrom(4, 8, 2, 128).someBy(4.3, skinnyTile{8, 2, 128}).andMore(8, 1, 128),
 		unitsFrom(7, 4, 1, 256).someBy(10, skinnyTile{2, 2, 256}, skinnyTile{1, 4, 256}).andMore(8, 1, 128)},

@@ -5,20 +5,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The padding of stored operands: tiles of the fastest variant, and its steps in bytes.
+// The padding of materialized operands: storedRows is the tile of the fastest variant, and storedDepthBytes its step
+// along the contraction axis in bytes.
 const (
 	storedDepthBytes = 128
 	storedRows       = 256
 )
 
-// storedDepth is the multiple to which the contraction of stored operands of dtype t is padded.
+// storedDepth is the multiple to which the contraction axis of materialized operands of dtype t is padded.
 func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
-// minRereads is the minimum number of result tiles that read an operand for storing it to be considered.
+// minRereads is the minimum number of result tiles that must read an operand before materializing it is considered.
 const minRereads = 4
 
-// waysToStore lists ways to store operands of a matmul beforehand: without operands dequantized from blocks, which
-// every tile then dequantizes, and with them.
+// waysToStore lists ways to materialize operands of a matmul before it. The first way leaves out operands in block
+// formats, which every tile then decodes; the second includes them.
 func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 	for _, decoded := range []bool{false, true} {
 		list := h.storedOperands(k, decoded)
@@ -29,10 +30,10 @@ func (h heuristics) waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand
 	return ways
 }
 
-// storedOperands returns the layout for operands that do not suit matrix units: computed operands, such as conversions
-// from f32, and operands with rows that are not aligned to 16 bytes. It excludes operands dequantized from blocks
-// unless decoded is set. A matmul that is split into bf16 gets all operands stored, along the axis of their current
-// layout.
+// storedOperands returns the layouts of operands that cooperative matrices cannot load directly: computed operands,
+// such as conversions from f32, and operands with rows that are not aligned to 16 bytes. It leaves out operands in
+// block formats unless decoded is set. For a matmul that is split into bf16 terms, it returns all operands, along the
+// axis of their present layout.
 func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	apart := k.Products[0].BF16x3
@@ -66,7 +67,7 @@ func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kerne
 		}
 	}
 	if !DivisibleBy(k.Fold, unitElems(dtype)) && !(padded && k.Fold.IsStatic()) {
-		return nil // its rows would still not be aligned
+		return nil // the rows of this operand would still not be aligned
 	}
 	for i := range list {
 		if k.Fold.IsStatic() && padded && !DivisibleBy(k.Fold, storedDepth(dtype)) {
@@ -76,8 +77,8 @@ func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kerne
 	return list
 }
 
-// spare reports whether the operands along an axis of the result are in buffers padded to whole tiles, like stored
-// operands.
+// spare reports whether the operands along an axis of the result are in buffers that are padded to whole tiles, as
+// materialized operands are.
 func spare(k *kernel.Kernel, axis int, tile int) bool {
 	t, ok := MatrixDType(k)
 	if !ok {

@@ -7,17 +7,18 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Run is a run of steps that one persistent kernel may do.
+// Run is a range of steps that one persistent kernel may execute.
 type Run struct {
 	First, Count int
 	Groups       int    // workgroups of the persistent kernel
-	Why          string // its gain, for printing
+	Why          string // the gain, for listings
 }
 
-// Runs proposes steps of a program to run as persistent kernels. The gain is one launch per barrier between two steps.
-// The cost is the synchronization of workgroups, and reading through the shared cache what other workgroups have just
-// written. All workgroups of a step must be resident on the device at once, so that none waits for a second wave. A run
-// ends before a kernel that it already contains, because the code is then fetched once for both.
+// Runs proposes ranges of steps to execute as persistent kernels. Each saves one launch per barrier between two of its
+// steps. It costs the synchronization of workgroups, and reading the values that other workgroups have just written
+// through the shared cache. All workgroups of a step must be resident on the device at the same time, so that none
+// waits for a second wave. A range ends before a kernel that it already contains, because the code is then fetched once
+// for both.
 func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedule, caps device.Caps) (runs []Run) {
 	h := heuristicsOf(caps)
 	if h.MeetNs <= 0 || !caps.Features.MemoryModel || len(p.Gated()) > 0 {
@@ -50,16 +51,17 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 	return runs
 }
 
-// leastGain is the minimum gain per launch, as a fraction of a launch; the estimates have errors of that size.
+// leastGain is the minimum gain per launch, as a fraction of a launch's time, because estimates have errors of that
+// size.
 const leastGain = 0.1
 
-// barrierTime is the nanoseconds of a synchronization of workgroups: mostly the round trip to memory, and the rest the
-// serialized atomic counter (M-persistent).
+// barrierTime is the time in nanoseconds of a barrier between all workgroups. Most of it is the round trip to memory.
+// The rest is the atomic counter, which serializes the workgroups (M-persistent).
 func (m machine) barrierTime(groups int64) float64 {
 	return float64(m.MeetNs * (0.75 + 0.25*float64(groups)/float64(m.cores)))
 }
 
-// phases are steps that a persistent kernel may do.
+// phases are consecutive steps that one persistent kernel may execute, and the resources that they need together.
 type phases struct {
 	h        heuristics
 	program  *kernel.Program
@@ -69,14 +71,14 @@ type phases struct {
 	shaders   map[int]bool
 	buffers   map[int]bool
 	written   map[int]bool
-	groups    int64 // workgroups of the step that has most
-	shared    int   // bytes, of all steps
+	groups    int64 // workgroups of the step that has the most
+	shared    int   // bytes of shared memory of all steps together
 	registers int   // registers of the step that needs the most
 	steps     int
 	reads     float64 // nanoseconds to read values written in the same dispatch
 }
 
-// add adds a step to the persistent kernel, if possible.
+// add adds step n to the persistent kernel, and reports whether that is possible.
 func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 	step, launch := r.program.Steps[n], s.Config()
 	if r.steps == 0 {
@@ -109,13 +111,13 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 	return r.groups <= r.h.resident(launch.Workgroup, r.registers, r.shared) && len(r.buffers) <= r.bindings
 }
 
-// gain is the nanoseconds that the persistent kernel saves over the steps.
+// gain is the time in nanoseconds that the persistent kernel saves.
 func (r *phases) gain() float64 {
 	return float64(float64(r.steps-1)*(r.h.LaunchNs-r.h.barrierTime(r.groups))) - r.reads
 }
 
-// resident is the number of workgroups that fit on the device at once, as far as known. Drivers give kernels fewer
-// registers than registersOf estimates (M-persistent).
+// resident is the number of workgroups that fit on the device at the same time, as far as its limits are known. Drivers
+// give kernels fewer registers than registersOf estimates (M-persistent).
 func (h heuristics) resident(workgroup, registers, shared int) int64 {
 	each := h.coreInvocations / workgroup
 	if h.coreRegisters > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Pricer estimates for package passes which rewrites of kernels pay off on a device. It serves one program at a time
-// and caches the estimates of equal kernels.
+// Pricer estimates the time of kernels on a device, so that package passes can decide which rewrites are faster. It
+// serves one program at a time, and caches the estimates of equal kernels.
 type Pricer struct {
 	Caps   device.Caps
 	device heuristics
@@ -35,8 +35,8 @@ func NewPricer(caps device.Caps) Pricer {
 	return Pricer{Caps: caps, device: heuristicsOf(caps), times: map[timeKey]timed{}}
 }
 
-// priceWork prices work without kernels by its memory traffic and launches, unless the device cannot do it or is known
-// to prefer doing without.
+// priceWork estimates the time of work without kernels from its memory traffic and launches. Its note says if the
+// device cannot do the work, or is known to be faster without it.
 func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estimate {
 	suits := true
 	switch w.Form {
@@ -59,13 +59,13 @@ func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estima
 	return kernel.Estimate{After: kernel.Rates{Bytes: p.device.CopyGBps, LaunchNs: p.device.LaunchNs}.Time(w)}
 }
 
-// runs reports whether the device has the features, the shared memory and the workgroup size of a custom kernel.
+// runs reports whether the device can run a custom kernel: it has the features, shared memory and workgroup size.
 func (p Pricer) runs(k *ir.CustomKernel) bool {
 	return !slices.ContainsFunc(k.Needs, func(feature string) bool { return !p.Caps.Has(feature) }) &&
 		uint64(k.SharedBytes) <= uint64(p.Caps.MaxSharedMemory) && workgroupFits(k.Workgroup, p.Caps)
 }
 
-// Sizes returns the sizes to try for a kernel.
+// Sizes returns the sizes that rules should propose for a kernel on this device.
 func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	t := p.device
 	switch {
@@ -111,8 +111,8 @@ func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
 }
 
-// timeOf returns the total time of kernels that run in sequence, and their number, or the reason why it is unknown. It
-// skips kernels that only repack weights, because they run once.
+// timeOf returns the total time in nanoseconds of kernels that run in sequence, and their number. If a time is unknown,
+// why is the reason. It skips kernels that only repack weights, because they run once, at load.
 func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int, why string) {
 	for _, k := range list {
 		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {
@@ -132,7 +132,7 @@ func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int
 	return sum, run, ""
 }
 
-// kernelTime estimates the time of a kernel without its launch, or returns why it is unknown.
+// kernelTime estimates the time in nanoseconds of a kernel without its launch. If it is unknown, why is the reason.
 func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	switch {
 	case k.Family == kernel.FamilyRow:
@@ -171,7 +171,7 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 	return time + h.storeTime(k), ""
 }
 
-// moveTime is the time of a kernel's memory traffic. It counts only the part of a buffer that is read.
+// moveTime is the time in nanoseconds of a kernel's memory traffic. It counts only the parts of buffers that are read.
 func (h heuristics) moveTime(k *kernel.Kernel) float64 {
 	loads := map[int]int64{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
@@ -188,7 +188,7 @@ func (h heuristics) moveTime(k *kernel.Kernel) float64 {
 	return float64(bytes)/h.CopyGBps + h.storeTime(k)
 }
 
-// storeTime is the time of a kernel's stores.
+// storeTime is the time in nanoseconds of a kernel's stores. A store that is not contiguous moves whole sectors.
 func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	bytes := uint64(0)
 	for _, st := range k.Stores {
@@ -205,7 +205,8 @@ func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	return float64(bytes) / h.CopyGBps
 }
 
-// partsOf lists the worthwhile numbers of parts for splitting a matmul's contraction, on matrix units or not.
+// partsOf lists the numbers of parts into which it is worthwhile to split a matmul's contraction. units says whether
+// cooperative matrices multiply the parts.
 func partsOf(k *kernel.Kernel, units bool) (list []int) {
 	for n := 2; n <= maxParts && k.Fold.IsStatic() && partsFit(k, n, units); n *= 2 {
 		list = append(list, n)
@@ -213,7 +214,7 @@ func partsOf(k *kernel.Kernel, units bool) (list []int) {
 	return list
 }
 
-// tails lists where the last, partial tiles along rows and columns begin, for all tile sizes.
+// tails lists where the last tile along rows and columns begins if it is partial, for all tile sizes.
 func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
 	row, col, p := len(k.Parallel)-2, len(k.Parallel)-1, k.Products[0]
 	for _, axis := range []int{row, col} {
@@ -223,7 +224,7 @@ func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
 				tile = int64(tl.M)
 			}
 			from := extent.Add / tile * tile
-			// A few columns are a few rows of the transposed matmul; tiles would be mostly padding.
+			// A few columns are the few rows of the transposed matmul. Tiles would be mostly padding.
 			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows &&
 				!k.ReadsBlocks(p.B)
 			tail := kernel.Tail{Axis: axis, From: from, Swap: few}

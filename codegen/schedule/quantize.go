@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// quantizers lists schedules with an invocation for the elements of a block that share a scale.
+// quantizers lists schedules with one invocation for each group of a block's elements that shares a scale.
 func (h heuristics) quantizers(k *kernel.Kernel) []Candidate {
 	if k.CheckQuantize() != nil {
 		return nil
@@ -25,7 +25,7 @@ func quantizeSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	return schedules(quantizeSchedules(k, 512))
 }
 
-// quantizeSchedules are all, of workgroups up to a size.
+// quantizeSchedules returns the schedules with workgroups of up to most invocations.
 func quantizeSchedules(k *kernel.Kernel, most int) []kernel.Lanes {
 	lanes := kernel.QuantizeLanes(k.Quantized())
 	var all []kernel.Lanes
@@ -51,8 +51,8 @@ func checkQuantize(k *kernel.Kernel, s kernel.Lanes) error {
 	return nil
 }
 
-// quantizeShared is the shared memory in which the invocations of a block exchange scales and codes of groups, and
-// levels.
+// quantizeShared is the shared memory, in bytes, in which the invocations of a block exchange the scales and codes of
+// their groups, and the quants.
 func quantizeShared(k *kernel.Kernel, s kernel.Lanes) int {
 	if s.LanesPerRow < 2 {
 		return 0

@@ -6,14 +6,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Registers estimates the 32-bit registers that an invocation uses at once on a device, from the values that it keeps
-// through its loops: accumulators, operands, cached elements. It returns 0 if unknown. The constants are fitted to
+// Registers estimates how many 32-bit registers an invocation uses at the same time: for values that it keeps through
+// its loops, such as accumulators, operands and cached elements. It returns 0 if unknown. The constants are fitted to
 // driver reports (golden/drivers).
 func Registers(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) int {
 	return heuristicsOf(caps).registersOf(k, s)
 }
 
-// fits reports whether the invocations of a workgroup probably have enough registers.
+// fits reports whether each invocation of a workgroup probably has enough registers.
 func (h heuristics) fits(k *kernel.Kernel, s kernel.Schedule) bool {
 	budget := h.registers
 	if h.registerFile > 0 {
@@ -35,11 +35,11 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	case kernel.Row:
 		return h.rowRegisters(k, s) + others
 	case kernel.FlashTile:
-		// Scores, and the part of the weighted values that a lane accumulates.
+		// Scores, and the lane's part of the weighted values.
 		sums := s.ThreadM * (s.ThreadN + 4*FlashQuads(flashShapeOf(k).Value, s.TileN/max(s.ThreadN, 1)))
 		return sums + s.ThreadM + s.ThreadN + others
 	case kernel.FlashVec:
-		// A lane's part of each query and of its weighted values, of the current keys and their values, and scores.
+		// The lane's part of each query and its weighted values, and of the current keys and values; and the scores.
 		sh, lanes := flashShapeOf(k), max(s.LanesPerRow, 1)
 		queries, values := 4*FlashQuads(sh.Dot, lanes), 4*FlashQuads(sh.Value, lanes)
 		return s.ThreadM*(queries+values) + s.ThreadN*max(queries, values) + s.ThreadM*s.ThreadN + others
@@ -51,8 +51,8 @@ func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	return 0
 }
 
-// rowRegisters is the number of row elements that an invocation keeps, or that the compiler keeps when it unrolls the
-// loops over the row.
+// rowRegisters is the number of row elements that an invocation keeps in registers: because the schedule says so, or
+// because the compiler unrolls the loops over the row.
 func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Row) int {
 	n := k.Fold.Max()
 	if s.Variant == kernel.VarSelect {
@@ -64,12 +64,12 @@ func (h heuristics) rowRegisters(k *kernel.Kernel, s kernel.Row) int {
 	return s.Cache
 }
 
-// matVecRegisters is the number of registers of an invocation of a matvec for its rows, columns and sums.
+// matVecRegisters is the number of registers that an invocation of a matvec uses for its rows, columns and sums.
 func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 	rows, columns := s.ThreadM, s.ThreadN*len(k.Products)
 	lanes := int64(max(s.LanesPerRow, 1))
-	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read one at a time, also from blocks
-		steps, each := 1, int64(4) // elements, in the same number of words
+	if s.TileK == 0 || k.BlockRows() == ir.Invalid { // elements are read singly, also from blocks
+		steps, each := 1, int64(4) // iterations that are unrolled; elements per load, one per register
 		if s.Decode == kernel.DecodeWords {
 			each = 16
 		}
@@ -78,7 +78,8 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 		}
 		return rows*columns + 4*steps*(rows+columns)
 	}
-	// A run of each row with its scale and sum. For each column, a run of quants of about four bits, scales and offset.
+	// For each row: a run with its scale and sum. For each column: a run of quants of about four bits, scales and an
+	// offset.
 	row, column, apart, scales := s.TileK, s.TileK/8, 0, k.BlockRun(s).Scales()
 	switch {
 	case s.RoundRows || readsBytes(k):
@@ -90,14 +91,14 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 	if s.Coarsen > 0 && rowsResident(k, s) {
 		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
-	if s.Held { // in addition to the registers of the next pass
+	if s.Held { // and the registers of the next pass, in addition
 		columns *= 2
 	}
 	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
 }
 
-// flashMatrixRegisters is the number of registers of an invocation for the fragments of queries, weights, accumulators
-// and the scores of two tiles, and for keys and values in transit to shared memory.
+// flashMatrixRegisters is the number of registers that an invocation uses for fragments (queries, weights,
+// accumulators, and the scores of two tiles), and for keys and values on their way to shared memory.
 func (h heuristics) flashMatrixRegisters(sh flashShape, s kernel.FlashMatrix) int {
 	lanes := s.Subgroup
 	if h.operandLanes > 0 {

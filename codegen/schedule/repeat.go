@@ -7,18 +7,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxShared is the maximum number of values that an invocation keeps to share between points.
+// maxShared is the maximum number of shared values that an invocation keeps while it computes several points.
 const maxShared = 4
 
-// Repetition means that the points of a map along one axis share values. An invocation that computes several points
-// computes these once: for example, the sines and cosines of a rotary embedding are the same for all heads.
+// Repetition says that the points of a map along one axis share values. An invocation that computes several such points
+// computes the shared values once. For example, the sines and cosines of a rotary embedding are the same for all heads.
 type Repetition struct {
 	Axis   int
-	Shared []*kernel.Expr // the largest costly values that do not depend on Axis
+	Shared []*kernel.Expr // the largest expensive subexpressions that do not depend on Axis
 }
 
-// RepetitionOf finds the axis, other than the innermost, along which most points of a map share costly values. The
-// map's axes must be collapsed. If there are no such values, it returns the outermost axis.
+// RepetitionOf finds the axis, other than the innermost, along which the most points of a map share expensive values.
+// The map's axes must be collapsed. If no points share such values, it returns the outermost axis, with no shared
+// values.
 func RepetitionOf(k *kernel.Kernel) (r Repetition, ok bool) {
 	inner := len(k.Parallel) - 1
 	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 {
@@ -36,7 +37,7 @@ func RepetitionOf(k *kernel.Kernel) (r Repetition, ok bool) {
 	return r, true
 }
 
-// sharedAlong returns the largest values that contain a costly operation and do not depend on an axis.
+// sharedAlong returns the largest subexpressions that contain an expensive operation and do not depend on an axis.
 func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
 	var list []*kernel.Expr
 	seen := map[*kernel.Expr]bool{}
@@ -62,8 +63,8 @@ func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
 	return list
 }
 
-// isCostly reports whether computing a value takes much longer than loading one: it calls functions with accurate
-// argument reduction.
+// isCostly reports whether computing a value takes much longer than loading one, because it calls a function with
+// accurate argument reduction.
 func isCostly(e *kernel.Expr) bool {
 	costly := false
 	kernel.Walk([]*kernel.Expr{e}, func(v *kernel.Expr) {
@@ -72,8 +73,9 @@ func isCostly(e *kernel.Expr) bool {
 	return costly
 }
 
-// repeatedMaps lists maps whose invocations compute several points along an axis. They share costly values, or, if it
-// pays off, load several indices first, so that these loads are in flight together.
+// repeatedMaps lists maps whose invocations compute several points along an axis. The points share expensive values.
+// Or, if that is faster on the device, the invocation first loads the indices of several points, so that these loads
+// are in flight together.
 func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 	r, ok := RepetitionOf(k)
 	why := "share costly values"
@@ -89,7 +91,7 @@ func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 			s := c.Schedule.(kernel.Points)
 			s.Coarsen = coarsen
 			if points(k.Parallel)/int64(s.Vec*s.Workgroup*coarsen) < h.fill {
-				break // there are too few points anyway
+				break // there are too few points for these workgroups
 			}
 			all = append(all, Candidate{s, fmt.Sprintf("%d points %s", coarsen, why)})
 		}
@@ -97,8 +99,8 @@ func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// gathersLittle reports whether a map gathers by loaded indices, and four neighbouring elements have less than 16
-// bytes, the longest load.
+// gathersLittle reports whether a map gathers by loaded indices from a dtype with less than four bytes per element:
+// then even four neighbours are less than 16 bytes, the longest load.
 func gathersLittle(k *kernel.Kernel) bool {
 	little := false
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
@@ -113,7 +115,7 @@ func gathersLittle(k *kernel.Kernel) bool {
 	return little
 }
 
-// maxCoarsen is the maximum number of points along an axis per invocation. More gain nothing (M-rope-coarsening).
+// maxCoarsen is the maximum number of points along an axis per invocation. More do not help (M-rope-coarsening).
 const maxCoarsen = 4
 
 func checkCoarsen(k *kernel.Kernel, s kernel.Points) error {

@@ -9,35 +9,35 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// residentVec describes matvecs of one row by blocks in which the invocations of a workgroup share the whole row. Each
-// keeps its part of the row in registers over several passes over different columns. Then only the blocks are read, and
-// floats are quantized to int8 at most once.
+// residentVec describes a matvec of one row by blocks that keeps the row in registers. The invocations of a workgroup
+// share the row, and each keeps its part of it over several passes. A pass covers some of the columns, so it reads only
+// blocks, and a float row is quantized to int8 at most once.
 type residentVec struct {
-	run        int   // elements that an invocation reads at once
+	run        int   // elements of a run, which an invocation reads at once
 	columns    int   // columns of a pass
-	occupancy  int   // invocations on a core that share the columns
-	groups     int   // maximum number of row groups in a workgroup; 0 is 1
-	ahead      int   // passes with blocks loaded before rows are quantized, at most 1
-	held       bool  // prefetched data stays in registers
+	occupancy  int   // invocations of all workgroups on a core
+	groups     int   // maximum number of groups in a workgroup that each hold the whole row; 0 is 1
+	ahead      int   // 1: the blocks of the first pass are prefetched before the row is quantized
+	held       bool  // prefetched blocks stay in registers
 	prefetch   int   // sectors that an invocation prefetches before its row is quantized
-	digits     int   // int8 digits per float element, for rows that may not be quantized to a single int8
-	products   int   // minimum number of matrices multiplied by the row
+	digits     int   // int8 digits per element of a row that may not be rounded to one int8
+	products   int   // minimum number of matmuls with the same row
 	least      int64 // minimum row length
-	longest    int64 // row length from which it no longer pays off; 0 for no limit
-	most       int64 // columns of a core for this to pay; 0 is any
+	longest    int64 // row length from which this is not faster; 0 for no limit
+	most       int64 // maximum number of columns per core; 0 for no limit
 	subnormals bool
 	tables     bool
 }
 
 // maxResidentLanes is the maximum number of invocations that share a row. maxResidentColumns is the maximum number of
-// columns over all passes; their sums are in shared memory.
+// columns of a workgroup over all passes; their sums are in shared memory.
 const maxResidentLanes, maxResidentColumns = 512, 512
 
-// mostResidentShared is the maximum shared memory of such a matvec.
+// mostResidentShared is the maximum shared memory of a matvec with a resident row, in bytes.
 const mostResidentShared = 48 << 10
 
-// residentVec returns how a matmul of few rows keeps them resident, if its format supports that. rounds means that the
-// rows are quantized to int8.
+// residentVec returns how a matmul of one row keeps it resident, and false if it should not. rounds says that the row
+// is quantized to int8.
 func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
 	ways := b.resident
@@ -66,8 +66,8 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		s.TileK, s.RoundRows, s.Digits, s.Coarsen = v.run, rounds, v.digits, 1
 		return h.fits(k, s)
 	}
-	// Fewer invocations share a row if the registers of a core do not suffice for more; otherwise it is multiplied by
-	// fewer columns.
+	// If a core has too few registers for all its invocations, fewer invocations share a row. If that is not enough, a
+	// pass has fewer columns.
 	most := residentLanes(sh.K, v.run, h.subgroup, maxResidentLanes)
 	lanes, cols := most, v.columns
 	for !fits(lanes, cols, 1) && (lanes > h.subgroup || cols > 1) {
@@ -86,7 +86,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 			cols, groups = 1, groups-1
 		}
 	}
-	workgroups := h.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // that run concurrently
+	workgroups := h.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // workgroups that run at the same time
 	if groups > 1 {
 		workgroups = max(workgroups, h.fill)
 	}
@@ -108,7 +108,7 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		}
 	}
 	if s.TileN = cols * groups * s.Coarsen; !rowsResident(k, s) || s.Coarsen == 1 && !rounds {
-		return nil // also if nothing is read less often
+		return nil // also if no row is read less often
 	}
 	reason := "1 row: resident in registers"
 	switch {
@@ -120,16 +120,17 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	return []Candidate{{s, fmt.Sprintf("%s, over %d passes", reason, s.Coarsen)}}
 }
 
-// mostGroupedPasses is the maximum number of passes for more than two groups of invocations: their rows are short, so
+// mostGroupedPasses is the maximum number of passes of workgroups with more than two groups. Such rows are short, so
 // more workgroups cost less than longer ones (M-resident-rows).
 const mostGroupedPasses = 3
 
-// manyAheadPasses is the number of passes from which it is better to halve them if the first is prefetched: half of the
-// workgroups then prepare their row while others read blocks (M-resident-rows).
+// manyAheadPasses is the number of passes from which it is better to halve them if the first pass is prefetched. Then
+// half of the workgroups prepare their row while the others read blocks (M-resident-rows).
 const manyAheadPasses = 8
 
-// residentGroups is the number of groups of invocations in a workgroup. If the workgroups that fit on a core would
-// leave an eighth of it empty, a workgroup has two groups, and more groups run (M-resident-rows).
+// residentGroups is the number of groups in a workgroup, each with lanes invocations that hold the whole row. If
+// workgroups of one group would leave an eighth of a core's v.occupancy unused, a workgroup has two groups
+// (M-resident-rows).
 func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	switch {
 	case v.groups > 1 && lanes*v.groups <= maxResidentLanes:
@@ -140,8 +141,9 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	return 1
 }
 
-// residentLanes is the number of invocations that share a row of depth elements in runs: one per run, or an equal
-// fraction of that, at most most.
+// residentLanes is the number of invocations that share a row of depth elements in runs. It is one per run, or, if that
+// is more than most, the smallest number with which each has the same number of runs. It is rounded up to whole
+// subgroups.
 func residentLanes(depth int64, run, subgroup, most int) int {
 	runs := ceilDiv(depth, int64(run))
 	steps := ceilDiv(runs, int64(most))
@@ -162,8 +164,8 @@ func rowsResident(k *kernel.Kernel, s kernel.MatVec) bool {
 	return registers <= maxResidentRegisters
 }
 
-// ResidentTile is the number of quads of a row that pass at once through shared memory into the registers where they
-// stay, or 0 for none: a multiple of the invocations and of whole blocks.
+// ResidentTile is the number of quads in the shared-memory tile through which float rows reach the registers, or 0 if
+// they are loaded directly. It is a multiple of the number of invocations, and of whole blocks.
 func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
 	const most = 16 << 10 / 16
 	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !rowsResident(k, s) {
@@ -180,17 +182,17 @@ func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
 }
 
 // maxResidentRegisters is the maximum number of registers per invocation for rows. With more than maxResidentRows float
-// rows, blocks are dequantized completely.
+// rows, blocks are decoded completely, so rows do not stay in registers.
 const maxResidentRegisters, maxResidentRows = 64, 2
 
 // roundable reports whether the rows of a matmul by blocks may be quantized to int8, and the blocks hold small integers
-// to multiply them by, directly or by lookup. Blocks with a float codebook do not.
+// by which they can be multiplied. Blocks with a float codebook hold none, except if a lookup decodes them.
 func roundable(k *kernel.Kernel, lookup bool) bool {
 	return meetsIntegers(k, lookup) &&
 		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
 }
 
-// meetsIntegers reports whether the blocks multiplied by the rows hold small integers, or are looked up.
+// meetsIntegers reports whether the blocks hold small integers, or lookup decodes them to small integers.
 func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
 	t := blocksOf(k)
 	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
@@ -199,11 +201,10 @@ func meetsIntegers(k *kernel.Kernel, lookup bool) bool {
 	return t != ir.Invalid && (lookup || !levels)
 }
 
-// maxDigits is the number of digits of a quantized float: 22 bits and a sign.
+// maxDigits is the number of base-256 digits of a quantized float, which hold 22 bits and a sign.
 const maxDigits = 3
 
-// takesDigits reports whether sums over a strip of a run, of products with elements of [maxDigits] digits (below 2^22),
-// fit in 32 bits.
+// takesDigits reports whether the sum over a strip fits in 32 bits if elements have [maxDigits] digits (below 2^22).
 func takesDigits(r kernel.BlockRun) bool {
 	f := r.Form
 	return f.Bias > 0 && !f.Affine && !f.Signed && !f.Levels && !f.Halved && 4*r.Quads*f.Bias < 1<<31>>22
@@ -245,11 +246,11 @@ func checkResident(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	return nil
 }
 
-// maxPrefetch is the maximum number of sectors that an invocation prefetches, each in a register. SectorBytes is the
+// maxPrefetch is the maximum number of sectors that an invocation prefetches; each takes a register. SectorBytes is the
 // size of a memory transaction.
 const maxPrefetch, SectorBytes = 8, 32
 
-// LargestPlane returns the number of the plane that has most of a format's bytes.
+// LargestPlane returns the number of the plane that has the most bytes of a format.
 func LargestPlane(t ir.DType) int {
 	planes, largest := kernel.PlanesOf(t), 0
 	for i, p := range planes {

@@ -10,16 +10,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxRowCost is the maximum number of loads and operations per row element that every workgroup may compute.
+// maxRowCost is the maximum number of loads and operations per row element that every workgroup may repeat.
 const maxRowCost = 6
 
-// SumsRowsFirst reports whether a matvec sums its rows before multiplying them. It does so if invocations keep their
-// parts of the rows, which they have just read. Otherwise it sums rows at the end, when they are in the cache, which is
+// SumsRowsFirst reports whether a matvec sums its rows before multiplying them. It does so if the rows are resident:
+// the invocations have just read them. Otherwise it sums the rows at the end, when they are in the cache, which is
 // faster (M-norm-costs).
 func SumsRowsFirst(s kernel.MatVec) bool { return s.Coarsen > 0 }
 
-// rowRoots returns the expressions that a matmul of few rows evaluates for each element of its rows: the factors, and
-// the values that it sums.
+// rowRoots returns the expressions that a matmul of few rows evaluates for each element of its rows: the operands A,
+// and the values of its row sums.
 func rowRoots(k *kernel.Kernel) (factors, sums []*kernel.Expr) {
 	for _, p := range k.Products {
 		factors = append(factors, p.A)
@@ -30,7 +30,7 @@ func rowRoots(k *kernel.Kernel) (factors, sums []*kernel.Expr) {
 	return factors, sums
 }
 
-// rowCost counts the loads and operations per element of all rows and of their sums.
+// rowCost counts the loads and operations per element of all rows, including their row sums.
 func rowCost(k *kernel.Kernel) int {
 	factors, sums := rowRoots(k)
 	cost, fold := 0, k.FoldAxis()
@@ -46,8 +46,8 @@ func rowCost(k *kernel.Kernel) int {
 	return cost
 }
 
-// matVecTime estimates the nanoseconds of a matmul of few rows, or returns the reason why it is unknown. Every
-// workgroup computes all rows and sums them.
+// matVecTime estimates the time in nanoseconds of a matmul of few rows. If it is unknown, it returns the reason. Every
+// workgroup computes all rows and their sums.
 func (h heuristics) matVecTime(k *kernel.Kernel, caps device.Caps) (float64, string) {
 	selected, _, err := Select(k, caps)
 	if err != nil {
@@ -65,29 +65,29 @@ func (h heuristics) matVecTime(k *kernel.Kernel, caps device.Caps) (float64, str
 	return h.multiplyingTime(k, s), ""
 }
 
-// vecEfficiency is the fraction of the peak without matrix units that float matmuls of few rows reach (M-batch).
+// vecEfficiency is the fraction of the peak of ordinary arithmetic that float matmuls of few rows reach (M-batch).
 const vecEfficiency = 0.3
 
-// multiplyingTime is the time of a matmul of few rows: its memory time or, for more rows than an invocation takes, its
-// arithmetic if that is longer.
+// multiplyingTime is the time of a matmul of few rows in nanoseconds. That is its memory time. If it has more rows than
+// one invocation takes, it is the time of its arithmetic if that is longer.
 func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	sh, time := matShapeOf(k), h.readingTime(k, s)
 	if sh.M <= MaxMatVecRows {
 		return time
 	}
-	// Lanes that share a sum add it up in log steps, each of which takes as long as a multiplication.
+	// The lanes that share a sum add it up in log2(lanes) steps, each of which takes as long as a multiplication.
 	lanes := max(s.LanesPerRow, 1)
 	each := int64(lanes) * (ceilDiv(sh.K, int64(lanes)) + int64(bits.Len(uint(lanes))) - 1)
 	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(each) * float64(len(k.Products))
 	return max(time, flops/(vecEfficiency*h.VectorF32*1e3))
 }
 
-// readingTime is the memory time of a matmul of few rows: B is read once for every part of the rows, and the rows by
-// every workgroup.
+// readingTime is the memory time of a matmul of few rows in nanoseconds. B is read once for every part of the rows, and
+// every workgroup reads its rows.
 func (h heuristics) readingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	factors, sums := rowRoots(k)
 	loads := len(loadsAlong(append(slices.Clone(factors), sums...), k.FoldAxis()))
-	if !SumsRowsFirst(s) { // a second time
+	if !SumsRowsFirst(s) { // the sums read the rows a second time
 		loads = len(loadsAlong(factors, k.FoldAxis())) + len(loadsAlong(sums, k.FoldAxis()))
 	}
 	sh := matShapeOf(k)
@@ -101,7 +101,7 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	return float64(weights)/h.CopyGBps + oftener*float64(weights)/again + float64(rows)/h.cacheRate()
 }
 
-// weightBytes is the size of the second operands in memory.
+// weightBytes is the size in bytes of all operands B in memory.
 func weightBytes(k *kernel.Kernel) (n uint64) {
 	for _, p := range k.Products {
 		kernel.Walk([]*kernel.Expr{p.B}, func(e *kernel.Expr) {
@@ -113,11 +113,11 @@ func weightBytes(k *kernel.Kernel) (n uint64) {
 	return n
 }
 
-// matVecParts is how many workgroups share the rows of a matvec.
+// matVecParts is the number of parts into which a matvec divides its rows; each part has its own workgroups.
 func matVecParts(rows int64) int64 { return max(ceilDiv(rows, MaxMatVecRows), 1) }
 
-// readsOftenFaster decides between matvec and tiles for more rows than an invocation of a matvec takes. It reports
-// whether reading B once per part of the rows is expected to be faster than a partly filled tile.
+// readsOftenFaster decides between matvec and tiles if a matmul has more rows than one invocation of a matvec takes. It
+// reports whether reading B once per part of the rows is expected to be faster than a tile that the rows do not fill.
 func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) bool {
 	if matShapeOf(k).M <= MaxMatVecRows {
 		return true
@@ -129,7 +129,7 @@ func (h heuristics) readsOftenFaster(k *kernel.Kernel, s kernel.MatVec, caps dev
 	return h.multiplyingTime(k, s) < time
 }
 
-// checkRowSums checks a matmul that sums its rows.
+// checkRowSums checks the schedule of a matmul that also has row sums.
 func checkRowSums(k *kernel.Kernel, s kernel.Schedule) error {
 	switch {
 	case k.CheckRowSums() != nil:
@@ -142,7 +142,7 @@ func checkRowSums(k *kernel.Kernel, s kernel.Schedule) error {
 	return nil
 }
 
-// rowSumsShared is the room of the sums of rows that subgroups pass on.
+// rowSumsShared is the shared memory, in bytes, for the partial sums of rows.
 func rowSumsShared(k *kernel.Kernel, s kernel.MatVec) int {
 	if !k.RowSums() {
 		return 0
@@ -150,8 +150,8 @@ func rowSumsShared(k *kernel.Kernel, s kernel.MatVec) int {
 	return len(k.Phases) * s.TileM * (s.Workgroup / max(s.Subgroup, 1)) * ir.F32.BlockBytes()
 }
 
-// checkCols checks a matmul that stores columns in several ways: each pair must be in one workgroup, and sums must meet
-// in shared memory.
+// checkCols checks the schedule of a matmul with stores for different columns. Each pair of columns must be in one
+// workgroup, and sums must pass through shared memory.
 func checkCols(k *kernel.Kernel, s kernel.Schedule) error {
 	switch s, ok := s.(kernel.MatVec); {
 	case k.CheckCols() != nil:

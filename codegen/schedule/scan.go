@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// scans lists schedules for scans. They resemble the schedules for rows: one invocation per row if rows are short or
-// interleaved in memory, else lanes share a row.
+// scans lists schedules for scans. As for row kernels, one invocation scans a row if rows are short or interleaved in
+// memory; otherwise several lanes share a row.
 func (h heuristics) scans(k *kernel.Kernel) []Candidate {
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
 	if k.Fold.Max() <= h.rowSerial || across {
@@ -50,7 +50,7 @@ func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// scanVec is rowVec for a scan. The end of a scan's rows must not fall inside a vector either.
+// scanVec is like rowVec, for scans. The end of a scan's rows must not be inside a vector either.
 func scanVec(k *kernel.Kernel, limit int) int {
 	n := rowVec(k, limit)
 	for n > 1 && k.Limit != nil && !DivisibleBy(k.Limit.Below, n) {

@@ -8,14 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Candidate is a schedule worth trying and why it is one.
+// Candidate is a schedule that is worth trying, and the reason.
 type Candidate struct {
 	Schedule kernel.Schedule
 	Reason   string
 }
 
-// Candidates lists the schedules worth trying for a kernel on a device, by decreasing expected speed. Those that
-// probably need more registers than available come last. [New] may refuse some.
+// Candidates lists the schedules that are worth trying for a kernel on a device, by decreasing expected speed.
+// Schedules that probably need too many registers come last. [New] may reject some of them.
 func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	f, ok := families[k.Family]
 	if !ok {
@@ -34,8 +34,8 @@ func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return append(all, spilling...)
 }
 
-// Select returns the first of [Candidates] that can run. The reason also names rejected candidates. If a kernel
-// needs a feature that the device lacks, it returns a [MissingError].
+// Select returns the first of [Candidates] that can run, and the reason for it, which also names rejected candidates.
+// If the kernel needs a feature that the device lacks, it returns a [MissingError].
 func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason string, err error) {
 	if gaps := Missing(k, caps); len(gaps) > 0 {
 		return s, "", &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
@@ -63,8 +63,8 @@ func Select(k *kernel.Kernel, caps device.Caps) (s kernel.Schedule, reason strin
 // smallest is the smallest workgroup size to try.
 const smallest = 8
 
-// maps lists schedules with vectors as wide as the proven alignment. Workgroups shrink until there are enough and the
-// device supports their size.
+// maps lists schedules of a map, with vectors as wide as the alignment allows. Workgroups shrink until there are enough
+// of them and the device supports their size.
 func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	vec := mapVec(k, 4)
@@ -82,8 +82,8 @@ func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// rows lists schedules with one invocation per row if rows are short or interleaved in memory, else with lanes that
-// share a row.
+// rows lists schedules of a row kernel. One invocation folds a row if rows are short or interleaved in memory;
+// otherwise several lanes share a row.
 func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 	fold, rows := k.Fold.Max(), points(k.Parallel)
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
@@ -111,7 +111,7 @@ func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 		cache = roundUp(int(n), vec)
 	}
 	wg := min(h.rowWorkgroup, 64)
-	// Small workgroups join the runs of an attention faster (M-decode).
+	// Small workgroups are faster in the row kernel that joins the parts of a split attention (M-decode).
 	if few := max(h.subgroup, 32); h.subgroup > 0 && wg > few && points(k.Parallel) < h.fill*int64(wg) {
 		wg = few
 	}
@@ -125,8 +125,8 @@ func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// groupRows lists schedules with about rowPerLane elements per lane, and more lanes for rows too few to fill the
-// device.
+// groupRows lists schedules with about rowPerLane elements per lane. If there are too few rows to fill the device, a
+// row has more lanes.
 func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	fold, rows := k.Fold.Max(), points(k.Parallel)
@@ -141,7 +141,7 @@ func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	for ; lanes >= 2; lanes /= 2 {
 		wg := max(lanes, h.rowWorkgroup)
 		all = append(all, h.groupRow(k, lanes, wg, vec, h.subgroup))
-		// The same through shared memory, on fewer invocations if need be.
+		// The same through shared memory, and with smaller workgroups if the device needs them.
 		for ; wg >= max(lanes, smallest); wg /= 2 {
 			all = append(all, h.groupRow(k, lanes, wg, vec, 0))
 		}
@@ -159,7 +159,7 @@ func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Can
 	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
 }
 
-// matVecs is for few rows, where reading B once determines the time.
+// matVecs lists schedules for matmuls of few rows, whose time is the time to read B once.
 func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	if sh.M > mostMatVecRows {
@@ -179,7 +179,7 @@ func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// alongFold lists schedules where the lanes of a sum take adjacent elements along the contraction.
+// alongFold lists schedules where the lanes that share a sum take adjacent elements along the contraction axis.
 func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
@@ -189,7 +189,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	switch {
 	case blocksOf(k) != ir.Invalid:
 		fewest = 1
-	case v.whole: // fewer columns were slower even if they fill the device
+	case v.whole: // measurements with fewer columns were slower, even if they fill the device
 		fewest = v.columns
 	}
 	add := func(lanes, subgroup int) {
@@ -214,7 +214,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 		if v.staged {
 			s.StageRows = true
 			all = append(all, Candidate{s, reason + ", rows through shared memory"})
-			s.StageRows = false // in case that needs too much shared memory
+			s.StageRows = false // the same without staging, in case staging needs too much shared memory
 		}
 		all = append(all, Candidate{s, reason})
 	}
@@ -253,8 +253,8 @@ func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 	return blockVec{columns: h.vecColumns}
 }
 
-// acrossColumns returns a schedule where adjacent lanes take adjacent columns. Groups of lanes share the contraction if
-// columns alone do not fill the device. At least 16 columns stay adjacent, so that whole memory sectors are read.
+// acrossColumns returns a schedule where adjacent lanes take adjacent columns. If columns alone do not fill the device,
+// groups of lanes share the contraction axis. At least 16 columns stay adjacent, so that whole memory sectors are read.
 func (h heuristics) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candidate {
 	lanes := 1
 	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*16 <= sh.K {

@@ -8,33 +8,34 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxSkinnyRows is the maximum number of rows at a time in the skinny variant: each is a row of a subgroup's
-// accumulator fragments.
+// maxSkinnyRows is the maximum number of rows that the skinny variant computes at a time. Each is a column of a
+// subgroup's accumulator fragments.
 const maxSkinnyRows = 32
 
-// Skinny describes a matmul of few rows by blocks on matrix units. They multiply the quants by rows with a scale for
-// each strip, a run of elements whose quants share a scale. The sums of a strip are scaled by both scales in f32, so
-// only the rows are rounded.
+// Skinny describes a matmul of few rows by blocks on cooperative matrices. A strip is a part of a row whose quants
+// share a scale. Cooperative matrices multiply quants by row elements and sum up a strip. The kernel multiplies these
+// sums by the scales of quants and rows in f32. So only the row elements are rounded.
 type Skinny struct {
 	SkinnyFormat
-	// Element is the dtype of the multiplied values: I8, or F16, which represents quants exactly.
+	// Element is the dtype of the operands: I8, or F16, which represents quants exactly.
 	Element ir.DType
-	// Parts is the number of values per row element. An int8 row has one. A float is quantized to 2^-22 of the strip's
-	// maximum, as a three-byte integer, or it is the sum of two halves, where the second is the remainder.
+	// Parts is the number of values that represent a row element. An int8 row has one. A float is rounded to 2^-22 of
+	// the strip's largest element. It becomes three base-256 digits, or the sum of two f16 values, where the second is
+	// the remainder.
 	Parts int
 }
 
-// SkinnyFormat describes a block format for matrix units.
+// SkinnyFormat is the part of a Skinny that depends only on the block format.
 type SkinnyFormat struct {
-	// Strip is the number of elements that share a scale, 16 or 32. Span is the number of elements stored together:
-	// decoding works on multiples of Span.
+	// Strip is the number of elements that share a scale, 16 or 32. Span is the number of elements that are stored
+	// together; decoding works on multiples of Span.
 	Strip, Span int
 	Affine      bool // there is an offset in addition to the scale
 	Levels      bool // quants are floats
 }
 
-// SkinnyFormatOf describes a block format for matrix units. It returns false for formats of activations, which the
-// skinny variant does not support.
+// SkinnyFormatOf returns the skinny description of a block format. It returns false for formats of activations, which
+// the skinny variant does not support.
 func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
 	f, ok := ir.BlockFormatOf(t)
 	if !ok || f.Activations {
@@ -48,8 +49,9 @@ func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
 	return m, true
 }
 
-// SkinnyOf returns how matrix units compute a matmul of few rows by blocks, and false if they cannot: it needs a single
-// A, of floats or int8 with scales, and blocks of one format in rows of whole blocks along the contraction.
+// SkinnyOf returns how cooperative matrices compute a matmul of few rows by blocks, and false if they cannot. The
+// matmul must have a single A, of floats or of int8 with scales, and blocks of one format in whole blocks along the
+// contraction axis.
 func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	t := blocksOf(k)
 	f, ok := SkinnyFormatOf(t)
@@ -81,7 +83,7 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	return r, true
 }
 
-// element returns I8 if quants are bytes and a scale covers the depth of a fragment.
+// element returns the dtype of the operands: I8 if quants are integers and a scale covers the depth of a fragment.
 func (r Skinny) element() ir.DType {
 	if r.Strip == kernel.RoundedGroup && !r.Levels {
 		return ir.I8
@@ -89,7 +91,7 @@ func (r Skinny) element() ir.DType {
 	return ir.F16
 }
 
-// Sums is the accumulator dtype of the matrix units.
+// Sums is the dtype of the accumulators.
 func (r Skinny) Sums() ir.DType {
 	if r.Element == ir.I8 {
 		return ir.I32
@@ -97,7 +99,7 @@ func (r Skinny) Sums() ir.DType {
 	return ir.F32
 }
 
-// Unit is the number of elements in one element of shared memory: 16 bytes, unless fragments are smaller.
+// Unit is the number of elements in one element of a shared array (a unit): 16 bytes, or less if fragments are smaller.
 func (r Skinny) Unit(s kernel.Skinny) int {
 	if r.Element == ir.I8 && s.FragK%unitBytes != 0 {
 		return OctetElems
@@ -105,23 +107,23 @@ func (r Skinny) Unit(s kernel.Skinny) int {
 	return unitElems(r.Element)
 }
 
-// Pitch is the pitch, in units, of lines of TileK elements in shared memory. It is odd, so that lines start in
+// Pitch is the distance, in units, between lines of TileK elements in shared memory. It is odd, so that lines start in
 // different banks.
 func (r Skinny) Pitch(s kernel.Skinny) int { return s.TileK/r.Unit(s) | 1 }
 
-// WeightUnits is the shared memory for the quants of one B for all subgroups, in units. The results of its product
-// reuse it at the end.
+// WeightUnits is the shared memory, in units, for the quants of one B for all subgroups. Its results use the same
+// memory at the end.
 func (r Skinny) WeightUnits(s kernel.Skinny) int {
 	sums := s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
 	return s.TileN * s.SubgroupsK * max(r.Pitch(s), sums)
 }
 
-// WeightScales is the number of scales of these weights.
+// WeightScales is the number of scales of these quants in shared memory.
 func (r Skinny) WeightScales(s kernel.Skinny) int {
 	return s.TileN * s.SubgroupsK * (s.TileK / r.Strip)
 }
 
-// RowUnits and RowScales are the same of the rows.
+// RowUnits and RowScales are the same numbers for the rows.
 func (r Skinny) RowUnits(s kernel.Skinny) int {
 	return s.SubgroupsK * r.Parts * s.TileM * r.Pitch(s)
 }
@@ -129,7 +131,7 @@ func (r Skinny) RowScales(s kernel.Skinny) int {
 	return s.SubgroupsK * s.TileM * (s.TileK / r.Strip)
 }
 
-// skinnyShared is the room of quants and rows, and of their scales and offsets.
+// skinnyShared is the shared memory in bytes: quants and rows, and their scales and offsets.
 func skinnyShared(k *kernel.Kernel, s kernel.Skinny) int {
 	r, ok := SkinnyOf(k)
 	if !ok {

@@ -8,26 +8,26 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// skinnyTile is a workgroup of the skinny variant: its subgroups along columns and contraction, and the step of each
-// along the contraction.
+// skinnyTile is a workgroup of the skinny variant: columns is the number of its subgroups across the columns, depths
+// the number along the contraction axis, and step the number of elements that each takes per step.
 type skinnyTile struct{ columns, depths, step int }
 
-// formatUnits describes how matrix units multiply blocks of a format by few rows of floats and of int8.
+// formatUnits says when cooperative matrices multiply blocks of a format by few rows, for rows of floats and of int8.
 type formatUnits struct{ floats, bytes blockUnits }
 
-// blockUnits gives the range of row counts for which matrix units are fastest, and the tile to use. rows is 0 if they
-// never are.
+// blockUnits is the range of row counts, rows to most, for which cooperative matrices are fastest, and the tiles to
+// use. rows is 0 if they never are.
 type blockUnits struct {
 	rows, most int64
 	tile       skinnyTile
 	some       []skinnyTile // for 9 to 16 rows, widest first; nil to use tile
 	many       skinnyTile   // for more than 16 rows
-	// rate is the GB/s of blocks that a core reads with 9 to 16 rows, or 0 if not measured.
+	// rate is the rate at which a core reads blocks with 9 to 16 rows, in GB/s, or 0 if it was not measured.
 	rate float64
 }
 
-// unitsFrom returns blockUnits for the given minimum of rows up to the maximum of a matvec; andMore extends them to all
-// rows that fragments hold.
+// unitsFrom returns blockUnits for row counts from rows to the maximum of a matvec. andMore extends the range to the
+// maximum of the skinny variant.
 func unitsFrom(rows int64, columns, depths, step int) blockUnits {
 	return blockUnits{rows: rows, most: MaxMatVecRows, tile: skinnyTile{columns, depths, step}}
 }
@@ -37,15 +37,15 @@ func (u blockUnits) andMore(columns, depths, step int) blockUnits {
 	return u
 }
 
-// someBy sets the tiles for 9 to 16 rows, widest first, and the rate that a core reads with them.
+// someBy sets the tiles for 9 to 16 rows, widest first, and the rate in GB/s at which a core reads blocks with them.
 func (u blockUnits) someBy(rate float64, tiles ...skinnyTile) blockUnits {
 	u.some, u.rate = tiles, rate
 	return u
 }
 
-// skinny returns schedules that multiply few rows by blocks on matrix units, for formats where that was measured to be
-// faster. It takes one product at a time, unless there are more rows than a matvec takes, because several products take
-// four times as long (M-block-units). For more rows, operands that may be rounded to f16 have tiles of their own.
+// skinny lists schedules that multiply few rows by blocks on cooperative matrices, for formats with which that was
+// measured to be faster. For up to MaxMatVecRows rows the kernel must have one matmul, because several take four times
+// as long (M-block-units). For more rows, operands that may be rounded to f16 have other tiles.
 func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	how, ok := SkinnyOf(k)
 	if !ok {
@@ -63,7 +63,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	case sh.M > MaxMatVecRows && u.some != nil:
 		tl = widest(u.some, sh, cores)
 	}
-	// All products dequantize into the shared memory of one.
+	// All matmuls share the shared memory of one, so each has shorter steps.
 	tl.step = max(tl.step/len(k.Products), shortestStep)
 	var all []Candidate
 	for _, tl := range tl.spread(sh, cores) {
@@ -74,7 +74,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return all
 }
 
-// unitsOf returns how matrix units multiply a matmul's blocks by its rows.
+// unitsOf returns the row counts and tiles for a matmul's block format and kind of rows.
 func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 	u := h.units[blocksOf(k)]
 	if readsBytes(k) {
@@ -83,8 +83,8 @@ func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 	return u.floats
 }
 
-// skinnyTime estimates the nanoseconds of a matmul of 9 to 16 rows on matrix units, from the measured rate at which a
-// core reads its blocks (M-batch). If that is unknown it returns the reason.
+// skinnyTime estimates the time in nanoseconds of a matmul of 9 to 16 rows on cooperative matrices, from the measured
+// rate at which a core reads blocks (M-batch). If that is unknown, it returns the reason.
 func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, string) {
 	sh, rate := matShapeOf(k), h.unitsOf(k).rate
 	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {
@@ -94,7 +94,7 @@ func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, stri
 	return float64(weightBytes(k))/(rate*float64(busy)) + h.storeTime(k), ""
 }
 
-// unitsTakeBytes reports whether matrix units multiply more int8 rows by blocks than a matvec does.
+// unitsTakeBytes reports whether the skinny variant takes more int8 rows than a matvec does, for blocks of format t.
 func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
 	f, _ := SkinnyFormatOf(t)
 	how := Skinny{SkinnyFormat: f, Parts: 1}
@@ -104,13 +104,13 @@ func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
 		subgroupOf(caps) > 0
 }
 
-// workgroups is the number of workgroups with this tile.
+// workgroups is the number of workgroups of a matmul with this tile.
 func (tl skinnyTile) workgroups(sh matShape) int64 {
 	return sh.Batch * ceilDiv(sh.N, int64(tl.columns*16))
 }
 
-// widest returns the widest tile that gives every core a workgroup, or else the last. Narrower tiles read the rows more
-// often (M-skinny-tiles).
+// widest returns the first tile, widest first, that gives every core a workgroup, or otherwise the last. Narrower tiles
+// read the rows more often (M-skinny-tiles).
 func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
 	for len(tiles) > 1 && tiles[0].workgroups(sh) < cores {
 		tiles = tiles[1:]
@@ -118,11 +118,12 @@ func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
 	return tiles[0]
 }
 
-// spread lists variants of the tile. Fewer subgroups along the contraction and shorter steps need less shared memory
-// and divide more contraction lengths. For more rows than one matvec takes, it includes tiles with half the columns. If
-// more than a quarter of the cores would be idle, tiles for more rows than that have half the columns, down to four
-// fragments, and twice as many subgroups along the contraction (M-block-units). If cores are idle even then, a matvec
-// is as fast for the rows it takes, and spread returns nil.
+// spread lists variants of the tile to try. Fewer subgroups along the contraction axis and shorter steps need less
+// shared memory, and divide more contraction lengths. Tiles with half the columns follow.
+//
+// If more than a quarter of the cores would be idle, and there are more rows than one matvec takes, tiles have half the
+// columns, down to four fragments, and twice as many subgroups along the contraction axis (M-block-units). If cores are
+// idle even then, a matvec is as fast for the rows that it takes, and spread returns nil.
 func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 	idle := func() bool { return 4*tl.workgroups(sh) < 3*cores }
 	if idle() && sh.M > MaxMatVecRows && tl.columns > fewestColumns {
@@ -145,13 +146,13 @@ func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 	return list
 }
 
-// fewestColumns is the minimum number of column fragments in a tile, unless its format's row has other values.
+// fewestColumns is the minimum number of column fragments in a tile, unless the tile of its format has fewer.
 const fewestColumns = 4
 
-// shortestStep is the shortest step of the contraction for a workgroup of the skinny variant.
+// shortestStep is the shortest step, in elements, along the contraction axis for the skinny variant.
 const shortestStep = 128
 
-// schedule fills a tile in for the fragments that a device has.
+// schedule returns the schedule of a tile with the fragments that a device has.
 func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel.Schedule, bool) {
 	f, ok := rowFragment(how, caps)
 	sub, rows := subgroupOf(caps), max(int(f.N), 1)
@@ -164,7 +165,8 @@ func (tl skinnyTile) schedule(how Skinny, sh matShape, caps device.Caps) (kernel
 		SubgroupsN: tl.columns, SubgroupsK: tl.depths}, ok
 }
 
-// rowFragment returns the fragment shape with the fewest rows, and among those the deepest that fits in a strip.
+// rowFragment returns the fragment shape with the fewest rows. Among several it returns the deepest that fits in a
+// strip.
 func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool) {
 	e, sums := component(how.Element), component(how.Sums())
 	for _, m := range caps.Matrices {
@@ -179,7 +181,7 @@ func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool
 	return best, ok
 }
 
-// skinnySpace lists schedules of the skinny variant to be measured.
+// skinnySpace lists schedules of the skinny variant for measurements.
 func skinnySpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	how, ok := SkinnyOf(k)
 	sh := matShapeOf(k)

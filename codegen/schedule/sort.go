@@ -8,29 +8,30 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// SortPlaces returns the number of elements of a row's sort in shared memory: the next power of two, as the sorting
-// network requires.
+// SortPlaces returns the number of slots in shared memory for sorting a row: the row's length rounded up to a power of
+// two, as the sorting network requires.
 func SortPlaces(k *kernel.Kernel) int { return powerFrom(k.Fold.Max()) }
 
-// Shared memory of a selection in addition to the selected elements: the histogram of some bits, and the state of the
-// search.
+// Shared memory of a selection (top-k), in words, in addition to the selected elements: SelectBins for the histogram of
+// SelectBits bits of the keys, and SelectFound for the state of the search.
 const (
 	SelectBits  = 11
 	SelectBins  = 1 << SelectBits
 	SelectFound = 4
 )
 
-// maxHeld limits the keys per invocation of a selection. With workgroups of 256, which all devices should allow,
-// maxCached suffices.
+// maxHeld limits the number of keys that an invocation of a selection keeps in registers. With workgroups of 256, which
+// most devices allow, maxCached is enough.
 const maxHeld = 256
 
-// SelectPlaces returns the number of elements in the sort of the selected elements.
+// SelectPlaces returns the number of slots in shared memory for sorting the selected elements.
 func SelectPlaces(k *kernel.Kernel) int { return powerFrom(k.Take.Max()) }
 
-// powerFrom is the first power of two from n, and from 2.
+// powerFrom is the smallest power of two that is at least n and at least 2.
 func powerFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
 
-// sorts lists schedules with an invocation per pair, as far as there are enough, and several short rows per workgroup.
+// sorts lists schedules of a sort, with an invocation per pair of elements if the device allows that many. Several
+// short rows share a workgroup.
 func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	all := h.selects(k)
 	places := SortPlaces(k)
@@ -48,12 +49,12 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// sortWorkgroup is the workgroup size for sorting short rows: small, since all invocations synchronize after every
-// step.
+// sortWorkgroup is the workgroup size for sorting short rows. It is small, because all invocations synchronize after
+// every step.
 func (h heuristics) sortWorkgroup() int { return min(h.rowWorkgroup, 64) }
 
-// selects lists schedules with one workgroup per row, if so few elements are taken that sorting the rest is not
-// worthwhile. Workgroups of 256 are the fastest (M-select).
+// selects lists schedules with one workgroup per row that select the first elements and sort only them. It is empty if
+// too many elements are taken. Workgroups of 256 are the fastest (M-select).
 func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	n := k.Fold.Max()

@@ -9,17 +9,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// ratedTile is a tile with measured speed, in its fastest layout.
+// ratedTile is a tile of a matmul with its measured speed, in its fastest layout in shared memory.
 type ratedTile struct {
 	tile
-	Stages        int     // if not the number for tiles of its size
-	Paired, Steps bool    // for float matmuls; see kernel.Schedule
+	Stages        int     // if not the usual number for tiles of its size
+	Paired, Steps bool    // for float matmuls; see kernel.RegisterTile
 	Efficiency    float64 // see matrixTile
 	Alone         float64
 }
 
 // matTiles lists tiles for a matmul by increasing estimated time. Tiles that spill or would be mostly empty come last,
-// smallest first. Check rejects tiles that are too large for the device.
+// smallest first. [New] rejects tiles that are too large for the device.
 func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	var fitting, rest []ratedTile
@@ -38,20 +38,21 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	for _, tl := range append(fitting, rest...) {
 		all = append(all, Candidate{tl.scheduleOf(k), tl.reason(sh)})
 	}
-	for _, tl := range generic(device.Caps{}).tiles { // so that any device has one that fits
+	for _, tl := range generic(device.Caps{}).tiles { // so that any device has a tile that fits
 		all = append(all, Candidate{tl.tile.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
 	}
 	return all
 }
 
-// tileTime estimates the nanoseconds of a matmul in a tile.
+// tileTime estimates the time of a matmul in a tile, in nanoseconds.
 func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
 	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
-// vectorTime estimates the least nanoseconds of a matmul without matrix units, with its contraction split in the given
-// number of parts and including the time to add these up. It assumes the speed of f32, except for gathered bytes.
+// vectorTime estimates the time in nanoseconds of a matmul without cooperative matrices, in its fastest tile, with its
+// contraction split into the given number of parts, including the addition of the parts. It assumes the speed of f32,
+// except for gathered int8 elements.
 func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh, best := matShapeOf(k), 0.0
 	sh.Batch, sh.K = min(sh.Batch, unknownExtent>>24)*int64(parts), sh.K/int64(parts)
@@ -69,8 +70,8 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	return float64(best*float64(len(k.Products))) + h.addingTime(k, parts)
 }
 
-// splitsFloats reports whether the gain of splitting a matmul's contraction without matrix units is known: it runs in
-// tiles of floats whose speed was measured with one workgroup per core.
+// splitsFloats reports whether the gain of splitting a matmul's contraction is known, without cooperative matrices: it
+// runs in float tiles, and their speed was measured with one workgroup per core.
 func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	if !slices.ContainsFunc(h.tiles, func(tl ratedTile) bool { return tl.Alone > 0 }) {
 		return false
@@ -82,7 +83,7 @@ func (h heuristics) splitsFloats(k *kernel.Kernel, caps device.Caps) bool {
 	return (tiles || vecs && matShapeOf(k).M > MaxMatVecRows) && !bytes && !readsBytes(k)
 }
 
-// groups is the number of workgroups of a matmul.
+// groups is the number of workgroups of a matmul with this tile.
 func (t tile) groups(sh matShape) int64 {
 	return min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(t.M)) * ceilDiv(sh.N, int64(t.N))
 }
@@ -91,14 +92,14 @@ func (t tile) reason(sh matShape) string {
 	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, t.groups(sh))
 }
 
-// spills reports whether the accumulators of the given number of products leave too few registers for the operands:
-// more than 64 for several products, each of which has operands in registers, or more than 128.
+// spills reports whether the accumulators of the given number of matmuls leave too few registers for the operands. The
+// limit is 128 accumulators, or 64 for several matmuls, because each has operands in registers.
 func (t tile) spills(products int) bool {
 	sums := t.ThreadM * t.ThreadN * products
 	return sums > 64 && products > 1 || sums > maxAccumulators
 }
 
-// scheduleOf returns the tile as a schedule for a matmul, in the fastest layout for floats.
+// scheduleOf returns the tile as a schedule for a matmul, in its fastest layout for floats.
 func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	s := t.tile.scheduleOf(k)
 	s.Stages = max(s.Stages, t.Stages)
@@ -108,8 +109,8 @@ func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	return s
 }
 
-// scheduleOf returns the tile as a schedule for a matmul. For bytes it is four times as deep, because shared memory
-// holds them as words of four.
+// scheduleOf returns the tile as a schedule for a matmul. For int8 it is four times as deep, because shared memory
+// holds int8 elements as words of four.
 func (t tile) scheduleOf(k *kernel.Kernel) kernel.MatTile {
 	if _, bytes := ByteProducts(k); bytes {
 		t.K *= 4
@@ -121,7 +122,7 @@ func (t tile) schedule() kernel.MatTile {
 	s := kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4},
 		Tile: kernel.Tile{TileM: t.M, TileN: t.N, TileK: t.K}, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
 	if t.ThreadM*t.ThreadN > 64 {
-		s.Stages = 2 // so few subgroups are resident that they do not hide latency
+		s.Stages = 2 // few subgroups are resident, so they do not hide latency
 	}
 	return s
 }

@@ -6,20 +6,20 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// minTileExtent is the minimum extent of both axes for transposing through tiles: shorter axes span only a few cache
-// lines anyway.
+// minTileExtent is the minimum extent of both axes for transposing through tiles in shared memory. Shorter axes span
+// only a few cache lines.
 const minTileExtent = 32
 
-// Transposition describes a map that reads tensors along a different axis than it stores: neighbouring stores read
-// distant elements, or the other way round.
+// Transposition says that a map reads tensors along a different axis than it stores: if stores are adjacent, loads are
+// far apart, or the other way round.
 type Transposition struct {
-	Inner int            // the axis of stores, the innermost
-	Other int            // the axis of Loads
+	Inner int            // the innermost axis, along which stores are contiguous
+	Other int            // the axis along which Loads are contiguous
 	Loads []*kernel.Expr // in the order of kernel.Walk
 }
 
-// TranspositionOf finds the transposition in a map with collapsed axes. Of several other axes it takes the one with
-// most loads.
+// TranspositionOf finds the transposition in a map with collapsed axes, and returns false if there is none. If there
+// are several other axes, it takes the one with the most loads.
 func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 	inner := len(k.Parallel) - 1
 	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !storesAlong(k, inner) {
@@ -35,7 +35,7 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 			return
 		}
 		for a := range along {
-			if e.Index.Unclamped(a, OctetElems).Adjacent(a, 1) { // clamps only matter at the ends
+			if e.Index.Unclamped(a, OctetElems).Adjacent(a, 1) { // clamps matter only at the ends
 				along[a] = append(along[a], e)
 				return
 			}
@@ -60,8 +60,8 @@ func storesAlong(k *kernel.Kernel, axis int) bool {
 	return false
 }
 
-// allMaps puts tiles first if transposed operands make them worthwhile, and several points per invocation if they share
-// costly values.
+// allMaps lists the schedules of a map. Tiles come first if transposed operands make them worthwhile, and schedules
+// with several points per invocation if these share expensive values.
 func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
 	tr, ok := TranspositionOf(k)
 	if !ok {
@@ -98,11 +98,11 @@ func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	return all
 }
 
-// TransposePitch is the line pitch of a tile that is written along one axis and read along the other. It is odd, so
-// that neighbours are in different banks in both directions.
+// TransposePitch is the distance between lines of a tile that is written along one axis and read along the other. It is
+// odd, so that neighbours are in different banks in both directions.
 func TransposePitch(tile int) int { return tile + 1 }
 
-// transposeShared is the workgroup memory of all tiles.
+// transposeShared is the shared memory, in bytes, of all tiles.
 func transposeShared(k *kernel.Kernel, s kernel.MapTile) int {
 	tr, _ := TranspositionOf(k)
 	bytes := 0

@@ -9,15 +9,15 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// TuningKey identifies a kernel by its structure: family, extents, dtypes, sizes of buffers and expressions. Kernels
-// that differ only in names of buffers or symbols have the same key.
+// TuningKey identifies a kernel in a [device.Tuning] by its structure: family, extents, dtypes, sizes of buffers and
+// expressions. Kernels that differ only in names of buffers or symbols have the same key.
 func TuningKey(k *kernel.Kernel) string {
 	sum := sha256.Sum256([]byte(k.Identity().Structure))
 	return hex.EncodeToString(sum[:])
 }
 
-// SelectTuned is [Select] with measurements: it returns the tuning's schedule for the kernel if there is one and it
-// can run. tuned is then true.
+// SelectTuned is like [Select], but prefers measurements: if the tuning has a schedule for the kernel that can run, it
+// returns that, with tuned set.
 func SelectTuned(k *kernel.Kernel, caps device.Caps, tuning device.Tuning) (s kernel.Schedule, reason string,
 	tuned bool, err error) {
 	var won device.Tuned

@@ -9,24 +9,24 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// variant describes a variant of a kernel family for selection. Package codegen/glsl has its code generator, by the
-// same name.
+// variant describes one variant of a kernel family for selection. Package codegen/glsl has a code generator with the
+// same name for it.
 type variant interface {
 	of() kernel.Family
 	onMatrixUnits() bool
-	takes(kernel.Schedule) bool // the parameters are the variant's
+	takes(kernel.Schedule) bool // reports whether the schedule has the variant's struct
 	refusal(*kernel.Kernel, kernel.Schedule, device.Caps) error
 	sharedBytes(*kernel.Kernel, kernel.Schedule) int
 	normalized(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
 }
 
-// row is a variant with parameters P.
+// row is a variant whose schedules have type P.
 type row[P kernel.Schedule] struct {
 	family kernel.Family
 	units  bool // it runs on matrix units
-	// check returns the reason why a schedule cannot run a kernel, in addition to the family's conditions.
+	// check returns an error if a schedule cannot run a kernel. The family's conditions are checked separately.
 	check func(*kernel.Kernel, P, device.Caps) error
-	// shared is its shared memory in bytes; nil for none.
+	// shared is the variant's shared memory in bytes; nil for none.
 	shared func(*kernel.Kernel, P) int
 	// normalize normalizes a schedule; nil for no change.
 	normalize func(*kernel.Kernel, P, device.Caps) P
@@ -58,7 +58,8 @@ func (r row[P]) normalized(k *kernel.Kernel, s kernel.Schedule, caps device.Caps
 	return r.normalize(k, s.(P), caps)
 }
 
-// variantOf returns the variant of a schedule, or nil if there is none with its parameters.
+// variantOf returns the variant of a schedule. It returns nil for an unknown variant, or if the schedule has the struct
+// of another variant.
 func variantOf(s kernel.Schedule) variant {
 	if s == nil {
 		return nil
@@ -69,14 +70,15 @@ func variantOf(s kernel.Schedule) variant {
 	return nil
 }
 
-// family describes all variants of a family for selection.
+// family describes a kernel family for selection.
 type family struct {
+	// candidates lists the schedules that are worth trying, best first.
 	candidates func(heuristics, *kernel.Kernel, device.Caps) []Candidate
-	// space lists more schedules to measure, many of which [New] refuses; nil for none.
+	// space lists more schedules for measurements, many of which [New] rejects; nil for none.
 	space func(*kernel.Kernel, device.Caps) []kernel.Schedule
-	// check returns the reason why no schedule, or not this one, runs a kernel; nil for no conditions.
+	// check returns an error if no schedule, or not this one, can run a kernel; nil for no conditions.
 	check func(*kernel.Kernel, kernel.Schedule) error
-	// grid returns the reason why workgroups do not fit in the grid; nil if they loop.
+	// grid returns an error if the workgroups do not fit in the grid; nil for a family whose workgroups loop.
 	grid func(*kernel.Kernel, kernel.Schedule, device.Caps) error
 }
 
@@ -145,7 +147,7 @@ func init() {
 	}
 }
 
-// AllVariants lists the variants that selection knows.
+// AllVariants lists all variants, sorted.
 func AllVariants() []kernel.Variant { return slices.Sorted(maps.Keys(variants)) }
 
 // onAny adapts a check that does not depend on the device.
@@ -153,12 +155,13 @@ func onAny[P kernel.Schedule](check func(*kernel.Kernel, P) error) func(*kernel.
 	return func(k *kernel.Kernel, s P, _ device.Caps) error { return check(k, s) }
 }
 
+// alike adapts a list of candidates that does not depend on the device's caps.
 func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *kernel.Kernel,
 	device.Caps) []Candidate {
 	return func(h heuristics, k *kernel.Kernel, _ device.Caps) []Candidate { return list(h, k) }
 }
 
-// SharedBytes returns the shared memory of the kernel with a schedule.
+// SharedBytes returns the shared memory of a kernel with a schedule, in bytes.
 func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	if v := variantOf(s); v != nil {
 		return v.sharedBytes(k, s)
@@ -221,7 +224,7 @@ func checkMatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) erro
 
 func checkAttention(k *kernel.Kernel, _ kernel.Schedule) error { return k.CheckAttention() }
 
-// matMuls lists the candidates of all variants of a matmul, the most specialized first.
+// matMuls lists the candidates of all matmul variants, the most specialized first.
 func (h heuristics) matMuls(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if len(k.Parallel) < 2 {
 		return nil

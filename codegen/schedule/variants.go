@@ -11,11 +11,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxVariants bounds how many schedules of a kernel are worth measuring.
+// maxVariants is the maximum number of schedules of a kernel that Variants returns.
 const maxVariants = 128
 
 // Variants lists the schedules to measure for a kernel on a device, all of which [New] accepts. The first is the choice
-// of [Select], then come the other [Candidates] and all other schedules that the variants allow. They are ordered by
+// of [Select]. Then come the other [Candidates], and all other schedules that the variants allow. They are ordered by
 // similarity to the first, so that a short measurement tries the most promising ones.
 func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if len(Missing(k, caps)) > 0 {
@@ -29,7 +29,7 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	seen := map[kernel.Schedule]bool{}
 	rank := 0 // among the candidates
 	add := func(c Candidate, expected bool) {
-		if len(all) > 0 { // the kernel has been split already, or not
+		if len(all) > 0 { // keep the number of splits that the kernel has
 			c.Schedule = withSplits(c.Schedule, AttentionTileOf(all[0].Schedule).Splits)
 		}
 		if seen[c.Schedule] || check(k, c.Schedule, caps) != nil {
@@ -71,11 +71,12 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return list
 }
 
-// variantDistance is the distance, in doublings, of another variant, or of a schedule that quantizes rows when the
-// other does not.
+// variantDistance is the distance, in doublings, between two variants, or between a schedule that quantizes rows and
+// one that does not.
 const variantDistance = 2
 
-// distance measures how much two schedules differ: in doublings of their numbers, where 0 to nonzero counts as one.
+// distance measures how much two schedules differ. It counts doublings of their numbers; from 0 to another number is
+// one.
 func distance(a, b kernel.Schedule) float64 {
 	d := 0.0
 	vecA, _ := a.(kernel.MatVec)
@@ -84,7 +85,7 @@ func distance(a, b kernel.Schedule) float64 {
 		d = variantDistance
 	}
 	numbers, others := kernel.Numbers(a), kernel.Numbers(b)
-	for name := range others {
+	for name := range others { // so that numbers has the names of both
 		numbers[name] += 0 // so that it has the names of both
 	}
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {
@@ -99,7 +100,7 @@ func distance(a, b kernel.Schedule) float64 {
 	return d
 }
 
-// space lists schedules of a family's variants, many of which [New] refuses.
+// space lists schedules of all variants of a kernel's family, many of which [New] rejects.
 func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	if list := families[k.Family].space; list != nil {
 		return list(k, caps)
@@ -107,7 +108,7 @@ func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return nil
 }
 
-// doublings yields from, 2*from, and so on, up to to.
+// doublings yields from, 2*from, 4*from, and so on, while they are at most to.
 func doublings(from, to int) func(func(int) bool) {
 	return func(yield func(int) bool) {
 		for n := from; n <= to && yield(n); n *= 2 {
@@ -115,7 +116,7 @@ func doublings(from, to int) func(func(int) bool) {
 	}
 }
 
-// workgroups is the space of variants whose only parameter is the workgroup size.
+// workgroups returns the space of a variant whose only parameter is the workgroup size.
 func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 		var all []kernel.Schedule
@@ -133,7 +134,7 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 			s := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}}
 			all = append(all, s)
 			for s.Coarsen = 2; s.Coarsen <= maxCoarsen; s.Coarsen *= 2 {
-				all = append(all, s) // checkCoarsen rejects it if points share no axis
+				all = append(all, s) // checkCoarsen rejects it if points share nothing
 			}
 		}
 	}
@@ -152,7 +153,7 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	return all
 }
 
-// rowSpace is the space of loops along rows: folds and scans.
+// rowSpace lists schedules of row kernels and scans: with one invocation per row, and with lanes that share a row.
 func rowSpace(serial, group kernel.Variant, caps device.Caps) []kernel.Lanes {
 	var all []kernel.Lanes
 	for vec := range doublings(1, 4) {
@@ -183,7 +184,7 @@ func schedules[P kernel.Schedule](list []P) (all []kernel.Schedule) {
 	return all
 }
 
-// foldSpace is for rows that are folded, with and without keeping them in registers.
+// foldSpace lists schedules of row kernels, with and without keeping the row in registers.
 func foldSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	all := windowSpace(k)
 	for _, lanes := range rowSpace(kernel.VarRowSerial, kernel.VarRowGroup, caps) {
@@ -210,7 +211,7 @@ func sortSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	return all
 }
 
-// subgroups returns the subgroup sizes that kernels may use, and 0 for none.
+// subgroups returns the subgroup sizes to try: the device's, if kernels can rely on it, and 0 for none.
 func subgroups(caps device.Caps) []int {
 	if n := subgroupOf(caps); n > 0 {
 		return []int{n, 0}
@@ -247,7 +248,7 @@ func matVecSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	return append(all, residentSpace(k, sh, caps)...)
 }
 
-// residentSpace lists the schedules of a matmul with resident rows.
+// residentSpace lists the schedules of a matvec that keeps its row in registers.
 func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Schedule {
 	subgroup := subgroupOf(caps)
 	if blocksOf(k) == ir.Invalid || subgroup == 0 {
@@ -271,7 +272,7 @@ func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Sch
 	return all
 }
 
-// roundings lists the ways to quantize resident rows of a schedule.
+// roundings lists variants of a schedule with a resident row that also quantize the row.
 func roundings(k *kernel.Kernel, s kernel.MatVec) []kernel.Schedule {
 	var all []kernel.Schedule
 	s.RoundRows, s.Subnormals = true, false
@@ -288,8 +289,8 @@ func roundings(k *kernel.Kernel, s kernel.MatVec) []kernel.Schedule {
 	return all
 }
 
-// blockReadings lists the ways to read the blocks of a matvec, or a single zero schedule if it has none. Subnormal
-// halves are used if the class of device supports them.
+// blockReadings lists ways to read the blocks of a matvec, as schedules with only these fields set. If the matvec reads
+// no blocks, it returns one zero schedule. Subnormal halves are used if the class of devices supports them.
 func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 	b := blocksOf(k)
 	if b == ir.Invalid {
@@ -323,7 +324,7 @@ func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 	return all
 }
 
-// tileSpace lists tiles for 32 to 512 invocations.
+// tileSpace lists tiles for workgroups of 32 to 512 invocations.
 func tileSpace(leastN, mostM int) []tile {
 	var all []tile
 	for m := range doublings(8, mostM) {
@@ -361,7 +362,7 @@ func matTileSpace() []kernel.Schedule {
 	return all
 }
 
-// directSpace spreads rows evenly over tiles, as the candidates do.
+// directSpace lists schedules of the direct variant. It spreads rows evenly over tiles, as the candidates do.
 func directSpace(k *kernel.Kernel) []kernel.Schedule {
 	sh := matShapeOf(k)
 	if sh.M < 2 || !cheapOperands(k) {
@@ -383,10 +384,10 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 	return all
 }
 
-// minPieces is how many sums a tile has at least to be worth dividing.
+// minPieces is the minimum number of sums of a tile for which dividing it into pieces is worthwhile.
 const minPieces = 128 * 256
 
-// matrixSpace lists tiles on matrix units.
+// matrixSpace lists schedules on cooperative matrices.
 func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	if _, ok := MatrixDType(k); !ok || !caps.Features.CooperativeMatrix {
 		return nil
@@ -407,7 +408,7 @@ func matrixSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 		if !ok || one.Subgroup == 0 {
 			return
 		}
-		// such as waves of 32 and 64
+		// Some devices have several subgroup sizes, such as waves of 32 and 64.
 		for n := max(int(caps.MinSubgroupSize), 1); n <= int(caps.MaxSubgroupSize); n *= 2 {
 			if n != one.Subgroup && caps.CanRelyOn(n) {
 				other := one

@@ -5,16 +5,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Window is an operand with octets of contiguous elements, of which those out of range are 0: the windows of a
-// convolution with padding.
+// Window is an operand whose elements are read in octets (eight contiguous elements), and are 0 outside of the tensor:
+// the windows of a convolution with padding.
 type Window struct {
 	Load   *kernel.Expr   // of 16-bit elements
-	Base   kernel.Index   // of the first of eight neighbours; out of bounds unless Inside
-	All    []*kernel.Expr // conditions with the same value for all elements of an octet
-	Ranges []*kernel.Expr // comparisons of an index that increases along the octet: >= or <
+	Base   kernel.Index   // index of the octet's first element; it may be outside of the buffer
+	All    []*kernel.Expr // conditions that are the same for all elements of an octet
+	Ranges []*kernel.Expr // comparisons (>= or <) of an index that grows along the octet
 }
 
-// WindowLoad matches an operand as a window with octets along an axis of the result. It returns false for other
+// WindowLoad matches an operand as a window whose octets lie along an axis of the result. It returns false for other
 // operands.
 func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 	t, ok := MatrixDType(k)
@@ -35,7 +35,7 @@ func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 	return w, w.and(v.Args[0], axis)
 }
 
-// and adds the terms of a conjunction, and reports whether it can represent all of them.
+// and adds the terms of the conjunction cond, and reports whether a Window can represent all of them.
 func (w *Window) and(cond *kernel.Expr, axis int) bool {
 	switch {
 	case !cond.Uses(axis):

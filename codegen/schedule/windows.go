@@ -9,33 +9,33 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Windows means that consecutive rows along an axis are overlapping windows, as in a depthwise convolution or a pool:
-// rows fold the same elements at different positions. The elements of a row are Taps along that axis times the elements
-// of the Rest.
+// Windows says that consecutive rows along an axis are overlapping windows, as in a depthwise convolution or a pool:
+// rows fold the same elements at different positions. A row has Taps taps, the positions of the window along that axis,
+// and Rest elements at each tap.
 type Windows struct {
-	Axis  int // axis of the rows
+	Axis  int // the axis along which the rows are counted
 	Taps  int
 	Inner int // elements of a row between taps
 	Rest  int // elements of a row at each tap
-	Step  int // positions between rows
-	Apart int // positions between taps
+	Step  int // distance in positions between consecutive rows
+	Apart int // distance in positions between taps
 }
 
-// The axes of a kernel with rows in blocks, counted from its fold axis on.
+// The axes of a blocked kernel (see [Windows.Blocked]), counted from its fold axis on.
 const (
-	WindowTap   = iota // of a row
-	WindowRow          // of a block
-	WindowRest         // of a row
-	WindowPlace        // of a block
+	WindowTap   = iota // the tap, within a row
+	WindowRow          // the row, within a block
+	WindowRest         // the other elements at a tap
+	WindowPlace        // the position, within a block
 )
 
 const (
 	maxTaps   = 16
 	maxRest   = 32
-	maxPlaces = 48 // in a block; an invocation keeps the values that it loads there
+	maxPlaces = 48 // positions of a block; an invocation keeps the values that it loads there
 )
 
-// WindowsOf finds the axis along which a kernel's rows are overlapping windows. It must not be the innermost, so that
+// WindowsOf finds the axis along which a kernel's rows are overlapping windows. It is not the innermost axis, so that
 // neighbouring invocations read adjacent elements.
 func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 	folds := k.Family == kernel.FamilyRow && len(k.Phases) == 1 && k.Fold.IsStatic()
@@ -64,8 +64,8 @@ func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 
 func isPlace(c kernel.Combine) bool { return c == kernel.CombineArgmax || c == kernel.CombineArgmin }
 
-// mayOverlap reports whether some index sums a row coordinate and an element coordinate, with a smaller stride for rows
-// than the extent of a row.
+// mayOverlap reports whether some index adds a row coordinate and an element coordinate, and the distance between rows
+// is less than the length of a row.
 func mayOverlap(k *kernel.Kernel, axis int) bool {
 	found := false
 	k.WalkIndices(func(x kernel.Index) {
@@ -84,7 +84,7 @@ func mayOverlap(k *kernel.Kernel, axis int) bool {
 	return found
 }
 
-// overlap reports whether windows along the axis share loads, and determines Step and Apart.
+// overlap reports whether windows along w.Axis share loads, and sets Step and Apart.
 func (w *Windows) overlap(k *kernel.Kernel) bool {
 	if k.Parallel[w.Axis].Is(1) {
 		return false
@@ -105,13 +105,14 @@ func (w *Windows) overlap(k *kernel.Kernel) bool {
 	return false
 }
 
-// fewest is the minimum number of rows with a position that two of them share.
+// fewest is the minimum number of consecutive rows among which two share a position.
 func (w Windows) fewest() int { return w.Apart + 1 }
 
-// Places is the number of positions of a block's windows.
+// Places is the number of positions that the windows of a block of rows cover.
 func (w Windows) Places(rows int) int { return w.Step*(rows-1) + w.Apart*(w.Taps-1) + 1 }
 
-// Blocked returns the kernel with blocks of the given number of rows along the axis, a divisor of its extent.
+// Blocked returns the kernel with blocks of the given number of rows along the axis. rows must divide the axis's
+// extent.
 func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[w.Axis], _ = parallel[w.Axis].Quo(int64(rows))
@@ -121,7 +122,7 @@ func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 		At: func(axis int, extent ir.Dim) kernel.Index {
 			switch axis {
 			case w.Axis:
-				row := kernel.Axis(k.FoldAxis()+WindowRow, ir.D(max(rows, 2))) // any extent except 1 keeps the axis
+				row := kernel.Axis(k.FoldAxis()+WindowRow, ir.D(max(rows, 2))) // with extent 1, the axis would vanish
 				return kernel.Axis(axis, parallel[axis]).Times(int64(rows)).Plus(row)
 			case k.FoldAxis():
 				return outer.Times(int64(w.Taps)).Plus(tap).Times(int64(w.Inner)).Plus(inner)
@@ -130,7 +131,7 @@ func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 		}})
 }
 
-// meetings lists, for all sums of row and tap coordinates in indices, the strides of both.
+// meetings lists the strides of row and tap, divided by their common divisor, in each sum that contains both.
 func (w *Windows) meetings(k *kernel.Kernel) (all [][2]int) {
 	k.WalkIndices(func(x kernel.Index) {
 		sums := []kernel.Index{x}
@@ -148,7 +149,7 @@ func (w *Windows) meetings(k *kernel.Kernel) (all [][2]int) {
 	return all
 }
 
-// coefficient returns how much of an axis alone is in a sum.
+// coefficient returns the factor by which a sum multiplies the coordinate along an axis, 0 if there is no such term.
 func coefficient(x kernel.Index, axis int) int64 {
 	for _, t := range x.Terms() {
 		if len(t.Factors) == 1 && t.Factors[0].Kind == kernel.FactorAxis && t.Factors[0].Axis == axis {
@@ -176,7 +177,7 @@ func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 			return kernel.Axis(axis, extent)
 		})
 	}
-	rows, taps := later(row, w.Apart), later(tap, w.Step) // the same place
+	rows, taps := later(row, w.Apart), later(tap, w.Step) // both move to the same position
 	taps.Builder = rows.Builder
 	var shared []*kernel.Expr
 	seen := map[*kernel.Expr]bool{}
@@ -197,7 +198,7 @@ func (w Windows) Shared(k *kernel.Kernel) []*kernel.Expr {
 	return shared
 }
 
-// AtPlace returns the shared values of a blocked kernel as functions of the position.
+// AtPlace returns the shared values of a blocked kernel, as expressions of the position instead of row and tap.
 func (w Windows) AtPlace(k *kernel.Kernel, rows int, shared []*kernel.Expr) []*kernel.Expr {
 	place := kernel.Axis(k.FoldAxis()+WindowPlace, ir.D(w.Places(rows)))
 	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
@@ -216,7 +217,7 @@ func (w Windows) AtPlace(k *kernel.Kernel, rows int, shared []*kernel.Expr) []*k
 	return all
 }
 
-// windows are blocks of rows that overlap, the fastest first.
+// windows lists schedules that compute blocks of overlapping rows, the fastest first.
 func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 	w, ok := WindowsOf(k)
 	if !ok {
@@ -246,8 +247,8 @@ func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// windowTime estimates the nanoseconds of computing in blocks of the given number of rows. An invocation computes the
-// shared values at each position, the remaining values of each tap, and the combination of both for each row.
+// windowTime estimates the time in nanoseconds if each invocation computes a block of rows. It computes the shared
+// values at each position, then the other values of each tap, and then combines both for each row.
 func (h heuristics) windowTime(k *kernel.Kernel, w Windows, rows int) float64 {
 	b := w.Blocked(k, rows)
 	value, shared := []*kernel.Expr{b.Phases[0].Value}, w.Shared(b)
@@ -266,14 +267,14 @@ func (h heuristics) windowTime(k *kernel.Kernel, w Windows, rows int) float64 {
 	return idle * invocations * float64(w.Rest*each+rows*stored) / perNs
 }
 
-// smallBlock is the minimum number of invocations in a workgroup of windows, if there are enough.
+// smallBlock is the minimum number of invocations in a workgroup of windows, if there are that many.
 const smallBlock = 64
 
-// loadOps is how many operations loading or storing a value counts as.
+// loadOps is the number of operations that take as long as loading or storing a value.
 const loadOps = 6
 
-// operations counts the operations to compute values, if some values are already known. counts selects the operations
-// to count.
+// operations counts the operations to compute values, given the values in known. counts selects the operations to
+// count.
 func operations(roots, known []*kernel.Expr, counts func(*kernel.Expr) bool) (n int) {
 	seen := map[*kernel.Expr]bool{}
 	for _, v := range known {
@@ -318,7 +319,7 @@ func checkWindows(k *kernel.Kernel, s kernel.Points) error {
 	return nil
 }
 
-// windowSpace lists blocks of windows to measure.
+// windowSpace lists schedules with blocks of windows, for measurements.
 func windowSpace(k *kernel.Kernel) []kernel.Schedule {
 	var all []kernel.Schedule
 	w, ok := WindowsOf(k)
