@@ -13,15 +13,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// index describes the weight data section.
+// index describes the weight data section: the tensors in it, and checksums. A chunk is ChunkBytes consecutive bytes.
 type index struct {
-	// CRC32C has a checksum per chunk of ChunkBytes, each a little-endian uint32. The last chunk may be shorter.
+	// CRC32C has a little-endian uint32 for each chunk, in order. The last chunk may be shorter.
 	ChunkBytes int64    `json:"chunk_bytes"`
 	CRC32C     []byte   `json:"crc32c"`
 	Tensors    []tensor `json:"tensors"`
 }
 
-// tensor is one weight. Offset counts from the start of the section.
+// tensor is one weight. Offset counts bytes from the start of the section.
 type tensor struct {
 	Name   string   `json:"name"`
 	DType  ir.DType `json:"dtype"`
@@ -30,7 +30,7 @@ type tensor struct {
 	Bytes  int64    `json:"bytes"`
 }
 
-// weights writes the weight data and then the index, which contains the checksums.
+// weights writes the weight data section, and then the index section, which contains the checksums.
 func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	if err := w.begin(KindData, 0); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	return w.section(KindIndex, 0, text)
 }
 
-// summed writes weight data and updates its checksums.
+// summed writes bytes of weight data and updates the checksums of their chunks.
 func (w *writer) summed(p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), chunkSize-w.sums.fill)
@@ -80,17 +80,17 @@ func (w *writer) summed(p []byte) error {
 	return nil
 }
 
-// chunkSums are the checksums of weight data, chunk by chunk.
+// chunkSums computes the checksums of weight data while it is written, chunk by chunk.
 type chunkSums struct {
-	signed bool   // SHA-256 too
-	crcs   []byte // of whole chunks: CRC-32C, each a little-endian uint32
-	shas   []byte // SHA-256 of each chunk
-	crc    uint32 // of the current chunk so far
-	sha    []byte // of the current chunk so far
-	fill   int    // bytes of it
+	signed bool   // compute SHA-256 too
+	crcs   []byte // CRC-32C of each finished chunk, as a little-endian uint32
+	shas   []byte // SHA-256 of each finished chunk
+	crc    uint32 // CRC-32C of the current chunk so far
+	sha    []byte // bytes of the current chunk so far, if signed
+	fill   int    // number of bytes of the current chunk so far
 }
 
-// add adds bytes that do not extend beyond the current chunk.
+// add adds bytes, which must fit in the current chunk.
 func (c *chunkSums) add(p []byte) {
 	c.crc = crc32.Update(c.crc, crcTable, p)
 	if c.signed {
@@ -101,7 +101,7 @@ func (c *chunkSums) add(p []byte) {
 	}
 }
 
-// finish ends the current chunk, if it has begun.
+// finish ends the current chunk, unless it is empty.
 func (c *chunkSums) finish() {
 	if c.fill == 0 {
 		return
@@ -114,7 +114,7 @@ func (c *chunkSums) finish() {
 	c.crc, c.sha, c.fill = 0, c.sha[:0], 0
 }
 
-// store is the weights of an open bundle. Several goroutines may use it.
+// store is the weights of an open bundle. Several goroutines may use it at the same time.
 type store struct {
 	data    []byte // the weight data section
 	pos     int64  // its position in the file
@@ -124,7 +124,8 @@ type store struct {
 	checked []atomic.Bool // chunks with a verified checksum
 }
 
-// newStore checks the index against the section it describes.
+// newStore returns the weights of a bundle. It checks the index against the data section, which begins at pos in the
+// file.
 func newStore(idx index, data []byte, pos int64) (*store, error) {
 	chunks := (int64(len(data)) + chunkSize - 1) / chunkSize
 	switch {
@@ -148,7 +149,7 @@ func newStore(idx index, data []byte, pos int64) (*store, error) {
 	return s, nil
 }
 
-// checkTensor checks a tensor, which must begin at offset. The checksums cover the padding before it.
+// checkTensor checks a tensor, which must begin at offset in the section.
 func (s *store) checkTensor(t tensor, offset int64) error {
 	typ := ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	if err := typ.Shape.Check(); err != nil {
@@ -178,7 +179,7 @@ func (s *store) bytes(t tensor) []byte {
 	return s.data[t.Offset : t.Offset+t.Bytes : t.Offset+t.Bytes]
 }
 
-// check verifies the checksums of all chunks from begin to end that are not verified yet.
+// check verifies all chunks that contain bytes from begin to end, unless they were verified before.
 func (s *store) check(begin, end int64) error {
 	for i := begin / chunkSize; i*chunkSize < end; i++ {
 		if s.checked[i].Load() {

@@ -36,7 +36,7 @@ const (
 	hashedHead = 32 // bytes of the header covered by its checksum
 
 	sectionAlign = 64
-	// dataAlign lets weight data be mapped, or imported by a device, on its own.
+	// dataAlign allows weight data to be mapped, or imported by a device, without other sections.
 	dataAlign = 4096
 	// tensorAlign is the alignment of tensors inside the weight data.
 	tensorAlign = 64
@@ -58,7 +58,7 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // Kind is the kind of a section.
 type Kind uint32
 
-// The kinds of section. See place for their order in a bundle.
+// The kinds of sections. See place for their order in a bundle.
 const (
 	KindMeta      Kind = 1 + iota // JSON of Meta
 	KindGraph                     // the graph, as graph.json
@@ -110,7 +110,7 @@ func (k Kind) align() int64 {
 // program of a model.
 func (k Kind) numbered() bool { return k == KindSPIRV || k == KindGLSL || k == KindPart }
 
-// place is the position of a kind in the order of sections: the order of the kinds' numbers, with the signature last.
+// place sorts the kinds of sections: by number, with the signature last.
 func (k Kind) place() Kind {
 	if k == KindSignature {
 		return numKinds
@@ -121,7 +121,7 @@ func (k Kind) place() Kind {
 // Section describes a section of a bundle.
 type Section struct {
 	Kind   Kind
-	Index  int // the shader or program it belongs to, or 0
+	Index  int // the number of the shader or program, or 0
 	Offset int64
 	Length int64
 	SHA256 [sha256.Size]byte // zero for weight data, which has its checksums in the index
@@ -168,7 +168,7 @@ func headSum(b []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// fault is something wrong at a position in a bundle.
+// fault is an error in the content of a bundle, with its position in the file.
 type fault struct {
 	pos int64
 	msg string
@@ -180,7 +180,7 @@ func faultf(pos int64, format string, args ...any) error {
 	return &fault{pos, fmt.Sprintf(format, args...)}
 }
 
-// decodeHead reads the directory of a bundle and checks it, without reading the sections' contents.
+// decodeHead reads and checks the directory of a bundle, and checks the sections' extents and checksums.
 func decodeHead(b []byte) ([]Section, error) {
 	n, err := decodeHeader(b)
 	if err != nil {
@@ -216,7 +216,7 @@ func decodeHead(b []byte) ([]Section, error) {
 	return sections, nil
 }
 
-// decodeHeader returns the number of sections. The directory then lies inside b.
+// decodeHeader checks the header and returns the number of sections. b then contains the whole directory.
 func decodeHeader(b []byte) (int, error) {
 	le := binary.LittleEndian
 	if len(b) < headerSize {
@@ -268,8 +268,8 @@ func decodeEntry(head []byte, at int64) (Section, error) {
 	return s, nil
 }
 
-// checkExtent checks that the section is inside the file, with zeros since end, and that its checksum matches. at is
-// the position of its entry.
+// checkExtent checks that section s is inside the file b, that the bytes from end to its start are zero, and that its
+// checksum matches. at is the position of its directory entry.
 func checkExtent(b []byte, s Section, end, at int64) error {
 	if s.end() > int64(len(b)) {
 		return faultf(at+8, "section %s ends at byte %d, the file at %d", s, s.end(), len(b))
@@ -289,7 +289,7 @@ func checkExtent(b []byte, s Section, end, at int64) error {
 	return nil
 }
 
-// follows reports whether section b may come after a.
+// follows reports whether section b may come after section a.
 func follows(b, a Section) bool {
 	return b.Kind.place() > a.Kind.place() || b.Kind == a.Kind && b.Index > a.Index
 }

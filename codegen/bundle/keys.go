@@ -13,14 +13,14 @@ import (
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
-// The kinds of PEM block in key files: PKCS #8 and PKIX, the formats of openssl genpkey -algorithm ed25519.
+// The types of PEM blocks in key files: PKCS #8 and PKIX, the formats of openssl genpkey -algorithm ed25519.
 const (
 	privateBlock = "PRIVATE KEY"
 	publicBlock  = "PUBLIC KEY"
 	maxKeyFile   = 1 << 20
 )
 
-// ReadPrivateKey reads the key that bundles are signed with.
+// ReadPrivateKey reads the key with which bundles are signed.
 func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
 	blocks, err := readPEM(path, privateBlock)
 	if err != nil {
@@ -40,7 +40,7 @@ func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// ReadPublicKeys reads one or more trusted keys.
+// ReadPublicKeys reads one or more public keys whose signatures are trusted.
 func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 	blocks, err := readPEM(path, publicBlock)
 	if err != nil {
@@ -62,7 +62,8 @@ func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// readPEM returns the contents of all blocks in a file. They must be of one kind. Text around them is ignored.
+// readPEM returns the contents of all PEM blocks in a file. They must be of the given kind. Text around them is
+// ignored.
 func readPEM(path, kind string) ([][]byte, error) {
 	f, err := inputfile.Open(path)
 	if err != nil {
@@ -93,8 +94,8 @@ func readPEM(path, kind string) ([][]byte, error) {
 	return blocks, nil
 }
 
-// WriteKeys makes a new signing key. It writes the private key to path, readable by this user only, and the public key
-// to path.pub. Neither file may exist yet.
+// WriteKeys makes a new pair of signing keys. It writes the private key to path, readable by this user only, and the
+// public key to path.pub. Neither file may exist yet.
 func WriteKeys(path string) (ed25519.PublicKey, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -112,7 +113,7 @@ func WriteKeys(path string) (ed25519.PublicKey, error) {
 		return nil, err
 	}
 	if err := writePEM(path+".pub", publicBlock, open, 0o644); err != nil {
-		os.Remove(path) // half a pair is of no use
+		os.Remove(path) // one key of a pair is useless
 		return nil, err
 	}
 	return public, nil

@@ -18,7 +18,7 @@ import (
 
 const format = "vkb"
 
-// wayOut ends every error about the content of a bundle.
+// wayOut is the advice that ends every error about the content of a bundle.
 const wayOut = "rebuild it with vkc compile"
 
 // File is an open bundle. Its methods may be called from several goroutines, except Close.
@@ -34,12 +34,12 @@ type File struct {
 	weights  *store // nil without weights
 	model    []byte // nil for the bundle of a plain graph
 	parts    []*File
-	// signature is nil where the bundle is not signed.
+	// signature is nil if the bundle is not signed.
 	signature *signature
 	closed    bool
 }
 
-// Open maps the bundle at path and checks everything except the weights. Those are checked at first use.
+// Open maps the bundle at path and checks everything except the weights. A weight is checked at its first use.
 func Open(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Read reads a bundle in memory. Weights alias data.
+// Read reads a bundle from data. Its weights are slices of data.
 func Read(data []byte) (*File, error) {
 	f := &File{src: filefmt.Source{Format: format}}
 	if err := f.read(data); err != nil {
@@ -75,8 +75,8 @@ func (f *File) Close() error {
 	return f.mapping.Close()
 }
 
-// read reads and checks everything. It copies everything except the weights, so that later changes of the file cannot
-// affect checked data.
+// read reads and checks a bundle. It copies everything except the weights, so that later changes of the file cannot
+// affect data that was checked.
 func (f *File) read(data []byte) error {
 	sections, err := decodeHead(data)
 	if err != nil {
@@ -113,7 +113,7 @@ func (f *File) read(data []byte) error {
 	return nil
 }
 
-// located adds the file and a remedy to an error about its content.
+// located adds the file's name and advice to an error about its content.
 func (f *File) located(err error) error {
 	var at *fault
 	if !errors.As(err, &at) {
@@ -169,7 +169,7 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 
 // readPart reads another program of a model.
 func (f *File) readPart(s Section, b []byte) error {
-	// Check the kinds first: reading nested parts would recurse as deep as the file is long.
+	// Check the kinds first: parts inside parts would make reading recurse as deep as the file is long.
 	sections, err := decodeHead(b)
 	if err != nil {
 		return err
@@ -211,14 +211,14 @@ func (f *File) complete(idx *index, weights Section) error {
 	return nil
 }
 
-// checkShader checks that a module matches the program's declaration of the shader. A driver trusts its input, and this
-// is all that can be checked without tools.
+// checkShader checks that a module matches the program's declaration of the shader. Drivers trust their input, and
+// nothing more can be checked without tools.
 func checkShader(module []byte, s *kernel.Shader) error {
 	return spv.CheckShader(module, spv.Interface{Bindings: s.Bindings, Workgroup: s.Workgroup, Needs: s.Needs})
 }
 
-// unmarshal reads JSON that this package wrote. An unknown field comes from another version, and ignoring it would
-// change the meaning.
+// unmarshal reads JSON that this package wrote. An unknown field is an error: it comes from another version, which may
+// give the other fields another meaning.
 func unmarshal(b []byte, to any) error {
 	if !utf8.Valid(b) {
 		return errors.New("not UTF-8")
@@ -243,11 +243,11 @@ func (f *File) Meta() Meta { return f.content().meta }
 // Program returns the program; do not modify.
 func (f *File) Program() *kernel.Program { return f.content().program }
 
-// Model returns the metadata of the model's file, as a GGUF file without tensors. It is nil for the bundle of a plain
-// graph. Do not modify it.
+// Model returns the metadata of the model's file, as a GGUF file without tensors. It is nil if the bundle was made from
+// a plain graph. Do not modify it.
 func (f *File) Model() []byte { return f.content().model }
 
-// Parts returns the other programs of the bundle's model, which share its weights; do not modify them.
+// Parts returns the other programs of the model, which use the same weights. Do not modify them.
 func (f *File) Parts() []*File { return f.content().parts }
 
 // Graph reads the graph that the program was compiled from.
@@ -272,5 +272,5 @@ func (f *File) Graph() (*ir.Graph, error) {
 // SPIRV returns the code of each shader, by index in Program.Shaders; do not modify it.
 func (f *File) SPIRV() [][]byte { return f.content().spirv }
 
-// GLSL returns the source of each shader, or nil where it was left out.
+// GLSL returns the source of each shader, or nil if the bundle has no sources.
 func (f *File) GLSL() []string { return f.content().glsl }

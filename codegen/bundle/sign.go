@@ -13,17 +13,18 @@ import (
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
-// signature is the content of the signature section. It comes last and signs all other sections; see signedDigest.
+// signature is the content of the signature section, the last section. It signs all other sections; see signedDigest.
 type signature struct {
 	Algorithm string `json:"algorithm"`
 	PublicKey []byte `json:"public_key"`
-	// WeightSums has the SHA-256 of each chunk of the weight data, because CRCs detect damage but not forgery. It is
-	// absent without weights.
+	// WeightSums has the SHA-256 of each chunk of the weight data. The CRCs in the index detect damage but not forgery.
+	// It is absent without weights.
 	WeightSums []byte `json:"weight_sha256,omitempty"`
 	Signature  []byte `json:"signature"`
 }
 
-// algorithm is the only supported one. signedPrefix distinguishes these signatures from other uses of the same key.
+// algorithm is the only supported algorithm. signedPrefix distinguishes these signatures from other uses of the same
+// key.
 const (
 	algorithm    = "ed25519"
 	signedPrefix = "vkc bundle signature 1\n"
@@ -55,13 +56,13 @@ func signedMessage(sections []Section, weightSums []byte) []byte {
 	return append([]byte(signedPrefix), signedDigest(sections, weightSums)...)
 }
 
-// sign makes the signature section of the sections before it.
+// sign returns the signature of sections.
 func sign(key ed25519.PrivateKey, sections []Section, weightSums []byte) signature {
 	return signature{algorithm, key.Public().(ed25519.PublicKey), weightSums,
 		ed25519.Sign(key, signedMessage(sections, weightSums))}
 }
 
-// check checks that the signature is valid for the sections. It does not check who signed.
+// check returns an error if the signature is not valid for the sections. It does not check who signed.
 func (s *signature) check(sections []Section) error {
 	chunks := int64(0)
 	for _, section := range sections {
@@ -85,11 +86,11 @@ func (s *signature) check(sections []Section) error {
 
 func clip(s string) string { return s[:min(len(s), 40)] }
 
-// KeyName is a public key in few letters, for people: the base64 of its bytes.
+// KeyName is a public key as text for people: the base64 of its bytes.
 func KeyName(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }
 
-// Signer returns the signer's public key, or nil if the bundle is not signed. Open has verified the signature, but
-// anyone can sign: see [File.SignedBy].
+// Signer returns the signer's public key, or nil if the bundle is not signed. Open has verified the signature. But
+// anyone can sign, so also check the key: see [File.SignedBy].
 func (f *File) Signer() ed25519.PublicKey {
 	if f.content().signature == nil {
 		return nil
@@ -97,8 +98,8 @@ func (f *File) Signer() ed25519.PublicKey {
 	return bytes.Clone(f.signature.PublicKey)
 }
 
-// SignedBy returns nil if the bundle is signed with one of the keys. Weights are checked against the signature at first
-// use.
+// SignedBy returns nil if the bundle is signed with one of the trusted keys. Weights are checked against the signature
+// at their first use.
 func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
 	if f == nil {
 		return errNoFile
@@ -120,7 +121,7 @@ func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
 		KeyName(f.signature.PublicKey), len(trusted))
 }
 
-// Sign checks all of the bundle at path, signs it, and writes it to out, which may be the same path. It replaces an
+// Sign checks the bundle at path completely, signs it, and writes it to out, which may be the same path. It replaces an
 // existing signature.
 func Sign(path, out string, key ed25519.PrivateKey) error {
 	f, err := Open(path)
@@ -148,7 +149,7 @@ func Sign(path, out string, key ed25519.PrivateKey) error {
 	return nil
 }
 
-// copySigned copies all sections and writes a new signature.
+// copySigned copies all sections except a signature, and writes a new signature.
 func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
 	w := &writer{to: to, sums: chunkSums{signed: true}}
 	n := len(f.sections) + 1

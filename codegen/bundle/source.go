@@ -12,7 +12,7 @@ import (
 // HasWeights reports whether the bundle contains weights.
 func (f *File) HasWeights() bool { return f.content().weights != nil }
 
-// Weights returns the bundle as the source of its own weights, or nil if it has none.
+// Weights returns the bundle as a source of its own weights, or nil if it has none.
 func (f *File) Weights() ir.WeightSource {
 	if !f.HasWeights() {
 		return nil
@@ -38,8 +38,9 @@ func (f *File) WeightType(name string) (ir.DType, []int, error) {
 	return t.DType, slices.Clone(t.Dims), err
 }
 
-// Weight returns a weight after verifying its checksums, once per chunk. The bytes alias the file, so they are
-// read-only and valid until Close. They begin at a multiple of 64 bytes in the file. Weight implements ir.WeightSource.
+// Weight returns a weight. It verifies the checksums of its chunks once. The bytes are part of the mapped file, so they
+// are read-only and valid until Close. They begin at a multiple of 64 bytes in the file. Weight implements
+// ir.WeightSource.
 func (f *File) Weight(name string) (*ir.Data, error) {
 	t, err := f.tensor(name)
 	if err != nil {
@@ -77,7 +78,7 @@ func (f *File) tensor(name string) (tensor, error) {
 	return f.weights.index.Tensors[i], nil
 }
 
-// guard calls read, which accesses weight data, and turns a fault of the mapping into an error.
+// guard calls read, which accesses weight data, and turns a page fault in the mapped file into an error.
 func (f *File) guard(read func() error) error {
 	if f.closed {
 		return fmt.Errorf("vkb: %s: %w", f.src.Path, os.ErrClosed)
@@ -85,7 +86,7 @@ func (f *File) guard(read func() error) error {
 	if f.mapping == nil {
 		return f.located(read())
 	}
-	// The caller's own reads of the mapping are not guarded, so a truncated file must fail here.
+	// The caller will read the mapping without guard, so a truncated file must fail here.
 	if err := f.mapping.Intact(); err != nil {
 		return fmt.Errorf("vkb: %w", err)
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// weightRef is a weight that a program or graph asks for.
+// weightRef is a weight that a program or graph uses, with its type.
 type weightRef struct {
 	name  string
 	dtype ir.DType
 	dims  []int
 }
 
-// String is "q4_0[64,32]".
+// String returns the type, such as "q4_0[64,32]".
 func (r weightRef) String() string {
 	return ir.Type{DType: r.dtype, Shape: ir.ShapeOf(r.dims...)}.String()
 }
 
-// check is nil if a weight is of the type that is asked for.
+// check returns an error if the weight have has another type than r, or nil.
 func (r weightRef) check(have weightRef) *ir.BadWeight {
 	if have.dtype != r.dtype || !slices.Equal(have.dims, r.dims) {
 		return &ir.BadWeight{Name: r.name, Want: r.String(), Given: have.String()}
@@ -35,7 +35,7 @@ type refSet struct {
 	byName map[string]int
 }
 
-// add returns an error if the weight was requested with another type.
+// add adds a weight. It returns an error if the weight is in the set with another type.
 func (s *refSet) add(r weightRef) error {
 	if i, ok := s.byName[r.name]; ok {
 		if err := s.list[i].check(r); err != nil {
@@ -66,7 +66,7 @@ func (s *refSet) program(p *kernel.Program) error {
 	return s.firstStates(p)
 }
 
-// firstStates adds the weights that states of a program begin as.
+// firstStates adds the weights that are initial values of a program's states.
 func (s *refSet) firstStates(p *kernel.Program) error {
 	for _, port := range p.States {
 		first, err := ir.ParseInitial(port.Init)
@@ -104,9 +104,9 @@ func (s *refSet) graph(g *ir.Graph) error {
 
 func segmentRef(s kernel.Segment) weightRef { return weightRef{s.Weight, s.DType, s.Dims} }
 
-// weightRefs lists the weights to include: first the program's, in the order of its buffers so that an upload reads the
-// file sequentially, then weights that only the graph uses. The weights of a model's other programs and of its file
-// follow.
+// weightRefs lists the weights to include. The program's weights come first, in the order of its buffers, so that an
+// upload reads the file sequentially. Then come the weights that only the graph uses, the weights of the model's other
+// programs, and the remaining weights of the model's file.
 func (c *Contents) weightRefs() ([]weightRef, error) {
 	if c.Weights == nil {
 		return nil, nil
@@ -155,8 +155,9 @@ func (r weightRef) load(src ir.WeightSource) (*ir.Data, error) {
 	return d, nil
 }
 
-// WeightBytes returns the contents of a weight buffer, as slices to be concatenated. They alias src and buf. A weight
-// with another type than the program expects is an error. src may be nil if the buffer has only constants.
+// WeightBytes returns the contents of a weight buffer, as slices to be concatenated. They share memory with src and
+// buf. It is an error if a weight has another type than the program expects. src may be nil if the buffer has only
+// constants.
 func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
 	if buf.Kind != kernel.BufWeight {
 		return nil, fmt.Errorf("buffer %q holds no weights, it is of kind %q", buf.Name, buf.Kind)
@@ -179,8 +180,8 @@ func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
 	return parts, nil
 }
 
-// CheckWeights reports all weights of the program that src lacks, or has with another type, as a [*ir.WeightError]. src
-// may be nil if the program has no weights.
+// CheckWeights returns a [*ir.WeightError] that lists the program's weights that src does not have, or has with another
+// type. src may be nil if the program has no weights.
 func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 	if p == nil {
 		return errors.New("vkb: there is no program: it is nil")

@@ -23,25 +23,26 @@ type Contents struct {
 	SPIRV   [][]byte // by index in Program.Shaders
 	// GLSL is the source of each shader, for people to read; nil to leave it out.
 	GLSL []string
-	// Weights provides the weights to include. nil leaves them out; then they are given when the bundle is run.
+	// Weights provides the weights to include. If it is nil, the bundle has no weights, and they are given when it is
+	// run.
 	Weights ir.WeightSource
 	// Model is the metadata of a model's file, as a GGUF file without tensors, or nil for a plain graph. A bundle of a
 	// model includes all weights that Weights names.
 	Model []byte
 	// Parts are the model's other programs. They share its weights, and have no weights, parts or signature themselves.
 	Parts []*Contents
-	// Sign is the key to sign the bundle with, or nil.
+	// Sign is the key with which to sign the bundle, or nil.
 	Sign ed25519.PrivateKey
 }
 
-// Meta describes the origin of a bundle. It contains no time and no machine, so that equal inputs give equal bundles.
+// Meta describes the origin of a bundle. It has neither a time nor a machine, so that equal inputs give equal bundles.
 type Meta struct {
 	Version   string `json:"vkc"`                  // version of vkc
 	CreatedBy string `json:"created_by,omitempty"` // program that wrote the bundle
-	Source    string `json:"source,omitempty"`     // name of the model or graph file, in its author's words
+	Source    string `json:"source,omitempty"`     // name of the model or graph file, as its author named it
 
-	// The versions that produced the program, so that it can be reproduced and compared: of the generator and the GLSL
-	// tools, the device, and the hash of the tuning, if any.
+	// The versions that produced the program, so that it can be reproduced and compared: the version of the generator,
+	// the versions of the GLSL tools, the device, and the hash of the tuning, if any.
 	Generator string       `json:"generator,omitempty"`
 	Tools     string       `json:"tools,omitempty"`
 	Target    *device.Caps `json:"target,omitempty"`
@@ -57,7 +58,7 @@ func Encode(c *Contents) ([]byte, error) {
 	return b.data, nil
 }
 
-// Write writes the bundle to path. The file appears complete or not at all. Weights are copied one at a time.
+// Write writes the bundle to path. The file appears only when it is complete. Weights are copied one at a time.
 func Write(path string, c *Contents) error {
 	err := func() error {
 		f, err := atomicfile.Create(path, 0o666)
@@ -83,14 +84,14 @@ func (b *buffer) Write(p []byte) (int, error) { b.data = append(b.data, p...); r
 
 func (b *buffer) WriteAt(p []byte, at int64) (int, error) { return copy(b.data[at:], p), nil }
 
-// sink receives a bundle. Header and directory contain the checksums of everything else, so they are written last, over
-// zeros.
+// sink receives a bundle. The header and the directory contain the checksums of everything else. So they are first
+// written as zeros, and overwritten at the end.
 type sink interface {
 	io.Writer
 	io.WriterAt
 }
 
-// writer writes sections one after another.
+// writer writes sections one after another, and remembers them for the directory.
 type writer struct {
 	to       sink
 	pos      int64
@@ -98,6 +99,7 @@ type writer struct {
 	sums     chunkSums // of the weight data
 }
 
+// encode writes a bundle to a sink.
 func encode(to sink, c *Contents) error {
 	texts, err := c.texts()
 	if err != nil {
@@ -143,7 +145,7 @@ func encode(to sink, c *Contents) error {
 	return w.finish(c.Sign)
 }
 
-// modelTexts returns the sections of a model that come after its weights.
+// modelTexts returns the sections of a model: its metadata and its other programs. They come after the weights.
 func (c *Contents) modelTexts() (list []text, err error) {
 	if c.Model != nil {
 		list = append(list, text{KindModel, 0, c.Model})
@@ -164,7 +166,7 @@ func (c *Contents) modelTexts() (list []text, err error) {
 	return list, nil
 }
 
-// finish signs the sections if there is a key, and writes the head.
+// finish writes the signature if there is a key, and then the header and the directory.
 func (w *writer) finish(key ed25519.PrivateKey) error {
 	if key != nil {
 		content, err := json.Marshal(sign(key, w.sections, w.sums.shas))
@@ -179,15 +181,15 @@ func (w *writer) finish(key ed25519.PrivateKey) error {
 	return err
 }
 
-// text is a section with its content in memory.
+// text is a section whose content is in memory.
 type text struct {
 	kind    Kind
 	index   int
 	content []byte
 }
 
-// texts returns all sections except the weights. It checks that they are consistent, because a written bundle must be
-// readable.
+// texts returns the sections before the weights. It checks that the contents are consistent, because every bundle that
+// is written must be readable.
 func (c *Contents) texts() ([]text, error) {
 	if c == nil {
 		return nil, errors.New("a bundle needs a graph and a program: its contents are nil")
@@ -215,6 +217,7 @@ func (c *Contents) texts() ([]text, error) {
 	return append(list, shaders...), err
 }
 
+// shaderTexts returns the sections with the shaders' SPIR-V and GLSL.
 func (c *Contents) shaderTexts() ([]text, error) {
 	n := len(c.Program.Shaders)
 	switch {
@@ -238,7 +241,7 @@ func (c *Contents) shaderTexts() ([]text, error) {
 	return list, nil
 }
 
-// section writes a whole section.
+// section writes a section with the given content.
 func (w *writer) section(kind Kind, index int, content []byte) error {
 	if err := w.begin(kind, index); err != nil {
 		return err
@@ -259,6 +262,7 @@ func (w *writer) begin(kind Kind, index int) error {
 	return nil
 }
 
+// end ends the current section and records its length.
 func (w *writer) end() error {
 	s := &w.sections[len(w.sections)-1]
 	s.Length = w.pos - s.Offset

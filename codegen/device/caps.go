@@ -25,8 +25,8 @@ const (
 	DeviceCPU        DeviceType = "cpu"
 )
 
-// SubgroupOps is the set of subgroup operations that compute shaders may use
-// (VkSubgroupFeatureFlagBits, with the same bit values).
+// SubgroupOps is the set of subgroup operations that compute shaders may use. It has the bit values of
+// VkSubgroupFeatureFlagBits.
 type SubgroupOps uint32
 
 // The subgroup operations.
@@ -47,11 +47,11 @@ const (
 // Has reports whether all of want are supported.
 func (s SubgroupOps) Has(want SubgroupOps) bool { return s&want == want }
 
-// Component is the element type of a cooperative matrix, by the dtype name if it has one: f16 bf16 f32 f64 f8e4m3
-// f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64; "component-N" for unknown types.
+// Component is the element type of a cooperative matrix. It is the dtype's name if there is one: f16 bf16 f32 f64
+// f8e4m3 f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64. An unknown type is "component-N".
 type Component string
 
-// Scope is the set of invocations over which a cooperative matrix is distributed.
+// Scope is the set of invocations that share a cooperative matrix.
 type Scope string
 
 // The scopes that devices report.
@@ -60,8 +60,8 @@ const (
 	ScopeWorkgroup Scope = "workgroup"
 )
 
-// MatrixShape is a multiplication R[M,N] = A[M,K] * B[K,N] + C[M,N] that a device supports. In [Matrix2].Dims the sizes
-// are granularities: any multiple up to [Matrix2].MaxDimension is allowed.
+// MatrixShape is a supported multiplication of cooperative matrices: R[M,N] = A[M,K] * B[K,N] + C[M,N]. In
+// [Matrix2].Dims the sizes are granularities: any multiple up to [Matrix2].MaxDimension is supported.
 type MatrixShape struct {
 	M     uint32    `json:"m"`
 	N     uint32    `json:"n"`
@@ -71,13 +71,13 @@ type MatrixShape struct {
 	C     Component `json:"c"`
 	R     Component `json:"r"`
 	Scope Scope     `json:"scope"`
-	// Saturating is set if the accumulation of integer products saturates.
+	// Saturating says that the accumulation of integers saturates.
 	Saturating bool `json:"saturating,omitempty"`
-	// Invocations is the workgroup size of the shape; 0 at subgroup scope.
+	// Invocations is the workgroup size that the shape needs; 0 at subgroup scope.
 	Invocations uint32 `json:"invocations,omitempty"`
 }
 
-// Matrix2 is VK_NV_cooperative_matrix2: its features, limits, and flexible shapes.
+// Matrix2 describes a device's VK_NV_cooperative_matrix2: its features, limits, and flexible shapes.
 type Matrix2 struct {
 	WorkgroupScope     bool `json:"workgroupScope"`
 	FlexibleDimensions bool `json:"flexibleDimensions"`
@@ -116,8 +116,8 @@ type Features struct {
 	AtomicFloat32Add       bool `json:"atomicFloat32Add"`       // in storage buffers
 	SharedAtomicFloat32Add bool `json:"sharedAtomicFloat32Add"` // in shared memory
 
-	SubgroupSizeControl   bool `json:"subgroupSizeControl"`   // a kernel may ask for its subgroup size
-	FullSubgroups         bool `json:"fullSubgroups"`         // a kernel may ask for no partial subgroups
+	SubgroupSizeControl   bool `json:"subgroupSizeControl"`   // a kernel may request its subgroup size
+	FullSubgroups         bool `json:"fullSubgroups"`         // a kernel may request that no subgroup is partial
 	SubgroupExtendedTypes bool `json:"subgroupExtendedTypes"` // 8-, 16- and 64-bit subgroup operands
 	MaximalReconvergence  bool `json:"maximalReconvergence"`
 
@@ -131,15 +131,15 @@ type Features struct {
 	CooperativeMatrix  bool `json:"cooperativeMatrix"` // in compute shaders; its shapes are Caps.Matrices
 	CooperativeMatrix2 bool `json:"cooperativeMatrix2"`
 
-	// PreserveNaN16, 32 and 64 mean that arithmetic preserves signed zeros, infinities and NaNs if a shader requests it
-	// (SignedZeroInfNanPreserve); PreserveDenorm likewise for subnormals.
+	// PreserveNaN16, 32 and 64 say that arithmetic preserves signed zeros, infinities and NaNs if a shader requests it
+	// (SignedZeroInfNanPreserve). PreserveDenorm16 and 32 say the same about subnormals.
 	PreserveNaN16    bool `json:"preserveNaN16"`
 	PreserveNaN32    bool `json:"preserveNaN32"`
 	PreserveNaN64    bool `json:"preserveNaN64"`
 	PreserveDenorm16 bool `json:"preserveDenorm16"`
 	PreserveDenorm32 bool `json:"preserveDenorm32"`
 
-	// The rest concerns the runtime, not generated code.
+	// The features below concern the runtime, not generated code.
 
 	Sync2                        bool `json:"sync2"`
 	Timeline                     bool `json:"timeline"`
@@ -149,10 +149,10 @@ type Features struct {
 	MemoryBudget                 bool `json:"memoryBudget"`
 	CalibratedTimestamps         bool `json:"calibratedTimestamps"`
 	ExternalMemoryHost           bool `json:"externalMemoryHost"`
-	PortabilitySubset            bool `json:"portabilitySubset"` // a layered implementation, such as MoltenVK
+	PortabilitySubset            bool `json:"portabilitySubset"` // Vulkan runs on another API, as with MoltenVK
 }
 
-// APIVersion is a Vulkan version, packed as Vulkan packs it; its text is "major.minor.patch".
+// APIVersion is a Vulkan version, packed as Vulkan packs it. It marshals to "major.minor.patch".
 type APIVersion uint32
 
 // Version packs a Vulkan version.
@@ -160,7 +160,7 @@ func Version(major, minor, patch uint32) APIVersion {
 	return APIVersion(major<<22 | minor<<12 | patch)
 }
 
-// AtLeast reports whether v is the given version or a newer one.
+// AtLeast reports whether v is major.minor or newer.
 func (v APIVersion) AtLeast(major, minor uint32) bool { return v >= Version(major, minor, 0) }
 
 // SPIRV returns the last minor version of SPIR-V 1.x that a device of this version supports (Vulkan, appendix "Vulkan
@@ -204,9 +204,9 @@ func (v *APIVersion) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Caps describes a device for code generation. A probe of a live device fills it, or a profile file. It is plain data
-// and marshals to JSON and back without loss. Sizes are in bytes. A zero means unknown if the field says so, and
-// otherwise absent.
+// Caps describes a device for code generation. It comes from a probe of a live device or from a profile file. It is
+// plain data, and marshals to JSON and back without loss. Sizes are in bytes. A zero means that the device does not
+// have something, or that it is unknown if the field says so.
 type Caps struct {
 	Name     string     `json:"name"`
 	VendorID uint32     `json:"vendorID"`
@@ -216,11 +216,11 @@ type Caps struct {
 	DriverID      uint32     `json:"driverID"` // VkDriverId
 	DriverName    string     `json:"driverName"`
 	DriverInfo    string     `json:"driverInfo"`    // the driver's version as its vendor formats it
-	DriverVersion uint32     `json:"driverVersion"` // vendor-specific packing; equal means same driver
+	DriverVersion uint32     `json:"driverVersion"` // packed as the vendor defines; equal means the same driver
 	API           APIVersion `json:"api"`
 
-	// SubgroupSize is the default. With Features.SubgroupSizeControl a kernel may request any power of two from
-	// MinSubgroupSize to MaxSubgroupSize, if RequiredSubgroupSize is set too.
+	// SubgroupSize is the default size. With Features.SubgroupSizeControl and RequiredSubgroupSize a kernel may request
+	// any power of two from MinSubgroupSize to MaxSubgroupSize.
 	SubgroupSize         uint32      `json:"subgroupSize"`
 	MinSubgroupSize      uint32      `json:"minSubgroupSize"`
 	MaxSubgroupSize      uint32      `json:"maxSubgroupSize"`
@@ -233,10 +233,10 @@ type Caps struct {
 	MaxWorkgroupCount [3]uint32 `json:"maxWorkgroupCount"` // per dimension of a dispatch
 	MaxPushConstants  uint32    `json:"maxPushConstants"`
 
-	MaxStorageBuffers uint32 `json:"maxStorageBuffers"` // bound to one kernel
+	MaxStorageBuffers uint32 `json:"maxStorageBuffers"` // per kernel
 	MaxStorageRange   uint64 `json:"maxStorageRange"`   // of one binding
-	// MaxPosition is the largest element position that kernels compute in 32 bits; beyond it they use 64. 0 means
-	// 2^32-1. Tests set less, to exercise 64-bit positions with small tensors.
+	// MaxPosition is the largest element position that kernels compute in 32 bits; they compute larger positions in 64
+	// bits. 0 means 2^32-1. Tests set a smaller value to test 64-bit positions with small tensors.
 	MaxPosition      uint32 `json:"maxPosition,omitempty"`
 	StorageAlignment uint64 `json:"storageAlignment"` // of a binding's offset
 	MaxAllocation    uint64 `json:"maxAllocation"`    // of a single allocation
@@ -244,20 +244,20 @@ type Caps struct {
 	// HostPointerAlignment is the alignment for importing host memory; 0 without Features.ExternalMemoryHost.
 	HostPointerAlignment uint64 `json:"hostPointerAlignment,omitempty"`
 
-	// TimestampPeriod is nanoseconds per tick. TimestampBits is the number of valid bits in a timestamp, 0 if the
-	// compute queue has none.
+	// TimestampPeriod is the number of nanoseconds per tick. TimestampBits is the number of valid bits of a timestamp,
+	// or 0 if the compute queue has no timestamps.
 	TimestampPeriod float32 `json:"timestampPeriod"`
 	TimestampBits   uint32  `json:"timestampBits"`
 
-	// Cores is the number of streaming multiprocessors or compute units, SubgroupsPerCore the maximum number of
-	// resident subgroups on one; 0 if unknown.
+	// Cores is the number of streaming multiprocessors or compute units. SubgroupsPerCore is the maximum number of
+	// resident subgroups on one of them. 0 means unknown.
 	Cores            uint32 `json:"cores,omitempty"`
 	SubgroupsPerCore uint32 `json:"subgroupsPerCore,omitempty"`
 
-	// Machine has measured rates of the device, from vkc tune or a profile; zero if not measured.
+	// Machine has the measured rates of the device, from vkc tune or a profile. It is zero if they were not measured.
 	Machine Machine `json:"machine,omitzero"`
 
-	// UnifiedMemory: host and device share their memory, so that weights need no staging copy.
+	// UnifiedMemory says that host and device share their memory, so that weights need no staging copy.
 	UnifiedMemory bool `json:"unifiedMemory"`
 	// DeviceMemory is the size of the largest device-local heap.
 	DeviceMemory uint64 `json:"deviceMemory"`
@@ -266,7 +266,7 @@ type Caps struct {
 	Matrices []MatrixShape `json:"matrices,omitempty"` // VK_KHR_cooperative_matrix
 	Matrix2  *Matrix2      `json:"matrix2,omitempty"`  // nil without Features.CooperativeMatrix2
 
-	// The UUIDs, in hex, identify device, driver and pipeline cache format.
+	// The UUIDs identify the device, its driver and the format of its pipeline cache. They are in hex.
 	DeviceUUID        string `json:"deviceUUID,omitempty"`
 	DriverUUID        string `json:"driverUUID,omitempty"`
 	PipelineCacheUUID string `json:"pipelineCacheUUID,omitempty"`
@@ -280,13 +280,13 @@ func (c Caps) Position32() int64 {
 	return int64(c.MaxPosition)
 }
 
-// fingerprintVersion changes when the meaning of a field that Fingerprint covers changes.
+// fingerprintVersion must change when the meaning of a field that Fingerprint covers changes.
 const fingerprintVersion = "vkc caps 1\n"
 
-// Fingerprint is the SHA-256, in hex, of everything that generated code may depend on. It leaves out, and code
-// generation must not use: names, the driver's version and text, the patch level of the API, the UUIDs, and the sizes
-// of memory. A cache of a driver's output (VkPipelineCache) must therefore also be keyed by UUID and driver version.
-// The order of shapes does not matter.
+// Fingerprint is the SHA-256, in hex, of everything on which generated code may depend. It does not cover names, the
+// driver's version and description, the patch level of the API, the UUIDs, and the sizes of memory; so code generation
+// must not use them. A cache of a driver's output (VkPipelineCache) must also be keyed by UUID and driver version. The
+// order of matrix shapes does not matter.
 func (c Caps) Fingerprint() string {
 	c.Name, c.DriverName, c.DriverInfo, c.DriverVersion = "", "", "", 0
 	c.DeviceUUID, c.DriverUUID, c.PipelineCacheUUID = "", "", ""
@@ -318,16 +318,16 @@ func sortedShapes(shapes []MatrixShape) []MatrixShape {
 	return shapes
 }
 
-// hasMatrix reports whether the device supports exactly m by n by k matmuls at subgroup scope, with these
-// component types for operands and accumulators.
+// HasMatrix reports whether the device supports exactly m by n by k matmuls on cooperative matrices at subgroup scope,
+// with these component types of operands and accumulators.
 func (c Caps) HasMatrix(m, n, k int, operands, sums Component) bool {
 	want := MatrixShape{M: uint32(m), N: uint32(n), K: uint32(k), A: operands, B: operands, C: sums, R: sums,
 		Scope: ScopeSubgroup}
 	return c.Features.CooperativeMatrix && slices.Contains(c.Matrices, want)
 }
 
-// CanRelyOn reports whether a kernel can assume subgroups of n invocations: it is the only size, or can be requested,
-// including full subgroups.
+// CanRelyOn reports whether a kernel can rely on subgroups of n invocations. The size must be the device's only one, or
+// the kernel must be able to request it, and full subgroups.
 func (c Caps) CanRelyOn(n int) bool {
 	size := uint32(n)
 	if c.MinSubgroupSize == size && c.MaxSubgroupSize == size {
@@ -337,8 +337,9 @@ func (c Caps) CanRelyOn(n int) bool {
 		c.Features.SubgroupSizeControl && c.RequiredSubgroupSize && c.Features.FullSubgroups
 }
 
-// Offers reports whether a tile of a workgroup, or every piece of it, is a whole
-// number of the steps that the device has for that size of workgroup.
+// Offers reports whether the device supports the tile of a schedule: the tile, or each of its pieces, must be a
+// multiple of a shape that the device has for the schedule's workgroup size. c and sums are the types of operands and
+// accumulators.
 func (m *Matrix2) Offers(s kernel.CoopMat2, c, sums Component) bool {
 	down, across := s.Pieces()
 	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {

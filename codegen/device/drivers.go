@@ -1,25 +1,26 @@
 package device
 
-// Google's SwiftShader is a driver for the CPU. Its exp2 and log2 clamp their argument by comparisons that lose NaN,
-// and exp and log are built on them: exp(NaN) is infinite and log(NaN) is 89.1, although the driver reports that it
-// preserves NaN. Its compiler explores every path through a loop body: 20 consecutive two-way branches take a second,
-// and each further one doubles that.
+// swiftShader reports whether the driver is Google's SwiftShader, which runs on the processor. Its exp2 and log2 clamp
+// their argument by comparisons that lose NaN, and exp and log use them: exp(NaN) is infinite and log(NaN) is 89.1,
+// although the driver reports that it preserves NaN. Its compiler explores every path through a loop body: 20
+// consecutive two-way branches take a second, and each further branch doubles that time.
 func swiftShader(caps Caps) bool { return caps.VendorID == VendorGoogle }
 
-// LosesNaN reports whether exp, exp2, log and log2 of NaN may be a number: if float controls cannot request preserving
-// it, or are known to be ignored.
+// LosesNaN reports whether exp, exp2, log and log2 of NaN may return a number. That is so if shaders cannot request
+// that NaN is preserved, or if the driver ignores the request.
 func LosesNaN(caps Caps) bool { return !caps.Features.PreserveNaN32 || swiftShader(caps) }
 
-// LosesHalfInfinity reports whether packHalf2x16 makes NaN of infinities.
+// LosesHalfInfinity reports whether packHalf2x16 turns infinities into NaN.
 func LosesHalfInfinity(caps Caps) bool { return swiftShader(caps) }
 
-// RoundsWordsTwice reports whether float(x) of a word rounds its 31 low bits and then the sum with the highest one.
+// RoundsWordsTwice reports whether float(x) of a uint rounds twice: first the low 31 bits, and then the sum with the
+// high bit.
 func RoundsWordsTwice(caps Caps) bool { return swiftShader(caps) }
 
-// DearBranches reports whether branches are so expensive in a driver's compiler that those around dead stores must be
-// removed.
+// DearBranches reports whether the driver's compiler takes so long for branches that a shader should not have branches
+// around dead stores.
 func DearBranches(caps Caps) bool { return swiftShader(caps) }
 
-// FusesNothing reports whether a device has no fused multiply-add instruction. Its driver can then be told not to
-// reassociate sums of products, at no cost: Mesa's driver rewrites a*b + a*c to a*(b+c).
+// FusesNothing reports whether a device has no fused multiply-add instruction. Then it costs nothing to forbid the
+// driver to reassociate sums: Mesa's driver rewrites a*b + a*c to a*(b+c).
 func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }

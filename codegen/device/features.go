@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// subgroupFeatures are the names of subgroup operations in [Caps.Has].
+// subgroupFeatures has the subgroup operations by their names in [Caps.Has].
 var subgroupFeatures = map[string]SubgroupOps{
 	"subgroup_basic":      SubgroupBasic,
 	"subgroup_arithmetic": SubgroupArithmetic,
@@ -14,8 +14,9 @@ var subgroupFeatures = map[string]SubgroupOps{
 	"subgroup_vote":       SubgroupVote,
 }
 
-// Has reports whether the device has the feature of that name: the JSON name of a field of [Features] ("storage16",
-// "float64"), or "subgroup_basic", "subgroup_arithmetic" or "subgroup_shuffle". It returns false for unknown names.
+// Has reports whether the device has the named feature. A name is the JSON name of a field of [Features], such as
+// "storage16" or "float64", or a key of subgroupFeatures, such as "subgroup_shuffle". It returns false for unknown
+// names.
 func (c Caps) Has(feature string) bool {
 	if ops, ok := subgroupFeatures[feature]; ok {
 		return c.SubgroupOps.Has(ops)
@@ -29,8 +30,8 @@ func (c Caps) Has(feature string) bool {
 	return false
 }
 
-// StorageFeature returns the feature that a buffer of that dtype needs to be
-// read and written in its own element size, or "".
+// StorageFeature returns the feature that a device needs so that kernels can access a buffer of dtype t element by
+// element, or "" if every device can.
 func StorageFeature(t ir.DType) string {
 	switch {
 	case t == ir.F64:
@@ -47,8 +48,8 @@ func StorageFeature(t ir.DType) string {
 	return ""
 }
 
-// InWords reports whether kernels access buffers of that dtype as 32-bit words, because the device lacks 8- or 16-bit
-// storage. Every device supports words.
+// InWords reports whether kernels access buffers of dtype t as 32-bit words, because the device lacks 8- or 16-bit
+// storage. Every device supports 32-bit words.
 func (c Caps) InWords(t ir.DType) bool {
 	switch StorageFeature(t) {
 	case "storage8":

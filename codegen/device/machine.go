@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// Machine has the measured rates of a device, for deciding whether another kernel or recomputation is worthwhile.
-// Vulkan reports none of them. A zero was not measured.
+// Machine has the measured rates of a device. Passes use them to decide whether another kernel, or recomputation, is
+// faster. Vulkan reports none of them. A zero means not measured.
 type Machine struct {
-	CopyGBps  float64 `json:"copy_gbps"`  // 10^9 bytes read and written per second, or bytes per nanosecond
-	MatrixF16 float64 `json:"f16_tflops"` // 10^12 operations per second on matrix units; a multiply-add is two
-	MatrixI8  float64 `json:"i8_tops"`    // likewise
-	VectorF32 float64 `json:"f32_tflops"` // the same outside matrix units
+	CopyGBps  float64 `json:"copy_gbps"`  // 10^9 bytes read and written per second
+	MatrixF16 float64 `json:"f16_tflops"` // 10^12 operations per second on cooperative matrices; a multiply-add is two
+	MatrixI8  float64 `json:"i8_tops"`    // the same for int8
+	VectorF32 float64 `json:"f32_tflops"` // the same for ordinary f32 arithmetic
 	LaunchNs  float64 `json:"launch_ns"`  // the time of one more kernel that waits for its predecessor
-	// MeetNs is the time of a synchronization of workgroups, one per core, within a kernel. 0 or less disables
-	// persistent kernels.
+	// MeetNs is the time of a barrier between workgroups within a kernel, with one workgroup per core. 0 or less
+	// disables persistent kernels.
 	MeetNs float64 `json:"meet_ns,omitempty"`
-	// Relayed, Copied and Staged are the ways to transfer values to another device of the machine: through host memory
-	// while kernels wait for the host, by copies from card to card between programs, and through host memory between
-	// programs. If Copied is zero, there are no copies from card to card.
+	// Relayed, Copied and Staged are the ways to transfer values to another device of the same host. Relayed goes
+	// through host memory while kernels wait for the host. Copied is a copy from card to card between programs; zero
+	// means that there are no such copies. Staged goes through host memory between programs.
 	Relayed Link `json:"relayed,omitzero"`
 	Copied  Link `json:"copied,omitzero"`
 	Staged  Link `json:"staged,omitzero"`
@@ -30,11 +30,11 @@ type Link struct {
 	GBps      float64 `json:"gbps"`       // bytes per nanosecond that each device sends in large exchanges
 }
 
-// Time is the nanoseconds of an exchange of the given number of bytes from each device.
+// Time is the time in nanoseconds of an exchange in which each device sends the given number of bytes.
 func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
 
-// machineOf returns the rates of a device: the measured rates if there are any, and otherwise the class's reference
-// profile scaled by the number of cores.
+// machineOf returns the rates of a device: measured rates if there are any, and otherwise the rates of the named
+// profile, scaled by the number of cores.
 func machineOf(caps Caps, profile string) Machine {
 	of := profileCaps()[profile]
 	times := float64(CoresOf(caps)) / float64(CoresOf(of))
@@ -52,7 +52,7 @@ func machineOf(caps Caps, profile string) Machine {
 	return m
 }
 
-// CoresOf returns the number of a device's cores, or a guess where it does not report it.
+// CoresOf returns the number of a device's cores, or a guess if the device does not report it.
 func CoresOf(caps Caps) int64 {
 	switch {
 	case caps.Cores > 0:
@@ -63,7 +63,7 @@ func CoresOf(caps Caps) int64 {
 	return 8
 }
 
-// measuredLinks returns the costs of exchanges on the first profile with measurements; most have none.
+// measuredLinks returns the costs of exchanges from the first profiles that have measurements; most profiles have none.
 func measuredLinks() (relayed, staged Link) {
 	for _, name := range Profiles() {
 		m := profileCaps()[name].Machine
@@ -72,10 +72,10 @@ func measuredLinks() (relayed, staged Link) {
 	return relayed, staged
 }
 
-// MachineOf returns the rates of a device: measured ones, and otherwise the estimates of its class.
+// MachineOf returns the rates of a device: measured rates, and otherwise the estimates of its class.
 func MachineOf(caps Caps) Machine { return classOf(caps).machine(caps) }
 
-// profileCaps are the caps of all profiles. A test reads each.
+// profileCaps returns the caps of all profiles, by name. A test reads each profile, so errors cannot happen here.
 var profileCaps = sync.OnceValue(func() map[string]Caps {
 	all := map[string]Caps{}
 	for _, name := range Profiles() {

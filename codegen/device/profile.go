@@ -15,10 +15,10 @@ import (
 //go:embed profiles/*.json
 var profileFiles embed.FS
 
-// profileFile is the content of a file of profiles/: the caps of one device, notes on their origin, and measurements.
+// profileFile is the content of a file in profiles/: the caps of one device, notes on their origin, and measurements.
 type profileFile struct {
 	Notes []string `json:"notes"`
-	// VariantOf names the profile that represents this kind of device, if this is a variant of it.
+	// VariantOf names the profile that represents this kind of device, if this device is a variant of it.
 	VariantOf string `json:"variant_of,omitempty"`
 	Caps      Caps   `json:"caps"`
 	// Tuning has the schedules measured on the device, in the format of vkc tune --json.
@@ -39,8 +39,8 @@ func Profiles() []string {
 	return names
 }
 
-// Kinds returns the names of the built-in profiles that represent a kind of device. Tables compare these, and
-// golden/decisions has their decisions. The other profiles are variants of these.
+// Kinds returns the names of the built-in profiles that represent a kind of device. Tables compare these kinds, and
+// golden/decisions has their decisions. The other profiles are variants of them.
 func Kinds() []string {
 	return slices.DeleteFunc(Profiles(), func(name string) bool {
 		f, err := readProfile(name)
@@ -82,7 +82,7 @@ func readProfile(name string) (profileFile, error) {
 func parseProfile(name string, text []byte) (profileFile, error) {
 	var f profileFile
 	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields() // a misspelt limit would silently be 0
+	dec.DisallowUnknownFields() // otherwise a misspelled limit would silently be 0
 	if err := dec.Decode(&f); err != nil {
 		return profileFile{}, fmt.Errorf("device: profile %s: %w: want what vkc devices --profile FILE.json writes",
 			name, err)
@@ -93,7 +93,7 @@ func parseProfile(name string, text []byte) (profileFile, error) {
 	return f, nil
 }
 
-// maxProfileBytes limits the size of a profile file; one with the tuning of many kernels has about 100 KB.
+// maxProfileBytes limits the size of a profile file. A file with the tuning of many kernels has about 100 KB.
 const maxProfileBytes = 4 << 20
 
 // ReadProfile reads a file made by EncodeProfile: the caps of a device, and the schedules measured on it.
@@ -109,13 +109,13 @@ func ReadProfile(path string) (Caps, Tuning, error) {
 	return f.Caps, f.Tuning, err
 }
 
-// EncodeProfile encodes a profile: caps without the identity of the individual device, notes on their origin, and the
+// EncodeProfile encodes a profile: caps without the identity of the individual device, notes on their origin, and
 // measured schedules.
 func EncodeProfile(caps Caps, tuning Tuning, notes ...string) ([]byte, error) {
 	return profileFile{Notes: notes, Caps: caps, Tuning: tuning}.encode()
 }
 
-// EncodeVariant encodes a built-in profile for a variant of another profile's device.
+// EncodeVariant encodes a built-in profile for a variant of the device that the profile named of describes.
 func EncodeVariant(caps Caps, of string, notes ...string) ([]byte, error) {
 	return profileFile{Notes: notes, VariantOf: of, Caps: caps}.encode()
 }
@@ -126,7 +126,7 @@ func (f profileFile) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// check refuses caps that no Vulkan device has.
+// check returns an error for caps that no Vulkan device has.
 func (c Caps) check() error {
 	sizes := func(list ...uint32) bool { // powers of two, in order
 		for i, n := range list {

@@ -5,6 +5,6 @@ import "embed"
 //go:embed *.go
 var source embed.FS
 
-// Source holds the source of this package. It is part of the key of cached programs, because any change of the source
-// may change the compiled programs.
+// Source returns this package's Go source. Caches of compiled programs include it in their keys, because any change of
+// it may change the programs.
 func Source() embed.FS { return source }

@@ -11,15 +11,16 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Tuning maps tuning keys to the fastest measured schedules of a device. Nil and empty tunings have no effect.
+// Tuning maps tuning keys (schedule.TuningKey) to the fastest measured schedules of a device. A nil tuning has no
+// effect.
 type Tuning map[string]Tuned
 
-// Tuned is the schedule that won for a kernel.
+// Tuned is the fastest measured schedule of a kernel.
 type Tuned struct {
 	Schedule kernel.Schedule `json:"schedule"`
 	Micros   float64         `json:"us"`                // median time of a dispatch
-	Next     float64         `json:"next_us,omitempty"` // of the next best schedule; 0 if there is none
-	// Estimated means that nothing was run: times are computed from a driver's statistics.
+	Next     float64         `json:"next_us,omitempty"` // of the second fastest; 0 if there is none
+	// Estimated says that nothing was run: the times are computed from a driver's statistics.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -36,8 +37,8 @@ func (t *Tuned) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// Hash identifies the schedules that a tuning chooses, for caches of compiled programs: a new measurement with the same
-// choices has the same hash. It is empty if the tuning is empty.
+// Hash identifies the schedules that a tuning chooses, for caches of compiled programs. A new measurement with the same
+// choices has the same hash. The hash of an empty tuning is "".
 func (t Tuning) Hash() string {
 	if len(t) == 0 {
 		return ""
@@ -49,7 +50,7 @@ func (t Tuning) Hash() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// String returns the reason for a tuned schedule.
+// String returns the reason for the schedule, with its times.
 func (t Tuned) String() string {
 	how := "tuned"
 	if t.Estimated {

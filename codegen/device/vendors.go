@@ -2,8 +2,8 @@ package device
 
 import "slices"
 
-// Vendor ids as Vulkan reports them: PCI ids, and Khronos ids for vendors without one. Mesa's drivers report Mesa's own
-// id for devices without an id, so that id says nothing about the vendor.
+// Vendor ids as Vulkan reports them: PCI ids, or Khronos ids for vendors without one. Mesa's drivers report Mesa's own
+// id for devices without an id; it says nothing about the vendor.
 const (
 	VendorAMD    = 0x1002
 	VendorNVIDIA = 0x10de
@@ -14,26 +14,27 @@ const (
 	VendorIntel  = 0x8086
 )
 
-// Drivers that are told apart, as VkDriverId has them.
+// The drivers that need different treatment, by VkDriverId.
 const (
 	DriverNVK        = 24
 	driverHoneykrisp = 26
 )
 
-// class describes a kind of device. Its heuristics for schedules are in package codegen/schedule, in the file of the
-// same name.
+// class describes a class of devices, such as all NVIDIA GPUs. The heuristics for its schedules are in package
+// codegen/schedule, in the file of the same name.
 type class struct {
 	name string
+	// owns reports whether a device belongs to the class, if it belongs to no earlier class.
 	owns func(Caps) bool
 	// profile names the profile whose rates per core the class uses.
 	profile string
-	// queueApart means that the gap between submissions is shorter in a compute-only queue (M-token-gap).
+	// queueApart says that the gap between submissions is shorter in a compute-only queue (M-token-gap).
 	queueApart bool
-	// cannotMeet reports devices of the class whose workgroups cannot synchronize with each other.
+	// cannotMeet reports whether the workgroups of a device cannot wait for each other in a kernel.
 	cannotMeet func(Caps) bool
 }
 
-// classes are tried in order. What none owns is generic.
+// classes are tried in order. The last one, generic, owns all devices.
 var classes = []class{
 	{name: "cpu", owns: func(c Caps) bool { return c.Type == DeviceCPU }, profile: "lavapipe"},
 	{name: "nvidia", owns: ofVendor(VendorNVIDIA), profile: "nvidia-h100", queueApart: true,
@@ -42,7 +43,7 @@ var classes = []class{
 	{name: "intel", owns: ofVendor(VendorIntel), profile: "intel-xe"},
 	{name: "arm", owns: ofVendor(VendorARM), profile: "arm-mali"},
 	{name: "qualcomm", owns: ofVendor(VendorQCOM), profile: "qualcomm-adreno740"},
-	// Mesa's driver, which reports Mesa as the vendor, is told by its driver id.
+	// Mesa's driver reports Mesa as the vendor, so its driver id identifies the device.
 	{name: "apple", owns: func(c Caps) bool { return c.VendorID == VendorApple || c.DriverID == driverHoneykrisp },
 		profile: "apple-m1"},
 	{name: "generic", owns: func(Caps) bool { return true }, profile: "generic"},
@@ -55,7 +56,7 @@ func classOf(caps Caps) class {
 	return classes[slices.IndexFunc(classes, func(c class) bool { return c.owns(caps) })]
 }
 
-// machine is how fast a device of the class is.
+// machine returns the rates of a device of the class.
 func (c class) machine(caps Caps) Machine {
 	m := machineOf(caps, c.profile)
 	if c.cannotMeet != nil && c.cannotMeet(caps) {
@@ -64,7 +65,7 @@ func (c class) machine(caps Caps) Machine {
 	return m
 }
 
-// Class names the class of devices that this device belongs to, such as "nvidia" or "generic".
+// Class names the class to which a device belongs, such as "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
 
 // QueueApart reports whether programs should run in a compute-only queue, if the device has one.

@@ -12,7 +12,7 @@ import (
 // [Caps.Without].
 const DisableEnv = "VKC_DISABLE"
 
-// switches maps names to the features that they turn off.
+// switches has the names in VKC_DISABLE that turn off several features, or a feature with another name.
 var switches = map[string][]string{
 	"coopmat":           matrixFeatures,
 	"cooperativeMatrix": matrixFeatures,
@@ -23,8 +23,8 @@ var switches = map[string][]string{
 	"float8":            {"float8", "float8Matrix"},
 }
 
-// versions maps names that turn off a version of Vulkan and all later ones to the remaining version. Features of the
-// version stay if the device has them as extensions.
+// versions has the names that turn off a Vulkan version and all later ones, with the version that remains. Features of
+// a version stay if the device has them as extensions.
 var versions = map[string]APIVersion{
 	"vulkan1.2": Version(1, 1, 0),
 	"vulkan1.3": Version(1, 2, 0),
@@ -32,23 +32,29 @@ var versions = map[string]APIVersion{
 
 var matrixFeatures = []string{"cooperativeMatrix", "cooperativeMatrix2", "bfloat16Matrix", "float8Matrix"}
 
-// firstRuntimeFeature is the first field of [Features] that only concerns the runtime; generated code never depends on
-// it.
+// firstRuntimeFeature is the first field of [Features] that concerns only the runtime. Generated code never depends on
+// it or on later fields.
 const firstRuntimeFeature = "Sync2"
 
-// TransferQueue is the name of a device's copy-only queue; the runtime works without it if it is turned off.
+// TransferQueue is the name that turns off a device's copy-only queue. The runtime works without it.
 const TransferQueue = "transfer_queue"
 
-// prices maps names of uses of a device to a function that makes the use unprofitable, or does nothing.
+// prices has the names of uses of a device that are not features. The function makes the use unprofitable. For the
+// transfer queue it does nothing, because the runtime looks at the name itself.
 var prices = map[string]func(*Machine){
 	"persistent":  func(m *Machine) { m.MeetNs = -1 },
 	TransferQueue: func(*Machine) {},
 }
 
-// Without returns the caps of a device without some features. A name is one of [Caps.Has], or coopmat for matrix units,
-// int_dot for integer dot products, subgroup for all subgroup features, vulkan1.2 for that version and later ones,
-// persistent for persistent kernels, or transfer_queue for copies concurrent with kernels. Features that depend on a
-// removed one are removed too. For an unknown name it returns an error that lists the names.
+// Without returns the caps of a device without the named features. A name is one of:
+//
+//   - a name of [Caps.Has];
+//   - coopmat for cooperative matrices, int_dot for integer dot products, subgroup for all subgroup features;
+//   - vulkan1.2 or vulkan1.3 for that version and later ones;
+//   - persistent for persistent kernels, or transfer_queue for copies at the same time as kernels.
+//
+// Features that depend on a removed feature are removed too. For an unknown name it returns an error that lists the
+// names.
 func (c Caps) Without(features ...string) (Caps, error) {
 	for _, name := range features {
 		parts := []string{name}
@@ -95,7 +101,7 @@ func (c *Caps) turnOff(feature string) bool {
 	return i >= 0
 }
 
-// codeFeatures returns the names of the features that generated code may depend on, in field order.
+// codeFeatures returns the names of the features on which generated code may depend, in field order.
 func codeFeatures() []string {
 	var names []string
 	t := reflect.TypeFor[Features]()

@@ -16,18 +16,18 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// DefaultTargetEnv is the target environment of shaders that name none. vulkan1.3 would make glslang emit LocalSizeId,
+// DefaultTargetEnv is the target environment of shaders that name none. For vulkan1.3, glslang would emit LocalSizeId,
 // which needs a device feature (maintenance4).
 const DefaultTargetEnv = "vulkan1.2"
 
-// targetEnvs are the environments that the tools and this package know.
+// targetEnvs are the target environments that the tools and this package know.
 var targetEnvs = []string{"vulkan1.0", "vulkan1.1", "vulkan1.2", "vulkan1.3"}
 
 // Shader is a GLSL compute shader.
 type Shader struct {
 	// Name appears in errors only.
 	Name string
-	// Source is the whole text, without #include.
+	// Source is the whole source, without #include.
 	Source string
 	// TargetEnv is "vulkan1.0" to "vulkan1.3"; empty means DefaultTargetEnv.
 	TargetEnv string
@@ -43,8 +43,8 @@ type Options struct {
 	Jobs int
 	// CacheDir is the directory of the cache; empty means none.
 	CacheDir string
-	// Progress, if set, is called after each distinct shader is done: from the cache or not, failed or not. Calls do
-	// not overlap.
+	// Progress, if set, is called after each distinct shader is done, whether it came from the cache, was compiled or
+	// failed. Calls do not overlap.
 	Progress func(done, total int)
 }
 
@@ -59,11 +59,11 @@ type Result struct {
 
 // Stats counts the work of one Compile.
 type Stats struct {
-	Shaders   int // in the call
-	Distinct  int // number of shaders with different source or environment
-	CacheHits int // of Distinct
-	Failed    int // of Distinct
-	Processes int // started
+	Shaders   int // number of shaders in the call
+	Distinct  int // number of shaders that differ in source or environment
+	CacheHits int // number of the distinct shaders that came from the cache
+	Failed    int // number of the distinct shaders that failed
+	Processes int // number of processes that were started
 	Elapsed   time.Duration
 	// CacheErr is the first error in writing to the cache, such as a full disk. The results are valid anyway.
 	CacheErr error
@@ -71,9 +71,9 @@ type Stats struct {
 
 // Compile turns shaders into SPIR-V. Result i belongs to shader i.
 //
-// A shader that a tool refuses yields a *CompileError. All of them are joined (errors.Join); the results of the other
-// shaders are valid and cached. Any other error, such as a *MissingToolError or the end of ctx, comes without results.
-// When ctx ends, running tools are killed and no partial files are left.
+// If a tool rejects a shader, the error has a *CompileError. There is one for each rejected shader, joined by
+// errors.Join, and the results of the other shaders are valid and cached. Any other error, such as a *MissingToolError
+// or the end of ctx, comes without results. When ctx ends, running tools are killed and no partial files are left.
 func (t *Toolchain) Compile(ctx context.Context, shaders []Shader, opt Options) ([]Result, Stats, error) {
 	start := time.Now()
 	if opt.Jobs <= 0 {
@@ -98,7 +98,7 @@ type compilation struct {
 	tools *Toolchain
 	opt   Options
 	dir   string        // temporary; the compiler's working directory
-	slots chan struct{} // one token per process that may run
+	slots chan struct{} // has one element per running process
 
 	units   []*unit // distinct shaders
 	unitOf  []int   // index into units by shader
@@ -109,7 +109,7 @@ type compilation struct {
 	cacheErr error
 }
 
-// unit is a distinct shader in compilation. One goroutine at a time works on it.
+// unit is one distinct shader during compilation. Only one goroutine at a time works on it.
 type unit struct {
 	shader Shader
 	number int
@@ -121,7 +121,7 @@ type unit struct {
 
 func (u *unit) reject(err *CompileError) { u.module, u.err = nil, err }
 
-// addUnits finds the distinct shaders.
+// addUnits makes a unit for each distinct shader.
 func (c *compilation) addUnits(shaders []Shader) error {
 	keyOf := c.keyFunc()
 	byKey := map[cachefile.Key]int{}
@@ -145,8 +145,8 @@ func (c *compilation) addUnits(shaders []Shader) error {
 	return nil
 }
 
-// keyFunc returns the function from shader to cache key. The key covers every input of the module, and only the tools
-// that take part.
+// keyFunc returns the function that maps a shader to its cache key. The key covers every input of the module, and only
+// the tools that are used.
 func (c *compilation) keyFunc() func(Shader) cachefile.Key {
 	id := c.tools.identity()
 	var opt, val, passes string
@@ -162,7 +162,7 @@ func (c *compilation) keyFunc() func(Shader) cachefile.Key {
 	}
 }
 
-// compile brings every unit to a module or an error.
+// compile gives every unit a module or an error.
 func (c *compilation) compile(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("spirv: %w", context.Cause(ctx))
@@ -185,6 +185,7 @@ func (c *compilation) compile(ctx context.Context) error {
 	return c.build(ctx, missing)
 }
 
+// loadCached loads the units that are in the cache.
 func (c *compilation) loadCached() {
 	if c.opt.CacheDir == "" {
 		return
@@ -201,7 +202,7 @@ func (c *compilation) loadCached() {
 	g.Wait() // the functions return no errors
 }
 
-// build compiles units. A unit goes to the optimizer as soon as its batch is compiled.
+// build compiles units. Each unit goes to the optimizer as soon as its batch is compiled, without waiting for others.
 func (c *compilation) build(ctx context.Context, units []*unit) error {
 	dir, err := makeWorkDir()
 	if err != nil {
@@ -225,7 +226,7 @@ func (c *compilation) build(ctx context.Context, units []*unit) error {
 	return g.Wait()
 }
 
-// finish optimizes a unit's module and stores it in the cache.
+// finish optimizes and validates a unit's module, if the options say so, and stores it in the cache.
 func (c *compilation) finish(ctx context.Context, u *unit) error {
 	if u.module != nil && c.opt.Optimize {
 		if err := c.optimize(ctx, u); err != nil {
@@ -246,7 +247,7 @@ func (c *compilation) finish(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// run starts a tool once one of the slots is free.
+// run starts a tool as soon as fewer than opt.Jobs processes run.
 func (c *compilation) run(ctx context.Context, tool Tool, cmd command) (output, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -292,8 +293,8 @@ func (c *compilation) stats(shaders int) Stats {
 	return s
 }
 
-// results assigns the modules to the shaders. Shaders with the same failing source each get the error, under their own
-// names.
+// results assigns the units' modules to the shaders. If several shaders have the same failing source, each gets an
+// error with its own name.
 func (c *compilation) results(shaders []Shader) ([]Result, error) {
 	results := make([]Result, len(shaders))
 	var errs []error

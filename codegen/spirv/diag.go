@@ -9,13 +9,13 @@ import (
 	"unicode"
 )
 
-// CompileError says that a tool refused one shader. It describes the first error; Log has all messages.
+// CompileError says that a tool rejected a shader. Its fields describe the first error; Log has all messages.
 type CompileError struct {
 	Shader  string // Shader.Name
 	Tool    string // "glslc", "glslangValidator", "spirv-opt" or "spirv-val"
-	Line    int    // line in the source, from 1; 0 where the tool names none
+	Line    int    // line in the source, from 1; 0 if the tool names none
 	Message string
-	Source  string // the text of that line; empty if Line is 0
+	Source  string // that line of the source; empty if Line is 0
 	Log     string // every message about this shader, one per line
 
 	stopped bool // the tool hit a limit, so the shader may be valid
@@ -45,7 +45,7 @@ type diagnostic struct {
 	message string
 }
 
-// The compilers' formats of errors. Neither has a column.
+// The formats of the compilers' error messages. Neither has a column.
 //
 //	glslc:            0003.comp:12: error: 'x' : undeclared identifier
 //	                  0003.comp: error: Linking compute stage: Missing entry point
@@ -58,7 +58,7 @@ var (
 	errorCount   = regexp.MustCompile(`^\d+ compilation errors?\.`)
 )
 
-// parseDiagnostics finds the errors in a compiler's output, warnings left out.
+// parseDiagnostics returns the errors in a compiler's output. It leaves out warnings.
 func parseDiagnostics(text string) []diagnostic {
 	var found []diagnostic
 	for line := range strings.Lines(text) {
@@ -72,7 +72,7 @@ func parseDiagnostics(text string) []diagnostic {
 		}
 		n, err := strconv.Atoi(m[2])
 		if err != nil {
-			n = 0 // no line, or no sensible one
+			n = 0 // no line, or not a valid number
 		}
 		d := diagnostic{line: n, message: tidyMessage(m[3])}
 		if m[1] != "" {
@@ -83,7 +83,8 @@ func parseDiagnostics(text string) []diagnostic {
 	return found
 }
 
-// tidyMessage drops the empty subject, two quotes and a colon, that glslang puts before messages without an identifier.
+// tidyMessage removes control characters and the empty subject (two quotes and a colon) with which glslang begins
+// messages without an identifier.
 func tidyMessage(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -94,7 +95,7 @@ func tidyMessage(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// newCompileError builds the error for a unit from the messages about it, at least one.
+// newCompileError returns the error for a unit, given at least one message about it.
 func newCompileError(u *unit, tool string, found []diagnostic) *CompileError {
 	first := found[0]
 	e := &CompileError{Shader: u.shader.Name, Tool: tool, Line: first.line, Message: first.message}
@@ -113,8 +114,8 @@ func newCompileError(u *unit, tool string, found []diagnostic) *CompileError {
 	return e
 }
 
-// toolFailure is the CompileError for a tool that failed over one shader without naming a line: it crashed, wrote
-// garbage, or, like spirv-opt and spirv-val, knows no source lines.
+// toolFailure returns the error for a tool that failed on a shader without naming a line. It may have crashed or
+// written invalid output. spirv-opt and spirv-val do not know source lines.
 func toolFailure(u *unit, tool string, message, log string) *CompileError {
 	if log == "" {
 		log = message
@@ -122,7 +123,7 @@ func toolFailure(u *unit, tool string, message, log string) *CompileError {
 	return &CompileError{Shader: u.shader.Name, Tool: tool, Message: message, Log: log}
 }
 
-// failureOf describes how a tool ended that gave no diagnostics.
+// failureOf returns the error for a tool that failed without diagnostics, with its exit status.
 func failureOf(u *unit, tool string, e *exitError) *CompileError {
 	message := e.state.Error()
 	if e.stopped {

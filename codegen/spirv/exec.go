@@ -16,31 +16,32 @@ import (
 )
 
 const (
-	// maxOutput bounds a tool's module. The largest optimized shader seen is 0.2 MB.
+	// maxOutput bounds a tool's module in bytes. The largest optimized shader so far has 0.2 MB.
 	maxOutput = 64 << 20
-	// maxMessages bounds a tool's messages. A compiler that finds a thousand errors in a shader writes 0.1 MB.
+	// maxMessages bounds a tool's messages in bytes. A compiler that finds a thousand errors in a shader writes 0.1 MB.
 	maxMessages = 1 << 20
-	// killGrace is how long Wait continues reading the pipes of a tool that has ended, which a grandchild may keep
+	// killGrace is the time for which Wait still reads the pipes of a tool that has ended; a grandchild may keep them
 	// open. On a busy machine, reading may take seconds.
 	killGrace = 10 * time.Second
 )
 
 // limits bounds one run of a tool. The kernel enforces processor time and memory, on Linux and Windows only (see
-// group.limit). Processor time, unlike wall time, lets a tool do the same work on a busy machine as on an idle one.
+// group.limit). With a limit on processor time, not wall time, a tool can do the same work on a busy machine as on an
+// idle one.
 type limits struct {
 	memory int64         // bytes of address space; on Windows, of memory
 	cpu    time.Duration // of one process, in whole seconds
 	wall   time.Duration // for tools that hang
 }
 
-// defaultLimits are far above what shaders need: with this package's passes, spirv-opt takes 0.4 s and 60 MB for the
+// defaultLimits are far more than shaders need. With this package's passes, spirv-opt takes 0.4 s and 60 MB for the
 // largest matmul tile.
 var defaultLimits = limits{memory: 2 << 30, cpu: time.Minute, wall: 10 * time.Minute}
 
 // command is one invocation of a tool.
 type command struct {
-	// dir is the working directory; empty means the directory of the tool. It is never the user's, because a tool or
-	// its loader might read files there.
+	// dir is the working directory; empty means the directory of the tool. It is never the user's working directory,
+	// because a tool or its loader might read files there.
 	dir   string
 	stdin []byte
 	args  []string
@@ -52,20 +53,19 @@ type command struct {
 // output is the output of a tool.
 type output struct{ stdout, stderr []byte }
 
-// text joins both streams: glslc writes its messages to stderr, and
-// glslangValidator to stdout.
+// text joins both streams. glslc writes its messages to stderr, and glslangValidator to stdout.
 func (o output) text() string {
 	return strings.TrimSpace(string(o.stdout) + "\n" + string(o.stderr))
 }
 
-// exitError says that a tool ran and failed. All other errors of runTool mean that the tool did not run, or that ctx
+// exitError says that a tool ran and failed. Any other error of runTool means that the tool did not run, or that ctx
 // ended.
 type exitError struct {
 	tool    string
 	state   error // the exit status, from os/exec, or the exceeded limit
 	output  string
 	stopped bool // it exceeded a limit, so its input may be valid
-	killed  bool // by anyone; files that it was writing may be truncated
+	killed  bool // by runTool or by someone else; files that it wrote may be truncated
 }
 
 func (e *exitError) Error() string {
@@ -83,8 +83,8 @@ func (e *limitError) Error() string { return e.text }
 // tooLarge advises what to do about a shader that exceeds a tool's limits.
 const tooLarge = "; the shader is too large: split the chain of ops or the custom op that it comes from"
 
-// runTool runs a tool to its end. If ctx ends first, it kills the tool and all of its children and returns the error of
-// ctx. It also kills a tool that exceeds a limit; then the error is an *exitError.
+// runTool runs a tool until it ends. If ctx ends first, runTool kills the tool and all of its children and returns the
+// error of ctx. It also kills a tool that exceeds a limit; then the error is an *exitError.
 func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	own, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -141,7 +141,7 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	if ctx.Err() != nil {
 		return out, fmt.Errorf("%s: %w", tool.Name, context.Cause(ctx))
 	}
-	cmd.Cancel() // kill children that the tool left behind
+	cmd.Cancel() // kill children that still run
 	e := &exitError{tool: tool.Name, state: err, output: said, killed: died(cmd.ProcessState)}
 	if met := all.limitMet(context.Cause(own), said, c.limits); met != nil {
 		e.state, e.stopped = met, true
@@ -149,8 +149,9 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	return out, e
 }
 
-// limitMet returns the limit that ended a tool, or nil. cause says why runTool killed the tool, if it did; otherwise
-// the kernel may have killed it. Only the tool itself sees a failed allocation, so for memory its message is searched.
+// limitMet returns the limit that a tool exceeded, or nil. cause says why runTool killed the tool, if it did; the
+// kernel may also have killed it. If an allocation fails, only the tool itself knows, so its message, said, is searched
+// for that.
 func (g *group) limitMet(cause error, said string, l limits) *limitError {
 	if met := (*limitError)(nil); errors.As(cause, &met) {
 		return met
@@ -166,10 +167,10 @@ func (g *group) limitMet(cause error, said string, l limits) *limitError {
 	return nil
 }
 
-// noMemory matches programs' messages about a failed allocation.
+// noMemory matches the messages of programs about a failed allocation.
 var noMemory = regexp.MustCompile(`(?i)bad_alloc|out of (memory|space)|memory exhausted|cannot allocate memory`)
 
-// limitedBuffer keeps at most max bytes, and calls full when there were more.
+// limitedBuffer keeps at most max bytes. It calls full if more are written.
 type limitedBuffer struct {
 	data []byte
 	max  int

@@ -7,10 +7,10 @@ import (
 	"os/exec"
 )
 
-// group is a tool. What it starts is not followed here.
+// group is a tool. On these systems the tool's children are not tracked.
 type group struct{ cmd *exec.Cmd }
 
-// newGroup leaves cmd unchanged: the end of its context kills only the tool itself.
+// newGroup does not change cmd: when its context ends, only the tool itself is killed.
 func newGroup(cmd *exec.Cmd) (*group, error) { return &group{cmd}, nil }
 
 func (*group) close() {}

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// group is a tool and its children: a process group, because an installed tool may be a shell script around the real
+// group is a tool and its children, as a process group. An installed tool may be a shell script around the real
 // program.
 type group struct{ cmd *exec.Cmd }
 
-// newGroup makes the end of cmd's context kill the whole group. The caller starts
-// cmd, limits the group, and closes it after Wait.
+// newGroup changes cmd so that the whole group is killed when its context ends. The caller starts cmd, limits the
+// group, and closes it after Wait.
 func newGroup(cmd *exec.Cmd) (*group, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -22,5 +22,5 @@ func newGroup(cmd *exec.Cmd) (*group, error) {
 
 func (*group) close() {}
 
-// died reports whether a process was ended by a signal.
+// died reports whether a signal ended the process.
 func died(state *os.ProcessState) bool { return !state.Exited() }

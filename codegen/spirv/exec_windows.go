@@ -10,29 +10,29 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// group is a tool and its children: a job object, which the tool joins right after it has started.
+// group is a tool and its children, as a job object. The tool joins the job right after it has started.
 type group struct {
 	cmd *exec.Cmd
 	job windows.Handle
 }
 
-// newGroup makes the end of cmd's context kill the whole group. The caller starts
-// cmd, limits the group, and closes it after Wait.
+// newGroup changes cmd so that the whole group is killed when its context ends. The caller starts cmd, limits the
+// group, and closes it after Wait.
 func newGroup(cmd *exec.Cmd) (*group, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return nil, os.NewSyscallError("CreateJobObject", err)
 	}
-	cmd.Cancel = func() error { // also the tool itself, which may not have joined yet
+	cmd.Cancel = func() error { // kill also the tool itself, which may not have joined yet
 		return errors.Join(windows.TerminateJobObject(job, 1), cmd.Process.Kill())
 	}
 	return &group{cmd, job}, nil
 }
 
-// close ends the tool's remaining children.
+// close ends the children of the tool that still run.
 func (g *group) close() { windows.CloseHandle(g.job) }
 
-// limit puts a just-started process into its job, and bounds it and its future children.
+// limit puts a process that has just started into its job, and limits it and its future children.
 func (g *group) limit(l limits) error {
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE |
@@ -58,10 +58,10 @@ func (g *group) limit(l limits) error {
 	return nil
 }
 
-// outOfTime reports whether a process was ended for its processor time.
+// outOfTime reports whether the process was ended because of its processor time.
 func (g *group) outOfTime(l limits) bool { return g.cmd.ProcessState.UserTime() >= l.cpu }
 
-// maxMemory returns the most memory in bytes that one process of the group had.
+// maxMemory returns the peak memory, in bytes, of any process of the group, and false if it is unknown.
 func (g *group) maxMemory() (int64, bool) {
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	err := windows.QueryInformationJobObject(g.job, windows.JobObjectExtendedLimitInformation,
@@ -69,5 +69,5 @@ func (g *group) maxMemory() (int64, bool) {
 	return int64(info.PeakProcessMemoryUsed), err == nil && info.PeakProcessMemoryUsed > 0
 }
 
-// died reports whether a process was ended by an exception: its exit code is then an NTSTATUS of severity error.
+// died reports whether an exception ended the process: its exit code is then an NTSTATUS of severity error.
 func died(state *os.ProcessState) bool { return uint32(state.ExitCode()) >= 0xC0000000 }

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Feature is something that only some versions of the tools can compile.
+// Feature is a GLSL extension that only some versions of the tools can compile.
 type Feature string
 
-// The features that the probes know.
+// The features for which there are probes.
 const (
 	CoopMat  Feature = "coopmat"  // GL_KHR_cooperative_matrix
 	CoopMat2 Feature = "coopmat2" // GL_NV_cooperative_matrix2; needs the target vulkan1.3
@@ -20,9 +20,9 @@ const (
 	Float8   Feature = "float8"   // GL_EXT_float_e4m3
 )
 
-// featureProbes has, for each feature, the smallest shader that uses it. All are compiled at once. They test whether
-// this set of tools as a whole handles a shader: bookworm's spirv-opt, for example, rejects the cooperative matrices
-// that a newer compiler emits.
+// featureProbes has, for each feature, the smallest shader that uses it. All are compiled in one call. They test the
+// tools together: the spirv-opt of Debian bookworm, for example, rejects the cooperative matrices that a newer compiler
+// emits.
 var featureProbes = []Shader{
 	{Name: string(CoopMat), TargetEnv: "vulkan1.2", Source: `#version 460
 #extension GL_KHR_cooperative_matrix : require
@@ -75,7 +75,7 @@ type featureProbe struct {
 	result map[Feature]bool // nil before they ran
 }
 
-// Supports is one answer of Features.
+// Supports reports whether the tools support a feature; see Features.
 func (t *Toolchain) Supports(ctx context.Context, f Feature) (bool, error) {
 	features, err := t.Features(ctx)
 	return features[f], err
@@ -116,14 +116,14 @@ func (t *Toolchain) probeFeatures(ctx context.Context) (map[Feature]bool, error)
 	for i, r := range results {
 		found[Feature(featureProbes[i].Name)] = r.SPIRV != nil
 	}
-	// Cache a refusal, but not the failure of a tool that hung or did not start.
+	// Save that the tools reject a probe, but not that a tool hung or did not start.
 	if err == nil || allRefusals(err) {
 		t.probes.noteFeatures(fingerprint, found)
 	}
 	return found, nil
 }
 
-// allRefusals reports whether err, a result of Compile, contains only refused shaders.
+// allRefusals reports whether err, from Compile, says only that tools rejected shaders.
 func allRefusals(err error) bool {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

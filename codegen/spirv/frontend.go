@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// minBatch is the least number of shaders worth a separate glslc process: 80 ms of start-up against 1-3 ms per
-	// shader.
+	// minBatch is the minimum number of shaders for which a separate glslc process pays off: it takes 80 ms to start,
+	// and 1-3 ms per shader.
 	minBatch = 16
 	// maxBatch bounds the length of the command line.
 	maxBatch = 256
 )
 
-// batches distributes the units over processes: one target environment per process, equal numbers, and the long sources
-// spread evenly. glslangValidator takes one shader per process.
+// batches distributes the units over processes. The units of a process have the same target environment. All processes
+// get the same number of units, and the long sources are spread evenly. glslangValidator takes one shader per process.
 func (c *compilation) batches(units []*unit) [][]*unit {
 	byEnv := map[string][]*unit{}
 	var envs []string
@@ -38,7 +38,7 @@ func (c *compilation) batches(units []*unit) [][]*unit {
 	return all
 }
 
-// processes returns how many compiler processes n shaders are worth.
+// processes returns the number of compiler processes to start for n shaders.
 func (c *compilation) processes(n int) int {
 	if !c.tools.GLSLC.Found() {
 		return n
@@ -48,7 +48,7 @@ func (c *compilation) processes(n int) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// deal spreads the units over n hands, longest source first.
+// deal distributes the units over n batches in turn, longest source first.
 func deal(units []*unit, n int) [][]*unit {
 	sorted := slices.Clone(units)
 	slices.SortStableFunc(sorted, func(a, b *unit) int {
@@ -61,15 +61,15 @@ func deal(units []*unit, n int) [][]*unit {
 	return hands
 }
 
-// compileBatch runs the compiler over one batch. Each unit gets a module or an error. A shader that got neither is
-// compiled once more alone, so that errors are always attributed: the compiler may have crashed over another shader, or
+// compileBatch runs the compiler on one batch. Each unit gets a module or an error. If a unit got neither, it is
+// compiled again alone, so that every error belongs to a shader: the compiler may have crashed on another shader, or
 // reported an error under a name set by #line.
 func (c *compilation) compileBatch(ctx context.Context, batch []*unit) error {
 	if err := c.runCompiler(ctx, batch); err != nil {
 		return err
 	}
 	if len(batch) == 1 {
-		return nil // runCompiler always decides a single unit
+		return nil // runCompiler always gives a single unit a module or an error
 	}
 	for _, u := range batch {
 		if u.module == nil && u.err == nil {
@@ -81,8 +81,8 @@ func (c *compilation) compileBatch(ctx context.Context, batch []*unit) error {
 	return nil
 }
 
-// runCompiler writes the sources, runs one process, and collects modules and messages. A batch of one always ends with
-// a module or an error.
+// runCompiler writes the sources to files, runs one process, and collects modules and messages. A single unit always
+// gets a module or an error.
 func (c *compilation) runCompiler(ctx context.Context, batch []*unit) error {
 	for _, u := range batch {
 		if err := os.WriteFile(filepath.Join(c.dir, u.sourceName()), []byte(u.shader.Source), 0o600); err != nil {
@@ -121,11 +121,11 @@ func (c *compilation) compilerArgs(batch []*unit) []string {
 	return args
 }
 
-// sourceName and moduleName are files in the compilation's directory; glslc -c derives the second from the first.
+// sourceName and moduleName are file names in the working directory. glslc -c derives the second from the first.
 func (u *unit) sourceName() string { return fmt.Sprintf("%04d.comp", u.number) }
 func (u *unit) moduleName() string { return u.sourceName() + ".spv" }
 
-// collect takes the compiler's results for one unit. If there are error messages it ignores the module.
+// collect reads the compiler's results for one unit. If there are error messages, it ignores the module.
 func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exitError) error {
 	module, err := readModule(filepath.Join(c.dir, u.moduleName()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +165,7 @@ func readModule(path string) ([]byte, error) {
 	return module, err
 }
 
-// unattributed is the error for a shader that was compiled alone, has no module, and is not named in any message.
+// unattributed returns the error for a shader that was compiled alone, has no module, and is named in no message.
 func unattributed(u *unit, tool Tool, found []diagnostic, exit *exitError, out output) *CompileError {
 	if exit != nil && !strings.HasPrefix(exit.state.Error(), "exit status") {
 		return failureOf(u, tool.Name, exit) // killed by a signal

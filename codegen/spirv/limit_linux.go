@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit bounds a just-started process and its future children. The process cannot get far before that: the tools take
-// milliseconds to load, and memory that it already uses counts.
+// limit bounds a process that has just started, and its future children. The process cannot do much before that: the
+// tools take milliseconds to load, and memory that it already uses counts.
 func (g *group) limit(l limits) error {
 	pid := g.cmd.Process.Pid
 	seconds := uint64(max(l.cpu/time.Second, 1))
@@ -20,7 +20,7 @@ func (g *group) limit(l limits) error {
 		hard     uint64
 	}{
 		{unix.RLIMIT_AS, uint64(l.memory), uint64(l.memory)},
-		{unix.RLIMIT_CPU, seconds, seconds + 1}, // SIGXCPU, and SIGKILL for a tool that ignores it
+		{unix.RLIMIT_CPU, seconds, seconds + 1}, // first SIGXCPU, then SIGKILL for a tool that ignores it
 		{unix.RLIMIT_FSIZE, maxOutput, maxOutput},
 		{unix.RLIMIT_CORE, 0, 0}, // no core dumps
 	} {
@@ -30,21 +30,22 @@ func (g *group) limit(l limits) error {
 			limit := unix.Rlimit{Cur: min(row.soft, has.Max), Max: min(row.hard, has.Max)}
 			err = unix.Prlimit(pid, row.resource, &limit, nil)
 		}
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it has ended already
+		if err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended already
 			return os.NewSyscallError("prlimit", err)
 		}
 	}
 	return nil
 }
 
-// outOfTime reports whether the kernel ended a process for its processor time.
+// outOfTime reports whether the kernel ended the process because of its processor time.
 func (g *group) outOfTime(limits) bool {
 	status, ok := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
 }
 
-// maxMemory returns the peak memory of the process in bytes. The kernel's count includes this process's own memory at
-// the time of the start. Its counts are inexact, so a peak of up to about that size counts as 0.
+// maxMemory returns the peak memory of the process in bytes, or 0 if that is unknown. The kernel's count includes the
+// memory that vkc itself had when it started the process, and is inexact. So a peak of up to about that size counts as
+// 0.
 func (g *group) maxMemory() (int64, bool) {
 	usage, ok := g.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	var own syscall.Rusage

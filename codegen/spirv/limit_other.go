@@ -2,8 +2,8 @@
 
 package spirv
 
-// limit does nothing: only Linux and Windows can limit another process. Here only the limits on wall-clock time and
-// output apply.
+// limit does nothing: only Linux and Windows can limit another process. On other systems only the limits on wall-clock
+// time and output apply.
 func (*group) limit(limits) error { return nil }
 
 func (*group) outOfTime(limits) bool { return false }

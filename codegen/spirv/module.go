@@ -13,18 +13,18 @@ const (
 	opTypeVector = 23
 	opTypeArray  = 28
 	opTypeStruct = 30
-	opConstTrue  = 41 // the first opcode of a constant
-	opSpecConst  = 52 // the last one
+	opConstTrue  = 41 // the first opcode of constants
+	opSpecConst  = 52 // the last opcode of constants
 )
 
-// CheckModule distinguishes a complete SPIR-V module from garbage and from a truncated file. It leaves the instructions
-// to spirv-val.
+// CheckModule returns an error if module is not a complete SPIR-V module. It does not check the instructions; spirv-val
+// does.
 func CheckModule(module []byte) error { return spv.Check(module) }
 
 // smallConstants reports whether a valid module has 8- or 16-bit constants, or composites of them, although its
-// capabilities allow only loads, stores and conversions of these types. spirv-val and drivers refuse such constants.
+// capabilities allow only loads, stores and conversions of these types. spirv-val and drivers reject such constants.
 func smallConstants(module []byte) bool {
-	// By type's opcode and width: the capability for full arithmetic.
+	// The capability for full arithmetic, by the type's opcode and width.
 	capability := map[[2]uint32]uint32{{opTypeInt, 8}: 39, {opTypeInt, 16}: 22, {opTypeFloat, 16}: 9}
 	has, limited := map[uint32]bool{}, map[uint32]bool{}
 	found := false

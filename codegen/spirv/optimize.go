@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// optimizerPasses are the passes of spirv-opt's own -O (version 2026.4; with scalar-replacement=100 also 2023.1) with
-// two changes.
+// optimizerPasses are the passes of spirv-opt's own -O (version 2026.4; also of 2023.1 with scalar-replacement=100),
+// with two changes.
 //
 // The first change adds merge-blocks after loop-unroll. Unrolling leaves a chain of hundreds of basic blocks, and the
 // redundancy-elimination that follows copies its table of values for each block. After merging there is one block. For
-// every shader tried the result was the same byte for byte, after compact-ids. Time of spirv-opt 2026.4 for an f32
-// matmul with an unrolled k-loop of 16:
+// every shader tried, the result was the same byte for byte, after compact-ids. These are times of spirv-opt 2026.4 for
+// an f32 matmul with an unrolled k-loop of 16:
 //
 //	tile per thread   -O        these passes
 //	4x4               0.14 s    0.04 s
@@ -24,8 +24,8 @@ import (
 // memory, such as an 8x16 accumulator.
 //
 // loop-unroll unrolls every loop marked [[unroll]] that counts from a constant to a constant (<, <=, >, >=) by adding
-// or subtracting a constant. It does not unroll loops with !=, with i *= 2 or i >>= 1, with continue or break, or nests
-// with an inner bound that depends on the outer counter. Those keep the mark, for the driver.
+// or subtracting a constant. It does not unroll loops with !=, i *= 2, i >>= 1, continue or break, or nested loops if
+// the inner bound depends on the outer counter. These loops keep the mark, so that the driver may unroll them.
 //
 // The last two passes drop names, which drivers do not read, and renumber the ids, because drivers allocate tables for
 // unused ids too.
@@ -57,10 +57,11 @@ var carefulPasses = slices.DeleteFunc(slices.Clone(optimizerPasses), func(pass s
 	return pass == "--ccp" || pass == "--simplify-instructions"
 })
 
-// passesKey distinguishes modules by their optimization.
+// passesKey is the part of the cache key that identifies the passes.
 var passesKey = strings.Join(optimizerPasses, " ") + " or " + strings.Join(carefulPasses, " ")
 
-// optimize replaces the unit's module by the optimized one.
+// optimize replaces the unit's module by an optimized one. If the usual passes create constants that are invalid (see
+// smallConstants), it tries carefulPasses, and otherwise keeps the module as it was.
 func (c *compilation) optimize(ctx context.Context, u *unit) error {
 	plain := u.module
 	if err := c.optimizeWith(ctx, u, optimizerPasses); err != nil || u.module == nil || !smallConstants(u.module) {
@@ -74,6 +75,7 @@ func (c *compilation) optimize(ctx context.Context, u *unit) error {
 	return nil
 }
 
+// optimizeWith replaces the unit's module by the result of the given passes, or records the tool's error in the unit.
 func (c *compilation) optimizeWith(ctx context.Context, u *unit, passes []string) error {
 	args := append([]string{"--target-env=" + u.shader.TargetEnv}, passes...)
 	out, err := c.run(ctx, c.tools.Opt, command{stdin: u.module, args: append(args, "-", "-o", "-"), module: true})
@@ -95,8 +97,8 @@ func (c *compilation) validate(ctx context.Context, u *unit) error {
 	return u.fail(c.tools.Val, err)
 }
 
-// fail records a tool's refusal in the unit, so that the other shaders continue. Any other error stops the compilation
-// and is returned.
+// fail records in the unit that a tool rejected it, so that the other shaders continue. It returns any other error,
+// which stops the compilation.
 func (u *unit) fail(tool Tool, err error) error {
 	if exit := (*exitError)(nil); errors.As(err, &exit) {
 		u.reject(failureOf(u, tool.Name, exit))

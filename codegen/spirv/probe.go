@@ -20,11 +20,11 @@ import (
 // versionLimits bounds a run of `--version`, which takes milliseconds.
 var versionLimits = limits{memory: defaultLimits.memory, cpu: 10 * time.Second, wall: 2 * time.Minute}
 
-// identity names the versions that a result depends on.
+// identity has the versions of the tools on which a result depends.
 type identity struct{ Compiler, Opt, Val string }
 
-// identity identifies the tools in use. A missing tool counts as the one seen last, so that a program compiled before
-// is found in the cache although the tools are gone.
+// identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen, so
+// that a program that was compiled before is found in the cache although the tool is gone.
 func (t *Toolchain) identity() identity {
 	id, last := identity{t.compiler().label(), t.Opt.label(), t.Val.label()}, t.probes.lastTools()
 	for _, p := range []struct{ now, before *string }{
@@ -37,21 +37,21 @@ func (t *Toolchain) identity() identity {
 	return id
 }
 
-// Fingerprint names the versions of compiler and optimizer and the list of passes: every input of the SPIR-V except the
-// source. It is stable between runs, starts no process, and may be part of other cache keys.
+// Fingerprint names the versions of the compiler and the optimizer, and the list of passes: every input of the SPIR-V
+// except the source. It is the same in every run, starts no process, and may be part of other cache keys.
 func (t *Toolchain) Fingerprint() string {
 	id := t.identity()
 	passes := sha256.Sum256([]byte(passesKey))
 	return fmt.Sprintf("%s | %s | passes %x", id.Compiler, id.Opt, passes[:4])
 }
 
-// probeFile caches facts about the tools that would need a run to determine.
+// probeFile caches facts about the tools that can only be found out by running them.
 type probeFile struct {
-	// Versions by path of the program.
+	// Versions has the versions by path of the program.
 	Versions map[string]probedVersion
-	// Features by fingerprint of the toolchain.
+	// Features has the supported features by fingerprint of the toolchain.
 	Features map[string]map[Feature]bool
-	// Last is the identity of the tools seen last.
+	// Last is the identity of the tools that were last seen.
 	Last identity
 }
 
@@ -62,8 +62,8 @@ type probedVersion struct {
 	Version string
 }
 
-// probeStore keeps a probeFile in memory and, if there is a cache, on disk as its only entry. If two processes save at
-// once, one loses its additions and probes again.
+// probeStore keeps a probeFile in memory and, if there is a cache directory, as the only entry of a cache on disk. If
+// two processes save at the same time, one loses its additions and runs the probes again.
 type probeStore struct {
 	disk *cachefile.Dir // nil: in memory only
 	mu   sync.Mutex
@@ -71,10 +71,10 @@ type probeStore struct {
 	news bool // data differs from the file
 }
 
-// probeKey is the key of the entry. It changes with the layout of a probeFile.
+// probeKey is the key of that entry. It must change with the layout of probeFile.
 var probeKey = cachefile.KeyOf("vkc tool probes 1")
 
-// probeCache is the cache below cacheDir that has that entry.
+// probeCache returns the cache below cacheDir that has that entry.
 func probeCache(cacheDir string) cachefile.Dir {
 	return cachefile.Dir{
 		Path: filepath.Join(cacheDir, "tools"), Suffix: ".cache",
@@ -82,6 +82,7 @@ func probeCache(cacheDir string) cachefile.Dir {
 	}
 }
 
+// maxProbes is the maximum size of the entry in bytes.
 const maxProbes = 1 << 20
 
 func openProbeStore(cacheDir string) *probeStore {
@@ -102,7 +103,7 @@ func openProbeStore(cacheDir string) *probeStore {
 	return s
 }
 
-// save writes the store if it has changed. Errors are ignored, because they only cost another run of the probes.
+// save writes the store to disk if it has changed. It ignores errors, because they only cost another run of the probes.
 func (s *probeStore) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,11 +145,11 @@ func (s *probeStore) noteFeatures(fingerprint string, f map[Feature]bool) {
 	s.save()
 }
 
-// version returns the cached version of a tool, or runs the tool. It fails only if ctx ends.
+// version returns the cached version of a tool, or runs the tool. It returns an error only if ctx ends.
 func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 	info, err := os.Stat(tool.Path)
 	if err != nil {
-		return "unknown version", nil // removed since it was found; running it will report that
+		return "unknown version", nil // removed since it was found; running it will report an error
 	}
 	s.mu.Lock()
 	known, ok := s.data.Versions[tool.Path]
@@ -171,7 +172,7 @@ func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 }
 
 // askVersion runs `tool --version` and joins the lines that distinguish versions. glslc and glslangValidator print
-// several.
+// several lines.
 func askVersion(ctx context.Context, tool Tool) (string, error) {
 	out, err := runTool(ctx, tool, command{args: []string{"--version"}, limits: versionLimits})
 	if err != nil {
@@ -181,7 +182,7 @@ func askVersion(ctx context.Context, tool Tool) (string, error) {
 	for line := range strings.Lines(out.text()) {
 		line = strings.Join(strings.Fields(line), " ")
 		if line == "" || strings.HasPrefix(line, "Target") {
-			break // the rest lists targets, or repeats standards
+			break // the other lines list targets, or repeat standards
 		}
 		parts = append(parts, line)
 		if strings.HasPrefix(line, "Glslang Version") {
@@ -194,7 +195,7 @@ func askVersion(ctx context.Context, tool Tool) (string, error) {
 	return strings.Join(parts, ", "), nil
 }
 
-// fileVersion replaces the version of a tool that does not report one: it is the hash of its file.
+// fileVersion returns a version for a tool that does not report one: the hash of its file.
 func fileVersion(tool Tool) string {
 	h := sha256.New()
 	if f, err := os.Open(tool.Path); err == nil {

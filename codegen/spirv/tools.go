@@ -15,23 +15,23 @@ import (
 	"github.com/vkc-go/vkc/internal/trusted"
 )
 
-// ToolsEnv names the environment variable for a preferred directory of tools.
+// ToolsEnv names the environment variable with the user's preferred directory of tools.
 const ToolsEnv = "VKC_TOOLS"
 
 // Tool is one external program.
 type Tool struct {
 	// Name is the usual name of the program, for messages: "spirv-opt".
 	Name string
-	// Path is the program's file; empty where the tool was not found.
+	// Path is the program's file; empty if the tool was not found.
 	Path string
-	// Version is the program's own version text, on one line. It is part of the cache keys.
+	// Version is the output of the program's --version, on one line. It is part of the cache keys.
 	Version string
 }
 
 // Found reports whether the tool is on this machine.
 func (t Tool) Found() bool { return t.Path != "" }
 
-// label is the tool's part of an identity: empty if the tool was not found.
+// label is the tool's part of an identity; empty if the tool was not found.
 func (t Tool) label() string {
 	if !t.Found() {
 		return ""
@@ -39,24 +39,24 @@ func (t Tool) label() string {
 	return t.Name + " " + t.Version
 }
 
-// FindOptions says where Find looks.
+// FindOptions says where Find looks for the tools.
 type FindOptions struct {
-	// CacheDir keeps the versions and features of tools so that later processes need not run them again. It is usually
-	// the same as Options.CacheDir. If empty, nothing is kept.
+	// CacheDir is where the versions and features of tools are saved, so that later processes need not run the tools
+	// again. It is usually the same as Options.CacheDir. If it is empty, nothing is saved.
 	CacheDir string
 	// SearchDirs replaces the default search, including $VKC_TOOLS and $PATH. The directories are absolute.
 	SearchDirs []string
 }
 
-// Toolchain is the set of external programs found on this machine. Several goroutines may use it at once.
+// Toolchain is the set of external programs found on this machine. Several goroutines may use it at the same time.
 type Toolchain struct {
 	GLSLC   Tool // glslc: compiles many shaders in one process; preferred
 	Glslang Tool // glslangValidator: one shader per process; used without glslc
 	Opt     Tool // spirv-opt
 	Val     Tool // spirv-val; optional
 	Dis     Tool // spirv-dis; optional
-	// PassedOver says why the registered tools are not used. It is nil if they are used, if none are registered, and if
-	// $VKC_TOOLS has all.
+	// PassedOver says why the registered tools (see RegisteredDir) are not used. It is nil if they are used, if none
+	// are registered, and if $VKC_TOOLS has all tools.
 	PassedOver *PassedOverError
 
 	probes   *probeStore
@@ -64,7 +64,7 @@ type Toolchain struct {
 	limits   limits // of each run of a tool
 }
 
-// toolSpec is a row of the table of tools.
+// toolSpec describes one tool that Find looks for.
 type toolSpec struct {
 	tool     func(*Toolchain) *Tool
 	programs []string // file names to look for, best first
@@ -103,14 +103,14 @@ var toolSpecs = []toolSpec{
 }
 
 // Find searches for the tools in this order: the directory in $VKC_TOOLS; the directory that scripts/setup has
-// registered for this user (see RegisteredDir); $PATH. The first of these with both a compiler and spirv-opt supplies
-// the whole set, because a validator or optimizer older than the compiler rejects valid modules. The tools in
+// registered for this user (see RegisteredDir); $PATH. The first of these that has a compiler and spirv-opt supplies
+// all tools, because a validator or optimizer that is older than the compiler rejects valid modules. Tools in
 // $VKC_TOOLS always have priority.
 //
 // Find never depends on the working directory or on the program's location, so that it cannot run planted files. A
-// relative $VKC_TOOLS is an error, and relative entries of $PATH are ignored. A registered directory is passed over if
-// others may write it, if it is gone, or if it lacks tools. Toolchain.PassedOver says why. If other tools were found,
-// the function of [WithNotice] is told too.
+// relative $VKC_TOOLS is an error, and relative entries of $PATH are ignored. A registered directory is not used if
+// other users may write to it, if it is gone, or if it lacks tools. Toolchain.PassedOver says why. If other tools were
+// found, Find also calls the function of [WithNotice].
 //
 // A missing tool is not an error here, so that a fully cached program runs on a machine without tools, and a doctor
 // command can report the tools: see Ready and Report. Find fails if $VKC_TOOLS names a directory without any tool, or
@@ -145,8 +145,8 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 
 type noticeKey struct{}
 
-// WithNotice returns a context in which each [Find] that passes over the registered tools, and takes others, calls say,
-// from any goroutine. The notice matters because other tools have other features, and so lead to other kernels.
+// WithNotice returns a context for [Find]. If Find uses other tools than the registered ones, it calls say, from any
+// goroutine. The notice matters because other tools have other features, and so lead to other kernels.
 func WithNotice(ctx context.Context, say func(*PassedOverError)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, say)
 }
@@ -171,7 +171,7 @@ func (t *Toolchain) searchDefault() error {
 	return nil
 }
 
-// overrideSet returns the tools in $VKC_TOOLS; empty if it is not set.
+// overrideSet returns the tools in $VKC_TOOLS, or none if it is not set.
 func overrideSet() (toolSet, error) {
 	dir := os.Getenv(ToolsEnv)
 	if dir == "" {
@@ -189,10 +189,10 @@ func overrideSet() (toolSet, error) {
 	return set, nil
 }
 
-// RegisteredDir is the directory for a user's own set of tools: vkc/tools under the user's data directory, usually a
-// link to the set that scripts/setup installed. The data directory is $XDG_DATA_HOME or else the platform's:
-// ~/.local/share, on macOS ~/Library/Application Support, on Windows %LocalAppData%. The result is empty if there is
-// none.
+// RegisteredDir is the directory of the user's own tools: vkc/tools in the user's data directory. It is usually a link
+// to the tools that scripts/setup installed. The data directory is $XDG_DATA_HOME or else the platform's:
+// ~/.local/share, on macOS ~/Library/Application Support, on Windows %LocalAppData%. The result is empty if there is no
+// data directory.
 func RegisteredDir() string {
 	data := os.Getenv("XDG_DATA_HOME")
 	if !filepath.IsAbs(data) { // the XDG specification says to ignore it
@@ -212,8 +212,8 @@ func RegisteredDir() string {
 	return filepath.Join(data, "vkc", "tools")
 }
 
-// registeredSet returns the tools in RegisteredDir, or nil if nothing is registered. The directory and its tools must
-// belong to the user. Otherwise anyone who can write them could run programs as the user.
+// registeredSet returns the tools in RegisteredDir, or nil if there is no such directory. The directory and its tools
+// must belong to the user. Otherwise anyone who can write them could run programs as the user.
 func registeredSet() (toolSet, *PassedOverError) {
 	dir := RegisteredDir()
 	if dir == "" {
@@ -255,13 +255,13 @@ func (e *PassedOverError) Unwrap() error { return e.Why }
 func registeredError(why error) *PassedOverError {
 	e := &PassedOverError{Dir: RegisteredDir(), Why: why}
 	e.Do = "run scripts/setup of the repository, or remove " + e.Dir
-	if others := (*trusted.Error)(nil); errors.As(why, &others) {
+	if others := (*trusted.Error)(nil); errors.As(why, &others) { // the reason already says what to do
 		e.Do = "do so, or remove " + e.Dir // the reason says what
 	}
 	return e
 }
 
-// toolSet maps an index into toolSpecs to the tool found in one directory.
+// toolSet has the tools that were found in one directory, by index into toolSpecs.
 type toolSet map[int]Tool
 
 func (s toolSet) complete() bool {
@@ -271,7 +271,7 @@ func (s toolSet) complete() bool {
 	return (glslc || glslang) && opt
 }
 
-// pickSet returns the first complete set. If there is none, it merges the sets, earlier ones first.
+// pickSet returns the first complete set. If none is complete, it merges the sets; earlier sets have priority.
 func pickSet(sets []toolSet) toolSet {
 	merged := toolSet{}
 	for _, set := range sets {
@@ -293,7 +293,7 @@ func (t *Toolchain) adopt(set toolSet) {
 	}
 }
 
-// findSet collects the tools that lookup (in the manner of exec.LookPath) finds.
+// findSet returns the tools that lookup finds. lookup is a function like exec.LookPath.
 func findSet(lookup func(string) (string, error)) toolSet {
 	set := toolSet{}
 	for i, s := range toolSpecs {
@@ -315,7 +315,7 @@ func dirSets(dirs []string) []toolSet {
 	return sets
 }
 
-// inDir looks programs up in one directory.
+// inDir returns a function that looks for a program in one directory.
 func inDir(dir string) func(string) (string, error) {
 	return func(name string) (string, error) {
 		if !filepath.IsAbs(dir) {
@@ -325,8 +325,8 @@ func inDir(dir string) func(string) (string, error) {
 	}
 }
 
-// onPath is exec.LookPath without the relative or empty entries of $PATH. exec.LookPath itself fails at the first
-// relative entry with the program, even if a later, absolute one has it too.
+// onPath is like exec.LookPath, but ignores relative and empty entries of $PATH. exec.LookPath fails if a relative
+// entry has the program, even if a later, absolute entry has it too.
 func onPath(name string) (string, error) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if path, err := inDir(dir)(name); err == nil {
@@ -344,7 +344,7 @@ func programNames() []string {
 	return names
 }
 
-// compiler returns the GLSL compiler to use: glslc if it is there.
+// compiler returns the GLSL compiler to use: glslc if it was found, else glslangValidator.
 func (t *Toolchain) compiler() Tool {
 	if t.GLSLC.Found() {
 		return t.GLSLC
@@ -352,7 +352,7 @@ func (t *Toolchain) compiler() Tool {
 	return t.Glslang
 }
 
-// readVersions fills in Tool.Version. It runs all tools with unknown versions at once.
+// readVersions sets Tool.Version of all tools. It runs the tools with unknown versions, all at the same time.
 func (t *Toolchain) readVersions(ctx context.Context) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(toolSpecs))
@@ -367,11 +367,11 @@ func (t *Toolchain) readVersions(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Ready returns nil if shaders can be compiled and optimized, or else a *MissingToolError that names the missing tools
-// and how to get them.
+// Ready returns nil if shaders can be compiled and optimized. Otherwise it returns a *MissingToolError, which names the
+// missing tools and says how to get them.
 func (t *Toolchain) Ready() error { return t.require(Options{Optimize: true}) }
 
-// require checks that the tools that opt needs are there.
+// require returns an error if a tool that opt needs was not found.
 func (t *Toolchain) require(opt Options) error {
 	var missing []string
 	if !t.compiler().Found() {
@@ -389,7 +389,7 @@ func (t *Toolchain) require(opt Options) error {
 	return &MissingToolError{Tools: missing, PassedOver: t.PassedOver}
 }
 
-// MissingToolError says that shaders had to be compiled but a tool for that is missing on this machine.
+// MissingToolError says that a tool that is needed to compile shaders was not found on this machine.
 type MissingToolError struct {
 	Tools      []string
 	PassedOver *PassedOverError // Toolchain.PassedOver
@@ -405,11 +405,11 @@ func (e *MissingToolError) Error() string {
 		strings.Join(e.Tools, " and "), all.Install(), ToolsEnv)
 }
 
-// ToolStatus is one line of a report on the tools.
+// ToolStatus describes one tool in a report.
 type ToolStatus struct {
 	Tool
 	Purpose  string
-	Packages Packages // where to install it from
+	Packages Packages // the distribution packages that have it
 }
 
 // Report describes every tool, found or not, in a fixed order.

@@ -10,13 +10,13 @@ import (
 	"github.com/vkc-go/vkc/internal/spv"
 )
 
-// Module is SPIR-V from elsewhere.
+// Module is a SPIR-V module that this package did not compile.
 type Module struct {
 	Name  string // for errors
 	SPIRV []byte
 }
 
-// env returns the oldest environment that takes a module's version of SPIR-V.
+// env returns the oldest target environment that supports the module's SPIR-V version.
 func (m Module) env() string {
 	switch v := spv.Version(m.SPIRV); {
 	case v > 5:
@@ -29,7 +29,7 @@ func (m Module) env() string {
 	return "vulkan1.0"
 }
 
-// Validate runs spirv-val over modules and returns the first refusal, or a *MissingToolError without spirv-val.
+// Validate runs spirv-val on modules and returns the first error. Without spirv-val it returns a *MissingToolError.
 func (t *Toolchain) Validate(ctx context.Context, modules []Module) error {
 	if !t.Val.Found() {
 		return &MissingToolError{Tools: []string{"spirv-val"}}

@@ -10,14 +10,14 @@ import (
 // workDirPrefix begins the names of the temporary directories.
 const workDirPrefix = "vkc-spirv-"
 
-// workDir is the temporary directory of a compilation. Its lock is held while it is in use. The system releases the
-// lock when the process ends in any way, so later compilations recognize a directory left behind by a killed one.
+// workDir is the temporary directory of a compilation. The process locks it while it uses it. The system releases the
+// lock when the process ends in any way, so later compilations recognize the directory of a killed process.
 type workDir struct {
 	path string
 	lock *os.File // nil on systems without locks
 }
 
-// makeWorkDir makes a directory, and removes abandoned ones.
+// makeWorkDir makes a temporary directory. It also removes directories that killed processes left.
 func makeWorkDir() (*workDir, error) {
 	removeAbandoned(os.TempDir())
 	for range 10 {
@@ -26,7 +26,7 @@ func makeWorkDir() (*workDir, error) {
 			return nil, fmt.Errorf("spirv: %w", err)
 		}
 		lock, held, err := lockDir(path)
-		if held || err != nil { // without locks, no other process considers it abandoned
+		if held || err != nil { // without locks, no other process removes the directory
 			return &workDir{path, lock}, nil
 		}
 		// Another process found it unlocked, and removes it.
@@ -34,8 +34,8 @@ func makeWorkDir() (*workDir, error) {
 	return nil, fmt.Errorf("spirv: no temporary directory in %s stays for long enough to lock it", os.TempDir())
 }
 
-// remove releases the lock first, because Windows cannot remove an open file. Another process may then remove the
-// directory too, which is harmless.
+// remove removes the directory. It first releases the lock, because Windows cannot remove an open file. Another process
+// may then remove the directory at the same time, which is harmless.
 func (d *workDir) remove() {
 	if d.lock != nil {
 		d.lock.Close()
@@ -43,7 +43,7 @@ func (d *workDir) remove() {
 	os.RemoveAll(d.path)
 }
 
-// removeAbandoned removes the directories of this user's killed compilations. It ignores failures.
+// removeAbandoned removes the directories that killed processes of this user left. It ignores failures.
 func removeAbandoned(temp string) {
 	entries, err := os.ReadDir(temp)
 	if err != nil {

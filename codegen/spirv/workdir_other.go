@@ -11,7 +11,7 @@ var errNoLocks = errors.New("no locks on this system")
 
 func lockDir(string) (lock *os.File, held bool, err error) { return nil, false, errNoLocks }
 
-// ownDir finds no directory to remove: without locks, the system itself must clear its temporary files.
+// ownDir reports false, so that no directory is removed: without locks, only the system can clear its temporary files.
 func ownDir(string) bool { return false }
 
 func removeLocked(string, *os.File) {}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDir takes the lock of a directory. held is false if another process has it, or has removed the directory
-// meanwhile. An error means a file system without locks, or a directory that we may not write.
+// lockDir locks a directory. held is false if another process has locked it, or has removed the directory meanwhile. An
+// error means a file system without locks, or a directory without write permission.
 func lockDir(dir string) (lock *os.File, held bool, err error) {
 	path := filepath.Join(dir, "lock")
 	lock, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -43,9 +43,8 @@ func lockDir(dir string) (lock *os.File, held bool, err error) {
 	return lock, true, nil
 }
 
-// removeLocked removes a directory while this process holds its lock. It renames the directory first, so that a process
-// that has just made it finds it gone. Otherwise that process could lock it between the removals of the lock file and
-// of the directory.
+// removeLocked removes a directory that this process has locked. It first renames the directory. Otherwise a process
+// that has just made the directory could lock it after the lock file is removed and before the directory is.
 func removeLocked(path string, lock *os.File) {
 	defer lock.Close()
 	if gone := path + "-gone"; os.Rename(path, gone) == nil {
@@ -53,8 +52,8 @@ func removeLocked(path string, lock *os.File) {
 	}
 }
 
-// ownDir reports whether path is a directory that os.MkdirTemp made for this user. Others may put anything into the
-// system's directory of temporary files, under any name.
+// ownDir reports whether path is a directory that os.MkdirTemp made for this user. Other users may make files with any
+// name in the system's temporary directory.
 func ownDir(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode() != fs.ModeDir|0o700 {

@@ -11,8 +11,8 @@ import (
 
 const lockName = "lock"
 
-// lockDir takes the lock of a directory: a file that no other process can open while it is open, and that disappears
-// when it is closed. held is false if another process has it, or has removed the directory meanwhile.
+// lockDir locks a directory by a file that no other process can open while it is open, and that disappears when it is
+// closed. held is false if another process has locked the directory, or has removed it meanwhile.
 func lockDir(dir string) (lock *os.File, held bool, err error) {
 	path := filepath.Join(dir, lockName)
 	p, err := windows.UTF16PtrFromString(path)
@@ -31,8 +31,8 @@ func lockDir(dir string) (lock *os.File, held bool, err error) {
 	return os.NewFile(uintptr(h), path), true, nil
 }
 
-// removeLocked removes a directory while this process holds its lock. A process that has just made the directory may
-// lock it before it is gone; then it is not empty, and stays.
+// removeLocked removes a directory that this process has locked. A process that has just made the directory may lock it
+// before it is gone; then it is not empty, and stays.
 func removeLocked(path string, lock *os.File) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
@@ -44,8 +44,8 @@ func removeLocked(path string, lock *os.File) {
 	os.Remove(path)
 }
 
-// ownDir reports whether path is a directory, and not a link to one. Others cannot write the user's directory of
-// temporary files.
+// ownDir reports whether path is a directory, and not a link to one. Other users cannot write to the user's temporary
+// directory.
 func ownDir(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
