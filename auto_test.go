@@ -474,7 +474,7 @@ func TestNamedDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	g, weights := deep(t, 4)
+	g, weights := devtest.Layers(t, 4)
 	_, err = dev.LoadGraph(t.Context(), g, weights)
 	devtest.WantError(t, err, "part 1 of 2", "out of memory", "several devices are not replaced", "--device auto")
 	delete(weights, "w0")

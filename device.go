@@ -27,7 +27,7 @@ type kind interface {
 	compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error)
 	// load loads a program with the weights of opt.
 	load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error)
-	// backend is the *vk.Device or *cpu.Device; nil for several devices.
+	// backend is the *vk.Device, *cpu.Device or *collective.Group; nil for a pipeline.
 	backend() any
 	// parts returns the devices that self, the Device of this kind, consists of: itself or its members.
 	parts(self *Device) Devices
@@ -90,9 +90,9 @@ func (d *Device) Caps() device.Caps { return d.opened().id().caps }
 // Parts returns the devices that this device combines, or only itself if it combines none.
 func (d *Device) Parts() Devices { return d.opened().parts(d) }
 
-// Backend returns the device of package runtime/vk or runtime/cpu, a *vk.Device or a *cpu.Device. It is for uses
-// without a method in this package, such as measuring. It is nil for several devices. Do not close it: [Device.Close]
-// does. [vk.Of] returns a Device's *vk.Device.
+// Backend returns the device of package runtime/vk or runtime/cpu, a *vk.Device or a *cpu.Device, or the
+// *collective.Group of devices that share each op. It is for uses without a method in this package, such as measuring.
+// It is nil for a pipeline. Do not close it: [Device.Close] does. [vk.Of] returns a Device's *vk.Device.
 func (d *Device) Backend() any { return d.opened().backend() }
 
 // IsCPU reports whether programs run on the processor without Vulkan, on the CPU fast path or the CPU reference. If it

@@ -155,6 +155,10 @@ func (e *Executable) Fallback() error {
 	return e.fallback
 }
 
+// Backend returns the executable of package runtime/vk or runtime/cpu, or the *[multi.Pipeline] or *[multi.Tensor] of
+// several devices. It is for uses without a method in this package. Do not close it: [Executable.Close] does.
+func (e *Executable) Backend() runtime.Executable { return e.program() }
+
 // Vulkan returns the executable of package runtime/vk, for uses without a method in this package, such as measuring. It
 // is nil if the program runs on the CPU fast path or on several devices. Do not close it: [Executable.Close] does.
 func (e *Executable) Vulkan() *vk.Executable {

@@ -43,6 +43,8 @@ func (d Devices) Together() (*Device, error) {
 	return &Device{kind: &pipeline{several: s}}, nil
 }
 
+func (d *pipeline) backend() any { return nil }
+
 func (d *pipeline) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	return d.compileParts(ctx, g, opt, func(g *ir.Graph) (multi.Split, error) {
 		var beside multi.Layers

@@ -119,8 +119,6 @@ func programs(exes []*Executable) (list []runtime.Executable) {
 	return list
 }
 
-func (s *several) backend() any { return nil }
-
 func (s *several) parts(*Device) Devices { return s.members }
 
 func (s *several) traffic() (sum Traffic) {

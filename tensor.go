@@ -125,4 +125,6 @@ func alike(parts []*Program) bool {
 	return !slices.ContainsFunc(parts, func(s *Program) bool { return !slices.Equal(kernels(s), kernels(parts[0])) })
 }
 
+func (d *tensorParallel) backend() any { return d.group }
+
 func (d *tensorParallel) close() error { return errors.Join(d.group.Close(), d.several.close()) }

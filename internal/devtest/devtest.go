@@ -3,6 +3,7 @@ package devtest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -29,6 +30,31 @@ func Build(t *testing.T, define func(b *frontend.Builder)) *ir.Graph {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// Layers returns a graph of layers. Each layer has a weight and a state that sums its inputs.
+func Layers(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
+	t.Helper()
+	weights := vkc.WeightMap{}
+	g, err := frontend.Build("deep", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("T", 5), 24)
+		first := x
+		for i := range layers {
+			w, s := fmt.Sprint("w", i), fmt.Sprint("s", i)
+			weights[w] = Noise(t, 24, 24)
+			x = x.MatMul(b.Weight(w, ir.F32, 24, 24)).Softmax(-1)
+			sum := b.State(s, ir.F32, 24)
+			next := sum.Add(x.Sum(0))
+			b.Update(sum, next)
+			x = x.Add(next)
+		}
+		b.Output("early", first.MulScalar(2))
+		b.Output("y", x.Add(first)) // which passes all parts by
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, weights
 }
 
 // Compile compiles for a profile.

@@ -1,4 +1,4 @@
-package vkc_test
+package multi_test
 
 import (
 	"os/exec"
@@ -22,7 +22,7 @@ func TestCopiesOfCUDA(t *testing.T) {
 		t.Skip("cc on Linux makes what is in the place of CUDA's driver")
 	}
 	library := filepath.Join(t.TempDir(), "libcuda.so.1")
-	made := exec.Command(cc, "-shared", "-fPIC", "-o", library, "runtime/vk/testdata/cuda.c")
+	made := exec.Command(cc, "-shared", "-fPIC", "-o", library, "../vk/testdata/cuda.c")
 	if out, err := made.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -38,6 +38,6 @@ func TestCopiesOfCUDA(t *testing.T) {
 	t.Setenv("VKC_CUDA", library)
 	t.Setenv("VKC_TEST_UUID", caps.DeviceUUID)
 	for list, n := range map[string]int{"vulkan,vulkan": 2, "vulkan,vulkan,vulkan,vulkan": 4} {
-		testBits(t, "copied", vkc.CopyByCUDA, list, n)
+		testBits(t, "copied", copyByCUDA, list, n)
 	}
 }

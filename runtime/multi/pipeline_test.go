@@ -1,4 +1,4 @@
-package vkc_test
+package multi_test
 
 import (
 	"context"
@@ -22,31 +22,6 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// deep returns a graph of layers. Each layer has a weight and a state that sums its inputs.
-func deep(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
-	t.Helper()
-	weights := vkc.WeightMap{}
-	g, err := frontend.Build("deep", func(b *frontend.Builder) {
-		x := b.Input("x", ir.F32, b.Sym("T", 5), 24)
-		first := x
-		for i := range layers {
-			w, s := fmt.Sprint("w", i), fmt.Sprint("s", i)
-			weights[w] = devtest.Noise(t, 24, 24)
-			x = x.MatMul(b.Weight(w, ir.F32, 24, 24)).Softmax(-1)
-			sum := b.State(s, ir.F32, 24)
-			next := sum.Add(x.Sum(0))
-			b.Update(sum, next)
-			x = x.Add(next)
-		}
-		b.Output("early", first.MulScalar(2))
-		b.Output("y", x.Add(first)) // which passes all parts by
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g, weights
-}
-
 // TestTogether runs a graph on one Vulkan device opened four times, waited for, overlapped, on states of its own,
 // and with outputs that go elsewhere: each result has the bits of one device.
 func TestTogether(t *testing.T) {
@@ -54,7 +29,7 @@ func TestTogether(t *testing.T) {
 	devtest.OwnCache(t)
 	devices, err := vkc.OpenDevices("vulkan,vulkan,vulkan,vulkan")
 	vktest.Need(t, err)
-	g, weights := deep(t, 4)
+	g, weights := devtest.Layers(t, 4)
 	together, err := devices.Together()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +75,7 @@ func TestTogether(t *testing.T) {
 	for i := range in {
 		compare(i, have[i].Outputs, want[i].Outputs)
 	}
-	values, made, free := vkc.Pipeline(exe).Buffers()
+	values, made, free := pipeline(exe).Buffers()
 	if most := values * exe.Stages(); made < values || made > most || free != values {
 		t.Errorf("after %d runs memory was made %d times for %d values, of which %d have some that is free: want %d "+
 			"times at most, and all", len(in), made, values, free, most)
@@ -149,7 +124,7 @@ func TestTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, free := vkc.Pipeline(exe).Buffers(); free != 0 {
+	if _, _, free := pipeline(exe).Buffers(); free != 0 {
 		t.Errorf("a closed program has memory for %d values", free)
 	}
 }
@@ -210,7 +185,7 @@ func TestTogetherAhead(t *testing.T) {
 		}
 		let := func() {}
 		if held {
-			let = vkc.Pipeline(exes[0]).Lock()
+			let = pipeline(exes[0]).Lock()
 		}
 		var kept []*vkc.DeviceTensor
 		x := &ir.Data{DType: ir.F32, Dims: []int{3, 24}, Bytes: slices.Clone(first.Bytes)}
@@ -230,7 +205,7 @@ func TestTogetherAhead(t *testing.T) {
 			kept = append(kept, r.Kept["y"], z.Kept["z"])
 		}
 		if held {
-			under := func(i int) int { return vkc.Pipeline(exes[i]).InFlight() }
+			under := func(i int) int { return pipeline(exes[i]).InFlight() }
 			a, b, c := under(0), under(1), under(2)
 			if a+b != runs || c != runs {
 				t.Errorf("%d and %d of %d runs are under way, and %d of what follows each", a, b, runs, c)
@@ -289,12 +264,12 @@ func openTogether(t *testing.T) *vkc.Device {
 // the next run.
 func TestTogetherAheadFails(t *testing.T) {
 	together := openTogether(t)
-	g, weights := deep(t, 2)
+	g, weights := devtest.Layers(t, 2)
 	exe, err := together.LoadGraph(t.Context(), g, weights)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := vkc.ClosePart(exe); err != nil {
+	if err := closePart(exe); err != nil {
 		t.Fatal(err)
 	}
 	opt := vkc.RunOptions{Keep: []string{"early", "y"}}
@@ -334,7 +309,7 @@ func TestTogetherAheadFails(t *testing.T) {
 // another program with the same states; the next one does not.
 func TestTogetherAheadFailsShared(t *testing.T) {
 	together := openTogether(t)
-	g, weights := deep(t, 2)
+	g, weights := devtest.Layers(t, 2)
 	exe, err := together.LoadGraph(t.Context(), g, weights)
 	if err != nil {
 		t.Fatal(err)
@@ -344,10 +319,10 @@ func TestTogetherAheadFailsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shares.Close()
-	if err := vkc.ClosePart(exe); err != nil {
+	if err := closePart(exe); err != nil {
 		t.Fatal(err)
 	}
-	let := vkc.Pipeline(exe).Lock()
+	let := pipeline(exe).Lock()
 	in := vkc.Tensors{"x": devtest.Noise(t, 3, 24)}
 	r, err := exe.Run(t.Context(), in, vkc.RunOptions{Keep: []string{"early", "y"}})
 	if err != nil {
@@ -567,7 +542,7 @@ func TestTogetherModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer devices.Close()
-	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
+	f, err := gguf.Open("../../examples/gollama/gollama-q8_0.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}

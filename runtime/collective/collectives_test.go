@@ -1,6 +1,7 @@
-package vkc_test
+package collective_test
 
 import (
+	"os"
 	"sync"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // TestCollectives has three devices exchange values by each op, several times in a run, and compares with sums in the
 // order of ranks, bit for bit.

@@ -1,4 +1,4 @@
-package vkc_test
+package multi_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/collective"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -49,7 +50,7 @@ func TestTensorParallelModel(t *testing.T) {
 func testModel(t *testing.T, list, why string) {
 	t.Helper()
 	together, one := parallel(t, list)
-	f, err := gguf.Open("examples/gollama/gollama-q8_0.gguf")
+	f, err := gguf.Open("../../examples/gollama/gollama-q8_0.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestTensorParallelStops(t *testing.T) {
 		if _, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)}); err != nil {
 			t.Error(err)
 		}
-		if err := vkc.ClosePart(exe); err != nil {
+		if err := closePart(exe); err != nil {
 			t.Error(err)
 		}
 		_, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)})
@@ -178,13 +179,13 @@ func TestTensorParallelLimit(t *testing.T) {
 				devtest.NeedTools(t)
 			}
 			together, _ := parallel(t, list)
-			if exchange := vkc.Transports[name]; exchange != nil {
+			if exchange := transports[name]; exchange != nil {
 				exchange(together)
 			}
 			exe := shardedProduct(t, together)
 			defer exe.Close()
-			vkc.LosePart(exe)
-			vkc.LimitRuns(together, time.Millisecond)
+			losePart(exe)
+			group(together).Limit = time.Millisecond
 			for range 2 {
 				_, err := exe.Run(t.Context(), vkc.Tensors{"x": devtest.Noise(t, 1, 24)})
 				if err == nil || !strings.Contains(err.Error(), "in vain, for 1ms at most") {
@@ -209,7 +210,7 @@ func TestCopiesFail(t *testing.T) {
 	} {
 		together, _ := parallel(t, "vulkan,vulkan")
 		copied := func(int) (bool, error) { return true, nil }
-		vkc.CopyByHost(together, func(n int) (bool, error) { return copied(n) })
+		copyByHost(together, func(n int) (bool, error) { return copied(n) })
 		exe := shardedProduct(t, together)
 		defer exe.Close()
 		in := vkc.Tensors{"x": devtest.Noise(t, 1, 24)}
@@ -217,18 +218,18 @@ func TestCopiesFail(t *testing.T) {
 			t.Error(err)
 		}
 		copied = c.copied
-		vkc.LimitRuns(together, c.limit)
+		group(together).Limit = c.limit
 		if _, err := exe.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 		copied = func(int) (bool, error) { return true, nil }
-		vkc.LimitRuns(together, time.Hour)
+		group(together).Limit = time.Hour
 		if _, err := exe.Run(t.Context(), in); err != nil {
 			t.Error(err)
 		}
 	}
 	together, _ := parallel(t, "vulkan,vulkan")
-	vkc.LackCopies(together)
+	lackCopies(together)
 	exe := shardedProduct(t, together)
 	defer exe.Close()
 	want := "programs end, and cards copy to one another: vk: peer copies between 2 devices, the first of which is " +
@@ -256,17 +257,15 @@ func TestExchangesChosen(t *testing.T) {
 	} {
 		devices, err := vkc.OpenDevices("vulkan,vulkan")
 		vktest.Need(t, err)
-		for _, d := range devices {
-			caps := d.Caps()
-			caps.Type = device.DeviceDiscrete
-			vkc.SetCaps(d, caps)
-		}
 		together, err := devices.TensorParallel()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer together.Close()
-		vkc.LimitProbes(together, time.Hour)
+		card := collective.Traits{Caps: devices[0].Caps()}
+		card.Caps.Type = device.DeviceDiscrete
+		group(together).Choices = collective.Available([]collective.Traits{card, card})
+		group(together).ProbeLimit = time.Hour
 		exe, err := together.LoadGraph(t.Context(), allReduces(t, c.rows, c.width, c.times), vkc.WeightMap{
 			"terms": devtest.Noise(t, c.rows, 4), "columns": devtest.Noise(t, 4, c.width)})
 		if err != nil {
@@ -287,7 +286,7 @@ func TestExchangesOfSoftware(t *testing.T) {
 	if one.Caps().Type != device.DeviceCPU {
 		t.Skip("the device is no software")
 	}
-	vkc.LimitProbes(together, time.Hour)
+	group(together).ProbeLimit = time.Hour
 	exe := shardedProduct(t, together)
 	defer exe.Close()
 	if want := "1 times a run: kernels wait for one another; "; !strings.Contains(exe.Why(), want) {
@@ -299,10 +298,10 @@ func TestExchangesOfSoftware(t *testing.T) {
 func TestTryExchanges(t *testing.T) {
 	devtest.NeedTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
-	if err := vkc.ProbeRelayed(t.Context(), together, time.Hour); err != nil {
+	if err := probeRelayed(t.Context(), together, time.Hour); err != nil {
 		t.Error(err)
 	}
-	if err := vkc.ProbeRelayed(t.Context(), together, 0); err == nil || !strings.Contains(err.Error(), "in vain") {
+	if err := probeRelayed(t.Context(), together, 0); err == nil || !strings.Contains(err.Error(), "in vain") {
 		t.Errorf("exchanges that must end at once: %v", err)
 	}
 	g, err := frontend.Build("tried", func(b *frontend.Builder) {
@@ -326,34 +325,34 @@ func TestTryExchanges(t *testing.T) {
 
 // TestTensorParallelBits: the bits are those of one device if no sum is divided or its terms are added in the same
 // order, with every transport. States are joined correctly, runs may have their own states, and a graph without
-// anything to share also runs. With -replicas 0,1 the test uses two cards.
+// anything to share also runs. With -devices 0,1 the test uses two cards.
 func TestTensorParallelBits(t *testing.T) {
 	devtest.NeedTools(t)
-	for transport := range vkc.Transports {
+	for transport := range transports {
 		for _, list := range tensorDevices() {
 			n := strings.Count(list, ",") + 1
 			t.Run(fmt.Sprintf("%s/%d", transport, n), func(t *testing.T) {
-				testBits(t, transport, vkc.Transports[transport], list, n)
+				testBits(t, transport, transports[transport], list, n)
 			})
 		}
 	}
 }
 
-// tensorDevices returns lists of devices for tensor parallelism: the one of -replicas, or else two and four devices.
+// tensorDevices returns lists of devices for tensor parallelism: the one of -devices, or else two and four devices.
 func tensorDevices() []string {
-	if strings.Contains(*replicasFlag, ",") {
-		return []string{*replicasFlag}
+	if *devicesFlag != "" {
+		return []string{*devicesFlag}
 	}
 	return []string{"vulkan,vulkan", "vulkan,vulkan,vulkan,vulkan"}
 }
 
-func testBits(t *testing.T, transport string, goes func(*vkc.Device), list string, devices int) {
+func testBits(t *testing.T, transport string, by func(*vkc.Device), list string, devices int) {
 	t.Helper()
 	together, one := parallel(t, list)
 	if one.Caps().Type != device.DeviceCPU && transport == "shared" {
 		t.Skip("such devices do not see one another's words")
 	}
-	goes(together)
+	by(together)
 	weights := vkc.WeightMap{"up": devtest.Noise(t, 64, 24), "b": devtest.Noise(t, 64), "out": devtest.Noise(t, 10, 64)}
 	build := func(sum func(x, y frontend.Tensor) frontend.Tensor) *ir.Graph {
 		g, err := frontend.Build("parallel", func(b *frontend.Builder) {
@@ -485,7 +484,7 @@ func TestTensorParallelAhead(t *testing.T) {
 	}
 	for _, list := range tensorDevices() {
 		together, _ := parallel(t, list)
-		vkc.Transports["relayed"](together)
+		transports["relayed"](together)
 		load := func(g *ir.Graph, weights ir.WeightSource) *vkc.Executable {
 			exe, err := together.LoadGraph(t.Context(), g, weights)
 			if err != nil {
@@ -547,7 +546,7 @@ func TestTensorParallelAhead(t *testing.T) {
 func TestTensorParallelAheadStops(t *testing.T) {
 	devtest.NeedTools(t)
 	together, _ := parallel(t, "vulkan,vulkan")
-	vkc.Transports["relayed"](together)
+	transports["relayed"](together)
 	weights := vkc.WeightMap{"up": devtest.Noise(t, 64, 24), "out": devtest.Noise(t, 24, 64)}
 	load := func() *vkc.Executable {
 		exe, err := together.LoadGraph(t.Context(), chained(t), weights)
@@ -558,10 +557,10 @@ func TestTensorParallelAheadStops(t *testing.T) {
 		return exe
 	}
 	lame, sound := load(), load()
-	vkc.LosePart(lame)
+	losePart(lame)
 	in, keep := vkc.Tensors{"x": devtest.Noise(t, 1, 24)}, vkc.RunOptions{Keep: []string{"y", "s"}}
 	for _, reads := range []bool{true, false} {
-		vkc.LimitRuns(together, time.Millisecond)
+		group(together).Limit = time.Millisecond
 		r, err := lame.Run(t.Context(), in, keep)
 		if err != nil {
 			t.Fatal(err)
@@ -577,7 +576,7 @@ func TestTensorParallelAheadStops(t *testing.T) {
 			_, err = sound.Run(t.Context(), nil, vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{"x": r.Kept["y"]}})
 			told(err)
 		}
-		vkc.LimitRuns(together, time.Hour)
+		group(together).Limit = time.Hour
 		if !reads {
 			if err := together.Synchronize(t.Context()); err != nil {
 				t.Error(err)

@@ -1,6 +1,7 @@
-package vkc_test
+package multi_test
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 
@@ -11,9 +12,11 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// BenchmarkAllReduce measures all-reduces over the devices of -replicas, many in each run, with every available
-// transport: `go test . -bench AllReduce -args -replicas 0,1`. Each all-reduce includes a small kernel that writes the
-// values.
+var devicesFlag = flag.String("devices", "", "several devices that tests run on, such as 0,1; software otherwise")
+
+// BenchmarkAllReduce measures all-reduces over the devices of -devices, many in each run, with every available
+// transport: `go test ./runtime/multi -bench AllReduce -args -devices 0,1`. Each all-reduce includes a small kernel,
+// which writes the values.
 func BenchmarkAllReduce(b *testing.B) {
 	for _, c := range []struct{ rows, times int }{{1, 256}, {4, 256}, {32, 256}, {128, 128}, {1024, 32}, {4096, 8}} {
 		const width = 4096
@@ -26,13 +29,13 @@ func BenchmarkAllReduce(b *testing.B) {
 }
 
 func allReduce(b *testing.B, transport string, rows, width, times int) {
-	d, err := vkc.OpenTensorParallel(*replicasFlag)
+	d, err := vkc.OpenTensorParallel(tensorDevices()[0])
 	vktest.Need(b, err)
 	defer d.Close()
 	if transport == "shared" && d.Parts()[0].Caps().Type != device.DeviceCPU {
 		b.Skip("such devices do not see one another's words")
 	}
-	vkc.Transports[transport](d)
+	transports[transport](d)
 	g := allReduces(b, rows, width, times)
 	weights := vkc.WeightMap{"terms": filled(b, 1, rows, 4), "columns": filled(b, 0.25, 4, width)}
 	exe, err := d.LoadGraph(b.Context(), g, weights)
