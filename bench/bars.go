@@ -23,7 +23,7 @@ const barsStyle = `<style>text{font:13px sans-serif;fill:#1f2328}.head{font-size
 	`@media (prefers-color-scheme:dark){text{fill:#f0f6fc}.note{fill:#9198a1}.ours{fill:#56b4e9}.theirs{fill:#6e7681}}</style>`
 
 // WriteBars draws the tokens a second of a report's language models as bars, next to the figures of other programs for
-// the same cases. Each case has a scale of its own, on which its fastest program has the longest bar.
+// the same cases. Bars of different cases have different scales: in each case the fastest program has the longest bar.
 func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 	var b strings.Builder
 	y := 52

@@ -168,8 +168,8 @@ func baselineOf(name string, text []byte) (*Baseline, error) {
 	return b, nil
 }
 
-// micros returns the point's time for the work of a result, or 0 if its rate is for work that the result does not
-// count.
+// micros returns the point as a time in microseconds: its time, or the result's work divided by its rate. It returns 0
+// if the result does not count the kind of work that the rate needs, such as flops for TFlops.
 func (p Point) micros(r *Result) float64 {
 	switch {
 	case p.Micros > 0:
@@ -225,8 +225,8 @@ func (b *Baseline) Compare(r *Report) []Comparison {
 	return list
 }
 
-// Regressed returns an error that names the results that take more than the given percentage longer than a point, or
-// nil.
+// Regressed returns an error if some results are slower than their baseline by more than the given percentage. The
+// error names them.
 func Regressed(list []Comparison, percent float64) error {
 	var bad []string
 	for _, c := range list {
@@ -242,7 +242,7 @@ func Regressed(list []Comparison, percent float64) error {
 		strings.Join(bad, "; "))
 }
 
-// Verdict is how a result stands to a goal.
+// Verdict says whether a result reaches a goal.
 type Verdict struct {
 	Goal    Goal
 	Want    string // the goal with its unit

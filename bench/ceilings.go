@@ -285,8 +285,8 @@ func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error
 	return dev.NewPipeline(desc)
 }
 
-// fill fills the source with random data: small f16 or bytes for the matrix probes, so that their sums stay finite, and
-// f32 or arbitrary bits for the others.
+// fill fills src, the buffer that the probe reads, with random data. Each dtype has a range that keeps the probe's sums
+// finite.
 func (p probe) fill(ctx context.Context, dev *vk.Device, src *vk.Buffer) error {
 	t, fill := ir.F32, Fill{0, 0.9} // sums of a converging series
 	switch p.dtype {

@@ -59,7 +59,8 @@ func (o Options) withDefaults(caps device.Caps) Options {
 // cache of current GPUs, except AMD's 256 MiB last-level caches.
 const rotated = 192 << 20
 
-// CopiesFor returns how many copies of that many bytes are beyond the cache.
+// CopiesFor returns how many copies of tensors of the given total size are needed so that replays, which use the copies
+// in turn, do not find them in the cache.
 func CopiesFor(caps device.Caps, bytes int64) int {
 	if caps.Type == device.DeviceCPU {
 		return 1 // main memory and a cache that other programs use too
@@ -75,8 +76,8 @@ type Timing struct {
 	Copies           int // number of copies of the buffers, used in turn
 }
 
-// Measure times a loaded program with the current content of its buffers, so run it once with inputs before. The
-// program must not run during Measure.
+// Measure times a loaded program on the current content of its buffers. Run the program once before, so that its inputs
+// are there. The program must not run during Measure.
 func Measure(ctx context.Context, dev *vk.Device, exe *vk.Executable, opt Options) (t Timing, err error) {
 	opt = opt.withDefaults(dev.Caps())
 	copies, err := exe.Replicate(ctx, opt.Copies)
@@ -135,9 +136,9 @@ func MeasureWall(opt Options, run func() error) (Timing, error) {
 // rounds bounds how often a burst is timed again.
 const rounds = 6
 
-// settled returns the sorted times of a burst, once a repetition is no longer faster. On an H100 that had been idle for
-// eight seconds, the memory clock rose only after more than the usual warm-up, and a program that takes 2640 us took
-// 5840 until then.
+// settled repeats a burst until it no longer gets faster, and returns the sorted times of the last repetition. On an
+// H100 that had been idle for eight seconds, the usual warm-up was too short for the memory clock to rise, and a
+// program that takes 2640 us took 5840 until then.
 func settled(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) ([]time.Duration, error) {
 	var times []time.Duration
 	for range rounds {
@@ -204,9 +205,9 @@ func shape(one, window time.Duration, steps int) (batches, replays int) {
 // submitter is recorded work that may be submitted again while it is in flight.
 type submitter interface{ Submit() (vk.Point, error) }
 
-// hammer keeps the device busy for the warm-up and then once more, without a gap. The warm-up starts when the first
-// submission has completed: an H100 that was idle for seconds took 250 ms to begin, and then 80 ms to raise its memory
-// clock, with 302 us per replay that takes 175 us afterwards.
+// hammer submits the burst without a gap for the duration of the warm-up, and then once more. The warm-up starts when
+// the first submission has completed. An H100 that had been idle for seconds took 250 ms to begin. For another 80 ms,
+// until its memory clock rose, a replay took 302 us instead of 175.
 func hammer(ctx context.Context, dev *vk.Device, burst submitter, warm time.Duration) error {
 	first, err := burst.Submit()
 	if err != nil {

@@ -80,8 +80,8 @@ type Rate struct {
 }
 
 // Cases validates the options and returns a case for each test. It reads m.config from the file, and sets m.context to
-// the positions that the longest test needs. A test that needs more than the model's context does not count there: it
-// has a case too, and that case fails when it runs.
+// the positions that the longest test needs. It ignores tests that need more than the model's context. These have a
+// case too, which fails when it runs.
 func (m *Model) Cases() ([]Case, error) {
 	var err error
 	if m.config, err = llm.FromGGUF(m.File); err != nil {
@@ -279,8 +279,9 @@ func (m *Model) run(ctx context.Context, after, n int) error {
 	return err
 }
 
-// answer generates n tokens as package generate does: each step takes the previous step's token on the device, and the
-// host reads tokens behind the steps in flight. The pace sets the number of steps in flight.
+// answer generates n tokens after a sequence of the given length, as package generate does: each step takes the
+// previous step's token on the device, and the host reads tokens while later steps are in flight. pace is the time of a
+// step and decides how many are in flight.
 func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) error {
 	var flying []*vkc.DeviceTensor
 	landed := 0
@@ -340,15 +341,15 @@ type modelProgram struct {
 	exe   *vkc.Executable
 }
 
-// modelPrograms are the programs of a model; they share weights and states. step decodes one token for any text, short
-// for texts of at most length positions, and prompts read at most `most` prompt tokens.
+// modelPrograms are the programs of a model; they share weights and states. step decodes one token at any position.
+// short[i] decodes one token of a sequence of at most length[i] tokens. prompts[i] prefills at most most[i] tokens.
 type modelPrograms struct {
 	step           *modelProgram
 	short, prompts []*modelProgram
 	length, most   []int
 }
 
-// of returns the program for a number of tokens and the text length including them.
+// of returns the program that reads the given number of tokens at once. length is the length of the sequence with them.
 func (p *modelPrograms) of(tokens, length int) *modelProgram {
 	list, sizes, size := append(slices.Clone(p.short), p.step), p.length, length
 	if tokens > 1 {
@@ -433,8 +434,8 @@ func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) erro
 // fewLayers is the minimum number of checked layers: the first follows the embedding, and the last precedes the output.
 const fewLayers = 3
 
-// checkedModel loads a model after comparing a smaller one with the reference, with enough layers to have all its
-// kernels.
+// checkedModel loads the programs of a model. Before, it compares a smaller model with the reference, which would take
+// too long for the whole one. The smaller model has only the first few layers, but enough of them to have all kernels.
 func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*modelPrograms, error) {
 	all, err := r.compileModel(ctx, m, m.config.Layers)
 	if err != nil {
@@ -478,12 +479,12 @@ func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
 	return true
 }
 
-// checkTokens is the number of tokens that each prompt program processes in the check; then the first one processes
-// checkAgain more.
+// checkTokens is the number of tokens that each prompt program prefills in the check. Then the first prompt program
+// prefills checkAgain more.
 const checkTokens, checkAgain = 24, 8
 
-// check compares the logits after a prompt, processed in parts by each program, and after one more token with the
-// reference, which starts from the device's states.
+// check runs all programs on consecutive parts of one sequence: the prompt programs on several tokens each, then the
+// step programs on one token each. It compares the logits with the reference, which starts from the device's states.
 func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 	length := 0
 	for i, one := range slices.Concat(p.prompts, p.prompts[:1], p.short, []*modelProgram{p.step}) {

@@ -22,7 +22,7 @@ var anyByte = Fill{-128, 128}
 const fillChunk = 1 << 16
 
 // Random returns a tensor of random values that depend only on its name, dtype and shape. Zeros and repeated values
-// would be misleading: matrix units and memory use less power for them, and run at higher clocks than with real data.
+// would be misleading: tensor cores and memory use less power for them, and run at higher clocks than with real data.
 func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {

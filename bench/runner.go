@@ -265,8 +265,8 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	return nil
 }
 
-// clock times a program: by the device's timestamps with the current buffers, or on the CPU fast path by the wall clock
-// around run.
+// clock times a program. On a Vulkan device it uses timestamps and the current buffers. On the CPU fast path it calls
+// run repeatedly and uses the wall clock.
 func (r *Runner) clock(ctx context.Context, exe *vkc.Executable, opt Options, run func() error) (Timing, error) {
 	if v := exe.Vulkan(); v != nil {
 		return Measure(ctx, vk.Of(r.Device), v, opt)

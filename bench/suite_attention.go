@@ -24,8 +24,8 @@ func attentionCases(scale Scale) []Case {
 }
 
 // attentionCase is f16 attention of t queries to s keys. Its check uses the first and the last queries of the first and
-// last group of heads. Both work for a causal attention: the last queries see all keys, as the op counts positions from
-// the end, and the first few queries and keys are a causal attention too.
+// last group of heads. Both are valid samples of a causal attention. The op aligns the last query with the last key, so
+// the last queries see all keys. The first few queries and keys are a causal attention by themselves.
 func attentionCase(heads, groups, t, s, d int, causal bool) Case {
 	kind := "full"
 	if causal {

@@ -210,8 +210,8 @@ func expertsCase(scale Scale, t ir.DType, tokens int) Case {
 	}
 }
 
-// picked is the expected number of distinct things among n after a number of random picks: a device only reads experts
-// that some token uses.
+// picked returns the expected number of distinct experts among n after a number of random picks. A device reads only
+// the matrices of experts that some token uses.
 func picked(n, picks int) float64 {
 	return float64(n) * (1 - math.Pow(1-1/float64(n), float64(picks)))
 }

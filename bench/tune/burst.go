@@ -18,8 +18,9 @@ const (
 	maxSamples = 128     // batches of one dispatch
 )
 
-// burst is a recording of many dispatches of one schedule. They run one after another, each on the next copy of the
-// buffers. Timestamps surround every few dispatches, or every dispatch if long code of another kernel runs in between.
+// burst is a recording of many dispatches of one schedule, in batches. The dispatches run one after another, each on
+// the next copy of the buffers. A timestamp before and after each batch measures it. If another kernel runs in between
+// (see other), a batch is one dispatch.
 type burst struct {
 	recording *vk.Recording
 	stamps    *vk.Timestamps
@@ -27,7 +28,7 @@ type burst struct {
 	replays   int // in each batch
 }
 
-// record makes a burst of dispatches with the given approximate time each.
+// record makes a burst that takes about the time of window, if one dispatch takes about the time of one.
 func (s *stand) record(c *contender, one, window time.Duration) (*burst, error) {
 	if s.other != nil {
 		return s.burstOf(c, min(max(int(window/one), 3), maxSamples), 1)
@@ -73,7 +74,7 @@ func (b *burst) close() error {
 	return b.stamps.Close()
 }
 
-// times returns how long a dispatch took, by batch of the last submission.
+// times returns the average time of a dispatch in each batch of the last submission.
 func (b *burst) times() ([]time.Duration, error) {
 	at, err := b.stamps.Read(0, 2*b.batches)
 	if err != nil {
@@ -86,8 +87,9 @@ func (b *burst) times() ([]time.Duration, error) {
 	return list, nil
 }
 
-// The warm-up before timing: a GPU raises its clocks only while it works without a gap. A later round of the same race
-// starts a few milliseconds after the previous one. A CPU is at full speed at once.
+// The duration of the warm-up before timing. A GPU raises its clocks only while it works without a gap. A shorter
+// warm-up (gpuRewarm) suffices for a later round of the same race, which starts a few milliseconds after the previous
+// one. A CPU is at full speed at once.
 const (
 	gpuWarm   = 250 * time.Millisecond
 	gpuRewarm = 30 * time.Millisecond
@@ -131,8 +133,8 @@ func (s *stand) Time(ctx context.Context, which []int, window time.Duration, tur
 	return medians, nil
 }
 
-// burstFor returns a burst for that window. The first burst of a schedule is as short as possible, since its speed is
-// unknown.
+// burstFor returns a burst of a schedule that takes about the time of window, or the shortest one if window is 0. The
+// first burst of a schedule is always the shortest, since its speed is unknown.
 func (s *stand) burstFor(ctx context.Context, c *contender, window time.Duration) (*burst, error) {
 	if c.burst == nil {
 		var err error

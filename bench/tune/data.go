@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// guard is the number of bytes after each buffer that no kernel may write. pattern is the value of these bytes and of
-// unwritten elements.
+// guard is the number of bytes after each buffer that no kernel may write. Before a run, pattern is the value of these
+// bytes and of the elements that the kernel will write.
 const (
 	guard   = 256
 	pattern = 0x5a
@@ -57,8 +57,8 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	return list, nil
 }
 
-// fill makes the content of a binding that the kernel reads. places means that the binding chooses the positions of
-// results.
+// fill makes the content of binding i, which the kernel reads. places means that its elements are the positions at
+// which the kernel stores its results, as in a scatter.
 func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) ([]byte, error) {
 	switch o.buffer.Kind {
 	case kernel.BufParams:
@@ -95,9 +95,9 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) 
 	return d.Bytes, nil
 }
 
-// placing returns the bindings that choose the positions of a kernel's results. In a run all positions are distinct:
-// the graph asserts distinct indices (attribute unique), or an earlier kernel removed duplicates. Random indices would
-// have duplicates, and the surviving result would depend on the schedule.
+// placing returns the bindings with the indices at which a kernel stores its results, as in a scatter. In a real run
+// all these indices are distinct: the graph asserts it (attribute unique), or an earlier kernel removed duplicates.
+// Random indices would have duplicates, and the schedule would decide which result survives.
 func placing(k *kernel.Kernel) map[int]bool {
 	var roots []*kernel.Expr
 	for _, s := range k.Stores {
@@ -119,9 +119,9 @@ func placing(k *kernel.Kernel) map[int]bool {
 	return binds
 }
 
-// counted counts up from 0, along the first axis first if outer is set: then rows that are a coordinate or a page
-// differ in their first element, and are small. Integers from another kernel are usually orders of rows or starts of
-// groups.
+// counted returns integers that count up from 0. It stands for integers that another kernel computes, which are usually
+// orders of rows or starts of groups. With outer it counts along the first axis first. For [3,2] that gives rows (0,3),
+// (1,4), (2,5): if a row is a coordinate or a page, all rows are distinct and their numbers small.
 func counted(t ir.DType, dims []int, outer bool) ([]byte, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
@@ -198,8 +198,8 @@ func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir
 	return want, nil
 }
 
-// onHost makes a program of the kernel alone for the host evaluator, with the bindings' data as inputs. written
-// declares each buffer that the kernel writes.
+// onHost makes a program for the host evaluator that contains only this kernel. Its inputs are the bindings' data,
+// which onHost returns by name. It calls written for each buffer that the kernel writes, to declare it in the program.
 func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Buffer, kernel.Port)) (*keval.Machine,
 	map[string]*ir.Data, error) {
 	p := &kernel.Program{Name: k.Name, Symbols: k.program.Symbols}
@@ -231,8 +231,8 @@ func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Bu
 // compareChunk is how many elements one goroutine compares.
 const compareChunk = 1 << 20
 
-// same compares results, on all cores. For tolerances of sums each chunk uses its own largest element, which makes the
-// comparison stricter.
+// same returns an error if results differ by more than the tolerance. It compares chunks on all cores. If the tolerance
+// is relative to the largest element, each chunk uses its own largest element, which makes the comparison stricter.
 func same(have, want *ir.Data, tol ir.Tolerance) error {
 	if bytes.Equal(have.Bytes, want.Bytes) {
 		return nil

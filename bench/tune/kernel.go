@@ -135,8 +135,8 @@ func (k *Kernel) others() map[string]int64 {
 	return values
 }
 
-// tolerance bounds the difference between the results of two schedules, from the rows of the fused ops: as in package
-// interp, errors of different ops add as the root of the sum of squares.
+// tolerance bounds the difference between the results of two schedules. It combines the tolerances of the fused ops, as
+// package interp does: errors of different ops add as the root of the sum of squares.
 func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 	if !t.IsFloat() {
 		return ir.Tolerance{}

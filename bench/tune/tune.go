@@ -24,7 +24,8 @@ type Lab interface {
 	Open(ctx context.Context, k *Kernel) (Stand, error)
 }
 
-// Stand is one kernel under measurement.
+// Stand is a test stand: one kernel with its data on the device, on which schedules of the kernel are checked and
+// timed.
 type Stand interface {
 	// Prepare compiles schedules; it is called once. The other methods refer to a schedule by its index in the list.
 	// The errors, by index, say why a schedule cannot run.
@@ -240,8 +241,9 @@ func (t *tuner) run(ctx context.Context) error {
 	}
 }
 
-// next selects the next kernel. At first it selects each kernel once, in the order of their times. Then it selects the
-// kernel with the largest total time divided by the square of its turns so far.
+// next selects the job for the next chunk, or nil if all are done. At first it selects each kernel once, in the order
+// of their estimated times. Then it prefers kernels that take much of the program's time and were measured in few
+// chunks.
 func (t *tuner) next() *job {
 	var best *job
 	most := 0.0
@@ -328,8 +330,8 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// right returns the indices of the schedules with correct results. It fails if the default, which is the first, is not
-// correct, because there is then no reference.
+// right returns the indices in list of the schedules with correct results, and notes the others. It fails if the
+// default, list[0], cannot run or is not correct, because then the others have nothing to compare with.
 func (j *job) right(ctx context.Context, stand Stand, list []kernel.Schedule) ([]int, error) {
 	failed, err := stand.Prepare(ctx, list)
 	if err != nil {
@@ -359,8 +361,8 @@ func (j *job) right(ctx context.Context, stand Stand, list []kernel.Schedule) ([
 	return right, nil
 }
 
-// The rounds of a race: a first measurement that drops clearly slower schedules, a round of the rest, and a final of
-// the best few.
+// rounds are the rounds of a race, in which schedules of a kernel compete: a first measurement that drops clearly
+// slower schedules, a round of the rest, and a final of the best few.
 var rounds = []struct {
 	window time.Duration
 	turns  int
@@ -372,7 +374,8 @@ var rounds = []struct {
 	{10 * time.Millisecond, 3, 0, 0},
 }
 
-// race times the schedules that are right, and notes the times and who wins.
+// race times the schedules list[i] for i in in, over several rounds. It notes the times and the fastest schedule. That
+// replaces the default only if it is faster by the margin.
 func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in []int, margin float64) error {
 	var times []time.Duration
 	for n, r := range rounds {

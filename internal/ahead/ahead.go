@@ -5,10 +5,11 @@ package ahead
 
 import "time"
 
-// Limits of the number of steps in flight. The target is the number of steps that fill `enough` of device time, at
-// least `least`. So the host rarely wakes up for short steps. For long steps, few steps are wasted after the end of an
-// answer, and a new answer waits only for a few steps of the others. The limit is `few` at first, and `most` once twice
-// as many steps were collected. So the wasted steps are at most half of the steps of the answer.
+// Limits of the number of steps in flight. A step is collected when the host has read its token. The target is the
+// number of steps that fill `enough` of device time, at least `least`. So the host rarely wakes up for short steps. For
+// long steps, few steps are wasted after the end of an answer, and a new answer waits only for a few steps of the
+// others. The target is at most `few`, and at most `most` once 2*most steps were collected. So a short answer wastes
+// few steps.
 const (
 	enough = 10 * time.Millisecond
 	least  = 2
@@ -28,12 +29,13 @@ func Depth(pace time.Duration, landed int) int {
 	return min(int(max(enough/max(pace, 1), least)), deepest)
 }
 
-// Begun limits the depth when texts may join a batch, by the number of steps collected since a text last joined or
-// left. Requests that arrive together with the first one then wait for few steps, and start together.
+// Begun limits the number of steps in flight of a batch that answers may join. landed is the number of steps collected
+// since an answer last joined or left. At first the limit is low. So requests that arrive shortly after the first one
+// wait for few steps, and start together.
 func Begun(landed int) int { return max(least, 2*landed) }
 
-// Landing is the number of steps in flight that are collected together, the first ones: waking up costs the CPU more
-// time than starting a step (M-host-token).
+// Landing returns how many of the steps in flight the host collects together, oldest first. Waking up costs the CPU
+// more time than starting a step (M-host-token).
 func Landing(flying int) int { return max(1, flying/2) }
 
 // Gathers reports whether the next step is submitted together with its successor, given the steps in flight and the

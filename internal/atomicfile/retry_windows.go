@@ -14,7 +14,7 @@ const (
 
 // Retry calls use, and repeats the call for about a second while it fails because another process has the file open or
 // is replacing it. Windows refuses to replace an open file, even one open for reading, and to open a file that is being
-// replaced. Other systems do neither, and Retry calls use once.
+// replaced. Other systems allow both, and there Retry calls use once.
 func Retry(use func() error) error {
 	err := use()
 	for range retries {

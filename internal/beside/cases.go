@@ -44,22 +44,22 @@ var (
 func allPairs() []pair {
 	var list []pair
 	for _, n := range []int{1024, 2048, 4096, 8192} {
-		list = append(list, products(ir.F16, n, n, n)...)
+		list = append(list, matmuls(ir.F16, n, n, n)...)
 	}
-	list = append(list, products(ir.F16, 512, 4096, 14336)...)
-	list = append(list, products(ir.BF16, 4096, 4096, 4096)...)
+	list = append(list, matmuls(ir.F16, 512, 4096, 14336)...)
+	list = append(list, matmuls(ir.BF16, 4096, 4096, 4096)...)
 	for _, t := range common {
-		list = append(list, products(t, 512, 4096, 14336)...)
-		list = append(list, products(t, 4096, 4096, 4096)...)
+		list = append(list, matmuls(t, 512, 4096, 14336)...)
+		list = append(list, matmuls(t, 4096, 4096, 4096)...)
 	}
 	for _, t := range plain {
-		list = append(list, products(t, 512, 4096, 14336)[0])
+		list = append(list, matmuls(t, 512, 4096, 14336)[0])
 	}
 	for _, t := range append([]ir.DType{ir.F16}, common...) {
-		list = append(list, row(t, 14336, 14336))
+		list = append(list, matvec(t, 14336, 14336))
 	}
 	for _, t := range slices.Concat([]ir.DType{ir.F32, ir.F16, ir.BF16}, common, plain, others) {
-		list = append(list, row(t, 4096, 14336))
+		list = append(list, matvec(t, 4096, 14336))
 	}
 	list = append(list,
 		pair{"softmax", "ggml", []string{"softmax/f32/32768x4096"},
@@ -74,19 +74,18 @@ func allPairs() []pair {
 	return append(list, attention(32, 8, 1, 8192, 128, false)...)
 }
 
-// products returns the cases of a matmul of m rows of f32 with n columns of k stored elements, with accumulation in f16
-// and in f32.
-func products(t ir.DType, m, n, k int) []pair {
+// matmuls returns two cases of an f32[m,k] matrix times weights [n,k] of dtype t: with accumulation in f16 and in f32.
+func matmuls(t ir.DType, m, n, k int) []pair {
 	name := fmt.Sprintf("matmul/%s/%dx%dx%d", t, m, n, k)
-	half := pair{"half_sums/" + name, halfSums, []string{name, name + "/half_sums"}, product(t, m, n, k, 0)}
-	full := pair{name, fullSums, []string{name}, product(t, m, n, k, precF32)}
+	half := pair{"half_sums/" + name, halfSums, []string{name, name + "/half_sums"}, matmulLine(t, m, n, k, 0)}
+	full := pair{name, fullSums, []string{name}, matmulLine(t, m, n, k, precF32)}
 	return []pair{half, full}
 }
 
-// row is one row of f32 times stored weights.
-func row(t ir.DType, n, k int) pair {
+// matvec is the case of one f32 row of k elements times weights [n,k] of dtype t.
+func matvec(t ir.DType, n, k int) pair {
 	name := fmt.Sprintf("matvec/%s/%dx%d/n1", t, n, k)
-	p := pair{name, "ggml", []string{name}, product(t, 1, n, k, 0)}
+	p := pair{name, "ggml", []string{name}, matmulLine(t, 1, n, k, 0)}
 	if bytes := int64(n*k) / int64(t.BlockElems()) * int64(t.BlockBytes()); bytes < cacheBytes {
 		p.by = "ggml, weights in its cache"
 	}
@@ -100,7 +99,7 @@ func row(t ir.DType, n, k int) pair {
 // ggml's tool.
 const cacheBytes = 60 << 20
 
-func product(t ir.DType, m, n, k int, prec int32) string {
+func matmulLine(t ir.DType, m, n, k int, prec int32) string {
 	var params []int32
 	if prec != 0 {
 		params = []int32{prec}

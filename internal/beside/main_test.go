@@ -35,7 +35,7 @@ func TestPairs(t *testing.T) {
 // TestCaseText compares one line with the output of ggml's own exporter of test cases: op, dtype, extents, parameters,
 // and sources with strides.
 func TestCaseText(t *testing.T) {
-	p := pair{name: "mm", line: product(ir.Q4_0, 16, 256, 512, precF32)}
+	p := pair{name: "mm", line: matmulLine(ir.Q4_0, 16, 256, 512, precF32)}
 	want := "29 0 256 16 1 1 1 10 2 2 512 256 1 1 18 288 73728 73728 0 512 16 1 1 4 2048 32768 32768 mm\n"
 	if got := string(caseText([]pair{p})); got != want {
 		t.Errorf("got  %swant %s", got, want)

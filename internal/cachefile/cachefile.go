@@ -218,7 +218,7 @@ const (
 	Env    = "VKC_CACHE"
 )
 
-// Root returns the directory of vkc's caches, which have a folder each: $VKC_CACHE_DIR, or vkc under the user's cache
+// Root returns the directory with the folders of all vkc's caches: $VKC_CACHE_DIR, or vkc in the user's cache
 // directory. It returns "" if VKC_CACHE=off turns caches off. It returns an error if the directory is relative or
 // writable by others.
 func Root() (string, error) {

@@ -20,7 +20,7 @@ import (
 //	offset 56  32 bytes  SHA-256 of bytes 0 to 56 and of the payload
 //	offset 88  payload, to the end of the file
 //
-// The checksum covers the key, so that a payload holds for no other.
+// The checksum covers the key, so that an entry copied to another key's file name is invalid.
 const (
 	sumOffset  = 56
 	headerSize = sumOffset + sha256.Size

@@ -74,8 +74,8 @@ func Compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
 	return p
 }
 
-// NeedTools skips a test where shaders cannot be compiled, or fails it where
-// everything must be there.
+// NeedTools skips a test if the tools that compile shaders are missing. With VKC_REQUIRE_DEVICE=1 it fails the test
+// instead.
 func NeedTools(t *testing.T) {
 	t.Helper()
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
@@ -148,7 +148,8 @@ func OpenNamed(t testing.TB, name string) *vkc.Device {
 }
 
 // CompileShaders compiles the shaders of many graphs for a device into the test's cache, with few processes: starting a
-// GLSL compiler takes longer than compiling one graph. An error here occurs again with its graph.
+// GLSL compiler takes longer than compiling one graph. It ignores compile errors, because they occur again when
+// compiles the graph.
 func CompileShaders(t testing.TB, caps device.Caps, graphs ...*ir.Graph) {
 	t.Helper()
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
@@ -183,9 +184,9 @@ func EmptyCache(t *testing.T) string {
 	return dir
 }
 
-// OwnCache gives a test a cache without programs. It has the shaders that other tests of the process compiled, and what
-// they found out about the tools: these depend on nothing else, and starting a GLSL compiler takes longer than most
-// tests. A test of the cache itself, or of what compiles, takes EmptyCache.
+// OwnCache gives a test a cache without programs. The cache has the shaders that other tests of this process compiled,
+// and the versions and features of the tools. Both are the same for every test, and starting a GLSL compiler takes
+// longer than most tests. A test of the cache itself, or of the compilation, takes EmptyCache.
 func OwnCache(t *testing.T) {
 	t.Helper()
 	dir := EmptyCache(t)

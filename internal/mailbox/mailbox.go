@@ -24,9 +24,9 @@ import (
 	"time"
 )
 
-// LinkWords is the number of 32-bit words in a link, which describes a mailbox to a kernel: its address, the address of
-// the flags to wait for and the address of the slots (two words each), the epoch, the device's rank, the slot of the
-// exchange, the size of the slot memory, the maximum number of polls for a flag, the word where it polls, and the
+// LinkWords is the number of 32-bit words in a link. A link describes a mailbox and an exchange to the kernel of one
+// device: the addresses of the mailbox, of the flags to wait for and of the slots (two words each), the epoch, the
+// device's rank, the slot of the exchange, the size of the slot memory, the maximum number of polls for a flag, and the
 // mailbox's number in this process.
 const LinkWords = 12
 
@@ -45,8 +45,9 @@ const (
 	linkBox   = 11
 )
 
-// The number of times that a kernel polls a flag. If it waits for devices that are running, that lasts minutes before
-// it gives up by itself, and the host usually stops it before. If the host ends programs, it does not poll.
+// The maximum number of times that a kernel polls a flag. A kernel that waits for running devices polls for minutes
+// before it gives up; the host usually stops it before. If the host ends programs at each exchange, kernels do not
+// poll.
 const (
 	TriesWaiting = 1 << 28
 	TriesNone    = 0
@@ -103,8 +104,9 @@ func part(values int) int {
 }
 
 // SlotWords returns the number of words that the slots of a run need, given the number of values per device in each
-// exchange. If once is true, every exchange has its own slot. Otherwise the memory holds three of the largest exchange:
-// an exchange that wraps to the beginning then does not overlap its predecessor, which began in the last two thirds.
+// exchange. If once is true, every exchange has its own slot. Otherwise there is room for three of the largest slot. An
+// exchange whose slot does not fit behind its predecessor uses the beginning of the memory. It does not overlap its
+// predecessor, because that began in the last two thirds.
 func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 	most := 0
 	for _, values := range exchanges {
@@ -120,8 +122,8 @@ func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 // Part is the range of words that a device writes in an exchange.
 type Part struct{ At, Words int }
 
-// Lay returns the parts of each exchange of a run by rank, where the first exchange is at offset from. The next run may
-// begin at next.
+// Lay returns the memory of each exchange of a run: all[i][r] is the part that rank r writes in exchange i. The first
+// exchange begins at word from of the slot memory. The next run may begin at next.
 func (m *Mailbox) Lay(from int, exchanges []int) (all [][]Part, next int) {
 	for _, values := range exchanges {
 		from = m.slotOf(from, values)
@@ -172,7 +174,7 @@ func (m *Mailbox) Close() error {
 // SlotWords is the number of words for slots.
 func (m *Mailbox) SlotWords() int { return m.size }
 
-// Own sets the number of words for slots if each device has slots in its own memory.
+// Own sets the number of words for slots in each device's own memory. Call it if the slots are there.
 func (m *Mailbox) Own(words int) { m.size = words }
 
 // Addresses are the addresses that a device uses for a mailbox.
@@ -204,9 +206,9 @@ func (m *Mailbox) Stop() {
 	drain()
 }
 
-// Failed returns the rank of a device that failed to receive, or -1, and whether the cause was a value that had not
-// arrived. The result is meaningless after the devices were told to stop, because devices that continue without waiting
-// overwrite values that others have not read.
+// Failed returns the rank of a device that failed to receive, or -1. stale means that a flag had arrived before its
+// values did. stale is always false after Stop, because stopped devices continue without waiting, and overwrite values
+// that others have not read.
 func (m *Mailbox) Failed() (rank int, stale bool) {
 	for r := range m.ranks {
 		if epoch := atomic.LoadUint32(&m.words[failedAt+r]); epoch != 0 {
@@ -233,7 +235,7 @@ func (m *Mailbox) Reset() {
 	drain()
 }
 
-// ops are the collectives, which receive from other devices.
+// ops are the names of the collectives, the ops that receive from other devices.
 var ops = []string{"vkc.all_reduce", "vkc.all_gather", "vkc.reduce_scatter"}
 
 // HasCollective reports whether one of these ops is a collective.
@@ -306,8 +308,9 @@ func Next(link []uint32, values int) ([]uint32, error) {
 	return next, nil
 }
 
-// Give writes a device's values and flag to the mailbox of a link. It does nothing if the device has already written
-// this exchange: the reference interpreter runs an op once per result, and other devices may be reading the values.
+// Give writes a device's values and flag to the mailbox of a link. If the device has already written this exchange,
+// Give does nothing, because other devices may be reading the values. Such repeated calls occur: the reference
+// interpreter runs an op once for each of its results.
 func Give(link, values []uint32) error {
 	x, err := follow(link, len(values))
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// relaySpins is the number of polls before a relay sleeps between polls: some milliseconds, longer than the time
-// between two exchanges of a model's layers.
+// relaySpins is how often a relay polls without a pause before it sleeps between polls. That takes some milliseconds,
+// longer than the time between two exchanges of a model's layers.
 const relaySpins = 1 << 20
 
-// Relay copies the flags of every device to the inboxes of the others until the runs are over.
+// Relay copies the flags of every device to the inboxes of the others until over is true.
 func (m *Mailbox) Relay(over *atomic.Bool) {
 	type flag struct {
 		at, rank int
