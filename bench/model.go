@@ -305,7 +305,7 @@ func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) er
 			return err
 		}
 		o := runtime.RunOptions{Symbols: symbols, Keep: []string{"logits", "likeliest", "top"},
-			More: ahead.Gathers(len(flying), depth) && i+1 < n}
+			More: ahead.SubmitsTogether(len(flying), depth) && i+1 < n}
 		if i > 0 {
 			in, o.Inputs = nil, map[string]*vkc.DeviceTensor{"tokens": flying[len(flying)-1]}
 		}
@@ -316,7 +316,7 @@ func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) er
 		res.Kept["logits"].Close()
 		res.Kept["top"].Close()
 		if flying = append(flying, res.Kept["likeliest"]); len(flying) == depth && i+1 < n {
-			if err := land(ahead.Landing(depth)); err != nil {
+			if err := land(ahead.CollectAtOnce(depth)); err != nil {
 				return err
 			}
 		}

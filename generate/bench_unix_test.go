@@ -74,9 +74,9 @@ func BenchmarkHost(b *testing.B) {
 
 // goingOn returns as many prompts as the model has slots. They begin alike, and their answers reach the maximum length.
 func goingOn(b *testing.B, m *Model, begin []int32, s Sampling) (list [][]int32) {
-	for last := int32(1000); len(list) < m.places; last++ {
+	for last := int32(1000); len(list) < m.slotCount; last++ {
 		if int(last) == m.config.Vocab {
-			b.Fatalf("answers to %d prompts have %d tokens: want those to %d", len(list), s.MaxTokens, m.places)
+			b.Fatalf("answers to %d prompts have %d tokens: want those to %d", len(list), s.MaxTokens, m.slotCount)
 		}
 		n, prompt := 0, append(slices.Clone(begin), last)
 		for _, err := range m.Generate(context.Background(), prompt, s) {

@@ -26,9 +26,9 @@ const (
 )
 
 // Bundle compiles all programs that Open needs for a model, for the device that opt names. It writes them to a bundle
-// at out, together with the model's weights and metadata, so that Open of the bundle needs no compiler. The options
-// have the same meaning as for Open, except that Options.Device and speculation are ignored. With a key the bundle is
-// signed. Bundle returns the program of a decoding step, which is the bundle's main program.
+// at out, together with the model's weights and metadata, so that Open of the bundle needs no compiler. o has the same
+// meaning as for Open, except that Bundle ignores Options.Device and speculation. It signs the bundle if key is not
+// nil. It returns the program of a decoding step, which is the bundle's main program.
 func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOptions, key ed25519.PrivateKey) (
 	_ *vkc.Program, err error) {
 	m := &Model{half: opt.Target.Features.Storage16}
@@ -85,7 +85,7 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 		return nil, err
 	}
 	if first.Contents.Model, err = m.file.Header(map[string]any{
-		keyContext: uint32(o.Context), keyParallel: uint32(m.places), keyPositions: uint32(o.Positions),
+		keyContext: uint32(o.Context), keyParallel: uint32(m.slotCount), keyPositions: uint32(o.Positions),
 		keyCache: o.Cache.String(), keyPrecision: o.Precision,
 		keyDeterministic: o.Deterministic, keyShift: o.ContextShift}); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type Alternative struct {
 	Logprob float64
 }
 
-// chooser chooses the tokens of an answer.
+// chooser chooses the tokens of one answer by its sampling options and its grammar.
 type chooser struct {
 	model    *Model
 	sampling Sampling
@@ -89,8 +89,8 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 	return t, nil
 }
 
-// masking computes the mask of the tokens that a grammar allows next. It runs concurrently with the engine: its answer
-// waits for it, other answers do not.
+// masking is the computation of one mask: the tokens that a grammar allows next in an answer. It runs concurrently with
+// the engine. Only that answer waits for it.
 type masking struct {
 	slow chan struct{} // closed when the engine stops waiting and continues without this answer
 	over chan struct{} // closed when the mask is known
@@ -99,11 +99,12 @@ type masking struct {
 	err  error
 }
 
-// lanes limits the number of concurrent slow mask searches, so that grammars use at most half of the cores.
+// lanes returns a semaphore for slow mask searches: each holds one element while it runs. So grammars use at most half
+// of the cores.
 func lanes() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// begin starts computing the mask after token id, or the first mask if id is negative. lanes bounds concurrent
-// computations. news is signaled when a slow one ends.
+// begin starts computing the mask after token id, or the first mask if id is negative. A computation that takes long
+// becomes slow: it then waits for an element of lanes, and signals news when it ends.
 func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}) {
 	m := &masking{slow: make(chan struct{}), over: make(chan struct{})}
 	c.next = m
@@ -141,7 +142,8 @@ func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}
 	}()
 }
 
-// known reports whether the next token may be chosen, or an error. It waits for short searches.
+// known reports whether the mask of the next token is known, or its error. It waits for short searches, and returns
+// false for slow ones that still run.
 func (c *chooser) known() bool {
 	if c.next == nil {
 		return true

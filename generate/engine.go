@@ -24,15 +24,15 @@ type engine struct {
 
 	spare []int32 // free pages, if texts share pages
 
-	flights []*flight     // steps in flight, oldest first
-	settled int           // steps collected since a text last joined or left the batch
-	landed  time.Time     // when some of them were done last; zero if the device had no more
-	pace    time.Duration // duration of recent steps
+	flights     []*flight     // steps in flight, oldest first
+	collected   int           // steps collected since an answer last joined or left the batch
+	collectedAt time.Time     // when the last steps were collected; zero if none were left in flight
+	pace        time.Duration // duration of recent steps
 
 	mu      sync.Mutex
 	waiting []*answer // in the order of their calls
 	running int
-	taken   int // positions that hold keys and values of answers in progress
+	taken   int // KV-cache positions in use by answers in progress
 	reused  Reused
 	closed  bool
 	news    chan struct{} // holds an element if there may be work
@@ -50,9 +50,9 @@ type answer struct {
 	made    int     // number of tokens generated
 	chooser *chooser
 	decoder *tokenizer.Decoder
-	given   bool     // whether there are tokens that the caller does not know of yet
-	waits   *outcome // the last step's outcome, if its mask is not known yet; else nil
-	scorer  *late    // scores the tokens of a text without decoding; or nil
+	given   bool         // whether there are tokens that the caller does not know of yet
+	waits   *outcome     // the last step's outcome, if its mask is not known yet; else nil
+	scorer  *loadedExtra // scores the tokens of a text without decoding; or nil
 
 	mu    sync.Mutex
 	known int     // prompt tokens that were already in the cache; set when the answer begins
@@ -80,7 +80,7 @@ var errClosed = errors.New("generate: the model is closed")
 
 func newEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
-	e := &engine{model: m, slots: make([]slot, m.places), news: make(chan struct{}, 1), stop: stop,
+	e := &engine{model: m, slots: make([]slot, m.slotCount), news: make(chan struct{}, 1), stop: stop,
 		lanes: lanes(), ended: make(chan struct{}), pace: ahead.First}
 	for i := range e.slots {
 		e.slots[i] = slot{model: m, at: int32(i)}
@@ -136,8 +136,8 @@ func signal(news chan struct{}) {
 	}
 }
 
-// take waits for tokens of an answer, and returns them or the error that ended the answer; nil and nil at its regular
-// end. known is the number of prompt tokens found in the KV cache.
+// take waits for tokens of an answer, and returns them or the error that ended the answer. At the regular end of the
+// answer tokens and err are nil. known is the number of prompt tokens found in the KV cache.
 func (a *answer) take() (tokens []Token, known int, err error) {
 	for {
 		if err := a.ctx.Err(); err != nil {
@@ -160,7 +160,7 @@ func (a *answer) take() (tokens []Token, known int, err error) {
 	}
 }
 
-// give queues a token. The caller is woken by tell.
+// give queues a token for the caller of Generate. engine.tell wakes the caller.
 func (a *answer) give(t Token) {
 	a.mu.Lock()
 	a.ready = append(a.ready, t)
@@ -214,7 +214,7 @@ func (e *engine) run(ctx context.Context) {
 	}
 }
 
-// goesOn reports whether an answer can continue without waiting for its mask.
+// goesOn reports whether at least one answer can continue without waiting for its mask.
 func (e *engine) goesOn() bool {
 	return slices.ContainsFunc(e.slots, func(s slot) bool {
 		return s.of != nil && (s.of.waits == nil || s.of.chooser.known())
@@ -254,9 +254,9 @@ func (e *engine) free(s *slot, err error) {
 	e.running--
 }
 
-// join assigns free slots to waiting answers. An answer gets the slot with the longest common prefix, and among equals
-// the one that was released first. With paged KV the first answer waits until there are enough pages for it, and so do
-// the answers after it.
+// join assigns free slots to waiting answers. An answer gets the slot that has cached the longest prefix of its prompt,
+// and among equals the one that was released first. With paged KV the first waiting answer gets a slot only when there
+// are enough pages for it. The answers after it wait too.
 func (e *engine) join() {
 	for len(e.waiting) > 0 && e.running < len(e.slots) {
 		a := e.waiting[0]
@@ -295,8 +295,8 @@ func (e *engine) join() {
 	}
 }
 
-// step submits the next decoding step of the answers with a prefilled prompt, and then prefills a part of another
-// prompt. Prompts take turns.
+// step submits the next decoding step of the answers with a prefilled prompt. Then it prefills a part of one other
+// prompt; the prompts take turns.
 func (e *engine) step(ctx context.Context) {
 	e.steps++
 	e.resume(ctx)
@@ -367,10 +367,10 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 		if last != nil {
 			f = &flight{rows: last.rows, answers: last.answers}
 		} else {
-			e.settled = 0
+			e.collected = 0
 		}
-		more := ahead.Gathers(flying, depth) && !e.stops(rows, flying+1)
-		if err := e.model.launch(ctx, f, flying, last, more); err != nil {
+		more := ahead.SubmitsTogether(flying, depth) && !e.stops(rows, flying+1)
+		if err := e.model.submit(ctx, f, flying, last, more); err != nil {
 			e.fail(ctx, err)
 			return
 		}
@@ -378,7 +378,7 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 			return
 		}
 	}
-	e.landSome(ctx)
+	e.collectOldest(ctx)
 }
 
 // depth returns the number of steps of these rows that may be in flight.
@@ -391,15 +391,16 @@ func (e *engine) depth(rows []*slot) int {
 	if e.model.ahead > 0 {
 		return e.model.ahead
 	}
-	depth := ahead.Depth(e.pace, e.settled)
-	if len(rows) < e.model.places {
-		depth = min(depth, ahead.Begun(e.settled))
+	depth := ahead.Depth(e.pace, e.collected)
+	if len(rows) < e.model.slotCount {
+		depth = min(depth, ahead.JoinDepth(e.collected))
 	}
 	return depth
 }
 
-// stops reports whether no step may follow the given number of steps in flight: all answers end with those, or one
-// needs a context shift first. An answer that ends earlier than others stays in their steps; its results are ignored.
+// stops reports whether no step may follow the steps in flight: all answers end with them, or one answer needs a
+// context shift first. flying is their number. An answer that ends earlier than others stays in their steps; its
+// results are ignored.
 func (e *engine) stops(rows []*slot, flying int) bool {
 	all := true
 	for _, s := range rows {
@@ -411,23 +412,23 @@ func (e *engine) stops(rows []*slot, flying int) bool {
 	return all
 }
 
-// landSome collects the oldest steps in flight, waiting only for the last of them, and continues their answers.
-func (e *engine) landSome(ctx context.Context) {
-	some := e.flights[:ahead.Landing(len(e.flights))]
-	e.settled += len(some)
+// collectOldest collects the oldest steps in flight, waiting only for the last of them, and continues their answers.
+func (e *engine) collectOldest(ctx context.Context) {
+	some := e.flights[:ahead.CollectAtOnce(len(e.flights))]
+	e.collected += len(some)
 	err := some[len(some)-1].wait(ctx)
 	now := time.Now()
-	if !e.landed.IsZero() {
-		e.pace = now.Sub(e.landed) / time.Duration(len(some))
+	if !e.collectedAt.IsZero() {
+		e.pace = now.Sub(e.collectedAt) / time.Duration(len(some))
 	}
-	if e.landed = now; len(some) == len(e.flights) {
-		e.landed = time.Time{}
+	if e.collectedAt = now; len(some) == len(e.flights) {
+		e.collectedAt = time.Time{}
 	}
 	for _, f := range some {
 		e.flights = e.flights[1:]
 		var all []outcome
 		if err == nil {
-			all, err = e.model.land(ctx, f)
+			all, err = e.model.collect(ctx, f)
 		}
 		if err != nil {
 			f.close()
@@ -458,11 +459,11 @@ func (e *engine) forget() {
 	for _, f := range e.flights {
 		f.close()
 	}
-	e.flights, e.landed = nil, time.Time{}
+	e.flights, e.collectedAt = nil, time.Time{}
 }
 
-// after continues the answers of slots with the steps' outcomes. An error ends all answers. It may come from an
-// earlier, asynchronous run, so the contents of all slots are unknown then.
+// after continues the answers of slots with the outcomes of a step, next[i] for slots[i]. An error of the step ends all
+// answers. It may come from an earlier, asynchronous run, so the contents of all slots are unknown then.
 func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err error) {
 	if err != nil {
 		e.fail(ctx, err)
@@ -508,7 +509,7 @@ func (e *engine) resume(ctx context.Context) {
 	}
 }
 
-// fail ends all answers, and forgets all texts.
+// fail ends all answers with an error, and drops the contents of all slots.
 func (e *engine) fail(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		err = errClosed

@@ -177,7 +177,7 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 		}
 	}
 	for range batches {
-		places, which := r.Perm(m.places), r.Perm(len(texts))[:1+r.IntN(len(texts))]
+		places, which := r.Perm(m.slotCount), r.Perm(len(texts))[:1+r.IntN(len(texts))]
 		var rows []*slot
 		for i, n := range which {
 			rows = append(rows, at(places[i], texts[n], r.IntN(steps)))
@@ -522,9 +522,9 @@ func TestDepth(t *testing.T) {
 			t.Errorf("steps of %v: %d at a time, want %d", tt.pace, e.depth(nil), tt.want)
 		}
 	}
-	e.model.places, e.pace = 2, 0
+	e.model.slotCount, e.pace = 2, 0
 	for settled, want := range map[int]int{0: 2, 1: 2, 2: 4, 3: 6, 8: 16, 9: 16} {
-		if e.settled = settled; e.depth(nil) != want {
+		if e.collected = settled; e.depth(nil) != want {
 			t.Errorf("%d steps after a text came, with room for another: %d at a time, want %d", settled, e.depth(nil),
 				want)
 		}
@@ -633,7 +633,7 @@ func TestOneOfMany(t *testing.T) {
 				t.Errorf("%d places, answer %d: %d tokens and %d steps, want 32", places, i, tokens, steps)
 			}
 			now := m.stepOf(1, 64).Vulkan().Stats().Recordings
-			for _, c := range m.classes {
+			for _, c := range m.smallSteps {
 				now += c.exe.Vulkan().Stats().Recordings
 			}
 			if i == 12 {

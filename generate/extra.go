@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// extra is a program besides prefill and decoding. It is loaded at first use.
+// extra names a program other than prefill and decoding. The model loads it at first use.
 type extra int
 
 const (
@@ -26,7 +26,7 @@ const (
 func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, err error) {
 	switch e {
 	case sampler, rankedSampler:
-		g, err = llm.Sampler(m.config, m.places, e == rankedSampler)
+		g, err = llm.Sampler(m.config, m.slotCount, e == rankedSampler)
 	case scorer, likeliestScorer:
 		likeliest := 0
 		if e == likeliestScorer {
@@ -38,8 +38,8 @@ func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, e
 	return g, precision, err
 }
 
-// late is an extra program that is loaded.
-type late struct {
+// loadedExtra is an extra program after loading.
+type loadedExtra struct {
 	*vkc.Executable
 	alone bool // on the CPU, while the model is on a device: it has weights and states of its own
 }
@@ -47,14 +47,14 @@ type late struct {
 // extras are the extra programs loaded so far.
 type extras struct {
 	mu     sync.Mutex
-	loaded [extraCount]*late
+	loaded [extraCount]*loadedExtra
 	cpu    *vkc.Device // for programs that the model's device does not run; nil without any
 	closed bool
 }
 
-// extra returns an extra program, loading it if necessary. If vkc chose the device and the program fails there, it runs
-// on the CPU, and Options.Fallback is told why. A device that the options name is not replaced.
-func (m *Model) extra(ctx context.Context, e extra) (*late, error) {
+// extra returns an extra program, loading it if necessary. If the program fails on a device that vkc chose, extra loads
+// it on the CPU, and reports the reason to Options.Fallback. If the options name the device, the failure is an error.
+func (m *Model) extra(ctx context.Context, e extra) (*loadedExtra, error) {
 	m.extras.mu.Lock()
 	defer m.extras.mu.Unlock()
 	if m.extras.closed {
@@ -78,7 +78,7 @@ func (m *Model) extra(ctx context.Context, e extra) (*late, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.extras.loaded[e] = &late{exe, refused != nil}
+	m.extras.loaded[e] = &loadedExtra{exe, refused != nil}
 	return m.extras.loaded[e], nil
 }
 
@@ -99,9 +99,9 @@ func (m *Model) loadAlone(ctx context.Context, g *ir.Graph, precision string) (_
 	return m.extras.cpu.Load(ctx, p, vkc.LoadOptions{Weights: m.file})
 }
 
-// run runs a program without states on inputs that are on the host, and in tensors on the model's device. All outputs
-// stay on that device.
-func (p *late) run(ctx context.Context, m *Model, in vkc.Tensors, o vkc.RunOptions) (res *vkc.Result, err error) {
+// run runs an extra program that has no states. Its inputs are on the host (in) and on the model's device (o.Inputs).
+// All outputs stay on the model's device.
+func (p *loadedExtra) run(ctx context.Context, m *Model, in vkc.Tensors, o vkc.RunOptions) (res *vkc.Result, err error) {
 	if !p.alone {
 		return p.Run(ctx, in, o)
 	}

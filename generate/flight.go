@@ -43,8 +43,9 @@ func newFlight(rows []*slot) *flight {
 	return f
 }
 
-// goesOn reports whether a step of rows can continue flight f on the device. The rows must be the rows of f, except
-// rows with an ended answer. Such a row stays in the batch while its slot is free and no smaller program fits.
+// goesOn reports whether a step of rows can follow step f on the device, without the host. That needs the same rows as
+// in f. Answers of f that have ended may be missing in rows: their row stays in the batch while its slot is free and no
+// smaller program fits.
 func (m *Model) goesOn(f *flight, rows []*slot) bool {
 	if m.stepOf(len(rows), m.context) != m.stepOf(len(f.rows), m.context) {
 		return false
@@ -63,9 +64,9 @@ func (m *Model) goesOn(f *flight, rows []*slot) bool {
 // stepKeeps are the outputs of a step that stay on the device: all.
 var stepKeeps = []string{"logits", "likeliest", "top"}
 
-// launch submits a step for the rows of f. flying is the number of steps in flight for the same rows, and last the
-// latest of those. more says that another step follows at once.
-func (m *Model) launch(ctx context.Context, f *flight, flying int, last *flight, more bool) (err error) {
+// submit submits step f for its rows. flying is the number of steps in flight for the same rows, and last is the latest
+// of them, or nil. more says that the caller submits another step at once.
+func (m *Model) submit(ctx context.Context, f *flight, flying int, last *flight, more bool) (err error) {
 	var tokens, texts, positions, pages []int32
 	draws, needsLogits := false, false
 	for i, s := range f.rows {
@@ -91,7 +92,7 @@ func (m *Model) launch(ctx context.Context, f *flight, flying int, last *flight,
 	} else {
 		err = give(in, "tokens", tokens, n)
 	}
-	if m.places > 1 {
+	if m.slotCount > 1 {
 		err = errors.Join(err, give(in, "texts", texts, n), give(in, "positions", positions, n))
 	} else {
 		o.Symbols = map[string]int64{"S": int64(positions[0]) + 1}
@@ -151,9 +152,9 @@ func (f *flight) wait(ctx context.Context) (err error) {
 	return err
 }
 
-// land waits for a step and returns its outcomes. Rows with an ended answer decoded too far: their outcomes are
-// ignored, and the next text overwrites their cache.
-func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
+// collect waits for a step and returns the outcome of each row. If the answer of a row has ended since the step was
+// submitted, the caller ignores the outcome, and the next sequence in the slot overwrites its keys and values.
+func (m *Model) collect(ctx context.Context, f *flight) ([]outcome, error) {
 	defer f.close()
 	if err := f.wait(ctx); err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 			continue
 		}
 		first, count := i, 1
-		if m.places == 1 {
+		if m.slotCount == 1 {
 			count = m.config.Vocab // the only axis
 		}
 		row, err := f.logits.ReadRows(ctx, first, count)
@@ -185,8 +186,8 @@ func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
 // stepAll decodes one token of the text in each slot and waits for the outcomes.
 func (m *Model) stepAll(ctx context.Context, rows []*slot) ([]outcome, error) {
 	f := newFlight(rows)
-	if err := m.launch(ctx, f, 0, nil, false); err != nil {
+	if err := m.submit(ctx, f, 0, nil, false); err != nil {
 		return nil, err
 	}
-	return m.land(ctx, f)
+	return m.collect(ctx, f)
 }

@@ -28,12 +28,12 @@ type Token struct {
 }
 
 // Generate continues a prompt. It stops when the model ends its answer, after MaxTokens, or, without
-// Options.ContextShift, when the context is full. The end token is yielded only if its Odds are requested, or if a
-// character before it is incomplete; it then stands for U+FFFD.
+// Options.ContextShift, when the context is full. The end token is yielded in two cases only: if its Odds are
+// requested, or if the character before it is incomplete. In the second case its text is U+FFFD.
 //
-// A prefix that an earlier call left in the KV cache is not computed again. With Options.Deterministic only whole
-// prefill parts are reused. An answer does not depend on other work of the model. With Options.Deterministic that holds
-// bit for bit.
+// Generate does not compute a prefix again that an earlier call left in the KV cache. With Options.Deterministic it
+// reuses only whole prefill parts. Other work of the model changes an answer by rounding at most, and with
+// Options.Deterministic not at all.
 //
 // Up to Options.Parallel answers run at once. Others wait, first come, first served. Decoding runs ahead of the loop
 // over the tokens, so a slow loop delays no other answer.

@@ -29,8 +29,8 @@ type sums struct {
 	values []float64
 }
 
-// MeasureImportance reads a text as MeasurePerplexity does, and measures all matrices of the layers. progress, unless
-// nil, is called after each chunk.
+// MeasureImportance runs a model on a text as MeasurePerplexity does, and returns the importance of the columns of all
+// matrices in its layers. If progress is not nil, it is called after each chunk.
 func MeasureImportance(ctx context.Context, path, text string, o Options, chunks int,
 	progress func(done, total int)) (im *ImportanceMatrix, err error) {
 	m, err := prepare(ctx, path, &o)

@@ -20,7 +20,7 @@ type Model struct {
 	config        llm.Config
 	tok           *tokenizer.Tokenizer
 	context       int
-	places        int // slots on the device
+	slotCount     int // slots on the device
 	deterministic bool
 	pages         int // pages of the KV cache, see Options.Positions; 0 without paging
 	part          int // see partOf
@@ -29,9 +29,9 @@ type Model struct {
 	auto          bool            // vkc chose the device, so the CPU may replace it
 	refused       error           // the reason that the CPU replaced the device after the step was loaded; else nil
 	cheapest      bool            // the way to use several devices was chosen by estimated step time
-	step          *vkc.Executable // one token of each text
-	classes       []class         // other programs of a step, for fewer or shorter texts, these first
-	prompts       []class         // several tokens of a text at once, the fewest first
+	step          *vkc.Executable // decodes one token of each sequence
+	smallSteps    []sizedProgram  // step programs for fewer or shorter sequences, smallest first
+	prompts       []sizedProgram  // prefill programs, by increasing number of tokens
 	shift         *vkc.Executable // performs context shifts; nil if an answer ends with the context
 	keep          int             // tokens that a context shift keeps
 	drafts        *vkc.Executable // evaluates a token and guesses after it; nil without speculation
@@ -64,7 +64,7 @@ func (m *Model) Close() error {
 	}
 	errs := []error{m.closeSpeculation(), m.extras.close()}
 	programs := []*vkc.Executable{m.shift}
-	for _, c := range append(m.prompts, m.classes...) {
+	for _, c := range append(m.prompts, m.smallSteps...) {
 		programs = append(programs, c.exe)
 	}
 	for _, exe := range append(programs, m.step) {
@@ -100,7 +100,7 @@ func (m *Model) Why() string {
 func (m *Model) Context() int { return m.context }
 
 // Parallel returns the maximum number of concurrent answers.
-func (m *Model) Parallel() int { return m.places }
+func (m *Model) Parallel() int { return m.slotCount }
 
 // Load returns the current load of the model.
 func (m *Model) Load() Load { return m.engine.load() }

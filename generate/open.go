@@ -19,8 +19,8 @@ import (
 // Open reads a model and compiles it for a device. The file is a GGUF file, or a bundle made by Bundle. For a bundle,
 // unset options default to those it was compiled with.
 //
-// If vkc chose the device and any program of the model fails there, the CPU fast path runs the whole model, and
-// [Model.Fallback] says why. A device that the options name is not replaced.
+// If a program of the model fails on a device that vkc chose, the CPU fast path runs the whole model, and
+// [Model.Fallback] says why. If the options name the device, such a failure is an error.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	m, err := open(ctx, path, o)
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
@@ -55,8 +55,9 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// refusal wraps the error of a program that failed on a device, if the CPU may run what the program is for. What the
-// step meets is decided by package vkc: it is on the device here.
+// refusal returns the error of a program that failed to compile or load on a device. If the CPU may run the program
+// instead, the result is a *refusedError. Package vkc decides about the CPU for the main step; refusal is for programs
+// that follow after the main step is on a device.
 func (m *Model) refusal(ctx context.Context, what string, err error) error {
 	weights, option, room := (*ir.WeightError)(nil), (*OptionError)(nil), (*RoomError)(nil)
 	if err == nil || !m.auto || m.gpuMemory > 0 || ctx.Err() != nil || m.step.Vulkan() == nil ||
@@ -221,7 +222,7 @@ func (m *Model) read(path string, o *Options) error {
 			return wrongOption("Cache", "%s: %w", path, err)
 		}
 	}
-	m.places = max(o.Parallel, 1)
+	m.slotCount = max(o.Parallel, 1)
 	m.part, m.deterministic = min(m.partOf(*o), m.context), o.Deterministic
 	return m.checkPositions(*o)
 }

@@ -64,9 +64,9 @@ type Options struct {
 	Ahead int
 }
 
-// partOf is the maximum number of tokens per prefill part. A GPU is faster with larger parts (M-prompt-parts). But
-// prefix reuse with Deterministic works in whole parts, and sliding-window layers cache a further part's positions per
-// slot.
+// partOf returns the maximum number of tokens per prefill part. A GPU is faster with larger parts (M-prompt-parts). But
+// with Deterministic the model reuses prefixes in whole parts only, and sliding-window layers need cache for one more
+// part in each slot.
 func (m *Model) partOf(o Options) int {
 	several := o.Parallel > 1
 	switch {

@@ -4,12 +4,13 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// checkPositions refuses room for keys and values that no answer could use.
+// checkPositions checks Options.Positions, the size of a KV cache that answers share. It refuses a size that is of no
+// use: with one answer at a time, or below the context of one answer.
 func (m *Model) checkPositions(o Options) error {
 	m.pages = llm.PagesOf(o.Positions)
 	switch {
 	case o.Positions == 0:
-	case m.places == 1:
+	case m.slotCount == 1:
 		return wrongOption("Positions", "room for %d positions that answers share: want at least 2 answers at once",
 			o.Positions)
 	case o.Positions < m.context:
@@ -24,7 +25,7 @@ func (m *Model) positions() int {
 	if m.pages > 0 {
 		return m.pages * llm.PageSize
 	}
-	return m.places * m.context
+	return m.slotCount * m.context
 }
 
 // pages returns the maximum number of pages that an answer can need.
@@ -35,9 +36,9 @@ func (a *answer) pages(context int) int {
 	return llm.PagesOf(context)
 }
 
-// provide gives a slot the pages that an answer may need at most, so that a running answer never waits for pages. If
-// spare pages run out, it takes pages from idle slots: last pages first, beginning with the slot that was released
-// longest ago. It reports whether there were enough.
+// provide gives a slot the number of pages that its answer may need at most, so that a running answer never waits for
+// pages. If there are no more spare pages, it takes pages from idle slots: last pages first, beginning with the slot
+// that was released longest ago. If all these are too few, it changes nothing and returns false.
 func (e *engine) provide(s *slot, need int) bool {
 	there := len(s.pages) + len(e.spare)
 	for i := range e.slots {

@@ -71,8 +71,8 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 	return p, nil
 }
 
-// chunks cuts a text into chunks of Options.Context tokens, 512 by default, and sets the model's context to that. most,
-// if not 0, bounds their number.
+// chunks cuts a text into chunks of Options.Context tokens, 512 by default, and sets the model's context to that
+// number. If most is not 0, it returns at most that many chunks.
 func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err error) {
 	if o.Context == 0 {
 		m.context = min(defaultChunk, m.config.Context)

@@ -18,21 +18,21 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// class is a program for a decoding step of up to rows texts of up to length positions, or for prefilling up to rows
-// tokens.
-type class struct {
+// sizedProgram is a loaded program with its limits. It decodes one token of each of up to rows sequences, each of up to
+// length positions. If prompt is set, it prefills up to rows tokens of one sequence.
+type sizedProgram struct {
 	rows, length int
 	prompt       bool
 	exe          *vkc.Executable
 	expected     float64 // estimated nanoseconds per prefill part, if parts overlap on several devices
 }
 
-// classStep is the ratio of the batch sizes of successive classes.
-const classStep = 4
+// rowsRatio is the ratio of the batch sizes of successive step programs: 1, 4, 16 and so on.
+const rowsRatio = 4
 
 // candidate is a program that the model may have.
 type candidate struct {
-	class
+	sizedProgram
 	graph   *ir.Graph
 	program *vkc.Program // nil before compilation, and if compilation failed
 	// faster marks an optional program: the model also works without it, but is slower.
@@ -40,9 +40,9 @@ type candidate struct {
 	short  bool // a step for texts that do not fill the context
 }
 
-// candidates lists the programs that the model may have: first the step of all texts, then steps of fewer or shorter
-// texts, then the prefill programs. The model requires the first prefill program and the steps of full-length texts;
-// the others are optional.
+// candidates lists the programs that the model may have: first the step for all slots and the whole context, then steps
+// for fewer slots or shorter sequences, then the prefill programs. The model requires the first prefill program and the
+// steps for the whole context; the others are optional.
 func (m *Model) candidates(o Options) (list []candidate, err error) {
 	options := m.cache(o)
 	add := func(c candidate, g *ir.Graph, failed error) {
@@ -51,42 +51,42 @@ func (m *Model) candidates(o Options) (list []candidate, err error) {
 	}
 	step := func(rows, length int) {
 		how := append(slices.Clone(options), llm.Likeliest(), llm.Within(length))
-		c := candidate{class: class{rows: rows, length: length}, faster: length < m.context, short: length < m.context}
-		if m.places == 1 {
+		c := candidate{sizedProgram: sizedProgram{rows: rows, length: length}, faster: length < m.context, short: length < m.context}
+		if m.slotCount == 1 {
 			g, err := llm.Step(m.config, m.context, how...)
 			add(c, g, err)
 		} else {
-			g, err := llm.Batch(m.config, m.places, m.context, append(how, llm.AtMost(rows))...)
+			g, err := llm.Batch(m.config, m.slotCount, m.context, append(how, llm.AtMost(rows))...)
 			add(c, g, err)
 		}
 	}
-	step(m.places, m.context)
+	step(m.slotCount, m.context)
 	for _, rows := range m.fewTexts(o) {
 		for _, length := range append(m.shortTexts(o), m.context) {
-			if rows < m.places || length < m.context {
+			if rows < m.slotCount || length < m.context {
 				step(rows, length)
 			}
 		}
 	}
 	for i, n := range m.parts() {
 		g, failed := llm.Steps(m.config, n, m.context, options...)
-		add(candidate{class: class{rows: n, length: m.context, prompt: true}, faster: i > 0}, g, failed)
+		add(candidate{sizedProgram: sizedProgram{rows: n, length: m.context, prompt: true}, faster: i > 0}, g, failed)
 	}
 	return list, err
 }
 
-// fewTexts lists the numbers of texts for which there are smaller step programs.
+// fewTexts lists the numbers of sequences for which there are step programs. The last is the number of slots.
 func (m *Model) fewTexts(o Options) (list []int) {
-	for n := 1; n < m.places && !o.Deterministic; n *= classStep {
+	for n := 1; n < m.slotCount && !o.Deterministic; n *= rowsRatio {
 		list = append(list, n)
 	}
-	return append(list, m.places)
+	return append(list, m.slotCount)
 }
 
-// shortTexts lists the shorter lengths with a separate step program. With Deterministic, a batch has none, because an
-// answer's kernels must not depend on the longest text of the batch.
+// shortTexts lists the lengths below the context for which there are step programs. With Deterministic and several
+// slots there are none, because the kernels of an answer must not depend on the longest sequence of the batch.
 func (m *Model) shortTexts(o Options) []int {
-	if m.device != nil && m.device.IsCPU() || m.places > 1 && o.Deterministic {
+	if m.device != nil && m.device.IsCPU() || m.slotCount > 1 && o.Deterministic {
 		return nil
 	}
 	return llm.ShortTexts(m.context)
@@ -116,7 +116,8 @@ func tooLarge(err error) bool {
 }
 
 // loadPrograms loads the programs of the model. It uploads the weights for the first program while it compiles the
-// others, unless the weights' memory depends on the others' size.
+// others. With Options.GPUMemory it compiles all programs first, because their sizes decide how much memory is left for
+// weights.
 func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	list, err := m.candidates(o)
 	if err != nil {
@@ -184,7 +185,7 @@ func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) err
 	return nil
 }
 
-// loadCandidate loads a program in addition to the main step, and adds it to the model's classes.
+// loadCandidate loads a program in addition to the main step, and adds it to the model's smallSteps or prompts.
 func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err error) {
 	if c.faster && c.program.Contents.Program == nil && m.step.Vulkan() != nil {
 		return nil // it would run on the CPU, without the weights and states
@@ -193,11 +194,11 @@ func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err 
 		return err
 	}
 	if !c.prompt {
-		m.classes = append(m.classes, c.class)
+		m.smallSteps = append(m.smallSteps, c.sizedProgram)
 		return nil
 	}
 	c.expected, err = m.expect(ctx, c.exe, c.graph, o)
-	m.prompts = append(m.prompts, c.class) // keep it even after an error, so that it gets closed
+	m.prompts = append(m.prompts, c.sizedProgram) // keep it even after an error, so that it gets closed
 	return err
 }
 
@@ -275,11 +276,11 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 
 // stepOf returns the smallest program for a step of that many texts of that length.
 func (m *Model) stepOf(rows, length int) *vkc.Executable {
-	return smallest(m.classes, rows, length, m.step)
+	return smallest(m.smallSteps, rows, length, m.step)
 }
 
-// smallest returns the program of the first class that fits, or else otherwise.
-func smallest(list []class, rows, length int, otherwise *vkc.Executable) *vkc.Executable {
+// smallest returns the first program of the list that fits. If none fits, it returns otherwise.
+func smallest(list []sizedProgram, rows, length int, otherwise *vkc.Executable) *vkc.Executable {
 	for _, c := range list {
 		if rows <= c.rows && length <= c.length {
 			return c.exe
@@ -293,9 +294,9 @@ func (m *Model) promptOf(tokens int) *vkc.Executable {
 	return smallest(m.prompts, tokens, m.context, m.prompts[len(m.prompts)-1].exe)
 }
 
-// partFor is the size of the next prefill part of a prompt with left tokens. By default it is the largest size. If
-// parts pass through several devices, each device idles until the first part arrives and after the last one leaves,
-// which favors smaller parts: then it is the size with the lowest estimated total.
+// partFor returns the size of the next prefill part of a prompt with left tokens to go. By default that is the largest
+// size. If parts pass through several devices, a device idles until the first part arrives and after the last one
+// leaves, which favors smaller parts. Then partFor returns the size with the lowest estimated total time.
 func (m *Model) partFor(left int) int {
 	best, least := m.part, math.Inf(1)
 	for _, c := range m.prompts {

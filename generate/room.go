@@ -35,7 +35,7 @@ func sizeText(n uint64) string {
 	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
 }
 
-// checkRoom refuses a model's graph that cannot fit in memory, before it is compiled and before weights are read. It
+// checkRoom returns a *RoomError if a model's graph cannot fit in memory, before vkc compiles it or reads weights. It
 // counts weights and KV caches, which every program needs. Load counts the rest before it uploads.
 func (m *Model) checkRoom(g *ir.Graph) error {
 	var weights, caches uint64

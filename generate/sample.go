@@ -141,7 +141,7 @@ func likeliestOf(logits []float32) (int32, error) {
 	return int32(best), nil
 }
 
-// samplerOf is the program that chooses tokens, or the one that sorts for it.
+// samplerOf returns the program that chooses tokens. With ranked it is the one that also sorts, for top-k and top-p.
 func samplerOf(ranked bool) extra {
 	if ranked {
 		return rankedSampler
@@ -149,16 +149,17 @@ func samplerOf(ranked bool) extra {
 	return sampler
 }
 
-// draw is a token to choose.
+// draw describes the choice of one token.
 type draw struct {
 	Sampling
 	text     []int32 // the preceding tokens
 	position int     // the position of the token in its text
 }
 
-// drawAll chooses a token for each row of logits on the device. The logits are in logits on the device, or in here.
-// recent has the texts' last tokens on the device, or is nil. more says that another step is submitted at once. It
-// keeps "token", "last" and "top".
+// drawAll chooses a token for each row of logits by a sampler program. The logits are on the device (logits) or on the
+// host (here). recent holds each sequence's last tokens on the device; if it is nil, drawAll uploads them. more says
+// that the caller submits another step at once. The results stay on the device as "token", "last" (the last tokens with
+// the new one) and "top" (the largest logits).
 func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits, recent *vkc.DeviceTensor,
 	more bool) (*vkc.Result, error) {
 	var params []float32
@@ -213,7 +214,7 @@ func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, er
 		return likeliestOf(logits)
 	}
 	dims := []int{1, m.config.Vocab}
-	if m.places == 1 {
+	if m.slotCount == 1 {
 		dims = dims[1:]
 	}
 	here, err := vkc.Of(logits, dims...)

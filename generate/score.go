@@ -92,8 +92,8 @@ func (s *slot) score(ctx context.Context, most int) error {
 	return nil
 }
 
-// scores runs an llm.Scores program on tokens begin to end of a text, which its inputs have already. It returns the
-// outputs and the scores.
+// scores runs an llm.Scores program on the tokens text[begin:end]. in already has them as inputs; scores adds the
+// tokens to score, text[begin+1:end+1]. It returns all outputs, and the output "scores" as floats.
 func scores(ctx context.Context, exe *vkc.Executable, in vkc.Tensors, text []int32, begin, end int) (vkc.Tensors,
 	[]float32, error) {
 	if err := give(in, "next", text[begin+1:end+1], end-begin); err != nil {

@@ -41,7 +41,7 @@ func (s *slot) forget(ctx context.Context) error {
 	drop := (len(s.past) - m.keep) / 2
 	in, err := vkc.Tensors{}, error(nil)
 	for name, value := range map[string]int32{"keep": int32(m.keep), "drop": int32(drop), "text": s.at} {
-		if name == "text" && m.places == 1 {
+		if name == "text" && m.slotCount == 1 {
 			continue
 		}
 		if in[name], err = vkc.Of([]int32{value}); err != nil {

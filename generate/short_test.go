@@ -13,8 +13,8 @@ import (
 func TestShortTexts(t *testing.T) {
 	const context = 512
 	want := openModel(t, gollama, Options{Device: "cpu", Context: context})
-	if want.classes != nil {
-		t.Errorf("the processor has %d steps for short texts", len(want.classes))
+	if want.smallSteps != nil {
+		t.Errorf("the processor has %d steps for short texts", len(want.smallSteps))
 	}
 	needDevice(t)
 	for _, o := range []Options{{}, {Parallel: 2}, {Parallel: 2, Positions: 2 * context}} {
@@ -22,15 +22,15 @@ func TestShortTexts(t *testing.T) {
 		testShortTexts(t, openModel(t, gollama, o), want)
 	}
 	m := openModel(t, gollama, Options{Device: "vulkan", Context: context, Parallel: 2, Deterministic: true})
-	if m.classes != nil {
-		t.Errorf("answers depend on the length of others: %d steps", len(m.classes))
+	if m.smallSteps != nil {
+		t.Errorf("answers depend on the length of others: %d steps", len(m.smallSteps))
 	}
 }
 
 func testShortTexts(t *testing.T, m, want *Model) {
 	t.Helper()
-	context, last := m.context, class{}
-	for _, c := range m.classes {
+	context, last := m.context, sizedProgram{}
+	for _, c := range m.smallSteps {
 		longer := c.rows == last.rows && c.length > last.length
 		if !longer && c.rows <= last.rows || c.length > context || m.stepOf(c.rows, c.length) != c.exe ||
 			c.length < context && m.stepOf(c.rows, c.length+1) == c.exe {
@@ -39,11 +39,11 @@ func testShortTexts(t *testing.T, m, want *Model) {
 		}
 		last = c
 	}
-	if last.length == 0 || last.length == context && m.places == 1 {
+	if last.length == 0 || last.length == context && m.slotCount == 1 {
 		t.Skipf("%s: short texts have the kernels of long ones", m.Why())
 	}
 	text := strings.Repeat("func add(a, b int) int {\n\treturn a + b\n}\n\n", 20)
-	prompt := m.tok.Encode(text, tokenizer.Options{Whole: true})[:m.classes[0].length-20]
+	prompt := m.tok.Encode(text, tokenizer.Options{Whole: true})[:m.smallSteps[0].length-20]
 	for _, s := range []Sampling{{MaxTokens: 50}, {MaxTokens: 50, Logprobs: true}} {
 		got, want := answerOf(t, m, prompt, s), answerOf(t, want, prompt, s)
 		if !slices.EqualFunc(got, want, func(a, b Token) bool { return a.ID == b.ID }) {

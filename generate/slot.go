@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 )
 
-// slot is the part of the KV cache that holds one text.
+// slot is the part of the KV cache that holds the keys and values of one sequence of tokens.
 type slot struct {
 	model *Model
 	at    int32   // its index in the cache
@@ -24,8 +24,8 @@ type slot struct {
 	since int     // the step at which the slot was last assigned or released
 }
 
-// known is the number of a prompt's first tokens that can be reused from the cache. It never includes the last token,
-// whose logits are needed.
+// known returns how many of a prompt's first tokens need not be prefilled, because the cache has their keys and values.
+// It never counts the last token, because its logits are needed.
 func (s *slot) known(prompt []int32) int {
 	n := 0
 	for n < min(len(s.past), len(prompt)-1) && s.past[n] == prompt[n] {
@@ -67,7 +67,7 @@ func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err 
 // readPart prefills the next part of a text, at most most tokens.
 func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32, error) {
 	next := text[len(s.past):]
-	if len(next) == 1 && s.model.places == 1 {
+	if len(next) == 1 && s.model.slotCount == 1 {
 		return s.run(ctx, s.model.step, next, true)
 	}
 	part, prompts := s.model.part, s.model.prompts
@@ -79,7 +79,7 @@ func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32,
 	return logits, err
 }
 
-// run runs a program on tokens that continue the text. If the logits are wanted it waits and returns them. Otherwise
+// run runs a program on tokens that continue the sequence. If wanted is set, it waits and returns the logits. Otherwise
 // the run is asynchronous, so that several devices work on successive parts.
 func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wanted bool) ([]float32, error) {
 	inputs, err := s.inputs(tokens)
@@ -110,7 +110,7 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
 	in := vkc.Tensors{}
 	err := give(in, "tokens", tokens, len(tokens))
-	if err == nil && s.model.places > 1 {
+	if err == nil && s.model.slotCount > 1 {
 		err = give(in, "text", []int32{s.at})
 	}
 	if err == nil && s.model.pages > 0 {

@@ -29,7 +29,7 @@ type Speculated struct {
 // maxGuesses bounds Speculation.Tokens.
 const maxGuesses = 64
 
-// drafter guesses the continuation of a text: at most most tokens, possibly none.
+// drafter guesses how a sequence of tokens continues. draft returns at most most tokens, possibly none.
 type drafter interface {
 	draft(ctx context.Context, text []int32, most int) ([]int32, error)
 }
@@ -40,9 +40,9 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	switch {
 	case s.Tokens == 0:
 		return nil
-	case m.places > 1:
+	case m.slotCount > 1:
 		return wrongOption("Tokens", "%d guesses at a time for each of %d answers at once: want one or the other",
-			s.Tokens, m.places)
+			s.Tokens, m.slotCount)
 	}
 	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, m.cache(o)...)
 	if err != nil {
@@ -85,7 +85,7 @@ func (m *Model) sameVocabulary(d *Model) error {
 	return nil
 }
 
-// closeSpeculation releases it.
+// closeSpeculation releases the programs and the draft model.
 func (m *Model) closeSpeculation() error {
 	var errs []error
 	if m.drafts != nil {
@@ -119,8 +119,9 @@ type guessed struct {
 	logits [][]float32 // the logits after each of them
 }
 
-// next returns the outcome after a text with one new token. It evaluates that token alone, or several in one step with
-// guesses.
+// next returns the logits after text, which has one more token than the previous call. If an earlier step already
+// evaluated that token as a guess, the logits are there. Otherwise next evaluates it in one step, together with new
+// guesses if there are any.
 func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	m, last := s.model, text[len(text)-1]
 	if len(s.ahead) > 0 && s.ahead[0] == last {

@@ -69,7 +69,7 @@ func TestTogetherParts(t *testing.T) {
 			if several {
 				few.expected, many.expected = 1, c.many
 			}
-			m.prompts = []class{few, many}
+			m.prompts = []sizedProgram{few, many}
 			have = append(have, m.partFor(c.left))
 		}
 		if !slices.Equal(have, want) {

@@ -108,8 +108,9 @@ type definition struct {
 	body *expr
 }
 
-// node is a position in a rule. It is the end of a rule (node 0), or has edges for bytes, or edges without a byte, or a
-// call of a rule with a position to return to.
+// node is a position in a rule, a state of the pushdown automaton. It is one of: the end of a rule (node 0), a node
+// with edges for bytes, a node with edges that read no byte (free), or a call of a rule, which continues at back
+// afterwards.
 type node struct {
 	edges []edge
 	free  []int32
@@ -285,8 +286,8 @@ func splitRange(out [][][2]byte, low, high rune, n int) [][][2]byte {
 	return append(out, one)
 }
 
-// reached returns the nodes from which a text can reach the end of their rule. With empty it allows only the empty
-// text.
+// reached reports for each node whether some bytes lead from it to the end of its rule. With empty it reports whether
+// no bytes do.
 func (b *builder) reached(empty bool) []bool {
 	users := make([][]int32, len(b.nodes)) // the nodes that become reachable if a node is
 	for id, n := range b.nodes {

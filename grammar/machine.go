@@ -14,13 +14,14 @@ type stack struct {
 	id    uint64
 }
 
-// config is a configuration of the automaton: a node with edges, and the stack to return to.
+// config is a configuration of the automaton: a node with edges, and the stack of the nodes to which rule calls return.
 type config struct {
 	at int32
 	on *stack
 }
 
-// state is the set of configurations that a text may be in. Equal states are the same pointer.
+// state is the set of configurations that the automaton may be in after a text: a grammar may read a text in several
+// ways. Equal states are the same pointer.
 type state struct {
 	configs []config
 	ends    bool     // the text may end here

@@ -122,7 +122,7 @@ func (c *Constraint) Begin() (*Text, error) {
 	return t, err
 }
 
-// lock has the constraint be this text's until it is unlocked.
+// lock locks the constraint, which several texts share, for this text. If another text has it, lock calls Pause first.
 func (t *Text) lock() error {
 	if t.c.mu.TryLock() {
 		return nil
@@ -273,8 +273,9 @@ func (t *Text) base(at int32) (*base, error) {
 // visits is how many nodes of the trie are looked at before they are counted.
 const visits = 1 << 10
 
-// walk adds to a mask the tokens below a trie node that may follow a state. It appends to beyond the nodes at which the
-// text may have ended but tokens continue.
+// walk adds to mask the tokens below trie node n that may follow state from. It appends to beyond the trie nodes at
+// which the rule of from may end although tokens continue. The rest of such a token must match what follows the rule's
+// call.
 func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 	v, m := t.c.v, t.c.m
 	top := v.depths[n]

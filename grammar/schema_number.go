@@ -117,8 +117,8 @@ type bound struct {
 	open bool // whether the range excludes the number itself
 }
 
-// bounds reads one end of a range: an inclusive bound by the first name, an exclusive one by the second. sign is 1 for
-// the lower end and -1 for the upper.
+// bounds reads one end of a range of numbers from two keywords: names[0] is an inclusive bound, such as minimum, and
+// names[1] an exclusive one. sign is 1 for the lower end and -1 for the upper. It returns the tighter bound, or nil.
 func (s *schemas) bounds(o *object, where string, sign int, names ...string) (b *bound) {
 	for i, name := range names {
 		if !o.has(name) {

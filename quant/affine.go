@@ -20,8 +20,9 @@ type affineBlock struct {
 	q            [256]byte
 }
 
-// quantize fits each group, rounds the scales and minima, then chooses the levels nearest to x for the rounded ones. A
-// group with a scale that rounds to zero keeps the levels of its fit, as in ggml.
+// quantize quantizes the elements x to the block a. It fits a scale and a minimum to each group, rounds them to
+// multiples of d and dmin, and then chooses the levels nearest to x for the rounded scales and minima. If the scale of
+// a group rounds to zero, the group keeps the levels of its fit, as in ggml.
 func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []float32) {
 	var scales, depths, totals [16]float32
 	var weights [maxGroup]float32
@@ -68,8 +69,8 @@ func (f *affineFormat) requantize(q []byte, x []float32, s, m float32) {
 	}
 }
 
-// roundScales sets q to the scales v in units of the returned scale. No scale is negative, and the greatest becomes
-// top.
+// roundScales returns the unit in which the largest of the nonnegative scales v is top, and sets q to the scales in
+// this unit, rounded.
 func roundScales(q []byte, v []float32, top int32) (unit float32) {
 	var most float32
 	for _, e := range v {

@@ -2,9 +2,10 @@ package quant
 
 import "math"
 
-// codebook is the table of an IQ format, arranged to find the entry of least cost without trying all. An entry has four
-// quarters: two elements of three levels each, or one element of eight. Entries are grouped by their first half, so
-// that one comparison excludes all entries that share it.
+// codebook is the table of an IQ format, arranged to find the entry of least cost without trying all. An entry gives
+// the levels of 8 elements with three possible levels each, or of 4 elements with eight levels each. A quarter of an
+// entry is two elements or one. Its code numbers the possible levels: below 9 or 8. A half is two quarters. Entries are
+// grouped by the code of their first half, so that one comparison excludes all entries with an expensive first half.
 type codebook struct {
 	elems  int        // elements per entry: 8 or 4
 	levels [8]float32 // the levels in ascending order, three or eight
@@ -77,8 +78,8 @@ func (c *codebook) codesOf(d *[8]uint8) arranged {
 // quarterCosts are the costs of each code of an entry's quarters.
 type quarterCosts [4][maxQuarters]float32
 
-// set sets the costs to the weighted squared errors between the scaled levels and the targets t of an entry of elems
-// elements.
+// set computes the cost of each code of each quarter: the squared errors between its levels times scale and the targets
+// t, with weights w. An entry has elems elements, and so have t and w.
 func (q *quarterCosts) set(elems int, levels *[8]float32, scale float32, t, w []float32) {
 	var scaled [8]float32
 	for i, level := range levels {
@@ -118,8 +119,8 @@ func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
 	}
 }
 
-// nearest returns the position and cost of the entry of least cost, the first of equals. It tries hint, a likely
-// position, before all others.
+// nearest returns the position in c.order, and the cost, of the entry of least cost, the first of equals. It tries the
+// entry at position hint first: a good guess excludes more entries.
 func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 	var second [maxHalves]float32
 	for i, a := range q[2] {

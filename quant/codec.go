@@ -25,8 +25,8 @@ type codec struct {
 // maxHalf is the largest finite float16, the bound on a block's stored scale.
 const maxHalf = 65504
 
-// maxIQ4 bounds the inputs of the iq4 formats. They fit their scale by least squares, so it has no simple bound; 64
-// leaves a margin below the outer levels.
+// maxIQ4 bounds the magnitude of inputs of the iq4 formats. The scale must fit float16. It comes from a least-squares
+// fit, so the exact bound is not simple. The outer levels are beyond 64, which leaves a margin.
 const maxIQ4 = 64 * maxHalf
 
 var codecs = [...]codec{

@@ -58,8 +58,9 @@ func (r levelRange) nearest(v float32) int32 { return max(r.least, min(roundHalf
 // the outermost level, a tenth of a level apart.
 const triesScale = 9
 
-// fitScale returns the scale that fits the levels of r to x best under the weights w, and sets q to the levels minus
-// r.least. The scale of a group that counts as zero is zero; q is then meaningless, but equal to ggml's.
+// fitScale returns the scale with which levels of r fit x best: it minimizes the squared errors with weights w. It sets
+// q to the levels minus r.least. If all elements are below minGroup, the scale is zero, and q is meaningless but equal
+// to ggml's.
 func fitScale(q []byte, x, w []float32, r levelRange) (scale float32) {
 	largest, magnitude := absMax(x)
 	if magnitude < minGroup {
@@ -112,8 +113,8 @@ func (r levelRange) sums(levels *[maxGroup]float32, x, w []float32, id float32) 
 	return qx, qq
 }
 
-// requantize sets q to the levels nearest to x, minus r.least, for the scales of 16 groups times d. A group with scale
-// zero keeps its levels, as in ggml.
+// requantize sets q to the levels nearest to x, minus r.least. Group i of 16 elements has the scale d*scales[i]. A
+// group with scale zero keeps its levels, as in ggml.
 func (r levelRange) requantize(q *[256]byte, x *[256]float32, scales *[16]int8, d float32) {
 	for g, s := range scales {
 		scale := d * float32(s)
@@ -126,8 +127,8 @@ func (r levelRange) requantize(q *[256]byte, x *[256]float32, scales *[16]int8, 
 	}
 }
 
-// roundSignedScales sets q to the scales v in units of the returned scale. In those units the scale of largest
-// magnitude, which is not zero, equals least.
+// roundSignedScales returns the unit in which the scale of largest magnitude, which is not zero, equals least. It sets
+// q to the scales v in this unit, rounded.
 func roundSignedScales(q *[16]int8, v *[16]float32, least, most int32) (unit float32) {
 	r := levelRange{least, most}
 	largest, _ := absMax(v[:])
@@ -145,9 +146,10 @@ func (r levelRange) put(q []byte, levels *[maxGroup]float32) {
 	}
 }
 
-// lineSearch describes the search for scale and depth of a format with elements scale*q - depth. Candidate i divides
-// the range of a group, from the lowest value of the best line so far, by top + first + i*step. Least squares then
-// gives the line through its levels.
+// lineSearch describes how a format with elements scale*q - depth finds scale and depth of a group: it searches the
+// line that maps levels q to elements best. It tries several candidates. Candidate i has the scale (highest - lowest) /
+// (top + first + i*step), where lowest is the element of level zero on the best line so far. The candidate gives each
+// element a level, and least squares then gives the line through these levels.
 type lineSearch struct {
 	top         int32 // the greatest level q
 	first, step float32
@@ -155,8 +157,8 @@ type lineSearch struct {
 	absolute    bool // minimize absolute instead of squared errors
 }
 
-// fit returns the scale and depth that fit the levels of s to x best under the
-// weights w, and sets q to the levels. The depth is not negative.
+// fit returns the scale and depth with the least error for x under the weights w, and sets q to the levels. The depth
+// is not negative.
 func (s *lineSearch) fit(q []byte, x, w []float32) (scale, depth float32) {
 	lower, hi := minMax(x)
 	if lower > 0 {
@@ -222,8 +224,8 @@ func (g *lineGroup) sums(levels *[maxGroup]float32, id, lower, top float32) (s l
 	return s
 }
 
-// line solves for the least-squares line. At level zero it must not be above zero, because the stored depth has no
-// sign.
+// line returns the least-squares line slope*level + lower for levels with the sums s. lower is at most zero, because
+// the stored depth has no sign. ok is false if all levels are equal.
 func (g *lineGroup) line(s levelSums) (slope, lower float32, ok bool) {
 	det := float32(g.w1*s.qq) - float32(s.q*s.q)
 	if !(det > 0) {

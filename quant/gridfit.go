@@ -2,13 +2,16 @@ package quant
 
 import "math"
 
-// gridFormat is the common form of the formats with a codebook: 256 elements in groups with scale d*unit*(2k+1).
-// A codebook entry holds the levels of its elements. An element is level × scale.
+// gridFormat is the common form of the formats with a codebook. A block has 256 elements in groups. A codebook entry
+// holds the levels of 8 or 4 elements. An element is its level times the scale of its group. The scale is
+// d*unit*(2k+1), with one d for the block and an integer k for each group.
 //
-// This package has its own search for blocks. Each group gets the entries and the scale of least squared error: for
-// each of a list of scales it alternates between the nearest entries for the scale and the best scale for these entries
-// until they converge. Then it chooses the block's d whose multiples fit these scales best. Each group tries the
-// multiples near its own scale with new entries, and least squares gives the final d.
+// The search for the best block is vkc's own:
+//
+//  1. For each group it finds entries and a scale with small squared error (see fit).
+//  2. It chooses the d of the block for which the multiples d*unit*(2k+1) are nearest to these scales (see bestUnit).
+//  3. Each group tries the multiples near its own scale, with new entries for each. Least squares then gives d for
+//     these choices (see roundFits). This step runs passesGrid times.
 type gridFormat struct {
 	book    func() *codebook
 	group   int     // elements that share a scale
@@ -47,7 +50,7 @@ type gridFit struct {
 	tl, ll float32            // weighted sums of target times level and of level squared
 }
 
-// scale returns the scale of least error for the entries of f.
+// scale returns the scale with the least squared error for the entries of f.
 func (f *gridFit) scale() float32 {
 	if f.ll > 0 && f.tl > 0 {
 		return f.tl / f.ll
@@ -133,8 +136,9 @@ func (s *gridSearch) setWeights(x *[256]float32, importance []float32) {
 	}
 }
 
-// setTargets sets the targets of the search and the separately stored signs. If the number of negative signs must be
-// even but is odd, the element with the lowest cost gets the wrong sign, and its target becomes negative.
+// setTargets sets the targets of the search: x, or the magnitudes of x if the format stores signs separately. In that
+// case it sets the signs of a too. If the number of negative signs must be even but is odd, the element for which that
+// costs least gets the wrong sign, and its target becomes negative.
 func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
 	s.targets = *x
 	if s.signs == signsOfEntry {
@@ -166,10 +170,12 @@ func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
 // largest level.
 var firstScales = [...]float32{0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3}
 
-// settlesGrid bounds the alternations between entries and scale in the fit of a group.
+// settlesGrid is the maximum number of times that fit chooses new entries for the best scale so far.
 const settlesGrid = 3
 
-// fit chooses entries for group g at whatever scale suits them best.
+// fit chooses the entries of group g with the least squared error at their best scale. It tries the entries nearest to
+// the group at each of firstScales. Then it chooses the nearest entries again at the best scale so far, while that
+// helps.
 func (s *gridSearch) fit(g int) {
 	_, magnitude := absMax(s.targets[g*s.group:][:s.group])
 	if magnitude < minGroup {
@@ -193,8 +199,8 @@ func (s *gridSearch) fit(g int) {
 	}
 }
 
-// bestUnit returns the d whose multiples fit the scales of the groups best, with the largest scale near the largest
-// multiple.
+// bestUnit returns the d with which the multiples fit the scales of the groups best. It tries values that put the
+// largest scale, most, near the largest multiple.
 func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
 	var least float32 = math.MaxFloat32
 	outermost := float32(2*s.steps - 1)
@@ -212,8 +218,8 @@ func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
 	return d
 }
 
-// roundFits chooses for each group, among the multiples of d near its scale, the one whose entries have the least
-// error. It returns the best d for these choices.
+// roundFits sets the k and the entries of each group: it tries the multiples of d near the group's scale, and keeps the
+// one with the least error. It returns the best d for these choices.
 func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 	if d == 0 {
 		return 0
@@ -237,10 +243,10 @@ func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 	return max(0, tl) / ll // no level is zero, and no weight
 }
 
-// multiple returns the scale of step k in units of d.
+// multiple returns the scale of a group with number k, divided by d.
 func (s *gridSearch) multiple(k int) float32 { return s.unit * float32(2*k+1) }
 
-// nearestStep returns the k with the multiple nearest to v.
+// nearestStep returns the k for which multiple(k) is nearest to v.
 func (s *gridSearch) nearestStep(v float32) int {
 	last := float32(s.steps - 1)
 	return int(roundHalfEven(max(0, min((v/s.unit-1)*0.5, last))))

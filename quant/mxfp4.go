@@ -51,9 +51,10 @@ func exponentMXFP4(magnitude float32) byte {
 // midpointsMXFP4 lie halfway between successive magnitudes of valuesMXFP4.
 var midpointsMXFP4 = [7]float32{0.5, 1.5, 2.5, 3.5, 5, 7, 10}
 
-// nearestMXFP4 returns the index of the value nearest to x; of two equally near, the smaller magnitude. mids are the
-// bits of the scaled midpoints. It never returns the negative zero. Positive floats are ordered like their bits, so the
-// midpoints below the magnitude are counted without branches.
+// nearestMXFP4 returns the code of the FP4 value nearest to x; of two equally near, the smaller magnitude. It never
+// returns the negative zero. mids are the midpoints between neighbouring magnitudes, times the block's scale, as
+// float32 bits. Positive floats are ordered like their bits, so it counts the midpoints below x's magnitude without
+// branches.
 func nearestMXFP4(x float32, mids *[7]uint32) byte {
 	bits := math.Float32bits(x)
 	sign, magnitude := bits>>31, bits&^(1<<31)

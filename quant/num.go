@@ -28,8 +28,8 @@ func minMax(x []float32) (lo, hi float32) {
 	return lo, hi
 }
 
-// inverse returns 1/d, or zero if that is not finite. Such a small scale is zero as a float16, so every element of its
-// block decodes to zero anyway.
+// inverse returns 1/d, or zero if that is not finite. A scale d that small is zero as a float16, so every element of
+// its block decodes to zero anyway.
 func inverse(d float32) float32 {
 	inv := 1 / d
 	if abs32(inv) > math.MaxFloat32 {

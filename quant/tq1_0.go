@@ -4,8 +4,8 @@ package quant
 // with t a base-3 digit. A byte holds five digits (four in qh) as the fraction
 // byte/256 in base 3: multiplying by 3 moves the next digit above the point.
 
-// runsTQ1 are the runs of bytes of a block, in order. Digit n of byte i of a run
-// is element n*bytes+i of the run's elements.
+// runsTQ1 are the consecutive parts of a block. Each byte of a part packs several base-3 digits, one for each element.
+// Digit n of byte i is element n*bytes+i of the part.
 var runsTQ1 = [...]struct{ bytes, digits int }{{32, 5}, {16, 5}, {4, 4}}
 
 func dequantizeTQ1_0(dst []float32, block []byte) {

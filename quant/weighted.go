@@ -5,8 +5,8 @@ import "slices"
 // The formats of 32 elements normally spread their levels over a block's range. With importance weights they fit them
 // like the formats with groups.
 
-// fitWeighted fits the levels of r to x under importance weights. It returns the scale as a float16 and the levels
-// minus r.least.
+// fitWeighted quantizes x to levels of r with one scale, with the least error under importance weights. It returns the
+// scale as a float16 and the levels minus r.least.
 func fitWeighted(x *[32]float32, importance []float32, r levelRange) (d uint16, q [32]byte) {
 	var w [32]float32
 	weighImportance(w[:], x[:], importance, meanSquare2(x[:]))
@@ -18,8 +18,8 @@ func fitWeighted(x *[32]float32, importance []float32, r levelRange) (d uint16, 
 	return d, q
 }
 
-// fitWeightedLine fits d*q + m with levels q from zero to top to x under importance weights. It returns d and m as
-// float16, and the levels.
+// fitWeightedLine quantizes x to d*q + m with levels q from zero to top, with the least error under importance weights.
+// It returns d and m as float16, and the levels.
 func fitWeightedLine(x *[32]float32, importance []float32, top int32) (d, m uint16, q [32]byte) {
 	search := lineSearch{top: top, first: -0.9, step: 0.05, tries: 36}
 	var w [32]float32

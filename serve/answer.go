@@ -179,8 +179,8 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 	return map[string]any{"tokens": names, "token_logprobs": odds, "top_logprobs": tops, "text_offset": offsets}
 }
 
-// answer runs a request and writes its answers, complete or streamed. echoes, if any, has the text before the answers
-// to each prompt.
+// answer runs a request and writes its answers, complete or streamed. With echo, echoes[i] is the text of prompt i,
+// which comes before each of its answers.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape,
 	echoes ...string) (err error) {
 	if j.sampling.Grammar, err = s.constrain(q, j.tools); err != nil {
@@ -264,8 +264,8 @@ type choice struct {
 	begun  bool
 }
 
-// likeliest selects the given number of choices for each prompt: the ones with the largest mean log-probability,
-// largest first, or all in their order.
+// likeliest returns the indices of the choices to send. Each prompt has each choices, and wanted of them are sent: the
+// ones with the largest mean log-probability, largest first. If wanted is each, it returns all in their order.
 func (a *answer) likeliest(each, wanted int) (list []int) {
 	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
 	for i, c := range a.choices {

@@ -389,8 +389,8 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 	return prompt, s.fits(prompt, "messages")
 }
 
-// calls returns the fields of a message besides its text: tool calls, or the id of the call that it answers. Arguments
-// become objects, as templates expect.
+// calls returns the fields of a message in addition to its text: the tool calls of an assistant, or the id of the call
+// that a tool answers. Arguments of calls, which are JSON strings, become objects, as chat templates expect.
 func (m *message) calls(where string) (more chat.Object, err error) {
 	for _, name := range slices.Sorted(maps.Keys(m.More)) {
 		at := where + "." + name

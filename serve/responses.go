@@ -111,8 +111,9 @@ func encode(v any) json.RawMessage {
 	return data
 }
 
-// nested moves the fields of objects of one type, except the type itself, into a field of the type's name, the form of
-// chat/completions. The values stay unchanged.
+// nested converts a list of objects to the form of chat/completions. In objects of type kind it moves all fields except
+// "type" into one field named kind: {"type": "function", "name": "f"} becomes {"type": "function", "function": {"name":
+// "f"}}.
 func nested(list json.RawMessage, kind string) (json.RawMessage, error) {
 	if len(list) == 0 || string(list) == "null" {
 		return nil, nil

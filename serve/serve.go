@@ -435,8 +435,8 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	return end, u, send(cut.rest())
 }
 
-// runAll runs all answers of a job, concurrently as far as there are slots, and passes their text to emit, one piece at
-// a time. An error of emit, or of one answer, ends them all.
+// runAll runs all answers of a job and passes their text to emit, one piece at a time. Answers run concurrently as far
+// as there are slots. An error of emit, or of one answer, ends them all.
 func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piece) error) (ends []finish, u usage,
 	err error) {
 	ctx, fail := context.WithCancelCause(ctx)
@@ -478,8 +478,8 @@ type stopper struct {
 	held  string // the end of the text, which may begin a stop word
 }
 
-// next takes more text. It returns the text before a stop word, as far as none can begin there, and whether one was
-// found.
+// next takes the next piece of text, and returns the text that the client may get now. It holds back an end that may be
+// the beginning of a stop word. If it finds a stop word, it returns the text before that word and true.
 func (c *stopper) next(text string) (before string, found bool) {
 	c.held += text
 	first := -1

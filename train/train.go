@@ -23,8 +23,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Batches yields the inputs of successive steps, by name, beginning after the given number of steps. It must yield the
-// same batches in every call, or a resumed training differs. An error ends the training.
+// Batches returns the inputs of successive steps, by name. It skips the first `after` steps, which a checkpoint has
+// already. It must yield the same batches in every call, or a resumed training differs. An error ends the training.
 type Batches func(after int) iter.Seq2[vkc.Tensors, error]
 
 // Options configures a training. Only Steps is required.

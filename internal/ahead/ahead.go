@@ -21,26 +21,26 @@ const (
 const First = enough
 
 // Depth is the number of steps that should be in flight, given the time of a step and the number of collected steps.
-func Depth(pace time.Duration, landed int) int {
+func Depth(pace time.Duration, collected int) int {
 	deepest := few
-	if landed >= 2*most {
+	if collected >= 2*most {
 		deepest = most
 	}
 	return min(int(max(enough/max(pace, 1), least)), deepest)
 }
 
-// Begun limits the number of steps in flight of a batch that answers may join. landed is the number of steps collected
+// JoinDepth limits the number of steps in flight of a batch that answers may join. collected is the number of steps collected
 // since an answer last joined or left. At first the limit is low. So requests that arrive shortly after the first one
 // wait for few steps, and start together.
-func Begun(landed int) int { return max(least, 2*landed) }
+func JoinDepth(collected int) int { return max(least, 2*collected) }
 
-// Landing returns how many of the steps in flight the host collects together, oldest first. Waking up costs the CPU
+// CollectAtOnce returns how many of the steps in flight the host collects together, oldest first. Waking up costs the CPU
 // more time than starting a step (M-host-token).
-func Landing(flying int) int { return max(1, flying/2) }
+func CollectAtOnce(inFlight int) int { return max(1, inFlight/2) }
 
-// Gathers reports whether the next step is submitted together with its successor, given the steps in flight and the
-// target depth. Steps that are collected together are submitted together, except the first, for which the device is
-// idle.
-func Gathers(flying, depth int) bool {
-	return flying > 0 && flying+1 != Landing(depth) && flying+1 < depth
+// SubmitsTogether reports whether the next step waits, to be submitted together with its successor. inFlight is the
+// number of steps in flight, and depth their target. Steps that are collected together are submitted together. A step
+// is submitted alone if none is in flight, because then the device is idle.
+func SubmitsTogether(inFlight, depth int) bool {
+	return inFlight > 0 && inFlight+1 != CollectAtOnce(depth) && inFlight+1 < depth
 }

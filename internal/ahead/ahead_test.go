@@ -13,35 +13,36 @@ func TestDepth(t *testing.T) {
 			t.Errorf("steps of %v: %d at a time, want %d", pace, got, want)
 		}
 	}
-	for landed, want := range map[int]int{0: few, 2*most - 1: few, 2 * most: most, 1000: most} {
-		if got := Depth(0, landed); got != want {
-			t.Errorf("%d have landed: %d at a time, want %d", landed, got, want)
+	for collected, want := range map[int]int{0: few, 2*most - 1: few, 2 * most: most, 1000: most} {
+		if got := Depth(0, collected); got != want {
+			t.Errorf("%d steps collected: %d at a time, want %d", collected, got, want)
 		}
 	}
 	for pace, want := range map[time.Duration]int{0: most, time.Millisecond: 10, 2 * time.Millisecond: 5} {
 		if got := Depth(pace, 100); got != want {
-			t.Errorf("steps of %v, of which many have landed: %d at a time, want %d", pace, got, want)
+			t.Errorf("steps of %v, many collected: %d at a time, want %d", pace, got, want)
 		}
 	}
 }
 
-// TestGathers: from none on, and whenever the first half is landed, the device is given the steps in these groups.
-func TestGathers(t *testing.T) {
+// TestSubmitsTogether checks the sizes of the groups in which steps are submitted, from none in flight on, and after
+// each time that the first half is collected.
+func TestSubmitsTogether(t *testing.T) {
 	for depth, want := range map[int][]int{
 		1: {1, 1, 1}, 2: {1, 1, 1}, 3: {1, 2, 1}, 4: {1, 1, 2, 2}, 5: {1, 1, 3, 2}, 8: {1, 3, 4, 4, 4},
 		16: {1, 7, 8, 8}, 32: {1, 15, 16, 16},
 	} {
-		flying, given := 0, 0
+		inFlight, given := 0, 0
 		for _, group := range want {
-			if flying == depth {
-				flying -= Landing(flying)
+			if inFlight == depth {
+				inFlight -= CollectAtOnce(inFlight)
 			}
 			given = 1
-			for ; Gathers(flying, depth); flying++ {
+			for ; SubmitsTogether(inFlight, depth); inFlight++ {
 				given++
 			}
-			if flying++; given != group || flying > depth {
-				t.Errorf("%d at a time: %d steps together, up to %d, want %d", depth, given, flying, group)
+			if inFlight++; given != group || inFlight > depth {
+				t.Errorf("%d at a time: %d steps together, up to %d, want %d", depth, given, inFlight, group)
 			}
 		}
 	}

@@ -8,16 +8,20 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
-// minEntry is the minimum size of an entry in bytes: the length of its name, one byte of name, calls, the number of
-// values and one value.
+// minEntry is the minimum size in bytes of an entry of the older format, which Read describes: the length of its name,
+// one byte of name, the calls, the number of values and one value.
 const minEntry = 4 + 1 + 4 + 4 + 4
 
 // maxName bounds the length of names.
 const maxName = 64 << 10
 
-// Read reads the older binary format. All of it is little-endian: an i32 number of entries; for each an i32 length and
-// its name, i32 calls, an i32 number of values and these as f32, sums of squares over the calls; then, in newer files,
-// i32 chunks, an i32 length and the dataset's name. path only names the file in errors.
+// Read reads an importance matrix in the older binary format. path only names the file in errors. All numbers are
+// little-endian. The file has
+//
+//   - the number of entries, an i32;
+//   - for each entry: the length of its name (i32), the name, the number of calls (i32), the number of values (i32),
+//     and the values (f32), which are sums of squares over the calls;
+//   - in newer files: the number of chunks (i32), the length of the dataset's name (i32), and the name.
 func Read(data []byte, path string) (*Matrix, error) {
 	c := cursor{src: filefmt.Source{Format: "imatrix", Path: path}, data: data}
 	n := c.count(minEntry, "entries")
