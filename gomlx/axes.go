@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// axes maps names of dynamic axes to extents. An extent is a symbol with a bound, whose value each call gives, or a
-// number.
+// axes maps names of dynamic axes to extents. An extent is a number, or a symbol with a bound, and then each call gives
+// its value.
 type axes map[string]ir.Dim
 
 // symbolName returns the symbol of the i-th dynamic axis in the order of names.

@@ -89,8 +89,9 @@ func (s *storage) read(to []byte) error {
 	return nil
 }
 
-// leaveState copies elements to the host if they are only in the program's state. It skips the copy if there are at
-// most "others" users, because the caller knows that these do not need the elements.
+// leaveState ends the use of p's state for these elements, because p is about to overwrite the state. If the elements
+// are nowhere else, it first copies them to the host. It skips the copy if the storage has at most `others` users,
+// because the caller knows that these do not need the elements.
 func (s *storage) leaveState(p *program, others int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +151,8 @@ func newBuffer(b *Backend, t dtypes.DType, s *storage) *Buffer {
 	return buf
 }
 
-// held returns the buffer's storage with a new reference, which the caller closes. A donated buffer gives up its own
-// reference.
+// held returns the buffer's storage with a reference that the caller must close. With donate the buffer gives its own
+// reference to the caller, and cannot be used any more.
 func (buf *Buffer) held(donate bool) (*storage, error) {
 	buf.mu.Lock()
 	defer buf.mu.Unlock()

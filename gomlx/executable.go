@@ -101,8 +101,9 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 	return buffers, nil
 }
 
-// ready returns the routine for a call with these extents of dynamic axes. It uses symbols, or static extents if an
-// operation cannot use symbols or the device has no memory for the bounds.
+// ready returns the loaded routine for a call with the given extents of dynamic axes. The routine has symbols for the
+// extents. If an operation cannot use symbols, or the device has too little memory for their bounds, it has the
+// numbers.
 func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
 	load := func(a axes) (*routine, error) {
 		r, err := e.routine(a, donated)
@@ -171,8 +172,8 @@ type step struct {
 	flow    flow
 }
 
-// flow is control flow that the host runs: a loop, or a function that contains one. run does not close the storages
-// that it receives.
+// flow is control flow that the host runs: a loop, a branch, or a call of a function that contains one. run does not
+// close the storages that it receives.
 type flow interface {
 	// compile makes the routines of the flow's functions.
 	compile(of axes) (flow, error)
@@ -356,8 +357,9 @@ func (r *routine) addProgram(f *Function, s *schedule, level int, of axes,
 	return nil
 }
 
-// inPlace assigns to each donated input, in order, the first result of the same type, which overwrites it. It skips
-// inputs that are results themselves or are used as blocks.
+// inPlace lets results overwrite donated inputs. It assigns to each donated input, in order, the first free result of
+// the same type, and returns the index of the input by the index of the result. It skips inputs that are results
+// themselves or are used as blocks.
 func (r *routine) inPlace(s *schedule, out []*value, donated map[*value]bool) map[int]int {
 	kept := map[*value]bool{}
 	for _, v := range r.results {

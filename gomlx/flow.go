@@ -172,9 +172,9 @@ func holds(s *storage) (bool, error) {
 // so the host checks between runs whether to continue.
 const tripsInRun = 64
 
-// while runs a round repeatedly until the round reports the end of the loop. Its arguments are the initial state, and
-// the captures of condition and round. A round is as many trips as one run makes, or else one trip after a check of the
-// condition.
+// while is a loop. It runs a function, the round, repeatedly until the round reports the end of the loop. A round makes
+// up to tripsInRun trips in one run of a program. If vkc cannot do that, a round is one trip, and the host checks the
+// condition before it. The arguments are the initial state, and the captures of condition and round.
 type while struct {
 	functions []*Function // the round, and the condition if it must run first
 	captured  [2][]*value
@@ -270,8 +270,9 @@ func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[
 
 func (w *while) routines() []*routine { return w.compiled }
 
-// branch runs one of its functions. With two functions, its arguments are the condition, which selects the second
-// function if true, and the captures. With one function, a call, they are the parameters and the captures.
+// branch runs one of its functions. With two functions it is an if: its arguments are the condition, which selects the
+// second function if true, and the captures. With one function it is a call: its arguments are the parameters and the
+// captures.
 type branch struct {
 	branches []*Function
 	captured [][]*value
@@ -383,8 +384,8 @@ func order(less *Function) (operand int, descending, ok bool) {
 	return 0, false, false
 }
 
-// elementwise reports whether a function computes each element only from elements at the same coordinates. It can then
-// run on larger tensors.
+// elementwise reports whether a function of scalars has only elementwise operations. It can then run on tensors instead
+// of scalars.
 func elementwise(f *Function) bool {
 	ok := true
 	seen := map[*value]bool{}
@@ -410,8 +411,8 @@ func elementwise(f *Function) bool {
 	return ok
 }
 
-// places returns the sorted position of each element: the number of elements that are less, plus the number of equal
-// elements at lower indices.
+// places returns the position of each element in sorted order along an axis: the number of elements that are less, plus
+// the number of equal elements at lower indices. less is the comparator.
 func (l *lowering) places(less *Function, captured []*value, in []tensor, n, axis int) tensor {
 	count := extent(in[0], axis)
 	if count > maxCompared {

@@ -25,8 +25,9 @@ func newLowering(b *frontend.Builder, a axes) *lowering {
 		blocks: map[*value]frontend.Tensor{}}
 }
 
-// inputs adds the values that ops use as inputs of the graph, in that order. Values in over are states instead, because
-// the program overwrites them. Blocks are states too, since only states can have block dtypes on the device.
+// inputs makes an input of the graph for each value in of that ops use, in order. For values in over, which the program
+// overwrites, it makes a state instead. It does so for blocks too, since only states can have block dtypes on the
+// device.
 func (l *lowering) inputs(of []*value, ops []*operation, over map[*value]bool) {
 	taken, blocks := map[*value]bool{}, map[*value]ir.DType{}
 	for _, op := range ops {
@@ -112,8 +113,9 @@ func (l *lowering) value(v *value) frontend.Tensor {
 	return l.tensors[v]
 }
 
-// call inlines a function and returns its results. in holds the tensors of its parameters, followed by the captured
-// values. widened means that scalar parameters are replaced by tensors.
+// call inlines a function and returns its results. in has the tensors of its parameters, followed by the captured
+// values. widened means that in has tensors for scalar parameters: the function is elementwise and runs on all their
+// elements.
 func (l *lowering) call(f *Function, captured []*value, in []frontend.Tensor, widened bool) []frontend.Tensor {
 	inner := newLowering(l.b, l.axes)
 	inner.widened = widened || l.widened

@@ -207,8 +207,8 @@ func sizesOf(of []int, x tensor) []int {
 	return of
 }
 
-// indexVectors returns the components of index vectors along an axis. Each has the shape without the axis, and is i32,
-// or i64 if the indices have more bits.
+// indexVectors splits a tensor of index vectors, which lie along an axis, into their components. Each component has the
+// shape without the axis. It is i64 if the indices are u32 or 64-bit integers, otherwise i32.
 func indexVectors(indices tensor, axis int) []tensor {
 	if axis == indices.Rank() {
 		indices = indices.Unsqueeze(axis)
@@ -225,8 +225,8 @@ func indexVectors(indices tensor, axis int) []tensor {
 	return components
 }
 
-// gather returns windows of x. Index vectors give their start along some axes; along the others a window is the whole
-// axis.
+// gather returns windows of x. at[i] has the start of each window along axis startMap[i]. Along the other axes a window
+// is the whole axis.
 func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int, rank int) tensor {
 	batch := at[0].Rank()
 	vectors, widened := vectorsOf(at, startMap, window)
@@ -286,8 +286,9 @@ func frontOrder(rank int, front []int) []int {
 	return perm
 }
 
-// vectorsOf combines components into index vectors, one for each element of a window along the indexed axes. widened
-// lists the axes with a window of more than one element; they become axes of the result after the batch axes.
+// vectorsOf combines components into index vectors. at[i] has the start of each window along axis startMap[i]. The
+// result has one vector for each element of each window. widened lists the axes along which a window has more than one
+// element; they become axes of the result after the batch axes.
 func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []int) {
 	batch := at[0].Rank()
 	for _, a := range startMap {

@@ -21,7 +21,7 @@ type program struct {
 	uses       int
 
 	mu   sync.Mutex          // held while a run starts, so that its states have the given values
-	held map[string]*storage // the storage whose value each state has
+	held map[string]*storage // by state: the storage with the value that is in the state now
 }
 
 func inputName(i int) string  { return fmt.Sprintf("x%d", i) }
@@ -101,8 +101,8 @@ func (p *program) close() {
 	_ = p.executable.Close()
 }
 
-// run runs the program. Results stay on the device. updates maps a result to the number of an input; the result is then
-// in that input's state.
+// run runs the program. Results stay on the device. updates maps the index of a result to the index of an input: the
+// result is then in the state of that input.
 func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64, results int,
 	updates map[int]int) ([]*storage, error) {
 	host := vkc.Tensors{}

@@ -198,7 +198,8 @@ func bound(t ir.DType, sign int) float64 {
 // element by element.
 const longWindow = 16
 
-// ReduceWindow implements compute.Function. What it folds by can be folded axis by axis.
+// ReduceWindow implements compute.Function. It reduces one axis after the other, which gives the same result for all
+// supported reductions.
 func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType, window, strides, inputDilations,
 	windowDilations []int, paddings [][2]int) (compute.Value, error) {
 	kind := compute.OpTypeReduceWindow

@@ -389,8 +389,8 @@ func category(name string) *unicode.RangeTable {
 	return unicode.Categories[name]
 }
 
-// searched matches the strings that contain a match of p. With begins or ends, the match must be at the beginning or
-// end.
+// searched returns the expression of all strings that contain a match of p. With begins the match must be at the
+// beginning of the string, and with ends at the end.
 func (s *schemas) searched(p *pattern, where string, begins, ends bool) *expr {
 	list := []*pattern{p}
 	switch {

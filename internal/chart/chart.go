@@ -97,9 +97,9 @@ func textBox(x, y float64, text, anchor string) [4]float64 {
 	return [4]float64{x, y - 10, x + wide, y}
 }
 
-// beside finds a position for the label of a dot that overlaps no other text: to its right or left, moved up or down as
-// needed. If there is none it returns the first position.
-func (b *boxes) beside(x, y float64, name string) (tx, ty float64, anchor string) {
+// labelAt finds a position for the label of a dot at (x, y) that overlaps no other text: to the right or left of the
+// dot, moved up or down as needed. If there is none it returns the first position. anchor is the SVG text-anchor.
+func (b *boxes) labelAt(x, y float64, name string) (tx, ty float64, anchor string) {
 	var first [4]float64
 	for i := range 10 {
 		tx, ty, anchor = x+6, y-4, "start"
@@ -163,7 +163,7 @@ func (c Chart) Write(w io.Writer) error {
 			}
 			px, py := x.at(l.X[j]), y.at(l.Y[j])
 			if j < len(l.Marks) {
-				tx, ty, anchor := taken.beside(px, py, l.Marks[j])
+				tx, ty, anchor := taken.labelAt(px, py, l.Marks[j])
 				printf(`<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+
 					`<text class="note" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, px, py, color, tx, ty, anchor,
 					html.EscapeString(l.Marks[j]))

@@ -111,9 +111,9 @@ var Graphs = map[string]func(b *frontend.Builder){
 	},
 }
 
-// Looped returns a graph that runs g repeatedly as the body of a loop. Its outputs are the outputs of the last trip, or
-// 0 for a loop without trips. States are carried between trips and discarded at the end. Some nodes that depend on no
-// state are computed outside the loop and captured.
+// Looped returns a graph that runs g repeatedly as the body of a loop. Its outputs are g's outputs in the last trip, or
+// 0 if there is no trip. The loop carries g's states from trip to trip and discards them at the end. Some nodes that
+// depend on no state are computed outside the loop, and the loop captures them.
 func Looped(g *ir.Graph, trips ir.Dim) (*ir.Graph, error) {
 	l := newMover(g)
 	for _, n := range g.Leaves(ir.OpState) {
@@ -142,8 +142,8 @@ func Looped(g *ir.Graph, trips ir.Dim) (*ir.Graph, error) {
 	return l.to, l.err
 }
 
-// Branched returns a graph that runs g if input "taken" is true, and otherwise outputs 0. States are read and not
-// updated. Some nodes are computed outside and captured by the branch.
+// Branched returns a graph that runs g if input "taken" is true, and otherwise outputs 0. It reads g's states and does
+// not update them. Some nodes are computed outside the branch, and the branch captures them.
 func Branched(g *ir.Graph) (*ir.Graph, error) {
 	l := newMover(g)
 	l.args = []*ir.Node{l.add(l.to, ir.OpInput, nil, named("taken", ir.Type{DType: ir.Bool})...)}
@@ -260,8 +260,8 @@ func newMover(g *ir.Graph) *mover {
 	return m
 }
 
-// move adds to the body the nodes that g's outputs and some of its updates need. Inputs, weights, states, and every
-// second node that depends only on them stay outside the body.
+// move adds to the body the nodes that g's outputs and the given updates need. Inputs, weights and states stay outside
+// the body. So does every second node that depends only on nodes outside.
 func (m *mover) move(g *ir.Graph, updates []ir.Update) {
 	needed := make([]bool, len(g.Nodes()))
 	for _, o := range g.Outputs() {

@@ -53,8 +53,8 @@ func boundsOf(g *ir.Graph, known map[*ir.Node]Bound) []Bound {
 	return all
 }
 
-// copied is for custom kernels, whose semantics are unknown. The custom kernels of tests only move values of their
-// arguments.
+// copied sets the bound of a custom kernel's result to cover the values of all its arguments. graphgen does not know
+// what a custom kernel computes, but the ones in tests only move values.
 func (b *Bound) copied(args []Bound) {
 	for _, a := range args {
 		b.Lo, b.Hi, b.Err = min(b.Lo, a.Lo), max(b.Hi, a.Hi), max(b.Err, a.Err)
@@ -438,12 +438,12 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	b.Lo, b.Hi = -m, m
 	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + 2*m
 	if n.DType().IsFloat() {
-		b.roundedProduct(n, k, args)
+		b.roundedMatMul(n, k, args)
 	}
 }
 
-// weighted bounds functions of attention weights: results computed with exp(score - lse), and the logarithm of the sum
-// of exponentials.
+// weighted bounds the ops that compute with attention weights exp(score - lse), and the op that computes lse, the
+// logarithm of the sum of exponentials of the scores.
 func (b *Bound) weighted(n *ir.Node, args []Bound) {
 	in, shape, s := n.Op().Info(), n.Arg(0).Shape(), n.Arg(1).Shape()
 	rank := len(shape)
@@ -493,10 +493,10 @@ func (b *Bound) weighted(n *ir.Node, args []Bound) {
 	b.Bad = b.Bad || math.IsNaN(b.Err) || math.IsInf(b.Err, 0)
 }
 
-// roundedProduct adds the error that reduced precision allows a matmul with k terms: half a unit of f16 for each
-// operand and each sum, the residue of an operand split into two bf16, or half a step of 127 for each element of the
-// rows.
-func (b *Bound) roundedProduct(n *ir.Node, k float64, args []Bound) {
+// roundedMatMul adds the error that a reduced precision allows in a matmul with k terms per sum. For half it is half a
+// unit of f16 for each operand and each sum, for bf16x3 the rest of an operand split into two bf16, and for int8 half a
+// step of 1/127 of the largest element for each element of the rows.
+func (b *Bound) roundedMatMul(n *ir.Node, k float64, args []Bound) {
 	const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
 	switch precision := n.Attrs().String_("precision"); {
 	case precision == ir.PrecisionBF16x3:

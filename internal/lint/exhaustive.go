@@ -12,7 +12,7 @@ import (
 // enums are the closed enums, by package and name: their constants are all their values.
 var enums = []string{"codegen/kernel.Family", "codegen/kernel.Variant"}
 
-// Exhaustive requires a switch over such a type to name all constants or to have a default. So the author of a
+// Exhaustive requires a switch over a type in enums to name all constants or to have a default. So the author of a new
 // kernel family finds every place that must handle it.
 var Exhaustive = &analysis.Analyzer{
 	Name: "vkcexhaustive",

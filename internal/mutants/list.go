@@ -20,8 +20,9 @@ type fault struct {
 	run      string   // a regular expression for -run; "" for all tests
 }
 
-// parse reads a list of faults. Each has a line "=== NAME", and lines "KEY: VALUE" for the keys file, old, new, see
-// (packages) and run. Lines that begin with # are comments.
+// parse reads a list of faults. A fault begins with a line "=== NAME", followed by lines "KEY: VALUE". The keys are
+// file, old (the code to replace), new, see (the packages with tests that must find the fault) and run (a pattern for
+// -run). Lines that begin with # are comments.
 func parse(text string) (list []fault, err error) {
 	names := map[string]bool{}
 	for i, line := range strings.Split(text, "\n") {

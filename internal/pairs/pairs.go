@@ -12,8 +12,8 @@ import (
 // Env names the environment variable that makes tests run all cases when it is "all".
 const Env = "VKC_TEST_CASES"
 
-// Of describes a case to Pick. Pick keeps at least one case per Name. Properties and PerName have one value for each
-// property index.
+// Of describes a case to Pick. Pick keeps at least one case per Name. Properties[i] is the case's value of property i,
+// such as a dtype for property 0 and a layout for property 1. All cases have the same properties.
 type Of struct {
 	Name       string
 	Properties []any
@@ -21,8 +21,8 @@ type Of struct {
 	PerName []any
 }
 
-// Pick returns a subset of a list's cases that has every name, every pair of properties that some case of the list has,
-// and every property of PerName with each name that has it.
+// Pick returns a subset of a list of cases. It covers everything that the list covers of the following: each name, each
+// pair of property values in one case, and each name with each of its PerName values.
 func Pick[T any](list []T, of func(T) Of) []T {
 	return Cover(list, func(c T) (keys []string) {
 		o := of(c)

@@ -20,7 +20,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// Checker compiles a graph in several ways, and compares each with the reference on the original graph.
+// Checker runs a graph in several ways, such as by its compiled kernels, and compares the results of each way with the
+// reference on the original graph.
 type Checker struct {
 	g      *ir.Graph
 	values graphgen.Values
@@ -49,7 +50,7 @@ func NewChecker(g *ir.Graph, seed uint64) (*Checker, error) {
 // Quantize quantizes floats to a block format without an importance matrix.
 func Quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
 
-// addReference adds the reference on a graph that must mean the same.
+// addReference adds a way: the reference on another graph, which must give the same results.
 func (c *Checker) addReference(name string, g *ir.Graph) error {
 	p, err := interp.New(g, interp.Options{Weights: c.values, Workers: 1})
 	if err != nil {
@@ -62,8 +63,9 @@ func (c *Checker) addReference(name string, g *ir.Graph) error {
 	return nil
 }
 
-// AddKernels adds the kernels of a program, run in their order or, where order
-// is set, as randomly as the barriers allow. The same kernels are added once each way.
+// AddKernels adds a way: the kernels of a program, run on the host. They run in the program's order, or, if order is
+// not nil, in a random order that the barriers allow. AddKernels ignores kernels that it has already added with such an
+// order.
 func (c *Checker) AddKernels(name string, s *passes.State, order *rand.Rand) error {
 	text := fmt.Sprintln(order != nil)
 	for _, k := range s.Kernels {
@@ -82,8 +84,8 @@ func (c *Checker) AddKernels(name string, s *passes.State, order *rand.Rand) err
 	return nil
 }
 
-// Compare runs the graph under several symbol values, one after the other so
-// that states advance, in every way.
+// Compare runs the graph in every way and compares the results with the reference. It makes runs under several symbol
+// values one after another, so that states advance.
 func (c *Checker) Compare(runs int) error {
 	symbols := c.values.Symbols(runs)
 	if len(c.g.Updates()) > 0 && len(symbols) < 3 {
@@ -135,10 +137,9 @@ func (c *Checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]i
 	return nil
 }
 
-// Check takes a graph through the passes and compares, with the reference
-// on it: the reference after each pass that changed it, its kernels, its
-// kernels in another order, and the kernels of the same graph with its nodes
-// in another order. It returns the state of the passes.
+// Check runs the passes on a graph, and compares several ways to compute it with the reference on the graph: the
+// reference on the graph after each pass that changed it, the kernels, the kernels in another order, and the kernels of
+// the same graph with its nodes in another order. It returns the state of the passes.
 func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -263,10 +264,11 @@ func Check(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *Checker, err
 // and codebooks.
 const narrowBindings = 9
 
-// FuseAll fuses norms, slices and copies with whatever kernels can have them.
+// FuseAll accepts every proposal of the rules that fuse norms, slices and copies with other kernels.
 var FuseAll = Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies")
 
-// StoreAll stores all operands of matmuls that matrix units can use, padded where their extents are known.
+// StoreAll proposes to store all operands of matmuls that cooperative matrices can use. It pads extents that are known
+// at compile time, by a few elements, so that tests cover padding.
 func StoreAll(k *kernel.Kernel) []kernel.StoredOperand {
 	var list []kernel.StoredOperand
 	seen := map[*kernel.Expr]bool{}
@@ -289,7 +291,7 @@ func StoreAll(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// StorePlain stores the same without padding.
+// StorePlain is StoreAll without padding.
 func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	list := StoreAll(k)
 	for i := range list {
@@ -298,8 +300,8 @@ func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// storeSide stores the operands of one side, like StoreAll. It does not pad the contraction, because the operands of
-// the other side end there.
+// storeSide is StoreAll for one side of the matmuls: 0 for A, 1 for B. It does not pad the contraction axis, because
+// the operands of the other side are not padded there.
 func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
@@ -313,7 +315,7 @@ func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	}
 }
 
-// AllBytes rounds all rows that may be rounded.
+// AllBytes accepts every proposal to quantize rows to int8.
 func AllBytes(ir.DType, ir.Dim, ir.Dim) bool { return true }
 
 // SplitAny splits the contraction of every matmul that allows it.

@@ -194,8 +194,8 @@ func (p *panel) labels() []box {
 	return labels
 }
 
-// place finds a position for the label of mark i. The first boxes of taken are the marks. No other mark may be nearer
-// to the label than mark i, unless a line connects mark i and its label.
+// place finds a position for the label of mark i that overlaps no box in taken, which begins with the boxes of all
+// marks. No other mark may be nearer to the label than mark i, unless a line connects mark i and its label.
 func (p *panel) place(m mark, i int, taken []box) box {
 	const step, turns = 7.0, 16
 	at := box{w: 7.6 * float64(len(m.name)), h: fontSize + 1}

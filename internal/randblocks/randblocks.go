@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// size is the number of different blocks in a tensor: quantizing every block of a large one would take minutes in some
-// formats.
+// size is the number of different blocks in a tensor. Quantizing every block of a large tensor would take minutes in
+// some formats.
 const size = 256
 
 var pools sync.Map // key to the bytes of its pool

@@ -105,8 +105,8 @@ type Interface struct {
 	Needs     []string // the device features that it uses
 }
 
-// capabilities maps the SPIR-V capabilities that vkc's modules may use to device needs. A module must declare at least
-// one need of the row. Every device has the capabilities of a row without needs.
+// capabilities maps the SPIR-V capabilities that vkc's modules may use to needs, the names of device features. A module
+// that uses a capability must declare at least one of its needs. Every device has a capability without needs.
 var capabilities = map[uint32][]string{
 	1:    nil, // Shader
 	9:    {"float16", "cooperativeMatrix", "cooperativeMatrix2"},

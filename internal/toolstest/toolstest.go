@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Plant returns a directory that, like its parents, looks like a Go module. It has programs with the names of the tools
-// in every place where tools may be. The test fails if one of them runs.
+// Plant returns a directory for tests that vkc runs no program from the current directory. The directory and its
+// parents look like Go modules, and have programs with the names of the tools wherever vkc may look for tools. The test
+// fails if one of these programs runs.
 func Plant(t *testing.T) (dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {

@@ -397,8 +397,8 @@ type ForeignError struct{ Why string }
 
 func (e *ForeignError) Error() string { return e.Why }
 
-// Fits returns a [*ForeignError] if the measurements are of another device or driver, or of another generator's
-// kernels.
+// Fits returns a [*ForeignError] if the measurements are from another device or driver, or of kernels that another
+// version of the generator wrote.
 func (f *File) Fits(caps device.Caps) error {
 	if f.ID != DeviceID(caps) {
 		return &ForeignError{fmt.Sprintf("it is for %q (%s), this is %q (%s)", shorten(f.Device), shorten(f.Driver),
