@@ -65,14 +65,14 @@ var spelledAttentions = []struct{ name, families, body string }{
 		%w = where %seen, %c, %inf
 		%p = softmax %w {axis=-1}
 		%o = matmul %p, %v`},
-	{"where with the least number, the other way round", "", `
+	{"where with the least number, operands exchanged", "", `
 		%min = const {data=f32[](-3.4028234663852886e+38)}
 		%hidden = not %seen
 		%s = matmul %q, %k {transpose_b=true}
 		%w = where %hidden, %min, %s
 		%p = softmax %w {axis=-1}
 		%o = matmul %p, %v`},
-	{"where with a number that is not out of reach", "matmul row matmul", `
+	{"where with a number that a score may reach", "matmul row matmul", `
 		%min = const {data=f32[](-10000)}
 		%s = matmul %q, %k {transpose_b=true}
 		%w = where %seen, %s, %min
@@ -120,7 +120,7 @@ var spelledAttentions = []struct{ name, families, body string }{
 		%s = matmul %q, %kt
 		%p = softmax %s {axis=-1}
 		%o = matmul %p, %vr`},
-	{"heads that share keys by a product of five axes", "", `
+	{"heads that share keys by a matmul of five axes", "", `
 		%q5 = reshape %q {shape=[2,2,2,5,8]}
 		%k5 = reshape %k2 {shape=[2,2,1,6,8]}
 		%v5 = reshape %v2 {shape=[2,2,1,6,8]}
@@ -139,7 +139,7 @@ var spelledAttentions = []struct{ name, families, body string }{
 		%p = softmax %m3 {axis=-1}
 		%r = matmul %p, %v3
 		%o = reshape %r {shape=[2,4,5,8]}`},
-	{"heads innermost but one", "", `
+	{"heads as the second innermost axis", "", `
 		%qb = transpose %ql {perm=[0,2,1,3]}
 		%kb = transpose %kl {perm=[0,2,3,1]}
 		%vb = transpose %vl {perm=[0,2,1,3]}
@@ -166,7 +166,7 @@ var spelledAttentions = []struct{ name, families, body string }{
 		%p = softmax %w {axis=-1}
 		%h = cast %p {dtype=f16}
 		%o = matmul %h, %vh`},
-	{"weights of values that are an output, too", "matmul row matmul", `
+	{"softmax weights that are also an output", "matmul row matmul", `
 		%s = matmul %q, %k {transpose_b=true}
 		%p = softmax %s {axis=-1}
 		output "weights" %p
@@ -218,8 +218,10 @@ func TestFindAttention(t *testing.T) {
 // TestAttentionTable: docs/ATTENTION.md says which kernels each spelling becomes.
 func TestAttentionTable(t *testing.T) {
 	const page = "../docs/ATTENTION.md"
-	text := "# Attention by ops\n\nThe table lists spellings of attention by exporters, and the kernels of each. " +
-		"A kernel `attention` stores no scores.\n" +
+	text := "# Attention by ops\n\n" +
+		"Models from other frameworks write attention as several ops. The table lists the spellings that vkc is tested with, and\n" +
+		"the families of the kernels that each becomes. One kernel `attention` means that vkc recognizes the spelling: the kernel\n" +
+		"stores no scores. Otherwise a matmul, a softmax (`row`) and a second matmul compute it, and store them.\n" +
 		"`go test ./passes -run AttentionTable -update-golden` writes this page.\n\n" +
 		"| spelling | kernels | which |\n|---|---:|---|\n"
 	for _, tt := range spelledAttentions {

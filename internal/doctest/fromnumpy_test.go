@@ -325,7 +325,7 @@ func callTexts(t *testing.T) (list []string) {
 
 const numpyHead = `# From NumPy and PyTorch
 
-Names that you know, and what to write in vkc. A test runs every row.
+This page lists functions of NumPy and PyTorch, and what to write in vkc instead. A test runs every row.
 
 The rows compute with these operands. ` + "`b`" + ` is the *frontend.Builder of the graph.
 
