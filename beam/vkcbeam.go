@@ -197,6 +197,7 @@ type program struct {
 	exe    *vkc.Executable
 }
 
+// openProgram opens a bundle and loads its program on a device. It refuses a program with states.
 func openProgram(ctx context.Context, path, device string) (p *program, err error) {
 	p = &program{}
 	defer func() {
@@ -279,6 +280,7 @@ func (f *inferFn) ProcessElement(ctx context.Context, _ int64, next func(*Exampl
 	})
 }
 
+// tensorsOf returns the tensors of an example as inputs of a program, by name.
 func tensorsOf(x Example) (vkc.Tensors, error) {
 	in := vkc.Tensors{}
 	for _, t := range x.Tensors {

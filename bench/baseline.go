@@ -92,6 +92,7 @@ func OpenBaseline(path string) (*Baseline, error) {
 	return b, nil
 }
 
+// parseBaseline reads a report of vkc bench --json, or a file of anchors. name is for errors.
 func parseBaseline(name string, text []byte) (*Baseline, error) {
 	if len(text) > maxReport {
 		return nil, errors.New("too long for figures to compare with")
@@ -259,6 +260,7 @@ func (b *Baseline) Judge(r *Report) []Verdict {
 	return list
 }
 
+// judge compares the result of a goal's case with the goal.
 func (b *Baseline) judge(g Goal, r *Report) Verdict {
 	v := Verdict{Goal: g}
 	res := r.Find(g.Case)

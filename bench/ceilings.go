@@ -263,6 +263,7 @@ func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.D
 	return burst.median()
 }
 
+// compile compiles the probe's shader to a pipeline.
 func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error) {
 	root, err := cachefile.Root()
 	if err != nil {
@@ -310,6 +311,7 @@ type probeBurst struct {
 	count     int
 }
 
+// newProbeBurst records the commands of record count times, with a timestamp after each.
 func newProbeBurst(dev *vk.Device, count int, record func(*vk.CommandList)) (*probeBurst, error) {
 	stamps, err := dev.NewTimestamps(count + 1)
 	if err != nil {

@@ -44,6 +44,7 @@ type textTest struct {
 	prompt        bool
 }
 
+// String returns the test's name in llama-bench, such as "tg128 @ d4096".
 func (t *textTest) String() string {
 	name := "tg"
 	if t.prompt {
@@ -363,6 +364,7 @@ func (p *modelPrograms) all() []*modelProgram {
 	return slices.Concat([]*modelProgram{p.step}, p.short, p.prompts)
 }
 
+// close closes all programs, loaded or only compiled.
 func (p *modelPrograms) close() error {
 	var errs []error
 	for _, one := range p.all() {

@@ -58,6 +58,8 @@ func (r *Runner) Run(ctx context.Context, c Case) (res Result, err error) {
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
+// run is Run with an error for any failure. If the case has a stand-in, run checks that against the reference instead
+// of the case itself.
 func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	var checked *loaded
 	if c.StandIn != nil {
@@ -186,6 +188,8 @@ func (l *loaded) start(ctx context.Context, c *Case) error {
 	return nil
 }
 
+// compile compiles a graph for the runner's device or target. The program will share weights with beside, if that is
+// not nil.
 func (r *Runner) compile(ctx context.Context, g *ir.Graph, beside *vkc.Program) (*vkc.Program, error) {
 	opt := vkc.CompileOptions{NoCache: r.NoCache, Beside: beside}
 	if r.NoTuning {
@@ -232,6 +236,7 @@ func (c *Case) moved(d data, g *ir.Graph) float64 {
 	return sum
 }
 
+// time times a loaded program and sets the figures of the result.
 func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) error {
 	opt := r.Options
 	if !c.Cached && opt.Copies == 0 {

@@ -55,6 +55,8 @@ func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) 
 	return c.check(ctx, data{inputs: in, weights: weights}, out)
 }
 
+// check compares each of the case's samples of the outputs with the reference. A case without samples is compared as a
+// whole.
 func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error {
 	samples := c.Samples
 	if len(samples) == 0 {
@@ -89,6 +91,8 @@ func (c *Case) checkWhole(in, weights, out map[string]*ir.Data) error {
 	return checkProduct(in["x"], w, out["y"], interp.ToleranceOf(g, g.Outputs()[0].Node))
 }
 
+// checkSample runs the reference on the case's graph with smaller sizes, on the picked parts of inputs and weights, and
+// compares its outputs with the picked parts of out. picked has the coordinates by label.
 func (c *Case) checkSample(ctx context.Context, picked map[string][]int, d data, out map[string]*ir.Data) error {
 	sizes := maps.Clone(c.Sizes)
 	for label, coords := range picked {

@@ -78,6 +78,7 @@ type Reused struct {
 
 var errClosed = errors.New("generate: the model is closed")
 
+// newEngine starts the goroutine that runs all steps of a model. close ends it.
 func newEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
 	e := &engine{model: m, slots: make([]slot, m.slotCount), news: make(chan struct{}, 1), stop: stop,

@@ -67,6 +67,8 @@ func (m *Model) refusal(ctx context.Context, what string, err error) error {
 	return &refusedError{m.device.Name(), what, err}
 }
 
+// open is Open before the CPU replaces a device that fails: it reads the file, loads all programs and starts the
+// engine.
 func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m, err = prepare(ctx, path, &o); err != nil {
 		return nil, err

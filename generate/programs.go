@@ -227,6 +227,7 @@ func (c candidate) isNoFaster(list []candidate) bool {
 	})
 }
 
+// load compiles and loads a graph. Its program shares weights and states with share, if that is not nil.
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
 	p, err := m.compile(ctx, g, o)
 	if err == nil && m.gpuMemory > 0 && m.weightRoom == 0 { // only for the first program

@@ -107,6 +107,7 @@ func sizes(x tensor) []int { return numbers(x.Builder(), x.Shape()) }
 // extent returns one of sizes.
 func extent(x tensor, axis int) int { return numbers(x.Builder(), ir.Shape{x.Dim(axis)})[0] }
 
+// numbers returns extents as numbers. It makes the builder fail if one is a symbol.
 func numbers(b *frontend.Builder, dims ir.Shape) []int {
 	out := make([]int, len(dims))
 	for i, d := range dims {

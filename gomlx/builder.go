@@ -244,6 +244,7 @@ func (f *Function) add(kind compute.OpType, args []*value, b build, of ...shapes
 	return f.append(&operation{kind: kind, args: args, build: b}, of...)
 }
 
+// append adds an operation and returns its results. It fails if vkc cannot build the operation.
 func (f *Function) append(op *operation, of ...shapes.Shape) ([]*value, error) {
 	results := f.keep(op, of...)
 	if err := checkUint64(op); err != nil {

@@ -246,6 +246,7 @@ type schedule struct {
 // constantLevel is the level of operations that need no input.
 const constantLevel = -1
 
+// newSchedule returns the levels of all operations that the results need, given the inputs.
 func newSchedule(inputs, results []*value) *schedule {
 	s := &schedule{level: map[*operation]int{}, given: map[*value]bool{}}
 	for _, v := range inputs {
@@ -285,6 +286,7 @@ func (s *schedule) levelOf(v *value) int {
 	return s.level[v.op]
 }
 
+// visit adds the operation of a value, after the operations that it depends on.
 func (s *schedule) visit(v *value) {
 	if _, ok := s.level[v.op]; ok || s.given[v] {
 		return

@@ -374,6 +374,8 @@ func scatterOrdered(x, indices, updates, order tensor, sign int) tensor {
 	return empty.Scatter(0, place.IndexSelect(0, order), updates.Reshape(-1).IndexSelect(0, order)).Reshape(dims)
 }
 
+// scatter implements the scatter operations. kind says how updates change an element: the result is their sum with it,
+// or the largest or smallest of them all.
 func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted,
 	toAxes []int) (compute.Value, error) {
 	args, err := f.values(kind, x, indices, updates)

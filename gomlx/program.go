@@ -76,6 +76,7 @@ func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
 	return p, nil
 }
 
+// release ends one use of a program. The last use closes it.
 func (b *Backend) release(p *program) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,6 +27,7 @@ var reductions = map[compute.OpType]func(x tensor, axes []int) tensor{
 	compute.OpTypeReduceBitwiseXor: func(x tensor, axes []int) tensor { return foldByHalves(x, axes, tensor.Xor) },
 }
 
+// reduce adds a reduction along axes, or along all axes if there are none.
 func (f *Function) reduce(kind compute.OpType, x compute.Value, axes []int) (compute.Value, error) {
 	args, err := f.values(kind, x)
 	if err != nil {

@@ -84,6 +84,7 @@ func (p *gbnf) skip(word string) bool {
 	return true
 }
 
+// name reads the name of a rule.
 func (p *gbnf) name() string {
 	n := strings.IndexFunc(p.rest(), func(r rune) bool {
 		return !(r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
@@ -106,6 +107,7 @@ func (p *gbnf) ruleID(name string) int {
 	return id
 }
 
+// definition reads a rule, NAME ::= ALTERNATIVES.
 func (p *gbnf) definition() {
 	name := p.name()
 	p.space()
@@ -174,6 +176,7 @@ func (p *gbnf) sequence() *expr {
 	return e
 }
 
+// group reads alternatives in parentheses.
 func (p *gbnf) group() *expr {
 	if p.depth++; p.depth > maxNesting {
 		p.fail("groups nest deeper than %d", maxNesting)
@@ -218,6 +221,7 @@ func (p *gbnf) times() (low, high int) {
 	return low, high
 }
 
+// number reads a bound of a repetition.
 func (p *gbnf) number() int {
 	from := p.at
 	for p.at < len(p.source) && p.source[p.at] >= '0' && p.source[p.at] <= '9' {
@@ -230,6 +234,7 @@ func (p *gbnf) number() int {
 	return n
 }
 
+// literal reads a string in double quotes.
 func (p *gbnf) literal() *expr {
 	p.at++
 	var b strings.Builder
@@ -243,6 +248,7 @@ func (p *gbnf) literal() *expr {
 	return text(b.String())
 }
 
+// class reads a set of characters, such as [a-z] or [^"\\].
 func (p *gbnf) class() *expr {
 	p.at++
 	not := p.skip("^")

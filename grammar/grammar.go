@@ -230,6 +230,8 @@ func isByte(e *expr) bool {
 	return e.op == opText && len(e.text) == 1 || e.op == opSet && len(e.set) == 1 && e.set[0].high < utf8.RuneSelf
 }
 
+// repeat builds a repetition, e.min to e.max times, followed by node next, and returns its first node. Without a
+// maximum it loops after e.min copies.
 func (b *builder) repeat(e *expr, next int32) int32 {
 	x := e.list[0]
 	if (e.min > 1 || e.max > 1) && x.op != opRule && !isByte(x) { // a copy is then one node

@@ -178,6 +178,7 @@ func (s *stack) number() uint64 {
 	return s.id + 1
 }
 
+// intern returns the one state with the configurations of s, so that equal states are one pointer.
 func (m *machine) intern(s *state) *state {
 	slices.SortFunc(s.configs, func(a, b config) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.on.number(), b.on.number()))

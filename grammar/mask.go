@@ -252,6 +252,7 @@ func (c *Constraint) newMask() Mask {
 	return mask
 }
 
+// base returns the tokens that may follow node at, if the stack is not known. It caches them.
 func (t *Text) base(at int32) (*base, error) {
 	c := t.c
 	if b := c.bases[at]; b != nil {

@@ -157,6 +157,7 @@ var plain = []span{{' ', '!'}, {'#', '['}, {']', utf8.MaxRune}}
 // char returns a character of a string, possibly escaped. A surrogate pair counts as one character.
 func (s *schemas) char() *expr { return s.add("char", charBody) }
 
+// charBody matches one character of a JSON string: unescaped, escaped by a letter, or as \u with four hex digits.
 func charBody() *expr {
 	hex := set(span{'0', '9'}, span{'A', 'F'}, span{'a', 'f'})
 	d := set(span{'D', 'D'}, span{'d', 'd'})
@@ -314,6 +315,7 @@ func (s *schemas) types(o *object, where string) (names []string) {
 	return names
 }
 
+// typed returns the expression of the values that a schema allows of one JSON type.
 func (s *schemas) typed(name string, o *object, where string, depth int) *expr {
 	switch name {
 	case "object":

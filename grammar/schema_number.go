@@ -172,6 +172,7 @@ func (b *bound) ofWhole(lower bool) *bound {
 	return &bound{decimal: decimal{at.Sign() < 0, new(big.Int).Abs(at), ""}}
 }
 
+// number returns the expression of the numbers that a schema allows. With whole they are integers.
 func (s *schemas) number(o *object, where string, whole bool) *expr {
 	low := s.bounds(o, where, 1, "minimum", "exclusiveMinimum")
 	high := s.bounds(o, where, -1, "maximum", "exclusiveMaximum")

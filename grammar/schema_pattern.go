@@ -64,6 +64,7 @@ func (r *patternReader) skip(word string) bool {
 	return true
 }
 
+// alternatives reads patterns separated by |.
 func (r *patternReader) alternatives() *pattern {
 	var list []*pattern
 	for {
@@ -161,6 +162,7 @@ func (r *patternReader) term() *pattern {
 	return &pattern{set: r.char(false)}
 }
 
+// group reads a pattern in parentheses.
 func (r *patternReader) group() *pattern {
 	if r.depth++; r.depth > maxNesting {
 		r.fail("groups nest deeper than %d", maxNesting)

@@ -13,6 +13,7 @@ const (
 	clock = `([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`
 )
 
+// string returns the expression of the strings that a schema allows by its pattern, format and lengths.
 func (s *schemas) string(o *object, where string) *expr {
 	low, high := s.counts(o, where, "minLength", "maxLength")
 	pattern, ok := o.values["pattern"].(string)

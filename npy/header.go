@@ -144,6 +144,7 @@ func (s *scanner) str() (string, error) {
 	return "", s.errorf("a string without escapes does not end")
 }
 
+// bool reads True or False.
 func (s *scanner) bool() (bool, error) {
 	s.skipSpace()
 	switch word := s.word(); word {
@@ -197,6 +198,7 @@ func (s *scanner) tuple() ([]int, error) {
 	return dims, nil
 }
 
+// dim reads an extent.
 func (s *scanner) dim() (int, error) {
 	s.skipSpace()
 	word := s.word()

@@ -84,6 +84,7 @@ func (p *literal) value(depth int) error {
 	return p.scalar()
 }
 
+// array reads an array in brackets. depth is the number of brackets around it.
 func (p *literal) array(depth int) error {
 	switch {
 	case depth == ir.MaxRank:
@@ -133,6 +134,7 @@ func (p *literal) scalar() error {
 	return nil
 }
 
+// element converts a word to an element of the dtype and appends it.
 func (p *literal) element(word string) error {
 	if p.dtype.IsFloat() {
 		v, err := strconv.ParseFloat(word, 64)

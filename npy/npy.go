@@ -68,6 +68,7 @@ func Read(content []byte) (*ir.Data, error) {
 	return read(filefmt.Source{Format: "npy"}, content)
 }
 
+// read reads the contents of an .npy file.
 func read(src filefmt.Source, content []byte) (*ir.Data, error) {
 	text, start, err := findHeader(src, content)
 	if err != nil {
@@ -206,6 +207,7 @@ func Write(w io.Writer, d *ir.Data) error {
 	return err
 }
 
+// descrOf returns NumPy's description of a dtype, such as "<f4".
 func descrOf(t ir.DType) (string, error) {
 	for _, row := range dtypes {
 		if row.dtype == t {

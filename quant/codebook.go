@@ -65,6 +65,7 @@ func (c *codebook) arrange(n int, levels []int8, at func(e, i int) uint8) {
 	}
 }
 
+// codesOf returns the codes of the halves of an entry, given the number of the level of each of its elements.
 func (c *codebook) codesOf(d *[8]uint8) arranged {
 	if c.elems == 4 {
 		return arranged{maxQuarters*d[0] + d[1], maxQuarters*d[2] + d[3]}
@@ -92,6 +93,7 @@ func (q *quarterCosts) set(elems int, levels *[8]float32, scale float32, t, w []
 	}
 }
 
+// set4 is set for entries of four elements: a quarter is one element, and its code is the number of a level.
 func (q *quarterCosts) set4(levels *[8]float32, t, w *[4]float32) {
 	for i := range q {
 		for l, level := range levels {
@@ -102,6 +104,8 @@ func (q *quarterCosts) set4(levels *[8]float32, t, w *[4]float32) {
 	}
 }
 
+// set8 is set for entries of eight elements: a quarter is two elements, and its code is 3*k + l for their levels k and
+// l.
 func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
 	for i := range q {
 		var second [3]float32

@@ -2,11 +2,10 @@ package quant
 
 import "encoding/binary"
 
-// iq1_m: 256 elements in 56 bytes: qs[32]; qh[16]; u16 scales[4]. Each of 32
-// entries of 8 has an index of 8 bits in qs and three in a nibble of qh, whose
-// top bit is the sign of the offset. Each two entries share a 3-bit scale s, four
-// to a u16 of scales: d*(2s+1)*(v +- 1/8). The top nibbles of the four are d.
-
+// dequantizeIQ1_M decodes a block of iq1_m. A block has 256 elements in 56 bytes: qs[32]; qh[16]; u16 scales[4]. Each
+// of 32 entries of 8 has an index of 8 bits in qs and three in a nibble of qh, whose top bit is the sign of the offset.
+// Each two entries share a 3-bit scale s, four to a u16 of scales: d*(2s+1)*(v +- 1/8). The top nibbles of the four are
+// d.
 func dequantizeIQ1_M(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[56]byte)(block)
 	d := halfIQ1_M((*[8]byte)(b[48:]))
@@ -31,6 +30,7 @@ func halfIQ1_M(scales *[8]byte) float32 {
 
 var gridFormatIQ1_M = gridFormat{book: bookIQ1, group: 16, steps: 8, unit: 1, window: 7, offsets: 8}
 
+// quantizeIQ1_M finds the best entries and scales of a block, and packs them as dequantizeIQ1_M reads them.
 func quantizeIQ1_M(block []byte, src, weights []float32) {
 	b := (*[56]byte)(block)
 	var a gridBlock

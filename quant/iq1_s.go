@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// iq1_s: 256 elements in 50 bytes: half d; qs[32]; u16 qh[8]. Each of 8 groups
-// of 32 is four codebook entries of 8. qh[g] holds three more index bits for each
-// entry, then a 3-bit scale s and the sign of the offset: d*(2s+1)*(v +- 1/8).
-
+// dequantizeIQ1_S decodes a block of iq1_s. A block has 256 elements in 50 bytes: float16 d; qs[32]; u16 qh[8]. Each of
+// 8 groups of 32 is four codebook entries of 8. qh[g] holds three more index bits for each entry, then a 3-bit scale s
+// and the sign of the offset: d*(2s+1)*(v +- 1/8).
 func dequantizeIQ1_S(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[50]byte)(block)
 	d := halfAt(b[:])
@@ -28,6 +27,7 @@ var bookIQ1 = sync.OnceValue(func() *codebook { return newCodebook8(gridIQ1S[:],
 
 var gridFormatIQ1_S = gridFormat{book: bookIQ1, group: 32, steps: 8, unit: 1, window: 7, offsets: 32}
 
+// quantizeIQ1_S finds the best entries and scales of a block, and packs them as dequantizeIQ1_S reads them.
 func quantizeIQ1_S(block []byte, src, weights []float32) {
 	b := (*[50]byte)(block)
 	var a gridBlock

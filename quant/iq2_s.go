@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// iq2_s: 256 elements in 82 bytes: half d; qs[32]; signs[32]; qh[8]; scales[8].
-// Each of 32 entries of 8 has the low eight bits of its codebook index in qs, two
-// more in qh and its signs as a whole byte. Scales as in iq2_xs.
-
+// dequantizeIQ2_S decodes a block of iq2_s. A block has 256 elements in 82 bytes: float16 d; qs[32]; signs[32]; qh[8];
+// scales[8]. Each of 32 entries of 8 has the low eight bits of its codebook index in qs, two more in qh and its signs
+// as a whole byte. Scales as in iq2_xs.
 func dequantizeIQ2_S(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[82]byte)(block)
 	d := halfAt(b[:])
@@ -25,6 +24,7 @@ var gridFormatIQ2_S = gridFormat{
 	group: 16, steps: 16, unit: 1. / 8, window: 1, signs: signsFree,
 }
 
+// quantizeIQ2_S finds the best entries, signs and scales of a block, and packs them as dequantizeIQ2_S reads them.
 func quantizeIQ2_S(block []byte, src, weights []float32) {
 	b := (*[82]byte)(block)
 	var a gridBlock

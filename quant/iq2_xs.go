@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// iq2_xs: 256 elements in 74 bytes: half d; u16 qs[32]; scales[8]. Each u16 is
-// one entry of 8: a 9-bit codebook index and a 7-bit sign index. Each nibble of
-// scales is the scale of two entries, as in iq2_xxs.
-
+// dequantizeIQ2_XS decodes a block of iq2_xs. A block has 256 elements in 74 bytes: float16 d; u16 qs[32]; scales[8].
+// Each u16 is one entry of 8: a 9-bit codebook index and a 7-bit sign index. Each nibble of scales is the scale of two
+// entries, as in iq2_xxs.
 func dequantizeIQ2_XS(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[74]byte)(block)
 	d := halfAt(b[:])
@@ -24,6 +23,7 @@ var gridFormatIQ2_XS = gridFormat{
 	group: 16, steps: 16, unit: 1. / 8, window: 1, signs: signsEven,
 }
 
+// quantizeIQ2_XS finds the best entries, signs and scales of a block, and packs them as dequantizeIQ2_XS reads them.
 func quantizeIQ2_XS(block []byte, src, weights []float32) {
 	b := (*[74]byte)(block)
 	var a gridBlock

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// iq2_xxs: 256 elements in 66 bytes: half d; u16 qs[32]. Each of 8 groups of 32
-// takes eight bytes: four codebook indices, then four 7-bit sign indices and a
-// 4-bit scale s in a u32. The scale of an entry is d*(s+1/2)/4.
-
+// dequantizeIQ2_XXS decodes a block of iq2_xxs. A block has 256 elements in 66 bytes: float16 d; u16 qs[32]. Each of 8
+// groups of 32 takes eight bytes: four codebook indices, then four 7-bit sign indices and a 4-bit scale s in a u32. The
+// scale of an entry is d*(s+1/2)/4.
 func dequantizeIQ2_XXS(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[66]byte)(block)
 	d := halfAt(b[:])
@@ -34,6 +33,7 @@ var gridFormatIQ2_XXS = gridFormat{
 	group: 32, steps: 16, unit: 1. / 8, window: 1, signs: signsEven,
 }
 
+// quantizeIQ2_XXS finds the best entries, signs and scales of a block, and packs them as dequantizeIQ2_XXS reads them.
 func quantizeIQ2_XXS(block []byte, src, weights []float32) {
 	b := (*[66]byte)(block)
 	var a gridBlock

@@ -5,11 +5,9 @@ import (
 	"sync"
 )
 
-// iq3_s: 256 elements in 110 bytes: half d; qs[64]; qh[8]; signs[32]; scales[4].
-// In each of 8 groups of 32, eight codebook entries of 4 have the low bits of
-// their index in qs and the ninth in qh; bit j of the signs is element j's. Each
-// nibble of scales is the s of one group: the scale is d*(2s+1).
-
+// dequantizeIQ3_S decodes a block of iq3_s. A block has 256 elements in 110 bytes: float16 d; qs[64]; qh[8]; signs[32];
+// scales[4]. In each of 8 groups of 32, eight codebook entries of 4 have the low bits of their index in qs and the
+// ninth in qh; bit j of the signs is element j's. Each nibble of scales is the s of one group: the scale is d*(2s+1).
 func dequantizeIQ3_S(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[110]byte)(block)
 	d := halfAt(b[:])
@@ -32,6 +30,7 @@ var gridFormatIQ3_S = gridFormat{
 	group: 32, steps: 16, unit: 1, window: 1, signs: signsFree,
 }
 
+// quantizeIQ3_S finds the best entries, signs and scales of a block, and packs them as dequantizeIQ3_S reads them.
 func quantizeIQ3_S(block []byte, src, weights []float32) {
 	b := (*[110]byte)(block)
 	var a gridBlock

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// iq3_xxs: 256 elements in 98 bytes: half d; qs[64]; u32 signs[8]. Each byte of
-// qs indexes a codebook entry of 4. The u32 of each group of 32 holds four 7-bit
-// sign indices and a 4-bit scale s: the scale is d*(s+1/2)/2.
-
+// dequantizeIQ3_XXS decodes a block of iq3_xxs. A block has 256 elements in 98 bytes: float16 d; qs[64]; u32 signs[8].
+// Each byte of qs indexes a codebook entry of 4. The u32 of each group of 32 holds four 7-bit sign indices and a 4-bit
+// scale s: the scale is d*(s+1/2)/2.
 func dequantizeIQ3_XXS(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[98]byte)(block)
 	d := halfAt(b[:])
@@ -30,6 +29,7 @@ var gridFormatIQ3_XXS = gridFormat{
 	group: 32, steps: 16, unit: 1. / 4, window: 1, signs: signsEven,
 }
 
+// quantizeIQ3_XXS finds the best entries, signs and scales of a block, and packs them as dequantizeIQ3_XXS reads them.
 func quantizeIQ3_XXS(block []byte, src, weights []float32) {
 	b := (*[98]byte)(block)
 	var a gridBlock

@@ -1,8 +1,7 @@
 package quant
 
-// iq4_nl: 32 elements in 18 bytes: half d; qs[16], nibbles as in q4_0. An element
-// is d*valuesIQ4NL[q].
-
+// dequantizeIQ4_NL decodes a block of iq4_nl. A block has 32 elements in 18 bytes: float16 d; qs[16], nibbles as in
+// q4_0. An element is d*valuesIQ4NL[q].
 func dequantizeIQ4_NL(dst []float32, block []byte) {
 	b := (*[18]byte)(block)
 	putIQ4((*[32]float32)(dst), halfAt(b[:]), (*[16]byte)(b[2:]))

@@ -2,11 +2,9 @@ package quant
 
 import "encoding/binary"
 
-// iq4_xs: 256 elements in 136 bytes: half d; u16 scales_h; scales_l[4]; qs[128].
-// In each of 8 groups of 32, an element is d*(s-32)*valuesIQ4NL[q] with nibbles
-// as in iq4_nl. The low four bits of the 6-bit s are nibbles of scales_l, the
-// high two lie in scales_h.
-
+// dequantizeIQ4_XS decodes a block of iq4_xs. A block has 256 elements in 136 bytes: float16 d; u16 scales_h;
+// scales_l[4]; qs[128]. In each of 8 groups of 32, an element is d*(s-32)*valuesIQ4NL[q] with nibbles as in iq4_nl. The
+// low four bits of the 6-bit s are nibbles of scales_l, the high two lie in scales_h.
 func dequantizeIQ4_XS(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[136]byte)(block)
 	d := halfAt(b[:])

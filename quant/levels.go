@@ -53,6 +53,7 @@ func wordsOf4(grid []uint32) func() *ir.Data {
 	})
 }
 
+// levelsOf returns a function that makes the codebook of a format with 16 levels, as f32.
 func levelsOf(values *[16]int8) func() *ir.Data {
 	return sync.OnceValue(func() *ir.Data {
 		levels := make([]float64, len(values))

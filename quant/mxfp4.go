@@ -2,10 +2,9 @@ package quant
 
 import "math"
 
-// mxfp4: 32 elements in 17 bytes: u8 e; qs[16], nibbles as in q4_0. An element is
-// 2^(e-128)*valuesMXFP4[q]: an FP4 (E2M1) value with a shared E8M0 exponent, as
-// in the OCP Microscaling Formats specification 1.0, the table being doubled.
-
+// dequantizeMXFP4 decodes a block of mxfp4. A block has 32 elements in 17 bytes: u8 e; qs[16], nibbles as in q4_0. An
+// element is 2^(e-128)*valuesMXFP4[q]: an FP4 (E2M1) value with a shared E8M0 exponent, as in the OCP Microscaling
+// Formats specification 1.0, the table being doubled.
 func dequantizeMXFP4(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[17]byte)(block)
 	d := scaleMXFP4(b[0])
@@ -15,6 +14,7 @@ func dequantizeMXFP4(dst []float32, block []byte) {
 	}
 }
 
+// quantizeMXFP4 chooses the power of two as scale by the largest magnitude, and then takes the nearest FP4 values.
 func quantizeMXFP4(block []byte, src, _ []float32) {
 	x, b := (*[32]float32)(src), (*[17]byte)(block)
 	_, magnitude := absMax(x[:])

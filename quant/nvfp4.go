@@ -9,6 +9,7 @@ import "math"
 // maxUE4M3 is the largest scale that ggml stores: E4M3 has no infinities, and the next code up is NaN.
 const maxUE4M3 = 448
 
+// dequantizeNVFP4 decodes a block: each group has a scale and FP4 values.
 func dequantizeNVFP4(dst []float32, block []byte) {
 	y, b := (*[64]float32)(dst), (*[36]byte)(block)
 	for g := range 4 {
@@ -21,6 +22,8 @@ func dequantizeNVFP4(dst []float32, block []byte) {
 	}
 }
 
+// quantizeNVFP4 gives each group the scale that maps its largest magnitude to 6, FP4's largest value, and then takes
+// the nearest FP4 values.
 func quantizeNVFP4(block []byte, src, _ []float32) {
 	x, b := (*[64]float32)(src), (*[36]byte)(block)
 	for g := range 4 {

@@ -2,13 +2,11 @@ package quant
 
 import "encoding/binary"
 
-// q2_K: 256 elements in 84 bytes: scales[16]; qs[64]; half d, dmin. In each of
-// 16 groups of 16, an element is d*s*q - dmin*m with s the low and m the high
-// nibble of the group's scale byte.
+// dequantizeQ2_K decodes a block of q2_K. A block has 256 elements in 84 bytes: scales[16]; qs[64]; float16 d, dmin. In
+// each of 16 groups of 16, an element is d*s*q - dmin*m with s the low and m the high nibble of the group's scale byte.
 //
-// Each half of the block (128 elements) has 32 bytes of qs: byte i holds, two
-// bits each from the lowest, the levels of elements i, i+32, i+64 and i+96.
-
+// Each half of the block (128 elements) has 32 bytes of qs: byte i holds, two bits each from the lowest, the levels of
+// elements i, i+32, i+64 and i+96.
 func dequantizeQ2_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[84]byte)(block)
 	d, dmin := halfAt(b[80:]), halfAt(b[82:])
@@ -35,6 +33,7 @@ var affineQ2_K = affineFormat{
 	weigh:      weighMagnitude,
 }
 
+// quantizeQ2_K fits scales, minima and levels to a block, and packs them as dequantizeQ2_K reads them.
 func quantizeQ2_K(block []byte, src, weights []float32) {
 	b := (*[84]byte)(block)
 	var a affineBlock

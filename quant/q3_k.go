@@ -2,11 +2,9 @@ package quant
 
 import "encoding/binary"
 
-// q3_K: 256 elements in 110 bytes: hmask[32]; qs[64]; scales[12]; half d. In
-// each of 16 groups of 16, an element is d*(s-32)*(q-4) with s a 6-bit scale.
-// The low two bits of q lie in qs as in q2_K; the third, for element i of the
-// j-th run of 32, is bit j of hmask[i].
-
+// dequantizeQ3_K decodes a block of q3_K. A block has 256 elements in 110 bytes: hmask[32]; qs[64]; scales[12]; float16
+// d. In each of 16 groups of 16, an element is d*(s-32)*(q-4) with s a 6-bit scale. The low two bits of q lie in qs as
+// in q2_K; the third, for element i of the j-th run of 32, is bit j of hmask[i].
 func dequantizeQ3_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[110]byte)(block)
 	d := halfAt(b[108:])
@@ -32,6 +30,8 @@ func scaleQ3_K(scales *[12]byte, g int) int {
 // levelsQ3_K are the levels of q3_K, stored with an offset of 4.
 var levelsQ3_K = levelRange{-4, 3}
 
+// quantizeQ3_K fits a scale to each group of 16 elements, rounds the scales to 6 bits, and then chooses the levels
+// nearest to the elements for the rounded scales.
 func quantizeQ3_K(block []byte, src, weights []float32) {
 	x, b := (*[256]float32)(src), (*[110]byte)(block)
 	var q [256]byte

@@ -2,9 +2,8 @@ package quant
 
 import "encoding/binary"
 
-// q4_0: 32 elements in 18 bytes: half d; qs[16]. An element is d*(q-8). The low
-// nibble of qs[i] is element i, the high one element i+16.
-
+// dequantizeQ4_0 decodes a block of q4_0. A block has 32 elements in 18 bytes: float16 d; qs[16]. An element is
+// d*(q-8). The low nibble of qs[i] is element i, the high one element i+16.
 func dequantizeQ4_0(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[18]byte)(block)
 	d := halfAt(b[:])

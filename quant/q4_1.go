@@ -2,9 +2,8 @@ package quant
 
 import "encoding/binary"
 
-// q4_1: 32 elements in 20 bytes: half d, m; qs[16], nibbles as in q4_0. An
-// element is d*q + m.
-
+// dequantizeQ4_1 decodes a block of q4_1. A block has 32 elements in 20 bytes: float16 d, m; qs[16], nibbles as in
+// q4_0. An element is d*q + m.
 func dequantizeQ4_1(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[20]byte)(block)
 	d, m := halfAt(b[0:]), halfAt(b[2:])
@@ -14,6 +13,7 @@ func dequantizeQ4_1(dst []float32, block []byte) {
 	}
 }
 
+// quantizeQ4_1 maps the least element to level 0 and the greatest to level 15. With weights it searches for d and m.
 func quantizeQ4_1(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[20]byte)(block)
 	if weights != nil {

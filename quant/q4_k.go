@@ -2,10 +2,9 @@ package quant
 
 import "encoding/binary"
 
-// q4_K: 256 elements in 144 bytes: half d, dmin; scales[12]; qs[128]. In each of
-// 8 groups of 32, an element is d*s*q - dmin*m with 6-bit s and m. Each 32 bytes
-// of qs hold two groups, the first in the low nibbles.
-
+// dequantizeQ4_K decodes a block of q4_K. A block has 256 elements in 144 bytes: float16 d, dmin; scales[12]; qs[128].
+// In each of 8 groups of 32, an element is d*s*q - dmin*m with 6-bit s and m. Each 32 bytes of qs hold two groups, the
+// first in the low nibbles.
 func dequantizeQ4_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[144]byte)(block)
 	d, dmin := halfAt(b[0:]), halfAt(b[2:])
@@ -38,6 +37,7 @@ var affineQ4_K = affineFormat{
 	weigh:      weighAboveRMS,
 }
 
+// quantizeQ4_K fits scales, minima and levels to a block, and packs them as dequantizeQ4_K reads them.
 func quantizeQ4_K(block []byte, src, weights []float32) {
 	b := (*[144]byte)(block)
 	var a affineBlock

@@ -2,9 +2,8 @@ package quant
 
 import "encoding/binary"
 
-// q5_0: 32 elements in 22 bytes: half d; u32 qh; qs[16]. An element is d*(q-16);
-// nibbles of qs as in q4_0, bit i of qh is the fifth bit of element i.
-
+// dequantizeQ5_0 decodes a block of q5_0. A block has 32 elements in 22 bytes: float16 d; u32 qh; qs[16]. An element is
+// d*(q-16); nibbles of qs as in q4_0, bit i of qh is the fifth bit of element i.
 func dequantizeQ5_0(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[22]byte)(block)
 	d := halfAt(b[:])

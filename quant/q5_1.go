@@ -2,9 +2,8 @@ package quant
 
 import "encoding/binary"
 
-// q5_1: 32 elements in 24 bytes: half d, m; u32 qh; qs[16], levels as in q5_0.
-// An element is d*q + m.
-
+// dequantizeQ5_1 decodes a block of q5_1. A block has 32 elements in 24 bytes: float16 d, m; u32 qh; qs[16], levels as
+// in q5_0. An element is d*q + m.
 func dequantizeQ5_1(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[24]byte)(block)
 	d, m := halfAt(b[0:]), halfAt(b[2:])
@@ -17,6 +16,7 @@ func dequantizeQ5_1(dst []float32, block []byte) {
 	}
 }
 
+// quantizeQ5_1 maps the least element to level 0 and the greatest to level 31. With weights it searches for d and m.
 func quantizeQ5_1(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[24]byte)(block)
 	if weights != nil {

@@ -1,8 +1,7 @@
 package quant
 
-// q5_K: 256 elements in 176 bytes: half d, dmin; scales[12]; qh[32]; qs[128]. As
-// q4_K with a fifth bit: bit g of qh[i] for element i of group g.
-
+// dequantizeQ5_K decodes a block of q5_K. A block has 256 elements in 176 bytes: float16 d, dmin; scales[12]; qh[32];
+// qs[128]. As q4_K with a fifth bit: bit g of qh[i] for element i of group g.
 func dequantizeQ5_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[176]byte)(block)
 	d, dmin := halfAt(b[0:]), halfAt(b[2:])
@@ -25,6 +24,7 @@ var affineQ5_K = affineFormat{
 	weigh:      weighAboveRMS,
 }
 
+// quantizeQ5_K fits scales, minima and levels to a block, and packs them as dequantizeQ5_K reads them.
 func quantizeQ5_K(block []byte, src, weights []float32) {
 	b := (*[176]byte)(block)
 	var a affineBlock

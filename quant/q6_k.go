@@ -2,13 +2,11 @@ package quant
 
 import "encoding/binary"
 
-// q6_K: 256 elements in 210 bytes: ql[128]; qh[64]; i8 scales[16]; half d. In
-// each of 16 groups of 16, an element is d*s*(q-32).
+// dequantizeQ6_K decodes a block of q6_K. A block has 256 elements in 210 bytes: ql[128]; qh[64]; i8 scales[16];
+// float16 d. In each of 16 groups of 16, an element is d*s*(q-32).
 //
-// Each half of the block (128 elements) is four runs of 32. Runs 0 and 2 have
-// their low four bits in the nibbles of the half's first 32 bytes of ql, runs 1
-// and 3 in the next 32; the high two bits of run r are bits 2r of qh.
-
+// Each half of the block (128 elements) is four runs of 32. Runs 0 and 2 have their low four bits in the nibbles of the
+// half's first 32 bytes of ql, runs 1 and 3 in the next 32; the high two bits of run r are bits 2r of qh.
 func dequantizeQ6_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[210]byte)(block)
 	d := halfAt(b[208:])
@@ -27,6 +25,8 @@ func dequantizeQ6_K(dst []float32, block []byte) {
 // levelsQ6_K are the levels of q6_K, stored with an offset of 32.
 var levelsQ6_K = levelRange{-32, 31}
 
+// quantizeQ6_K fits a scale to each group of 16 elements, rounds the scales to 8 bits, and then chooses the levels
+// nearest to the elements for the rounded scales.
 func quantizeQ6_K(block []byte, src, weights []float32) {
 	x, b := (*[256]float32)(src), (*[210]byte)(block)
 	var q [256]byte

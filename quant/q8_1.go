@@ -1,9 +1,8 @@
 package quant
 
-// q8_1: 32 elements in 36 bytes: half d, s; i8 qs[32]. An element is d*q; s is d
-// times the sum of the levels, which a dot product with a format that has a
-// minimum needs. Used for activations.
-
+// dequantizeQ8_1 decodes a block of q8_1. A block has 32 elements in 36 bytes: float16 d, s; i8 qs[32]. An element is
+// d*q; s is d times the sum of the levels, which a dot product with a format that has a minimum needs. Used for
+// activations.
 func dequantizeQ8_1(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[36]byte)(block)
 	d := halfAt(b[:])
@@ -12,6 +11,7 @@ func dequantizeQ8_1(dst []float32, block []byte) {
 	}
 }
 
+// quantizeQ8_1 maps the element of largest magnitude to level 127 or -127.
 func quantizeQ8_1(block []byte, src, _ []float32) {
 	x, b := (*[32]float32)(src), (*[36]byte)(block)
 	_, magnitude := absMax(x[:])

@@ -157,6 +157,8 @@ func firstAbove(x []float32, limit float32) int {
 // maxWeight bounds importance weights, so that sums of products stay finite.
 const maxWeight = 1e9
 
+// checkWeights checks that the format t can use importance weights, and that there is a valid one for each element of a
+// row.
 func checkWeights(c codec, t ir.DType, weights []float32, n int) error {
 	if weights == nil {
 		return nil

@@ -25,6 +25,7 @@ func dequantizeTQ1_0(dst []float32, block []byte) {
 	}
 }
 
+// quantizeTQ1_0 maps the element of largest magnitude to 1 or -1, and rounds the others to -1, 0 or 1.
 func quantizeTQ1_0(block []byte, src, _ []float32) {
 	x, b := (*[256]float32)(src)[:], (*[54]byte)(block)[:]
 	_, d := absMax(x)

@@ -104,6 +104,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// write writes all metrics in the text format of Prometheus. name labels them with the model.
 func (m *metrics) write(w io.Writer, name string, of Model) {
 	now, prompts := of.Load(), of.Reused()
 	m.mu.Lock()

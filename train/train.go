@@ -175,6 +175,7 @@ func (t *trainer) fetch(ctx context.Context, batches Batches, to chan<- batch) {
 	}
 }
 
+// run makes the steps. It copies the next batch to the device while a step runs.
 func (t *trainer) run(ctx context.Context, batches Batches) (err error) {
 	fetching, stop := context.WithCancel(ctx)
 	queue := make(chan batch)
@@ -263,6 +264,7 @@ func (t *trainer) read(res *vkc.Result) error {
 	return nil
 }
 
+// scalar reads a device tensor of one element.
 func scalar(d *runtime.DeviceTensor) (float64, error) {
 	// Read the result of a started step even if the training's context has ended.
 	v, err := d.Read(context.Background())

@@ -46,6 +46,7 @@ func NewLab(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error) {
 	return d, d.caps, nil
 }
 
+// newDevice returns the lab of a Vulkan device, with the GLSL tools and the features that these can compile.
 func newDevice(ctx context.Context, dev *vk.Device) (*lab, error) {
 	root, err := cachefile.Root()
 	if err != nil {

@@ -193,6 +193,7 @@ func (j *job) note(m tunefile.Measurement) {
 // maxWhy bounds the reasons in a file, since compilers can be wordy.
 const maxWhy = 300
 
+// row summarizes the measurements of the kernel.
 func (j *job) row() Row {
 	r := Row{About: j.record.About, Uses: j.kernel.Uses, Tried: j.variants - len(j.todo), Variants: j.variants,
 		Default: j.record.Default}

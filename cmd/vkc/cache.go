@@ -25,6 +25,7 @@ type caches struct {
 	pipelines string // directory
 }
 
+// openCaches returns the user's caches, or an error if they are off or cannot be trusted.
 func openCaches() (*caches, error) {
 	root, err := cachefile.Root()
 	if err != nil {

@@ -87,6 +87,7 @@ type conversation struct {
 	messages []chat.Message // of the user and the model, in turns
 }
 
+// run reads messages and commands, and answers each message, until the input ends or the user quits.
 func (c *conversation) run(ctx context.Context, t talker) error {
 	for {
 		text, err := t.message()
@@ -228,6 +229,7 @@ const (
 	moreMark = "| "
 )
 
+// newConsole puts the terminal into raw mode and starts to read keys. The caller must restore the terminal by close.
 func newConsole(ctx context.Context) (*console, error) {
 	saved, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {

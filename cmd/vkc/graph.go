@@ -161,6 +161,7 @@ func (f *modelFlags) check() error {
 	return nil
 }
 
+// openGGUF builds the graph of a GGUF model that the flags select, and returns it with the weights.
 func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err error) {
 	if err := f.check(); err != nil {
 		return nil, nil, err

@@ -107,6 +107,7 @@ type typeTotal struct {
 	Bytes    int64  `json:"bytes"`
 }
 
+// inspect reads a file of any kind that vkc knows, and returns what there is to show.
 func inspect(path string) (_ *inspected, err error) {
 	st, err := os.Stat(path)
 	if err != nil {

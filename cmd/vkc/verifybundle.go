@@ -53,6 +53,8 @@ func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (er
 	return nil
 }
 
+// verifySigner checks a bundle's signature against the keys in the file trusted, if that is given, and prints the
+// signer.
 func (a *app) verifySigner(p *vkc.Program, trusted string) error {
 	if trusted != "" {
 		keys, err := bundle.ReadPublicKeys(trusted)

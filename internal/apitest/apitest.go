@@ -55,6 +55,7 @@ func typeOf(value any) reflect.Type {
 	return typ
 }
 
+// call calls a function with zero arguments, and fails the test if it panics.
 func (p Package) call(t *testing.T, name string, f reflect.Value) {
 	t.Helper()
 	args := make([]reflect.Value, f.Type().NumIn())

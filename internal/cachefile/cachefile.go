@@ -257,6 +257,7 @@ func ReadFile(path string, max int64) (content []byte, err error) {
 	return content, err
 }
 
+// readFile reads a trusted file of at most max bytes.
 func readFile(path string, max int64) ([]byte, error) {
 	if err := Trusted(path); err != nil {
 		return nil, err

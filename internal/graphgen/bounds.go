@@ -157,6 +157,7 @@ func jumps(n *ir.Node) bool {
 	return n.Op().Class() == ir.ClassElementwise && floats && !n.DType().IsFloat()
 }
 
+// leafBound returns the bound of a node without arguments.
 func leafBound(n *ir.Node) Bound {
 	b := Bound{Exact: true}
 	switch n.Op() {
@@ -333,6 +334,7 @@ func folded(n *ir.Node) float64 {
 	return count
 }
 
+// reduced sets the bound of a reduction of x.
 func (b *Bound) reduced(n *ir.Node, x Bound) {
 	count := folded(n)
 	b.Lo, b.Hi, b.Err = x.Lo, x.Hi, x.Err
@@ -368,6 +370,7 @@ func (b *Bound) reduced(n *ir.Node, x Bound) {
 	}
 }
 
+// row sets the bound of an op along one axis: a softmax, a norm or a rotation.
 func (b *Bound) row(n *ir.Node, args []Bound) {
 	x := args[0]
 	spread := x.Hi - x.Lo
@@ -402,6 +405,7 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 	}
 }
 
+// contracted sets the bound of a matmul or an attention.
 func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	if n.Op() == ir.OpAttentionLSE || n.Op() == ir.OpAttentionGrad {
 		b.weighted(n, args)

@@ -16,6 +16,7 @@ func (g *generator) reshape() *ir.Node {
 	return g.add(ir.OpReshape, []*ir.Node{x}, attr("shape", s))
 }
 
+// reshaped returns a random shape with as many elements: an axis of 1 more, two axes joined, or an axis split.
 func (g *generator) reshaped(s ir.Shape) ir.Shape {
 	switch pick := g.rng.IntN(4); {
 	case pick == 0 && len(s) < 5:

@@ -14,6 +14,7 @@ func Shrink(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	}
 }
 
+// shrinkOnce returns a smaller graph that still fails, or nil if it finds none.
 func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	try := func(h *ir.Graph, err error) *ir.Graph {
 		if err != nil || h.Verify() != nil || h.String() == g.String() || !fails(h) {
@@ -113,6 +114,7 @@ func showUpdate(g *ir.Graph, update int) (*ir.Graph, error) {
 	})
 }
 
+// moveOutput returns a copy of the graph in which one output is another node.
 func moveOutput(g *ir.Graph, out int, to *ir.Node) (*ir.Graph, error) {
 	return copyGraph(g, nil, func(h *ir.Graph, made []*ir.Node) error {
 		for _, u := range g.Updates() {

@@ -42,6 +42,7 @@ func Check(need int64) error {
 	return check(need, limits())
 }
 
+// check returns an *Error if an allocation of need bytes exceeds one of the limits, and names the tightest.
 func check(need int64, list []limit) error {
 	var least *Error
 	for _, l := range list {

@@ -30,6 +30,7 @@ type system struct {
 	heap   func() (free, released int64)
 }
 
+// limits returns the limits of the machine, of the control groups, and of ulimit.
 func (s system) limits() (list []limit) {
 	free, released := s.heap()
 	memory := s.fields("proc/meminfo")

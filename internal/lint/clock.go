@@ -28,6 +28,7 @@ var limits = []string{
 const busy = "a busy machine needs longer; " +
 	"or say behind the line, in a comment // clock: WHY, why no limit depends on it"
 
+// runClock reports limits in wall-clock time in the tests of a package.
 func runClock(pass *analysis.Pass) (any, error) {
 	for _, file := range pass.Files {
 		name := fileName(pass, file.FileStart)

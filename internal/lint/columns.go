@@ -21,6 +21,7 @@ var Columns = &analysis.Analyzer{
 	Run:  runColumns,
 }
 
+// runColumns reports the lines of a package that are too long.
 func runColumns(pass *analysis.Pass) (any, error) {
 	for _, file := range pass.Files {
 		if ast.IsGenerated(file) {

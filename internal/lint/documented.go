@@ -14,6 +14,7 @@ var Documented = &analysis.Analyzer{
 	Run:  runDocumented,
 }
 
+// runDocumented reports exported names without a comment.
 func runDocumented(pass *analysis.Pass) (any, error) {
 	if pass.Pkg.Name() == "main" {
 		return nil, nil

@@ -33,6 +33,7 @@ func (*dependencies) AFact() {}
 // String is compared by tests of facts.
 func (d *dependencies) String() string { return fmt.Sprint(len(d.All), " packages") }
 
+// runImports reports the imports of a package that the tables do not allow.
 func runImports(pass *analysis.Pass) (any, error) {
 	rel, ours := relative(pass.Pkg.Path())
 	files := importing(pass)

@@ -31,6 +31,7 @@ func runRebuilt(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
+// checkRebuilt reports copies of a kernel, and literals with a kernel's fields, in a declaration.
 func checkRebuilt(pass *analysis.Pass, decl ast.Decl) {
 	// Nodes that do not copy the kernel: assignment targets, and operands of selectors and of &.
 	uncopied := map[ast.Node]bool{}

@@ -24,6 +24,8 @@ var Rounds = &analysis.Analyzer{
 // or show how to use the module.
 var roundsAnyhow = []string{"bench", "examples", "internal/chart", "internal/graphgen", "internal/quantreport"}
 
+// runRounds finds variables, fields and functions that are products of floats, and then reports sums of products that
+// are not rounded first.
 func runRounds(pass *analysis.Pass) (any, error) {
 	rel, ours := relative(pass.Pkg.Path())
 	if !ours || slices.ContainsFunc(roundsAnyhow, func(folder string) bool { return within(rel, folder) }) {

@@ -64,6 +64,7 @@ func mappingAt(addr uintptr) *File {
 	return nil
 }
 
+// mapWhole maps a whole regular file. An empty file gives nil.
 func mapWhole(f *os.File, path string) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -32,6 +32,7 @@ func main() {
 	}
 }
 
+// run plants the selected faults one at a time, and reports the ones that no test finds.
 func run(ctx context.Context) error {
 	only := flag.String("only", "", "plant the faults whose name or file this regular expression matches")
 	timeout := flag.Duration("timeout", 10*time.Minute, "for the tests of a package; a fault that hangs is seen")

@@ -14,6 +14,7 @@ import (
 // importances is an importance matrix, or nil.
 type importances struct{ *imatrix.Matrix }
 
+// row returns the importance of the columns of a matrix, or nil if there is no importance matrix.
 func (m importances) row(name string, columns int) ([]float32, error) {
 	if m.Matrix == nil {
 		return nil, nil
@@ -86,6 +87,7 @@ func watched(g *ir.Graph) (*ir.Graph, error) {
 // sumsFile has sums of squares by the name of the weight, in the format of package imatrix.
 type sumsFile map[string][]float64
 
+// add adds the squares of activations, which lie along the columns of matrix name, to its sums.
 func (s sumsFile) add(name string, d *ir.Data) error {
 	values, err := d.Floats()
 	if err != nil {

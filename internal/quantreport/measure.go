@@ -102,6 +102,7 @@ func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*res
 // near reports whether two measurements agree as closely as measurements on two devices do.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Abs(b) }
 
+// importance measures the importance matrix on the calibration files in the folder source.
 func (m *model) importance(ctx context.Context, source string, r *results) (importances, error) {
 	texts, info, err := calibrationText(source)
 	if err != nil {

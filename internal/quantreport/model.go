@@ -28,6 +28,7 @@ type model struct {
 	device    *vkc.Device
 }
 
+// openModel reads an f16 model, converts its weights to f32, and builds its graph.
 func openModel(path string, device *vkc.Device) (*model, error) {
 	f, err := gguf.Open(path)
 	if err != nil {

@@ -138,6 +138,7 @@ func (t target) row(b *strings.Builder, cells ...string) {
 	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }
 
+// sizeVerdict says whether the format is as much smaller than f32 as the target says.
 func (t target) sizeVerdict() string {
 	have := ratio(t.format)
 	scale := 10.0

@@ -29,6 +29,7 @@ func Fill(dst []byte, t ir.DType, lo, hi float64, rng *rand.Rand) {
 	}
 }
 
+// poolOf returns the encoded bytes of size random blocks for a key. It makes them once.
 func poolOf(k key) []byte {
 	if p, ok := pools.Load(k); ok {
 		return p.([]byte)

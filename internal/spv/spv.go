@@ -306,6 +306,7 @@ var least = map[uint32]int{
 	opSpecConstantTrue: 2, opSpecConstantFalse: 2, opSpecConstant: 3,
 }
 
+// decorate records a decoration that CheckShader needs. a is the target id, the decoration and its operands.
 func (m *declarations) decorate(a []uint32) {
 	if a[1] == decorationNonWritable {
 		m.readonly[a[0]] = true

@@ -64,6 +64,7 @@ func (r *reader) next() byte {
 	return r.data[r.at]
 }
 
+// value reads one JSON value, and fails on duplicate keys and on anything else that readers understand differently.
 func (r *reader) value() {
 	switch r.next() {
 	case '"':

@@ -241,6 +241,7 @@ func (f *File) check() error {
 	return nil
 }
 
+// check returns an error if a kernel's record is not one that vkc tune writes.
 func (k *Kernel) check() error {
 	if raw, err := hex.DecodeString(k.Key); err != nil || len(raw) != sha256.Size {
 		return fmt.Errorf("the key %q is no SHA-256 in hex", shorten(k.Key))
