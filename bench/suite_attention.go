@@ -46,7 +46,7 @@ func attentionCase(heads, groups, t, s, d int, causal bool) Case {
 		},
 		Axes:    map[string]string{"q": "g . t d", "k": "g s d", "v": "g s d", "y": "g . t d"},
 		Samples: []Sample{{"g": Some(2), "t": Last(8)}},
-		Flops:   2 * product(heads*t, s, d), Precision: MatrixF16, Cached: t > 1,
+		Flops:   2 * matmulFlops(heads*t, s, d), Precision: MatrixF16, Cached: t > 1,
 	}
 	if causal {
 		c.Flops /= 2

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// llama2 has the shape of Llama 2 with 7 B parameters. Its matrices are in a block format, and the last one, as in
-// files, in q6_K.
+// llama2 returns the configuration of Llama 2 7B with the given number of layers. Its matrices have the block format t,
+// except the last one: that is in q6_K, as in most files.
 func llama2(t ir.DType, layers int) llm.Config {
 	c := llamaConfig("llama7b", t, llm.Config{Layers: layers, Width: 4096, Heads: 32, KVHeads: 32, HeadDim: 128,
 		FeedForward: 11008, Vocab: 32000})
@@ -96,8 +96,8 @@ func promptCase(cfg llm.Config, t ir.DType, allow string, tokens int) Case {
 	return c
 }
 
-// modelFills keeps the magnitude of activations constant through random layers, as in a trained model: large scores
-// would make attention pick single keys.
+// modelFills returns the ranges of a model's random weights. They keep the magnitude of activations constant through
+// the layers, as in a trained model. With large scores attention would pick single keys.
 func modelFills(cfg llm.Config) map[string]Fill {
 	fills := map[string]Fill{"tokens": {0, float64(cfg.Vocab)}}
 	for name, t := range cfg.Types {

@@ -66,7 +66,7 @@ func denseCase(t ir.DType, m, n, k int) Case {
 			b.Output("y", b.Input("x", t, s["m"], s["k"]).MatMulT(b.Input("w", t, s["n"], s["k"])))
 		},
 		Axes: map[string]string{"x": "m k", "w": "n k", "y": "m n"}, Samples: matrixSample, Product: true,
-		Flops: product(m, n, k), Precision: precisionOf(t), Cached: true,
+		Flops: matmulFlops(m, n, k), Precision: precisionOf(t), Cached: true,
 	}
 }
 

@@ -172,7 +172,7 @@ func convCase(scale Scale, t ir.DType, precision string) Case {
 		},
 		Axes:    map[string]string{"x": "i c s s", "w": "o c . .", "y": "i o s s"},
 		Samples: []Sample{{"i": Some(2), "o": Some(2)}},
-		Flops:   product(images*side*side, channels, channels*9), Precision: MatrixF16, Cached: true,
+		Flops:   matmulFlops(images*side*side, channels, channels*9), Precision: MatrixF16, Cached: true,
 	}
 }
 
@@ -204,7 +204,7 @@ func expertsCase(scale Scale, t ir.DType, tokens int) Case {
 		},
 		Axes:    map[string]string{"x": "t . .", "ids": "t .", "w": ". o .", "y": "t . o"},
 		Samples: []Sample{{"t": Some(8), "o": Some(48)}}, Fills: map[string]Fill{"ids": {0, float64(experts)}},
-		Flops: product(tokens*used, rows, width), Precision: MatrixF16,
+		Flops: matmulFlops(tokens*used, rows, width), Precision: MatrixF16,
 		Moved: picked(experts, tokens*used)*float64(rows*width)*float64(t.BlockBytes())/float64(t.BlockElems()) +
 			2*float64(tokens*width+tokens*used*rows) + 4*float64(tokens*used),
 	}

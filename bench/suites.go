@@ -89,5 +89,5 @@ func name(parts ...any) string {
 	return text
 }
 
-// product returns the flops of a matmul.
-func product(m, n, k int) float64 { return 2 * float64(m) * float64(n) * float64(k) }
+// matmulFlops returns the arithmetic operations of a matmul of [m,k] by [k,n].
+func matmulFlops(m, n, k int) float64 { return 2 * float64(m) * float64(n) * float64(k) }

@@ -56,7 +56,8 @@ func leastLoaded(devices []string, load []float64, n int) string {
 // BenchmarkSplits measures the tokens per second that a model reads and generates on one device, and on several with
 // each split: `go test ./generate -bench Splits -benchtime 1x -args -split-model FILE`. It loads all splits at once,
 // each on the least loaded devices, and runs them in turn with equal prompts. "as-first" is the number of tokens that
-// equal those of the first split. With layers all are equal; with tensor parallelism sums are added in another order.
+// equal the tokens of the first split. With layers all are equal; with tensor parallelism sums are added in another
+// order.
 func BenchmarkSplits(b *testing.B) {
 	if *splitModel == "" {
 		b.Skip("-split-model FILE is what to measure")

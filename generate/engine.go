@@ -494,7 +494,7 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 	}
 }
 
-// resume continues the answers whose masks have become known.
+// resume continues the answers that waited for a mask that is now known.
 func (e *engine) resume(ctx context.Context) {
 	var slots []*slot
 	var next []outcome

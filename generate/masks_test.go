@@ -44,7 +44,7 @@ func holdMasks(m *Model) (release func()) {
 }
 
 // TestMasksBesideAnswers: answers that wait for masks, of one grammar or of different ones, do not block other answers.
-// Masks computed in the background equal those of a single search.
+// Masks computed in the background equal the masks of a single search.
 func TestMasksBesideAnswers(t *testing.T) {
 	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 64, Parallel: 5})
 	prompt := []int32{1, 5, 6}

@@ -76,8 +76,8 @@ func read(t *testing.T, b compute.Buffer) []float32 {
 	return out
 }
 
-// wide is the length of vectors that are copied to the device once (see inRun), narrow of those that are copied for
-// each run.
+// wide is the length of vectors that are copied to the device once (see inRun), narrow the length of vectors that are
+// copied for each run.
 const wide, narrow = inRun, 3
 
 // step returns a computation that gives w+g and its double, and one that gives w*w.

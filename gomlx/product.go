@@ -39,7 +39,7 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 	return f.addOne(kind, args, shape, nil, func(l *lowering, in []tensor) []tensor {
 		a := matrixOf(in[0], lhsBatch, lhsContracting)
 		b := matrixOf(in[1], rhsBatch, rhsContracting)
-		return []tensor{product(a, b, sums, to).Reshape(l.dims(shape))}
+		return []tensor{batchedMatMul(a, b, sums, to).Reshape(l.dims(shape))}
 	})
 }
 
@@ -66,8 +66,8 @@ func matrixOf(x tensor, batch, contracting []int) tensor {
 		numel(x, contracting))
 }
 
-// product multiplies a[B,M,K] by b[B,N,K] with accumulation in dtype sums, and returns dtype to.
-func product(a, b tensor, sums, to ir.DType) tensor {
+// batchedMatMul multiplies a[B,M,K] by b[B,N,K] with accumulation in dtype sums, and returns dtype to.
+func batchedMatMul(a, b tensor, sums, to ir.DType) tensor {
 	t := a.DType()
 	switch {
 	case t == ir.F64 || sums == ir.F64:
@@ -162,7 +162,7 @@ func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 	}
 	x = x.Reshape(n, groups, c, places, elements)
 	x = x.Transpose(1, 0, 3, 2, 4).Reshape(groups, n*places, c*elements)
-	y := product(x, w.Reshape(groups, o/groups, c*elements), x.DType(), x.DType()) // [groups, N*places, O/groups]
+	y := batchedMatMul(x, w.Reshape(groups, o/groups, c*elements), x.DType(), x.DType()) // [groups, N*places, O/groups]
 	return y.Reshape(groups, n, places, o/groups).Transpose(1, 0, 3, 2).Reshape(result)
 }
 

@@ -79,7 +79,7 @@ func mutated(r *rand.Rand, all []string) string {
 
 func isSchema(s string) bool { return strings.HasPrefix(s, "{") || s == "true" }
 
-// mutatedSchema returns a schema with some values replaced by those of another.
+// mutatedSchema returns a schema with some values replaced by values of another schema.
 func mutatedSchema(r *rand.Rand, s, other string) string {
 	var v, o any
 	if json.Unmarshal([]byte(s), &v) != nil || json.Unmarshal([]byte(other), &o) != nil {

@@ -365,7 +365,8 @@ func (s *schemas) choice(o *object, where string) *expr {
 	return among(slices.Compact(texts))
 }
 
-// among matches one of some sorted texts. Common prefixes are merged, so that a text has one configuration.
+// among matches any of the given texts, which are sorted. It merges common prefixes, so that the automaton is in one
+// configuration while it reads a prefix.
 func among(texts []string) *expr {
 	e := alt()
 	for len(texts) > 0 {

@@ -15,9 +15,9 @@
 // Data is little-endian, and blocks are contiguous. A matrix row is a whole number of blocks, so each row can be
 // decoded separately.
 //
-// Arithmetic is float32 in ggml's order. A multiplication whose result is added, even through a variable or an inlined
-// call, is wrapped in an explicit float32 conversion. The Go specification then forbids fusing the two, which would
-// change bits on arm64, ppc64 and others.
+// Arithmetic is float32 in ggml's order. If code adds the result of a multiplication, even through a variable or an
+// inlined call, it first converts the result explicitly to float32. The Go specification then forbids fusing the two,
+// which would change bits on arm64, ppc64 and others.
 package quant
 
 //go:generate go run ./internal/gentables ../golden/quant/ggml-iq-grids.json tables_iq.go

@@ -127,7 +127,7 @@ func TestGoldenError(t *testing.T) {
 	}
 }
 
-// relativeRMSE returns the root of the squared error of y divided by that of zeros.
+// relativeRMSE returns the root of the squared error of y divided by the squared error of zeros.
 func relativeRMSE(y, x []float32) float64 {
 	var e, total float64
 	for i, v := range x {

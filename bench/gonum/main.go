@@ -56,7 +56,7 @@ func measure(cases []bench.Case) (*bench.AnchorFile, error) {
 		var err error
 		switch {
 		case products.MatchString(c.Name):
-			run, err = product(c.Sizes["m"], c.Sizes["n"], c.Sizes["k"])
+			run, err = matmul(c.Sizes["m"], c.Sizes["n"], c.Sizes["k"])
 		case sums.MatchString(c.Name):
 			run, err = sum(c.Sizes["n"])
 		default:
@@ -78,8 +78,8 @@ func measure(cases []bench.Case) (*bench.AnchorFile, error) {
 	return file, nil
 }
 
-// product computes y = x w^T into preallocated memory, as the case does.
-func product(m, n, k int) (func() error, error) {
+// matmul computes y = x w^T into preallocated memory, as the case does.
+func matmul(m, n, k int) (func() error, error) {
 	x, err := random("x", m, k)
 	if err != nil {
 		return nil, err

@@ -92,14 +92,14 @@ func (d *lab) Open(ctx context.Context, k *Kernel) (_ Stand, err error) {
 	return s, s.openOther(ctx)
 }
 
-// trial is one set of data that results are checked on.
+// trial is one set of symbol values and input data on which results of schedules are checked.
 type trial struct {
 	symbols  map[string]int64
 	operands []operand
 	want     map[int]*ir.Data // results by binding; nil before the first schedule has run
 }
 
-// stand is a kernel on a device, with buffers that all its schedules share.
+// stand implements [Stand] on a Vulkan device: a kernel, with buffers that all its schedules share.
 type stand struct {
 	*lab
 	kernel  *Kernel
@@ -113,7 +113,7 @@ type stand struct {
 	warm    bool // something has been timed
 }
 
-// contender is one schedule, ready to run.
+// contender is one schedule with its compiled pipeline, ready to run.
 type contender struct {
 	schedule kernel.Schedule
 	grid     kernel.Grid
@@ -203,7 +203,7 @@ func (s *stand) buffer(o *operand) (*vk.Buffer, error) {
 	return b, nil
 }
 
-// copy makes another buffer of the same content.
+// copy makes another buffer for operand o, with the contents of from.
 func (s *stand) copy(ctx context.Context, from *vk.Buffer, o *operand) (*vk.Buffer, error) {
 	b, err := s.buffer(o)
 	if err != nil {

@@ -84,7 +84,7 @@ func (f *benchModelFlags) open() (err error) {
 	return err
 }
 
-// close closes the file. What the tests loaded is closed before it, by Close.
+// close closes the model's file. Call Model.Close first, which closes the programs that the tests loaded.
 func (f *benchModelFlags) close() error {
 	if f.File == nil {
 		return nil

@@ -80,7 +80,7 @@ const (
 const newerTools = "point $" + spirv.ToolsEnv +
 	" at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
 
-// examineTools looks for the GLSL compilers. Of the two, either will do.
+// examineTools looks for the GLSL compilers glslc and glslangValidator. One of them is enough.
 func examineTools(ctx context.Context) ([]finding, error) {
 	root, _ := cachefile.Root() // without a cache directory the tools are queried again
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
@@ -265,7 +265,7 @@ func examineCache() finding {
 	return f
 }
 
-// tryToWrite tries to write to a directory; one that does not exist yet is made.
+// tryToWrite returns an error if vkc cannot write to a directory. It makes the directory if that does not exist yet.
 func tryToWrite(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -339,7 +339,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %s", ir.Printable(names[0]), plural(len(names)-1, "other"))
 }
 
-// maxSplit bounds how many devices are asked about.
+// maxSplit is the largest number of devices for --split.
 const maxSplit = 64
 
 // split prints the estimated time of each way to split the program over devices, and marks the cheapest.
@@ -409,8 +409,8 @@ func (d *dumper) kernels() error {
 	return nil
 }
 
-// bound lists the program's buffer for each binding of a dispatch, by the graph's names. Kernels of several layers
-// share one GLSL source, so names in the source are generic.
+// bound returns a line that lists the buffers bound to a step, by their names in the graph. The shader has generic
+// names, because kernels of several layers share one GLSL source.
 func bound(p *kernel.Program, step int) string {
 	binds := p.Dispatches()[step].Binds
 	parts := make([]string, len(binds))

@@ -187,7 +187,8 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 	return generate.Open(ctx, f.path, f.options)
 }
 
-// attend makes loading show its progress until done is called, and ask which bundles to trust.
+// attend sets the callbacks for loading a model: a progress bar, which done removes, and the check that a bundle is
+// trusted.
 func (f *loadFlags) attend(a *app) (done func()) {
 	bar := a.progress("loading", false)
 	f.options.Progress = bar.stage

@@ -114,7 +114,7 @@ func (f *modelFlags) onlyFor(what string) error {
 	return nil
 }
 
-// What files with a model are called.
+// Names of the kinds of model files, for error messages.
 const (
 	ggufModel = "a GGUF model"
 	onnxModel = "an ONNX model"

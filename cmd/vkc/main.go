@@ -107,7 +107,8 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// lastWord is a failure of a command that ends in order when it is interrupted.
+// lastWord is an error that a command returns after an interrupt, when it has shut down in order. It is printed
+// although the command was interrupted.
 type lastWord struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }

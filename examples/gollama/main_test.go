@@ -66,8 +66,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestReference runs the demo on the CPU reference. The most likely token must be that of reference.json for every
-// prompt, although the weights are Q8_0.
+// TestReference runs the demo on the CPU reference. The most likely token must equal the one in reference.json for
+// every prompt, although the weights are Q8_0.
 func TestReference(t *testing.T) { testDemo(t, "cpu") }
 
 // TestDevice is TestReference on the best device, where every logit is also

@@ -96,7 +96,7 @@ func (m *model) describe() string {
 		float64(params)/1e6, m.weightType(), m.path)
 }
 
-// tolerance is the allowed difference of the 16 largest logits from those of reference.json, which come from f16
+// tolerance is the allowed difference of the 16 largest logits from the logits in reference.json, which come from f16
 // weights. It is 0 if unknown. Q8_0 changes a logit by at most 0.16 in these prompts.
 func (m *model) tolerance() float64 {
 	switch m.weightType() {

@@ -58,7 +58,7 @@ func run(ctx context.Context, device, svg string, out io.Writer) (costs map[ir.D
 	if err != nil {
 		return nil, err
 	}
-	exact, _, err := product(ctx, dev, ir.F32, weights, x)
+	exact, _, err := matmul(ctx, dev, ir.F32, weights, x)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, device, svg string, out io.Writer) (costs map[ir.D
 	line := chart.Line{Name: "normally distributed weights"}
 	fmt.Fprintln(out, "format   bits a weight   error of a product")
 	for _, t := range formats {
-		y, bytes, err := product(ctx, dev, t, weights, x)
+		y, bytes, err := matmul(ctx, dev, t, weights, x)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t, err)
 		}
@@ -88,8 +88,8 @@ func run(ctx context.Context, device, svg string, out io.Writer) (costs map[ir.D
 	return costs, errors.Join(err, f.Close())
 }
 
-// product returns x w^T for weights in a format. Kernels decode the weights as they read them.
-func product(ctx context.Context, dev *vkc.Device, t ir.DType, weights []float32, x *ir.Data) (y []float32, bytes int,
+// matmul returns x w^T for weights in a format. Kernels decode the weights as they read them.
+func matmul(ctx context.Context, dev *vkc.Device, t ir.DType, weights []float32, x *ir.Data) (y []float32, bytes int,
 	err error) {
 	w, err := vkc.OfType(t, weights, rows, width)
 	if err != nil {

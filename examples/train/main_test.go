@@ -34,7 +34,7 @@ func need(t *testing.T, err error) {
 }
 
 // TestTrain: three steps from random weights give the same bits as two steps and a resumed third one, and all output
-// and plots are complete. The losses of the first steps are those of the reference.
+// and plots are complete. The losses of the first steps equal the reference's.
 func TestTrain(t *testing.T) {
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	dir := t.TempDir()

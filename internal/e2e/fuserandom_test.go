@@ -19,7 +19,7 @@ import (
 )
 
 // TestFusedRandomRowsOnDevice fuses random norms and slices with random matmuls. It uses the device's own schedules,
-// those of another device class and those without subgroups. It compares runs for several symbol values with the
+// the ones of another device class and the ones without subgroups. It compares runs for several symbol values with the
 // reference.
 func TestFusedRandomRowsOnDevice(t *testing.T) {
 	devtest.NeedTools(t)
@@ -119,7 +119,7 @@ func randomRows(t *testing.T, seed uint64) *ir.Graph {
 	r := &rowsGen{Rand: rand.New(rand.NewPCG(seed, 31))}
 	r.rows()
 	for i := range 1 + r.IntN(2) {
-		r.product(i)
+		r.matmul(i)
 	}
 	r.ends = append(r.ends, `output "length" %length`)
 	slices.SortStableFunc(r.ends, func(a, b string) int { return strings.Compare(a[:1], b[:1]) }) // outputs first
@@ -165,8 +165,8 @@ func (r *rowsGen) rows() {
 	r.line("%%n = rms_norm %s {eps=0.01}", x)
 }
 
-// product makes matmul i of the norm, or of a weighted norm, and slices of the result.
-func (r *rowsGen) product(i int) {
+// matmul makes matmul i of the norm, or of a weighted norm, and slices of the result.
+func (r *rowsGen) matmul(i int) {
 	from := "%n"
 	if r.coin() {
 		r.line(`%%g%d = slice %%g {starts=[%d], limits=[%d]}`, i, i*r.depth, (i+1)*r.depth)

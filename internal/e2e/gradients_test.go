@@ -151,7 +151,7 @@ func gradientCases() (list []gradientCase) {
 }
 
 // TestGradientsOnDevice compiles the gradients of ops and compares them with the reference, for every seventh case in
-// f32, or for those that -gradients selects. The errors should be close to those in docs/OPS.md.
+// f32, or for the ones that -gradients selects. The errors should be close to the errors in docs/OPS.md.
 func TestGradientsOnDevice(t *testing.T) {
 	dev := openDevice(t)
 	cases := gradientCases()

@@ -232,7 +232,7 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 }
 
 // TestByteRows: rows are converted to int8 once for all matmuls that share them, and the kernels multiply int8. The
-// error must be within the tolerance of this precision, but above that of full precision.
+// error must be within the tolerance of this precision, but above the tolerance of full precision.
 func TestByteRows(t *testing.T) {
 	caps, formats := planedCaps(t, devtest.Profile(t, "nvidia-h100"))
 	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {

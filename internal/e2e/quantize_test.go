@@ -49,9 +49,9 @@ func TestQuantizedCache(t *testing.T) {
 	}
 }
 
-// TestQuantizeBits: blocks in a state equal those of package quant, bit for bit, for random values of all magnitudes,
-// down to those whose weighted squares are denormal. Most of the time is compilation, so without -formats there is one
-// format for each method of choosing a scale.
+// TestQuantizeBits: blocks in a state equal the blocks of package quant, bit for bit, for random values of all
+// magnitudes, down to those whose weighted squares are denormal. Most of the time is compilation, so without -formats
+// there is one format for each method of choosing a scale.
 func TestQuantizeBits(t *testing.T) {
 	dev := openDevice(t)
 	const rows, width = 40, 256

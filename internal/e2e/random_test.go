@@ -107,7 +107,7 @@ func featuresOf(g *ir.Graph) (keys []string) {
 }
 
 // differ compares a graph on a device with the reference, for several runs so that states advance. It returns the
-// number of compared runs, without those that the reference rejects.
+// number of compared runs, without the ones that the reference rejects.
 func differ(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,9 +17,9 @@ import (
 )
 
 // TestRowsBecomeTheSameBytes multiplies rows of all magnitudes by an identity matrix, which blocks represent exactly.
-// So the result shows the rounded rows. The rounding must be that of ir.ByteSteps on the processor and in all kernels
-// of the device. No kernel may divide floats for it, because a device's quotient may be off by 2.5 units in the last
-// place, and that decides ties.
+// So the result shows the rounded rows. The rounding must equal ir.ByteSteps on the processor and in all kernels of the
+// device. No kernel may divide floats for it, because a device's quotient may be off by 2.5 units in the last place,
+// and that decides ties.
 func TestRowsBecomeTheSameBytes(t *testing.T) {
 	devtest.NeedTools(t)
 	devtest.OwnCache(t)

@@ -77,7 +77,8 @@ func names(list []ir.DType) string {
 	return strings.Join(s, " ")
 }
 
-// compileFor returns the ops and dtypes that the profile does not support, by op.
+// compileFor compiles a case of each op and dtype for a profile, and runs nothing. For each op with dtypes that the
+// profile does not support it returns the text of the table's cell: the dtypes, and the missing features.
 func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error) {
 	caps, err := device.Profile(profile)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package mailbox defines the shared memory through which the devices of a process group exchange values, and
 // implements its protocol on the CPU. Package passes generates kernels that use the same protocol.
 //
-// In an exchange each device sends values and receives those of all others. It writes its values, and then a flag with
-// the epoch, the number of the exchange. A receiver waits for the flags of all senders. A line of 32 bytes holds seven
-// values and the epoch, so that a receiver never accepts a line left from an earlier exchange. Exchanges use
+// In an exchange each device sends values and receives the values of all others. It writes its values, and then a flag
+// with the epoch, the number of the exchange. A receiver waits for the flags of all senders. A line of 32 bytes holds
+// seven values and the epoch, so that a receiver never accepts a line left from an earlier exchange. Exchanges use
 // consecutive slots and wrap around at the end of the memory. That is safe: a device that sends in exchange e+2 has
 // received everything of e+1, which the others sent after they had received e.
 //
@@ -105,8 +105,8 @@ func part(values int) int {
 
 // SlotWords returns the number of words that the slots of a run need, given the number of values per device in each
 // exchange. If once is true, every exchange has its own slot. Otherwise there is room for three of the largest slot. An
-// exchange whose slot does not fit behind its predecessor uses the beginning of the memory. It does not overlap its
-// predecessor, because that began in the last two thirds.
+// exchange with a slot that does not fit after its predecessor's uses the beginning of the memory. It does not overlap
+// its predecessor, because that began in the last two thirds.
 func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 	most := 0
 	for _, values := range exchanges {

@@ -95,7 +95,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestLay: values lie at the offsets in the links, and a run's slots follow those of the previous run or wrap around.
+// TestLay: values lie at the offsets in the links, and a run's slots follow the slots of the previous run or wrap
+// around.
 func TestLay(t *testing.T) {
 	sizes := []int{1, 2000, 1, 2000, 3}
 	m, _, _ := office(t, 2, mailbox.SlotWords(2, sizes, false)) // 18 units

@@ -3,7 +3,7 @@
 // mutated file through an overlay.
 //
 //	go run ./internal/mutants                  # all of them; an hour
-//	go run ./internal/mutants -only 'ir/|loop' # those whose name or file matches
+//	go run ./internal/mutants -only 'ir/|loop' # faults with a matching name or file
 package main
 
 import (

@@ -34,7 +34,7 @@ func normalLoss(t ir.DType) (rmse, matmul float64, err error) {
 		return 0, 0, err
 	}
 	x := normals(normalVectors*normalColumns, 2)
-	return relative(widen(stored), widen(w)), relative(product(stored, x), product(w, x)), nil
+	return relative(widen(stored), widen(w)), relative(multiply(stored, x), multiply(w, x)), nil
 }
 
 // roundTrip quantizes w to t and dequantizes it.
@@ -51,8 +51,8 @@ func roundTrip(t ir.DType, w, importance []float32) ([]float32, error) {
 	return out, quant.DequantizeParallel(out, t, packed)
 }
 
-// product multiplies the rows of w by the vectors of x, in float64.
-func product(w, x []float32) []float64 {
+// multiply multiplies the rows of w by the vectors of x, in float64.
+func multiply(w, x []float32) []float64 {
 	y := make([]float64, 0, len(w)/normalColumns*normalVectors)
 	for row := 0; row < len(w); row += normalColumns {
 		for v := 0; v < len(x); v += normalColumns {
