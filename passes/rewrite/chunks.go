@@ -6,22 +6,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Thresholds for splitting a reduction into chunks. As for scans, one kernel assigns a workgroup to each row, or an
-// invocation if rows are interleaved in memory, so few long rows would leave a device idle.
+// Thresholds for splitting the rows of a reduction into chunks. A reduction kernel assigns a workgroup to each row, or
+// an invocation if rows are interleaved in memory. So few long rows would leave most of a device idle.
 const (
-	minLongFold  = 1 << 16 // elements of a row that one workgroup folds in the time to start another kernel
+	minLongFold  = 1 << 16 // elements of a row that one workgroup folds in the time of starting another kernel
 	manyRows     = 64      // rows that fill any device with one workgroup each
-	minFoldChunk = 4096    // elements per workgroup that justify its launch
-	minSideFold  = 512     // elements of a row that an invocation folds quickly
+	minFoldChunk = 4096    // the fewest elements per workgroup that make up for its launch
+	minSideFold  = 512     // longest row that one invocation should fold
 	// invocations that fill any device: with 4 times as many an H100 takes 7 % longer for the columns of [8192,8192]
 	foldLanes = 1 << 17
-	sideChunk = 32 // elements of a row per invocation; few enough to keep for a second pass
+	sideChunk = 32 // elements of a row per invocation; few enough to stay in registers for a second pass
 	sideBlock = 32 // minimum adjacent elements that the invocations of one subgroup read
 )
 
-// cut describes how to divide the rows of a reduction. The folded axes First to Last, joined, become [Count, Len,
-// Block]. The first step folds along Len, and the second the rest. Block is 1 unless rows are interleaved in memory and
-// too few to read whole cache lines. Elements beyond Count*Len*Block are the remainder, folded separately.
+// cut describes how a reduction of long rows is divided into two steps. The folded axes First to Last, joined to one
+// axis with Length elements, become three axes [Count, Len, Block]. The first step folds along Len, the second along
+// Count and Block. Block is 1 unless rows are interleaved in memory and too few to read whole cache lines. Elements
+// beyond Count*Len*Block are the remainder, which is folded separately.
 type cut struct {
 	folded            []bool
 	First, Last       int
@@ -29,8 +30,9 @@ type cut struct {
 	Count, Len, Block int64
 }
 
-// cutOf returns how to split the rows of a reduction over some axes. ok is false if one kernel is as fast. Chunks that
-// are read twice are kept short enough to stay in registers, unless that makes too many of them.
+// cutOf returns how to divide a reduction of a tensor with shape s along the folded axes. ok is false if one kernel is
+// as fast. twice means that the kernel of the first step reads its elements twice. Chunks are then short enough to stay
+// in registers, unless there would be too many of them.
 func cutOf(s ir.Shape, folded []bool, twice bool) (c cut, ok bool) {
 	c.folded = folded
 	rows, length, inner := int64(1), int64(1), int64(1)
@@ -54,8 +56,7 @@ func cutOf(s ir.Shape, folded []bool, twice bool) (c cut, ok bool) {
 	return c, c.inARow(rows, length)
 }
 
-// longestRun finds the neighbouring folded axes of constant extents that have
-// the most elements.
+// longestRun sets First, Last and Length to the adjacent folded axes of constant extents with the most elements.
 func (c *cut) longestRun(s ir.Shape) bool {
 	for first := 0; first < len(s); first++ {
 		n := int64(1)
@@ -68,7 +69,7 @@ func (c *cut) longestRun(s ir.Shape) bool {
 	return c.Length > 1
 }
 
-// inARow cuts rows with contiguous elements.
+// inARow chooses the chunks of rows with contiguous elements. It returns false if they should not be divided.
 func (c *cut) inARow(rows, length int64) bool {
 	if length <= minLongFold || rows > manyRows {
 		return false
@@ -80,7 +81,7 @@ func (c *cut) inARow(rows, length int64) bool {
 	return c.Count > 1
 }
 
-// sideBySide cuts interleaved rows; inner rows are neighbours in memory.
+// sideBySide is inARow for interleaved rows. inner is the number of rows of which elements are adjacent in memory.
 func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
 		return false
@@ -102,7 +103,7 @@ func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	return c.Count > 1
 }
 
-// wholeChunks returns a chunk length of at least chunk. It prefers a slightly longer one that divides length.
+// wholeChunks returns a chunk length between chunk and 2*chunk. It prefers one that divides length.
 func wholeChunks(length, chunk int64) int64 {
 	chunk = (chunk + 3) / 4 * 4
 	for n := chunk; n < 2*chunk; n += 4 {
@@ -113,10 +114,10 @@ func wholeChunks(length, chunk int64) int64 {
 	return chunk
 }
 
-// chunked returns how many elements the chunks have together.
+// chunked returns the number of elements of all chunks, without the remainder.
 func (c *cut) chunked() int64 { return c.Count * c.Len * c.Block }
 
-// with returns a shape with other extents in place of the cut axes.
+// with returns shape s with the given extents in place of axes First to Last.
 func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
 	out := slices.Clone(s[:c.First])
 	for _, n := range extents {
@@ -125,8 +126,8 @@ func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
 	return append(out, s[c.Last+1:]...)
 }
 
-// axes returns the folded axes in a shape with n axes in place of the cut axes. Of these n it includes only the listed
-// ones.
+// axes returns the folded axes of a shape that has n axes in place of axes First to Last. Of these n it includes only
+// the listed ones, counted from 0.
 func (c *cut) axes(n int, of ...int) []int64 {
 	var list []int64
 	for i := range c.First {

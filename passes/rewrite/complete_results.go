@@ -7,13 +7,13 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// loopCompleter gives every result of a loop a node. It gives every initial value a copy of its own, a reshape to the
-// same shape, that occupies the result's buffer. If an initial value is another loop's result without other users, both
-// loops share one buffer instead.
+// loopCompleter adds a node for every result of a loop. It also copies every initial value, because the loop overwrites
+// it: the copy (a reshape to the same shape) is in the buffer of the result. An initial value that is another loop's
+// result, and has no other user, needs no copy: both loops use one buffer.
 type loopCompleter struct {
 	shown   map[*ir.Node]bool // outputs
 	users   [][]*ir.Node
-	results map[*ir.Node][]*ir.Node // of loops of the new graph
+	results map[*ir.Node][]*ir.Node // by loop of the new graph: the nodes of its results
 }
 
 func newLoopCompleter(g *ir.Graph) *loopCompleter {
@@ -24,6 +24,7 @@ func newLoopCompleter(g *ir.Graph) *loopCompleter {
 	return c
 }
 
+// loop adds a copy of loop n to graph `to`, with the nodes of its results.
 func (c *loopCompleter) loop(to *ir.Graph, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 	r := &rewriter{g: to, pos: n.Pos()}
 	own := slices.Clone(args)
@@ -41,7 +42,7 @@ func (c *loopCompleter) loop(to *ir.Graph, n *ir.Node, args []*ir.Node) (*ir.Nod
 	return loop, r.err
 }
 
-// onlyFirst reports whether argument i of a loop is the result of another loop and has no other use.
+// onlyFirst reports whether argument i of a loop is a result of another loop and has no other use.
 func (c *loopCompleter) onlyFirst(loop *ir.Node, i int) bool {
 	first, uses := loop.Arg(i), 0
 	for _, a := range loop.Args() {
@@ -52,8 +53,8 @@ func (c *loopCompleter) onlyFirst(loop *ir.Node, i int) bool {
 	return first.Op() == ir.OpResult && !c.shown[first] && len(c.users[first.ID()]) == 1 && uses == 1
 }
 
-// CompleteResults adds a node for every result of a custom kernel, because the kernel writes them all, even unused
-// ones. It does the same for loops, which carry all their results.
+// CompleteResults adds a node for every result of a custom kernel and of a loop, even if no node uses it: the kernel
+// writes all results, so each needs a buffer.
 func CompleteResults(g *ir.Graph) (*ir.Graph, error) {
 	if !slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
 		return n.Op().Class() == ir.ClassCustom || n.Op() == ir.OpLoop

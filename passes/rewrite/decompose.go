@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// Refused lists, one per line, the attentions that decompose takes apart although they could have their own kernel, and
-// why.
+// RefusedAttentions returns a line for each attention that Decompose replaces because no attention kernel supports it,
+// with the reason.
 func RefusedAttentions(g *ir.Graph) (list []string) {
 	for _, n := range g.Nodes() {
 		if n.Op().Class() != ir.ClassAttention || n.Shape().MaxElems() == 0 {
@@ -24,7 +24,8 @@ func RefusedAttentions(g *ir.Graph) (list []string) {
 	return list
 }
 
-// storesScores reports whether a gradient of an attention should use stored scores.
+// storesScores reports whether a gradient of an attention should be decomposed, so that its scores are stored, although
+// there is a kernel for it.
 func storesScores(n *ir.Node, pricer kernel.Pricer) bool {
 	if n.Op() != ir.OpAttentionGrad {
 		return false
@@ -34,8 +35,8 @@ func storesScores(n *ir.Node, pricer kernel.Pricer) bool {
 	return err == nil && kernel.Suits(pricer, kernel.Work{Form: kernel.FormScores, Bytes: float64(bytes)})
 }
 
-// Decompose replaces ops without their own kernels, and the companion ops of an attention with stored scores. pricer,
-// if not nil, decides which forms pay off on the device.
+// Decompose replaces ops without a kernel by other ops. A pricer, if not nil, chooses between forms of an op that
+// differ only in speed, such as the gradients of attentions with and without stored scores.
 func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	stored := map[*ir.Node]bool{}
 	for _, n := range g.Nodes() {
@@ -86,7 +87,8 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	})
 }
 
-// addingMask returns the arguments of an attention with a bool or integer mask converted to an additive one.
+// addingMask returns the arguments of an attention. It replaces a bool or integer mask, which says which keys are
+// visible, by a mask to be added to the scores.
 func (r *rewriter) addingMask(n *ir.Node, args []*ir.Node) []*ir.Node {
 	mask := n.Op().Info().Arg("mask")
 	if mask >= len(args) || args[mask].DType().IsFloat() {
@@ -97,7 +99,7 @@ func (r *rewriter) addingMask(n *ir.Node, args []*ir.Node) []*ir.Node {
 	return args
 }
 
-// attentionOf decomposes an attention or one of its companion ops, with stored scores.
+// attentionOf decomposes an attention, its log-sum-exp or one of its gradients into ops that store the scores.
 func (r *rewriter) attentionOf(n *ir.Node, args []*ir.Node) *ir.Node {
 	switch n.Op() {
 	case ir.OpAttentionLSE:
@@ -108,7 +110,7 @@ func (r *rewriter) attentionOf(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.attention(n, args)
 }
 
-// zeros returns a tensor of n's type filled with 0; it may be empty.
+// zeros returns a tensor of n's type filled with 0. It may have no elements.
 func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 	if !n.Shape().IsStatic() || n.Shape().MaxElems() > 0 {
 		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
@@ -121,15 +123,16 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
 }
 
-// addedMask returns the additive form of a mask that says which keys are visible.
+// addedMask returns a mask of dtype t to be added to scores: 0 where a key is visible, else -inf.
 func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
 	seen := r.castTo(mask, ir.Bool)
 	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
 }
 
-// causal hides from query i all keys after i+s-t: the queries are the last t of s positions. If a matrix has the rows
-// of several heads, their positions repeat every t rows. A nonzero window also hides all but that many of the remaining
-// keys.
+// causal sets scores of hidden keys to -inf. There are t queries and s keys, and the queries are at the last t of s
+// positions: query i sees the keys up to i+s-t. If a matrix has the rows of several heads, their positions repeat every
+// t rows. With a window other than 0, a query sees only the last `window` of these keys. plane is the shape of a matrix
+// of scores.
 func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window int64) *ir.Node {
 	row, col := r.iota(plane, 0), r.iota(plane, 1)
 	if plane[0] != t {

@@ -7,11 +7,12 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// attentionParts are the shapes of a decomposed attention: heads that share a key head are rows of one matmul.
+// attentionParts has the extents of a decomposed attention. The query heads that share a key head, a group, become the
+// rows of one matmul.
 type attentionParts struct {
 	batch                     ir.Shape
-	heads, groups, rows, t, s ir.Dim
-	wide                      ir.DType
+	heads, groups, rows, t, s ir.Dim   // query heads, key heads, rows of a group (t per query head), queries, keys
+	wide                      ir.DType // dtype of the scores
 }
 
 func attentionPartsOf(q, k *ir.Node) attentionParts {
@@ -24,11 +25,12 @@ func attentionPartsOf(q, k *ir.Node) attentionParts {
 	return p
 }
 
+// shape returns the batch extents followed by dims.
 func (p attentionParts) shape(dims ...ir.Dim) ir.Shape {
 	return append(append(ir.Shape{}, p.batch...), dims...)
 }
 
-// grouped reshapes queries so that the heads of one key head are rows of one matrix.
+// grouped reshapes queries so that all heads of a group are rows of one matrix.
 func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -36,8 +38,8 @@ func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 	return r.castTo(r.reshape(x, p.shape(p.groups, p.rows, x.Shape()[x.Rank()-1])), p.wide)
 }
 
-// scores computes the scores of all queries and keys, [..., G, rows, S], including the mask and causality. slope is the
-// derivative of softcap at each score, or nil.
+// scores returns the scores [..., groups, rows, S] with mask and causality applied. slope is the derivative of the soft
+// cap at each score, or nil without a soft cap.
 func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) {
 	p := attentionPartsOf(args[0], args[1])
 	scores = r.add(ir.OpMatMul, []*ir.Node{r.grouped(args[0], p), r.castTo(args[1], p.wide)},
@@ -60,21 +62,21 @@ func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) 
 	return scores, slope
 }
 
-// times multiplies by a number. It uses an affine that adds -0; adding -0 is the identity even for zeros, so kernels
-// omit it.
+// times returns x*by as an affine op that adds -0. Kernels omit that addition, because it changes no value, not even
+// zeros.
 func (r *rewriter) times(x *ir.Node, by float64) *ir.Node {
 	return r.unary(ir.OpAffine, x, ir.Attr{Name: "mul", Value: by},
 		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
 }
 
-// sinkColumn is the score of the sink of each row, [..., G, rows, 1].
+// sinkColumn returns the score of each row's sink, [..., groups, rows, 1].
 func (r *rewriter) sinkColumn(sinks *ir.Node, p attentionParts) *ir.Node {
 	column := r.unary(ir.OpBroadcast, r.reshape(sinks, ir.Shape{p.heads, ir.D(1), ir.D(1)}),
 		ir.Attr{Name: "shape", Value: p.shape(p.heads, p.t, ir.D(1))})
 	return r.castTo(r.reshape(column, p.shape(p.groups, p.rows, ir.D(1))), p.wide)
 }
 
-// attention decomposes attention into two matmuls and a softmax.
+// attention decomposes an attention into two matmuls and a softmax.
 func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	scores, _ := r.scores(n, args)
@@ -89,7 +91,7 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	return out
 }
 
-// attentionLSE is attention_lse of scores that are stored.
+// attentionLSE decomposes attention_lse into ops that store the scores.
 func (r *rewriter) attentionLSE(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	scores, _ := r.scores(n, args)
@@ -104,7 +106,7 @@ func (r *rewriter) attentionLSE(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(r.binary(ir.OpAdd, r.unary(ir.OpLog, sum), top), n.Shape())
 }
 
-// attentionGrad is attention_grad of weights that are stored.
+// attentionGrad decomposes attention_grad into ops that store the weights.
 func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	column := func(x *ir.Node) *ir.Node { return r.reshape(x, p.shape(p.groups, p.rows, ir.D(1))) }
@@ -136,7 +138,8 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(out, n.DType())
 }
 
-// sharedWith is the softmax of scores and one more score, a column, without its share.
+// sharedWith returns the softmax of the scores together with one more score per row, `more`. It leaves out that score's
+// weight, so that the weights of a row add up to less than 1.
 func (r *rewriter) sharedWith(scores, more *ir.Node) *ir.Node {
 	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
 	top := r.binary(ir.OpMax, r.unary(ir.OpReduceMax, scores, innermost...), more)
@@ -145,12 +148,12 @@ func (r *rewriter) sharedWith(scores, more *ir.Node) *ir.Node {
 	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.unary(ir.OpSum, weights, innermost...), weight))
 }
 
-// emptyWith reports whether t is 0 whenever s is.
+// emptyWith reports whether t is 0 in every run in which s is 0.
 func emptyWith(t, s ir.Dim) bool {
 	return t == s || t.Is(0) || t.Sym == s.Sym && t.Add == 0 && s.Add == 0
 }
 
-// whereEmpty returns v if an extent is 0 at run time, else x.
+// whereEmpty returns v if extent d is 0 in a run, else x.
 func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil

@@ -12,13 +12,16 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// A fold by index can sort the rows by index, with a stable sort. One kernel finds where each index begins, and another
-// folds its rows in their original order. So results have the same bits in every run. Since an index may have very many
-// rows, chunks with a single index are folded first.
+// A scatter that combines updates (rows) with equal indices (keys) can sort the rows by key, with a stable sort. Then
+// one kernel finds the first row of each key, and another folds the rows of each key in their original order. So the
+// results have the same bits in every run. A key may have very many rows. Therefore a kernel before these folds each
+// chunk of rows that has a single key.
 
-// foldEqual are the kernels that fold rows of equal keys.
+// foldEqual has two kernels for one mode and dtype: chunks folds each chunk of rows with a single key, and rows folds
+// all rows of each key.
 type foldEqual struct{ chunks, rows ir.Op }
 
+// foldKey is a mode, such as "add", and a dtype.
 type foldKey struct {
 	mode string
 	t    ir.DType
@@ -26,10 +29,10 @@ type foldKey struct {
 
 var foldsEqual = map[foldKey]foldEqual{}
 
-// equalChunk bounds how many rows a chunk has.
+// Bounds of the number of rows in a chunk.
 const minEqualChunk, maxEqualChunk = 64, 4096
 
-// firstEqual finds the first position of each wanted key among sorted keys by binary search.
+// firstEqual finds the first position of each wanted key in a list of sorted keys by binary search.
 var firstEqual = ir.MustRegisterCustom(ir.CustomOp{
 	Name: "vkc.first_equal",
 	Doc:  "For each wanted number how many of the sorted ones are smaller.",
@@ -78,14 +81,15 @@ func init() {
 	}
 }
 
-// noneText is the neutral value of min and max for integer types, in GLSL.
+// noneText has the GLSL of the neutral values of min and max for integer dtypes.
 var noneText = map[foldKey]string{
 	{"min", ir.I32}: "0x7fffffff", {"max", ir.I32}: "int(0x80000000u)",
 	{"min", ir.U32}: "0xffffffffu", {"max", ir.U32}: "0u",
 	{"min", ir.I64}: "uvec2(0xffffffffu, 0x7fffffffu)", {"max", ir.I64}: "uvec2(0u, 0x80000000u)",
 }
 
-// foldPairs are the GLSL statements of each fold of an i64 as two words, which needs no 64-bit integers.
+// foldPairs has GLSL statements that fold two i64 values, each given as two 32-bit words, for devices without 64-bit
+// integers.
 var foldPairs = map[string]string{
 	"add": "uint low = a.x + b.x;\n    return uvec2(low, a.y + b.y + uint(low < a.x));",
 	"mul": "uint high, low;\n    umulExtended(a.x, b.x, high, low);\n    return uvec2(low, high + a.x * b.y + a.y * b.x);",
@@ -93,7 +97,7 @@ var foldPairs = map[string]string{
 	"max": "return int(b.y) > int(a.y) || b.y == a.y && b.x > a.x ? b : a;",
 }
 
-// foldText returns the GLSL statements of a mode's fold of a and b, and its neutral value, for a type.
+// foldText returns GLSL for folding values a and b in a mode, and the mode's neutral value.
 func foldText(mode string, t ir.DType) (fold, none string) {
 	switch mode {
 	case "add":
@@ -127,7 +131,7 @@ func foldText(mode string, t ir.DType) (fold, none string) {
 	return fold, none
 }
 
-// literal is a digit as a constant of a type of GLSL.
+// literal returns the GLSL constant of a dtype for a digit.
 func literal(t ir.DType, digit string) string {
 	switch t {
 	case ir.F32:
@@ -142,8 +146,8 @@ func literal(t ir.DType, digit string) string {
 	return digit
 }
 
-// newFoldEqual describes the kernels of a mode for a dtype; name is the GLSL type of a value. An i64 is two words
-// along an extra axis there.
+// newFoldEqual registers the kernels of a mode for a dtype. name is the GLSL type of a value. The kernels see an i64 as
+// two words along an extra axis.
 func newFoldEqual(mode string, t ir.DType, name string) foldEqual {
 	fold, none := foldText(mode, t)
 	functions := fmt.Sprintf("TYPE fold(TYPE a, TYPE b) {\n    %s\n}", fold)
@@ -288,7 +292,8 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 	return foldEqual{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
 }
 
-// foldReference folds, for each of n results, the rows in a range of positions, in order.
+// foldReference is the Go reference of both kernels. For each of n results it folds the rows at sorted positions
+// [begin, end), which span returns, in order.
 func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 	span func(sorted, wanted []int64, i int) (int, int)) (
 	[]*ir.Data, error) {
@@ -340,7 +345,7 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 		none = lo
 	}
 	sums := foldedBy(mode, none, rows, n*width, each)
-	for i, x := range sums { // which wrap around
+	for i, x := range sums { // wrap around
 		switch t {
 		case ir.I32:
 			sums[i] = int64(int32(x))
@@ -360,7 +365,8 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 	return []*ir.Data{out}, err
 }
 
-// foldedBy folds rows by a mode into n results.
+// foldedBy folds values in a mode into n results, which start at none. each calls its argument once per value, with the
+// indices of the result and of the value.
 func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func(fold func(to, from int))) []T {
 	sums := make([]T, n)
 	for i := range sums {
@@ -381,8 +387,8 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 	return sums
 }
 
-// sortedFolds returns, for each wanted number, the fold of the updates [outer, K, inner] with that key: [outer, wanted,
-// inner], in the accumulator dtype. It ignores keys and wanted numbers outside of 0 to limit-1.
+// sortedFolds returns [outer, W, inner] in the accumulator dtype: for each of the W wanted keys, the fold of the rows
+// of updates [outer, K, inner] that have this key. It ignores keys, and wanted keys, outside of 0 to limit-1.
 func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -427,8 +433,8 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 	return r.swapAxes(r.reshape(sums, ir.Shape{n, s[0], s[2]}), 0, 1)
 }
 
-// orderBelow sorts keys, which are -1 or below a limit. It returns the order and the sorted keys, and only sorts by the
-// digits that can be nonzero.
+// orderBelow sorts keys between -1 and limit-1. It returns the sorting permutation and the sorted keys. Since the keys
+// are bounded it sorts by few digits.
 func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
 	if r.err != nil {
 		return nil, nil
@@ -444,7 +450,7 @@ func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.No
 	for shift := 0; shift < bits.Len64(uint64(limit.Max())); shift += 8 {
 		digits = append(digits, shift)
 	}
-	s.turns(digits)
+	s.sortBy(digits)
 	if r.err != nil {
 		return nil, nil
 	}
@@ -452,7 +458,8 @@ func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.No
 	return r.reshape(s.places, ir.Shape{n}), r.reshape(below, ir.Shape{n})
 }
 
-// within reports which indices are in 0 to limit-1, and converts them to i32. Indices outside become any i32.
+// within returns which indices are between 0 and limit-1 (is), and the indices as i32 (narrow). Other indices become
+// any i32.
 func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) {
 	if r.err != nil {
 		return nil, nil
@@ -470,7 +477,7 @@ func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) 
 	return is, r.castTo(indices, ir.I32)
 }
 
-// below converts indices to i32, with -1 for indices outside of 0 to limit-1.
+// below returns indices as i32. Indices outside of 0 to limit-1 become -1.
 func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
 	is, indices := r.within(indices, limit)
 	return r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(ir.I32, -1)})

@@ -2,18 +2,19 @@ package rewrite
 
 import "github.com/vkc-go/vkc/ir"
 
-// Sizes of the groups of rows that are multiplied by one matrix. They are multiples of a matmul's tile.
+// An expert matmul with many rows collects the rows of one matrix in groups of this size, a multiple of a matmul's
+// tile.
 const (
 	minGroupRows = 16
 	maxGroupRows = 128
-	// maxGrouped limits the number of matrices, because their counts are kept in shared memory, of which every device
-	// has 16 KiB.
+	// maxGrouped limits the number of matrices. The kernel that makes the groups counts the rows of each in shared
+	// memory, and some devices have only 16 KiB.
 	maxGrouped = 3 << 10
 )
 
-// groupRows returns a good number of rows per group for a matmul with matrices selected by ids. It returns 0 if so few
-// rows share a matrix that multiplying each separately is better. A group holds 1.5 times the average number of rows
-// per matrix: then most matrices are read once, and little of the groups is padding.
+// groupRows returns the number of rows per group for expert matmul n. It returns 0 if so few rows share a matrix that
+// multiplying each row separately is better. A group has room for 1.5 times the average number of rows per matrix: then
+// most matrices are read once, and groups have little padding.
 func groupRows(n *ir.Node) int64 {
 	rows, experts := n.Arg(2).Shape().MaxElems(), n.Arg(1).Shape()[0].Add
 	if rows <= 2*experts || rows < minGroupRows || experts > maxGrouped {
@@ -26,7 +27,7 @@ func groupRows(n *ir.Node) int64 {
 	return size
 }
 
-// matmulID adds groups to an expert matmul with many rows.
+// matmulID adds a table of groups to an expert matmul with many rows, or returns nil if groups are not worth it.
 func (r *rewriter) matmulID(n *ir.Node, args []*ir.Node) *ir.Node {
 	rows := groupRows(n)
 	if len(args) > 3 || rows == 0 {

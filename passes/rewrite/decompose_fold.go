@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// foldOfOne rewrites a reduction or normalization of rows of one element to an expression over the element, to which
-// each step reduces. It returns nil for longer rows. With a loop of one trip, a driver could simplify x minus the
-// maximum to 0, which is wrong for infinities and NaN.
+// foldOfOne rewrites a reduction or normalization of rows with one element to an expression of that element, without a
+// loop. It returns nil for longer rows. It is not only faster: for a loop with one trip, some drivers simplify x minus
+// the row's maximum to 0, which is wrong for infinities and NaN.
 func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 	fold := n.Op().Info().Fold
 	if fold == nil {
@@ -27,7 +27,7 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: out.Shape()})
 	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
 		out = r.castTo(out, analysis.AccType(out.DType()))
-		// Differences from the first are 0, or NaN if the element is infinite or NaN; so are their sums.
+		// A difference from the first element is 0, or NaN if the element is infinite or NaN. So is a sum of these.
 		if fold.FromFirst() {
 			out = r.binary(ir.OpMul, out, r.scalar(out.DType(), 0))
 		}
@@ -47,9 +47,9 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
 
-// longFold splits a reduction or normalization of few long rows into two steps: a value for each chunk of a row, then
-// one for all chunks. Each step folds in a fixed order and has no synchronization between workgroups. It returns nil if
-// one kernel is as fast.
+// longFold splits a reduction or normalization of few long rows into two steps: a fold of each chunk of a row, and a
+// fold of the results of a row's chunks. Each step folds in a fixed order, and workgroups need not synchronize. It
+// returns nil if one kernel is as fast.
 func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	fold := n.Op().Info().Fold
 	if fold == nil {
@@ -66,7 +66,7 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	switch {
 	case isPlace:
 		out = f.place(extremum, x)
-	case n.Op().Info().Tol == ir.Tolerance{}: // the same in any dtype
+	case n.Op().Info().Tol == ir.Tolerance{}: // exact, so the accumulator's dtype does not matter
 		out = f.fold(by, x)
 	default:
 		out = f.computed(n, fold, r.castTo(x, analysis.AccType(x.DType())), args[1:])
@@ -74,16 +74,18 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
 
-// extremumOf maps argmax and argmin to the extremum whose position they find.
+// extremumOf maps argmax to max, and argmin to min.
 var extremumOf = map[ir.Op]ir.Op{ir.OpArgmax: ir.OpReduceMax, ir.OpArgmin: ir.OpReduceMin}
 
-// longFold is a reduction in chunks. Its methods keep the folded axes, with extent 1.
+// longFold adds the nodes of a reduction in two steps, divided as cut says. The results of its methods keep the folded
+// axes, with extent 1.
 type longFold struct {
 	*rewriter
 	cut
 }
 
-// computed returns the result of n's fold over x, which has the accumulator dtype.
+// computed returns the result of n's fold of x, in the accumulator dtype. params are further arguments of n, such as a
+// norm's weight.
 func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.Node) *ir.Node {
 	e := folding{r: f.rewriter, n: n, x: x, first: f.firstOf(fold, x, f.folded),
 		count: func() *ir.Node { return f.elems(x) }}
@@ -93,7 +95,7 @@ func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.
 	return e.finish(fold, params)
 }
 
-// step returns the result of one step for whole rows, computed from the results of the chunks.
+// step returns the result of one step of a fold for whole rows, computed from the results of the chunks.
 func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 	if s.Merge == nil {
 		return f.fold(s.By, whole.element(s.Map))
@@ -127,18 +129,18 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 	return out
 }
 
-// folding makes nodes of the expressions of a fold.
+// folding adds nodes for the scalar formulas of op n's fold (see ir.Fold), applied to rows or to chunks of rows.
 type folding struct {
 	r       *rewriter
-	n       *ir.Node // the op with the attributes
-	x       *ir.Node // the elements
-	first   *ir.Node // first element of the row, for folds that need it
-	results []*ir.Node
-	count   func() *ir.Node // of elements, in their dtype
-	part    *folding        // of a chunk
+	n       *ir.Node        // the op
+	x       *ir.Node        // the elements
+	first   *ir.Node        // first element of the row, for folds that need it
+	results []*ir.Node      // results of the steps so far
+	count   func() *ir.Node // number of elements, in their dtype
+	part    *folding        // the folding of the chunks, while merging their results; else nil
 }
 
-// finish is the result of a fold, times and plus parameters that its op has.
+// finish returns the op's result: the fold's final formula, times the op's weight and plus its bias if it has these.
 func (e *folding) finish(fold *ir.Fold, params []*ir.Node) *ir.Node {
 	out := e.scalar(fold.Finish)
 	for i, p := range params {
@@ -147,7 +149,7 @@ func (e *folding) finish(fold *ir.Fold, params []*ir.Node) *ir.Node {
 	return out
 }
 
-// element returns the value that a step folds, for each element.
+// element returns formula s for each element: the values that a step folds. nil stands for the elements themselves.
 func (e *folding) element(s *ir.Scalar) *ir.Node {
 	if s == nil {
 		return e.x
@@ -155,12 +157,13 @@ func (e *folding) element(s *ir.Scalar) *ir.Node {
 	return e.scalar(s)
 }
 
-// scalar is an expression of a fold.
+// scalar returns the node of a scalar formula.
 func (e *folding) scalar(s *ir.Scalar) *ir.Node {
 	return ir.EvalScalar(s, func(s *ir.Scalar, _ []*ir.Node) *ir.Node { return e.leaf(s) },
 		func(s *ir.Scalar, args []*ir.Node) *ir.Node { return e.r.add(s.Op, args) })
 }
 
+// leaf returns the node of a leaf of a scalar formula.
 func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 	if e.r.err != nil {
 		return nil
@@ -194,8 +197,8 @@ func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 	panic(fmt.Sprintf("rewrite: a fold has no leaf %d", s.Leaf))
 }
 
-// firstOf returns the first element of each row of x for folds that need it. along gives the axes of the rows, which
-// are kept. Along an axis with a symbolic extent, which may be 0, it returns the smallest element instead.
+// firstOf returns the first element of each row of x, or nil if the fold does not need it. Rows are along the axes for
+// which along is true. Along an axis with a symbolic extent, which may be 0, it returns the smallest element instead.
 func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	if f.err != nil || !fold.FromFirst() {
 		return nil
@@ -217,7 +220,7 @@ func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	return out
 }
 
-// elems returns the number of elements of a row of x, as a value of x's dtype.
+// elems returns the number of elements of a row of x, in x's dtype.
 func (f *longFold) elems(x *ir.Node) *ir.Node {
 	if f.err != nil {
 		return nil
@@ -225,7 +228,7 @@ func (f *longFold) elems(x *ir.Node) *ir.Node {
 	return f.countOf(x, f.folded)
 }
 
-// countOf returns the number of elements along some axes of x, in x's dtype.
+// countOf returns the number of elements along the axes of x for which along is true, in x's dtype.
 func (f *longFold) countOf(x *ir.Node, along []bool) *ir.Node {
 	n, rest := int64(1), []ir.Dim{}
 	for i, in := range along {
@@ -243,14 +246,14 @@ func (f *longFold) countOf(x *ir.Node, along []bool) *ir.Node {
 	return out
 }
 
-// piece is an operand of the first step: all full chunks of x, or the remainder.
+// piece is a part of the tensor that the first step folds: all full chunks, or the remainder.
 type piece struct {
 	x     *ir.Node
-	axes  []int64 // axes of the first step
-	again []int64 // axes of the second step; none for the remainder
+	axes  []int64 // axes that the first step folds
+	again []int64 // axes that the second step folds; nil for the remainder
 }
 
-// pieces divides x.
+// pieces divides x into its full chunks and, if there is one, the remainder.
 func (f *longFold) pieces(x *ir.Node) []piece {
 	if f.err != nil {
 		return nil
@@ -274,12 +277,12 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 	return list
 }
 
-// along folds axes and keeps them with extent 1.
+// along returns op along some axes of x, which keep extent 1.
 func (f *longFold) along(op ir.Op, x *ir.Node, axes []int64) *ir.Node {
 	return f.unary(op, x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
 }
 
-// all folds the first step's results of a piece, and reshapes them to x's shape with the folded axes set to 1.
+// all is the second step for a piece: it folds `each`, the results of the first step, to one value per row.
 func (f *longFold) all(op ir.Op, p piece, each *ir.Node) *ir.Node {
 	if p.again != nil {
 		each = f.along(op, each, p.again)
@@ -287,7 +290,7 @@ func (f *longFold) all(op ir.Op, p piece, each *ir.Node) *ir.Node {
 	return f.row(each)
 }
 
-// row reshapes one value per row to x's shape with the folded axes set to 1.
+// row reshapes one value per row to the shape of the original tensor with the folded axes set to 1.
 func (f *longFold) row(x *ir.Node) *ir.Node {
 	if f.err != nil {
 		return nil
@@ -300,7 +303,7 @@ func (f *longFold) row(x *ir.Node) *ir.Node {
 	return f.reshape(x, whole.with(x.Shape(), ones...))
 }
 
-// fold is op over the rows of x.
+// fold returns op along the rows of x, in two steps.
 func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 	var out *ir.Node
 	for _, p := range f.pieces(x) {
@@ -314,7 +317,7 @@ func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 	return out
 }
 
-// spreadTo reshapes one value per row so that it broadcasts to a piece.
+// spreadTo reshapes one value per row, x, so that it broadcasts to a piece.
 func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
 	if f.err != nil {
 		return nil
@@ -326,8 +329,8 @@ func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
 	return f.reshape(x, f.with(x.Shape(), ones...))
 }
 
-// place computes argmax or argmin: the first position of each chunk's extremum, and then the first of these over the
-// chunks that have the row's extremum.
+// place returns argmax or argmin. The first step finds the first position of each chunk's extremum. The second takes
+// the first of these positions among the chunks that have the row's extremum.
 func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 	var best, at *ir.Node
 	for _, p := range f.pieces(x) {
@@ -361,7 +364,7 @@ func (f *longFold) places(p piece) *ir.Node {
 	return f.binary(ir.OpAdd, f.binary(ir.OpAdd, chunk, turn), f.iota(p.x.Shape(), f.First+2))
 }
 
-// placeWhere returns the position where x is the extremum, which may be NaN, and elsewhere a position after all others.
+// placeWhere returns `place` where x equals the extremum or both are NaN, and elsewhere a position after all others.
 func (f *longFold) placeWhere(x, extremum, place *ir.Node) *ir.Node {
 	is := f.binary(ir.OpEq, x, extremum)
 	if f.err == nil && x.DType().IsFloat() {

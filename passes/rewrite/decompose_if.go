@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// branches rewrites an if to two loops, one per branch, of at most one trip each, which carry the results. The loop of
-// the branch not taken leaves them unchanged.
+// branches rewrites an if to two loops, one per branch, and returns the results. Each loop has at most one trip and
+// carries the results. The loop of the branch that is not taken has no trip and leaves them unchanged.
 func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 	types := ir.Results(n)
 	results := make([]*ir.Node, len(types))
@@ -38,7 +38,8 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 	return results
 }
 
-// branchBody makes the loop body of a branch: its outputs become the updates of the states.
+// branchBody returns the body of a branch's loop: the condition and the results are states, and the branch's outputs
+// become the results' new values.
 func branchBody(around, g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
 	body := ir.NewBody(g.Name)
 	if err := body.DeclareSymbolsOf(around); err != nil {

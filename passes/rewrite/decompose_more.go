@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// decomposed returns the replacement of an op that is defined by others, or nil if n has its own lowering.
+// decomposed returns the replacement of op n by other ops, or nil if there is a kernel for n.
 func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	switch n.Op() {
 	case ir.OpWhere:
@@ -31,7 +31,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpRopeTables:
 		return r.ropeTables(n, args)
 	case ir.OpMatMul:
-		return r.product(n, args)
+		return r.matmul(n, args)
 	case ir.OpMatMulID:
 		return r.matmulID(n, args)
 	case ir.OpCumSum, ir.OpCumProd, ir.OpCumMax, ir.OpCumMin:
@@ -65,11 +65,12 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	return nil
 }
 
-// product rewrites matmuls of two dtypes, and of rows in blocks, to operands of the result's dtype. The casts and
-// dequantizations are fused into the matmul's loads. The matmul itself dequantizes b.
+// matmul casts the operands of a matmul to the result's dtype if they have different dtypes, and dequantizes an operand
+// a in a block format. Fusion moves casts and dequantization into the matmul's loads. Operand b may stay in a block
+// format, which the matmul's kernel decodes itself.
 //
-// It turns batches of one row each with a common matrix into rows of one matmul.
-func (r *rewriter) product(n *ir.Node, args []*ir.Node) *ir.Node {
+// A matmul of batches with one row each, and one matrix for all, becomes one matmul with the batches as rows.
+func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 	a, b := args[0], args[1]
 	if rows, err := a.Shape()[:a.Rank()-1].Numel(); err == nil && a.Rank() > 2 && b.Rank() == 2 &&
 		!a.DType().IsBlock() && !n.Attrs().Bool("transpose_a") && a.Shape()[a.Rank()-2] == ir.D(1) && rows != ir.D(1) {
@@ -95,7 +96,7 @@ func (r *rewriter) product(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.add(ir.OpMatMul, args, n.Attrs()...)
 }
 
-// ofIntegers decomposes an integer clamp or affine; for floats there is a kernel.
+// ofIntegers decomposes a clamp or affine of integers. For floats it returns nil, because kernels have these ops.
 func (r *rewriter) ofIntegers(n, x *ir.Node) *ir.Node {
 	if !x.DType().IsInteger() {
 		return nil
@@ -127,7 +128,7 @@ func (r *rewriter) channels(p *ir.Node, rank int) *ir.Node {
 	return r.reshape(p, s)
 }
 
-// batchNorm is (x-mean)*rsqrt(variance+eps)*weight+bias by channel.
+// batchNorm returns (x-mean)*rsqrt(variance+eps)*weight+bias with a mean, variance, weight and bias per channel.
 func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	rank := n.Rank()
 	args = r.widened(args)
@@ -140,8 +141,8 @@ func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.affineChannels(x, args[3:], rank), n.DType())
 }
 
-// widened casts float arguments to the dtype in which an op of several steps is computed. The result is rounded once,
-// at the end.
+// widened casts float arguments to the accumulator dtype, in which an op of several steps is computed, so that only the
+// result is rounded.
 func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 	wide := slices.Clone(args)
 	for i, a := range args {
@@ -150,7 +151,7 @@ func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 	return wide
 }
 
-// affineChannels multiplies by the weight and adds the bias of each channel, if present.
+// affineChannels returns x times the weight plus the bias of each channel. params may be shorter.
 func (r *rewriter) affineChannels(x *ir.Node, params []*ir.Node, rank int) *ir.Node {
 	for i, p := range params {
 		x = r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], x, r.channels(p, rank))
@@ -174,7 +175,7 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
 }
 
-// triangle keeps elements of x where the comparison of column-row with k holds.
+// triangle returns x with elements set to 0 unless column-row compares with k, an attribute, as asked.
 func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 	s := n.Shape()
 	plane := s[len(s)-2:]
@@ -184,7 +185,7 @@ func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 	return r.add(ir.OpWhere, []*ir.Node{keep, x, r.scalar(n.DType(), 0)})
 }
 
-// oneHot compares the indices with each coordinate of the new axis.
+// oneHot returns whether each index equals each coordinate of a new innermost axis.
 func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 	s := n.Shape()
 	wide := append(append(ir.Shape{}, indices.Shape()...), ir.D(1))
@@ -197,8 +198,8 @@ func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 	return r.unary(ir.OpCast, hit, ir.Attr{Name: "dtype", Value: n.DType()})
 }
 
-// ropeTables gives the two elements of a pair an axis of their own. Each element is multiplied by cos. Then the other
-// element of the pair, moved there by a flip, is multiplied by sin, or -sin for the first, and added.
+// ropeTables decomposes a rope with tables of cos and sin. It reshapes the two elements of each pair to an axis of
+// their own, so that a flip exchanges them: x*cos + flip(x)*sin, with -sin for the first element of a pair.
 func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, s, tables := args[0], n.Shape(), args[1].Shape()
 	last, pairs := len(s)-1, tables[len(tables)-1]
@@ -233,9 +234,9 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.add(ir.OpConcat, []*ir.Node{out, part(ends[last].Add, s)}, ir.Attr{Name: "axis", Value: last})
 }
 
-// order is argsort by counting: the rank of an element is the number of elements that come before it, and position p
-// holds the element of rank p. Both are folds over pairs, so the cost is quadratic in the row length: it is for short
-// rows, and for rows that do not fit in shared memory. It is stable.
+// order is a stable argsort by counting. The rank of an element is the number of elements that come before it, and
+// result p is the index of the element with rank p. Both are folds over all pairs of a row's elements, so the cost is
+// quadratic in the row length. It is used for rows that no sorting kernel supports.
 func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := x.Rank() - 1
@@ -262,8 +263,8 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	return r.swapAxes(out, axis, last)
 }
 
-// pairs returns x as a column and as a row, so that an elementwise op on both combines every pair of elements of the
-// innermost axis.
+// pairs returns x reshaped to [..., N, 1] and to [..., 1, N]. An elementwise op of both combines every pair of elements
+// of the innermost axis.
 func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
 	if r.err != nil {
 		return nil, nil
@@ -274,8 +275,8 @@ func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
 		append(append(ir.Shape{}, outer...), ir.D(1), n))
 }
 
-// before reports whether a comes before b in sorted order: NaN last in ascending and first in descending order, equal
-// elements by position.
+// before returns whether a comes before b in sorted order. NaN is last in ascending and first in descending order.
+// Equal elements are in the order of their positions posA and posB.
 func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -295,7 +296,7 @@ func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 	return r.binary(ir.OpOr, less, r.binary(ir.OpAnd, equal, r.binary(ir.OpLt, posA, posB)))
 }
 
-// count counts the true elements along the innermost axis, as i32.
+// count returns the number of true elements along the innermost axis, as i32.
 func (r *rewriter) count(x *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// longOrder sorts rows that do not fit in a workgroup by a radix sort. It returns nil if the number of rows is not
-// expressible as a dim.
+// longOrder returns the sorted order of rows that are too long for one workgroup, by a radix sort (see radix_ops.go).
+// It returns nil for shorter rows, and if no ir.Dim can express the number of rows.
 func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	length := x.Shape()[axis]
@@ -26,11 +26,11 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	}
 	shape := ir.Shape{rows, length}
 	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, analysis.Descending(n), false), shape)}
-	s.turns(digitsOf(x.DType()))
+	s.sortBy(digitsOf(x.DType()))
 	if isWide(x.DType()) {
 		s.keys = r.add(ir.OpGather, []*ir.Node{r.reshape(r.keysOf(x, analysis.Descending(n), true), shape), s.places},
 			ir.Attr{Name: "axis", Value: 1})
-		s.turns(digitsOf(x.DType()))
+		s.sortBy(digitsOf(x.DType()))
 	}
 	if r.err != nil {
 		return nil
@@ -43,25 +43,26 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 		ir.Attr{Name: "limits", Value: n.Shape()})
 }
 
-// radixSort is a sort of rows being made.
+// radixSort adds the nodes of a radix sort of rows. keys are the rows' keys in the order so far. places are the indices
+// in the original row of these keys; nil before the first digit.
 type radixSort struct {
 	*rewriter
 	keys, places *ir.Node
-	keep         bool // the keys are wanted in order, too
+	keep         bool // whether the caller needs the sorted keys, too
 }
 
 // isWide reports whether keys of a dtype have 64 bits.
 func isWide(t ir.DType) bool { return t == ir.I64 || t == ir.F64 }
 
-// turns sorts by several digits of the keys, one after the other.
-func (s *radixSort) turns(digits []int) {
+// sortBy sorts by several digits of the keys, one after the other. A digit is given by the bit offset of its 8 bits.
+func (s *radixSort) sortBy(digits []int) {
 	for i, shift := range digits {
-		s.turn(shift, radixMove{first: s.places == nil, last: !s.keep && i == len(digits)-1})
+		s.sortByDigit(shift, radixMove{first: s.places == nil, last: !s.keep && i == len(digits)-1})
 	}
 }
 
-// digitsOf lists the bit offsets of the digits that can differ in keys of a dtype. Float keys are converted to f32;
-// keys of narrower floats have zero low bits.
+// digitsOf lists the bit offsets of the digits that can differ between keys of a dtype. Keys of floats are made of f32
+// values, so that narrower floats have low bits of 0.
 func digitsOf(t ir.DType) []int {
 	all := []int{0, 8, 16, 24}
 	switch t {
@@ -77,7 +78,8 @@ func digitsOf(t ir.DType) []int {
 	return all
 }
 
-// keysOf maps elements to u32 keys with the same order. For 64-bit elements it returns one half of the key.
+// keysOf maps elements to u32 keys that sort in the same order. Keys of 64-bit elements have two words: high chooses
+// which one it returns.
 func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 	down := ir.Attr{Name: "descending", Value: descending}
 	least, _ := ir.IntRange(x.DType())
@@ -96,8 +98,8 @@ func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 	return r.unary(integerKey, x, ir.Attr{Name: "least", Value: least}, down)
 }
 
-// turn sorts by one digit.
-func (s *radixSort) turn(shift int, m radixMove) {
+// sortByDigit sorts by one digit.
+func (s *radixSort) sortByDigit(shift int, m radixMove) {
 	if s.err != nil {
 		return
 	}
@@ -118,8 +120,9 @@ func (s *radixSort) turn(shift int, m radixMove) {
 	}
 }
 
-// starts returns the position of the first element of each digit and chunk in the sorted row: the number of elements
-// with smaller digits, plus the number of elements with the same digit in earlier chunks.
+// starts returns, for each digit and chunk of a row, the position in the sorted row of the first element with this
+// digit in this chunk: the number of elements with smaller digits, plus the number with the same digit in earlier
+// chunks.
 func (s *radixSort) starts(counts *ir.Node) *ir.Node {
 	if s.err != nil {
 		return nil
@@ -133,7 +136,7 @@ func (s *radixSort) starts(counts *ir.Node) *ir.Node {
 	if s.err != nil {
 		return nil
 	}
-	// One kernel more costs less than long rows in one workgroup each.
+	// Splitting the scan costs one kernel more, which is less than long rows take in one workgroup each.
 	if flat.Shape()[1].Max() > 8*minLongSum {
 		if long := s.longScan(sum, flat); long != nil || s.err != nil {
 			sum = long

@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// turns returns the third argument of a rope that has two: the fraction of a turn per position for each pair. In f32,
-// position*frequency has an error of 2^-12 radian at position 4096, and it grows. With integer fractions of a turn,
-// whole turns wrap around, and every position is exact.
+// turns returns the angle per position of each pair, the third argument of a rope, for a rope without it. Angles are
+// integer fractions of a turn, so that whole turns wrap around and every position is exact. In f32, position*frequency
+// would have an error of 2^-12 radian at position 4096, growing with the position.
 func (r *rewriter) turns(n *ir.Node) *ir.Node {
 	x := n.Arg(0).Shape()
 	dims := int64(n.Attrs().Int("dims"))

@@ -7,19 +7,19 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// Thresholds for splitting a scan into chunks. One kernel assigns a workgroup to each row, or an invocation if rows are
-// interleaved in memory, so few long rows would leave a device idle (M-memory).
+// Thresholds for splitting the rows of a scan into chunks. A scan kernel assigns a workgroup to each row, or an
+// invocation if rows are interleaved in memory. So few long rows would leave most of a device idle (M-memory).
 const (
-	minLongSum   = 8192    // elements of a row that one workgroup sums quickly
+	minLongSum   = 8192    // longest row that one workgroup should scan
 	sumGroups    = 1 << 12 // workgroups that fill any device
-	minSumChunk  = 2048    // elements per workgroup that justify its launch
-	minSideSum   = 128     // elements of a row that an invocation sums quickly: 0.2 us each on an H100
+	minSumChunk  = 2048    // the fewest elements per workgroup that make up for its launch
+	minSideSum   = 128     // longest row that one invocation should scan; an element takes 0.2 us on an H100
 	sumLanes     = 1 << 19 // invocations that fill any device
-	minSideChunk = 32      // elements per invocation that are worth their start
+	minSideChunk = 32      // the fewest elements per invocation that make up for its start
 )
 
-// chunkOfScan returns the chunk length for a scan over a number of rows, which may be interleaved in memory; 0 for no
-// chunks.
+// chunkOfScan returns the chunk length for a scan of rows of a length, or 0 if they should not be divided. sideBySide
+// means that the rows are interleaved in memory.
 func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	short, fill, chunk := int64(minLongSum), int64(sumGroups), int64(minSumChunk)
 	if sideBySide {
@@ -31,7 +31,7 @@ func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	for chunk*fill < length*rows {
 		chunk *= 2
 	}
-	// Chunks of whole vectors that leave nothing over need no test of their end.
+	// Prefer a chunk length that divides the row: kernels then need no test for the end of the row.
 	for c := chunk; c > chunk/2; c -= 4 {
 		if length%c == 0 {
 			return c
@@ -40,9 +40,9 @@ func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	return chunk
 }
 
-// longScan splits a scan of few long rows into three steps: the fold of each chunk, a scan of these, and scans inside
-// the chunks that start from its results. Each step reads its input in parallel and in a fixed order, and has no
-// synchronization between workgroups.
+// longScan splits a scan of few long rows into three steps: a fold of each chunk, a scan of the results, and scans of
+// the chunks that start from the results of that. Each step folds in a fixed order, and workgroups need not
+// synchronize. It returns nil if one kernel is as fast.
 func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	length := n.Shape()[axis]
@@ -55,7 +55,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	s := longScan{rewriter: r, op: n.Op(), by: n.Op().Info().Running, axis: axis, length: length,
 		chunk: chunk, chunks: (length.Max() + chunk - 1) / chunk,
 		reverse: n.Attrs().Bool("reverse")}
-	if n.Op().Info().Tol != (ir.Tolerance{}) { // else it is the same in any dtype
+	if n.Op().Info().Tol != (ir.Tolerance{}) { // exact scans need no wider accumulator
 		x = r.castTo(x, analysis.AccType(n.DType()))
 	}
 	inside := s.running(x, n.Attrs().Bool("exclusive"), s.reverse, chunk)
@@ -69,7 +69,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	return r.castTo(r.binary(analysis.CombineOps[s.by], s.spread(before, n.Shape()), inside), n.DType())
 }
 
-// longScan is a running fold being made in chunks.
+// longScan adds the nodes of a scan in chunks.
 type longScan struct {
 	*rewriter
 	op, by        ir.Op // the scan, and the fold of a chunk
@@ -79,6 +79,7 @@ type longScan struct {
 	reverse       bool
 }
 
+// running returns a scan of x that restarts every `restart` elements, or never if that is 0.
 func (s *longScan) running(x *ir.Node, exclusive, reverse bool, restart int64) *ir.Node {
 	if s.err != nil {
 		return nil
@@ -87,7 +88,7 @@ func (s *longScan) running(x *ir.Node, exclusive, reverse bool, restart int64) *
 		ir.Attr{Name: "reverse", Value: reverse}, ir.Attr{Name: "restart", Value: restart})
 }
 
-// along returns a shape with other extents in place of the folded axis.
+// along returns a shape with the given extents in place of the scanned axis.
 func (s *longScan) along(shape ir.Shape, extents ...int64) ir.Shape {
 	out := slices.Clone(shape[:s.axis])
 	for _, n := range extents {
@@ -96,7 +97,7 @@ func (s *longScan) along(shape ir.Shape, extents ...int64) ir.Shape {
 	return append(out, shape[s.axis+1:]...)
 }
 
-// flip reverses the folded axis for a reverse scan.
+// flip reverses the scanned axis if the scan runs in reverse.
 func (s *longScan) flip(x *ir.Node) *ir.Node {
 	if s.err != nil || !s.reverse {
 		return x
@@ -104,7 +105,7 @@ func (s *longScan) flip(x *ir.Node) *ir.Node {
 	return s.unary(ir.OpFlip, x, ir.Attr{Name: "axes", Value: []int{s.axis}})
 }
 
-// chunked folds each chunk of x.
+// chunked returns the fold of each chunk of x.
 func (s *longScan) chunked(x *ir.Node) *ir.Node {
 	x = s.filled(s.flip(x))
 	if s.err != nil {
@@ -114,7 +115,7 @@ func (s *longScan) chunked(x *ir.Node) *ir.Node {
 	return s.unary(s.by, x, ir.Attr{Name: "axes", Value: []int{s.axis + 1}})
 }
 
-// filled pads x with zeros to whole chunks. No element comes after the padding, so its fold does not matter.
+// filled pads the scanned axis of x to whole chunks. No element comes after the padding, so its values do not matter.
 func (s *longScan) filled(x *ir.Node) *ir.Node {
 	if s.err != nil || s.length.Is(int(s.chunk*s.chunks)) {
 		return x
@@ -128,12 +129,12 @@ func (s *longScan) filled(x *ir.Node) *ir.Node {
 	if s.length.IsStatic() {
 		return x
 	}
-	// Padding cannot depend on a symbol. Instead, indices past the end gather the last element, which is zero.
+	// A pad cannot depend on a symbol. Instead, an index_select repeats the last element, the one of padding.
 	place := s.iota(ir.Shape{{Add: s.chunk * s.chunks}}, 0)
 	return s.add(ir.OpIndexSelect, []*ir.Node{x, place}, ir.Attr{Name: "axis", Value: s.axis})
 }
 
-// spread broadcasts the value of a chunk to its elements.
+// spread broadcasts the value of each chunk to its elements, and removes the padding.
 func (s *longScan) spread(x *ir.Node, shape ir.Shape) *ir.Node {
 	x = s.reshape(x, s.along(shape, s.chunks, 1))
 	if s.err != nil {

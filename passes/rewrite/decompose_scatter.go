@@ -10,12 +10,17 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// Scatters are compiled as gathers by default: each element of the result folds over all updates that could hit it, in
-// order. So equal indices give the same bits in every run, and no two invocations write the same element. The cost is
-// the number of elements times the number of updates along the axis. If that is too high, updates accumulate by
-// atomics, or are folded in sorted order of their indices: see [kernel.FormCompare].
+// A scatter has three forms (see [kernel.FormCompare]):
+//
+//   - Compare: each element of the result compares its position with the indices of all updates along the axis, and
+//     folds the updates that match, in order. No two invocations write the same element. The cost is the number of
+//     elements times the number of updates along the axis.
+//   - Accumulate: each update changes its destination by atomics (scatter_ops.go).
+//   - Sort: updates are sorted by index and folded in that order (decompose_equal.go).
+//
+// All forms give the same bits in every run, unless the graph allows any order of additions.
 
-// neutral is the value of an update without effect in a mode.
+// neutral returns the value of an update that has no effect in a mode: 0 for add, 1 for mul, and so on.
 func neutral(mode string, t ir.DType) float64 {
 	sign := 1
 	switch lo, hi := ir.IntRange(t); mode {
@@ -36,7 +41,7 @@ func neutral(mode string, t ir.DType) float64 {
 	return math.Inf(sign)
 }
 
-// scatter moves the indexed axis innermost and folds over it.
+// scatter decomposes scatter and scatter_add: each index belongs to a single element of the updates.
 func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := n.Rank() - 1
@@ -64,8 +69,9 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.swapAxes(out, axis, last)
 }
 
-// scatteredElements rewrites a scatter along an axis as a scatter of single elements to positions in the base. It
-// returns nil if comparing indices along the axis is cheaper, or positions have more than 31 bits.
+// scatteredElements decomposes a scatter along an axis as a scatter of single elements to positions in the flattened
+// base, in a form other than compare. It returns nil if comparing indices along the axis is cheaper, or if positions
+// need more than 31 bits.
 func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
 	e, ok := elementsOf(n, args, axis)
 	if !ok {
@@ -88,13 +94,14 @@ func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.
 	return r.reshape(r.foldInto(base, r.folds(form, size, at, updates), e.mode), n.Shape())
 }
 
-// elements is a scatter of single elements. It views each as a row of one element with a position in the flat base.
+// elements is a scatter in which each updated element has an index, seen as a scatter of rows with one element to
+// positions in the flattened base.
 type elements struct {
 	scatterSize
-	around, along ir.Shape // base and updates, with the axes before and after the indexed axis joined
+	around, along ir.Shape // [outer, N, inner] shapes of base and updates, see flatAround
 }
 
-// elementsOf returns this view of a scatter, unless positions have more than 31 bits.
+// elementsOf returns the elements of scatter n along an axis. ok is false if positions need more than 31 bits.
 func elementsOf(n *ir.Node, args []*ir.Node, axis int) (e elements, ok bool) {
 	var errBase, errUpdates error
 	e.around, errBase = flatAround(n.Shape(), axis)
@@ -110,7 +117,7 @@ func elementsOf(n *ir.Node, args []*ir.Node, axis int) (e elements, ok bool) {
 	return e, true
 }
 
-// positions returns the position of each element in the flat base, or -1 if its index is out of range.
+// positions returns the position in the flattened base of each updated element, or -1 if its index is out of range.
 func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 	is, row := r.within(r.reshape(indices, e.along), e.around[1])
 	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(e.along, 0), r.dimValue(e.around[1])), row)
@@ -122,7 +129,7 @@ func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 	return r.reshape(at, e.updates[1:2])
 }
 
-// indexAdd sums the slices with an index equal to the coordinate.
+// indexAdd decomposes index_add, in which an index belongs to a slice of the updates.
 func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	// base [outer, N, inner], updates [outer, K, inner]
@@ -139,12 +146,12 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(out, n.Shape())
 }
 
-// distinct rewrites a scatter so that it writes each element at most once, as in-place writing requires. Among equal
-// indices only the last stays, and its update becomes the fold of all their updates, unrounded for floats; the other
-// indices become out of range.
+// distinct rewrites a scatter so that it writes each element at most once, as writing in place requires. Of equal
+// indices only the last one stays, with the fold of all their updates (unrounded for floats) as its update. The other
+// indices become -1, out of range.
 func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
-	l := r.landings(n, args)
+	l := r.destinations(n, args)
 	if r.err == nil && !l.along.Is(1) {
 		last := r.lastOfEach(l)
 		is := r.isLast(l, last)
@@ -166,19 +173,19 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, ir.Attr{Name: "unique", Value: true})...)
 }
 
-// landings describes the updates of a scatter and their destinations.
-type landings struct {
+// destinations describes a scatter by the destination of each of its updates, for distinct.
+type destinations struct {
 	scatterSize
 	indices *ir.Node // the indices, or flat positions if the scatter has rows of coordinates
-	along   ir.Dim   // the most updates of one destination
-	axis    int      // the axis of these updates
+	along   ir.Dim   // the largest number of updates with one destination
+	axis    int      // the axis of indices along which these updates are
 	at      *ir.Node // the destination of each row of updates; nil if positions need more than 31 bits
-	// elements is set if each updated element has its own index.
+	// elements says that each updated element has an index of its own.
 	elements bool
 }
 
-// landings returns the description of a scatter.
-func (r *rewriter) landings(n *ir.Node, args []*ir.Node) (l landings) {
+// destinations describes scatter n with new arguments args.
+func (r *rewriter) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 	base, indices, updates := args[0], args[1], args[2]
 	one := ir.D(1)
 	l.indices = indices
@@ -213,9 +220,9 @@ func (r *rewriter) landings(n *ir.Node, args []*ir.Node) (l landings) {
 	return l
 }
 
-// lastOfEach returns, for each update, the number of the last update with the same destination. It returns nil if
+// lastOfEach returns for each update the index of the last update with the same destination. It returns nil if
 // comparing all pairs of indices is cheaper.
-func (r *rewriter) lastOfEach(l landings) *ir.Node {
+func (r *rewriter) lastOfEach(l destinations) *ir.Node {
 	if r.err != nil || l.at == nil {
 		return nil
 	}
@@ -227,8 +234,8 @@ func (r *rewriter) lastOfEach(l landings) *ir.Node {
 	return r.lastRows(form, find, l.at)
 }
 
-// isLast reports, for each update, whether no later update has the same destination. last is of lastOfEach.
-func (r *rewriter) isLast(l landings, last *ir.Node) *ir.Node {
+// isLast returns for each update whether no later update has the same destination. last is the result of lastOfEach.
+func (r *rewriter) isLast(l destinations, last *ir.Node) *ir.Node {
 	switch {
 	case r.err != nil:
 		return nil
@@ -240,8 +247,8 @@ func (r *rewriter) isLast(l landings, last *ir.Node) *ir.Node {
 	return r.swapAxes(r.binary(ir.OpEq, last, r.iota(ir.Shape{l.along}, 0)), l.axis, row)
 }
 
-// equal moves the axis of the indices innermost and compares all pairs of indices along it.
-func (r *rewriter) equal(l landings) *ir.Node {
+// equal returns whether each pair of indices along l.axis is equal, with both axes of the pair innermost.
+func (r *rewriter) equal(l destinations) *ir.Node {
 	indices := r.swapAxes(r.wideIndex(l.indices), l.axis, l.indices.Rank()-1)
 	if r.err != nil {
 		return nil
@@ -250,10 +257,10 @@ func (r *rewriter) equal(l landings) *ir.Node {
 	return r.binary(ir.OpEq, mine, others)
 }
 
-// foldOfEach returns, for the last update of each destination, the fold of all updates with that destination. last is
-// of lastOfEach.
-func (r *rewriter) foldOfEach(l landings, last, updates *ir.Node) *ir.Node {
-	if last != nil && l.updates[1].Max() < l.base[1].Max() { // updates have fewer numbers than destinations
+// foldOfEach returns updates in which the last update of each destination is replaced by the fold of all updates with
+// that destination. last is the result of lastOfEach.
+func (r *rewriter) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
+	if last != nil && l.updates[1].Max() < l.base[1].Max() { // the last update's index is the smaller number
 		is, _ := r.within(l.at, l.base[1])
 		l.at = r.add(ir.OpWhere, []*ir.Node{is, last, r.scalar(ir.I32, -1)})
 		l.base, l.each = l.updates, false
@@ -269,7 +276,8 @@ func (r *rewriter) foldOfEach(l landings, last, updates *ir.Node) *ir.Node {
 	return r.reshape(r.folds(form, l.scatterSize, l.at, r.reshape(updates, l.updates)), updates.Shape())
 }
 
-// flatAround joins the axes before one axis, and the axes after it.
+// flatAround returns shape s as [outer, N, inner]: the axes before an axis joined, that axis, and the axes after it
+// joined.
 func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	outer, err := s[:axis].Numel()
 	if err != nil {
@@ -279,8 +287,8 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	return ir.Shape{outer, s[axis], inner}, err
 }
 
-// rowsInto changes base [outer, N, inner] by the updates [outer, K, inner] of scatter n: row k goes to row at[k], if
-// that exists. It replaces that row or, with a mode, is folded into it.
+// rowsInto returns base [outer, N, inner] changed by the updates [outer, K, inner] of scatter n: row k of the updates
+// replaces row at[k] of the base or, with a mode, is folded into it. Rows with an index out of range are ignored.
 func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -295,8 +303,8 @@ func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	return r.pickedRows(base, updates, r.lastRows(r.form(find, along), find, at))
 }
 
-// folds returns the folds of updates [outer, K, inner] in the accumulation dtype: [outer, N, inner] by destination, or
-// [outer, K, inner] by update, if s.each is set.
+// folds returns, in the accumulator dtype, the fold of the updates [outer, K, inner] of each destination as [outer, N,
+// inner]. If s.each is set it returns [outer, K, inner]: for each update the fold for its destination.
 func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -320,7 +328,7 @@ func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) 
 		}
 		return r.sortedFolds(at, wanted, updates, s.base[1], s.mode)
 	}
-	l := r.landing(s, at)
+	l := r.destinationRows(s, at)
 	folded := r.accumulated(form, l, updates)
 	if !s.each || r.err != nil {
 		return r.reshape(folded, s.base)
@@ -330,7 +338,8 @@ func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) 
 	return r.reshape(picked, s.updates)
 }
 
-// lastRows returns the number of the last update, or -1: [N] by destination, or [K] by update, if find.each is set.
+// lastRows returns the index of the last update for each destination [N], or -1 if there is none. If find.each is set
+// it returns [K]: for each update the index of the last one with the same destination.
 func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -344,7 +353,7 @@ func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir
 	return r.binary(ir.OpMax, last, r.scalar(ir.I32, -1))
 }
 
-// pickedRows returns base [outer, N, inner] with each row replaced by row pos[n] of updates, if pos[n] is not negative.
+// pickedRows returns base [outer, N, inner] with row n replaced by row pos[n] of updates unless pos[n] is negative.
 func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -354,7 +363,7 @@ func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
-// hits compares indices, along the innermost axis, with each coordinate of the axis before it.
+// hits returns whether each index equals each destination: places = [destinations, indices].
 func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
 	if r.err != nil {
@@ -365,7 +374,7 @@ func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	return r.binary(ir.OpEq, indices, at)
 }
 
-// wideIndex casts indices to i32, or leaves them i64. A u32 too large for i32 becomes negative, and stays out of range.
+// wideIndex casts indices other than i64 to i32. A u32 too large for i32 becomes negative, so it stays out of range.
 func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 	if r.err != nil || x.DType() == ir.I64 {
 		return x
@@ -373,7 +382,8 @@ func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 	return r.castTo(x, ir.I32)
 }
 
-// foldHits folds the updates that hit an element, along an axis, into base.
+// foldHits returns base with each element combined with the updates that hit it. hit says which updates along an axis
+// do.
 func (r *rewriter) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -381,7 +391,7 @@ func (r *rewriter) foldHits(base, hit, updates *ir.Node, axis int, mode string) 
 	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
 }
 
-// foldInto changes base by folded updates, in the dtype that folds have.
+// foldInto returns base combined with folded updates, computed in the accumulator dtype.
 func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -392,7 +402,7 @@ func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	return r.castTo(r.binary(combine, r.castTo(base, wide), r.castTo(folded, wide)), t)
 }
 
-// hitsOf folds the updates that hit, along an axis, in the accumulator dtype.
+// hitsOf returns the fold of the updates for which hit is true, along an axis, in the accumulator dtype.
 func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -405,18 +415,18 @@ func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node
 	return r.unary(analysis.ScatterReductions[mode], masked, ir.Attr{Name: "axes", Value: []int{axis}})
 }
 
-// lastHit returns the last position along an axis of true elements, or -1.
+// lastHit returns the last position along an axis at which hit is true, or -1.
 func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 	pos := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, -1)})
 	if r.err != nil {
 		return nil
 	}
 	top := r.unary(ir.OpReduceMax, pos, ir.Attr{Name: "axes", Value: []int{axis}})
-	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // over no updates at all
+	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // the maximum of no elements is less
 }
 
-// notEmpty pads an axis of x that may be empty by one element, so that a gather has an element even if its result is
-// discarded.
+// notEmpty pads an axis of x that may be empty by one element. A gather from it then has an element to read, even
+// though its result is discarded.
 func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
 	if r.err != nil || x.Shape()[axis].Min() > 0 {
 		return x
@@ -426,18 +436,20 @@ func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
 	return r.unary(ir.OpPad, x, ir.Attr{Name: "low", Value: low}, ir.Attr{Name: "high", Value: high})
 }
 
+// notBelowZero returns max(pos, 0).
 func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {
 	return r.binary(ir.OpMax, pos, r.scalar(ir.I32, 0))
 }
 
-// choose returns picked where pos is a position, else base.
+// choose returns picked where pos is not negative, else base.
 func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
 	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
 	return r.add(ir.OpWhere, []*ir.Node{found, picked, base})
 }
 
-// flatIndex converts rows of coordinates indices[…, R] of the R outermost axes of s to row-major positions over those
-// axes. Coordinates out of range are clamped, or yield a negative position if drop is set.
+// flatIndex converts indices[…, R], in which each row has coordinates along the R outermost axes of shape s, to
+// row-major positions over those axes. Coordinates out of range are clamped, or give a negative position if drop is
+// set.
 func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -450,7 +462,7 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 		r.err = err
 		return nil
 	}
-	if !drop && indices.DType() == ir.U32 { // limited from above, before i32 makes it negative
+	if !drop && indices.DType() == ir.U32 { // clamp before large values become negative as i32
 		indices = r.binary(ir.OpMin, indices, r.scalar(ir.U32, math.MaxInt32))
 	}
 	table := r.reshape(r.wideIndex(indices), ir.Shape{rows, is[len(is)-1]})
@@ -491,13 +503,14 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	if flat.Rank() == 0 { // rows of no coordinates all name the whole of x
+	if flat.Rank() == 0 { // rows without coordinates all refer to the whole of x
 		flat = r.unary(ir.OpBroadcast, flat, ir.Attr{Name: "shape", Value: ir.Shape{rows}})
 	}
 	return r.reshape(flat, ir.Shape{rows})
 }
 
-// split joins the axes that rows of coordinates index, and the remaining axes.
+// split returns the number of elements along the axes of shape s that rows of coordinates index, and along the
+// remaining axes.
 func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
 	rank := int(indices.Shape()[indices.Rank()-1].Add)
 	outer, err := s[:rank].Numel()
@@ -508,6 +521,7 @@ func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
 	return outer, inner
 }
 
+// gatherND decomposes gather_nd to an index_select of flattened rows.
 func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, indices := args[0], args[1]
 	outer, inner := r.split(x.Shape(), indices)
@@ -519,6 +533,7 @@ func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(r.add(ir.OpIndexSelect, []*ir.Node{rows, flat}, ir.Attr{Name: "axis", Value: 0}), n.Shape())
 }
 
+// scatterND decomposes scatter_nd and scatter_nd_add to a scatter of flattened rows.
 func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	outer, inner := r.split(base.Shape(), indices)

@@ -8,14 +8,15 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// Rows that a workgroup orders.
+// Limits of rows that one workgroup sorts.
 const (
-	maxSort   = 2048 // as pairs in the 16 KiB of shared memory of every device
+	maxSort   = 2048 // longest row: pairs of key and index fit in 16 KiB of shared memory, which every device has
 	maxSelect = 8192 // longest row from which the first maxTaken are selected, with keys in registers
-	maxTaken  = 512
+	maxTaken  = 512  // largest k of a top-k that is a selection
 )
 
-// sortsInPlace reports whether one workgroup can sort each row of n, or find its first elements, with 32-bit keys.
+// sortsInPlace reports whether there is a kernel in which one workgroup sorts a row of n, or selects its first
+// elements.
 func sortsInPlace(n *ir.Node) bool {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
@@ -30,13 +31,13 @@ func sortsInPlace(n *ir.Node) bool {
 	return length <= longest
 }
 
-// selects reports whether n takes few enough elements for selection.
+// selects reports whether n is a top-k of so few elements that a kernel can select them without sorting the row.
 func selects(n *ir.Node) bool {
 	return n.Op() == ir.OpTopKIndices && n.Attrs().Int("k") <= maxTaken && n.Attrs().Int("k") >= 1
 }
 
-// chunkOfTop returns the chunk length for finding the first elements of a long row: as many as a workgroup takes,
-// without a remainder if possible.
+// chunkOfTop returns the chunk length for a top-k of long rows: at most as many elements as a workgroup can select
+// from, and without a remainder if possible.
 func chunkOfTop(length int64) int64 {
 	for c := int64(maxSelect); c > maxSelect/2; c-- {
 		if length%c == 0 {
@@ -46,7 +47,7 @@ func chunkOfTop(length int64) int64 {
 	return maxSelect
 }
 
-// argsort returns the coordinates that gather x into the order of n, a sort.
+// argsort returns the indices with which a gather sorts x like n, a sort op.
 func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 	if !sortsInPlace(n) {
 		if out := r.longOrder(n, x); out != nil || r.err != nil {
@@ -58,8 +59,9 @@ func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 		ir.Attr{Name: "descending", Value: n.Attrs().Bool("descending")})
 }
 
-// topOfChunks finds the first k of a long row among the first k of each chunk. It returns nil if n is not a top-k or
-// has no chunks. Candidates stay in chunk order, so that the result is stable.
+// topOfChunks decomposes a top-k of long rows: it selects k elements of each chunk of a row, and then k of these. It
+// returns nil if n is no top-k or its rows are short. Candidates stay in the order of chunks, so that the result is
+// stable.
 func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	if n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 ||
@@ -113,7 +115,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	return r.add(ir.OpGather, []*ir.Node{places, last}, ir.Attr{Name: "axis", Value: axis})
 }
 
-// withWorst pads an axis with elements that sort after all others.
+// withWorst pads an axis to a length with elements that sort after all others.
 func (r *rewriter) withWorst(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
 	more := length - x.Shape()[axis].Add
 	if r.err != nil || more == 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// FindAttention recognizes attention spelled out in ops: softmax(q k^T * scale + mask) v, with transposes, casts,
-// reshapes, several masks, a soft cap or repeated key heads in the places where exporters put them. As one kernel it
-// never stores its scores.
+// FindAttention recognizes an attention written as other ops, softmax(q k^T * scale + mask) v, and replaces it by op
+// attention, because an attention kernel never stores the scores. Between these ops there may be transposes, casts,
+// reshapes, several masks, a soft cap or repeated key heads, as exporters write them.
 func FindAttention(g *ir.Graph) (*ir.Graph, error) {
 	found := map[*ir.Node]*spelled{} // by the matmul with the values
 	users, shown := g.Users(), shownNodes(g)
@@ -37,7 +37,7 @@ func FindAttention(g *ir.Graph) (*ir.Graph, error) {
 	return DCE(out)
 }
 
-// shownNodes are the nodes that outputs and updates have.
+// shownNodes returns the nodes that are outputs or new values of states.
 func shownNodes(g *ir.Graph) map[*ir.Node]bool {
 	shown := map[*ir.Node]bool{}
 	for _, o := range g.Outputs() {
@@ -49,23 +49,25 @@ func shownNodes(g *ir.Graph) map[*ir.Node]bool {
 	return shown
 }
 
-// spelled is an attention spelled out in ops.
+// spelled is an attention found in the graph as a sequence of other ops.
 type spelled struct {
 	result  *ir.Node // the matmul of weights and values
 	product *ir.Node // the matmul of queries and keys
 	scale   float64
-	softcap float64    // or 0
+	softcap float64    // 0 for none
 	masks   []maskTerm // added to the scores
-	// shapes are the successive shapes of the scores, from the weights back to the matmul.
+	// shapes are the shapes that reshapes give the scores, in order from the weights back to the matmul of queries and
+	// keys.
 	shapes []ir.Shape
 }
 
-// maskTerm is a term added to scores: factor*of, or if cond is set, factor where cond is hidesIf.
+// maskTerm is a term added to the scores. It is factor*of or, if cond is set, factor where cond equals hidesIf and 0
+// elsewhere.
 type maskTerm struct {
 	of, cond *ir.Node
 	hidesIf  bool
 	factor   float64
-	seen     int // number of the shapes outside of it
+	seen     int // number of elements of spelled.shapes that were found before it
 }
 
 // spelledAttention returns the attention with n as its last matmul, or nil.
@@ -91,7 +93,7 @@ func spelledAttention(n *ir.Node, users [][]*ir.Node, shown map[*ir.Node]bool) *
 	return s
 }
 
-// passes steps through n to its argument if n is an op that does not change scores.
+// passes reports whether n is a cast or reshape that does not change the scores, and records its shape.
 func (s *spelled) passes(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpCast:
@@ -107,19 +109,19 @@ func (s *spelled) passes(n *ir.Node) bool {
 	return false
 }
 
-// isScoreType reports whether scores of that type may be computed in f32.
+// isScoreType reports whether scores of dtype t may be computed in f32.
 func isScoreType(t ir.DType) bool { return t == ir.F32 || t == ir.F16 || t == ir.BF16 }
 
-// maxScoreOps limits the ops between a matmul and its softmax.
+// maxScoreOps limits the number of ops between the matmul of queries and keys and the softmax.
 const maxScoreOps = 64
 
 // scoreFinder follows scores from a softmax back to their matmul.
 type scoreFinder struct {
 	once  func(*ir.Node) bool
-	steps int // remaining ops
+	steps int // number of ops that it may still follow
 }
 
-// find reports whether n, times a factor, can be the input of an attention's softmax, and records the attention in s.
+// find reports whether n times a factor can be the scores of an attention, and records the attention in s.
 func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 	if f.steps--; f.steps < 0 || !f.once(n) || !isScoreType(n.DType()) {
 		return false
@@ -157,7 +159,7 @@ func (f *scoreFinder) find(s *spelled, n *ir.Node, factor float64) bool {
 	return false
 }
 
-// masked tries argument x of an add as the scores and argument m as a mask.
+// masked is find for an add or subtract n, with argument number x as the scores and argument number m as a mask.
 func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) bool {
 	try := *s
 	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
@@ -176,11 +178,12 @@ func (f *scoreFinder) masked(s *spelled, n *ir.Node, factor float64, x, m int) b
 	return true
 }
 
-// leastHidden is a score so low that all others are negligible next to it. A sum with it equals replacing the score,
-// even in a row where all scores are hidden.
+// leastHidden is a score so low that adding any other score to it gives the same number. So adding it as a mask has the
+// same effect as replacing the score by it, even in a row in which all scores are hidden.
 const leastHidden = -1e30
 
-// hidden tries argument x of a where as the scores and argument c as the value of hidden scores.
+// hidden is find for a where n, with argument number x as the scores and argument number c as the value of hidden
+// scores.
 func (f *scoreFinder) hidden(s *spelled, n *ir.Node, factor float64, x, c int) bool {
 	lowest, ok := scalarOf(n.Arg(c))
 	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {
@@ -199,7 +202,7 @@ func (f *scoreFinder) hidden(s *spelled, n *ir.Node, factor float64, x, c int) b
 
 func keepsShape(n, x *ir.Node) bool { return n.Shape().Equal(x.Shape()) }
 
-// scalarOf returns the number that n is, whatever its shape.
+// scalarOf returns the number that all elements of n are, if n is computed from a constant of one element.
 func scalarOf(n *ir.Node) (float64, bool) { return scalarWithin(n, 6) }
 
 func scalarWithin(n *ir.Node, depth int) (float64, bool) {
@@ -227,7 +230,7 @@ func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 	return f(args, n.Attrs()), len(args) > 0
 }
 
-// possible reports whether the matmuls can form an attention.
+// possible reports whether the two matmuls have shapes, dtypes and a scale with which they can be an attention.
 func (s *spelled) possible() bool {
 	p, full := s.product, s.shapes[0]
 	out := s.result.Shape()
@@ -252,8 +255,8 @@ func (s *spelled) possible() bool {
 	return extent.IsStatic()
 }
 
-// build makes the attention in the new graph, with operands mapped by mapped. It returns nil if the attention has no
-// kernel.
+// build adds the attention to the new graph. mapped returns the new graph's node for an old node. build returns nil if
+// no attention kernel supports it.
 func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	t := s.product.DType()
 	q, k := r.castTo(mapped(s.product.Arg(0)), t), r.castTo(mapped(s.product.Arg(1)), t)
@@ -303,7 +306,7 @@ func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	return out
 }
 
-// transposed returns x with its last two axes swapped.
+// transposed returns x with its last two axes exchanged.
 func (r *rewriter) transposed(x *ir.Node) *ir.Node {
 	if r.err != nil {
 		return x
@@ -325,7 +328,8 @@ func (r *rewriter) transposed(x *ir.Node) *ir.Node {
 	return r.swapAxes(x, x.Rank()-2, x.Rank()-1)
 }
 
-// outer gives an operand the outer axes of the scores: first the matmul's axes, then axes of later shapes.
+// outer broadcasts and reshapes the outer axes of operand x like the scores: first to the matmul's outer axes, then to
+// the shapes of later reshapes.
 func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 	for _, s := range slices.Backward(shapes) {
 		if r.err != nil {
@@ -342,8 +346,8 @@ func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 	return x
 }
 
-// keyHeads gives keys and values the outer axes of the scores. If the scores are not reshaped, it keeps only distinct
-// heads.
+// keyHeads broadcasts keys and values to the outer axes of the scores. If no op reshapes the scores, it leaves out
+// heads that only repeat other ones.
 func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	full := s.shapes[0]
 	at := len(full) - 3
@@ -358,7 +362,8 @@ func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	return r.outer(k, s.shapes), r.outer(v, s.shapes[:1])
 }
 
-// fewHeads returns x without repeated heads, if it was made by repeating them.
+// fewHeads returns x without repeated heads, if x is a broadcast and reshape that repeats heads. rank is the number of
+// axes of the result.
 func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -403,6 +408,7 @@ func (s *spelled) mask(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	return sum
 }
 
+// node adds the mask of a term to the new graph.
 func (t maskTerm) node(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	if t.cond != nil {
 		hidden, seen := r.scalar(ir.F32, t.factor), r.scalar(ir.F32, 0)

@@ -7,13 +7,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// FindByteProducts rewrites matmuls and convolutions of dequantized bytes to multiply the bytes. With x = sx*(qx-zx)
-// and w = sw*(qw-zw), and scales and zero points constant along the contraction, x*w is sx*sw*(qx*qw - zx*qw - qx*zw +
-// zx*zw). The first term is an exact integer matmul, and the others need only sums of rows and columns (Jacob et al.
-// 2018, arXiv:1712.05877). Later ops, such as requantization, become an epilogue.
+// FindByteProducts rewrites matmuls and convolutions of dequantized int8 operands to integer matmuls. Let x =
+// sx*(qx-zx) and w = sw*(qw-zw) for int8 qx and qw, with scales and zero points that are constant along the contraction
+// axis. Then x*w is sx*sw*(qx*qw - zx*qw - qx*zw + zx*zw). The first term is an exact integer matmul, and the others
+// need only sums of rows and columns (Jacob et al. 2018, arXiv:1712.05877). Later ops, such as requantization, become
+// an epilogue.
 func FindByteProducts(g *ir.Graph) (*ir.Graph, error) {
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		p := newByteProduct(n)
+		p := newInt8Matmul(n)
 		if p == nil {
 			return rw.Copy(n, args)
 		}
@@ -27,19 +28,19 @@ func FindByteProducts(g *ir.Graph) (*ir.Graph, error) {
 	return DCE(out)
 }
 
-// dequantized is an operand that is scale*(bytes-zero), seen in another order of its axes.
+// dequantized is an operand factor*scale*(bytes-zero) with its axes permuted by perm.
 type dequantized struct {
 	bytes  *ir.Node // i8 or u8
 	zero   *ir.Node // integers that broadcast to bytes, or nil
 	number float64  // the zero point if zero is nil
 	scale  *ir.Node // f32 that broadcasts to bytes, or nil
 	factor float64  // of the scale
-	perm   []int64  // or nil
+	perm   []int64  // nil if the axes are not permuted
 	rank   int
 }
 
-// newDequantized matches n as dequantized bytes with a scale and zero point that are constant along the axes in summed.
-// It returns nil if n is not.
+// newDequantized matches n as dequantized i8 or u8, with a scale and zero point that are constant along the axes for
+// which summed is true. It returns nil if n is something else.
 func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	d := &dequantized{factor: 1, rank: n.Rank()}
 	if n.Op() == ir.OpTranspose {
@@ -71,8 +72,8 @@ func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	return d
 }
 
-// inside strips one op from n, which is factor*scale*(n-zero), and returns its argument, or nil if no more op can be
-// stripped.
+// inside strips one op (a multiplication, an addition and so on) from n and accounts for it in d, so that the operand
+// is factor*scale*(x-zero) for the returned x. It returns nil if it cannot strip an op.
 func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 	if d.zero != nil { // the zero point is the innermost
 		return nil
@@ -119,15 +120,15 @@ func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 	return n
 }
 
-// isByteValue reports whether n is bytes as floats.
+// isByteValue reports whether n is a cast from i8 or u8 to f32.
 func isByteValue(n *ir.Node) bool {
 	return n.Op() == ir.OpCast && n.DType() == ir.F32 && isByte(n.Arg(0).DType())
 }
 
 func isByte(t ir.DType) bool { return t == ir.I8 || t == ir.U8 }
 
-// wholeZero reports whether the zero point is a value of byte type t, and converts it to a number or a node of
-// integers.
+// wholeZero reports whether the zero point is a value of dtype t, i8 or u8. It converts it to a number or to a node of
+// that dtype.
 func (d *dequantized) wholeZero(t ir.DType) bool {
 	if z := d.zero; z != nil {
 		if z.Op() == ir.OpCast && z.Arg(0).DType() == t {
@@ -147,7 +148,7 @@ func (d *dequantized) wholeZero(t ir.DType) bool {
 	return d.number == math.Trunc(d.number) && d.number >= low && d.number <= high
 }
 
-// wholeScalar returns the value of a zero point if all elements are the same number.
+// wholeScalar returns the value of zero point x if all its elements are the same number.
 func wholeScalar(x *ir.Node) (float64, bool) {
 	if x.DType().IsFloat() {
 		return scalarOf(x)
@@ -165,23 +166,24 @@ func wholeScalar(x *ir.Node) (float64, bool) {
 	return float64(v[0]), true
 }
 
-// byteProduct is a matmul or convolution of dequantized bytes.
-type byteProduct struct {
+// int8Matmul is a matmul or convolution of two dequantized operands. It adds the integer form to the new graph.
+type int8Matmul struct {
 	*rewriter
 	n      *ir.Node
-	ops    [2]*dequantized
-	mapped func(*ir.Node) *ir.Node
+	ops    [2]*dequantized         // the operands
+	mapped func(*ir.Node) *ir.Node // returns the new graph's node for an old node
 }
 
-// maxByteSum is the largest number of terms, products of bytes minus zero points, with a sum that fits in i32.
+// maxByteSum is the largest number of terms (qx-zx)*(qw-zw) with a sum that always fits in i32.
 const maxByteSum = math.MaxInt32 / (255 * 255)
 
-// newByteProduct matches n as a matmul or convolution of bytes, or returns nil.
-func newByteProduct(n *ir.Node) *byteProduct {
+// newInt8Matmul matches n as a matmul or convolution of dequantized int8 operands. It returns nil if n is something
+// else.
+func newInt8Matmul(n *ir.Node) *int8Matmul {
 	if n.DType() != ir.F32 || n.Op() != ir.OpMatMul && n.Op() != ir.OpConv {
 		return nil
 	}
-	p := &byteProduct{n: n}
+	p := &int8Matmul{n: n}
 	if p.count().Max() > maxByteSum {
 		return nil
 	}
@@ -197,24 +199,24 @@ func newByteProduct(n *ir.Node) *byteProduct {
 	return p
 }
 
-func (p *byteProduct) isConv() bool { return p.n.Op() == ir.OpConv }
+func (p *int8Matmul) isConv() bool { return p.n.Op() == ir.OpConv }
 
-// count is the number of terms in the sum of one result element.
-func (p *byteProduct) count() ir.Dim {
+// count returns the number of terms in the sum of one result element.
+func (p *int8Matmul) count() ir.Dim {
 	if w := p.n.Arg(1).Shape(); p.isConv() {
 		return w[1].Times(w[2:].MaxElems())
 	}
 	return p.n.Arg(0).Shape()[p.summedAxes(0)[0]]
 }
 
-// isTransposed reports whether operand i of a matmul is.
-func (p *byteProduct) isTransposed(i int) bool {
+// isTransposed reports whether operand i of a matmul is transposed.
+func (p *int8Matmul) isTransposed(i int) bool {
 	return p.n.Attrs().Bool([]string{"transpose_a", "transpose_b"}[i])
 }
 
-// summedAxes returns the contraction axes of operand i. For a convolution these are all axes except the first (images,
-// or output channels).
-func (p *byteProduct) summedAxes(i int) (axes []int64) {
+// summedAxes returns the contraction axes of operand i. For a convolution these are all axes except the first, which is
+// images or output channels.
+func (p *int8Matmul) summedAxes(i int) (axes []int64) {
 	rank := int64(p.n.Arg(i).Rank())
 	switch {
 	case p.isConv():
@@ -228,8 +230,8 @@ func (p *byteProduct) summedAxes(i int) (axes []int64) {
 	return []int64{rank - 1}
 }
 
-// seen brings a node that broadcasts to the bytes of an operand into the operand's order of axes.
-func (p *byteProduct) seen(d *dequantized, x *ir.Node) *ir.Node {
+// permuted permutes the axes of x, which broadcasts to d.bytes, by d.perm.
+func (p *int8Matmul) permuted(d *dequantized, x *ir.Node) *ir.Node {
 	if p.err != nil || x.Shape().MaxElems() == 1 {
 		return p.reshape(x, nil)
 	}
@@ -244,9 +246,9 @@ func (p *byteProduct) seen(d *dequantized, x *ir.Node) *ir.Node {
 	return x
 }
 
-// aligned reshapes a node, as returned by seen for operand i, so that it broadcasts to the result. For a matmul it
-// becomes a column for operand 0 and a row for 1; for a convolution it has one value per image or per output channel.
-func (p *byteProduct) aligned(i int, x *ir.Node) *ir.Node {
+// aligned reshapes x, a result of permuted for operand i, so that it broadcasts to the result. For a matmul it becomes
+// a column for operand 0, and a row for operand 1. For a convolution it has one value per image or per output channel.
+func (p *int8Matmul) aligned(i int, x *ir.Node) *ir.Node {
 	switch {
 	case p.err != nil || x.Rank() == 0:
 		return x
@@ -260,15 +262,15 @@ func (p *byteProduct) aligned(i int, x *ir.Node) *ir.Node {
 	return x
 }
 
-// scaled multiplies by the scales of both operands.
-func (p *byteProduct) scaled(y *ir.Node) *ir.Node {
+// scaled returns y times the scales of both operands.
+func (p *int8Matmul) scaled(y *ir.Node) *ir.Node {
 	factor, single := 1.0, (*ir.Node)(nil)
 	for i, d := range p.ops {
 		factor *= d.factor
 		if d.scale == nil {
 			continue
 		}
-		switch s := p.aligned(i, p.seen(d, p.mapped(d.scale))); {
+		switch s := p.aligned(i, p.permuted(d, p.mapped(d.scale))); {
 		case p.err != nil:
 			return nil
 		case s.Rank() > 0:
@@ -288,9 +290,10 @@ func (p *byteProduct) scaled(y *ir.Node) *ir.Node {
 	return y
 }
 
-// build makes the product of signed bytes, which devices multiply natively, and adds the terms of the zero points.
-func (p *byteProduct) build() *ir.Node {
-	var bytes, shift [2]*ir.Node // shift is the difference between byte minus zero point and signed byte, or nil
+// build returns the integer matmul, plus the terms of the zero points, times the scales. It converts u8 operands to i8,
+// which devices multiply natively.
+func (p *int8Matmul) build() *ir.Node {
+	var bytes, shift [2]*ir.Node // each operand is bytes + shift, times its scale; a shift may be nil for 0
 	for i, d := range p.ops {
 		x, offset := p.mapped(d.bytes), 0.0
 		if d.perm != nil {
@@ -306,7 +309,7 @@ func (p *byteProduct) build() *ir.Node {
 			}
 			continue
 		}
-		zero := p.castTo(p.aligned(i, p.seen(d, p.mapped(d.zero))), ir.I32)
+		zero := p.castTo(p.aligned(i, p.permuted(d, p.mapped(d.zero))), ir.I32)
 		shift[i] = p.binary(ir.OpSub, p.scalar(ir.I32, offset), zero)
 	}
 	attrs := p.n.Attrs()
@@ -328,17 +331,18 @@ func (p *byteProduct) build() *ir.Node {
 	return p.scaled(p.castTo(y, ir.F32))
 }
 
-// signed converts unsigned bytes to signed bytes by subtracting 128.
-func (p *byteProduct) signed(x *ir.Node) *ir.Node {
+// signed converts u8 to i8 by subtracting 128. It returns i8 unchanged.
+func (p *int8Matmul) signed(x *ir.Node) *ir.Node {
 	if p.err != nil || x.DType() != ir.U8 {
 		return x
 	}
 	return p.castTo(p.binary(ir.OpXor, x, p.scalar(ir.U8, 128)), ir.I8)
 }
 
-// padded returns the argument of a convolution and the attributes to pad it by its zero point. If the zero point is
-// computed, padded XORs the argument with it before and after the pad, so that pad's 0 becomes the zero point.
-func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
+// padded makes a convolution pad its argument x with the zero point. If that is a number, it becomes an attribute. If
+// it is computed, padded adds a pad, and XORs with the zero point before and after it, so that the pad's 0 becomes the
+// zero point. It returns the new argument and attributes.
+func (p *int8Matmul) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	d, win, attrs := p.ops[0], ir.WindowOf(p.n), p.n.Attrs()
 	without := func(names ...string) ir.Attrs {
 		return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return slices.Contains(names, a.Name) })
@@ -352,7 +356,7 @@ func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 		}
 		attrs = append(without("padding_value"), ir.Attr{Name: "padding_value", Value: around})
 	case has:
-		zero := p.signed(p.seen(d, p.mapped(d.zero)))
+		zero := p.signed(p.permuted(d, p.mapped(d.zero)))
 		images := []int64{0, 0} // batch and channels are not padded
 		x = p.unary(ir.OpPad, p.binary(ir.OpXor, x, zero),
 			ir.Attr{Name: "low", Value: slices.Concat(images, win.Low)},
@@ -363,9 +367,9 @@ func (p *byteProduct) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	return x, attrs
 }
 
-// sums returns the sum of the bytes of operand i over the contraction, shaped to broadcast to the result. For windows
-// that is a convolution with ones.
-func (p *byteProduct) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
+// sums returns the sums of operand i's bytes along the contraction axes, in a shape that broadcasts to the result. The
+// sums of a convolution's windows are a convolution with ones.
+func (p *int8Matmul) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
 	if p.isConv() && i == 0 {
 		w := slices.Clone(p.n.Arg(1).Shape())
 		if p.n.Attrs().Int("groups") == 1 {

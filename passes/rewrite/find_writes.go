@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// FindWrites recognizes new values of states that are spelled as a concat of unmoved parts of the old value and of new
-// parts. It rewrites them to writes of the new parts.
+// FindWrites recognizes a new value of a state that is a concat of slices of the old value, at their old positions, and
+// of new parts. It rewrites it to a dynamic_update_slice for each new part.
 func FindWrites(g *ir.Graph) (*ir.Graph, error) {
 	found := map[*ir.Node]*ir.Node{} // by concat, the old value
 	for _, u := range g.Updates() {
@@ -37,7 +37,7 @@ func FindWrites(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// partsOf returns the parts of a concat and their offsets along its axis.
+// partsOf returns the arguments of a concat and their offsets along its axis.
 func partsOf(n *ir.Node) (parts []*ir.Node, offsets []ir.Dim) {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
 	at := ir.D(0)
@@ -51,7 +51,8 @@ func partsOf(n *ir.Node) (parts []*ir.Node, offsets []ir.Dim) {
 	return parts, offsets
 }
 
-// partlyKept returns the old value of which a concat has unmoved parts: a state, perhaps reshaped, or nil.
+// partlyKept returns the state, or the reshape of it, of which concat n has a slice at its old position. It returns nil
+// if there is none.
 func partlyKept(n, state *ir.Node) *ir.Node {
 	parts, offsets := partsOf(n)
 	for i, p := range parts {
@@ -62,7 +63,8 @@ func partlyKept(n, state *ir.Node) *ir.Node {
 	return nil
 }
 
-// keptAt returns the tensor that a part of a concat slices, if the part is at the same position in it, or nil.
+// keptAt returns the tensor that `part` is a slice of, if its position in that tensor is its offset in concat n. It
+// returns nil otherwise.
 func keptAt(part *ir.Node, offset ir.Dim, n *ir.Node) *ir.Node {
 	if part.Op() != ir.OpSlice || !part.Arg(0).Shape().Equal(n.Shape()) {
 		return nil

@@ -7,17 +7,17 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// MergeSiblings merges matmuls of one operand with several weights, [N, K] or [K, N], into one matmul with the weights
-// concatenated along N, followed by slices. So the query, key and value projections become one kernel that uses the
-// device better and reads the operand once. It does not merge siblings that an elementwise op combines (gate and up
-// projections): these fuse with that op as two products of one kernel.
+// MergeSiblings merges matmuls of the same operand with different weights (siblings) into one matmul with the weights
+// concatenated, followed by a slice for each. So the query, key and value projections of a model become one kernel,
+// which uses the device better and reads the operand once. Siblings that an elementwise op combines, such as gate and
+// up projections, are not merged: fusion makes one kernel of both matmuls and that op.
 func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 	g, err := leavesFirst(g)
 	if err != nil {
 		return nil, err
 	}
 	groups := siblingGroups(g)
-	merged := map[*ir.Node]*ir.Node{} // first sibling to the merged matmul, in the new graph
+	merged := map[*ir.Node]*ir.Node{} // by first sibling: the merged matmul in the new graph
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		group := groups[n]
 		if group == nil {
@@ -58,7 +58,7 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// siblingGroups maps each mergeable matmul to its group.
+// siblingGroups maps each matmul that is to be merged to its group of siblings.
 func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	users, live := g.Users(), g.Live()
 	groups := map[*ir.Node][]*ir.Node{}
@@ -81,13 +81,14 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	return groups
 }
 
+// mergeable reports whether n is a matmul of x with a weight that can be concatenated along its columns.
 func mergeable(n, x *ir.Node) bool {
 	return n.Op() == ir.OpMatMul && n.Arg(0) == x && n.Arg(1) != x && !n.Attrs().Bool("transpose_a") &&
 		storedWeight(n.Arg(1)) != nil && n.Arg(1).Rank() == 2 &&
 		(columnsOf(n) == 0 || !storedWeight(n.Arg(1)).DType().IsBlock()) // blocks go along rows
 }
 
-// columnsOf returns the axis of a matmul's weight with its columns.
+// columnsOf returns the axis of a matmul's weight that is the columns of the result.
 func columnsOf(n *ir.Node) int {
 	if n.Attrs().Bool("transpose_b") {
 		return 0
@@ -95,7 +96,7 @@ func columnsOf(n *ir.Node) int {
 	return 1
 }
 
-// storedWeight returns the weight that n is, or is converted from elementwise, or nil.
+// storedWeight returns n if it is a weight, or the weight that n casts or dequantizes, or nil.
 func storedWeight(n *ir.Node) *ir.Node {
 	if n.Op() == ir.OpCast || n.Op() == ir.OpDequantize {
 		n = n.Arg(0)
@@ -106,13 +107,13 @@ func storedWeight(n *ir.Node) *ir.Node {
 	return n
 }
 
-// sameStorage reports whether two weights have the same storage format and conversion.
+// sameStorage reports whether two matmul operands are weights of the same dtype, cast or dequantized to the same dtype.
 func sameStorage(a, b *ir.Node) bool {
 	return a.Op() == b.Op() && a.DType() == b.DType() && storedWeight(a).DType() == storedWeight(b).DType()
 }
 
-// leavesFirst moves the leaves before all other nodes, so that a merged matmul can take the position of its first
-// sibling.
+// leavesFirst moves the leaves before all other nodes. A merged matmul, at the position of its first sibling, can then
+// read the weights of all siblings.
 func leavesFirst(g *ir.Graph) (*ir.Graph, error) {
 	var order []*ir.Node
 	for _, leaves := range []bool{true, false} {
@@ -125,11 +126,11 @@ func leavesFirst(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Reorder(g, order)
 }
 
-// attendTogether reports whether several of the matmuls reach the same attention through elementwise ops and views. An
-// attention kernel computes its operands from slices as it loads them. Otherwise elementwise ops after a merged matmul
-// would become separate kernels.
+// attendTogether reports whether all matmuls of a group are operands of one attention, through elementwise ops and
+// views. An attention kernel can compute these ops on slices of a merged matmul as it loads them. Other elementwise ops
+// after a merged matmul would become separate kernels.
 func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
-	met := map[*ir.Node]int{} // number of the matmuls that reach each attention
+	met := map[*ir.Node]int{} // by attention: the number of matmuls that it depends on
 	for _, n := range group {
 		seen, work := map[*ir.Node]bool{}, []*ir.Node{n}
 		for len(work) > 0 {
@@ -157,7 +158,7 @@ func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
 	return false
 }
 
-// combined reports whether an elementwise op combines two of the matmuls.
+// combined reports whether an elementwise op has two matmuls of the group as operands, through elementwise ops.
 func combined(group []*ir.Node, users [][]*ir.Node) bool {
 	owner := map[*ir.Node]*ir.Node{}
 	for _, n := range group {

@@ -9,10 +9,15 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// OwnValues inserts copies: for an output that is a leaf or a slice of a state that is written in place, before every
-// update that is not in place, and for operands of in-place writes that depend on the old value. A copy is a reshape to
-// the same shape, which fusion turns into a store. Blocks with a single reader are quantized directly into the state,
-// others are quantized once more for each write. OwnValues decomposes scatters that turned out not to be in place.
+// OwnValues gives outputs and states values of their own, so that no two share a buffer. It inserts a copy
+//
+//   - for an output that is a leaf, or the new value of a state that is written in place;
+//   - before every update of a state that is not in place;
+//   - for an operand of a write in place that depends on the state's old value.
+//
+// A copy is a reshape to the same shape, which fusion turns into a store. A quantize with a single reader stores its
+// blocks directly in the state; with several readers it is repeated for each write. OwnValues also decomposes scatters
+// that turn out not to be in place.
 func OwnValues(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	before := analysis.NewOverwrites(g, false)
 	states := before.Writes()
@@ -39,7 +44,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 				return nil, r.err
 			}
 		}
-		if analysis.IsScatter(n) && !states[n] { // it was planned in place until another pass added a reader
+		if analysis.IsScatter(n) && !states[n] { // Decompose left it to be in place, but a later pass added a reader
 			out := r.decomposed(n, args)
 			return out, r.err
 		}

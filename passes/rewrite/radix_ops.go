@@ -9,12 +9,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The kernels of a radix sort (Knuth, The Art of Computer Programming, 5.2.5). They sort keys by eight bits at a time,
-// lowest bits first, and each pass is stable. A pass counts the digits of every chunk of a row, computes by a scan
-// where each chunk's elements with each digit begin, and then moves all elements there.
+// The kernels of a radix sort (Knuth, The Art of Computer Programming, 5.2.5). They sort keys by one digit of eight
+// bits at a time, lowest bits first, and each pass is stable. A pass counts the digits in every chunk of a row,
+// computes by a scan the positions of each chunk's elements with each digit, and then moves all elements to their
+// positions.
 //
-// No kernel family has such loops, so they are custom ops with a reference implementation. They need no subgroups, and
-// no more shared memory and invocations than every device has.
+// No kernel family has such loops, so they are custom ops with a Go reference. They need no subgroups, and no more
+// shared memory and invocations than every device has.
 const (
 	radixDigits = 256
 	radixChunk  = 4096 // elements that a workgroup counts or moves
@@ -65,7 +66,7 @@ return descending ? ~key : key;`,
 			return int64(key)
 		},
 	})
-	// Keys of 64 bits are sorted as two, the lower half first.
+	// doubleKey returns one word of a 64-bit key. Rows are sorted by the low words first, then by the high words.
 	doubleKey = ir.MustRegisterCustom(ir.CustomOp{
 		Name: "vkc.double_key", Args: []ir.ArgInfo{{Name: "x"}},
 		Attrs: []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false},
@@ -131,7 +132,8 @@ for (uint digit = local; digit < 256u; digit += 128u) {
 
 var radixAttrs = []ir.AttrInfo{{Name: "shift", Kind: ir.AttrInt, Doc: "where the digit's bits begin"}}
 
-// radixMove describes a pass of a sort: the first derives coordinates from positions, and the last does not move keys.
+// radixMove is a variant of the kernel that moves elements. In the first pass of a sort the elements' indices are their
+// positions, so the kernel does not read them. In the last pass it does not move keys.
 type radixMove struct{ first, last bool }
 
 func init() {
@@ -140,12 +142,12 @@ func init() {
 	}
 }
 
-// radixGrid has a workgroup per row and chunk, where the tensor's last axis enumerates chunks.
+// radixGrid returns a grid with a workgroup per row and chunk: axes 0 and 2 of the named tensor.
 func radixGrid(of string) [3][]ir.GridRule {
 	return [3][]ir.GridRule{{{Of: of, Axis: 0, Tile: 1}}, {{Of: of, Axis: 2, Tile: 1}}}
 }
 
-// half is one half of a key.
+// half returns the low or high word of a 64-bit key.
 func half(key uint64, a ir.Attrs) uint32 {
 	if a.Bool("descending") {
 		key = ^key
@@ -156,12 +158,13 @@ func half(key uint64, a ir.Attrs) uint32 {
 	return uint32(key)
 }
 
+// inferKey returns the result type of ops that map each element to a u32.
 func inferKey(c *ir.Call) ([]ir.Type, error) {
 	return []ir.Type{{DType: ir.U32, Shape: c.Shape(0)}}, nil
 }
 
-// op describes the kernel that moves keys and their coordinates to the positions in starts, which has a start for each
-// chunk and digit.
+// op returns the custom op that moves keys and their indices to their sorted positions. Argument starts has the first
+// position for each digit and chunk.
 func (m radixMove) op() ir.CustomOp {
 	name, body := "vkc.radix_move", moveBody
 	args := []ir.ArgInfo{{Name: "keys"}, {Name: "starts"}}
@@ -200,10 +203,10 @@ shared uint order[2048]; // by place in the chunk's order: two coordinates in th
 	}
 }
 
-// moveBody sorts the chunk in shared memory before moving it, so that neighbours are written to neighbouring positions:
-// on an H100 this determines the time. Groups of 32 invocations take neighbouring parts of the chunk, 32 elements at a
-// time. A word of shared memory collects which of these elements have the same digit, so that the result does not
-// depend on the order of atomics or the subgroup size.
+// moveBody is the kernel that moves elements. It sorts a chunk in shared memory before it moves it, so that it writes
+// adjacent elements to adjacent positions, which determines the time on an H100. Each group of 32 invocations takes a
+// quarter of the chunk, 32 elements at a time. A word of shared memory collects which of these 32 elements have the
+// same digit, so that the result depends neither on the order of atomics nor on the subgroup size.
 const moveBody = `uint local = gl_LocalInvocationID.x, lane = local & 31u, group = local >> 5u << 8u;
 uint row = gl_WorkGroupID.x, chunk = gl_WorkGroupID.y, n = keys_dim1;
 uint begin = chunk * 4096u, count = min(max(n, begin) - begin, 4096u), first = row * n + begin;
@@ -288,7 +291,7 @@ barrier();
     }
 }`
 
-// countDigits is the reference of radixCount.
+// countDigits is the Go reference of radixCount.
 func countDigits(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
 	keys, err := args[0].Ints()
 	if err != nil {
@@ -304,13 +307,14 @@ func countDigits(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
 	return []*ir.Data{out}, err
 }
 
-// startOf returns the index, in counts or starts, of the chunk and digit of element i.
+// startOf returns the index in tensor counts or starts for element i of rows with n elements: for its row, digit and
+// chunk.
 func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
 	digit := int(key>>a.Int("shift")) % radixDigits
 	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk
 }
 
-// reference moves the elements one after the other.
+// reference is the Go reference of the kernel: it moves the elements one after the other.
 func (m radixMove) reference(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
 	keys, err := args[0].Ints()
 	next, errNext := args[1].Ints()

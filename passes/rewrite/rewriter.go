@@ -5,14 +5,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rewriter adds nodes to a new graph and keeps the first error, so that decompositions can be written like formulas.
+// rewriter adds nodes to a new graph. It keeps the first error, after which its methods do nothing, so that
+// decompositions can be written like formulas.
 type rewriter struct {
 	g      *ir.Graph
-	pos    string
+	pos    string // source position of new nodes
 	err    error
-	pricer kernel.Pricer // or nil
+	pricer kernel.Pricer // cost model of the device, or nil
 }
 
+// add adds a node.
 func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -33,6 +35,7 @@ func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 	return r.unary(ir.OpReshape, x, ir.Attr{Name: "shape", Value: s})
 }
 
+// scalar adds a constant without axes.
 func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -45,11 +48,13 @@ func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 }
 
+// iota adds a tensor in which each element is its i32 coordinate along an axis.
 func (r *rewriter) iota(s ir.Shape, axis int) *ir.Node {
 	return r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: ir.I32}, ir.Attr{Name: "shape", Value: s},
 		ir.Attr{Name: "axis", Value: axis})
 }
 
+// dimValue adds an extent as an i32 value.
 func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 	if d.IsStatic() {
 		return r.scalar(ir.I32, float64(d.Add))
@@ -64,7 +69,7 @@ func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
 	return r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: t})
 }
 
-// copied returns a copy of a value, which fusion stores.
+// copied returns a copy of n: a reshape to the same shape, which fusion stores in a buffer of its own.
 func (r *rewriter) copied(n *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
@@ -75,6 +80,7 @@ func (r *rewriter) copied(n *ir.Node) *ir.Node {
 
 func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
 
+// swapAxes returns x with axes a and b exchanged.
 func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
 	if r.err != nil || a == b {
 		return x

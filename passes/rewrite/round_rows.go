@@ -9,11 +9,11 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// RoundRows quantizes rows to int8 before a matmul with a quantized weight, if the matmul allows it (precision int8)
-// and it is faster on the device: both operands are then small integers with scales, multiplied in integer arithmetic.
-// It adds the quantization to the graph, as [ir.ByteSteps] defines it, and leaves the rest to fusion: matmuls with the
-// same rows share the quantized rows, and the producer of the rows is fused with the quantization. Rows already stored
-// as bytes with scales need neither quantization nor permission.
+// RoundRows quantizes the rows of a matmul with a quantized weight to int8, if the matmul's precision is int8 and the
+// pricer says that it is faster: both operands are then small integers with scales, which the kernel multiplies in
+// integer arithmetic. RoundRows adds the quantization to the graph, as [ir.ByteSteps] defines it. Later passes make
+// matmuls of the same rows share the quantized rows, and fuse the quantization with the op that computes the rows. Rows
+// that are stored in an 8-bit or 4-bit block format already are used as they are, with any precision.
 func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	if pricer == nil {
 		return g, nil
@@ -49,19 +49,19 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	})
 }
 
-// roundsRows reports whether a matmul's rows are quantized.
+// roundsRows reports whether RoundRows should quantize the rows of matmul n.
 func roundsRows(n *ir.Node, pricer kernel.Pricer) bool {
 	return multipliesBlocks(n) && analysis.Precision(n) == ir.PrecisionBytes &&
 		suitsRows(n, kernel.FormQuantizedRows, pricer)
 }
 
-// suitsRows reports whether a device prefers a form of int8 rows for a matmul with a quantized weight.
+// suitsRows reports whether the device prefers a form of int8 rows for matmul n with a quantized weight.
 func suitsRows(n *ir.Node, form kernel.Form, pricer kernel.Pricer) bool {
 	return kernel.Suits(pricer, kernel.Work{Form: form, Format: blocksOf(n.Arg(1)),
 		Rows: n.Arg(0).Shape()[n.Rank()-2], Columns: n.Shape()[n.Rank()-1]})
 }
 
-// roundedNorms returns the rms norms that only matmuls with quantized rows read.
+// roundedNorms returns the set of rms norms that are read only by matmuls of which RoundRows quantizes the rows.
 func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 	norms, kept := map[*ir.Node]bool{}, map[*ir.Node]bool{}
 	for _, o := range g.Outputs() {
@@ -79,8 +79,9 @@ func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 	return norms
 }
 
-// takeNormApart splits an rms norm into x and a factor per row. Quantized rows are the same without the factor, so
-// quantization does not wait for the sum along the row: the matmul is multiplied by the factor afterwards.
+// takeNormApart splits an rms norm into rows x and a factor per row. The factor does not change the integers of
+// quantized rows. So x is quantized without waiting for the sum along the row, and the matmul's result is multiplied by
+// the factor.
 func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
 	x = r.castTo(n.Arg(0), ir.F32)
 	last := ir.Attr{Name: "axes", Value: []int64{int64(n.Rank() - 1)}}
@@ -92,8 +93,8 @@ func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
 	return x, factor
 }
 
-// multipliesBlocks reports whether n is a matmul of rows with a quantized weight, and the contraction length is a
-// multiple of the group.
+// multipliesBlocks reports whether n is a matmul with a quantized weight, and with a contraction axis that is a
+// multiple of ir.ByteGroup.
 func multipliesBlocks(n *ir.Node) bool {
 	if n.Op() != ir.OpMatMul || n.Attrs().Bool("transpose_a") || !n.Attrs().Bool("transpose_b") {
 		return false
@@ -104,7 +105,7 @@ func multipliesBlocks(n *ir.Node) bool {
 		k.Add%ir.ByteGroup == 0
 }
 
-// blocksOf returns the format of a quantized weight, dequantized or not.
+// blocksOf returns the block format of b, or of the argument if b is a dequantize, or ir.Invalid.
 func blocksOf(b *ir.Node) ir.DType {
 	if b.Op() == ir.OpDequantize {
 		b = b.Arg(0)
@@ -115,7 +116,8 @@ func blocksOf(b *ir.Node) ir.DType {
 	return ir.Invalid
 }
 
-// roundToBytes quantizes each group of neighbours in x and dequantizes it again, as defined by [ir.ByteSteps].
+// roundToBytes returns x quantized to int8 and dequantized again, with a scale per group of ir.ByteGroup elements, as
+// [ir.ByteSteps] defines it.
 func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	shape := x.Shape()
 	k := shape[len(shape)-1].Add

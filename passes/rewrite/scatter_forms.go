@@ -10,24 +10,25 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// scatterSize describes a scatter of updates [outer, K, inner] to a base [outer, N, inner], folded by a mode or
-// overwriting.
+// scatterSize describes a scatter by everything that its cost depends on: the shapes of updates [outer, K, inner] and
+// base [outer, N, inner], the mode ("" overwrites) and the dtype.
 type scatterSize struct {
 	base, updates ir.Shape
 	mode          string
 	t             ir.DType
-	unordered     bool // floats may be added in any order
-	each          bool // one fold per update, of its destination, instead of one per destination
+	unordered     bool // whether floats may be added in any order
+	each          bool // whether there is a result for each update (its destination's) instead of each destination
 }
 
-// lastOf returns the size of a search for the last of n updates per destination: a fold of the updates' numbers.
+// lastOf returns the size of a search for the last of n updates of each destination below limit: a maximum of the
+// updates' indices.
 func lastOf(limit, n ir.Dim, each bool) scatterSize {
 	one := ir.D(1)
 	return scatterSize{base: ir.Shape{one, limit, one}, updates: ir.Shape{one, n, one}, mode: "max", t: ir.I32,
 		each: each}
 }
 
-// wanted returns the number of folds along the axis.
+// wanted returns the number of results along the axis.
 func (s scatterSize) wanted() ir.Dim {
 	if s.each {
 		return s.updates[1]
@@ -35,14 +36,14 @@ func (s scatterSize) wanted() ir.Dim {
 	return s.base[1]
 }
 
-// nominal are the rates of a device that is not known.
+// nominal are the rates assumed for a device if there is no pricer.
 var nominal = kernel.Rates{Bytes: 500, LaunchNs: 5000}
 
-// inFlight is about the number of updates that a device works on at once.
+// inFlight is roughly the number of updates that a device works on at the same time.
 const inFlight = 1 << 16
 
-// form chooses the form of a scatter with the least estimated time on the device. along is the number of comparisons
-// per update in the comparing form.
+// form returns the form of a scatter with the least estimated time on the device. along is the number of comparisons
+// per update in form compare.
 func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())
@@ -61,7 +62,7 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 		}
 		_, w := acc.kernel(r, s)
 		w.Form, w.Launches, w.Bytes = f, 3, w.Bytes+float64(8*float64(acc.words)*places)
-		if acc.exponents { // an extra pass finds them, and each update reads its destination's
+		if acc.exponents { // another kernel finds them, and each update reads the exponent of its destination
 			_, find := scatterExponents.kernel(r, s)
 			w.Launches, w.Bytes = w.Launches+2, w.Bytes+find.Bytes+float64(8*places)
 			w.Scattered += find.Scattered
@@ -88,8 +89,8 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 		}
 		take(kernel.Work{Form: kernel.FormSort, Launches: launches,
 			Bytes: float64(32*keys) + float64(each*width) + float64(2*results*width),
-			Scattered: float64(2*keys*float64(turns)) + float64(2*s.sectors(width)) +
-				rows*math.Log2(keys+2)/4}) // keys move with numbers
+			Scattered: float64(2*keys*float64(turns)) + float64(2*s.sectors(width)) + // keys move with their indices
+				rows*math.Log2(keys+2)/4})
 	}
 	return best
 }
@@ -102,14 +103,14 @@ func (r *rewriter) time(w kernel.Work) float64 {
 	return r.pricer.Price(kernel.Rewrite{Work: &w}).After
 }
 
-// sectors is the number of memory sectors in the updates, with elements of the given width, if their rows are not
-// adjacent.
+// sectors returns the number of memory sectors that the updates take, with elements of width bytes, if no two rows
+// share a sector.
 func (s scatterSize) sectors(width float64) float64 {
 	keys := float64(s.updates[1].Max())
 	return float64(keys * math.Ceil(s.elements(s.updates)/max(keys, 1)*width/kernel.Sector))
 }
 
-// elements returns the maximum number of elements of a shape, or infinity if it is not expressible as a dim.
+// elements returns the largest number of elements of a shape. It is a float because it may exceed 64 bits.
 func (s scatterSize) elements(of ir.Shape) float64 {
 	n := 1.0
 	for _, d := range of {
@@ -118,33 +119,33 @@ func (s scatterSize) elements(of ir.Shape) float64 {
 	return n
 }
 
-// fits reports whether positions in the accumulator have at most 31 bits, and grids have no more workgroups than every
-// device allows.
+// fits reports whether kernels can accumulate the scatter: positions have at most 31 bits, and grids have no more
+// workgroups than every device allows.
 func (s scatterSize) fits() bool {
 	updates := s.elements(s.updates)
 	return s.elements(s.base) <= math.MaxInt32/4 && updates > 0 && updates <= accumulationKinds[accumulateMany].most()
 }
 
-// sorts reports whether there are kernels that fold the updates in sorted order.
+// sorts reports whether kernels can fold the updates in sorted order.
 func (s scatterSize) sorts() bool {
 	_, ok := foldsEqual[foldKey{s.mode, analysis.AccType(s.t)}]
 	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 &&
 		s.elements(s.updates) <= math.MaxInt32 && s.elements(s.base) <= math.MaxInt32
 }
 
-// addsFloats reports whether the scatter adds in f32, so that float atomics can do it.
+// addsFloats reports whether the scatter adds floats in f32.
 func (s scatterSize) addsFloats() bool {
 	return s.mode == "add" && s.t.IsFloat() && s.t != ir.F64
 }
 
-// accumulator describes the kernels that accumulate a scatter's updates.
+// accumulator has the kernels that accumulate a scatter's updates by atomics.
 type accumulator struct {
 	accumulationOps
-	exponents bool // a kernel first finds the exponents of floats
-	swaps     bool // compare-and-swap adds floats
+	exponents bool // whether another kernel must first find the largest exponent of each destination
+	swaps     bool // whether floats are added by compare-and-swap, in any order
 }
 
-// accumulator returns the accumulator of a scatter in a form, with no words if there is none.
+// accumulator returns the accumulator of a scatter in a form. Its field words is 0 if there is none.
 func (r *rewriter) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 	wide := s.t == ir.F64 || s.t == ir.I64
 	switch {
@@ -167,19 +168,19 @@ func (r *rewriter) accumulator(form kernel.Form, s scatterSize) (a accumulator) 
 	return a
 }
 
-// kernel returns the kernel with the least estimated time that accumulates a scatter, of those that the device can run,
-// and its work. The work takes infinite time if there is no kernel.
+// kernel returns the fastest of the accumulation's kernels that the device can run for a scatter, and its work. If
+// there is none, the work takes infinite time.
 func (a accumulationOps) kernel(r *rewriter, s scatterSize) (op ir.Op, best kernel.Work) {
 	each, slots, words := s.elements(s.updates), s.elements(s.base[:2])*float64(s.updates[2].Max()), float64(a.words)
 	pass, others := each*(4+float64(s.t.BlockBytes())), inFlight/max(slots, 1)
 	best.Bytes = math.Inf(1)
 	for i, kind := range accumulationKinds {
 		w := kernel.Work{Bytes: pass, Scattered: float64(each * words)}
-		if a.adds { // atomics on neighbours go together
+		if a.adds { // the device combines atomic additions to adjacent words
 			w.Scattered = s.sectors(4)
 		}
 		w.Scattered = float64(w.Scattered * (1 + float64(a.waits*others)))
-		if kind.words > 0 { // an atomic in shared memory takes a quarter of one in memory
+		if kind.words > 0 { // an atomic in shared memory takes a quarter of the time of one in memory
 			windows := math.Ceil(slots / float64(kind.window(a.words)))
 			w = kernel.Work{Bytes: float64(windows * pass),
 				Scattered: windows*each*words/4 + float64(math.Ceil(each/float64(kind.tile))*slots*words)}
@@ -192,7 +193,7 @@ func (a accumulationOps) kernel(r *rewriter, s scatterSize) (op ir.Op, best kern
 	return op, best
 }
 
-// runs reports whether the device can run a custom kernel, or every device if none is known.
+// runs reports whether the device can run a custom kernel. Without a pricer it reports whether every device can.
 func (r *rewriter) runs(k *ir.CustomKernel) bool {
 	if r.pricer == nil {
 		return len(k.Needs) == 0 && k.SharedBytes <= 16384 && k.Workgroup[0] <= 128
@@ -200,16 +201,16 @@ func (r *rewriter) runs(k *ir.CustomKernel) bool {
 	return kernel.Suits(r.pricer, kernel.Work{Custom: k})
 }
 
-// landing has the destination row of each row of updates, or -1 for none, and the number of destination rows.
-type landing struct {
+// destinationRows is a scatter with outer axes joined: rows of updates with one destination row each.
+type destinationRows struct {
 	size    scatterSize
-	at      *ir.Node // i32[outer*K]
-	places  ir.Dim   // outer*N
-	updates ir.Dim   // outer*K
+	at      *ir.Node // i32[outer*K]: the destination row of each row of updates, or -1 for none
+	places  ir.Dim   // number of destination rows, outer*N
+	updates ir.Dim   // number of rows of updates, outer*K
 }
 
-// landing joins the outer axis of a scatter with the destinations.
-func (r *rewriter) landing(s scatterSize, indices *ir.Node) (l landing) {
+// destinationRows returns the rows of a scatter with the given indices.
+func (r *rewriter) destinationRows(s scatterSize, indices *ir.Node) (l destinationRows) {
 	places, errPlaces := s.base[:2].Numel()
 	updates, errUpdates := s.updates[:2].Numel()
 	if err := errors.Join(errPlaces, errUpdates); err != nil && r.err == nil {
@@ -224,11 +225,11 @@ func (r *rewriter) landing(s scatterSize, indices *ir.Node) (l landing) {
 	if r.err == nil {
 		at = r.reshape(at, ir.Shape{updates})
 	}
-	return landing{s, at, places, updates}
+	return destinationRows{s, at, places, updates}
 }
 
-// slots is the number of columns of all destinations.
-func (l landing) slots(r *rewriter, columns ir.Dim) ir.Dim {
+// slots returns the number of elements of all destination rows.
+func (l destinationRows) slots(r *rewriter, columns ir.Dim) ir.Dim {
 	all, err := l.places.Mul2(columns)
 	if err != nil && r.err == nil {
 		r.err = err
@@ -236,9 +237,9 @@ func (l landing) slots(r *rewriter, columns ir.Dim) ir.Dim {
 	return all
 }
 
-// accumulateInto adds the op that accumulates values, with the given number of columns per index, into the
-// destinations. more are the op's further arguments.
-func (r *rewriter) accumulateInto(l landing, ops accumulationOps, columns ir.Dim, values *ir.Node, more []*ir.Node,
+// accumulateInto adds the op that accumulates rows of values with the given number of columns into their destination
+// rows. more are further arguments of the op.
+func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node, more []*ir.Node,
 	attrs ...ir.Attr) *ir.Node {
 	slots := l.slots(r, columns)
 	if r.err != nil {
@@ -249,8 +250,9 @@ func (r *rewriter) accumulateInto(l landing, ops accumulationOps, columns ir.Dim
 		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
 }
 
-// slotsOf returns the existing slots, or one of their words.
-func (r *rewriter) slotsOf(l landing, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
+// slotsOf returns one word of each element of the destination rows from the result of an accumulation. That result has
+// the elements for the largest values of symbols.
+func (r *rewriter) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
 	slots := l.slots(r, columns)
 	if r.err != nil {
 		return nil
@@ -266,9 +268,9 @@ func (r *rewriter) slotsOf(l landing, columns ir.Dim, sums *ir.Node, word int) *
 	return r.reshape(sums, ir.Shape{slots})
 }
 
-// accumulated returns, for each destination and column, the fold of the updates [outer, K, inner] with that
-// destination, in the accumulator dtype: [outer*N*inner].
-func (r *rewriter) accumulated(form kernel.Form, l landing, updates *ir.Node) *ir.Node {
+// accumulated returns [outer*N*inner] in the accumulator dtype: for each element of the destination rows, the fold of
+// its updates [outer, K, inner].
+func (r *rewriter) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
 	s := l.size
 	acc, wide := r.accumulator(form, s), analysis.AccType(s.t)
 	values, columns := updates, s.updates[2]
@@ -315,20 +317,20 @@ func (r *rewriter) accumulated(form kernel.Form, l landing, updates *ir.Node) *i
 	return r.castTo(r.unary(keyInteger, words(keys, 0), of, down), wide)
 }
 
-// lowestBit is the number of bits below the last bit of the largest of n floats with which their sum is exact in 63
-// bits.
+// lowestBit returns how many bits a fixed-point sum of n floats keeps below the last bit of the largest float, so that
+// the sum fits in 63 bits.
 func lowestBit(n int64) int {
 	return min(62-24-bits.Len64(uint64(n)), 31)
 }
 
-// wordsOf returns the halves of an i64 as u32.
+// wordsOf returns the low and high words of an i64 as u32.
 func (r *rewriter) wordsOf(x *ir.Node) (low, high *ir.Node) { // i64 has no shifts, and divisions truncate
 	low = r.binary(ir.OpAnd, x, r.scalar(ir.I64, math.MaxUint32))
 	high = r.binary(ir.OpDiv, r.binary(ir.OpSub, x, low), r.scalar(ir.I64, 1<<32))
 	return r.castTo(low, ir.U32), r.castTo(high, ir.U32)
 }
 
-// fromWords returns the i64 of two halves.
+// fromWords returns the i64 with the given words.
 func (r *rewriter) fromWords(low, high *ir.Node) *ir.Node {
 	high = r.binary(ir.OpMul, r.castTo(high, ir.I64), r.scalar(ir.I64, 1<<32))
 	return r.binary(ir.OpAdd, high, r.castTo(low, ir.I64))

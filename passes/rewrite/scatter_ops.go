@@ -10,47 +10,48 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The kernels of accumulating scatters: each update changes its destination by atomics. The result must not depend on
-// the order of updates, so the atomics only add or compare 32-bit integers. These are exact, give the same bits in
-// every run, and exist on every device. Only scatters with the attribute unordered add floats.
+// The kernels of scatters that accumulate: each update changes its destination by atomics. The result must not depend
+// on the order of updates, so the atomics only add or compare 32-bit integers. These are exact, give the same bits in
+// every run, and exist on every device. Only scatters with attribute unordered use atomics on floats.
 //
-// Floats are also added as integers. One kernel finds the largest exponent of each destination. Another adds each
-// update as a 64-bit integer in units of that exponent. This rounds away low bits of small updates, but these are
-// further below the largest update than an f32 sum would keep.
+// Other scatters add floats as integers. One kernel finds the largest exponent of each destination's updates. Another
+// adds each update as a 64-bit fixed-point number relative to that exponent. This rounds away low bits of small
+// updates, but only bits that an f32 sum would not keep either.
 //
-// A workgroup can also accumulate in shared memory, which holds a window of the destinations, in several copies if they
-// fit. At its end it updates each destination of its window in memory once. Workgroups of several windows read the same
-// updates. Each ignores updates outside of its window.
+// A workgroup can also accumulate in shared memory. It then holds a window, a range of destinations, in several copies
+// if they fit. At its end it adds each destination of its window to memory once. If there are several windows, a
+// workgroup of each reads the same updates and ignores those outside of its window.
 
-// accumulation is a kernel that accumulates updates into destinations.
+// accumulation is a way to accumulate updates, such as adding 32-bit integers. It has a kernel of each
+// accumulationKind.
 type accumulation struct {
 	name, doc string
 	args      []ir.ArgInfo
 	attrs     []ir.AttrInfo
-	words     int      // of 32 bits per destination
-	float     bool     // whether these are floats
-	adds      bool     // a change is an atomic addition, and ignores the previous value
+	words     int      // number of 32-bit words per destination
+	float     bool     // whether the words are floats
+	adds      bool     // whether a change is an atomic addition without use of the previous value
 	waits     float64  // cost of each other update in flight to the same destination; 1 is the cost of a change
 	needs     []string // device features
-	load      string   // reads element e of the updates; declares an array indexed by i
-	change    string   // accumulates element i into BINS[at]; slot is the element of the result
-	flush     string   // changes the result's slot by BINS[at], a copy
+	load      string   // GLSL that reads element e of the updates to element i of an array
+	change    string   // GLSL that accumulates element i into BINS[at]; slot is the element of the result
+	flush     string   // GLSL that accumulates BINS[at], in shared memory, into element slot of the result
 	one       func(args []*ir.Data, a ir.Attrs) (func(place []int64, element, slot int), error)
 }
 
-// accumulationKind is a size of a kernel that accumulates. Copies of a window in shared memory start at different
+// accumulationKind is the size of a kernel that accumulates. Copies of a window in shared memory start at different
 // banks, which takes one extra word.
 type accumulationKind struct {
 	suffix string // of the kernel's name
-	words  int    // of shared memory; 0 accumulates in the result itself
-	lanes  int    // per workgroup
+	words  int    // words of shared memory; 0 if it accumulates in memory only
+	lanes  int    // invocations per workgroup
 	tile   int    // elements per workgroup
-	least  int    // the fewest elements of a scatter
+	least  int    // smallest number of elements of a scatter that it is for
 }
 
-// accumulationKinds are the sizes of kernels. Two use no shared memory: every device allows 65,535 workgroups, so many
-// elements need larger tiles. Every device has the smaller shared memory, many have the larger one. With more shared
-// memory a workgroup writes more destinations at its end, so its tile is larger.
+// accumulationKinds are the sizes of kernels. Two use no shared memory: some devices allow only 65,535 workgroups, so
+// many elements need larger tiles. The other two need an amount of shared memory that every device has, and one that
+// most devices have. With more shared memory a workgroup writes more destinations at its end, so its tile is larger.
 var accumulationKinds = []accumulationKind{
 	accumulateFew:    {"", 0, 128, 1024, 0},
 	accumulateMany:   {"_many", 0, 128, 8192, 1024*math.MaxUint16 + 1},
@@ -65,15 +66,15 @@ const (
 	sharedMostly
 )
 
-// most is the largest number of elements.
+// most returns the largest number of elements of a scatter.
 func (k accumulationKind) most() float64 { return float64(k.tile) * math.MaxUint16 }
 
-// window is the number of destinations in shared memory, each of some words.
+// window returns the number of destinations that fit in shared memory, with so many words each.
 func (k accumulationKind) window(words int) int { return (k.words - 1) / words }
 
 var (
 	u32Values = ir.ArgInfo{Name: "values"}
-	// scatterMost keeps the largest update of a destination.
+	// scatterMost finds the largest update of each destination.
 	scatterMost = accumulation{
 		name: "most", doc: "The largest of the updates that each place meets, or 0.", args: []ir.ArgInfo{u32Values},
 		words: 1, load: "value[i] = values[e];", change: maximum,
@@ -83,7 +84,7 @@ var (
 			return func(place []int64, e, _ int) { place[0] = max(place[0], values[e]) }, err
 		},
 	}.register()
-	// scatterExponents keeps the largest exponent.
+	// scatterExponents finds the largest exponent of each destination's updates.
 	scatterExponents = accumulation{
 		name: "exponents", doc: "The largest exponent of the floats that each place meets, as it is stored but at " +
 			"least 1, or 0 where there are none.",
@@ -96,7 +97,7 @@ var (
 			return func(place []int64, e, _ int) { place[0] = max(place[0], exponentOf(values[e])) }, err
 		},
 	}.register()
-	// scatterSum adds words.
+	// scatterSum adds 32-bit integers.
 	scatterSum = accumulation{
 		name: "sum", doc: "The sum of the updates that each place meets, which wraps.", args: []ir.ArgInfo{u32Values},
 		words: 1, adds: true, waits: 1. / 8, load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
@@ -106,7 +107,7 @@ var (
 			return func(place []int64, e, _ int) { place[0] = int64(uint32(place[0] + values[e])) }, err
 		},
 	}.register()
-	// scatterWide adds pairs of words.
+	// scatterWide adds 64-bit integers, given as two words.
 	scatterWide = accumulation{
 		name: "wide", doc: "The sum of the updates that each place meets, of 64 bits as two words, which wraps.",
 		args:  []ir.ArgInfo{u32Values, {Name: "high"}},
@@ -135,7 +136,7 @@ var (
 			"\n", "\n    ").Replace(swapFloat) + "\n}",
 		one: addFloat,
 	}.register()
-	// scatterFixed adds floats in units of the largest exponent of each place.
+	// scatterFixed adds floats as fixed-point numbers relative to the largest exponent of each destination.
 	scatterFixed = accumulation{
 		name: "fixed", doc: "The sum of the floats that each place meets, in units that its largest exponent gives, as " +
 			"two words. Where that exponent is of no number, bits say what the floats are.",
@@ -178,13 +179,14 @@ if (largest == 255u) {
 	}.register()
 )
 
-// swapFloat adds a float to the bits of another one by compare-and-swap, and tries again if these have changed.
+// swapFloat adds a float to a float in memory by compare-and-swap. It tries again if another invocation has changed
+// that meanwhile.
 const swapFloat = `for (uint old = BINS[at], seen; ; old = seen) {
     seen = atomicCompSwap(BINS[at], old, floatBitsToUint(uintBitsToFloat(old) + uintBitsToFloat(VALUE)));
     if (seen == old) break;
 }`
 
-// addFloat is the reference of the accumulations of floats.
+// addFloat is the Go reference of the accumulations of floats.
 func addFloat(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
 	values, err := args[1].Floats()
 	return func(place []int64, e, _ int) {
@@ -193,29 +195,34 @@ func addFloat(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
 	}, err
 }
 
-// maximum keeps the largest value. Reading the previous one spares atomics if destinations have several updates each.
+// maximum keeps the largest value. If destinations have several updates each, it reads the previous value first, which
+// saves most of the atomics.
 const maximum = "if (values_size <= uint(slots) || BINS[at] < value[i]) atomicMax(BINS[at], value[i]);"
 
-// addPair adds a pair of words with carry. The total does not depend on the order of additions.
+// addPair adds a 64-bit integer, given as two words, with carry. The sum does not depend on the order of additions.
 const addPair = `uint low = atomicAdd(BINS[at], value[i].x);
 uint more = value[i].y + uint(low + value[i].x < low);
 if (more != 0u) atomicAdd(BINS[at + 1u], more);`
 
+// flushPair is accumulation.flush for pairs of words.
 const flushPair = `uint low = BINS[at], high = BINS[at + 1u];
 if (low != 0u) high += uint(atomicAdd(sums[slot * 2u], low) + low < low);
 if (high != 0u) atomicAdd(sums[slot * 2u + 1u], high);`
 
+// addWide adds v to a 64-bit integer given as two words.
 func addWide(place []int64, v uint64) {
 	sum := uint64(place[0]) | uint64(place[1])<<32
 	sum += v
 	place[0], place[1] = int64(uint32(sum)), int64(sum>>32)
 }
 
+// exponentOf returns the stored exponent of x as an f32, but at least 1.
 func exponentOf(x float64) int64 {
 	return max(int64(math.Float32bits(float32(x))>>23&255), 1)
 }
 
-// flagOf returns flags for a float that is infinite or NaN.
+// flagOf returns the flags with which scatterFixed records a float that is infinite or NaN: 1 for +inf, 2 for -inf, 4
+// for NaN.
 func flagOf(x float64) int64 {
 	switch {
 	case x != x:
@@ -228,7 +235,7 @@ func flagOf(x float64) int64 {
 	return 0
 }
 
-// fixedOf converts a float to a fixed-point number in which the last bit of a float with exponent most is 1<<lowest.
+// fixedOf converts a float to the fixed-point number in which the last bit of a float with exponent most is bit lowest.
 func fixedOf(x float64, most, lowest int) uint64 {
 	bits := math.Float32bits(float32(x))
 	number, exponent := uint64(bits&0x7fffff), int(bits>>23&255)
@@ -249,12 +256,13 @@ func fixedOf(x float64, most, lowest int) uint64 {
 	return number
 }
 
-// accumulationOps is the kernels of an accumulation.
+// accumulationOps is an accumulation with the custom ops of its kernels.
 type accumulationOps struct {
 	accumulation
 	ops []ir.Op // by accumulationKinds
 }
 
+// register registers a custom op for each kind of kernel.
 func (a accumulation) register() accumulationOps {
 	ops := accumulationOps{accumulation: a}
 	for _, kind := range accumulationKinds {
@@ -263,7 +271,7 @@ func (a accumulation) register() accumulationOps {
 	return ops
 }
 
-// op describes the kernel of a kind.
+// op returns the custom op of a kind of kernel.
 func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 	body, bins := scatterBody, "sums"
 	result, word, zero := ir.U32, "uint", "0u"
@@ -320,7 +328,7 @@ func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 	return op
 }
 
-// scatterLoop iterates over the elements of a workgroup, eight per invocation at a time, so that their loads overlap.
+// scatterLoop accumulates the elements of a workgroup, eight per invocation at a time so that their loads overlap.
 const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < end; first += ROUND) {
     int place[8];
     DECLARE
@@ -343,14 +351,16 @@ const scatterLoop = `for (uint first = gl_WorkGroupID.x * TILE + local; first < 
     }
 }`
 
-// Each index has one value per column.
+// scatterColumns computes the number of columns: each index has a row of values.
 const scatterColumns = `uint columns = values_size / max(indices_size, 1u);
 `
 
+// scatterBody is the kernel that accumulates in memory.
 var scatterBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
 uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
 ` + strings.NewReplacer("SCOPE {", "{", "AT", "slot * WORDS").Replace(scatterLoop)
 
+// scatterNearBody is the kernel that accumulates a window in shared memory.
 var scatterNearBody = scatterColumns + `uint local = gl_LocalInvocationID.x;
 uint end = min(values_size, (gl_WorkGroupID.x + 1u) * TILE);
 uint begin = uint(slots) > WINDOW ? gl_WorkGroupID.y * WINDOW : 0u, count = min(uint(slots) - begin, WINDOW);
@@ -368,7 +378,7 @@ for (uint slot = begin + local; slot < begin + count; slot += LANES) {
     }
 }`
 
-// reference updates the destinations in sequence.
+// reference is the Go reference: it accumulates the updates one after the other.
 func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) ([]*ir.Data, error) {
 	indices, err := args[0].Ints()
 	one, errOne := a.one(args, attrs)
@@ -397,7 +407,7 @@ func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) ([]*ir.Data, er
 	return []*ir.Data{out}, err
 }
 
-// What is accumulated becomes numbers again.
+// These ops convert the results of accumulations back to numbers.
 var (
 	fixedFloat = ir.MustRegisterCustom(ir.CustomOp{
 		Name: "vkc.fixed_float",

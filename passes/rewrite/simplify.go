@@ -10,11 +10,10 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// maxFoldElems limits the size of folded constants, because they are stored in the graph and its bundle.
+// maxFoldElems limits the number of elements of folded constants, because the graph and its bundle store them.
 const maxFoldElems = 1 << 16
 
-// FoldConstants computes elementwise ops on constants by their scalar
-// reference.
+// FoldConstants replaces elementwise ops on constants by their results, computed by the ops' Go reference.
 func FoldConstants(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		if d := foldNode(n, args); d != nil {
@@ -43,7 +42,7 @@ func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
 		out := folded(n, args, dims, (*ir.Data).Floats, info.Float)
 		for i, v := range out {
 			if v != v {
-				out[i] = math.NaN() // processors differ in its sign and payload
+				out[i] = math.NaN() // CPUs differ in the sign and payload of a NaN
 			}
 		}
 		return dataOf(out, n.DType(), dims, ir.FromFloats)
@@ -57,7 +56,8 @@ func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
 	return dataOf(out, n.DType(), dims, ir.FromInts)
 }
 
-// folded applies an elementwise op to constants. It returns nil if f is nil, or if an argument has no such values.
+// folded returns the elements of elementwise op n on constants. f is the op for one element, and read returns the
+// elements of a constant. It returns nil if f is nil or read fails.
 func folded[T int64 | float64](n *ir.Node, args []*ir.Node, dims []int, read func(*ir.Data) ([]T, error),
 	f func([]T, ir.Attrs) T) []T {
 	in := make([][]T, len(args))
@@ -78,7 +78,7 @@ func folded[T int64 | float64](n *ir.Node, args []*ir.Node, dims []int, read fun
 	return out
 }
 
-// dataOf makes a tensor of folded values, or nil if there are none.
+// dataOf makes a tensor of the values that folded returned, or nil if they are nil.
 func dataOf[T int64 | float64](values []T, t ir.DType, dims []int,
 	from func(ir.DType, []T, ...int) (*ir.Data, error)) *ir.Data {
 	d, err := from(t, values, dims...)
@@ -88,7 +88,7 @@ func dataOf[T int64 | float64](values []T, t ir.DType, dims []int,
 	return d
 }
 
-// broadcastPos maps position pos in a result of shape dims to the position in an argument of shape from.
+// broadcastPos maps row-major position pos in a result of shape dims to the position in an argument of shape `from`.
 func broadcastPos(pos int, dims, from []int) int {
 	out, stride := 0, 1
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -104,8 +104,8 @@ func broadcastPos(pos int, dims, from []int) int {
 	return out
 }
 
-// Simplify removes identities and merges chains of views. It only makes rewrites that keep every bit, so x+0.0 stays
-// (it turns -0 into 0).
+// Simplify removes ops that change nothing, such as x*1, and merges consecutive views. It makes only rewrites that keep
+// every bit of the result. So x+0.0 stays, because it turns -0 into 0.
 func Simplify(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		if len(args) > 0 {
@@ -134,7 +134,7 @@ func Simplify(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// sumsNothing reports whether n, if it has elements, is a sum of no elements or of zeros.
+// sumsNothing reports whether every element of n is a sum of no elements, or of zeros.
 func sumsNothing(n *ir.Node, args []*ir.Node) bool {
 	switch n.Op() {
 	case ir.OpSum:
@@ -145,6 +145,7 @@ func sumsNothing(n *ir.Node, args []*ir.Node) bool {
 	return false
 }
 
+// joinTransposes returns a single transpose in place of n, a transpose of transpose inner.
 func joinTransposes(rw *ir.Rewriter, n, inner *ir.Node) (*ir.Node, error) {
 	outer, first := n.Attrs().Ints("perm"), inner.Attrs().Ints("perm")
 	perm := make([]int64, len(outer))
@@ -154,7 +155,7 @@ func joinTransposes(rw *ir.Rewriter, n, inner *ir.Node) (*ir.Node, error) {
 	return rw.New.Add(ir.OpTranspose, []*ir.Node{inner.Arg(0)}, []ir.Attr{{Name: "perm", Value: perm}}, n.Pos())
 }
 
-// identity returns the argument that n always equals, bit for bit, or nil.
+// identity returns the argument that n equals bit for bit, or nil if there is none.
 func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 	x := args[0]
 	if !x.Type().Equal(n.Type()) {
@@ -196,7 +197,7 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpConcat:
 		return is(len(args) == 1)
 	case ir.OpDynamicUpdateSlice:
-		return is(args[1].Shape().MaxElems() == 0) // nothing is written, wherever it begins
+		return is(args[1].Shape().MaxElems() == 0) // the update has no elements
 	case ir.OpPad:
 		zero := func(p int64) bool { return p != 0 }
 		return is(!slices.ContainsFunc(n.Attrs().Ints("low"), zero) &&
@@ -210,7 +211,7 @@ func isNegZero(n *ir.Node) bool {
 	return ok && v == 0 && 1/v < 0
 }
 
-// CSE merges equal nodes.
+// CSE merges nodes with the same op, arguments and attributes (common subexpression elimination).
 func CSE(g *ir.Graph) (*ir.Graph, error) {
 	seen := map[string]*ir.Node{}
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
@@ -233,7 +234,7 @@ func CSE(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// DCE removes dead nodes.
+// DCE removes nodes that no output and no update depends on (dead code elimination).
 func DCE(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		return rw.Copy(n, args)

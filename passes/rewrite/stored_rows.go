@@ -7,9 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// storedRows are the block formats of activations: small integers with one scale per 32. A matmul with a quantized
-// weight uses them in integer arithmetic without further quantization. Levels follow ggml's definition, in GLSL and in
-// Go: x has the blocks as 16-bit words, and a block begins at word first with its scale, an f16.
+// storedRows has the block formats for activations: small integers (levels) with an f16 scale per 32 elements. A matmul
+// with a quantized weight multiplies the integers without quantizing the rows again. Each row of the table decodes
+// element i of a block in GLSL and in Go, as ggml defines the format. In GLSL, x has the blocks as 16-bit words, and a
+// block begins at word first with its scale.
 var storedRows = map[ir.DType]struct {
 	op    ir.Op
 	glsl  string // the level of element i of a block
@@ -21,7 +22,7 @@ var storedRows = map[ir.DType]struct {
 		level: func(block []byte, i int) int8 { return int8(block[2+i%16]>>(i/16*4)&15) - 8 }},
 }
 
-// storedRowElems is the number of elements that a workgroup splits.
+// storedRowElems is the number of elements that a workgroup decodes.
 const storedRowElems = 4096
 
 func init() {
@@ -31,7 +32,7 @@ func init() {
 	}
 }
 
-// storedRowsOp describes the kernel that splits blocks of a format into integers and a scale per block.
+// storedRowsOp returns the custom op that decodes blocks of format t to integers and a scale per block.
 func storedRowsOp(t ir.DType, level string, levelOf func([]byte, int) int8) ir.CustomOp {
 	return ir.CustomOp{
 		Name: "vkc.bytes_of_" + t.String(),
@@ -71,7 +72,7 @@ for (uint e = begin + gl_LocalInvocationID.x; e < end; e += 128u) {
 	}
 }
 
-// rowsInBlocks returns the blocks of a dequantized operand if they are bytes with scales, or nil.
+// rowsInBlocks returns the argument of a, if a dequantizes activations of a format in storedRows, or nil.
 func rowsInBlocks(a *ir.Node) *ir.Node {
 	if a.Op() != ir.OpDequantize || a.DType() != ir.F32 || a.Arg(0).Op() == ir.OpWeight {
 		return nil
@@ -82,7 +83,7 @@ func rowsInBlocks(a *ir.Node) *ir.Node {
 	return a.Arg(0)
 }
 
-// bytesOf dequantizes blocks as bytes times scales.
+// bytesOf dequantizes blocks in the form in which fusion finds int8 rows: integers times a scale per group.
 func (r *rewriter) bytesOf(blocks *ir.Node) *ir.Node {
 	op := storedRows[blocks.DType()].op
 	levels, scales := r.unary(op, blocks), r.unary(op, blocks, ir.Attr{Name: "output", Value: int64(1)})
