@@ -101,7 +101,7 @@ func Embed(s beam.Scope, model string, texts beam.PCollection, o Options) beam.P
 	return beam.ParDo(s, &embedFn{Model: model, Device: o.Device, Batch: o.Batch}, beam.GroupByKey(s, sharded))
 }
 
-// shardOf is the group that an element is in.
+// shardOf returns the number of the group of an element.
 func shardOf(key string, shards int64) int64 {
 	h := fnv.New32a()
 	io.WriteString(h, key)
@@ -244,13 +244,13 @@ type inferFn struct {
 
 func (f *inferFn) key() string { return "bundle\x00" + f.Bundle + "\x00" + f.Device }
 
-// Setup has the program loaded, once in a process.
+// Setup loads the program, once in a process.
 func (f *inferFn) Setup(ctx context.Context) (err error) {
 	f.program, err = take(f.key(), func() (*program, error) { return openProgram(ctx, f.Bundle, f.Device) })
 	return err
 }
 
-// Teardown lets go of the program.
+// Teardown releases the program.
 func (f *inferFn) Teardown() error {
 	if f.program == nil {
 		return nil
@@ -324,7 +324,7 @@ type embedFn struct {
 
 func (f *embedFn) key() string { return "embedder\x00" + f.Model + "\x00" + f.Device }
 
-// Setup has the model loaded, once in a process.
+// Setup loads the model, once in a process.
 func (f *embedFn) Setup(ctx context.Context) (err error) {
 	f.embedder, err = take(f.key(), func() (*generate.Embedder, error) {
 		return generate.OpenEmbedder(ctx, f.Model, generate.Options{Device: f.Device})
@@ -332,7 +332,7 @@ func (f *embedFn) Setup(ctx context.Context) (err error) {
 	return err
 }
 
-// Teardown lets go of the model.
+// Teardown releases the model.
 func (f *embedFn) Teardown() error {
 	if f.embedder == nil {
 		return nil

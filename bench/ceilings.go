@@ -182,7 +182,7 @@ func fmaKernel(caps device.Caps) probe {
 	}
 }
 
-// matrixKernel multiplies f16 or i8. It has no source if the device has no matrix units for them.
+// matrixKernel multiplies f16 or i8. It has no source if the device has no cooperative matrices for them.
 func matrixKernel(caps device.Caps, t ir.DType) probe {
 	name, elem, sum, sums := t.String()+" matrix", "float16_t", "float", device.Component("f32")
 	if t == ir.I8 {

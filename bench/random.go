@@ -15,7 +15,7 @@ import (
 // integers in [0, 100).
 type Fill struct{ Lo, Hi float64 }
 
-// anyByte is every value of i8.
+// anyByte is the distribution of all values of i8.
 var anyByte = Fill{-128, 128}
 
 // fillChunk is the number of elements per random generator, so that values do not depend on the number of cores.

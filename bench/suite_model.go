@@ -33,7 +33,7 @@ func dependentCase(n int) Case {
 	}
 }
 
-// independentCase is that many tiny kernels that need nothing of each other.
+// independentCase is a number of tiny kernels that do not depend on each other.
 func independentCase(n int) Case {
 	return Case{
 		Name: name("launch", "independent", n), Sizes: Sizes{}, Precision: NoFlops, Cached: true, Launches: n,

@@ -25,7 +25,7 @@ func ScaleFor(caps device.Caps) Scale {
 	return Full
 }
 
-// of picks by scale.
+// of returns the full size, or the tiny one if the scale is Tiny.
 func (s Scale) of(full, tiny int) int {
 	if s == Tiny {
 		return tiny

@@ -225,7 +225,7 @@ type constraint struct {
 // maxConstraints is the number of cached grammars.
 const maxConstraints = 4
 
-// of returns the constraint of a grammar.
+// of returns the constraint of a grammar, from the cache if it is there.
 func (c *constraints) of(g *grammar.Grammar, tok *tokenizer.Tokenizer) *grammar.Constraint {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -124,7 +124,7 @@ func (p *loadedExtra) run(ctx context.Context, m *Model, in vkc.Tensors, o vkc.R
 	return res, nil
 }
 
-// close releases them.
+// close releases all extra programs.
 func (x *extras) close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

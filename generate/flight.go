@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc"
 )
 
-// outcome is a step's result for one text: the next token, or the logits.
+// outcome is a step's result for one sequence: the next token, or the logits.
 type outcome struct {
 	token  int32 // -1 if logits were NaN
 	chosen bool
@@ -61,7 +61,7 @@ func (m *Model) goesOn(f *flight, rows []*slot) bool {
 	return len(rows) == 0
 }
 
-// stepKeeps are the outputs of a step that stay on the device: all.
+// stepKeeps lists the outputs of a step. All of them stay on the device.
 var stepKeeps = []string{"logits", "likeliest", "top"}
 
 // submit submits step f for its rows. flying is the number of steps in flight for the same rows, and last is the latest

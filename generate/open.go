@@ -145,7 +145,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	return m, err
 }
 
-// How several devices have a model.
+// The ways to divide a model among several devices.
 const (
 	SplitLayers = "layers" // distributes layers by memory size: for models that do not fit on one device
 	SplitTensor = "tensor" // divides every layer: for lower latency than one device

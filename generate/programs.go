@@ -219,7 +219,7 @@ func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o 
 	return multi.Expected(ctx, g, list, multi.PipelineParallel, compiler.Estimate)
 }
 
-// isNoFaster reports whether a step program has the same kernels as the step for longer texts.
+// isNoFaster reports whether a step program is superfluous, because the step for longer sequences has the same kernels.
 func (c candidate) isNoFaster(list []candidate) bool {
 	return slices.ContainsFunc(list, func(o candidate) bool {
 		return !c.prompt && !o.prompt && o.rows == c.rows && o.length > c.length &&

@@ -119,7 +119,7 @@ func (s Sampling) temperature() float64 {
 	return s.Temperature
 }
 
-// ranked reports whether it asks for a sampler that sorts.
+// ranked reports whether sampling needs sorted tokens, for top-k or top-p.
 func (s Sampling) ranked() bool { return s.TopK > 0 || s.topP() > 0 && s.topP() < 1 }
 
 var errNoNumbers = errors.New("generate: the model gave no numbers for the next token")

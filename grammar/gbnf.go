@@ -36,7 +36,7 @@ func ParseGBNF(source string) (*Grammar, error) {
 	return build(p.rules)
 }
 
-// gbnf reads a source.
+// gbnf is a parser of GBNF source. It keeps the first error.
 type gbnf struct {
 	source string
 	at     int

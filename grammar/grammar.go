@@ -127,7 +127,7 @@ type edge struct {
 // atEnd is the node that is the end of every rule.
 const atEnd = 0
 
-// builder makes nodes of rules, from their ends to their beginnings.
+// builder makes the nodes of rules. It starts at the end of each rule, because a node needs its successors.
 type builder struct {
 	rules  []definition
 	starts []int32
@@ -161,7 +161,7 @@ func build(rules []definition) (*Grammar, error) {
 	return g, nil
 }
 
-// node adds one and returns its number.
+// node adds a node and returns its number.
 func (b *builder) node(n node) int32 {
 	if b.edges += len(n.edges); len(b.nodes) >= maxNodes || b.edges > maxEdges {
 		b.err = fmt.Errorf("grammar: more than %d places, or %d ranges of bytes that lead on from them: want smaller "+

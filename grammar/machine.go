@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// stack has the nodes to return to. Equal ones are one.
+// stack is a linked list of the nodes to which rule calls return. Equal stacks are the same pointer.
 type stack struct {
 	back  int32
 	below *stack // nil at the bottom

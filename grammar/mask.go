@@ -271,7 +271,7 @@ func (t *Text) base(at int32) (*base, error) {
 	return b, nil
 }
 
-// visits is how many nodes of the trie are looked at before they are counted.
+// visits is the number of trie nodes that walk visits before it counts them as work.
 const visits = 1 << 10
 
 // walk adds to mask the tokens below trie node n that may follow state from. It appends to beyond the trie nodes at

@@ -124,7 +124,7 @@ func (s *schemas) fail(where, format string, args ...any) *expr {
 	return alt()
 }
 
-// add makes a rule of a name. body builds its expression, and may refer to the rule.
+// add makes a rule with a name. body builds its expression, and may refer to the rule.
 func (s *schemas) add(name string, body func() *expr) *expr {
 	id, ok := s.ids[name]
 	if ok {
@@ -215,10 +215,10 @@ var typed = []struct {
 	{"null", nil},
 }
 
-// combining are the keywords that are about a value whatever its type.
+// combining lists the keywords that apply to values of any type, such as anyOf.
 var combining = []string{"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"}
 
-// known reports whether a keyword is one that is honoured.
+// known reports whether this package supports a keyword.
 func known(key string) bool {
 	for _, t := range typed {
 		if slices.Contains(t.keys, key) {

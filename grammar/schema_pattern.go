@@ -28,7 +28,7 @@ const (
 	patternEnd                     // $
 )
 
-// patternReader reads one.
+// patternReader parses a pattern.
 type patternReader struct {
 	source string
 	at     int
@@ -37,7 +37,7 @@ type patternReader struct {
 	err    error
 }
 
-// parsePattern reads a pattern. Spend is asked for the work of its sets.
+// parsePattern parses a pattern. It calls spend with the work that its character sets cost.
 func parsePattern(source string, spend func(int) bool) (*pattern, error) {
 	r := &patternReader{source: source, spend: spend}
 	p := r.alternatives()
@@ -287,7 +287,7 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func only(c rune) []span { return []span{{c, c}} }
 
-// hex reads a character's number. Two halves of one that follow each other are one.
+// hex reads a character's code in hex digits. Two surrogate halves in a row are one character.
 func (r *patternReader) hex(from, digits int) []span {
 	read := func(n int) (rune, bool) {
 		text := r.rest()[:min(n, len(r.rest()))]

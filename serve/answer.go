@@ -63,7 +63,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, &q, j, textShape, texts...)
 }
 
-// shape is the format of one of the two kinds of answers.
+// shape is the JSON format of an answer: for chat/completions or for completions.
 type shape struct {
 	id, whole, part string // prefix of ids, and the object names of answers and of their parts
 	// full and piece return the fields of a choice with its text. first is the piece before all text, or nil.
@@ -107,7 +107,7 @@ var textShape = shape{
 	logprobs: textLogprobs,
 }
 
-// numbered are calls as a stream has them.
+// numbered returns function calls in the form of a stream, with an index and an id each.
 func numbered(calls []call) (list []map[string]any) {
 	for i, c := range calls {
 		list = append(list, map[string]any{"index": i, "id": newID("call"), "type": "function",
@@ -252,7 +252,7 @@ type answer struct {
 	begun     bool
 }
 
-// choice is one of the answers to a request, as far as it is known.
+// choice is one of the answers to a request, complete or in progress.
 type choice struct {
 	index  int
 	reader *callReader
@@ -310,7 +310,7 @@ func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool)
 	return fields
 }
 
-// with is how an answer ended that has calls.
+// with returns the reason for an answer's end, which differs if the answer has function calls.
 func (f finish) with(calls []call) finish {
 	if f == finishStop && calls != nil {
 		return "tool_calls"
@@ -393,7 +393,7 @@ func (a *answer) part(fields map[string]any, withUsage bool) error {
 	return a.event(body)
 }
 
-// open has the answer be a stream of events, once.
+// open sets the headers of a stream of events, in the first call only.
 func (a *answer) open() {
 	if a.begun {
 		return
@@ -415,10 +415,10 @@ func (a *answer) begin(c *choice, withUsage bool) error {
 	return a.part(a.fields(c, maps.Clone(c.first), "", len(c.tokens) > 0), withUsage)
 }
 
-// event sends one. Its error is errGone.
+// event sends an event of a stream. Its error is errGone.
 func (a *answer) event(v any) error { return a.named("", v) }
 
-// named sends an event of a name. Its error is errGone.
+// named sends an event with a name. Its error is errGone.
 func (a *answer) named(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -29,7 +29,7 @@ func NewEmbeddings(e Embedder, o Options) *Server {
 	return s
 }
 
-// wordless is the Model of an Embedder. Requests for text are refused.
+// wordless makes a Model of an Embedder. It refuses requests that generate text.
 type wordless struct{ Embedder }
 
 // Prompt implements Model.

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/grammar"
 )
 
-// refusal is an error of a request, as the protocol has them.
+// refusal is an error of a request with the fields that the protocol defines.
 type refusal struct {
 	status  int
 	param   string // the field that is wrong, or ""

@@ -145,7 +145,7 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 // brackets has the first byte of JSON values that contain others.
 var brackets = map[string]byte{"array": '[', "object": '{'}
 
-// found describes the value that a client sent, by the kind that encoding/json names.
+// found describes the JSON value that a client sent, given the kind that encoding/json reports.
 func found(kind string) string {
 	words := map[string]string{"array": "a list", "object": "an object", "string": "a string", "number": "a number",
 		"bool": "true or false"}
@@ -499,7 +499,7 @@ func (s *Server) promptOf(data json.RawMessage) (prompt []int32, text string, er
 	return prompt, text, s.fits(prompt, "prompt")
 }
 
-// knows refuses tokens that the model does not have.
+// knows returns an error if a prompt has a token that the model does not have.
 func (s *Server) knows(tokens []int32, param string) error {
 	n := int32(s.model.Tokenizer().Len())
 	for i, id := range tokens {
@@ -510,7 +510,7 @@ func (s *Server) knows(tokens []int32, param string) error {
 	return nil
 }
 
-// fits refuses prompts that leave no room for an answer.
+// fits returns an error if a prompt leaves no room for an answer.
 func (s *Server) fits(prompt []int32, param string) error {
 	switch {
 	case len(prompt) == 0:

@@ -102,7 +102,7 @@ func (q *responsesRequest) chat() (c request, err error) {
 	return c, nil
 }
 
-// encode is a value that has no errors as JSON.
+// encode returns the JSON of a value that cannot fail to encode.
 func encode(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -226,7 +226,7 @@ func (b *busy) wait() {
 	}
 }
 
-// guarded has requests answered that may ask.
+// guarded returns a handler that checks access, bounds the request, and then calls answer.
 func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.busy.add(1)
@@ -246,7 +246,7 @@ func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) 
 	}
 }
 
-// place answers a request if the queue has a slot for it. GET requests need none.
+// place calls answer if the queue has a slot for the request, and otherwise refuses it. GET requests need no slot.
 func (s *Server) place(r *http.Request, answer func() error) error {
 	if r.Method != http.MethodPost {
 		return answer()

@@ -148,7 +148,7 @@ func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
 	return g, nil, err
 }
 
-// check refuses flags of GGUF models that are wrong for any.
+// check refuses flags that are wrong for every GGUF model.
 func (f *modelFlags) check() error {
 	switch {
 	case f.step && f.texts != 0:

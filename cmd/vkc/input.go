@@ -142,7 +142,7 @@ func readInputs(g *ir.Graph, flags []string, symbols map[string]int64) (map[stri
 	return in, nil
 }
 
-// checkValue reports text that is no seed, no list of numbers and no file.
+// checkValue returns an error if a flag's value is no seed, no list of numbers and no file.
 func checkValue(text string) error {
 	if seed, ok := strings.CutPrefix(text, randomPrefix); ok {
 		if _, err := strconv.ParseUint(seed, 10, 64); err != nil {

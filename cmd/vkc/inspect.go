@@ -404,7 +404,7 @@ func (info *inspected) total() {
 	info.Bits = bitsPer(info.Bytes, info.Elements)
 }
 
-// What is shown of a long value of the metadata.
+// The parts of a long value of the metadata that are shown.
 const (
 	shownItems = 6
 	shownRunes = 100
@@ -463,7 +463,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// text is a value for people, on one line.
+// text returns the value for people, on one line.
 func (k *inspectedKey) text() string {
 	v := reflect.ValueOf(k.Value)
 	if v.Kind() != reflect.Slice {

@@ -255,7 +255,7 @@ func Profile(t *testing.T, name string) device.Caps {
 	return caps
 }
 
-// skipOrFail skips a test for an error, or fails it where everything must be there.
+// skipOrFail skips a test because of err, unless err is nil. With VKC_REQUIRE_DEVICE=1 it fails the test instead.
 func skipOrFail(t *testing.T, err error) {
 	t.Helper()
 	if err != nil && vktest.Required() {

@@ -296,7 +296,7 @@ func (m *mover) move(g *ir.Graph, updates []ir.Update) {
 	}
 }
 
-// show makes outputs of the results of a node, from one on.
+// show declares output i of g as result from+i of node n, which is a loop or a branch.
 func (m *mover) show(g *ir.Graph, n *ir.Node, from int) {
 	for i, o := range g.Outputs() {
 		result := n

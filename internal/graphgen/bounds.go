@@ -135,7 +135,7 @@ func (b Bound) finish(n *ir.Node) Bound {
 	return b
 }
 
-// halfUnit is how many f32 epsilons one of the node's dtype is.
+// halfUnit returns the machine epsilon of the node's dtype, in units of f32's.
 func halfUnit(n *ir.Node) float64 {
 	switch n.DType() {
 	case ir.F16:
@@ -274,7 +274,8 @@ func samples(a Bound, args int, isBool bool) []float64 {
 	return slices.Compact(s)
 }
 
-// next counts at up, and reports false once it is through.
+// next advances at, which has an index into each list of grid, to the next combination. It returns false after the
+// last.
 func next(at []int, grid [][]float64) bool {
 	for i := range at {
 		if at[i]++; at[i] < len(grid[i]) {

@@ -116,7 +116,7 @@ func (g *generator) composite() *ir.Node {
 	return g.add(ir.OpGroupNorm, []*ir.Node{x, channel(), channel()}, attr("groups", groups), eps)
 }
 
-// bound of the ops above.
+// composite bounds the results of composite ops.
 func (b *Bound) composite(n *ir.Node, args []Bound) {
 	b.Lo, b.Hi, b.Err = min(0, args[0].Lo), max(0, args[0].Hi), args[0].Err
 	switch n.Op() {

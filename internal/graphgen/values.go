@@ -21,7 +21,7 @@ type Values struct {
 	Special bool
 }
 
-// wild in the name of an integer input allows any value.
+// wild in the name of an integer input makes Values choose from all values of its dtype.
 const wild = "wild"
 
 // blockMagnitude bounds the elements of weights in block dtypes.

@@ -56,7 +56,7 @@ func check(need int64, list []limit) error {
 	return least
 }
 
-// limit is how many bytes something leaves the process.
+// limit is the number of bytes that one limit, such as a control group's, still allows.
 type limit struct {
 	left int64
 	by   string
@@ -94,7 +94,7 @@ func heap() (free, released int64) {
 // inUse returns the bytes of memory that Go has.
 func inUse() int64 { return class("total") - class("heap/released") }
 
-// class returns the bytes of a class of Go's memory.
+// class returns the bytes of a memory class of package runtime/metrics.
 func class(name string) int64 {
 	list := []metrics.Sample{{Name: "/memory/classes/" + name + ":bytes"}}
 	metrics.Read(list)

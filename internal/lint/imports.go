@@ -30,7 +30,7 @@ type dependencies struct {
 
 func (*dependencies) AFact() {}
 
-// String is compared by tests of facts.
+// String implements analysis.Fact for tests, which compare it.
 func (d *dependencies) String() string { return fmt.Sprint(len(d.All), " packages") }
 
 // runImports reports the imports of a package that the tables do not allow.

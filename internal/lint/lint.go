@@ -16,7 +16,7 @@ import (
 // module is the path of the module that the rules describe.
 const module = "github.com/vkc-go/vkc"
 
-// Analyzers are the rules for the whole module.
+// Analyzers lists the analyzers of this package, which vkclint runs on the whole module.
 var Analyzers = []*analysis.Analyzer{Imports, Exhaustive, Clock, Columns, Documented, Rebuilt, Rounds, Words}
 
 // relative returns the path below the module's own, "." for the module itself.

@@ -97,7 +97,7 @@ var boxes struct {
 	open map[uint32]*Mailbox
 }
 
-// part is the number of words of a device's part of a slot.
+// part returns the number of words that a device needs in a slot for so many values.
 func part(values int) int {
 	lines := (values + lineValues - 1) / lineValues
 	return (lines*lineWords + unitWords - 1) / unitWords * unitWords
@@ -243,7 +243,7 @@ func HasCollective(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ops, name) })
 }
 
-// Follows reports whether one of these ops uses a link, to read or to write.
+// Follows reports whether one of these ops uses a link, to send or to receive values.
 func Follows(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return name == "vkc.give" || slices.Contains(ops, strings.TrimSuffix(name, "_few"))

@@ -13,7 +13,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// isFault reports whether a system call met memory that is not there.
+// isFault reports whether a system call failed because it accessed unmapped memory.
 func isFault(err error) bool { return errors.Is(err, unix.EFAULT) }
 
 func unmap(data []byte) error {

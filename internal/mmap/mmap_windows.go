@@ -21,7 +21,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size), nil
 }
 
-// isFault reports whether a system call met memory that is not there.
+// isFault reports whether a system call failed because it accessed unmapped memory.
 func isFault(err error) bool {
 	return errors.Is(err, windows.ERROR_NOACCESS) || errors.Is(err, windows.ERROR_SWAPERROR)
 }

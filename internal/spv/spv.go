@@ -298,7 +298,7 @@ func read(module []byte) (*declarations, error) {
 	return m, fault
 }
 
-// least is how many operands an instruction has at least.
+// least maps opcodes to the minimum number of operands.
 var least = map[uint32]int{
 	opCapability: 1, opExtension: 1, opExtInstImport: 2, opEntryPoint: 3, opExecutionMode: 2, opExecutionModeID: 2,
 	opConstant: 3, opConstantComposite: 2, opTypeStruct: 1, opTypePointer: 3, opVariable: 3, opDecorate: 2,

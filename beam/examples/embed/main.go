@@ -84,7 +84,7 @@ func run(ctx context.Context) error {
 	return merge(dir)
 }
 
-// list returns the paths of the files in a folder by part. What part one is in depends on its name alone.
+// list returns the paths of the files in a folder by part. The part of a file depends only on its name.
 func list(folder string) ([][]string, error) {
 	names := make([][]string, *parts)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -125,10 +125,10 @@ func readText(path string, emit func(vkcbeam.Text)) {
 	emit(vkcbeam.Text{Key: path, Text: string(text)})
 }
 
-// byOne has all vectors of a part meet.
+// byOne gives all vectors of a part the same key, so that one worker writes them.
 func byOne(v vkcbeam.Vector) (int64, vkcbeam.Vector) { return 0, v }
 
-// writePart writes a part, in the order of names. Done twice it writes the same.
+// writePart writes the vectors of a part in the order of file names, so that writing it again gives the same bytes.
 type writePart struct {
 	Path string
 	Want int64
