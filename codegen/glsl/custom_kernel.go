@@ -13,10 +13,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// customParams is the array of the symbols' values. Users' names do not have this prefix.
+// customParams is the array with the values of symbols. The names of users' tensors do not have this prefix.
 const customParams = "custom_params"
 
-// emitCustom writes the shader of a custom kernel: the declarations that its op asks for around the user's GLSL.
+// emitCustom writes the shader of a custom kernel: the user's GLSL, after the declarations that its op needs.
 func emitCustom(e *emit.Emitter) *Shader {
 	c := e.K.Custom
 	k := c.Kernel()
@@ -45,7 +45,7 @@ func emitCustom(e *emit.Emitter) *Shader {
 	if err != nil {
 		e.Fail("%v", err)
 	}
-	for _, helper := range []string{"INF", "NAN"} { // only attributes use these here
+	for _, helper := range []string{"INF", "NAN"} { // only attributes use these helpers here
 		if e.Helpers[helper+" float"] {
 			h, _ := lib.Find(helper, "float")
 			buffers += h.Definition("float").String()
@@ -67,7 +67,8 @@ func emitCustom(e *emit.Emitter) *Shader {
 		Workgroup: e.Launch.Workgroup}
 }
 
-// customModule makes the shader of a kernel that is a SPIR-V module. Its source is a comment that names the module.
+// customModule returns the shader of a custom kernel that is a SPIR-V module. Its source is a comment that names the
+// module.
 func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 	k := c.Kernel()
 	want := spv.Kernel{Args: c.Args, Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
@@ -108,6 +109,7 @@ func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 		Workgroup: e.Launch.Workgroup}
 }
 
+// customHeader prints the comment that describes the custom op, and the declarations before the user's GLSL.
 func customHeader(e *emit.Emitter, c *kernel.Custom) string {
 	var b strings.Builder
 	var types []string
@@ -136,7 +138,7 @@ func customHeader(e *emit.Emitter, c *kernel.Custom) string {
 	return b.String()
 }
 
-// customBuffers declares the arguments and results, under the user's names.
+// customBuffers declares the arguments and results, under the user's names for them.
 func customBuffers(e *emit.Emitter, c *kernel.Custom) string {
 	var b strings.Builder
 	for i, bind := range e.K.Bindings {
@@ -173,8 +175,8 @@ func checkCustomName(e *emit.Emitter, c *kernel.Custom, name string) {
 	}
 }
 
-// customExtents declares the extents of a tensor that the user's GLSL mentions. Static extents are global, and extents
-// that depend on a symbol are in main.
+// customExtents declares the extents of a tensor that the user's GLSL mentions. Static extents are global constants.
+// Extents that depend on a symbol are declared in main.
 func customExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
 	define := func(name, value string, static bool) {
 		to, indent := main, "    "
@@ -204,7 +206,7 @@ func customExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Cus
 	define(name, strings.Join(size, " * "), false)
 }
 
-// customDim prints an extent, reading its symbol from the parameters.
+// customDim prints an extent. It reads the extent's symbols from customParams.
 func customDim(e *emit.Emitter, d ir.Dim) string {
 	if d.IsStatic() {
 		return fmt.Sprintf("%du", d.Add)
@@ -230,7 +232,7 @@ func customDim(e *emit.Emitter, d ir.Dim) string {
 	return text
 }
 
-// CustomPlace is a line of the GLSL that a user gave for a custom op.
+// CustomPlace is a line of a user's GLSL for a custom op.
 type CustomPlace struct {
 	Op   string // the op's name
 	Part string // "Expr", "Body" or "Shared", the field of CustomOp or CustomKernel
@@ -238,8 +240,8 @@ type CustomPlace struct {
 	Text string // the line
 }
 
-// LocateCustom maps a line of an emitted shader (from 1) to a line of a custom op's GLSL. It reports false for other
-// lines.
+// LocateCustom maps a line of an emitted shader (counted from 1) to the line of a custom op's GLSL. It returns false
+// for other lines.
 func LocateCustom(source string, line int) (CustomPlace, bool) {
 	lines := strings.Split(source, "\n")
 	if line < 1 || line > len(lines) {
@@ -258,7 +260,7 @@ func LocateCustom(source string, line int) (CustomPlace, bool) {
 	return CustomPlace{}, false
 }
 
-// CustomOpsIn lists the custom ops with GLSL in an emitted shader.
+// CustomOpsIn lists the names of custom ops that have GLSL in an emitted shader.
 func CustomOpsIn(source string) []string {
 	var names []string
 	for _, line := range strings.Split(source, "\n") {

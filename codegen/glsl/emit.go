@@ -20,8 +20,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Emit writes the GLSL of a kernel under a schedule. symbols lists the program's symbols in the order of their values
-// in the params buffer. An error names the kernel and says why it cannot be written.
+// Emit writes the GLSL of a kernel with a schedule. symbols lists the program's symbols in the order of their values in
+// the params buffer. An error names the kernel and says why it cannot be written.
 func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []string) (*Shader, error) {
 	e := emit.New(k, s, caps, symbols)
 	e.Decode = blocks.Decoder
@@ -37,7 +37,7 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 		return nil, e.Err
 	}
 	keepIEEE(e)
-	// The lines below find out the needs of the shader, so they come first.
+	// The functions decide what the shader needs, so they come first.
 	all := e.FoldFar(e.Functions())
 	buffers := e.Declarations(all)
 	sh := &Shader{Grid: e.Grid, Needs: e.SortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.Sched),
@@ -51,11 +51,11 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	return sh, e.Err
 }
 
-// nanLosers are the built-in functions that return a number for NaN on some drivers.
+// nanLosers are the built-in functions that return a number for NaN in some drivers.
 var nanLosers = emit.WordSet("exp exp2 log log2")
 
-// keepNaN redefines the nanLosers that functions call, so that they keep NaN. A macro is not expanded inside itself, so
-// its body calls the built-in function.
+// keepNaN returns macros that redefine the nanLosers which functions call, so that they keep NaN. A macro is not
+// expanded inside itself, so its body calls the built-in function.
 func keepNaN(functions []*syntax.Definition) string {
 	var b strings.Builder
 	guarded := map[string]bool{}
@@ -73,7 +73,7 @@ func keepNaN(functions []*syntax.Definition) string {
 	return "\n// The device may give a number for NaN.\n" + b.String()
 }
 
-// writers has the function that writes main for each variant. A custom op supplies its own shader.
+// writers has, for each variant, the function that writes main. A custom op has its own shader instead.
 var writers = map[kernel.Variant]func(*emit.Emitter){
 	kernel.VarMap:          maps.Emit,
 	kernel.VarMapTile:      maps.EmitTile,
@@ -98,7 +98,7 @@ var writers = map[kernel.Variant]func(*emit.Emitter){
 	kernel.VarFlashMatrix2: attention.EmitMatrix,
 }
 
-// body writes main for the schedule's variant.
+// writeMain writes main for the schedule's variant.
 func writeMain(e *emit.Emitter) {
 	write := writers[e.Launch.Variant]
 	if write == nil {
@@ -108,7 +108,7 @@ func writeMain(e *emit.Emitter) {
 	write(e)
 }
 
-// check rejects kernels that no variant can write, and normalizes the schedule.
+// check fails for kernels that no variant can write, and normalizes the schedule.
 func check(e *emit.Emitter) {
 	for _, name := range e.K.Symbols() {
 		if !slices.Contains(e.Symbols, name) {
@@ -135,7 +135,7 @@ func check(e *emit.Emitter) {
 	e.Sched, e.Launch = sched, sched.Config()
 }
 
-// about is the comment that describes the kernel.
+// about returns the comment at the top of the shader that describes the kernel.
 func about(e *emit.Emitter) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s over %s", e.K.Name, ir.Shape(e.K.Parallel))
@@ -150,7 +150,7 @@ func about(e *emit.Emitter) string {
 	return b.String()
 }
 
-// modes are the execution modes of the shader besides the defaults.
+// modes returns the execution modes of the shader, in addition to the defaults.
 func modes(e *emit.Emitter) (modes []string) {
 	extension := floatControls
 	if device.DearBranches(e.Caps) && e.Caps.API.AtLeast(1, 2) {
@@ -165,8 +165,8 @@ func modes(e *emit.Emitter) (modes []string) {
 	return modes
 }
 
-// preserveNaN requires IEEE arithmetic for the floats that the kernel computes, if the device has it. Cooperative
-// matrices have an arithmetic of their own.
+// keepIEEE requires IEEE arithmetic for the float types that the kernel computes with, if the device has it.
+// Cooperative matrices have their own arithmetic.
 func keepIEEE(e *emit.Emitter) {
 	if v := e.Launch.Variant; v == kernel.VarCoopMat || v == kernel.VarCoopMat2 {
 		return
@@ -191,7 +191,7 @@ func hinted(f *syntax.Definition) bool {
 	return found
 }
 
-// wrapWords prints a comma-separated list as comment lines.
+// wrapWords prints a comma-separated list of words as comment lines.
 func wrapWords(prefix string, words []string, width int) string {
 	var b strings.Builder
 	line := prefix
@@ -210,7 +210,7 @@ func wrapWords(prefix string, words []string, width int) string {
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
-// extensions enables the extensions that the shader uses.
+// extensions returns the lines that enable the extensions that the shader uses.
 func extensions(e *emit.Emitter, functions []*syntax.Definition) (lines []string) {
 	add := func(name string) {
 		line := fmt.Sprintf("#extension %s : require\n", name)

@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attention holds the state that all attention variants share. A workgroup computes TileM rows: TileM/Heads queries of
-// Heads heads that share keys. It steps over the keys, TileN at a time. It keeps the largest score so far, the sum of
-// weights and the weighted sum of values. When a larger score turns up, it rescales both sums.
+// attention is the state that all attention variants share. A workgroup computes TileM rows: TileM/Heads queries of
+// each of Heads heads that share keys. It steps over the keys, TileN at a time. For each row it keeps the largest score
+// so far, the sum of weights and the weighted sum of values. When a larger score appears, it rescales both sums.
 type attention struct {
 	*emit.Emitter
 	tile   schedule.AttentionTile
@@ -42,8 +42,8 @@ func newAttention(e *emit.Emitter) *attention {
 	return f
 }
 
-// placeAxis places the workgroup along one axis. The longest rows begin first: these are the last queries of a causal
-// attention, or the first of a reversed one.
+// placeAxis binds an axis to the workgroup's place along it, of count places. It reverses the order of queries if later
+// ones see more keys, so that the longest rows begin first: in a causal attention that is not reversed.
 func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 	extent := f.K.Parallel[t.Axis]
 	switch {
@@ -60,21 +60,21 @@ func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 	}
 }
 
-// queries is the number of queries of a head in a tile.
+// queries is the number of queries of each head in a tile.
 func (f *attention) queries() int { return f.tile.Rows / f.tile.Heads }
 
-// queryOf prints the query of a row of the tile, which may be past the last.
+// queryOf prints the query of a row of the tile. It may be past the last query.
 func (f *attention) queryOf(row expr.Expr) expr.Expr {
 	return expr.Plus(f.query0, expr.Quotient(row, f.tile.Heads, f.tile.Rows))
 }
 
-// BindRow binds the axes of a row of the tile in the open scope. A row past the last query computes the last one again;
-// its result is not stored.
+// bindRow binds the axes of a row of the tile in the open scope. A row past the last query computes the last query
+// again; its result is not stored.
 func (f *attention) bindRow(row expr.Expr) {
 	f.bindRowAt(row, f.Limit(f.queryOf(row), f.K.Parallel[f.ax.Query], f.queries()))
 }
 
-// bindRowAt is BindRow for a known query.
+// bindRowAt is bindRow for a row with a known query.
 func (f *attention) bindRowAt(row, query expr.Expr) {
 	if f.K.Parallel[f.ax.Query].Is(1) {
 		query = expr.Of("0u")
@@ -111,7 +111,7 @@ func (f *attention) firstSeen(query expr.Expr) expr.Expr {
 }
 
 // keyRange declares the first key of the workgroup's split, and the end of the keys that any of its rows sees. It skips
-// whole steps of keys that lie before every row's window.
+// steps of keys that are before the windows of all rows.
 func (f *attention) keyRange() (first, end expr.Expr) {
 	last := expr.Plus(f.query0, expr.Uint(f.queries()-1))
 	if queries := f.K.Parallel[f.ax.Query]; queries.Is(1) {
@@ -135,14 +135,14 @@ func (f *attention) keyRange() (first, end expr.Expr) {
 	return first, f.Variable("uint", "end", expr.Call("min", end, expr.Binary("+", first, each)))
 }
 
-// keyLoop opens the loop over the keys, step at a time, and returns the first key of a step. The loop is never
-// unrolled: that gains nothing and makes drivers slow. Lavapipe of Mesa 26.1 even crashes if a workgroup then has no
-// step at all.
+// keyLoop opens the loop over the keys, step keys at a time, and returns the first key of a step. The loop is never
+// unrolled: unrolling gains nothing and slows down drivers. lavapipe of Mesa 26.1 even crashes if a workgroup of an
+// unrolled loop has no step.
 func (f *attention) keyLoop(first, end expr.Expr, step int) expr.Expr {
 	return f.OpenFor(emit.DontUnroll, "key0", first, end, expr.Uint(step))
 }
 
-// splitLength prints the number of keys of a split. Every split but the last has whole steps.
+// splitLength prints the number of keys of a split. All splits except the last have whole steps.
 func (f *attention) splitLength(splits int64) expr.Expr {
 	tile, keys := int64(max(f.tile.Step, 1)), schedule.SplitKeys(f.K, f.tile)
 	if keys.IsStatic() {
@@ -153,13 +153,13 @@ func (f *attention) splitLength(splits int64) expr.Expr {
 	return f.Variable("uint", "each", expr.Binary("*", tiles, expr.Uint(tile)))
 }
 
-// dotAxis and valueAxis are the axes along which operands are read four elements at a time.
+// dotAxis and valueAxis are the axes along which Q and K, and V, are read four elements at a time.
 func (f *attention) dotAxis() emit.Along { return emit.Along{Axis: f.ax.Dot, Extent: f.a.Dot} }
 func (f *attention) valueAxis() emit.Along {
 	return emit.Along{Axis: f.ax.Value, Extent: ir.D(f.width)}
 }
 
-// factorAxis is the contraction axis of the factor, for an attention with a factor.
+// factorAxis is the axis along which the operands of the attention's factor are read.
 func (f *attention) factorAxis() emit.Along {
 	return emit.Along{Axis: f.ax.Factor, Extent: f.a.Factor.Dot}
 }
@@ -167,14 +167,14 @@ func (f *attention) factorAxis() emit.Along {
 // lowest is the score of a masked key.
 func (f *attention) lowest() expr.Expr { return f.FloatLit(math.Inf(-1)) }
 
-// score prints the score of a key for the bound row. dot is the raw score q·k; the key must be bound too. A key
-// that the row does not see scores -inf.
+// score prints the score of the bound row and key. dot is q·k, before scaling. A key that the row does not see has the
+// score -inf.
 func (f *attention) score(dot expr.Expr, key expr.Expr, query expr.Expr) expr.Expr {
 	s := f.adjusted(expr.Binary("*", dot, f.FloatLit(f.a.Scale)))
 	return f.Choose("float", "seen", expr.Binary("<", key, f.seen(query)), s, f.lowest())
 }
 
-// adjusted prints a scaled raw score after the softcap and the mask.
+// adjusted prints a scaled score after the softcap and the mask.
 func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	if f.a.Softcap != 0 {
 		f.Helper("tanh_safe", "float")
@@ -186,8 +186,8 @@ func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	return s
 }
 
-// factor prints the factor of the weight of the bound row and key. dot is the raw score, and other is the q·k of the
-// factor.
+// factor prints the factor of the weight of the bound row and key (see kernel.AttentionFactor). dot is q·k of the
+// score, and other is q·k of the factor.
 func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Less))
 	if f.a.Softcap != 0 {
@@ -198,15 +198,15 @@ func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	return x
 }
 
-// rebase declares shift, the value that weights are relative to when best is the largest score, and correction, which
-// rescales sums that are relative to top. While every key is masked, any finite shift will do.
+// rebase declares shift and correction. best is the new largest score, and weights are 2^(score - shift). shift is
+// best, or 0 while every key is masked, because it must be finite. correction rescales sums that are relative to top.
 func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction expr.Expr) {
 	shift = f.Variable("float", "shift", expr.Choose(expr.Binary("==", best, f.lowest()), expr.Of("0.0"), best))
 	return shift, f.Variable("float", "correction", expr.Call("exp2", expr.Binary("-", top, shift)))
 }
 
-// storeRow writes the stores of one row. first is the condition for storing the values that a row has once. lanes lanes
-// share the row; each stores quads vectors of the result, at column(n), if they exist.
+// storeRow writes the stores of one row. first is the condition for stores that happen once per row. The row has the
+// given number of lanes, and each stores quads vec4 of the result: sum(n) at column(n), if that exists.
 func (f *attention) storeRow(first expr.Expr, lanes, quads int, column func(n expr.Expr) expr.Expr,
 	sum func(n expr.Expr) expr.Expr) {
 	f.storeOnce(first)
@@ -235,7 +235,7 @@ func (f *attention) storeOnce(first expr.Expr) {
 	}
 }
 
-// storeQuad stores four neighbours of a row's result, as far as they exist.
+// storeQuad stores four neighbours of a row's result, unless they are past its end.
 func (f *attention) storeQuad(quad, sum expr.Expr) {
 	var stores []kernel.Store
 	var roots []*kernel.Expr
@@ -259,7 +259,7 @@ func (f *attention) storeQuad(quad, sum expr.Expr) {
 	f.Close()
 }
 
-// ifRow writes body for a row of the tile, if the row exists.
+// ifRow binds row r of the tile and calls body, in a block that runs only if the row exists.
 func (f *attention) ifRow(r expr.Expr, body func()) {
 	queries := f.K.Parallel[f.ax.Query]
 	if !schedule.DivisibleBy(queries, f.queries()) {
@@ -270,16 +270,17 @@ func (f *attention) ifRow(r expr.Expr, body func()) {
 	body()
 }
 
-// flashRows holds an invocation's share of its rows. Several lanes share a row.
+// flashRows is an invocation's share of the tile's rows: some rows, and of each row the parts that this lane computes.
 type flashRows struct {
 	*attention
 	self  expr.Expr
-	lane  expr.Expr // which of the lanes of a row
+	lane  expr.Expr // the invocation's number among the lanes of a row
 	lanes int
-	rows  int // of an invocation
-	keys  int // of an invocation in a step
-	quads int // vectors of a row's result in an invocation
-	// Arrays by row: the largest score, the sum of weights, the weighted sums. score is by row and key.
+	rows  int // number of rows of an invocation
+	keys  int // number of keys of an invocation in a step
+	quads int // number of vec4 of a row's result in an invocation
+	// Arrays with an element per row: the largest score, the sum of weights, the weighted sums. score has one per row
+	// and key.
 	top, total, sums, score expr.Array
 }
 
@@ -291,17 +292,17 @@ func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr {
 	return f.score.At(expr.Plus(expr.Times(i, f.keys), j))
 }
 
-// column is the column of an invocation's vector n of a row.
+// column is the position, in vec4, of an invocation's n-th vector in a row.
 func (f *flashRows) column(n expr.Expr) expr.Expr { return expr.Plus(f.lane, expr.Times(n, f.lanes)) }
 
-// begin initializes row i before the first key.
+// begin initializes the sums of row i before the first key.
 func (f *flashRows) begin(i expr.Expr) {
 	f.Assign(f.top.At(i), f.lowest())
 	f.Assign(f.total.At(i), expr.Of("0.0"))
 	f.Repeat("n", f.quads, func(n expr.Expr) { f.Assign(f.sum(i, n), expr.Of("vec4(0.0)")) })
 }
 
-// storeOwn stores row i of the invocation, which is the given row of the tile, if it exists.
+// storeOwn stores the invocation's row i, which is the given row of the tile, if that exists.
 func (f *flashRows) storeOwn(i, row expr.Expr) {
 	f.ifRow(row, func() {
 		f.BindAcc(0, f.top.At(i))

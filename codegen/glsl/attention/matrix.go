@@ -12,15 +12,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// EmitMatrix writes an attention on cooperative matrices of subgroup scope. Every subgroup owns one or more
-// fragments of rows. Their queries and results stay in registers. Keys and values pass through shared memory for all
-// subgroups, TileN at a time. Scores are f32. Weights are rounded to f16, the operand type of the cooperative matrices.
+// EmitMatrix writes an attention on cooperative matrices of subgroup scope. Every subgroup owns one or more fragments
+// of rows, and keeps their queries and results in registers. Keys and values pass through shared memory for all
+// subgroups, TileN keys at a time. Scores are f32. Weights are rounded to f16, the operand type of cooperative
+// matrices.
 //
-// Several subgroups may share rows (flash_coopmat). Each of them multiplies its part of the contraction axis. They add
-// up the scores in shared memory, and each computes its part of the results.
+// Several subgroups may share rows (flash_coopmat). Each multiplies its part of the contraction axis. They add up the
+// scores in shared memory, and each computes its part of the results.
 //
-// If the device can reduce and convert fragments (flash_coopmat2), scores never leave the registers. Otherwise
-// (flash_coopmat) each subgroup turns its scores into weights in shared memory.
+// If the device can reduce and convert fragments (flash_coopmat2), scores stay in registers. Otherwise (flash_coopmat)
+// each subgroup converts its scores to weights in shared memory.
 func EmitMatrix(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashMatrix)
 	self := e.SelfIndex()
@@ -44,33 +45,33 @@ func EmitMatrix(e *emit.Emitter) {
 	m.store()
 }
 
-// flashMatrix is an attention on cooperative matrices.
+// flashMatrix is an attention on cooperative matrices. See EmitMatrix.
 type flashMatrix struct {
 	*attention
 	s                kernel.FlashMatrix
 	self             expr.Expr
 	frag             int // rows and columns of a fragment
-	dots, cols, keys int // fragments of a subgroup along the contraction axis, a result, a tile of keys
-	subgroups, parts int // subgroups of the workgroup, and subgroups that share rows
-	strips           int // fragments of rows of a subgroup
+	dots, cols, keys int // fragments of a subgroup along the contraction axis, of a result, and of a tile of keys
+	subgroups, parts int // subgroups of the workgroup, and subgroups that share the same rows
+	strips           int // fragments of rows per subgroup
 	stages           int // tiles of keys, and of values, in shared memory
 	inRegisters      bool
-	end              expr.Expr // the end of the keys that the workgroup sees
+	end              expr.Expr // end of the keys that any row of the workgroup sees
 
 	row0      expr.Expr // the subgroup's first row of the tile
-	own       expr.Expr // the first line of the subgroup in the scratch arrays
+	own       expr.Expr // the subgroup's first line in the scratch arrays
 	part      expr.Expr // the subgroup's number among the subgroups that share its rows
-	lane, row expr.Expr // row is an invocation's row of a fragment; lane is its number there
+	lane, row expr.Expr // row is the invocation's row of a fragment, and lane its number in that row
 
-	tiles, scratch, shared, weights expr.Expr     // shared arrays; in tiles, the values follow the keys
+	tiles, scratch, shared, weights expr.Expr     // shared arrays; in tiles, all keys come before the values
 	q, o, p                         expr.Array    // fragments of queries, results and weights
-	scores                          [2]expr.Array // fragments of the scores of this tile and the next
+	scores                          [2]expr.Array // fragments of scores of the current tile and of the next
 	nextK, nextV                    expr.Array    // registers of the prefetched keys and values
 
-	// By row: the shift that weights are relative to, a power of two; the sum of weights; and with inRegisters, the
-	// largest score so far of each column of fragments.
+	// By row: the shift, so that weights are 2^(score - shift); the sum of weights; and with inRegisters, the largest
+	// score so far in each column of fragments.
 	shift, total, top            expr.Array
-	largerOf, add, larger, power expr.Expr // functions of elements
+	largerOf, add, larger, power expr.Expr // names of GLSL functions of fragment elements
 	scoreOf, weightOf            expr.Expr
 }
 
@@ -134,7 +135,7 @@ func (m *flashMatrix) keyPitch() int {
 }
 func (m *flashMatrix) valuePitch() int { return schedule.StagedPitch(m.width, schedule.OctetElems) }
 
-// defineFunctions defines the functions that map and reduce the elements of fragments.
+// defineFunctions defines the GLSL functions that map and reduce the elements of fragments.
 func (m *flashMatrix) defineFunctions() {
 	function := func(name, params, body string) expr.Expr {
 		name = m.Fresh(m.Root, name)
@@ -154,13 +155,13 @@ func (m *flashMatrix) defineFunctions() {
 	m.scoreOf = m.scoreFunction()
 }
 
-// scalesLate reports whether the raw scores are compared unscaled, and scaled only when they become weights. That saves
-// a multiplication.
+// scalesLate reports whether scores are compared before scaling, and scaled only when they become weights. That saves a
+// multiplication per score.
 func (m *flashMatrix) scalesLate() bool {
 	return m.inRegisters && m.a.Mask == nil && m.a.Softcap == 0 && m.a.Scale > 0
 }
 
-// context lists the variables of main that the score function needs.
+// context lists the variables of main that the score function needs, because GLSL functions do not see them.
 func (m *flashMatrix) context() []string {
 	var names []string
 	add := func(t expr.Expr) {
@@ -177,8 +178,8 @@ func (m *flashMatrix) context() []string {
 	return names
 }
 
-// scoreFunction defines the score of an element of a fragment, given the fragment's first row and key. The score is
-// -inf if the row does not see the key.
+// scoreFunction defines the GLSL function that computes the score of a fragment's element, given the fragment's first
+// row and key. The score is -inf if the row does not see the key.
 func (m *flashMatrix) scoreFunction() expr.Expr {
 	name := m.Fresh(m.Root, "score_of")
 	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product",
@@ -198,7 +199,7 @@ func (m *flashMatrix) scoreFunction() expr.Expr {
 	return expr.Of(name)
 }
 
-// axisOrZero prints a coordinate: 0 along an axis of extent 1.
+// axisOrZero prints a coordinate, or 0 for an axis of extent 1.
 func (m *flashMatrix) axisOrZero(axis int) expr.Expr {
 	if m.K.Parallel[axis].Is(1) {
 		return expr.Of("0u")
@@ -206,12 +207,12 @@ func (m *flashMatrix) axisOrZero(axis int) expr.Expr {
 	return m.Axis(axis)
 }
 
-// store finishes the rows. Each fragment passes through shared memory, from where the invocations of a row read their
-// columns.
+// store finishes the rows and stores them. Each fragment passes through shared memory, so that the invocations of a row
+// can read their columns.
 func (m *flashMatrix) store() {
 	m.Line("")
 	if m.inRegisters && m.usesResult(0) {
-		m.raise() // to the largest score
+		m.raise() // so that the shift is the largest score
 	}
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		row := m.Named("row", expr.Plus(expr.Plus(m.row0, expr.Times(i, m.frag)), m.row))
@@ -230,7 +231,7 @@ func (m *flashMatrix) store() {
 	})
 }
 
-// storeFragment stores the columns of fragment n from the scratch array, for an invocation's row.
+// storeFragment stores the columns of the scratch array that belong to this invocation's row, as fragment n.
 func (m *flashMatrix) storeFragment(n expr.Expr) {
 	each := max(m.frag/4/m.lanesPerRow(), 1)
 	m.Repeat("q", each, func(q expr.Expr) {
@@ -254,7 +255,7 @@ func (m *flashMatrix) toScratch(fragment expr.Expr) {
 	m.StoreMatrix(fragment, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 }
 
-// rowNumbers returns the largest score and the sum of weights of an invocation's row of strip i.
+// rowNumbers returns the largest score and the sum of weights of the invocation's row of strip i.
 func (m *flashMatrix) rowNumbers(i expr.Expr) (top, total expr.Expr) {
 	if !m.inRegisters {
 		m.SumLanes(m.total.Name, m.lanesPerRow()/2)
@@ -275,12 +276,12 @@ func (m *flashMatrix) rowNumbers(i expr.Expr) (top, total expr.Expr) {
 	return top, total
 }
 
-// usesResult reports whether a store depends on result i.
+// usesResult reports whether a store depends on result i of the attention (see kernel.Attention).
 func (m *flashMatrix) usesResult(i int) bool {
 	return slices.ContainsFunc(m.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(i) })
 }
 
-// storeOnceIn writes the stores that happen once per row.
+// storeOnceIn writes the stores that happen once per row, for the given row.
 func (m *flashMatrix) storeOnceIn(row expr.Expr, top, total expr.Expr) {
 	if !slices.ContainsFunc(m.K.Stores, func(s kernel.Store) bool { return !s.PerElement }) {
 		return

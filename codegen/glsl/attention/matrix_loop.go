@@ -11,13 +11,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// run loops over the keys as a software pipeline. While a tile's scores become weights and its values are added, the
-// queries are multiplied by the next tile's keys. So neither the matrix units nor the other arithmetic wait. The loads
-// of the tiles after these are in flight.
+// run loops over the keys as a software pipeline. While the scores of a tile become weights and its values are added,
+// the queries are multiplied by the keys of the next tile, and the loads of later tiles are in flight. So cooperative
+// matrices and ordinary arithmetic do not wait for each other.
 //
-// With two stages, subgroups read one tile while they write the next, and need one barrier a tile. With one stage they
-// need another barrier before they write. The loop body has two tiles, so that the two tiles' scores and stages have
-// fixed names.
+// With two stages in shared memory, subgroups read one tile while they write the next, and need one barrier per tile.
+// With one stage they need a second barrier before they write. The loop body processes two tiles, so that the scores
+// and stages of both have fixed names.
 func (m *flashMatrix) run(first, end expr.Expr) {
 	m.end = end
 	var whole expr.Expr
@@ -38,15 +38,16 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	m.Close()
 }
 
-// allSeeSome reports whether every query provably sees a key. Then the loop needs no condition. Inside a condition,
-// NVIDIA's compiler generates seven times as much code for the loop, which is slower, sometimes by far (M-causal).
+// allSeeSome reports whether every query provably sees a key. Then the loop needs no condition around it. With a
+// condition, NVIDIA's compiler generates seven times as much code for the loop, which is slower, sometimes much slower
+// (M-causal).
 func (m *flashMatrix) allSeeSome() bool {
 	query := kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query])
 	return m.K.Seen(query).Minus(kernel.Const(1)).NonNegative()
 }
 
-// begin loads the first two tiles of keys and the first tile of values to shared memory, and computes the first tile's
-// scores.
+// begin loads the first two tiles of keys and the first tile of values to shared memory, and computes the scores of the
+// first tile.
 func (m *flashMatrix) begin(first expr.Expr) {
 	m.fetchKeys(first)
 	m.putKeys(m.keyTile(0))
@@ -67,8 +68,8 @@ func (m *flashMatrix) begin(first expr.Expr) {
 	}
 }
 
-// step processes the tile from key0 on. It finds the tile's scores in scores[which], and leaves the next tile's scores
-// in the other array.
+// step processes the tile that begins at key0. scores[which] has its scores; step leaves the scores of the next tile in
+// the other array.
 func (m *flashMatrix) step(key0, whole expr.Expr, which int) {
 	m.OpenScope()
 	defer m.Close()
@@ -89,7 +90,7 @@ func (m *flashMatrix) step(key0, whole expr.Expr, which int) {
 	m.putValues(m.valueTile(1 - which))
 }
 
-// keyTile and valueTile print the start of a stage's tile in shared memory.
+// keyTile and valueTile print the index of the first octet of a stage's tile in shared memory.
 func (m *flashMatrix) keyTile(stage int) expr.Expr {
 	return expr.Uint(stage % m.stages * m.s.TileN * m.keyPitch())
 }
@@ -98,21 +99,21 @@ func (m *flashMatrix) valueTile(stage int) expr.Expr {
 	return expr.Uint(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch())
 }
 
-// rounds is the number of octets that each invocation loads of a tile with lines of width elements.
+// rounds is the number of octets (eight f16) of a tile that each invocation loads. Lines have width elements.
 func (m *flashMatrix) rounds(width int) int {
 	total := m.s.TileN * (width / schedule.OctetElems)
 	return (total + m.s.Workgroup - 1) / m.s.Workgroup
 }
 
-// octets distributes the octets of a tile with lines of width elements over the workgroup.
+// octets distributes the octets of a tile over the workgroup, and calls body for each octet of this invocation.
 func (m *flashMatrix) octets(lines, width int, body func(i, line, octet expr.Expr)) {
 	m.EachUnit(m.self, lines, width/schedule.OctetElems, func(i, line, octet expr.Expr) {
 		body(i, m.Variable("uint", "line", line), m.Variable("uint", "octet", octet))
 	})
 }
 
-// octet prints eight neighbours of an operand as f16, in four words. They are loaded unchanged, decoded together, or
-// computed.
+// octet prints eight neighbours of an operand as f16, in the four words of a uvec4. They are loaded unchanged, decoded
+// together from a block, or computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	w := schedule.Unrounded(v, ir.F16)
 	halves := w.Kind == kernel.ExprLoad && m.K.Bindings[w.Bind].DType == ir.F16
@@ -134,7 +135,7 @@ func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Exp
 	return expr.Of(fmt.Sprintf("uvec4(%s, %s)", half("low", at), half("high", expr.Plus(at, expr.Uint(4)))))
 }
 
-// readQueries loads the queries' rows into fragments, through the shared memory of the tiles.
+// readQueries loads the queries of all rows into fragments, through the shared memory of the tiles.
 func (m *flashMatrix) readQueries() {
 	s, dot, pitch := m.s, int(m.a.Dot.Add), m.keyPitch()
 	lines := schedule.FlashQueryLines(m.K, s)
@@ -165,7 +166,7 @@ func (m *flashMatrix) readQueries() {
 	}
 }
 
-// query, sum and scoreAt print fragments of a strip of rows.
+// query, sum and scoreAt print the n-th or j-th fragment of strip i.
 func (m *flashMatrix) query(i, n expr.Expr) expr.Expr {
 	return m.q.At(expr.Plus(expr.Times(i, m.dots), n))
 }
@@ -179,8 +180,8 @@ func (m *flashMatrix) scoreAt(scores expr.Array, i, j expr.Expr) expr.Expr {
 }
 
 // fetch loads a tile of keys or values into registers. Past the last key that any row sees, it loads that key again,
-// and values become 0. Elements are rounded only when they are packed. A rounding takes a dozen instructions per
-// element, and the code of a fetch is repeated for every round of every tile.
+// and sets values to 0. Elements are rounded only when they are packed: a separate rounding takes a dozen instructions
+// per element, and the code of a fetch is repeated for every round of every tile.
 func (m *flashMatrix) fetch(v *kernel.Expr, a emit.Along, next expr.Array, key0 expr.Expr, values bool) {
 	width, v := int(a.Extent.Add), schedule.Unrounded(v, ir.F16)
 	cut := m.a.Causal || !m.evenly()
@@ -202,7 +203,7 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a emit.Along, next expr.Array, key0 
 	})
 }
 
-// put stores fetched octets to a tile in shared memory.
+// put stores the fetched octets in a tile in shared memory.
 func (m *flashMatrix) put(next expr.Array, width int, tile expr.Expr) {
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	m.octets(m.s.TileN, width, func(i, line, octet expr.Expr) {
@@ -210,7 +211,7 @@ func (m *flashMatrix) put(next expr.Array, width int, tile expr.Expr) {
 	})
 }
 
-// fetchKeys and fetchValues fetch the tile from key0 on. putKeys and putValues store it to a tile in shared memory.
+// fetchKeys and fetchValues load the tile that begins at key0. putKeys and putValues store it in shared memory.
 func (m *flashMatrix) fetchKeys(key0 expr.Expr) { m.fetch(m.a.K, m.dotAxis(), m.nextK, key0, false) }
 func (m *flashMatrix) fetchValues(key0 expr.Expr) {
 	m.fetch(m.a.V, m.valueAxis(), m.nextV, key0, true)
@@ -218,7 +219,7 @@ func (m *flashMatrix) fetchValues(key0 expr.Expr) {
 func (m *flashMatrix) putKeys(tile expr.Expr)   { m.put(m.nextK, int(m.a.Dot.Add), tile) }
 func (m *flashMatrix) putValues(tile expr.Expr) { m.put(m.nextV, m.width, tile) }
 
-// multiplyKeys multiplies the queries by fragment j of the tile of keys at place.
+// multiplyKeys multiplies the queries by the j-th fragment of the tile of keys, which begins at index place.
 func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		m.Assign(m.scoreAt(scores, i, j), expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))
@@ -233,7 +234,7 @@ func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 	})
 }
 
-// multiplyValues multiplies the weights by fragment j of the tile of values at place, and adds to the sums.
+// multiplyValues multiplies the weights by the j-th fragment of the tile of values at place, and adds to the results.
 func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 	weight := m.weightOfFragment(scores, j)
 	m.Repeat("n", m.cols, func(n expr.Expr) {
@@ -245,7 +246,7 @@ func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 	})
 }
 
-// loadB loads a fragment from a tile.
+// loadB loads a fragment, as operand B, from a tile in shared memory.
 func (m *flashMatrix) loadB(at expr.Expr, pitch int, major string) expr.Expr {
 	b := m.Unset(m.fragment("B"), "b")
 	m.Line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%sMajor);", b, m.tiles, at, pitch, major)

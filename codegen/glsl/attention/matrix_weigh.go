@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// weigh turns the scores into weights, or prepares that. It rescales the sums if the shift of the weights changes.
+// weigh converts scores to weights in shared memory, or prepares the conversion in registers. It rescales the sums if
+// the shift of the weights changes.
 func (m *flashMatrix) weigh(scores expr.Array, key0, whole expr.Expr) {
 	m.Line("")
 	if m.inRegisters {
@@ -20,8 +21,8 @@ func (m *flashMatrix) weigh(scores expr.Array, key0, whole expr.Expr) {
 	m.weighInShared(scores, key0)
 }
 
-// weightOfFragment turns the strips' scores of fragment j into weights, unless weigh did, and returns a function that
-// names them.
+// weightOfFragment returns a function that prints the weights of fragment j of strip i. With inRegisters it first
+// converts the scores; otherwise weigh has done that.
 func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) func(i expr.Expr) expr.Expr {
 	if !m.inRegisters {
 		return func(expr.Expr) expr.Expr { return m.p.At(j) }
@@ -37,13 +38,13 @@ func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) func(i ex
 	return weight
 }
 
-// maxGrowth is how much a score may exceed the shift of the weights, in powers of two. In f16, weights up to 2^8 are as
-// exact as weights up to 1, and far from the largest number. The shift makes no difference to the quotient of the sums.
+// maxGrowth is the largest allowed difference between a score and the shift, in powers of two. f16 weights of up to 2^8
+// are as exact as weights of up to 1, and far from the largest f16. The shift does not affect the quotient of the sums.
 // While it stays the same, the sums need no rescaling.
 const maxGrowth = 8
 
-// follow raises the shift to the largest score so far if that score grew a lot since the last raise. After the first
-// tiles this is rare. Until then the largest scores are kept by column of fragments.
+// follow raises the shift to the largest score so far, if that score has grown by more than maxGrowth. After the first
+// tiles this is rare. Until then, the largest score is kept for each column of fragments.
 func (m *flashMatrix) follow(scores expr.Array) {
 	m.Need(emit.NeedSubgroupVote)
 	m.Repeat("i", m.strips, func(i expr.Expr) {
@@ -66,7 +67,7 @@ func (m *flashMatrix) follow(scores expr.Array) {
 	m.Close()
 }
 
-// raise makes weights relative to the largest scores, and rescales the sums.
+// raise sets the shift to the largest scores, and rescales the sums.
 func (m *flashMatrix) raise() {
 	acc := m.fragment("Accumulator")
 	m.Repeat("i", m.strips, func(i expr.Expr) {
@@ -85,7 +86,7 @@ func (m *flashMatrix) raise() {
 	})
 }
 
-// scaled prints raw scores as scores.
+// scaled prints scores with the attention's scale, if they do not have it yet (scalesLate).
 func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 	if !m.scalesLate() {
 		return x
@@ -93,8 +94,8 @@ func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 	return expr.Binary("*", x, m.FloatLit(m.a.Scale))
 }
 
-// scoreFragments sets the scores of masked keys, and scales the raw scores unless that comes later. If all rows of the
-// subgroup see the whole tile, no key is masked.
+// scoreFragments computes scores from the products: it masks keys, and scales unless that comes later. If all rows of
+// the subgroup see the whole tile, no key is masked.
 func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 	each := func() {
 		m.Repeat("i", m.strips, func(i expr.Expr) {
@@ -122,12 +123,13 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 	}
 }
 
-// evenly reports whether the keys are whole pairs of tiles.
+// evenly reports whether the keys are always whole pairs of tiles.
 func (m *flashMatrix) evenly() bool {
 	return schedule.DivisibleBy(m.K.Fold, m.tile.Step)
 }
 
-// weighInShared turns scores into weights in shared memory. The invocations of a row take equal parts of its scores.
+// weighInShared converts scores to weights in shared memory. The invocations of a row convert equal parts of its
+// scores.
 func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	s := m.s
 	scorePitch, weightPitch := schedule.ScorePitch(s), schedule.WeightPitch(s)
@@ -142,7 +144,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 		m.Line("subgroupBarrier();")
 	}
 	row := m.Named("row", expr.Plus(m.row0, m.row))
-	own, first := row, row // lines of the shared arrays: own for the subgroup, first for the first subgroup of the rows
+	own, first := row, row // lines of the shared arrays: of this subgroup, and of the first subgroup with the same rows
 	if m.parts > 1 {
 		own = m.Named("own_row", expr.Plus(m.own, m.row))
 		first = m.Named("first_row", expr.Plus(expr.Times(m.row0, m.parts), m.row))
@@ -192,7 +194,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	})
 }
 
-// spread writes a value of a row to all columns of the row's fragment.
+// spread writes a value of the invocation's row to all columns of that row in the scratch fragment.
 func (m *flashMatrix) spread(x expr.Expr) {
 	each := m.frag / m.lanesPerRow()
 	m.Repeat("c", each, func(c expr.Expr) {

@@ -7,14 +7,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Attention with tiles that are stored step by step, as in matmul_steps.go. Queries and keys are stored along the
-// contraction axis, and weights and values along the keys. An invocation then needs registers for one step only. So it
-// can hold more scores, and it multiplies each vector from shared memory more often.
+// This file has the attention whose tiles are stored step by step along the contraction axis, as in matmul/steps.go.
+// Queries and keys are stored along the contraction axis of Q*K, weights and values along the keys. An invocation then
+// needs registers for one step only, so it can hold more scores and reuses each vector from shared memory more often.
 //
 // Queries stay in shared memory. Keys and values have two stages: while invocations multiply a step or compute weights,
 // they prefetch the next step into registers.
 
-// fourOf prints four neighbouring keys of an invocation's row i.
+// fourOf prints the vec4 with four neighbouring keys of an invocation's row i.
 func (t *flashTile) fourOf(array expr.Array, i, four expr.Expr) expr.Expr {
 	n := t.s.ThreadN / 4
 	return array.At(expr.Plus(expr.Times(i, n), four))
@@ -23,14 +23,14 @@ func (t *flashTile) fourOf(array expr.Array, i, four expr.Expr) expr.Expr {
 // flashSteps is an attention with tiles stored step by step.
 type flashSteps struct {
 	*flashTile
-	stage                  int        // vectors of a stage
+	stage                  int        // vec4 per stage
 	tile                   expr.Expr  // two stages of keys or values, in shared memory
 	nextKeys, nextValues   expr.Array // the registers of an invocation's prefetched vectors
-	keyQuads, valueQuads   int        // vectors of a line of a step
-	keyRounds, valueRounds int        // vectors of an invocation
+	keyQuads, valueQuads   int        // vec4 per line of a step
+	keyRounds, valueRounds int        // vec4 of a step that an invocation prefetches
 }
 
-// shareSteps declares the tiles. Keys and values use one tile in turn.
+// shareSteps declares the tiles in shared memory. Keys and values use the same tile, one after the other.
 func (t *flashTile) shareSteps() {
 	s := t.s
 	t.qTile = t.Share("vec4", "tile_q", schedule.FlashDepth(t.K, s)*schedule.StepPitch(s.TileM))
@@ -38,7 +38,7 @@ func (t *flashTile) shareSteps() {
 	t.weights = t.Share("vec4", "weights", s.TileN*schedule.StepPitch(s.TileM))
 }
 
-// overSteps steps over the keys, with tiles stored step by step.
+// overSteps writes the loop over the keys.
 func (t *flashTile) overSteps(first, end expr.Expr) {
 	s := t.s
 	f := &flashSteps{flashTile: t, stage: schedule.FlashStage(t.K, s), tile: t.kTile,
@@ -74,7 +74,7 @@ func (t *flashTile) overSteps(first, end expr.Expr) {
 	f.Close()
 }
 
-// stageQueries stores the tile's queries in shared memory.
+// stageQueries copies the tile's queries to shared memory.
 func (f *flashSteps) stageQueries() {
 	s, over := f.s, f.dotAxis()
 	f.Comment("Stage queries.")
@@ -87,7 +87,7 @@ func (f *flashSteps) stageQueries() {
 	f.Close()
 }
 
-// fetchKeys loads a step of the keys from key0 on.
+// fetchKeys returns a function that loads the step at d0 of the contraction axis, for the keys from key0 on.
 func (f *flashSteps) fetchKeys(key0 expr.Expr) func(d0 expr.Expr) {
 	return func(d0 expr.Expr) {
 		over := f.dotAxis()
@@ -106,7 +106,8 @@ func (f *flashSteps) putKeys(stage expr.Expr) {
 	})
 }
 
-// fetchValues loads a step of the values from key0 on. Values past the last key that any row sees become 0.
+// fetchValues returns a function that loads the step of values v0, counted from key0. Values past the last key that any
+// row sees become 0.
 func (f *flashSteps) fetchValues(key0, end expr.Expr) func(v0 expr.Expr) {
 	return func(v0 expr.Expr) {
 		f.eachQuad(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
@@ -127,7 +128,7 @@ func (f *flashSteps) putValues(stage expr.Expr) {
 	})
 }
 
-// keepWeights stores an invocation's weights in shared memory, four adjacent rows in a vector.
+// keepWeights stores an invocation's weights in shared memory; a vec4 has the weights of four adjacent rows.
 func (f *flashSteps) keepWeights() {
 	s := f.s
 	f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
@@ -140,7 +141,7 @@ func (f *flashSteps) keepWeights() {
 	})
 }
 
-// multiplyKeys multiplies a step of queries and keys, and adds to the scores.
+// multiplyKeys multiplies a step of the queries by a step of the keys, and adds to the scores.
 func (f *flashSteps) multiplyKeys(d0, stage expr.Expr) {
 	s := f.s
 	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j expr.Expr) expr.Expr {
@@ -149,7 +150,7 @@ func (f *flashSteps) multiplyKeys(d0, stage expr.Expr) {
 	}, func(i, j expr.Expr) expr.Expr { return f.fourOf(f.score, i, j) })
 }
 
-// multiplyValues multiplies a step of weights and values, and adds to the sums.
+// multiplyValues multiplies a step of the weights by a step of the values, and adds to the sums.
 func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
 	f.multiplyStep(v0, "weights4", f.weights, "values4", f.quads, func(depth, n expr.Expr) expr.Expr {
 		column := f.column(n)
@@ -160,7 +161,8 @@ func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
 	}, f.sum)
 }
 
-// multiplyStep multiplies groups of four rows by groups of four columns, and adds to the sums.
+// multiplyStep multiplies groups of four rows by groups of four columns, and adds to the sums. rows is the shared array
+// of the left operand; at prints the index of the right operand's vec4 in the tile.
 func (f *flashSteps) multiplyStep(first expr.Expr, name string, rows expr.Expr, otherName string, others int,
 	at func(depth, j expr.Expr) expr.Expr, sum func(i, j expr.Expr) expr.Expr) {
 	s := f.s

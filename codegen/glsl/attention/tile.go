@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// EmitTile writes an attention for any device. Several lanes share a row. Each lane computes ThreadN scores of
-// ThreadM rows from tiles of queries and keys in shared memory, and stores the weights there. It then owns every
-// lanes-th vector of four of the rows' results. With Steps, attention_steps.go applies.
+// EmitTile writes an attention for any device. Several lanes share a row. Each lane computes ThreadN scores of each of
+// ThreadM rows, from tiles of queries and keys in shared memory, and stores the weights there. It then computes every
+// lanes-th vec4 of the rows' results. With Steps, the tiles are stored as in steps.go.
 func EmitTile(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashTile)
 	self := e.SelfIndex()
@@ -36,15 +36,15 @@ func EmitTile(e *emit.Emitter) {
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) { t.storeOwn(i, t.Named("row", t.rowOf(i))) })
 }
 
-// flashTile is an attention in tiles.
+// flashTile is an attention in tiles. See EmitTile.
 type flashTile struct {
 	flashRows
 	s     kernel.FlashTile
-	strip int        // the invocations with rows between two of an invocation's own
-	row   expr.Expr  // the first of its rows, or of its groups of four rows
-	best  expr.Array // the largest scores of the tile
+	strip int        // distance, in invocations' rows, between two rows of one invocation
+	row   expr.Expr  // the first of the invocation's rows, or of its groups of four rows
+	best  expr.Array // by row: the largest score of the current tile
 
-	factors expr.Array // by row and key: the factors of weights
+	factors expr.Array // by row and key: the factors of the weights, if the attention has a factor
 
 	qTile, kTile, vTile, weights, partial expr.Expr // shared arrays
 }
@@ -69,7 +69,7 @@ func (t *flashTile) declare() {
 	t.Repeat("i", s.ThreadM, t.begin)
 }
 
-// overRows steps over the keys, with tiles stored row by row.
+// overRows writes the loop over the keys, with tiles stored row by row.
 func (t *flashTile) overRows(first, end expr.Expr) {
 	t.Line("")
 	key0 := t.keyLoop(first, end, t.s.TileN)
@@ -82,7 +82,7 @@ func (t *flashTile) overRows(first, end expr.Expr) {
 	t.Close()
 }
 
-// rowOf prints the tile's row of an invocation's row i.
+// rowOf prints the tile's row number of the invocation's i-th row.
 func (t *flashTile) rowOf(i expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return emit.Fours(t.row, i, t.s.ThreadM, t.strip)
@@ -90,7 +90,7 @@ func (t *flashTile) rowOf(i expr.Expr) expr.Expr {
 	return expr.Plus(t.row, expr.Times(i, t.strip))
 }
 
-// keyOf prints an invocation's key j, counted from the tile's first key.
+// keyOf prints the number of the invocation's j-th key, counted from the tile's first key.
 func (t *flashTile) keyOf(j expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return emit.Fours(t.lane, j, t.s.ThreadN, t.lanes)
@@ -98,7 +98,7 @@ func (t *flashTile) keyOf(j expr.Expr) expr.Expr {
 	return expr.Plus(t.lane, expr.Times(j, t.lanes))
 }
 
-// products multiplies vectors of the tile's queries by vectors of its keys, and returns the array of the results.
+// products multiplies the tile's queries by its keys along an axis, and returns the array of results.
 func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, over emit.Along) expr.Array {
 	s := t.s
 	sums := t.Filled("float", name, s.ThreadM*s.ThreadN, "i", func(i expr.Expr) expr.Expr { return expr.Of("0.0") })
@@ -123,7 +123,7 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 	return sums
 }
 
-// of prints an array's element for an invocation's row i and key j.
+// of prints the element of an array for the invocation's row i and key j.
 func (t *flashTile) of(array expr.Array, i, j expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return expr.At(t.fourOf(array, i, expr.Quotient(j, 4, t.s.ThreadN)), expr.Remainder(j, 4, t.s.ThreadN))
@@ -131,15 +131,15 @@ func (t *flashTile) of(array expr.Array, i, j expr.Expr) expr.Expr {
 	return array.At(expr.Plus(expr.Times(i, t.s.ThreadN), j))
 }
 
-// eachQuad distributes lines of quads over the workgroup. Neighbouring invocations take neighbouring quads. i is the
-// quad's number among the invocation's own.
+// eachQuad distributes lines of quads over the workgroup, and calls body for each quad of this invocation. Neighbouring
+// invocations take neighbouring quads. i counts the invocation's own quads.
 func (t *flashTile) eachQuad(lines, quads int, body func(i, line, quad expr.Expr)) {
 	t.EachUnit(t.self, lines, quads, func(i, line, quad expr.Expr) {
 		body(i, t.Named("line", line), t.Named("quad", quad))
 	})
 }
 
-// multiply multiplies the staged vectors and adds to the sums.
+// multiply multiplies the queries and keys in shared memory, and adds to the sums.
 func (t *flashTile) multiply(sums expr.Array) {
 	s := t.s
 	pitch := schedule.TilePitch(s.TileK)
@@ -160,7 +160,7 @@ func (t *flashTile) multiply(sums expr.Array) {
 	t.Close()
 }
 
-// weigh turns scores into weights, and rescales the sums to the largest score so far.
+// weigh converts scores to weights, and rescales the sums to the largest score so far.
 func (t *flashTile) weigh(key0 expr.Expr) {
 	s := t.s
 	t.Line("")
@@ -206,13 +206,14 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 	})
 }
 
-// factored prints a weight times its factor. A weight of 0 stays 0, because a masked key may have any factor.
+// factored prints a weight times its factor. A weight of 0 stays 0, even if the factor of a masked key is infinite or
+// NaN.
 func (t *flashTile) factored(i, j expr.Expr, weight expr.Expr) expr.Expr {
 	product := expr.Binary("*", weight, t.of(t.factors, i, j))
 	return t.Choose("float", "product", expr.Binary("!=", weight, expr.Of("0.0")), product, expr.Of("0.0"))
 }
 
-// acrossLanes folds one value per row over the lanes that share the row, in a fixed order. It uses shuffles if the
+// acrossLanes folds the values of the lanes that share a row, for each row, in a fixed order. It uses shuffles if the
 // lanes are in one subgroup, and shared memory otherwise.
 func (t *flashTile) acrossLanes(array expr.Array, op string) {
 	join := func(a, b expr.Expr) expr.Expr {
@@ -230,7 +231,7 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 			for step := t.lanes / 2; step > 0; step /= 2 {
 				mask := step
 				if t.s.Paired && step > 1 {
-					mask *= 2 // the next row of a block of 2x2 is in between
+					mask *= 2 // in a block of 2x2, the next row is in between
 				}
 				t.Assign(x, join(x, emit.Shuffled(x, mask)))
 			}
@@ -253,7 +254,8 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 	})
 }
 
-// addValues adds the tile's values, weighted. Values past the last key that any row sees become 0.
+// addValues multiplies the tile's values by the weights and adds to the sums. Values past the last key that any row
+// sees become 0.
 func (t *flashTile) addValues(key0, end expr.Expr) {
 	s := t.s
 	quads := schedule.ValueQuads(t.width)

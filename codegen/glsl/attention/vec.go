@@ -11,9 +11,9 @@ import (
 )
 
 // EmitVec writes an attention of few rows. Its time is the time to read keys and values once, with enough loads in
-// flight. The lanes of a team share a key. Each lane multiplies every lanes-th vector of four of the key by the queries
-// of all rows, and owns the same vectors of the values. Teams take ThreadN keys each in turn. They do not wait for each
-// other until the end, and then they join their results: by shuffles within a subgroup, and then in shared memory.
+// flight. A team is the lanes that share a key. Each lane multiplies every lanes-th vec4 of the key by the queries of
+// all rows, and reads the same vec4 of the values. A team takes ThreadN keys per step. Teams do not wait for each other
+// until the end. Then they join their results, within a subgroup by shuffles and then in shared memory.
 func EmitVec(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashVec)
 	self := e.SelfIndex()
@@ -39,25 +39,25 @@ func EmitVec(e *emit.Emitter) {
 	v.meet()
 }
 
-// flashVec is an attention of few rows.
+// flashVec is an attention of few rows. See EmitVec.
 type flashVec struct {
 	flashRows
 	s       kernel.FlashVec
 	team    expr.Expr
 	teams   int
-	dots    int                            // vectors of a query in an invocation
-	queries expr.Array                     // by row and vector
-	value4  func(u, n expr.Expr) expr.Expr // a vector of a value
+	dots    int                            // number of vec4 of a query in an invocation
+	queries expr.Array                     // by row and vec4
+	value4  func(u, n expr.Expr) expr.Expr // prints the n-th vec4 of key u's value
 }
 
 func (v *flashVec) query(r, n expr.Expr) expr.Expr {
 	return v.queries.At(expr.Plus(expr.Times(r, v.dots), n))
 }
 
-// whole reports whether all the lanes' vectors exist.
+// whole reports whether a vector of elems elements has all vec4 that the lanes compute.
 func (v *flashVec) whole(elems, vectors int) bool { return elems == 4*vectors*v.lanes }
 
-// readQueries keeps the rows' scaled queries in registers.
+// readQueries loads the scaled queries of all rows into registers.
 func (v *flashVec) readQueries() {
 	dot := int(v.a.Dot.Add)
 	v.queries = v.Array("vec4", "queries", v.rows*v.dots)
@@ -76,18 +76,19 @@ func (v *flashVec) declare() {
 	v.Repeat("r", v.rows, v.begin)
 }
 
-// keyOf prints the u-th key of an invocation's team.
+// keyOf prints the u-th key of the invocation's team in the step that begins at key0.
 func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
 	return expr.Plus(expr.Plus(key0, v.team), expr.Times(u, v.teams))
 }
 
-// boundKey binds a key to load. It is never past the last key that some row sees.
+// boundKey binds the key axis to that key, or to the last key that some row sees if that is less.
 func (v *flashVec) boundKey(key0, u, end expr.Expr) {
 	key := v.keyOf(key0, u)
 	v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", key, expr.Binary("-", end, expr.Uint(1)))))
 }
 
-// fetch loads all of the team's keys or values before it uses the first: loads in flight hide the latency.
+// fetch loads all keys or values of the team in a step before the first is used, so that the loads overlap. It returns
+// a function that prints vec4 n of key u.
 func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int, key0, end expr.Expr) func(u,
 	n expr.Expr) expr.Expr {
 	typ := "vec4"
@@ -121,20 +122,20 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 	}
 }
 
-// rawHalf reports whether four neighbours of an operand are one load of f16.
+// rawHalf reports whether four neighbours of an operand can be loaded as one f16vec4.
 func rawHalf(e *emit.Emitter, x *kernel.Expr, a emit.Along) bool {
 	x = kernel.Widened(x)
 	return e.IsVector(x, a) && e.K.Bindings[x.Bind].DType == ir.F16 && !e.InWords(e.Buffers[x.Bind])
 }
 
-// rawQuad prints four neighbours, unchanged.
+// rawQuad prints four neighbours of an operand in the type in which they are stored.
 func rawQuad(e *emit.Emitter, x *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	x = kernel.Widened(x)
 	b := e.Buffers[x.Bind]
 	return e.Element(b, 4, expr.Binary("/", e.IndexAt(x.Index, a.Axis, at), expr.Uint(4)))
 }
 
-// scores multiplies the team's keys by the queries of all rows.
+// scores multiplies the team's keys by the queries of all rows, and converts the results to weights.
 func (v *flashVec) scores(key0, end expr.Expr) {
 	s := v.s
 	key4 := v.fetch(v.a.K, v.dotAxis(), "keys4", v.dots, key0, end)
@@ -175,8 +176,8 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 	})
 }
 
-// seenScore prints a score. The queries are scaled already. A key past the team's run, or one that the bound row does
-// not see, scores -inf.
+// seenScore prints a score. The queries are scaled already. A key past the team's split, or a key that the bound row
+// does not see, has the score -inf.
 func (v *flashVec) seenScore(dot, key, end expr.Expr) expr.Expr {
 	s := v.adjusted(dot)
 	limit := end
@@ -189,7 +190,7 @@ func (v *flashVec) seenScore(dot, key, end expr.Expr) expr.Expr {
 	return v.Choose("float", "seen", expr.Binary("<", key, limit), s, v.lowest())
 }
 
-// addValues adds the team's values, weighted by the results of scores.
+// addValues multiplies the team's values by the weights and adds to the sums.
 func (v *flashVec) addValues() {
 	v.Line("")
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
@@ -202,7 +203,7 @@ func (v *flashVec) addValues() {
 	})
 }
 
-// meet joins the teams' results.
+// meet joins the results of all teams.
 func (v *flashVec) meet() {
 	v.Comment("Teams of a subgroup join their results.")
 	v.Repeat("r", v.rows, func(r expr.Expr) {
@@ -233,7 +234,7 @@ func (v *flashVec) meet() {
 	v.joinSubgroups(subgroups)
 }
 
-// joinSubgroups joins the results of subgroups in shared memory. Each invocation then has some vectors of some rows.
+// joinSubgroups joins the results of subgroups in shared memory. Each invocation joins some vec4 of some rows.
 func (v *flashVec) joinSubgroups(subgroups int) {
 	quads := schedule.ValueQuads(v.width)
 	results := v.rows * quads
@@ -262,7 +263,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.Close()
 }
 
-// joinOne joins the subgroups' results for one vector of a row, and stores it.
+// joinOne joins the subgroups' results for one vec4 of a row, and stores it.
 func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stats expr.Expr) {
 	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Plus(expr.Times(g, v.rows), row)) }
 	best := v.Variable("float", "best", v.lowest())

@@ -1,5 +1,6 @@
-// Package blocks decodes and quantizes block formats. Decoders are functions that it adds to a shader. Their bodies are
-// snippets of the format's row in package ir.
+// Package blocks decodes and quantizes block formats. A decoder is a GLSL function that the package adds to a shader.
+// Its body is a snippet of GLSL in the format's row in package ir. Snippets use names in capitals, such as WORD and
+// CODEBOOK; the package replaces them for each buffer.
 package blocks
 
 import (
@@ -16,10 +17,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockFormat is a row of the table of block formats.
+// blockFormat is a block format's row in package ir.
 type blockFormat struct{ *ir.BlockFormat }
 
-// ScaleType is the return type of the scale snippet.
+// ScaleType is the GLSL type that the function scale_NAME of a format returns: vec2 if there is an offset too.
 func ScaleType(f ir.BlockForm) string {
 	if f.Affine {
 		return "vec2"
@@ -27,7 +28,7 @@ func ScaleType(f ir.BlockForm) string {
 	return "float"
 }
 
-// blockFormatOf returns the table row of a buffer's format.
+// blockFormatOf returns the format of a buffer. It fails if the buffer has no blocks.
 func blockFormatOf(e *emit.Emitter, b *emit.Buffer) blockFormat {
 	f, ok := ir.BlockFormatOf(b.DType)
 	if !ok {
@@ -37,7 +38,8 @@ func blockFormatOf(e *emit.Emitter, b *emit.Buffer) blockFormat {
 	return blockFormat{f}
 }
 
-// Decoder adds the function that decodes one element of a block buffer, or four neighbours, and returns its name.
+// Decoder adds the function that decodes one element (width 1) or four neighbours (width 4) of a buffer, and returns
+// its name.
 func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	f := blockFormatOf(e, b)
 	if e.Err != nil {
@@ -59,7 +61,7 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 		position, place = "int64_t", "uint block = uint(i / ELEMSu), e = uint(i % ELEMSu);"
 	}
 	lines := []string{place}
-	if f.Affine { // a fused multiply-add would round once; the host rounds twice
+	if f.Affine { // a fused multiply-add would round once, but the host rounds twice
 		lines = append(lines, "vec2 scale = scale_NAME(block, e);",
 			"precise "+typ+" value = scale.x * "+levels+" + scale.y;", "return value;")
 	} else {
@@ -94,7 +96,7 @@ func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	return first
 }
 
-// planeArg prints the plane as one more argument, if there are several planes.
+// planeArg prints one more argument, the plane p, or nothing if the format has one plane.
 func (f blockFormat) planeArg(p string) string {
 	if f.Planes == 1 {
 		return ""
@@ -102,7 +104,7 @@ func (f blockFormat) planeArg(p string) string {
 	return ", " + p
 }
 
-// Parts adds the functions of a format's snippets over a buffer.
+// Parts adds the functions of a format over a buffer: for the scale, and for the quants or levels of a quad.
 func Parts(e *emit.Emitter, b *emit.Buffer) {
 	f := blockFormatOf(e, b)
 	Scale(e, b)
@@ -114,7 +116,7 @@ func Parts(e *emit.Emitter, b *emit.Buffer) {
 	blockFunction(e, b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.Decode.Quants))
 }
 
-// Scale adds the function that reads a buffer's scales.
+// Scale adds the function scale_NAME, which reads a scale of a buffer.
 func Scale(e *emit.Emitter, b *emit.Buffer) {
 	f := blockFormatOf(e, b)
 	scale := f.Decode.Scale
@@ -127,7 +129,7 @@ func Scale(e *emit.Emitter, b *emit.Buffer) {
 		map[bool]string{true: " of element e"}[namesAny(snippet(e, scale), "e")]), scale)
 }
 
-// quadArgs prints the parameters of a function over a quad, and quadNote describes them.
+// quadArgs prints the parameters of a function that reads a quad. quadNote is the comment that describes them.
 func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.planeArg("uint p") + ")" }
 
 func (f blockFormat) quadNote() string {
@@ -138,7 +140,7 @@ func (f blockFormat) quadNote() string {
 	return note
 }
 
-// blockLevels adds the function that returns the levels of a quad.
+// blockLevels adds the function levels_NAME, which decodes a quad to floats, before the scale.
 func blockLevels(e *emit.Emitter, b *emit.Buffer) {
 	Parts(e, b)
 	f := blockFormatOf(e, b)
@@ -156,7 +158,7 @@ func blockLevels(e *emit.Emitter, b *emit.Buffer) {
 	blockFunction(e, b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
 }
 
-// WideQuants adds the function that returns the quants of four quads.
+// WideQuants adds the function that returns the quants of four quads, and returns its name.
 func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	body := f.Decode.Quants4
@@ -167,8 +169,8 @@ func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return "quants4_" + b.Base
 }
 
-// HeldWords adds the function that returns the raw words of four quads of each plane. HeldQuants adds the function that
-// decodes one plane of these words, once for all buffers of a format.
+// HeldWords adds the function that loads the raw words of four quads of each plane, and returns its name. HeldQuants
+// adds the function that decodes one plane of such words; buffers of the same format share it.
 func HeldWords(e *emit.Emitter, b *emit.Buffer) string {
 	_, reading := cut(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
 	blockTree(e, b, "uvec4 words_NAME(uint block, uint e)",
@@ -176,7 +178,7 @@ func HeldWords(e *emit.Emitter, b *emit.Buffer) string {
 	return "words_" + b.Base
 }
 
-// HeldQuants adds the function that decodes one plane of the words of HeldWords.
+// HeldQuants adds the function that decodes one plane of the words of HeldWords, and returns its name.
 func HeldQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	rest, _ := cut(snippet(e, f.Decode.Quants), "words")
@@ -186,7 +188,8 @@ func HeldQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return name
 }
 
-// cut replaces the only read of a block in a snippet by a variable. It returns nil unless there is exactly one read.
+// cut replaces the read of a block in a snippet by a variable, and returns that read. It returns nil unless the snippet
+// reads the block exactly once.
 func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
 	count := 0
 	rest = syntax.Map(list, func(x *syntax.Expr) *syntax.Expr {
@@ -205,8 +208,8 @@ func cut(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *synt
 	return rest, reading
 }
 
-// UnpackScale adds the function that unpacks a scale from its raw word, and returns its name. It returns false if a
-// block has several scales, or if the scale takes more than one word.
+// UnpackScale adds the function that unpacks a scale from a raw word, and returns its name. It returns false if a block
+// has several scales, or if a scale takes more than one word.
 func UnpackScale(e *emit.Emitter, b *emit.Buffer) (string, bool) {
 	f := blockFormatOf(e, b)
 	_, unpack := cutScale(e, f)
@@ -219,15 +222,15 @@ func UnpackScale(e *emit.Emitter, b *emit.Buffer) (string, bool) {
 	return name, true
 }
 
-// ScaleWord adds the function that reads the word of a block that holds its scale.
+// ScaleWord adds the function that reads the word of a block that has its scale, and returns its name.
 func ScaleWord(e *emit.Emitter, b *emit.Buffer) string {
 	read, _ := cutScale(e, blockFormatOf(e, b))
 	blockTree(e, b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
 	return "scale_word_" + b.Base
 }
 
-// cutScale splits a scale snippet into the read of its word or half and the unpacking. All elements of the block must
-// share the scale.
+// cutScale splits a scale snippet into the read of a word (or half a word) and the unpacking. It returns nil unless all
+// elements of a block share the scale.
 func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 	list := snippet(e, f.Decode.Scale)
 	unpack, reading := cut(list, "word")
@@ -261,7 +264,7 @@ func namesAny(list []syntax.Stmt, name string) bool {
 	return found
 }
 
-// PairQuants adds the function that returns the quants of two quads.
+// PairQuants adds the function that returns the quants of two quads, and returns its name.
 func PairQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	body := syntax.Renamed(snippet(e, f.Decode.Quants), map[string]string{"QUANTS": "uvec2", "WORDS": "PAIRS"})
@@ -269,13 +272,13 @@ func PairQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return "quants2_" + b.Base
 }
 
-// blockReaders are the functions that snippets read their block with.
+// blockReaders are the functions by which snippets read bytes of their block.
 var blockReaders = emit.WordSet("WORDS PAIRS WORD SHORT BYTE HALF")
 
-// snippets caches the trees of snippets, by their source.
+// snippets caches the syntax trees of snippets, by their source.
 var snippets sync.Map
 
-// snippet parses the body of a function, such as a block format's decoder.
+// snippet parses a snippet: the body of a function, such as a block format's decoder.
 func snippet(e *emit.Emitter, body string) []syntax.Stmt {
 	if list, ok := snippets.Load(body); ok {
 		return list.([]syntax.Stmt)
@@ -289,7 +292,8 @@ func snippet(e *emit.Emitter, body string) []syntax.Stmt {
 	return list
 }
 
-// blockFunction adds a function over the blocks of a buffer, once. head is its signature and body is a snippet.
+// blockFunction adds a function over the blocks of a buffer, unless the shader has it. head is its signature, note its
+// comment, and body a snippet.
 func blockFunction(e *emit.Emitter, b *emit.Buffer, head, note, body string) {
 	blockTree(e, b, head, note, snippet(e, strings.Trim(body, "\n")))
 }
@@ -315,7 +319,7 @@ func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax
 	e.Decoders = append(e.Decoders, d)
 }
 
-// neededBySnippet adds the functions that a call in a snippet needs.
+// neededBySnippet adds the functions that call x in a snippet needs.
 func neededBySnippet(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) {
 	if x.Op != syntax.Call {
 		return
@@ -327,7 +331,7 @@ func neededBySnippet(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) {
 	}
 }
 
-// placed returns a part of a snippet with the buffer's readers, codebook and sizes filled in.
+// placed returns part x of a snippet with the names in capitals replaced for a buffer.
 func placed(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
 	switch {
 	case x.Op == syntax.Call && blockReaders[x.Text]:
@@ -344,8 +348,8 @@ func placed(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]st
 	return x
 }
 
-// readerOf returns the buffer's function for a reader of a snippet. The argument begins with a number: the offset that
-// says which part of the block the reader reads.
+// readerOf returns the name of the buffer's function for a reader such as WORD. The reader's argument begins with a
+// number: an offset in the block, which tells the plane.
 func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
 	name := strings.ToLower(x.Text)
 	if b.Layout == kernel.LayoutPlanes {
@@ -360,7 +364,7 @@ func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
 	return name + "_" + b.Base
 }
 
-// blockReader adds one of the functions that read bytes of a block.
+// blockReader adds one of the functions that read bytes of a block, for a buffer of whole blocks.
 func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
 	if e.Tables[name+" "+b.Base] {
 		return
@@ -396,7 +400,7 @@ func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
 	e.Fail("blocks of %d bytes have no reader %q", b.DType.BlockBytes(), name)
 }
 
-// Codebook returns the array that holds the codebook of a buffer's format.
+// Codebook returns the name of the array with the codebook of a buffer's format.
 func Codebook(e *emit.Emitter, b *emit.Buffer) string {
 	i := slices.IndexFunc(e.Buffers, func(c *emit.Buffer) bool { return c.Codebook == b.DType })
 	if i < 0 {
@@ -409,8 +413,9 @@ func Codebook(e *emit.Emitter, b *emit.Buffer) string {
 	return e.View(e.Buffers[i], 1)
 }
 
-// wordReaders read bytes of blocks from buffers in words, at a byte of the block. If blocks are aligned to less than a
-// word, a word of a block may span two words of the buffer. Otherwise both reads return the same word.
+// wordReaders are the functions that read bytes of blocks from a buffer of words. at is a byte of the block. If the
+// blocks are not aligned to words, a word of a block spans two words of the buffer. Otherwise both reads return the
+// same word.
 const wordReaders = `
 uint word_NAME(uint block, uint at) {
     uint i = block * BYTESu + at, shift = i % 4u * 8u;
@@ -428,8 +433,8 @@ float half_NAME(uint block, uint at) {
     return unpackHalf2x16(short_NAME(block, at)).x;
 }`
 
-// planeInWords prints the body of a plane's reader for a buffer in words. The plane's parts are shorter than a word,
-// and the plane begins at byte base of the array.
+// planeInWords prints the body of a plane's reader for a buffer of words. A block's part of the plane is shorter than a
+// word. The plane begins at byte base of the array.
 func planeInWords(p kernel.Plane, reader, array string, base int64) string {
 	size := map[string]int{"byte": 1, "short": 2}[reader]
 	i := expr.Plus(expr.Uint(base), expr.Times(expr.Of("block"), p.Bytes))

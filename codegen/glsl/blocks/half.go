@@ -10,24 +10,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// decodesOctets reports whether eight neighbours of a format share a scale, so that shaders decode them to f16
+// decodesOctets reports whether eight neighbours of a format share a scale, so that shaders can decode them to f16
 // together.
 func decodesOctets(t ir.DType) bool {
 	f, ok := ir.BlockFormatOf(t)
 	return ok && f.Run%schedule.OctetElems == 0
 }
 
-// LoadsOctets reports whether eight neighbours of an operand are decoded together by
-// an OctetDecoder.
+// LoadsOctets reports whether an OctetDecoder can decode eight neighbours of an operand together.
 func LoadsOctets(e *emit.Emitter, v *kernel.Expr, a emit.Along) bool {
 	return v.Kind == kernel.ExprLoad && decodesOctets(e.K.Bindings[v.Bind].DType) &&
 		schedule.DivisibleBy(a.Extent, schedule.OctetElems) && v.Index.Adjacent(a.Axis, schedule.OctetElems)
 }
 
-// OctetDecoder adds the function that decodes eight neighbours of a block buffer to f16, and returns its name. Quants
-// that are whole bytes are decoded in pairs of f16: a byte in the low mantissa bits of 1024 is the byte plus 1024.
-// These are exact in f16, and the multiplication by the scale rounds once, as in f32. Scales that are no f16, and
-// offsets, are rounded too.
+// OctetDecoder adds the function that decodes eight neighbours (an octet) of a buffer to f16, and returns its name. If
+// quants are bytes, it decodes them in pairs of f16: a byte in the low mantissa bits of 1024 is the byte plus 1024,
+// which is exact. The multiplication by the scale rounds once, as in f32. Offsets, and scales that are not f16, are
+// rounded too.
 func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	if e.Err != nil {
@@ -80,7 +79,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	return name
 }
 
-// levelsOctet is OctetDecoder for quants that are floats. Levels times scale are rounded from f32.
+// levelsOctet is OctetDecoder for quants that are floats. It computes level times scale in f32 and rounds the result.
 func levelsOctet(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	Parts(e, b)

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// OctetForm is the form of a format with its quants decoded as octets.
+// OctetForm is the form of a format when its quants are decoded as octets (eight at a time).
 func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	form := f.BlockForm
 	form.Levels, form.Signed, form.Halved = false, f.Octets.Signed, f.Octets.Halved
@@ -17,12 +17,13 @@ func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	return form
 }
 
-// sorted turns interleaved levels of two planes into plane order.
+// sorted is the end of a snippet that returns the levels of two planes one plane after the other. They come
+// interleaved.
 const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
 	"0xff00ff00u);"
 
-// OctetReader adds the function that decodes an octet, and returns its name. If less is not 0, the function returns the
-// masks apart, for a caller that subtracts them. paired leaves the levels of two planes interleaved.
+// OctetReader adds the function that decodes an octet, and returns its name. If less is not 0, the function also
+// returns the masks, for a caller that subtracts them. paired leaves the levels of two planes interleaved.
 func OctetReader(e *emit.Emitter, b *emit.Buffer, less int, paired bool) string {
 	f := blockFormatOf(e, b)
 	form := f.Octets

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// PackedFunctions adds the functions of a buffer's packed quants.
+// PackedFunctions adds the functions that multiply a buffer's packed 2-bit quants.
 func PackedFunctions(e *emit.Emitter, b *emit.Buffer, subnormals bool) {
 	form := blockFormatOf(e, b).Packed
 	blockFunction(e, b, "uvec4 fields_NAME(uint block, uint e)",
@@ -15,7 +15,7 @@ func PackedFunctions(e *emit.Emitter, b *emit.Buffer, subnormals bool) {
 		blockFunction(e, b, "uvec4 high_fields_NAME(uint block, uint e)", "// The same of their high bits.", form.High)
 	}
 	small, unit := "shorts_unsigned(", 1.0
-	if subnormals { // an f16 with a byte in its last bits is 2^-24 of the byte
+	if subnormals { // an f16 whose low bits are a byte is 2^-24 times the byte
 		small, unit = "unpackHalf2x16(", 1<<24
 	}
 	body := strings.NewReplacer("SMALL(", small, "UNIT_16", floatText(unit/16), "PER_UNIT", floatText(32/unit),

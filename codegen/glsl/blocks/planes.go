@@ -10,8 +10,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// planeReaders are the bodies of a plane's readers, by the size of the unit. A block's part of the plane is a number of
-// units long. UNIT is the array, FIRST is the first unit of the part, and at - START is a byte of the part.
+// planeReaders are the bodies of the functions that read a plane, by unit size in bytes and by reader. A block's part
+// of the plane is a whole number of units. UNIT is the array, FIRST the first unit of the part, and at - START a byte
+// of the part.
 var planeReaders = map[int]map[string]string{
 	16: {"words": "return UNIT[FIRST + (at - START) / 16u];"},
 	8:  {"pairs": "return UNIT[FIRST + (at - START) / 8u];"},
@@ -27,7 +28,7 @@ var planeReaders = map[int]map[string]string{
 	1: {"byte": "return uint(UNIT[FIRST + at - START]);"},
 }
 
-// planeReader adds the function that reads the plane of a buffer that holds byte at of blocks, and returns its name.
+// planeReader adds the function that reads the plane with byte at of each block, and returns its name.
 func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string {
 	planes := kernel.PlanesOf(b.DType)
 	i := slices.IndexFunc(planes, func(p kernel.Plane) bool { return at >= p.At && at < p.At+p.Bytes })
@@ -60,7 +61,7 @@ func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string 
 	return name
 }
 
-// planeBody prints the body of a reader of plane i.
+// planeBody prints the body of a reader of plane i, in units of the given size.
 func planeBody(e *emit.Emitter, b *emit.Buffer, reader string, i, unit int) string {
 	p := kernel.PlanesOf(b.DType)[i]
 	body, ok := planeReaders[unit][reader]

@@ -12,12 +12,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockWriter writes a kernel that quantizes blocks. LanesPerRow invocations share a block. Each gathers a run of the
-// elements and calls the format's function to compute their levels. Then they store the block, unit by unit.
+// blockWriter writes a kernel that quantizes blocks. LanesPerRow invocations share a block. Each gathers run
+// consecutive elements and calls the format's function to quantize them. Together they store the block, word by word.
 type blockWriter struct {
 	*rows.Writer
 	format ir.DType
-	run    int // elements of an invocation
+	run    int // number of elements per invocation
 }
 
 // EmitQuantize writes a kernel that quantizes blocks.
@@ -40,7 +40,7 @@ func EmitQuantize(e *emit.Emitter) {
 	e.OverSpace(w.Place, w.shareBlock)
 }
 
-// makeBlock quantizes and stores a block of one invocation.
+// makeBlock writes the code with which one invocation quantizes and stores a block.
 func (w *blockWriter) makeBlock() {
 	if w.K.Guard != nil {
 		w.OpenPoint()
@@ -60,8 +60,8 @@ func (w *blockWriter) makeBlock() {
 	})
 }
 
-// shareBlock quantizes and stores a block together with other invocations. All of them reach every barrier. Invocations
-// without a block quantize zeros, and store nothing.
+// shareBlock writes the code with which several invocations quantize and store a block. All of them reach every
+// barrier. Invocations without a block quantize zeros and store nothing.
 func (w *blockWriter) shareBlock() {
 	if g := w.K.Guard; g != nil {
 		w.Plan([]*kernel.Expr{g.Point}, nil)
@@ -85,7 +85,7 @@ func (w *blockWriter) shareBlock() {
 	w.LeaveShared()
 }
 
-// gather reads the invocation's elements into an array, and reports a fault among them.
+// gather loads the invocation's elements into an array. It records a fault if an element cannot be quantized.
 func (w *blockWriter) gather() (x expr.Expr) {
 	store := w.K.Stores[0]
 	x = w.Unset("float", "x", 32)
@@ -96,7 +96,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	}
 	w.OpenIf(w.Valid)
 	var worst expr.Expr
-	if w.K.Fault != nil { // as bits, NaN and infinities are above all numbers
+	if w.K.Fault != nil { // compared as bits, NaN and infinities are above all numbers
 		worst = w.Variable("uint", "worst", expr.Of("0u"))
 	}
 	j := w.Loop("j", expr.Of("0u"), expr.Uint(w.run), 1)
@@ -118,7 +118,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	return x
 }
 
-// storeUnits stores the block. value prints unit i.
+// storeUnits stores the block in units of kernel.BlockUnit bytes. value prints unit i.
 func (w *blockWriter) storeUnits(value func(unit int, i expr.Expr) expr.Expr) {
 	store := w.K.Stores[0]
 	out, unit := w.Buffers[store.Bind], kernel.BlockUnit(w.format)

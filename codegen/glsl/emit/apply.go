@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// form returns the scalar form of an op, for the kind of arithmetic of the op's last argument. The first argument may
-// be a condition.
+// form returns the GLSL template of an op, for the kind of its last argument: float, signed or unsigned integer. The
+// first argument may be a condition.
 func (e *Emitter) form(v *kernel.Expr) string {
 	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
 		x := v.Args[arg]
@@ -44,12 +44,12 @@ func (e *Emitter) form(v *kernel.Expr) string {
 	return ""
 }
 
-// isCustom reports whether v calls a custom op.
+// isCustom reports whether v is a call of a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
 
-// division returns the scalar form of a division of floats. It has special forms for constant operands: llvmpipe treats
-// x / 0.0 as undefined, so a division by 0 becomes a multiplication, and 0.0 / x calls a helper. Other divisions use
-// the op's row.
+// division returns the template of a float division x / by. It has special templates for constant operands. llvmpipe
+// treats x / 0.0 as undefined, so a division by 0 becomes a multiplication by infinity, and 0.0 / x calls a helper.
+// Other divisions use the op's row.
 func division(x, by *kernel.Expr) string {
 	const plain = "{0} / {1}"
 	constant, size := by.Kind == kernel.ExprConst, math.Abs(by.Value)
@@ -70,8 +70,7 @@ func division(x, by *kernel.Expr) string {
 	return ir.OpDiv.Info().GLSL.Float
 }
 
-// isReduced reports whether an angle is known to be within pi/4 of 0: the angle is an i32 times a small enough
-// constant.
+// isReduced reports whether an angle is within pi/4 of 0: it must be an i32 times a small enough constant.
 func isReduced(v *kernel.Expr) bool {
 	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul || v.DType != ir.F32 {
 		return false
@@ -83,7 +82,7 @@ func isReduced(v *kernel.Expr) bool {
 
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 
-// argUses counts the uses of each argument in the form of v.
+// argUses counts how often each argument occurs in the template of v.
 func (e *Emitter) argUses(v *kernel.Expr) []int {
 	times := make([]int, len(v.Args))
 	if v.Op.Info().Converts() || isCustom(v) {
@@ -100,6 +99,7 @@ func (e *Emitter) argUses(v *kernel.Expr) []int {
 	return times
 }
 
+// placeholders returns the names of the holes in the template of v, one for each occurrence.
 func (e *Emitter) placeholders(v *kernel.Expr) []string {
 	var names []string
 	if n := e.template(v); n != nil {
@@ -112,6 +112,7 @@ func (e *Emitter) placeholders(v *kernel.Expr) []string {
 	return names
 }
 
+// template returns the parsed template of v, without operations that its attributes make a no-op.
 func (e *Emitter) template(v *kernel.Expr) *syntax.Expr {
 	form := e.form(v)
 	if len(v.Args) == 0 || form == "" {
@@ -126,7 +127,7 @@ func (e *Emitter) template(v *kernel.Expr) *syntax.Expr {
 	return without(n, v.Attrs)
 }
 
-// apply prints an elementwise op.
+// apply prints an elementwise op. home is the scope in which its value is declared.
 func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
@@ -182,7 +183,7 @@ func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 	return e.wrapped(v, t)
 }
 
-// rounded applies an operator to floats as an op of the graph: it rounds the result by itself.
+// rounded applies an operator to floats as an op of the graph, so that the result is rounded by itself.
 func (e *Emitter) rounded(typ, op string, args ...expr.Expr) expr.Expr {
 	if len(args) == 1 || !strings.Contains("+-*/", op) { // a sign, or a comparison
 		return operator(op, args...)
@@ -195,8 +196,8 @@ func (e *Emitter) rounded(typ, op string, args ...expr.Expr) expr.Expr {
 	return x
 }
 
-// withZero applies an operator to floats if one of them is the literal 0. Drivers turn x * 0.0 into 0 and x + 0.0 into
-// x, which is wrong for infinities, NaN and -0.
+// withZero applies an operator to floats if one of them is the literal 0, and reports whether it did. Drivers turn x *
+// 0.0 into 0 and x + 0.0 into x, which is wrong for infinities, NaN and -0.
 func (e *Emitter) withZero(typ, op string, args []expr.Expr) (t expr.Expr, ok bool) {
 	if len(args) != 2 {
 		return t, false
@@ -225,7 +226,7 @@ func (e *Emitter) withZero(typ, op string, args []expr.Expr) (t expr.Expr, ok bo
 	return t, false
 }
 
-// isZero reports whether t is a float or double literal of value 0, and whether it is negative.
+// isZero reports whether t is a float or double literal of value 0, and whether that is -0.
 func isZero(t expr.Expr) (negative, ok bool) {
 	s := strings.TrimSuffix(t.Text, "lf")
 	if t.Op != syntax.Number || !strings.ContainsAny(s, ".e") {
@@ -235,18 +236,19 @@ func isZero(t expr.Expr) (negative, ok bool) {
 	return math.Signbit(v), err == nil && v == 0
 }
 
-// contracts reports whether v is a multiplication in a sum of the kernel. Such a sum may round once for both.
+// contracts reports whether v is a multiplication whose results a phase sums. Such a sum may use fused multiply-adds.
 func (e *Emitter) contracts(v *kernel.Expr) bool {
 	return slices.ContainsFunc(e.K.Phases, func(p kernel.Phase) bool {
 		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
 	})
 }
 
-// Instead maps builtins to library functions. These builtins lose NaN or may be inaccurate.
+// Instead maps built-in functions to library functions that replace them, because the built-in functions lose NaN or
+// may be inaccurate.
 var Instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
 	"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
 
-// Function returns the function to call for a function of a scalar form, and adds the function if it is from the
+// Function returns the function to call for a function in a template, and adds it to the shader if it is in the
 // library.
 func (e *Emitter) Function(name, typ string) string {
 	if other, ok := Instead[name]; ok && (typ == "float" || typ == "double") {
@@ -261,8 +263,8 @@ func (e *Emitter) Function(name, typ string) string {
 	return name
 }
 
-// arithmetic is the compute type of an op's arithmetic: the type of the result, or if the result is a bool, the type of
-// the arguments.
+// arithmetic is the compute type in which an op computes: the type of the result, or, for a bool result, of the
+// arguments.
 func (e *Emitter) arithmetic(v *kernel.Expr) string {
 	if v.DType != ir.Bool {
 		return e.ComputeType(v.DType)
@@ -276,8 +278,8 @@ func (e *Emitter) arithmetic(v *kernel.Expr) string {
 	return typ
 }
 
-// applyArgs prints arguments. Kernels mix f32 results with f64 and f16 operands freely, so each argument is converted
-// to the type of the op's arithmetic.
+// applyArgs prints the arguments of an op. Kernels freely combine f32 results with f64 and f16 operands, so it converts
+// each argument to the type of the op's arithmetic.
 func (e *Emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []expr.Expr {
 	args := make([]expr.Expr, len(v.Args))
 	times := e.argUses(v)
@@ -297,7 +299,8 @@ func (e *Emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []
 	return args
 }
 
-// neverOverflows lists the ops with results in range for arguments in range. Their 8-bit results need no wrapping.
+// neverOverflows lists ops whose results are in range if the arguments are. Their 8- and 16-bit results need no
+// wrapping.
 var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: true, ir.OpMod: true, ir.OpAnd: true,
 	ir.OpOr: true, ir.OpXor: true, ir.OpWhere: true, ir.OpSign: true, ir.OpRelu: true}
 

@@ -15,26 +15,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Buffer is a binding as the shader declares it.
+// Buffer is a binding of the kernel, as the shader declares it.
 type Buffer struct {
 	kernel.Binding
 	Slot int
-	Base string // the binding's name as a part of other names
-	Name string // the array's name
-	// views are the element widths that it is declared with. One binding may have a view of scalars and a view of
-	// vectors.
+	Base string // the binding's name, as a part of other names
+	Name string // the name of the array of scalars
+	// views are the vector widths of the arrays with which it is declared. One binding may have an array of scalars (1)
+	// and an array of vectors.
 	views map[int]bool
-	// Units are the sizes in bytes of the units that its planes are read by.
+	// Units are the sizes in bytes of the units in which its planes are read.
 	Units map[int]bool
-	// Early says that words of its planes are also prefetched.
+	// Early says that the shader prefetches words of its planes.
 	Early bool
-	// access names the functions that read and write it, if its elements are packed in words.
+	// access has the functions that read and write its elements, if they are packed in words.
 	access map[string]string
-	// far says that the binding holds the buffer's address; see [schedule.ByAddress].
+	// far says that the binding holds the buffer's address instead of the buffer; see [schedule.ByAddress].
 	far bool
-	// Wide says that its positions take 64 bits. byRows says that it is large enough to be addressed row by row.
+	// Wide says that its positions need 64 bits. byRows says that it is so large that its arrays are addressed row by
+	// row.
 	Wide, byRows bool
-	// Folded are the arrays that shaders address row by row, through a macro of the position.
+	// Folded has the arrays that are addressed row by row, through a macro; see FoldFar.
 	Folded map[string]bool
 }
 
@@ -57,14 +58,14 @@ func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
 	}
 	name = e.Fresh(e.Root, name)
 	if slices.ContainsFunc(e.Buffers, func(o *Buffer) bool { return o.Base == base }) {
-		base = name // or two buffers would share the functions declared for each
+		base = name // otherwise two buffers would share the functions declared for each
 	}
 	return &Buffer{Binding: b, Slot: slot, Base: base, Name: name, views: map[int]bool{}, Units: map[int]bool{},
 		far: far, Wide: b.Elems-1 > e.Caps.Position32(),
 		byRows: far && (&Buffer{Binding: b}).bytes() > e.Caps.Position32()/2, Folded: map[string]bool{}}
 }
 
-// position prints a position as an argument of the buffer's functions.
+// position prints a position as an argument of the buffer's functions: in 32 bits if the buffer is not Wide.
 func (b *Buffer) position(at expr.Expr) expr.Expr {
 	if b.Wide {
 		return at
@@ -72,7 +73,7 @@ func (b *Buffer) position(at expr.Expr) expr.Expr {
 	return expr.Narrow(at)
 }
 
-// Subscript prints a position as an index of one of the buffer's arrays. The position may count vectors or units.
+// Subscript prints a position as an index of one of the buffer's arrays. It may count vectors or units.
 func (b *Buffer) Subscript(at expr.Expr) expr.Expr {
 	if b.Wide && b.byRows {
 		return at
@@ -80,12 +81,12 @@ func (b *Buffer) Subscript(at expr.Expr) expr.Expr {
 	return expr.Narrow(at)
 }
 
-// Element is an element of the buffer's array of vectors of width neighbours.
+// Element prints element at of the buffer's array of vectors of the given width.
 func (e *Emitter) Element(b *Buffer, width int, at expr.Expr) expr.Expr {
 	return expr.At(syntax.Ident(e.View(b, width)), b.Subscript(at))
 }
 
-// View returns the name of the array with elements of width neighbours.
+// View returns the name of the buffer's array with elements of the given width, and declares it.
 func (e *Emitter) View(b *Buffer, width int) string {
 	b.views[width] = true
 	e.Need(e.StorageNeeds(b)...)
@@ -95,7 +96,7 @@ func (e *Emitter) View(b *Buffer, width int) string {
 	return fmt.Sprintf("%s_vec%d", b.Name, width)
 }
 
-// StorageNeeds lists the device features that the elements of a buffer need.
+// StorageNeeds lists the device features that accessing the buffer's elements needs.
 func (e *Emitter) StorageNeeds(b *Buffer) []string {
 	if e.InWords(b) || e.inPairs(b) {
 		return nil
@@ -121,7 +122,7 @@ func (e *Emitter) load(v *kernel.Expr) expr.Expr {
 	return e.FromCarrier(b.DType, e.CarrierAt(b, e.IndexValue(v.Index)))
 }
 
-// CarrierAt prints element i of a buffer without blocks, before it is decoded.
+// CarrierAt prints element i of a buffer without blocks, before it is decoded (see scalar.Carrier).
 func (e *Emitter) CarrierAt(b *Buffer, i expr.Expr) expr.Expr {
 	if e.InWords(b) {
 		return e.loadFromWords(b, 1, expr.Narrow(i))
@@ -156,7 +157,7 @@ func (e *Emitter) VectorAt(b *Buffer, width int, i expr.Expr) (typ string, value
 	return typ, value
 }
 
-// store is the statement that stores a value. Its parts are planned already.
+// store returns the statement of a store. The caller has planned the values and indices that it uses.
 func (e *Emitter) store(s kernel.Store) syntax.Stmt {
 	b := e.Buffers[s.Bind]
 	value := e.Value(s.Value)
@@ -182,8 +183,8 @@ func ValuesOf(stores []kernel.Store) []*kernel.Expr {
 	return values
 }
 
-// StoreAll writes the stores in the open scope. It computes every value that depends on a buffer which the kernel also
-// writes before it writes the first one.
+// StoreAll writes the stores in the open scope. If the kernel reads a buffer that it also writes, it first computes all
+// values that depend on that buffer.
 func (e *Emitter) StoreAll(stores []kernel.Store) {
 	var indices []kernel.Index
 	for _, s := range stores {
@@ -200,13 +201,13 @@ func (e *Emitter) StoreAll(stores []kernel.Store) {
 	e.Scope.Write(lines...)
 }
 
-// View is a declared array over a buffer.
+// View is an array over a buffer that the shader declares.
 type View struct {
 	*Buffer
 	Array
 }
 
-// Declarations are the views that the functions use.
+// Declarations returns the arrays that the functions use.
 func (e *Emitter) Declarations(functions []*syntax.Definition) (used []View) {
 	names := map[string]bool{}
 	for _, f := range functions {
@@ -230,10 +231,10 @@ func (e *Emitter) arraysOf(b *Buffer) (all []Array) {
 	return append(all, b.planeArrays()...)
 }
 
-// FoldFar rewrites reads of large arrays in buffers by address, of 2^31 bytes and more. They go through a macro that
-// adds the row to the address in 64 bits. SPIR-V takes an index as a signed number, and drivers may compute the byte
-// offset of an element in 32 bits, for any address: an H100's does. If a built-in function takes the whole array, the
-// array may be as large as that offset allows.
+// FoldFar rewrites reads of large arrays (2^31 bytes and more) in buffers by address. They go through a macro that adds
+// a row to the address in 64 bits. That is necessary because SPIR-V takes an index as a signed number, and because
+// drivers may compute the byte offset of an element in 32 bits even for an address, as NVIDIA's does on an H100. If a
+// built-in function takes the whole array, its size is limited to such offsets.
 func (e *Emitter) FoldFar(functions []*syntax.Definition) []*syntax.Definition {
 	for _, b := range e.Buffers {
 		bytes := b.bytes()
@@ -255,18 +256,18 @@ func (e *Emitter) FoldFar(functions []*syntax.Definition) []*syntax.Definition {
 	return functions
 }
 
-// maxIndex is the largest index in SPIR-V.
+// maxIndex is the largest index that SPIR-V can take.
 const maxIndex = math.MaxInt32
 
-// bytes is the size of all elements.
+// bytes is the size of all elements in bytes.
 func (b *Buffer) bytes() int64 {
 	return b.Elems / int64(b.DType.BlockElems()) * int64(b.DType.BlockBytes())
 }
 
-// indexes reports whether x is an element of an array.
+// indexes reports whether x is an element of the named array.
 func indexes(x *syntax.Expr, array string) bool { return x.Op == syntax.Index && x.Args[0].Is(array) }
 
-// onlyIndexed reports whether functions use an array only by its elements.
+// onlyIndexed reports whether functions use an array only element by element.
 func onlyIndexed(functions []*syntax.Definition, array string) bool {
 	whole := 0
 	for _, f := range functions {
@@ -281,7 +282,7 @@ func onlyIndexed(functions []*syntax.Definition, array string) bool {
 	return whole == 0
 }
 
-// callsForIndices returns x with array(i) for every array[i].
+// callsForIndices returns x with every array[i] replaced by array(i), which calls a macro.
 func callsForIndices(x *syntax.Expr, array string) *syntax.Expr {
 	return x.Map(func(x *syntax.Expr) *syntax.Expr {
 		if !indexes(x, array) {
@@ -298,10 +299,10 @@ type Array struct {
 	note       string // a comment, with a space before it
 }
 
-// rowElems is the number of elements in a row of a folded array.
+// rowElems is the number of elements in a row of an array that is addressed row by row.
 const rowElems = 1 << 16
 
-// far prints the declaration of a folded array. Each row is a reference of its own.
+// far prints the declaration of an array that is addressed row by row. Each row is a buffer reference.
 func (a Array) far(slot int, wide bool) string {
 	row, column := "(i) >> 16", fmt.Sprintf("(i) & %du", rowElems-1)
 	if wide {
@@ -320,7 +321,7 @@ uvec2 %[7]s_row(uint row) {
 `, a.Qualifiers, blockName(a.Name), a.Typ, rowElems, a.note, slot, a.Name, rowElems*typeBytes(a.Typ), row, column)
 }
 
-// typeBytes is the size of a scalar or vector in a buffer.
+// typeBytes is the size in bytes of a scalar or vector type in a buffer.
 func typeBytes(typ string) int {
 	kind, width := typ, 1
 	if base, n, ok := strings.Cut(typ, "vec"); ok {
@@ -344,8 +345,8 @@ func (v View) Symbol() string { return v.Array.Name }
 // Signature is the name, too.
 func (v View) Signature() string { return v.Array.Name }
 
-// String prints the declaration of the array in its block. If the binding holds the buffer's address, the block holds a
-// reference, and the array's name is a macro for the referenced array.
+// String prints the declaration of the array in its interface block. If the binding holds the buffer's address, the
+// block holds a reference, and the array's name is a macro for the array that it refers to.
 func (v View) String() string {
 	b, a := v.Buffer, v.Array
 	block := blockName(a.Name)
@@ -362,7 +363,7 @@ layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array
 `, a.Qualifiers, block, a.Typ, a.note, b.Slot, a.Name)
 }
 
-// arrayOf is the array over a buffer with elements of width neighbours.
+// arrayOf returns the array over a buffer with elements of the given width.
 func (e *Emitter) arrayOf(b *Buffer, width int) Array {
 	a := Array{Typ: e.Scalar(b.DType).Storage, Name: b.Name}
 	switch {
@@ -376,7 +377,7 @@ func (e *Emitter) arrayOf(b *Buffer, width int) Array {
 	} else if b.DType.IsBlock() {
 		a.Typ = BlockUnits[kernel.BlockUnit(b.DType)].Name
 	}
-	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // the raw 16-bit elements or blocks
+	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // raw 16-bit elements, or blocks
 		a.Typ, a.Name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.Name, width)
 	} else if width > 1 {
 		a.Typ, a.Name = fmt.Sprintf("%s%d", e.Scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.Name, width)
@@ -387,10 +388,10 @@ func (e *Emitter) arrayOf(b *Buffer, width int) Array {
 	return a
 }
 
-// blockName is the interface block's name, which must differ from the array's.
+// blockName is the name of the interface block of an array, which must differ from the array's name.
 func blockName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// BlockUnits gives the unit that kernels read a buffer by, for each alignment of the format's blocks.
+// BlockUnits has the unit in which kernels read blocks, and its reader functions, by the alignment of blocks in bytes.
 var BlockUnits = map[int]struct {
 	Name    string
 	Need    string
@@ -440,13 +441,13 @@ func blockNeeds(t ir.DType) []string {
 	return nil
 }
 
-// PlaneUnits are the element types that a plane is read as, by their size in bytes.
+// PlaneUnits has the element types in which a plane is read, by size in bytes.
 var PlaneUnits = map[int]struct{ typ, View string }{
 	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t",
 		"bytes"},
 }
 
-// planeArrays are the arrays over the planes of a buffer.
+// planeArrays returns the arrays over the planes of a buffer.
 func (b *Buffer) planeArrays() (list []Array) {
 	for _, unit := range []int{1, 2, 4, 8, 16} {
 		if u := PlaneUnits[unit]; b.Units[unit] {

@@ -11,14 +11,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Custom ops bring the user's GLSL. It stands between two comment lines. They tell a reader where it comes from. They
-// also map a line in a compiler's message to a line of the user's source.
+// A shader has the user's GLSL of a custom op between two comment lines. They tell a reader where it comes from, and
+// map a line in a compiler's message to a line of the user's source.
 const (
 	CustomBegin = "// >>> custom op "
 	CustomEnd   = "// <<< custom op "
 )
 
-// Bracketed puts the user's GLSL for a part of an op between its marks.
+// Bracketed returns the user's GLSL for a part of an op between these comment lines.
 func Bracketed(op *ir.CustomOp, what, text, indent string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s%s %s\n", indent, CustomBegin, op.Name, what)
@@ -29,8 +29,8 @@ func Bracketed(op *ir.CustomOp, what, text, indent string) string {
 	return b.String()
 }
 
-// customName is the GLSL function of a custom op. No other name begins with this prefix. A package's name has no
-// underscore, so no two ops share a name.
+// customName is the name of a custom op's GLSL function. No other name begins with this prefix. A package's name has no
+// underscore, so no two ops have the same name.
 func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(op.Name, ".", "_") }
 
 // applyCustom prints the call of a custom op's function.
@@ -47,7 +47,7 @@ func (e *Emitter) applyCustom(v *kernel.Expr, home *scope) expr.Expr {
 	return e.wrap(v.DType, expr.Call(customName(op), args...))
 }
 
-// AttrLit prints an attribute of a custom op.
+// AttrLit prints the value of a custom op's attribute.
 func (e *Emitter) AttrLit(value any) expr.Expr {
 	switch x := value.(type) {
 	case int64:
@@ -66,8 +66,8 @@ func AttrType(k ir.AttrKind) string {
 	return map[ir.AttrKind]string{ir.AttrInt: "int", ir.AttrFloat: "float", ir.AttrBool: "bool"}[k]
 }
 
-// customFunction adds the function of a custom op for the types of v, once for each list of types: GLSL overloads
-// functions by their arguments.
+// customFunction adds the function of a custom op for the types of v's arguments, unless the shader has it. GLSL
+// overloads functions by argument types.
 func (e *Emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 	var params []syntax.Param
 	param := func(typ, name string) {

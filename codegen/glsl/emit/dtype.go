@@ -9,18 +9,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scalar says how shaders store values of a dtype and compute with them.
+// scalar says how shaders store and compute with values of one dtype.
 type scalar struct {
 	Compute string // the type of variables and arithmetic
 	Storage string // the element type of a buffer
-	// Carrier is the type between storage and decoding; lanes of a vector are extracted as carriers. vec and storageVec
-	// begin the names of the carrier's and of the buffer's vector types.
+	// Carrier is the type of a loaded element before it is decoded. Lanes of a vector are carriers. vec and storageVec
+	// begin the names of the vector types of carriers and of the buffer, such as uvec and u16vec.
 	Carrier, vec, storageVec string
-	decode, encode           string // helpers between carrier and compute, or ""
+	decode, encode           string // helper functions from carrier to compute type and back, or ""
 	needs                    []string
 }
 
-// Scalars has a row for each dtype that is no block format.
+// Scalars has a row for each dtype that is not a block format.
 var Scalars = map[ir.DType]scalar{
 	ir.F32:    {Compute: "float", Storage: "float", Carrier: "float", vec: "vec", storageVec: "vec"},
 	ir.F16:    {Compute: "float", Storage: "float16_t", Carrier: "float", vec: "vec", storageVec: "f16vec", needs: []string{NeedStorage16}},
@@ -41,7 +41,7 @@ var Scalars = map[ir.DType]scalar{
 // ComputeType is the GLSL type of a value.
 func (e *Emitter) ComputeType(t ir.DType) string { return e.Scalar(t).Compute }
 
-// Scalar is the row of a dtype.
+// Scalar returns the row of a dtype. On devices without 64-bit integers, i64 has another row.
 func (e *Emitter) Scalar(t ir.DType) scalar {
 	if t == ir.I64 && e.pairs() {
 		return pairScalar
@@ -49,13 +49,13 @@ func (e *Emitter) Scalar(t ir.DType) scalar {
 	return Scalars[t]
 }
 
-// Zero prints 0 in a compute type, for comparisons.
+// Zero prints the number 0 in a compute type.
 func Zero(typ string) expr.Expr {
 	return map[string]expr.Expr{"float": expr.Of("0.0"), "double": expr.Of("0.0"), "int": expr.Of("0"),
 		"uint": expr.Of("0u"), "int64_t": expr.Of("0L"), Pair: expr.Of("uvec2(0u)")}[typ]
 }
 
-// FromCarrier converts a loaded element to a value.
+// FromCarrier converts a carrier (a loaded element) of dtype t to a value.
 func (e *Emitter) FromCarrier(t ir.DType, v expr.Expr) expr.Expr {
 	s := e.Scalar(t)
 	switch {
@@ -68,7 +68,7 @@ func (e *Emitter) FromCarrier(t ir.DType, v expr.Expr) expr.Expr {
 	return v
 }
 
-// toCarrier converts a value of dtype from to a carrier of the stored dtype.
+// toCarrier converts a value of dtype from to a carrier of dtype to, for storing it.
 func (e *Emitter) toCarrier(from, to ir.DType, v expr.Expr) expr.Expr {
 	s := e.Scalar(to)
 	v = e.Coerce(e.ComputeType(from), s.Compute, v)
@@ -82,7 +82,7 @@ func (e *Emitter) toCarrier(from, to ir.DType, v expr.Expr) expr.Expr {
 	return v
 }
 
-// Coerce converts between compute types like a constructor.
+// Coerce converts a value between compute types, as GLSL constructors do.
 func (e *Emitter) Coerce(from, to string, v expr.Expr) expr.Expr {
 	switch {
 	case from == to:
@@ -106,7 +106,7 @@ func (e *Emitter) NeedType(typ string) {
 	}
 }
 
-// Literal prints a constant of a compute type.
+// Literal prints a constant of a dtype: f for floats, n for others.
 func (e *Emitter) Literal(t ir.DType, f float64, n int64) expr.Expr {
 	e.NeedType(e.ComputeType(t))
 	switch e.ComputeType(t) {
@@ -132,7 +132,7 @@ func (e *Emitter) Literal(t ir.DType, f float64, n int64) expr.Expr {
 	return expr.Int(n)
 }
 
-// FloatLit prints a float. Infinities and NaN are named constants.
+// FloatLit prints a float literal. Infinities and NaN are named constants of the library.
 func (e *Emitter) FloatLit(f float64) expr.Expr {
 	switch {
 	case f != f:
@@ -151,7 +151,7 @@ func (e *Emitter) FloatLit(f float64) expr.Expr {
 	return expr.Float(f, 32, "")
 }
 
-// cast converts a value by the rule of op cast. v is the printed value.
+// cast prints x converted to a dtype by the rule of op cast. v is x, already printed.
 func (e *Emitter) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	from := x.DType
 	src, dst := e.ComputeType(from), e.ComputeType(to)
@@ -178,8 +178,8 @@ func (e *Emitter) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 }
 
 // toFloat converts a value to the nearest number of a float dtype. If the value has more digits than the compute type,
-// rounding to the compute type first would round twice, so toFloat rounds to odd first. If the compute type itself
-// loses digits, a helper keeps drivers from using the unrounded number.
+// it would be rounded twice: to the compute type and to the dtype. So toFloat first rounds to odd. If the compute type
+// itself cannot hold the value, a helper keeps drivers from using the unrounded value.
 func (e *Emitter) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	src, dst := e.ComputeType(x.DType), e.ComputeType(to)
 	switch {
@@ -199,7 +199,7 @@ func (e *Emitter) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	return e.round(to, expr.Call("float_to_odd", v))
 }
 
-// digitsOf is the largest number of binary digits of a value.
+// digitsOf is the largest number of binary digits that a value can have.
 func digitsOf(x *kernel.Expr) int {
 	switch t := x.DType; {
 	case t == ir.F64:
@@ -216,7 +216,7 @@ func digitsOf(x *kernel.Expr) int {
 	return 8 * x.DType.BlockBytes()
 }
 
-// bitcast converts a value to another dtype of the same size, and keeps its bits.
+// bitcast prints a value reinterpreted as another dtype of the same size.
 func (e *Emitter) bitcast(from, to ir.DType, v expr.Expr) expr.Expr {
 	if from == to {
 		return v
@@ -237,7 +237,7 @@ func (e *Emitter) bitcast(from, to ir.DType, v expr.Expr) expr.Expr {
 	return e.ofWord(to, e.wordOf(from, v))
 }
 
-// wordOf converts a value of at most 32 bits to a word: the low bits are the value's, and the others are 0.
+// wordOf converts a value of at most 32 bits to a uint. Its low bits are the value's bits, and the other bits are 0.
 func (e *Emitter) wordOf(t ir.DType, v expr.Expr) expr.Expr {
 	switch s := e.Scalar(t); {
 	case t == ir.F32:
@@ -283,7 +283,7 @@ func (e *Emitter) round(t ir.DType, v expr.Expr) expr.Expr {
 	return v
 }
 
-// wrap reduces an integer to the range of a dtype of 8 or 16 bits.
+// wrap reduces an integer to the range of a dtype of 8 or 16 bits. It returns integers of other dtypes unchanged.
 func (e *Emitter) wrap(t ir.DType, v expr.Expr) expr.Expr {
 	switch t {
 	case ir.I16:

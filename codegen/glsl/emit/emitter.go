@@ -1,6 +1,6 @@
-// Package emit is the base of the kernel families: the [Emitter], which writes one shader as a tree. It declares
-// variables, opens loops and branches, evaluates values and indices of a kernel, and loads from and stores to buffers.
-// A family is a package over it.
+// Package emit has the [Emitter], which writes one shader as a tree of statements. It declares variables, opens loops
+// and branches, evaluates values and indices of a kernel, and loads from and stores to buffers. The packages of kernel
+// families, such as maps and matmul, use it.
 package emit
 
 import (
@@ -16,35 +16,35 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Emitter writes one shader. Its methods record the first error and continue, so that code which emits reads like the
-// shader; Emit returns the error.
+// Emitter writes one shader. Its methods record the first error in Err and continue, so that code which uses it reads
+// like the shader. glsl.Emit returns the error.
 type Emitter struct {
 	K       *kernel.Kernel
 	Sched   kernel.Schedule
 	Launch  kernel.Launch // of Sched
 	Caps    device.Caps
 	Symbols []string
-	// symbolNames are the variables that hold the symbols' values.
+	// symbolNames has the GLSL variables of symbols, by symbol.
 	symbolNames map[string]string
 
-	Root  *scope // the body of main
-	Scope *scope // the innermost open one
+	Root  *scope // the body of main, or of the function being defined
+	Scope *scope // the innermost open scope
 	Uses  useCount
 
 	Buffers  []*Buffer
 	Needs    map[string]bool
 	Helpers  map[string]bool      // keys of lib entries
-	Decoders []*syntax.Definition // functions that read block formats, by binding
+	Decoders []*syntax.Definition // functions that read block formats, and others that families define
 	custom   []*syntax.Definition // functions of custom ops
 	Shared   []Shared
-	Arrays   map[string]expr.Expr // shared memory that folds use in turn, by type
+	Arrays   map[string]expr.Expr // shared arrays that several folds use one after another, by type
 	usedSyms map[string]bool
-	Tables   map[string]bool // of decoders that were added
-	// SharedTables are the copies of codebooks in shared memory, by binding.
+	Tables   map[string]bool // heads of the decoders that were added
+	// SharedTables has the names of codebooks in shared memory, by binding.
 	SharedTables map[int]string
-	globals      map[string]bool // names that all functions see
+	globals      map[string]bool // names that are visible in all functions
 
-	// Decode adds the function that decodes one element of a block buffer, or several neighbours, and returns its name.
+	// Decode adds the function that decodes one element of a block buffer, or width neighbours, and returns its name.
 	Decode func(e *Emitter, b *Buffer, width int) string
 
 	Grid         kernel.Grid
@@ -52,23 +52,24 @@ type Emitter struct {
 	Err          error
 }
 
-// scope is a block of a function. If head is nil, it is a part of the enclosing block that binds axes of its own.
+// scope is a block of a function, with the names and values known in it. If head is nil, it has no braces: it is a part
+// of the enclosing block in which some axes are bound.
 type scope struct {
 	parent *scope
-	head   syntax.Stmt // the loop or branch that owns the block
-	other  bool        // it is the branch's else block
+	head   syntax.Stmt // the loop or branch to which the block belongs
+	other  bool        // the block is the branch's else block
 	body   []syntax.Stmt
 	Names  map[string]bool
 
 	Axes    map[int]expr.Expr
-	run     Run            // of the neighbours that the block computes one by one
-	later   map[int]string // names of axes' coordinates that become variables at their first use
+	run     Run            // the neighbours that the block's loop computes one by one
+	later   map[int]string // names for coordinates that become variables at their first use, by axis
 	accs    map[int]expr.Expr
 	Values  map[*kernel.Expr]expr.Expr
-	indices map[string]expr.Expr       // by canonical text of an index or factor
-	vectors map[*kernel.Expr]expr.Expr // vector variables that hold a load for every lane
+	indices map[string]expr.Expr       // printed indices and factors, by their canonical text
+	vectors map[*kernel.Expr]expr.Expr // vectors with the values of a load for every lane
 
-	// guard says that the block may not run: values that only the block needs are computed inside it.
+	// guard says that the block may not run. Values that only this block needs are computed inside it.
 	guard bool
 }
 
@@ -79,7 +80,7 @@ func newScope(parent *scope, head syntax.Stmt) *scope {
 		Values: map[*kernel.Expr]expr.Expr{}, indices: map[string]expr.Expr{}, vectors: map[*kernel.Expr]expr.Expr{}}
 }
 
-// block returns the scope with the braces around s.
+// block returns the innermost scope with braces that contains s, or s itself.
 func (s *scope) block() *scope {
 	for s.head == nil && s.parent != nil {
 		s = s.parent
@@ -87,7 +88,7 @@ func (s *scope) block() *scope {
 	return s
 }
 
-// New begins the shader of a kernel.
+// New returns an Emitter for a kernel.
 func New(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []string) *Emitter {
 	root := newScope(nil, nil)
 	e := &Emitter{K: k, Sched: sched, Caps: caps, Symbols: symbols, symbolNames: map[string]string{},
@@ -98,7 +99,7 @@ func New(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []st
 	}
 	for _, s := range symbols {
 		e.symbolNames[s] = s
-		if !ir.IsIdent(s) { // a sum or quotient of symbols
+		if !ir.IsIdent(s) { // a symbol that stands for an expression over other symbols
 			e.symbolNames[s] = e.Fresh(root, s)
 		}
 	}
@@ -110,21 +111,22 @@ func New(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []st
 	return e
 }
 
-// Fail records the first error.
+// Fail records an error, unless one was recorded before.
 func (e *Emitter) Fail(format string, args ...any) {
 	if e.Err == nil {
 		e.Err = fmt.Errorf("kernel %s (%s): "+format, append([]any{e.K.Name, e.Sched}, args...)...)
 	}
 }
 
-// Need records a device feature.
+// Need records that the shader needs device features.
 func (e *Emitter) Need(names ...string) {
 	for _, n := range names {
 		e.Needs[n] = true
 	}
 }
 
-// Line writes statements into the open scope. Trees among args stand for themselves. An empty format is a blank line.
+// Line writes statements into the open scope. It formats them like fmt.Sprintf; an expr.Expr among args becomes a
+// subtree. An empty format writes a blank line.
 func (e *Emitter) Line(format string, args ...any) {
 	if format == "" {
 		e.Scope.Write(&syntax.Blank{})
@@ -143,7 +145,7 @@ func (e *Emitter) lineIn(s *scope, format string, args ...any) {
 
 func (s *scope) Write(list ...syntax.Stmt) { s.body = append(s.body, list...) }
 
-// Comment writes a comment line, with a blank line before it unless it opens its block.
+// Comment writes a comment line, after a blank line unless it is the first line of its block.
 func (e *Emitter) Comment(format string, args ...any) {
 	if b := e.Scope; len(b.body) > 0 || b.head == nil && b.parent != nil {
 		e.Line("")
@@ -151,7 +153,7 @@ func (e *Emitter) Comment(format string, args ...any) {
 	e.Scope.Write(&syntax.Comment{Text: fmt.Sprintf("// "+format, args...)})
 }
 
-// Open begins a block: open("for (…)").
+// Open begins a block, such as "for (…)" or "if (…)".
 func (e *Emitter) Open(format string, args ...any) {
 	head, err := syntax.Head(format, args...)
 	if err != nil {
@@ -160,10 +162,10 @@ func (e *Emitter) Open(format string, args ...any) {
 	e.openHead(head)
 }
 
-// openHead begins the body of a loop or branch.
+// openHead begins the block of a loop or branch.
 func (e *Emitter) openHead(head syntax.Stmt) { e.Scope = newScope(e.Scope, head) }
 
-// OpenElse begins the else block of the branch before it.
+// OpenElse begins the else block of the branch that was closed last.
 func (e *Emitter) OpenElse() {
 	last := len(e.Scope.body) - 1
 	head := e.Scope.body[last]
@@ -172,7 +174,7 @@ func (e *Emitter) OpenElse() {
 	e.Scope.other = true
 }
 
-// OpenScope begins a scope without braces, to bind axes for a few lines.
+// OpenScope begins a scope without braces, in which axes can be bound for a few statements.
 func (e *Emitter) OpenScope() { e.Scope = newScope(e.Scope, nil) }
 
 // Close ends the innermost scope.
@@ -191,11 +193,11 @@ func (e *Emitter) Close() {
 	}
 }
 
-// BindAxis names an axis in the open scope. Call it before the scope evaluates anything.
+// BindAxis binds the coordinate along an axis in the open scope. Call it before the scope evaluates anything.
 func (e *Emitter) BindAxis(axis int, t expr.Expr) { e.Scope.Axes[axis] = t }
 
-// BindAxisLater is BindAxis for a coordinate that becomes a variable of that name at its first use. A number needs no
-// name.
+// BindAxisLater is BindAxis for a coordinate that becomes a variable with that name at its first use. A number does not
+// become a variable.
 func (e *Emitter) BindAxisLater(axis int, name string, t expr.Expr) {
 	e.BindAxis(axis, t)
 	if _, number := expr.LiteralOf(t); !number {
@@ -203,10 +205,10 @@ func (e *Emitter) BindAxisLater(axis int, name string, t expr.Expr) {
 	}
 }
 
-// BindAcc names the variable of the open scope that holds the result of phase or matmul i.
+// BindAcc binds the result of phase or matmul i to a variable, in the open scope.
 func (e *Emitter) BindAcc(i int, t expr.Expr) { e.Scope.accs[i] = t }
 
-// BindValue gives the open scope an expression for a value that is already computed.
+// BindValue tells the open scope that t is the value of v, which is computed already.
 func (e *Emitter) BindValue(v *kernel.Expr, t expr.Expr) { e.Scope.Values[v] = t }
 
 // declare introduces a variable in scope s.
@@ -221,9 +223,9 @@ func (e *Emitter) Variable(typ, base string, value expr.Expr) expr.Expr {
 	return e.declare(e.Scope, typ, base, value)
 }
 
-// Choose selects between a value and a constant. The value must be safe to compute in any case, so choose names it
-// first: GLSL compilers turn other choices into a branch, and spirv-opt keeps branches around loads and
-// multiplications.
+// Choose prints value if cond holds, and the constant otherwise if not. The value must be safe to compute in any case.
+// Choose gives it a name first, because GLSL compilers turn other choices into a branch, and spirv-opt keeps branches
+// around loads and multiplications.
 func (e *Emitter) Choose(typ, base string, cond, value, otherwise expr.Expr) expr.Expr {
 	if !expr.IsNumber(value) {
 		value = e.Variable(typ, base, value)
@@ -231,7 +233,7 @@ func (e *Emitter) Choose(typ, base string, cond, value, otherwise expr.Expr) exp
 	return expr.Choose(cond, value, otherwise)
 }
 
-// Axis prints a coordinate.
+// Axis prints the coordinate along an axis.
 func (e *Emitter) Axis(axis int) expr.Expr {
 	for s := e.Scope; s != nil; s = s.parent {
 		t, ok := s.Axes[axis]
@@ -249,7 +251,7 @@ func (e *Emitter) Axis(axis int) expr.Expr {
 	return expr.Of("0u")
 }
 
-// acc returns the variable of a fold's result.
+// acc prints the result of phase or matmul i.
 func (e *Emitter) acc(i int) expr.Expr {
 	for s := e.Scope; s != nil; s = s.parent {
 		if t, ok := s.accs[i]; ok {
@@ -260,7 +262,7 @@ func (e *Emitter) acc(i int) expr.Expr {
 	return expr.Of("0.0")
 }
 
-// symbol returns the variable of a run-time extent.
+// symbol prints the value of a symbol.
 func (e *Emitter) symbol(name string) expr.Expr {
 	e.usedSyms[name] = true
 	return expr.Of(e.symbolNames[name])
@@ -269,8 +271,8 @@ func (e *Emitter) symbol(name string) expr.Expr {
 // Dim prints an extent as a uint.
 func (e *Emitter) Dim(d ir.Dim) expr.Expr { return e.Coordinate(kernel.DimIndex(d)) }
 
-// home returns the outermost scope that can compute a value, given the axes and folds that it depends on. That is the
-// innermost scope that binds one of them, but inside every open guard.
+// home returns the outermost scope in which a value can be computed, given the axes and phases or matmuls on which it
+// depends. That is the innermost scope that binds one of them, but not outside of an open guard.
 func (e *Emitter) home(usesAxis, usesAcc func(int) bool) *scope {
 	for s := e.Scope; ; s = s.parent {
 		if s.parent == nil || s.guard {
@@ -289,7 +291,7 @@ func (e *Emitter) home(usesAxis, usesAcc func(int) bool) *scope {
 	}
 }
 
-// Define writes a function besides main. body writes its statements.
+// Define adds a function in addition to main. head is its signature, and body writes its statements.
 func (e *Emitter) Define(head string, body func()) {
 	root, scope, used := e.Root, e.Scope, e.usedSyms
 	e.Root = newScope(nil, nil)
@@ -302,7 +304,7 @@ func (e *Emitter) Define(head string, body func()) {
 	e.Root, e.Scope, e.usedSyms = root, scope, used
 }
 
-// Add parses a definition and adds it; later functions may use it.
+// Add parses a definition and adds it to the shader. Later functions may use it.
 func (e *Emitter) Add(source string) { e.Decoders = append(e.Decoders, e.Definition(source)) }
 
 // AddFunction adds a function with a head such as "float half(float x)" and the given body.
@@ -317,8 +319,8 @@ func (e *Emitter) Definition(source string) *syntax.Definition {
 	return d
 }
 
-// DefineOver defines a function with parameters, and with variables of main as further parameters. The function binds
-// the first axes as main does.
+// DefineOver defines a function with the given parameters. Variables of main become further parameters. Inside, the
+// first axes are bound as in main.
 func (e *Emitter) DefineOver(typ, name string, params, variables []string, axes int, body func()) {
 	bound := map[int]expr.Expr{}
 	for axis := range axes {
@@ -360,7 +362,7 @@ func (e *Emitter) symbolLines() []syntax.Stmt {
 // SortedNeeds lists the device features that the shader needs.
 func (e *Emitter) SortedNeeds() []string { return slices.Sorted(maps.Keys(e.Needs)) }
 
-// Hints for the compiler of a loop.
+// Unroll hints for the GLSL compiler.
 const (
 	Unroll     = "unroll"
 	DontUnroll = "dont_unroll"

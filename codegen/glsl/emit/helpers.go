@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// Helper adds a library function for a type to the shader.
+// Helper adds a library function for a type to the shader, with the functions that it calls.
 func (e *Emitter) Helper(name, typ string) {
 	h, typ := lib.Find(name, typ)
 	if h == nil {
@@ -27,7 +27,8 @@ func (e *Emitter) Helper(name, typ string) {
 	}
 }
 
-// Functions returns the helpers, decoders and custom ops that main uses, and main last. Unused statements are removed.
+// Functions returns the helpers, decoders and custom ops that main uses, and main itself last. It removes unused
+// statements.
 func (e *Emitter) Functions() []*syntax.Definition {
 	main := e.Definition("void main() {\n}\n")
 	main.Body = syntax.Prune(append(e.symbolLines(), e.Root.body...))

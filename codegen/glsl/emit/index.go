@@ -8,15 +8,15 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Indices are computed as uint. Their partial sums may wrap around below 0, which does no harm because the final sum is
-// an index. Inside a clamp the final sum may be negative too, so there everything is int. A sum that may need more than
-// 32 bits is computed as int64_t. Its coordinates still have 32 bits, and so do quotients and clamped values that fit.
+// Indices are computed as uint. Partial sums may wrap around below 0, which is harmless because the final sum is an
+// index. Inside a clamp the final sum may be negative too, so there everything is an int. A sum that may need more than
+// 32 bits is an int64_t. Its coordinates are 32-bit, and so are quotients and clamped values that fit.
 
-// IsWide reports whether an index may have more than 32 bits.
+// isWide reports whether an index may need more than 32 bits.
 func (e *Emitter) isWide(x kernel.Index) bool { return x.Largest() > float64(e.Caps.Position32()) }
 
-// IndexValue prints an index in the open scope. An index that is used more than once, as the last plan counted, becomes
-// a variable.
+// IndexValue prints an index in the open scope. If the last Plan counted more than one use, it declares a variable for
+// it.
 func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
 	key := x.String()
 	if t, ok := e.knownIndex(key); ok {
@@ -57,7 +57,7 @@ func indexUsesAcc(x kernel.Index, acc int) bool {
 	return used
 }
 
-// IndexText prints the polynomial: first the terms that add, then the terms that subtract.
+// IndexText prints the polynomial of an index: first the terms that are added, then the terms that are subtracted.
 func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
 	if !e.isWide(x) {
 		return e.Coordinate(x)
@@ -73,12 +73,12 @@ func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
 	return expr.OfType(expr.Wide, t)
 }
 
-// Coordinate prints an index that fits in 32 bits on every device, by [kernel.Kernel.CheckRange].
+// Coordinate prints an index that fits in 32 bits on every device, as [kernel.Kernel.CheckRange] has checked.
 func (e *Emitter) Coordinate(x kernel.Index) expr.Expr { return e.sum(x, expr.Uint, e.narrowFactor) }
 
 func (e *Emitter) narrowFactor(f *kernel.Factor) expr.Expr { return expr.Narrow(e.Factor(f)) }
 
-// sum prints a polynomial in the number type of lit and factor.
+// sum prints a polynomial. lit and factor print its numbers and factors, in the type of the sum.
 func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*kernel.Factor) expr.Expr) expr.Expr {
 	var out expr.Expr
 	for _, t := range x.Terms() {
@@ -87,7 +87,7 @@ func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*ke
 		}
 	}
 	if c := x.Offset(); c > 0 || out == nil {
-		// A sum without positive terms begins with its constant, 0 if need be.
+		// If no term is positive, the sum begins with the constant, or with 0.
 		out = expr.Join("+", out, lit(max(c, 0)))
 	}
 	for _, t := range x.Terms() {
@@ -101,7 +101,7 @@ func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*ke
 	return out
 }
 
-// term prints coordinates first, then symbols, then the number, as in row * T * 64.
+// term prints a term: coordinates first, then symbols, then the coefficient, as in row * T * 64.
 func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	factor func(*kernel.Factor) expr.Expr) expr.Expr {
 	var out expr.Expr
@@ -124,7 +124,7 @@ func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	return out
 }
 
-// Factor prints one factor, as a uint unless it is wide.
+// Factor prints one factor of an index, as a uint or, if it is wide, as an int64_t.
 func (e *Emitter) Factor(f *kernel.Factor) expr.Expr {
 	switch f.Kind {
 	case kernel.FactorAxis:
@@ -149,6 +149,7 @@ func (e *Emitter) Factor(f *kernel.Factor) expr.Expr {
 	return t
 }
 
+// composite prints a quotient, remainder or clamp.
 func (e *Emitter) composite(f *kernel.Factor) expr.Expr {
 	if f.Kind != kernel.FactorClamp {
 		if t, ok := e.inRun(f); ok {
@@ -176,7 +177,7 @@ func (e *Emitter) divided(op string, f *kernel.Factor) expr.Expr {
 	return expr.Narrow(t)
 }
 
-// factorName is the name of the variable of a quotient, remainder or looked-up index.
+// factorName returns a name for the variable of a quotient, remainder or clamp.
 func (e *Emitter) factorName(f *kernel.Factor) string {
 	base := map[kernel.FactorKind]string{kernel.FactorDiv: "quotient", kernel.FactorMod: "remainder",
 		kernel.FactorClamp: "clamped"}[f.Kind]
@@ -189,12 +190,13 @@ func (e *Emitter) factorName(f *kernel.Factor) string {
 	return base
 }
 
-// FactorKey is the key of an index factor in the map of known indices.
+// FactorKey is the key of a factor in scope.indices.
 func FactorKey(f *kernel.Factor) string {
 	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
 }
 
-// loneFactor returns the only factor of x, or nil if x is more than one factor. loneValue does the same for a value.
+// loneFactor returns the factor if x consists of exactly one, and otherwise nil. loneValue does the same for a loaded
+// value.
 func loneFactor(x kernel.Index) *kernel.Factor {
 	ts := x.Terms()
 	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 {
@@ -211,8 +213,8 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 	return f.Value, true
 }
 
-// clamped prints a clamp. It uses uint if neither the value nor the limit can be negative (T-1 is -1 if T is 0), and
-// int otherwise. Loaded 64-bit indices are already limited to the range of an int.
+// clamped prints a clamp. It computes in uint if neither the value nor the limit can be negative, and otherwise in int.
+// (The limit T-1 is -1 if T is 0.) Loaded 64-bit indices are already limited to the range of an int.
 func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
 	unsigned := f.D.NonNegative()
 	if v, ok := loneValue(f.X); ok && unsigned && e.ComputeType(v.DType) == "uint" {
@@ -224,8 +226,8 @@ func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
 	return expr.Call("uint", e.clampCall(f))
 }
 
-// clampCall limits a signed sum to 0..last. If a symbol is 0, last may be -1; the result is then 0, which every buffer
-// has room for.
+// clampCall prints a signed sum limited to 0..last. If a symbol is 0, last may be -1; the result is then 0, and every
+// buffer has an element 0.
 func (e *Emitter) clampCall(f *kernel.Factor) expr.Expr {
 	factor := func(f *kernel.Factor) expr.Expr {
 		if f.Kind == kernel.FactorValue {
@@ -240,7 +242,7 @@ func (e *Emitter) clampCall(f *kernel.Factor) expr.Expr {
 	return expr.Call("max", expr.Call("min", x, last), expr.Int(0))
 }
 
-// onlyAdds reports whether no part of x can make it negative.
+// onlyAdds reports whether x cannot be negative: it subtracts nothing and has no loaded values.
 func onlyAdds(x kernel.Index) bool {
 	for _, t := range x.Terms() {
 		if t.Coef < 0 {
@@ -250,14 +252,14 @@ func onlyAdds(x kernel.Index) bool {
 	return x.Offset() >= 0 && !hasValue(x)
 }
 
-// hasValue reports whether an index has a term of a loaded value.
+// hasValue reports whether an index has a term with a loaded value.
 func hasValue(x kernel.Index) bool {
 	return slices.ContainsFunc(x.Terms(), func(t kernel.Term) bool {
 		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool { return f.Kind == kernel.FactorValue })
 	})
 }
 
-// signedIndex prints an index as an int value.
+// signedIndex prints an index as an int.
 func (e *Emitter) signedIndex(x kernel.Index) expr.Expr {
 	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
 		if _, known := e.knownIndex(FactorKey(f)); !known && e.Uses.Indices[FactorKey(f)] < 2 && !onlyAdds(f.X) {

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// NeedMatrix records the device features of matrices of a dtype.
+// NeedMatrix records the device features that cooperative matrices of a dtype need.
 func (e *Emitter) NeedMatrix(t ir.DType) {
 	switch t {
 	case ir.BF16:
@@ -24,22 +24,22 @@ func (e *Emitter) NeedMatrix(t ir.DType) {
 var matrixElements = map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16_t", ir.F32: "float",
 	ir.I8: "int8_t", ir.U8: "uint8_t", ir.I32: "int", ir.U32: "uint"}
 
-// MatrixElement is the element type of matrices of a dtype.
+// MatrixElement is the GLSL element type of cooperative matrices of a dtype.
 func MatrixElement(t ir.DType) string {
 	return matrixElements[t]
 }
 
-// MatrixType is the type of a cooperative matrix of a scope. use is A, B or Accumulator.
+// MatrixType is the GLSL type of a cooperative matrix. scope is Subgroup or Workgroup, and use is A, B or Accumulator.
 func MatrixType(scope string, t ir.DType, rows, cols int, use string) string {
 	return fmt.Sprintf("coopmat<%s, gl_Scope%s, %d, %d, gl_MatrixUse%s>", MatrixElement(t), scope, rows, cols, use)
 }
 
-// MultiplyAdd adds the product of two cooperative matrices to a third.
+// MultiplyAdd writes sum += a * b for cooperative matrices.
 func (e *Emitter) MultiplyAdd(sum, a, b expr.Expr) {
 	e.Assign(sum, expr.Call("coopMatMulAdd", a, b, sum))
 }
 
-// LoadMatrix loads a cooperative matrix from an array. major is Row or Column.
+// LoadMatrix writes a load of a cooperative matrix from an array, beginning at index at. major is Row or Column.
 func (e *Emitter) LoadMatrix(to, array, at expr.Expr, pitch int, major string) {
 	e.Do("coopMatLoad", to, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
 }
@@ -49,7 +49,7 @@ func (e *Emitter) StoreMatrix(from, array, at expr.Expr, pitch int, major string
 	e.Do("coopMatStore", from, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
 }
 
-// Fragment is the type of a cooperative matrix of subgroup scope.
+// Fragment is the GLSL type of a cooperative matrix of subgroup scope. use is A, B or Accumulator.
 func Fragment(f kernel.Fragment, t ir.DType, use string) string {
 	rows, cols := f.FragM, f.FragN
 	switch use {

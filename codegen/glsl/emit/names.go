@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Reserved holds words that cannot name a variable, or that would hide a function: keywords of GLSL 4.6, words reserved
-// for future versions, and builtins.
+// Reserved has the words that cannot name a variable, or would hide a function: keywords of GLSL 4.6, words reserved
+// for future versions, and built-in names.
 var Reserved = WordSet(`
 	attribute const uniform varying buffer shared coherent volatile restrict readonly writeonly atomic_uint
 	layout centroid flat smooth noperspective patch sample invariant precise break continue do for while
@@ -29,7 +29,7 @@ var Reserved = WordSet(`
 	lessThan lessThanEqual greaterThan greaterThanEqual equal notEqual any all not bitfieldExtract
 	bitfieldInsert bitfieldReverse bitCount findLSB findMSB barrier memoryBarrier`)
 
-// WordSet is the set of the words in s.
+// WordSet returns the set of the words in s.
 func WordSet(s string) map[string]bool {
 	set := map[string]bool{}
 	for _, w := range strings.Fields(s) {
@@ -38,8 +38,8 @@ func WordSet(s string) map[string]bool {
 	return set
 }
 
-// identifier makes a legal GLSL name of any string: letters, digits and single underscores, and no reserved word or
-// prefix.
+// identifier makes a legal GLSL name of any string. The name has only letters, digits and single underscores, and no
+// reserved prefix.
 func identifier(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s) && b.Len() < 40; i++ {
@@ -58,8 +58,8 @@ func identifier(s string) string {
 	return name
 }
 
-// resultNames are the names for the results of ops. The op's own name is a verb or an abbreviation, which no reader
-// would use for a value.
+// resultNames has names for variables that hold the results of ops. The op's own name is a verb or an abbreviation,
+// which reads badly as the name of a value.
 var resultNames = map[ir.Op]string{
 	ir.OpAbs: "magnitude", ir.OpSqr: "square", ir.OpSqrt: "root", ir.OpExp: "exponential", ir.OpLog: "logarithm",
 	ir.OpSin: "sine", ir.OpCos: "cosine", ir.OpTan: "tangent", ir.OpPow: "power", ir.OpFloor: "whole", ir.OpCeil: "next_whole",
@@ -70,8 +70,8 @@ var resultNames = map[ir.Op]string{
 	ir.OpAffine: "scaled",
 }
 
-// HintOf is the name for a value: its hint, or the name of its op's result. A cast is named after its operand and
-// dtype.
+// HintOf returns a name for a value: its hint, or the result name of its op. A cast is named after its operand and
+// dtype, such as weight_f16.
 func HintOf(v *kernel.Expr) string {
 	if op, err := ir.ParseOp(v.Hint); v.Hint != "" && (err != nil || op != v.Op) || v.Kind != kernel.ExprApply {
 		return v.Hint
@@ -89,10 +89,10 @@ func HintOf(v *kernel.Expr) string {
 	return v.Op.String()
 }
 
-// Unusable reports whether the language or the library uses a name.
+// Unusable reports whether GLSL or the library uses a name.
 func Unusable(name string) bool { return Reserved[name] || lib.Names[name] || name == component }
 
-// Fresh returns a name like base that hides no other name, and takes it in scope s. Sibling blocks may use the same
+// Fresh returns a name like base that hides no other name, and reserves it in scope s. Sibling blocks may use the same
 // name.
 func (e *Emitter) Fresh(s *scope, base string) string {
 	base = identifier(base)
@@ -104,8 +104,8 @@ func (e *Emitter) Fresh(s *scope, base string) string {
 	return name
 }
 
-// taken reports whether any open scope has the name. It asks inner scopes too, because a value may be declared outside
-// while an inner block is being written.
+// taken reports whether any open scope has the name. It also looks in inner scopes, because a value may be declared in
+// an outer block while an inner block is being written.
 func (e *Emitter) taken(name string) bool {
 	for s := e.Scope; s != nil; s = s.parent {
 		if s.Names[name] {

@@ -22,7 +22,7 @@ const (
 	NeedCoopMat2        = "cooperativeMatrix2"    // matrices of workgroup scope, tensor addressing
 	NeedMaintenance4    = "maintenance4"          // the SPIR-V of Vulkan 1.3
 	NeedIntDot          = "integerDotProduct"     // four int8 multiplications, added up
-	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must keep as IEEE defines it
+	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must keep IEEE-conforming
 	NeedPreserveNaN64   = "preserveNaN64"         // the same for double
 	NeedAddress         = "bufferDeviceAddress"   // buffers larger than a binding may be
 
@@ -30,10 +30,10 @@ const (
 	needSharedFloats = "sharedAtomicFloat32Add" // the same in shared memory
 )
 
-// Needs has a row for each Need constant.
+// Needs describes each Need constant.
 var Needs = map[string]struct {
-	Extension string // the extension that enables it, or ""
-	Custom    bool   // custom kernels may ask for it
+	Extension string // the GLSL extension that enables it, or ""
+	Custom    bool   // custom kernels may request it
 }{
 	NeedStorage8:        {"GL_EXT_shader_8bit_storage", true},
 	NeedStorage16:       {"GL_EXT_shader_16bit_storage", true},
@@ -60,7 +60,7 @@ var Needs = map[string]struct {
 	needSharedFloats:    {"GL_EXT_shader_atomic_float", true},
 }
 
-// CustomNeeds lists the needs that a custom kernel may ask for, sorted.
+// CustomNeeds lists the features that a custom kernel may request, sorted.
 func CustomNeeds() (names []string) {
 	for name, n := range Needs {
 		if n.Custom {

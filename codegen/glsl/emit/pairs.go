@@ -7,27 +7,27 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// On devices without 64-bit integers, i64 is a pair of words, low word first, as in memory. Functions of pairs replace
-// the integer operators and functions of an op's row.
+// On devices without 64-bit integers, an i64 is a pair of 32-bit words, low word first, as in memory. Functions of
+// pairs replace the integer operators and functions in the templates of ops.
 
 // Pair is the compute type of i64 on such devices.
 const Pair = "uvec2"
 
-// pairScalar is the row of i64 on such devices. Pairs have no vectors.
+// pairScalar is the row of i64 in Scalars on such devices. There are no vectors of pairs.
 var pairScalar = scalar{Compute: Pair, Storage: Pair, Carrier: Pair, vec: Pair, storageVec: Pair}
 
-// pairs reports whether i64 is computed in pairs. Custom kernels bring their own shader and needs.
+// pairs reports whether i64 values are pairs. A custom kernel has its own shader and declares its own needs.
 func (e *Emitter) pairs() bool { return !e.Caps.Features.Int64 && e.K.Custom == nil }
 
 func (e *Emitter) inPairs(b *Buffer) bool { return b.DType == ir.I64 && e.pairs() }
 
-// wordwise are the operators that also work on vectors of words.
+// wordwise are the operators that work on pairs word by word.
 var wordwise = []string{"&", "|", "^", "~", "==", "!="}
 
-// pairOperators are the functions that replace operators.
+// pairOperators has the functions that replace operators on pairs.
 var pairOperators = map[string]string{"+": "pair_add", "-": "pair_subtract", "*": "pair_multiply", "<": "pair_less"}
 
-// pairBuiltins are the functions that replace GLSL's, which would treat the words one by one.
+// pairBuiltins has the functions that replace GLSL's functions, which would treat the words separately.
 var pairBuiltins = map[string]string{"min": "pair_min", "max": "pair_max", "abs": "pair_abs", "sign": "pair_sign"}
 
 // pairOperator applies an operator to pairs.
@@ -60,18 +60,18 @@ func (e *Emitter) Operate(typ, op string, a, b expr.Expr) expr.Expr {
 	return expr.Binary(op, a, b)
 }
 
-// pairNumber prints a number of a form.
+// pairNumber prints a number in a template as a pair.
 func pairNumber(s string) expr.Expr {
 	n, _ := expr.LiteralOf(expr.Of(s))
 	return pairLit(n.V)
 }
 
-// pairLit prints a constant.
+// pairLit prints a constant as a pair.
 func pairLit(n int64) expr.Expr {
 	return expr.Call(Pair, expr.Uint(n&0xffffffff), expr.Uint(n>>32&0xffffffff))
 }
 
-// coercePair converts to or from a pair, like a constructor between other types.
+// coercePair converts a pair to another compute type, or another type to a pair.
 func (e *Emitter) coercePair(from, to string, v expr.Expr) expr.Expr {
 	low := expr.Member(v, "x")
 	switch {

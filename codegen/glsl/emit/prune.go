@@ -7,10 +7,10 @@ import (
 )
 
 // pruneFunctions removes unused definitions, and unused parameters of functions with their arguments in calls. A
-// definition is used only by later ones. The users' definitions and main come last; only the calls in them change.
+// definition can only be used by later ones. users, custom ops and main, come last; only the calls in them change.
 func pruneFunctions(own, users []*syntax.Definition) []*syntax.Definition {
 	all := slices.Concat(own, users)
-	// An argument that is dropped here may be the last use of a caller's parameter.
+	// Dropping an argument may remove the last use of a caller's parameter, so callees come first.
 	for i := range own {
 		d := all[i]
 		params, unused := usedParams(d, all[i+1:])
@@ -38,12 +38,12 @@ func pruneFunctions(own, users []*syntax.Definition) []*syntax.Definition {
 	return kept
 }
 
-// elementParameters is the number of parameters that coopMatPerElementNV gives a function: row, column and element.
-// Further arguments follow the function's name.
+// elementParameters is the number of parameters that coopMatPerElementNV passes to a function: row, column and element.
+// Further arguments follow the function's name in the call.
 const elementParameters = 3
 
-// usedParams returns the parameters that a function needs, and the positions of the others. It returns nil if the
-// function needs all. If the function is passed by its name, its first parameters stay, without a name.
+// usedParams returns the parameters that a function uses, and the positions of the others. It returns nil if the
+// function uses all. If the function is passed by name, its first parameters stay, without a name.
 func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []syntax.Param, unused []int) {
 	used := map[string]bool{"": true}
 	d.Names(func(name string) { used[name] = true })
@@ -66,7 +66,7 @@ func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []synt
 	return params, unused
 }
 
-// handedOn reports whether definitions mention a function without calling it.
+// handedOn reports whether definitions pass a function by its name.
 func handedOn(name string, later []*syntax.Definition) bool {
 	found := false
 	for _, d := range later {
@@ -75,7 +75,8 @@ func handedOn(name string, later []*syntax.Definition) bool {
 	return found
 }
 
-// dropArguments removes arguments from all calls of a function, and from calls that pass the function by its name.
+// dropArguments removes the arguments at the given positions from all calls of a function, and from calls to which the
+// function is passed by name.
 func dropArguments(x *syntax.Expr, name string, places []int) *syntax.Expr {
 	return x.Map(func(x *syntax.Expr) *syntax.Expr {
 		if x.Op != syntax.Call {

@@ -10,19 +10,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Along is an axis of an operand that is read four neighbours at a time.
+// Along is an axis along which an operand is read four neighbours at a time, with the axis's extent.
 type Along struct {
 	Axis   int
 	Extent ir.Dim
 }
 
-// Quad prints a vec4 of an operand, elements k … k+3 along an axis. The other axes are bound. Unless all says that k is
-// always within the extent, vectors beyond its end are 0.
+// Quad prints a vec4 with elements k to k+3 of an operand along an axis. The other axes are bound. all says that k is
+// always within the extent; otherwise quads beyond the end are 0.
 func (e *Emitter) Quad(v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
 	return e.QuadOf(FloatQuads, v, a, k, base, all)
 }
 
-// QuadOf is quad for vectors of any kind.
+// QuadOf is Quad for a vector type of any kind.
 func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base string, all bool) expr.Expr {
 	whole := schedule.DivisibleBy(a.Extent, 4)
 	if whole && all && e.IsVector(v, a) {
@@ -55,7 +55,7 @@ func (e *Emitter) IsVector(v *kernel.Expr, a Along) bool {
 	return t.IsBlock() || (Scalars[t].Carrier == "float" || t == ir.I8 || t == ir.U8) && Scalars[t].decode == ""
 }
 
-// IndexAt prints an index at a coordinate along an axis. The other axes are bound.
+// IndexAt prints an index with the coordinate along an axis set to at. The other axes are bound.
 func (e *Emitter) IndexAt(x kernel.Index, axis int, at expr.Expr) expr.Expr {
 	e.OpenScope()
 	defer e.Close()
@@ -74,7 +74,7 @@ func (e *Emitter) vectorQuad(q QuadKind, v *kernel.Expr, a Along, k expr.Expr) e
 	return value
 }
 
-// wholeQuad sets a vector to four neighbours that all exist.
+// wholeQuad sets the variable name to four neighbours that all exist.
 func (e *Emitter) wholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
 	if e.IsVector(v, a) {
 		e.Assign(name, e.vectorQuad(q, v, a, k))
@@ -85,8 +85,8 @@ func (e *Emitter) wholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Ex
 	})
 }
 
-// partialQuad sets a vector to four neighbours. Some may lie beyond the end: there the shader reads the last element
-// again and sets 0 instead.
+// partialQuad sets the variable name to four neighbours, some of which may be beyond the end. For these the shader
+// reads the last element again and uses 0 instead.
 func (e *Emitter) partialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
 	end := e.Dim(a.Extent)
 	e.OpenLanes(4)
@@ -97,7 +97,7 @@ func (e *Emitter) partialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.
 	e.Close()
 }
 
-// partialName is the name of a limited coordinate along an axis.
+// partialName is the name of the variable for a coordinate that is limited to the extent of its axis.
 func (e *Emitter) partialName(axis int) string {
 	if axis < e.K.FoldAxis() {
 		return "at_" + e.ParaName(axis)
@@ -105,7 +105,7 @@ func (e *Emitter) partialName(axis int) string {
 	return "at_k"
 }
 
-// AsFloat prints a value as an f32, the type of matmul sums.
+// AsFloat prints a value as a float, the type of matmul sums.
 func (e *Emitter) AsFloat(v *kernel.Expr) expr.Expr { return e.as("float", v) }
 
 // as prints a value in a compute type.
@@ -114,14 +114,14 @@ func (e *Emitter) as(typ string, v *kernel.Expr) expr.Expr {
 	return e.Coerce(e.ComputeType(v.DType), typ, e.Value(v))
 }
 
-// WholeStep reports whether a step from a position on stays within an extent: step divides the extent, or that many
-// elements are left.
+// WholeStep reports whether a step of step elements, beginning at from, is provably within an extent.
 func WholeStep(d ir.Dim, from expr.Expr, step int) bool {
 	first, known := expr.LiteralOf(from)
 	return schedule.DivisibleBy(d, step) || known && first.V+int64(step) <= d.Min()
 }
 
-// Limit keeps a coordinate below an extent, unless tiles of this size divide the extent. The extent is not 0.
+// Limit prints min(x, last coordinate of d), or x if tiles of the given size divide the extent. The extent must not be
+// 0.
 func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
 	if schedule.DivisibleBy(d, tile) {
 		return x
@@ -129,8 +129,8 @@ func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
 	return e.capped(x, d)
 }
 
-// capped limits a coordinate to the last one of an extent. If x is a sum of coordinates, which cannot wrap, and one
-// summand alone reaches the last coordinate, no comparison is needed.
+// capped prints a coordinate limited to the last one of an extent. x may be a sum of coordinates, which cannot wrap
+// around. If one summand alone reaches the last coordinate, it prints that without a comparison.
 func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
 	last := e.Coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
 	if end, known := expr.LiteralOf(last); known && strings.IndexFunc(x.String(), notInSums) < 0 {
@@ -148,18 +148,18 @@ func notInSums(r rune) bool {
 	return r != ' ' && r != '+' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
-// QuadKind says how shaders hold four neighbours of an operand that are multiplied without cooperative matrices.
+// QuadKind is a type in which shaders hold four neighbours of an operand that ordinary arithmetic multiplies.
 type QuadKind struct {
-	Vector string // the type of four neighbours that are assembled one by one
-	// Scalar is the type of an element, and of sums. int8 elements are added in int, and unsigned sums wrap around as
-	// op matmul says.
+	Vector string // the vector type in which four neighbours are assembled
+	// Scalar is the type of an element and of sums. int8 elements are added in int, and uint8 sums wrap around, as op
+	// matmul defines.
 	Scalar string
 	Zero   expr.Expr
-	// Word is the type of four int8 elements packed in one register, or "" for a vector.
+	// Word is the type of a word with four packed int8 elements, or "" if elements are held in a vector.
 	Word string
 }
 
-// Typ is the type of a quad.
+// Typ is the GLSL type of a quad: Word, or Vector if there is none.
 func (q QuadKind) Typ() string {
 	if q.Word != "" {
 		return q.Word

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Random numbers are counted, not drawn: each word depends only on seed, offset and element. A block of four words
-// costs as much as one word. So four neighbours from a multiple of four on share a block.
+// Random numbers have no state: each word depends only on seed, offset and element. A block of four words takes as long
+// as one word. So four neighbours that begin at a multiple of four share one block.
 
 // random prints a word of a random stream.
 func (e *Emitter) random(v *kernel.Expr, home *scope) expr.Expr {
@@ -21,7 +21,7 @@ func (e *Emitter) random(v *kernel.Expr, home *scope) expr.Expr {
 	return expr.Call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
 }
 
-// pairWord is the element with the wanted word.
+// pairWord prints the number of the element whose own word is the wanted word.
 func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	switch w {
 	case kernel.WordFirst:
@@ -32,7 +32,7 @@ func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	return element
 }
 
-// key prints a seed or offset as its two halves.
+// key prints a seed or offset as a uvec2 with its two halves.
 func (e *Emitter) key(v *kernel.Expr, home *scope) expr.Expr {
 	t := e.valueFor(v, home)
 	if v.DType == ir.I64 && e.pairs() {
@@ -45,8 +45,8 @@ func (e *Emitter) key(v *kernel.Expr, home *scope) expr.Expr {
 	return expr.Call("uvec2", t, expr.Uint(0))
 }
 
-// loadWords computes the words of four neighbours, once for all expressions that pick from them, and returns their
-// variable.
+// loadWords declares a uvec4 with the random words of four neighbours, and returns it. All expressions that use words
+// of the same block share it.
 func (e *Emitter) loadWords(r Run, v *kernel.Expr, have map[*kernel.Expr]expr.Expr) expr.Expr {
 	for o, name := range have {
 		if o.Kind == kernel.ExprRandom && o.Args[0] == v.Args[0] && o.Args[1] == v.Args[1] && o.Index.Equal(v.Index) {

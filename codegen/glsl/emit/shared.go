@@ -1,16 +1,16 @@
 package emit
 
-// Shared is a declaration of shared memory.
+// Shared is the declaration of an array in shared memory.
 type Shared struct {
 	Type, Name string
 	Size       string // with its brackets: "[32][4]"
 }
 
-// Symbol is the name.
+// Symbol returns the name.
 func (s Shared) Symbol() string { return s.Name }
 
-// Signature is the name, too.
+// Signature returns the name, too.
 func (s Shared) Signature() string { return s.Name }
 
-// String is the declaration.
+// String returns the declaration.
 func (s Shared) String() string { return "shared " + s.Type + " " + s.Name + s.Size + ";" }

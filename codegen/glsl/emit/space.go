@@ -9,22 +9,22 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// MaxPoints bounds the points of one dimension of the grid, so that positions, and the strides added to them, stay
-// within 32 bits.
+// MaxPoints bounds the number of points of one dimension of the grid, so that positions, and the strides added to them,
+// fit in 32 bits.
 const MaxPoints = 1 << 31
 
-// Span is a run of parallel axes that one dimension of the grid covers.
+// Span is a group of consecutive parallel axes that one dimension of the grid covers.
 type Span struct {
 	Axes []int // outermost first
-	// Points is the number of points, as factors. Only z has several factors, because it takes all axes that are left.
+	// Points is the number of points, as factors. Only z has several factors, because it takes all axes that remain.
 	Points []ir.Dim
 }
 
-// Space maps the parallel axes to x, y and z of the grid. x takes as many of the innermost axes as fit in MaxPoints; y
-// and z take the outer ones.
+// Space maps the parallel axes to the dimensions x, y and z of the grid. x takes the innermost axes, as many as
+// MaxPoints allows; y and z take the outer axes.
 type Space []Span
 
-// newSpace assigns the parallel axes, from the innermost outwards, to x, y and z. z takes the rest.
+// newSpace assigns the parallel axes to x, y and z, beginning with the innermost axis.
 func (e *Emitter) newSpace() Space {
 	s := Space{{Points: []ir.Dim{ir.D(1)}}}
 	for a := len(e.K.Parallel) - 1; a >= 0; a-- {
@@ -51,7 +51,7 @@ func (e *Emitter) newSpace() Space {
 	return s
 }
 
-// Max is the largest number of points, or a number above MaxPoints.
+// Max is the largest number of points of the span, or MaxPoints+1 if there are more than MaxPoints.
 func (g Span) Max() int64 {
 	n := int64(1)
 	for _, d := range g.Points {
@@ -78,7 +78,7 @@ func (e *Emitter) count(g Span) expr.Expr {
 	return out
 }
 
-// gridLimit is the largest number of workgroups along a dimension of a dispatch. Vulkan promises 65535.
+// gridLimit is the largest number of workgroups along a dimension of a dispatch. Vulkan guarantees 65535.
 func (e *Emitter) gridLimit(dim int) int64 {
 	if n := e.Caps.MaxWorkgroupCount[dim]; n > 0 {
 		return min(int64(n), 1<<31-1)
@@ -86,8 +86,8 @@ func (e *Emitter) gridLimit(dim int) int64 {
 	return 65535
 }
 
-// SetGrid covers one dimension of the grid with workgroups of tile points each. It reports whether workgroups must loop
-// because the device allows fewer.
+// SetGrid covers one dimension of the grid with workgroups of tile points each. goAround reports whether workgroups
+// must loop over several tiles, because the device allows fewer workgroups than there are tiles.
 func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) {
 	factors := make([]kernel.GridFactor, len(points))
 	room := e.gridLimit(dim)
@@ -103,11 +103,11 @@ func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 	return goAround
 }
 
-// GridAxis names the components of a workgroup's id.
+// GridAxis has the components of a workgroup's id, by dimension.
 var GridAxis = [3]string{"x", "y", "z"}
 
-// OverSpace writes body at the points of the parallel axes. inner binds the axes of x and returns the number of blocks
-// that it opened.
+// OverSpace writes body once, inside the loops that bind all parallel axes. inner binds the axes of x and returns the
+// number of blocks that it opened.
 func (e *Emitter) OverSpace(inner func(s Space) (opened int), body func()) {
 	s := e.newSpace()
 	if e.Err != nil || e.emptySpace(s) {
@@ -119,7 +119,7 @@ func (e *Emitter) OverSpace(inner func(s Space) (opened int), body func()) {
 	body()
 }
 
-// outerLoops binds the axes of y and z, one point per workgroup. It returns the number of blocks that it opened.
+// outerLoops binds the axes of y and z, for one point per workgroup. It returns the number of blocks that it opened.
 func (e *Emitter) outerLoops(s Space) (opened int) {
 	for dim := range e.Grid {
 		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
@@ -130,8 +130,8 @@ func (e *Emitter) outerLoops(s Space) (opened int) {
 	return opened
 }
 
-// OuterLoop binds the axes of one dimension of the grid, in a loop if the grid is too small. It returns the number of
-// blocks that it opened.
+// OuterLoop binds the axes of one dimension of the grid. If the grid is too small, it opens a loop. It returns the
+// number of blocks that it opened.
 func (e *Emitter) OuterLoop(dim int, g Span) (opened int) {
 	id := expr.Of("gl_WorkGroupID." + GridAxis[dim])
 	base := e.SpanName(g, "outer")
@@ -145,7 +145,7 @@ func (e *Emitter) OuterLoop(dim int, g Span) (opened int) {
 	return opened
 }
 
-// SpanName is the name of the position in a span: the axis's name if the span has one axis.
+// SpanName is the name for the position in a span: the name of the axis if there is one axis, and several otherwise.
 func (e *Emitter) SpanName(g Span, several string) string {
 	if len(g.Axes) == 1 {
 		return e.ParaName(g.Axes[0])
@@ -153,11 +153,11 @@ func (e *Emitter) SpanName(g Span, several string) string {
 	return several
 }
 
-// Split binds the axes of a span to their coordinates, given the row-major position id. The unit of id is width
-// elements of the innermost axis. If width is not 1, split does not bind the innermost axis, but returns its coordinate
-// in those units.
+// Split binds the axes of a span to their coordinates, given the row-major position id. id counts units of width
+// elements of the innermost axis. If width is not 1, Split does not bind the innermost axis, but returns its coordinate
+// in these units.
 func (e *Emitter) Split(g Span, width int, id expr.Expr) (unit expr.Expr) {
-	below := kernel.Const(1) // positions per step of the axis
+	below := kernel.Const(1) // number of positions per step of the axis
 	unit = expr.Of("0u")
 	for i := len(g.Axes) - 1; i >= 0; i-- {
 		axis, extent := g.Axes[i], e.K.Parallel[g.Axes[i]]
@@ -200,8 +200,8 @@ func (e *Emitter) UsesAxis(axis int) bool {
 	return slices.ContainsFunc(e.K.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
 }
 
-// ParaName names a parallel axis: the last ones are batch, row and col, and earlier ones have numbers. A map over one
-// axis calls it i. A fold replaces col.
+// ParaName returns the GLSL name of a parallel axis. The last three are batch, row and col, and earlier ones have
+// numbers. A kernel over one axis calls it i. In kernels with a fold axis the last two are batch and row.
 func (e *Emitter) ParaName(axis int) string {
 	names := []string{"batch", "row", "col"}
 	if e.K.Family == kernel.FamilyAttention {
@@ -221,14 +221,14 @@ func (e *Emitter) ParaName(axis int) string {
 	return fmt.Sprintf("axis%d", axis)
 }
 
-// OpenPoint opens a block for a point that the kernel may skip.
+// OpenPoint opens a block that runs only at points that the kernel's guard does not skip.
 func (e *Emitter) OpenPoint() {
 	cond := e.K.Guard.Point
 	e.Plan([]*kernel.Expr{cond}, nil)
 	e.OpenIf(e.Value(cond))
 }
 
-// emptySpace reports whether the space never has a point, and sets an empty grid if so.
+// emptySpace reports whether the space never has a point. If so, it sets an empty grid.
 func (e *Emitter) emptySpace(s Space) bool {
 	if !s.isEmpty() {
 		return false
@@ -239,8 +239,8 @@ func (e *Emitter) emptySpace(s Space) bool {
 	return true
 }
 
-// Invocations gives every invocation its position among n, in a loop if the grid is too small. bind gets the position.
-// It returns the number of blocks that it opened.
+// Invocations gives every invocation its position among n and calls bind with it. If the grid is too small, it opens a
+// loop. It returns the number of blocks that it opened.
 func (e *Emitter) Invocations(n ir.Dim, name string, bind func(id expr.Expr)) (opened int) {
 	wg := e.Launch.Workgroup
 	if e.SetGrid(0, []ir.Dim{n}, int64(wg)) {

@@ -9,7 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// The statements and expressions that every kernel family emits: loops, conditions, arrays and shared memory.
+// This file has the statements and expressions that every kernel family emits: loops, conditions, arrays and shared
+// memory.
 
 // Array declares an array of count elements.
 func (e *Emitter) Array(typ, name string, count int) expr.Array {
@@ -19,14 +20,14 @@ func (e *Emitter) Array(typ, name string, count int) expr.Array {
 	return expr.Array{Name: e.Unset(typ, name, count), Len: count}
 }
 
-// Filled declares an array and sets element i to value(i). index names i.
+// Filled declares an array and sets each element i to value(i). index is the name of the loop variable i.
 func (e *Emitter) Filled(typ, name string, count int, index string, value func(i expr.Expr) expr.Expr) expr.Array {
 	a := e.Array(typ, name, count)
 	e.Repeat(index, count, func(i expr.Expr) { e.Assign(a.At(i), value(i)) })
 	return a
 }
 
-// SumLanes adds up a variable over groups of 2*most invocations of a subgroup.
+// SumLanes adds up a variable over groups of 2*most adjacent invocations of a subgroup. All of them get the sum.
 func (e *Emitter) SumLanes(x expr.Expr, most int) {
 	for mask := most; mask > 0; mask /= 2 {
 		e.Update(x, "+=", Shuffled(x, mask))
@@ -46,20 +47,20 @@ func (e *Emitter) Unset(typ, name string, dims ...int) expr.Expr {
 // Assign writes the statement that sets a variable or element.
 func (e *Emitter) Assign(to, value expr.Expr) { e.Update(to, "=", value) }
 
-// Update writes an assignment by an operator such as "+=".
+// Update writes an assignment with an operator such as "+=".
 func (e *Emitter) Update(to expr.Expr, op string, value expr.Expr) {
 	e.Scope.Write(&syntax.Assign{To: to, Op: op, Value: value})
 }
 
-// Do writes a call.
+// Do writes a call as a statement.
 func (e *Emitter) Do(function string, args ...expr.Expr) {
 	e.Scope.Write(&syntax.Do{X: expr.Call(function, args...)})
 }
 
-// Barrier waits for the other invocations of the workgroup, and for their writes to shared memory.
+// Barrier writes a barrier: an invocation waits for the others of its workgroup, and for their writes to shared memory.
 func (e *Emitter) Barrier() { e.Do("barrier") }
 
-// Named gives an expression a name unless it is as short as one.
+// Named declares a variable for an expression, unless it is a plain name or number already.
 func (e *Emitter) Named(name string, t expr.Expr) expr.Expr {
 	if expr.IsPlain(t) {
 		return t
@@ -67,8 +68,8 @@ func (e *Emitter) Named(name string, t expr.Expr) expr.Expr {
 	return e.declareIndex(e.Scope, name, t)
 }
 
-// OpenIf opens a block that runs under a condition. No condition is always true. Values that only the block needs are
-// computed inside it.
+// OpenIf opens a block that runs if cond holds, or always if cond is nil. Values that only the block needs are computed
+// inside it.
 func (e *Emitter) OpenIf(cond expr.Expr) {
 	if cond == nil {
 		e.OpenScope()
@@ -78,7 +79,7 @@ func (e *Emitter) OpenIf(cond expr.Expr) {
 	e.Scope.guard = true
 }
 
-// OpenBelow opens a block that needs x < end. It writes the test only if some says that x may reach end.
+// OpenBelow opens a block that runs if x < end. It writes the test only if some says that x may reach end.
 func (e *Emitter) OpenBelow(some bool, x, end expr.Expr) {
 	var cond expr.Expr
 	if some {
@@ -87,8 +88,8 @@ func (e *Emitter) OpenBelow(some bool, x, end expr.Expr) {
 	e.OpenIf(cond)
 }
 
-// EachResult opens a block with one result per invocation, or a loop if there are more results than invocations. It
-// returns the result's number.
+// EachResult opens a block in which each invocation has one result, or a loop if there are more results than
+// invocations. It prints the number of the result.
 func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
 	if results > e.Launch.Workgroup {
 		return e.Loop("id", self, expr.Uint(results), e.Launch.Workgroup)
@@ -97,7 +98,8 @@ func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
 	return self
 }
 
-// EachSlot writes body for the slots that an invocation takes. Neighbouring invocations take neighbouring slots.
+// EachSlot calls body for each of total slots that this invocation takes. Neighbouring invocations take neighbouring
+// slots.
 func (e *Emitter) EachSlot(self expr.Expr, total, invocations int, body func(i, slot expr.Expr)) {
 	e.Repeat("i", (total+invocations-1)/invocations, func(i expr.Expr) {
 		slot := e.Named("slot", expr.Plus(self, expr.Times(i, invocations)))
@@ -107,7 +109,7 @@ func (e *Emitter) EachSlot(self expr.Expr, total, invocations int, body func(i, 
 	})
 }
 
-// Repeat writes body in a loop that compilers unroll, or without a loop if count is 1.
+// Repeat writes body in a loop of count iterations that compilers unroll, or without a loop if count is 1.
 func (e *Emitter) Repeat(name string, count int, body func(i expr.Expr)) {
 	i := expr.Of("0u")
 	if count == 1 {
@@ -119,7 +121,7 @@ func (e *Emitter) Repeat(name string, count int, body func(i expr.Expr)) {
 	e.Close()
 }
 
-// Free returns a name like base that hides no other name, for a block about to be opened.
+// Free returns a name like base that hides no other name, for a block that will be opened next.
 func (e *Emitter) Free(base string) string {
 	name := base
 	for n := 2; Unusable(name) || e.taken(name); n++ {
@@ -128,13 +130,13 @@ func (e *Emitter) Free(base string) string {
 	return name
 }
 
-// Loop opens a loop that steps a variable from first up to an end, and returns the variable. A single step needs no
-// loop.
+// Loop opens a loop that steps a variable from first to end, and returns the variable. If there is provably one step,
+// it opens no loop.
 func (e *Emitter) Loop(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
 	return e.hinted("", name, first, end, step)
 }
 
-// Rolled is a loop that compilers must not unroll. In a program of many kernels, code that runs only a few times is
+// Rolled is a Loop that compilers must not unroll. In a program of many kernels, code that runs only a few times is
 // fetched from memory each time. That takes longer than the loop's jumps (M-code-size).
 func (e *Emitter) Rolled(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
 	return e.hinted(DontUnroll, name, first, end, step)
@@ -150,8 +152,8 @@ func (e *Emitter) hinted(hint, name string, first expr.Expr, end expr.Expr, step
 	return e.OpenFor(hint, name, first, end, expr.Uint(step))
 }
 
-// OpenFor opens a loop that steps a variable from first up to an end, and returns the variable. hint is unroll,
-// DontUnroll or empty.
+// OpenFor opens a loop that steps a variable from first to end, and returns the variable. hint is Unroll, DontUnroll or
+// "".
 func (e *Emitter) OpenFor(hint, name string, first, end, step expr.Expr) expr.Expr {
 	i := e.Free(name)
 	at := syntax.Ident(i)
@@ -166,17 +168,17 @@ func (e *Emitter) OpenFor(hint, name string, first, end, step expr.Expr) expr.Ex
 	return at
 }
 
-// OpenLanes opens the loop over the neighbours that an invocation computes together.
+// OpenLanes opens the loop over count neighbours that an invocation computes together.
 func (e *Emitter) OpenLanes(count int) {
 	e.Open("[[unroll]] for (uint %s = 0u; %[1]s < %du; ++%[1]s)", component, count)
 }
 
-// Share declares an array of shared memory.
+// Share declares an array in shared memory.
 func (e *Emitter) Share(typ, name string, dims ...int) expr.Expr {
 	return e.ShareAs(typ, e.Fresh(e.Root, name), dims...)
 }
 
-// ShareAs is Share for a name that library functions use.
+// ShareAs is Share with an exact name, for arrays that library functions use.
 func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
 	size := ""
 	for _, n := range dims {
@@ -186,7 +188,7 @@ func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
 	return syntax.Ident(name)
 }
 
-// AllOf prints the conjunction of values.
+// AllOf prints the conjunction of bool values.
 func (e *Emitter) AllOf(values []*kernel.Expr) expr.Expr {
 	e.Plan(values, nil)
 	var all expr.Expr
@@ -196,7 +198,7 @@ func (e *Emitter) AllOf(values []*kernel.Expr) expr.Expr {
 	return all
 }
 
-// ArraySize prints the brackets of an array, none for a single element.
+// ArraySize prints the brackets of an array declaration, or nothing for a single element.
 func ArraySize(n int) string {
 	if n == 1 {
 		return ""

@@ -5,9 +5,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 )
 
-// Matmuls and attention add up multiplications in an order of their own, and may round once per multiplication. So they
-// use fma or dot. Some devices have no instruction for these; there a helper keeps the order of the operations, which
-// costs nothing.
+// Matmuls and attentions may add up in any order, and may use fused multiply-adds. So they use fma or dot. Some devices
+// have no instruction for these. On those a helper fixes the order of the operations, which costs nothing there.
 
 // Dot multiplies two vec4 and adds up the results.
 func (e *Emitter) Dot(a, b expr.Expr) expr.Expr {
@@ -19,15 +18,15 @@ func (e *Emitter) Dot(a, b expr.Expr) expr.Expr {
 	return expr.Call(name, a, b)
 }
 
-// Shuffled is the value of the invocation in the subgroup whose number differs in these bits.
+// Shuffled prints the value of x in the subgroup's invocation with the number (own number XOR mask).
 func Shuffled(x expr.Expr, mask int) expr.Expr {
 	return expr.Call("subgroupShuffleXor", x, expr.Uint(mask))
 }
 
-// AtLeast sets a variable to the larger one of its value and another.
+// AtLeast writes x = max(x, other).
 func (e *Emitter) AtLeast(x, other expr.Expr) { e.Assign(x, expr.Call("max", x, other)) }
 
-// AddProduct writes a statement that adds a * b to a sum. All are of one type.
+// AddProduct writes sum += a * b. All have the given type.
 func (e *Emitter) AddProduct(typ string, sum, a, b expr.Expr) {
 	name := "fma"
 	if device.FusesNothing(e.Caps) {

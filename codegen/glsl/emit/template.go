@@ -10,13 +10,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// An op's scalar form, such as "{0} / (1.0 + exp(-{0}))", is a tree with holes. So it can be printed around any
+// An op's template, such as "{0} / (1.0 + exp(-{0}))", is parsed to a tree with holes. So it can be printed around any
 // arguments with only the parentheses that it needs.
 
-// forms caches the trees of forms, by their source.
+// forms caches the trees of templates, by their source.
 var forms sync.Map
 
-// parseForm parses a scalar form, and removes redundant parentheses.
+// parseForm parses a template, and removes redundant parentheses.
 func parseForm(form string) (*syntax.Expr, error) {
 	if x, ok := forms.Load(form); ok {
 		return x.(*syntax.Expr), nil
@@ -40,8 +40,8 @@ func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 // isNameByte reports whether a name may have c after its first letter.
 func isNameByte(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }
 
-// without removes operations that attributes make an exact no-op: a factor of 1, and an added -0. It keeps an added 0,
-// which turns -0 into 0.
+// without removes operations that attributes make an exact no-op: multiplication by 1, and addition of -0. Adding 0 is
+// not a no-op: it turns -0 into 0.
 func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	if x.Op != syntax.Binary || x.Text != "*" && x.Text != "+" {
 		return x
@@ -73,20 +73,20 @@ func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	return &y
 }
 
-// spelling says how the parts of a form are printed.
+// spelling says how the parts of a template are printed.
 type spelling struct {
-	value    func(name string) expr.Expr                  // of a hole
-	function func(name string) string                     // the function to call for a name
-	literal  func(s string) expr.Expr                     // a number
-	operator func(op string, args ...expr.Expr) expr.Expr // of one or two operands
+	value    func(name string) expr.Expr                  // prints a hole
+	function func(name string) string                     // returns the function to call for a name
+	literal  func(s string) expr.Expr                     // prints a number
+	operator func(op string, args ...expr.Expr) expr.Expr // prints an operator with one or two operands
 }
 
-// plainly prints a form with GLSL's own operators.
+// plainly is the spelling with GLSL's own operators.
 func plainly(value func(string) expr.Expr, function func(string) string) spelling {
 	return spelling{value, function, expr.Of, operator}
 }
 
-// operator applies an operator of GLSL.
+// operator prints an operator of GLSL with one or two operands.
 func operator(op string, args ...expr.Expr) expr.Expr {
 	if len(args) == 1 {
 		return expr.Unary(op, args[0])
@@ -94,7 +94,7 @@ func operator(op string, args ...expr.Expr) expr.Expr {
 	return expr.Binary(op, args[0], args[1])
 }
 
-// fill returns a form with values in its holes.
+// fill prints a template with values in its holes.
 func (s spelling) fill(x *syntax.Expr) expr.Expr {
 	kid := func(i int) expr.Expr { return s.fill(x.Args[i]) }
 	switch x.Op {

@@ -20,7 +20,7 @@ func (e *Emitter) PlaceFactors(dim int, factors []schedule.AxisTiles,
 	}
 }
 
-// WholeTiles is the number of tiles along an axis of static extent.
+// WholeTiles is the number of tiles along an axis of static extent, with the last, partial one.
 func (e *Emitter) WholeTiles(f schedule.AxisTiles) int64 {
 	return (e.K.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
 }
@@ -37,16 +37,16 @@ func (e *Emitter) tiles(f schedule.AxisTiles) expr.Expr {
 	return expr.Binary("/", e.Dim(d.Plus(int64(f.Tile)-1)), expr.Uint(f.Tile))
 }
 
-// TileStages describes double-buffered tiles in shared memory. While invocations multiply one stage, they prefetch the
+// TileStages describes tiles in shared memory with two stages. While invocations multiply one stage, they prefetch the
 // next tiles into registers.
-type TileStages struct {
-	Apart    int                       // the distance between stages, in elements of the shared array
-	Fetch    func(at expr.Expr)        // reads the tiles of a step into registers
+type TileStages struct { // distance between stages, in elements of the shared array
+	Apart    int                       // loads the tiles of a step into registers
+	Fetch    func(at expr.Expr)        // stores them in a stage
 	Put      func(stage expr.Expr)     // stores them in a stage
 	Multiply func(at, stage expr.Expr) // multiplies the tiles of a step
 }
 
-// Ahead steps through an extent. The tiles of its first step are in shared memory.
+// Ahead writes the loop over an extent with such tiles. The tiles of the first step are already in shared memory.
 func (e *Emitter) Ahead(name string, extent ir.Dim, step int, s TileStages) {
 	one := extent.IsStatic() && extent.Add <= int64(step)
 	stage := expr.Of("0u")
@@ -56,8 +56,8 @@ func (e *Emitter) Ahead(name string, extent ir.Dim, step int, s TileStages) {
 	at := e.Loop(name+"0", expr.Of("0u"), e.Dim(extent), step)
 	ifMore := func(func(next expr.Expr)) {}
 	if !one {
-		// If tiles are whole, the last step fetches its own tiles again, in vain. Without a branch around the loads,
-		// the loads overlap with the multiplication.
+		// If tiles are whole, the last step fetches its own tiles again, for nothing. But the loads then need no
+		// branch, so they overlap with the multiplication.
 		next, again := expr.Plus(at, expr.Uint(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
 		if again {
 			next = expr.Call("min", next, expr.Uint(extent.Add-int64(step)))
@@ -79,7 +79,8 @@ func (e *Emitter) Ahead(name string, extent ir.Dim, step int, s TileStages) {
 	e.Close()
 }
 
-// PlaceInTile declares the column and row of an invocation in its tile. A row has across invocations.
+// PlaceInTile declares the column and row of an invocation in its tile. A row has across invocations. If paired, four
+// consecutive invocations form a block of 2x2.
 func (e *Emitter) PlaceInTile(self expr.Expr, across int, paired bool, column, row string) (x, y expr.Expr) {
 	all := e.Launch.Workgroup
 	x, y = expr.Remainder(self, across, all), expr.Quotient(self, across, all)
@@ -92,7 +93,7 @@ func (e *Emitter) PlaceInTile(self expr.Expr, across int, paired bool, column, r
 	return e.Variable("uint", column, x), e.Variable("uint", row, y)
 }
 
-// SelfIndex numbers the invocations of a workgroup. Each subgroup is a consecutive run.
+// SelfIndex numbers the invocations of a workgroup. The invocations of a subgroup have consecutive numbers.
 func (e *Emitter) SelfIndex() expr.Expr {
 	if e.Launch.Subgroup == 0 {
 		return e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
@@ -103,8 +104,8 @@ func (e *Emitter) SelfIndex() expr.Expr {
 		expr.Of("gl_SubgroupInvocationID")))
 }
 
-// EachUnit writes body for the units of a tile that an invocation moves: vectors or octets. A tile has lines of perLine
-// units, and neighbouring invocations take neighbouring units. i is the unit's number among the invocation's own.
+// EachUnit calls body for each unit (a vec4 or an octet) of a tile that this invocation moves. A tile has lines of
+// perLine units. Neighbouring invocations take neighbouring units. i counts the invocation's own units.
 func (e *Emitter) EachUnit(self expr.Expr, lines, perLine int, body func(i, line, unit expr.Expr)) {
 	total := lines * perLine
 	e.EachSlot(self, total, e.Launch.Workgroup, func(i, slot expr.Expr) {
@@ -112,8 +113,8 @@ func (e *Emitter) EachUnit(self expr.Expr, lines, perLine int, body func(i, line
 	})
 }
 
-// PutFours stores four neighbours of a line along the contraction axis in a tile that is stored step by step, from a
-// step on. The tile begins at first. name is for a variable that holds the neighbours.
+// PutFours stores four neighbours along the contraction axis, v, in a tile that is stored step by step. They belong to
+// steps step to step+3 of a line. The tile begins at index first. name is for a variable that holds v.
 func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines int, v expr.Expr) {
 	if !expr.IsPlain(v) {
 		v = e.Variable("vec4", name, v)
@@ -124,8 +125,8 @@ func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines
 	})
 }
 
-// Fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. apart
-// invocations take turns with these groups.
+// Fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. Its groups
+// are apart groups from each other, because that many invocations take turns.
 func Fours(first, i expr.Expr, count, apart int) expr.Expr {
 	return expr.Plus(expr.Times(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4),
 		expr.Remainder(i, 4, count))

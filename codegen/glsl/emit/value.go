@@ -7,17 +7,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// maxLine is the longest expression without a name for one of its parts.
+// maxLine is the length of the longest expression that is printed without naming one of its parts.
 const maxLine = 72
 
-// useCount counts the uses of each expression, index and index factor in the code about to be written.
+// useCount counts the uses of each expression, index and index factor in the code that is written next.
 type useCount struct {
 	values  map[*kernel.Expr]int
 	Indices map[string]int
 }
 
-// Eval prints the values of expressions in the open scope. The caller uses each once. Values that several of them share
-// are declared.
+// Eval prints the values of expressions in the open scope. The caller uses each value once. Values that several of the
+// expressions share are declared as variables.
 func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
 	e.Plan(roots, nil)
 	out := make([]expr.Expr, len(roots))
@@ -27,8 +27,8 @@ func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
 	return out
 }
 
-// Plan counts the uses of the parts of roots and indices. It does not look into values that the open scopes already
-// know.
+// Plan counts the uses of values and indices in roots and indices. It does not look into values that open scopes know
+// already.
 func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 	e.Uses = useCount{values: map[*kernel.Expr]int{}, Indices: map[string]int{}}
 	for _, r := range roots {
