@@ -14,18 +14,18 @@ import (
 // Phase is a kernel that a persistent kernel executes as one of its parts.
 type Phase struct {
 	Shader *Shader
-	Slots  []int     // the persistent kernel's slot for each binding of Shader
-	Grid   [3]uint32 // the workgroups that the phase asks for
+	Slots  []int     // the persistent kernel's binding for each binding of Shader
+	Grid   [3]uint32 // the workgroup counts of the kernel
 }
 
-// Persistent writes the shader of a [kernel.Persistent] that is dispatched as the given number of workgroups. It
-// executes the phases in order. A phase may read the results of every earlier phase. changes says which bindings a
-// phase writes. Two more bindings follow: the counters of the barrier between phases, and the word that reports a
-// barrier that gave up.
+// Persistent writes the shader of a [kernel.Persistent] that is dispatched with the given number of workgroups. It
+// executes the phases in order. A phase may read the results of every earlier phase. changes[i] says that a phase
+// writes binding i. Two more bindings follow: the counters of the barrier between phases, and the word that a workgroup
+// sets when it times out at the barrier.
 //
-// A phase becomes a function. A workgroup calls it once for each workgroup of the phase that it takes. If two phases
-// use one name for different things, a number tells the two apart. Memory that changes is nonprivate: other invocations
-// read and write it.
+// A phase becomes a function, and a workgroup calls it once for each workgroup of the phase that it executes. If two
+// phases use one name for different things, the later one gets a number. Buffers that a phase writes are nonprivate,
+// because other invocations read and write them.
 func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shader, error) {
 	first := phases[0].Shader
 	for i, p := range phases {
@@ -64,8 +64,9 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	return sh, nil
 }
 
-// waiting are the functions of the barrier between workgroups. A workgroup gives up after 2^22 looks, which take
-// seconds: Vulkan does not promise that all workgroups of a dispatch run at the same time.
+// waiting has the functions of the barrier between workgroups. A workgroup times out after polling 2^22 times, which
+// takes seconds. That is necessary because Vulkan does not guarantee that all workgroups of a dispatch run at the same
+// time.
 var waiting = []string{`// Waits until the workgroups have been here count times in all, and sees what they wrote before.
 void MEET(uint count) {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, BUFFERS | gl_StorageSemanticsShared, BOTH_WAYS);
@@ -91,7 +92,7 @@ void LEAVE() {
 }
 `}
 
-// statements parses statements written in this file.
+// statements parses GLSL that this file contains, formatted with args.
 func statements(format string, args ...any) []syntax.Stmt {
 	list, err := syntax.Format(format, args...)
 	if err != nil {
@@ -100,16 +101,16 @@ func statements(format string, args ...any) []syntax.Stmt {
 	return list
 }
 
-// phaseWriter joins the shaders of the phases.
+// phaseWriter joins the shaders of the phases to one shader.
 type phaseWriter struct {
 	parts      parts
 	changes    []bool
-	groups     int             // workgroups of the dispatch
-	taken      map[string]bool // the names used in any phase
-	texts      map[string]bool // the declarations that all phases share
+	groups     int             // number of workgroups of the dispatch
+	taken      map[string]bool // the names that any phase uses
+	texts      map[string]bool // the declarations that all phases share, as GLSL
 	signatures map[string]bool // their signatures
-	at, of     string          // a phase's parameters: the workgroup's id and the number of workgroups
-	id         string          // the phase's global invocation id
+	at, of     string          // parameters of a phase: the workgroup's id and the number of workgroups
+	id         string          // name of the global invocation id in a phase
 }
 
 func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
@@ -122,7 +123,7 @@ func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
 	return w
 }
 
-// fresh returns an unused name like base, and marks it as used.
+// fresh returns a name like base that is not used, and marks it as used.
 func (w *phaseWriter) fresh(base string) string {
 	name := base
 	for n := 2; w.taken[name] || emit.Unusable(name); n++ {
@@ -132,7 +133,7 @@ func (w *phaseWriter) fresh(base string) string {
 	return name
 }
 
-// barrier defines the functions of the barrier and of the end, and returns their names and the buffers they count in.
+// barrier defines the functions of the barrier and of the end. It returns their names, and the buffers of the counters.
 func (w *phaseWriter) barrier() (meet, leave string, counters []emit.View) {
 	meet, leave = w.fresh("meet"), w.fresh("leave")
 	meeting, late := w.fresh("meeting"), w.fresh("late")
@@ -193,8 +194,8 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	return w.calls(func(n string) string { return phase.Name + "(" + args(n) + ");" }, p.Grid)
 }
 
-// arguments returns the parameters of a phase and a function that prints the arguments for workgroup n. A phase only
-// takes the parameters that it reads: its workgroup's id, and the number of workgroups.
+// arguments returns the parameters of a phase's function, and a function that prints the arguments for workgroup n. A
+// phase has only the parameters that it uses: the workgroup's id, and the number of workgroups.
 func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args func(n string) string,
 	params []syntax.Param) {
 	var made []func(n string) string
@@ -204,7 +205,8 @@ func (w *phaseWriter) arguments(phase *syntax.Definition, grid [3]uint32) (args 
 	}
 	if phase.Mentions(w.of) {
 		params = append(params, syntax.Param{Type: "uvec3", Name: w.of})
-		// The added value is always 0, but no compiler knows: kernels use the count to make values that stay unknown.
+		// The added value is always 0, but compilers do not know. Kernels use this count for values that compilers must
+		// not know.
 		counts := fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2])
 		made = append(made, func(string) string { return counts })
 	}
@@ -229,7 +231,7 @@ func position(n string, grid [3]uint32) string {
 		grid[0]*grid[1])
 }
 
-// bound returns the views, bound to other slots.
+// bound returns the views of a phase with the persistent kernel's bindings. slots maps the phase's bindings to these.
 func (w *phaseWriter) bound(views []emit.View, slots []int) []emit.View {
 	views = slices.Clone(views)
 	for i, v := range views {
@@ -243,7 +245,7 @@ func (w *phaseWriter) bound(views []emit.View, slots []int) []emit.View {
 	return views
 }
 
-// union appends the lines of more that are missing.
+// union returns lines, followed by the lines of more that it lacks.
 func union(lines, more []string) []string {
 	for _, l := range more {
 		if !slices.Contains(lines, l) {
@@ -253,7 +255,7 @@ func union(lines, more []string) []string {
 	return lines
 }
 
-// calls are the statements that execute a phase. call prints the call for workgroup n.
+// calls returns the statements that execute a phase. call prints the call for workgroup n.
 func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax.Stmt {
 	groups := uint32(w.groups)
 	all := grid[0] * grid[1] * grid[2]
@@ -267,7 +269,7 @@ func (w *phaseWriter) calls(call func(n string) string, grid [3]uint32) []syntax
 		"barrier(); // shared memory is used again\n}", all, groups, call("n"))
 }
 
-// declare notes a declaration, and reports whether it is new.
+// declare records a declaration, and reports whether it is new.
 func (w *phaseWriter) declare(d declared) bool {
 	if w.texts[d.String()] {
 		return false
@@ -276,8 +278,8 @@ func (w *phaseWriter) declare(d declared) bool {
 	return true
 }
 
-// conflicts returns new names for a phase's declarations that differ from an earlier phase's of the same name. Renaming
-// a declaration changes the functions that mention it, so these may need new names too.
+// conflicts returns new names for a phase's declarations that differ from an earlier phase's declaration of the same
+// name. Renaming a declaration changes the functions that mention it, so these may need new names too.
 func (w *phaseWriter) conflicts(phase parts) map[string]string {
 	names := map[string]string{}
 	for changed := true; changed; {

@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// TargetEnv returns the environment to compile a shader with these needs for: Vulkan 1.3 for workgroup matrices, 1.1
-// for devices that lack 1.2, and 1.2 otherwise.
+// TargetEnv returns the environment for which to compile a shader with these needs: Vulkan 1.3 for cooperative matrices
+// of workgroup scope, 1.1 for devices without 1.2, and 1.2 otherwise.
 func TargetEnv(needs []string, api device.APIVersion) string {
 	switch {
 	case slices.Contains(needs, emit.NeedCoopMat2):
@@ -25,10 +25,12 @@ func TargetEnv(needs []string, api device.APIVersion) string {
 }
 
 // preserveNaN requests the execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6) for floats of the given width.
-// Without the mode, drivers fold x - x to 0 and a comparison into a maximum, which is wrong for infinities and NaN.
-// SPIR-V 1.4 includes the mode; earlier versions need an extension, floatControls. In a shader that names the
-// extension, spirv-opt 2026.4 keeps dead stores. Lavapipe's compiler needs these stores: without them it takes seconds
-// for a far unrolled matvec, and minutes for the largest. SwiftShader needs them removed; see [device.DearBranches].
+// Without it, drivers fold x - x to 0 and a comparison to a maximum, which is wrong for infinities and NaN. SPIR-V 1.4
+// includes the mode; earlier versions need an extension, floatControls.
+//
+// If a shader names the extension, spirv-opt 2026.4 keeps dead stores. lavapipe's compiler needs these stores: without
+// them it takes seconds for an unrolled matvec, and minutes for the largest. For SwiftShader they must be removed; see
+// [device.DearBranches].
 const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(%scapabilities = [4466], 4461, %d);
 `
@@ -38,35 +40,35 @@ const floatControls = `extensions = ["SPV_KHR_float_controls"], `
 // Shader is the GLSL of a kernel, with the facts that a program needs to run it.
 type Shader struct {
 	Source string
-	// SPIRV is the shader itself if a custom op supplies it compiled. Source then only describes it.
+	// SPIRV is the module if a custom op provides compiled SPIR-V. Source then only describes it.
 	SPIRV []byte
 	// Grid is the number of workgroups of a dispatch.
 	Grid kernel.Grid
-	// Needs lists device features, sorted: the Need constants.
+	// Needs lists the device features that the shader needs (the Need constants of package emit), sorted.
 	Needs []string
-	// SharedBytes of workgroup memory.
+	// SharedBytes is the size of the shader's shared memory.
 	SharedBytes int
-	// SubgroupSize is the size of full subgroups that the shader relies on, or 0.
+	// SubgroupSize is the subgroup size on which the shader relies, with full subgroups, or 0.
 	SubgroupSize int
 	// Workgroup is the number of invocations per workgroup.
 	Workgroup int
 
-	parts parts // of Source, if vkc wrote it
+	parts parts // the parts of Source, if vkc wrote it
 }
 
-// parts are the parts of a shader.
+// parts are the parts of a shader's source.
 type parts struct {
 	about      string   // comments
-	extensions []string // lines that enable them
+	extensions []string // lines that enable extensions
 	modes      []string // execution modes
 	macros     string
 	buffers    []emit.View
 	shared     []emit.Shared
-	functions  []*syntax.Definition // and macros and constants; each uses only earlier ones
+	functions  []*syntax.Definition // also macros and constants; each uses only earlier ones
 	main       *syntax.Definition
 }
 
-// text is the shader source.
+// text prints the shader's source.
 func (p parts) text(workgroup int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s#version 450\n%s", p.about, strings.Join(p.extensions, ""))
@@ -124,10 +126,10 @@ func (p parts) renamed(names map[string]string) parts {
 	return p
 }
 
-// declared is a global declaration: a view of a buffer, shared memory or a function.
+// declared is a global declaration of a shader: an array over a buffer, a shared array or a function.
 type declared interface {
 	Symbol() string    // its name
-	Signature() string // no other declaration may have the same
+	Signature() string // differs from the signatures of all other declarations
 	String() string
 }
 

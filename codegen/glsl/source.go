@@ -5,6 +5,6 @@ import "embed"
 //go:embed *.go */*.go
 var source embed.FS
 
-// Source holds the source of this package and of the packages below it. Caches of compiled programs include it in their
-// keys, because any change to it may change the shaders.
+// Source returns the Go source of this package and of the packages below it. Caches of compiled programs include it in
+// their keys, because any change of it may change the shaders.
 func Source() embed.FS { return source }

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// weighPerUnit is the number of characters, without blanks, per 100 bytes of SPIR-V. Measured for 22 ops it is 4 to 22,
-// and 9 for most.
+// weighPerUnit is the number of characters of GLSL, without blanks, per 100 bytes of SPIR-V. In measurements of 22 ops
+// it is 4 to 22, and 9 for most.
 const weighPerUnit = 9
 
 // weights caches the results of Weigh, by op and kind of arithmetic.
@@ -23,7 +23,7 @@ type weighed struct {
 }
 
 // Weigh estimates the size of an elementwise op of a dtype in optimized SPIR-V, in units of about 100 bytes. It counts
-// the op's scalar form and every function that the form calls, because the optimizer inlines them.
+// the op's GLSL and every function that it calls, because the optimizer inlines them.
 func Weigh(op ir.Op, t ir.DType) int {
 	key := weighed{op, t.Kind()}
 	if w, ok := weights.Load(key); ok {
@@ -45,8 +45,8 @@ func Weigh(op ir.Op, t ir.DType) int {
 	return w
 }
 
-// textWeight is the length of a source without blanks and comments. It adds the length of a library function for each
-// call. inside are the names of the functions that contain the source.
+// textWeight returns the length of a GLSL source without blanks and comments. For each call of a library function it
+// adds the length of that function. inside has the functions that contain the source.
 func textWeight(text string, inside []string) int {
 	called := 0
 	size := syntax.Weight(text, func(name string) {

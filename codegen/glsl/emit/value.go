@@ -95,7 +95,7 @@ func (e *Emitter) countFactor(f *kernel.Factor) {
 	if e.Uses.Indices[key] > 1 {
 		return
 	}
-	// The factor's parts are printed inside it. The sums X and D never get a name.
+	// X and D are printed inside the factor, so they never get a name of their own.
 	for _, x := range []kernel.Index{f.X, f.D} {
 		for _, t := range x.Terms() {
 			for _, g := range t.Factors {
@@ -110,7 +110,7 @@ func (e *Emitter) countFactor(f *kernel.Factor) {
 	}
 }
 
-// KnownValue returns the expression of a value that an open scope has computed already.
+// KnownValue returns the printed form of a value that an open scope has computed already.
 func (e *Emitter) KnownValue(v *kernel.Expr) (expr.Expr, bool) {
 	for s := e.Scope; s != nil; s = s.parent {
 		if t, ok := s.Values[v]; ok {
@@ -120,13 +120,14 @@ func (e *Emitter) KnownValue(v *kernel.Expr) (expr.Expr, bool) {
 	return nil, false
 }
 
-// Value prints an expression in the open scope. It declares a variable if the expression is used again, belongs outside
-// a loop, or is long.
+// Value prints an expression in the open scope. It declares a variable for it if the expression is used again, is
+// computed outside of a loop, or is long.
 func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
 	return e.valueFor(v, nil)
 }
 
-// valueFor is value for an operand of another expression. consumer is that expression's home, or nil if there is none.
+// valueFor is Value for an operand of another expression. consumer is the home of that expression, or nil if there is
+// none.
 func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	if t, ok := e.KnownValue(v); ok {
 		return t
@@ -150,7 +151,7 @@ func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	return name
 }
 
-// wantsName decides whether a value becomes a variable.
+// wantsName reports whether a value becomes a variable. home is the scope in which it is computed.
 func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, home, consumer *scope) bool {
 	switch {
 	case expr.IsPlain(t):
@@ -163,11 +164,12 @@ func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, home, consumer *scope) 
 			return true
 		}
 	case v.Kind == kernel.ExprLoad && e.K.Bindings[v.Bind].Write && e.vector(v) == nil:
-		return true // read before anything is written
+		return true // the kernel must read it before it writes anything
 	}
 	return consumer != nil && len(t.String()) > maxLine
 }
 
+// compute prints the computation of a value, without declaring a variable for it.
 func (e *Emitter) compute(v *kernel.Expr, home *scope) expr.Expr {
 	switch v.Kind {
 	case kernel.ExprLoad:
@@ -181,8 +183,8 @@ func (e *Emitter) compute(v *kernel.Expr, home *scope) expr.Expr {
 	return expr.Of("0")
 }
 
-// ValueName is the name of a value's variable: for a load its buffer and the innermost coordinate that it depends on,
-// and otherwise its hint or op.
+// ValueName returns a name for a value's variable. For a load it is the buffer and the innermost coordinate on which
+// the load depends, such as weight_row. For other values it is the hint or op.
 func (e *Emitter) ValueName(v *kernel.Expr) string {
 	where := "value"
 	for a := len(e.K.Parallel); a >= 0; a-- {
@@ -201,7 +203,7 @@ func (e *Emitter) ValueName(v *kernel.Expr) string {
 	return base
 }
 
-// axisName is the word for an axis in names: its variable, if that is one word.
+// axisName is the name of an axis within other names: the first word of its coordinate, if that is a word.
 func (e *Emitter) axisName(axis int) string {
 	t := ""
 	for s := e.Scope; s != nil && t == ""; s = s.parent {
@@ -221,7 +223,7 @@ func (e *Emitter) axisName(axis int) string {
 	return t
 }
 
-// vector returns the vector variable that holds a load, lane by lane, or nil.
+// vector returns the vector variable with the values of a load for every lane, or nil.
 func (e *Emitter) vector(v *kernel.Expr) expr.Expr {
 	for s := e.Scope; s != nil; s = s.parent {
 		if t, ok := s.vectors[v]; ok {

@@ -10,21 +10,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// component is the variable that counts an invocation's neighbours. No other variable has this name.
+// component is the variable that counts the neighbours of an invocation. No other variable has this name.
 const component = "lane"
 
-// Lane is its value.
+// Lane prints that variable.
 var Lane = syntax.Ident(component)
 
-// Run is the neighbours along an axis that an invocation computes together.
+// Run is the consecutive neighbours along an axis that an invocation computes together.
 type Run struct {
 	Axis, Width int
-	Base        expr.Expr // the coordinate of the first
-	unit        expr.Expr // base/width if there is an expression for it, else nil
-	Name        string    // the name of a coordinate in the run, if it needs one
+	Base        expr.Expr // the coordinate of the first neighbour
+	unit        expr.Expr // Base/Width if there is an expression for it, else nil
+	Name        string    // the name for a coordinate in the run, if it needs one
 }
 
-// RunOf is the run with number unit, counted in runs.
+// RunOf returns run number unit along an axis: the neighbours unit*width to unit*width + width-1.
 func RunOf(axis, width int, unit expr.Expr, name string) Run {
 	if width == 1 {
 		return Run{axis, 1, unit, unit, name}
@@ -32,9 +32,8 @@ func RunOf(axis, width int, unit expr.Expr, name string) Run {
 	return Run{axis, width, expr.Binary("*", unit, expr.Uint(width)), unit, name}
 }
 
-// Lanes writes the body of a loop over width neighbours from base on. Adjacent loads become vector loads before the
-// loop, and adjacent stores become vector stores after it. body, which may be nil, and the other stores run for each
-// lane.
+// Lanes writes the loop over width neighbours from base on, with body and then stores in it. body may be nil. Loads of
+// adjacent elements become vector loads before the loop, and stores to adjacent elements become vector stores after it.
 func (e *Emitter) Lanes(axis, width int, base expr.Expr, roots []*kernel.Expr, stores []kernel.Store, body func()) {
 	e.RunLanes(Run{Axis: axis, Width: width, Base: base}, roots, stores, body)
 }
@@ -81,8 +80,8 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 	e.storeVectors(r, vectorStores, results)
 }
 
-// inRun prints the quotient or remainder of a coordinate by a divisor of the run's width, along the run's axis. All
-// lanes then have the same expression for values that they share. The compiler unrolls the loop and computes it once.
+// inRun prints the quotient or remainder of a coordinate along the run's axis by a divisor of the run's width. If lanes
+// share a value, its expression is then the same for them, so that the compiler computes it once in the unrolled loop.
 func (e *Emitter) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 	for s := e.Scope; s != nil; s = s.parent {
 		r := s.run
@@ -104,7 +103,7 @@ func (e *Emitter) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 	return t, false
 }
 
-// VectorIndex prints x/width. x is the position of a vector along the run's axis.
+// VectorIndex prints x/width, the index of a vector. x is the position of the run's first element.
 func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
 	e.OpenScope()
 	defer e.Close()
@@ -114,10 +113,10 @@ func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
 	}
 	e.BindAxis(r.Axis, r.unit)
 	rest, _ := x.DropAxis(r.Axis).DivMod(ir.D(r.Width))
-	return e.IndexText(rest.Plus(kernel.Axis(r.Axis, ir.D(2)))) // any extent but 1 keeps the axis
+	return e.IndexText(rest.Plus(kernel.Axis(r.Axis, ir.D(2)))) // any extent except 1 keeps the axis
 }
 
-// loadVectors loads the values that adjacent lanes can load as vectors.
+// loadVectors loads the values that the run's lanes can load as vectors, and returns the vectors.
 func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr.Expr {
 	vectors := map[*kernel.Expr]expr.Expr{}
 	e.Plan(nil, nil)
@@ -144,8 +143,8 @@ func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr
 	return vectors
 }
 
-// walkNeeded visits the values that must be computed for the roots. It skips the parts of values that are already
-// known.
+// walkNeeded visits the values that must be computed for the roots. It does not visit parts of values that are known
+// already.
 func (e *Emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 	seen := map[*kernel.Expr]bool{}
 	var walk func(v *kernel.Expr)
@@ -169,7 +168,7 @@ func (e *Emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 	}
 }
 
-// fillVectors computes the lanes of vector stores, and writes scalar stores.
+// fillVectors writes, inside the loop over lanes, the elements of vector stores and the scalar stores.
 func (e *Emitter) fillVectors(vectorStores []kernel.Store, results []expr.Expr, scalarStores []kernel.Store) {
 	var indices []kernel.Index
 	for _, s := range scalarStores {
@@ -184,6 +183,7 @@ func (e *Emitter) fillVectors(vectorStores []kernel.Store, results []expr.Expr, 
 	}
 }
 
+// storeVectors writes the vector stores after the loop over lanes.
 func (e *Emitter) storeVectors(r Run, stores []kernel.Store, results []expr.Expr) {
 	var indices []kernel.Index
 	for _, s := range stores {

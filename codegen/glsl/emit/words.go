@@ -10,21 +10,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Some devices lack 8-bit or 16-bit elements in storage buffers; see device.Caps.InWords. Their shaders declare such a
-// buffer as 32-bit words. The bytes in memory are the same, so hosts, other kernels and other devices notice nothing.
+// Some devices have no 8-bit or 16-bit elements in storage buffers; see device.Caps.InWords. Their shaders declare such
+// a buffer as 32-bit words. The bytes in memory are the same as on other devices.
 //
-// Shaders extract elements from their word. Neighbours that fill whole words are stored as words. A single element is
-// stored by atomics that change only its own bits, because other invocations write the rest of the word at the same
+// Shaders extract an element from its word. Neighbours that fill whole words are stored as words. A single element is
+// stored by atomics that change only its own bits, because other invocations may write the rest of the word at the same
 // time. Every buffer is a whole number of words long.
 
-// InWords reports whether the shader declares a buffer as words. Custom kernels bring their own shader and needs.
+// InWords reports whether the shader declares a buffer as words. A custom kernel has its own shader and declares its
+// own needs.
 func (e *Emitter) InWords(b *Buffer) bool { return e.K.Custom == nil && e.Caps.InWords(b.DType) }
 
-// wordNames are the variables of the functions in this file, which must not hide a buffer.
+// wordNames are the variables of the GLSL functions in this file. They must not hide a buffer.
 var wordNames = WordSet("i v at block word low high bits shift")
 
-// nameWordAccess reserves the names of the functions that read and write buffers in words, before variables can take
-// them.
+// nameWordAccess reserves the names of the functions that read and write buffers in words, before variables take them.
 func (e *Emitter) nameWordAccess() {
 	for _, b := range e.Buffers {
 		if !e.InWords(b) {
@@ -37,7 +37,7 @@ func (e *Emitter) nameWordAccess() {
 	}
 }
 
-// unitBits is the size of the units of a buffer in words: its elements, or the units of its blocks.
+// unitBits is the size in bits of a unit of a buffer in words: of an element, or of a unit of a block.
 func unitBits(t ir.DType) int {
 	if t.IsBlock() {
 		return 8 * kernel.BlockUnit(t)
@@ -45,7 +45,7 @@ func unitBits(t ir.DType) int {
 	return 8 * t.BlockBytes()
 }
 
-// unitOf is the type of a unit in parameters and results, or of a vector of units.
+// unitOf is the GLSL type of width units in parameters and results.
 func unitOf(t ir.DType, width int) string {
 	s := Scalars[t]
 	switch {
@@ -57,7 +57,7 @@ func unitOf(t ir.DType, width int) string {
 	return fmt.Sprintf("%s%d", s.vec, width)
 }
 
-// extract prints the unit that begins at bit shift of a word.
+// extract prints the unit of a word that begins at bit shift.
 func extract(t ir.DType, word, shift string) string {
 	switch unitOf(t, 1) {
 	case "float":
@@ -71,7 +71,7 @@ func extract(t ir.DType, word, shift string) string {
 	return fmt.Sprintf("bitfieldExtract(%s, %s, %d)", word, shift, unitBits(t))
 }
 
-// bits prints the bits of a unit. Bits above the unit may be set.
+// bits prints the bits of a unit as a uint. Bits above the unit may be set.
 func (e *Emitter) bits(t ir.DType, value string) string {
 	switch unitOf(t, 1) {
 	case "float":
@@ -83,8 +83,8 @@ func (e *Emitter) bits(t ir.DType, value string) string {
 	return value
 }
 
-// wordAt prints a word of a buffer. If the kernel also writes the buffer, other invocations may be changing other bits
-// of the word.
+// wordAt prints a word of a buffer. If the kernel also writes the buffer, it prints an atomic read, because other
+// invocations may change other bits of the word at the same time.
 func (e *Emitter) wordAt(b *Buffer, at string) string {
 	word := fmt.Sprintf("%s[%s]", e.View(b, 1), at)
 	if b.Write {
@@ -93,12 +93,13 @@ func (e *Emitter) wordAt(b *Buffer, at string) string {
 	return word
 }
 
-// partOfWord prints the word that holds item i of a size in bits, and the item's first bit in the word.
+// partOfWord prints the index of the word with item i, and the item's first bit in it. Items have the given number of
+// bits.
 func partOfWord(bits int) (word, shift string) {
 	return fmt.Sprintf("i / %du", 32/bits), fmt.Sprintf("i %% %du * %du", 32/bits, bits)
 }
 
-// loadFromWords prints a call for the i-th unit, or vector of units, of a buffer.
+// loadFromWords prints a call that loads the i-th unit, or vector of units, of a buffer.
 func (e *Emitter) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 	verb, t, bits := "load", b.DType, unitBits(b.DType)
 	if width > 1 {
@@ -130,7 +131,7 @@ func (e *Emitter) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 	return expr.Call(name, i)
 }
 
-// vectorOfWords prints a return of the units in words, from the low bits up.
+// vectorOfWords prints the statement that returns the units in words as a vector, from the low bits up.
 func (e *Emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
 	var units []string
 	for n := range width {
@@ -140,7 +141,7 @@ func (e *Emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
 	return fmt.Sprintf("    return %s(%s);\n", unitOf(t, width), strings.Join(units, ", "))
 }
 
-// StoreToWords is the call that writes the i-th unit, or vector of units, of a buffer.
+// StoreToWords returns the statement that stores the i-th unit, or vector of units, of a buffer.
 func (e *Emitter) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.Stmt {
 	verb, t, bits := "store", b.DType, unitBits(b.DType)
 	if width > 1 {
@@ -153,7 +154,7 @@ func (e *Emitter) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.
 		}
 		return e.bits(t, fmt.Sprintf("v[%d]", n))
 	}
-	// pack prints count units, from first on, packed into one word.
+	// pack prints count units, beginning with unit first, packed into one word.
 	pack := func(first, count int) string {
 		packed := unit(first)
 		for n := 1; n < count; n++ {
@@ -179,7 +180,7 @@ func (e *Emitter) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.
 	return &syntax.Do{X: expr.Call(name, expr.Narrow(i), value)}
 }
 
-// wordFunction adds a function to the shader, once.
+// wordFunction adds a function to the shader, unless the shader has it.
 func (e *Emitter) wordFunction(name, source string) {
 	if !e.Tables[name] {
 		e.Tables[name] = true

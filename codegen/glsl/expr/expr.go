@@ -1,5 +1,4 @@
-// Package expr builds GLSL expressions. Its constructors fold constants, so that no shader leaves the arithmetic to its
-// reader.
+// Package expr builds GLSL expressions. Its constructors compute with constants, so that shaders are easier to read.
 package expr
 
 import (
@@ -11,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// Expr is an expression. Its type is known if it is int64_t, the type of 64-bit positions: GLSL never converts it to a
-// uint implicitly.
+// Expr is a GLSL expression. Its type is known only if that is int64_t, the type of 64-bit positions, because GLSL does
+// not convert int64_t to uint implicitly.
 type Expr = *syntax.Expr
 
 // Wide is the type of 64-bit positions.
@@ -21,7 +20,7 @@ const Wide = "int64_t"
 // IsWide reports whether an expression has the type of 64-bit positions.
 func IsWide(t Expr) bool { return t != nil && t.Type == Wide }
 
-// OfType returns the expression with that type.
+// OfType returns t with the given type.
 func OfType(typ string, t Expr) Expr {
 	if t.Type == typ {
 		return t
@@ -31,7 +30,7 @@ func OfType(typ string, t Expr) Expr {
 	return &x
 }
 
-// Of parses an expression such as a name. It returns nil for an empty string.
+// Of parses an expression, such as a name. It returns nil for an empty string.
 func Of(s string) Expr {
 	if s == "" {
 		return nil
@@ -43,7 +42,7 @@ func Of(s string) Expr {
 	return x
 }
 
-// At is an element of an array or vector, or nil if there is no array.
+// At returns element i of an array or vector, or nil if array is nil.
 func At(array, i Expr) Expr {
 	if array == nil {
 		return nil
@@ -51,12 +50,12 @@ func At(array, i Expr) Expr {
 	return &syntax.Expr{Op: syntax.Index, Args: []Expr{array, i}}
 }
 
-// Member is a component of a vector.
+// Member returns a component of a vector, such as t.x.
 func Member(t Expr, name string) Expr {
 	return &syntax.Expr{Op: syntax.Member, Text: name, Args: []Expr{t}}
 }
 
-// Narrow converts an expression that fits to a uint.
+// Narrow converts an expression of 64 bits to a uint. The value must fit. It returns others unchanged.
 func Narrow(t Expr) Expr {
 	if IsWide(t) {
 		return Call("uint", t)
@@ -64,7 +63,7 @@ func Narrow(t Expr) Expr {
 	return t
 }
 
-// IsPlain reports whether repeating an expression costs nothing: a name, a literal.
+// IsPlain reports whether it costs nothing to repeat an expression: it is a name or a literal.
 func IsPlain(t Expr) bool {
 	if t == nil {
 		return false
@@ -86,7 +85,7 @@ func IsNumber(t Expr) bool {
 	return t.Op == syntax.Number || t.Is("INF") || t.Is("NAN")
 }
 
-// Binary joins two operands, or folds them. All binary operators group from the left.
+// Binary returns a op b, or the result if it is known. Binary operators of equal precedence group from the left.
 func Binary(op string, a, b Expr) Expr {
 	typ := ""
 	if IsWide(a) || IsWide(b) {
@@ -98,7 +97,7 @@ func Binary(op string, a, b Expr) Expr {
 	return &syntax.Expr{Op: syntax.Binary, Text: op, Type: typ, Args: []Expr{a, b}}
 }
 
-// Unary applies -, ! or ~.
+// Unary applies -, ! or ~ to an expression.
 func Unary(op string, a Expr) Expr {
 	if n, ok := LiteralOf(a); ok && op == "~" && n.suffix == "u" {
 		return Of(fmt.Sprintf("0x%xu", ^uint32(n.V)))
@@ -109,7 +108,7 @@ func Unary(op string, a Expr) Expr {
 	return &syntax.Expr{Op: syntax.Unary, Text: op, Args: []Expr{a}}
 }
 
-// Call applies a function or constructor.
+// Call returns a call of a function or constructor.
 func Call(name string, args ...Expr) Expr {
 	if t, ok := foldCall(name, args); ok {
 		return t
@@ -117,7 +116,7 @@ func Call(name string, args ...Expr) Expr {
 	return syntax.Calling(name, args...)
 }
 
-// Choose selects between two values.
+// Choose returns cond ? a : b.
 func Choose(cond, a, b Expr) Expr {
 	switch {
 	case cond.Is("true") || syntax.Equal(a, b):
@@ -128,7 +127,7 @@ func Choose(cond, a, b Expr) Expr {
 	return &syntax.Expr{Op: syntax.Ternary, Args: []Expr{cond, a, b}}
 }
 
-// And joins conditions. nil stands for a condition that always holds.
+// And returns the conjunction of conditions. nil is a condition that always holds.
 func And(conds ...Expr) Expr {
 	var all Expr
 	for _, c := range conds {
@@ -139,7 +138,7 @@ func And(conds ...Expr) Expr {
 	return all
 }
 
-// Join is binary for a left operand that may be nil.
+// Join is Binary, but returns b if a is nil.
 func Join(op string, a, b Expr) Expr {
 	if a == nil {
 		return b
@@ -147,15 +146,15 @@ func Join(op string, a, b Expr) Expr {
 	return Binary(op, a, b)
 }
 
-// Number is a literal.
+// Number returns a literal with this spelling.
 func Number(s string) Expr { return &syntax.Expr{Op: syntax.Number, Text: s} }
 
-// Uint is an unsigned literal.
+// Uint returns an unsigned literal.
 func Uint[N int | int64 | uint32](n N) Expr {
 	return Number(strconv.FormatInt(int64(n), 10) + "u")
 }
 
-// Int prints an int. The smallest int has no literal of its own.
+// Int returns an int literal. The smallest int has no literal, so it is a difference.
 func Int(n int64) Expr {
 	if n == math.MinInt32 {
 		return Of("-2147483647 - 1")
@@ -163,7 +162,7 @@ func Int(n int64) Expr {
 	return Number(strconv.FormatInt(n, 10))
 }
 
-// Int64 is a 64-bit literal.
+// Int64 returns a 64-bit literal.
 func Int64(n int64) Expr {
 	if n == math.MinInt64 {
 		return Of("-9223372036854775807L - 1L")
@@ -171,7 +170,8 @@ func Int64(n int64) Expr {
 	return Number(strconv.FormatInt(n, 10) + "L")
 }
 
-// Float prints a finite float that parses to the same bits at that size. suffix is "" or, for double, "lf".
+// Float returns a literal of a finite float. Parsed as a float of the given bits, it has the same value. suffix is "",
+// or "lf" for a double.
 func Float(v float64, bits int, suffix string) Expr {
 	s := strconv.FormatFloat(v, 'g', -1, bits)
 	if !strings.ContainsAny(s, ".e") {
@@ -180,16 +180,16 @@ func Float(v float64, bits int, suffix string) Expr {
 	return Number(s + suffix)
 }
 
-// Array is a variable of Len elements. An array of one element is a plain variable.
+// Array is a GLSL array of Len elements. With one element it is a plain variable.
 type Array struct {
 	Name Expr
 	Len  int
 }
 
-// Variable is the array that has only a variable.
+// Variable returns a variable as an Array of one element.
 func Variable(name Expr) Array { return Array{name, 1} }
 
-// At is element i, or nil if there is no array.
+// At returns element i, or nil if there is no array.
 func (a Array) At(i Expr) Expr {
 	if a.Len == 1 {
 		return a.Name
@@ -197,13 +197,13 @@ func (a Array) At(i Expr) Expr {
 	return At(a.Name, i)
 }
 
-// Plus is a + b.
+// Plus returns a + b.
 func Plus(a, b Expr) Expr { return Binary("+", a, b) }
 
-// Times is a * n.
+// Times returns a * n.
 func Times(a Expr, n int) Expr { return Binary("*", a, Uint(n)) }
 
-// Quotient and remainder print x/n and x%n. x is less than limit.
+// Quotient returns x / n, given that x is less than limit.
 func Quotient(x Expr, n, limit int) Expr {
 	switch {
 	case n == 1:
@@ -214,7 +214,7 @@ func Quotient(x Expr, n, limit int) Expr {
 	return Binary("/", x, Uint(n))
 }
 
-// Remainder prints x % n. x is less than limit.
+// Remainder returns x % n, given that x is less than limit.
 func Remainder(x Expr, n, limit int) Expr {
 	switch {
 	case n == 1:

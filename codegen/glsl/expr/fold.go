@@ -8,17 +8,17 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// The constructors of expressions fold constants, so that no shader leaves the arithmetic to its reader: operations on
-// integer literals, and operands that change nothing. Of floats they fold only factors of 1 and operations on two
-// literals, because anything else may round, or change the sign of a zero.
+// Constructors of expressions fold operations on integer literals, and operands that change nothing, such as + 0. Of
+// floats they fold only multiplication by 1 and operations on two literals, because anything else may round or change
+// the sign of a zero.
 
-// Literal is an integer literal: a number and its suffix, "", "u" or "L".
+// Literal is an integer literal: a number with its suffix, "", "u" or "L".
 type Literal struct {
 	V      int64
 	suffix string
 }
 
-// LiteralOf reads an integer literal of at most 32 bits.
+// LiteralOf returns the value of an integer literal of at most 32 bits, and false for other expressions.
 func LiteralOf(t Expr) (n Literal, ok bool) {
 	if t == nil || t.Op != syntax.Number {
 		return n, false
@@ -37,7 +37,7 @@ func LiteralOf(t Expr) (n Literal, ok bool) {
 	return n, true
 }
 
-// text prints the literal. ok is false if its type does not hold it.
+// text prints the literal. ok is false if its type cannot hold the number.
 func (n Literal) text() (t Expr, ok bool) {
 	switch n.suffix {
 	case "u":
@@ -48,7 +48,7 @@ func (n Literal) text() (t Expr, ok bool) {
 	return Int(n.V), n.V > math.MinInt32 && n.V <= math.MaxInt32
 }
 
-// Folded returns the result of an operation that needs no operator.
+// Folded returns the result of a op b if that needs no operator, and false otherwise.
 func Folded(op string, a, b Expr) (t Expr, ok bool) {
 	x, left := LiteralOf(a)
 	y, right := LiteralOf(b)
@@ -72,8 +72,8 @@ func Folded(op string, a, b Expr) (t Expr, ok bool) {
 	return foldTruth(op, a, b)
 }
 
-// foldFloats computes with two float literals, as a device rounds them. It leaves results that a device may flush to
-// the device.
+// foldFloats computes with two float literals, rounding as a device does. It leaves results to the device that a device
+// may flush to zero.
 func foldFloats(op string, a, b Expr) (t Expr, ok bool) {
 	x, left := FloatOf(a)
 	y, right := FloatOf(b)
@@ -96,7 +96,7 @@ func foldFloats(op string, a, b Expr) (t Expr, ok bool) {
 		(size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
 }
 
-// FloatOf reads a float literal.
+// FloatOf returns the value of a float literal, and false for other expressions.
 func FloatOf(t Expr) (float32, bool) {
 	if t.Op != syntax.Number || !strings.ContainsAny(t.Text, ".e") || strings.HasSuffix(t.Text, "f") ||
 		strings.HasPrefix(t.Text, "0x") {
@@ -106,7 +106,7 @@ func FloatOf(t Expr) (float32, bool) {
 	return float32(v), err == nil
 }
 
-// neutral reports whether an operand leaves the other operand unchanged.
+// neutral reports whether v, as the right or left operand of op, leaves the other operand unchanged.
 func neutral(op string, v int64, right bool) bool {
 	switch op {
 	case "+", "|", "^":
@@ -121,7 +121,7 @@ func neutral(op string, v int64, right bool) bool {
 	return false
 }
 
-// foldLiterals computes with two literals. uint literals wrap around.
+// foldLiterals computes with two integer literals. uint literals wrap around.
 func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 	if x.suffix != y.suffix {
 		return t, false
@@ -167,7 +167,7 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 	return n.text()
 }
 
-// foldTwice joins a uint constant with the constant at the end of a: x / 4u / 8u.
+// foldTwice joins the uint constant y with the constant at the end of a: x / 4u / 8u becomes x / 32u.
 func foldTwice(op string, a Expr, y Literal) (t Expr, ok bool) {
 	if a.Op != syntax.Binary || a.Prec() != syntax.BinaryPrec(op) {
 		return t, false
@@ -212,7 +212,7 @@ func foldTruth(op string, a, b Expr) (t Expr, ok bool) {
 	return t, false
 }
 
-// foldCall folds a conversion or limit of literals.
+// foldCall folds a call of a constructor, min or max with literals.
 func foldCall(name string, args []Expr) (t Expr, ok bool) {
 	if len(args) == 2 && args[1].Is("0u") { // no unsigned number is below 0
 		switch name {

@@ -1,7 +1,6 @@
 package lib
 
-// arithmeticLibrary has arithmetic of floats that follows IEEE, and arithmetic of integers that is defined for every
-// input.
+// arithmeticLibrary has float arithmetic that follows IEEE 754, and integer arithmetic that is defined for every input.
 var arithmeticLibrary = []Helper{
 	{"INF", f32Only, `
 #define INF uintBitsToFloat(0x7f800000u)`},

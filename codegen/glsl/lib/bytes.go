@@ -1,6 +1,6 @@
 package lib
 
-// byteLibrary converts bytes, halves and bits of words to numbers, for decoders of blocks.
+// byteLibrary converts bytes, f16 halves and bits of words to numbers, for decoders of blocks.
 var byteLibrary = []Helper{
 	{"bytes_unsigned", f32Only, `
 // Four bytes as floats, by way of the halves from 1024 to 1279, whose last bits

@@ -1,9 +1,9 @@
 package lib
 
-// quantizeFits quantizes blocks of the formats that fit scales to groups of elements. Results are equal to package
-// quant's bit for bit: sums have the same order, and quotients and roots are exact. A group is an array of 32; formats
-// with groups of 16 use the first half. An invocation fits one group, and exchanges its fit with the invocations of the
-// block's other groups. Levels are recomputed instead of kept.
+// quantizeFits quantizes blocks of the formats that fit scales to groups of elements. Results are bit for bit equal to
+// package quant's: sums have the same order, and quotients and roots are exact. A group is an array of 32 elements;
+// formats with groups of 16 use the first half. An invocation fits one group. It exchanges the result with the
+// invocations that fit the other groups of the block. Quants are recomputed instead of kept.
 var quantizeFits = []Helper{
 	{"exact_quotient", f32Only, `
 // a / b, rounded to nearest.

@@ -1,6 +1,5 @@
-// Package lib is the library of GLSL functions and constants that shaders call. A row is a function in GLSL for one or
-// several types, and tests compare its tree with its source. It replaces things that GLSL lacks, leaves undefined or
-// computes too roughly.
+// Package lib is the library of GLSL functions and constants that shaders call. They replace functions that GLSL lacks,
+// leaves undefined or computes too inaccurately. A row is the GLSL source of one function, for one or several types.
 package lib
 
 import (
@@ -12,8 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// Helper is a function or constant of the library. It replaces things that GLSL lacks, leaves undefined or computes too
-// roughly. TYPE in the source stands for each of its types.
+// Helper is a function or constant of the library. TYPE in its source stands for each of its types.
 type Helper struct {
 	Name   string
 	Types  []string
@@ -29,7 +27,7 @@ var (
 	uintOnly = []string{"uint"}
 )
 
-// helperNames holds the names of the library.
+// helperNames has the names of all helpers.
 var helperNames = func() map[string]bool {
 	names := map[string]bool{}
 	for _, h := range All {
@@ -38,7 +36,7 @@ var helperNames = func() map[string]bool {
 	return names
 }()
 
-// Names holds the names that variables must not hide.
+// Names has the names that variables must not hide: of helpers, and of the shared arrays that they use.
 var Names = func() map[string]bool {
 	names := maps.Clone(helperNames)
 	for _, a := range Exchanged {
@@ -47,7 +45,7 @@ var Names = func() map[string]bool {
 	return names
 }()
 
-// Uses are the names of the helpers that h needs. They are defined before h.
+// Uses returns the names of the helpers that h calls. They are defined before h.
 func (h Helper) Uses() (names []string) {
 	h.Definition(h.Types[0]).Names(func(name string) {
 		if helperNames[name] && name != h.Name && !slices.Contains(names, name) {
@@ -57,7 +55,7 @@ func (h Helper) Uses() (names []string) {
 	return names
 }
 
-// Find returns the helper for a name and type, and its type. If the helper has a single type, it serves for any
+// Find returns the helper with a name for a type, and its type. A helper with a single type is also found for any other
 // type.
 func Find(name, typ string) (*Helper, string) {
 	var only *Helper
@@ -77,10 +75,10 @@ func Find(name, typ string) (*Helper, string) {
 	return only, only.Types[0]
 }
 
-// definitions caches the parsed definitions of the library, by name and type.
+// definitions caches the parsed definitions of helpers, by name and type.
 var definitions sync.Map
 
-// Definition is the helper for one of its types.
+// Definition returns the parsed helper for one of its types.
 func (h Helper) Definition(typ string) *syntax.Definition {
 	key := h.Name + " " + typ
 	if d, ok := definitions.Load(key); ok {
@@ -94,7 +92,7 @@ func (h Helper) Definition(typ string) *syntax.Definition {
 	return d
 }
 
-// All is in the order of definition: a function uses only earlier ones. Functions of floats follow IEEE for NaN and
-// infinity.
+// All has the helpers in the order of definition: a function uses only earlier ones. Functions of floats treat NaN and
+// infinity as IEEE 754 does.
 var All = slices.Concat(arithmeticLibrary, mathLibrary, randomLibrary, conversionLibrary, orderLibrary, byteLibrary,
 	pairLibrary, quantizeLibrary, quantizeFits, quantizers())

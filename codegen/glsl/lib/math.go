@@ -1,6 +1,6 @@
 package lib
 
-// mathLibrary has mathematical functions that GLSL lacks or that devices may compute roughly.
+// mathLibrary has mathematical functions that GLSL lacks, or that devices may compute inaccurately.
 var mathLibrary = []Helper{
 	{"log1p", f32Only, `
 // log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.

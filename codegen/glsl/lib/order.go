@@ -1,6 +1,6 @@
 package lib
 
-// orderLibrary orders numbers as the ops do.
+// orderLibrary compares numbers in the order that the ops define.
 var orderLibrary = []Helper{
 	{"float_order", f32Only, `
 // A number that orders floats: -0 as 0, NaN after all.

@@ -1,6 +1,6 @@
 package lib
 
-// pairLibrary is the arithmetic of pairs, which wraps around.
+// pairLibrary is the arithmetic of 64-bit integers as pairs of words. It wraps around.
 var pairLibrary = []Helper{
 	{"int_to_pair", pairOnly, `
 uvec2 int_to_pair(int x) {

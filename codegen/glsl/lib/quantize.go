@@ -2,18 +2,17 @@ package lib
 
 import "github.com/vkc-go/vkc/ir"
 
-// Exchanged is the shared memory for the data that the invocations of a block exchange. Library functions use these
-// names.
+// Exchanged are the shared arrays in which the invocations of a block exchange data. Library functions use these names.
 var Exchanged = []struct {
 	Name, Typ string
-	Each      func(lanes, elems int) int // of a block
+	Each      func(lanes, elems int) int // number of elements per block
 }{
 	{"group_fits", "vec2", func(lanes, _ int) int { return lanes }},
 	{"group_codes", "uint", func(lanes, _ int) int { return lanes }},
-	{"block_levels", "uint", func(_, elems int) int { return elems / 4 }}, // as bytes
+	{"block_levels", "uint", func(_, elems int) int { return elems / 4 }}, // four quants per element
 }
 
-// quantizers are the functions of the block formats that quantize a block.
+// quantizers returns the functions that quantize a block, one or two for each format.
 func quantizers() (all []Helper) {
 	for _, t := range ir.QuantizeFormats() {
 		f, _ := ir.BlockFormatOf(t)
@@ -25,10 +24,10 @@ func quantizers() (all []Helper) {
 	return all
 }
 
-// quantizeLibrary quantizes blocks exactly as package quant does. Vulkan leaves some results to the device: the last
-// bits of a division, the rounding to f16, and denormal results of a multiplication. These functions compute them in
-// integers. Multiplications that must round before an addition are precise, so that no compiler fuses the two. A block
-// of these formats is an array of 16-bit units, the first in halves[0].
+// quantizeLibrary quantizes blocks exactly as package quant does. Vulkan does not define the last bits of a division,
+// the rounding to f16, and denormal results of a multiplication. So these functions compute them in integers. A
+// multiplication that must round before an addition is precise, so that no compiler fuses the two. A block of these
+// formats is an array of 16-bit units, the first in halves[0].
 var quantizeLibrary = []Helper{
 	{"shift_even", f32Only, `
 // v without its last bits, of which there is at least one, rounded to nearest even.

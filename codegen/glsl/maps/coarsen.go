@@ -10,11 +10,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// pointsEach is the number of points along an outer axis of each invocation, if more than 1.
+// pointsEach is the number of points along an outer axis that each invocation computes, if more than 1.
 func pointsEach(e *emit.Emitter) int { return e.Sched.(kernel.Points).Coarsen }
 
-// coarsen divides the axis along which points share values. An invocation takes several points. Their number becomes
-// the fold axis, which maps do not have otherwise. It returns the shared values.
+// coarsen divides the axis along which points share values, so that an invocation computes several points. Their number
+// within the invocation becomes the coordinate along the fold axis, which maps do not use otherwise. It returns the
+// shared values.
 func coarsen(e *emit.Emitter) []*kernel.Expr {
 	rep, ok := schedule.RepetitionOf(e.K)
 	if !ok {
@@ -47,8 +48,8 @@ func coarsen(e *emit.Emitter) []*kernel.Expr {
 	return shared
 }
 
-// runCoarsened writes the points of a run, one after another. Their shared values are computed before, and kept for
-// each lane.
+// runCoarsened writes the loop over the points of an invocation. Their shared values are computed before it, and kept
+// for each lane of the run.
 func runCoarsened(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	if r.Width > 1 {
 		keepShared(e, r, shared)
@@ -58,7 +59,7 @@ func runCoarsened(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	e.Close()
 }
 
-// keepShared computes the shared values of every lane into arrays.
+// keepShared computes the shared values of every lane into arrays, and binds the values to these arrays.
 func keepShared(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	var names []expr.Expr
 	for _, v := range shared {

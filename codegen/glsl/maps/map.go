@@ -1,4 +1,5 @@
-// Package maps writes kernels that compute each point alone, one by one or through transposing tiles.
+// Package maps writes kernels that compute each point independently: directly, or through tiles that transpose
+// operands.
 package maps
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Emit writes a kernel that computes its stores once per point of the parallel axes. An invocation takes Vec
+// Emit writes a kernel that computes its stores once per point of the parallel axes. An invocation computes Vec
 // neighbours along the innermost axis.
 func Emit(e *emit.Emitter) {
 	if len(e.K.Parallel) == 0 {
@@ -51,7 +52,7 @@ func Emit(e *emit.Emitter) {
 	})
 }
 
-// emitSingle writes a kernel over one point.
+// emitSingle writes a kernel that has a single point.
 func emitSingle(e *emit.Emitter) {
 	for dim := range e.Grid {
 		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}

@@ -10,25 +10,25 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// tileWriter writes a map that reads some tensors along another axis than it stores along. A workgroup takes a tile of
-// both axes. It loads the transposed operands to shared memory along their own lines. Then it computes the points along
-// the lines of the result.
+// tileWriter writes a map that loads some tensors along another axis than the one along which it stores. A workgroup
+// computes a tile of both axes. It loads the transposed operands to shared memory along their own axis. Then it
+// computes the points along the axis of the stores.
 type tileWriter struct {
 	*emit.Emitter
 	schedule.Transposition
 	local  expr.Expr
 	inner  side
 	other  side
-	pitch  int
-	arrays []expr.Expr // shared memory of each load
+	pitch  int         // distance between lines of a tile in shared memory
+	arrays []expr.Expr // the shared array of each load
 }
 
-// side is one axis of a tile.
+// side is one of the two axes of a tile.
 type side struct {
 	axis  int
-	size  int // of the tile
-	tile  expr.Expr
-	whole bool // whether tiles divide the axis
+	size  int       // extent of the tile
+	tile  expr.Expr // the workgroup's tile number
+	whole bool      // whether tiles divide the axis
 }
 
 // EmitTile writes a map through tiles in shared memory.
@@ -57,8 +57,8 @@ func EmitTile(e *emit.Emitter) {
 	}
 }
 
-// nameOuter names quotients and remainders that are the same for a whole tile. If shaders repeated them for every
-// element, drivers would not notice, and stores would take twice as long (M-conv).
+// nameOuter declares variables for quotients and remainders that are the same for a whole tile. If shaders repeated
+// them for every element, drivers would not notice that, and stores would take twice as long (M-conv).
 func (t *tileWriter) nameOuter() {
 	name := func(x kernel.Index) {
 		x.Walk(func(f *kernel.Factor) {
@@ -78,7 +78,7 @@ func (t *tileWriter) nameOuter() {
 	}
 }
 
-// indexHasLoad reports whether a part of an index is a loaded value.
+// indexHasLoad reports whether an index contains a loaded value.
 func indexHasLoad(x kernel.Index) bool {
 	has := false
 	x.Walk(func(f *kernel.Factor) { has = has || f.Kind == kernel.FactorValue })
@@ -90,7 +90,7 @@ func (t *tileWriter) newSide(axis, size int) side {
 	return side{axis: axis, size: size, whole: whole}
 }
 
-// rest is all axes but the tile's two.
+// rest returns the span of all axes except the tile's two.
 func (t *tileWriter) rest() emit.Span {
 	g := emit.Span{Points: []ir.Dim{ir.D(1)}}
 	for a := len(t.K.Parallel) - 1; a >= 0; a-- {
@@ -110,7 +110,7 @@ func (t *tileWriter) rest() emit.Span {
 	return g
 }
 
-// tileLoop numbers the tiles along one side by a dimension of the grid, in a loop if the grid is too small.
+// tileLoop sets the workgroup's tile number along one side. If the grid is too small, it opens a loop over tiles.
 func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 	extent, id := t.K.Parallel[s.axis], "gl_WorkGroupID."+emit.GridAxis[dim]
 	s.tile = expr.Of(id)
@@ -139,7 +139,7 @@ func (t *tileWriter) fetch() {
 	}
 }
 
-// fetchRun copies neighbours along the load's axis to their slots of a tile, from first on.
+// fetchRun copies the run's neighbours to shared memory, from slot first on.
 func (t *tileWriter) fetchRun(v *kernel.Expr, r emit.Run, array, first expr.Expr) {
 	b := t.Buffers[v.Bind]
 	t.Plan(nil, []kernel.Index{v.Index})
@@ -155,7 +155,7 @@ func (t *tileWriter) fetchRun(v *kernel.Expr, r emit.Run, array, first expr.Expr
 	t.Close()
 }
 
-// compute computes the points of the tile, along the innermost axis.
+// compute writes the points of the tile, along the innermost axis.
 func (t *tileWriter) compute() {
 	t.Comment("Points of the tile.")
 	roots, width := t.K.Roots(), t.Launch.Vec
@@ -172,8 +172,8 @@ func (t *tileWriter) compute() {
 	})
 }
 
-// eachRun loops over the runs of width neighbours of a tile. Runs along one side come first, so that neighbouring
-// invocations take neighbouring runs. body gets the run's position along that side, and its line.
+// eachRun loops over the runs of width neighbours in a tile. Neighbouring invocations take neighbouring runs along one
+// side. body gets a run's position along that side, and its line.
 func (t *tileWriter) eachRun(along, lines side, width int, body func(r emit.Run, at, line expr.Expr)) {
 	perLine := along.size / width
 	rounds := perLine * lines.size / t.Launch.Workgroup
@@ -204,7 +204,7 @@ func (t *tileWriter) unitName(axis, width int) string {
 	return t.ParaName(axis)
 }
 
-// inside prints the condition that a run is within the map, or nil if it always is.
+// inside prints the condition that a run is inside the map, or nil if it always is.
 func (t *tileWriter) inside(along, lines side, width int, unit, line expr.Expr) expr.Expr {
 	var inRun, inLine expr.Expr
 	if !along.whole {

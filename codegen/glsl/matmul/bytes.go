@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedQuad prints the word of four neighbours, where quad prints the vector.
+// packedQuad prints the word with the four neighbours k to k+3 of an int8 operand.
 func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	a := emit.Along{Axis: m.Fold, Extent: m.K.Fold}
 	convert := func(word expr.Expr) expr.Expr { return m.Coerce("uint", m.Quads.Word, word) }
@@ -26,7 +26,7 @@ func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	return name
 }
 
-// BytesAt prints 4 or 16 neighbouring int8 elements of a load, unchanged, as a uint or a uvec4.
+// BytesAt prints 4 or 16 neighbouring int8 elements of a load, as a uint or a uvec4.
 func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) expr.Expr {
 	b := m.Buffers[v.Bind]
 	b.Units[bytes] = true
@@ -35,11 +35,11 @@ func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) exp
 	return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[bytes].View), b.Subscript(at))
 }
 
-// AddQuads multiplies two quads and adds to a sum.
+// AddQuads writes sum += the dot product of two quads.
 func (m *Base) AddQuads(sum, a, b expr.Expr) {
 	switch {
 	case m.Quads.Word != "":
-		// The instruction that also accumulates would saturate.
+		// There is an instruction that also accumulates, but it saturates.
 		m.Update(sum, "+=", m.Coerce(m.Quads.Word, m.Quads.Scalar, expr.Call(m.dotBytes(), a, b)))
 	case m.Quads == emit.IntQuads:
 		for _, c := range "xyzw" {
@@ -52,7 +52,7 @@ func (m *Base) AddQuads(sum, a, b expr.Expr) {
 	}
 }
 
-// dotBytes is the function that multiplies two words byte by byte and adds up the results.
+// dotBytes returns the function that multiplies two words as four int8 each, and adds up the results.
 func (m *Base) dotBytes() string {
 	if m.Caps.Features.IntegerDotProduct {
 		m.Need(emit.NeedIntDot)
@@ -62,8 +62,8 @@ func (m *Base) dotBytes() string {
 	return "dot_bytes"
 }
 
-// quadsOf returns the QuadKind of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose devices
-// have no instructions for packed int8.
+// quadsOf returns the type of quads of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose
+// devices have no instructions for packed int8.
 func quadsOf(k *kernel.Kernel, v kernel.Variant) emit.QuadKind {
 	t, ok := schedule.ByteProducts(k)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// storeCols writes the stores of a result with several ranges of columns, each with stores of its own.
+// storeCols writes the stores of a kernel whose column ranges have different stores.
 func (m *Base) storeCols(col expr.Expr) {
 	type part struct {
 		cols  kernel.Cols
@@ -40,7 +40,8 @@ func (m *Base) storeCols(col expr.Expr) {
 	}
 }
 
-// openCols opens a block for a range of columns, and binds the column counted from the range's start.
+// openCols opens a block for a range of columns. It binds the column axis to the column counted from the start of the
+// range.
 func (m *Base) openCols(c kernel.Cols, col expr.Expr) {
 	end := m.extent(m.Col).Add
 	if c.All() {
@@ -61,7 +62,7 @@ func (m *Base) openCols(c kernel.Cols, col expr.Expr) {
 	m.BindAxis(m.Col, m.Named("slice_col", local))
 }
 
-// bindOtherSums computes the sums of other columns that stores need.
+// bindOtherSums computes the sums of other columns that stores need, and binds them.
 func (m *Base) bindOtherSums(stores []kernel.Store, c kernel.Cols) {
 	for _, s := range stores {
 		for _, e := range kernel.OtherSums(s) {

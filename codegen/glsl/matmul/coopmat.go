@@ -9,14 +9,14 @@ import (
 )
 
 // coopMat is a matmul on cooperative matrices of subgroup scope. A workgroup computes TileM x TileN results in steps of
-// TileK. It stages a tile of each operand in shared memory, as 16-bit or int8 elements, along the axis along which the
+// TileK. It copies a tile of each operand to shared memory, as 16-bit or int8 elements, along the axis along which the
 // operand is contiguous. Its subgroups multiply fragments of the tiles. While they multiply one stage, they prefetch
-// the next one into registers. At the end the results replace the tiles in shared memory, and invocations finish four
-// neighbouring columns at a time from there.
+// the next one into registers. At the end the results replace the tiles in shared memory, from where invocations store
+// four neighbouring columns at a time.
 type coopMat struct {
 	*staging
 	s       kernel.CoopMat
-	fragRow expr.Expr // the origin of the subgroup's fragments in the tile
+	fragRow expr.Expr // the first row and column of the subgroup's fragments in the tile
 	fragCol expr.Expr
 }
 
@@ -37,7 +37,7 @@ func EmitCoopMat(e *emit.Emitter) {
 	c.pass()
 }
 
-// placeSubgroup assigns a part of the tile to a subgroup.
+// placeSubgroup sets the part of the tile that this subgroup computes.
 func (c *coopMat) placeSubgroup() {
 	id, s := expr.Of("gl_SubgroupID"), c.s
 	count := s.SubgroupsM * s.SubgroupsN
@@ -45,11 +45,11 @@ func (c *coopMat) placeSubgroup() {
 	c.fragCol = c.Named("frag_col", expr.Times(expr.Remainder(id, s.SubgroupsN, count), s.TileN/s.SubgroupsN))
 }
 
-// rows and cols are the numbers of result fragments of a subgroup.
+// rows and cols are the numbers of a subgroup's result fragments, down and across.
 func (c *coopMat) rows() int { return c.s.TileM / c.s.SubgroupsM / c.s.FragM }
 func (c *coopMat) cols() int { return c.s.TileN / c.s.SubgroupsN / c.s.FragN }
 
-// accumulate steps through the contraction axis.
+// accumulate writes the loop along the contraction axis.
 func (c *coopMat) accumulate() {
 	c.stages(func(_, stage expr.Expr) { c.multiply(stage) })
 }
@@ -85,7 +85,7 @@ func (c *coopMat) multiply(stage expr.Expr) {
 	})
 }
 
-// loadFragment loads a fragment from a row or column of the tile and a step of the contraction axis.
+// loadFragment loads the fragment at row or column at of the tile, for one step of the contraction axis.
 func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 	line, octet := at, expr.Times(step, c.s.FragK/c.unit)
 	if !st.Along {
@@ -96,8 +96,8 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 	c.loadStaged(st, name, offset)
 }
 
-// pass stores the results. It writes as many adjacent fragments as fit, for all subgroups at once, to shared memory in
-// 32 bits, and finishes the results from there. Every subgroup has a part of its own.
+// pass stores the results. All subgroups write as many adjacent fragments as fit to shared memory, in 32 bits, and
+// store the results from there. Every subgroup has its own part of shared memory.
 func (c *coopMat) pass() {
 	s := c.s
 	wide, per16 := c.cols(), schedule.UnitsOf16(c.K, s)
@@ -130,12 +130,13 @@ func (c *coopMat) pass() {
 	})
 }
 
+// resultRoom is the size, in units of 16 bytes, of wide fragments of results of all subgroups.
 func (c *coopMat) resultRoom(wide int) int {
 	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.Products) * schedule.CoopMatResult(c.s, wide)
 }
 
-// finishFragments stores the results that a subgroup has in shared memory. It unrolls every loop: for a loop inside a
-// loop over fragments, a driver may keep both loops, and the fragments in memory.
+// finishFragments stores the results that a subgroup has in shared memory. It unrolls every loop: if a loop is inside a
+// loop over fragments, a driver may keep both loops, and then keeps the fragments in memory.
 func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide int) {
 	s := c.s
 	c.EachSlot(expr.Of("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot expr.Expr) {
@@ -153,7 +154,7 @@ func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide 
 	})
 }
 
-// resultQuad prints four results from 16 bytes of shared memory.
+// resultQuad prints four results, loaded from 16 bytes of shared memory.
 func (c *coopMat) resultQuad(at expr.Expr) expr.Expr {
 	element := func(at expr.Expr) expr.Expr { return expr.At(c.tiles, at) }
 	switch {

@@ -12,9 +12,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// coopMat2 is a matmul on cooperative matrices of workgroup scope. The driver loads an operand that lies in memory as a
-// plain matrix. A tensor layout tells it the operand's address and strides, and if a tile may be partial, that elements
-// beyond the ends are 0. Other operands are staged in shared memory.
+// coopMat2 is a matmul on cooperative matrices of workgroup scope. If an operand is a plain matrix in memory, the
+// driver loads it by tensor addressing: a tensor layout gives the operand's address and strides and, if a tile may be
+// partial, says that elements beyond the ends are 0. Other operands pass through shared memory.
 type coopMat2 struct {
 	*staging
 	s       kernel.CoopMat2
@@ -22,20 +22,20 @@ type coopMat2 struct {
 	staged  map[*Operand]*staged
 	pieces  []piece
 	pieceM  int // rows of a piece
-	pieceN  int // columns
+	pieceN  int // columns of a piece
 }
 
-// piece is a part of the tile with sums in a matrix of its own.
+// piece is a part of the tile whose sums are in a separate matrix.
 type piece struct {
-	row, col int         // its origin in the tile
+	row, col int         // its first row and column in the tile
 	sums     []expr.Expr // one for each matmul
 }
 
 // tensor is an operand that the driver loads by tensor addressing.
 type tensor struct {
 	layout string
-	buffer string    // the array
-	base   expr.Expr // the position of element (0, 0); each step recomputes it if the operand comes in runs
+	buffer string    // the name of the array
+	base   expr.Expr // position of element (0, 0); each step recomputes it if the operand is contiguous in runs only
 	plain  schedule.Plain
 }
 
@@ -50,7 +50,7 @@ func EmitCoopMat2(e *emit.Emitter) {
 	c := &coopMat2{staging: m.newStaging(expr.Of("gl_LocalInvocationIndex")), s: s,
 		tensors: map[*Operand]*tensor{}, staged: map[*Operand]*staged{}}
 	if touches(c.Emitter, ir.BF16) {
-		e.Need(emit.NeedInt16) // the elements of its buffers
+		e.Need(emit.NeedInt16) // for the elements of bf16 buffers
 	}
 	for _, st := range c.operands {
 		c.staged[st.Operand] = st
@@ -74,7 +74,7 @@ func (c *coopMat2) sumsType(t ir.DType) string {
 	return emit.MatrixType("Workgroup", t, c.pieceM, c.pieceN, "Accumulator")
 }
 
-// DeclareSums declares zero sums of each matmul for every piece.
+// declareSums declares zero sums of each matmul for every piece.
 func (c *coopMat2) declareSums() {
 	down, across := c.s.Pieces()
 	c.pieceM, c.pieceN = c.s.TileM/down, c.s.TileN/across
@@ -98,15 +98,15 @@ func (c *coopMat2) declareSums() {
 	}
 }
 
-// nameOrigin stores the tile's origin in a variable if there are several pieces, because their element functions take
-// it as a parameter.
+// nameOrigin declares a variable for the tile's first row or column if there are several pieces, because functions of
+// elements take it as a parameter.
 func (c *coopMat2) nameOrigin(at *expr.Expr, name string, pieces int) {
 	if pieces > 1 && expr.IsNumber(*at) {
 		*at = c.Variable("uint", name, *at)
 	}
 }
 
-// operandTensor declares the layout of an operand.
+// operandTensor declares the tensor layout of an operand.
 func (c *coopMat2) operandTensor(o *Operand) *tensor {
 	p, ok := schedule.PlainOperand(c.K, o.Value, o.axis, c.dtype)
 	if !ok {
@@ -129,18 +129,18 @@ func (c *coopMat2) operandTensor(o *Operand) *tensor {
 	return t
 }
 
-// partial reports whether some tile may reach beyond the result.
+// partial reports whether some tile may extend beyond the result.
 func (c *coopMat2) partial() bool { return c.reaches(c.Row) || c.reaches(c.Col) }
 
-// reaches reports whether some tile may reach beyond an axis of the result.
+// reaches reports whether some tile may extend beyond an axis of the result.
 func (m *Base) reaches(axis int) bool {
 	e := schedule.EdgeOf(m.K, m.Launch.Variant, m.Tile, axis)
 	return e == schedule.EdgeOverread || e == schedule.EdgeClamped
 }
 
-// declareLayout declares the layout of a tensor of two axes; the inner axis has stride 1. If tiles may be partial,
-// elements beyond the ends are read as 0 and not written. For an operand in runs, the layout covers one step along the
-// contraction axis.
+// declareLayout declares the tensor layout of an operand or result; the inner axis has stride 1. With clamp, elements
+// beyond the ends are read as 0 and not written. For an operand that is contiguous in runs only, the layout covers one
+// step along the contraction axis.
 func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p schedule.Plain) {
 	mode := "gl_CooperativeMatrixClampModeUndefinedNV"
 	if clamp {
@@ -164,12 +164,12 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	}
 }
 
-// slice prints a layout limited to a tile.
+// slice prints a layout that is limited to one tile.
 func (c *coopMat2) slice(name string, outer expr.Expr, outerTile int, inner expr.Expr, innerTile int) string {
 	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer, outerTile, inner, innerTile)
 }
 
-// accumulate steps through the contraction axis.
+// accumulate writes the loop along the contraction axis.
 func (c *coopMat2) accumulate() {
 	switch {
 	case len(c.operands) > 0:
@@ -185,7 +185,8 @@ func (c *coopMat2) accumulate() {
 	}
 }
 
-// depth is the extent of the contraction axis. With HideSteps, only the running kernel knows it.
+// depth prints the extent of the contraction axis. With HideSteps, it prints an expression that the compiler cannot
+// compute.
 func (c *coopMat2) depth() expr.Expr {
 	depth := c.Dim(c.K.Fold)
 	if !c.s.HideSteps {
@@ -198,7 +199,7 @@ func (c *coopMat2) depth() expr.Expr {
 	return c.Variable("uint", "depth", depth)
 }
 
-// unrolledSteps steps through the contraction axis, in a loop with Unroll steps in its body.
+// unrolledSteps writes a loop along the contraction axis with Unroll steps in its body.
 func (c *coopMat2) unrolledSteps() {
 	first := c.OpenFor(emit.DontUnroll, "first", expr.Of("0u"), c.Dim(c.K.Fold), expr.Uint(c.s.Unroll*c.s.TileK))
 	c.Repeat("n", c.s.Unroll, func(n expr.Expr) {
@@ -207,8 +208,9 @@ func (c *coopMat2) unrolledSteps() {
 	c.Close()
 }
 
-// step multiplies one tile of each operand. It loads the side with one piece first, or else the columns. Then it loads
-// the other side piece by piece, so that it multiplies each piece while the next one loads.
+// step multiplies one tile of each operand. If the tile has several pieces, it first loads the operands of the side
+// that is one piece. Then it loads the other side piece by piece, so that it multiplies each piece while the next one
+// loads.
 func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 	down, across := c.s.Pieces()
 	rows := pieceSide{c.A, down, c.pieceM, func(p piece) int { return p.row }}
@@ -234,22 +236,22 @@ func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 	}
 }
 
-// pieceSide is the operands of one side of the matmuls, in pieces.
+// pieceSide is one side of the matmuls, rows or columns, with its operands and the number of their pieces.
 type pieceSide struct {
 	operands []*Operand
 	count    int
-	extent   int             // of a piece
-	of       func(piece) int // the origin of a piece of the sums along this side
+	extent   int             // rows or columns per piece
+	of       func(piece) int // returns the first row or column of a piece
 }
 
-// loadPiece reads piece i of the operands of a side.
+// loadPiece loads piece i of the operands of a side.
 func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*Operand][]expr.Expr, k0, stage expr.Expr) {
 	for _, o := range s.operands {
 		tiles[o] = append(tiles[o], c.load(o, Numbered("tile_"+o.Name, i, s.count), k0, stage, i*s.extent, s.extent))
 	}
 }
 
-// load loads a part of an operand's tile: extent rows or columns, from at on.
+// load loads a part of an operand's tile: extent rows or columns, beginning at number at of the tile.
 func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent int) (name expr.Expr) {
 	isA := o.axis == c.Row
 	origin, rows, cols, use := c.Col0, c.s.TileK, extent, "B"
@@ -279,8 +281,8 @@ func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent
 	return name
 }
 
-// storeResults writes every store. It stores whole tiles if the results lie in memory as a matrix, and single elements
-// otherwise.
+// storeResults writes every store: a tile at a time if the results are a matrix in memory, and otherwise element by
+// element.
 func (c *coopMat2) storeResults() {
 	c.widenSums()
 	var tiles, single []kernel.Store
@@ -298,7 +300,7 @@ func (c *coopMat2) storeResults() {
 			tiles = append(tiles, s)
 		}
 	}
-	if len(single) > 0 && c.dtype.IsInteger() { // before sums are floats
+	if len(single) > 0 && c.dtype.IsInteger() { // before the sums become floats
 		c.storeElements(single)
 		single = nil
 	}
@@ -313,7 +315,7 @@ func (c *coopMat2) storeResults() {
 	}
 }
 
-// widenSums converts f16 sums to f32, unless the kernel stores the sums themselves as f16.
+// widenSums converts f16 sums to f32, unless the kernel stores the sums unchanged as f16.
 func (c *coopMat2) widenSums() {
 	asTheyAre := !slices.ContainsFunc(c.K.Stores, func(s kernel.Store) bool {
 		_, _, tile := schedule.TensorStore(c.K, s)
@@ -368,8 +370,8 @@ func (c *coopMat2) origin(p piece) (row, col expr.Expr) {
 	return expr.Plus(c.Row0, expr.Uint(p.row)), expr.Plus(c.Col0, expr.Uint(p.col))
 }
 
-// resultTiles returns a store's values as a matrix for each piece: the sums themselves, or the result of a function of
-// each element.
+// resultTiles returns the values of a store, as a matrix per piece: the sums themselves, or the results of a function
+// that is applied to each element.
 func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
 	tiles := make([]expr.Expr, len(c.pieces))
 	if s.Value.Kind == kernel.ExprAcc {
@@ -391,7 +393,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
 	return tiles
 }
 
-// storeElements writes the stores that form no tile.
+// storeElements writes the stores that cannot store a tile at a time.
 func (c *coopMat2) storeElements(stores []kernel.Store) {
 	name := c.Fresh(c.Root, "store_elements")
 	c.perElement(name, func() {
@@ -404,8 +406,8 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	}
 }
 
-// context lists the variables of main that a function of an element needs besides the sums: the piece's origin and the
-// batch.
+// context lists the variables of main that a function of elements needs in addition to the sums: the piece's first row
+// and column, and the batch.
 func (c *coopMat2) context(row, col expr.Expr) []string {
 	var names []string
 	add := func(origin, t expr.Expr) {
@@ -423,8 +425,8 @@ func (c *coopMat2) context(row, col expr.Expr) []string {
 	return names
 }
 
-// perElement defines a function of an element's sums and of its row and column in the tile. Elements beyond the result
-// are unchanged.
+// perElement defines a GLSL function that body writes. Its parameters are the sums of an element, and the element's row
+// and column in the tile. It returns elements beyond the result unchanged.
 func (c *coopMat2) perElement(name string, body func()) {
 	params := []string{"const in uint tile_row", "const in uint tile_col"}
 	for _, p := range c.Products {
@@ -446,7 +448,8 @@ func (c *coopMat2) perElement(name string, body func()) {
 	})
 }
 
-// bindSums binds the sums of an element. Sums of uint8 operands hold the bits of the signed sums.
+// bindSums binds the sums of an element to matmul results. Sums of uint8 operands are uints with the bits of the signed
+// sums.
 func (c *coopMat2) bindSums() {
 	for i, p := range c.Products {
 		if c.sums == ir.U32 {
@@ -465,7 +468,7 @@ func (c *coopMat2) bindSums() {
 	})
 }
 
-// callPerElement applies a function of perElement to a piece.
+// callPerElement applies a function that perElement defined to all elements of a piece.
 func (c *coopMat2) callPerElement(result expr.Expr, name string, p piece) {
 	args := slices.Concat([]expr.Expr{result, p.sums[0], syntax.Ident(name)}, p.sums[1:])
 	for _, v := range c.context(c.origin(p)) {

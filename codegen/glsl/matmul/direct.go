@@ -8,9 +8,9 @@ import (
 )
 
 // EmitDirect writes a matmul without shared memory and barriers, for devices that implement both as plain loops over
-// memory. An invocation computes ThreadM rows of ThreadN columns. Neighbours own neighbouring columns of the same rows.
-// So all of them read A at the same position, which costs a processor one load. Only B is gathered, and each of its
-// values serves ThreadM rows.
+// memory. An invocation computes ThreadM rows of ThreadN columns. Neighbours compute neighbouring columns of the same
+// rows. So all of them read A at the same position, which costs a processor one load. Only B is gathered, and each of
+// its values is used for ThreadM rows.
 func EmitDirect(e *emit.Emitter) {
 	s := e.Sched.(kernel.MatDirect)
 	self := e.Variable("uint", "self", expr.Of("gl_LocalInvocationIndex"))
@@ -45,8 +45,8 @@ type matDirect struct {
 	s kernel.MatDirect
 }
 
-// directColumns loads TileK elements of an invocation's columns of every B, in vectors along the contraction axis, and
-// returns their arrays.
+// directColumns loads TileK elements of an invocation's columns of every B, in quads along the contraction axis, and
+// returns the arrays with them.
 func (m *matDirect) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Expr) map[*Operand]expr.Array {
 	quads := m.s.TileK / 4
 	cols := map[*Operand]expr.Array{}
@@ -75,7 +75,7 @@ func (m *Base) BindRow(i expr.Expr) {
 	m.BindAxis(m.Row, m.Named("row", m.ClampTo(expr.Plus(m.Row0, i), m.Row, m.Tile.TileM)))
 }
 
-// directRow multiplies four elements of a row by every column, and adds to the sums.
+// directRow multiplies quad q of row i by every column, and adds to the sums.
 func (m *matDirect) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) {
 	s := m.s
 	quads := s.TileK / 4

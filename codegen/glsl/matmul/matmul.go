@@ -1,4 +1,4 @@
-// Package matmul writes matmuls: tiled, direct, and on cooperative matrices. Package matvec shares its [Base].
+// Package matmul writes matmuls: tiled, direct, and on cooperative matrices. Package matvec uses its [Base] too.
 package matmul
 
 import (
@@ -12,37 +12,37 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Base holds the state that all matmul variants share. Variants read operands in quads, four neighbours along the
-// contraction axis, for any layout. If an operand is contiguous along the contraction axis, a quad is one vector load
-// or one decoded run of a block. If it is contiguous along its other axis, a quad is four loads, each of them coalesced
-// over neighbouring invocations.
+// Base is the state that all matmul variants share. Variants read operands in quads: four neighbours along the
+// contraction axis, for any layout. If an operand is contiguous along the contraction axis, a quad is one vector load,
+// or one call of a block's decoder. If it is contiguous along its other axis, a quad is four loads, and neighbouring
+// invocations load neighbouring elements.
 type Base struct {
 	*emit.Emitter
 	Tile           kernel.Tile
 	band           int // see kernel.MatrixTile
-	Row, Col, Fold int // axes
+	Row, Col, Fold int // ids of the axes
 	Row0, Col0     expr.Expr
 	A, B           []*Operand
 	Quads          emit.QuadKind
 	Products       []Product
-	OtherSum       func(product int, col expr.Expr) expr.Expr // declares a sum of another column, for storeCols
+	OtherSum       func(product int, col expr.Expr) expr.Expr // declares a sum of another column
 }
 
-// Operand is an A or a B. Matmuls that share an operand share its loads.
+// Operand is an operand A or B. Matmuls that share an operand share its loads.
 type Operand struct {
 	Value *kernel.Expr
 	Name  string // "a", or "a0", "a1" if there are several
-	axis  int    // the axis besides the contraction: the rows of A, the columns of B
-	Along bool   // contiguous along the contraction axis
+	axis  int    // the axis other than the contraction axis: the rows of A, the columns of B
+	Along bool   // it is contiguous along the contraction axis
 }
 
 // Product is one of the matmuls of a kernel.
 type Product struct {
 	A, B *Operand
-	Sums expr.Array // the variable, or array, that holds its sums in an invocation
+	Sums expr.Array // an invocation's sums
 }
 
-// New takes the kernel apart and assigns every workgroup its tile. Workgroups go down band rows of tiles at a time.
+// New declares the operands of a kernel and the tile of each workgroup. For band, see kernel.MatrixTile.
 func New(e *emit.Emitter, tile kernel.Tile, band int) *Base {
 	r := len(e.K.Parallel)
 	m := &Base{Emitter: e, Tile: tile, band: band, Row: r - 2, Col: r - 1, Fold: e.K.FoldAxis(),
@@ -76,7 +76,7 @@ func numbered(base string, list []*Operand) {
 	}
 }
 
-// Numbered numbers a name if there are several of its kind.
+// Numbered appends i to a name if there are several names of its kind.
 func Numbered(base string, i, count int) string {
 	if count == 1 {
 		return base
@@ -104,8 +104,8 @@ func (m *Base) placeWorkgroup() {
 	}
 }
 
-// placeBand assigns tiles to workgroups in bands of rows: down a band, then on to the next column. The last band may
-// have fewer rows.
+// placeBand assigns tiles to workgroups in bands of tile rows. Consecutive workgroups go down the rows of a band, and
+// then to the next column. The last band may have fewer rows.
 func (m *Base) placeBand(g schedule.MatGrid) {
 	cols, rows := g[0][0], g[1][0]
 	across, down := m.WholeTiles(cols), m.WholeTiles(rows)
@@ -125,6 +125,7 @@ func (m *Base) placeBand(g schedule.MatGrid) {
 	m.placeAxis(rows, expr.Binary("+", first, expr.Binary("%", within, height)))
 }
 
+// placeAxis binds an axis to the workgroup's tile at the given place along it.
 func (m *Base) placeAxis(f schedule.AxisTiles, place expr.Expr) {
 	extent := m.K.Parallel[f.Axis]
 	if f.Tile > 1 {
@@ -166,8 +167,9 @@ func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
 	})
 }
 
-// ClampTo limits a coordinate to its extent. So a partial tile reads its last row again instead of leaving the buffer.
-// Its extra results are not stored. No workgroup runs if the extent is 0.
+// ClampTo prints a coordinate limited to the extent of an axis, if tiles may be partial. A partial tile then reads its
+// last row again instead of leaving the buffer, and the extra results are not stored. If the extent is 0, no workgroup
+// runs.
 func (m *Base) ClampTo(x expr.Expr, axis int, tile int) expr.Expr {
 	return m.Limit(x, m.extent(axis), tile)
 }
@@ -179,12 +181,12 @@ func (m *Base) extent(axis int) ir.Dim {
 	return m.K.Parallel[axis]
 }
 
-// inside returns the condition that a row and column exist, or nil if tiles are always whole.
+// inside prints the condition that a row and a column exist, or nil if tiles are always whole.
 func (m *Base) inside(row, col expr.Expr) expr.Expr {
 	return expr.And(m.below(row, m.Row), m.below(col, m.Col))
 }
 
-// below is the condition that a coordinate exists along an axis of the result.
+// below prints the condition that a coordinate exists along an axis of the result, or nil if it always does.
 func (m *Base) below(at expr.Expr, axis int) expr.Expr {
 	if !m.reaches(axis) {
 		return nil
@@ -192,8 +194,8 @@ func (m *Base) below(at expr.Expr, axis int) expr.Expr {
 	return expr.Binary("<", at, m.Dim(m.extent(axis)))
 }
 
-// Quad prints a quad of an operand, elements k … k+3 along the contraction axis. The operand's other axis is bound.
-// Unless all says that k is always inside the contraction, quads beyond its end are 0.
+// Quad prints the quad of an operand with elements k to k+3 along the contraction axis. The operand's other axis is
+// bound. all says that k is always inside the contraction axis; otherwise quads beyond its end are 0.
 func (m *Base) Quad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	if m.Quads.Word != "" {
 		return m.packedQuad(o, k, all)
@@ -201,12 +203,12 @@ func (m *Base) Quad(o *Operand, k expr.Expr, all bool) expr.Expr {
 	return m.quadAlong(o.Value, m.Fold, k, all, o.QuadName())
 }
 
-// quadAlong is quad along any axis, for a value with its other axes bound.
+// quadAlong is Quad along any axis, for a value whose other axes are bound.
 func (m *Base) quadAlong(v *kernel.Expr, axis int, at expr.Expr, all bool, base string) expr.Expr {
 	return m.QuadOf(m.Quads, v, emit.Along{Axis: axis, Extent: m.extent(axis)}, at, base, all)
 }
 
-// QuadName is the name of a quad of the operand.
+// QuadName returns a name for a quad of the operand.
 func (o *Operand) QuadName() string {
 	if len(o.Name) > 1 {
 		return o.Name + "_4" // b0_4, not b04
@@ -214,8 +216,8 @@ func (o *Operand) QuadName() string {
 	return o.Name + "4"
 }
 
-// Finish stores the result at a row and column, from the sums of the kernel's matmuls. Rows and columns beyond the
-// result are left out.
+// Finish writes the stores of the result at a row and column, unless these are beyond the result. sums are the sums of
+// the kernel's matmuls.
 func (m *Base) Finish(row, col expr.Expr, sums []expr.Expr) {
 	m.OpenIf(m.inside(row, col))
 	m.BindAxis(m.Row, row)
@@ -237,7 +239,7 @@ func (m *Base) Finish(row, col expr.Expr, sums []expr.Expr) {
 	m.Close()
 }
 
-// guards is the condition for storing the bound row, and the bound column if col is set; nil means always.
+// guards prints the condition for storing the bound row, and also the bound column if col is set; nil means always.
 func (m *Base) guards(col bool) expr.Expr {
 	var conds []*kernel.Expr
 	if g := m.K.Guard; g != nil && g.Row != nil {
@@ -249,7 +251,7 @@ func (m *Base) guards(col bool) expr.Expr {
 	return m.AllOf(conds)
 }
 
-// finishQuad writes the stores of four neighbouring columns. Each matmul has their sums in a vector.
+// finishQuad writes the stores of four neighbouring columns. sums has a vector of four sums for each matmul.
 func (m *Base) finishQuad(row, col expr.Expr, sums []expr.Expr) {
 	width := m.extent(m.Col)
 	if !schedule.DivisibleBy(width, 4) || m.K.Guard != nil && m.K.Guard.Col != nil {
@@ -274,7 +276,7 @@ func (m *Base) finishQuad(row, col expr.Expr, sums []expr.Expr) {
 	m.Close()
 }
 
-// overlapped steps through the contraction axis, TileK at a time.
+// overlapped writes the loop along the contraction axis, TileK elements at a time, with two stages of tiles.
 func (m *Base) overlapped(s emit.TileStages) {
 	m.Comment("The first tiles go to shared memory.")
 	m.OpenScope()

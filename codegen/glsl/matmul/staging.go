@@ -12,40 +12,40 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// staging moves operands of cooperative matrices to shared memory as 16-bit elements, in octets: eight neighbours along
-// the axis along which the operand is contiguous. For int8 operands an octet has schedule.UnitElems elements, 16 if
-// possible.
+// staging copies operands of cooperative matrices to shared memory as 16-bit elements, an octet at a time: eight
+// neighbours along the axis along which the operand is contiguous. For int8 operands an octet has schedule.UnitElems
+// elements, usually 16.
 //
-// There are two stages: invocations fill one while they multiply the other. In between, the octets wait in registers.
+// There are two stages: invocations fill one while they multiply the other. In between, octets wait in registers.
 type staging struct {
 	*Base
-	dtype    ir.DType  // of the matrix operands
-	sums     ir.DType  // of the matrix results
-	self     expr.Expr // number of the invocation
+	dtype    ir.DType  // of the matrices A and B
+	sums     ir.DType  // of the accumulators
+	self     expr.Expr // number of the invocation in its workgroup
 	tiles    expr.Expr // the shared array, in octets
 	operands []*staged
-	octets   int    // of one stage
-	unit     int    // elements of an octet
-	unitType string // the type of an octet
+	octets   int    // number of octets of one stage
+	unit     int    // number of elements of an octet
+	unitType string // the GLSL type of an octet
 }
 
 // staged is an operand that passes through shared memory.
 type staged struct {
 	*Operand
-	value  *kernel.Expr // the operand without the roundings that staging makes needless
+	value  *kernel.Expr // the operand without casts that rounding to dtype makes redundant
 	raw    bool         // octets are copied from memory unchanged
-	extent int          // of the tile, along the operand's own axis
-	lines  int          // of the tile in shared memory
+	extent int          // rows or columns of the tile, along the operand's own axis
+	lines  int          // lines of the tile in shared memory
 	inner  int          // elements per line
-	axis   int          // the axis along which a line runs
+	axis   int          // the axis along a line
 	outer  int          // the axis that numbers the lines
-	base   int          // of the tile in a stage, in octets
+	base   int          // start of the tile in a stage, in octets
 	units  int          // octets of the tile, without padding
-	rounds int          // octets per invocation
-	next   expr.Array   // the registers that hold the octets
+	rounds int          // octets that an invocation loads
+	next   expr.Array   // the registers for these octets
 }
 
-// newStaging assigns each staged operand its part of a stage.
+// newStaging returns the staging of a kernel's operands, and declares the shared array.
 func (m *Base) newStaging(self expr.Expr) *staging {
 	c := &staging{Base: m, self: self, sums: schedule.SumsDType(m.K), unit: schedule.UnitElems(m.K, m.Sched),
 		unitType: "uvec4"}
@@ -61,7 +61,7 @@ func (m *Base) newStaging(self expr.Expr) *staging {
 	return c
 }
 
-// stageOperands assigns every staged operand its part of a stage.
+// stageOperands assigns a part of a stage to each operand that passes through shared memory.
 func (c *staging) stageOperands() {
 	for _, o := range append(append([]*Operand(nil), c.A...), c.B...) {
 		if !schedule.Staged(c.K, c.Sched, o.Value, o.axis) {
@@ -84,13 +84,13 @@ func (c *staging) stageOperands() {
 	}
 }
 
-// isRaw reports whether the octets are aligned in memory and already have the matrix dtype.
+// isRaw reports whether the octets are aligned in memory and have the matrix dtype already.
 func (c *staging) isRaw(st *staged) bool {
 	return schedule.UnitLoad(c.K, st.Operand.Value, st.Operand.axis, c.dtype, c.unit)
 }
 
-// shiftedOctets adds the function that loads eight 16-bit neighbours from any position, out of two aligned octets. The
-// buffer is a whole number of octets long, or its last octet is not needed.
+// shiftedOctets adds the function that loads eight 16-bit neighbours from any position, out of two aligned octets, and
+// returns its name. The buffer is a whole number of octets long, or its last octet is not needed.
 func (c *staging) shiftedOctets(b *emit.Buffer) string {
 	name := "octet_" + b.Base
 	if c.Tables[name] {
@@ -114,19 +114,19 @@ uvec4 NAME(uint i) {
 	return name
 }
 
-// isPacked reports whether eight neighbours of an operand are decoded together, from a block to f16.
+// isPacked reports whether eight neighbours of an operand are decoded from a block to f16 together.
 func (c *staging) isPacked(st *staged) bool {
 	return c.dtype == ir.F16 && blocks.LoadsOctets(c.Emitter, st.value,
 		emit.Along{Axis: st.axis, Extent: c.extent(st.axis)})
 }
 
-// eachOctet writes body for the octets of a tile that an invocation loads. i is the octet's number among the
-// invocation's own, and line and octet are its position in the tile.
+// eachOctet calls body for each octet of a tile that this invocation loads. i counts the invocation's own octets. line
+// and octet are the octet's position in the tile.
 func (c *staging) eachOctet(st *staged, body func(i, line, octet expr.Expr)) {
 	c.EachUnit(c.self, st.lines, st.inner/c.unit, body)
 }
 
-// fetch loads an invocation's octets of an operand's tile at k0 of the contraction axis.
+// fetch loads an invocation's octets of an operand's tile into registers, for the step at k0 of the contraction axis.
 func (c *staging) fetch(st *staged, k0 expr.Expr) {
 	c.Comment("Fetch %d %s of %s.", st.extent,
 		map[bool]string{true: "rows", false: "columns"}[st.Operand.axis == c.Row], st.Name)
@@ -150,7 +150,7 @@ func (c *staging) fetch(st *staged, k0 expr.Expr) {
 	})
 }
 
-// axisVariable is the name of a coordinate.
+// axisVariable is a name for the coordinate along an axis.
 func (c *staging) axisVariable(axis int) string {
 	if axis == c.Fold {
 		return "k"
@@ -158,11 +158,12 @@ func (c *staging) axisVariable(axis int) string {
 	return c.ParaName(axis)
 }
 
-// insideOctet returns the condition that an octet has elements inside the operand, or nil if it always has. from is the
-// tile's origin. Elements beyond the contraction axis must be 0. Beyond the rows or columns any values will do.
+// insideOctet prints the condition that an octet begins inside the operand, or nil if it always does. from is the
+// tile's first coordinate along each axis. Elements beyond the end of the contraction axis must be 0. Beyond the rows
+// or columns any values are allowed.
 func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr.Expr) expr.Expr {
 	var along, across expr.Expr
-	begun := c.extent(st.axis) // the end of the octets that begin inside the operand
+	begun := c.extent(st.axis) // end of the octets that begin inside the operand
 	if begun.IsStatic() {
 		begun.Add = (begun.Add + int64(c.unit) - 1) / int64(c.unit) * int64(c.unit)
 	}
@@ -170,12 +171,12 @@ func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr
 		along = expr.Binary("<", inner, c.Dim(c.extent(st.axis)))
 	}
 	if st.outer == c.Fold && !emit.WholeStep(c.K.Fold, from[c.Fold], c.Tile.TileK) {
-		across = expr.Binary("<", at, c.Dim(c.K.Fold)) // the axis gets its name only later
+		across = expr.Binary("<", at, c.Dim(c.K.Fold)) // the coordinate gets a name only later
 	}
 	return expr.And(along, across)
 }
 
-// octet sets dst to eight neighbours that begin inside the operand.
+// octet sets dst to an octet that begins inside the operand. inner is its first coordinate along the line.
 func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 	v := st.value
 	if st.raw {
@@ -212,7 +213,7 @@ func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 	c.Line("%s = uvec4(%s, %s);", dst, c.pack(low), c.pack(high))
 }
 
-// unitView is the array of octets over a buffer.
+// unitView returns the name of the buffer's array of octets.
 func (c *staging) unitView(b *emit.Buffer) string {
 	if !c.dtype.IsInteger() {
 		return c.View(b, schedule.OctetElems)
@@ -222,7 +223,7 @@ func (c *staging) unitView(b *emit.Buffer) string {
 	return b.Name + "_" + emit.PlaneUnits[c.unit].View
 }
 
-// byteOctet sets dst to int8 neighbours that are computed, or stored in another order than the tile needs.
+// byteOctet sets dst to int8 neighbours that are computed, or not adjacent in memory.
 func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
 	c.Helper("pack_bytes", "ivec4")
 	whole := schedule.DivisibleBy(c.extent(st.axis), c.unit)
@@ -233,7 +234,7 @@ func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
 	}
 }
 
-// pack rounds four floats to the dtype of the matrices, as two words.
+// pack prints four floats, rounded to the dtype of the matrices, as two words.
 func (c *staging) pack(quad expr.Expr) string {
 	if !expr.IsPlain(quad) {
 		quad = c.Variable("vec4", "quad", quad)
@@ -245,7 +246,7 @@ func (c *staging) pack(quad expr.Expr) string {
 	return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", quad, quad)
 }
 
-// put stores an invocation's octets to the tile in a stage.
+// put stores an invocation's octets in the operand's tile of a stage.
 func (c *staging) put(st *staged, stage expr.Expr) {
 	c.eachOctet(st, func(i, line, octet expr.Expr) {
 		at := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
@@ -254,8 +255,8 @@ func (c *staging) put(st *staged, stage expr.Expr) {
 	})
 }
 
-// stages steps through the contraction axis. It calls multiply with the position k0, and with the start of the filled
-// stage in the shared array.
+// stages writes the loop along the contraction axis. It calls multiply with the position k0, and the index of the
+// filled stage in the shared array.
 func (c *staging) stages(multiply func(k0, stage expr.Expr)) {
 	for _, st := range c.operands {
 		st.next = c.Array(c.unitType, "next_"+st.Name, st.rounds)
@@ -270,7 +271,7 @@ func (c *staging) stages(multiply func(k0, stage expr.Expr)) {
 	c.overlapped(emit.TileStages{Apart: c.octets, Fetch: each(c.fetch), Put: each(c.put), Multiply: multiply})
 }
 
-// loadStaged loads a matrix from shared memory.
+// loadStaged loads a matrix from an operand's tile in shared memory, beginning at offset.
 func (c *staging) loadStaged(st *staged, name, offset expr.Expr) {
 	major := "Row"
 	if st.Along != (st.Operand.axis == c.Row) {
@@ -279,7 +280,7 @@ func (c *staging) loadStaged(st *staged, name, offset expr.Expr) {
 	c.LoadMatrix(name, c.tiles, offset, schedule.StagedPitch(st.inner, c.unit), major)
 }
 
-// overOctet prints a multiple of an octet's elements as a number of octets.
+// overOctet prints a number of elements, a multiple of an octet's, as a number of octets.
 func (c *staging) overOctet(t expr.Expr) expr.Expr {
 	if t.Is("0u") {
 		return t

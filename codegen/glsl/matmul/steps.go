@@ -7,18 +7,18 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// Tiles that are stored step by step along the contraction axis. Of every step an invocation reads its rows and columns
-// in vectors of four neighbours, and multiplies all rows by all columns. It needs registers for one step at a time.
-// With quads along the contraction axis it would need registers for four steps.
+// This file has tiles that are stored step by step along the contraction axis. In each step an invocation reads its
+// rows and columns as vectors of four neighbours, and multiplies all rows by all columns. So it needs registers for one
+// step at a time. With quads along the contraction axis it would need registers for four steps.
 
-// across reports whether an operand is loaded four lines at a time. The lines are neighbours in memory, and in a step
-// of the tile too.
+// across reports whether an operand is loaded four lines (rows or columns) at a time. The lines are neighbours in
+// memory, and also in a step of the tile.
 func (m *matTile) across(o *Operand) bool {
 	return m.s.Steps && schedule.FoursAcross(m.K, o.Value, o.axis)
 }
 
-// eachAcross writes body for the vectors of four lines of a tile that an invocation loads. i is the vector's number
-// among the invocation's own, four is the group of lines, and depth is the step along the contraction axis.
+// eachAcross calls body for each vec4 of four lines of a tile that this invocation loads. i counts the invocation's own
+// vectors, four is the number of the group of lines, and depth is the step along the contraction axis.
 func (m *matTile) eachAcross(o *Operand, body func(i, four, depth expr.Expr)) {
 	m.EachUnit(m.self, m.s.TileK, m.extentOf(o)/4, func(i, depth, four expr.Expr) {
 		four = m.Variable("uint", "four", four)
@@ -34,7 +34,7 @@ func (m *matTile) fetchAcross(o *Operand, k0 expr.Expr, keep func(i, four, depth
 	}
 	m.eachAcross(o, func(i, four, depth expr.Expr) {
 		at := expr.Plus(origin, expr.Times(four, 4))
-		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // results of repeated lines are not stored
+		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // repeated lines have no stored results
 			at = expr.Call("min", at, m.Coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
 		}
 		at = m.Variable("uint", m.ParaName(o.axis), at)
@@ -52,13 +52,13 @@ func (m *matTile) fetchAcross(o *Operand, k0 expr.Expr, keep func(i, four, depth
 	})
 }
 
-// putAcross stores four lines of an operand's tile in a step of the tile.
+// putAcross stores a vec4 of four lines in a step of an operand's tile.
 func (m *matTile) putAcross(o *Operand, stage, four, depth, value expr.Expr) {
 	place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))), four)
 	m.Assign(expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place)), value)
 }
 
-// multiplySteps multiplies the tiles of a stage and adds to the sums.
+// multiplySteps multiplies the tiles of a stage and adds to the sums. x and y are the invocation's column and row.
 func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	s := m.s
 	m.Line("")
@@ -88,8 +88,7 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	})
 }
 
-// finishSteps writes the stores of an invocation's rows, four columns at a
-// time.
+// finishSteps writes the stores of an invocation's rows, four columns at a time.
 func (m *matTile) finishSteps(x, y expr.Expr) {
 	s := m.s
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {

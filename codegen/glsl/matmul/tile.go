@@ -9,18 +9,18 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// EmitTile writes a tiled matmul. A workgroup computes TileM x TileN results in steps of TileK. It stages a tile of
-// each operand in shared memory, row by row in vectors along the contraction axis. Every invocation multiplies ThreadM
-// rows by ThreadN columns from there.
+// EmitTile writes a tiled matmul. A workgroup computes TileM x TileN results in steps of TileK. It copies a tile of
+// each operand to shared memory, row by row as quads along the contraction axis. From there every invocation multiplies
+// ThreadM rows by ThreadN columns.
 //
-// Neighbouring invocations own neighbouring columns, so that stores are coalesced. An invocation's own rows and columns
-// are a whole stride apart. A row of a staged tile is an odd number of vectors long. So 8 invocations that read 16
-// bytes together use different banks.
+// Neighbouring invocations compute neighbouring columns, so that stores are coalesced. The rows and columns of one
+// invocation are evenly spread over the tile. A row of a tile in shared memory is an odd number of vectors long, so
+// that 8 invocations which read 16 bytes each use different banks.
 //
-// With Paired, invocations form blocks of 2x2, so that two lanes each read the same vector. The 16-byte reads of 8
-// lanes then combine with the reads of the next 8.
+// With Paired, invocations form blocks of 2x2, so that two lanes read the same vector. The 16-byte reads of 8 lanes
+// then combine with the reads of the next 8.
 //
-// With Steps, the rows of a tile are next to each other in every step along the contraction axis; see matmul_steps.go.
+// With Steps, a tile is stored step by step along the contraction axis; see steps.go.
 //
 // With two stages of tiles, invocations prefetch the next tiles into registers while they multiply.
 func EmitTile(e *emit.Emitter) {
@@ -61,7 +61,7 @@ func EmitTile(e *emit.Emitter) {
 	})
 }
 
-// SumsAt prints sum i of every matmul.
+// SumsAt prints an invocation's i-th sum of every matmul.
 func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
 	var all []expr.Expr
 	for _, p := range m.Products {
@@ -70,7 +70,7 @@ func (m *Base) SumsAt(i expr.Expr) []expr.Expr {
 	return all
 }
 
-// matTile is a tiled matmul.
+// matTile is a tiled matmul. See EmitTile.
 type matTile struct {
 	*Base
 	s     kernel.MatTile
@@ -79,7 +79,7 @@ type matTile struct {
 	next  map[*Operand]expr.Array // registers of the prefetched vectors
 }
 
-// extentOf is the number of rows or columns of an operand's tile.
+// extentOf is the number of rows of an A's tile, or columns of a B's.
 func (m *Base) extentOf(o *Operand) int {
 	if o.axis == m.Row {
 		return m.Tile.TileM
@@ -87,7 +87,7 @@ func (m *Base) extentOf(o *Operand) int {
 	return m.Tile.TileN
 }
 
-// tileSize is the size of an operand's tile, in vectors.
+// tileSize is the size of an operand's tile in shared memory, in quads.
 func (m *matTile) tileSize(o *Operand) int {
 	if m.s.Steps {
 		return m.s.TileK * schedule.StepPitch(m.extentOf(o))
@@ -95,7 +95,7 @@ func (m *matTile) tileSize(o *Operand) int {
 	return m.extentOf(o) * schedule.TilePitch(m.s.TileK)
 }
 
-// takeTurns alternates between staging and multiplying.
+// takeTurns writes a loop that copies tiles to shared memory and then multiplies them.
 func (m *matTile) takeTurns(x, y expr.Expr) {
 	m.Line("")
 	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), m.s.TileK)
@@ -115,7 +115,7 @@ func (m *matTile) takeTurns(x, y expr.Expr) {
 	m.Close()
 }
 
-// overlap prefetches the next tiles while it multiplies.
+// overlap writes a loop that prefetches the next tiles while it multiplies.
 func (m *matTile) overlap(x, y expr.Expr) {
 	operands := slices.Concat(m.A, m.B)
 	for _, o := range operands {
@@ -125,12 +125,12 @@ func (m *matTile) overlap(x, y expr.Expr) {
 		Multiply: func(_, stage expr.Expr) { m.multiplyTiles(x, y, stage) }})
 }
 
-// rounds is the number of vectors of an operand's tile that an invocation loads.
+// rounds is the number of quads of an operand's tile that an invocation loads.
 func (m *matTile) rounds(o *Operand) int {
 	return (m.extentOf(o)*m.s.TileK/4 + m.s.Workgroup - 1) / m.s.Workgroup
 }
 
-// linesOf names the lines of an operand's tile.
+// linesOf names the lines of an operand's tile, for comments in the shader.
 func (m *matTile) linesOf(o *Operand) string {
 	if o.axis == m.Row {
 		return "rows"
@@ -164,7 +164,7 @@ func (m *matTile) putNext(stage expr.Expr) {
 	}
 }
 
-// put stores a quad of a line of an operand's tile in shared memory.
+// put stores a quad in the tile of a stage. line and quad are its position in the tile.
 func (m *matTile) put(o *Operand, stage, line, quad, value expr.Expr) {
 	if m.s.Steps {
 		m.PutFours(o.QuadName(), m.tiles[o], expr.Times(stage, m.tileSize(o)), expr.Times(quad, 4), line, m.extentOf(o),
@@ -176,7 +176,7 @@ func (m *matTile) put(o *Operand, stage, line, quad, value expr.Expr) {
 	m.Assign(expr.At(m.tiles[o], place), value)
 }
 
-// multiplyTiles multiplies a stage's tiles and adds to the sums.
+// multiplyTiles multiplies the tiles of a stage and adds to the sums.
 func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
 	if m.s.Steps {
 		m.multiplySteps(x, y, stage)
@@ -185,8 +185,8 @@ func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
 	m.multiply(m.tiles, x, y, stage)
 }
 
-// eachQuad writes body for the vectors of a tile that an invocation loads. i is the vector's number among the
-// invocation's own, and line and quad are its position in the tile. Neighbouring invocations take neighbours in memory.
+// eachQuad calls body for each quad of a tile that this invocation loads. i counts the invocation's own quads. line and
+// quad are the quad's position in the tile. Neighbouring invocations take neighbours in memory.
 func (m *matTile) eachQuad(o *Operand, body func(i, line, quad expr.Expr)) {
 	lines, perLine := m.extentOf(o), m.s.TileK/4
 	if !o.Along {
@@ -201,8 +201,8 @@ func (m *matTile) eachQuad(o *Operand, body func(i, line, quad expr.Expr)) {
 	})
 }
 
-// fetch loads a tile of an operand: TileK/4 vectors of each of its lines, from k0 on. It calls keep with each vector
-// that an invocation loaded, its number among the invocation's own, and its line and quad in the tile.
+// fetch loads the tile of an operand at k0: TileK/4 quads of each line. It calls keep for each quad that this
+// invocation loads, with i, line and quad as in eachQuad.
 func (m *matTile) fetch(o *Operand, k0 expr.Expr, keep func(i, line, quad, value expr.Expr)) {
 	origin := m.Col0
 	if o.axis == m.Row {

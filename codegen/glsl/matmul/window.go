@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// windowOctet sets dst to eight neighbours of a window, shifted from two octets of memory. Neighbours outside the
-// window are 0.
+// windowOctet sets dst to eight neighbours of a window. They may be unaligned, so they come from two octets of memory.
+// Neighbours outside of the window are 0.
 func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Expr) {
 	c.OpenScope()
 	defer c.Close()
@@ -41,8 +41,8 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Exp
 	c.Assign(dst, value)
 }
 
-// windowFunction adds the function that loads a part of eight 16-bit neighbours. The buffer is a whole number of octets
-// long.
+// windowFunction adds the function that loads some of eight 16-bit neighbours, and returns its name. The buffer is a
+// whole number of octets long.
 func (c *staging) windowFunction(b *emit.Buffer) string {
 	name := "window_" + b.Base
 	if c.Tables[name] {

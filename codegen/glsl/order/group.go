@@ -9,13 +9,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// groupWriter writes a kernel that groups elements by number. A workgroup owns one number. It counts every number in
-// the whole row, and so finds the start of its own groups. Then each invocation walks a run of elements and places the
-// elements of the workgroup's number. Only the counting happens in no fixed order, and the counts do not depend on it.
+// groupWriter writes a kernel that groups elements by group number. A workgroup has one number. It counts how often
+// each number occurs, and so finds where its own table rows begin. Then each invocation goes through a contiguous part
+// of the elements and writes those of the workgroup's number to the table. Only the counting has no fixed order, and
+// the counts do not depend on the order.
 type groupWriter struct {
 	*emit.Emitter
 	self, table, counts expr.Expr
-	width               int64 // the width of a row of the table
+	width               int64 // number of columns of the table
 }
 
 // EmitGroup writes a kernel that groups elements by number.
@@ -37,7 +38,7 @@ func EmitGroup(e *emit.Emitter) {
 	w.stride("j", "0u", fold.String(), func(j expr.Expr) { w.Line("atomicAdd(%s[%s], 1u);", w.counts, w.numberOf(j)) })
 	w.Barrier()
 	w.Line("uint first = 0u; // group of this number")
-	// Loops over all numbers that mask the others take twice as long.
+	// A loop over all numbers that masks the later ones takes twice as long.
 	w.Open("for (uint i = 0u; i < %s; ++i)", number)
 	w.Line("first += (%s[i] + %du) / %du;", w.counts, w.K.Group.Rows-1, w.K.Group.Rows)
 	w.Close()
@@ -77,14 +78,14 @@ func EmitGroup(e *emit.Emitter) {
 	w.Close()
 }
 
-// at prints the table's element for a slot of the workgroup's number.
+// at prints the table's element for the place-th element of the workgroup's number.
 func (w *groupWriter) at(place string) expr.Expr {
 	rows := w.K.Group.Rows
 	return expr.At(w.table, expr.Of(fmt.Sprintf("(first + %s / %du) * %du + 1u + %[1]s %% %[2]du", place, rows,
 		w.width)))
 }
 
-// stride distributes the numbers from first up to end over the invocations.
+// stride writes a loop that distributes the numbers from first to end-1 over the invocations.
 func (w *groupWriter) stride(name, first, end string, body func(i expr.Expr)) {
 	from := expr.Plus(w.self, expr.Of(first))
 	if first != "0u" {
@@ -94,7 +95,7 @@ func (w *groupWriter) stride(name, first, end string, body func(i expr.Expr)) {
 	w.Close()
 }
 
-// eachOwn loops over the elements of the invocation's run that have the given number.
+// eachOwn writes a loop over the elements of the invocation's part that have the given group number.
 func (w *groupWriter) eachOwn(number expr.Expr, body func(j expr.Expr)) {
 	j := w.OpenFor("", "j", expr.Of("begin"), expr.Of("end"), expr.Uint(1))
 	w.OpenIf(expr.Binary("==", w.numberOf(j), number))
@@ -103,7 +104,7 @@ func (w *groupWriter) eachOwn(number expr.Expr, body func(j expr.Expr)) {
 	w.Close()
 }
 
-// numberOf prints the number of an element.
+// numberOf prints the group number of element j.
 func (w *groupWriter) numberOf(j expr.Expr) expr.Expr {
 	w.BindAxis(w.K.FoldAxis(), j)
 	w.Plan(nil, []kernel.Index{w.K.Group.Of})

@@ -8,20 +8,20 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// selectWriter writes a kernel that stores the first elements of a row's order without sorting the rest. It finds the
-// last of these elements by radix selection. It counts the elements by the highest bits of their keys, keeps the
-// elements in the bin of the wanted rank, and continues with the next bits. The bits of coordinates break ties between
-// equal keys, so that exactly the requested number of elements remain. Only these are sorted.
+// selectWriter writes a kernel that stores the first elements of a row's order without sorting the rest (top-k). It
+// finds the last of these elements by radix selection. It counts the elements by the highest bits of their keys, keeps
+// the elements in the bin with the wanted rank, and continues with the next bits. Among equal keys, the bits of
+// coordinates decide, so that exactly the requested number of elements remains. Only these are sorted.
 type selectWriter struct {
 	sorter
-	each       int // keys that an invocation holds
+	each       int // number of keys per invocation
 	own        expr.Expr
-	bins, sums expr.Expr  // shared: elements by their bits, and by invocation
-	found      expr.Expr  // shared: the bin, the rank in it, and its elements; then the number of collected elements
+	bins, sums expr.Expr  // shared: numbers of elements by their bits, and by invocation
+	found      expr.Expr  // shared: the bin, the rank in it, its number of elements; then how many were collected
 	selected   sortPlaces // shared
 }
 
-// EmitSelect writes a kernel of a row per workgroup.
+// EmitSelect writes a selection with one workgroup per row.
 func EmitSelect(e *emit.Emitter) {
 	r := sorter{rows.New(e, e.Launch.Workgroup, true)}
 	e.OverSpace(r.Place, func() {
@@ -38,7 +38,7 @@ func EmitSelect(e *emit.Emitter) {
 	})
 }
 
-// eachOwn opens a loop over an invocation's keys, and returns the loop's counter and the key's coordinate.
+// eachOwn opens a loop over an invocation's keys. It returns the loop's counter and the key's coordinate.
 func (w *selectWriter) eachOwn() (n, j expr.Expr) {
 	hint := ""
 	if w.each <= 64 {
@@ -48,7 +48,7 @@ func (w *selectWriter) eachOwn() (n, j expr.Expr) {
 	return at, w.Variable("uint", "j", expr.Binary("+", expr.Times(at, w.Launch.Workgroup), w.Local))
 }
 
-// loadOwn loads the keys. Keys past the row sort after all others.
+// loadOwn loads the invocation's keys. Slots past the end of the row get the largest key.
 func (w *selectWriter) loadOwn() {
 	w.Comment("The keys of the row, neighbours in neighbouring invocations.")
 	w.own = w.Unset("uint", "own", w.each)
@@ -100,7 +100,7 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	return key, place
 }
 
-// findBin finds the bin that holds the element of a rank, counted from 1, and the element's rank in the bin.
+// findBin finds the bin with the element of a rank, counted from 1, and the element's rank in the bin.
 func (w *selectWriter) findBin(rank expr.Expr) {
 	lanes := w.Launch.Workgroup
 	per := schedule.SelectBins / lanes
@@ -126,7 +126,7 @@ func (w *selectWriter) findBin(rank expr.Expr) {
 	w.Barrier()
 }
 
-// collect gathers the elements up to the last one, in any order.
+// collect copies the elements up to the last selected one to shared memory, in any order.
 func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Comment("Gather what is not behind it.")
 	w.Line("if (%s == 0u) %s[3] = 0u;", w.Local, w.found)
@@ -146,7 +146,7 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Barrier()
 }
 
-// bitsOf is the number of bits of the numbers below n.
+// bitsOf is the number of bits that numbers below n need.
 func bitsOf(n int64) int {
 	bits := 1
 	for n > 1<<bits {

@@ -11,7 +11,7 @@ import (
 
 // EmitSort writes a kernel that sorts each row in shared memory by a bitonic network (Batcher 1968). It sorts pairs of
 // key and coordinate. No two pairs are equal, so the order is stable although the network is not. Keys are compared as
-// unsigned numbers.
+// unsigned integers.
 func EmitSort(e *emit.Emitter) {
 	r := sorter{rows.New(e, e.Sched.(kernel.Lanes).LanesPerRow, true)}
 	e.OverSpace(r.Place, func() {
@@ -23,21 +23,21 @@ func EmitSort(e *emit.Emitter) {
 	})
 }
 
-// sorter orders pairs of a key and a coordinate, for each row.
+// sorter sorts the pairs of key and coordinate of each row.
 type sorter struct{ *rows.Writer }
 
-// sortPlaces are the pairs of a row in shared memory.
+// sortPlaces is a row's pairs of key and coordinate in shared memory.
 type sortPlaces struct {
-	n           int       // a power of two
-	keys, order expr.Expr // the arrays
-	first       expr.Expr // added to a slot of the row, or nil
+	n           int       // number of slots, a power of two
+	keys, order expr.Expr // the shared arrays of keys and of coordinates
+	first       expr.Expr // the row's first slot in the arrays, or nil for 0
 }
 
-// key and from are element i of the pairs of the row.
+// key and from print the key and the coordinate in slot i of the row.
 func (p sortPlaces) key(i expr.Expr) expr.Expr  { return expr.At(p.keys, expr.Join("+", p.first, i)) }
 func (p sortPlaces) from(i expr.Expr) expr.Expr { return expr.At(p.order, expr.Join("+", p.first, i)) }
 
-// sharedPlaces declares n pairs for each row of the workgroup.
+// sharedPlaces declares n slots for each row of the workgroup.
 func (r sorter) sharedPlaces(n int) sortPlaces {
 	p := sortPlaces{n: n, keys: r.Share("uint", "keys", n*r.Rows), order: r.Share("uint", "order", n*r.Rows)}
 	if r.Rows > 1 {
@@ -47,12 +47,12 @@ func (r sorter) sharedPlaces(n int) sortPlaces {
 	return p
 }
 
-// lanesOver opens a loop of the row's lanes over n positions.
+// lanesOver opens a loop in which the row's lanes share the positions from 0 to n-1.
 func (r sorter) lanesOver(base string, n expr.Expr) expr.Expr {
 	return r.OpenFor("", base, r.Thread, n, expr.Uint(r.Lanes))
 }
 
-// loadKeys fills the slots. Keys past the row sort after all others.
+// loadKeys fills the slots with the row's pairs. Slots past the end of the row get the largest key.
 func (r sorter) loadKeys(p sortPlaces) {
 	r.Comment("The keys of the row.")
 	j := r.lanesOver("j", expr.Uint(p.n))
@@ -63,7 +63,7 @@ func (r sorter) loadKeys(p sortPlaces) {
 	r.Barrier()
 }
 
-// keyOf returns a variable with the key at j. Past the end of a shorter row, that is the largest key.
+// keyOf declares a variable with the key of element j. Past the end of the row it is the largest key.
 func (r sorter) keyOf(j expr.Expr, places int64) expr.Expr {
 	whole := r.K.Fold.IsStatic() && r.K.Fold.Add == places
 	key := r.Variable("uint", "key", expr.Of("0xffffffffu"))
@@ -80,7 +80,7 @@ func (r sorter) keyOf(j expr.Expr, places int64) expr.Expr {
 	return key
 }
 
-// sortKey prints a number that is larger for later elements.
+// sortKey prints a uint that is larger for elements that come later in the order.
 func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 	r.Plan([]*kernel.Expr{p.Value}, nil)
 	v := r.Emitter.Value(p.Value)
@@ -99,8 +99,8 @@ func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 	return key
 }
 
-// network sorts the slots. It merges runs of size slots, which alternate in direction, and compares slots at falling
-// distances.
+// network sorts the slots. It merges sequences of size slots, which are sorted in alternating directions, by comparing
+// slots at decreasing distances.
 func (r sorter) network(p sortPlaces) {
 	r.Comment("Sort runs of growing size.")
 	r.Open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
@@ -122,7 +122,7 @@ func (r sorter) network(p sortPlaces) {
 	r.Close()
 }
 
-// storePlaces stores the results for each slot of the order.
+// storePlaces writes the stores for each rank of the order.
 func (r sorter) storePlaces(p sortPlaces) {
 	r.Comment("Store each place of the order.")
 	if r.Valid != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// declareCaches declares the arrays of the kept values.
+// declareCaches declares the register arrays of the values that are kept between stages.
 func (r *Writer) declareCaches() {
 	for _, v := range r.keptFrom(-1) {
 		r.cached[v] = r.Unset(r.ComputeType(v.DType), "kept_"+r.keptName(v), r.slots*r.width)
@@ -20,7 +20,7 @@ func (r *Writer) keptName(v *kernel.Expr) string {
 	return emit.HintOf(v)
 }
 
-// keptFrom lists the kept values that a stage computes, or all for -1.
+// keptFrom lists the kept values that a stage computes first, or all kept values for -1.
 func (r *Writer) keptFrom(number int) []*kernel.Expr {
 	var out []*kernel.Expr
 	kernel.Walk(r.K.Roots(), func(v *kernel.Expr) {
@@ -31,7 +31,7 @@ func (r *Writer) keptFrom(number int) []*kernel.Expr {
 	return out
 }
 
-// takeCached binds the values that earlier stages kept in registers.
+// takeCached binds the values that earlier stages kept to their registers.
 func (r *Writer) takeCached(number int) {
 	if r.slots == 0 {
 		return
@@ -43,7 +43,7 @@ func (r *Writer) takeCached(number int) {
 	}
 }
 
-// slotIndex is the current neighbour's element of a cache.
+// slotIndex prints the index of the current element in the arrays of kept values.
 func (r *Writer) slotIndex() expr.Expr {
 	switch {
 	case r.width == 1:

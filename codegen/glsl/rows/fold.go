@@ -11,21 +11,22 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// fold holds the variables of one phase while the phase is being written.
+// fold has the variables of one phase while its code is being written.
 type fold struct {
 	kernel.Phase
-	typ   string    // of value
-	value expr.Expr // the accumulated or compared value
-	place expr.Expr // the index of the argmax or argmin, or nil
-	lost  expr.Expr // the rounding error of a long sum, or nil
+	typ   string    // compute type of value
+	value expr.Expr // the accumulated value, or the extremum so far
+	place expr.Expr // the coordinate of the argmax or argmin, or nil
+	lost  expr.Expr // the rounding error of a compensated sum, or nil
 }
 
-// maxPlainSum is the largest number of floats that an invocation adds up plainly. A plain sum of equal numbers loses up
-// to half a unit in the last place with each addition. So longer sums are compensated. Then the error of any sum is a
-// few units for each doubling of the invocations that share it, and for each kernel that it takes.
+// maxPlainSum is the largest number of floats that an invocation adds up without compensation. A plain sum of equal
+// numbers loses up to half a unit in the last place with each addition. So longer sums are compensated. Then the error
+// of any sum is a few units for each doubling of the invocations that share it, and for each kernel in which it is
+// computed.
 const maxPlainSum = 32
 
-// foldStage writes one pass over the row and the exchange between its lanes.
+// foldStage writes one pass over the row, and the exchange between its lanes. phases are the phases that it folds.
 func (r *Writer) foldStage(number int, phases []int) {
 	folds := make([]fold, len(phases))
 	var roots []*kernel.Expr
@@ -74,7 +75,7 @@ func (r *Writer) commentOnce(i int, s string) {
 	}
 }
 
-// beginFold declares the variables of a fold, set to its identity.
+// beginFold declares the variables of a fold, and sets them to the fold of no elements.
 func (r *Writer) beginFold(p kernel.Phase) fold {
 	t := accType(p)
 	f := fold{Phase: p, typ: r.ComputeType(t)}
@@ -88,7 +89,7 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 	return f
 }
 
-// identity is the fold of no elements.
+// identity prints the fold of no elements, such as 0 for a sum.
 func (r *Writer) identity(p kernel.Phase) expr.Expr {
 	acc := accType(p)
 	lo, hi := ir.IntRange(p.Value.DType)
@@ -106,7 +107,7 @@ func (r *Writer) identity(p kernel.Phase) expr.Expr {
 	return expr.Of("0")
 }
 
-// accumulate folds in one element.
+// accumulate folds one more element into f.
 func (r *Writer) accumulate(f fold, value expr.Expr) {
 	v := r.Coerce(r.ComputeType(f.Value.DType), f.typ, value)
 	if f.lost != nil {
@@ -125,10 +126,10 @@ func (r *Writer) accumulate(f fold, value expr.Expr) {
 	r.takeIfBetter(f, v, place)
 }
 
-// combine folds v into a variable.
+// combine writes the statement that folds v into a variable.
 func (r *Writer) combine(f fold, into, v expr.Expr) { r.Scope.Write(r.combining(f, into, v)) }
 
-// combining is the statement that folds v into a variable.
+// combining returns the statement that folds v into a variable.
 func (r *Writer) combining(f fold, into, v expr.Expr) syntax.Stmt {
 	op := map[kernel.Combine]string{kernel.CombineSum: "+=", kernel.CombineProd: "*="}[f.Combine]
 	if op == "" || f.typ == emit.Pair {
@@ -152,7 +153,7 @@ func (r *Writer) combined(f fold, a, b expr.Expr) expr.Expr {
 	return expr.Call(r.Function(name, f.typ), a, b)
 }
 
-// beats prints whether value a at index i comes before value b at index j.
+// beats prints the condition that value a at coordinate i comes before value b at coordinate j.
 func (r *Writer) beats(f fold, a, i, b, j expr.Expr) expr.Expr {
 	name := string(f.Combine) + "_beats"
 	if f.typ != "float" && f.typ != "double" {
@@ -162,7 +163,7 @@ func (r *Writer) beats(f fold, a, i, b, j expr.Expr) expr.Expr {
 	return expr.Call(name, a, i, b, j)
 }
 
-// finishPlace sets the index of an extremum to 0 if the row is empty.
+// finishPlace sets the coordinate of an extremum to 0 if the row is empty.
 func (r *Writer) finishPlace(f fold) expr.Expr {
 	if r.K.Fold.Min() > 0 {
 		return f.place
@@ -171,10 +172,10 @@ func (r *Writer) finishPlace(f fold) expr.Expr {
 	return f.place
 }
 
-// shuffleOps are the subgroup operations that exchange values.
+// shuffleOps are the subgroup operations that lanes need to exchange values.
 const shuffleOps = device.SubgroupBasic | device.SubgroupShuffle
 
-// bySubgroup reports whether lanes exchange values inside subgroups.
+// bySubgroup reports whether lanes exchange values by subgroup shuffles.
 func (r *Writer) bySubgroup() bool {
 	if r.Launch.Subgroup <= 1 || r.Lanes < 2 || r.Launch.Workgroup%r.Launch.Subgroup != 0 ||
 		!r.Caps.SubgroupOps.Has(shuffleOps) {
@@ -188,7 +189,7 @@ func (r *Writer) bySubgroup() bool {
 	return true
 }
 
-// exchange combines the lanes' results of a row. All lanes end with the same bits.
+// exchange folds the results of a row's lanes. All lanes end with the same bits.
 func (r *Writer) exchange(f fold) {
 	if !r.bySubgroup() {
 		r.exchangeShared(f)
@@ -213,7 +214,7 @@ func (r *Writer) exchange(f fold) {
 	}
 }
 
-// takeIfBetter replaces the extremum by another value that comes before it.
+// takeIfBetter replaces the extremum by another value if that comes before it.
 func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
 	r.Open("if (%s)", r.beats(f, value, place, f.value, f.place))
 	r.Assign(f.value, value)
@@ -221,8 +222,8 @@ func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
 	r.Close()
 }
 
-// exchangeSubgroups combines the results of a row's subgroups. One invocation of each subgroup writes the subgroup's
-// result, and every lane folds them in the same order.
+// exchangeSubgroups folds the results of a row's subgroups. One invocation of each subgroup writes the subgroup's
+// result to shared memory, and every lane folds these in the same order.
 func (r *Writer) exchangeSubgroups(f fold) {
 	parts := r.Lanes / r.Launch.Subgroup
 	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", r.Launch.Workgroup/r.Launch.Subgroup)}
@@ -262,7 +263,7 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	r.takeIfBetter(f, expr.At(names[0], at), expr.At(names[1], at))
 }
 
-// firstPart is the start of the row's parts in shared memory.
+// firstPart prints the index of the row's first subgroup result in shared memory.
 func (r *Writer) firstPart(parts int) expr.Expr {
 	if r.part == nil {
 		r.part = r.Variable("uint", "part", expr.Binary("*", expr.Binary("/", r.Local, expr.Uint(r.Lanes)),
@@ -271,7 +272,7 @@ func (r *Writer) firstPart(parts int) expr.Expr {
 	return r.part
 }
 
-// exchangeShared combines the lanes by a tree in shared memory.
+// exchangeShared folds the results of a row's lanes in shared memory, as a tree.
 func (r *Writer) exchangeShared(f fold) {
 	values := r.laneArray(f.typ, "")
 	var places expr.Expr
@@ -304,7 +305,7 @@ func (r *Writer) exchangeShared(f fold) {
 	}
 }
 
-// laneArray returns shared memory with a slot for every invocation. Folds of one type use it in turn.
+// laneArray returns a shared array with a slot for every invocation. Folds of one type use it one after another.
 func (r *Writer) laneArray(typ, kind string) expr.Expr {
 	key := kind + typ
 	if name, ok := r.Arrays[key]; ok {

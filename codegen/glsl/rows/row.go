@@ -10,40 +10,40 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Writer writes a kernel that folds rows in stages. Each stage is one pass over the row's elements. It folds every
-// phase that does not wait for another phase of the stage. The last stage stores a result per element.
+// Writer writes a kernel that folds rows in stages. A stage is one pass over the row's elements. It folds the phases
+// that do not depend on each other (see kernel.RowPasses). The last stage stores a result per element.
 type Writer struct {
 	*emit.Emitter
 	Group bool // several invocations share a row
-	Lanes int  // the number of lanes that share a row
+	Lanes int  // number of invocations that share a row
 	Rows  int  // rows per workgroup
 
 	Local  expr.Expr // the invocation's number in the workgroup
-	Thread expr.Expr // its number in the row
-	part   expr.Expr // the start of its row's parts in shared memory, once declared
-	Valid  expr.Expr // the condition that its row exists, or ""
-	width  int       // neighbouring elements at once
-	slots  int       // the turns of each lane if it keeps the values of all turns; else 0
-	slot   expr.Expr // the number of the turn, in such a pass
+	Thread expr.Expr // the invocation's number in its row
+	part   expr.Expr // index of its row's first subgroup result in shared memory, once declared
+	Valid  expr.Expr // the condition that its row exists, or nil
+	width  int       // number of neighbouring elements that are computed together
+	slots  int       // number of runs of a lane, if it keeps values of all of them; else 0
+	slot   expr.Expr // number of the current run, in such a pass
 
-	stages [][]int // phases
+	stages [][]int // phases of each stage
 	final  stage
-	cached map[*kernel.Expr]expr.Expr // the arrays that keep values after their first stage
-	first  map[*kernel.Expr]int       // the first stage of each kept value
+	cached map[*kernel.Expr]expr.Expr // the register arrays of kept values
+	first  map[*kernel.Expr]int       // the first stage that needs each kept value
 }
 
-// stage is the stores of the last pass.
+// stage is the stores of the last pass: once per element, and once per row.
 type stage struct {
 	perElement, perRow []kernel.Store
 }
 
-// New divides a workgroup into rows of some lanes each. group says that the lanes of a row share it; otherwise
-// each invocation has a row of its own.
+// New returns a Writer whose workgroups have rows of lanes invocations each. group says that the lanes of a row share
+// it; otherwise each invocation has its own row.
 func New(e *emit.Emitter, lanes int, group bool) *Writer {
 	return &Writer{Emitter: e, Group: group, Lanes: lanes, Rows: e.Launch.Workgroup / lanes, width: e.Launch.Vec}
 }
 
-// Emit writes a row kernel: an invocation per row, or LanesPerRow of them.
+// Emit writes a row kernel: with one invocation per row, or with LanesPerRow.
 func Emit(e *emit.Emitter) {
 	s := e.Sched.(kernel.Row)
 	r := New(e, max(s.LanesPerRow, 1), s.Variant == kernel.VarRowGroup)
@@ -61,7 +61,7 @@ func Emit(e *emit.Emitter) {
 	e.OverSpace(r.Place, r.run)
 }
 
-// Place assigns rows to groups of lanes, or to single invocations.
+// Place assigns a row to each group of lanes, or to each invocation. It returns the number of blocks that it opened.
 func (r *Writer) Place(s emit.Space) (opened int) {
 	if r.Group {
 		return r.sharedRows(s)
@@ -69,14 +69,14 @@ func (r *Writer) Place(s emit.Space) (opened int) {
 	return r.ownRow(s)
 }
 
-// LeaveShared writes a barrier if shared memory is used again for other rows.
+// LeaveShared writes a barrier if shared memory will be used again for other rows.
 func (r *Writer) LeaveShared() {
 	if len(r.Shared) > 0 && r.Scope != r.Root {
 		r.Line("barrier(); // before shared memory is used for other rows")
 	}
 }
 
-// ownRow gives each invocation its own row.
+// ownRow assigns a row to each invocation.
 func (r *Writer) ownRow(s emit.Space) (opened int) {
 	r.Thread = expr.Of("0u")
 	return r.Invocations(s[0].Points[0], r.SpanName(s[0], "id"), func(id expr.Expr) {
@@ -86,8 +86,8 @@ func (r *Writer) ownRow(s emit.Space) (opened int) {
 	})
 }
 
-// sharedRows divides the workgroup into rows. Spare rows of the last workgroup repeat the last real row, because every
-// invocation must reach every barrier, and store nothing.
+// sharedRows divides the workgroup into rows. If the last workgroup has more rows than exist, the others repeat the
+// last row and store nothing, because every invocation must reach every barrier.
 func (r *Writer) sharedRows(s emit.Space) (opened int) {
 	n := s[0].Points[0]
 	goAround := r.SetGrid(0, s[0].Points, int64(r.Rows))
@@ -124,7 +124,7 @@ func (r *Writer) sharedRows(s emit.Space) (opened int) {
 }
 
 // numberLocal numbers the invocations of a workgroup so that the lanes of a row are neighbours in a subgroup. Vulkan
-// does not promise this for gl_LocalInvocationID.
+// does not guarantee that for gl_LocalInvocationID.
 func (r *Writer) numberLocal() {
 	if !r.bySubgroup() {
 		r.Local = r.Variable("uint", "local", expr.Of("gl_LocalInvocationID.x"))
@@ -141,7 +141,7 @@ func (r *Writer) numberLocal() {
 			expr.Of("gl_SubgroupInvocationID")))
 }
 
-// run writes the stages.
+// run writes the stages and the stores.
 func (r *Writer) run() {
 	r.declareCaches()
 	for i, phases := range r.stages {
@@ -171,8 +171,8 @@ func (r *Writer) storeRow() {
 	r.Close()
 }
 
-// eachElement loops over a lane's elements of the row, or over runs of elements. It writes body for each element, and
-// then the stores. Later stages read kept values from their registers.
+// eachElement writes the loop over a lane's elements of the row, with body and then stores in it. It runs for stage
+// number, and binds the values that earlier stages kept.
 func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
 	if r.K.Fold.Is(0) {
 		return
@@ -189,7 +189,7 @@ func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.S
 	case r.slots > 0:
 		j, opened = r.keepingLoop(name, runs)
 	case runs.IsStatic() && runs.Add == lanes:
-		r.OpenScope() // every lane has exactly one turn
+		r.OpenScope() // every lane has exactly one run
 		j = r.Thread
 	default:
 		j = r.OpenFor("", name, r.Thread, r.Dim(runs), expr.Uint(lanes))
@@ -201,7 +201,7 @@ func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.S
 	}
 }
 
-// keepingLoop opens a loop of constant length, so that the arrays it indexes stay in registers.
+// keepingLoop opens a loop of constant length, so that compilers keep the arrays of kept values in registers.
 func (r *Writer) keepingLoop(name string, runs ir.Dim) (j expr.Expr, opened int) {
 	j, r.slot = r.Thread, expr.Of("0u")
 	if r.slots > 1 {
@@ -226,7 +226,7 @@ func (r *Writer) keepingLoop(name string, runs ir.Dim) (j expr.Expr, opened int)
 	return j, opened
 }
 
-// accType is the dtype of a phase's accumulator.
+// accType is the dtype in which a phase accumulates.
 func accType(p kernel.Phase) ir.DType {
 	t := p.Value.DType
 	switch {
@@ -244,12 +244,12 @@ func isArg(c kernel.Combine) bool {
 	return c == kernel.CombineArgmax || c == kernel.CombineArgmin
 }
 
-// combineWords name the results of folds.
+// combineWords names the results of folds, for comments in the shader.
 var combineWords = map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
 	kernel.CombineMax: "maximum", kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum",
 	kernel.CombineArgmin: "place of the minimum"}
 
-// describe is the comment for a phase.
+// describe returns the comment about a phase.
 func describe(p kernel.Phase) string {
 	return fmt.Sprintf("%s: %s over the row", p.Name, combineWords[p.Combine])
 }

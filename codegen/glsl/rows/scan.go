@@ -10,24 +10,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// scanWriter writes a kernel that scans rows: it stores the fold of the elements so far at each element. The order of
+// scanWriter writes a kernel that scans rows: at each element it stores the fold of the elements up to it. The order of
 // the folds never depends on timing, so that every run returns the same bits.
 type scanWriter struct {
 	*Writer
 	phase fold
-	runs  ir.Dim // runs of width neighbours in a row
+	runs  ir.Dim // number of runs of width neighbours in a row
 }
 
-// scanTile is a part of a row with one run for every lane, while it is being written.
+// scanTile is a part of a row with one run of neighbours for every lane, while its code is being written.
 type scanTile struct {
 	run   emit.Run
-	cond  expr.Expr // the condition for a run of the lane, or nil
+	cond  expr.Expr // the condition that the lane's run exists, or nil
 	loop  bool      // the row has several tiles
 	total expr.Expr // the fold of the lane's own run
-	parts expr.Expr // the folds before, or up to, each element of the lane's run, if it has several
+	parts expr.Expr // by element of the lane's run, if it has several: the fold before it, or up to it
 }
 
-// EmitScan writes a scan: an invocation per row, or LanesPerRow of them.
+// EmitScan writes a scan: with one invocation per row, or with LanesPerRow.
 func EmitScan(e *emit.Emitter) {
 	s, group := e.Sched.(kernel.Lanes), e.Launch.Variant == kernel.VarScanGroup
 	w := &scanWriter{Writer: New(e, max(s.LanesPerRow, 1), group), phase: fold{Phase: e.K.Phases[0]}}
@@ -41,10 +41,10 @@ func EmitScan(e *emit.Emitter) {
 	e.OverSpace(w.Place, along)
 }
 
-// nothing is the fold of no elements.
+// nothing prints the fold of no elements.
 func (w *scanWriter) nothing() expr.Expr { return w.identity(w.phase.Phase) }
 
-// inLimit prints the condition that a run lies in the row. It is "" if all runs do.
+// inLimit prints the condition that a run is inside the row's limit, or nil if there is no limit.
 func (w *scanWriter) inLimit(r emit.Run) expr.Expr {
 	if w.K.Limit == nil {
 		return nil
@@ -55,19 +55,19 @@ func (w *scanWriter) inLimit(r emit.Run) expr.Expr {
 	return expr.Binary("<", w.Coordinate(w.K.Limit.At), w.Dim(w.K.Limit.Below))
 }
 
-// guarded writes body under the conditions, if there are any.
+// guarded writes body in a block that runs if all conditions hold; nil always holds.
 func (w *scanWriter) guarded(body func(), conds ...expr.Expr) {
 	w.OpenIf(expr.And(conds...))
 	body()
 	w.Close()
 }
 
-// value computes the current element.
+// value prints the current element.
 func (w *scanWriter) value() expr.Expr {
 	return w.Coerce(w.ComputeType(w.phase.Value.DType), w.phase.typ, w.Eval(w.phase.Value)[0])
 }
 
-// alone gives each invocation its own row.
+// alone writes the scan of a row by one invocation.
 func (w *scanWriter) alone() {
 	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	sum := w.Variable(w.phase.typ, w.phase.Name, w.nothing())
@@ -91,6 +91,7 @@ func (w *scanWriter) alone() {
 	w.Close()
 }
 
+// reach says in words which elements a result covers: those before the element, or up to it.
 func (w *scanWriter) reach() string {
 	if w.phase.Exclusive {
 		return "before"
@@ -105,8 +106,8 @@ func (w *scanWriter) runName() string {
 	return "j"
 }
 
-// together divides a row among lanes. In each tile, every lane folds its own run. Then it folds in the results of the
-// lanes before it and of the tiles before.
+// together writes the scan of a row by several lanes. In each tile, every lane folds its own run. Then it adds the
+// folds of the earlier lanes and of the earlier tiles.
 func (w *scanWriter) together() {
 	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.Lanes)}
@@ -132,7 +133,7 @@ func (w *scanWriter) together() {
 	w.LeaveShared()
 }
 
-// inTile finds the condition for a run of the lane in the tile.
+// inTile sets the condition that the lane has a run in the tile.
 func (w *scanWriter) inTile(t *scanTile, j expr.Expr) {
 	if _, whole := w.runs.Quo(int64(w.Lanes)); !whole || !w.runs.IsStatic() {
 		t.cond = expr.Binary("<", j, w.Dim(w.runs))
@@ -142,7 +143,7 @@ func (w *scanWriter) inTile(t *scanTile, j expr.Expr) {
 	}
 }
 
-// ownRun folds the lane's own elements.
+// ownRun folds the elements of the lane's run.
 func (w *scanWriter) ownRun(t *scanTile) {
 	t.total = w.Variable(w.phase.typ, "own", w.nothing())
 	if w.width > 1 {
@@ -162,7 +163,8 @@ func (w *scanWriter) ownRun(t *scanTile) {
 	}, t.cond)
 }
 
-// storeRun stores the results of the lane's elements.
+// storeRun stores the results of the lane's elements. base is the fold of earlier lanes, and sum of earlier tiles, or
+// nil.
 func (w *scanWriter) storeRun(t *scanTile, sum, base expr.Expr) {
 	if sum != nil {
 		base = w.combined(w.phase, sum, base)
@@ -184,8 +186,8 @@ func (w *scanWriter) storeRun(t *scanTile, sum, base expr.Expr) {
 	}, t.cond, w.Valid)
 }
 
-// acrossLanes returns a variable with the fold of the row's earlier lanes, and if there are several tiles, a variable
-// with the fold of all lanes.
+// acrossLanes returns a variable with the fold of the row's earlier lanes. If there are several tiles, it also returns
+// a variable with the fold of all lanes.
 func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	w.Comment("What the lanes before have.")
 	if !w.bySubgroup() {
@@ -218,18 +220,18 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	return before, all
 }
 
-// shuffled is the value of another invocation. Numbers below 0 wrap around, because a shuffle must name an existing
-// invocation.
+// shuffled prints the value of x in another invocation of the subgroup. A negative number wraps around, because a
+// shuffle must name an existing invocation.
 func (w *scanWriter) shuffled(x, lane expr.Expr) expr.Expr {
 	return expr.Call("subgroupShuffle", x, expr.Binary("&", lane, expr.Uint(w.Launch.Subgroup-1)))
 }
 
-// when writes an inline statement under a condition.
+// when writes a statement that runs under a condition, on one line.
 func (w *scanWriter) when(cond expr.Expr, then syntax.Stmt) {
 	w.Scope.Write(&syntax.If{Cond: cond, Then: []syntax.Stmt{then}, Inline: true})
 }
 
-// acrossSubgroups folds in the results of the row's earlier subgroups, and returns the fold of all subgroups.
+// acrossSubgroups folds the results of the row's earlier subgroups into before, and returns the fold of all subgroups.
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all expr.Expr) {
 	size := w.Launch.Subgroup
 	parts := w.Share(w.phase.typ, "parts", w.Launch.Workgroup/size)
@@ -259,7 +261,7 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 	return all
 }
 
-// acrossShared is acrossLanes in shared memory (Hillis and Steele 1986).
+// acrossShared is acrossLanes through shared memory (Hillis and Steele 1986).
 func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	sums := w.Share(w.phase.typ, string(w.phase.Combine)+"s", w.Launch.Workgroup)
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)

@@ -7,14 +7,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// windowWriter writes a kernel with rows that are overlapping windows. An invocation folds a block of windows, and
-// computes their shared values once per position.
+// windowWriter writes a kernel whose rows are overlapping windows (see schedule.Windows). An invocation folds a block
+// of rows, and computes the values that they share once per position.
 type windowWriter struct {
 	*Writer
 	windows schedule.Windows
-	rows    int
-	shared  []*kernel.Expr // the shared values, in terms of row and tap
-	atPlace []*kernel.Expr // the same values, in terms of their position
+	rows    int            // number of rows of a block
+	shared  []*kernel.Expr // the shared values, as expressions of row and tap
+	atPlace []*kernel.Expr // the same values, as expressions of the position
 }
 
 // EmitWindows writes a kernel that folds overlapping windows.
@@ -32,7 +32,7 @@ func EmitWindows(e *emit.Emitter) {
 	e.OverSpace(b.ownRow, b.run)
 }
 
-// each opens a loop over one of the axes of windows, unless it runs once.
+// each opens a loop over n coordinates of one of the axes of windows, or no loop if n is 1.
 func (b *windowWriter) each(axis int, hint, name string, n int) expr.Expr {
 	if n == 1 {
 		b.OpenScope()
@@ -44,6 +44,7 @@ func (b *windowWriter) each(axis int, hint, name string, n int) expr.Expr {
 	return i
 }
 
+// run writes the fold of a block of rows.
 func (b *windowWriter) run() {
 	phase := b.K.Phases[0]
 	b.Comment("%s, of %d rows that overlap.", describe(phase), b.rows)
@@ -84,7 +85,8 @@ func (b *windowWriter) eachRow() expr.Expr {
 	return b.each(schedule.WindowRow, emit.Unroll, "row_of_block", b.rows)
 }
 
-// beginRows declares a fold's variables for all rows, set to its identity, and returns the variable of a loop's row.
+// beginRows declares an array with a value per row of the block, sets all to the fold of no elements, and returns the
+// element of the current row.
 func (b *windowWriter) beginRows(f fold, name string) (value expr.Expr) {
 	value = expr.At(b.Unset(f.typ, name, b.rows), b.eachRow())
 	b.Assign(value, b.identity(f.Phase))
@@ -92,7 +94,7 @@ func (b *windowWriter) beginRows(f fold, name string) (value expr.Expr) {
 	return value
 }
 
-// keepPlaces computes the values that windows share, and returns the arrays that hold them.
+// keepPlaces computes the shared values of every position, and returns the arrays with them.
 func (b *windowWriter) keepPlaces() (names []expr.Expr) {
 	places := b.windows.Places(b.rows)
 	for _, v := range b.atPlace {

@@ -9,28 +9,28 @@ type Op uint8
 const (
 	Name    Op = iota // a variable, constant or macro, Text
 	Number            // a literal, Text, which may begin with a minus
-	Hole              // {Text} in a form: a placeholder for the value of that name
+	Hole              // {Text} in a template: a placeholder for the value with that name
 	Unary             // operator Text before Args[0]
 	Postfix           // operator Text after Args[0]
 	Binary            // operator Text between Args[0] and Args[1]
 	Ternary           // Args[0] ? Args[1] : Args[2]
-	Call              // function or type Text of Args
+	Call              // a call of function or constructor Text with Args
 	Method            // method Text of Args[0], without arguments
 	Index             // Args[0][Args[1]]
 	Member            // Args[0].Text
-	Paren             // Args[0] in parentheses that the source has
+	Paren             // Args[0] in parentheses that the source contains
 )
 
-// Expr is an expression.
+// Expr is an expression. An Expr must not be changed, because trees share it.
 type Expr struct {
 	Op   Op
 	Text string
 	// Type is the type of the expression's value, or "" if no pass needs it.
 	Type string
-	// Precise says that a Binary operation on floats rounds its result by itself: no compiler may fuse it with another
+	// Precise says that a Binary operation on floats is rounded by itself: no compiler may fuse it with another
 	// operation or reorder it.
 	Precise bool
-	// Break says that the second operand of a binary operator stands on a line of its own.
+	// Break says that the second operand of a binary operator is on a new line.
 	Break bool
 	Args  []*Expr
 }
@@ -53,7 +53,7 @@ const (
 	PrecPrimary
 )
 
-// BinaryPrec returns the precedence of a binary operator, or 0 if op is none.
+// BinaryPrec returns the precedence of a binary operator, or 0 if op is not one.
 func BinaryPrec(op string) int {
 	switch op {
 	case "||":
@@ -84,7 +84,7 @@ func BinaryPrec(op string) int {
 
 // Prec returns the precedence of an expression's operator.
 func (x *Expr) Prec() int {
-	if x.Precise { // a call, in GLSL
+	if x.Precise { // it is printed as a call
 		return PrecPrimary
 	}
 	switch x.Op {
@@ -102,12 +102,12 @@ func (x *Expr) Prec() int {
 	return PrecPrimary
 }
 
-// Is reports whether x is a name or literal with this spelling.
+// Is reports whether x is the name or literal text.
 func (x *Expr) Is(text string) bool {
 	return x != nil && (x.Op == Name || x.Op == Number) && x.Text == text
 }
 
-// Equal reports whether two expressions have the same spelling.
+// Equal reports whether two expressions are equal: same operators, names and literals.
 func Equal(a, b *Expr) bool {
 	if a == b {
 		return true
@@ -127,7 +127,7 @@ func Equal(a, b *Expr) bool {
 // Ident returns a name.
 func Ident(name string) *Expr { return &Expr{Op: Name, Text: name} }
 
-// Calling returns a call.
+// Calling returns a call of a function.
 func Calling(function string, args ...*Expr) *Expr {
 	return &Expr{Op: Call, Text: function, Args: args}
 }
@@ -140,8 +140,8 @@ func Negative(x *Expr) *Expr {
 	return &Expr{Op: Unary, Text: "-", Args: []*Expr{x}, Type: x.Type}
 }
 
-// preciseCalls are the library functions that stand for precise operations in GLSL. The qualifier "precise" on a
-// variable of the caller would also apply to the operations that its operands come from, such as long sums.
+// preciseCalls has the library functions that compute precise operations in GLSL. If the caller used a variable with
+// the qualifier "precise" instead, it would also apply to the operations that compute the operands, such as long sums.
 var preciseCalls = map[string]string{"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 
 // Callee returns the name of the function that x calls in GLSL, or "".
@@ -155,7 +155,7 @@ func (x *Expr) Callee() string {
 	return ""
 }
 
-// Walk visits x and its parts, from the outside in.
+// Walk calls visit for x and then for its parts.
 func (x *Expr) Walk(visit func(*Expr)) {
 	if x == nil {
 		return
@@ -166,7 +166,7 @@ func (x *Expr) Walk(visit func(*Expr)) {
 	}
 }
 
-// Map returns x with change applied to all its parts, from the inside out.
+// Map returns x with change applied to its parts and then to x itself.
 func (x *Expr) Map(change func(*Expr) *Expr) *Expr {
 	if x == nil {
 		return nil
@@ -189,7 +189,7 @@ func (x *Expr) Map(change func(*Expr) *Expr) *Expr {
 	return change(x)
 }
 
-// names calls visit with the names that an expression mentions: variables, functions and types.
+// names calls visit for each name in an expression: variables, functions and types.
 func (x *Expr) names(visit func(string)) {
 	switch x.Op {
 	case Name:
@@ -202,7 +202,7 @@ func (x *Expr) names(visit func(string)) {
 	}
 }
 
-// renamed returns an expression with other names.
+// renamed returns an expression with names replaced.
 func (x *Expr) renamed(names map[string]string) *Expr {
 	return x.Map(func(y *Expr) *Expr {
 		text := y.Text
@@ -219,12 +219,12 @@ func (x *Expr) renamed(names map[string]string) *Expr {
 	})
 }
 
-// EachName calls visit with the words of a source, such as a type. It skips words after a dot and comments.
+// EachName calls visit for each word of a source, such as a type. It skips comments, and words after a dot.
 func EachName(s string, visit func(string)) {
 	words(s, func(from, to int) { visit(s[from:to]) })
 }
 
-// words calls visit with the positions of the words that follow no dot. It skips comments.
+// words calls visit with the position of each word of a source that does not follow a dot. It skips comments.
 func words(s string, visit func(from, to int)) {
 	for i := 0; i < len(s); {
 		switch {

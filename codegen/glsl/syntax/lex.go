@@ -16,15 +16,15 @@ const (
 	tokenTree
 )
 
-// token is a word of a source.
+// token is a name, number, operator or comment of a source, or a tree inserted in it.
 type token struct {
 	kind     tokenKind
 	text     string
 	from, to int // its position
-	lines    int // the line ends between it and the previous token
+	lines    int // number of line ends between the previous token and this one
 }
 
-// treeMark stands in a source for the next of its trees.
+// treeMark is the character in a source at which the next tree is inserted.
 const treeMark = '\x00'
 
 // lexer reads the tokens of a source.
@@ -33,7 +33,7 @@ type lexer struct {
 	at  int
 }
 
-// operators of more than one character, longest first.
+// operators has the operators of more than one character, longest first.
 var operators = []string{"<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "^^", "+=", "-=", "*=", "/=",
 	"%=", "&=", "|=", "^=", "++", "--"}
 
@@ -96,8 +96,8 @@ func numberLen(s string) int {
 	return n
 }
 
-// Weight is the length of a GLSL source without blanks and comments. It calls call with the name of each called
-// function.
+// Weight returns the length of a GLSL source without blanks and comments. It calls call with the name of each function
+// that the source calls.
 func Weight(src string, call func(name string)) int {
 	l := lexer{src: src}
 	size := 0
@@ -113,7 +113,8 @@ func Weight(src string, call func(name string)) int {
 	return size
 }
 
-// expand returns a format with its arguments inserted: trees as marks, and other values as fmt prints them.
+// expand returns a format with its arguments inserted. Trees become treeMarks and are returned in trees; other values
+// are printed as fmt does.
 func expand(format string, args []any) (src string, trees []*Expr, err error) {
 	if strings.IndexByte(format, '%') < 0 {
 		return format, nil, nil

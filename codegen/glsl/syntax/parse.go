@@ -10,7 +10,7 @@ import (
 // parser parses the GLSL that the generator writes. After the first error it skips to the end of the source.
 type parser struct {
 	lexer
-	tok   token // the next one
+	tok   token // the next token
 	trees []*Expr
 	err   error
 }
@@ -21,6 +21,7 @@ func newParser(src string, trees []*Expr) *parser {
 	return p
 }
 
+// next returns the next token and advances to the one after it.
 func (p *parser) next() token {
 	t := p.tok
 	if p.err != nil {
@@ -31,6 +32,7 @@ func (p *parser) next() token {
 	return t
 }
 
+// fail records an error, unless one was recorded before, and skips to the end.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		src := strings.ReplaceAll(p.src, string(treeMark), "…")
@@ -39,11 +41,12 @@ func (p *parser) fail(format string, args ...any) {
 	p.tok = token{}
 }
 
-// at reports whether the next token is an operator or word.
+// at reports whether the next token is the given operator or word.
 func (p *parser) at(text string) bool {
 	return p.tok.text == text && (p.tok.kind == tokenOperator || p.tok.kind == tokenName)
 }
 
+// take advances over the next token if it is text, and reports whether it was.
 func (p *parser) take(text string) bool {
 	if !p.at(text) {
 		return false
@@ -66,7 +69,7 @@ func (p *parser) name() string {
 	return p.next().text
 }
 
-// end returns the error, or an error if source is left.
+// end returns the recorded error, or an error if the parser is not at the end of the source.
 func (p *parser) end() error {
 	if p.err == nil && p.tok.kind != tokenEnd {
 		p.fail("unexpected %q", p.tok.text)
@@ -88,7 +91,8 @@ func Statements(src string) ([]Stmt, error) {
 	return list, p.end()
 }
 
-// Format parses statements that are written as a format of package fmt. Trees among args stand for themselves.
+// Format parses statements that are written as a format of package fmt. Expressions among args become parts of the
+// tree.
 func Format(format string, args ...any) ([]Stmt, error) {
 	src, trees, err := expand(format, args)
 	p := newParser(src, trees)
@@ -96,7 +100,7 @@ func Format(format string, args ...any) ([]Stmt, error) {
 	return list, cmp.Or(err, p.end())
 }
 
-// Head parses the head of a loop or branch, such as "if (%s > %s)" or "[[unroll]] for (…)", as Format does.
+// Head parses the head of a loop or branch, such as "if (%s > %s)" or "[[unroll]] for (…)", like Format.
 func Head(format string, args ...any) (Stmt, error) {
 	src, trees, err := expand(format, args)
 	p := newParser(src, trees)
@@ -104,7 +108,7 @@ func Head(format string, args ...any) (Stmt, error) {
 	return s, cmp.Or(err, p.end())
 }
 
-// WithBody returns a loop or branch with a body.
+// WithBody returns a loop or branch with the given body.
 func WithBody(head Stmt, body []Stmt) Stmt {
 	switch s := head.(type) {
 	case *If:
@@ -117,7 +121,7 @@ func WithBody(head Stmt, body []Stmt) Stmt {
 	return &Block{body}
 }
 
-// ParseDefinition parses a function, constant or macro, with the comments before it.
+// ParseDefinition parses a function, constant or macro, and the comments before it.
 func ParseDefinition(src string) (*Definition, error) {
 	p := newParser(src, nil)
 	d := p.definition()
@@ -158,7 +162,7 @@ func (p *parser) definition() *Definition {
 	return d
 }
 
-// params parses parameters in parentheses.
+// params parses the parameters of d in parentheses. one parses a single parameter.
 func (p *parser) params(d *Definition, one func() Param) {
 	p.expect("(")
 	d.Params = []Param{}
@@ -186,7 +190,7 @@ func (p *parser) param() Param {
 	return q
 }
 
-// typeName parses a type, which may have arguments, as coopmat has.
+// typeName parses a type, which may have arguments, such as coopmat<…>.
 func (p *parser) typeName() string {
 	t := p.tok
 	if t.kind != tokenName {
@@ -209,7 +213,7 @@ func isGeneric(name string) bool {
 	return name == "coopmat" || name == "tensorLayoutNV" || name == "tensorViewNV"
 }
 
-// dims parses the extents of an array.
+// dims parses the extents of an array, such as [4][2].
 func (p *parser) dims() (list []*Expr) {
 	for p.take("[") {
 		if p.take("]") {
@@ -222,7 +226,7 @@ func (p *parser) dims() (list []*Expr) {
 	return list
 }
 
-// stmts parses statements up to end, or to the end of the source.
+// stmts parses statements up to the token end, or up to the end of the source if end is "".
 func (p *parser) stmts(end string) (list []Stmt) {
 	for p.err == nil {
 		blanks := p.tok.lines - 1
@@ -245,7 +249,7 @@ func (p *parser) stmts(end string) (list []Stmt) {
 	return list
 }
 
-// inner parses the body of a loop or branch.
+// inner parses the body of a loop or branch. inline says that it is a single statement without braces.
 func (p *parser) inner() (list []Stmt, inline bool) {
 	if p.take("{") {
 		return p.stmts("}"), false
@@ -329,7 +333,7 @@ func (p *parser) head() Stmt {
 	return s
 }
 
-// simple parses a declaration, an assignment or an expression.
+// simple parses a declaration, an assignment or an expression, without the semicolon.
 func (p *parser) simple() Stmt {
 	if p.declares() {
 		return p.declare()
@@ -346,7 +350,7 @@ func (p *parser) simple() Stmt {
 	return &Do{x}
 }
 
-// qualifiers of declarations.
+// qualifiers can begin a declaration.
 var qualifiers = []string{"const", "precise", "shared"}
 
 // declares reports whether a declaration follows: a qualifier, or a type and a name.
@@ -398,7 +402,7 @@ func (p *parser) expr() *Expr {
 	return &Expr{Op: Ternary, Args: []*Expr{cond, a, p.expr()}}
 }
 
-// binary parses an expression of operators with at least the given precedence.
+// binary parses an expression whose binary operators have at least the given precedence.
 func (p *parser) binary(least int) *Expr {
 	left := p.unary()
 	for p.err == nil && p.tok.kind == tokenOperator {
@@ -430,7 +434,7 @@ func (p *parser) unary() *Expr {
 		switch p.tok.text {
 		case "[":
 			p.next()
-			if p.take("]") { // a type
+			if p.take("]") { // the extent of an array type
 				x = &Expr{Op: Call, Text: x.Text + "[]", Args: p.args()}
 				continue
 			}
@@ -446,7 +450,7 @@ func (p *parser) unary() *Expr {
 			p.next()
 			p.expect(")")
 			x = &Expr{Op: Method, Text: name, Args: []*Expr{x}}
-		case "(": // of a type such as float[4]
+		case "(": // a constructor of a type such as float[4]
 			if x.Op != Index {
 				p.fail("what is called is no function")
 				return x

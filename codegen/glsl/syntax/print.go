@@ -2,10 +2,10 @@ package syntax
 
 import "strings"
 
-// printer writes GLSL.
+// printer writes GLSL to b.
 type printer struct {
 	b     strings.Builder
-	depth int // of blocks
+	depth int // number of blocks around the current position
 }
 
 func (p *printer) text(s string) { p.b.WriteString(s) }
@@ -18,7 +18,7 @@ func (p *printer) indent() {
 	}
 }
 
-// broken continues an expression on a new line.
+// broken begins a new line within an expression.
 func (p *printer) broken() {
 	p.newline()
 	p.indent()
@@ -66,7 +66,7 @@ func (p *printer) expr(x *Expr, need int) {
 		p.text("{" + x.Text + "}")
 	case Unary:
 		p.text(x.Text)
-		if a := x.Args[0]; a.Prec() == PrecUnary && strings.HasPrefix(a.Text, x.Text[:1]) { // or -(-x) would be --x
+		if a := x.Args[0]; a.Prec() == PrecUnary && strings.HasPrefix(a.Text, x.Text[:1]) { // or -(-x) would read --x
 			need = PrecPrimary
 		} else {
 			need = PrecUnary
@@ -112,7 +112,7 @@ func (p *printer) expr(x *Expr, need int) {
 	}
 }
 
-// list writes arguments.
+// list writes arguments, separated by commas.
 func (p *printer) list(args []*Expr) {
 	for i, a := range args {
 		switch {
@@ -127,7 +127,7 @@ func (p *printer) list(args []*Expr) {
 	}
 }
 
-// dims is the extents of an array as GLSL.
+// dims prints the extents of an array.
 func dims(list []*Expr) string {
 	s := ""
 	for _, x := range list {
@@ -140,13 +140,13 @@ func dims(list []*Expr) string {
 	return s
 }
 
-// stmts writes statements, each in lines of its own.
+// stmts writes statements, each on its own line.
 func (p *printer) stmts(list []Stmt) {
 	for i, s := range list {
 		switch s := s.(type) {
 		case *Comment:
 			if s.Trailing {
-				continue // it was written already
+				continue // end has written it already
 			}
 		case *Blank, *Verbatim:
 			s.write(p)
@@ -158,7 +158,7 @@ func (p *printer) stmts(list []Stmt) {
 	}
 }
 
-// end ends a line, with the trailing comment that follows, if any.
+// end ends a line. If the next statement is a trailing comment, it writes that first.
 func (p *printer) end(next []Stmt) {
 	if len(next) > 0 {
 		if c, ok := next[0].(*Comment); ok && c.Trailing {
@@ -168,7 +168,7 @@ func (p *printer) end(next []Stmt) {
 	p.newline()
 }
 
-// block writes statements in braces, up to the closing brace.
+// block writes statements in braces.
 func (p *printer) block(list []Stmt) {
 	p.text("{")
 	p.end(list)
@@ -188,7 +188,7 @@ func (p *printer) body(list []Stmt, inline bool) {
 	}
 }
 
-// simple writes a statement without the semicolon at its end.
+// simple writes a statement without the final semicolon.
 func (p *printer) simple(s Stmt) {
 	switch s := s.(type) {
 	case *Declare:
@@ -292,7 +292,7 @@ func Print(list []Stmt, depth int) string {
 	return p.b.String()
 }
 
-// String is the definition as GLSL.
+// String returns the definition as GLSL.
 func (d *Definition) String() string {
 	var p printer
 	p.text(d.Note)

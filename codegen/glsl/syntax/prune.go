@@ -2,8 +2,8 @@ package syntax
 
 import "slices"
 
-// Prune returns the statements of a block without dead code: declarations of variables that nothing reads, assignments
-// to them, and loops and branches with empty bodies. The blocks inside must be pruned already.
+// Prune returns the statements of a block without dead code: declarations of variables that are never read, assignments
+// to them, and loops and branches with empty bodies. Blocks inside must have been pruned before.
 //
 // Prune assumes that initializers and assigned values have no effects. It keeps declarations of several variables, and
 // precise ones.
@@ -17,7 +17,7 @@ func Prune(list []Stmt) []Stmt {
 	}
 }
 
-// alone returns the variable of a statement that only declares one variable.
+// alone returns the variable if a statement only declares one variable.
 func alone(s Stmt) (v Var, ok bool) {
 	d, ok := s.(*Declare)
 	if !ok || len(d.Vars) != 1 || d.Qualifiers != "" && d.Qualifiers != "const" {
@@ -61,8 +61,8 @@ func isEmpty(s Stmt) bool {
 	return false
 }
 
-// target returns the variable of a statement that only assigns to it, or to an element of it, and the expressions that
-// the statement reads.
+// target returns the variable of a statement that only assigns to it or to an element of it, and the expressions that
+// the statement reads. name is "" for other statements.
 func target(s Stmt) (name string, reads []*Expr) {
 	a, ok := s.(*Assign)
 	if !ok || a.Value == nil {
@@ -80,7 +80,7 @@ func target(s Stmt) (name string, reads []*Expr) {
 	return to.Text, reads
 }
 
-// withoutUnread removes variables that are declared without a value and only assigned.
+// withoutUnread removes variables that are declared without a value and then only assigned.
 func withoutUnread(list []Stmt) []Stmt {
 	unread := map[string]bool{}
 	for _, s := range list {
@@ -111,7 +111,7 @@ func withoutUnread(list []Stmt) []Stmt {
 	return without(list, unread)
 }
 
-// without removes declarations of variables and assignments to them.
+// without removes the declarations of variables and the assignments to them.
 func without(list []Stmt, names map[string]bool) []Stmt {
 	var kept []Stmt
 	for _, s := range list {

@@ -2,7 +2,7 @@ package syntax
 
 import "strings"
 
-// Stmt is a statement, or a comment or blank line among statements.
+// Stmt is a statement, or a comment or blank line between statements.
 type Stmt interface{ write(p *printer) }
 
 type (
@@ -12,7 +12,7 @@ type (
 		Type       string
 		Vars       []Var
 	}
-	// Assign changes a variable or an element by an operator such as "=" or "+=". "++" and "--" have no value.
+	// Assign changes a variable or an element by an operator such as "=" or "+=". For "++" and "--", Value is nil.
 	Assign struct {
 		To    *Expr
 		Op    string
@@ -30,34 +30,34 @@ type (
 		Then, Else []Stmt
 		Inline     bool
 	}
-	// For is a loop. It is a while loop if it has only a Cond.
+	// For is a loop. While says that it is a while loop, which has only a Cond.
 	For struct {
 		Hint   string // for compilers, such as "unroll"
 		While  bool
-		Init   Stmt // may be nil, as Cond and Post may
+		Init   Stmt // nil for none; Cond and Post likewise
 		Cond   *Expr
 		Post   Stmt
 		Body   []Stmt
 		Inline bool
 	}
-	// Block is statements in braces.
+	// Block is a block of statements in braces.
 	Block struct{ Body []Stmt }
-	// Comment is a comment, starting with its slashes. It stands on a line of its own, or if Trailing is set, after the
-	// previous statement or after the brace that opens its block.
+	// Comment is a comment, with its slashes. It is on its own line or, if Trailing, after the previous statement or
+	// after the brace that opens its block.
 	Comment struct {
 		Text     string
 		Trailing bool
 	}
 	// Blank is an empty line.
 	Blank struct{}
-	// Verbatim is lines from a custom op, with their indentation.
+	// Verbatim is lines of a custom op's GLSL, with their indentation.
 	Verbatim struct{ Text string }
 )
 
-// Var is a declared variable.
+// Var is a variable in a declaration.
 type Var struct {
 	Name string
-	Dims []*Expr // of an array; nil if the extent follows from Init
+	Dims []*Expr // extents of an array; a nil extent follows from Init
 	Init *Expr   // nil for none
 }
 
@@ -74,7 +74,7 @@ func blocks(s Stmt) (first, second []Stmt) {
 	return nil, nil
 }
 
-// exprs calls visit with the expressions of a statement, but not with the expressions of the statements inside it.
+// exprs calls visit for each expression of a statement, but not for expressions of the statements inside it.
 func exprs(s Stmt, visit func(*Expr)) {
 	each := func(x *Expr) {
 		if x != nil {
@@ -109,7 +109,7 @@ func exprs(s Stmt, visit func(*Expr)) {
 	}
 }
 
-// Visit calls visit with each statement of a list and of the blocks in it.
+// Visit calls visit for each statement of a list, and of the blocks inside.
 func Visit(list []Stmt, visit func(Stmt)) {
 	for _, s := range list {
 		visit(s)
@@ -119,17 +119,17 @@ func Visit(list []Stmt, visit func(Stmt)) {
 	}
 }
 
-// Walk visits all expressions of a list of statements.
+// Walk calls visit for all expressions in a list of statements, and for their parts.
 func Walk(list []Stmt, visit func(*Expr)) {
 	Visit(list, func(s Stmt) { exprs(s, func(x *Expr) { x.Walk(visit) }) })
 }
 
-// Names calls visit with every name that statements mention, but not with the names that they declare.
+// Names calls visit for every name that statements use, but not for the names that they declare.
 func Names(list []Stmt, visit func(string)) {
 	Visit(list, func(s Stmt) { stmtNames(s, visit) })
 }
 
-// stmtNames is Names for one statement, without the blocks in it.
+// stmtNames is Names for one statement, without the blocks inside.
 func stmtNames(s Stmt, visit func(string)) {
 	switch s := s.(type) {
 	case *Verbatim:
@@ -144,12 +144,12 @@ func stmtNames(s Stmt, visit func(string)) {
 	exprs(s, func(x *Expr) { x.names(visit) })
 }
 
-// Map returns statements with their expressions changed. change gets whole expressions.
+// Map returns statements with change applied to their expressions. change gets whole expressions, not their parts.
 func Map(list []Stmt, change func(*Expr) *Expr) []Stmt {
 	return rebuilt(list, change, func(s string) string { return s }, func(s string) string { return s })
 }
 
-// Renamed returns statements with other names.
+// Renamed returns statements with names replaced.
 func Renamed(list []Stmt, names map[string]string) []Stmt {
 	if len(names) == 0 {
 		return list
@@ -158,7 +158,8 @@ func Renamed(list []Stmt, names map[string]string) []Stmt {
 	return rebuilt(list, func(x *Expr) *Expr { return x.renamed(names) }, rename, rename)
 }
 
-// rebuilt returns statements with changed expressions, names of variables and types, and texts.
+// rebuilt returns statements with expressions, names of variables and types, and verbatim text changed by the
+// functions.
 func rebuilt(list []Stmt, expr func(*Expr) *Expr, name, text func(string) string) []Stmt {
 	if list == nil {
 		return nil
@@ -213,8 +214,7 @@ func rebuiltStmt(s Stmt, expr func(*Expr) *Expr, name, text func(string) string)
 	return s
 }
 
-// Definition is a definition before main: a function, or a constant or macro, which has a value. Later definitions and
-// main may use it.
+// Definition is a definition before main: a function, constant or macro. Later definitions and main may use it.
 type Definition struct {
 	Note string // comment lines
 	// Type is the return type of a function, "const" and the type of a constant, or "#define".
@@ -222,25 +222,25 @@ type Definition struct {
 	Name   string
 	Params []Param // of a function or macro
 	Body   []Stmt  // of a function
-	Inline bool    // the body stands on the line of the name
+	Inline bool    // the body is on the line of the name
 	Dims   []*Expr // of a constant
 	Value  *Expr   // of a constant or macro
 }
 
-// Param is a parameter. It has no name if the function does not use it.
+// Param is a parameter. Its name is "" if the function does not use it.
 type Param struct {
 	Type string // with its qualifiers
 	Name string
 	Dims []*Expr
-	// Break says that the parameter stands on a line of its own.
+	// Break says that the parameter is on a new line.
 	Break bool
 }
 
 // IsFunction reports whether the definition is a function, not a macro or constant.
 func (d *Definition) IsFunction() bool { return d.Value == nil }
 
-// Signature is unique among the definitions of a shader. For a function it is the name and the parameter types, because
-// GLSL overloads functions by these. Otherwise it is the name.
+// Signature is different for each definition of a shader. For a function it is the name and the parameter types,
+// because GLSL overloads functions by these. For others it is the name.
 func (d *Definition) Signature() string {
 	if !d.IsFunction() {
 		return d.Name
@@ -253,7 +253,7 @@ func (d *Definition) Signature() string {
 	return d.Name + "(" + strings.Join(types, ", ") + ")"
 }
 
-// Names calls visit with every name that a definition mentions and does not declare.
+// Names calls visit for every name that a definition uses and does not declare.
 func (d *Definition) Names(visit func(string)) {
 	for _, p := range d.Params {
 		for _, x := range p.Dims {
@@ -266,20 +266,20 @@ func (d *Definition) Names(visit func(string)) {
 	}
 }
 
-// Mentions reports whether a definition mentions a name.
+// Mentions reports whether a definition uses a name.
 func (d *Definition) Mentions(name string) bool {
 	found := false
 	d.Names(func(n string) { found = found || n == name })
 	return found
 }
 
-// Walk visits the expressions of a definition.
+// Walk calls visit for the expressions of a definition, and for their parts.
 func (d *Definition) Walk(visit func(*Expr)) {
 	Walk(d.Body, visit)
 	d.Value.Walk(visit)
 }
 
-// Map returns the definition with its expressions changed. change gets whole expressions.
+// Map returns the definition with change applied to its expressions. change gets whole expressions, not their parts.
 func (d *Definition) Map(change func(*Expr) *Expr) *Definition {
 	e := *d
 	e.Body = Map(d.Body, change)
