@@ -11,7 +11,7 @@ AGAINST ?= h100
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants missing client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo js js-test models drivers drivers-test cross windows windows-test arm64 arm64-test test test-full mutants missing client-test beam-test browser-test gomlx-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,12 @@ arm64-test: ## build for arm64 Linux, and run under qemu-user what docs/PLATFORM
 	@$(MAKE) arm64
 	@scripts/platform-test arm64
 
+js: setup ## build vkc for JavaScript into bin/js: WebAssembly, for browsers and Node
+	@scripts/js
+
+js-test: setup ## build vkc for JavaScript, and test it under Node; the page in a browser is a part of browser-test
+	@scripts/js --test
+
 models: ## fetch the models of examples/ocr and examples/vad with npm, into .tools/models
 	@scripts/models
 
@@ -75,7 +81,7 @@ client-test: ## have OpenAI's own client, which is downloaded, talk with vkc ser
 gomlx-test: ## test the backend for GoMLX, which is downloaded: make gomlx-test DEVICE=vulkan; minutes
 	@scripts/gomlx $(DEVICE)
 
-browser-test: ## have a browser (Debian's chromium) use the page of vkc serve; what drives it is downloaded
+browser-test: setup ## have a browser (Debian's chromium) use the page of vkc serve and of bin/js; what drives it is downloaded
 	cd serve/clienttest && go test ./browser
 
 beam-test: ## run the transforms of module beam/ on Apache Beam's SDK, which is downloaded; minutes of compiling

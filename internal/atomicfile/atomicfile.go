@@ -18,8 +18,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
 const (
@@ -63,7 +64,7 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 			dir = filepath.Dir(f.target)
 		} else {
 			// Opening a pipe without a reader fails instead of blocking.
-			if f.stream, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err != nil {
+			if f.stream, err = os.OpenFile(path, os.O_WRONLY|inputfile.NonBlocking, 0); err != nil {
 				return nil, err
 			}
 			dir = os.TempDir()

@@ -6,13 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 // Open opens a regular file for reading. It rejects other files: opening a named pipe may block forever, and a device
 // may have no end.
 func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe without a writer would block
+	f, err := os.OpenFile(path, os.O_RDONLY|NonBlocking, 0)
 	if err != nil {
 		return nil, err
 	}
