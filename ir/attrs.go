@@ -55,7 +55,7 @@ func (in *OpInfo) SampleAttrs(i int, all bool) []Attr {
 	return list
 }
 
-// SampleCount returns how many samples the attribute with the most has.
+// SampleCount returns the largest number of samples of any attribute.
 func (in *OpInfo) SampleCount() int {
 	n := 0
 	for _, a := range in.Attrs {
@@ -141,6 +141,7 @@ func (in *OpInfo) attr(name string) (AttrInfo, error) {
 	return AttrInfo{}, fmt.Errorf("unknown attribute %q: %s has %s", clip(name), in.Name, attrNames(in))
 }
 
+// attrValue returns the value of the attribute that spec declares: the given one, checked, or the default.
 func attrValue(spec AttrInfo, given []Attr) (any, error) {
 	var v any
 	for _, g := range given {
@@ -165,7 +166,7 @@ func attrValue(spec AttrInfo, given []Attr) (any, error) {
 	return v, nil
 }
 
-// widenAttr accepts the Go types callers naturally write.
+// widenAttr converts an int or []int, which callers naturally write, to the Go type of the attribute's kind.
 func widenAttr(v any, kind AttrKind) any {
 	switch x := v.(type) {
 	case int:
@@ -187,6 +188,7 @@ func widenAttr(v any, kind AttrKind) any {
 	return v
 }
 
+// checkAttr returns an error unless v has the Go type of the attribute's kind and is an allowed value.
 func checkAttr(spec AttrInfo, v any) error {
 	ok := false
 	switch spec.Kind {
@@ -238,7 +240,7 @@ func checkAttr(spec AttrInfo, v any) error {
 	return nil
 }
 
-// checkConst rejects constants without a unique text form: missing data, and bools other than 0 and 1.
+// checkConst rejects constants that text IR could not represent uniquely: missing data, and bools other than 0 and 1.
 func checkConst(d *Data) error {
 	if d == nil {
 		return fmt.Errorf("want data, have nil")

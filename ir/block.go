@@ -59,7 +59,8 @@ type BlockForm struct {
 // because it fits the scale to them, but no more than registers hold.
 func (f BlockForm) EncodeRun() int { return min(f.Run, 32) }
 
-// Superblock is the number of elements that planes of quads cover.
+// Superblock returns the length of an aligned group of elements that share bytes only with one another: 32 for q4_0,
+// which has 2 planes 16 apart.
 func (f BlockForm) Superblock() int { return f.Planes * f.Stride }
 
 // Interleaved reports whether the quads of different planes are apart and have separate scales; otherwise they are
@@ -80,9 +81,9 @@ type BlockPart struct {
 //
 // A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at), which read four, two or one byte or a
 // half as a float at a byte offset, and by WORDS(at), which reads sixteen bytes if the block size is a multiple of 16.
-// So only these readers depend on the memory layout of blocks. If each part of the blocks has its own plane, the
-// constant at the start of at, or 0, identifies the part. CODEBOOK is the array of the format's codebook
-// (quant.Codebook).
+// So only these readers depend on the memory layout of blocks. The layout is that of GGUF, or "parts in planes": all
+// scales in one array, all quants in another, and so on. In that layout, the constant at the start of at, or 0,
+// identifies the part. CODEBOOK is the array of the format's codebook (quant.Codebook).
 type BlockDecode struct {
 	// Scale returns the scale of element e of the block. For affine formats it returns a vec2 of scale and offset.
 	Scale string
@@ -109,8 +110,9 @@ func (d BlockDecode) ReadsOnce() bool {
 	return all == 1 && strings.Contains(d.Quants, "WORDS(") && d.Quants4 == ""
 }
 
-// BlockOctets describes how to decode eight quants at once, for blocks in planes: by a table in shared memory, or by
-// multiplication. The eight are two quads: neighbours, or, if quants are floats, one of each plane.
+// BlockOctets describes how to decode an octet (eight quants at once) if blocks have their parts in planes: by a table
+// in shared memory, or by multiplication. An octet is two neighbouring quads, or, if quants are floats, a quad of each
+// plane.
 type BlockOctets struct {
 	// Entries is the number of table entries, Bytes the size of one, 4 or 8; 0 if there is no table.
 	Entries, Bytes int
@@ -127,15 +129,15 @@ type BlockOctets struct {
 	Halved bool // quants are half of the format's
 }
 
-// OctetMasks is the kind of an octet's masks.
+// OctetMasks says how masks change the quants of an octet after the table look-up.
 type OctetMasks int
 
 // The kinds of masks.
 const (
 	NoMasks   OctetMasks = iota
 	SignMasks            // all ones for a negative quant; the quant's bits are its absolute value
-	// OddMasks are for formats with odd quants, where entries are their halves rounded down: all of an entry's bits
-	// change with the sign.
+	// OddMasks are for formats with odd quants. A table entry is half of a quant, rounded down, and a negative sign
+	// inverts all bits of the entry.
 	OddMasks
 	// ThirdMasks are bytes; three times a mask is subtracted from the quant to remove the base-3 digits before the
 	// wanted one. A byte is a base-3 fraction, and there is no table.
@@ -183,17 +185,17 @@ func BlockFormats() []DType {
 	return slices.DeleteFunc(DTypes(), func(t DType) bool { return !t.IsBlock() })
 }
 
-// What texts of several rows have in common.
+// GLSL that several rows share.
 const (
-	// eightOf is an entry of two words of a codebook.
+	// eightOf is table entry n of a format with two words (eight quants) per codebook entry.
 	eightOf = `uvec2(CODEBOOK[2u * n], CODEBOOK[2u * n + 1u])`
-	// nibblesOf is one of iq1: half of each byte is a nibble.
+	// nibblesOf is table entry n of iq1: both words of the codebook entry in one. Half a byte's value fits in 4 bits.
 	nibblesOf = `CODEBOOK[2u * n] >> 1 | CODEBOOK[2u * n + 1u] << 3`
-	// levelsOf is the levels of a byte's nibbles.
+	// levelsOf is table entry n of a format with 4-bit quants: the levels of the two nibbles of byte n, low one first.
 	levelsOf = `uint(int(CODEBOOK[n & 15u])) & 0xffu | (uint(int(CODEBOOK[n >> 4])) & 0xffu) << 8`
 )
 
-// nibbleLevels is the levels of the nibbles of plane p in four bytes.
+// nibbleLevels returns GLSL for a vec4 of levels: nibble p of each of the four bytes that the expression word reads.
 func nibbleLevels(word string) string {
 	return fmt.Sprintf(`
 uint four = %s >> 4u * p;
@@ -201,8 +203,8 @@ return vec4(CODEBOOK[four & 15u], CODEBOOK[four >> 8 & 15u], CODEBOOK[four >> 16
 		word)
 }
 
-// twoPlanes returns GLSL for the levels of four bytes, each with two neighbouring nibbles: those of bytes 0 and 2, and
-// of 1 and 3.
+// twoPlanes returns GLSL for the levels of the four bytes that the expression word reads, with two neighbouring nibbles
+// each: even has the levels of bytes 0 and 2, odd those of bytes 1 and 3.
 func twoPlanes(word string) string {
 	return fmt.Sprintf(`
 uint four = %s;

@@ -5,18 +5,18 @@ import "math"
 // ByteGroup is the number of adjacent row elements that share a scale when the row is quantized to int8.
 const ByteGroup = 32
 
-// LeastByteTop is the smallest largest magnitude of a group; smaller groups are rounded to zeros. It is large enough
-// that neither scale nor steps depend on how a device treats subnormal numbers, and that subnormal elements round to 0.
+// LeastByteTop is the least largest magnitude of a group that is quantized: the elements of groups below it become
+// zeros. It is large enough that neither scale nor steps depend on how a device treats subnormal numbers, and that
+// subnormal elements round to 0.
 const LeastByteTop = 0x1p-118
 
-// ByteSteps defines how a group of floats is quantized to int8 wherever a matmul quantizes its rows. The byte of x is
-// round(x*steps), rounded half to even, and represents byte*scale. top is the largest magnitude of the group. If an
-// element is infinite or NaN, top is too, and the whole group represents NaN.
+// ByteSteps defines how a group of floats is quantized to int8 wherever a matmul quantizes its rows. The int8 value of
+// x is q = round(x*steps), rounded half to even, and represents q*scale. top is the largest magnitude of the group. If
+// an element is infinite or NaN, top is too, and the whole group represents NaN.
 //
-// steps is 127/top with a relative error of at most 2^-15. It is computed as a quotient of integers, of 127*2^25 by the
-// first 16 bits of the mantissa, because only integer division has the same bits everywhere: Vulkan allows a float
-// quotient an error of 2.5 ulp, and elements at half of the largest one, 63.5 steps, would become different bytes on
-// each device.
+// steps is 127/top with a relative error of at most 2^-15. It is the integer quotient of 127*2^25 and the first 16 bits
+// of top's mantissa, because only integer division has the same bits everywhere. Vulkan allows a float quotient an
+// error of 2.5 ulp: an element at half of the largest one, 63.5 steps, would then be rounded up on some devices only.
 //
 // It is the specification for the equivalent implementations: a graph (round_rows), GLSL (byte_steps) and CPU assembly.
 func ByteSteps(top float32) (steps, scale float32) {

@@ -98,19 +98,20 @@ const AllAxes = 1 << 20
 // Limits on custom ops.
 const (
 	maxCustomOps  = 1 << 12
-	maxCustomText = 1 << 16 // bytes of one GLSL text
-	maxCustomSPV  = 1 << 20 // bytes of one module
+	maxCustomText = 1 << 16 // bytes of Expr, Body or another GLSL field
+	maxCustomSPV  = 1 << 20 // bytes of a SPIR-V module
 	maxCustomArgs = 12      // arguments and results of a kernel, so that all devices can bind them
 )
 
-// outputAttr selects the result of a kernel that has several.
+// outputAttr is the attribute that says which result of the kernel a node has. Only kernels with several have it.
 const outputAttr = "output"
 
 var custom struct {
-	sync.Mutex                           // held while adding
+	sync.Mutex                           // held by RegisterCustom
 	rows       atomic.Pointer[[]*OpInfo] // by op - numOps; replaced, never changed
 }
 
+// customRows returns the rows of all registered custom ops: op numOps+i has row i.
 func customRows() []*OpInfo {
 	if p := custom.rows.Load(); p != nil {
 		return *p
@@ -192,10 +193,10 @@ func (c CustomOp) clone() CustomOp {
 	return c
 }
 
-// customCost assumes the cost of a transcendental function.
+// customCost is the assumed cost of a custom op per element: that of a transcendental function.
 const customCost = 16
 
-// row checks the op and makes its row of the table.
+// row checks the op and returns its row for the op table.
 func (c *CustomOp) row() (*OpInfo, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -214,7 +215,7 @@ func (c *CustomOp) row() (*OpInfo, error) {
 	return info, nil
 }
 
-// inferOne is the shape rule of a node, which has one of the results.
+// inferOne returns the type of the one result that a node of the op has. Attribute outputAttr selects it.
 func (c *CustomOp) inferOne(call *Call) (Type, error) {
 	types, err := c.Results(call)
 	if err != nil {
@@ -255,7 +256,8 @@ func (c *CustomOp) Results(call *Call) ([]Type, error) {
 	return types, nil
 }
 
-// checkScalarShape checks an elementwise op's type against the assumptions of fusion.
+// checkScalarShape returns an error unless an elementwise op with result type t can be fused: no argument is a block,
+// and the result has the broadcast shape of the arguments.
 func (c *CustomOp) checkScalarShape(call *Call, t Type) error {
 	for i := range call.Args {
 		if call.DType(i).IsBlock() {
@@ -270,6 +272,7 @@ func (c *CustomOp) checkScalarShape(call *Call, t Type) error {
 	return err
 }
 
+// inferCustomScalar is the rule for an op without Infer: arguments broadcast and share one float dtype.
 func inferCustomScalar(c *Call) (Type, error) {
 	for i := range c.Args {
 		if err := c.wantKinds(i, KindFloat); err != nil {
@@ -283,13 +286,13 @@ func inferCustomScalar(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, err
 }
 
-// NodeCall returns the call that made a node, for rules that look at it again.
+// NodeCall returns the call that made a node, for an Infer or Results after the node exists.
 func NodeCall(n *Node) *Call { return &Call{Op: n.op, Args: n.args, Attrs: n.attrs} }
 
-// OutputIndex returns the result that a node of a custom op has, as an index.
+// OutputIndex returns the index of the kernel's result that a node of a custom op has.
 func OutputIndex(n *Node) int { return n.attrs.Int(outputAttr) }
 
-// WithOutput returns the attributes of the node for another result of the same call.
+// WithOutput returns a copy of a node's attributes that selects result i of the same call.
 func WithOutput(a Attrs, i int) Attrs {
 	out := slices.Clone(a)
 	for j := range out {

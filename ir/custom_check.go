@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// check reports an op that cannot run, or with source that could escape from its place in a shader.
+// check returns an error if the op could never run, or if its source could change the shader around it.
 func (c *CustomOp) check() error {
 	if err := checkCustomName(c.Name); err != nil {
 		return err
@@ -113,6 +113,7 @@ func (c *CustomOp) checkNames() error {
 	return nil
 }
 
+// check returns an error for a kernel with invalid sizes, names, grid rules or source.
 func (k *CustomKernel) check(c *CustomOp) error {
 	n := len(c.Args) + len(k.Outputs)
 	switch {
@@ -160,8 +161,8 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	return errors.Join(checkCustomText("Body", k.Body), checkCustomText("Shared", k.Shared))
 }
 
-// checkModule checks the declarations of a module. Package ir does not parse SPIR-V; the compiler validates the module
-// itself.
+// checkModule checks the size of the SPIR-V module and its specialization constants. The compiler validates the code
+// itself: package ir does not parse SPIR-V.
 func (k *CustomKernel) checkModule(c *CustomOp) error {
 	if n := len(k.SPIRV); n == 0 || n > maxCustomSPV {
 		return fmt.Errorf("field SPIRV has %d bytes, want 1 to %d", n, maxCustomSPV)
@@ -239,14 +240,14 @@ func checkCustomText(what, text string) error {
 	return nil
 }
 
-// identifiers lists the words of a GLSL text.
+// identifiers lists the identifiers and numbers in GLSL source.
 func identifiers(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool {
 		return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 	})
 }
 
-// Mentions reports whether the kernel's text has that word.
+// Mentions reports whether the kernel's source or list of constants has that identifier.
 func (k *CustomKernel) Mentions(word string) bool {
 	return slices.Contains(identifiers(k.Body), word) || slices.Contains(identifiers(k.Shared), word) ||
 		slices.Contains(k.Constants, word)

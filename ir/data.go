@@ -193,6 +193,7 @@ func (n *Node) Number() (float64, bool) {
 	return v[0], v[0] == v[0]
 }
 
+// uniform reports whether all elements in b, of size bytes each, have the same bits.
 func uniform(b []byte, size int) bool {
 	for i := size; i < len(b); i++ {
 		if b[i] != b[i-size] {

@@ -126,7 +126,8 @@ func (d Dim) Less(o Dim) (Dim, error) {
 	return less, nil
 }
 
-// FloorQuo returns d/n rounded down. For a symbol that is a quotient, floor(T/2), unless n divides d for every value.
+// FloorQuo returns d/n rounded down: T+1 for d = 2*T+2 and n = 2, and the new expression floor(T/2) for d = T, since 2
+// does not divide every value of T.
 func (d Dim) FloorQuo(n int64) (Dim, error) {
 	q, err := d.linear().floorQuo(n)
 	if err != nil {
@@ -135,7 +136,7 @@ func (d Dim) FloorQuo(n int64) (Dim, error) {
 	return q.dim()
 }
 
-// Quo returns d/n if n divides d for every value of its symbol.
+// Quo returns d/n if n divides d for every value of its symbol, and otherwise false.
 func (d Dim) Quo(n int64) (Dim, bool) {
 	if n <= 0 || d.Mul%n != 0 || d.Add%n != 0 {
 		return Dim{}, false
@@ -145,7 +146,7 @@ func (d Dim) Quo(n int64) (Dim, bool) {
 	return d, true
 }
 
-// Quo2 returns d/o if all factors of o are factors of d.
+// Quo2 returns d/o if all factors of o are factors of d, and otherwise false.
 func (d Dim) Quo2(o Dim) (Dim, bool) {
 	if o.IsStatic() {
 		return d.Quo(o.Add)

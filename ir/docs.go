@@ -80,6 +80,7 @@ func OpsMarkdown() string {
 	return b.String()
 }
 
+// opsOf returns the rows of a class, in table order.
 func opsOf(class Class) []*OpInfo {
 	var list []*OpInfo
 	for _, op := range Ops() {
@@ -113,6 +114,7 @@ func writeOpTable(b *strings.Builder, ops []*OpInfo) {
 	more.write(b)
 }
 
+// argsDoc lists an op's arguments, marked as optional (?) or repeatable (…).
 func argsDoc(in *OpInfo) string {
 	names := make([]string, len(in.Args))
 	for i, a := range in.Args {

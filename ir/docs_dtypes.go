@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// probeShape suits most arguments of most ops; its innermost axis is a whole number of blocks for every block dtype.
+// probeShape is the argument shape with which acceptedDTypes calls most shape rules. Its innermost axis is a whole
+// number of blocks for every block dtype.
 var probeShape = ShapeOf(2, 256)
 
 // probeShapes are the argument shapes of ops that probeShape does not suit, by argument; the last one applies to all
@@ -68,8 +69,8 @@ func probeAttr(op Op, a AttrInfo) any {
 	return int64(0)
 }
 
-// acceptedDTypes returns the dtypes that an op's shape rule accepts for argument i together with some dtypes of the
-// others.
+// acceptedDTypes returns the dtypes that an op's shape rule accepts for argument i with at least one choice of dtypes
+// for the other arguments.
 func acceptedDTypes(in *OpInfo, i int) []DType {
 	if in.Class == ClassControl { // any type that the bodies accept
 		if in.Args[i].Name == "condition" {
@@ -117,6 +118,7 @@ func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
 	return false
 }
 
+// probeArgs returns arguments of the given dtypes, with the shapes that the op needs.
 func probeArgs(op Op, types []DType) []*Node {
 	shapes := probeShapes[op]
 	if shapes == nil {

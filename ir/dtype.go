@@ -148,6 +148,7 @@ func DTypeOfGGML(number uint32) (DType, bool) {
 	return Invalid, false
 }
 
+// dtypeList returns the names of all dtypes, for errors.
 func dtypeList() string {
 	names := make([]string, 0, numDTypes)
 	for _, t := range DTypes() {

@@ -29,7 +29,7 @@ func (t *DType) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// dimJSON is a Dim with a symbol.
+// dimJSON is the JSON form of a Dim with a symbol.
 type dimJSON struct {
 	Sym   string `json:"sym"`
 	Bound int64  `json:"bound"`
@@ -72,7 +72,7 @@ func (d *Dim) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// sameJSON reports an error unless text, white space aside, is how d is written.
+// sameJSON returns an error unless text is the canonical JSON of d, apart from white space.
 func sameJSON(d Dim, text []byte) error {
 	want, err := d.MarshalJSON()
 	if err != nil {

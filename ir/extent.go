@@ -12,9 +12,9 @@ import (
 // maxExtentText limits the length of a Sym expression, and thereby the cost of operations on it.
 const maxExtentText = 256
 
-// linear is a linear combination of atoms plus a constant. An atom is the text of a symbol, a quotient or a product,
-// and never negative. Code that needs the individual atoms converts a Dim to it: a Dim's Sym is one atom or a whole
-// sum.
+// linear is a linear combination of atoms plus a constant, such as 2*S + floor(T/2) + 1. An atom is the text of a
+// symbol, a quotient or a product, and never negative. Code that needs the individual atoms converts a Dim to it: a
+// Dim's Sym is one atom or a whole sum.
 type linear struct {
 	coef map[string]int64 // by atom
 	add  int64
@@ -27,7 +27,7 @@ func isSum(sym string) bool { return len(splitOutside(sym, '+')) > 1 }
 // isProduct reports whether a dim's Sym is a product of several factors.
 func isProduct(sym string) bool { return !isSum(sym) && len(splitOutside(sym, '*')) > 1 }
 
-// splitOutside cuts a text at a sign, but not within parentheses.
+// splitOutside cuts an expression at each sign outside of parentheses.
 func splitOutside(text string, sign byte) (parts []string) {
 	depth, start := 0, 0
 	for i := range len(text) {
@@ -43,8 +43,8 @@ func splitOutside(text string, sign byte) (parts []string) {
 	return append(parts, text[start:])
 }
 
-// product is a Dim as a number times factors, for multiplication and division. A factor is the text of a dim that is
-// neither a product nor divisible by a number.
+// product is a Dim as a number times factors, such as 2 * B * (T+1), for multiplication and division. A factor is the
+// text of a dim that is neither a product nor divisible by a number above 1.
 type product struct {
 	times int64
 	of    []string // in the order of compareFactors
@@ -85,7 +85,7 @@ func (p product) dim() (Dim, error) {
 func factorDim(text string) Dim {
 	l, err := parseExtent(text, unbounded)
 	if err != nil {
-		return Dim{Sym: text, Mul: 1} // of no dim that was ever checked
+		return Dim{Sym: text, Mul: 1} // not reached for checked dims
 	}
 	d, err := l.dim()
 	if err != nil {
@@ -122,7 +122,7 @@ func compareFactors(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// over divides p by o. All factors of o must be factors of p.
+// over returns p/o, and false unless all factors of o are factors of p.
 func (p product) over(o product) (product, bool) {
 	of := slices.Clone(p.of)
 	for _, factor := range o.of {
@@ -145,7 +145,7 @@ func (d Dim) linear() linear {
 	case d.IsStatic():
 	case isSum(d.Sym):
 		sum, err := parseExtent(d.Sym, unbounded)
-		if err != nil { // of no dim that was ever checked
+		if err != nil { // not reached for checked dims
 			l.coef[d.Sym] = d.Mul
 			break
 		}
@@ -158,7 +158,7 @@ func (d Dim) linear() linear {
 	return l
 }
 
-// plus adds o, by times.
+// plus returns l + times*o.
 func (l linear) plus(o linear, times int64) linear {
 	out := linear{coef: maps.Clone(l.coef), add: l.add + times*o.add, max: l.max + times*o.max}
 	for atom, c := range o.coef {
@@ -272,7 +272,7 @@ func (l linear) floorQuo(n int64) (linear, error) {
 	return out, nil
 }
 
-// soleQuotient returns x and n if l is floor(x/n) plus a number, else 0 for n.
+// soleQuotient returns x and n if l is floor(x/n) plus a number. Otherwise n is 0.
 func (l linear) soleQuotient() (x linear, n int64, err error) {
 	for atom, c := range l.coef {
 		if len(l.coef) > 1 || c != 1 || !strings.HasPrefix(atom, "floor(") || len(splitOutside(atom, '*')) > 1 {
@@ -319,18 +319,20 @@ var errExtent = fmt.Errorf("want a number, a symbol, or sums and products of the
 // unbounded returns a dim for a symbol without a bound, for callers that do not need bounds.
 func unbounded(symbol string) (Dim, error) { return Symbol(symbol, 0), nil }
 
+// extentParser is a recursive-descent parser of dims: rest is the unread input, and of(symbol) replaces each symbol.
 type extentParser struct {
 	rest string
 	of   func(symbol string) (Dim, error)
 }
 
-// take removes a prefix, and reports whether it was there.
+// take skips prefix in the unread input, and reports whether it was there.
 func (p *extentParser) take(prefix string) bool {
 	after, ok := strings.CutPrefix(p.rest, prefix)
 	p.rest = after
 	return ok
 }
 
+// sum reads terms joined by + and -.
 func (p *extentParser) sum() (linear, error) {
 	sum := linear{coef: map[string]int64{}}
 	for minus := false; ; {
@@ -393,6 +395,7 @@ func (l linear) by(o linear) (linear, error) {
 	return d.linear(), err
 }
 
+// number reads an unsigned integer. ok is false if there is none.
 func (p *extentParser) number() (n int64, ok bool, err error) {
 	end := strings.IndexFunc(p.rest+" ", func(r rune) bool { return r < '0' || r > '9' })
 	if end == 0 {
@@ -447,7 +450,7 @@ func (p *extentParser) quotient() (x linear, n int64, err error) {
 	return x, n, nil
 }
 
-// checkSym reports a text that is neither a symbol nor a canonical expression.
+// checkSym returns an error unless sym is a symbol's name or an expression in canonical form.
 func checkSym(sym string) error {
 	if IsIdent(sym) {
 		return nil
@@ -467,7 +470,7 @@ func checkSym(sym string) error {
 	return nil
 }
 
-// renameExtent renames the symbols in an expression.
+// renameExtent returns the expression with each symbol replaced by rename(symbol).
 func renameExtent(sym string, rename func(symbol string) string) string {
 	var b strings.Builder
 	for len(sym) > 0 {

@@ -8,7 +8,7 @@ import (
 // Fold defines an op that folds rows: a reduction, or an op that changes each element by a statistic of its row. The
 // reference, the kernels, and folding long rows in chunks all derive from it.
 type Fold struct {
-	Steps []Step // in order; each may use the results of those before
+	Steps []Step // in order; each may use the results of earlier steps
 	// Finish computes the result from the steps' results: one value per row for a reduction, one per element for other
 	// ops.
 	Finish *Scalar
@@ -17,7 +17,7 @@ type Fold struct {
 	Homogeneous bool
 }
 
-// Step folds one value per element of a row.
+// Step folds one value per element of a row to a single result, as softmax folds exp(x-max) to a sum.
 type Step struct {
 	By    Op      // a basic reduction: sum, prod, reduce_max, reduce_min, any, all, argmax or argmin
 	Map   *Scalar // the folded value, computed from the element and earlier results; nil is the element
@@ -25,8 +25,8 @@ type Step struct {
 	Merge *Merge  // set if Map uses earlier results
 }
 
-// Merge says how to combine the results of a row's chunks for one step. Each chunk is folded with its own results of
-// the earlier steps.
+// Merge says how to combine the results of a row's chunks for one step, if a kernel splits the row. Each chunk is
+// folded with its own results of the earlier steps.
 type Merge struct {
 	Map *Scalar // the value folded in a chunk, from the element and the chunk's own results
 	// The chunk's contribution to the row's result, from the chunk's results (LeafPart) and the row's (LeafResult).
@@ -59,12 +59,13 @@ const (
 	LeafNumber                    // Value
 	LeafAttr                      // the float attribute Attr
 	LeafPart                      // the result of step Step of a chunk
-	LeafPartMean                  // that, divided by the number of the chunk's elements
+	LeafPartMean                  // LeafPart divided by the number of the chunk's elements
 	LeafPartFirst                 // the first element of the chunk
 	LeafPartCount                 // the number of the chunk's elements
 )
 
-// EvalScalar evaluates s: leaf returns the values of leaves, and apply applies ops.
+// EvalScalar evaluates s bottom-up: leaf returns the value of a leaf, and apply that of an op on the values of its
+// arguments.
 func EvalScalar[T any](s *Scalar, leaf, apply func(s *Scalar, args []T) T) T {
 	if s.Leaf != 0 {
 		return leaf(s, nil)
@@ -91,7 +92,7 @@ func (s *Scalar) Takes(l Leaf) bool {
 	return s != nil && (s.Leaf == l || slices.ContainsFunc(s.Args, func(a *Scalar) bool { return a.Takes(l) }))
 }
 
-// Short forms for the rows.
+// Short forms for the expressions in rows of the op table.
 var (
 	element   = &Scalar{Leaf: LeafElement}
 	first     = &Scalar{Leaf: LeafFirst}
@@ -109,15 +110,20 @@ func named(name string, s *Scalar) *Scalar       { s.Name = name; return s }
 func basic(op Op, name string) *Fold             { return foldOf(result(0), Step{By: op, Name: name}) }
 func foldOf(finish *Scalar, steps ...Step) *Fold { return &Fold{Steps: steps, Finish: finish} }
 
-// sumOf is a step that adds up.
+// sumOf returns a step that sums the expression of.
 func sumOf(name string, of *Scalar) Step { return Step{By: OpSum, Map: of, Name: name} }
 
 // deviations computes the deviations of a row's elements from its mean, with errors relative to the deviations rather
-// than to the mean. It has three steps. The first sums the differences of the elements from the row's first element, so
-// that all differences in a row of equal elements are 0. This gives an approximate mean. The other steps sum the
-// differences from it, and their squares. each is an element minus the exact mean, and squares the sum of squares of
-// these; both are corrected for the error of the approximate mean. Chunks of a row have their own means, and their sums
-// are shifted to the row's mean (Chan, Golub and LeVeque 1979).
+// than to the mean. It has three steps:
+//
+//  0. Sum the differences of the elements from the row's first element. All are 0 in a row of equal elements.
+//     This gives an approximate mean.
+//  1. Sum the differences from the approximate mean.
+//  2. Sum the squares of these differences.
+//
+// It returns the steps and two expressions, both corrected for the error of the approximate mean: each is an element
+// minus the exact mean, and squares is the sum of the squares of each. Chunks of a row have their own means, and their
+// sums are shifted to the row's mean (Chan, Golub and LeVeque 1979).
 func deviations() (steps []Step, each, squares *Scalar) {
 	from := scalarOf(OpSub, element, first)
 	start := scalarOf(OpAdd, first, meanOf(0))
@@ -138,7 +144,7 @@ func deviations() (steps []Step, each, squares *Scalar) {
 	return steps, each, scalarOf(OpSub, result(2), scalarOf(OpMul, result(1), meanOf(1)))
 }
 
-// powers computes the largest magnitude of a row and the sum of (|x|/largest)^p, which cannot overflow.
+// powers returns steps for the largest magnitude of a row and the sum of (|x|/largest)^p, which cannot overflow.
 func powers() []Step {
 	power := func(x, top *Scalar) *Scalar { // 0 if top is 0
 		top = scalarOf(OpWhere, test(OpEq, top, numberOf(0)), numberOf(1), top)
@@ -149,8 +155,8 @@ func powers() []Step {
 		Merge: &Merge{Map: each, Part: scalarOf(OpMul, part(1), power(part(0), result(0)))}}}
 }
 
-// exponentials computes the maximum of a row and the sum of exp(x-maximum), which is NaN if the maximum is infinite.
-// Each chunk uses its own maximum, and its sum is rescaled to the row's (Milakov and Gimelshein 2018).
+// exponentials returns steps for the maximum of a row and the sum of exp(x-maximum), which is NaN if the maximum is
+// infinite. Each chunk uses its own maximum, and its sum is rescaled to the row's (Milakov and Gimelshein 2018).
 func exponentials() []Step {
 	scale := func(x, top *Scalar) *Scalar { // 0 if both are -inf, so that a chunk of only -inf adds nothing to its row
 		nothing := test(OpEq, top, numberOf(math.Inf(-1)))

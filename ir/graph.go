@@ -88,7 +88,7 @@ type Graph struct {
 	updated map[*Node]bool   // states that have an update
 	body    bool             // whether NewBody made it
 	sealed  bool             // whether it is already an attribute of an op
-	depth   int              // of bodies in it
+	depth   int              // nesting depth of the bodies in it; 0 for none
 	info    OutputInfo
 }
 
@@ -174,7 +174,7 @@ func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error
 	return n, nil
 }
 
-// declare records the node's name and symbols.
+// declare records the symbols in a new node's type and attributes, and its name.
 func (g *Graph) declare(n *Node) error {
 	for _, d := range n.typ.Shape {
 		if err := g.DeclareDim(d); err != nil {
@@ -240,8 +240,8 @@ func (g *Graph) DeclareSymbolsOf(from *Graph) error {
 	return nil
 }
 
-// DeclareDim records the symbol of a dim. If its Sym is a sum or quotient, DeclareDim records it as Derived. For a
-// product it records those of the factors. The symbols in the expression must be declared.
+// DeclareDim records the symbol or expression of a dim. A sum or quotient is recorded as Derived. For a product, the
+// sums and quotients among its factors are. The symbols in the expression must be declared.
 func (g *Graph) DeclareDim(d Dim) error {
 	if d.IsStatic() || IsIdent(d.Sym) {
 		return g.DeclareSymbol(d.Sym, d.Bound)
@@ -304,7 +304,7 @@ func (g *Graph) Output(name string, n *Node) error {
 	return nil
 }
 
-// Update sets the state to value after each run.
+// Update makes each run set the state to value at its end.
 func (g *Graph) Update(state, value *Node) error {
 	if err := g.open(); err != nil {
 		return err
@@ -342,8 +342,9 @@ func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; retur
 // Symbols returns the names of all symbols, sorted.
 func (g *Graph) Symbols() []string { return slices.Sorted(maps.Keys(g.symbols)) }
 
-// Derived returns the sums and quotients of symbols that dims or their factors have as Sym, sorted. Their values follow
-// from those of Symbols. Products are not included: code that needs one multiplies its factors.
+// Derived returns, sorted, the sums and quotients of symbols that occur as the Sym of a dim or of a factor of one.
+// Their values follow from the values of Symbols. Products are not included: code that needs one multiplies its
+// factors.
 func (g *Graph) Derived() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(g.derived)), isProduct)
 }
@@ -401,6 +402,7 @@ func (g *Graph) Users() [][]*Node {
 	return users
 }
 
+// argCount formats the number of arguments that an op takes.
 func argCount(info *OpInfo) string {
 	lo, hi := info.MinArgs(), info.MaxArgs()
 	switch {

@@ -74,7 +74,7 @@ type canon struct {
 	*canonSymbols
 }
 
-// canonSymbols are the symbols of a graph and of the bodies in it.
+// canonSymbols numbers the symbols of a graph and its bodies in the order of first use.
 type canonSymbols struct {
 	symbols []string
 	symbol  map[string]string // canonical name of each symbol
@@ -131,21 +131,21 @@ func (c *canon) write(w io.Writer) {
 	c.lines(w)
 	for i, s := range c.symbols {
 		if !IsIdent(s) {
-			continue // its bound follows
+			continue // a sum or quotient: its bound follows from its symbols
 		}
 		fmt.Fprintf(w, "symbol s%d <= %d\n", i, c.g.symbols[s])
 	}
 	c.ends(w)
 }
 
-// lines writes the nodes.
+// lines writes a line for each node.
 func (c *canon) lines(w io.Writer) {
 	for _, n := range c.order {
 		fmt.Fprintln(w, c.line(n))
 	}
 }
 
-// ends writes the outputs and updates.
+// ends writes the numbers of the outputs and updates.
 func (c *canon) ends(w io.Writer) {
 	for _, o := range c.g.outputs {
 		fmt.Fprintf(w, "output %d\n", c.number[o.Node.id])
@@ -174,7 +174,7 @@ func (c *canon) line(n *Node) string {
 }
 
 // computesNothing reports whether an attribute does not affect the result: the name of an input, weight or state, or
-// how it may be cut between devices.
+// the axis along which devices may split it.
 func computesNothing(op Op, attr string) bool {
 	return op.Class() == ClassLeaf && (attr == nameAttr.Name || attr == shardAttr.Name)
 }

@@ -38,7 +38,8 @@ func (g *Graph) IndexRanges() []IndexRange {
 	return list
 }
 
-// picks returns the argument that a node gathers from, and the argument with the indices.
+// picks describes how a node gathers elements: r names the argument it gathers from and the indexed axis, and by is the
+// argument with the indices. ok is false if the node does not gather.
 func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 	info := n.op.Info()
 	for i, a := range info.Args[:min(len(info.Args), len(n.args))] {
@@ -58,7 +59,7 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 	return r, nil, false
 }
 
-// always is for ops that pick whatever their attributes are.
+// always is the Picks of ops that read argument 0 for all attribute values.
 func always(Attrs) bool { return true }
 
 // PicksFrom returns the argument that a node gathers from or computes its elements from, and the axes along which that
@@ -76,7 +77,8 @@ func (n *Node) PicksFrom() (arg int, axes []int) {
 	return -1, nil
 }
 
-// Pick is a node that gathers from an argument that may be empty for some values of symbols.
+// Pick is a node that gathers from an argument, together with the axes of the argument that are empty for some values
+// of symbols.
 type Pick struct {
 	node, from *Node
 	axes       []int   // of from
@@ -104,7 +106,8 @@ func (g *Graph) Picks() []Pick {
 	return list
 }
 
-// Check returns an error if, for these values of symbols, the argument is empty and the result is not.
+// Check returns an error if, for these values of symbols, the argument is empty and the result is not: there would be
+// no element to gather.
 func (p Pick) Check(symbols map[string]int64) error {
 	for _, axis := range p.axes {
 		extent := p.from.Shape()[axis]
@@ -139,7 +142,7 @@ func CheckIndices(g *Graph, in map[string]*Data, symbols map[string]int64) error
 	return nil
 }
 
-// check refuses elements out of range.
+// check returns an error if an element of d, the tensor given for the input, is out of range.
 func (r IndexRange) check(d *Data, symbols map[string]int64) error {
 	extent, err := r.Extent.Eval(symbols)
 	if err != nil {

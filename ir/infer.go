@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// Call is an op applied to arguments, given to its shape rule.
+// Call is an op with its arguments and attributes, as its shape rule sees them.
 type Call struct {
 	Op    Op
 	Args  []*Node
 	Attrs Attrs
 
-	inBody bool // whether the node is one of a body
+	inBody bool // whether the node belongs to a body of a control op
 }
 
+// infer calls the op's shape rule and checks its result.
 func (c *Call) infer(info *OpInfo) (Type, error) {
 	t, err := info.Infer(c)
 	if err != nil {
@@ -37,11 +38,11 @@ func (c *Call) DType(i int) DType { return c.Args[i].typ.DType }
 // Shape returns the shape of argument i.
 func (c *Call) Shape(i int) Shape { return c.Args[i].typ.Shape }
 
-// arg names argument i in errors as the graph's author did, as in
+// arg names argument i in errors as the graph's author did, in one of three forms:
 //
-//	input "x"
-//	b (relu), of a value without a name: its role and its op
-//	seed (input "x"), if the op's row has more than a letter for the role
+//	input "x"         the leaf, if the argument's role in the op's row is a single letter
+//	seed (input "x")  the role and the leaf, if the role is longer
+//	b (relu)          the role and the op, if the value has no name
 func (c *Call) arg(i int) string {
 	n, args := c.Args[i], c.Op.Info().Args
 	role := fmt.Sprintf("argument %d", i)
@@ -64,7 +65,7 @@ func (c *Call) argList() string {
 	return strings.Join(list[:last], ", ") + " and " + list[last]
 }
 
-// wantKinds refuses argument i unless its dtype is of one of the kinds.
+// wantKinds returns an error unless argument i has a dtype of one of the kinds.
 func (c *Call) wantKinds(i int, kinds ...Kind) error {
 	k := c.DType(i).Kind()
 	for _, want := range kinds {
@@ -78,7 +79,7 @@ func (c *Call) wantKinds(i int, kinds ...Kind) error {
 	return fmt.Errorf("%s is %s (%s), want %v", c.arg(i), c.DType(i), k, kinds)
 }
 
-// wantSame refuses arguments i and j unless they have one dtype.
+// wantSame returns an error unless arguments i and j have the same dtype.
 func (c *Call) wantSame(i, j int) error {
 	if c.DType(i) != c.DType(j) {
 		return fmt.Errorf("%s is %s and %s is %s: cast one of them", c.arg(i), c.DType(i), c.arg(j), c.DType(j))
@@ -86,7 +87,7 @@ func (c *Call) wantSame(i, j int) error {
 	return nil
 }
 
-// axis resolves an int attribute that is an axis of a rank; negative values count from the end.
+// axis resolves an int attribute that names one of rank axes; negative values count from the end.
 func (c *Call) axis(name string, rank int) (int, error) {
 	return ResolveAxis(int64(c.Attrs.Int(name)), rank)
 }

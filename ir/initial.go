@@ -11,7 +11,7 @@ import (
 )
 
 // Initial is the initial value of a state, before the first run and after a reset. The host computes it, so that all
-// devices start with the same bits. As an attribute of a graph it is text, "" for zeros:
+// devices start with the same bits. As an attribute of a graph it is a string, "" for zeros:
 //
 //	constant VALUE
 //	uniform LOW HIGH SEED       as random_uniform with offset 0, times HIGH-LOW plus LOW
@@ -32,15 +32,15 @@ const (
 	initWeight   = "weight"
 )
 
-// InitialConstant has every element be a value.
+// InitialConstant sets every element to a value.
 func InitialConstant(value float64) Initial { return Initial{kind: initConstant, a: value} }
 
-// InitialUniform has elements be uniform from low to below high.
+// InitialUniform draws elements uniformly from low up to, not including, high.
 func InitialUniform(low, high float64, seed int64) Initial {
 	return Initial{kind: initUniform, a: low, b: high, seed: seed}
 }
 
-// InitialNormal has elements be normal.
+// InitialNormal draws elements from a normal distribution.
 func InitialNormal(mean, deviation float64, seed int64) Initial {
 	return Initial{kind: initNormal, a: mean, b: deviation, seed: seed}
 }
@@ -48,7 +48,7 @@ func InitialNormal(mean, deviation float64, seed int64) Initial {
 // InitialWeight initializes a state with the weight of that name.
 func InitialWeight(name string) Initial { return Initial{kind: initWeight, weight: name} }
 
-// String formats i as an attribute.
+// String formats i as the attribute.
 func (i Initial) String() string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	switch i.kind {
@@ -62,7 +62,7 @@ func (i Initial) String() string {
 	return ""
 }
 
-// ParseInitial parses an attribute.
+// ParseInitial parses the attribute, in the form that String writes.
 func ParseInitial(text string) (Initial, error) {
 	if text == "" {
 		return Initial{}, nil
@@ -106,7 +106,7 @@ func ParseInitial(text string) (Initial, error) {
 	return i, nil
 }
 
-// Weight is the name of the weight that it is, if it is one.
+// Weight returns the name of the weight that is the initial value, and false if the value is no weight.
 func (i Initial) Weight() (name string, ok bool) { return i.weight, i.kind == initWeight }
 
 // check returns an error if a state of dtype t cannot have this value.
@@ -167,7 +167,7 @@ func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
 	})
 }
 
-// four are the random numbers of a block of words.
+// four converts a block of four random words to four random numbers of the distribution.
 func (i Initial) four(words [4]uint32) (x [4]float64) {
 	const unit = 0x1p-24
 	for j := range x {
@@ -184,6 +184,7 @@ func (i Initial) four(words [4]uint32) (x [4]float64) {
 	return x
 }
 
+// fromWeight reads the weight that is the initial value, and checks its type.
 func (i Initial) fromWeight(t DType, dims []int, src WeightSource) (*Data, error) {
 	if src == nil {
 		return nil, fmt.Errorf("it begins as weight %q, and there are no weights", i.weight)
@@ -201,7 +202,8 @@ func (i Initial) fromWeight(t DType, dims []int, src WeightSource) (*Data, error
 	return d, d.Check()
 }
 
-// inParts calls f concurrently for parts of 0 to n-1, and returns the error of one of them.
+// inParts calls f concurrently for subranges lo to hi-1 that together cover 0 to n-1, and returns the error of one of
+// them.
 func inParts(n int, f func(lo, hi int) error) error {
 	const part = 1 << 14
 	var (
@@ -231,7 +233,7 @@ func inParts(n int, f func(lo, hi int) error) error {
 	return first
 }
 
-// InitialOf returns the initial value of a graph's state.
+// InitialOf returns the initial value that a state node declares.
 func InitialOf(state *Node) Initial {
 	i, _ := ParseInitial(state.Attrs().String_("init")) // checked by the shape rule
 	return i

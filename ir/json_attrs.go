@@ -128,7 +128,7 @@ func (r *jsonReader) dim(v *jsonValue) (Dim, error) {
 	return d, r.wrap(v, err)
 }
 
-// data reads a constant: dtype and shape with values, all or base64.
+// data reads a constant: its dtype and shape, and one of values, all and base64.
 func (r *jsonReader) data(v *jsonValue) (*Data, error) {
 	f, err := r.object(v, []string{"dtype", "shape"}, []string{"values", "all", "base64"})
 	if err != nil {

@@ -39,7 +39,7 @@ func ReadJSON(name string, data []byte) (*Graph, error) {
 // maxReadErrors is the maximum number of errors reported for a file.
 const maxReadErrors = 20
 
-// fault is an error and its byte offset.
+// fault is an error and its byte offset in the file.
 type fault struct {
 	pos int
 	err error
@@ -47,7 +47,7 @@ type fault struct {
 
 func (f *fault) Error() string { return f.err.Error() }
 
-// report records an error, if err is one, and returns true in that case.
+// report records err in r.faults and returns true. It returns false if err is nil.
 func (r *jsonReader) report(err error) bool {
 	f, ok := err.(*fault)
 	if !ok {
@@ -78,14 +78,14 @@ func (r *jsonReader) readErrors() error {
 	return list
 }
 
-// jsonReader makes a graph from the tree of a graph.json file.
+// jsonReader builds a graph from the tree of a graph.json file.
 type jsonReader struct {
 	file, text string
 	root       jsonValue
 	splatLeft  int64 // bytes still available for repeated values
 	g          *Graph
-	faults     []*fault // the first ones, by position
-	found      int      // how many there were
+	faults     []*fault // the first maxReadErrors errors, by position
+	found      int      // number of all errors
 	nodes      []jsonNode
 	byID       map[string]int // index into nodes
 	info       OutputInfo
@@ -179,6 +179,7 @@ func (r *jsonReader) each(v *jsonValue, f func(item *jsonValue) error) error {
 	return nil
 }
 
+// graph checks the file's format and version, and reads its graph.
 func (r *jsonReader) graph(root *jsonValue) error {
 	f, err := r.object(root, []string{"format", "version", "nodes"}, []string{"name", "symbols", "updates", "outputs"})
 	if err != nil {
@@ -199,7 +200,7 @@ func (r *jsonReader) graph(root *jsonValue) error {
 	return r.content(root, nodes, symbols, updates, outputs)
 }
 
-// body reads the graph of an attribute. It has the fields of a file without format and version.
+// body reads the graph that is an attribute's value. It has the fields of a file except format and version.
 func (r *jsonReader) body(v *jsonValue) (*Graph, error) {
 	f, err := r.object(v, []string{"nodes"}, []string{"name", "symbols", "updates", "outputs"})
 	if err != nil {
@@ -222,7 +223,7 @@ func (r *jsonReader) body(v *jsonValue) (*Graph, error) {
 	return nil, sub.faults[0]
 }
 
-// content builds a graph from its fields.
+// content builds the graph from its fields. root is the value of the whole graph, for errors.
 func (r *jsonReader) content(root, nodes, symbols, updates, outputs *jsonValue) error {
 	r.report(r.symbols(symbols))
 	if err := r.readNodes(nodes); err != nil {
@@ -302,7 +303,7 @@ func (r *jsonReader) readNode(v *jsonValue) error {
 	if first, ok := r.byID[id]; ok {
 		return r.errorf(f[0], "id %q is taken by nodes[%d]", clip(id), first)
 	}
-	// From here on others may name the node, whatever else is wrong with it.
+	// Register the id before checking the rest, so that references to an invalid node are not reported too.
 	r.byID[id] = len(r.nodes)
 	r.nodes = append(r.nodes, jsonNode{id: id, value: v, wrong: true})
 	n := &r.nodes[len(r.nodes)-1]
@@ -317,7 +318,7 @@ func (r *jsonReader) readNode(v *jsonValue) error {
 	return nil
 }
 
-// ref resolves a node's id to its index.
+// ref returns the index in r.nodes of the node that v names.
 func (r *jsonReader) ref(v *jsonValue) (int, error) {
 	id, err := r.str(v)
 	if err != nil {
@@ -372,7 +373,7 @@ func (r *jsonReader) addNodes() {
 	}
 }
 
-// cycle reports a cycle that node i, which never became ready, depends on.
+// cycle returns an error that lists the nodes of a dependency cycle. Node i never became ready, so it depends on one.
 func (r *jsonReader) cycle(i int) error {
 	seen := map[int]int{} // node to its index in path
 	var path []int
@@ -448,7 +449,7 @@ func (r *jsonReader) update(v *jsonValue) error {
 	return r.wrap(v, r.g.Update(r.nodes[state].made, r.nodes[value].made))
 }
 
-// outputInfo reads the info of an output that is valid only in part.
+// outputInfo reads the optional fields found and unfinished of an output, which say which part of it is valid.
 func (r *jsonReader) outputInfo(name string, found, unfinished *jsonValue) error {
 	if found != nil {
 		f, err := r.object(found, []string{"axis", "count"}, nil)

@@ -35,7 +35,7 @@ func (k jsonKind) String() string { return jsonKindNames[k] }
 type jsonValue struct {
 	kind  jsonKind
 	pos   int         // byte offset
-	end   int         // byte offset after it; 0 if the text is broken inside it
+	end   int         // byte offset after it; 0 if the file has a syntax error inside it
 	text  string      // of a string its value, of a number or boolean as written
 	keys  []jsonKey   // of an object: the key of each item
 	items []jsonValue // of an array or object
@@ -116,6 +116,7 @@ func parseJSON(text string) (root jsonValue, errPos int, err error) {
 	return root, p.at, p.err
 }
 
+// fail records the first error and skips the rest of the file.
 func (p *jsonParser) fail(pos int, format string, args ...any) {
 	if p.err == nil {
 		p.err, p.at = fmt.Errorf(format, args...), pos
@@ -138,7 +139,7 @@ func (p *jsonParser) skipSpace() {
 	}
 }
 
-// accept passes over white space, and over c if it is next.
+// accept skips white space, and c if it is next. It reports whether c was there.
 func (p *jsonParser) accept(c byte) bool {
 	p.skipSpace()
 	ok := p.pos < len(p.text) && p.text[p.pos] == c
@@ -175,6 +176,7 @@ func (p *jsonParser) value() jsonValue {
 	return v
 }
 
+// literal reads true, false or null.
 func (p *jsonParser) literal(v *jsonValue) {
 	for _, word := range []string{"true", "false", "null"} {
 		if strings.HasPrefix(p.text[p.pos:], word) {
@@ -188,7 +190,7 @@ func (p *jsonParser) literal(v *jsonValue) {
 	p.expected("a JSON value")
 }
 
-// enter counts nesting, which limits the parser's recursion.
+// enter counts the nesting depth, which bounds the parser's recursion, and fails at the limit.
 func (p *jsonParser) enter() bool {
 	if p.depth == maxJSONDepth {
 		p.fail(p.pos, "nested more than %d deep", maxJSONDepth)
@@ -243,7 +245,7 @@ func (p *jsonParser) object(v *jsonValue) {
 	p.depth--
 }
 
-// number passes over a number by the JSON grammar and returns it as written.
+// number skips a number of the JSON grammar and returns it as written.
 func (p *jsonParser) number() string {
 	start := p.pos
 	p.oneOf("-")
@@ -260,7 +262,7 @@ func (p *jsonParser) number() string {
 	return p.text[start:p.pos]
 }
 
-// oneOf passes over the next byte if it is in set.
+// oneOf skips the next byte if it is in set, and reports whether it was.
 func (p *jsonParser) oneOf(set string) bool {
 	ok := p.pos < len(p.text) && strings.IndexByte(set, p.text[p.pos]) >= 0
 	if ok {
@@ -354,7 +356,7 @@ func escape(s string) (r rune, size int, err error) {
 	return pair, 11, nil
 }
 
-// hex4 reads u and four hex digits.
+// hex4 reads the letter u and four hex digits of a Unicode escape.
 func hex4(s string) (rune, bool) {
 	if len(s) < 5 || s[0] != 'u' {
 		return 0, false

@@ -39,6 +39,7 @@ func (g *Graph) MarshalJSONText() ([]byte, error) {
 	return w.b.Bytes(), nil
 }
 
+// jsonWriter formats a graph as graph.json.
 type jsonWriter struct {
 	b         bytes.Buffer
 	g         *Graph
@@ -52,7 +53,7 @@ func (w *jsonWriter) graph() {
 	w.content()
 }
 
-// body writes the graph of an attribute, below a node.
+// body returns the graph that is an attribute's value, indented below its node.
 func (w *jsonWriter) body(g *Graph) string {
 	sub := &jsonWriter{g: g, splatLeft: w.splatLeft}
 	sub.printf("{\n")
@@ -108,7 +109,7 @@ func (w *jsonWriter) lines(field string, n int, item func(i int)) {
 	w.printf("\n  ]")
 }
 
-// id returns a node's id, quoted: its name, or else its number, with a marker if a name looks the same.
+// id returns a node's id, quoted: its name, or else its number, followed by underscores if a name looks the same.
 func (w *jsonWriter) id(n *Node) string {
 	id := n.Name()
 	if id == "" {
@@ -200,7 +201,7 @@ func (w *jsonWriter) data(d *Data) string {
 	return head + `"base64": "` + base64.StdEncoding.EncodeToString(d.Bytes) + `"}`
 }
 
-// quoteNonFinite puts quotes around numbers that JSON does not have.
+// quoteNonFinite quotes inf, -inf and nan:HEX, because JSON has no such numbers.
 func quoteNonFinite(text string) string {
 	if strings.HasPrefix(text, "nan:") {
 		return strconv.Quote(text)

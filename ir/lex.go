@@ -81,7 +81,7 @@ type token struct {
 	pos  int
 }
 
-// String describes the token for an error text.
+// String describes the token for an error.
 func (t token) String() string {
 	switch t.kind {
 	case tokEOF:
@@ -129,7 +129,7 @@ func (l *lexer) next() token {
 	return token{tokBad, l.text[start:l.pos], start}
 }
 
-// word passes over a word. In a dim, parentheses belong to it: 2*(S+T), floor((T+1)/2).
+// word skips a word. In a dim, parentheses belong to the word: 2*(S+T), floor((T+1)/2).
 func (l *lexer) word() {
 	start := l.pos
 	l.run(isWordByte)
@@ -157,7 +157,7 @@ func (l *lexer) extent() {
 	}
 }
 
-// skipSpace passes over white space and comments.
+// skipSpace skips white space and comments.
 func (l *lexer) skipSpace() {
 	for l.pos < len(l.text) {
 		switch l.text[l.pos] {
@@ -171,6 +171,7 @@ func (l *lexer) skipSpace() {
 	}
 }
 
+// run skips bytes as long as in accepts them.
 func (l *lexer) run(in func(byte) bool) {
 	for l.pos < len(l.text) && in(l.text[l.pos]) {
 		l.pos++

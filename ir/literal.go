@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxSplatBytes limits the total memory of a graph's constants that are given as one repeated value. Only these can
-// need more memory than the text has bytes.
+// maxSplatBytes limits the total size of a graph's constants that are written as one repeated value (splats). Only
+// these can need more memory than the file has bytes.
 const maxSplatBytes = 64 << 20
 
-// dataReader collects the values of a constant read from text IR or graph.json. It never allocates more than the text
-// has values for, or splat allows.
+// dataReader collects the values of a constant from text IR or graph.json. It allocates no more memory than the file
+// has values for, or than splat allows.
 type dataReader struct {
 	data  *Data
 	elems int64 // number of elements of the shape
@@ -40,7 +40,7 @@ func newDataReader(t DType, shape Shape) (*dataReader, error) {
 	return &dataReader{&Data{DType: t, Dims: dims}, elems, size}, nil
 }
 
-// add appends one element as formatElem prints it.
+// add appends one element, given in the form that formatElem prints.
 func (r *dataReader) add(text string) error {
 	if int64(len(r.data.Bytes)) >= r.size {
 		return fmt.Errorf("more than the %d values that %s%s has", r.elems, r.data.DType, ShapeOf(r.data.Dims...))
@@ -50,7 +50,8 @@ func (r *dataReader) add(text string) error {
 	return err
 }
 
-// splat sets every element to one value, and subtracts its size from left.
+// splat sets every element to one value. It subtracts the constant's size from left, the bytes that splats may still
+// use.
 func (r *dataReader) splat(text string, left *int64) error {
 	elem, err := appendElem(nil, r.data.DType, text)
 	if err != nil {
@@ -131,6 +132,7 @@ func floatElem(raw []byte, t DType, text string) error {
 	return nil
 }
 
+// nanElem encodes a NaN, given as the hex digits of its bytes, into raw.
 func nanElem(raw []byte, t DType, bits string) error {
 	b, err := hex.DecodeString(bits)
 	if err != nil || len(b) != len(raw) {
@@ -163,7 +165,7 @@ func parseFloat(text string) (float64, error) {
 	return v, nil
 }
 
-// clip shortens a piece of the input for an error text.
+// clip shortens input to 40 bytes for an error.
 func clip(s string) string {
 	const most = 40
 	if len(s) <= most {

@@ -27,7 +27,7 @@ const (
 	ClassWindow
 	ClassIndexing  // gathers or scatters elements by computed or stored indices
 	ClassAttention // scaled dot-product attention
-	ClassRandom    // computed from each element's number, as if elementwise
+	ClassRandom    // computed from each element's index; fuses like elementwise ops
 	ClassComposite // defined by its decomposition
 	ClassControl   // runs its own graphs: branches and loops
 	ClassCustom    // a custom kernel; see CustomOp
@@ -82,14 +82,15 @@ type OpInfo struct {
 	Int   func(x []int64, a Attrs) int64
 	GLSL  GLSL
 
-	// Known, for an elementwise op, returns a shorter scalar form for special values of attributes and arguments. known
-	// returns the value of an argument that is the same number everywhere. See [OpInfo.Form].
+	// Known, for an elementwise op, returns a shorter scalar form for special values of attributes and arguments.
+	// known(i) returns the value of argument i if all its elements are one number that the compiler knows. See
+	// [OpInfo.Form].
 	Known func(attrs Attrs, known func(arg int) (float64, bool)) GLSL
 
 	// Fold is the definition of an op that folds rows.
 	Fold *Fold
 
-	// Running, for a scan, is the basic reduction (see Step) of which the op returns the running results.
+	// Running, for a scan, is the basic reduction (see Step) that the scan applies to each prefix: sum for cumsum.
 	Running Op
 
 	// Picks reports whether the op computes each element of the result from elements of argument 0, which then must not
@@ -110,8 +111,9 @@ type OpInfo struct {
 	Custom *CustomOp
 }
 
-// Form returns the scalar form of an elementwise op for its attributes and for arguments that are the same number
-// everywhere.
+// Form returns the scalar form of an elementwise op: the short form of Known for each kind of arithmetic for which
+// there is one, and GLSL for the others. known(i) returns the value of argument i if all its elements are one known
+// number.
 func (in *OpInfo) Form(attrs Attrs, known func(arg int) (float64, bool)) GLSL {
 	g := in.GLSL
 	if in.Known == nil {
@@ -122,20 +124,20 @@ func (in *OpInfo) Form(attrs Attrs, known func(arg int) (float64, bool)) GLSL {
 		Bool: cmp.Or(short.Bool, g.Bool)}
 }
 
-// costs sets the cost of a row.
+// costs returns the row with a cost of n operations per element.
 func (in OpInfo) costs(n int) OpInfo {
 	in.Cost = n
 	return in
 }
 
-// with adds shorter forms for special values to a row.
+// with returns the row with Known set: shorter forms for special values.
 func (in OpInfo) with(known func(Attrs, func(arg int) (float64, bool)) GLSL) OpInfo {
 	in.Known = known
 	return in
 }
 
-// IsExact reports whether an elementwise op needs no rounding in float dtype t: given arguments that are values of t
-// its result is one too, as for max.
+// IsExact reports whether an elementwise op, as max, needs no rounding in float dtype t: if its arguments are values of
+// t, so is its result.
 func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
 	if in.Custom != nil || in.Tol != (Tolerance{}) {
 		return false
@@ -148,8 +150,8 @@ func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
 	return true
 }
 
-// Converts reports whether an elementwise op converts elements to another dtype, its attribute, rather than applying a
-// scalar formula.
+// Converts reports whether an elementwise op, such as cast, converts elements to the dtype in its attribute rather than
+// applying a scalar formula.
 func (in *OpInfo) Converts() bool {
 	return in.Class == ClassElementwise &&
 		slices.ContainsFunc(in.Attrs, func(a AttrInfo) bool { return a.Kind == AttrDType })
@@ -179,13 +181,14 @@ func (in *OpInfo) MaxArgs() int {
 	return len(in.Args)
 }
 
-// The table is filled by init functions rather than a literal because shape rules print op names, which reads the
-// table.
+// The op table, by op and by name. init functions fill it: a literal would be an initialization cycle, because shape
+// rules print op names, which are in the table.
 var (
 	opTable  [numOps]*OpInfo
 	opByName = map[string]Op{}
 )
 
+// rows adds rows to the op table.
 func rows(list ...OpInfo) {
 	for i := range list {
 		in := &list[i]

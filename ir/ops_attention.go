@@ -38,7 +38,7 @@ var scoreAttrs = []AttrInfo{
 	{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "not 0: scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
 }
 
-// inferHeads checks the common arguments of all ops in this file, with values of shape v, and returns the shape of the
+// inferHeads checks the arguments that all ops in this file share, with values of shape v, and returns the shape of the
 // scores, [..., H, T, S].
 func inferHeads(c *Call, v Shape) (Shape, error) {
 	in := c.Op.Info()
@@ -114,7 +114,7 @@ func inferAttention(c *Call) (Type, error) {
 	return Type{c.DType(0), slices.Concat(scores[:len(scores)-1], v[len(v)-1:])}, nil
 }
 
-// statDType returns the dtype of an attention's per-row statistics.
+// statDType returns the dtype of the statistics (maximum, log-sum-exp) of an attention with queries of dtype t.
 func statDType(t DType) DType {
 	if t == F64 {
 		return F64

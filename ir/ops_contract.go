@@ -26,15 +26,15 @@ var windowPrecision = AttrInfo{Name: "precision", Kind: AttrString, Default: Pre
 // The values of attribute precision of matmul; other ops accept some of them. They allow a lower precision and never
 // require it: the reference always computes in full precision.
 const (
-	// PrecisionFull does not round operands, and accumulates in f32. The elements of rows that meet a quantized weight
-	// may have an error of 2^-22 of the largest of 32 neighbours: matrix units represent a float as three bytes.
+	// PrecisionFull does not round operands, and accumulates in f32. Rows that are multiplied by a quantized weight may
+	// have errors of 2^-22 of the largest of 32 neighbouring elements: on tensor cores, three int8 represent a float.
 	PrecisionFull = "full"
 	// PrecisionBF16x3 splits each f32 operand into the sum of two bf16, the rounded operand and the rounded remainder.
-	// It omits the product of the two remainders, and so needs three bf16 matmuls with f32 accumulation.
+	// It does not multiply the two remainders, and so needs three bf16 matmuls with f32 accumulation.
 	PrecisionBF16x3   = "bf16x3"
 	PrecisionHalf     = "half"      // operands may be rounded to f16, accumulation is in f32
 	PrecisionHalfSums = "half_sums" // operands and accumulation may be rounded to f16
-	// Rows that meet a quantized weight may be quantized to int8, other operands rounded to f16.
+	// Rows that are multiplied by a quantized weight may be quantized to int8, other operands rounded to f16.
 	PrecisionBytes = "int8"
 )
 
@@ -102,7 +102,7 @@ func productDType(c *Call) (DType, error) {
 	return holdsBoth(a, b), nil
 }
 
-// transposeHint says when transposing b would make the shapes fit.
+// transposeHint suggests another transpose_b if that would make the shapes fit. It returns "" if it would not.
 func transposeHint(ta, tb bool, a, b Shape) string {
 	k, other := a[len(a)-1], b[len(b)-1]
 	if ta {

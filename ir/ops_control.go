@@ -43,7 +43,7 @@ func checkBody(name string, g *Graph) error {
 	return nil
 }
 
-// checkLeaves checks the types of a body's leaves against the arguments from one on.
+// checkLeaves returns an error unless leaf i of a body has the type of argument from+i.
 func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 	for i, leaf := range leaves {
 		if from+i < len(c.Args) && !c.Args[from+i].typ.Equal(leaf.typ) {
@@ -84,6 +84,7 @@ func inferIf(c *Call) (Type, error) {
 	return results[0][0].Node.typ, nil
 }
 
+// resultTypes lists the types of a body's outputs, for errors.
 func resultTypes(results []Output) string {
 	types := make([]string, len(results))
 	for i, r := range results {
@@ -165,11 +166,11 @@ func (n *Node) Bodies() []*Graph {
 	return list
 }
 
-// NewBody returns an empty graph for use as an attribute of a control op. Its states may have symbolic extents. It
-// becomes immutable when an op has it.
+// NewBody returns an empty graph that will be an attribute of a control op. Its states may have symbolic extents. Once
+// a node has it as an attribute, it cannot change.
 func NewBody(name string) *Graph { return &Graph{Name: name, body: true} }
 
-// adopt makes graphs the bodies of a node of g.
+// adopt seals the bodies of node n of g, and declares their symbols in g.
 func (g *Graph) adopt(n *Node) error {
 	for _, body := range n.Bodies() {
 		switch {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Formulas shared by the rows below. Scalar references use float64 and exact integers; GLSL forms compute in f32, also
-// for f16 and bf16.
+// The types of scalar references, which compute in float64 or exact integers. GLSL forms compute in f32, also for f16
+// and bf16.
 type (
 	f1 = func(float64) float64
 	f2 = func(a, b float64) float64
@@ -34,13 +34,13 @@ var (
 	twoArgs = []ArgInfo{{Name: "a"}, {Name: "b"}}
 )
 
-// floatUnary declares a function of one float.
+// floatUnary returns the row of a function of one float with reference f, a GLSL form, and a tolerance of eps.
 func floatUnary(op Op, name string, eps float64, f f1, glsl, doc string) OpInfo {
 	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 		Float: unaryF(f), GLSL: GLSL{Float: glsl}, Tol: Tolerance{Eps: eps, Abs: float64(eps * 1e-9)}, Doc: doc}
 }
 
-// Why ops have no gradient.
+// Values of NoGrad: why ops have no gradient.
 const (
 	noSlope    = "constant in steps"
 	noFloats   = "no float comes out"
@@ -48,13 +48,13 @@ const (
 	noFloatsIn = "its arguments are integers"
 )
 
-// step marks a row as a piecewise constant function.
+// step returns the row of a piecewise constant function.
 func step(in OpInfo) OpInfo {
 	in.NoGrad = noSlope
 	return in
 }
 
-// within adds an absolute error to a row's tolerance.
+// within returns the row with abs added to its absolute tolerance.
 func within(abs float64, in OpInfo) OpInfo {
 	in.Tol.Abs += abs
 	return in
@@ -166,7 +166,7 @@ func init() {
 	initTernary()
 }
 
-// binaryOp declares a function of two numbers of one dtype.
+// binaryOp returns the row of a function of two numbers of one dtype, with references f and i. Either may be nil.
 func binaryOp(op Op, name string, eps float64, f f2, i i2, glsl GLSL, doc string) OpInfo {
 	in := OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferSame, GLSL: glsl,
 		Tol: Tolerance{Eps: eps}, Doc: doc}
@@ -339,7 +339,7 @@ func initTernary() {
 	)
 }
 
-// powerByConstant returns the form of a power with a constant exponent.
+// powerByConstant returns the form of pow if its exponent, argument 1, is a known constant.
 func powerByConstant(_ Attrs, known func(arg int) (float64, bool)) GLSL {
 	if e, ok := known(1); ok {
 		return powerForm(e)
@@ -365,7 +365,7 @@ func powerForm(exponent float64) GLSL {
 	return GLSL{}
 }
 
-// wholePower returns the form of the n-th power of factor, by repeated squaring.
+// wholePower returns GLSL for the n-th power of factor, by repeated squaring.
 func wholePower(factor string, n int) string {
 	switch {
 	case n == 1:
@@ -554,7 +554,7 @@ func modInt(a, b int64) int64 {
 	return r
 }
 
-// powInt is a^b, wrapped to 64 bits.
+// powInt returns a^b, wrapped to 64 bits and truncated towards zero for a negative b.
 func powInt(a, b int64) int64 {
 	switch {
 	case b < 0 && a == 1, b < 0 && a == -1 && b%2 == 0:

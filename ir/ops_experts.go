@@ -64,7 +64,7 @@ func inferMatMulID(c *Call) (Type, error) {
 	return Type{c.DType(0), append(slices.Clone(ids), w[1])}, nil
 }
 
-// wantInRange refuses constant indices that are not 0 … n-1.
+// wantInRange returns an error if argument i is a constant with an element outside of 0 to n-1.
 func (c *Call) wantInRange(i int, n int64) error {
 	a := c.Args[i]
 	if a.Op() != OpConst {
@@ -81,7 +81,7 @@ func (c *Call) wantInRange(i int, n int64) error {
 	return nil
 }
 
-// maxGroupRows bounds the size of a group.
+// maxGroupRows is the largest number of rows in a group of expert_groups.
 const maxGroupRows = 1 << 10
 
 func inferExpertGroups(c *Call) (Type, error) {

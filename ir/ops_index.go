@@ -44,6 +44,7 @@ func init() {
 	)
 }
 
+// wantIndices returns an error unless argument i has an integer dtype.
 func (c *Call) wantIndices(i int) error {
 	if !c.DType(i).IsInteger() {
 		return fmt.Errorf("%s is %s, want an integer dtype", c.arg(i), c.DType(i))
@@ -51,7 +52,7 @@ func (c *Call) wantIndices(i int) error {
 	return nil
 }
 
-// wantSomething rejects an indexed axis that is always empty, since an index could not be clamped.
+// wantSomething rejects an indexed axis that is always empty, because clamping an index needs at least one element.
 func wantSomething(s Shape, axis int) error {
 	if s[axis].Max() == 0 {
 		return fmt.Errorf("axis %d of %s is empty: no index is in range", axis, s)

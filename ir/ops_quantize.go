@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// QuantizeFormats returns the block formats that op quantize supports: formats for which quantizing tries a few scales.
-// Other formats search a grid for each group of elements, which is too slow at run time.
+// QuantizeFormats returns the block formats that op quantize supports. To quantize a group, they only need to try a few
+// scales. Other formats search a grid for each group of elements, which is too slow at run time.
 func QuantizeFormats() []DType { return slices.Clone(quantizable) }
 
 var quantizable = func() (list []DType) {

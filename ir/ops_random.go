@@ -21,7 +21,7 @@ func init() {
 	)
 }
 
-// inferRandom checks seed and offset and returns the result of a dtype.
+// inferRandom checks seed and offset, and returns a result of dtype t.
 func (c *Call) inferRandom(t DType) (Type, error) {
 	shape, streams := c.Attrs.Shape("shape"), c.Shape(0)
 	for i := range c.Args {

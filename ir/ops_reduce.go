@@ -131,6 +131,7 @@ func inferArg(c *Call) (Type, error) {
 	return Type{I32, foldShape(s, fold, c.Attrs.Bool("keepdims"))}, nil
 }
 
+// foldShape returns s without the axes marked in fold, or with extent 1 for them if keep is set.
 func foldShape(s Shape, fold []bool, keep bool) Shape {
 	out := Shape{}
 	for i, d := range s {

@@ -53,7 +53,8 @@ func init() {
 	)
 }
 
-// ropeMode says which elements form pairs; pairs is the name of their number in the op's documentation.
+// ropeMode returns the attribute that says which elements form pairs. pairs is the name for the number of pairs in the
+// op's documentation.
 func ropeMode(pairs string) AttrInfo {
 	return AttrInfo{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"},
 		Doc: "pairs are (2i, 2i+1), or (i, i+" + pairs + ")"}
@@ -71,7 +72,8 @@ func inferGroupNorm(c *Call) (Type, error) {
 	return t, nil
 }
 
-// channels checks x[N, C, …] of floats, and that the arguments starting at params have one float per channel.
+// channels checks that argument 0 is x[N, C, …] of floats, and that the arguments from params on have a float per
+// channel.
 func (c *Call) channels(params int) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err

@@ -44,8 +44,8 @@ func init() {
 	)
 }
 
-// wantScatter checks the dtypes of base, indices and updates. No kinds means all dtypes, for scatters that overwrite;
-// others fold.
+// wantScatter checks the dtypes of base, indices and updates. kinds are the allowed kinds of a scatter that combines
+// elements. nil is for scatters that overwrite them, which take all dtypes.
 func (c *Call) wantScatter(kinds []Kind) error {
 	if err := c.scalarOnly(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *Call) wantScatter(kinds []Kind) error {
 	return c.wantSame(0, 2)
 }
 
-// wantRows is wantScatter for rows of any dtype, that are written.
+// wantRows is wantScatter for scatters that overwrite whole rows, of any dtype including blocks.
 func (c *Call) wantRows() error {
 	if err := c.wantIndices(1); err != nil {
 		return err
@@ -117,7 +117,8 @@ func inferIndexAdd(c *Call) (Type, error) {
 	return Type{c.DType(0), base}, nil
 }
 
-// pickedShape returns the shape of the elements that the rows of argument 1, indices[…, R], gather from argument 0.
+// pickedShape returns the shape of the elements of argument 0 that indices, argument 1, select. Each row of indices[…,
+// R] has coordinates for the first R axes; axes is R.
 func (c *Call) pickedShape() (picked Shape, axes int, err error) {
 	x, idx := c.Shape(0), c.Shape(1)
 	if len(idx) == 0 || !idx[len(idx)-1].IsStatic() {

@@ -66,14 +66,14 @@ func inferReshape(c *Call) (Type, error) {
 }
 
 // sameNumel reports whether two shapes have the same number of elements for all values of their symbols. It compares
-// the products of their dims as polynomials.
+// the two numbers as polynomials.
 func sameNumel(a, b Shape) bool {
 	p, q := numelPolynomial(a), numelPolynomial(b)
 	return maps.EqualFunc(p, q, func(x, y *big.Int) bool { return x.Cmp(y) == 0 })
 }
 
-// numelPolynomial expands a product of dims: nonzero coefficients by their symbols, sorted and each followed by a
-// space.
+// numelPolynomial expands the number of elements to a polynomial: it maps each term's symbols, sorted and each followed
+// by a space, to the coefficient. [T+1, B] gives "B T ": 1 and "B ": 1.
 func numelPolynomial(s Shape) map[string]*big.Int {
 	p := map[string]*big.Int{"": big.NewInt(1)}
 	var factors []Dim
@@ -95,7 +95,7 @@ func numelPolynomial(s Shape) map[string]*big.Int {
 	return p
 }
 
-// addTo adds c*n to a coefficient.
+// addTo adds c*n to the coefficient of a term in p.
 func addTo(p map[string]*big.Int, symbols string, c *big.Int, n int64) {
 	term := new(big.Int).Mul(c, big.NewInt(n))
 	if have := p[symbols]; have != nil {
@@ -149,6 +149,7 @@ func inferSlice(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
+// sliceDim returns the number of coordinates from start up to, not including, limit in steps, on an axis of extent d.
 func sliceDim(d Dim, start int64, limit Dim, step int64) (Dim, error) {
 	switch {
 	case step < 1:

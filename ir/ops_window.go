@@ -49,7 +49,8 @@ func init() {
 	)
 }
 
-// inferWindow checks x[N, C, …] and w of one dtype, and the window.
+// inferWindow returns the window of a convolution. It checks that x[N, C, …] and w have one dtype and rank, and that
+// the window is valid.
 func (c *Call) inferWindow() (Window, error) {
 	if c.DType(1).IsBlock() {
 		return Window{}, c.wantKinds(1, KindFloat)
@@ -114,7 +115,7 @@ func (c *Call) inferConvDType() (DType, error) {
 	return x, c.wantKinds(0, KindFloat)
 }
 
-// are formats a count with its verb.
+// are formats a count with the verb "to be": "is 1", "are 3".
 func are(n int64) string {
 	if n == 1 {
 		return "is 1"

@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// OutputInfo describes outputs whose validity depends on the values of a run, as an imported model's may. Outputs that
-// it does not name are valid as a whole. graph.json and bundles include it, text IR does not.
+// OutputInfo describes outputs that a run may leave partly or wholly invalid, depending on its values, as an imported
+// model can have. Outputs that it does not name are always valid as a whole. graph.json and bundles include it, text IR
+// does not.
 type OutputInfo struct {
-	// Found has the outputs that are valid only in part, by a count known after the run.
+	// Found has, by name, the outputs with a valid front part. The run computes its length.
 	Found map[string]Found
-	// Loops has the bool[] outputs that report whether a loop with a bound would have continued. If so, the graph's
-	// results are wrong. Each has the loop's name and the suffix Unfinished.
+	// Loops names the bool[] outputs that report whether a loop stopped at its bound and would have continued. If so,
+	// the graph's results are wrong. An output's name is the loop's name with the suffix Unfinished.
 	Loops []string
 }
 
-// Unfinished is the suffix of an output that reports whether a loop would have continued.
+// Unfinished is the suffix of an output that reports whether a loop would have continued past its bound.
 const Unfinished = ".unfinished"
 
-// Found says that only the front part of an output is valid: along an axis, the number of elements that another output,
-// i32[], has.
+// Found says that only the first elements of an output along an axis are valid. Output Count, an i32[], has their
+// number.
 type Found struct {
 	Axis  int
 	Count string

@@ -34,8 +34,8 @@ func Parse(text string) (*Graph, error) {
 	return p.g, nil
 }
 
-// parser is a recursive-descent parser of text IR. After the first error every token is the end of the text, so that
-// all loops end and only the result needs checking.
+// parser is a recursive-descent parser of text IR. After the first error every token is tokEOF, so that all loops end
+// and only the result needs checking.
 type parser struct {
 	lex       lexer
 	tok       token // the next token
@@ -54,7 +54,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// fail records an error at a byte offset.
+// fail records the first error, at a byte offset.
 func (p *parser) fail(pos int, err error) {
 	if p.err == nil {
 		line, col := lineCol(p.lex.text, pos)
@@ -74,7 +74,7 @@ func (p *parser) expected(what string) {
 	p.fail(p.tok.pos, fmt.Errorf("found %s, expected %s", p.tok, what))
 }
 
-// take returns the text of the next token if it has that kind.
+// take reads the next token, which must have that kind, and returns its text.
 func (p *parser) take(kind tokenKind, what string) string {
 	if p.tok.kind != kind {
 		p.expected(what)
@@ -85,7 +85,7 @@ func (p *parser) take(kind tokenKind, what string) string {
 
 func (p *parser) at(punct string) bool { return p.tok.kind == tokPunct && p.tok.text == punct }
 
-// accept passes over the next token if it is that punctuation.
+// accept skips the next token if it is that punctuation, and reports whether it was.
 func (p *parser) accept(punct string) bool {
 	ok := p.at(punct)
 	if ok {
@@ -125,7 +125,7 @@ func (p *parser) graph() {
 	p.expect("}")
 }
 
-// body reads the graph of an attribute.
+// body reads the graph that is an attribute's value.
 func (p *parser) body() *Graph {
 	if p.depth == MaxBodyDepth {
 		p.fail(p.tok.pos, fmt.Errorf("bodies lie in one another more than %d deep", MaxBodyDepth))
@@ -357,7 +357,7 @@ func (p *parser) data() *Data {
 	return r.data
 }
 
-// elem returns one element's text: a word, or nan:bits.
+// elem returns one element of a constant as written: a word, or nan:HEX.
 func (p *parser) elem() string {
 	text := p.take(tokWord, "a value")
 	if text == "nan" && p.accept(":") {

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// RopeTurns returns the argument turns of rope, u32[len(radians), 2]: for each pair the angle per position as a 64-bit
-// fraction of a full turn, high word first. Whole turns and bits below 2^-64 are dropped. The angles must be finite.
+// RopeTurns returns the argument turns of op rope, u32[len(radians), 2], from the angle by which each pair of elements
+// turns per position. A row is the angle as a 64-bit fraction of a full turn, high word first. Whole turns and bits
+// below 2^-64 are dropped. The angles must be finite.
 func RopeTurns(radians []float64) (*Data, error) {
 	words := make([]int64, 0, 2*len(radians))
 	for i, angle := range radians {

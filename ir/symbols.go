@@ -15,8 +15,8 @@ func BindInputs(g *Graph, in map[string]*Data, explicit map[string]int64) (map[s
 	return BindSymbols(g, dims, explicit)
 }
 
-// InputDims checks names, dtypes and byte counts of tensors against the graph's inputs. It returns their shapes for
-// BindSymbols, which checks these.
+// InputDims checks the names, dtypes and byte counts of tensors against the graph's inputs, and returns their shapes.
+// BindSymbols checks the shapes.
 func InputDims(g *Graph, in map[string]*Data) (map[string][]int, error) {
 	if name, ok := firstBad(in, func(name string, d *Data) bool { return checkInput(g, name, d) != nil }); ok {
 		return nil, checkInput(g, name, in[name])
@@ -91,7 +91,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	return b.value, b.follow(g, dims)
 }
 
-// follow checks the axes of inputs that depend on the symbols of other axes.
+// follow checks the axes with derived extents, such as S+T: each must have the value that the symbols imply.
 func (b binding) follow(g *Graph, dims map[string][]int) error {
 	for _, n := range g.Leaves(OpInput) {
 		for i, d := range n.typ.Shape {
@@ -107,13 +107,13 @@ func (b binding) follow(g *Graph, dims map[string][]int) error {
 	return nil
 }
 
-// binding collects symbol values and the source of each.
+// binding collects the values of symbols, and for each the axis that determines it.
 type binding struct {
 	value  map[string]int64
-	source map[string]place // the axis that determines each symbol
+	source map[string]place // for errors
 }
 
-// place is the source of a value: an axis of an input, or the caller if there is no input. It is only formatted for
+// place is the source of a symbol's value: an axis of an input, or the caller if input is "". It is only formatted for
 // errors.
 type place struct {
 	input string
@@ -127,6 +127,7 @@ func (p place) String() string {
 	return fmt.Sprintf("axis %d of input %q", p.axis, p.input)
 }
 
+// explicit sets the symbols that the caller gives by name.
 func (b binding) explicit(g *Graph, values map[string]int64) error {
 	outside := func(s string, v int64) bool { bound, ok := g.symbols[s]; return !ok || v < 0 || v > bound }
 	if s, ok := firstBad(values, outside); ok {
@@ -142,6 +143,7 @@ func (b binding) explicit(g *Graph, values map[string]int64) error {
 	return nil
 }
 
+// input checks the shape of an input's tensor, and sets the symbols that it determines.
 func (b binding) input(n *Node, have []int) error {
 	shape := n.typ.Shape
 	if len(have) != len(shape) {
@@ -159,7 +161,7 @@ func (b binding) input(n *Node, have []int) error {
 // axis solves d = have for the symbol of d.
 func (b binding) axis(d Dim, have int64, where place) error {
 	if d.isDerived() {
-		return nil // once all symbols are known
+		return nil // follow checks it once all symbols are known
 	}
 	if d.IsStatic() || d.Mul < 1 {
 		if have != d.Add {
@@ -191,7 +193,7 @@ func OutsideBound(symbol string, value, least, bound int64) error {
 		larger(symbol, value))
 }
 
-// larger explains how to increase a symbol's bound.
+// larger returns advice on how to increase a symbol's bound.
 func larger(symbol string, value int64) string {
 	return fmt.Sprintf("build the graph with a larger bound (vkc: --bound %s=%d of an ONNX model, --ctx of a GGUF one)",
 		symbol, value)

@@ -53,23 +53,23 @@ func NewLike(g *Graph) *Graph {
 	return &Graph{Name: g.Name, body: g.body, info: g.info, symbols: maps.Clone(g.symbols)}
 }
 
-// Rewriter builds a new graph from an old one, node by node.
+// Rewriter is the state of a call of Rewrite, which builds graph New from graph Old node by node.
 type Rewriter struct {
 	Old, New *Graph
 	mapped   []*Node
 }
 
-// Mapped returns the node of the new graph that replaces old.
+// Mapped returns the replacement, in the new graph, of a node of the old one.
 func (rw *Rewriter) Mapped(old *Node) *Node { return rw.mapped[old.id] }
 
-// Copy makes the same node on new arguments.
+// Copy adds a node to the new graph with the op and attributes of n, and the given arguments.
 func (rw *Rewriter) Copy(n *Node, args []*Node) (*Node, error) {
 	return rw.New.Add(n.op, args, n.attrs, n.pos)
 }
 
-// Rewrite returns a new graph in which f replaces every live node, including inputs, weights and states, given its
-// rewritten arguments. Unused inputs and states are kept, because they are part of the program's interface. f may call
-// rw.Copy.
+// Rewrite returns a new graph. f makes the replacement of each live node, including inputs, weights and states, from
+// its rewritten arguments; it may call rw.Copy. Unused inputs and states are kept, because they are part of the
+// program's interface.
 func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error)) (*Graph, error) {
 	rw := &Rewriter{Old: g, New: NewLike(g), mapped: make([]*Node, len(g.nodes))}
 	live := g.Live()
@@ -100,7 +100,8 @@ func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error
 	return rw.New, nil
 }
 
-// CopyInto adds the nodes of g to an empty graph, without its outputs and updates, and returns the copies by node ID.
+// CopyInto adds copies of g's nodes to an empty graph and returns them by node ID. It does not copy outputs and
+// updates.
 func CopyInto(to, g *Graph) ([]*Node, error) { return copyInto(to, g, g.nodes) }
 
 func copyInto(to, g *Graph, order []*Node) ([]*Node, error) {
@@ -122,7 +123,8 @@ func copyInto(to, g *Graph, order []*Node) ([]*Node, error) {
 	return copies, nil
 }
 
-// Reorder returns the graph with its nodes in another order, which must contain each of them once, in dependency order.
+// Reorder returns the graph with its nodes in the given order, which must contain each of them once, arguments before
+// users.
 func Reorder(g *Graph, order []*Node) (*Graph, error) {
 	if len(order) != len(g.nodes) {
 		return nil, fmt.Errorf("order of %d nodes for a graph of %d", len(order), len(g.nodes))

@@ -38,13 +38,13 @@ func WeightType(src WeightSource, name string) (DType, []int, error) {
 	return d.DType, d.Dims, nil
 }
 
-// FitWeights adapts a graph to the dtypes in which src stores the weights. The dtype that a graph declares for a weight
-// is the dtype of its uses; the file determines the stored dtype. If both are real numbers, floats or quantized blocks,
-// FitWeights declares the weight with its stored dtype and inserts a cast or dequantize before its uses, which kernels
-// fuse. changed is the number of these weights.
+// FitWeights adapts a graph to the dtypes in which src stores its weights. A graph declares a weight with the dtype in
+// which ops use it, such as f32, and a file may store it as q4_0. If both are floats or block formats, FitWeights
+// declares the weight with its stored dtype and inserts a cast or dequantize before its uses, which kernels fuse.
+// changed is the number of these weights.
 //
-// FitWeights does not change a weight that src lacks, or has with another shape or as integers: loading the graph
-// reports it. The returned graph may be g itself.
+// FitWeights does not change a weight if src lacks it, or has it with another shape or as integers: loading the graph
+// then reports an error. The returned graph may be g itself.
 func FitWeights(g *Graph, src WeightSource) (fitted *Graph, changed int, err error) {
 	f := fitter{stored: map[*Node]DType{}}
 	if src != nil {
@@ -62,7 +62,7 @@ func FitWeights(g *Graph, src WeightSource) (fitted *Graph, changed int, err err
 }
 
 // CheckWeights returns a [*WeightError] with all weights of a fitted graph that src lacks or has with another type. It
-// reads no weights if the source knows their types.
+// does not read tensors if the source knows their types.
 func CheckWeights(g *Graph, src WeightSource) error {
 	weights := g.Leaves(OpWeight)
 	bad := &WeightError{Total: len(weights)}
@@ -97,7 +97,7 @@ func CheckWeight(src WeightSource, name string, t DType, dims []int) *BadWeight 
 	return bad
 }
 
-// fits reports whether a weight may be stored as that type.
+// fits reports whether src may store weight n with that dtype and shape.
 func fits(n *Node, stored DType, dims []int) bool {
 	for _, t := range []DType{n.DType(), stored} {
 		if !t.IsFloat() && !t.IsBlock() {
@@ -112,9 +112,10 @@ func fits(n *Node, stored DType, dims []int) bool {
 	return err == nil
 }
 
-// fitter redeclares weights with their stored dtypes.
+// fitter redeclares weights with their stored dtypes in a Rewrite.
 type fitter struct{ stored map[*Node]DType }
 
+// node returns the replacement of n: a weight with its stored dtype, or a copy of n.
 func (f *fitter) node(rw *Rewriter, n *Node, args []*Node) (*Node, error) {
 	if t, ok := f.stored[n]; ok {
 		attrs := slices.Clone(n.Attrs())
@@ -130,7 +131,7 @@ func (f *fitter) node(rw *Rewriter, n *Node, args []*Node) (*Node, error) {
 		if !ok || !a.DType().IsBlock() || t.IsBlock() {
 			continue
 		}
-		// The use decoded blocks, and finds them decoded.
+		// n dequantizes the weight, which is now stored as another dtype.
 		v, err := weightValues(rw, args[i], n.DType())
 		if err != nil || n.Op() == OpDequantize {
 			return v, err
@@ -144,7 +145,7 @@ func (f *fitter) node(rw *Rewriter, n *Node, args []*Node) (*Node, error) {
 	return m, err
 }
 
-// weightValues returns the values of a weight as a float dtype.
+// weightValues returns weight w converted to a float dtype.
 func weightValues(rw *Rewriter, w *Node, to DType) (*Node, error) {
 	if w.DType() == to {
 		return w, nil
@@ -181,10 +182,10 @@ func (w *BadWeight) Error() string {
 // Unwrap returns the reason for a missing weight, or nil.
 func (w *BadWeight) Unwrap() error { return w.Err }
 
-// lacking is the error of a file without the requested name; it knows similar names.
+// lacking is the error of a source without a tensor of the requested name. Nearest returns similar names.
 type lacking interface{ Nearest() []string }
 
-// given returns the table cell for the given tensor.
+// given returns the cell of Error's table for the tensor that the source has.
 func (w *BadWeight) given() string {
 	var lacks lacking
 	switch {
@@ -202,7 +203,7 @@ func (w *BadWeight) unread() bool {
 	return w.Err != nil && !errors.As(w.Err, &lacks)
 }
 
-// listedWeights is how many weights an error names: models have hundreds.
+// listedWeights is how many weights an error lists: a model can lack hundreds.
 const listedWeights = 10
 
 // Error names the only unusable weight and the reason. If there are several, it lists the first ten in a table and

@@ -13,9 +13,10 @@ const (
 	maxWindow = 1 << 20
 )
 
-// Window describes how a convolution or pooling slides over the innermost axes of its argument, with one value per
-// axis: element k of the window at result coordinate i is argument coordinate i*Stride - Low + k*Dilation. For a
-// transposed convolution argument and result are exchanged.
+// Window describes how a convolution or pooling slides over the innermost axes of its argument. Each field has one
+// value per axis. Element k of the window at result coordinate i is argument coordinate i*Stride - Low + k*Dilation.
+// Low and High are the padding before and after the argument. For a transposed convolution argument and result are
+// exchanged.
 type Window struct {
 	Kernel, Stride, Dilation, Low, High []int64
 }
@@ -41,7 +42,7 @@ func windowOf(op Op, args []*Node, attrs Attrs) Window {
 	return w
 }
 
-// perAxis returns an ints attribute, or the given value for each axis if the attribute is empty.
+// perAxis returns an ints attribute, or otherwise for each axis if the attribute is empty.
 func (a Attrs) perAxis(name string, axes int, otherwise int64) []int64 {
 	if v := a.Ints(name); len(v) > 0 {
 		return v
@@ -52,7 +53,7 @@ func (a Attrs) perAxis(name string, axes int, otherwise int64) []int64 {
 // Reach returns the number of coordinates that the window spans along an axis.
 func (w Window) Reach(axis int) int64 { return w.Dilation[axis]*(w.Kernel[axis]-1) + 1 }
 
-// check refuses attributes of the wrong count and values out of range.
+// check returns an error if a field has the wrong number of values, or one out of range.
 func (w Window) check() error {
 	axes := len(w.Kernel)
 	if axes < 1 || axes > maxWindowAxes {
@@ -82,8 +83,8 @@ func (w Window) check() error {
 	return nil
 }
 
-// slide returns the number of windows that fit along the axes dims. With ceil, a last window may extend beyond the high
-// end if it starts before the high padding.
+// slide returns the number of windows along each axis of dims. With ceil, a last window may extend beyond the high end
+// if it starts before the high padding.
 func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
 	out := make(Shape, len(dims))
 	for i, d := range dims {

@@ -2,7 +2,7 @@ package interp
 
 import "math"
 
-// heads are the arguments of an attention.
+// heads holds the arguments and attributes of an attention op. Nearby letters give extents: q is [outer…, h, t, d].
 type heads struct {
 	outerDims []int
 	outer     int // product of outerDims
@@ -10,7 +10,7 @@ type heads struct {
 	t, s      int // queries, keys
 	d, e      int // extents of one q or k, of one v
 	causal    bool
-	window    int // of the keys that a causal query sees, or 0
+	window    int // the number of keys that a causal query sees, or 0 for all
 	scale     float64
 	softcap   float64 // or 0
 
@@ -35,7 +35,7 @@ func attention(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// attentionLSE computes the logarithms of the sums that attention divides by.
+// attentionLSE computes, for each query, the logarithm of the sum that attention divides by.
 func attentionLSE(c *call) (value, error) {
 	a := newHeads(c)
 	out := make([]float64, elems(c.dims))
@@ -145,15 +145,16 @@ func (c *call) addedMask(mask int) []float64 {
 	return added
 }
 
-// group returns the index of a row's key head among those of all outer coordinates. Consecutive query heads share a key
-// head.
+// group returns the index of the key head that row, a query of any head and outer coordinate, uses. It counts the key
+// heads of all outer coordinates. Consecutive query heads share a key head.
 func (a *heads) group(row int) int {
 	head, n := row/a.t%a.h, row/a.t/a.h
 	return n*a.g + head/(a.h/a.g)
 }
 
-// scores computes the scores of query row%T of head row/T%H into a slice for all keys. It returns the first visible key
-// and the scores from it on. If slopes is not nil, it receives the derivative of softcap at each score.
+// scores computes the scores of one query: query row%t of head row/t%h. The slice scores has room for all keys. It
+// returns the first key that the query sees, and the scores from that key to the last one. If slopes is not nil, it
+// receives the derivative of softcap at each score.
 func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float64) {
 	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
 	group, seen := a.group(row), a.s
@@ -184,7 +185,8 @@ func (a *heads) scores(row int, scores, slopes []float64) (first int, of []float
 	return first, scores
 }
 
-// withSink appends the score of a row's sink, if it has one. It takes a share of the weights without a value.
+// withSink appends the score of the head's sink, if there are sinks. A sink takes a share of the softmax weights but
+// has no value.
 func (a *heads) withSink(row int, scores []float64) []float64 {
 	if a.sinks == nil {
 		return scores
@@ -192,7 +194,7 @@ func (a *heads) withSink(row int, scores []float64) []float64 {
 	return append(scores, a.sinks[row/a.t%a.h])
 }
 
-// query computes one row of the result.
+// query computes one row of the result: the values, weighted by the softmax of the query's scores.
 func (a *heads) query(row int, scores, out []float64) {
 	first, scores := a.scores(row, scores, nil)
 	seen, v := len(scores), a.v[(a.group(row)*a.s+first)*a.e:]
@@ -208,7 +210,7 @@ func (a *heads) query(row int, scores, out []float64) {
 	}
 }
 
-// addMask adds the mask's row for outer coordinate n, head and query, starting at the first key.
+// addMask adds the mask to the scores of a query of a head at outer coordinate n. scores[0] belongs to key first.
 func (a *heads) addMask(scores []float64, n, head, query, first int) {
 	if a.mask == nil {
 		return

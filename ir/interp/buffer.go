@@ -12,16 +12,17 @@ import (
 // is free when the count is 0. A value that leaves the run, as a state, a constant or a body's result, takes its buffer
 // along, and no run reuses that.
 
-// buffer is room for elements that runs of a program use again and again.
+// buffer is memory for elements that runs of a program reuse.
 type buffer struct {
 	floats []float32
 	values int // number of values that refer to it
 }
 
-// buffers are the free buffers by size class.
+// buffers are the free buffers, by the size class that roomSize returns.
 type buffers [256][]*buffer
 
-// roomSize returns the size of a buffer for at least n elements, and its class. There are four sizes per power of two.
+// roomSize returns the size in elements of a buffer for at least n elements, and its class. There are four sizes per
+// power of two.
 func roomSize(n int) (size, class int) {
 	n = max(n, 8)
 	log := bits.Len(uint(n - 1))
@@ -45,7 +46,7 @@ func (x *exec) buffer(n int) (*buffer, error) {
 	return b, nil
 }
 
-// keep sets the value of a node, and adds references to the buffers of all its results.
+// keep sets the value of a node, and counts a reference to the buffer of each of its results.
 func (x *exec) keep(id int, v value) {
 	if v.buf != nil {
 		v.buf.values++
@@ -82,7 +83,8 @@ func (x *exec) free(b *buffer) {
 	}
 }
 
-// leaving returns the first result of a value without its buffer, which is then never reused.
+// leaving returns the first result of a value that outlives the run. It is detached from its buffer, so that no run
+// reuses the memory.
 func (v value) leaving() value {
 	v.buf, v.more = nil, nil
 	return v

@@ -2,8 +2,7 @@ package interp
 
 import "github.com/vkc-go/vkc/ir"
 
-// cast converts by the rules of the op's row: float to integer saturates, integer to integer wraps, and to bool is x !=
-// 0.
+// cast converts by the rules of op cast: float to integer saturates, integer to integer wraps, and to bool is x != 0.
 func cast(c *call) (value, error) {
 	from, to := c.args[0], c.node.DType()
 	switch {

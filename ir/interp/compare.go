@@ -8,20 +8,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Report is the outcome of comparing a result with the reference.
+// Report is the outcome of comparing a tensor with the reference.
 type Report struct {
 	OK       bool
-	Mismatch string // not empty if the two are not even of one type and shape
+	Mismatch string // not empty if the dtypes or shapes differ, so that no elements were compared
 
 	Elems int // elements compared
 	Bad   int // elements past the tolerance
 
-	// The element furthest past the tolerance, or nearest to it.
+	// The worst element: the one with the largest error relative to its tolerance.
 	Index   int // in row-major order
 	Coord   []int
 	Got     float64
 	Want    float64
-	Allowed float64 // the largest |Got-Want| there
+	Allowed float64 // the largest |Got-Want| that the tolerance allows for this element
 
 	// The largest errors of all elements: |got-want| and |got-want|/|want|. If one is NaN or infinite and the other is
 	// not, both are +Inf.
@@ -41,10 +41,10 @@ func (r Report) Err() error {
 		r.Bad, r.Elems, r.Coord, r.Got, r.Want, r.Allowed)
 }
 
-// Compare checks got against want element by element: |got-want| may be at most tol.Abs + tol.Eps*epsilon*m, where m is
-// |want|, or for tolerances of sums the largest finite |want| of the tensor. Two NaNs are equal, as are infinities of
-// one sign. m is at least the smallest normal float of the dtype, and an error of that size is always allowed, since
-// devices may flush smaller numbers to zero. Integers and bools must be equal. Elements of blocks may be one level
+// Compare checks got against want element by element: |got-want| may be at most tol.Abs + tol.Eps*epsilon*m. m is
+// |want|, or for tolerances of sums the largest finite |want| of the tensor, and at least the smallest normal float of
+// the dtype. An error of that smallest float is always allowed, since devices may flush smaller numbers to zero. Two
+// NaNs are equal, as are infinities of one sign. Integers and bools must be equal. Elements of blocks may be one level
 // apart.
 func Compare(got, want *ir.Data, tol ir.Tolerance) Report {
 	if got.DType != want.DType || !slices.Equal(got.Dims, want.Dims) {
@@ -88,7 +88,7 @@ func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
 	return r
 }
 
-// flushed returns the error of flushing small numbers to zero; none in ops that must be exact.
+// flushed returns the error that flushing numbers below tiny to zero may cause, and 0 for ops that must be exact.
 func flushed(tol ir.Tolerance, tiny float64) float64 {
 	if tol.Eps == 0 && tol.Abs == 0 {
 		return 0
@@ -96,8 +96,8 @@ func flushed(tol ir.Tolerance, tiny float64) float64 {
 	return tiny
 }
 
-// element compares one element. worst is the largest error so far relative to the tolerance; element returns the new
-// one.
+// element compares element i. worst is the largest error of the elements before, relative to the tolerance, and -1 at
+// first. It returns the new largest.
 func (r *Report) element(i int, got, want, allowed, worst float64) float64 {
 	err := difference(got, want)
 	r.WorstAbs = max(r.WorstAbs, err)

@@ -45,12 +45,13 @@ func compareBlocks(got, want *ir.Data) Report {
 	return r
 }
 
+// decodeAll returns all elements of a quantized tensor.
 func decodeAll(d *ir.Data) ([]float32, error) {
 	out := make([]float32, d.Elems())
 	return out, quant.DequantizeParallel(out, d.DType, d.Bytes)
 }
 
-// levelOf returns the maximum distance between the levels of a block.
+// levelOf returns an upper bound for the distance between neighbouring levels of a block with these elements.
 func levelOf(t ir.DType, block []float32) float64 {
 	largest := 0.0
 	for _, v := range block {

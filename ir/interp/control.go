@@ -13,7 +13,7 @@ func init() { // assigned here because bodies look up their nodes in the table
 	kernels[ir.OpIf], kernels[ir.OpLoop], kernels[ir.OpResult] = branch, loop, result
 }
 
-// bodies caches the programs of the bodies of control ops, made at first use.
+// bodies caches the programs of control ops' bodies. A program is made when its body first runs.
 type bodies struct {
 	opt  Options
 	mu   sync.Mutex
@@ -41,7 +41,8 @@ func (b *bodies) program(ctx context.Context, g *ir.Graph) (*Program, error) {
 	return p, err
 }
 
-// body runs the body of a control op with the given leaves, and returns the values of some of its nodes.
+// body runs the body of a control op with the given values of its leaves, and returns the values of the nodes in
+// results.
 func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) ([]value, error) {
 	x := p.ready()
 	x.ctx, x.env = c.ctx, env{symbols: c.env.symbols, bodies: p.bodies,
@@ -69,8 +70,8 @@ func leavesOf(leaves map[*ir.Node]value, list []*ir.Node, values []value) {
 	}
 }
 
-// together combines results into the value of the op. A result that is another op's value with results of its own loses
-// those.
+// together combines several results into the value of a control op: the first, with the others in more. A result that
+// is itself the value of a control op loses its own more.
 func together(results []value) value {
 	for i := range results {
 		results[i].more = nil
@@ -80,6 +81,7 @@ func together(results []value) value {
 	return first
 }
 
+// branch computes op if: it runs the body that the condition selects.
 func branch(c *call) (value, error) {
 	name := "else"
 	if c.args[0].i[0] != 0 {
@@ -103,6 +105,7 @@ func branch(c *call) (value, error) {
 	return together(results), nil
 }
 
+// loop computes op loop: each trip runs the body with the carried values as its states.
 func loop(c *call) (value, error) {
 	g := c.attrs().Graph("body")
 	p, err := c.env.bodies.program(c.ctx, g)

@@ -6,7 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// customElementwise applies the Go reference of a custom elementwise op, if it has one for its arguments' kind.
+// customElementwise applies the Go reference of a custom elementwise op: Float if an argument is a float, otherwise
+// Int. It is an error if the op lacks that reference.
 func customElementwise(c *call) (value, error) {
 	info := c.node.Op().Info()
 	floats := c.node.DType().IsFloat()

@@ -48,10 +48,10 @@ func elementwiseInt(c *call) (value, error) {
 	return c.ints(out), nil
 }
 
-// elementWork is the size of one scalar function, in multiply-adds.
+// elementWork is the cost of one scalar function for parallelRange, in multiply-adds.
 const elementWork = 8
 
-// mapElements sets every element of out to f of the arguments' elements there.
+// mapElements sets each element of out to f of the arguments' elements at the same coordinates.
 func mapElements[T any](c *call, out []T, args [][]T, f func([]T, ir.Attrs) T) error {
 	b := newBroadcast(c)
 	attrs := c.attrs()
@@ -71,8 +71,8 @@ func mapElements[T any](c *call, out []T, args [][]T, f func([]T, ir.Attrs) T) e
 	})
 }
 
-// broadcaster finds the elements of broadcast arguments for runs of result
-// elements along the innermost axis.
+// broadcaster finds the argument elements for a run of result elements: consecutive elements that differ only in the
+// innermost coordinate.
 type broadcaster struct {
 	dims    []int   // of the result
 	strides [][]int // per argument
@@ -81,7 +81,7 @@ type broadcaster struct {
 
 func newBroadcast(c *call) *broadcaster {
 	b := &broadcaster{dims: c.dims, step: make([]int, len(c.args))}
-	if c.sameShapes() { // then every axis is like the innermost
+	if c.sameShapes() { // then all elements are one run
 		b.dims = []int{elems(c.dims)}
 	}
 	for k, a := range c.args {
@@ -110,8 +110,8 @@ func (c *call) sameShapes() bool {
 	return true
 }
 
-// run sets at to the positions of the arguments' elements for result element lo. It returns the number of elements
-// until a coordinate other than the innermost changes, at most hi-lo.
+// run finds the run that starts at result element lo. It sets at[k] to the position of argument k's element for lo, and
+// returns the length of the run, at most hi-lo.
 func (b *broadcaster) run(lo, hi int, at []int) int {
 	if len(b.dims) == 0 {
 		clear(at)

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Eval computes nodes of a graph that depend only on constants and, if opt has them, weights. Constant folding uses it.
-// It returns one tensor per node and fails if a node depends on an input, a state or a symbol.
+// Eval computes nodes of a graph that depend only on constants and, if opt has them, weights, and returns their values
+// in the same order. It fails if a node depends on an input, a state or a symbol. Constant folding uses it.
 func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*ir.Data, error) {
 	is := constants(g.Nodes())
 	for _, n := range nodes {
@@ -43,7 +43,7 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 // IsConstant reports, by node ID, which nodes of a graph Eval can compute from weights and constants.
 func IsConstant(g *ir.Graph) []bool { return constants(g.Nodes()) }
 
-// variable describes something that makes a node vary.
+// variable names an input, state or symbol on which node n depends. is[id] reports whether a node is constant.
 func variable(n *ir.Node, is []bool) string {
 	for _, a := range n.Args() {
 		if !is[a.ID()] {

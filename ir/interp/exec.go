@@ -11,13 +11,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// exec computes nodes in order, each once, and forgets a value after its last
-// use.
+// exec is the state of a run: it computes nodes in order, each once, and drops a value after its last use.
 type exec struct {
 	ctx     context.Context
 	workers int
 	env     env
-	limit   int64     // bytes of live values
+	limit   int64     // largest allowed value of live
 	narrow  bool      // keep floats as float32 if an op returns float32
 	poison  bool      // see Options
 	kernels []*Kernel // by node ID: the kernels of a backend; nil without one
@@ -31,12 +30,12 @@ type exec struct {
 
 	args  []value     // of the current node; its result must not keep the slice
 	call  call        // of the current node, for its definition
-	at    Call        // or for its kernel
-	rooms [][]float32 // by worker, for kernels
+	at    Call        // of the current node, for a backend's kernel
+	rooms [][]float32 // by worker: scratch memory of kernels
 
 	vals []value // by node ID; the zero value if not computed or released
 	uses []int   // by node ID: number of remaining uses
-	live int64   // bytes
+	live int64   // bytes of the values that are alive
 
 	spare buffers
 }
@@ -64,7 +63,7 @@ func (x *exec) run(nodes []*ir.Node) error {
 	return nodeError(n, err)
 }
 
-// node computes one node.
+// node computes one node, stores its value, and releases its arguments.
 func (x *exec) node(n *ir.Node) error {
 	v, err := x.compute(n)
 	if err != nil {
@@ -83,6 +82,7 @@ func (x *exec) node(n *ir.Node) error {
 	return nil
 }
 
+// compute returns the value of a node, by a backend's kernel if there is one.
 func (x *exec) compute(n *ir.Node) (value, error) {
 	k, err := kernelOf(n.Op())
 	if err != nil {
@@ -149,8 +149,8 @@ func checkPicks(n *ir.Node, dims []int, args []value) error {
 	return nil
 }
 
-// reserve counts the memory of a node's results before they are computed, so that a graph that needs more than is
-// available fails with an error.
+// reserve adds the size of a node's results to live before they are computed. It returns an error if that exceeds the
+// limit.
 func (x *exec) reserve(n *ir.Node, dims []int) error {
 	if _, err := ir.ByteSize(n.DType(), dims); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (x *exec) reserve(n *ir.Node, dims []int) error {
 	return nil
 }
 
-// askHost returns an error if the host lacks the memory that an op's definition allocates.
+// askHost returns an error if the host lacks the memory that computing a node allocates.
 func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
 	switch n.Op() {
 	case ir.OpInput, ir.OpState, ir.OpWeight, ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze, ir.OpIf, ir.OpLoop,
@@ -192,7 +192,8 @@ func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
 	return hostmem.Check(need)
 }
 
-// release counts one use of a node. Values from before the run have unlimited uses.
+// release counts one use of a node's value, and drops the value after the last one. Values from before the run have
+// unlimited uses.
 func (x *exec) release(n *ir.Node) {
 	id := n.ID()
 	if x.uses[id] == forever {
@@ -207,10 +208,11 @@ func (x *exec) release(n *ir.Node) {
 	}
 }
 
+// forever is the number of uses of a value that runs must not drop.
 const forever = math.MaxInt
 
-// nodeError says which node failed and where the user's program made it. A [*ir.FaultError] has the words that it has
-// on a device, where neither is known.
+// nodeError adds to an error which node failed, and where the user's program made it. It does not change a
+// [*ir.FaultError], because devices report faults without either.
 func nodeError(n *ir.Node, err error) error {
 	if fault := (*ir.FaultError)(nil); errors.As(err, &fault) {
 		return err
@@ -227,8 +229,8 @@ type plan struct {
 	uses  []int // by node ID
 }
 
-// newPlan plans the computation of the targets. kernels, which may be nil, has the backend's kernels. Nodes for which
-// known is true already have values.
+// newPlan plans the computation of the targets. kernels has the backend's kernels by node ID, and may be nil. known(n)
+// means that n already has a value.
 func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) bool) plan {
 	p := plan{uses: make([]int, len(all))}
 	for _, n := range targets {

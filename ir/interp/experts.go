@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matmulID multiplies one row by one matrix for each id.
+// matmulID multiplies a row of x by the matrix of an expert, for each id.
 func matmulID(c *call) (value, error) {
 	x, w, ids := c.args[0], c.args[1], c.args[2].i
 	if w.b != nil {
@@ -23,6 +23,7 @@ func matmulID(c *call) (value, error) {
 	return multiplyRows(c, x, w.f, w.dims, ids)
 }
 
+// multiplyRows is matmulID for weights w, [experts, n, k] in dims.
 func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids []int64) (value, error) {
 	experts, n, k := dims[0], dims[1], dims[2]
 	rows, shared := x.floats(), c.dims[1]/max(x.dims[1], 1) // ids that share a row
@@ -36,11 +37,11 @@ func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids 
 	return c.floats(out), err
 }
 
-// expertGroups fills one group after the other.
+// expertGroups lists the positions of each id, and then writes them to groups in the order of ids.
 func expertGroups(c *call) (value, error) {
 	ids := c.args[0].i
 	experts, rows := c.attrs().Int("experts"), c.attrs().Int("rows")
-	positions := map[int][]int64{} // by id: far fewer than experts may have any
+	positions := map[int][]int64{} // by id; a map, since few of many experts may have any
 	for i, id := range ids {
 		e := clampIndex(id, experts)
 		positions[e] = append(positions[e], int64(i))

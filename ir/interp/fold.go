@@ -51,7 +51,7 @@ func FoldConstants(ctx context.Context, g *ir.Graph, limit int64) (*ir.Graph, er
 	if err != nil {
 		return nil, err
 	}
-	// Once more, without the nodes that only led to constants.
+	// Rewrite again, to remove the nodes that only constants used.
 	return ir.Rewrite(folded, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		return rw.Copy(n, args)
 	})

@@ -24,7 +24,7 @@ func Held(programs []*Program) (weights, states int64) {
 	return weights, states
 }
 
-// memory returns the sizes of a value's elements in bytes, by the address of the first.
+// memory returns the sizes in bytes of the slices that a value refers to, by the address of the first element.
 func (v value) memory() map[any]int {
 	list := map[any]int{start(v.f): 8 * len(v.f), start(v.n): 4 * len(v.n), start(v.i): 8 * len(v.i)}
 	if s := v.stored(); s != nil {

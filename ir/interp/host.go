@@ -7,13 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Programs use f32 inputs in the caller's memory without copying, and kernels of a backend compute f32 outputs directly
-// in the caller's memory: otherwise the copies would dominate ops such as a sum of two large tensors.
+// Programs read f32 inputs from the caller's memory without copying, and kernels of a backend compute f32 outputs
+// directly in the caller's memory. Otherwise the copies would dominate ops such as a sum of two large tensors.
 
-// littleEndian is whether floats in memory are the bytes of a tensor.
+// littleEndian reports whether the machine stores floats in the byte order of tensors.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// floatsIn returns the elements of an f32 tensor in place, or nil if byte order or alignment do not allow that.
+// floatsIn returns the elements of an f32 tensor without copying, or nil if byte order or alignment do not allow that.
 func floatsIn(d *ir.Data) []float32 {
 	if d.DType != ir.F32 || !littleEndian || len(d.Bytes) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func floatsIn(d *ir.Data) []float32 {
 	return unsafe.Slice((*float32)(first), len(d.Bytes)/4)
 }
 
-// lend is fromData without a copy, if the data can be used in place.
+// lend is fromData without a copy, if the data can be used in the caller's memory.
 func lend(d *ir.Data) (value, error) {
 	if n := floatsIn(d); n != nil {
 		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}, nil
@@ -52,6 +52,7 @@ func liesApart(in, into map[string]*ir.Data) bool {
 	return true
 }
 
+// overlap reports whether two slices share memory.
 func overlap(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -60,8 +61,8 @@ func overlap(a, b []byte) bool {
 	return from < to+uintptr(len(b)) && to < from+uintptr(len(a))
 }
 
-// planOutputs reports, by node ID, which outputs kernels may compute directly in the caller's memory: nodes with only
-// one output name, since outputs are separate tensors.
+// planOutputs reports, by node ID, which outputs kernels may compute directly in the caller's memory. A node with
+// several output names is none of them, because each output is a tensor of its own.
 func (p *Program) planOutputs() []bool {
 	list := make([]bool, len(p.graph.Nodes()))
 	names := map[*ir.Node]int{}
@@ -84,7 +85,8 @@ func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
 	return made
 }
 
-// room returns the value that a kernel fills: in the caller's memory if it is such an output, else in reusable memory.
+// room returns the value that a kernel fills. It is in the caller's memory if the node is an output with memory given
+// for it, and otherwise in a reusable buffer.
 func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	if !n.DType().IsFloat() {
 		return makeValue(n.DType(), dims)
@@ -124,7 +126,7 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	return out, nil
 }
 
-// take returns an output, in the given memory unless that is nil.
+// take returns the output that node n computed, in the given memory unless that is nil.
 func (x *exec) take(n *ir.Node, given *ir.Data) (*ir.Data, error) {
 	d := x.made[n.ID()]
 	switch {

@@ -10,7 +10,7 @@ import (
 // clampIndex limits an index to 0..n-1.
 func clampIndex(i int64, n int) int { return int(min(max(i, 0), int64(n-1))) }
 
-// gather and indexSelect see x as [outer, n, inner] around the axis.
+// gather computes op gather. It and indexSelect see x as [outer, n, inner], where n is the indexed axis.
 func gather(c *call) (value, error) {
 	x, idx := c.args[0], c.args[1].i
 	axis, err := c.axis()
@@ -109,7 +109,7 @@ func pad(c *call) (value, error) {
 	return out, c.moveRegion(x.dims, out, to, x, whole(x.dims))
 }
 
-// padFromSelf pads with elements of x itself.
+// padFromSelf pads with elements of x, in mode replicate, wrap or reflect.
 func padFromSelf(c *call, mode string) (value, error) {
 	x, low := c.args[0], c.attrs().Ints("low")
 	return c.remap(x, func(axis, i int) int {
@@ -180,10 +180,11 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	return out, nil
 }
 
-// updateRun is a part of the elements that dynamic_update_slice writes: n coordinates along the axis.
+// updateRun is a part of the elements that dynamic_update_slice writes along its axis: n coordinates of the update,
+// starting at from, replace those of the base that start at to.
 type updateRun struct{ to, from, n int }
 
-// updateRuns returns these parts: two if the update wraps around a ring.
+// updateRuns returns the parts to write: two if the update wraps around the end of a ring, otherwise one.
 func (c *call) updateRuns(axis int) []updateRun {
 	extent, n, start := c.args[0].dims[axis], c.args[1].dims[axis], c.args[2].i[0]
 	if !c.attrs().Bool("wrap") {

@@ -6,11 +6,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Programs with kernels of a backend apply updates of states in place, and pass slices of tensors to kernels without
-// copying: a step of a language model reads and writes only a few rows of its caches.
+// Programs with kernels of a backend write updates of states in place, and pass slices of tensors to kernels without
+// copying. Copies would dominate a step of a language model, which reads and writes only a few rows of its caches.
 
-// planStates reports, by node ID, which nodes may overwrite their argument 0, a state or the result of such a node. It
-// returns nil if two states could come to share elements; then no program with these states may write in place.
+// planStates reports, by node ID, which nodes may overwrite their argument 0: a state, or the result of another such
+// node. It returns nil if two states could come to share elements; then no program with these states may write in
+// place.
 func (p *Program) planStates() []bool {
 	seen, list := map[*ir.Node]bool{}, make([]bool, len(p.graph.Nodes()))
 	for _, u := range p.graph.Updates() {
@@ -27,9 +28,9 @@ func (p *Program) planStates() []bool {
 	return list
 }
 
-// writers returns the nodes that may write an update of a state in place: a chain of nodes that write parts, from the
-// state to its new value. Nothing else reads the results between them, nor the state after the first has written. It
-// returns nil if they must copy the state.
+// writers returns the nodes that may write an update of a state in place. They form a chain from the state to its new
+// value, in which each node changes some parts. No other node reads the results between them, or the state after the
+// first write. It returns nil if the state must be copied.
 func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
 	n := u.Value
 	for ; p.kernels != nil && writesParts(n); n = n.Arg(0) {
@@ -58,7 +59,7 @@ func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
 	return chain
 }
 
-// writesParts reports whether a node is its argument 0 with some parts changed.
+// writesParts reports whether a node's result is its argument 0 with some elements replaced.
 func writesParts(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpDynamicUpdateSlice, ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
@@ -67,8 +68,8 @@ func writesParts(n *ir.Node) bool {
 	return false
 }
 
-// makes reports whether a node's result certainly does not share elements with an argument or constant, unless the node
-// writes parts in place.
+// makes reports whether a node's result is certainly new memory, which no argument or constant shares. Writing parts in
+// place does not count as sharing.
 func (p *Program) makes(n *ir.Node) bool {
 	if !slices.Contains(p.plan.nodes, n) {
 		return false
@@ -82,7 +83,7 @@ func (p *Program) makes(n *ir.Node) bool {
 	return p.kernels != nil && p.kernels[n.ID()] != nil
 }
 
-// planViews reports, by node ID, the slices whose only users are kernels that accept strided matrices.
+// planViews reports, by node ID, the slices that only kernels read, each as an argument that may be strided.
 func (p *Program) planViews() []bool {
 	list := make([]bool, len(p.graph.Nodes()))
 	if p.kernels == nil {
@@ -106,8 +107,8 @@ func (p *Program) planViews() []bool {
 	return list
 }
 
-// rowsOf returns, without copying, the slice of x along the axis before the innermost that starts at element off. It
-// returns false if the extents do not describe such a slice.
+// rowsOf returns, without copying, the slice of x with extents dims that starts at element off. It must be a slice
+// along the second-innermost axis; otherwise rowsOf returns false.
 func rowsOf(x value, dims []int, off int) (value, bool) {
 	axis := len(dims) - 2
 	if x.n == nil || elems(dims) == 0 || x.dims[axis+1] != dims[axis+1] || !slices.Equal(x.dims[:axis], dims[:axis]) {
@@ -118,7 +119,7 @@ func rowsOf(x value, dims []int, off int) (value, bool) {
 	return x.withDims(dims), true
 }
 
-// undo reverts a failed run's writes to states.
+// undo collects functions that revert a failed run's writes to states.
 type undo []func()
 
 func (u undo) all() {

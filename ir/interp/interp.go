@@ -24,13 +24,13 @@ type Options struct {
 	// group or ulimit allows.
 	MemoryLimit int64
 
-	// Share is another program. This one uses its weights if it has none of its own, and shares its states of the same
-	// names.
+	// Share is another program. The new program uses Share's weights if Weights is nil, and shares its states of the
+	// same names.
 	Share *Program
 
 	// Replace, if set, lets a backend compute nodes: it returns kernels by node ID, and nil for nodes that the
-	// interpreter computes. Only nodes with floats that fit in float32 may have a kernel. Values between nodes are then
-	// float32, except f64, and results have the bits of the kernels.
+	// interpreter computes. Only nodes of a float dtype that float32 can represent may have a kernel. Values between
+	// nodes are then float32, except f64, and results have the bits of the kernels.
 	Replace func(g *ir.Graph) []*Kernel
 
 	// Poison fills kernel memory with NaN before use and after its value dies. Tests use it to detect reads of
@@ -63,7 +63,7 @@ type Program struct {
 	states *states
 }
 
-// prepared is the part of a program that copies with separate states share.
+// prepared is the part of a program that does not change after New. Programs made by WithStates share it.
 type prepared struct {
 	graph   *ir.Graph
 	opt     Options
@@ -77,7 +77,7 @@ type prepared struct {
 	bodies  *bodies
 }
 
-// states are the values that programs keep between runs.
+// states holds the values that a program keeps between runs.
 type states struct {
 	running sync.RWMutex // held by runs: for writing if they update states, otherwise for reading
 	mu      sync.Mutex   // guards the fields below
@@ -157,7 +157,7 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	return p, nil
 }
 
-// constants reports, by node ID, which nodes depend only on weights and constants.
+// constants reports, by node ID, which nodes depend only on weights and constants, and on no symbol.
 func constants(nodes []*ir.Node) []bool {
 	is := make([]bool, len(nodes))
 	for i, n := range nodes {
@@ -182,7 +182,7 @@ func needsNoSymbol(n *ir.Node) bool {
 	})
 }
 
-// evalConstants computes constant nodes and returns their values by node ID.
+// evalConstants computes the targets, which are constant, and returns the values of nodes by ID.
 func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir.Node]value,
 	opt Options) ([]value, error) {
 	pl := newPlan(all, targets, nil, func(*ir.Node) bool { return false })
@@ -198,16 +198,16 @@ func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir
 	return x.vals, nil
 }
 
-// Run computes the graph's outputs, by name, from its inputs, and then applies all state updates, or none after an
-// error. symbols gives values of symbols by name and may be nil if input shapes determine all of them (see
-// ir.BindSymbols). It stops soon after ctx ends and returns its error.
+// Run computes the graph's outputs, by name, from its inputs, and then applies all state updates. After an error it
+// applies none. symbols gives values of symbols by name, and may be nil if input shapes determine all of them (see
+// ir.BindSymbols). Run stops soon after ctx ends and returns its error.
 func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 	symbols map[string]int64) (map[string]*ir.Data, error) {
 	return p.RunInto(ctx, in, symbols, nil)
 }
 
-// RunInto is Run with memory for some outputs, by name, with the dtypes and dims of this run. After an error their
-// content is undefined.
+// RunInto is Run with memory for some outputs: into has tensors, by output name, with the dtypes and dims of this run.
+// After an error their content is undefined.
 func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols map[string]int64,
 	into map[string]*ir.Data) (map[string]*ir.Data, error) {
 	bound, err := ir.BindInputs(p.graph, in, symbols)
@@ -286,8 +286,8 @@ func (p *Program) results(x *exec, into map[string]*ir.Data) (map[string]*ir.Dat
 	return out, nil
 }
 
-// leafOf returns the function that reads inputs and states for a run. If apart is true, nothing writes to inputs, and
-// it does not copy them. It reads all states as they are before the run.
+// leafOf returns the function that reads inputs and states for a run. States have their values from before the run.
+// apart means that no output shares memory with an input, so that inputs need not be copied.
 func (p *Program) leafOf(in map[string]*ir.Data, apart bool) func(n *ir.Node) (value, error) {
 	before := p.snapshot()
 	return func(n *ir.Node) (value, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// call is one node about to be computed.
+// call is a node to compute, with the values of its arguments.
 type call struct {
 	ctx     context.Context
 	workers int
@@ -16,11 +16,11 @@ type call struct {
 	args    []value
 	env     *env
 	undo    *undo // set if the result may overwrite argument 0
-	left    int64 // bytes available for values of bodies
+	left    int64 // bytes of memory that a body's values may use
 	view    bool  // whether the result may be a strided view of argument 0
 }
 
-// env provides the values of leaves.
+// env provides the values that do not depend on other nodes.
 type env struct {
 	symbols map[string]int64
 	leaf    func(n *ir.Node) (value, error) // inputs, weights and states
@@ -106,8 +106,8 @@ var kernels = map[ir.Op]kernel{
 	ir.OpRopeTables: ropeTables,
 }
 
-// kernelOf returns the kernel of an op: its own, or the common one for elementwise ops or folds, which interprets the
-// op's row.
+// kernelOf returns the kernel of an op: its own, or the common one of elementwise ops, folds or scans, which interprets
+// the op's row.
 func kernelOf(op ir.Op) (kernel, error) {
 	if k, ok := kernels[op]; ok {
 		return k, nil
@@ -138,19 +138,19 @@ func (c *call) axis() (int, error) {
 	return ir.ResolveAxis(int64(c.attrs().Int("axis")), len(c.args[0].dims))
 }
 
-// floats returns a result with the elements, rounded in place.
+// floats returns the node's result with the given elements, which it rounds in place.
 func (c *call) floats(f []float64) value {
 	roundFloats(f, c.node.DType())
 	return value{typ: c.node.DType(), dims: c.dims, f: f}
 }
 
-// ints returns a result with the elements, wrapped in place.
+// ints returns the node's result with the given elements, which it wraps in place.
 func (c *call) ints(v []int64) value {
 	wrapInts(v, c.node.DType())
 	return value{typ: c.node.DType(), dims: c.dims, i: v}
 }
 
-// parallelRange splits n items over the workers; work is the size of one.
+// parallelRange calls f for ranges that cover n items, on the workers. work is the cost of one item in multiply-adds.
 func (c *call) parallelRange(n, work int, f func(lo, hi int)) error {
 	return parallelRange(c.ctx, c.workers, n, work, f)
 }

@@ -2,19 +2,17 @@ package interp
 
 import "github.com/vkc-go/vkc/internal/hostmem"
 
-// Views and the ops that move regions share one loop: it copies a strided region to another with the same extents.
-//
-// region maps coordinates to positions in a row-major tensor: element (i, j, …) is at off + i*strides[0] + j*strides[1]
-// + …
+// Views and the ops that move elements share copyRegion, a loop that copies a strided region to another with the same
+// extents.
 
-// region places coordinates of some extents in a row-major tensor: element
-// (i, j, …) lies at off + i*strides[0] + j*strides[1] + …
+// region maps the coordinates of a region to positions in a row-major tensor: element (i, j, …) of the region is at
+// off + i*strides[0] + j*strides[1] + …
 type region struct {
 	off     int
 	strides []int
 }
 
-// whole returns the region that is all of a tensor.
+// whole returns the region that covers a tensor of extents dims.
 func whole(dims []int) region {
 	strides := make([]int, len(dims))
 	n := 1
@@ -25,7 +23,8 @@ func whole(dims []int) region {
 	return region{strides: strides}
 }
 
-// copyRegion copies extents dims from src to dst, one outer axis at a time.
+// copyRegion copies a region s of src to a region d of dst, both with extents dims. It recurses over the outermost
+// axis.
 func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 	if elems(dims) == 0 {
 		return
@@ -51,8 +50,7 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 	}
 }
 
-// moveRegion is copyRegion for any storage of elements, which must be the same for src and dst. Blocks are copied by
-// bytes.
+// moveRegion is copyRegion for values. src and dst must store elements in the same way; blocks are copied as bytes.
 func moveRegion(dims []int, dst value, d region, src value, s region) {
 	switch {
 	case dst.b != nil:
@@ -77,8 +75,7 @@ func makeLike(v value, dims []int) (value, error) {
 	return makeValue(v.typ, dims)
 }
 
-// storageDims returns the extents of v in storage units. These are its own, except that the innermost axis of blocks
-// counts bytes.
+// storageDims returns extents dims of v in units of storage: elements, but for blocks the innermost axis counts bytes.
 func storageDims(v value, dims []int) []int {
 	if v.b == nil {
 		return dims
@@ -112,8 +109,8 @@ func (c *call) strided(v value, dims []int, s region) (value, error) {
 	return out, c.moveRegion(st, out, whole(st), v, s)
 }
 
-// broadcastStrides returns the strides that read a tensor of extents dims as one of extents to, aligned at the
-// innermost axis: 0 along broadcast axes.
+// broadcastStrides returns the strides that read a tensor of extents dims as its broadcast to extents to, aligned at
+// the innermost axis. Broadcast axes have stride 0.
 func broadcastStrides(dims, to []int) []int {
 	strides := make([]int, len(to))
 	from := whole(dims).strides
@@ -126,8 +123,7 @@ func broadcastStrides(dims, to []int) []int {
 	return strides
 }
 
-// remap makes a result whose coordinate along each axis is mapped by from to the coordinate of x, independently of the
-// other axes.
+// remap returns the result in which coordinate i along an axis has the elements of x at coordinate from(axis, i).
 func (c *call) remap(x value, from func(axis, i int) int) (value, error) {
 	if elems(c.dims) == 0 { // in this case x may be empty along an axis where the result is not
 		return makeLike(x, c.dims)

@@ -8,7 +8,7 @@ func leaf(c *call) (value, error) { return c.env.leaf(c.node) }
 
 func constant(c *call) (value, error) { return fromData(c.attrs().Data("data")) }
 
-// coordinates sets each element to its coordinate along one axis.
+// coordinates computes op iota: each element is its coordinate along one axis.
 func coordinates(c *call) (value, error) {
 	axis, err := ir.ResolveAxis(int64(c.attrs().Int("axis")), len(c.dims))
 	if err != nil {

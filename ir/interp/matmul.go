@@ -1,15 +1,14 @@
 package interp
 
-// Each result element is one chain of additions along K, in order. So its bits do not depend on the tiles or on the
-// number of rows.
+// A matmul is computed in tiles of this size. Each result element is one chain of additions along K, in order, so its
+// bits do not depend on the tiles or on the number of rows.
 
 const (
 	tileRows = 64 // rows of a per task
 	tileCols = 16 // columns of the result per task
 )
 
-// matrices is one argument of a matmul: matrices of equal extents, one after
-// the other.
+// matrices is one operand of a batched matmul: matrices of equal extents, stored one after the other.
 type matrices[T float32 | float64] struct {
 	elems []T
 	size  int // elements of one matrix
@@ -42,8 +41,8 @@ func matmulFloats[T float32 | float64](c *call, bElems []T) (value, error) {
 	return c.floats(out), err
 }
 
-// matmulInts multiplies bytes. A product of two bytes is below 2^16, so float64 represents sums of up to 2^37 of them
-// exactly. The result only needs wrapping.
+// matmulInts multiplies matrices of 8-bit integers. A product of two elements is below 2^16, so float64 represents sums
+// of up to 2^37 of them exactly. The result only needs wrapping.
 func matmulInts(c *call) (value, error) {
 	c.args[0].f = fromInts(c.args[0].i)
 	sums, err := matmulWith(c, fromInts(c.args[1].i))
@@ -65,9 +64,9 @@ func fromInts(list []int64) []float64 {
 	return out
 }
 
-// product is the state of a matmul: out[i] = a[ai] x b[bi] for the matrices of each outer coordinate i, with
-// contraction length K.
-type product[T float32 | float64] struct {
+// matmulState is a batched matmul: for each outer coordinate i, matrix i of out is matrix aIndex[i] of a times matrix
+// bIndex[i] of b.
+type matmulState[T float32 | float64] struct {
 	m, n, k        int
 	a              matrices[float64] // [M, K] each
 	b              matrices[T]       // [N, K] each if bRows, else [K, N]
@@ -76,11 +75,11 @@ type product[T float32 | float64] struct {
 	out            []float64
 }
 
-// matmulWith returns the elements of the matmul before rounding.
+// matmulWith returns the elements of the matmul before rounding. bElems are the elements of b.
 func matmulWith[T float32 | float64](c *call, bElems []T) ([]float64, error) {
 	a, b := c.args[0], c.args[1]
 	rank := len(c.dims)
-	p := product[T]{m: c.dims[rank-2], n: c.dims[rank-1], bRows: c.attrs().Bool("transpose_b")}
+	p := matmulState[T]{m: c.dims[rank-2], n: c.dims[rank-1], bRows: c.attrs().Bool("transpose_b")}
 	p.k = a.dims[len(a.dims)-1]
 	if c.attrs().Bool("transpose_a") {
 		p.k = a.dims[len(a.dims)-2]
@@ -98,7 +97,7 @@ func matmulWith[T float32 | float64](c *call, bElems []T) ([]float64, error) {
 	return p.out, p.run(c)
 }
 
-// transposedMatrices swaps the two innermost axes.
+// transposedMatrices returns x with its two innermost axes swapped.
 func transposedMatrices(x value) value {
 	rank := len(x.dims)
 	r, n := x.dims[rank-2], x.dims[rank-1]
@@ -124,7 +123,7 @@ func outerIndex(dims, outer []int) []int {
 }
 
 // run computes the matmul in tiles, which are independent tasks.
-func (p *product[T]) run(c *call) error {
+func (p *matmulState[T]) run(c *call) error {
 	rowTiles := (p.m + tileRows - 1) / tileRows
 	colTiles := (p.n + tileCols - 1) / tileCols
 	panels := make([][]float64, c.workers)
@@ -138,8 +137,9 @@ func (p *product[T]) run(c *call) error {
 	})
 }
 
-// tile computes the tile of matmul i whose first element is (row, col).
-func (p *product[T]) tile(i, row, col int, panel []float64) {
+// tile computes a tile of matrix i of out. (row, col) is the tile's first element. panel is scratch memory for columns
+// of b, converted to float64.
+func (p *matmulState[T]) tile(i, row, col int, panel []float64) {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
 	a := p.a.at(p.aIndex[i])[row*p.k : (row+rows)*p.k]
 	b := p.b.at(p.bIndex[i])
@@ -163,7 +163,7 @@ func (p *product[T]) tile(i, row, col int, panel []float64) {
 	multiply(out, p.n, a, panel, rows, cols, p.k)
 }
 
-// multiply sets out (row stride n) to the dot products of the rows of a and of b, k elements each.
+// multiply sets out[i*n+j] to the dot product of row i of a and row j of b. Rows have k elements.
 func multiply[T float32 | float64](out []float64, n int, a []float64, b []T, rows, cols, k int) {
 	aRow := func(i int) []float64 { return a[i*k : (i+1)*k] }
 	bRow := func(j int) []T { return b[j*k : (j+1)*k] }
@@ -192,7 +192,7 @@ func multiply[T float32 | float64](out []float64, n int, a []float64, b []T, row
 	}
 }
 
-// The dot products below differ only in the number that they compute together. The conversion of each product prevents
+// dot, dot1x4 and dot4x2 compute 1, 4 and 8 dot products together. They convert each x*y to float64, because that keeps
 // the compiler from using a fused multiply-add, which would give different bits on different machines.
 
 func dot[T float32 | float64](a []float64, b []T) (s float64) {

@@ -10,12 +10,12 @@ import (
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
-// minWork is the minimum number of multiply-adds, or equivalent work, worth a separate goroutine: about 10 µs.
+// minWork is the least work worth a goroutine of its own: about 10 µs, counted in multiply-adds.
 const minWork = 1 << 14
 
 // parallel calls f for each task from 0 to tasks-1 on the workers, and stops early when ctx ends. Concurrent calls have
-// different values of worker. work is the size of one task, in multiply-adds; small totals run on the calling
-// goroutine.
+// different values of worker, from 0 to workers-1. work is the cost of one task in multiply-adds; a small total runs on
+// the calling goroutine.
 func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
 	workers = min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
 	if workers <= 1 {
@@ -46,7 +46,8 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 	return cmp.Or(loop(0), others.Wait(), ctx.Err())
 }
 
-// parallelRange splits n items into chunks of about equal work and calls f on each. work is the size of one item.
+// parallelRange splits n items into chunks of about equal work and calls f for each chunk, items lo to hi-1. work is
+// the cost of one item.
 func parallelRange(ctx context.Context, workers, n, work int, f func(lo, hi int)) error {
 	chunk := max(1, minWork/max(work, 1))
 	tasks := (n + chunk - 1) / chunk

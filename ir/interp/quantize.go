@@ -28,7 +28,7 @@ func quantize(c *call) (value, error) {
 	return out, err
 }
 
-// scatterBlocks is scatter_nd of rows of blocks.
+// scatterBlocks is scatter_nd for rows of blocks: updates replace whole rows.
 func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	out, u := value{typ: c.args[0].typ, dims: c.dims, b: &blocks{raw: c.args[0].b.raw}}, c.undo
 	if u == nil {
@@ -41,7 +41,7 @@ func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	return out, nil
 }
 
-// updateBlocks is dynamic_update_slice for rows of blocks, which are rows of bytes.
+// updateBlocks is dynamic_update_slice for rows of blocks. It copies the rows as bytes.
 func updateBlocks(c *call, axis int) (value, error) {
 	base, update := c.args[0], c.args[1]
 	out := value{typ: base.typ, dims: c.dims, b: &blocks{raw: base.b.raw}}

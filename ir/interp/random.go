@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// words calls f with the random word of every element.
+// words calls f with the index of each result element and the element's random word.
 func (c *call) words(f func(i int, word uint32)) error {
 	return c.blocks(func(first, count int, words [4]uint32) {
 		for lane, word := range words[:count] {
@@ -15,7 +15,8 @@ func (c *call) words(f func(i int, word uint32)) error {
 	})
 }
 
-// blocks calls f with each block of four words, the first element that uses it, and the number of elements.
+// blocks calls f with each block of four random words, the first element that uses the block, and the number of
+// elements that do.
 func (c *call) blocks(f func(first, count int, words [4]uint32)) error {
 	seeds, offsets := c.args[0].i, c.args[1].i
 	if len(seeds) == 0 {
@@ -32,7 +33,7 @@ func (c *call) blocks(f func(first, count int, words [4]uint32)) error {
 	})
 }
 
-// uniform24 is the f32 uniform of a word.
+// uniform24 converts a word to a uniform f32 number in [0, 1), from its top 24 bits.
 func uniform24(word uint32) float64 { return float64(word>>8) * 0x1p-24 }
 
 func randomUniform(c *call) (value, error) {

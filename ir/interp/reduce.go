@@ -8,17 +8,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rows is argument 0 of a reduction with the folded axes moved innermost, so that each result element folds n
+// rows is argument 0 of a reduction with the folded axes moved innermost. Result element i is the fold of row i: n
 // consecutive elements.
 type rows struct {
 	x     value
-	count int // result elements
-	n     int
+	count int // rows
+	n     int // elements of a row
 }
 
 // row returns row i of s, the elements of r.x.
 func row[T any](r rows, s []T, i int) []T { return s[i*r.n : (i+1)*r.n] }
 
+// foldRows returns argument 0 as rows that fold the given axes.
 func foldRows(c *call, axes []int64) (rows, error) {
 	x := c.args[0]
 	fold, err := ir.ResolveAxes(axes, len(x.dims))
@@ -39,7 +40,8 @@ func foldRows(c *call, axes []int64) (rows, error) {
 	return rows{x: x, count: elems(c.dims), n: n}, err
 }
 
-// basics are the basic reductions, for floats, and for integers and bools with an initial value.
+// basics defines the basic reductions: floats folds a row of floats. For integers and bools, ints combines the result
+// so far with an element, starting with first.
 var basics = map[ir.Op]struct {
 	floats func(row []float64) float64
 	first  func(t ir.DType) int64
@@ -53,13 +55,14 @@ var basics = map[ir.Op]struct {
 	ir.OpAll:       {nil, always(1), func(acc, x int64) int64 { return acc & x }},
 }
 
+// always returns a function that returns v for every dtype.
 func always(v int64) func(ir.DType) int64 { return func(ir.DType) int64 { return v } }
 
 func smallest(t ir.DType) int64 { lo, _ := ir.IntRange(t); return lo }
 
 func largest(t ir.DType) int64 { _, hi := ir.IntRange(t); return hi }
 
-// reduce computes a reduction by the fold of its row.
+// reduce computes a reduction by the Fold in the op's row.
 func reduce(c *call) (value, error) {
 	r, err := foldRows(c, c.attrs().Ints("axes"))
 	if err != nil {
@@ -114,12 +117,12 @@ func FoldRow(n *ir.Node, row []float64) []float64 {
 // folder folds rows by an op's row, one after the other.
 type folder struct {
 	steps       []ir.Step
-	maps        []func() float64 // nil for the element itself
-	finish      func() float64   // of the last row folded, and of x
-	x, first    float64          // an element; the first one
-	results     []float64
-	n           int       // elements of the row
-	buf, scaled []float64 // the values that a step folds; the scaled row
+	maps        []func() float64 // by step: the value to fold for element x; nil for x itself
+	finish      func() float64   // the result for the last row folded, and for element x
+	x, first    float64          // the current element; the row's first
+	results     []float64        // by step
+	n           int              // elements of the row
+	buf, scaled []float64        // the values that a step folds; the scaled row
 	homogeneous bool
 }
 
@@ -146,6 +149,7 @@ func newFolder(in *ir.Fold, attrs ir.Attrs) *folder {
 	return f
 }
 
+// leaf returns the function that reads the value of a leaf.
 func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
 	switch s.Leaf {
 	case ir.LeafElement:
@@ -167,7 +171,8 @@ func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
 	panic(fmt.Sprintf("interp: a fold of a whole row has no leaf %d", s.Leaf))
 }
 
-// fold folds a row, or the row scaled by 2^-scale, so that nothing overflows.
+// fold runs the steps on a row. If the fold is homogeneous, it runs them on the row divided by 2^scale, so that nothing
+// overflows.
 func (f *folder) fold(row []float64) (scale int) {
 	f.n = len(row)
 	if f.homogeneous {
@@ -191,6 +196,7 @@ func (f *folder) fold(row []float64) (scale int) {
 	return scale
 }
 
+// withinRange returns row*2^-scale, with the scale that makes the largest magnitude about 1.
 func (f *folder) withinRange(row []float64) ([]float64, int) {
 	top := 0.0
 	for _, x := range row {
@@ -257,7 +263,7 @@ func argmin(c *call) (value, error) {
 // ints returns the elements of an integer or bool value.
 func (v value) ints() []int64 { return v.i }
 
-// search finds the first best element along the axis.
+// search returns, for each row along the axis, the index of the first element that no other beats.
 func search[T any](c *call, get func(value) []T, beats func(x, best T) bool) (value, error) {
 	r, err := foldRows(c, []int64{int64(c.attrs().Int("axis"))})
 	if err != nil {
@@ -273,7 +279,7 @@ func search[T any](c *call, get func(value) []T, beats func(x, best T) bool) (va
 	return c.ints(out), err
 }
 
-// first returns the index of the first element that no later one beats.
+// first returns the index of the first element that no other beats.
 func first[T any](row []T, beats func(x, best T) bool) int {
 	best := 0
 	for j, x := range row {

@@ -13,8 +13,8 @@ type Kernel struct {
 	Compute func(c *Call) error
 	// Fills means that Compute sets every element of c.Out and does not read elements before.
 	Fills bool
-	// Args, if not nil, are the nodes that Compute receives instead of the node's arguments. It then computes some of
-	// the arguments itself, and the interpreter skips those that have no other user.
+	// Args, if not nil, are the nodes that Compute receives instead of the node's arguments. Compute then computes some
+	// arguments itself, as a fused kernel does, and the interpreter skips arguments that have no other user.
 	Args []*ir.Node
 	// Stored is the argument that Compute accepts in its storage format (blocks or 16-bit floats), so that the
 	// interpreter does not dequantize it; -1 if there is none.
@@ -26,7 +26,7 @@ type Kernel struct {
 	Rounds bool
 }
 
-// Call is a node that a [Kernel] computes. It is the kernel's until Compute returns.
+// Call is a node for a [Kernel] to compute. It is valid until Compute returns.
 type Call struct {
 	Context context.Context
 	Node    *ir.Node
@@ -80,7 +80,7 @@ func (c *Call) Room(worker, n int) []float32 {
 	return room
 }
 
-// argsOf returns the nodes that a node is computed from: those of its kernel if it has one, else its arguments.
+// argsOf returns the nodes whose values a node's computation reads: its kernel's Args if set, otherwise its arguments.
 func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 	if kernels != nil && kernels[n.ID()] != nil && kernels[n.ID()].Args != nil {
 		return kernels[n.ID()].Args
@@ -129,7 +129,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	return out, nil
 }
 
-// narrow returns the value with float32 elements if these represent its dtype.
+// narrow returns the value with its floats as float32, unless it is f64.
 func (v value) narrow() value {
 	if v.f == nil || v.typ == ir.F64 {
 		return v

@@ -2,14 +2,15 @@ package interp
 
 import "github.com/vkc-go/vkc/ir"
 
-// weighted is an element of the input along one axis and its weight in the result.
+// weighted is an element's coordinate in the input along one axis, and the element's weight in a result element.
 type weighted struct {
 	at     int
 	weight float64
 }
 
-// resize sums products of weights along up to three resized axes. share returns the weights of a result's coordinate
-// along an axis.
+// resize computes each result element as a weighted sum of input elements, along up to three axes. share returns the
+// input coordinates and weights for a result coordinate along an axis. An element's weight is the product over the
+// axes.
 func resize(c *call, share func(p place) []weighted) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	axes := len(c.attrs().Shape("size"))
@@ -35,6 +36,7 @@ func resize(c *call, share func(p place) []weighted) (value, error) {
 	return c.floats(out), err
 }
 
+// interpolate returns the weighted sum of the elements of x, which has extents in. shares has the weights by axis.
 func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float64 {
 	acc := 0.0
 	for _, a := range shares[0] {
@@ -47,7 +49,7 @@ func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float
 	return acc
 }
 
-// place is a coordinate of the result along an axis with the given extent in x, scaled by to/from.
+// place is coordinate i of the result along an axis that has `extent` elements in x. The axis is scaled by to/from.
 type place struct{ i, extent, from, to int }
 
 // place returns coordinate i along a resized axis, given its number and its extents before and after.
@@ -56,8 +58,8 @@ func (c *call) place(axis, i, from, to int) place {
 	return place{i: i, extent: from, from: den.Static(), to: num.Static()}
 }
 
-// source returns the position in the input: an element and the fraction of the distance to the next, from an exact
-// quotient.
+// source returns the position in the input that corresponds to p: an element, and the fraction of the distance to the
+// next. It computes them from integers, so they are exact.
 func (p place) source(alignCorners bool) (at int, frac float64) {
 	num, den := (2*p.i+1)*p.from-p.to, 2*p.to
 	if alignCorners {

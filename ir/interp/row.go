@@ -6,7 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// alongAxis applies a function in place to every row of argument 0 along an axis. Every worker makes its own function.
+// alongAxis returns argument 0 with each row along an axis changed in place by a function. newFunc makes a function for
+// each chunk of rows, so the function may keep scratch memory.
 func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, error) {
 	x := c.args[0].floats()
 	out := make([]float64, len(x))
@@ -30,7 +31,7 @@ func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, er
 	return c.floats(out), err
 }
 
-// normalize computes an op that changes each element of a row with the results of the row's fold.
+// normalize computes an op that changes each element of a row by the results of the row's Fold, such as softmax.
 func normalize(c *call) (value, error) {
 	axis := len(c.dims) - 1
 	if c.attrs().Has("axis") {
@@ -63,7 +64,7 @@ func expRow(row []float64) float64 {
 	return total
 }
 
-// groupNorm reshapes x to [N*groups, channels*positions] and normalizes the rows.
+// groupNorm treats each group of channels as one row, [N*groups, channels*positions], and normalizes the rows.
 func groupNorm(c *call) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	if len(x) == 0 {
@@ -107,7 +108,8 @@ func (c *call) optionalFloats(i int) []float64 {
 	return c.args[i].floats()
 }
 
-// rope rotates pairs of innermost elements by position*base^(-2i/dims).
+// rope rotates pairs of innermost elements. Pair i at a position turns by the angle position*base^(-2i/dims), or by the
+// angle that argument turns gives.
 func rope(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
@@ -142,7 +144,7 @@ func rope(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// ropeAngle returns the function from a position and a pair to the pair's angle.
+// ropeAngle returns a function that returns the angle of pair i at a position. turn is the number of rotated elements.
 func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
 	if len(c.args) > 2 {
 		words := c.args[2].i
@@ -158,7 +160,7 @@ func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
 	return func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
 }
 
-// ropePairs returns the positions of the two elements of pair i.
+// ropePairs returns functions that return the indices of the two elements of pair i.
 func ropePairs(mode string, turn int) (first, second func(i int) int) {
 	if mode == "half" {
 		return func(i int) int { return i }, func(i int) int { return i + turn/2 }

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// axisRows views a tensor as [outer, n, inner] around an axis: row r starts at first(r) and has the stride inner.
+// axisRows views a tensor as [outer, n, inner], where n is an axis. A row is the n elements along the axis: row r
+// starts at element first(r), and its elements are inner apart.
 type axisRows struct{ outer, n, inner int }
 
 func rowsAlong(dims []int, axis int) axisRows {
@@ -16,13 +17,13 @@ func rowsAlong(dims []int, axis int) axisRows {
 func (a axisRows) count() int      { return a.outer * a.inner }
 func (a axisRows) first(r int) int { return r/a.inner*a.n*a.inner + r%a.inner }
 
-// scanned is room for a row and its result.
+// scanned is scratch memory for a row and its result.
 type scanned[S, D any] struct {
 	row []S
 	out []D
 }
 
-// scanAxis applies f to every row of src along the axis. f gets the row, and memory for its result, with the length of
+// scanAxis applies f to every row of src along the op's axis. f writes the row's result to out, which has the length of
 // the result's axis.
 func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) error {
 	axis, err := c.axis()
@@ -47,7 +48,7 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 	})
 }
 
-// running computes an op that returns the running results of a fold.
+// running computes a scan: the running results of a basic reduction, as in cumsum.
 func running(c *call) (value, error) {
 	s := scanning{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
 	x, by := c.args[0], basics[c.node.Op().Info().Running]
@@ -67,13 +68,14 @@ func running(c *call) (value, error) {
 	return c.ints(out), err
 }
 
-// scanning has the options of a scan.
+// scanning holds the attributes of a scan.
 type scanning struct {
 	exclusive, reverse bool
 	restart            int
 }
 
-// runningFold folds a row from first on, by two.
+// runningFold sets out to the running results of folding row: two combines the result so far, initially first, with the
+// next element.
 func runningFold[T int64 | float64](row, out []T, s scanning, first T, two func(acc, x T) T) {
 	acc := first
 	for i := range row {
@@ -110,6 +112,7 @@ func sortAxis(c *call) (value, error) {
 	return c.ints(out), err
 }
 
+// pickRow sets out to the elements of row in the given order.
 func pickRow[T any](row []T, order []int64, out []T) {
 	for i, j := range order {
 		out[i] = row[j]
@@ -120,7 +123,7 @@ func argsort(c *call) (value, error) { return c.order(c.attrs().Bool("descending
 
 func topKIndices(c *call) (value, error) { return c.order(c.attrs().Bool("largest")) }
 
-// order returns the first elements of the sorted order of each row, as many as the result's axis has.
+// order returns the coordinates of each row's elements in sorted order, as many as the result's axis has.
 func (c *call) order(descending bool) (value, error) {
 	x := c.args[0]
 	out := make([]int64, elems(c.dims))
@@ -137,7 +140,7 @@ func (c *call) order(descending bool) (value, error) {
 	return c.ints(out), err
 }
 
-// sortedOrder returns the coordinates of the elements in stable order.
+// sortedOrder returns the coordinates of the elements in sorted order. The sort is stable.
 func sortedOrder[T any](row []T, descending bool, compare func(a, b T) int) []int64 {
 	order := make([]int64, len(row))
 	for i := range order {

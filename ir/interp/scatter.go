@@ -1,7 +1,7 @@
 package interp
 
-// scatterRuns changes runs of consecutive elements of dst, in order. to returns the destination of run i of src, and
-// false if it has none.
+// scatterRuns combines runs of `run` consecutive elements of src with runs of dst, in order. Run i of src changes the
+// run that starts at element to(i) of dst, or none if to returns false.
 func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), change func(old, update T) T) {
 	for i := 0; run > 0 && i*run < len(src); i++ {
 		at, ok := to(i)
@@ -14,7 +14,8 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 	}
 }
 
-// scatterInto returns argument 0 changed by the runs of argument 2. It writes a state in place if the updates are few.
+// scatterInto returns argument 0 with the runs of argument 2 scattered into it; see scatterRuns. It writes a state in
+// place if the updates are few.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
 	base, updates := c.args[0], c.args[2].wide()
 	if c.undo != nil && manyPerUpdate*elems(updates.dims) <= elems(base.dims) {
@@ -43,11 +44,11 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 	return c.ints(out.i), nil
 }
 
-// An update in place takes manyPerUpdate times as long per element as a copy of all.
+// manyPerUpdate is the cost of updating an element in place, relative to copying an element.
 const manyPerUpdate = 8
 
-// changeInPlace changes runs of dst by the runs of src, in order, and records how to undo that. to returns the
-// destination of run i of src, and false if it has none. Each element is rounded once, after its last change.
+// changeInPlace is scatterRuns with an undo: it adds to u a function that restores dst. It rounds each element once,
+// after its last change.
 func changeInPlace[D float32 | float64 | int64 | byte, S float64 | int64 | byte](u *undo, dst []D, src []S, run int,
 	to func(i int) (int, bool), change func(old, update S) S, round func(list []S)) {
 	old, now, offsets := make([]D, 0, len(src)), make([]S, 0, len(src)), make([]int, 0, len(src)/max(run, 1))
@@ -83,8 +84,7 @@ func changeInPlace[D float32 | float64 | int64 | byte, S float64 | int64 | byte]
 	})
 }
 
-// changeBy returns the function that combines an element and an update in the given mode. Without a mode the update
-// replaces the element.
+// changeBy returns the function that combines an element and an update in the given mode. Mode "" replaces the element.
 func changeBy[T float64 | int64](mode string) func(old, update T) T {
 	switch mode {
 	case "add":
@@ -99,7 +99,7 @@ func changeBy[T float64 | int64](mode string) func(old, update T) T {
 	return func(_, update T) T { return update }
 }
 
-// scatter computes scatter, and scatter_add, which has a mode.
+// scatter computes scatter, which replaces elements, and scatter_add, which has a mode.
 func scatter(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
@@ -133,11 +133,12 @@ func indexAdd(c *call) (value, error) {
 	})
 }
 
-// coordinateRows reads rows of R indices as coordinates of the R outermost axes of a tensor.
+// coordinateRows reads the rows of an index tensor: each has the coordinates of a slice along the outermost axes of a
+// tensor.
 type coordinateRows struct {
 	indices []int64
-	dims    []int // of the R axes
-	run     int   // elements that one row of indices gathers
+	dims    []int // extents of the indexed axes
+	run     int   // elements of a slice
 }
 
 func newCoordinateRows(x, indices value) coordinateRows {
@@ -145,8 +146,8 @@ func newCoordinateRows(x, indices value) coordinateRows {
 	return coordinateRows{indices.i, x.dims[:r], elems(x.dims[r:])}
 }
 
-// at returns the start of the slice that row i gathers, clamped to the tensor, and whether it is in range without
-// clamping.
+// at returns the first element of the slice that row i of the indices selects. It clamps indices, and returns false if
+// that changed one.
 func (r coordinateRows) at(i int) (int, bool) {
 	off, ok := 0, true
 	for axis, n := range r.dims {

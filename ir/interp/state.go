@@ -52,8 +52,8 @@ func (p *Program) WithStates() (*Program, error) {
 // ResetStates sets all states to their initial values.
 func (p *Program) ResetStates() error { return p.begin(func(string) bool { return true }) }
 
-// firstStates initializes the states that are not shared. A state with the same name in the options' Share must have
-// the same type. If p shares one state, it adopts all of that program's states and adds its own to them.
+// firstStates initializes the states that p does not share with program opt.Share. A state with the same name in both
+// must have the same type. If p shares one state, it adopts all states of that program and adds its own to them.
 func (p *Program) firstStates() error {
 	share := p.opt.Share
 	if share == nil {
@@ -80,7 +80,7 @@ func (p *Program) firstStates() error {
 	return p.begin(func(name string) bool { _, ok := known[name]; return !ok })
 }
 
-// begin initializes the states selected by which.
+// begin sets the states for which which(name) is true to their initial values.
 func (p *Program) begin(which func(name string) bool) error {
 	values := map[string]value{}
 	left := p.opt.memoryLimit()
@@ -120,6 +120,7 @@ func (p *Program) begin(which func(name string) bool) error {
 	return nil
 }
 
+// stateNode returns the node of a state, or an error that lists the states.
 func (p *Program) stateNode(name string) (*ir.Node, error) {
 	if n, ok := p.graph.Named(name); ok && n.Op() == ir.OpState {
 		return n, nil
@@ -134,13 +135,14 @@ func (p *Program) stateNode(name string) (*ir.Node, error) {
 	return nil, fmt.Errorf("no state %q: the graph has %s", name, strings.Join(names, ", "))
 }
 
+// snapshot returns the current values of all states, by name.
 func (p *Program) snapshot() map[string]value {
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	return maps.Clone(p.states.values)
 }
 
-// commit applies the graph's updates.
+// commit sets the states to their new values. vals has the values of a run's nodes, by ID.
 func (p *Program) commit(vals []value) {
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// Stored is elements as a file has them: blocks, or floats of 16 bits, row-major.
+// Stored is a tensor's elements in a file's format: blocks or 16-bit floats, row-major.
 type Stored struct {
 	DType ir.DType
 	Bytes []byte
@@ -23,7 +23,8 @@ func (s *Stored) Decode(dst []float32, first int) error {
 	return nil
 }
 
-// storedFloats reports whether weights of the dtype may stay in their storage format. Wider floats would gain nothing.
+// storedFloats reports whether weights of the dtype may stay in their storage format. That saves memory only for 16-bit
+// floats.
 func storedFloats(t ir.DType) bool { return t == ir.F16 || t == ir.BF16 }
 
 // stored returns the elements in their storage format, or nil if the value is decoded.
@@ -48,7 +49,7 @@ func (v value) decoded() (value, error) {
 	return v, err
 }
 
-// keepsStored reports whether an op passes on floats in their storage format.
+// keepsStored reports whether an op can pass on floats in their storage format, without computing with them.
 func keepsStored(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
@@ -60,7 +61,7 @@ func keepsStored(n *ir.Node) bool {
 }
 
 // decodeConstants decodes the constants in storage format, except those used only by kernels that accept that format.
-// Those weights are never decoded as a whole.
+// Such weights are never decoded as a whole.
 func (p *Program) decodeConstants() error {
 	keep := make([]bool, len(p.consts))
 	for i, v := range p.consts {

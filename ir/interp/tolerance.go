@@ -6,7 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// epsilon returns the machine epsilon of a float dtype, f32's for f64 because devices compute in f32, and 0 for others.
+// epsilon returns the machine epsilon of a float dtype, and 0 for other dtypes. For f64 it is f32's, because devices
+// compute in f32.
 func epsilon(t ir.DType) float64 {
 	switch t {
 	case ir.F32, ir.F64:
@@ -23,8 +24,7 @@ func epsilon(t ir.DType) float64 {
 	return 0
 }
 
-// smallestNormal returns the smallest positive float with a full mantissa, at
-// most f32's exponents assumed.
+// smallestNormal returns the smallest normal number of a float dtype. For f64 it is f32's.
 func smallestNormal(t ir.DType) float64 {
 	switch t {
 	case ir.F16, ir.F8E5M2:
@@ -35,19 +35,19 @@ func smallestNormal(t ir.DType) float64 {
 	return 0x1p-126
 }
 
-// ToleranceOf returns the tolerance of a device at node n, if it computes everything from the leaves on. See
-// Tolerances.
+// ToleranceOf returns the tolerance for node n's value if a device computes the whole graph. See Tolerances.
 func ToleranceOf(g *ir.Graph, n *ir.Node) ir.Tolerance { return Tolerances(g)[n.ID()] }
 
-// Tolerances returns the tolerance of every node, by ID.
+// Tolerances returns, by node ID, how far a device's value of each node may be from the reference if the device
+// computes the whole graph.
 //
-// The errors of different ops are independent, so along a path they add as the root of the sum of squares; a node takes
-// the worst path to it. Relative errors keep their absolute size: an error made in f16 stays as large when an f32 op
-// follows. From the second inexact op of a path on, the error is relative to the largest element of the tensor, because
-// the difference of two inexact numbers is only as accurate as these.
+// The errors of different ops are independent, so along a path through the graph they add as the root of the sum of
+// squares. A node takes the worst path that leads to it. A relative error keeps its absolute size: an error made in f16
+// stays as large when an f32 op follows. From the second inexact op of a path on, the error is relative to the largest
+// element of the tensor, because the difference of two inexact numbers is only as accurate as these.
 //
-// Devices compute in f32 for every dtype, so the Eps of an op's row is in units of f32's epsilon, and a narrower result
-// adds one unit of its own for rounding.
+// Devices compute in f32 for every dtype, so the Eps of an op's row is in units of f32's epsilon. A narrower result
+// adds one unit of its own dtype for rounding.
 //
 // Integers and bools count as exact, and so does everything computed only from them: an error that flips a comparison
 // or an index has no bound. Compared graphs must avoid such ties. Bodies of loops and branches add their own errors.
@@ -62,6 +62,7 @@ func Tolerances(g *ir.Graph) []ir.Tolerance {
 	return out
 }
 
+// pathErrors returns the error of every node, by ID.
 func pathErrors(g *ir.Graph) []pathError {
 	all := make([]pathError, len(g.Nodes()))
 	for i, n := range g.Nodes() {
@@ -70,16 +71,17 @@ func pathErrors(g *ir.Graph) []pathError {
 	return all
 }
 
-// pathError is the error of the worst path into a node.
+// pathError is the error of the worst path that leads to a node, including the node's own.
 type pathError struct {
 	rel2, abs2 float64 // squares of the relative and the absolute error
-	sum        bool
+	sum        bool    // the relative error is relative to the tensor's largest element
 }
 
 // exact reports whether there is no error at all.
 func (e pathError) exact() bool { return e.rel2 == 0 && e.abs2 == 0 }
 
-// errorAt adds a node's own error to the worst error of its arguments.
+// errorAt returns the error of node n: its own error added to the worst error of its arguments. all has the errors of
+// earlier nodes.
 func errorAt(n *ir.Node, all []pathError) pathError {
 	control := ir.Results(n) != nil // the first result may be an integer although other results are floats
 	if !n.DType().IsFloat() && !control {
@@ -106,7 +108,7 @@ func errorAt(n *ir.Node, all []pathError) pathError {
 	}
 }
 
-// bodyError returns the error that the bodies of a control op add. For a loop every trip adds the same error.
+// bodyError returns the error that the bodies of a control op add. Each trip of a loop adds the same error.
 func bodyError(n *ir.Node) pathError {
 	var own pathError
 	for _, body := range n.Bodies() {
@@ -121,6 +123,7 @@ func bodyError(n *ir.Node) pathError {
 	return own
 }
 
+// ownError returns the error that op n itself adds to exact arguments.
 func ownError(n *ir.Node) pathError {
 	tol := n.Op().Info().Tol
 	rel := float64(tol.Eps * epsilon(ir.F32))
@@ -131,16 +134,17 @@ func ownError(n *ir.Node) pathError {
 	return pathError{float64(rel * rel), float64(tol.Abs * tol.Abs), tol.Sum}
 }
 
-// halfSums is how many units of f16 a sum made in f16 may be off.
+// halfSums is the error of a sum accumulated in f16, in units of f16's epsilon.
 const halfSums = 32
 
-// byteRows bounds the change of a matmul by quantizing rows to 255 steps: six standard deviations, where each deviation
-// is half a step and the largest of 32 neighbours is assumed to be twice the average.
+// byteRows is the relative error of a matmul with rows quantized to int8, in 255 steps. It is six standard deviations.
+// A standard deviation is half a step, and the largest of 32 neighbours is assumed to be twice the average.
 const byteRows = 6.0 / 254
 
-// splitOperands is the relative error of a matmul with operands split into two bf16. Each product of elements has an
-// error of at most 2^-16 for the omitted product of the low parts, and 2^-17 for the remainder of each operand. Matrix
-// units truncate sums instead of rounding them, at most after every 8 products, by half a unit of f32 on average.
+// splitOperands returns the relative error of a matmul with each operand split into two bf16. A product of two elements
+// has an error of at most 2^-16 for the omitted product of the low parts, and 2^-17 for the remainder of each operand.
+// Tensor cores truncate sums instead of rounding them, at most after every 8 products, by half a unit of f32 on
+// average.
 func splitOperands(n *ir.Node) float64 {
 	if n.DType() != ir.F32 || n.Arg(1).DType().IsBlock() {
 		return 0
@@ -152,12 +156,12 @@ func splitOperands(n *ir.Node) float64 {
 	return 0x1p-16 + 2*0x1p-17 + float64(depth.Max())/8*epsilon(ir.F32)/2
 }
 
-// halfScores is the largest magnitude of scores for which an attention with operands rounded to f16 is within its
-// tolerance: the relative error of the weights is the absolute error of the scores.
+// halfScores is the largest magnitude of scores for which an attention with operands rounded to f16 stays within its
+// tolerance. The relative error of a softmax weight is the absolute error of its score.
 const halfScores = 16
 
-// precisionError is the relative error that an attribute of the op allows: attribute precision of a matmul or attention
-// whose dtype is wider than f16, and attribute unordered of a scatter. The rounding errors of an unordered sum are
+// precisionError returns the relative error that attributes of the op allow: precision of a matmul, convolution or
+// attention with a dtype wider than f16, and unordered of a scatter. The rounding errors of an unordered sum are
 // independent, so its error grows with the square root of the number of updates.
 func precisionError(n *ir.Node) float64 {
 	if n.Attrs().Bool("unordered") {

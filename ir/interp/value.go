@@ -13,24 +13,24 @@ import (
 )
 
 // value is a tensor during a run: row-major and immutable, so that views that keep the order of elements can share its
-// slices. Exactly one of f, n, i, b and s is set.
+// slices. Exactly one of f, n, i, b and s is set, and holds the elements.
 type value struct {
 	typ  ir.DType
 	dims []int
 
 	f []float64 // floats
-	n []float32 // floats of constants that float32 represents exactly: half the memory
+	n []float32 // floats that float32 represents exactly, in half the memory: constants and results of kernels
 	i []int64   // integers, and bools as 0 and 1
 	b *blocks   // GGML blocks
 	s *Stored   // 16-bit floats, for kernels of a backend that accept them
 
-	buf   *buffer // the room that n is in, if the run may use it again
+	buf   *buffer // the reusable memory of n, or nil
 	lent  bool    // the caller owns the elements, so a state must not keep them
-	more  []value // of an if or a loop: the results after this one
+	more  []value // the results of an if or a loop after the first
 	apart int     // stride in elements between matrices, for kernels that accept it; 0 means contiguous
 }
 
-// blocks are the bytes of a block tensor and, after an op needed all elements, the decoded floats.
+// blocks is the bytes of a block tensor. dec has the decoded floats, once an op has needed all elements.
 type blocks struct {
 	raw  []byte
 	once sync.Once
@@ -46,7 +46,7 @@ func (b *blocks) decode(t ir.DType) ([]float32, error) {
 			return
 		}
 		dec := make([]float32, n)
-		// A fault must not leave this half done: it would not be done again.
+		// Guard turns a fault of the mapped file into an error: after a panic, once would never decode again.
 		b.err = mmap.Guard(func() error { return quant.DequantizeParallel(dec, t, b.raw) })
 		if b.err == nil {
 			b.dec = dec
@@ -86,7 +86,7 @@ func makeValue(t ir.DType, dims []int) (value, error) {
 	return v, nil
 }
 
-// fromData decodes a host tensor that passed its Check. Blocks alias it.
+// fromData decodes a host tensor that passed its Check. A value of blocks shares the tensor's memory.
 func fromData(d *ir.Data) (value, error) {
 	v := value{typ: d.DType, dims: d.Dims}
 	if !d.DType.IsBlock() {
@@ -110,7 +110,7 @@ func fromData(d *ir.Data) (value, error) {
 	return v, nil
 }
 
-// decodeNarrow decodes floats of at most 32 bits.
+// decodeNarrow decodes floats of at most 32 bits to float32.
 func decodeNarrow(dst []float32, t ir.DType, src []byte) {
 	if t == ir.F32 { // no conversion
 		if from := floatsIn(&ir.Data{DType: t, Bytes: src}); from != nil {
@@ -191,7 +191,7 @@ func (v value) floats() []float64 {
 	return out
 }
 
-// wide returns the value with float64 elements, so that several users share the conversion.
+// wide returns the value with float64 elements. Converting a value once serves all its users.
 func (v value) wide() value {
 	if v.n != nil {
 		v.f, v.n, v.lent = widen(v.n), nil, false
@@ -213,7 +213,8 @@ func (v value) withDims(dims []int) value {
 	return v
 }
 
-// bytesOf returns the memory of the elements in a run.
+// bytesOf returns the memory that a value of this dtype and shape takes during a run: 8 bytes per element, or the bytes
+// of its blocks.
 func bytesOf(t ir.DType, dims []int) int64 {
 	if t.IsBlock() {
 		return int64(elems(dims)/t.BlockElems()) * int64(t.BlockBytes())

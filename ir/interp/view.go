@@ -2,7 +2,7 @@ package interp
 
 import "github.com/vkc-go/vkc/ir"
 
-// reshape keeps the elements in order; squeeze and unsqueeze do as well.
+// reshape also computes squeeze and unsqueeze: all three keep the elements in order.
 func reshape(c *call) (value, error) { return c.args[0].withDims(c.dims), nil }
 
 func transpose(c *call) (value, error) {

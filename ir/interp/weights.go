@@ -36,7 +36,7 @@ func loadWeights(nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
 	return values, nil
 }
 
-// weightValue decodes a weight, unless a backend may have kernels for its storage format.
+// weightValue decodes a weight. It keeps 16-bit floats in their storage format if a backend may have kernels for it.
 func weightValue(d *ir.Data, opt Options) (value, error) {
 	if opt.Replace != nil && storedFloats(d.DType) {
 		return value{typ: d.DType, dims: d.Dims, s: &Stored{DType: d.DType, Bytes: d.Bytes}}, nil
@@ -44,6 +44,7 @@ func weightValue(d *ir.Data, opt Options) (value, error) {
 	return fromData(d)
 }
 
+// findWeight reads the weight of a node and checks its type.
 func findWeight(n *ir.Node, src ir.WeightSource) (*ir.Data, *ir.BadWeight) {
 	dims, err := n.Shape().Eval(nil)
 	if err == nil {
@@ -64,7 +65,7 @@ func findWeight(n *ir.Node, src ir.WeightSource) (*ir.Data, *ir.BadWeight) {
 	return d, nil
 }
 
-// checkData refuses data that is not of a node's static type.
+// checkData returns an error unless d is a valid tensor of the node's static type.
 func checkData(n *ir.Node, d *ir.Data) error {
 	if d == nil {
 		return fmt.Errorf("is nil, want %s", n.Type())

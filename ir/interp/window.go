@@ -6,10 +6,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxAxes is how many axes windows span here: missing outer ones have extent 1.
+// maxAxes is the number of axes of every window in this file. If an op has fewer, outer axes of extent 1 are added.
 const maxAxes = 3
 
-// window is an ir.Window over exactly maxAxes axes.
+// window is an ir.Window over exactly maxAxes axes, with the extents of the op's argument and result along them.
 type window struct {
 	in, out                            [maxAxes]int
 	kernel, stride, dilation, low, pad [maxAxes]int // pad is the extent of in with its padding
@@ -39,17 +39,17 @@ func innermost(dims []int, n int) []int { return dims[len(dims)-n:] }
 
 func volume(n [maxAxes]int) int { return n[0] * n[1] * n[2] }
 
-// coords splits a row-major position.
+// coords splits a row-major position into coordinates, given the extents n.
 func coords(i int, n [maxAxes]int) [maxAxes]int {
 	return [maxAxes]int{i / (n[1] * n[2]), i / n[2] % n[1], i % n[2]}
 }
 
-// tap is a pair of an input element and a kernel element, by their row-major
-// positions among the windowed axes.
+// tap is a pair of an input element and the kernel element that multiplies it, by their row-major positions along the
+// window's axes.
 type tap struct{ in, kernel int }
 
-// taps appends the pairs of input and kernel elements for an output position, in row-major order of the kernel. meets
-// returns the input coordinate for a kernel coordinate along an axis, and false if there is none.
+// taps appends to list the taps of an output position, in row-major order of the kernel. meets returns the input
+// coordinate for an output and a kernel coordinate along an axis, and false if it is outside of the input.
 func (w *window) taps(list []tap, position int, meets func(axis, out, k int) (int, bool)) []tap {
 	at := coords(position, w.out)
 	for k0 := range w.kernel[0] {
@@ -75,8 +75,7 @@ func (w *window) forward(axis, out, k int) (int, bool) {
 	return i, i >= 0 && i < w.in[axis]
 }
 
-// backward maps an output coordinate to the input coordinate that meets element k of the window in a transposed
-// convolution.
+// backward maps an output and a kernel coordinate to the input coordinate, for a transposed convolution.
 func (w *window) backward(axis, out, k int) (int, bool) {
 	i := out + w.low[axis] - k*w.dilation[axis]
 	if i < 0 || i%w.stride[axis] != 0 {
@@ -86,7 +85,7 @@ func (w *window) backward(axis, out, k int) (int, bool) {
 	return i, i < w.in[axis]
 }
 
-// positions calls f with the taps of each output position.
+// positions calls f with the taps of each output position. meets is as in taps, and work is the cost of one position.
 func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int, bool),
 	f func(position int, taps []tap)) error {
 	return c.parallelRange(volume(w.out), work, func(lo, hi int) {
@@ -100,6 +99,8 @@ func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int,
 
 // conv and convTranspose differ in that mapping, and in the position of the weight for an input and an output channel.
 
+// conv computes a convolution. A transposed one differs only in the mapping of coordinates, and in the order of the
+// weight's channel axes.
 func conv(c *call) (value, error) {
 	if c.args[0].i != nil {
 		return convInts(c)
@@ -108,15 +109,15 @@ func conv(c *call) (value, error) {
 	return c.floats(sums), err
 }
 
-// convWith returns the elements of a convolution, not rounded.
+// convWith returns the elements of a convolution before rounding.
 func convWith(c *call) ([]float64, error) {
 	w := newWindow(c)
 	perGroup := c.args[1].dims[1]
 	return w.convolve(c, w.forward, func(in, out int) int { return out*perGroup + in%perGroup })
 }
 
-// convInts convolves bytes; float64 represents the sums exactly, as in matmulInts. To pad by v, it subtracts v from x,
-// pads by 0, and adds v times the sum of the weights.
+// convInts convolves 8-bit integers. float64 represents the sums exactly, as in matmulInts. To pad with v, it subtracts
+// v from x, pads with 0, and adds v times the sum of the weights.
 func convInts(c *call) (value, error) {
 	around := float64(c.attrs().Int("padding_value"))
 	x, weights := fromInts(c.args[0].i), fromInts(c.args[1].i)
@@ -146,8 +147,8 @@ func convTranspose(c *call) (value, error) {
 	return c.floats(sums), err
 }
 
-// convolve computes each result element as one chain of additions over the channels of its group and then the kernel,
-// in order.
+// convolve returns the elements of a convolution before rounding. Each is one chain of additions over the channels of
+// its group and then the kernel, in order. weight returns the index of the kernel for an input and an output channel.
 func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
 	weight func(in, out int) int) ([]float64, error) {
 	x, weights := c.args[0].floats(), c.args[1].floats()
