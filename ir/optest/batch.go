@@ -11,13 +11,13 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// batch is several cases in one graph, with one output each, so that they are compiled and loaded together.
+// batch is a graph with several cases, one output each, so that they are compiled and loaded together.
 type batch struct {
 	cases   []Case
 	g       *ir.Graph
 	inputs  map[string]*ir.Data
 	weights weights
-	runs    int
+	runs    int // consecutive runs to compare: more than 1 if a case has a state
 }
 
 // weights are tensors by name.
@@ -33,7 +33,7 @@ func (w weights) Weight(name string) (*ir.Data, error) {
 
 func outputName(i int) string { return fmt.Sprintf("y%d", i) }
 
-// newBatch builds the graph of some cases. An error is a mistake in a case.
+// newBatch builds the graph of some cases. An error means that a case is wrong, not the backend.
 func newBatch(cases []Case) (*batch, error) {
 	x := &batch{cases: cases, g: ir.NewGraph(cases[0].Op.String()), inputs: map[string]*ir.Data{},
 		weights: weights{}, runs: 1}
@@ -55,7 +55,7 @@ func newBatch(cases []Case) (*batch, error) {
 	return x, nil
 }
 
-// outputs are the results of the runs of a batch, by name.
+// outputs are the outputs of each run of a batch, by name.
 type outputs []map[string]*ir.Data
 
 // execute loads the batch on a backend and runs it.
@@ -79,9 +79,10 @@ func (x *batch) execute(ctx context.Context, backend Backend) (out outputs, err 
 	return out, nil
 }
 
-// reference computes the batch with the reference interpreter. flushed is computed from arguments with denormals
-// replaced by zeros, or nil if there are none. In a batch with exact cases it also replaces denormal results of
-// elementwise ops by zeros.
+// reference computes the batch with the reference interpreter. A device may flush denormals to zero, so there are two
+// acceptable results. want is computed from the arguments themselves. flushed is computed from arguments with denormals
+// replaced by zeros. In a batch with exact cases, elementwise ops then also flush denormal results. flushed is nil if
+// it would equal want.
 func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error) {
 	if want, err = x.interpret(ctx, x.g, x.inputs, x.weights); err != nil {
 		return nil, nil, err
@@ -149,7 +150,7 @@ func (x *batch) interpret(ctx context.Context, g *ir.Graph, in map[string]*ir.Da
 	return out, nil
 }
 
-// flushAll returns the tensors with zeros for denormals, and whether any had some.
+// flushAll returns the tensors with denormals replaced by zeros, and whether there were any.
 func flushAll(in map[string]*ir.Data) (map[string]*ir.Data, bool, error) {
 	out, some := maps.Clone(in), false
 	for name, d := range in {
@@ -164,7 +165,7 @@ func flushAll(in map[string]*ir.Data) (map[string]*ir.Data, bool, error) {
 	return out, some, nil
 }
 
-// compare returns the result of case i of a batch that ran.
+// compare compares case i of a batch that ran with the reference; see reference for want and flushed.
 func (x *batch) compare(i int, have, want, flushed outputs, tol ir.Tolerance) Result {
 	name := outputName(i)
 	r := x.result(i, Pass, "")
@@ -185,7 +186,7 @@ func (x *batch) compare(i int, have, want, flushed outputs, tol ir.Tolerance) Re
 	return r
 }
 
-// add counts one comparison.
+// add adds the comparison of one run to the result.
 func (r *Result) add(c interp.Report) {
 	r.Elems += c.Elems
 	if err := c.Err(); err != nil && r.Outcome == Pass {
@@ -195,7 +196,7 @@ func (r *Result) add(c interp.Report) {
 	r.Worst = max(r.Worst, Number(share(c)))
 }
 
-// share returns the worst error relative to the tolerance.
+// share returns the worst error as a fraction of the tolerance.
 func share(c interp.Report) float64 {
 	switch {
 	case c.Got == c.Want || c.Got != c.Got && c.Want != c.Want:
@@ -259,7 +260,7 @@ func inRange(got, want *ir.Data) *ir.Data {
 	return nearest(got, want, narrow)
 }
 
-// distance is |a-b|, 0 for equal infinities and NaNs, +Inf for unequal ones.
+// distance returns |a-b|: 0 for equal infinities and for two NaNs, +Inf for other pairs with an infinity or NaN.
 func distance(a, b float64) float64 {
 	switch d := math.Abs(a - b); {
 	case a == b || a != a && b != b:

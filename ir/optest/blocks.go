@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// blockEdges returns the rows on which block formats have special cases: only zeros of either sign, a constant, the
-// largest value negative or positive or both, scales that are denormal as f16 or as f32, ties between levels. Groups of
-// 32 have different scales, and no magnitude exceeds most.
+// blockEdges returns rows that are special cases of block formats: only zeros of either sign, a constant, a row in
+// which the element of largest magnitude is negative, positive or both, scales that are denormal as f16 or as f32, and
+// ties between levels. Groups of 32 have different scales, and no magnitude exceeds most.
 func blockEdges(most float64) []float64 {
 	const width = 256
 	rows := []func(i int) float64{
@@ -41,12 +41,12 @@ func blockEdges(most float64) []float64 {
 	return list
 }
 
-// quantized makes blocks and decodes them, as outputs cannot be blocks.
+// quantized quantizes x to format q and decodes the result, because outputs cannot be blocks.
 func (b *builder) quantized(q ir.DType, x *ir.Node, to ir.DType) *ir.Node {
 	return b.view(ir.OpDequantize, b.view(ir.OpQuantize, x, attr("dtype", q)), attr("dtype", to))
 }
 
-// blocks adds the cases of quantize: bits must be the same as on the host.
+// blocks adds the cases of quantize. The bits must be those that the host computes.
 func (s *suite) blocks() {
 	for _, q := range ir.QuantizeFormats() {
 		edges, per := blockEdges(float64(quant.Limit(q))), q.BlockElems()

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// layout is the view through which the op reads an argument.
+// layout says through which view the op reads an argument.
 type layout uint8
 
 const (
@@ -26,16 +26,16 @@ const (
 
 var layoutNames = [layouts]string{"plain", "transposed", "sliced", "stepped", "flipped", "broadcast", "viewed"}
 
-// builder adds a case to a graph. Its first error sticks.
+// builder adds a case to a graph. After an error it adds nothing more, and err has that error.
 type builder struct {
 	g       *ir.Graph
 	prefix  string
 	rng     *rand.Rand
 	inputs  map[string]*ir.Data
 	weights map[string]*ir.Data
-	typesOf bool   // only types are needed, so tensors are omitted
+	typesOf bool   // infer types only: do not make the tensors of leaves
 	first   values // if not small, the values of the first float input
-	leaves  int
+	leaves  int    // number of leaves added, for their names
 	err     error
 }
 
@@ -58,12 +58,12 @@ func (b *builder) op(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	return n
 }
 
-// view adds a node of one argument.
+// view adds an op on x alone.
 func (b *builder) view(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
 	return b.op(op, []*ir.Node{x}, attrs...)
 }
 
-// leaf adds an input or weight of that shape.
+// leaf adds an input, weight or state, with a tensor of the selected values. bound is the exclusive limit of indices.
 func (b *builder) leaf(op ir.Op, t ir.DType, dims []int, v values, bound int) *ir.Node {
 	name := fmt.Sprintf("%s.%d", b.prefix, b.leaves)
 	b.leaves++
@@ -88,7 +88,7 @@ func (b *builder) leaf(op ir.Op, t ir.DType, dims []int, v values, bound int) *i
 	return n
 }
 
-// blocks makes a tensor of a block dtype.
+// blocks returns a tensor of random blocks.
 func blocks(rng *rand.Rand, t ir.DType, dims []int) (*ir.Data, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
@@ -98,12 +98,12 @@ func blocks(rng *rand.Rand, t ir.DType, dims []int) (*ir.Data, error) {
 	return d, nil
 }
 
-// input adds a plain input.
+// input adds an input that the op reads without a view.
 func (b *builder) input(t ir.DType, dims []int, v values) *ir.Node {
 	return b.leaf(ir.OpInput, t, dims, v, 0)
 }
 
-// given adds an input with the values.
+// given adds an input with the values in list.
 func (b *builder) given(t ir.DType, list []float64, dims ...int) *ir.Node {
 	n := b.leaf(ir.OpInput, t, dims, small, 0)
 	if n != nil && !b.typesOf {
@@ -112,12 +112,12 @@ func (b *builder) given(t ir.DType, list []float64, dims ...int) *ir.Node {
 	return n
 }
 
-// indices adds integers around the indices of an axis of that extent.
+// indices adds an input of indices into an axis of that extent. Some are out of range.
 func (b *builder) indices(t ir.DType, extent int, dims ...int) *ir.Node {
 	return b.leaf(ir.OpInput, t, dims, index, extent)
 }
 
-// arg adds a tensor seen through views.
+// arg adds an argument: an input, and the views of the layout. dims are the extents after the views.
 func (b *builder) arg(t ir.DType, dims []int, l layout, v values) *ir.Node {
 	switch l {
 	case transposed:
@@ -178,7 +178,7 @@ func (b *builder) flip(x *ir.Node) *ir.Node {
 	return b.view(ir.OpFlip, x, attr("axes", axes))
 }
 
-// slice slices dims elements of x, starting at start along every axis.
+// slice returns dims elements of x, from coordinate start along every axis, step apart.
 func (b *builder) slice(x *ir.Node, dims []int, start, step int) *ir.Node {
 	starts, steps, limits := make([]int64, len(dims)), make([]int64, len(dims)), make([]int, len(dims))
 	for i, d := range dims {

@@ -25,12 +25,13 @@ type Case struct {
 // String returns the case's name.
 func (c Case) String() string { return c.Name }
 
-// template is a case without its dtype.
+// template is a case before its dtype is chosen.
 type template struct {
 	op   ir.Op
 	name string
-	// broad requests a case for every dtype that the op supports; otherwise only for the first of preferred.
+	// broad requests a case for every dtype that the op supports. Otherwise only the first such dtype has a case.
 	broad bool
+	// smoke puts the first case into quick runs.
 	smoke bool
 	// exact requires the reference's bits.
 	exact bool
@@ -103,7 +104,7 @@ func (t template) cases() []Case {
 	return list
 }
 
-// takes reports whether the op's rule accepts the template's arguments in a dtype.
+// takes reports whether the op's rule accepts the template's arguments with main dtype dt.
 func (t template) takes(dt ir.DType) bool {
 	b := newBuilder(ir.NewGraph(""), "", "")
 	b.typesOf = true
@@ -111,21 +112,21 @@ func (t template) takes(dt ir.DType) bool {
 	return b.err == nil
 }
 
-// suite collects templates.
+// suite collects the templates of all ops.
 type suite struct{ list []template }
 
 type buildFunc = func(b *builder, t ir.DType) *ir.Node
 
-// add adds a template for a single dtype.
+// add adds a template. Without further calls it gives one case, with one dtype.
 func (s *suite) add(op ir.Op, name string, f buildFunc) *template {
 	s.list = append(s.list, template{op: op, name: name, build: f})
 	return &s.list[len(s.list)-1]
 }
 
-// every makes a template one for every dtype.
+// every requests a case for every dtype that the op supports.
 func (t *template) every() *template { t.broad = true; return t }
 
-// quick makes a template's first case one of the quick run.
+// quick puts the template's first case into quick runs.
 func (t *template) quick() *template { t.smoke = true; return t }
 
 // exactly requires a template's results to have the reference's bits.
@@ -169,7 +170,7 @@ func shapeName(dims []int) string {
 	return strings.Join(s, "x")
 }
 
-// ofOp are shapes that suit most ops: every rank, extents of 0 and 1, primes, and extents larger than a workgroup and a
-// tile.
+// ofOp are argument shapes for most ops: every rank, extents of 0 and 1, primes, and extents larger than a workgroup or
+// a tile.
 var ofOp = [][]int{{}, {0}, {1}, {7}, {1031}, {3, 5}, {4, 0}, {67, 129}, {2, 3, 5}, {2, 1, 3, 5}, {2, 3, 1, 2, 3},
 	{2, 1, 2, 3, 2, 5}}

@@ -8,11 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Cases of consecutive ops that one kernel computes. A driver's compiler sees all of them and may simplify a pair to an
-// expression with a different result. These cases require the result of the separate ops. The chains of one case are
-// parts of one tensor, and so are in one kernel.
-//
-// chained adds a case of several chains, with their results concatenated along the outermost axis.
+// This file has cases of chains: consecutive ops that one kernel computes. A driver's compiler sees all ops of a chain
+// and may simplify two of them to an expression with a different result. The cases require the result of separate ops.
+// A case concatenates the results of several chains, so that one kernel computes them all.
 
 // chained adds a case of several chains, with their results concatenated along the outermost axis.
 func (s *suite) chained(op ir.Op, name string, chains func(b *builder, t ir.DType) []*ir.Node) *template {
@@ -25,8 +23,8 @@ func (s *suite) chained(op ir.Op, name string, chains func(b *builder, t ir.DTyp
 	})
 }
 
-// castChains adds casts of casts. If a float dtype cannot represent a number, the next cast must get the nearest value,
-// although the exact number is available in the kernel.
+// castChains adds casts of casts. If the first dtype cannot represent a number, the second cast must get the rounded
+// value, although the kernel still has the exact one.
 func (s *suite) castChains() {
 	narrower := slices.DeleteFunc(slices.Clone(preferred), func(t ir.DType) bool { return t == ir.F64 })
 	chain := func(name string, from, through []ir.DType, to func(from ir.DType) ir.DType) *template {
@@ -60,6 +58,7 @@ var (
 	// exactOps are the ops with a correctly rounded result, or one of their arguments as the result.
 	exactOps = []ir.Op{ir.OpNeg, ir.OpAbs, ir.OpSign, ir.OpSqr, ir.OpRelu, ir.OpFloor, ir.OpCeil, ir.OpRound,
 		ir.OpTrunc, ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpMin, ir.OpMax}
+	// sums are ops that a compiler may reorder or contract.
 	sums = []ir.Op{ir.OpAdd, ir.OpSub, ir.OpMul}
 	// inverses are pairs that compilers may cancel: the second inverts the first, except for special values.
 	inverses = [][2]ir.Op{{ir.OpExp, ir.OpLog}, {ir.OpLog, ir.OpExp}, {ir.OpExp2, ir.OpLog2}, {ir.OpLog2, ir.OpExp2},
@@ -70,14 +69,15 @@ var (
 		{ir.OpSqr, ir.OpLog}}
 )
 
-// opChains adds pairs of ops, and triples that cancel, for special values and numbers that lose digits.
+// opChains adds pairs of exact ops, and triples that a compiler may cancel. Values are special ones and ones that lose
+// digits.
 func (s *suite) opChains() {
 	for _, first := range exactOps {
 		pairs := s.chained(first, "chains/and each exact op", func(b *builder, t ir.DType) []*ir.Node {
-			x, y := b.met(t)
+			x, y := b.paired(t)
 			if first == ir.OpMin || first == ir.OpMax {
 				// A device may compare a subnormal as 0 and return it unchanged; the next op then rounds it down to -1.
-				x, y = b.pairsOf(t, slices.DeleteFunc(metValues(t), func(v float64) bool {
+				x, y = b.pairsOf(t, slices.DeleteFunc(pairedValues(t), func(v float64) bool {
 					return v != 0 && math.Abs(v) < smallestNormal(t)
 				}))
 			}
@@ -90,7 +90,7 @@ func (s *suite) opChains() {
 	}
 	for _, first := range sums {
 		triples := s.chained(first, "chains/and two more", func(b *builder, t ir.DType) (parts []*ir.Node) {
-			x, y := b.met(t)
+			x, y := b.paired(t)
 			for _, second := range sums {
 				z := b.of(second, b.of(first, x, y), x)
 				parts = append(parts, b.each(sums, z, x, y)...)
@@ -112,14 +112,14 @@ func (s *suite) opChains() {
 				}
 				c := b.number(t, v)
 				left, right := b.of(op, c, x), b.of(op, x, c)
-				// The inverse of a zero shows its sign.
+				// The reciprocal of a zero is an infinity of the same sign.
 				parts = append(parts, left, right, b.of(ir.OpRecip, left, nil), b.of(ir.OpRecip, right, nil))
 			}
 			return parts
 		}).floats().quick()
 	}
 	s.chained(ir.OpAdd, "chains/what a sum loses", func(b *builder, t ir.DType) []*ir.Node {
-		x, y := b.met(t)
+		x, y := b.paired(t)
 		sum := b.of(ir.OpAdd, x, y)
 		part := b.of(ir.OpSub, sum, x)
 		lost := b.of(ir.OpAdd, b.of(ir.OpSub, x, b.of(ir.OpSub, sum, part)), b.of(ir.OpSub, y, part)) // Knuth
@@ -182,13 +182,13 @@ func (s *suite) inexactChains() {
 	}).quick()
 }
 
-// of applies an op of one or two arguments, with sample attributes.
+// of applies an op of one or two arguments, with sample attributes. y is nil for one argument.
 func (b *builder) of(op ir.Op, x, y *ir.Node) *ir.Node {
 	args := []*ir.Node{x, y}
 	return b.op(op, args[:len(op.Info().Args)], op.Info().SampleAttrs(0, true)...)
 }
 
-// each applies unary ops to value, and binary ops to value and its operands x and y, in both orders.
+// each applies each op to value: a unary op to it alone, and a binary op to it and x, y or itself, in both orders.
 func (b *builder) each(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
 	for _, op := range ops {
 		if len(op.Info().Args) == 1 {
@@ -201,12 +201,11 @@ func (b *builder) each(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
 	return list
 }
 
-// met returns two inputs that pair each value of a list with each other: special values, and values whose sums and
-// products lose digits or exceed the dtype's range.
-func (b *builder) met(t ir.DType) (x, y *ir.Node) { return b.pairsOf(t, metValues(t)) }
+// paired returns two inputs that together hold every pair of pairedValues.
+func (b *builder) paired(t ir.DType) (x, y *ir.Node) { return b.pairsOf(t, pairedValues(t)) }
 
-// metValues are the values of met.
-func metValues(t ir.DType) []float64 {
+// pairedValues returns special values, and values with sums or products that lose digits or exceed the dtype's range.
+func pairedValues(t ir.DType) []float64 {
 	digits := map[ir.DType]int{ir.F16: 10, ir.BF16: 7, ir.F8E4M3: 3, ir.F8E5M2: 2, ir.F64: 52}[t]
 	if digits == 0 {
 		digits = 23
@@ -216,12 +215,13 @@ func metValues(t ir.DType) []float64 {
 		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()}
 }
 
-// moderate is met for ops with fast-growing results.
+// moderate is paired with smaller values, for ops with fast-growing results.
 func (b *builder) moderate(t ir.DType) (x, y *ir.Node) {
 	return b.pairsOf(t, []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, -2.5, 0.3, -0.7, 0x1p-20, math.Inf(1),
 		math.Inf(-1), math.NaN()})
 }
 
+// pairsOf returns two inputs that together hold every pair of values of list.
 func (b *builder) pairsOf(t ir.DType, list []float64) (x, y *ir.Node) {
 	if t == ir.F8E4M3 { // which has no infinities
 		list = slices.DeleteFunc(list, func(v float64) bool { return math.IsInf(v, 0) })
@@ -270,11 +270,11 @@ func (b *builder) number(t ir.DType, v float64) *ir.Node {
 	return b.op(ir.OpConst, nil, attr("data", d))
 }
 
-// chainLength is how many elements each chain computes.
+// chainLength is the number of elements of each chain.
 const chainLength = 192
 
-// digitsOf returns numbers that lose digits in narrower dtypes: powers of two, their neighbourhoods, and the
-// neighbourhoods of midpoints of a narrower dtype.
+// digitsOf returns numbers that lose digits in narrower dtypes: powers of two, numbers near them, and numbers near the
+// midpoint of two neighbours of a narrower dtype.
 func digitsOf(t ir.DType) (floats []float64, ints []int64) {
 	if t.IsFloat() {
 		floats = append(floats, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), largest(t), -largest(t),

@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// narrow are the float dtypes that devices compute in a wider one, with values that are infinite in the narrow one.
+// narrow are float dtypes that devices compute in f32, where values can exceed the narrow dtype's range.
 var narrow = []ir.DType{ir.F16, ir.BF16}
 
-// contract adds requirements for every float op on every device: how it treats special values, and that other ops in
-// the same kernel see its value rounded to its dtype.
+// contract adds cases that hold for every float op: special values must match the reference, and another op in the same
+// kernel must see the result rounded to its dtype.
 func (s *suite) contract() {
 	done := map[ir.Op]bool{}
 	for _, t := range s.list {
@@ -46,7 +46,7 @@ func (s *suite) contract() {
 	})
 	digits.types = narrow
 	digits.every().quick()
-	// Scaled by so much, most numbers are below the smallest normal one, where steps do not shrink any more.
+	// Multiplied by these, most numbers are denormal: the distance of neighbours does not shrink any more.
 	scales := map[ir.DType]float64{ir.F16: 0x1p-20, ir.F8E4M3: 0x1p-7, ir.F8E5M2: 0x1p-15}
 	steps := s.add(ir.OpAffine, "steps of subnormals", func(b *builder, t ir.DType) *ir.Node {
 		x := b.view(ir.OpAffine, b.input(t, []int{257}, small), attr("mul", scales[t]))
@@ -59,7 +59,7 @@ func (s *suite) contract() {
 // floats are the float dtypes.
 var floats = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.F8E5M2}
 
-// floats makes a template one for every float dtype.
+// floats requests a case for every float dtype.
 func (t *template) floats() *template {
 	t.types = floats
 	return t.every()

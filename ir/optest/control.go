@@ -27,7 +27,7 @@ func (s *suite) control() {
 	}
 }
 
-// body returns a builder for a body with inputs and states of the given types, and its leaves.
+// body returns a builder for the body of a control op, and the body's leaves: op (input or state) of the given types.
 func (b *builder) body(op ir.Op, types ...ir.Type) (*builder, []*ir.Node) {
 	in := newBuilder(ir.NewBody(""), "", "")
 	in.err = b.err
@@ -38,7 +38,7 @@ func (b *builder) body(op ir.Op, types ...ir.Type) (*builder, []*ir.Node) {
 	return in, list
 }
 
-// branches is an if that returns its values in order, or exchanged.
+// branches adds an if with two values: one branch returns them in order, the other one swapped. turn is the condition.
 func (b *builder) branches(t ir.DType, turn bool) *ir.Node {
 	x, y := b.leaf(ir.OpInput, t, []int{5}, small, 0), b.leaf(ir.OpInput, t, []int{5}, small, 0)
 	condition := b.constant(ir.Bool, 1)
@@ -67,8 +67,8 @@ func (b *builder) branches(t ir.DType, turn bool) *ir.Node {
 	return b.op(ir.OpIf, []*ir.Node{condition, x, y}, attr("then", bodies[0]), attr("else", bodies[1]))
 }
 
-// loop copies a vector element by element into a second one. It returns the second as its first value, or as its last
-// if the loop has a condition.
+// loop adds a loop that copies a vector into a second one, an element per trip. The second vector is the loop's first
+// result, or its last one if the loop has a condition (while).
 func (b *builder) loop(t ir.DType, trips int, while bool) *ir.Node {
 	x, y := b.leaf(ir.OpInput, t, []int{5}, small, 0), b.leaf(ir.OpInput, t, []int{5}, small, 0)
 	first := []*ir.Node{x, b.constant(ir.I32, 0), b.constant(ir.Bool, 1)}

@@ -7,7 +7,7 @@
 // The cases cover the dtypes of each op, ranks 0 to 6, extents of 0, 1, primes and sizes beyond the tiles of kernels.
 // They cover arguments that views before the op transpose, slice with and without steps, flip and broadcast. They cover
 // extreme values: zeros of both signs, denormals, infinities, NaN, the largest finite floats and the limits of
-// integers. For f16 and bf16 another op in the same kernel also reads the result, and must see it rounded to its dtype.
+// integers. For f16 and bf16, another op in the same kernel also reads the result and must see it rounded to its dtype.
 // The cases are the same in every run.
 //
 // # Outcomes

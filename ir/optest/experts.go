@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// experts adds matmuls with matrices selected by ids, including ids out of range.
+// experts adds the cases of matmul_id, where ids select a matrix for each row. Some ids are out of range.
 func (s *suite) experts() {
 	for _, m := range []struct{ tokens, used, row, experts, n, k int }{
 		{1, 1, 1, 1, 1, 1}, {1, 2, 1, 4, 17, 8}, {5, 2, 2, 3, 7, 11}, {3, 1, 1, 2, 64, 5},

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// folded are the shapes for reductions, scans and row ops, with the axes to use.
+// folded are argument shapes of reductions, scans and row ops, each with the axes to fold.
 var folded = []struct {
 	dims []int
 	axes []int
@@ -63,8 +63,8 @@ func (s *suite) reductions() {
 		attr("correction", int64(2)))
 }
 
-// longFolds adds rows long enough to be folded in chunks, with a remainder, interleaved and contiguous in memory, also
-// with infinities and NaN.
+// longFolds adds rows so long that kernels fold them in chunks, the last one incomplete. Elements of a row are
+// contiguous or strided in memory. Some rows have infinities and NaN.
 func (s *suite) longFolds() {
 	for _, op := range ir.Ops() {
 		attrs := func(axis int64) []ir.Attr {
@@ -73,7 +73,7 @@ func (s *suite) longFolds() {
 		switch op {
 		case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpL2Normalize:
 			attrs = func(axis int64) []ir.Attr { return []ir.Attr{attr("axis", axis)} }
-		case ir.OpProd: // of that many elements is 0 or infinite
+		case ir.OpProd: // 0 or infinite for this many elements
 			continue
 		default:
 			if op.Class() != ir.ClassReduce {
@@ -89,6 +89,7 @@ func (s *suite) longFolds() {
 	}
 }
 
+// reduction adds the cases of a reduction: over all axes, over some, and with each sample of its attributes.
 func (s *suite) reduction(op ir.Op) {
 	v := valuesOf(op)
 	for _, dims := range ofOp {
@@ -126,7 +127,7 @@ func (s *suite) reduction(op ir.Op) {
 // integers are the integer dtypes.
 var integers = []ir.DType{ir.I32, ir.U32, ir.I16, ir.U16, ir.I8, ir.U8, ir.I64}
 
-// scans adds the cases of running folds and sorts.
+// scans adds the cases of scans and sorts.
 func (s *suite) scans() {
 	for _, op := range ir.Ops() {
 		if op.Info().Running != 0 {
@@ -141,7 +142,7 @@ func (s *suite) scans() {
 	s.topK()
 }
 
-// running adds the cases of a running fold.
+// running adds the cases of a scan, such as cumsum.
 func (s *suite) running(op ir.Op) {
 	v := valuesOf(op)
 	s.alongAxis(op)
@@ -162,7 +163,7 @@ func (s *suite) running(op ir.Op) {
 	wide.types = []ir.DType{ir.I64}
 }
 
-// valuesOf returns values for an op such that products neither vanish nor overflow.
+// valuesOf returns argument values for an op: ones near 1 if it multiplies many, so that the result stays in range.
 func valuesOf(op ir.Op) values {
 	if op == ir.OpProd || op == ir.OpCumProd {
 		return nearOne
@@ -170,8 +171,8 @@ func valuesOf(op ir.Op) values {
 	return small
 }
 
-// longOrders adds cases of rows too long for one workgroup: with many equal elements, infinities and NaN, and in orders
-// that are hard for sorting algorithms.
+// longOrders adds sorts of rows too long for one workgroup: rows with many equal elements, infinities or NaN, and rows
+// in orders that are hard for sorting algorithms.
 func (s *suite) longOrders(op ir.Op) {
 	const n = 9001
 	patterns := []struct {
@@ -313,7 +314,7 @@ func (s *suite) rope() {
 	})
 }
 
-// composites adds the cases of ops that are defined by others.
+// composites adds the cases of ops that are defined by other ops.
 func (s *suite) composites() {
 	for params := 2; params <= 4; params++ {
 		for _, dims := range [][]int{{2, 3}, {2, 3, 5}, {1, 4, 7, 11}, {2, 3, 2, 3, 5}} {
@@ -365,6 +366,6 @@ func (s *suite) ropeTables() {
 	}).every()
 }
 
-// optional marks a template that an op's rule may reject for every dtype: an empty axis is valid for some ops and an
-// error for others.
+// optional marks a template that the op's rule may reject for every dtype. An empty axis, for example, is valid for
+// some ops and an error for others.
 func (t *template) optional() *template { t.mayBeRefused = true; return t }

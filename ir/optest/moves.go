@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// views adds the cases of ops that only rename coordinates.
+// views adds the cases of views, ops that only change coordinates.
 func (s *suite) views() {
 	for _, dims := range ofOp {
 		n := 1
@@ -99,13 +99,13 @@ func (s *suite) gathers(l layout) {
 	}
 }
 
-// everyIf is every and quick under a condition.
+// everyIf calls every and quick if ok is true.
 func (t *template) everyIf(ok bool) *template {
 	t.broad, t.smoke = t.broad || ok, t.smoke || ok
 	return t
 }
 
-// quantized adds the cases of block dtypes: dequantize, and rows of tables.
+// quantized adds the cases of block dtypes: dequantize, embedding tables and matmuls.
 func (s *suite) quantized() {
 	for _, q := range ir.DTypes() {
 		if !q.IsBlock() {
@@ -120,7 +120,7 @@ func (s *suite) quantized() {
 			return b.op(ir.OpEmbedding, []*ir.Node{b.leaf(ir.OpWeight, q, []int{7, 256}, small, 0),
 				b.indices(ir.I32, 7, 9)}, attr("dtype", t))
 		})
-		// kernels for every number of matvec rows, and one with tiles
+		// Each number of matvec rows up to 8 has a kernel of its own; 33 rows use one with tiles.
 		for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 8, 33} {
 			s.add(ir.OpMatMul, fmt.Sprintf("%s/%dx512 by 13", q, rows), func(b *builder, t ir.DType) *ir.Node {
 				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{rows, 512}, small),
@@ -149,10 +149,10 @@ func (s *suite) quantized() {
 	}).every()
 }
 
-// blockRows adds matmuls with rows in blocks: with weights in blocks of every format and in floats, along other axes,
-// with rows quantized in the graph, and with rows that may be quantized to int8.
+// blockRows adds matmuls in which the rows of argument a are block-quantized. The weights are in each block format or
+// in floats, or blocks lie along another axis. Other cases quantize the rows in the graph, or allow int8 rows.
 func (s *suite) blockRows() {
-	product := func(name string, a, w ir.DType, m, k int, attrs ...ir.Attr) *template {
+	matmul := func(name string, a, w ir.DType, m, k int, attrs ...ir.Attr) *template {
 		name = fmt.Sprintf("%s by %s/%dx37x%d%s", a, w, m, k, name)
 		t := s.add(ir.OpMatMul, name, func(b *builder, _ ir.DType) *ir.Node {
 			return b.op(ir.OpMatMul, []*ir.Node{b.leaf(ir.OpWeight, a, []int{m, k}, small, 0),
@@ -164,14 +164,14 @@ func (s *suite) blockRows() {
 	}
 	for _, q := range ir.DTypes() {
 		if q.IsBlock() {
-			product("", ir.Q8_0, q, 3, 256)
-			product("", q, ir.F16, 2, 256).smoke = q == ir.Q4_0
+			matmul("", ir.Q8_0, q, 3, 256)
+			matmul("", q, ir.F16, 2, 256).smoke = q == ir.Q4_0
 		}
 	}
 	for _, m := range []int{1, 40} {
-		product("", ir.Q8_1, ir.Q4_0, m, 256).smoke = true
+		matmul("", ir.Q8_1, ir.Q4_0, m, 256).smoke = true
 		for _, a := range []ir.DType{ir.Q8_0, ir.Q8_1} {
-			product("/int8", a, ir.Q4_K, m, 512, attr("precision", ir.PrecisionBytes))
+			matmul("/int8", a, ir.Q4_K, m, 512, attr("precision", ir.PrecisionBytes))
 		}
 	}
 	for _, p := range []string{ir.PrecisionFull, ir.PrecisionBytes} {
@@ -310,8 +310,9 @@ func (s *suite) scatters() {
 	s.manyScatters()
 }
 
-// manyScatters adds large cases, where comparing every index with every output would be too slow: updates of few
-// elements, of many and of one, of rows and of single elements, accumulated by atomics or by sorting.
+// manyScatters adds large scatters, for which comparing every index with every output would be too slow. Many updates
+// fall on few elements, on many, or on one; they are rows or single elements; kernels accumulate them by atomics or by
+// sorting.
 func (s *suite) manyScatters() {
 	scattered := func(mode string, places, updates int, v values) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {

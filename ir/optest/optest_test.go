@@ -66,7 +66,7 @@ func TestDTypes(t *testing.T) {
 	all := slices.Concat(floats, ints, uints, []ir.DType{ir.Bool})
 	for op, want := range map[ir.Op][]ir.DType{
 		ir.OpExp: floats, ir.OpAdd: slices.Concat(floats, ints, uints), ir.OpNeg: slices.Concat(floats, ints), ir.OpWhere: all, ir.OpCast: all, ir.OpBitcast: slices.Concat(floats, ints, uints), ir.OpShl: slices.Concat(ints, uints),
-		ir.OpReshape: all, ir.OpSum: slices.Concat(floats, ints, uints), ir.OpAny: {ir.Bool}, ir.OpSoftmax: floats, ir.OpMatMul: slices.Concat(floats, byteDTypes), ir.OpGather: all, ir.OpScatter: all,
+		ir.OpReshape: all, ir.OpSum: slices.Concat(floats, ints, uints), ir.OpAny: {ir.Bool}, ir.OpSoftmax: floats, ir.OpMatMul: slices.Concat(floats, int8DTypes), ir.OpGather: all, ir.OpScatter: all,
 		ir.OpRandomUniform: floats[:4], ir.OpInput: all, ir.OpSort: slices.Concat(floats, ints, uints),
 	} {
 		have := map[ir.DType]bool{}

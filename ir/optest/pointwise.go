@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// elementwise adds the cases of unary, binary and ternary ops.
+// elementwise adds the cases of elementwise ops.
 func (s *suite) elementwise() {
 	for _, op := range ir.Ops() {
 		if op.Class() == ir.ClassElementwise && !op.Info().Converts() {
@@ -22,7 +22,7 @@ func (s *suite) elementwise() {
 	s.integers()
 }
 
-// integers adds cases of ops whose rules for integers differ from floats.
+// integers adds cases of ops with different rules for integers than for floats.
 func (s *suite) integers() {
 	one := func(op ir.Op, name string, attrs ...ir.Attr) {
 		t := s.add(op, "integers/"+name, func(b *builder, t ir.DType) *ir.Node {
@@ -41,7 +41,7 @@ func (s *suite) integers() {
 	}
 }
 
-// ranges adds functions on ranges where they are hard to compute.
+// ranges adds functions on ranges of arguments for which they are hard to compute accurately.
 func (s *suite) ranges() {
 	for _, r := range []struct {
 		op       ir.Op
@@ -60,6 +60,7 @@ func (s *suite) ranges() {
 	}
 }
 
+// pointwise adds the cases of an elementwise op: all shapes, all layouts, and extreme values.
 func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
 	args := len(op.Info().Args)
 	build := func(dims []int, l layout, v values) buildFunc {
@@ -88,7 +89,7 @@ func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
 	}
 }
 
-// argType is the dtype of argument i if the main arguments have dtype t.
+// argType returns the dtype of argument i of an op with main arguments of dtype t.
 func argType(op ir.Op, t ir.DType, i int) ir.DType {
 	if op == ir.OpWhere && i == 0 {
 		return ir.Bool
@@ -96,7 +97,7 @@ func argType(op ir.Op, t ir.DType, i int) ir.DType {
 	return t
 }
 
-// args adds all arguments of an elementwise op. The second has another layout, so that different layouts are combined.
+// args adds all arguments of an elementwise op. Argument 1 has layout plain, so that different layouts are combined.
 func (b *builder) args(op ir.Op, t ir.DType, dims []int, l layout, v values) []*ir.Node {
 	var list []*ir.Node
 	for i := range op.Info().Args {
@@ -122,7 +123,7 @@ func (b *builder) outer(op ir.Op, t ir.DType, rows, cols int, v values) []*ir.No
 	return list
 }
 
-// extremeArgs adds arguments that pair each extreme value with each other.
+// extremeArgs adds arguments that together hold every pair of extreme values.
 func (b *builder) extremeArgs(op ir.Op, t ir.DType) []*ir.Node {
 	n := extremeCount(t)
 	switch {
@@ -134,7 +135,7 @@ func (b *builder) extremeArgs(op ir.Op, t ir.DType) []*ir.Node {
 	return b.outer(op, t, n, n, extreme)
 }
 
-// casts adds the cases of cast and bitcast: every dtype to every other.
+// casts adds the cases of cast and bitcast, from every dtype to every dtype.
 func (s *suite) casts() {
 	for _, to := range preferred {
 		build := func(dims []int, l layout, v values) buildFunc {
@@ -222,7 +223,7 @@ func (s *suite) constants() {
 	s.add(ir.OpConst, "extreme", constant([]int{len(extremes(ir.F32))}, extreme)).every().quick()
 }
 
-// state adds a state that an input replaces: the first run outputs zeros, the second the first run's input.
+// state adds a state and an update by an input: the first run outputs zeros, the second the first run's input.
 func state(dims []int) buildFunc {
 	return func(b *builder, t ir.DType) *ir.Node {
 		st := b.leaf(ir.OpState, t, dims, wide, 0)

@@ -14,7 +14,7 @@ func (s *suite) contractions() {
 		{129, 67, 131}, {0, 3, 5}, {3, 5, 0}} {
 		for mask := range 4 {
 			t := s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, mask, plain, small)
-			if m.m == 129 && m.n == 67 { // past a tile whatever its dtype
+			if m.m == 129 && m.n == 67 { // larger than a tile of any dtype
 				t.every()
 			}
 		}
@@ -33,39 +33,39 @@ func (s *suite) contractions() {
 				attr("transpose_b", true), attr("precision", p))
 		})
 	}
-	s.byteProducts()
-	s.mixedProducts()
+	s.int8Matmuls()
+	s.mixedMatmuls()
 	s.batches()
 	s.experts()
 	s.attentions()
 }
 
-// byteDTypes are the dtypes of byte matmuls.
-var byteDTypes = []ir.DType{ir.I8, ir.U8}
+// int8DTypes are the dtypes of integer matmuls.
+var int8DTypes = []ir.DType{ir.I8, ir.U8}
 
-// byteProducts adds matmuls of bytes, which are exact: of extremes only, with enough terms that sums wrap around, and
-// followed by conversion to float.
-func (s *suite) byteProducts() {
-	ofBytes := func(name string, f buildFunc) *template {
+// int8Matmuls adds matmuls of i8 and u8, which are exact: with only extreme elements, with so many terms that sums wrap
+// around, and with a following conversion to float.
+func (s *suite) int8Matmuls() {
+	ofInt8 := func(name string, f buildFunc) *template {
 		t := s.add(ir.OpMatMul, name, f)
-		t.types = byteDTypes
+		t.types = int8DTypes
 		return t.every()
 	}
 	multiply := func(b *builder, x, w *ir.Node) *ir.Node {
 		return b.op(ir.OpMatMul, []*ir.Node{x, w}, attr("transpose_b", true))
 	}
 	for _, m := range []struct{ m, n, k int }{{1, 67, 144}, {5, 33, 83}, {64, 64, 128}, {129, 131, 77}} {
-		ofBytes(fmt.Sprintf("%dx%dx%d/extremes", m.m, m.n, m.k), func(b *builder, t ir.DType) *ir.Node {
+		ofInt8(fmt.Sprintf("%dx%dx%d/extremes", m.m, m.n, m.k), func(b *builder, t ir.DType) *ir.Node {
 			return multiply(b, b.input(t, []int{m.m, m.k}, extreme), b.input(t, []int{m.n, m.k}, full))
 		})
 	}
 	for _, l := range []layout{transposed, sliced, viewed} {
-		ofBytes("23x19x37/full/"+layoutNames[l], func(b *builder, t ir.DType) *ir.Node {
+		ofInt8("23x19x37/full/"+layoutNames[l], func(b *builder, t ir.DType) *ir.Node {
 			return multiply(b, b.arg(t, []int{23, 37}, l, full), b.arg(t, []int{19, 37}, l, full))
 		})
 	}
 	const long = 1<<17 + 3 // 2^17 products of -128 by -128 are 2^31
-	ofBytes("2x3 sums that wrap", func(b *builder, t ir.DType) *ir.Node {
+	ofInt8("2x3 sums that wrap", func(b *builder, t ir.DType) *ir.Node {
 		lo, hi := ir.IntRange(t)
 		largest := make([]float64, 3*long)
 		for i := range largest {
@@ -77,7 +77,7 @@ func (s *suite) byteProducts() {
 		return multiply(b, b.given(t, largest[:2*long], 2, long), b.given(t, largest, 3, long))
 	})
 	for _, rows := range []int{1, 40} {
-		ofBytes(fmt.Sprintf("%dx48x160/scaled", rows), func(b *builder, t ir.DType) *ir.Node {
+		ofInt8(fmt.Sprintf("%dx48x160/scaled", rows), func(b *builder, t ir.DType) *ir.Node {
 			sums := multiply(b, b.input(t, []int{rows, 160}, full), b.input(t, []int{48, 160}, full))
 			floats := b.view(ir.OpCast, sums, attr("dtype", ir.F32))
 			scaled := b.op(ir.OpMul, []*ir.Node{floats, b.input(ir.F32, []int{rows, 1}, small)})
@@ -86,8 +86,8 @@ func (s *suite) byteProducts() {
 	}
 }
 
-// mixedProducts adds matmuls of every two float dtypes, with many rows and with one row.
-func (s *suite) mixedProducts() {
+// mixedMatmuls adds a matmul for every pair of different float dtypes, with many rows and with one row.
+func (s *suite) mixedMatmuls() {
 	floats := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2, ir.F64}
 	for i, u := range floats {
 		others := slices.Delete(slices.Clone(floats), i, i+1)
@@ -101,7 +101,7 @@ func (s *suite) mixedProducts() {
 	}
 }
 
-// matmul adds a case; bit 0 of mask is transpose_a, bit 1 transpose_b.
+// matmul adds a case. Bit 0 of mask is attribute transpose_a, bit 1 transpose_b.
 func (s *suite) matmul(name string, m, n, k, mask int, l layout, v values) *template {
 	ta, tb := mask&1 != 0, mask&2 != 0
 	a, w := []int{m, k}, []int{k, n}
@@ -187,8 +187,8 @@ func (s *suite) attentions() {
 	s.attentionGrads()
 }
 
-// attentionGrads adds cases of attention's companion ops: queries that see all keys, some and none, groups of heads,
-// and options of the scores.
+// attentionGrads adds cases of attention_grad and attention_lse: queries that see all keys, some or none, heads that
+// share keys, and options of the scores.
 func (s *suite) attentionGrads() {
 	for _, tt := range []struct {
 		name                      string
@@ -251,7 +251,7 @@ func (s *suite) attentionGrads() {
 	})
 }
 
-// halfAttentions adds cases that may round f32 to f16, with few and many rows, and with shapes that matrix units
+// halfAttentions adds cases that may round f32 to f16: with few and many rows, and with shapes that tensor cores
 // support or do not.
 func (s *suite) halfAttentions() {
 	for _, tt := range []struct{ heads, groups, q, k, d, e int }{
@@ -266,7 +266,7 @@ func (s *suite) halfAttentions() {
 	}
 }
 
-// maskedRows adds a case with a mask that hides keys by -Inf, and all keys of some queries.
+// maskedRows adds a case with a mask of -Inf elements, which hide some keys, and all keys of some queries.
 func (s *suite) maskedRows() {
 	s.add(ir.OpAttention, "rows hidden by the mask", func(b *builder, t ir.DType) *ir.Node {
 		const queries, keys = 4, 3
@@ -282,8 +282,7 @@ func (s *suite) maskedRows() {
 	}).types = []ir.DType{ir.F32, ir.F16, ir.BF16}
 }
 
-// sinks adds cases with sinks, which take a share of the attention without a key: with and without a mask, for queries
-// that see many keys, some and none.
+// sinks adds cases with attention sinks: with and without a mask, for queries that see many keys, some or none.
 func (s *suite) sinks() {
 	for _, tt := range []struct {
 		heads, groups, q, k, d int
@@ -310,7 +309,7 @@ func (s *suite) sinks() {
 	}
 }
 
-// window is the shape and attributes of a convolution or pooling.
+// window holds the shapes and attributes of a convolution or pooling.
 type window struct {
 	x, w                                  []int // w is only the kernel size if there are no weights
 	stride, low, high, dilation, outExtra []int64
@@ -333,6 +332,7 @@ func (w window) String() string {
 	return s
 }
 
+// attrs returns the named attributes, without empty lists.
 func (w window) attrs(names ...string) []ir.Attr {
 	all := map[string]any{"stride": w.stride, "padding_low": w.low, "padding_high": w.high, "dilation": w.dilation,
 		"output_padding": w.outExtra, "groups": max(1, w.groups)}
@@ -361,7 +361,7 @@ func (s *suite) windows() {
 	} {
 		s.convolution(ir.OpConv, i == 0, w, "stride", "padding_low", "padding_high", "dilation", "groups")
 	}
-	s.byteConvolutions()
+	s.int8Convolutions()
 	for _, precision := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums} {
 		w := window{x: []int{1, 16, 17, 19}, w: []int{67, 16, 3, 3}, low: ones, high: ones}
 		s.add(ir.OpConv, w.String()+"/"+precision, func(b *builder, t ir.DType) *ir.Node {
@@ -385,8 +385,8 @@ func (s *suite) windows() {
 	s.resizes()
 }
 
-// byteConvolutions adds convolutions of bytes with various padding values.
-func (s *suite) byteConvolutions() {
+// int8Convolutions adds convolutions of i8 and u8 with various padding values.
+func (s *suite) int8Convolutions() {
 	ones, twos := []int64{1, 1}, []int64{2, 2}
 	for _, w := range []window{
 		{x: []int{2, 16, 9, 11}, w: []int{12, 16, 3, 3}, low: ones, high: ones},
@@ -404,7 +404,7 @@ func (s *suite) byteConvolutions() {
 					func(b *builder, t ir.DType) *ir.Node {
 						return b.op(ir.OpConv, []*ir.Node{b.arg(t, w.x, l, full), b.arg(t, w.w, l, full)}, attrs...)
 					})
-				c.types = byteDTypes
+				c.types = int8DTypes
 				c.everyIf(l == plain)
 			}
 		}
@@ -458,8 +458,8 @@ func (s *suite) pools() {
 		every()
 }
 
-// resizes adds the cases of resizing. Of the cases with scales only the one of two axes is in the quick run, because it
-// covers both directions: one axis grows and the other shrinks.
+// resizes adds the cases of resizing. Of the cases with attribute scales, only the one with two axes is in quick runs:
+// one axis grows and the other shrinks, so it covers both directions.
 func (s *suite) resizes() {
 	for _, op := range []ir.Op{ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic} {
 		for _, tt := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Outcome is how a case ended.
+// Outcome says how a case ended.
 type Outcome string
 
 // The outcomes.
@@ -29,7 +29,8 @@ type Result struct {
 	Outcome Outcome  `json:"outcome"`
 	Reason  string   `json:"reason,omitempty"` // of a failure or refusal
 	Elems   int      `json:"elems"`            // elements compared
-	// Worst is the largest error relative to the tolerance: above 1 is a failure. WorstAbs is the largest |got-want|.
+	// Worst is the largest error as a multiple of the tolerance; above 1 the case fails. WorstAbs is the largest
+	// |got-want|.
 	Worst    Number `json:"worst"`
 	WorstAbs Number `json:"worst_abs"`
 }
@@ -46,7 +47,7 @@ type Summary struct {
 	Passed   int      `json:"passed"`
 	Failed   int      `json:"failed"`
 	Refused  int      `json:"refused"`
-	Reasons  []string `json:"reasons,omitempty"` // why cases were refused, each once, nodes as %n
+	Reasons  []string `json:"reasons,omitempty"` // the different reasons of refusals, with %n for node numbers
 	Worst    Number   `json:"worst"`             // see Result
 	WorstAbs Number   `json:"worst_abs"`
 }
@@ -112,7 +113,7 @@ func (r *Report) Err() error {
 		failed[0].Reason)
 }
 
-// WriteTable writes a line per op, then why cases were refused, and each failure.
+// WriteTable writes a line per op, a line per reason of refusals, and a line per failure.
 func (r *Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "cases\tpassed\tfailed\trefused\tworst/allowed\tworst\t  op")
@@ -136,7 +137,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// refusals returns a line for each reason of refusals, with the ops it stopped.
+// refusals returns a line for each reason of refusals, with the refused ops.
 func (r *Report) refusals() []string {
 	var reasons []string
 	ops := map[string][]string{}

@@ -16,8 +16,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Backend loads a graph for the backend under test. Options.Refused decides whether an error means that it refused the
-// graph.
+// Backend loads a graph on the backend under test. Options.Refused tells whether an error means that the backend cannot
+// run the graph.
 type Backend func(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error)
 
 // Options adjusts Run. The zero value runs all cases.
@@ -26,8 +26,8 @@ type Options struct {
 	Filter *regexp.Regexp
 	// Smoke selects the few cases per op for a quick run.
 	Smoke bool
-	// Batch is the maximum number of cases per graph; 0 means 24. A GLSL compiler takes longer to start than to compile
-	// the kernels of a dozen cases.
+	// Batch is the maximum number of cases per graph; 0 means 24. Several share a graph because a GLSL compiler takes
+	// longer to start than to compile the kernels of a dozen cases.
 	Batch int
 	// Refused reports whether an error of the backend means that it cannot run a graph. Nil means this package's
 	// Refused.
@@ -39,7 +39,7 @@ type Options struct {
 	Progress func(done, total int)
 }
 
-// refusals occur in errors of vkc's own backend for graphs that it cannot run.
+// refusals are parts of the errors that vkc's own backend returns for graphs that it cannot run.
 var refusals = []string{
 	"cannot run this graph: it lacks", // a feature of the device
 	"has no lowering",                 // an op without kernels
@@ -70,7 +70,7 @@ func Select(opt Options) []Case {
 	return list
 }
 
-// Run runs the selected cases on a backend. A case's failure is in its result; the returned error is that of ctx, or a
+// Run runs the selected cases on a backend. The report has the failures of cases. The returned error is ctx's, or a
 // mistake in the cases themselves.
 func Run(ctx context.Context, backend Backend, opt Options) (*Report, error) {
 	if opt.Refused == nil {
@@ -104,7 +104,7 @@ type runner struct {
 	done int // cases
 }
 
-// progress counts cases that are done.
+// progress reports that more cases are done.
 func (r *runner) progress(cases int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,8 @@ func (r *runner) progress(cases int) {
 	}
 }
 
-// run runs cases in one graph. If that fails as a whole, it runs each half separately.
+// run runs cases in one graph. If the graph as a whole fails, it runs each half of the cases separately, to find the
+// case that fails.
 func (r *runner) run(ctx context.Context, cases []Case, results []Result) error {
 	x, err := newBatch(cases)
 	if err != nil {
@@ -166,7 +167,7 @@ func (x *batch) result(i int, o Outcome, reason string) Result {
 	return Result{Case: c.Name, Op: c.Op.String(), DType: c.DType, Outcome: o, Reason: oneLine(reason)}
 }
 
-// oneLine joins the lines of a text.
+// oneLine replaces each run of white space, including line ends, by a space.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Number is a float64 that JSON can represent: non-finite ones are strings.

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// values selects the values of an argument.
+// values selects how the elements of an argument are chosen.
 type values uint8
 
 const (
@@ -18,8 +18,8 @@ const (
 	extreme               // the extremes of the dtype, each in turn
 	full                  // any integer, most near the limits and 0
 	index                 // integers around the valid indices, some out of range
-	special               // small ones, and each of specials once
-	summed                // the same for ops that sum or square, see specials
+	special               // small ones, and each value of specials once
+	summed                // special for ops that sum or square, see specials
 	digits                // numbers that lose digits in narrower dtypes
 )
 
@@ -82,7 +82,7 @@ func specials(t ir.DType, v values) []float64 {
 	return list
 }
 
-// extremeInts returns the values of an extreme integer or bool argument.
+// extremeInts returns the values of an extreme argument of an integer dtype or bool.
 func extremeInts(t ir.DType) []int64 {
 	lo, hi := ir.IntRange(t)
 	if t == ir.Bool {
@@ -103,7 +103,7 @@ func extremeCount(t ir.DType) int {
 	return len(extremeInts(t))
 }
 
-// tensor makes a tensor of the selected values; bound is the exclusive limit of indices.
+// tensor makes a tensor of the selected values. bound is the exclusive limit of indices.
 func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Data, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
@@ -130,6 +130,7 @@ func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Da
 	return ir.FromInts(t, list, dims...)
 }
 
+// float returns element i of a float tensor of the selected values.
 func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
 	switch {
 	case v == digits:
@@ -153,6 +154,7 @@ func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
 	return x
 }
 
+// integer returns element i of an integer or bool tensor of the selected values.
 func integer(rng *rand.Rand, t ir.DType, v values, i, bound int) int64 {
 	lo, hi := ir.IntRange(t)
 	switch {
@@ -172,7 +174,7 @@ func integer(rng *rand.Rand, t ir.DType, v values, i, bound int) int64 {
 	return max(lo, rng.Int64N(16)-4)
 }
 
-// limits returns any value of a range, mostly ones near its ends and near 0.
+// limits returns a random integer, mostly one near lo, hi or 0.
 func limits(rng *rand.Rand, lo, hi int64) int64 {
 	switch rng.IntN(4) {
 	case 0:
