@@ -6,10 +6,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// AdaptiveAvgPool pools the innermost axes to the given extents: element i of an axis of n elements becomes the mean of
-// the elements from floor(i*n/size) up to, not including, ceil((i+1)*n/size). The axes' extents must be static and
-// above 0. If they are multiples of the new ones, this is AvgPool. Otherwise the windows differ in size; they are
-// gathered with a mask and summed.
+// AdaptiveAvgPool pools the innermost axes to the given extents. On an axis of n elements, element i becomes the mean
+// of the elements from floor(i*n/size) up to, not including, ceil((i+1)*n/size). The axes' extents must be static and
+// above 0. If they are multiples of the new ones, this is AvgPool. Otherwise the windows differ in size, and
+// AdaptiveAvgPool gathers them, with zeros after the shorter ones.
 func (t Tensor) AdaptiveAvgPool(size ...int) Tensor {
 	from := t.pooledExtents(size)
 	kernel := make([]int, len(size))
@@ -24,7 +24,7 @@ func (t Tensor) AdaptiveAvgPool(size ...int) Tensor {
 	return t.unevenAvgPool(from, size)
 }
 
-// pooledExtents returns the extents of the len(size) innermost axes.
+// pooledExtents returns the extents of the len(size) innermost axes, which are to be pooled to size.
 func (t Tensor) pooledExtents(size []int) []int {
 	refuse := func(want string) {
 		fail("adaptive average pooling", fmt.Errorf("from %s to %v: want %s", t.Shape(), size, want), t)
@@ -47,8 +47,9 @@ func (t Tensor) pooledExtents(size []int) []int {
 	return from
 }
 
-// unevenAvgPool gathers each axis into [size, longest window], zeroes elements beyond a window's end, and divides the
-// sums by the windows' sizes. It sums in f32, or f64 for f64.
+// unevenAvgPool pools windows of different sizes. It gathers the windows of each axis into two axes, [size, longest
+// window], zeroes the elements after a window's end, and divides the sums by the windows' sizes. It sums in f32, or in
+// f64 for f64.
 func (t Tensor) unevenAvgPool(from, size []int) Tensor {
 	outer, acc := t.Rank()-len(size), ir.F32
 	if t.DType() == ir.F64 {
@@ -70,7 +71,7 @@ func (t Tensor) unevenAvgPool(from, size []int) Tensor {
 	return x.Sum(folded...).Div(count.to(acc)).to(t.DType())
 }
 
-// join returns f(t, u), or u if t is the zero Tensor.
+// join returns f(t, u). If t is the zero Tensor, as before the first of several calls, it returns u.
 func (t Tensor) join(f func(t, u Tensor) Tensor, u Tensor) Tensor {
 	if t.IsZero() {
 		return u
@@ -90,7 +91,7 @@ func (t Tensor) withOnes(n int) Tensor {
 	return t.Unsqueeze(axes...)
 }
 
-// to is like Cast, but returns t itself if it has the dtype already.
+// to returns t cast to a dtype, or t itself if it has that dtype already.
 func (t Tensor) to(d ir.DType) Tensor {
 	if t.DType() == d {
 		return t
@@ -98,8 +99,8 @@ func (t Tensor) to(d ir.DType) Tensor {
 	return t.Cast(d)
 }
 
-// windows are the windows of one axis, padded to the longest: their coordinates, which of these count, and the number
-// of those.
+// windows describes the windows along one axis, all padded to the longest one. Window i has the coordinates
+// at[i*longest:(i+1)*longest]; inside tells which of them belong to it, and count[i] is their number.
 type windows struct {
 	longest int
 	at      []int32
@@ -107,6 +108,7 @@ type windows struct {
 	count   []float32
 }
 
+// adaptiveWindows returns the windows that pool an axis of `from` elements to `to`.
 func adaptiveWindows(from, to int) windows {
 	first := func(i int) int { return i * from / to }
 	end := func(i int) int { return ((i+1)*from + to - 1) / to }

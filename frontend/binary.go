@@ -38,10 +38,10 @@ func (t Tensor) Rem(y Tensor) Tensor { return t.binary(ir.OpRem, y) }
 // Pow returns x^y; a negative x needs an integral y.
 func (t Tensor) Pow(y Tensor) Tensor { return t.binary(ir.OpPow, y) }
 
-// Min returns the smaller of x and y, NaN if either is.
+// Min returns the smaller of x and y, or NaN if either is NaN.
 func (t Tensor) Min(y Tensor) Tensor { return t.binary(ir.OpMin, y) }
 
-// Max returns the larger of x and y, NaN if either is.
+// Max returns the larger of x and y, or NaN if either is NaN.
 func (t Tensor) Max(y Tensor) Tensor { return t.binary(ir.OpMax, y) }
 
 // Atan2 returns math.Atan2(t, x): the angle in radians of the point with ordinate t and abscissa x.
@@ -59,8 +59,8 @@ func (t Tensor) Xor(y Tensor) Tensor { return t.binary(ir.OpXor, y) }
 // Shl returns x shifted left by y bits. The result is 0 if y is negative or not less than the width of the dtype.
 func (t Tensor) Shl(y Tensor) Tensor { return t.binary(ir.OpShl, y) }
 
-// Shr returns x shifted right by y. Signed integers keep their sign. If y is negative, or the dtype's width or more,
-// only the sign remains.
+// Shr returns x shifted right by y bits. Signed integers keep their sign. If y is negative, or the dtype's width or
+// more, the result is 0, or -1 for a negative x.
 func (t Tensor) Shr(y Tensor) Tensor { return t.binary(ir.OpShr, y) }
 
 // Eq returns, as bools, whether x equals y.
@@ -88,6 +88,6 @@ func (t Tensor) Where(yes, no Tensor) Tensor { return t.apply(ir.OpWhere, []Tens
 // Lerp returns x+(y-x)*w, a linear interpolation from x to y.
 func (t Tensor) Lerp(y, w Tensor) Tensor { return t.apply(ir.OpLerp, []Tensor{y, w}) }
 
-// After returns t, but only after y has been computed, so that computations from t and from y are not interleaved. Both
-// broadcast and have one numeric dtype.
+// After returns t, but only once y has been computed, so that computations that read the result do not start before.
+// Both broadcast and have one numeric dtype. Remat delays its recomputation with it.
 func (t Tensor) After(y Tensor) Tensor { return t.binary(ir.OpAfter, y) }

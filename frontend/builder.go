@@ -15,13 +15,13 @@ type Builder struct {
 
 	// For the body of a control op: the enclosing builder, and the values that the body captures.
 	outer    *Builder
-	inner    *Builder // the body being built now
-	given    []Tensor // of outer
-	captured map[*ir.Node]Tensor
+	inner    *Builder            // the body being built now
+	given    []Tensor            // the captured values, as tensors of outer
+	captured map[*ir.Node]Tensor // by outer's node: the body's input for it
 }
 
-// Build returns the graph that define builds. It must have at least one output or state update. If a call in define is
-// wrong, the error is an *Error.
+// Build returns the graph that define builds. It must have at least one output or state update. If define calls a
+// method wrongly, the error is an *Error.
 func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 	b := &Builder{graph: ir.NewGraph(name), opaques: map[*ir.Node]opaqueValue{}}
 	defer func() {
@@ -78,13 +78,13 @@ func (b *Builder) Update(state, value Tensor) {
 	}
 }
 
-// add makes a node and returns its handle. Callers omit optional trailing operands, so every operand must be a tensor
-// of this graph.
+// add makes a node in the body being built, or else in b's graph, and returns its handle. Every operand must be a
+// tensor; for an omitted optional operand, args ends before it.
 func (b *Builder) add(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return b.current().addHere(op, args, attrs...)
 }
 
-// addHere is add, past bodies that are being built.
+// addHere is add, but always makes the node in b's own graph.
 func (b *Builder) addHere(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	b.checkOpen(op.String())
 	nodes := make([]*ir.Node, len(args))
@@ -102,6 +102,7 @@ func (b *Builder) addHere(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return Tensor{b: b, node: n}
 }
 
+// checkArgs fails unless all operands are tensors of b.
 func (b *Builder) checkArgs(op string, args ...Tensor) {
 	b.checkOpen(op)
 	for i, a := range args {
@@ -111,7 +112,7 @@ func (b *Builder) checkArgs(op string, args ...Tensor) {
 	}
 }
 
-// checkArg refuses the zero Tensor.
+// checkArg fails if operand i is the zero Tensor.
 func (b *Builder) checkArg(op string, i int, a Tensor, args []Tensor) {
 	if a.node == nil {
 		fail(op, fmt.Errorf("operand %d is the zero Tensor: make tensors with a Builder or from other tensors", i),
@@ -119,6 +120,7 @@ func (b *Builder) checkArg(op string, i int, a Tensor, args []Tensor) {
 	}
 }
 
+// failOther fails because operand i belongs to another graph or body.
 func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
 	from, to := a.b.whole().Name, b.whole().Name
 	why := fmt.Sprintf("belongs to graph %q, not to %q", from, to)
@@ -132,7 +134,7 @@ func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
 	fail(op, fmt.Errorf("operand %d, %s, %s", i, a.node.Label(), why), args...)
 }
 
-// whole is the graph that b builds a body of, or b's own.
+// whole returns the graph of the outermost builder: the graph of Build, not a body.
 func (b *Builder) whole() *ir.Graph {
 	for b.outer != nil {
 		b = b.outer
@@ -140,6 +142,7 @@ func (b *Builder) whole() *ir.Graph {
 	return b.graph
 }
 
+// checkOpen fails if Build has returned already, or if there is no builder.
 func (b *Builder) checkOpen(op string) {
 	if b == nil || b.graph == nil {
 		fail(op, errors.New("there is no builder: frontend.Build makes one and passes it to its function"))
@@ -149,5 +152,5 @@ func (b *Builder) checkOpen(op string) {
 	}
 }
 
-// attr shortens the call sites of add.
+// attr returns an attribute; it shortens calls of add.
 func attr(name string, value any) ir.Attr { return ir.Attr{Name: name, Value: value} }

@@ -22,7 +22,7 @@ var constTypes = map[reflect.Kind]ir.DType{
 	reflect.Bool:    ir.Bool,
 }
 
-// toData makes a host tensor of Go values, as Const documents.
+// toData makes a host tensor of Go values, in the forms that Const documents.
 func toData(values any, dims []int) (*ir.Data, error) {
 	if d, ok := values.(*ir.Data); ok {
 		return copyData(d, dims)
@@ -50,7 +50,7 @@ func toData(values any, dims []int) (*ir.Data, error) {
 	return ir.FromInts(t, c.ints, shape...)
 }
 
-// nesting returns the element type of nested slices or arrays, and the length of the first one at each depth.
+// nesting returns the element type of nested slices or arrays, and the length of the first slice at each depth.
 func nesting(v reflect.Value) (elem reflect.Type, shape []int) {
 	elem = v.Type()
 	for elem.Kind() == reflect.Slice || elem.Kind() == reflect.Array {
@@ -68,10 +68,10 @@ func nesting(v reflect.Value) (elem reflect.Type, shape []int) {
 	return elem, shape
 }
 
-// collector flattens nested slices in row-major order.
+// collector flattens nested slices in row-major order, to floats or ints.
 type collector struct {
 	dtype    ir.DType
-	plainInt bool
+	plainInt bool // elements have type int, which must fit i32
 	floats   []float64
 	ints     []int64
 }
@@ -112,7 +112,7 @@ func (c *collector) element(v reflect.Value) error {
 	return nil
 }
 
-// copyData copies d, because the graph keeps the copy and the caller may modify d.
+// copyData returns a copy of d, with other dims if given. The graph keeps the copy, so the caller may modify d.
 func copyData(d *ir.Data, dims []int) (*ir.Data, error) {
 	if d == nil {
 		return nil, errors.New("the value is nil")
@@ -124,7 +124,7 @@ func copyData(d *ir.Data, dims []int) (*ir.Data, error) {
 	return out, out.Check()
 }
 
-// scalarData makes a scalar of dtype t, refusing values that are lost in it.
+// scalarData makes a scalar of dtype t. It returns an error if t cannot hold the value.
 func scalarData(t ir.DType, value float64) (*ir.Data, error) {
 	switch {
 	case t.IsBlock() || !t.Valid():

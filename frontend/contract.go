@@ -3,9 +3,11 @@ package frontend
 import "github.com/vkc-go/vkc/ir"
 
 // MatMul returns the matmul of t [..., M, K] and w [..., K, N]. Outer axes broadcast. It accumulates in f32. The result
-// has the narrowest float dtype that holds all values of both: f16 by f32 gives f32. Tensors of i8 or u8 give exact
-// sums in i32: cast them to f32 and multiply by the scales, which fuses with the matmul. To transpose the left operand,
+// has the narrowest float dtype that holds all values of both: f16 by f32 gives f32. To transpose the left operand,
 // write t.T().MatMul(w).
+//
+// Tensors of i8 or u8 give exact sums in i32. Cast the sums to f32 and multiply them by the scales; that fuses with the
+// matmul.
 func (t Tensor) MatMul(w Tensor) Tensor { return t.binary(ir.OpMatMul, w) }
 
 // MatMulT is the matmul with w given as [..., N, K], the layout of a linear layer's weight in most files, including
@@ -22,45 +24,44 @@ type Precision string
 // The precisions, from exact to fast.
 const (
 	FullPrecision Precision = ir.PrecisionFull // operands unchanged, sums in f32
-	// F32 operands may be split in two bf16 each, and multiplied in three matmuls.
+	// Each f32 operand may be split into two bf16, and multiplied in three bf16 matmuls.
 	BF16x3        Precision = ir.PrecisionBF16x3
 	HalfPrecision Precision = ir.PrecisionHalf     // operands may be rounded to f16
-	HalfSums      Precision = ir.PrecisionHalfSums // and sums may be made in f16
-	// ByteRows allows HalfPrecision. It also allows rounding rows to 8 bits when the other operand is a quantized
-	// weight.
+	HalfSums      Precision = ir.PrecisionHalfSums // and sums may be accumulated in f16
+	// ByteRows allows HalfPrecision, and also quantizing rows to int8 if the other operand is a quantized weight.
 	ByteRows Precision = ir.PrecisionBytes
 )
 
-// MatMulIn is MatMul with a given precision. Matrix units multiply f32 operands only in BF16x3, HalfPrecision or
+// MatMulIn is MatMul with a given precision. Tensor cores multiply f32 operands only in BF16x3, HalfPrecision or
 // HalfSums.
 func (t Tensor) MatMulIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("precision", string(p)))
 }
 
-// MatMulTIn is MatMulT in a precision of the caller's choice.
+// MatMulTIn is MatMulT with a given precision.
 func (t Tensor) MatMulTIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true), attr("precision", string(p)))
 }
 
-// MatMulID multiplies each row of t by a matrix selected by an index: result[t, u] = weights[ids[t, u]] x t[t, u]. t is
-// [T, U, K], or [T, 1, K] to use one row for all U. weights [E, N, K] may be quantized. ids [T, U] are integers,
-// clamped to 0 … E-1. It is the matmul of a mixture of experts.
+// MatMulID is the matmul of a mixture of experts: ids select the matrix that multiplies each row. result[t, u] =
+// weights[ids[t, u]] x t[t, u]. t is [T, U, K], or [T, 1, K] to use one row for all U. weights [E, N, K] may be
+// quantized. ids [T, U] are integers, clamped to 0 … E-1.
 func (t Tensor) MatMulID(weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids})
 }
 
-// MatMulIDIn is MatMulID in a precision of the caller's choice.
+// MatMulIDIn is MatMulID with a given precision.
 func (t Tensor) MatMulIDIn(p Precision, weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids}, attr("precision", string(p)))
 }
 
-// ExpertGroups groups the positions of integer ids by id, at most rows per group: see op expert_groups. Programs need
-// not call it, because MatMulID groups rows itself.
+// ExpertGroups groups the positions of the elements of t, integer ids, by id, with at most rows positions per group:
+// see op expert_groups. Programs need not call it, because MatMulID groups rows itself.
 func (t Tensor) ExpertGroups(experts, rows int) Tensor {
 	return t.apply(ir.OpExpertGroups, nil, attr("experts", int64(experts)), attr("rows", int64(rows)))
 }
 
-// AttentionOption changes Attention.
+// AttentionOption sets an option of Attention, such as Causal.
 type AttentionOption func(*attention)
 
 type attention struct {
@@ -69,15 +70,15 @@ type attention struct {
 	attrs []ir.Attr
 }
 
-// Causal lets query i of T attend to keys up to i+S-T of S: the queries are the last T of the S positions. If they are
-// the first T, and query i attends to keys up to i, as with ONNX's is_causal without a cache, pass a Mask of bools
+// Causal makes the T queries the last T of the S positions: query i attends to keys 0 to i+S-T. If the queries are the
+// first T positions, and query i attends to keys 0 to i, as with ONNX's is_causal without a cache, pass a Mask of bools
 // [T,S] instead.
 func Causal() AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("causal", true)) }
 }
 
-// Window lets query i of T attend only to the last n keys up to i+S-T of S, including its own. It needs Causal. 0 means
-// all keys.
+// Window limits each query to the last n of the keys that Causal allows, including the query's own. It needs Causal. 0
+// means all keys.
 func Window(n int) AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("window", n)) }
 }
@@ -92,12 +93,12 @@ func Softcap(limit float64) AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("softcap", limit)) }
 }
 
-// Mask sets a mask that broadcasts to [..., H, T, S]. A mask of floats is added to the scores. A mask of bools or
-// integers selects the keys that a query attends to: those where it is not 0.
+// Mask sets a mask that broadcasts to [..., H, T, S]. A mask of floats is added to the scores. In a mask of bools or
+// integers, elements other than 0 mark the keys that a query attends to.
 func Mask(mask Tensor) AttentionOption { return func(a *attention) { a.mask = mask } }
 
-// Sinks sets an extra score for each of the H query heads, a vector. It adds to the softmax's denominator and has no
-// value, so that a query may attend to nothing (Xiao et al. 2023, arXiv:2309.17453).
+// Sinks sets attention sinks: a vector with a score for each of the H query heads. The score adds to the softmax's
+// denominator but has no value, so that a query may attend to nothing (Xiao et al. 2023, arXiv:2309.17453).
 func Sinks(scores Tensor) AttentionOption { return func(a *attention) { a.sinks = scores } }
 
 // Attention returns softmax(q k^T * scale + mask) v, where t is q [..., H, T, D], k is [..., G, S, D] and v is [..., G,
@@ -106,8 +107,8 @@ func (t Tensor) Attention(k, v Tensor, options ...AttentionOption) Tensor {
 	return t.attention(ir.OpAttention, []Tensor{k, v}, options)
 }
 
-// AttentionLSE returns the logarithms of Attention's softmax denominators, [..., H, T] in f32 or f64. With them,
-// attentions over parts of the keys can be combined.
+// AttentionLSE returns the logarithms of Attention's softmax denominators, [..., H, T] in f32 or f64. They allow
+// combining attentions over parts of the keys.
 func (t Tensor) AttentionLSE(k Tensor, options ...AttentionOption) Tensor {
 	return t.attention(ir.OpAttentionLSE, []Tensor{k}, options)
 }

@@ -43,8 +43,9 @@ func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 		attr("then", bodies[0].graph), attr("else", bodies[1].graph))
 }
 
-// Loop runs body trips times, and returns its last results. The first trip gets first, and each later one the results
-// of the trip before: tensors of the same types. i is the number of the trip, an i32 scalar beginning with 0.
+// Loop runs body trips times, and returns the results of the last trip. The first trip gets first as carried, and each
+// later one the previous trip's results, which have the same types. i is the number of the trip, an i32 scalar that
+// counts from 0.
 func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []Tensor) []Tensor) []Tensor {
 	if body == nil {
 		fail("loop", errors.New("there is no function: it is nil"), first...)
@@ -56,8 +57,8 @@ func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []
 	return l.end(trips, false)[1:]
 }
 
-// While runs body while cond of the carried values is true, but at most trips times. It returns the last results, or
-// first if the body never ran. cond returns a bool scalar; see Loop for the rest.
+// While runs body while cond(carried) is true, but at most trips times. It returns the last results, or first if the
+// body never ran. cond returns a bool scalar; see Loop for the rest.
 func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) Tensor,
 	body func(carried []Tensor) []Tensor) []Tensor {
 	if cond == nil || body == nil {
@@ -77,9 +78,9 @@ func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) T
 	return l.end(trips, true)[1:]
 }
 
-// Scan iterates over the outermost axis of xs, which all have one extent there. Each trip of body gets their slices
-// without that axis, and the carried values as in Loop. Scan stacks the body's outs along a new outermost axis. It
-// returns the last carried values, and the stacks.
+// Scan runs body for each coordinate of the outermost axis of xs, which all have the same extent there. The body gets
+// the slices of xs at that coordinate, without the axis, and the carried values as in Loop. Scan stacks the body's outs
+// along a new outermost axis. It returns the last carried values, and the stacks.
 func (b *Builder) Scan(first, xs []Tensor,
 	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
 	return b.scan(first, xs, false, body)
@@ -91,6 +92,7 @@ func (b *Builder) ScanBack(first, xs []Tensor,
 	return b.scan(first, xs, true, body)
 }
 
+// scan is Scan, or ScanBack if back is set.
 func (b *Builder) scan(first, xs []Tensor, back bool,
 	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
 	const op = "scan"
@@ -134,12 +136,12 @@ type Scanned struct {
 	Last   []Tensor // the last carried values
 	Stacks []Tensor // the outs of all trips, along a new outermost axis; zeros beyond the last trip
 	Count  Tensor   // number of trips, an i32 scalar
-	Goes   Tensor   // the last value of the condition; the zero Tensor without one
+	Goes   Tensor   // the last value of the condition; the zero Tensor if the loop has none
 }
 
 // ScanWhile is Loop that also stacks the body's outs, as Scan does. If goes is not the zero Tensor, the loop has a
-// condition, a bool scalar, and ends as soon as it is false: goes is the condition of the first trip, and the body's
-// first result the condition of the next.
+// condition, a bool scalar, and ends as soon as it is false. goes is the condition of the first trip. The first result
+// of the body is the condition of the next trip.
 func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	body func(i Tensor, carried []Tensor) (goes Tensor, next, outs []Tensor)) Scanned {
 	const op = "scan"
@@ -172,7 +174,8 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	return s
 }
 
-// stack declares states that collect the outs of each trip, at index at of a new outermost axis.
+// stack declares a state for each of the body's outs, with a new outermost axis of extent steps. Each trip writes its
+// outs at index `at` of that axis.
 func (l *loopBuilder) stack(steps Dim, at Tensor, outs []Tensor) {
 	for i, y := range outs {
 		y = l.body.own(l.op, i, y, outs)
@@ -181,33 +184,35 @@ func (l *loopBuilder) stack(steps Dim, at Tensor, outs []Tensor) {
 	}
 }
 
-// loopBuilder makes a loop: its states, each with a first value, and their updates.
+// loopBuilder builds a loop op: the body, and the states of the loop with their first values.
 type loopBuilder struct {
 	op    string
 	outer *Builder
 	body  *Builder
-	first []Tensor
-	types []ir.Type
+	first []Tensor  // by state: the first value; the zero Tensor for zeros
+	types []ir.Type // by state
 }
 
+// loop begins a loop, with a body in which new nodes are made.
 func (b *Builder) loop(op string) *loopBuilder {
 	b = b.current()
 	return &loopBuilder{op: op, outer: b, body: b.body(op)}
 }
 
-// state declares a state that begins as first.
+// state declares a state of the loop with a first value, and returns it as a tensor of the body.
 func (l *loopBuilder) state(first Tensor) Tensor {
 	l.outer.checkArg(l.op, len(l.first), first, []Tensor{first})
 	return l.stateOf(first, first.DType(), first.Shape())
 }
 
-// stateOf declares a state. It begins as zeros if first is the zero Tensor.
+// stateOf declares a state. Its first value is zeros if first is the zero Tensor.
 func (l *loopBuilder) stateOf(first Tensor, t ir.DType, s ir.Shape) Tensor {
 	name := l.body.free(first, "s", len(l.first))
 	l.first, l.types = append(l.first, first), append(l.types, ir.Type{DType: t, Shape: s})
 	return l.body.addHere(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", s))
 }
 
+// update sets the value that a state has in the next trip.
 func (l *loopBuilder) update(state, next Tensor) {
 	next = l.body.own(l.op, 0, next, []Tensor{next})
 	if err := l.body.graph.Update(state.node, next.node); err != nil {
@@ -215,7 +220,8 @@ func (l *loopBuilder) update(state, next Tensor) {
 	}
 }
 
-// returned updates a state by a result of the caller's function. what is the caller's name for it.
+// returned is update with a result of the caller's function, which must have the state's type. what names the result in
+// errors.
 func (l *loopBuilder) returned(what string, state, next Tensor) {
 	next = l.body.own(l.op, 0, next, []Tensor{next})
 	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {
@@ -224,14 +230,14 @@ func (l *loopBuilder) returned(what string, state, next Tensor) {
 	l.update(state, next)
 }
 
-// counter declares the number of the trip.
+// counter declares a state that counts the trips, from 0.
 func (l *loopBuilder) counter() Tensor {
 	i := l.stateOf(Tensor{}, ir.I32, ir.Shape{})
 	l.update(i, i.AddScalar(1))
 	return i
 }
 
-// carry declares states for first, and updates them by the results of f.
+// carry declares a state for each tensor of first. f returns the states' values in the next trip.
 func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	carried := make([]Tensor, len(first))
 	for i, t := range first {
@@ -247,7 +253,7 @@ func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	}
 }
 
-// end emits the op and returns the final values of its states.
+// end ends the body, makes the loop op, and returns the final values of the states.
 func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
 	l.outer.inner, l.body.done = nil, true
 	args := make([]Tensor, len(l.first))
@@ -261,7 +267,7 @@ func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
 		attr("while", while), attr("body", l.body.graph))
 }
 
-// zeros is a tensor of zeros.
+// zeros returns a tensor of zeros.
 func (b *Builder) zeros(t ir.Type) Tensor {
 	zero := b.Scalar(t.DType, 0)
 	if len(t.Shape) == 0 {
@@ -270,7 +276,7 @@ func (b *Builder) zeros(t ir.Type) Tensor {
 	return b.add(ir.OpBroadcast, []Tensor{zero}, attr("shape", t.Shape))
 }
 
-// current is the builder of the body that is being defined, if one is.
+// current returns the builder of the innermost body being built, or b if there is none.
 func (b *Builder) current() *Builder {
 	for b != nil && b.inner != nil {
 		b = b.inner
@@ -278,7 +284,7 @@ func (b *Builder) current() *Builder {
 	return b
 }
 
-// body begins a body. New nodes belong to it until inner is nil again.
+// body begins a body. New nodes belong to it until leave.
 func (b *Builder) body(name string) *Builder {
 	b.checkOpen(name)
 	body := ir.NewBody(name)
@@ -289,7 +295,7 @@ func (b *Builder) body(name string) *Builder {
 	return b.inner
 }
 
-// leave ends the body being built, even if it is incomplete. A program that recovers from an Error continues here.
+// leave ends the body being built, even an incomplete one, so that a program that recovers from an Error can continue.
 func (b *Builder) leave() { b.inner = nil }
 
 // Sees reports whether t can be used now: it belongs to the graph, or to a body that has not ended.
@@ -302,7 +308,7 @@ func (b *Builder) Sees(t Tensor) bool {
 	return false
 }
 
-// define has f build a body.
+// define calls f, the caller's function for a branch, and returns its results, at least one.
 func (b *Builder) define(op string, f func() []Tensor) []Tensor {
 	if f == nil {
 		fail(op, fmt.Errorf("there is no function for %s: it is nil", b.graph.Name))
@@ -314,7 +320,7 @@ func (b *Builder) define(op string, f func() []Tensor) []Tensor {
 	return results
 }
 
-// own returns a as a tensor of b: a itself, or b's captured value if a belongs to an enclosing builder.
+// own returns operand i as a tensor of b: itself, or the captured value for it if it belongs to an enclosing builder.
 func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
 	if b.checkArg(op, i, a, args); a.b == b {
 		return a
@@ -328,8 +334,8 @@ func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
 	return Tensor{}
 }
 
-// free returns a name for a leaf of a body that stands for a: the name of a, which errors then have, if it has one and
-// the body has none of that name.
+// free returns an unused name for a body's leaf with the value of a. It is a's own name if possible, since errors
+// mention it, and otherwise prefix and a number from n on.
 func (b *Builder) free(a Tensor, prefix string, n int) string {
 	name := ""
 	if a.node != nil {
@@ -341,7 +347,8 @@ func (b *Builder) free(a Tensor, prefix string, n int) string {
 	return name
 }
 
-// capture adds a captured value for a tensor of an enclosing builder to the body b. It copies constants instead.
+// capture returns the body's input for a tensor of an enclosing builder, and adds one at first use. A constant is
+// copied into the body instead.
 func (b *Builder) capture(a Tensor) Tensor {
 	if a.b != b.outer {
 		a = b.outer.capture(a)
@@ -361,7 +368,7 @@ func (b *Builder) capture(a Tensor) Tensor {
 	return t
 }
 
-// control makes a control op of n results.
+// control adds a control op and returns its n results.
 func (b *Builder) control(op ir.Op, n int, args []Tensor, attrs ...ir.Attr) []Tensor {
 	results := make([]Tensor, n)
 	for i := range results {

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CustomOp applies an op added by ir.RegisterCustom to its arguments, in their declared order, and returns its result,
-// or the first of several. Attributes with a default may be omitted.
+// CustomOp applies an op added by ir.RegisterCustom to its arguments, in their declared order, and returns its result.
+// If the op has several, it returns the first. Attributes with a default may be omitted.
 func CustomOp(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return CustomOps(op, args, attrs...)[0]
 }

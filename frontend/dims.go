@@ -18,7 +18,7 @@ import (
 // *Error with its line.
 type Dim = any
 
-// toShape makes a shape of dims.
+// toShape returns the shape that dims describe.
 func toShape(dims []Dim) (ir.Shape, error) {
 	s := make(ir.Shape, 0, len(dims))
 	for _, d := range dims {
@@ -38,7 +38,7 @@ func toShape(dims []Dim) (ir.Shape, error) {
 	return s, nil
 }
 
-// mustShape is toShape for op, failing with an Error.
+// mustShape is toShape that fails with an Error of op.
 func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	s, err := toShape(dims)
 	if err != nil {
@@ -56,10 +56,10 @@ func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 	return s[0]
 }
 
-// inferred marks the extent of a shape that Reshape computes.
+// inferred stands for the one extent of a shape that Reshape computes.
 var inferred = ir.D(-1)
 
-// fillInferred replaces the inferred extent of to, if any, so that to has the same number of elements as from.
+// fillInferred computes the extent of to that is inferred, if one is, so that to has as many elements as from.
 func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	at := -1
 	for i, d := range to {
@@ -84,7 +84,8 @@ func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	return out, nil
 }
 
-// quotient divides the element counts of two shapes. Equal extents cancel first, so both sides may contain symbols.
+// quotient returns the number of elements of num divided by that of den. It first cancels equal extents, so that both
+// may contain symbols.
 func quotient(num, den ir.Shape) (ir.Dim, error) {
 	num, den = append(ir.Shape{}, num...), append(ir.Shape{}, den...)
 	for i := 0; i < len(den); {

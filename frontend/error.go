@@ -12,7 +12,7 @@ import (
 
 // Error is a mistake in the construction of a graph, with its position. Build returns it.
 type Error struct {
-	Op    string    // the op, or the Builder method where there is no op
+	Op    string    // the op, or the Builder method if there is no op
 	Types []ir.Type // of the operands
 	File  string    // of the program that called this package; empty if unknown
 	Line  int
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// fail panics with the Error for a wrong call. Build returns it.
+// fail panics with an *Error, which Build recovers and returns.
 func fail(op string, err error, args ...Tensor) {
 	e := &Error{Op: op, Err: err}
 	for _, t := range args {
@@ -49,8 +49,8 @@ func fail(op string, err error, args ...Tensor) {
 	panic(e)
 }
 
-// shortPos formats a position as dir/file.go:line. That is enough to find it, and equal on every machine, so that
-// graphs that record it are reproducible.
+// shortPos formats a position as dir/file.go:line. Without the rest of the path, graphs that record positions are equal
+// on every machine.
 func shortPos(file string, line int) string {
 	if file == "" {
 		return ""
@@ -81,8 +81,8 @@ func caller() (file string, line int) {
 	}
 }
 
-// isOurs reports whether a function, named as the runtime does, belongs to this package or a subpackage. External tests
-// count as users.
+// isOurs reports whether a function belongs to this package or a subpackage. function is its full name, as the runtime
+// writes it. External tests count as user code.
 func isOurs(function string) bool {
 	rest, ok := strings.CutPrefix(function, packagePath)
 	if !ok || rest == "" {

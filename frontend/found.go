@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The size of these functions' results depends on values at run time. So each result has the maximum size and comes
-// with a count, i32[]: the first count elements are valid, and the rest is zero.
+// The results of the functions in this file have a size that depends on values at run time. So each has the maximum
+// size and comes with a count, i32[]: the first count elements are valid, and the rest is zero.
 
-// Compress moves the slices along an axis for which keep, a bool[n], is true to the front, in order, like
-// numpy.compress.
+// Compress moves the slices along an axis to the front for which keep, a bool[n], is true, like numpy.compress. Their
+// order stays.
 func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
 	n, b := t.Dim(axis), t.Builder()
 	if keep.DType() != ir.Bool || !keep.Shape().Equal(ir.Shape{n}) {
@@ -26,7 +26,7 @@ func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
 	return zero.ScatterDistinct(axis, to, t), kept.Sum()
 }
 
-// otherAxes are all axes but one.
+// otherAxes returns all axes of t but one.
 func otherAxes(t Tensor, axis int) (others []int) {
 	for i := range t.Rank() {
 		if i != axis {
@@ -36,8 +36,8 @@ func otherAxes(t Tensor, axis int) (others []int) {
 	return others
 }
 
-// Nonzero returns the coordinates of the nonzero elements in row-major order, as columns of i32[rank, elements]:
-// numpy.nonzero. The rank is at least 1.
+// Nonzero returns the coordinates of the nonzero elements, like numpy.nonzero. Column j of coordinates, i32[rank,
+// elements], belongs to the j-th nonzero element in row-major order. The rank of t is at least 1.
 func (t Tensor) Nonzero() (coordinates, count Tensor) {
 	if t.Rank() == 0 {
 		fail("nonzero", errors.New("a scalar has no coordinates: reshape it to [1]"), t)
@@ -56,16 +56,16 @@ func (t Tensor) Nonzero() (coordinates, count Tensor) {
 	return columns[0].Stack(0, columns[1:]...), count
 }
 
-// Uniques has the distinct slices of a tensor along an axis, like numpy.unique.
+// Uniques holds the distinct slices of a tensor along an axis, like the results of numpy.unique.
 type Uniques struct {
 	Values  Tensor // the distinct values
 	First   Tensor // i32, the first occurrence of each
-	Inverse Tensor // i32, for each slice of the tensor the index of its value
+	Inverse Tensor // i32, for each slice of the tensor its index in Values
 	Counts  Tensor // i32, the number of occurrences of each
 	Count   Tensor // i32[], the number of valid elements of Values, First and Counts
 }
 
-// maxUniqueElems bounds the elements of a slice, because the slices are sorted once per element.
+// maxUniqueElems limits the elements of a slice, because Unique sorts the slices once per element.
 const maxUniqueElems = 64
 
 // Unique returns the distinct slices along an axis, in ascending order.

@@ -9,12 +9,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Grad returns the gradient of a loss, a scalar of a float dtype, with respect to each of the params. The params may be
-// any float tensors that the loss is computed from. A gradient has the type of its param. Gradients are tensors like
-// any other, so a loss of gradients gives second derivatives.
+// Grad returns the gradient of a loss, a scalar of a float dtype, with respect to each of the params: float tensors
+// that the loss is computed from. A gradient has the type of its param. Gradients are tensors like any other, so the
+// gradient of a gradient gives second derivatives.
 //
-// A param that the loss does not depend on is an error, because training it would do nothing. If an op without a
-// gradient breaks the dependency, the error names it; docs/OPS.md lists the ops with gradients.
+// It is an error if the loss does not depend on a param, because training it would do nothing. If an op without a
+// gradient breaks the dependency, the error names the op; docs/OPS.md lists the ops with gradients.
 func Grad(loss Tensor, params ...Tensor) []Tensor {
 	loss.must("grad")
 	if loss.Rank() != 0 {
@@ -23,7 +23,7 @@ func Grad(loss Tensor, params ...Tensor) []Tensor {
 	return VJP([]Tensor{loss}, []Tensor{loss.seed()}, params...)
 }
 
-// seed is the gradient of a loss with respect to itself.
+// seed returns the gradient of a loss with respect to itself, 1.
 func (t Tensor) seed() Tensor {
 	if !t.DType().IsFloat() {
 		fail("grad", fmt.Errorf("the loss is %s, which has no gradient: want a float", t), t)
@@ -60,7 +60,7 @@ func VJP(results, cotangents []Tensor, params ...Tensor) []Tensor {
 	return grads
 }
 
-// StopGradient returns t as a constant for gradients.
+// StopGradient returns t, but Grad treats the result as a constant.
 func (t Tensor) StopGradient() Tensor {
 	t.must("stop_gradient")
 	same := t.Reshape(t.Shape())
@@ -68,7 +68,7 @@ func (t Tensor) StopGradient() Tensor {
 	return same
 }
 
-// GradCall is a node with a known gradient. A rule computes the gradients of its operands.
+// GradCall describes a node with a known gradient to the node's gradient rule.
 type GradCall struct {
 	Args   []Tensor // the op's operands
 	Attrs  ir.Attrs // its attributes
@@ -76,13 +76,13 @@ type GradCall struct {
 	Output int
 	Grad   Tensor // the gradient of the loss with respect to Result, of its type
 
-	grads []Tensor // for a control op or Remat: the gradients of all its results, the zero Tensor for none
+	grads []Tensor // for a control op or Remat: the gradients of all its results; the zero Tensor if one has none
 }
 
-// RegisterGrad sets the gradient rule of a custom op. rule returns the gradient of the loss with respect to each
-// operand, or the zero Tensor for none. The gradient of a broadcast operand may have the result's shape; it is then
-// summed. For an op with several results, the rule is called for each result with a gradient. Register once, together
-// with the op. The rule may be called from several goroutines.
+// RegisterGrad sets the gradient rule of a custom op. Call it once, where the program registers the op. rule returns
+// the gradient of the loss with respect to each operand, or the zero Tensor for none. The gradient of a broadcast
+// operand may have the result's shape; it is then summed. For an op with several results, rule is called for each
+// result with a gradient. It may be called from several goroutines.
 func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
 	if op.Info().Custom == nil {
 		panic(fmt.Sprintf("frontend: RegisterGrad of %s, which is no custom op: vkc has the rules of others", op))
@@ -92,20 +92,22 @@ func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
 
 var customGrads sync.Map // of gradRule, by ir.Op
 
-// gradRule returns the gradients of a call's operands, or the zero Tensor for none. It may skip operands that are not
-// wanted. The caller casts the gradients, and sums them over broadcast axes.
+// gradRule returns the gradients of a call's operands, or the zero Tensor for an operand without one. It may skip
+// operand i if want[i] is false. The caller casts the gradients, and sums them over broadcast axes.
 type gradRule func(c GradCall, want []bool) []Tensor
 
-// gradRules has the gradient rule of each op with a gradient. Init functions fill it, because rules refer to the map.
+// gradRules has the gradient rule of each op with a gradient. Init functions fill it, because a literal would refer to
+// itself.
 var gradRules = map[ir.Op]gradRule{}
 
+// gradRows adds rules to gradRules.
 func gradRows(rows map[ir.Op]gradRule) {
 	for op, r := range rows {
 		gradRules[op] = r
 	}
 }
 
-// each makes a rule from a function that handles one operand.
+// each returns a rule that calls f for each wanted operand i.
 func each(f func(c GradCall, i int) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		out := make([]Tensor, len(c.Args))
@@ -118,7 +120,7 @@ func each(f func(c GradCall, i int) Tensor) gradRule {
 	}
 }
 
-// first makes a rule for the gradient of the first operand alone.
+// first returns a rule for ops of which only the first operand has a gradient, f(c).
 func first(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		if !want[0] {
@@ -128,8 +130,8 @@ func first(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// definedBy is the rule of an op that is defined by other ops: it differentiates the definition. The definition gets a
-// distinct tensor for each operand, because one tensor may be several operands.
+// definedBy returns a rule that differentiates f, the definition of the op in terms of other ops. f gets a separate
+// tensor for each operand, because one tensor may be several operands.
 func definedBy(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		b := c.Grad.b
@@ -154,23 +156,25 @@ func definedBy(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// opaque replaces the gradient rule of t's node by a rule over other operands.
+// opaque overrides the gradient rule of t's node: gradients go to args by rule, instead of to the node's operands by
+// the op's rule.
 func (b *Builder) opaque(t Tensor, args []Tensor, rule gradRule) {
 	b.opaques[t.node] = opaqueValue{args: args, rule: rule}
 }
 
+// opaqueValue is the overriding rule of a node, see opaque.
 type opaqueValue struct {
 	args    []Tensor
 	rule    gradRule
-	results []Tensor // results whose gradients the rule takes at once; the value is the first of them
+	results []Tensor // if not nil, the rule takes the gradients of all of these together; the node's is the first
 }
 
-// pullback carries gradients back from results to params, through the nodes from a number on.
+// pullback propagates gradients from results back to params. It visits the nodes with an ID of at least from.
 type pullback struct {
 	b      *Builder
 	from   int
 	params []Tensor
-	active []bool // by node: a float computed from a param, or an op with several results that may be
+	active []bool // by node ID: gradients pass through it, since it or one of its results is a float that uses a param
 }
 
 func newPullback(b *Builder, from int, params []Tensor) *pullback {
@@ -195,7 +199,7 @@ func (p *pullback) spread(nodes []*ir.Node) {
 	}
 }
 
-// operands are the operands that a node's gradient propagates to.
+// operands returns the tensors that a node's gradient propagates to.
 func (p *pullback) operands(n *ir.Node) []Tensor {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.args
@@ -207,7 +211,7 @@ func (p *pullback) operands(n *ir.Node) []Tensor {
 	return args
 }
 
-// run returns the gradient of each param. It is the zero Tensor if no path leads to the param.
+// run returns the gradient of each param, or the zero Tensor if no path leads from a result to it.
 func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 	grads := make([]Tensor, len(p.active))
 	for i, y := range results {
@@ -225,7 +229,7 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 	return out
 }
 
-// back propagates a node's gradient to its operands.
+// back propagates a node's gradient to its operands. grads has the gradient of each node, by ID.
 func (p *pullback) back(n *ir.Node, grads []Tensor) {
 	args := p.operands(n)
 	want, some := make([]bool, len(args)), false
@@ -234,7 +238,7 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 		some = some || want[i]
 	}
 	if !some {
-		return // a param that does not depend on others
+		return // n is a param that depends on no other param
 	}
 	c := GradCall{Args: args, Attrs: n.Attrs(), Result: Tensor{p.b, n}, Output: ir.OutputIndex(n), Grad: grads[n.ID()]}
 	if p.several(n) {
@@ -250,8 +254,8 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 	}
 }
 
-// several reports whether the rule of n computes the gradients of several results together, when the walk reaches the
-// first of them.
+// several reports whether the rule of n computes the gradients of several results together. It does so when run reaches
+// n, which is the first of them.
 func (p *pullback) several(n *ir.Node) bool {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.results != nil
@@ -279,6 +283,7 @@ func (p *pullback) ofResults(n *ir.Node, grads []Tensor) []Tensor {
 	return list
 }
 
+// rule returns the gradient rule of a node, or fails if it has none.
 func (p *pullback) rule(n *ir.Node) gradRule {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.rule
@@ -297,8 +302,8 @@ func (p *pullback) rule(n *ir.Node) gradRule {
 	return nil
 }
 
-// why returns the reason that a param has no gradient: either every path leads through an op without a gradient, or
-// there is no path.
+// why explains why a param has no gradient: every path to it leads through an op without a gradient, or there is no
+// path.
 func (p *pullback) why(results []Tensor, param Tensor) string {
 	if !param.DType().IsFloat() {
 		return fmt.Sprintf("a value of %s has none", param.DType())
@@ -336,7 +341,7 @@ func (p *pullback) why(results []Tensor, param Tensor) string {
 	return "the result does not depend on it"
 }
 
-// sumOf adds gradients. The first may be the zero Tensor.
+// sumOf adds two gradients. a may be the zero Tensor.
 func sumOf(a, b Tensor) Tensor {
 	if a.IsZero() {
 		return b
@@ -344,10 +349,10 @@ func sumOf(a, b Tensor) Tensor {
 	return a.Add(b)
 }
 
-// as casts t to the dtype of u, unless it has it.
+// as returns t cast to the dtype of u.
 func (t Tensor) as(u Tensor) Tensor { return t.to(u.DType()) }
 
-// wide casts a float to f32, unless it is as wide.
+// wide returns a float tensor as f32, or unchanged if it is f32 or f64.
 func (t Tensor) wide() Tensor {
 	if d := t.DType(); d == ir.F64 || d == ir.F32 {
 		return t
@@ -355,8 +360,8 @@ func (t Tensor) wide() Tensor {
 	return t.Cast(ir.F32)
 }
 
-// sumTo is the reverse of broadcasting: it sums t over axes that the shape lacks or that have extent 1 in it. If t is
-// smaller than the shape, it is broadcast.
+// sumTo reverses a broadcast: it sums t over the axes that the shape lacks or has with extent 1. If t is smaller than
+// the shape, sumTo broadcasts it.
 func (t Tensor) sumTo(to ir.Shape) Tensor {
 	have := t.Shape()
 	if have.Equal(to) {

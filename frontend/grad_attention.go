@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// optional is the operand of that name, or the zero Tensor.
+// optional returns the operand of that name, or the zero Tensor if it was omitted.
 func (c GradCall) optional(name string) Tensor {
 	if i := c.Result.node.Op().Info().Arg(name); i >= 0 && i < len(c.Args) {
 		return c.Args[i]
@@ -16,8 +16,8 @@ func (c GradCall) optional(name string) Tensor {
 }
 
 // attentionGrad is the rule of attention: FlashAttention-2 (Dao, 2023). Its kernels recompute the scores tile by tile
-// from the logarithms of the softmax denominators. So nothing as large as the scores is materialized, unless a mask of
-// that size needs a gradient.
+// from the logarithms of the softmax denominators, so that no tensor of all scores is materialized. The exception is a
+// mask that needs a gradient.
 func attentionGrad(c GradCall, want []bool) []Tensor {
 	if len(want) > 3 && want[3] {
 		return definedBy(attentionOf)(c, want)
@@ -48,8 +48,8 @@ func attentionGrad(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// scoresOf is the definition of an attention's scores, [..., H, T, S], with the mask, and -inf for keys that a query
-// does not attend to. It converts the operands to at least f32.
+// scoresOf defines an attention's scores, [..., H, T, S], by other ops. They include the mask, and are -inf for keys
+// that a query does not attend to. It converts the operands to at least f32.
 func scoresOf(c GradCall) Tensor {
 	q, k, mask := c.Args[0].wide(), c.Args[1].wide(), c.optional("mask")
 	rank := q.Rank()
@@ -81,7 +81,7 @@ func scoresOf(c GradCall) Tensor {
 	return scores
 }
 
-// scoreScale is the factor of an attention's scores.
+// scoreScale returns the factor of an attention's scores.
 func scoreScale(c GradCall) float64 {
 	if scale := c.Attrs.Float("scale"); scale != 0 {
 		return scale
@@ -100,24 +100,25 @@ func (c GradCall) withSinks(scores Tensor) Tensor {
 	return scores.Concat(-1, sinks.as(scores).withOnes(2).Broadcast(s))
 }
 
-// attentionOf is the definition of attention.
+// attentionOf defines attention by other ops.
 func attentionOf(c GradCall) Tensor {
 	v, scores := c.Args[2].wide(), scoresOf(c)
 	probs := c.withSinks(scores).Softmax(-1).Slice(-1, 0, scores.Dim(-1))
 	return grouped(probs, v).MatMul(v).Reshape(c.Result.Shape())
 }
 
-// grouped is t [..., H, T, _] with the heads that share a key head as rows of one matrix.
+// grouped reshapes t [..., H, T, _] to [..., G, H/G*T, _] for keys with G heads: the query heads that share a key head
+// become rows of one matrix.
 func grouped(t, keys Tensor) Tensor {
 	rank, groups := t.Rank(), keys.Dim(-3)
 	perGroup, _ := t.Dim(-3).Quo(groups.Add)
 	return t.Reshape(t.Shape()[:rank-3], groups, t.Dim(-2).Times(perGroup.Add), t.Dim(-1))
 }
 
-// attentionLSEOf is the definition of attention_lse.
+// attentionLSEOf defines attention_lse by other ops.
 func attentionLSEOf(c GradCall) Tensor { return c.withSinks(scoresOf(c)).LogSumExp(-1) }
 
-// attentionGradOf is the definition of attention_grad.
+// attentionGradOf defines attention_grad by other ops.
 func attentionGradOf(c GradCall) Tensor {
 	q, k, v := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
 	grad, lse, delta := c.Args[3].wide(), c.Args[4], c.Args[5]

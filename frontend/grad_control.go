@@ -8,13 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// copyOf copies the nodes of a graph, with replacements for some, and returns the copies by ID. Copies keep the
-// gradient rules set by opaque.
+// copyOf copies the nodes of a graph, and returns the copies by ID. given has replacements, which it uses instead of
+// copies. Copies keep the gradient rules set by opaque.
 func (b *Builder) copyOf(g *ir.Graph, given map[*ir.Node]Tensor) []Tensor {
 	return b.copyNodes(g.Nodes(), given)
 }
 
-// copyNodes is copyOf for some nodes of a graph. These may read only each other and the replacements.
+// copyNodes is copyOf for some nodes of a graph. They may only read each other and nodes with a replacement.
 func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tensor {
 	made := map[*ir.Node]Tensor{}
 	maps.Copy(made, given)
@@ -44,7 +44,7 @@ func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tenso
 	return list
 }
 
-// gradOfIf is an if as well: each branch computes the gradients of its values.
+// gradOfIf makes an if in which each branch computes the gradients of the values that it reads.
 func gradOfIf(c GradCall, want []bool) []Tensor {
 	b, values := c.Result.b, c.Args[1:]
 	wanted := indices(want[1:])
@@ -87,8 +87,8 @@ func gradOfIf(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// loopGrad is the gradient of a loop. The loop runs again and stores the initial values of each trip, as far as
-// gradients read them. A second loop then visits the trips from last to first (Werbos 1990).
+// loopGrad builds the gradient of a loop. A first loop repeats the original one, and stores the states at the start of
+// each trip if gradients read them. A second loop then visits the trips from last to first (Werbos 1990).
 type loopGrad struct {
 	GradCall
 	b      *Builder
@@ -98,8 +98,8 @@ type loopGrad struct {
 	states []*ir.Node
 	inputs []*ir.Node
 	next   map[*ir.Node]*ir.Node // by state
-	moving []int                 // the states with gradients
-	wanted []int                 // the inputs with wanted gradients
+	moving []int                 // indices of the states with gradients
+	wanted []int                 // indices of the inputs with wanted gradients
 }
 
 func gradOfLoop(c GradCall, want []bool) []Tensor {
@@ -170,7 +170,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// findMoving finds the states that depend on a wanted value in any trip.
+// findMoving finds the states that depend on a wanted value in any trip. Those have gradients.
 func (l *loopGrad) findMoving(want []bool) {
 	p := &pullback{b: l.b, active: make([]bool, len(l.body.Nodes()))}
 	for i, leaf := range slices.Concat(l.states, l.inputs) {
@@ -192,8 +192,9 @@ func (l *loopGrad) findMoving(want []bool) {
 	}
 }
 
-// trip adds the computation of a trip to a body, given the trip's initial values. It returns the gradients of the
-// moving states and of the wanted inputs, the zero Tensor for none. States without an initial value are zeros.
+// trip adds the computation of one trip to a body, and its gradients. begun has the states at the start of the trip;
+// the zero Tensor means zeros. cotangents has the gradients of the moving states after the trip. It returns the
+// gradients of the moving states before the trip, and of the wanted inputs, or the zero Tensor for none.
 func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inputs []Tensor) {
 	given := map[*ir.Node]Tensor{}
 	values := l.Args[len(l.states):]
@@ -235,7 +236,8 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 	return grads[:len(l.moving)], grads[len(l.moving):]
 }
 
-// readStates finds the states whose values a trip's gradients read, by building the gradients in a discarded body.
+// readStates returns the indices of the states that the gradients of a trip read. To find them, it builds the gradients
+// in a body that it discards.
 func (l *loopGrad) readStates() []int {
 	body := l.b.current().body("grad")
 	defer body.outer.leave()
@@ -272,7 +274,8 @@ func (l *loopGrad) readStates() []int {
 	return list
 }
 
-// keep runs the loop again. It returns the number of trips and, by state, the initial values of all trips.
+// keep repeats the loop and stores the states in read. It returns the number of trips and, by index of the state, a
+// stack of the state's values at the start of each trip.
 func (l *loopGrad) keep(read []int) (count Tensor, stacks map[int]Tensor) {
 	for _, i := range read {
 		s := l.states[i]
@@ -312,10 +315,11 @@ func (l *loopGrad) keep(read []int) (count Tensor, stacks map[int]Tensor) {
 	return all[0], stacks
 }
 
-// maxKept is how many elements a tensor has at most.
+// maxKept is the largest number of elements of a stack of states.
 const maxKept = 1<<32 - 1
 
-// plus adds a gradient. If d is a sum into zeros, as the gradient of a slice is, it adds only that part.
+// plus returns t+d. If d only adds slices to zeros, as the gradient of a gather does, plus adds the slices to t
+// directly.
 func (t Tensor) plus(d Tensor) Tensor {
 	n := d.node
 	if n.Op() == ir.OpIndexAdd && d.DType() == t.DType() && isZeros(n.Arg(0)) {
@@ -333,10 +337,10 @@ func isZeros(n *ir.Node) bool {
 	return err == nil && len(list) == 1 && list[0] == 0
 }
 
-// itself returns a copy of t as a separate value.
+// itself returns a new node with the value of t, so that the two have separate gradients.
 func (t Tensor) itself() Tensor { return t.b.add(ir.OpReshape, []Tensor{t}, attr("shape", t.Shape())) }
 
-// widest is the dtype that sums of a float are added up in.
+// widest returns the dtype in which sums of a float dtype accumulate: f64 for f64, else f32.
 func widest(d ir.DType) ir.DType {
 	if d == ir.F64 {
 		return d
@@ -359,7 +363,7 @@ func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpIf:   gradOfIf,
 		ir.OpLoop: gradOfLoop,
-		// The rule of the op with these results takes all their gradients at once.
+		// The rule of the if or loop takes the gradients of all its results together.
 		ir.OpResult: func(GradCall, []bool) []Tensor { return nil },
 	})
 }

@@ -19,7 +19,7 @@ func (c GradCall) foldedAxes() []int {
 	return axes
 }
 
-// kept restores the folded axes of a reduction's result, with extent 1.
+// kept inserts the folded axes into the result of a reduction, with extent 1.
 func (c GradCall) kept(t Tensor) Tensor {
 	s := append(ir.Shape{}, c.Args[0].Shape()...)
 	for _, i := range c.foldedAxes() {
@@ -28,10 +28,10 @@ func (c GradCall) kept(t Tensor) Tensor {
 	return t.Reshape(s)
 }
 
-// spread broadcasts the gradient of a reduction to every element that it folds.
+// spread broadcasts the gradient of a reduction to all elements that it folds.
 func (c GradCall) spread() Tensor { return c.kept(c.Grad).Broadcast(c.Args[0].Shape()) }
 
-// count returns the number of elements along axes of t, in the dtype of t.
+// count returns the number of elements along some axes of t, in the dtype of t.
 func (t Tensor) count(axes []int) Tensor {
 	n, out := 1.0, Tensor{}
 	for _, i := range axes {
@@ -52,18 +52,18 @@ func (t Tensor) count(axes []int) Tensor {
 // axis returns the axis attribute of the op.
 func (c GradCall) axis() int { return c.Args[0].axis(c.Result.node.Op(), c.Attrs.Int("axis")) }
 
-// extremum is the gradient of the largest or smallest elements: they share it.
+// extremum is the gradient of reduce_max and reduce_min: elements equal to the result share it.
 func extremum(c GradCall) Tensor {
 	x := c.Args[0]
 	is := x.Eq(c.kept(c.Result)).Cast(x.DType())
 	return c.spread().Mul(is.Div(is.SumKeep(c.foldedAxes()...)))
 }
 
-// prod is the gradient of reduce_prod: for each element the product of the others, even if some are 0.
+// prod is the gradient of reduce_prod. For each element it is the product of the other elements, even if some are 0.
 func prod(c GradCall) Tensor {
 	x, axes := c.Args[0].wide(), c.foldedAxes()
 	zero := x.Eq(x.Lit(0))
-	rest := zero.Where(x.Lit(1), x) // its product is the product of the others if only one is 0
+	rest := zero.Where(x.Lit(1), x) // if only one element is 0, the product of rest is the product of the others
 	zeros, all := zero.Cast(x.DType()).SumKeep(axes...), rest.ProdKeep(axes...)
 	others := zeros.Sub(zero.Cast(x.DType())).Eq(x.Lit(0)).Where(all.Div(rest), x.Lit(0))
 	return c.spread().as(x).Mul(others)
@@ -80,8 +80,9 @@ func normalized(x Tensor, centred bool, eps float64) (y, factor Tensor) {
 	return x.Mul(factor), factor
 }
 
-// norm is the rule of rms_norm and layer_norm: y = u*weight+bias, u = (x-mean)*factor. One pass over a row computes the
-// two terms that the gradient of x subtracts from g*weight: its mean, and u times the mean of its product with u.
+// norm is the rule of rms_norm and layer_norm: y = u*weight+bias with u = (x-mean)*factor. The gradient of x is
+// g*weight minus two terms, times factor: the mean of g*weight (layer_norm only), and u times the mean of g*weight*u.
+// One pass over a row computes both.
 func norm(centred bool) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		x, g := c.Args[0].wide(), c.Grad.wide()
@@ -107,7 +108,7 @@ func norm(centred bool) gradRule {
 	}
 }
 
-// groupNorm is the definition of group_norm.
+// groupNorm defines group_norm by other ops.
 func groupNorm(c GradCall) Tensor {
 	x := c.Args[0].wide()
 	s, groups := x.Shape(), c.Attrs.Int("groups")
@@ -120,7 +121,7 @@ func groupNorm(c GradCall) Tensor {
 	return x.Reshape(s).scaled(c.Args[1:])
 }
 
-// scaled multiplies t [N, C, …] by a weight [C] and adds a bias [C], if given.
+// scaled multiplies t [N, C, …] by a weight [C] and adds a bias [C]. params has both, the weight alone, or nothing.
 func (t Tensor) scaled(params []Tensor) Tensor {
 	for i, p := range params {
 		p = p.as(t).withOnes(t.Rank() - 2)
@@ -133,14 +134,14 @@ func (t Tensor) scaled(params []Tensor) Tensor {
 	return t
 }
 
-// batchNorm is the definition of batch_norm.
+// batchNorm defines batch_norm by other ops.
 func batchNorm(c GradCall) Tensor {
 	x := c.Args[0].wide()
 	mean, variance := c.Args[1].as(x).withOnes(x.Rank()-2), c.Args[2].as(x).withOnes(x.Rank()-2)
 	return x.Sub(mean).Mul(variance.AddScalar(c.Attrs.Float("eps")).Rsqrt()).scaled(c.Args[3:])
 }
 
-// ropeTables is the definition of rope_tables.
+// ropeTables defines rope_tables by other ops.
 func ropeTables(c GradCall) Tensor {
 	x := c.Args[0].wide()
 	cos, sin := c.Args[1].as(x), c.Args[2].as(x)
@@ -158,7 +159,7 @@ func ropeTables(c GradCall) Tensor {
 	return a.Stack(-1, b).Reshape(turned.Shape()).Concat(-1, rest)
 }
 
-// cumSum is the gradient of a running sum: the running sum from the other end.
+// cumSum is the gradient of a running sum: the running sum of the gradient from the other end.
 func cumSum(c GradCall) Tensor {
 	axis, restart, reverse := c.axis(), c.Attrs.Int("restart"), c.Attrs.Bool("reverse")
 	g := c.Grad
@@ -180,17 +181,17 @@ func cumSum(c GradCall) Tensor {
 	return g.Slice(axis, low[axis], c.Grad.Dim(axis).Plus(int64(low[axis])))
 }
 
-// cumProd is the gradient of a running product. For each element it is the product of the elements before it, times a
-// sum over the results from its own on: of each result's gradient times the product of the elements between. That sum,
-// s[k] = g[k] + x[k+1]*s[k+1], is computed in doubling steps (Hillis and Steele 1986). There is no division, so zeros
-// are allowed.
+// cumProd is the gradient of a running product. For element k it is the product of the elements before k, times s[k].
+// s[k] is a sum over the results from k on, of each result's gradient times the product of the elements between k and
+// that result: s[k] = g[k] + x[k+1]*s[k+1]. cumProd computes it in doubling steps (Hillis and Steele 1986). It does not
+// divide, so elements may be 0.
 func cumProd(c GradCall) Tensor {
 	x, g := c.Args[0].wide(), c.Grad.wide()
 	axis, restart := c.axis(), c.Attrs.Int("restart")
 	if c.Attrs.Bool("reverse") {
 		x, g = x.Flip(axis), g.Flip(axis)
 	}
-	// later is the element some positions on, and 0 past the end or past a restart of the product.
+	// later returns the elements `by` positions later, and 0 if that is beyond the end or a restart of the product.
 	later := func(t Tensor, by int) Tensor {
 		high := make([]int, t.Rank())
 		high[axis] = by
@@ -220,7 +221,8 @@ func cumProd(c GradCall) Tensor {
 	return out
 }
 
-// cumExtremum is the gradient of the running maximum or minimum: it goes to the last element equal to the result.
+// cumExtremum is the gradient of the running maximum or minimum. A result's gradient goes to the last element so far
+// that equals the result.
 func (c GradCall) cumExtremum() Tensor {
 	x, axis, op := c.Args[0], c.axis(), c.Result.node.Op()
 	along := func(op ir.Op, t Tensor, exclusive bool) Tensor {
@@ -297,7 +299,7 @@ func init() {
 	})
 }
 
-// signed returns t in a dtype that can represent its values and their negatives.
+// signed returns t in a signed integer dtype that represents its values and their negatives.
 func (t Tensor) signed() Tensor {
 	switch t.DType() {
 	case ir.I32, ir.I64:

@@ -6,10 +6,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// like is the gradient in the shape of the first operand, which has the same elements.
+// like returns the gradient in the shape of the first operand, for ops that only change the shape.
 func like(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
-// placed is the gradient of x.Slice: zeros with the given extent along an axis, and t from start on.
+// placed is the gradient of x.Slice: along an axis it returns zeros with the given extent, with t written from start
+// on.
 func (t Tensor) placed(axis int, start int64, extent ir.Dim) Tensor {
 	high, err := extent.Less(t.Dim(axis))
 	if err == nil && high.IsStatic() {
@@ -48,7 +49,7 @@ func gradOfSlice(c GradCall) Tensor {
 	return g
 }
 
-// transposed is the reverse of a permutation.
+// transposed is the gradient of transpose: the inverse permutation.
 func transposed(c GradCall) Tensor {
 	perm := c.Attrs.Ints("perm")
 	back := make([]int, len(perm))
@@ -80,7 +81,7 @@ func parts(c GradCall, i int) Tensor {
 	return c.Grad.DynamicSlice(axis, c.Grad.b.DimValue(start), c.Args[i].Dim(axis))
 }
 
-// padded is the gradient of pad. For modes that repeat x, it differentiates the definition by indices.
+// padded is the gradient of pad. The modes that repeat elements of x are defined by gathers, which it differentiates.
 func padded(c GradCall, want []bool) []Tensor {
 	x, low, mode := c.Args[0], c.Attrs.Ints("low"), c.Attrs.String_("mode")
 	if mode != "constant" {
@@ -112,7 +113,7 @@ func padded(c GradCall, want []bool) []Tensor {
 	return []Tensor{g}
 }
 
-// inside returns indices clamped to an extent, and whether each was inside.
+// inside returns the indices t clamped to an extent, and for each whether it was in range before.
 func (t Tensor) inside(extent ir.Dim) (limited, is Tensor) {
 	i := t.signed()
 	end := i.b.DimValue(extent).to(i.DType()).SubScalar(1)
@@ -120,11 +121,11 @@ func (t Tensor) inside(extent ir.Dim) (limited, is Tensor) {
 	return limited, limited.Eq(i)
 }
 
-// limited is inside without asking.
+// limited returns the indices t clamped to an extent.
 func (t Tensor) limited(extent ir.Dim) Tensor { l, _ := t.inside(extent); return l }
 
-// coordinates is like inside for rows of coordinates of the outermost axes of a shape. It also returns whether all
-// coordinates of a row are inside.
+// coordinates clamps rows of coordinates: column r indexes axis r of shape s. It also returns for each row whether all
+// its coordinates were in range.
 func (t Tensor) coordinates(s ir.Shape) (limited, are Tensor) {
 	columns := make([]Tensor, t.Dim(-1).Static())
 	for r := range columns {
@@ -139,7 +140,7 @@ func (t Tensor) coordinates(s ir.Shape) (limited, are Tensor) {
 	return columns[0].Concat(-1, columns[1:]...), are
 }
 
-// alongAxis reshapes a vector with one number per slice along an axis, so that it broadcasts to tensors of that rank.
+// alongAxis reshapes a vector to the given rank, with its elements along the axis and extent 1 elsewhere.
 func (t Tensor) alongAxis(axis, rank int) Tensor {
 	s := make(ir.Shape, rank)
 	for i := range s {
@@ -149,8 +150,8 @@ func (t Tensor) alongAxis(axis, rank int) Tensor {
 	return t.Reshape(s)
 }
 
-// scatterRule is the rule of ops that write or add updates to a base at indices. read returns the base's elements at
-// the indices, and which indices are inside.
+// scatterRule is the rule of the scatter ops, which write updates into a base at indices, or add them if add is set.
+// read returns the base's elements at the indices, and for each index whether it is in range.
 func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor)) gradRule {
 	write := func(c GradCall, base, updates Tensor) Tensor {
 		return base.apply(c.Result.node.Op(), []Tensor{c.Args[1], updates}, c.Attrs...)
@@ -188,7 +189,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 	base, mode := c.Args[0], c.Attrs.String_("mode")
 	updates := c.Args[2].to(base.DType())
 	mine := []Tensor{base, {}, updates}[i]
-	// all gathers, for operand i, the values of t at the element's result.
+	// all returns, for each element of operand i, the element of t at the result that the element contributes to.
 	all := func(t Tensor) Tensor {
 		if i == 0 {
 			return t
@@ -213,7 +214,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 	return all(c.Grad).Mul(others).to(c.Args[i].DType())
 }
 
-// order numbers the elements of a shape in row-major order.
+// order returns a tensor of shape s in which each element is its row-major index.
 func (b *Builder) order(s ir.Shape) Tensor {
 	n := b.Scalar(ir.I32, 0).Broadcast(s)
 	for i, d := range s {
@@ -222,16 +223,19 @@ func (b *Builder) order(s ir.Shape) Tensor {
 	return n
 }
 
+// readAlong is the read of scatterRule for scatter and scatter_add.
 func readAlong(c GradCall, base Tensor) (at, inside Tensor) {
 	indices, inside := c.Args[1].inside(c.Args[0].Dim(c.axis()))
 	return base.Gather(c.axis(), indices), inside
 }
 
+// readSlices is the read of scatterRule for index_add.
 func readSlices(c GradCall, base Tensor) (at, inside Tensor) {
 	indices, inside := c.Args[1].inside(c.Args[0].Dim(c.axis()))
 	return base.IndexSelect(c.axis(), indices), inside.alongAxis(c.axis(), base.Rank())
 }
 
+// readRows is the read of scatterRule for scatter_nd and scatter_nd_add.
 func readRows(c GradCall, base Tensor) (at, inside Tensor) {
 	indices, inside := c.Args[1].coordinates(c.Args[0].Shape())
 	at = base.GatherND(indices)
@@ -257,8 +261,8 @@ func init() {
 		ir.OpTril:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTril, c.Attrs...) }),
 		ir.OpTriu:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTriu, c.Attrs...) }),
 
-		// Reads clamp indices, and their gradient sums in the order of the indices, so that the bits are the same in
-		// every run.
+		// Gathers clamp indices, so the gradient adds at clamped indices. It adds in the order of the indices, so that
+		// the bits are the same in every run.
 		ir.OpGather: first(func(c GradCall) Tensor {
 			x, axis := c.Args[0], c.axis()
 			return x.zeros().ScatterAdd(axis, c.Args[1].limited(x.Dim(axis)), c.Grad)

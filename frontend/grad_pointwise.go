@@ -6,12 +6,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// slope makes the rule of a unary function from its derivative, as a function of x and the result y.
+// slope returns the rule of a unary function. f(x, y) is its derivative at x, where y is the result.
 func slope(f func(x, y Tensor) Tensor) gradRule {
 	return first(func(c GradCall) Tensor { return c.Grad.Mul(f(c.Args[0], c.Result)) })
 }
 
-// slopes is the rule of a function of two numbers: its derivatives.
+// slopes returns the rule of a function of two numbers. fs[i](a, b, y) is its derivative by operand i, where y is the
+// result.
 func slopes(fs ...func(a, b, y Tensor) Tensor) gradRule {
 	return each(func(c GradCall, i int) Tensor { return c.Grad.Mul(fs[i](c.Args[0], c.Args[1], c.Result)) })
 }
@@ -22,20 +23,21 @@ func (c GradCall) pass(cond Tensor) Tensor { return cond.Where(c.Grad, c.Grad.Li
 // recipSqrt1 is 1/sqrt(1-x^2).
 func recipSqrt1(x Tensor) Tensor { return x.Sqr().Affine(-1, 1).Rsqrt() }
 
-// elu is the gradient of scale*x for x >= 0, and of scale*alpha*(e^x-1) below. The exponent is clamped so that the
-// unselected branch stays finite, also for second derivatives.
+// elu is the gradient of scale*x for x >= 0, and of scale*alpha*(e^x-1) for x < 0. It clamps the exponent, so that the
+// unselected value stays finite, also in second derivatives.
 func (c GradCall) elu(alpha, scale float64) Tensor {
 	x := c.Args[0]
 	below := x.Min(x.Lit(0)).Exp().MulScalar(scale * alpha)
 	return c.Grad.Mul(x.Lt(x.Lit(0)).Where(below, x.Lit(scale)))
 }
 
-// share is the fraction of the gradient for a selected operand: 1, or half if both operands are equal.
+// share returns the fraction of the gradient that an operand of min or max gets: 1 if it was chosen, half if both
+// operands are equal, else 0.
 func share(chosen, equal, like Tensor) Tensor {
 	return chosen.Where(like.Lit(1), equal.Where(like.Lit(0.5), like.Lit(0)))
 }
 
-// itself is the derivative of a+f(b) by a.
+// itself is the derivative of a+f(b) by a, which is 1.
 func itself(a, _, _ Tensor) Tensor { return a.Lit(1) }
 
 func init() {

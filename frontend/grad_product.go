@@ -7,13 +7,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// times is the matmul in a given precision.
+// times is MatMul with the value of an op's attribute precision.
 func (t Tensor) times(u Tensor, precision string) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{u}, attr("precision", precision))
 }
 
-// matmulGrad is g b^T for a and a^T g for b, with the transposes of the attributes. Transposes are views, so these run
-// on the usual matmul kernels. A quantized b is used as it is in the first.
+// matmulGrad is the rule of matmul: the gradient is g b^T for a, and a^T g for b, adjusted for transposed operands.
+// Transposes are views, so these run on the usual matmul kernels. The gradient for a multiplies by a quantized b
+// directly.
 func matmulGrad(c GradCall, i int) Tensor {
 	a, b, g, precision := c.Args[0], c.Args[1], c.Grad, c.Attrs.String_("precision")
 	ta, tb := c.Attrs.Bool("transpose_a"), c.Attrs.Bool("transpose_b")
@@ -42,8 +43,8 @@ func matmulGrad(c GradCall, i int) Tensor {
 	return a.T().times(g, precision)
 }
 
-// matmulIDGrad is, for the rows, matmul_id of the gradient with the transposed matrices. For the matrices it is one
-// matmul per expert, over the rows routed to it.
+// matmulIDGrad is the rule of matmul_id. For the rows, the gradient is matmul_id of g with the transposed matrices. For
+// the matrices, it is one matmul per expert, over the rows routed to it.
 func matmulIDGrad(c GradCall, i int) Tensor {
 	x, w, ids, g, precision := c.Args[0], c.Args[1], c.Args[2], c.Grad, c.Attrs.String_("precision")
 	if i == 0 {
@@ -64,7 +65,7 @@ func matmulIDGrad(c GradCall, i int) Tensor {
 	return theirs.T().times(x, precision)
 }
 
-// fitted cuts t to a shape, or adds zeros, at the ends of the axes from the third on.
+// fitted cuts t, or appends zeros, along the axes from the third on, so that they have the extents of s.
 func (t Tensor) fitted(s ir.Shape) Tensor {
 	for i := 2; i < t.Rank(); i++ {
 		if over, err := t.Dim(i).Less(s[i]); err == nil && over.IsStatic() && over.Add > 0 {
@@ -76,15 +77,16 @@ func (t Tensor) fitted(s ir.Shape) Tensor {
 	return t
 }
 
-// windowAttrs returns the attributes of a convolution with windows w, and with the groups and precision of another
-// convolution.
+// windowAttrs returns the attributes of a convolution with window w. groups and precision come from the attributes of
+// another convolution.
 func windowAttrs(w ir.Window, of ir.Attrs) []ir.Attr {
 	return []ir.Attr{attr("stride", w.Stride), attr("dilation", w.Dilation), attr("padding_low", w.Low),
 		attr("padding_high", w.High), attr("groups", of.Int("groups")), attr("precision", of.String_("precision"))}
 }
 
-// kernelGrad is the gradient of the weights w [O, C/groups, …] of a convolution from wide [N, C, …] to narrow [N, O,
-// …]. It is a convolution with channels and batch exchanged, and strides and dilations exchanged.
+// kernelGrad returns the gradient of the weights w [O, C/groups, …] of a convolution from wide [N, C, …] to narrow [N,
+// O, …]. It is a convolution of wide with narrow as the kernel: batch and channels are exchanged, and so are strides
+// and dilations.
 func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Tensor {
 	n, spatial, groups := wide.Dim(0), wide.Shape()[2:], of.Int("groups")
 	for _, d := range narrow.Shape()[2:] {
@@ -126,7 +128,7 @@ func convTransposeGrad(c GradCall, i int) Tensor {
 	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, c.Attrs)...).fitted(x.Shape())
 }
 
-// windows folds the windows of a pooling, one axis after the other. pad is the value of the padding.
+// windows folds the windows of a pooling, one axis after the other. pad is the value of padding elements.
 func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) Tensor {
 	win := ir.WindowOf(c.Result.node)
 	outer := x.Rank() - len(win.Kernel)
@@ -136,7 +138,7 @@ func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) 
 	return x
 }
 
-// slide folds the n windows along one axis: element k of all windows is a strided slice.
+// slide folds the n windows along one axis. It combines strided slices: slice k has element k of every window.
 func slide(x Tensor, axis int, win ir.Window, i int, n ir.Dim, pad float64, fold func(a, b Tensor) Tensor) Tensor {
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	low[axis] = int(win.Low[i])
@@ -160,7 +162,7 @@ func slide(x Tensor, axis int, win ir.Window, i int, n ir.Dim, pad float64, fold
 	return out
 }
 
-// avgPool is the definition of avg_pool: sums over windows, divided by the number of elements in each.
+// avgPool defines avg_pool by other ops: sums over windows, divided by the number of elements in each window.
 func avgPool(c GradCall) Tensor {
 	x, win := c.Args[0].wide(), ir.WindowOf(c.Result.node)
 	outer := x.Rank() - len(win.Kernel)
@@ -178,7 +180,7 @@ func avgPool(c GradCall) Tensor {
 	return sums
 }
 
-// resized is the definition of a resize: a matmul for each axis, with the op's results for unit vectors as the matrix.
+// resized defines a resize by a matmul for each axis. The matrix has the op's results for unit vectors as its rows.
 func resized(c GradCall) Tensor {
 	x, size := c.Args[0].wide(), c.Attrs.Shape("size")
 	for i, to := range size {

@@ -2,15 +2,16 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// Indices are integer tensors. A read clamps an index out of range. A write skips it.
+// Indices are integer tensors. Methods that read, such as Gather, clamp an index out of range. Methods that write, such
+// as Scatter, skip it.
 
-// Gather returns for each element of indices the element of t at the same coordinates, with the index as the coordinate
-// along the axis. Both tensors have the same rank, and their shapes differ at most along the axis.
+// Gather returns, for each element of indices, the element of t at the same coordinates, but with the index as the
+// coordinate along the axis. Both tensors have the same rank, and their shapes differ at most along the axis.
 func (t Tensor) Gather(axis int, indices Tensor) Tensor {
 	return t.apply(ir.OpGather, []Tensor{indices}, attr("axis", axis))
 }
 
-// IndexSelect returns the slices of t along an axis at a vector of indices.
+// IndexSelect returns the slices of t along an axis at the coordinates in a vector of indices.
 func (t Tensor) IndexSelect(axis int, indices Tensor) Tensor {
 	return t.apply(ir.OpIndexSelect, []Tensor{indices}, attr("axis", axis))
 }
@@ -42,9 +43,9 @@ func (t Tensor) Stack(axis int, others ...Tensor) Tensor {
 	return t.Unsqueeze(axis).Concat(axis, parts...)
 }
 
-// Scatter writes each element of updates into t at the same coordinates, except that indices has the coordinate along
-// the axis. If several updates write one element, the last in row-major order wins. An index out of range writes
-// nothing.
+// Scatter returns t with each element of updates written at the element's own coordinates, except that the coordinate
+// along the axis comes from indices. If several updates write one element, the last in row-major order wins. An index
+// out of range writes nothing.
 func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
@@ -55,8 +56,8 @@ func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }
 
-// ScatterAdd is like Scatter, but adds. Updates with equal indices are added in row-major order, so every run gives the
-// same bits.
+// ScatterAdd is like Scatter, but adds updates to the elements. Updates with equal indices are added in row-major
+// order, so every run gives the same bits.
 func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
@@ -67,14 +68,14 @@ func (t Tensor) ScatterAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
 
-// ScatterReduce is Scatter that combines an element and its updates, by mode: the sum ("add"), the product ("mul"), the
-// smallest ("min") or the largest ("max").
+// ScatterReduce is Scatter that combines each element with its updates. mode selects the sum ("add"), the product
+// ("mul"), the smallest ("min") or the largest ("max").
 func (t Tensor) ScatterReduce(axis int, mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("mode", mode))
 }
 
-// IndexAdd adds slice i of updates along an axis to the slice of t at index i of a vector of indices, in order. An
-// index out of range adds nothing.
+// IndexAdd adds slices of updates along an axis to slices of t, in order: slice i of updates is added to slice
+// indices[i] of t. indices is a vector. An index out of range adds nothing.
 func (t Tensor) IndexAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
@@ -84,12 +85,12 @@ func (t Tensor) IndexAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
 
-// GatherND returns the elements or slices of t at coordinates. Each row of indices [..., R] has the coordinates of the
-// R outermost axes.
+// GatherND returns elements or slices of t. Each row of indices [..., R] has the coordinates of one along the R
+// outermost axes.
 func (t Tensor) GatherND(indices Tensor) Tensor { return t.apply(ir.OpGatherND, []Tensor{indices}) }
 
-// ScatterND writes the elements or slices of updates into t at coordinates. Each row of indices [..., R] has the
-// coordinates of the R outermost axes. The last of equal coordinates wins; coordinates out of range write nothing.
+// ScatterND returns t with elements or slices replaced by updates. Each row of indices [..., R] has the coordinates of
+// one along the R outermost axes. The last of equal coordinates wins; coordinates out of range write nothing.
 func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
 }
@@ -110,7 +111,7 @@ func (t Tensor) ScatterNDAddUnordered(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("unordered", true))
 }
 
-// ScatterNDReduce is ScatterND that folds, by the modes of ScatterReduce.
+// ScatterNDReduce is ScatterND that combines elements with their updates, with the modes of ScatterReduce.
 func (t Tensor) ScatterNDReduce(mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("mode", mode))
 }
@@ -163,8 +164,8 @@ func (t Tensor) Tril(k int) Tensor { return t.unary(ir.OpTril, attr("k", k)) }
 // diagonal, and sets the others to 0.
 func (t Tensor) Triu(k int) Tensor { return t.unary(ir.OpTriu, attr("k", k)) }
 
-// OneHot appends an axis of extent depth to indices t: 1 at the index and 0 elsewhere. An index out of range gives
-// zeros.
+// OneHot turns indices t into vectors along a new innermost axis of extent depth: 1 at the index and 0 elsewhere. An
+// index out of range gives zeros.
 func (t Tensor) OneHot(depth int, to ir.DType) Tensor {
 	return t.unary(ir.OpOneHot, attr("depth", depth), attr("dtype", to))
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Inline adds the nodes of another graph, such as one read from a file, and returns its outputs by name. leaves
-// replaces its inputs, weights and states by name; the others become leaves of this graph. The other graph must not
-// update states, because states belong to one graph.
+// Inline adds the nodes of another graph, such as one read from a file, and returns its outputs by name. leaves has
+// replacements for its inputs, weights and states, by name. Leaves without a replacement become leaves of this graph.
+// The other graph must not update states, because states belong to one graph.
 func (b *Builder) Inline(g *ir.Graph, leaves map[string]Tensor) map[string]Tensor {
 	const op = "inline"
 	b.checkArgs(op, slices.Collect(maps.Values(leaves))...)

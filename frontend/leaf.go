@@ -19,13 +19,13 @@ func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
 }
 
-// ShardedWeight is Weight with the axis along which tensor parallelism may shard it; -1 for none. The weight is
-// otherwise the same.
+// ShardedWeight is Weight with the axis along which devices that share the model (tensor parallelism) may split it; -1
+// for none.
 func (b *Builder) ShardedWeight(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims, attr("shard", axis))
 }
 
-// ShardedState is State with the axis along which tensor parallelism may shard it.
+// ShardedState is State with the axis along which devices that share the model may split it; see ShardedWeight.
 func (b *Builder) ShardedState(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims, attr("shard", axis))
 }
@@ -36,6 +36,7 @@ func (b *Builder) StateFrom(first ir.Initial, name string, t ir.DType, dims ...D
 		attr("init", first.String()))
 }
 
+// named adds a leaf to the whole graph, even while a body is being built. The body captures it at first use.
 func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim, more ...ir.Attr) Tensor {
 	for b != nil && b.outer != nil { // bodies capture these
 		b = b.outer
@@ -49,8 +50,8 @@ func (b *Builder) Iota(t ir.DType, axis int, dims ...Dim) Tensor {
 	return b.add(ir.OpIota, nil, attr("dtype", t), attr("shape", mustShape(ir.OpIota, dims)), attr("axis", axis))
 }
 
-// Arange is a vector of n elements: start, start+step, start+2*step and so on, in a float or integer dtype that
-// represents start and step.
+// Arange returns a vector of n elements: start, start+step, start+2*step and so on. The dtype is a float or integer
+// dtype that represents start and step.
 func (b *Builder) Arange(t ir.DType, start, step float64, n Dim) Tensor {
 	count := b.Iota(t, 0, n)
 	if step != 1 {
@@ -67,7 +68,7 @@ func (b *Builder) Eye(t ir.DType, rows, columns Dim) Tensor {
 	return b.Iota(ir.I32, 0, rows, columns).Eq(b.Iota(ir.I32, 1, rows, columns)).Cast(t)
 }
 
-// DimValue is an i32 scalar with the run-time value of a dim.
+// DimValue returns an i32 scalar with the value that a dim has in a run.
 func (b *Builder) DimValue(d Dim) Tensor {
 	return b.add(ir.OpDimValue, nil, attr("dim", ir.Shape{mustDim(ir.OpDimValue, d)}))
 }

@@ -7,10 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// CrossEntropy is the loss of a classifier. For logits t [..., classes] and the right classes, integers ids [...], it
-// returns -log softmax(logits)[id] of each, [...], in f32 or wider. An id outside of 0 to classes-1, such as PyTorch's
-// -100, is ignored: its loss and its gradient are 0, and counted, bools [...], is false. The mean over the others is
-// losses.Sum() divided by the number of true elements in counted.
+// CrossEntropy returns the losses of a classifier. t has the logits, [..., classes], and ids the right classes,
+// integers [...]. A loss is -log softmax(logits)[id], in f32 or wider. The losses have the shape of ids.
+//
+// An id outside of 0 to classes-1, such as PyTorch's -100, is ignored: its loss and its gradient are 0, and its element
+// of counted, bools [...], is false. The mean over the other ids is losses.Sum() divided by the number of true elements
+// in counted.
 //
 // The gradient, (softmax(logits) - onehot(ids))*g, is fused into its users; no one-hot tensor is materialized.
 func (t Tensor) CrossEntropy(ids Tensor) (losses, counted Tensor) {

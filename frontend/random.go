@@ -7,9 +7,10 @@ import (
 )
 
 // Random tensors come from the counter-based generator Philox-4x32-10. They depend only on seed and offset, so they are
-// the same on every device. Both are scalars of u32 or i64. A tensor of n elements uses ceil(n/4) offsets; for the next
-// tensor, add at least that many, or use another seed. Seed and offset may also be tensors, with the first axes of the
-// result: then each of their elements has a separate stream for the remaining axes.
+// the same on every device. Both are scalars of u32 or i64. A tensor of n elements uses ceil(n/4) offsets from the
+// given one on. For the next tensor, increase the offset by at least that many, or use another seed. Seed and offset
+// may also be tensors with the first axes of the result: each of their elements then starts a separate stream for the
+// remaining axes.
 
 // RandomUniform is a tensor of floats that are uniform in [0, 1).
 func (b *Builder) RandomUniform(seed, offset Tensor, t ir.DType, dims ...Dim) Tensor {

@@ -77,8 +77,8 @@ func (t Tensor) LogSumExp(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, 
 // LogSumExpKeep is LogSumExp with the axes kept at extent 1.
 func (t Tensor) LogSumExpKeep(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, true) }
 
-// Variance is the sum of squared differences from the mean, divided by the count minus correction: 0 for a population,
-// 1 for a sample.
+// Variance is the sum of squared differences from the mean, divided by the number of elements minus correction: 0 for a
+// population, 1 for a sample.
 func (t Tensor) Variance(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, false)
 }
@@ -88,8 +88,9 @@ func (t Tensor) VarianceKeep(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, true)
 }
 
-// Deviations are the elements minus their mean over axes, or over all axes if none is given. They stay precise if the
-// elements are nearly equal: t.Sub(t.MeanKeep(axes...)) rounds the mean to the precision of the elements.
+// Deviations returns each element minus the mean over axes, or over all axes if none is given. The result is precise
+// even if the elements are nearly equal. t.Sub(t.MeanKeep(axes...)) would not be, because it rounds the mean to the
+// precision of the elements.
 func (t Tensor) Deviations(axes ...int) Tensor {
 	list := make([]int64, len(axes))
 	for i, a := range axes {

@@ -11,9 +11,9 @@ import (
 // recomputed when needed (Chen et al. 2016), which saves memory and costs time. Gradients, also of higher order, are
 // unchanged. f may use any tensors from outside, and may itself call Remat.
 //
-// Values that f reads are stored, and so are values that it computes from weights, states and constants alone. The
-// recomputation waits for the incoming gradient. A constant gradient, such as a loss's, cannot delay it: compute the
-// loss outside of f.
+// Two kinds of values are stored all the same: values that f reads, and values that f computes from weights, states and
+// constants alone. The recomputation waits until the gradient of f's results is known. A constant gradient, such as a
+// loss's, is known from the start, so that the recomputation would not wait: compute the loss outside of f.
 func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	const op = "remat"
 	b = b.current()
@@ -61,13 +61,13 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	return outs
 }
 
-// remat is the computation of a call of Remat.
+// remat is one call of Remat.
 type remat struct {
-	nodes, results []*ir.Node
-	reads          []*ir.Node // nodes outside that these nodes read
+	nodes, results []*ir.Node // the nodes that f made
+	reads          []*ir.Node // the nodes from outside that they read
 }
 
-// grad computes the nodes again, and their gradients.
+// grad is the gradient rule: it computes the nodes again, and from them the gradients.
 func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	b := c.Result.b.current()
 	token := c.grads[slices.IndexFunc(c.grads, func(g Tensor) bool { return !g.IsZero() })]

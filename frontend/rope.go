@@ -8,9 +8,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// RopeOption changes Rope.
+// RopeOption sets an option of Rope.
 type RopeOption func(*ropeCall)
 
+// ropeCall collects the operands and attributes that options set.
 type ropeCall struct {
 	operands []Tensor // in addition to x
 	attrs    []ir.Attr
@@ -33,15 +34,15 @@ func RopeDims(n int) RopeOption { return ropeAttr("dims", n) }
 // llama architecture.
 func RopeHalf() RopeOption { return ropeAttr("mode", "half") }
 
-// RopeTurns sets the angle of every pair, made by Builder.RopeTurns, in place of base^(-2i/dims). An example is the
-// scaled frequencies of Llama 3.
+// RopeTurns sets the angle of every pair per position, in place of base^(-2i/dims). Builder.RopeTurns makes the tensor.
+// It is needed for scaled frequencies, as in Llama 3.
 func RopeTurns(turns Tensor) RopeOption {
 	return func(c *ropeCall) { c.operands = append(c.operands[:1], turns) }
 }
 
-// Rope rotates pairs of innermost elements by an angle proportional to the position (rotary position embedding, Su et
-// al. 2021): pair i by position*base^(-2i/dims). The positions are a vector of integers along axis -2 (see RopeAxis).
-// They may also have outer axes of t: [B, T] for t of [B, H, T, D], with positions per sequence of a batch.
+// Rope is rotary position embedding (Su et al. 2021): it rotates pair i of innermost elements by the angle
+// position*base^(-2i/dims). The positions are a vector of integers along axis -2 (see RopeAxis). They may also have
+// outer axes of t: [B, T] for t of [B, H, T, D], with separate positions per sequence of a batch.
 func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 	c := ropeCall{operands: []Tensor{positions}}
 	for _, o := range options {
@@ -51,8 +52,9 @@ func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 }
 
 // RopeTables rotates pairs of innermost elements by angles with given cosines and sines: (a, b) becomes (a*cos-b*sin,
-// a*sin+b*cos). Tables have one value per pair in their innermost axis, and broadcast to t before it: [T, pairs] for t
-// of [B, H, T, D]. The first 2*pairs elements are rotated, the others stay. RopeHalf is the only allowed option.
+// a*sin+b*cos). Both tables have one value per pair in their innermost axis. Their outer axes broadcast to those of t:
+// [T, pairs] for t of [B, H, T, D]. The first 2*pairs elements are rotated, the others stay. RopeHalf is the only
+// allowed option.
 func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {
 	c := ropeCall{operands: []Tensor{cos, sin}}
 	for _, o := range options {
@@ -61,7 +63,7 @@ func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {
 	return t.apply(ir.OpRopeTables, c.operands, c.attrs...)
 }
 
-// RopeTurns is the constant for option RopeTurns: pair i rotates by radians[i] per position.
+// RopeTurns returns the tensor for option RopeTurns: pair i rotates by radians[i] per position.
 func (b *Builder) RopeTurns(radians []float64) Tensor {
 	d, err := ir.RopeTurns(radians)
 	if err != nil {
@@ -70,9 +72,9 @@ func (b *Builder) RopeTurns(radians []float64) Tensor {
 	return b.Const(d)
 }
 
-// RopeScaled is the constant for option RopeTurns with dims elements: pair i rotates by base^(-2i/dims)/factors[i]
-// radians per position. RopeLinear, RopeNTK and YaRN compute factors that extend a model to texts longer than its
-// training. There is a positive factor for each of the dims/2 pairs.
+// RopeScaled returns the tensor for option RopeTurns with dims elements: pair i rotates by base^(-2i/dims)/factors[i]
+// radians per position. There is a positive factor for each of the dims/2 pairs. RopeLinear, RopeNTK and YaRN compute
+// factors that extend a model to sequences longer than those it was trained on.
 func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
 	if dims < 0 || dims%2 != 0 || len(factors) != dims/2 {
 		b.Fail("rope", fmt.Errorf("%d factors for %d elements: want one for each two", len(factors), dims))
@@ -91,32 +93,32 @@ func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
 }
 
 // RopeLinear returns factors for RopeScaled by position interpolation (Chen et al. 2023, arXiv:2306.15595): all dims/2
-// pairs rotate slower by the factor times, as if positions were divided by it.
+// pairs rotate more slowly by the factor times, as if positions were divided by it.
 func RopeLinear(dims int, times float64) []float64 {
 	return ropeFactors(dims, func(int) float64 { return times })
 }
 
-// RopeNTK returns factors for RopeScaled by NTK-aware interpolation (Peng et al. 2023, arXiv:2309.00071, section 3.1):
-// the fastest pair is unchanged, the slowest rotates slower by the factor times, and the others by powers of it in
-// between. It equals a base of base*times^(dims/(dims-2)).
+// RopeNTK returns factors for RopeScaled by NTK-aware interpolation (Peng et al. 2023, arXiv:2309.00071, section 3.1).
+// The fastest pair is unchanged, the slowest rotates more slowly by the factor times, and the factors of pairs between
+// are powers of times. The result equals a base of base*times^(dims/(dims-2)).
 func RopeNTK(dims int, times float64) []float64 {
 	return ropeFactors(dims, func(i int) float64 { return math.Pow(times, 2*float64(i)/max(float64(dims-2), 1)) })
 }
 
-// YaRN extends rotary positions to texts longer than a model's training (Peng et al. 2023, arXiv:2309.00071, section
-// 3.2). Pairs that rotate many times within a training text stay unchanged, pairs that rotate less than once slow down,
-// and pairs between are interpolated by index, as in the authors' code.
+// YaRN extends rotary positions to sequences longer than those a model was trained on (Peng et al. 2023,
+// arXiv:2309.00071, section 3.2). Pairs that rotate many times within a training sequence stay unchanged, and pairs
+// that rotate less than once slow down. Pairs between are interpolated by index, as in the authors' code.
 type YaRN struct {
-	Times   float64 // factor by which texts may be longer
-	Trained int     // positions of the longest training text
-	Fast    float64 // pairs with at least this many rotations per training text are unchanged; 0 means 32
-	Slow    float64 // pairs with at most this many rotations per training text slow down; 0 means 1
+	Times   float64 // factor by which sequences may be longer
+	Trained int     // positions of the longest training sequence
+	Fast    float64 // pairs with at least this many rotations per training sequence are unchanged; 0 means 32
+	Slow    float64 // pairs with at most this many rotations per training sequence slow down; 0 means 1
 	Exact   bool    // use both bounds as computed; otherwise they are widened to whole pairs
 }
 
-// Factors returns the factors for RopeScaled of dims elements with that base.
+// Factors returns the factors for RopeScaled with the same dims and base.
 func (y YaRN) Factors(dims int, base float64) []float64 {
-	pair := func(turns float64) float64 { // the pair with that many rotations per training text
+	pair := func(turns float64) float64 { // the pair with that many rotations per training sequence
 		return float64(dims/2) * math.Log(float64(y.Trained)/(turns*2*math.Pi)) / math.Log(base)
 	}
 	low, high := pair(cmp.Or(y.Fast, 32)), pair(cmp.Or(y.Slow, 1))
@@ -130,9 +132,11 @@ func (y YaRN) Factors(dims int, base float64) []float64 {
 	})
 }
 
-// Magnitude returns YaRN's factor for rotated queries and keys: 0.1*ln(Times)+1. Its square scales the scores.
+// Magnitude returns the factor by which YaRN multiplies rotated queries and keys: 0.1*ln(Times)+1. The scores are
+// scaled by its square.
 func (y YaRN) Magnitude() float64 { return 1 + float64(0.1*math.Log(y.Times)) }
 
+// ropeFactors returns of(i) for each of the dims/2 pairs i.
 func ropeFactors(dims int, of func(pair int) float64) []float64 {
 	list := make([]float64, max(dims, 0)/2)
 	for i := range list {

@@ -27,8 +27,9 @@ func (t Tensor) LayerNorm(weight, bias Tensor, eps float64) Tensor {
 	return t.apply(ir.OpLayerNorm, present(weight, bias), attr("eps", eps))
 }
 
-// GroupNorm normalizes t [N, C, …] over groups of consecutive channels, with all axes after them (Wu and He 2018).
-// Weight and bias are [C]. The bias, or both, may be the zero Tensor.
+// GroupNorm splits the channels of t [N, C, …] into groups of consecutive channels, and normalizes each group over its
+// channels and all axes after them (Wu and He 2018). Weight and bias are [C]. The bias, or both, may be the zero
+// Tensor.
 func (t Tensor) GroupNorm(groups int, weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
 		fail("group_norm", errors.New("a bias needs a weight beside it"), t, bias)
@@ -37,7 +38,8 @@ func (t Tensor) GroupNorm(groups int, weight, bias Tensor, eps float64) Tensor {
 }
 
 // BatchNorm returns (x-mean)*rsqrt(variance+eps)*weight+bias of t [N, C, …] with stored statistics, as in inference
-// (Ioffe and Szegedy 2015). All four are [C]. The bias, or weight and bias, may be the zero Tensor.
+// (Ioffe and Szegedy 2015). mean, variance, weight and bias are [C]. The bias, or weight and bias, may be the zero
+// Tensor.
 func (t Tensor) BatchNorm(mean, variance, weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
 		fail("batch_norm", errors.New("a bias needs a weight beside it"), t, bias)
@@ -50,7 +52,7 @@ func (t Tensor) L2Normalize(axis int, eps float64) Tensor {
 	return t.unary(ir.OpL2Normalize, attr("eps", eps), attr("axis", axis))
 }
 
-// present returns the operands up to the first omitted one.
+// present returns the operands before the first zero Tensor.
 func present(args ...Tensor) []Tensor {
 	for i, a := range args {
 		if a.IsZero() {

@@ -4,11 +4,11 @@ import "github.com/vkc-go/vkc/ir"
 
 // Sorts are stable. They treat -0 and 0 as equal, and NaN as larger than any number.
 
-// ScanOption changes CumSum, CumProd, CumMax and CumMin.
+// ScanOption sets an option of CumSum, CumProd, CumMax and CumMin.
 type ScanOption func() ir.Attr
 
-// Exclusive excludes each element from its own result. So the first result is over no elements: 0 for a sum, 1 for a
-// product, and the smallest value of the dtype for a maximum.
+// Exclusive excludes each element from its own result. So the first result is the value for no elements: 0 for a sum, 1
+// for a product, and the smallest value of the dtype for a maximum.
 func Exclusive() ScanOption { return func() ir.Attr { return attr("exclusive", true) } }
 
 // Reverse scans from the end of the axis.
@@ -50,7 +50,8 @@ func (t Tensor) SortDescending(axis int) Tensor {
 	return t.unary(ir.OpSort, attr("axis", axis), attr("descending", true))
 }
 
-// Argsort returns coordinates, as i32. Gather with them gives the order of Sort.
+// Argsort returns the coordinates, as i32, that sort the elements along an axis in ascending order: Gather with them
+// gives Sort.
 func (t Tensor) Argsort(axis int) Tensor { return t.unary(ir.OpArgsort, attr("axis", axis)) }
 
 // ArgsortDescending is Argsort for SortDescending.

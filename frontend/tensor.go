@@ -7,7 +7,7 @@ import (
 )
 
 // Tensor is a handle to a value of the graph being built. Handles are small and immutable: copy them freely. The zero
-// Tensor is no value; methods accept it only for optional operands.
+// Tensor stands for an omitted optional operand; other methods refuse it.
 type Tensor struct {
 	b    *Builder
 	node *ir.Node
@@ -52,7 +52,7 @@ func (t Tensor) String() string {
 	return t.node.Type().String()
 }
 
-// must returns the node, or fails for the zero Tensor.
+// must returns the node, or fails for the zero Tensor. what names the method.
 func (t Tensor) must(what string) *ir.Node {
 	if t.node == nil {
 		fail(what, errors.New("called on the zero Tensor: make tensors with a Builder or from other tensors"))

@@ -170,8 +170,8 @@ func (t Tensor) Powf(exponent float64) Tensor {
 func (t Tensor) Cast(to ir.DType) Tensor { return t.unary(ir.OpCast, attr("dtype", to)) }
 
 // Bitcast returns the bits of x as elements of another float or integer dtype. If the new elements are narrower, a new
-// innermost axis has the parts of each element, lowest first. If they are wider, the innermost axis has the parts and
-// disappears (StableHLO's bitcast_convert). The payload of a NaN may change.
+// innermost axis has the parts of each element, lowest bits first. If they are wider, the innermost axis must have the
+// parts of one element, and disappears (StableHLO's bitcast_convert). The payload of a NaN may change.
 func (t Tensor) Bitcast(to ir.DType) Tensor {
 	from := t.DType()
 	size, wide := from.BlockBytes(), to.BlockBytes()
@@ -197,8 +197,8 @@ func (t Tensor) Bitcast(to ir.DType) Tensor {
 	return all.bits(to)
 }
 
-// words are the integer dtypes, by size in bytes, that Bitcast splits elements into. For 64 bits the sign is treated as
-// a normal bit.
+// words are the integer dtypes, by size in bytes, into which Bitcast splits elements. For 64 bits, the sign bit of i64
+// counts as a normal bit.
 var words = map[int]ir.DType{1: ir.U8, 2: ir.U16, 4: ir.U32, 8: ir.I64}
 
 // bits is Bitcast to a dtype of equal width.

@@ -8,12 +8,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// maxIndexed bounds the elements of a window in MaxPoolIndices.
+// maxIndexed is the largest number of elements of a window in MaxPoolIndices.
 const maxIndexed = 256
 
-// MaxPoolIndices is MaxPool with the index of each result in all of t, as i64. Among equal elements, the first of the
-// window counts. Indices are row-major or, with columnMajor, have the innermost axes in reverse order, as in ONNX's
-// storage_order 1. All extents except the batch axis must be static, and a window has at most 256 elements.
+// MaxPoolIndices is MaxPool that also returns, as i64, the index of each result in all of t. Among equal elements, the
+// first of the window counts. Indices are row-major or, with columnMajor, have the innermost axes in reverse order, as
+// in ONNX's storage_order 1. All extents except the batch axis must be static, and a window has at most 256 elements.
 func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...WindowOption) (largest, places Tensor) {
 	const op = "max_pool with indices"
 	largest = t.MaxPool(kernel, options...)
@@ -30,7 +30,7 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	if from := min(first, 1); !t.Shape()[from:].IsStatic() || !to[from:].IsStatic() {
 		fail(op, fmt.Errorf("extents of %s after the batch must be numbers", t.Shape()), t)
 	}
-	// The elements of each window form a new axis of x, and their indices the same axis of place.
+	// x gets a new axis for the elements of each window, and place one for the indices of these elements.
 	low, high := make([]int, t.Rank()), make([]int, t.Rank())
 	for i := range kernel { // up to the end of the last window
 		axis := first + i
@@ -58,7 +58,8 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	return largest, at[0].Stack(-1, at[1:]...).Gather(-1, found).Squeeze(-1)
 }
 
-// places numbers the elements of t, optionally with the axes from first on in column-major order.
+// places returns the index of each element of t, row-major. With columnMajor, the axes from first on are in
+// column-major order.
 func (t Tensor) places(first int, columnMajor bool) Tensor {
 	var order []int // the fastest axis comes first
 	for axis := t.Rank() - 1; axis >= 0; axis-- {
@@ -75,7 +76,7 @@ func (t Tensor) places(first int, columnMajor bool) Tensor {
 	return place
 }
 
-// MaxUnpool writes the elements of t to the indices found by MaxPoolIndices in a tensor of the given shape, with 0
+// MaxUnpool returns a tensor of the given shape with the elements of t at the indices that MaxPoolIndices found, and 0
 // elsewhere. Indices are row-major over the whole tensor. If overlapping windows have the same index, the last in
 // row-major order wins.
 func (t Tensor) MaxUnpool(places Tensor, shape ...Dim) Tensor {

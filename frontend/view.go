@@ -69,7 +69,7 @@ func (t Tensor) Index(axis, i int) Tensor {
 	return t.Slice(axis, i, i+1).Squeeze(axis)
 }
 
-// Broadcast repeats t along axes of extent 1 and along new outer axes, to the given shape. Elementwise methods
+// Broadcast repeats t to the given shape: along axes of extent 1, and along new outer axes. Elementwise methods
 // broadcast implicitly.
 func (t Tensor) Broadcast(dims ...Dim) Tensor {
 	return t.unary(ir.OpBroadcast, attr("shape", mustShape(ir.OpBroadcast, dims, t)))

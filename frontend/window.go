@@ -7,9 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// WindowOption changes the windows of a convolution or pooling. Options take one value per axis, or one for all axes.
+// WindowOption sets an option of a convolution or pooling. Options with values per axis also take a single value for
+// all axes.
 type WindowOption func(*window)
 
+// window collects the attributes that options set, and the bias.
 type window struct {
 	op    string
 	t     Tensor
@@ -34,10 +36,10 @@ func (w *window) perAxis(name string, values []int) {
 // Stride sets the distance of windows. The default is 1, or the window's extents for pooling.
 func Stride(n ...int) WindowOption { return func(w *window) { w.perAxis("stride", n) } }
 
-// Padding sets the number of padding elements at both ends of an axis; none by default.
+// Padding sets the number of padding elements at both ends of an axis; 0 by default.
 func Padding(n ...int) WindowOption { return PaddingLowHigh(n, n) }
 
-// PaddingLowHigh is Padding that differs before and after an axis.
+// PaddingLowHigh sets the number of padding elements before and after an axis separately.
 func PaddingLowHigh(low, high []int) WindowOption {
 	return func(w *window) {
 		w.perAxis("padding_low", low)
@@ -45,7 +47,7 @@ func PaddingLowHigh(low, high []int) WindowOption {
 	}
 }
 
-// PaddingValue sets the padding value of an int8 convolution, such as its zero point; 0 by default.
+// PaddingValue sets the value of padding elements of an int8 convolution, such as the zero point; 0 by default.
 func PaddingValue(n int) WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("padding_value", n)) }
 }
@@ -61,18 +63,19 @@ func Groups(n int) WindowOption {
 // Bias adds one number per channel to the result of a convolution.
 func Bias(bias Tensor) WindowOption { return func(w *window) { w.bias = bias } }
 
-// InPrecision allows a device to compute a convolution in lower precision, [Half] or [HalfSums], if that is faster.
+// InPrecision allows a device to compute a convolution in lower precision, [HalfPrecision] or [HalfSums], if that is
+// faster.
 func InPrecision(p Precision) WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("precision", string(p))) }
 }
 
-// OutputPadding adds elements to the end of the result of ConvTranspose. It chooses among the extents that the
-// convolution maps to the same result.
+// OutputPadding adds elements to the end of the result of ConvTranspose. Several extents of an input give the same
+// result extent in a convolution with a stride; OutputPadding chooses among them.
 func OutputPadding(n ...int) WindowOption {
 	return func(w *window) { w.perAxis("output_padding", n) }
 }
 
-// CeilMode lets the last window of a pooling hang over the end of an axis.
+// CeilMode lets the last window of a pooling extend beyond the end of an axis.
 func CeilMode() WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("ceil_mode", true)) }
 }
@@ -82,7 +85,7 @@ func ExcludePadding() WindowOption {
 	return func(w *window) { w.attrs = append(w.attrs, attr("count_include_pad", false)) }
 }
 
-// newWindow applies options for a window over that many of t's innermost axes.
+// newWindow applies options for a window over the given number of innermost axes of t.
 func (t Tensor) newWindow(op ir.Op, axes int, options []WindowOption) *window {
 	w := &window{op: op.String(), t: t, axes: axes}
 	for _, o := range options {
@@ -117,14 +120,14 @@ func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tenso
 	return y.Add(w.bias.withOnes(w.axes))
 }
 
-// AvgPool is the mean over windows of the innermost axes. The kernel has their extents, for 1 to 3 axes. Padding counts
-// as 0.
+// AvgPool is the mean over windows of 1 to 3 innermost axes. kernel has the extents of the windows. Padding elements
+// count as 0.
 func (t Tensor) AvgPool(kernel []int, options ...WindowOption) Tensor {
 	return t.pool(ir.OpAvgPool, kernel, options)
 }
 
-// MaxPool is the largest element over windows of the innermost axes. The kernel has their extents, for 1 to 3 axes.
-// Padding does not count.
+// MaxPool is the largest element over windows of 1 to 3 innermost axes. kernel has the extents of the windows. Padding
+// elements do not count.
 func (t Tensor) MaxPool(kernel []int, options ...WindowOption) Tensor {
 	return t.pool(ir.OpMaxPool, kernel, options)
 }
@@ -152,7 +155,8 @@ func (t Tensor) positions(op string) []int {
 	return axes
 }
 
-// ResizeNearest changes the extents of the innermost axes: element i is element floor(i*from/to) of t.
+// ResizeNearest changes the extents of the innermost axes: element i of the result is element floor(i*from/to) of t,
+// where from and to are the old and the new extent.
 func (t Tensor) ResizeNearest(size ...Dim) Tensor {
 	return t.unary(ir.OpResizeNearest, attr("size", mustShape(ir.OpResizeNearest, size, t)))
 }
@@ -180,9 +184,9 @@ const (
 	Cubic   = ResizeMode(ir.OpResizeCubic)
 )
 
-// ResizeBy scales 1 to 3 innermost axes by factors that are fractions of numbers up to 4096, such as 1.5. The new
-// extents are size or, without it, the extents of t times the factors, rounded down. Coordinates use the exact factor,
-// as PyTorch's scale_factor does: i is i/scale for Nearest, else (i+0.5)/scale-0.5.
+// ResizeBy scales 1 to 3 innermost axes by factors. A factor must be a fraction of numbers up to 4096, such as 1.5.
+// size has the new extents; without it, they are the extents of t times the factors, rounded down. Coordinates use the
+// exact factor, as PyTorch's scale_factor does: element i is at i/scale for Nearest, otherwise at (i+0.5)/scale-0.5.
 func (t Tensor) ResizeBy(mode ResizeMode, scales []float64, size ...Dim) Tensor {
 	op := ir.Op(mode)
 	t.must(op.String())
@@ -208,10 +212,11 @@ func (t Tensor) ResizeBy(mode ResizeMode, scales []float64, size ...Dim) Tensor 
 	return t.unary(op, attr("size", mustShape(op, size, t)), attr("scales", fractions))
 }
 
+// maxFraction is the largest numerator and denominator of a factor of ResizeBy.
 const maxFraction = 1 << 12
 
 // Fraction returns a factor as a fraction of numbers from 1 to 4096: the first convergent of its continued fraction
-// that rounds to the same f32.
+// that rounds to the same f32. ok is false if there is none.
 func Fraction(f float64) (num, den int64, ok bool) {
 	if !(f > 0) || f > maxFraction {
 		return 0, 0, false
