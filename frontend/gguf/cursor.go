@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
-// cursor reads little-endian values and never past the end. After the first failure every read returns zero, so callers
-// check err once per record.
+// cursor reads little-endian values, and never past the end of the file. After the first failure every read returns
+// zero, so callers need to check err only once per record.
 type cursor struct {
 	src  filefmt.Source
 	data []byte
@@ -17,16 +17,17 @@ type cursor struct {
 
 func (c *cursor) left() int { return len(c.data) - c.pos }
 
-// failf records an error at the position of the next read.
+// failf records an error at the cursor's position. An earlier error stays.
 func (c *cursor) failf(format string, args ...any) { c.failAt(c.pos, format, args...) }
 
+// failAt is failf for another position.
 func (c *cursor) failAt(pos int, format string, args ...any) {
 	if c.err == nil {
 		c.err = c.src.Errorf(int64(pos), format, args...)
 	}
 }
 
-// take returns the next n bytes, or nil after an error.
+// take returns the next n bytes, or nil after an error. what names them in errors.
 func (c *cursor) take(n int, what string) []byte {
 	if c.err == nil && n > c.left() {
 		c.failf("the file ends inside %s: want %d bytes, %d are left", what, n, c.left())
@@ -53,8 +54,8 @@ func (c *cursor) u64(what string) uint64 {
 	return 0
 }
 
-// count reads a 64-bit count of items of at least minBytes each. It refuses a count that the rest of the file cannot
-// hold, so that allocations stay proportional to the file.
+// count reads a 64-bit number of items that take at least minBytes each. A number that the rest of the file cannot hold
+// is an error, so that allocations are never larger than the file justifies.
 func (c *cursor) count(minBytes int, what string) int {
 	at := c.pos
 	n := c.u64(what)
@@ -67,7 +68,7 @@ func (c *cursor) count(minBytes int, what string) int {
 	return int(n)
 }
 
-// str reads a length and that many bytes, at most limit.
+// str reads a string of at most limit bytes: its length, and then the bytes.
 func (c *cursor) str(limit int, what string) string {
 	at := c.pos
 	n := c.count(1, "the length of "+what)

@@ -9,9 +9,9 @@
 // A file is memory-mapped and its tensors alias the mapping, so opening a large model reads only its header. Files are
 // untrusted: every count, length and offset is checked against the size of the file before it is used.
 //
-// ggml's docs/gguf.md describes the format: a header (magic, version, the counts of tensors and metadata pairs), the
-// metadata, one record per tensor, padding to the alignment, then the tensor data, each tensor at a multiple of the
-// alignment. All numbers are little-endian.
+// ggml's docs/gguf.md describes the format. A file has a header (magic, version, the counts of tensors and metadata
+// pairs), the metadata, one record per tensor, padding to the alignment, and then the tensor data, with each tensor at
+// a multiple of the alignment. All numbers are little-endian.
 package gguf
 
 import "fmt"
@@ -53,8 +53,8 @@ const (
 	numValueTypes
 )
 
-// valueTypes has each type's name, its codec, and its smallest encoding in bytes, which bounds the number of values in
-// the rest of a file.
+// valueTypes has each type's name, the size in bytes of its smallest value, and its codec. The size limits how many
+// values the rest of a file can hold.
 var valueTypes = [numValueTypes]struct {
 	name     string
 	minBytes int

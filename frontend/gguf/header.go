@@ -9,8 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Header returns a GGUF file with the metadata of f and more, without tensors. A key in more overrides the same key of
-// f.
+// Header returns a GGUF file without tensors. Its metadata are f's and more; a key in more overrides the same key of f.
 func (f *File) Header(more map[string]any) ([]byte, error) {
 	var w Writer
 	for _, kv := range f.kvs {
@@ -31,14 +30,15 @@ func (f *File) Header(more map[string]any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Named is a source of weights that lists their names and types without reading them.
+// Named is a source of weights that can list their names and types without reading the weights.
 type Named interface {
 	ir.WeightSource
 	WeightNames() []string
 	WeightType(name string) (ir.DType, []int, error)
 }
 
-// WithWeights reads a GGUF file without tensors and takes the tensors from another source. Their Offset is 0.
+// WithWeights returns a file with the metadata of header, a GGUF file without tensors, and the tensors of another
+// source. Their Offset is 0.
 func WithWeights(header []byte, from Named) (*File, error) {
 	f, err := NewReader(header)
 	if err != nil {

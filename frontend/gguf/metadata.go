@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// ErrNoKey is wrapped by the metadata accessors if a file lacks the key, so that callers can distinguish that from
-// another type.
+// ErrNoKey is the error, wrapped, of a metadata accessor if the file lacks the key. A value of another type has a
+// different error.
 var ErrNoKey = errors.New("no such metadata key")
 
 // Metadata returns all metadata pairs in the order of the file. Do not modify slices in it, because the File uses them
@@ -112,6 +112,7 @@ func (f *File) Ints(key string) ([]int64, error) {
 	return nil, f.mismatch(key, v, "an array of integers of at most 2^63-1")
 }
 
+// get returns the value of a key, which must have Go type T. want describes that type in errors.
 func get[T any](f *File, key, want string) (T, error) {
 	v, err := f.get(key)
 	if err != nil {
@@ -123,6 +124,7 @@ func get[T any](f *File, key, want string) (T, error) {
 	return *new(T), f.mismatch(key, v, want)
 }
 
+// get returns the value of a key, or an error that wraps ErrNoKey.
 func (f *File) get(key string) (any, error) {
 	v, ok := f.Lookup(key)
 	if !ok {
@@ -131,10 +133,12 @@ func (f *File) get(key string) (any, error) {
 	return v, nil
 }
 
+// mismatch is the error of a value with another type than wanted.
 func (f *File) mismatch(key string, v any, want string) error {
 	return fmt.Errorf("gguf: %smetadata %q is %s: want %s", f.prefix(), key, describe(v), want)
 }
 
+// prefix is the beginning of errors: the file's path, if known.
 func (f *File) prefix() string {
 	if f.src.Path == "" {
 		return ""
@@ -142,7 +146,7 @@ func (f *File) prefix() string {
 	return f.src.Path + ": "
 }
 
-// describe describes a value for an error: its type, and the value itself if it is a number.
+// describe formats a value for an error: its type, and also the value if it is an integer.
 func describe(v any) string {
 	if i, ok := asInt64(v); ok {
 		return fmt.Sprintf("the %T %d", v, i)

@@ -36,8 +36,8 @@ type File struct {
 	from      Named          // source of the tensors, if not the file
 }
 
-// Open maps the file at path and reads everything except the tensor data. It refuses a file with only a part of a
-// model: see OpenPart.
+// Open maps the file at path and reads everything except the tensor data. If the file has only a part of a model, Open
+// returns an error; see OpenPart.
 func Open(path string) (*File, error) {
 	f, err := OpenPart(path)
 	if err == nil {
@@ -52,7 +52,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// OpenPart is Open for files that may be a part of a model, with only some of its tensors.
+// OpenPart is Open for files that may have only a part of a model's tensors.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func OpenPart(path string) (*File, error) {
 	return f, nil
 }
 
-// NewReader reads a GGUF file in memory. It refuses a part of a model. Tensors alias data.
+// NewReader reads a GGUF file in memory. Tensors alias data. A file with only a part of a model is an error.
 func NewReader(data []byte) (*File, error) {
 	f, err := parse(filefmt.Source{Format: "gguf"}, data)
 	if err == nil {
@@ -83,8 +83,8 @@ func NewReader(data []byte) (*File, error) {
 	return f, nil
 }
 
-// whole refuses a part of a model. The metadata identify a part; without them, as in parts made by another program, the
-// file's name does.
+// whole returns an error if the file has only a part of a model. The metadata say so, or else the file's name, since
+// parts made by other programs may lack the metadata.
 func (f *File) whole() error {
 	part, of := filefmt.PartOf(f.src.Path)
 	if count, err := f.Uint("split.count"); err == nil {
@@ -171,6 +171,7 @@ var unsupportedTypes = map[uint32]string{
 	36: "iq4_nl_4_4", 37: "iq4_nl_4_8", 38: "iq4_nl_8_8",
 }
 
+// typeName returns the number of a GGML type, and its name if it is one of unsupportedTypes.
 func typeName(t uint32) string {
 	if name, ok := unsupportedTypes[t]; ok {
 		return fmt.Sprintf("%d (%s)", t, name)
@@ -178,13 +179,14 @@ func typeName(t uint32) string {
 	return fmt.Sprint(t)
 }
 
-// Sizes of the smallest metadata pair (length and one byte of key, type, value) and of the smallest tensor record
-// (length of the name, number of axes, type, offset).
+// Sizes in bytes of the smallest metadata pair (key length, a key of one byte, type, value) and of the smallest tensor
+// record (name length, number of axes, type, offset).
 const (
 	minKVBytes     = 8 + 1 + 4 + 1
 	minTensorBytes = 8 + 4 + 4 + 8
 )
 
+// parse reads everything except the tensor data, and checks it.
 func parse(src filefmt.Source, data []byte) (*File, error) {
 	c := &cursor{src: src, data: data}
 	f := &File{src: src, data: data, alignment: defaultAlignment}
@@ -253,8 +255,8 @@ func (f *File) readAlignment(c *cursor) {
 	f.alignment = int64(a)
 }
 
-// readTensors reads the tensor records, and then computes the tensors' file offsets, because the start of the data
-// section is only known after all records.
+// readTensors reads the tensor records. Then it computes the tensors' file offsets, because only the end of the last
+// record tells where the data begin.
 func (f *File) readTensors(c *cursor, n int) {
 	f.tensors = make([]Tensor, 0, n)
 	f.names = make(map[string]int, n)
@@ -278,7 +280,7 @@ func (f *File) readTensors(c *cursor, n int) {
 	}
 }
 
-// readTensor reads a tensor record up to its offset.
+// readTensor reads the part of tensor record i before the offset.
 func (c *cursor) readTensor(i int) (t Tensor) {
 	at := c.pos
 	t.Name = c.str(maxNameBytes, fmt.Sprintf("tensor name %d", i))
@@ -314,13 +316,14 @@ func (c *cursor) readTensor(i int) (t Tensor) {
 
 func quote(s string) string { return fmt.Sprintf("%q", s) }
 
-// recordedOffset is the offset in a tensor record, relative to the data section, and its position in the file.
+// recordedOffset is the offset in a tensor record: its value, relative to the start of the data, and where in the file
+// it is, for errors.
 type recordedOffset struct {
 	at    int
 	value uint64
 }
 
-// placeTensors converts the recorded offsets to file offsets. It checks that each is aligned, and that the tensor's
+// placeTensors sets the tensors' file offsets. It checks that each recorded offset is aligned, and that the tensor's
 // bytes are inside the file.
 func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
 	start := alignUp(int64(c.pos), f.alignment)
@@ -332,7 +335,7 @@ func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
 			c.failAt(off.at, "tensor %q has offset %d: want a multiple of the alignment, %d", t.Name,
 				off.value, f.alignment)
 		case t.Bytes == 0 && off.value <= math.MaxInt64-uint64(start):
-			// Nothing is read from there; an empty tensor may be past the last one.
+			// An empty tensor may be past the end, because nothing is read from there.
 		case room < t.Bytes || off.value > uint64(room-t.Bytes):
 			c.failAt(off.at, "tensor %q has %d bytes at offset %d of the data, which has %d bytes: the file is cut "+
 				"short or damaged",
@@ -346,7 +349,7 @@ func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
 	f.refuseOverlap(c)
 }
 
-// refuseOverlap fails if two tensors share bytes. No writer does that, so one of the offsets is wrong.
+// refuseOverlap records an error if two tensors share bytes. No writer does that, so one of the offsets must be wrong.
 func (f *File) refuseOverlap(c *cursor) {
 	order := make([]*Tensor, 0, len(f.tensors))
 	for i := range f.tensors {

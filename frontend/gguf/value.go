@@ -6,18 +6,18 @@ import (
 	"math"
 )
 
-// codec reads and writes values of one type, single or in an array. After a failure the cursor has the error, and the
-// read returns a zero value.
+// codec reads and writes values of one metadata type, single or in an array. After a failure, the cursor has the error
+// and the read returns a zero value.
 type codec interface {
 	readOne(c *cursor, what string) any
 	readMany(c *cursor, n int, what string) any
 	isOne(v any) bool
 	lenOf(v any) (n int, isMany bool)
-	// appendTo writes v, for which isOne holds, or a slice of such values, without type or count.
+	// appendTo appends a value of the type, or the elements of a slice of such values, without type or count.
 	appendTo(b []byte, v any) []byte
 }
 
-// fixed is the codec of a type with a fixed size.
+// fixed is the codec of a type with a fixed size, such as uint32.
 type fixed[E any] struct{}
 
 func (fixed[E]) readOne(c *cursor, what string) any {
@@ -44,7 +44,7 @@ func (fixed[E]) appendTo(b []byte, v any) []byte {
 	return b
 }
 
-// decode fills s, a slice of a fixed-size type.
+// decode reads the elements of s, a slice of a fixed-size type.
 func (c *cursor) decode(s any, what string) {
 	at := c.pos
 	b := c.take(binary.Size(s), what)
@@ -64,7 +64,7 @@ func (c *cursor) decode(s any, what string) {
 	}
 }
 
-// text is the codec of strings: a 64-bit length and the bytes.
+// text is the codec of strings: a 64-bit length, and the bytes.
 type text struct{}
 
 func (text) readOne(c *cursor, what string) any { return c.str(math.MaxInt, what) }
@@ -100,7 +100,7 @@ func appendString(b []byte, s string) []byte {
 func appendU32(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
-// readValue reads a type and then a value of that type. Errors contain what as the name of the value.
+// readValue reads a type and then a value of that type. what names the value in errors.
 func (c *cursor) readValue(what string) any {
 	t, ok := c.readType(what)
 	switch {
@@ -136,6 +136,7 @@ func (c *cursor) readArray(depth int, what string) any {
 	return arrays
 }
 
+// readType reads the number of a value type.
 func (c *cursor) readType(what string) (t ValueType, ok bool) {
 	at := c.pos
 	t = ValueType(c.u32("the type of " + what))
@@ -145,7 +146,7 @@ func (c *cursor) readType(what string) (t ValueType, ok bool) {
 	return t, c.err == nil
 }
 
-// appendValue writes the type of v, one of KV's Go types, and then v.
+// appendValue appends the type of v, which has one of the Go types of KV, and then v.
 func appendValue(b []byte, v any) ([]byte, error) {
 	for t, row := range valueTypes {
 		if row.codec != nil && row.codec.isOne(v) {
@@ -155,7 +156,7 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	return appendArray(appendU32(b, uint32(TypeArray)), v, 1)
 }
 
-// appendArray writes the element type, the count and the elements of v.
+// appendArray appends the element type, the count and the elements of v, a slice.
 func appendArray(b []byte, v any, depth int) ([]byte, error) {
 	if depth > maxArrayDepth {
 		return nil, fmt.Errorf("arrays nest more than %d deep", maxArrayDepth)

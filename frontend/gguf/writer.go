@@ -21,13 +21,14 @@ type Writer struct {
 	alignment int64 // 0 until set by general.alignment
 }
 
-// encodedKV is a metadata pair with an encoded value, so that Set reports an invalid value at once, and later changes
-// to a slice have no effect.
+// encodedKV is a metadata pair. Set encodes the value, so that it can report an invalid one, and so that the caller may
+// change a slice afterwards.
 type encodedKV struct {
 	key   string
 	value []byte
 }
 
+// pendingTensor is a tensor that was added and will be written.
 type pendingTensor struct {
 	name  string
 	dtype ir.DType
@@ -75,14 +76,14 @@ func (w *Writer) setAlignment(value any) error {
 	return nil
 }
 
-// Add adds a tensor. Its dims are row-major, with at most four axes. The data is not copied: it must stay unchanged
-// until the file is written.
+// Add adds a tensor, with at most four axes. It does not copy the data: they must stay unchanged until the file is
+// written.
 func (w *Writer) Add(name string, d *ir.Data) error {
 	return w.AddFunc(name, d.DType, d.Dims, func() (*ir.Data, error) { return d, nil })
 }
 
-// AddFunc adds a tensor of a known type and shape. load is called when the tensor is written, so that a large model is
-// never completely in memory. Each write of the file calls load once.
+// AddFunc adds a tensor of a known type and shape. Each write of the file calls load once, when it comes to the tensor,
+// so that a large model need not be in memory as a whole.
 func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.Data, error)) error {
 	return w.AddStream(name, t, dims, func(out io.Writer) error {
 		d, err := load()
@@ -97,8 +98,8 @@ func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.D
 	})
 }
 
-// AddStream is AddFunc for a tensor that need not be in memory itself. Each write of the file calls write once, which
-// writes exactly the bytes of the tensor, in any number of pieces.
+// AddStream is AddFunc for a tensor that need not be in memory as a whole. Each write of the file calls write once. It
+// must write exactly the bytes of the tensor, in any number of pieces.
 func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Writer) error) error {
 	if w.names[name] {
 		return fmt.Errorf("gguf: tensor %q is added twice", name)
@@ -134,7 +135,7 @@ func checkTensor(name string, t ir.DType, dims []int) (int64, error) {
 	return filefmt.ByteSize(t, dims)
 }
 
-// WriteFile writes the file at path. It appears whole or not at all.
+// WriteFile writes the file at path. After an error, the file at path is unchanged.
 func (w *Writer) WriteFile(path string) error {
 	return filefmt.Source{Format: "gguf", Path: path}.WriteFile(func(out io.Writer) error {
 		_, err := w.WriteTo(out)
@@ -142,7 +143,7 @@ func (w *Writer) WriteFile(path string) error {
 	})
 }
 
-// Edit writes a copy of the file at from to the path to, with some metadata added or replaced. Tensors stay unchanged.
+// Edit copies the GGUF file at from to the path to, and adds or replaces some metadata. Tensors stay unchanged.
 func Edit(from, to string, set ...KV) error {
 	f, err := Open(from)
 	if err != nil {
@@ -188,7 +189,7 @@ func (w *Writer) WriteTo(out io.Writer) (int64, error) {
 	return p.n, nil
 }
 
-// header encodes everything before the tensor data.
+// header returns everything before the tensor data.
 func (w *Writer) header(alignment int64) []byte {
 	b := appendU32([]byte(magic), writeVersion)
 	b = appendU64(b, uint64(len(w.tensors)))
@@ -204,6 +205,7 @@ func (w *Writer) header(alignment int64) []byte {
 	return b
 }
 
+// appendRecord appends the tensor's record, with an offset relative to the start of the data.
 func (t pendingTensor) appendRecord(b []byte, offset int64) []byte {
 	b = appendString(b, t.name)
 	b = appendU32(b, uint32(len(t.dims)))
@@ -214,7 +216,7 @@ func (t pendingTensor) appendRecord(b []byte, offset int64) []byte {
 	return appendU64(appendU32(b, number), uint64(offset))
 }
 
-// writeChecked writes the data and its padding, and checks the data's size against the header.
+// writeChecked writes the tensor's data and padding. It is an error if the data have another size than the record says.
 func (t pendingTensor) writeChecked(p *paddedWriter) error {
 	start := p.n
 	if err := t.write(p); err != nil {
@@ -226,7 +228,7 @@ func (t pendingTensor) writeChecked(p *paddedWriter) error {
 	return p.pad()
 }
 
-// paddedWriter counts written bytes and pads them to the alignment.
+// paddedWriter counts the bytes written, and can pad them to the alignment.
 type paddedWriter struct {
 	out       io.Writer
 	alignment int64

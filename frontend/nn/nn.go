@@ -16,10 +16,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Linear returns x w^T + bias for x [..., in], the matrix weight [out, in] and the optional vector bias [out]. x has at
-// least two axes.
+// Linear returns x w^T + bias for x [..., in], which has at least two axes. The matrix weight is [out, in], and the
+// optional vector bias [out].
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
-	w.product("weight", x, frontend.Tensor{})
+	w.reportMatmul("weight", x, frontend.Tensor{})
 	y := w.adapted("weight", x, x.MatMulT(as(w.Get("weight"), x.DType())))
 	if bias := w.Optional("bias"); !bias.IsZero() {
 		y = y.Add(as(bias, x.DType()))
@@ -27,10 +27,10 @@ func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	return y
 }
 
-// Unembed is Linear with an embedding table [vocabulary, width] as the matrix: it converts activations to one logit per
-// token.
+// Unembed is Linear with an embedding table [vocabulary, width] as the matrix. It turns activations into logits, one
+// per token of the vocabulary.
 func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
-	table.product("weight", x, frontend.Tensor{})
+	table.reportMatmul("weight", x, frontend.Tensor{})
 	return table.adapted("weight", x, x.MatMulT(as(table.Get("weight"), x.DType())))
 }
 
@@ -70,7 +70,7 @@ func FeedForward(x frontend.Tensor, w Weights, activation func(frontend.Tensor) 
 	return Linear(activation(Linear(x, w.Sub("ffn_up"))), w.Sub("ffn_down"))
 }
 
-// as casts a weight unless it has the dtype already or is quantized.
+// as casts a weight to dtype t. Quantized weights stay quantized.
 func as(w frontend.Tensor, t ir.DType) frontend.Tensor {
 	if w.DType() == t || w.DType().IsBlock() {
 		return w

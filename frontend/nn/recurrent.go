@@ -6,12 +6,13 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// Recurrent layers process x [T, N, in], T steps of N sequences, from an initial state [N, hidden]; the zero Tensor
+// Recurrent layers process x [T, N, in]: T steps of N sequences. The initial state is [N, hidden]; the zero Tensor
 // means zeros. The weights are ih.weight [gates*hidden, in], hh.weight [gates*hidden, hidden] and, optionally, ih.bias
 // and hh.bias. PyTorch calls them weight_ih_l0 and so on, with the same order of gates. One matmul before the loop
 // multiplies the inputs of all steps.
 
-// RNN is h = tanh(ih(x) + hh(h)) (Elman 1990). It returns the states of all steps [T, N, hidden], and the last one.
+// RNN computes h = tanh(ih(x) + hh(h)) in each step (Elman 1990). It returns the states h of all steps, [T, N, hidden],
+// and the last one.
 func RNN(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
 	r := newRecurrence("rnn", x, w, 1)
 	states, all := r.run([]frontend.Tensor{h}, func(in frontend.Tensor, state []frontend.Tensor) []frontend.Tensor {
@@ -20,9 +21,9 @@ func RNN(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
 	return all, states[0]
 }
 
-// LSTM has a cell c in addition to its state (Hochreiter and Schmidhuber 1997): c = sigmoid(f)*c + sigmoid(i)*tanh(g)
-// and h = sigmoid(o)*tanh(c), with gates i, f, g and o. It returns the states of all steps [T, N, hidden], and the last
-// state and cell.
+// LSTM has a state h and a cell c (Hochreiter and Schmidhuber 1997): c = sigmoid(f)*c + sigmoid(i)*tanh(g) and h =
+// sigmoid(o)*tanh(c), with gates i, f, g and o. It returns the states of all steps, [T, N, hidden], and the last state
+// and cell.
 func LSTM(x, h, c frontend.Tensor, w Weights) (all, lastH, lastC frontend.Tensor) {
 	r := newRecurrence("lstm", x, w, 4)
 	states, all := r.run([]frontend.Tensor{h, c}, func(in frontend.Tensor,
@@ -36,7 +37,7 @@ func LSTM(x, h, c frontend.Tensor, w Weights) (all, lastH, lastC frontend.Tensor
 }
 
 // GRU has gates r, z and n (Cho et al. 2014): n = tanh(ih(x) + sigmoid(r)*hh(h)) and h = (1-sigmoid(z))*n +
-// sigmoid(z)*h. It returns the states of all steps [T, N, hidden], and the last one.
+// sigmoid(z)*h. It returns the states h of all steps, [T, N, hidden], and the last one.
 func GRU(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
 	r := newRecurrence("gru", x, w, 3)
 	states, all := r.run([]frontend.Tensor{h}, func(in frontend.Tensor, state []frontend.Tensor) []frontend.Tensor {
@@ -49,9 +50,9 @@ func GRU(x, h frontend.Tensor, w Weights) (all, last frontend.Tensor) {
 	return all, states[0]
 }
 
-// recurrence is a layer with its inputs multiplied.
+// recurrence is a recurrent layer after the matmul with its inputs.
 type recurrence struct {
-	x      frontend.Tensor // [T, N, gates*hidden]
+	x      frontend.Tensor // ih(x) of all steps, [T, N, gates*hidden]
 	hidden int
 }
 
@@ -68,12 +69,13 @@ func newRecurrence(op string, x frontend.Tensor, w Weights, gates int) recurrenc
 	return r
 }
 
-// gate is the part of [N, gates*hidden] that is one gate's.
+// gate returns the columns of z [N, gates*hidden] that belong to gate i.
 func (r recurrence) gate(z frontend.Tensor, i int) frontend.Tensor {
 	return z.Slice(1, i*r.hidden, (i+1)*r.hidden)
 }
 
-// run goes over the steps, and returns the last states, and the first of them of all steps.
+// run calls step for each time step, as the body of a loop. It returns the last states, and the first state of all
+// steps.
 func (r recurrence) run(states []frontend.Tensor,
 	step func(in frontend.Tensor, state []frontend.Tensor) []frontend.Tensor) ([]frontend.Tensor, frontend.Tensor) {
 	b := r.x.Builder()

@@ -7,18 +7,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Weights provides the weights of a model, or of a part of it with a common prefix of names. Two requests for one name
-// return the same tensor, so that layers can share weights.
+// Weights provides the weights of a model, or of a part of it: the weights with a common prefix in their names. Two
+// requests for one name return the same tensor, so that layers can share weights.
 type Weights struct {
 	model  *model
 	prefix string
 }
 
-// model is the state shared by all parts of a model.
+// model is the part of Weights that all parts of a model share.
 type model struct {
 	b     *frontend.Builder
 	types map[string]ir.Type
-	made  map[string]frontend.Tensor
+	made  map[string]frontend.Tensor                                // by full name: weights already requested
 	seen  func(weight string, x, ids frontend.Tensor)               // nil for no observer
 	give  func(name string, t ir.Type) frontend.Tensor              // nil for weights of the graph
 	adapt func(weight string, x, y frontend.Tensor) frontend.Tensor // nil for no adapters
@@ -34,27 +34,28 @@ func NewWeights(b *frontend.Builder, types map[string]ir.Type) Weights {
 // Sub returns the part of the model under a name: Sub("blk").Sub("0") equals Sub("blk.0").
 func (w Weights) Sub(name string) Weights { return Weights{model: w.model, prefix: w.name(name) + "."} }
 
-// Observe sets a function to call for each matmul with a weight. It gets the matrix's full name and the rows x [...,
-// in]. For a stack of matrices, x is [T, U, in] or [T, 1, in], and ids [T, U] are the matrices per row; otherwise ids
-// is the zero Tensor. It applies to all parts of the model.
+// Observe sets a function to call for each matmul with a weight. f gets the matrix's full name and the rows that it
+// multiplies. For one matrix, the rows are x [..., in], and ids is the zero Tensor. For a stack of matrices, such as
+// experts, x is [T, U, in] or [T, 1, in], and ids [T, U] select the matrices. It applies to all parts of the model.
 func (w Weights) Observe(f func(weight string, x, ids frontend.Tensor)) { w.model.seen = f }
 
-// Give replaces weights by the tensors that f returns for their names and types, such as trained states, instead of
-// leaves of the graph. A tensor must have the type's shape, and may have any float dtype. It applies to all parts of
-// the model.
+// Give makes Weights return f(name, t) for each weight, instead of a weight of the graph, so that a program can use
+// trained states. The tensor must have the shape of t, and may have any float dtype. It applies to all parts of the
+// model.
 func (w Weights) Give(f func(name string, t ir.Type) frontend.Tensor) { w.model.give = f }
 
-// Adapt replaces each matmul result y [..., out] of rows x [..., in] with a named matrix by the result of f. Low-rank
-// adapters use it (Hu et al. 2021): y.Add(x.MatMulT(a).MatMulT(b)). It does not apply to stacks of matrices.
+// Adapt replaces the result y [..., out] of each matmul with a weight by f(weight, x, y). weight is the matrix's full
+// name, and x [..., in] the rows. Low-rank adapters (Hu et al. 2021) return y.Add(x.MatMulT(a).MatMulT(b)). It does not
+// apply to stacks of matrices.
 func (w Weights) Adapt(f func(weight string, x, y frontend.Tensor) frontend.Tensor) {
 	w.model.adapt = f
 }
 
-// Shard sets a function that returns the axis along which tensor parallelism may shard a weight, or -1. It applies to
-// all parts of the model.
+// Shard sets a function that returns the axis along which devices that share the model (tensor parallelism) may split a
+// weight, or -1 for none. It applies to all parts of the model.
 func (w Weights) Shard(f func(name string) int) { w.model.shard = f }
 
-// adapted applies the adapter to a matmul's result, if there is one.
+// adapted returns the result of a matmul after the adapter, if Adapt has set one.
 func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
 	if w.model.adapt == nil {
 		return y
@@ -62,8 +63,8 @@ func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
 	return w.model.adapt(w.name(name), x, y)
 }
 
-// product reports a matmul with the named matrix to the observer.
-func (w Weights) product(name string, x, ids frontend.Tensor) {
+// reportMatmul tells the observer of a matmul with a weight.
+func (w Weights) reportMatmul(name string, x, ids frontend.Tensor) {
 	if w.model.seen != nil {
 		w.model.seen(w.name(name), x, ids)
 	}
@@ -75,7 +76,7 @@ func (w Weights) Has(name string) bool {
 	return ok
 }
 
-// Get returns the weight of that name. If there is none, it fails like the methods of Tensor.
+// Get returns the weight of that name. If the model has none, it fails like the methods of Tensor.
 func (w Weights) Get(name string) frontend.Tensor {
 	full := w.name(name)
 	if t, ok := w.model.made[full]; ok {

@@ -10,7 +10,7 @@
 //	optim.Train(func(frontend.Tensor) optim.Rule { return adam }, params, clipped, step, frontend.Tensor{})
 //
 // Train updates states by a Rule: AdamW, SGD, Muon or Lion. Programs that keep the optimizer's state themselves call
-// the rule's method Step. LossScale and Accumulate come between gradients and Train.
+// the rule's method Step. LossScale and Accumulate process the gradients before Train uses them.
 //
 // All steps compute in f32, whatever the dtypes of parameters and gradients are. The optimizer's state should be f32.
 package optim

@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Lion holds the constants of Lion (Chen et al. 2023, arXiv:2302.06675): every element moves by the rate, in the
-// direction of a momentum's sign. It keeps half as much state as AdamW. Its rates are a third to a tenth of AdamW's,
-// and its weight decay is larger by the same factor.
+// Lion holds the constants of Lion (Chen et al. 2023, arXiv:2302.06675): each element of a parameter moves by the rate,
+// in the direction given by the sign of a momentum. Lion keeps half as much state as AdamW. It needs a rate of a third
+// to a tenth of AdamW's, and a weight decay that is larger by the same factor.
 type Lion struct {
 	Rate        float64
 	Beta1       float64 // weight of the momentum in a step's direction
@@ -23,8 +23,8 @@ type Lion struct {
 // NewLion returns the usual constants: betas 0.9 and 0.99.
 func NewLion(rate float64) Lion { return Lion{Rate: rate, Beta1: 0.9, Beta2: 0.99} }
 
-// Step returns the next values of a parameter p and of its momentum. Both have one shape, and the momentum begins at
-// zero:
+// Step returns the next values of a parameter p and of its momentum, which has p's shape and is zero before the first
+// step:
 //
 //	p' = p*(1-rate*decay) - rate * sign(beta1*m + (1-beta1)*g)
 //	m' = beta2*m + (1-beta2)*g

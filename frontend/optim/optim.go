@@ -9,12 +9,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Steps counts runs in an i32 state of that name, beginning with 1. It serves as AdamW's step if no input has it.
+// Steps counts runs in an i32 state of that name, and returns the number of the current run, from 1. It serves as
+// AdamW's step if the program has no input for it.
 func Steps(b *frontend.Builder, name string) frontend.Tensor {
 	return StepsTaken(b, name, frontend.Tensor{})
 }
 
-// rate returns the learning rate as a tensor: t if set, else the number.
+// rate returns the learning rate as a tensor: t, or the number if t is the zero Tensor. like is any tensor of the
+// graph.
 func rate(t frontend.Tensor, number float64, like frontend.Tensor) frontend.Tensor {
 	if t.IsZero() {
 		return like.Lit(number)
@@ -22,7 +24,7 @@ func rate(t frontend.Tensor, number float64, like frontend.Tensor) frontend.Tens
 	return to(t, ir.F32)
 }
 
-// to casts to a dtype, unless t has it.
+// to returns t in dtype d.
 func to(t frontend.Tensor, d ir.DType) frontend.Tensor {
 	if t.DType() == d {
 		return t
@@ -30,7 +32,7 @@ func to(t frontend.Tensor, d ir.DType) frontend.Tensor {
 	return t.Cast(d)
 }
 
-// wantSame fails unless the tensors, by name, have one shape.
+// wantSame fails unless all tensors have the same shape. names are for the error.
 func wantSame(op string, names []string, tensors ...frontend.Tensor) {
 	for i, t := range tensors {
 		if !t.Shape().Equal(tensors[0].Shape()) {
@@ -39,7 +41,7 @@ func wantSame(op string, names []string, tensors ...frontend.Tensor) {
 	}
 }
 
-// AdamW has the parameters of Adam with decoupled weight decay (Kingma and Ba 2015, Loshchilov and Hutter 2019).
+// AdamW holds the constants of Adam with decoupled weight decay (Kingma and Ba 2015, Loshchilov and Hutter 2019).
 type AdamW struct {
 	Rate         float64 // the learning rate
 	Beta1, Beta2 float64 // decay of the moments, each from 0 to below 1
@@ -50,13 +52,13 @@ type AdamW struct {
 	RateOf frontend.Tensor
 }
 
-// NewAdamW returns the usual parameters: betas 0.9 and 0.999, eps 1e-8 and weight decay 0.01.
+// NewAdamW returns the usual constants: betas 0.9 and 0.999, eps 1e-8 and weight decay 0.01.
 func NewAdamW(rate float64) AdamW {
 	return AdamW{Rate: rate, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
 }
 
-// Step returns the next values of a parameter p and of the moments m and v, all of one shape. The moments begin at
-// zero. step is a scalar, 1 in the first step.
+// Step returns the next values of a parameter p and of the moments m and v, all of one shape. The moments are zero
+// before the first step. step is a scalar with the number of the step, from 1.
 //
 //	m' = m + (g-m)*(1-beta1)
 //	v' = v*beta2 + g^2*(1-beta2)
@@ -83,7 +85,7 @@ func (a AdamW) Step(p, grad, m, v, step frontend.Tensor) (p2, m2, v2 frontend.Te
 	return to(x, p.DType()), to(first, m.DType()), to(second, v.DType())
 }
 
-// bias is 1-beta^t.
+// bias returns 1-beta^t, the bias correction of a moment in step t.
 func bias(beta float64, t frontend.Tensor) frontend.Tensor {
 	if beta == 0 {
 		return t.Lit(1)
@@ -91,7 +93,7 @@ func bias(beta float64, t frontend.Tensor) frontend.Tensor {
 	return t.MulScalar(math.Log(beta)).Expm1().Neg()
 }
 
-// decayed is x*(1-lr*decay).
+// decayed returns x after weight decay: x*(1-lr*decay).
 func decayed(x, lr frontend.Tensor, decay float64) frontend.Tensor {
 	if decay == 0 {
 		return x
@@ -99,18 +101,19 @@ func decayed(x, lr frontend.Tensor, decay float64) frontend.Tensor {
 	return x.Sub(x.Mul(lr.MulScalar(decay)))
 }
 
-// SGD has the parameters of stochastic gradient descent with momentum (Sutskever et al. 2013).
+// SGD holds the constants of stochastic gradient descent with momentum (Sutskever et al. 2013).
 type SGD struct {
 	Rate        float64
 	Momentum    float64 // decay of the velocity
 	WeightDecay float64 // times the parameter, added to the gradient
-	Nesterov    bool    // look ahead along the velocity
+	Nesterov    bool    // use the gradient ahead, along the velocity
 
 	// RateOf is as for AdamW.
 	RateOf frontend.Tensor
 }
 
-// Step returns the next values of a parameter p and of its velocity, both of one shape. The velocity begins at zero:
+// Step returns the next values of a parameter p and of its velocity, which has p's shape and is zero before the first
+// step:
 //
 //	g  = grad + decay*p
 //	v' = momentum*v + g
@@ -131,13 +134,13 @@ func (s SGD) Step(p, grad, velocity frontend.Tensor) (p2, velocity2 frontend.Ten
 }
 
 // Muon holds the constants of Muon (Jordan et al. 2024): the step is the momentum matrix, approximately orthogonalized.
-// It is for the matrices inside a network; other parameters are trained by AdamW.
+// It is for the matrices inside a network. Train other parameters, such as embeddings and vectors, by AdamW.
 type Muon struct {
 	Rate        float64
 	Momentum    float64 // decay of the momentum, usually 0.95
 	WeightDecay float64 // of the parameter, times the learning rate
 	Iterations  int     // Newton-Schulz iterations, usually 5
-	Plain       bool    // take the momentum itself, without Nesterov
+	Plain       bool    // use the momentum itself, without Nesterov's look-ahead
 
 	// RateOf is as for AdamW.
 	RateOf frontend.Tensor
@@ -146,7 +149,8 @@ type Muon struct {
 // NewMuon returns the usual constants: momentum 0.95 and 5 iterations.
 func NewMuon(rate float64) Muon { return Muon{Rate: rate, Momentum: 0.95, Iterations: 5} }
 
-// Step returns the next values of a parameter p [..., rows, columns] and of its momentum, which begins at zero:
+// Step returns the next values of a parameter p [..., rows, columns] and of its momentum, which is zero before the
+// first step:
 //
 //	m' = m + (g-m)*(1-momentum)
 //	u  = g + (m'-g)*momentum, or m' if Plain is set
@@ -167,7 +171,7 @@ func (o Muon) Step(p, grad, momentum frontend.Tensor) (p2, momentum2 frontend.Te
 	return to(x, p.DType()), to(m, momentum.DType())
 }
 
-// matrix returns the extents of the two innermost axes, which must be static.
+// matrix returns the extents of the two innermost axes of t, or fails if they are not static.
 func matrix(op string, t frontend.Tensor) (rows, columns int) {
 	s := t.Shape()
 	if len(s) < 2 || !s[len(s)-2].IsStatic() || !s[len(s)-1].IsStatic() || s[len(s)-1].Is(0) {
@@ -177,8 +181,8 @@ func matrix(op string, t frontend.Tensor) (rows, columns int) {
 }
 
 // Orthogonalize moves the singular values of each matrix of x [..., rows, columns] close to 1. It uses Newton-Schulz
-// iterations with the odd polynomial 3.4445*s - 4.775*s^3 + 2.0315*s^5, which rises fast and then stays between about
-// 0.7 and 1.2 (Jordan et al. 2024). Its matmuls are in f32.
+// iterations with the odd polynomial 3.4445*s - 4.775*s^3 + 2.0315*s^5 (Jordan et al. 2024). A singular value s rises
+// fast under it, and then stays between about 0.7 and 1.2. The matmuls are in f32.
 func Orthogonalize(x frontend.Tensor, iterations int) frontend.Tensor {
 	const op = "orthogonalize"
 	const a, b, c = 3.4445, -4.7750, 2.0315
@@ -198,8 +202,8 @@ func Orthogonalize(x frontend.Tensor, iterations int) frontend.Tensor {
 	return x
 }
 
-// ClipGlobalNorm scales gradients of any shapes down to a total norm of max if it is larger (Pascanu et al. 2013). Each
-// is multiplied by min(1, max/(norm+1e-6)). It also returns the norm before clipping, a scalar.
+// ClipGlobalNorm scales gradients of any shapes down if their total norm is larger than max (Pascanu et al. 2013): it
+// multiplies each by min(1, max/(norm+1e-6)). It also returns the norm before clipping, a scalar.
 func ClipGlobalNorm(max float64, grads ...frontend.Tensor) (clipped []frontend.Tensor, norm frontend.Tensor) {
 	const op = "clip_global_norm"
 	if len(grads) == 0 {
@@ -223,7 +227,7 @@ func ClipGlobalNorm(max float64, grads ...frontend.Tensor) (clipped []frontend.T
 	return clipped, norm
 }
 
-// sumOfSquares sums rows first, so that a large gradient gives a device enough parallel work.
+// sumOfSquares sums each row and then the rows' sums, so that a large gradient gives a device enough parallel work.
 func sumOfSquares(g frontend.Tensor) frontend.Tensor {
 	if g.Rank() == 0 {
 		return g.Sqr()

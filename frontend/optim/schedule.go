@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Schedule computes a learning rate, an f32 scalar, from the step, a scalar that is 1 in the first step. It runs on the
-// device: its result is an optimizer's RateOf.
+// Schedule computes the learning rate of a step, an f32 scalar. step is a scalar with the number of the step, from 1.
+// It runs on the device: its result is an optimizer's RateOf.
 type Schedule func(step frontend.Tensor) frontend.Tensor
 
 // Constant is one rate for all steps.
@@ -17,24 +17,24 @@ func Constant(rate float64) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor { return to(step, ir.F32).Lit(rate) }
 }
 
-// Linear changes the rate linearly from from, in the first step, to last after the given number of steps, and then
-// keeps it.
+// Linear changes the rate linearly between two values: `from` in the first step, and last after the given number of
+// steps. Then the rate stays.
 func Linear(from, last float64, steps int) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor {
 		return passed(step, steps).Affine(last-from, from)
 	}
 }
 
-// Cosine moves the rate from one value to another along half a period of a cosine (Loshchilov and Hutter 2017), and
-// then keeps it.
+// Cosine changes the rate between two values along half a period of a cosine (Loshchilov and Hutter 2017): `from` in
+// the first step, and last after the given number of steps. Then the rate stays.
 func Cosine(from, last float64, steps int) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor {
 		return passed(step, steps).MulScalar(math.Pi).Cos().Affine((from-last)/2, (from+last)/2)
 	}
 }
 
-// WarmUp multiplies the first rate of a schedule by 1/steps, 2/steps and so on. The schedule itself begins after that
-// many steps (Goyal et al. 2017).
+// WarmUp increases the rate from nearly 0 to a schedule's first rate (Goyal et al. 2017): in step i, up to steps, the
+// rate is i/steps times that rate. Then the schedule begins.
 func WarmUp(steps int, then Schedule) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor {
 		wantSteps(step, steps)
@@ -44,13 +44,14 @@ func WarmUp(steps int, then Schedule) Schedule {
 	}
 }
 
-// passed is the elapsed fraction of the given number of steps: 0 in the first step, 1 after all of them.
+// passed returns the elapsed fraction of a number of steps: 0 in the first step, 1 after all of them.
 func passed(step frontend.Tensor, steps int) frontend.Tensor {
 	wantSteps(step, steps)
 	s := to(step, ir.F32)
 	return s.SubScalar(1).DivScalar(float64(steps)).Max(s.Lit(0)).Min(s.Lit(1))
 }
 
+// wantSteps fails unless step is a scalar and steps is at least 1.
 func wantSteps(step frontend.Tensor, steps int) {
 	if step.Rank() != 0 || steps < 1 {
 		step.Builder().Fail("schedule", fmt.Errorf("step is %s, of %d steps: want a scalar, and at least one", step,

@@ -8,11 +8,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Rule is how a parameter is trained: AdamW, SGD, Muon or Lion.
+// Rule says how a parameter is trained: AdamW, SGD, Muon or Lion.
 type Rule interface {
-	// Memory names the state per parameter: f32 tensors of the parameter's shape that begin at zero.
+	// Memory names the states that each parameter needs: f32 tensors of its shape, zero before the first step.
 	Memory() []string
-	// Next returns the next values of a parameter and of its state. step is a scalar, 1 in the first step.
+	// Next returns the next values of a parameter and of its states. step is a scalar with the number of the step, from
+	// 1.
 	Next(p, grad frontend.Tensor, memory []frontend.Tensor, step frontend.Tensor) (frontend.Tensor, []frontend.Tensor)
 }
 
@@ -56,9 +57,9 @@ func (l Lion) Next(p, grad frontend.Tensor, memory []frontend.Tensor,
 	return p2, []frontend.Tensor{m}
 }
 
-// Train updates parameters, which are states, by their gradients. A rule's state for parameter NAME is in states such
-// as NAME.m. take, a bool scalar, says whether to take the step; if it is false, nothing changes. The zero Tensor means
-// always.
+// Train updates parameters, which are states, by their gradients. The rule's states for parameter NAME are named NAME.m
+// and so on, with the names of Memory. take is a bool scalar: if it is false, the run changes neither parameters nor
+// states. The zero Tensor means always true.
 func Train(rule func(p frontend.Tensor) Rule, params, grads []frontend.Tensor, step, take frontend.Tensor) {
 	for i, p := range params {
 		b, r := p.Builder(), rule(p)
@@ -74,7 +75,7 @@ func Train(rule func(p frontend.Tensor) Rule, params, grads []frontend.Tensor, s
 	}
 }
 
-// taken selects next if the step is taken, else last.
+// taken returns next if take is true or the zero Tensor, else last.
 func taken(take, next, last frontend.Tensor) frontend.Tensor {
 	if take.IsZero() {
 		return next
@@ -82,8 +83,8 @@ func taken(take, next, last frontend.Tensor) frontend.Tensor {
 	return take.Where(next, last)
 }
 
-// StepsTaken is Steps that counts only runs in which take, a bool scalar, is true. It returns the number of the current
-// or next step.
+// StepsTaken is Steps that counts only runs in which take, a bool scalar, is true. In other runs it returns the number
+// of the next step.
 func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend.Tensor {
 	count := b.State(name, ir.I32)
 	next := count.AddScalar(1)
@@ -91,9 +92,10 @@ func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend
 	return next
 }
 
-// Accumulate sums gradients over the given number of runs, in f32 states NAME.sum of the parameters. It returns the
-// mean, and a bool scalar for Train that is true in the last of these runs; the sums then begin at zero again. The
-// state "accumulated" counts runs.
+// Accumulate averages gradients over a number of runs, so that one step of Train has the effect of a larger batch. It
+// sums them in f32 states NAME.sum, for parameter NAME. It returns the mean, and a bool scalar, due, which is true in
+// the last of these runs: pass it to Train as take. The sums then begin at zero again. The state "accumulated" counts
+// runs.
 func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tensor, due frontend.Tensor) {
 	const op = "accumulate"
 	if len(params) == 0 || len(params) != len(grads) {
@@ -116,22 +118,22 @@ func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tens
 	return mean, due
 }
 
-// LossScale holds the constants of an adaptive loss scale for gradients in f16 (Micikevicius et al. 2018). The loss is
-// multiplied by the scale before gradients are computed, so that small gradients do not underflow in f16.
+// LossScale holds the constants of an adaptive loss scale for gradients in f16 (Micikevicius et al. 2018). The program
+// multiplies the loss by the scale before computing gradients, so that small gradients do not underflow in f16.
 type LossScale struct {
-	Growth  float64 // of the scale, after Every steps without an overflow
-	Backoff float64 // of the scale, after an overflow
+	Growth  float64 // multiplies the scale after Every steps without an overflow
+	Backoff float64 // multiplies the scale after an overflow
 	Every   int
 	Max     float64 // the largest scale
 }
 
-// NewLossScale returns the usual parameters: double the scale after 2000 steps without overflow, halve it after an
+// NewLossScale returns the usual constants: double the scale after 2000 steps without an overflow, halve it after an
 // overflow, and limit it to 2^24.
 func NewLossScale() LossScale { return LossScale{Growth: 2, Backoff: 0.5, Every: 2000, Max: 1 << 24} }
 
-// Step takes the gradients of scale*loss, where scale is an f32 state. It returns the gradients of the loss in f32, and
-// a bool scalar that says whether all of them are finite; if not, Train must not take a step. It updates the scale, and
-// counts good steps in the state NAME.good.
+// Step converts the gradients of scale*loss to gradients of the loss, in f32, and updates the scale, an f32 state. It
+// also returns a bool scalar, finite: if it is false, a gradient is infinite or NaN, and Train must not take a step.
+// The state NAME.good counts steps without an overflow, where NAME is the name of the scale.
 func (l LossScale) Step(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Tensor,
 	finite frontend.Tensor) {
 	const op = "loss_scale"
@@ -150,7 +152,7 @@ func (l LossScale) Step(scale frontend.Tensor, grads ...frontend.Tensor) (out []
 	return out, finite
 }
 
-// Unscale divides gradients by a scale, in f32. finite is a bool scalar: whether all gradients are finite.
+// Unscale divides gradients by a scale, in f32. finite is a bool scalar that is true if all gradients are finite.
 func Unscale(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Tensor, finite frontend.Tensor) {
 	if len(grads) == 0 {
 		panic("optim: unscale without gradients")
@@ -160,7 +162,7 @@ func Unscale(scale frontend.Tensor, grads ...frontend.Tensor) (out []frontend.Te
 		out = append(out, g)
 		all := g.Abs().Lt(g.Lit(math.Inf(1))).Cast(ir.I32)
 		if all.Rank() > 0 {
-			all = all.ReduceMin(-1) // rows first, so that a large gradient gives a device enough parallel work
+			all = all.ReduceMin(-1) // first each row, so that a large gradient gives a device enough parallel work
 		}
 		if all.Rank() > 0 {
 			all = all.ReduceMin()

@@ -14,17 +14,18 @@ import (
 	"github.com/x448/float16"
 )
 
-// chunkElems is the approximate number of elements converted at a time: enough for all cores, and a few megabytes.
+// chunkElems is the approximate number of elements converted at a time: enough work for all cores, but only a few
+// megabytes.
 const chunkElems = 1 << 20
 
-// run is one writing of a file.
+// run is the state of one WriteFile. done and total count bytes of the source.
 type run struct {
 	plan        *Plan
 	report      *Report
 	done, total int64
 }
 
-// convert writes tensor i of the plan and adds its line to the report.
+// convert writes tensor i of the plan to out, and adds its errors to the report.
 func (r *run) convert(ctx context.Context, i int, out io.Writer) error {
 	t := r.plan.Tensors[i]
 	src, err := r.plan.source.file.Weight(t.Name)
@@ -58,13 +59,13 @@ type converter struct {
 	src     []byte
 	out     io.Writer
 	err     errorSums
-	x, y    []float32 // a chunk, and its decoded result
-	raw     []byte    // the chunk as the file has it
-	packed  []byte
+	x, y    []float32 // a chunk's values, and the values decoded from packed
+	raw     []byte    // the chunk in the source's format
+	packed  []byte    // the chunk in the new format
 }
 
-// chunkAt is the number of elements to convert at once, beginning with first: whole rows, of one matrix if matrices
-// have separate importance weights.
+// chunkAt returns the number of elements of the chunk that begins at element first: whole rows, and at most one matrix
+// if matrices have separate importance weights.
 func (c *converter) chunkAt(first int64) int64 {
 	columns := int64(c.columns())
 	n := max(1, chunkElems/columns) * columns
@@ -75,7 +76,7 @@ func (c *converter) chunkAt(first int64) int64 {
 	return min(n, c.elems()-first)
 }
 
-// chunk converts n elements.
+// chunk converts n elements from element first on, and writes them.
 func (c *converter) chunk(first, n int64) error {
 	from, err := byteRange(c.From, first, n)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *converter) chunk(first, n int64) error {
 	}
 	c.raw = resize(c.raw, int(from[1]-from[0]))
 	raw := c.raw
-	// The file may be truncated meanwhile. The guarded copy confines that error to this place.
+	// Another program may truncate the file meanwhile. Guard turns the fault that reading then causes into an error.
 	if err := mmap.Guard(func() error { copy(raw, c.src[from[0]:from[1]]); return nil }); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (c *converter) chunk(first, n int64) error {
 	return err
 }
 
-// pack encodes x, which begins at element first, into packed.
+// pack encodes c.x into c.packed. first is the index of its first element in the tensor.
 func (c *converter) pack(first int64) error {
 	if !c.To.IsBlock() {
 		return fromFloats(c.packed, c.To, c.x)
@@ -133,7 +134,7 @@ func (c *converter) pack(first int64) error {
 	return quant.Quantize(c.packed, c.To, c.x, opt)
 }
 
-// locate moves the index of a value that was refused from the chunk to the tensor.
+// locate changes the index of a refused value, in an error about a chunk, to the index in the tensor.
 func (c *converter) locate(err error, first int64) error {
 	var bad *quant.ValueError
 	if !errors.As(err, &bad) {
@@ -149,7 +150,7 @@ func (c *converter) locate(err error, first int64) error {
 	return fmt.Errorf("element %v: %w", at, &moved)
 }
 
-// byteRange is where n elements of type t from the first on are, in bytes.
+// byteRange returns the byte range of n elements of type t from element first on.
 func byteRange(t ir.DType, first, n int64) (r [2]int64, err error) {
 	for i, elems := range []int64{first, first + n} {
 		if r[i], err = t.BytesFor(elems); err != nil {
@@ -166,7 +167,7 @@ func resize[E any](s []E, n int) []E {
 	return s[:n]
 }
 
-// toFloats decodes raw, elements of type t, into dst.
+// toFloats decodes elements of type t, in raw, into dst.
 func toFloats(dst []float32, t ir.DType, raw []byte, workers int) error {
 	le := binary.LittleEndian
 	switch {
@@ -198,10 +199,10 @@ func toFloats(dst []float32, t ir.DType, raw []byte, workers int) error {
 	return nil
 }
 
-// limits are the largest finite numbers of the float types that are written.
+// limits are the largest finite numbers of the float types that can be written.
 var limits = map[ir.DType]float32{ir.F32: math.MaxFloat32, ir.F16: 65504, ir.BF16: 0x1.fep127}
 
-// fromFloats stores x as floats of type t, and refuses values out of t's range.
+// fromFloats encodes x as floats of type t. A value out of t's range is an error.
 func fromFloats(dst []byte, t ir.DType, x []float32) error {
 	limit := limits[t]
 	wide := make([]float64, len(x))

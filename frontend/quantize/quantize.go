@@ -6,8 +6,8 @@
 //	plan, err := quantize.New(src, quantize.Options{Type: ir.Q4_K})
 //	report, err := plan.WriteFile(ctx, "model-q4_K.gguf")
 //
-// The plan gives the new type of each tensor with a reason; the report adds the errors. Nothing is changed silently: a
-// tensor that does not get the requested type has a note.
+// The plan has the new type of each tensor, and a note for each tensor that does not get the requested type, so that
+// nothing is changed silently. The report adds the quantization errors.
 package quantize
 
 import (
@@ -34,7 +34,7 @@ type Options struct {
 	// quantized without weights, with a note.
 	Imatrix *imatrix.Matrix
 
-	// Requantize allows tensors that are already quantized; the errors add up.
+	// Requantize allows tensors that are already quantized. The new error adds to the old one.
 	Requantize bool
 
 	Workers  int            // goroutines; zero means one per core
@@ -43,15 +43,15 @@ type Options struct {
 
 // Rule sets the type of tensors with names that match a pattern.
 type Rule struct {
-	Pattern string // as in path.Match: * matches any text without a slash, ? one character
+	Pattern string // as in path.Match: * matches any string without a slash, ? one character
 	Type    ir.DType
 }
 
-// Progress says how far the writing of a file is.
+// Progress says how far WriteFile has come.
 type Progress struct {
-	Tensor         string // at work
-	Index, Tensors int    // of that tensor, from 0, and how many there are
-	Done, Total    int64  // bytes read of the source's tensors
+	Tensor         string // the name of the tensor being converted
+	Index, Tensors int    // its index, from 0, and the number of tensors
+	Done, Total    int64  // bytes of the source's tensors that were read, and of all of them
 }
 
 // Tensor is the plan for one tensor.
@@ -61,11 +61,11 @@ type Tensor struct {
 	From, To ir.DType
 	BytesIn  int64
 	BytesOut int64
-	Note     string // why To differs from the requested type, or a remark; often empty
+	Note     string // why To differs from the requested type, or another remark; often empty
 	Weighted bool   // quantized with importance weights
 }
 
-// Plan is a model with the plans for its tensors.
+// Plan says how each tensor of a model will be quantized.
 type Plan struct {
 	Tensors []Tensor
 	Notes   []string // about the file as a whole
@@ -73,7 +73,7 @@ type Plan struct {
 	options Options
 }
 
-// New plans the type of each tensor.
+// New plans the type of each tensor of src. It reads no elements.
 func New(src *Source, opt Options) (*Plan, error) {
 	if err := checkOptions(opt); err != nil {
 		return nil, fmt.Errorf("quantize: %w", err)
@@ -110,10 +110,9 @@ func checkOptions(opt Options) error {
 	return nil
 }
 
-// WriteFile writes the quantized model. The file appears complete or not at all: after an error, or if ctx ends, path
-// is unchanged.
+// WriteFile writes the quantized model to path. After an error, or if ctx ends, the file at path is unchanged.
 //
-// A value that its tensor's type cannot represent, such as a NaN, is an error. It names the tensor and the element and
+// A value that its tensor's type cannot represent, such as a NaN, is an error. It names the tensor and the element, and
 // wraps a *quant.ValueError.
 func (p *Plan) WriteFile(ctx context.Context, path string) (*Report, error) {
 	w := &gguf.Writer{}
@@ -145,7 +144,8 @@ const (
 // layoutVersion is the version of GGML's block layouts (GGML_QNT_VERSION).
 const layoutVersion = uint32(2)
 
-// setMetadata copies the source's metadata. A file with quantized tensors must also state the version of their layouts.
+// setMetadata copies the source's metadata, and sets the file type. A file with quantized tensors must also state the
+// version of the block layouts.
 func (p *Plan) setMetadata(w *gguf.Writer) error {
 	for _, kv := range p.source.metadata {
 		if err := w.Set(kv.Key, kv.Value); err != nil {
@@ -164,14 +164,14 @@ func (p *Plan) setMetadata(w *gguf.Writer) error {
 	return w.Set(layoutVersionKey, layoutVersion)
 }
 
-// mainType is the type that most elements have, and whether any is quantized.
+// mainType returns the type that most elements have, and whether any tensor is quantized.
 func (p *Plan) mainType() (main ir.DType, blocks bool) {
 	elems := map[ir.DType]int64{}
 	for _, t := range p.Tensors {
 		blocks = blocks || t.To.IsBlock()
 		elems[t.To] += t.elems()
 	}
-	for _, t := range ir.DTypes() { // in their order, so that ties are decided the same each time
+	for _, t := range ir.DTypes() { // in a fixed order, so that ties always have the same result
 		if elems[t] > elems[main] {
 			main = t
 		}
@@ -187,8 +187,8 @@ func (t Tensor) elems() int64 {
 	return n
 }
 
-// FileType returns the value of general.file_type for files with elements mostly of type t. Names with sizes, such as
-// Q4_K_S and Q4_K_M, are llama.cpp's mixtures; a model of one K format has the number of the smallest.
+// FileType returns the value of general.file_type for files in which most elements have type t. For K formats, GGUF has
+// numbers for llama.cpp's mixtures, such as Q4_K_S and Q4_K_M; FileType returns the number of the smallest mixture.
 func FileType(t ir.DType) (number uint32, ok bool) {
 	if f, ok := ir.BlockFormatOf(t); ok {
 		return uint32(f.FileType), f.FileType != 0
@@ -197,7 +197,7 @@ func FileType(t ir.DType) (number uint32, ok bool) {
 	return number, ok
 }
 
-// checkType refuses types that programs do not load weights in.
+// checkType returns an error for a type in which programs do not load weights.
 func checkType(t ir.DType) error {
 	f, block := ir.BlockFormatOf(t)
 	switch _, encodes := quant.Supported(t); {
@@ -217,7 +217,7 @@ type Source struct {
 	isGGUF   bool
 }
 
-// weights is the common interface of GGUF and safetensors files.
+// weights is the interface that GGUF and safetensors files share.
 type weights interface {
 	Names() []string
 	Weight(name string) (*ir.Data, error)
@@ -231,8 +231,8 @@ type tensorInfo struct {
 	bytes int64
 }
 
-// NewSource makes a source from an open *gguf.File, *safetensors.File or *safetensors.Index. Close of the source closes
-// it. A tensor of an unknown type is an error.
+// NewSource returns a source for an open *gguf.File, *safetensors.File or *safetensors.Index. Closing the source closes
+// the file. A tensor of an unknown type is an error.
 func NewSource(file weights) (*Source, error) {
 	s := &Source{file: file}
 	for _, name := range file.Names() {
@@ -254,7 +254,7 @@ func (s *Source) Close() error { return s.file.Close() }
 // maxGGMLName is the maximum length of a tensor name in ggml (GGML_MAX_NAME, which includes a zero byte).
 const maxGGMLName = 63
 
-// notes lists the reasons why ggml's programs could not load a file made from the source.
+// notes lists reasons why ggml's programs could not load a file that is made from the source.
 func (s *Source) notes() (notes []string) {
 	if !s.isGGUF {
 		notes = append(notes, "from safetensors the file has no architecture, hyperparameters or tokenizer in its "+

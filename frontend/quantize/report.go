@@ -2,13 +2,13 @@ package quantize
 
 import "math"
 
-// Report describes the errors of a model's quantization.
+// Report describes the errors that quantization has made in a model.
 type Report struct {
 	Tensors []TensorReport
 	Notes   []string // about the file as a whole
 
-	BytesIn, BytesOut int64 // of all tensors
-	RMSE              float64
+	BytesIn, BytesOut int64   // of all tensors
+	RMSE              float64 // of all elements, see TensorReport
 	sums              errorSums
 }
 
@@ -16,13 +16,13 @@ type Report struct {
 type TensorReport struct {
 	Tensor
 
-	// RMSE is the root of the mean squared error divided by the mean square of the values: 0 for a lossless result, 1
+	// RMSE is the square root of the mean squared error divided by the values' mean square: 0 for a lossless result, 1
 	// if all values became zeros.
 	RMSE     float64
 	MaxError float64 // of any element, absolute
 }
 
-// Ratio is how many times smaller the tensors became.
+// Ratio returns by which factor the tensors became smaller.
 func (r *Report) Ratio() float64 {
 	if r.BytesOut == 0 {
 		return 1
@@ -30,6 +30,7 @@ func (r *Report) Ratio() float64 {
 	return float64(r.BytesIn) / float64(r.BytesOut)
 }
 
+// add adds the line of a tensor.
 func (r *Report) add(t Tensor, e errorSums) {
 	r.Tensors = append(r.Tensors, TensorReport{Tensor: t, RMSE: e.relative(), MaxError: e.worst})
 	r.BytesIn += t.BytesIn
@@ -39,10 +40,10 @@ func (r *Report) add(t Tensor, e errorSums) {
 	r.RMSE = r.sums.relative()
 }
 
-// errorSums accumulates the error of storing x as y.
+// errorSums accumulates the error of storing values x as y.
 type errorSums struct {
-	error, total float64 // sums of squares
-	worst        float64
+	error, total float64 // sums of the squares of y-x, and of x
+	worst        float64 // the largest |y-x|
 }
 
 func (e *errorSums) add(x, y []float32) {

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// choose plans a tensor, and marks the rule that applied.
+// choose returns the plan of a tensor. It sets used[i] for each rule i of opt.Keep that matches the tensor.
 func choose(info tensorInfo, opt Options, used []bool) (Tensor, error) {
 	t := Tensor{Name: info.name, Dims: info.dims, From: info.dtype, BytesIn: info.bytes}
 	want, named := opt.Type, false
@@ -34,8 +34,8 @@ func choose(info tensorInfo, opt Options, used []bool) (Tensor, error) {
 	return t, t.weigh(opt)
 }
 
-// weigh decides whether importance weights are used. Weights of another size than the tensor's are an error: they
-// belong to another model.
+// weigh decides whether the tensor is quantized with importance weights, and notes why not. Weights of another size
+// than the tensor's are an error, because they belong to another model.
 func (t *Tensor) weigh(opt Options) error {
 	if opt.Imatrix == nil || !t.To.IsBlock() || t.To == t.From {
 		return nil
@@ -61,7 +61,7 @@ func (t *Tensor) addNote(format string, args ...any) {
 	t.Note += fmt.Sprintf(format, args...)
 }
 
-// columns is the length of a row.
+// columns returns the length of a row.
 func (t *Tensor) columns() int {
 	if len(t.Dims) == 0 {
 		return 1
@@ -69,7 +69,7 @@ func (t *Tensor) columns() int {
 	return t.Dims[len(t.Dims)-1]
 }
 
-// matrices is how many matrices are stacked.
+// matrices returns the number of matrices in the tensor: the product of its outer extents.
 func (t *Tensor) matrices() int {
 	n := 1
 	for i := 0; i < len(t.Dims)-2; i++ {
@@ -78,8 +78,8 @@ func (t *Tensor) matrices() int {
 	return n
 }
 
-// target is the type for a tensor and, if it differs from want, the reason. named says that a rule names the tensor;
-// then any float type is allowed.
+// target returns the type for a tensor and, if it differs from want, the reason. named means that a rule names the
+// tensor; then any float type is allowed.
 func target(info tensorInfo, want ir.DType, named bool) (to ir.DType, note string) {
 	switch why := unquantized(info); {
 	case !info.dtype.IsFloat() && !info.dtype.IsBlock():
@@ -103,8 +103,8 @@ func target(info tensorInfo, want ir.DType, named bool) (to ir.DType, note strin
 		want.BlockElems(), to, want)
 }
 
-// fallback is the type for rows that are not whole blocks of a format: as in llama.cpp, the next larger format with
-// blocks of 32, or else f16.
+// fallback returns the type for a tensor with rows of that many columns, if they are not whole blocks of format want:
+// as in llama.cpp, the next larger format with blocks of 32, or else f16.
 func fallback(want ir.DType, columns int) ir.DType {
 	to := ir.IQ4_NL
 	if f, ok := ir.BlockFormatOf(want); ok && f.Fallback != ir.Invalid {
@@ -116,8 +116,8 @@ func fallback(want ir.DType, columns int) ir.DType {
 	return to
 }
 
-// unquantized returns the reason why a tensor is not quantized: it is small and sensitive, or ggml programs require
-// f32. It returns "" for matrices. It knows the names in GGUF files, and in the models that they are converted from.
+// unquantized returns the reason why a tensor is not quantized, or "" for a matrix: the tensor is small and sensitive,
+// or ggml programs require f32. It knows the tensor names of GGUF files and of the models that they are converted from.
 func unquantized(info tensorInfo) string {
 	name := strings.ToLower(info.name)
 	switch {
@@ -137,7 +137,7 @@ func unquantized(info tensorInfo) string {
 	return ""
 }
 
-// isVector reports whether at most the innermost axis is longer than one.
+// isVector reports whether all extents except the innermost are 1.
 func isVector(dims []int) bool {
 	for i := 0; i < len(dims)-1; i++ {
 		if dims[i] != 1 {

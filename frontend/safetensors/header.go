@@ -14,7 +14,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// entry is one tensor of the header. The range is relative to the start of the data.
+// entry is the header's description of one tensor. begin and end are byte offsets from the start of the data.
 type entry struct {
 	name       string
 	pos        int64 // in the file, for errors
@@ -23,6 +23,7 @@ type entry struct {
 	begin, end int64
 }
 
+// header is the parsed JSON header of a file.
 type header struct {
 	metadata map[string]string
 	entries  []entry
@@ -35,6 +36,7 @@ type parser struct {
 	dec *json.Decoder
 }
 
+// parseHeader parses the JSON header. src names the file in errors.
 func parseHeader(src filefmt.Source, text []byte) (*header, error) {
 	if len(text) == 0 || text[0] != '{' {
 		return nil, src.Errorf(lengthBytes, "the header does not begin with '{'")
@@ -62,12 +64,12 @@ func parseHeader(src filefmt.Source, text []byte) (*header, error) {
 	return h, nil
 }
 
-// errorf returns an error about the last token.
+// errorf returns an error at the position of the last token.
 func (p *parser) errorf(format string, args ...any) error {
 	return p.src.Errorf(lengthBytes+p.dec.InputOffset(), format, args...)
 }
 
-// token returns the next token.
+// token returns the next token. what names, in errors, the value being read.
 func (p *parser) token(what string) (json.Token, error) {
 	t, err := p.dec.Token()
 	if errors.Is(err, io.EOF) {
@@ -79,7 +81,7 @@ func (p *parser) token(what string) (json.Token, error) {
 	return t, nil
 }
 
-// delim reads one of { } [ ].
+// delim reads one of the delimiters { } [ ], which must be want.
 func (p *parser) delim(want json.Delim, what string) error {
 	t, err := p.token(what)
 	if err != nil {
@@ -150,6 +152,7 @@ func (p *parser) size(what string) (int64, error) {
 	return int64(v), nil
 }
 
+// text reads a string.
 func (p *parser) text(what string) (string, error) {
 	t, err := p.token(what)
 	if err != nil {
@@ -221,6 +224,7 @@ func (p *parser) offsets(what string) (begin, end int64, err error) {
 	return r[0], r[1], nil
 }
 
+// describe formats a token for an error.
 func describe(t json.Token) string {
 	switch t := t.(type) {
 	case nil:

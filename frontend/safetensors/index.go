@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Index is a model in several safetensors files, the shards, with the index file (model.safetensors.index.json) that
-// maps tensors to shards.
+// Index is a model in several safetensors files, the shards. Its index file (model.safetensors.index.json) maps the
+// name of each tensor to a shard.
 type Index struct {
 	src    filefmt.Source
 	shards map[string]*File  // by file name
@@ -23,8 +23,8 @@ type Index struct {
 	names  []string          // sorted
 }
 
-// OpenIndex reads the index at path and opens every shard, each in the index's own folder or below. A tensor missing in
-// its shard is an error.
+// OpenIndex reads the index at path and opens every shard. Shards are in the folder of the index or below. It is an
+// error if a shard lacks a tensor that the index places there.
 func OpenIndex(path string) (*Index, error) {
 	src := filefmt.Source{Format: "safetensors", Path: path}
 	places, err := readIndex(src)
@@ -38,6 +38,7 @@ func OpenIndex(path string) (*Index, error) {
 	return x, nil
 }
 
+// readIndex reads the map from tensor names to file names.
 func readIndex(src filefmt.Source) (map[string]string, error) {
 	text, err := readBounded(src)
 	if err != nil {
@@ -77,6 +78,7 @@ func readBounded(src filefmt.Source) ([]byte, error) {
 	return text, nil
 }
 
+// jsonErrorPos returns the byte offset of an error of encoding/json.
 func jsonErrorPos(err error) int64 {
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError
@@ -89,7 +91,7 @@ func jsonErrorPos(err error) int64 {
 	return 0
 }
 
-// openShards opens each shard once and checks that it has its tensors.
+// openShards opens each shard once, and checks that each tensor is in its shard.
 func (x *Index) openShards() error {
 	for _, name := range x.names {
 		file := x.places[name]

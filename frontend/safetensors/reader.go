@@ -4,9 +4,9 @@
 // Start from [Open] and [File]; [OpenIndex] reads shards, and [Write] makes files.
 //
 // A file has an 8-byte little-endian header length, a JSON header with each tensor's type, shape and byte range, and
-// the tensor data. The file is memory-mapped and tensors alias the mapping. Files are untrusted: the header is parsed
-// strictly and every range is checked before use. The format requires the ranges to cover the data without gap or
-// overlap, which is checked too.
+// the tensor data. The file is memory-mapped and tensors alias the mapping. Files are untrusted: the package parses the
+// header strictly, and checks every byte range before use. It also checks that the ranges cover the data without gap or
+// overlap, as the format requires.
 package safetensors
 
 import (
@@ -56,8 +56,8 @@ type File struct {
 	names    map[string]int // index into tensors
 }
 
-// Open maps the file at path and reads its header. It refuses a file whose name says that it is a part of a model:
-// OpenIndex opens all parts.
+// Open maps the file at path and reads its header. If the file's name says that it is one of several parts of a model,
+// Open returns an error: use OpenIndex, which opens all parts.
 func Open(path string) (*File, error) {
 	if part, of := filefmt.PartOf(path); of > 1 {
 		return nil, &filefmt.PartError{Source: filefmt.Source{Format: "safetensors", Path: path}, Part: part, Of: of,
@@ -66,7 +66,7 @@ func Open(path string) (*File, error) {
 	return OpenPart(path)
 }
 
-// OpenPart is Open for files that may be a part of a model, with only some of its tensors.
+// OpenPart is Open for files that may be one part of a model.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *File) Close() error {
 	return f.mapping.Close()
 }
 
-// Metadata returns the free-form text pairs that the header holds, if any.
+// Metadata returns the pairs of strings in the header's __metadata__, if any.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
 // Tensors describes all tensors, in the order of the header.
@@ -141,6 +141,7 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 	return &ir.Data{DType: t.DType, Dims: slices.Clone(t.Dims), Bytes: f.data[t.Offset:end:end]}, nil
 }
 
+// intact returns an error if the file was closed or has changed.
 func (f *File) intact() error {
 	if f.mapping != nil {
 		return f.mapping.Intact()
@@ -151,6 +152,7 @@ func (f *File) intact() error {
 	return nil
 }
 
+// parse reads the header of a file and checks it.
 func parse(src filefmt.Source, data []byte) (*File, error) {
 	if len(data) < lengthBytes {
 		return nil, src.Errorf(0, "the file has %d bytes: want a header length of %d bytes", len(data), lengthBytes)
@@ -174,8 +176,8 @@ func parse(src filefmt.Source, data []byte) (*File, error) {
 	return f, nil
 }
 
-// place checks each entry's range and converts the entries to tensors. start is the position of the tensor data in the
-// file.
+// place converts the header's entries to tensors, and checks that each byte range is inside the file and has the right
+// size. start is the offset of the data in the file.
 func (f *File) place(entries []entry, start int64) error {
 	size := int64(len(f.data)) - start
 	for i, e := range entries {
@@ -202,7 +204,7 @@ func (f *File) place(entries []entry, start int64) error {
 	return f.checkTiling(entries, size)
 }
 
-// checkTiling checks that the ranges, in order, cover the size bytes of data exactly.
+// checkTiling checks that the entries' byte ranges, once sorted, cover the data of that size without gap or overlap.
 func (f *File) checkTiling(entries []entry, size int64) error {
 	order := slices.Clone(entries)
 	slices.SortFunc(order, func(a, b entry) int {

@@ -21,19 +21,19 @@ type Named struct {
 	Data *ir.Data
 }
 
-// headerAlignment is the alignment of the tensor data. Together with the order by element size it aligns every tensor
-// to its elements.
+// headerAlignment is the alignment of the tensor data. Since Write puts tensors with larger elements first, each tensor
+// is then aligned to its elements.
 const headerAlignment = 8
 
-// WriteFile writes the file at path. It appears whole or not at all.
+// WriteFile writes the file at path. After an error, the file at path is unchanged.
 func WriteFile(path string, metadata map[string]string, tensors []Named) error {
 	return filefmt.Source{Format: "safetensors", Path: path}.WriteFile(func(w io.Writer) error {
 		return Write(w, metadata, tensors)
 	})
 }
 
-// Write writes a safetensors file: tensors with larger elements first, otherwise in the given order. metadata may be
-// nil.
+// Write writes a safetensors file. It writes tensors with larger elements first, and otherwise keeps the given order.
+// metadata may be nil.
 func Write(w io.Writer, metadata map[string]string, tensors []Named) error {
 	ordered := slices.Clone(tensors)
 	slices.SortStableFunc(ordered, func(a, b Named) int {
@@ -54,7 +54,7 @@ func Write(w io.Writer, metadata map[string]string, tensors []Named) error {
 	return nil
 }
 
-// encodeHeader returns the header length, the header and its padding.
+// encodeHeader returns everything before the data: the header length, the header and padding.
 func encodeHeader(metadata map[string]string, tensors []Named) ([]byte, error) {
 	b := append(make([]byte, lengthBytes), '{')
 	if len(metadata) > 0 {
@@ -89,7 +89,7 @@ func encodeHeader(metadata map[string]string, tensors []Named) ([]byte, error) {
 	return b, nil
 }
 
-// encodeEntry returns the header's member for a tensor at that offset.
+// encodeEntry returns the header's entry for a tensor at a byte offset of the data.
 func encodeEntry(t Named, offset int) ([]byte, error) {
 	if t.Name == metadataKey || !utf8.ValidString(t.Name) {
 		return nil, fmt.Errorf("the name cannot be used: want valid UTF-8 other than %q", metadataKey)
@@ -113,6 +113,7 @@ func encodeEntry(t Named, offset int) ([]byte, error) {
 	return fmt.Appendf(nil, "%s:%s", name, body), err
 }
 
+// typeName returns the format's name of a dtype.
 func typeName(t ir.DType) (string, bool) {
 	for name, dtype := range dtypes {
 		if dtype == t {
