@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// filters are the filters x|name, with x before the arguments. It is initialized at program start because some filters
-// refer to others.
+// filters are the filters of Jinja, by name: x|name calls a filter with x and the arguments in parentheses. An init
+// function fills the map, because some filters refer to it.
 var filters map[string]func(r *run, x value, a args) value
 
 func init() {
@@ -27,9 +27,9 @@ func init() {
 			return strip(r, printed(r, x), a.or(0, "chars", nil), true, true)
 		},
 		"default": orElse, "d": orElse,
-		"lower":      asText("lower"),
-		"upper":      asText("upper"),
-		"capitalize": asText("capitalize"),
+		"lower":      stringMethod("lower"),
+		"upper":      stringMethod("upper"),
+		"capitalize": stringMethod("capitalize"),
 		"title": func(r *run, x value, _ args) value {
 			begins := true
 			return change(r, printed(r, x), func(c rune) rune {
@@ -62,8 +62,8 @@ func init() {
 			return joined(r, items, by)
 		},
 		"list":  func(r *run, x value, _ args) value { return &list{items: slices.Clone(iterate(r, x))} },
-		"first": func(r *run, x value, _ args) value { return end1(iterate(r, x), 0) },
-		"last":  func(r *run, x value, _ args) value { items := iterate(r, x); return end1(items, len(items)-1) },
+		"first": func(r *run, x value, _ args) value { return itemOf(iterate(r, x), 0) },
+		"last":  func(r *run, x value, _ args) value { items := iterate(r, x); return itemOf(items, len(items)-1) },
 		"reverse": func(r *run, x value, _ args) value {
 			items := slices.Clone(iterate(r, x))
 			slices.Reverse(items)
@@ -191,7 +191,7 @@ func init() {
 		"unique": func(r *run, x value, a args) value {
 			seen, all := newDict(), &list{kind: generator}
 			for _, v := range iterate(r, x) {
-				key := folded(r, at2(r, v, a.or(1, "attribute", nil)), truth(a.or(0, "case_sensitive", false)))
+				key := folded(r, atPath(r, v, a.or(1, "attribute", nil)), truth(a.or(0, "case_sensitive", false)))
 				wantKey(r, key)
 				if _, ok := seen.get(r, key); !ok {
 					seen.set(r, key, true)
@@ -207,7 +207,7 @@ func init() {
 			}
 			for _, v := range iterate(r, x) {
 				if attr, ok := a.take(-1, "attribute"); ok {
-					v = at2(r, v, attr)
+					v = atPath(r, v, attr)
 					if missing, ok := a.take(-1, "default"); ok && isUndefined(v) {
 						v = missing
 					}
@@ -250,7 +250,7 @@ func init() {
 	}
 }
 
-// parseInt parses an integer as Python's int does. With base 0 a prefix gives the base.
+// parseInt parses an integer as Python's int does. With base 0, a prefix such as 0x sets the base.
 func parseInt(s string, base int) (n int, ok bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	digits := strings.TrimLeft(s, "+-")
@@ -287,7 +287,7 @@ func parseFloat(s string) (f float64, ok bool) {
 	return f, ok && (err == nil || math.IsInf(f, 0)) && !strings.ContainsAny(s, "xX")
 }
 
-// withoutUnderscores removes underscores between digits. It reports false for other underscores.
+// withoutUnderscores removes the underscores between digits. ok is false if there are other underscores.
 func withoutUnderscores(s string) (plain string, ok bool) {
 	apart := !strings.HasPrefix(s, "_") && !strings.HasSuffix(s, "_") && !strings.Contains(s, "__")
 	return strings.ReplaceAll(s, "_", ""), apart
@@ -295,8 +295,8 @@ func withoutUnderscores(s string) (plain string, ok bool) {
 
 func isUndefined(v value) bool { _, ok := v.(undefined); return ok }
 
-// asText is the filter that is a method of strings.
-func asText(name string) func(r *run, x value, a args) value {
+// stringMethod returns the filter that calls a method of strings on x.
+func stringMethod(name string) func(r *run, x value, a args) value {
 	return func(r *run, x value, a args) value { return method(printed(r, x), name).call(r, a) }
 }
 
@@ -307,6 +307,7 @@ func (f filter) eval(r *run, s *scope) value {
 	return callFilter(r, f.name, f.x.eval(r, s), f.args.eval(r, s))
 }
 
+// callFilter calls a filter by name. It fails if there is none.
 func callFilter(r *run, name string, x value, a args) value {
 	f, ok := filters[name]
 	if !ok {
@@ -362,8 +363,8 @@ func orElse(_ *run, x value, a args) value {
 	return x
 }
 
-// at2 returns an attribute by a path such as function.name, or the value itself for nil.
-func at2(r *run, v, path value) value {
+// atPath returns the attribute of v at a path such as "function.name", or v itself if path is nil.
+func atPath(r *run, v, path value) value {
 	switch path := path.(type) {
 	case nil:
 		return v
@@ -383,21 +384,24 @@ func at2(r *run, v, path value) value {
 	return nil
 }
 
+// pick returns the attribute at a path of each item.
 func pick(r *run, items []value, path value) []value {
 	picked := make([]value, len(items))
 	for i, v := range items {
-		picked[i] = at2(r, v, path)
+		picked[i] = atPath(r, v, path)
 	}
 	return picked
 }
 
-func end1(items []value, i int) value {
+// itemOf returns item i, or undefined if there are no items.
+func itemOf(items []value, i int) value {
 	if len(items) == 0 {
 		return undefined{"an item"}
 	}
 	return items[i]
 }
 
+// joined concatenates the printed items, with by between them.
 func joined(r *run, items []value, by str) str {
 	w := writer{r: r}
 	for i, v := range items {
@@ -409,13 +413,14 @@ func joined(r *run, items []value, by str) str {
 	return w.out
 }
 
-// order compares values by an attribute, texts without case unless asked.
+// order returns a function that compares values by the attribute at path. It ignores the case of letters unless
+// caseSensitive is true.
 func order(r *run, caseSensitive, path value) func(a, b value) int {
-	key := func(v value) value { return folded(r, at2(r, v, path), truth(caseSensitive)) }
+	key := func(v value) value { return folded(r, atPath(r, v, path), truth(caseSensitive)) }
 	return func(a, b value) int { return compare(r, key(a), key(b)) }
 }
 
-// folded returns a text without case, unless case counts.
+// folded returns a string in lower case, unless cased is set. Other values stay.
 func folded(r *run, v value, cased bool) value {
 	if s, ok := bare(v).(str); ok && !cased {
 		return change(r, s, unicode.ToLower)
@@ -423,6 +428,7 @@ func folded(r *run, v value, cased bool) value {
 	return v
 }
 
+// extreme returns the smallest item, or with sign 1 the largest one.
 func extreme(r *run, x value, a args, sign int) value {
 	var best value = undefined{"an item"}
 	less := order(r, a.or(0, "case_sensitive", false), a.or(1, "attribute", nil))
@@ -434,7 +440,8 @@ func extreme(r *run, x value, a args, sign int) value {
 	return best
 }
 
-// choose keeps the items for which a test holds. With attr, it tests an attribute of each item.
+// choose implements the filters select and reject: it keeps the items for which a test returns want. With attr, it
+// tests an attribute of each item (selectattr, rejectattr).
 func choose(r *run, x value, a args, attr, want bool) value {
 	all := &list{kind: generator}
 	var path value
@@ -445,7 +452,7 @@ func choose(r *run, x value, a args, attr, want bool) value {
 		return all
 	}
 	for _, v := range iterate(r, x) {
-		tested := at2(r, v, path)
+		tested := atPath(r, v, path)
 		holds := truth(tested)
 		if len(a.list) > 0 {
 			name, rest := a.shift("test")
@@ -481,7 +488,7 @@ func indent(r *run, x value, a args) value {
 
 func escape(r *run, x value, _ args) value { return markup{escaped(r, x)} }
 
-// escaped returns a value as HTML.
+// escaped returns a value printed and escaped for HTML.
 func escaped(r *run, x value) str {
 	if m, ok := x.(markup); ok {
 		return m.str
@@ -497,7 +504,7 @@ func escaped(r *run, x value) str {
 	return w.out
 }
 
-// tests are the tests x is name.
+// tests are the tests of Jinja, by name: x is name.
 var tests map[string]func(r *run, x value, a args) bool
 
 func init() {
@@ -558,6 +565,7 @@ func (t test) eval(r *run, s *scope) value {
 	return callTest(r, t.name, t.x.eval(r, s), t.args.eval(r, s)) != t.not
 }
 
+// callTest calls a test by name. It fails if there is none.
 func callTest(r *run, name string, x value, a args) bool {
 	f, ok := tests[name]
 	if !ok {
@@ -566,7 +574,7 @@ func callTest(r *run, name string, x value, a args) bool {
 	return f(r, x, a)
 }
 
-// functions are the names that every template knows.
+// functions are the functions that every template can call, by name.
 var functions = map[string]*callable{
 	"range": {"range", func(r *run, a args) value {
 		from, to, step := 0, a.int(0, "stop", 0), a.int(2, "step", 1)
@@ -611,7 +619,7 @@ var functions = map[string]*callable{
 	"strftime_now": {"strftime_now", func(r *run, a args) value { return text(r.now(a.str(0, "format").String())) }},
 }
 
-// cycler returns its values in rotation.
+// cycler is the value of Jinja's cycler(): its method next returns the items in rotation.
 type cycler struct {
 	items []value
 	at    int
@@ -633,6 +641,7 @@ func (c *cycler) get(name string) value {
 	return undefined{name}
 }
 
+// fromArgs returns the mapping that dict(mapping, key=value) makes.
 func fromArgs(r *run, a args) *dict {
 	d := newDict()
 	for _, v := range a.list {

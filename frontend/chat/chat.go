@@ -12,15 +12,15 @@
 //
 // # Origin of text
 //
-// The result is a list of pieces. Each is text of the template, or text of the context, such as a user's message. Every
-// character carries a mark for its origin through all operations of a template: slices, replacements, JSON. So a
-// tokenizer can accept markup such as <|im_end|> from the template's text only, and a user cannot inject it. A
-// message's role counts as the template's text if it is a plain word.
+// The result is a list of pieces. Each piece comes either from the template or from the context, for example from a
+// user's message. Every character carries a mark for its origin through all operations of a template: slices,
+// replacements, JSON. So a tokenizer can accept markup such as <|im_end|> only in pieces of the template, and a user
+// cannot inject it. A message's role counts as the template's text if it is a plain word.
 //
 // # Bounds
 //
-// A template comes from a file that may be hostile. It can read only its context, and cannot modify it. It is stopped
-// if it takes too many steps, nests too deep or prints too much.
+// A template comes from a file that may be hostile. It can read only its context, and cannot modify it. Rendering fails
+// if the template takes too many steps, nests too deep or prints too much.
 package chat
 
 import (
@@ -37,7 +37,7 @@ type Template struct{ body block }
 // Piece is a part of rendered text.
 type Piece struct {
 	Text string
-	User bool // from a message or another value of the context; special tokens in it are not recognized
+	User bool // whether it comes from the context, such as a message; the names of special tokens in it are plain text
 }
 
 // Text concatenates pieces.
@@ -49,10 +49,10 @@ func Text(pieces []Piece) string {
 	return b.String()
 }
 
-// maxSource bounds the bytes of a template. Published ones have up to 30 kB.
+// maxSource is the maximum length of a template in bytes. Published ones have up to 30 kB.
 const maxSource = 1 << 20
 
-// Parse reads a template.
+// Parse parses a template.
 func Parse(source string) (t *Template, err error) {
 	defer rescue(&err, nil)
 	if len(source) > maxSource {
@@ -61,7 +61,8 @@ func Parse(source string) (t *Template, err error) {
 	return &Template{parse(source)}, nil
 }
 
-// rescue returns a failure as an error, with the line that a run is at.
+// rescue recovers from a failure and stores it in err, with the line of the template that r was executing. r is nil
+// while parsing.
 func rescue(err *error, r *run) {
 	switch x := recover().(type) {
 	case nil:
@@ -92,17 +93,17 @@ type Context struct {
 // Message is one turn of a conversation.
 type Message struct {
 	Role string
-	// A string, a list of parts or None; nil for a message without content, which templates can distinguish.
+	// A string, a list of parts, None, or nil for a message without content. Templates can tell None and nil apart.
 	Content any
 	More    Object // other keys, such as tool_calls
 }
 
-// None is the content of a message with an explicit null, as opposed to a message without content.
+// None is the content of a message with an explicit null. Without any content, Content is nil.
 var None any = none{}
 
 type none struct{}
 
-// Render renders a template.
+// Render renders the template for a context.
 func (t *Template) Render(c Context) (pieces []Piece, err error) {
 	now := c.Now
 	if now.IsZero() {
@@ -114,7 +115,7 @@ func (t *Template) Render(c Context) (pieces []Piece, err error) {
 	return r.out.pieces(), nil
 }
 
-// scope has the variables of a context.
+// scope returns the scope with a template's variables.
 func (c Context) scope(r *run) *scope {
 	s := &scope{}
 	messages := &list{}
@@ -146,7 +147,8 @@ func (c Context) scope(r *run) *scope {
 	return s.inner() // the template may assign its names again
 }
 
-// role returns a role. A plain word counts as the template's text, because some templates make a special token of it.
+// role returns a message's role as a string. A plain word counts as the template's text, because some templates make a
+// special token of it.
 func role(s string) str {
 	other := func(r rune) bool { return r != '_' && r != '-' && (r > '~' || !unicode.In(r, unicode.L, unicode.Nd)) }
 	if len(s) > 32 || strings.ContainsFunc(s, other) {

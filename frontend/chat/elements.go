@@ -14,7 +14,7 @@ func (a attribute) eval(r *run, s *scope) value {
 	return lookup(r, x, text(a.name))
 }
 
-// lookup returns the item of a mapping, or undefined.
+// lookup returns the item or attribute of x with that key, or undefined.
 func lookup(r *run, x value, key str) value {
 	switch x := x.(type) {
 	case *dict:
@@ -41,7 +41,7 @@ func (it item) eval(r *run, s *scope) value {
 	return at(r, it.x.eval(r, s), it.key.eval(r, s))
 }
 
-// at is x[key].
+// at returns x[key].
 func at(r *run, x, key value) value {
 	r.step(1)
 	x, key = bare(x), bare(key)

@@ -2,7 +2,7 @@ package chat
 
 import "slices"
 
-// control says that a loop ends, or continues with its next value.
+// control says how a loop's body ended: leave for a break, proceed for a continue, and 0 for its normal end.
 type control uint8
 
 const (
@@ -10,7 +10,7 @@ const (
 	proceed
 )
 
-// signal carries a break or continue out of the blocks in a loop.
+// signal is the panic that carries a break or continue from inside a loop's body to the loop.
 type signal struct{ control control }
 
 func (b block) exec(r *run, s *scope) {
@@ -54,6 +54,7 @@ func (a assignment) exec(r *run, s *scope) {
 	s.bind(r, a.targets, a.many, v)
 }
 
+// setAttr sets an attribute of a namespace, the only value with attributes that can be set.
 func (s *scope) setAttr(r *run, name, attr string, v value) {
 	ns, ok := s.get(name).(*namespace)
 	if !ok {
@@ -77,6 +78,7 @@ func (f filterBlock) exec(r *run, s *scope) {
 	r.print(printed(r, apply(r, s, f.filters, r.capture(func() { f.body.exec(r, s.inner()) }))))
 }
 
+// apply applies filters to a value, one after the other.
 func apply(r *run, s *scope, list []filter, v value) value {
 	for _, f := range list {
 		f.x = constant{v}
@@ -96,7 +98,7 @@ func (w with) exec(r *run, s *scope) {
 
 func (m macro) exec(_ *run, s *scope) { s.set(m.name, m.function(s)) }
 
-// function makes a macro callable. The macro's body has the scope of the macro's definition.
+// function returns the macro as a function. Its body sees the scope s in which the macro was defined.
 func (m macro) function(s *scope) *callable {
 	return &callable{m.name, func(r *run, a args) value {
 		inner := s.inner()
@@ -137,11 +139,11 @@ func (c callBlock) exec(r *run, s *scope) {
 
 func (l forLoop) exec(r *run, s *scope) {
 	r.line = l.line
-	l.over1(r, s, l.over.eval(r, s), 0)
+	l.loopOver(r, s, l.over.eval(r, s), 0)
 }
 
-// over1 iterates over one value, at a recursion depth.
-func (l forLoop) over1(r *run, s *scope, over value, depth int) {
+// loopOver runs the loop over the items of one value. depth is the depth of recursion of a recursive loop.
+func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 	items := iterate(r, over)
 	if l.where != nil {
 		var kept []value
@@ -160,7 +162,7 @@ func (l forLoop) over1(r *run, s *scope, over value, depth int) {
 		loop := &loopValue{items: items, i: i, depth: depth}
 		if l.recursive {
 			loop.again = &callable{"loop", func(r *run, a args) value {
-				return r.capture(func() { l.over1(r, s, a.need(0, "iterable"), depth+1) })
+				return r.capture(func() { l.loopOver(r, s, a.need(0, "iterable"), depth+1) })
 			}}
 		}
 		inner.set("loop", loop)
@@ -174,7 +176,7 @@ func (l forLoop) over1(r *run, s *scope, over value, depth int) {
 	}
 }
 
-// until executes a loop's body, up to a break or continue.
+// until executes a loop's body to its end, or to a break or continue, and says which.
 func (b block) until(r *run, s *scope) (c control) {
 	depth, out := r.depth, r.out
 	defer func() {
@@ -184,7 +186,7 @@ func (b block) until(r *run, s *scope) (c control) {
 				panic(x)
 			}
 			c = j.control
-			if r.depth != depth { // leaves a block with captured text, which is lost
+			if r.depth != depth { // the jump left a block with captured text, which is lost
 				r.depth, r.out = depth, out
 			}
 		}
@@ -193,13 +195,14 @@ func (b block) until(r *run, s *scope) (c control) {
 	return 0
 }
 
-// loopValue is the variable loop in a loop's body.
+// loopValue is the value of the variable loop inside a loop.
 type loopValue struct {
 	items    []value
 	i, depth int
-	again    *callable // for a recursive loop
+	again    *callable // loop(x) of a recursive loop, or nil
 }
 
+// get returns an attribute, such as loop.index.
 func (l *loopValue) get(name string) value {
 	n := len(l.items)
 	at := func(i int) value {
@@ -242,7 +245,7 @@ func (l *loopValue) get(name string) value {
 	return undefined{"loop." + name}
 }
 
-// iterate returns the items that a loop over a value visits.
+// iterate returns the items that a loop over v visits.
 func iterate(r *run, v value) []value {
 	switch v := bare(v).(type) {
 	case *list:

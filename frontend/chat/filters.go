@@ -10,14 +10,14 @@ import (
 	"unicode"
 )
 
-// Further filters of Jinja: filters that split lists and texts, and filters for HTML and URLs.
+// This file adds filters that split lists and strings, and filters for HTML and URLs.
 func init() {
 	for name, f := range map[string]func(r *run, x value, a args) value{
 		"batch": batch, "slice": columns, "groupby": groupBy, "random": random,
 		"truncate": truncate, "wordwrap": wordWrap, "filesizeformat": fileSize,
 		"urlencode": urlEncode, "xmlattr": xmlAttributes, "striptags": stripTags,
 		"forceescape": func(r *run, x value, _ args) value { return markup{escaped(r, printed(r, x))} },
-		"swapcase":    asText("swapcase"),
+		"swapcase":    stringMethod("swapcase"),
 		"center": func(r *run, x value, a args) value {
 			return method(printed(r, x), "center").call(r, args{list: []value{a.or(0, "width", 80)}})
 		},
@@ -26,13 +26,14 @@ func init() {
 	}
 }
 
-// parts builds a result of nested lists.
+// parts builds a list of lists, and limits the number of items in all of them.
 type parts struct {
 	r   *run
 	all list
 	n   int // items in it
 }
 
+// add appends a list.
 func (p *parts) add(items []value) {
 	if p.n += len(items) + 1; p.n > maxItems {
 		fail("the parts of a list have more than %d items", maxItems)
@@ -66,8 +67,8 @@ func batch(r *run, x value, a args) value {
 	return &p.all
 }
 
-// columns distributes the items over n lists. If n does not divide their number, the first lists have one more. The
-// others are padded with the filling, if there is one.
+// columns implements the filter slice: it distributes the items over n lists. If n does not divide the number of items,
+// the first lists have one more, and the others are padded with fill_with if that is given.
 func columns(r *run, x value, a args) value {
 	n, fill := a.int(0, "slices", 0), a.or(1, "fill_with", nil)
 	a.need(0, "slices")
@@ -94,12 +95,12 @@ func columns(r *run, x value, a args) value {
 	return &p.all
 }
 
-// groupBy groups items by the value of an attribute, in the order of these values.
+// groupBy groups items by the value of an attribute. The groups are sorted by that value.
 func groupBy(r *run, x value, a args) value {
 	path, missing := a.need(0, "attribute"), a.or(1, "default", nil)
 	cased := truth(a.or(2, "case_sensitive", false))
 	own := func(v value) value {
-		if v = at2(r, v, path); isUndefined(v) && missing != nil {
+		if v = atPath(r, v, path); isUndefined(v) && missing != nil {
 			return missing
 		}
 		return v
@@ -129,7 +130,7 @@ func random(r *run, x value, _ args) value {
 	return items[rand.IntN(len(items))]
 }
 
-// truncate shortens a text that exceeds the length by more than a leeway. It cuts between words by default.
+// truncate shortens a string that exceeds the length by more than a leeway. By default it cuts between words.
 func truncate(r *run, x value, a args) value {
 	s, length, end := printed(r, x), a.int(0, "length", 255), printed(r, a.or(2, "end", text("...")))
 	leeway := 5
@@ -155,7 +156,7 @@ func truncate(r *run, x value, a args) value {
 	return join(r, s, end)
 }
 
-// fileSize writes a number of bytes for people.
+// fileSize formats a number of bytes for people, such as 1.5 kB.
 func fileSize(r *run, x value, a args) value {
 	bytes, ok := filters["float"](r, x, args{list: []value{nil}}).(float64)
 	if !ok {
@@ -185,6 +186,7 @@ func fileSize(r *run, x value, a args) value {
 	return text(floatDigits(bytes/unit) + " " + letter + infix + "B")
 }
 
+// floatDigits formats a float with one decimal.
 func floatDigits(f float64) string {
 	if math.IsInf(f, 0) {
 		return floatText(f, "inf", "nan")
@@ -192,7 +194,7 @@ func floatDigits(f float64) string {
 	return strconv.FormatFloat(f, 'f', 1, 64)
 }
 
-// urlEncode percent-encodes a text, or makes a query string of a mapping or of pairs.
+// urlEncode percent-encodes a string. From a mapping or pairs it makes a query string.
 func urlEncode(r *run, x value, _ args) value {
 	var pairs []value
 	switch x := bare(x).(type) {
@@ -219,7 +221,8 @@ func urlEncode(r *run, x value, _ args) value {
 	return w.out
 }
 
-// quoted percent-encodes the bytes of a text that are neither unreserved nor in safe.
+// quoted percent-encodes the bytes of a string, except unreserved characters and the ones in safe. It replaces a space
+// by the given string.
 func quoted(r *run, s str, safe, space string) str {
 	w := writer{r: r}
 	for i, c := range s {
@@ -239,7 +242,7 @@ func quoted(r *run, s str, safe, space string) str {
 
 func isWord(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsNumber(c) }
 
-// xmlAttributes formats a mapping as the attributes of a tag. It skips items that are None or undefined.
+// xmlAttributes formats a mapping as the attributes of an XML tag. It skips items that are None or undefined.
 func xmlAttributes(r *run, x value, a args) value {
 	d, ok := x.(*dict)
 	if !ok {
@@ -296,10 +299,10 @@ func stripTags(r *run, x value, _ args) value {
 	return unescaped(r, joined(r, items, text(" ")))
 }
 
-// maxEntity bounds the characters of an HTML entity.
+// maxEntity is the maximum length of an HTML entity in characters.
 const maxEntity = 40
 
-// unescaped replaces HTML entities by their characters, which keep the entity's mark.
+// unescaped replaces HTML entities by their characters. A character gets the mark of its entity.
 func unescaped(r *run, s str) str {
 	w := writer{r: r}
 	for i := 0; i < len(s); {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// layout is a format specification of Python's % and str.format.
+// layout is a parsed format specification of Python's % operator or str.format, such as >10.3f.
 type layout struct {
 	fill      rune
 	align     rune // <, >, ^, or = for a filling after the sign; 0 for the type's default
@@ -16,14 +16,14 @@ type layout struct {
 	alternate bool // 0x before the digits, and so on
 	group     rune // separator between groups of digits; 0 for none
 	width     int
-	precision int // -1 if it is not said
+	precision int // -1 if it is not given
 	verb      rune
 }
 
-// maxWidth bounds widths and precisions.
+// maxWidth is the largest width and precision.
 const maxWidth = 10_000
 
-// read parses a number at the beginning of a text.
+// read parses the number at the beginning of s and returns it with the rest of s.
 func (l *layout) read(s str) (n int, rest str) {
 	for len(s) > 0 && s[0]&^mark >= '0' && s[0]&^mark <= '9' {
 		n = 10*n + int(s[0]&^mark-'0')
@@ -84,7 +84,7 @@ func parseLayout(s str) layout {
 	return l
 }
 
-// formatted writes a value as str.format does.
+// formatted formats a value as str.format does.
 func (l layout) formatted(r *run, v value) str {
 	v = bare(v)
 	_, isBool := v.(bool)
@@ -127,7 +127,7 @@ func (l layout) formatted(r *run, v value) str {
 	return nil
 }
 
-// text writes a text into the width.
+// text formats a string.
 func (l layout) text(r *run, s str) str {
 	if l.precision >= 0 {
 		s = s[:min(len(s), l.precision)]
@@ -138,7 +138,7 @@ func (l layout) text(r *run, s str) str {
 	return l.pad(r, "", s)
 }
 
-// pad pads a sign and a text to the width.
+// pad pads a sign and s to the width.
 func (l layout) pad(r *run, sign string, s str) str {
 	n := max(0, l.width-len(sign)-len(s))
 	before, between, after := 0, 0, 0
@@ -156,6 +156,7 @@ func (l layout) pad(r *run, sign string, s str) str {
 	return joined(r, []value{fill(before), text(sign), fill(between), s, fill(after)}, nil)
 }
 
+// signOf returns the sign to print for a number.
 func (l layout) signOf(negative bool) string {
 	switch {
 	case negative:
@@ -166,6 +167,7 @@ func (l layout) signOf(negative bool) string {
 	return ""
 }
 
+// integer formats an integer.
 func (l layout) integer(r *run, i int) str {
 	if l.verb == 'c' {
 		if i < 0 || i > unicode.MaxRune {
@@ -192,7 +194,7 @@ func (l layout) integer(r *run, i int) str {
 	return l.pad(r, sign, text(l.grouped(digits, size)))
 }
 
-// grouped puts the sign between groups of digits.
+// grouped separates groups of size digits by the character l.group.
 func (l layout) grouped(digits string, size int) string {
 	if l.group == 0 {
 		return digits
@@ -203,6 +205,7 @@ func (l layout) grouped(digits string, size int) string {
 	return digits
 }
 
+// float formats a float.
 func (l layout) float(r *run, f float64) str {
 	if l.alternate {
 		fail("the format of a float has a #, which is not supported")
@@ -254,7 +257,7 @@ func (l layout) float(r *run, f float64) str {
 	return l.pad(r, l.signOf(math.Signbit(f) && !math.IsNaN(f)), text(l.grouped(digits[:whole], 3)+digits[whole:]))
 }
 
-// format is Python's % of a string.
+// format implements Python's operator % on a string.
 func format(r *run, s str, v value) str {
 	values, next := []value{v}, 0
 	if l, ok := v.(*list); ok && l.kind == tuple {
@@ -346,7 +349,7 @@ func format(r *run, s str, v value) str {
 	return w.out
 }
 
-// percent formats a value by the letter after %.
+// percent formats a value by the conversion of Python's operator %: the letter l.verb.
 func (l layout) percent(r *run, v value) str {
 	if l.verb == 's' || l.verb == 'r' || l.verb == 'c' {
 		s := printed(r, v)
@@ -399,17 +402,18 @@ func (l layout) percent(r *run, v value) str {
 	return nil
 }
 
-// braces is Python's str.format.
+// braces implements Python's str.format.
 func braces(r *run, s str, a args) value { f := formatter{r: r, args: a}; return f.replaced(s, 2) }
 
+// formatter is the state of a call of str.format.
 type formatter struct {
 	r             *run
 	args          args
-	next          int
-	byTurn, byNum bool // replacements without a number, and with one, came
+	next          int  // the number of the next argument for {}
+	byTurn, byNum bool // whether there were fields without a number, {}, and with one, {0}
 }
 
-// replaced replaces fields in braces, and fields nested in their formats up to depth.
+// replaced replaces the fields in braces, and up to the given depth also the fields nested in their formats.
 func (f *formatter) replaced(s str, depth int) str {
 	w := writer{r: f.r}
 	at := func(i int) rune {
@@ -454,14 +458,14 @@ func (f *formatter) replaced(s str, depth int) str {
 	return w.out
 }
 
-// field writes a replacement: name!conversion:layout.
+// field formats a replacement field, name!conversion:layout, given without its braces.
 func (f *formatter) field(s str, depth int) str {
 	name, conversion, how := s, rune(0), str{}
 	end := slices.IndexFunc(s, func(c rune) bool { return c&^mark == '!' || c&^mark == ':' })
 	if end >= 0 {
 		name, s = s[:end], s[end:]
 	}
-	v := f.value(name) // evaluated before the fields in the layout, so that automatic numbering is right
+	v := f.value(name) // evaluated before the fields in the layout, as automatic numbering requires
 	if end >= 0 {
 		if s[0]&^mark == '!' {
 			if len(s) < 2 || len(s) > 2 && s[2]&^mark != ':' {
@@ -485,7 +489,7 @@ func (f *formatter) field(s str, depth int) str {
 	return parseLayout(how).formatted(f.r, v)
 }
 
-// value returns the value of a field name: an argument, and attributes or items of it.
+// value returns the value of a field's name: an argument, followed by attributes or items of it.
 func (f *formatter) value(name str) value {
 	end := slices.IndexFunc(name, func(c rune) bool { return c&^mark == '.' || c&^mark == '[' })
 	if end < 0 {

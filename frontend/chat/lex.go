@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// token is a token of a template's source.
+// token is a token of a template.
 type token struct {
 	kind tokenKind
 	text string
@@ -40,8 +40,9 @@ type lexer struct {
 	fresh  bool // at the beginning of a line
 }
 
-// lex follows Jinja with the settings of Hugging Face's transformers. A block removes the blanks before it in its line
-// and the newline after it (lstrip_blocks and trim_blocks), and the template's last newline is ignored.
+// lex splits a template into tokens. It follows Jinja with the settings of Hugging Face's transformers: a block tag
+// removes the white space before it on its line and the newline after it (lstrip_blocks and trim_blocks), and the
+// template's last newline is ignored.
 func lex(src string) []token {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src)
 	l := &lexer{src: strings.TrimSuffix(src, "\n"), line: 1, fresh: true}
@@ -52,17 +53,18 @@ func lex(src string) []token {
 	return l.tokens
 }
 
+// add appends a token.
 func (l *lexer) add(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, text, l.line})
 }
 
-// skip goes over source.
+// skip advances by n bytes, and counts lines.
 func (l *lexer) skip(n int) {
 	l.line += strings.Count(l.src[l.pos:l.pos+n], "\n")
 	l.pos += n
 }
 
-// next reads the text up to a tag, and the tag.
+// next reads the text before the next tag, and the tag.
 func (l *lexer) next() {
 	rest := l.src[l.pos:]
 	n := len(rest)
@@ -114,7 +116,8 @@ func (l *lexer) next() {
 	}
 }
 
-// closing reads the end of a tag: c and a brace, optionally after a sign, and the white space that it removes.
+// closing reads the end of a tag, the byte c and a brace, optionally after a sign. It also skips the white space that
+// the end of the tag removes. It returns false if there is no such end.
 func (l *lexer) closing(c byte) bool {
 	rest := l.src[l.pos:]
 	sign := byte(0)
@@ -151,7 +154,7 @@ func (l *lexer) comment() {
 var rawBegin = regexp.MustCompile(`^\s*raw\s*`)
 var rawEnd = regexp.MustCompile(`\{%[-+]?\s*endraw\s*`)
 
-// raw reads a block that is printed verbatim.
+// raw reads a raw block, which is printed verbatim. It returns false if the tag begins no such block.
 func (l *lexer) raw() bool {
 	n := len(rawBegin.FindString(l.src[l.pos:]))
 	pos, line := l.pos, l.line
@@ -184,7 +187,7 @@ var (
 	operators   = strings.Fields("// ** == != >= <= + - / * % ~ [ ] ( ) { } < > = . : | ,") // longer ones first
 )
 
-// inside reads the tokens of a tag up to its end.
+// inside reads the tokens of a tag up to its end, c and a brace, for which it adds a token of kind closed.
 func (l *lexer) inside(c byte, closed tokenKind) {
 	line, open := l.line, 0
 	for l.pos < len(l.src) {
@@ -240,7 +243,7 @@ func (l *lexer) inside(c byte, closed tokenKind) {
 
 func inName(r rune) bool { return r == '_' || unicode.In(r, unicode.L, unicode.Nd) }
 
-// literal takes a string.
+// literal reads a string in quotes.
 func (l *lexer) literal(quote byte) {
 	rest := l.src[l.pos+1:]
 	for i := 0; i < len(rest); i++ {
@@ -261,7 +264,7 @@ var simpleEscapes = map[byte]string{
 	'\\': "\\", '\'': "'", '"': "\"", '\n': "",
 }
 
-// unescape reads the escapes of a string as Python does.
+// unescape replaces the escape sequences of a string literal, as Python does.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// method returns a method of a value, or nil. Methods that modify a list or a mapping are refused, as in Jinja's
-// sandbox.
+// method returns a method of a value, or nil if it has none of that name. A method that would modify a list or a
+// mapping fails, as in Jinja's sandbox.
 func method(x value, name string) *callable {
 	bind := func(f func(r *run, a args) value) *callable { return &callable{name, f} }
 	switch x := x.(type) {
@@ -249,7 +249,7 @@ func init() {
 	}
 }
 
-// isTitle reports whether words begin with capitals and have no others.
+// isTitle reports whether each word begins with a capital and has no other capitals.
 func isTitle(r *run, s str, _ args) value {
 	r.step(len(s))
 	inWord, any := false, false
@@ -266,7 +266,7 @@ func isTitle(r *run, s str, _ args) value {
 	return any
 }
 
-// expandTabs replaces tabs by spaces up to the next column that is a multiple of the size.
+// expandTabs replaces each tab by spaces, up to the next column that is a multiple of the tab size.
 func expandTabs(r *run, s str, a args) value {
 	size, column := min(a.int(0, "tabsize", 8), maxRange), 0
 	w := writer{r: r}
@@ -298,7 +298,7 @@ func findLast(r *run, s, sub str) int {
 	return -1
 }
 
-// lines splits a text into lines with Python's line ends.
+// lines splits a string at the line ends that Python recognizes.
 func lines(r *run, s str) (all []str) {
 	r.step(len(s))
 	for len(s) > 0 {
@@ -308,7 +308,7 @@ func lines(r *run, s str) (all []str) {
 	return all
 }
 
-// line returns the length of a text's first line, and of its line end.
+// line returns the length of the first line of a string, and the length of its line end.
 func line(s str) (n, end int) {
 	for i, c := range s {
 		switch c &^ mark {
@@ -328,6 +328,7 @@ func hasRune(s str, is func(rune) bool) bool {
 	return slices.ContainsFunc(s, func(c rune) bool { return is(c &^ mark) })
 }
 
+// texts returns a list of strings.
 func texts(parts []str) *list {
 	l := &list{}
 	for _, p := range parts {
@@ -336,7 +337,7 @@ func texts(parts []str) *list {
 	return l
 }
 
-// change maps the characters of a text and keeps their marks.
+// change applies f to each character of a string. Characters keep their marks.
 func change(r *run, s str, f func(rune) rune) str {
 	r.step(len(s))
 	out := make(str, len(s))
@@ -346,7 +347,7 @@ func change(r *run, s str, f func(rune) rune) str {
 	return out
 }
 
-// strip cuts characters off the ends: white space if chars is None.
+// strip removes characters in chars from the ends of a string, or white space if chars is None.
 func strip(r *run, s str, chars value, left, right bool) str {
 	r.step(len(s))
 	in := unicode.IsSpace
@@ -374,7 +375,8 @@ func hasSuffix(r *run, s, sub str) bool {
 	return len(sub) <= len(s) && hasPrefix(r, s[len(s)-len(sub):], sub)
 }
 
-// splitBy is like split with a separator. If the separator is None it splits at runs of white space.
+// splitBy splits a string at a separator, or at runs of white space if sep is None. It splits at most `most` times,
+// unless that is negative.
 func splitBy(r *run, s str, sep value, most int) (parts []str) {
 	switch sep := sep.(type) {
 	case str:
@@ -397,7 +399,7 @@ func splitBy(r *run, s str, sep value, most int) (parts []str) {
 	return nil
 }
 
-// split cuts at a separator, so often at most if that is not negative.
+// split splits a string at a separator, at most `most` times unless that is negative.
 func split(r *run, s, sep str, most int) (parts []str) {
 	if len(sep) == 0 {
 		fail("the separator is empty: want one character or more")
@@ -413,6 +415,7 @@ func split(r *run, s, sep str, most int) (parts []str) {
 	return append(parts, s)
 }
 
+// replace replaces occurrences of old, at most count of them if count is an integer.
 func replace(r *run, s, old, with str, count value) str {
 	most, limited := count.(int)
 	if !limited {

@@ -13,16 +13,16 @@ import (
 	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
-// Object is a mapping with its keys in order, which templates can observe.
+// Object is a mapping with its keys in order, since templates can see the order.
 type Object []Field
 
-// Field is a key of an Object with its value. The value is nil, bool, int, float64, string, []any or Object.
+// Field is a key of an Object and its value: nil, bool, int, float64, string, []any or Object.
 type Field struct {
 	Key   string
 	Value any
 }
 
-// Get returns the value of a key.
+// Get returns the value of a key, and whether there is one.
 func (o Object) Get(key string) (value any, ok bool) {
 	if i := slices.IndexFunc(o, func(f Field) bool { return f.Key == key }); i >= 0 {
 		return o[i].Value, true
@@ -30,7 +30,7 @@ func (o Object) Get(key string) (value any, ok bool) {
 	return nil, false
 }
 
-// ParseJSON reads JSON as values of a Context, with objects in their order.
+// ParseJSON parses JSON to a value for a Context. Unlike encoding/json, it keeps the order of an object's keys.
 func ParseJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -49,6 +49,7 @@ func ParseJSON(data []byte) (any, error) {
 	return v, nil
 }
 
+// parseJSON reads the next value. depth is its nesting depth.
 func parseJSON(d *json.Decoder, depth int) (any, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -94,7 +95,7 @@ func parseJSON(d *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// UnmarshalJSON reads a message as APIs write it, with its keys in order.
+// UnmarshalJSON parses a message in the form of chat APIs. It keeps the order of the keys.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	v, err := ParseJSON(data)
 	if err != nil {
@@ -120,7 +121,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// convert returns a value of the context, its strings marked.
+// convert converts a value of the context for templates, and marks its strings.
 func convert(r *run, v any, depth int) value {
 	if depth > maxDepth {
 		fail("a value of the context nests more than %d deep", maxDepth)

@@ -50,6 +50,7 @@ func (b binary) eval(r *run, s *scope) value {
 	return arithmetic(r, b.op, x, y)
 }
 
+// join concatenates two strings.
 func join(r *run, a, b str) str {
 	r.step(len(a) + len(b))
 	if len(a)+len(b) > maxOutput {
@@ -58,6 +59,7 @@ func join(r *run, a, b str) str {
 	return slices.Concat(a, b)
 }
 
+// arithmetic computes x op y for an arithmetic operator.
 func arithmetic(r *run, op string, x, y value) value {
 	_, html := x.(markup)
 	if _, also := y.(markup); (html || also) && op == "+" {
@@ -128,6 +130,7 @@ func arithmetic(r *run, op string, x, y value) value {
 	return math.Pow(f, g)
 }
 
+// integers computes i op j, and fails on overflow.
 func integers(op string, i, j int) int {
 	var n int
 	exact := 0.0
@@ -176,6 +179,7 @@ func (c comparison) eval(r *run, s *scope) value {
 	return true
 }
 
+// holds reports whether a comparison is true.
 func holds(r *run, op string, x, y value) bool {
 	switch op {
 	case "==":
@@ -199,7 +203,7 @@ func holds(r *run, op string, x, y value) bool {
 	return n >= 0
 }
 
-// contains is Python's in.
+// contains implements Python's operator in.
 func contains(r *run, all, v value) bool {
 	switch all := all.(type) {
 	case str:

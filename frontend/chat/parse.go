@@ -2,15 +2,17 @@ package chat
 
 import "strconv"
 
-// maxDepth bounds how deep expressions, blocks and calls nest.
+// maxDepth is how deep expressions, blocks and calls may nest.
 const maxDepth = 250
 
+// parser is a recursive-descent parser of templates.
 type parser struct {
 	tokens []token
 	pos    int
 	depth  int
 }
 
+// parse parses a template.
 func parse(src string) block {
 	p := &parser{tokens: lex(src)}
 	b := p.block()
@@ -32,7 +34,7 @@ func (p *parser) take() token {
 
 func (t token) is(kind tokenKind, text string) bool { return t.kind == kind && t.text == text }
 
-// accept consumes the next token if it matches.
+// accept skips the next token if it matches, and reports whether it did.
 func (p *parser) accept(kind tokenKind, text string) bool {
 	if p.peek().is(kind, text) {
 		p.pos++
@@ -44,6 +46,7 @@ func (p *parser) accept(kind tokenKind, text string) bool {
 func (p *parser) op(text string) bool   { return p.accept(op, text) }
 func (p *parser) word(text string) bool { return p.accept(name, text) }
 
+// want skips the next token, which must match.
 func (p *parser) want(kind tokenKind, text string) {
 	if !p.accept(kind, text) {
 		what := map[tokenKind]string{blockEnd: "%}", varEnd: "}}"}[kind]
@@ -71,7 +74,7 @@ func (t token) String() string {
 	return strconv.Quote(t.text)
 }
 
-// deeper bounds nesting.
+// deeper counts a level of nesting, and fails at the limit. The function that it returns ends the level.
 func (p *parser) deeper() func() {
 	if p.depth++; p.depth > maxDepth {
 		fail("line %d: this nests more than %d deep", p.peek().line, maxDepth)
@@ -79,7 +82,7 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// block parses statements up to a tag that does not begin one.
+// block parses statements up to a tag that does not begin a statement, such as else.
 func (p *parser) block() (b block) {
 	defer p.deeper()()
 	for {
@@ -108,7 +111,7 @@ func (p *parser) block() (b block) {
 	}
 }
 
-// statement parses a statement, if the tag begins one.
+// statement parses a statement. It returns false if the tag does not begin one.
 func (p *parser) statement() (stmt, bool) {
 	t := p.peek()
 	if t.kind != name {
@@ -165,7 +168,7 @@ func (p *parser) statement() (stmt, bool) {
 	return nil, false
 }
 
-// body parses the rest of a tag, the statements after it and the end tag.
+// body parses the rest of a tag, the statements after it, and the end tag, such as endfor.
 func (p *parser) body(ended string) block {
 	p.want(blockEnd, "")
 	b := p.block()
@@ -205,7 +208,7 @@ func (p *parser) condition(line int) stmt {
 	return c
 }
 
-// targets parses the names on the left side of an assignment.
+// targets parses the names that a set or for assigns to. many means that they are a tuple, even if it has one name.
 func (p *parser) targets() (names []string, many bool) {
 	open := p.op("(")
 	for {
@@ -224,6 +227,7 @@ func (p *parser) targets() (names []string, many bool) {
 	return names, many
 }
 
+// loop parses a for statement.
 func (p *parser) loop(line int) stmt {
 	l := forLoop{line: line}
 	l.targets, l.many = p.targets()
@@ -244,6 +248,7 @@ func (p *parser) loop(line int) stmt {
 	return l
 }
 
+// set parses a set statement, in either form: with an expression, or with a block of text.
 func (p *parser) set(line int) stmt {
 	names, many := p.targets()
 	attr := ""
@@ -282,7 +287,7 @@ func (p *parser) params(m *macro) {
 	}
 }
 
-// filters parses filters for text. With bare, the first has no | before it.
+// filters parses the filters of a set or filter block. With bare, the first filter has no | before it.
 func (p *parser) filters(bare bool) (list []filter) {
 	for bare || p.op("|") {
 		bare = false

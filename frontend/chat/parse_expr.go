@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// dotted parses a name that may contain dots.
 func (p *parser) dotted() string {
 	n := p.name()
 	for p.op(".") {
@@ -14,7 +15,8 @@ func (p *parser) dotted() string {
 	return n
 }
 
-// tuple parses an expression, or several with commas between. Without conditionals it leaves an if to the caller.
+// tuple parses an expression, or a tuple of expressions with commas between. Without conditionals, it leaves an if
+// after the expression to the caller.
 func (p *parser) tuple(conditionals bool) expr {
 	one := p.expr
 	if !conditionals {
@@ -34,6 +36,7 @@ func (p *parser) tuple(conditionals bool) expr {
 	return l
 }
 
+// expr parses an expression, including a conditional x if y else z.
 func (p *parser) expr() expr {
 	defer p.deeper()()
 	x := p.or()
@@ -94,7 +97,7 @@ func (p *parser) comparison() expr {
 	}
 }
 
-// levels lists the arithmetic operators, the weakest binding first.
+// levels lists the binary arithmetic operators by precedence, lowest first.
 var levels = [][]string{{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}
 
 func (p *parser) sum() expr { return p.level(0) }
@@ -111,6 +114,7 @@ func (p *parser) level(n int) expr {
 	return x
 }
 
+// unary parses a value after any signs. filters says whether filters and tests may follow.
 func (p *parser) unary(filters bool) expr {
 	defer p.deeper()()
 	var x expr
@@ -128,6 +132,7 @@ func (p *parser) unary(filters bool) expr {
 	return x
 }
 
+// primary parses a constant, a name, or an expression in brackets.
 func (p *parser) primary() expr {
 	defer p.deeper()()
 	t := p.take()
@@ -198,7 +203,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// postfix parses attributes, items and calls after a value.
+// postfix parses the attributes, items and calls after the value x.
 func (p *parser) postfix(x expr) expr {
 	for {
 		switch {
@@ -220,6 +225,7 @@ func (p *parser) postfix(x expr) expr {
 	}
 }
 
+// subscript parses the rest of x[key] or x[from:to:step].
 func (p *parser) subscript(x expr) expr {
 	var parts [3]expr
 	colons := 0
@@ -271,7 +277,7 @@ func (p *parser) arguments() (a argExprs) {
 	return a
 }
 
-// filtered parses the filters, tests and calls that follow a value.
+// filtered parses the filters, tests and calls after the value x.
 func (p *parser) filtered(x expr) expr {
 	for {
 		switch {
@@ -291,6 +297,7 @@ func (p *parser) filtered(x expr) expr {
 	}
 }
 
+// test parses the test after x is.
 func (p *parser) test(x expr) expr {
 	t := test{x: x, not: p.word("not"), name: p.dotted()}
 	next := p.peek()

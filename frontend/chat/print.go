@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// printed is Python's str of a value.
+// printed returns a value as Python's str prints it.
 func printed(r *run, v value) str {
 	switch v := bare(v).(type) {
 	case str:
@@ -19,14 +19,14 @@ func printed(r *run, v value) str {
 	return repr(r, v)
 }
 
-// repr is Python's repr of a value.
+// repr returns a value as Python's repr prints it.
 func repr(r *run, v value) str {
 	w := writer{r: r}
 	w.repr(v)
 	return w.out
 }
 
-// writer writes values as Python does.
+// writer collects a string, and counts its characters as steps of the run.
 type writer struct {
 	r   *run
 	out str
@@ -95,7 +95,7 @@ func (w *writer) repr(v value) {
 	}
 }
 
-// quote writes a quoted string, with unprintable characters escaped.
+// quote writes a string in quotes, with unprintable characters escaped, as Python's repr does.
 func (w *writer) quote(s str) {
 	q := '\''
 	has := func(r rune) bool { return slices.ContainsFunc(s, func(c rune) bool { return c&^mark == r }) }
@@ -126,19 +126,20 @@ func (w *writer) quote(s str) {
 	w.add(str{q})
 }
 
-// escape writes a replacement for a character, with the character's mark.
+// escape writes s in place of the character c, with the mark of c.
 func (w *writer) escape(c rune, s string) {
 	for _, r := range s {
 		w.add(str{r | c&mark})
 	}
 }
 
+// hex formats r as at least that many hex digits.
 func hex(r rune, digits int) string {
 	s := strconv.FormatInt(int64(r), 16)
 	return strings.Repeat("0", max(0, digits-len(s))) + s
 }
 
-// floatText is Python's repr of a float.
+// floatText formats a float as Python's repr does. inf and nan are the words for infinity and NaN.
 func floatText(f float64, inf, nan string) string {
 	switch {
 	case math.IsNaN(f):
@@ -160,12 +161,12 @@ func floatText(f float64, inf, nan string) string {
 	return s
 }
 
-// jsonStyle has the options of json.dumps.
+// jsonStyle holds the options of Python's json.dumps.
 type jsonStyle struct {
-	indent      str // nil for one line
-	lines       bool
-	item, key   str
-	ascii, sort bool
+	indent      str  // of a nesting level
+	lines       bool // one item a line
+	item, key   str  // separators after items and keys
+	ascii, sort bool // escape non-ASCII characters; sort keys
 }
 
 // json writes a value as Python's json.dumps does.

@@ -2,13 +2,14 @@ package chat
 
 import "fmt"
 
-// failure is the reason why a template cannot be parsed or rendered. Inside this package it is thrown as a panic; Parse
-// and Render return it as an error.
+// failure is the reason why a template cannot be parsed or rendered. This package panics with it; Parse and Render
+// recover it and return an error.
 type failure struct{ msg string }
 
+// fail panics with a failure.
 func fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
-// Bounds of a run. A template that exceeds one does not end, or is hostile.
+// Limits of a run. A template that exceeds one is hostile, or does not end.
 const (
 	maxSteps  = 20_000_000 // expressions evaluated and characters written
 	maxOutput = 16 << 20   // characters
@@ -16,20 +17,22 @@ const (
 	maxItems  = 1_000_000  // of a list
 )
 
-// run is a rendering.
+// run is the state of one rendering.
 type run struct {
-	steps, depth int
-	line         int
-	out          str
+	steps, depth int // counted against maxSteps and maxDepth
+	line         int // of the statement being executed, for errors
+	out          str // printed so far
 	now          func(format string) string
 }
 
+// step counts n+1 steps, and fails at the limit.
 func (r *run) step(n int) {
 	if r.steps += n + 1; r.steps > maxSteps {
 		fail("the template takes more than %d steps", maxSteps)
 	}
 }
 
+// deeper counts a level of nested calls or values, and fails at the limit. higher ends the level.
 func (r *run) deeper() {
 	if r.depth++; r.depth > maxDepth {
 		fail("calls or values nest more than %d deep", maxDepth)
@@ -38,6 +41,7 @@ func (r *run) deeper() {
 
 func (r *run) higher() { r.depth-- }
 
+// print appends s to the output.
 func (r *run) print(s str) {
 	r.step(len(s))
 	if len(r.out)+len(s) > maxOutput {
@@ -46,7 +50,7 @@ func (r *run) print(s str) {
 	r.out = append(r.out, s...)
 }
 
-// capture returns the text that f prints.
+// capture calls f and returns what it prints, instead of adding it to the output.
 func (r *run) capture(f func()) str {
 	r.deeper()
 	defer r.higher()
@@ -58,7 +62,7 @@ func (r *run) capture(f func()) str {
 	return got
 }
 
-// scope is the variables of a block, and the enclosing scope.
+// scope holds the variables of a block, and the enclosing scope.
 type scope struct {
 	vars  map[string]value
 	outer *scope
@@ -73,6 +77,7 @@ func (s *scope) set(name string, v value) {
 	s.vars[name] = v
 }
 
+// get returns the value of a variable, of an enclosing scope's if necessary, or a function, or undefined.
 func (s *scope) get(name string) value {
 	for ; s != nil; s = s.outer {
 		if v, ok := s.vars[name]; ok {
@@ -85,7 +90,7 @@ func (s *scope) get(name string) value {
 	return undefined{name}
 }
 
-// bind assigns a value to one name, or its items to several names.
+// bind assigns v to one name or, with many, its items to several names.
 func (s *scope) bind(r *run, names []string, many bool, v value) {
 	if !many {
 		s.set(names[0], v)

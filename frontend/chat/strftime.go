@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// layouts are the letters of strftime as package time writes them.
+// layouts maps each letter of strftime to the layout of package time.
 var layouts = map[byte]string{
 	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM",
 	'B': "January", 'b': "Jan", 'h': "Jan", 'A': "Monday", 'a': "Mon", 'j': "002", 'e': "_2", 'Z': "MST", 'z': "-0700",
@@ -14,7 +14,7 @@ var layouts = map[byte]string{
 	'c': "Mon Jan _2 15:04:05 2006",
 }
 
-// strftime formats a time as C and Python do. A - after % omits leading zeros.
+// strftime formats a time as C and Python do. A - after the % omits leading zeros.
 func strftime(t time.Time, format string) string {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {

@@ -1,11 +1,11 @@
 package chat
 
-// expr is an expression.
+// expr is an expression of the syntax tree.
 type expr interface {
 	eval(r *run, s *scope) value
 }
 
-// stmt is a statement of a template.
+// stmt is a statement of the syntax tree.
 type stmt interface {
 	exec(r *run, s *scope)
 }
@@ -87,7 +87,7 @@ type (
 		line    int
 		targets []string
 		many    bool
-		attr    string // of the namespace that is the only target
+		attr    string // if set, the attribute of the namespace named by the only target
 		x       expr
 	}
 	blockAssignment struct {
@@ -101,7 +101,7 @@ type (
 		line     int
 		name     string
 		params   []string
-		defaults []expr // of the last ones
+		defaults []expr // of the last parameters
 		body     block
 	}
 	callBlock struct {

@@ -10,19 +10,21 @@ import (
 // *callable or undefined.
 type value any
 
-// str is a text of Unicode characters. A character from the context carries a mark, so that after any operation users'
-// text can be distinguished from the template's.
+// str is a string of Unicode characters. A character that comes from the context has its bit mark set. All operations
+// keep the bit, so users' text can always be distinguished from the template's.
 type str []rune
 
-// mark is the bit of a character of the context's.
+// mark is the bit that marks a character from the context.
 const mark rune = 1 << 30
 
+// text returns a string of the template, without marks.
 func text(s string) str { return str(s) }
 
-// markup is text that the filter safe marked as HTML. As in Python, text appended to it becomes HTML too.
+// markup is a string that the filter safe has declared to be HTML. As in Python, text appended to it is escaped and
+// becomes HTML too.
 type markup struct{ str }
 
-// bare returns a value without being called HTML.
+// bare returns a value without markup: a plain string for a markup, and other values unchanged.
 func bare(v value) value {
 	if m, ok := v.(markup); ok {
 		return m.str
@@ -30,7 +32,7 @@ func bare(v value) value {
 	return v
 }
 
-// marked returns a text of the context.
+// marked returns a string of the context, with marks.
 func marked(s string) str {
 	t := str(s)
 	for i := range t {
@@ -47,7 +49,7 @@ func (s str) String() string {
 	return b.String()
 }
 
-// pieces splits a text at changes of the mark.
+// pieces splits a string into pieces with one origin each.
 func (s str) pieces() (list []Piece) {
 	for len(s) > 0 {
 		user := s[0]&mark != 0
@@ -61,7 +63,7 @@ func (s str) pieces() (list []Piece) {
 	return list
 }
 
-// undefined is the value of an undefined name.
+// undefined is the value of an undefined name or attribute. name is for errors.
 type undefined struct{ name string }
 
 // list is a list, a tuple, or the result of a filter that is lazy in Python.
@@ -79,22 +81,22 @@ const (
 	generator // has no length and is no JSON
 )
 
-// dict maps keys to values in the order they came in.
+// dict is a mapping that keeps its keys in the order of insertion.
 type dict struct {
 	keys, values []value
-	index        map[any]int
+	index        map[any]int // by hashed key: its index in keys and values
 }
 
 func newDict() *dict { return &dict{index: map[any]int{}} }
 
-// tupleKey is a tuple as a map key: its first item and the rest.
+// tupleKey is a tuple as a key of a Go map: its hashed first item, and the tupleKey of the rest.
 type tupleKey struct{ first, rest any }
 
-// maxTupleKey bounds the items of a tuple that is a key.
+// maxTupleKey is the maximum number of items of a tuple that is a key of a mapping.
 const maxTupleKey = 1000
 
-// hashed converts a key to one that Go compares as Python does: 1, 1.0 and True are one key. Mutable values, lists and
-// mappings, cannot be keys, and neither can tuples that contain them.
+// hashed converts a key to a Go value that is equal for keys that are equal in Python: 1, 1.0 and True are one key. ok
+// is false for lists, mappings and tuples with such items, which cannot be keys because they are mutable.
 func hashed(r *run, key value) (h any, ok bool) {
 	switch k := bare(key).(type) {
 	case str:
@@ -138,7 +140,7 @@ func hashedTuple(r *run, l *list) (h any, ok bool) {
 	return h, true
 }
 
-// wantKey fails for values that cannot be keys.
+// wantKey fails if a value cannot be a key.
 func wantKey(r *run, key value) {
 	if _, ok := hashed(r, key); !ok {
 		fail("a %s cannot be a key of a mapping: want a string or a number", typeName(key))
@@ -156,7 +158,7 @@ func (d *dict) set(r *run, key, v value) {
 	d.keys, d.values = append(d.keys, key), append(d.values, v)
 }
 
-// get returns the value of a key. A value that cannot be a key is in no mapping.
+// get returns the value of a key, and whether there is one.
 func (d *dict) get(r *run, key value) (value, bool) {
 	h, isKey := hashed(r, key)
 	i, ok := d.index[h]
@@ -166,6 +168,7 @@ func (d *dict) get(r *run, key value) (value, bool) {
 	return d.values[i], true
 }
 
+// items returns the list of pairs (key, value).
 func (d *dict) items() *list {
 	all := &list{}
 	for i, k := range d.keys {
@@ -190,7 +193,7 @@ type args struct {
 	named []value
 }
 
-// take returns the argument at a position or with that name.
+// take returns the argument at a position or, as a keyword argument, with that name.
 func (a args) take(at int, name string) (value, bool) {
 	if at >= 0 && at < len(a.list) {
 		return a.list[at], true
@@ -201,7 +204,7 @@ func (a args) take(at int, name string) (value, bool) {
 	return nil, false
 }
 
-// or is like take, with a default.
+// or is take with a default.
 func (a args) or(at int, name string, missing value) value {
 	if v, ok := a.take(at, name); ok {
 		return v
@@ -209,7 +212,7 @@ func (a args) or(at int, name string, missing value) value {
 	return missing
 }
 
-// need is like take for a required argument.
+// need is take for a required argument.
 func (a args) need(at int, name string) value {
 	v, ok := a.take(at, name)
 	if !ok {
@@ -218,7 +221,7 @@ func (a args) need(at int, name string) value {
 	return v
 }
 
-// shift returns the first argument and the others.
+// shift returns the first argument, and the other arguments.
 func (a args) shift(name string) (value, args) {
 	if len(a.list) == 0 {
 		fail("the argument %q is missing", name)
@@ -226,6 +229,7 @@ func (a args) shift(name string) (value, args) {
 	return a.list[0], args{a.list[1:], a.names, a.named}
 }
 
+// str is need for a string.
 func (a args) str(at int, name string) str {
 	s, ok := bare(a.need(at, name)).(str)
 	if !ok {
@@ -234,6 +238,7 @@ func (a args) str(at int, name string) str {
 	return s
 }
 
+// int is or for an integer.
 func (a args) int(at int, name string, missing int) int {
 	n, ok := index(a.or(at, name, missing))
 	if ok {
@@ -272,7 +277,7 @@ func typeName(v value) string {
 	return "function"
 }
 
-// truth returns the truth value of v.
+// truth returns the truth value of v, as in Python.
 func truth(v value) bool {
 	switch v := bare(v).(type) {
 	case nil, undefined:
@@ -307,7 +312,7 @@ func index(v value) (n int, ok bool) {
 	return 0, false
 }
 
-// number returns a value as one, with whether it is an integer.
+// number returns the value of a number: as i and f if it is an integer, else as f. ok is false if v is no number.
 func number(v value) (i int, f float64, isInt, ok bool) {
 	if i, ok := index(v); ok {
 		return i, float64(i), true, true
@@ -316,7 +321,7 @@ func number(v value) (i int, f float64, isInt, ok bool) {
 	return 0, f, false, ok
 }
 
-// equal is Python's ==.
+// equal implements Python's operator ==.
 func equal(r *run, a, b value) bool {
 	r.step(1)
 	a, b = bare(a), bare(b)
@@ -363,11 +368,12 @@ func equal(r *run, a, b value) bool {
 	return a == b
 }
 
+// same reports whether two strings have the same characters, apart from marks.
 func same(a, b str) bool {
 	return slices.EqualFunc(a, b, func(x, y rune) bool { return x&^mark == y&^mark })
 }
 
-// compare is Python's order of two values.
+// compare compares two values as Python orders them: it returns -1, 0 or 1, and fails if they have no order.
 func compare(r *run, a, b value) int {
 	r.step(1)
 	a, b = bare(a), bare(b)

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// wordWrap breaks the lines of a text to a maximum width, as Python's module textwrap does: white space at a break is
-// dropped.
+// wordWrap breaks the lines of a string at a maximum width, as Python's module textwrap does. It drops the white space
+// at a break.
 func wordWrap(r *run, x value, a args) value {
 	width := a.int(0, "width", 79)
 	if width <= 0 {
@@ -26,12 +26,14 @@ func wordWrap(r *run, x value, a args) value {
 	return joined(r, all, by)
 }
 
+// wrapper holds the options of wordWrap.
 type wrapper struct {
 	r             *run
 	width         int
 	long, hyphens bool // whether to break words longer than a line, and whether to break words at hyphens
 }
 
+// wrap breaks one line.
 func (w *wrapper) wrap(s str) (all []str) {
 	chunks := w.chunks(s)
 	for len(chunks) > 0 {
@@ -64,8 +66,8 @@ func (w *wrapper) wrap(s str) (all []str) {
 	return all
 }
 
-// breakAt returns the position at which to break a word that does not fit in a line. With break_on_hyphens it is after
-// the last hyphen that fits and follows another character.
+// breakAt returns the position at which to break a word that does not fit into room characters. With break_on_hyphens,
+// it is after the last hyphen that fits and has another character before it.
 func (w *wrapper) breakAt(word str, room int) int {
 	if !w.hyphens {
 		return room
@@ -85,8 +87,8 @@ func isSpaces(s str) bool {
 	return !slices.ContainsFunc(s, func(c rune) bool { return !unicode.IsSpace(c &^ mark) })
 }
 
-// chunks splits a text into white space and words. It splits words at hyphens between letters, and around dashes of two
-// or more hyphens.
+// chunks splits a string into white space and words. It splits words at hyphens between letters, and around dashes of
+// two or more hyphens.
 func (w *wrapper) chunks(s str) (all []str) {
 	w.r.step(len(s))
 	dashes := make([]int, len(s)+1) // number of hyphens from a position on
@@ -120,8 +122,7 @@ func (w *wrapper) chunks(s str) (all []str) {
 	return all
 }
 
-// ends reports whether a word that begins at from may end at n, although more of it follows; dash is the number of
-// hyphens at n.
+// ends reports whether a word that begins at from may be split at n; dash is the number of hyphens at n.
 func ends(at func(int) rune, from, n, dash int) bool {
 	if n-2 >= from && at(n-1) == '-' { // a hyphen after two letters, or after a letter between hyphens
 		before := isLetter(at(n-2)) && (isLetter(at(n-3)) || at(n-3) == '-' && isLetter(at(n-4)))
@@ -137,5 +138,5 @@ func isBlank(c rune) bool { return c != 0 && strings.ContainsRune("\t\n\v\f\r ",
 
 func isLetter(c rune) bool { return isWord(c) && !unicode.IsDigit(c) }
 
-// mayEnd reports whether a word may end in a character before a dash.
+// mayEnd reports whether a word may be split between the character c and a dash.
 func mayEnd(c rune) bool { return isWord(c) || strings.ContainsRune("!\"'&.,?", c) && c != 0 }

@@ -8,14 +8,15 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 )
 
-// bpe is byte-level byte-pair encoding (Radford et al. 2019). Vocabularies represent each byte by one printable
+// bpe is byte-level byte-pair encoding (Radford et al. 2019). Its vocabularies write each byte as one printable
 // character.
 type bpe struct {
-	cutters []cutter
+	cutters []cutter // split text into words
 	merger  merger
-	whole   map[string]int32 // words that are tokens without merging; nil unless the tokenizer kind uses them
+	whole   map[string]int32 // if the kind sets whole: the tokens, for words that are one; else nil
 }
 
+// newBPE reads the kind of word splitting and the merges.
 func newBPE(v *vocabulary) (model, error) {
 	pre, err := v.f.String("tokenizer.ggml.pre")
 	switch {
@@ -87,8 +88,8 @@ func newBPE(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// mergeable returns the tokens that merges may produce: text tokens, and added tokens, because some vocabularies add
-// tokens that are text.
+// mergeable returns the tokens that merges may produce, by name: normal tokens, and added tokens, because some
+// vocabularies add tokens that are plain text.
 func (v *vocabulary) mergeable() map[string]int32 {
 	all := make(map[string]int32, len(v.tokens))
 	for id, name := range v.tokens {
@@ -108,7 +109,8 @@ func (t *bpe) encode(out []int32, text string, _ bool) []int32 {
 	return t.cut(out, text, t.cutters, m)
 }
 
-// cut splits a text into words. Each cutter splits the pieces of the one before it.
+// cut appends the tokens of a text. cutters[0] splits it into pieces, cutters[1] splits each of these, and so on. The
+// pieces of the last cutter are the words.
 func (t *bpe) cut(out []int32, text string, cutters []cutter, m *merging) []int32 {
 	for len(text) > 0 {
 		n := cutters[0](text)
@@ -125,8 +127,8 @@ func (t *bpe) cut(out []int32, text string, cutters []cutter, m *merging) []int3
 	return out
 }
 
-// printable maps each byte to its character in a vocabulary: printable Latin-1 characters to themselves, and the
-// others, in order, to characters from 256 on.
+// printable maps each byte to the character that stands for it in a vocabulary. Printable Latin-1 characters stand for
+// themselves. The other bytes, in order, have the characters from 256 on.
 var printable = func() (table [256]rune) {
 	next := rune(256)
 	for b := range rune(256) {
@@ -139,7 +141,7 @@ var printable = func() (table [256]rune) {
 	return table
 }()
 
-// hidden maps each printable character to its byte.
+// hidden is the inverse of printable: it maps each character to its byte.
 var hidden = func() map[rune]byte {
 	table := map[rune]byte{}
 	for b, r := range printable {
@@ -148,7 +150,8 @@ var hidden = func() map[rune]byte {
 	return table
 }()
 
-// hiddenBytes returns the bytes that a token's name stands for. A name with other characters stands for itself.
+// hiddenBytes returns the bytes of a token from its name, in which a character stands for each byte. If the name has
+// other characters, the bytes are the name itself.
 func hiddenBytes(name string) string {
 	text := make([]byte, 0, len(name))
 	for _, r := range name {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is a set of the character classes that patterns use.
+// class is a set of character classes, such as \p{N}, that the patterns of this package use.
 type class uint16
 
 const (
@@ -32,6 +32,7 @@ var ascii = func() (table [utf8.RuneSelf]class) {
 	return table
 }()
 
+// classify returns the classes of a character.
 func classify(r rune) class {
 	switch {
 	case unicode.IsLower(r):
@@ -63,7 +64,8 @@ func classify(r rune) class {
 	return 0
 }
 
-// next returns the class of a text's first character and its length. An invalid byte is a sign.
+// next returns the class of the first character of a text, and the character's length in bytes. An invalid byte is a
+// sign.
 func next(text string) (class, int) {
 	if text != "" && text[0] < utf8.RuneSelf {
 		return ascii[text[0]], 1
@@ -80,10 +82,10 @@ func nextWide(text string) (class, int) {
 	return classify(r), n
 }
 
-// run is the length of the characters of a class that a text begins with.
+// run returns the length of the longest prefix of a text with only characters of a class.
 func run(text string, of class) int { return count(text, of, len(text)) }
 
-// count is run with a maximum number of characters.
+// count is run with at most `most` characters.
 func count(text string, of class, most int) int {
 	i := 0
 	for ; most > 0; most-- {
@@ -96,7 +98,7 @@ func count(text string, of class, most int) int {
 	return i
 }
 
-// without is the length of the characters outside a class that a text begins with.
+// without returns the length of the longest prefix of a text without characters of a class.
 func without(text string, of class) int {
 	i := 0
 	for i < len(text) {

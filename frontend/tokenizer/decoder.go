@@ -5,17 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// Decoder decodes tokens one by one as a model generates them. It returns valid UTF-8: a character with bytes in
-// several tokens is returned with the last of them.
+// Decoder decodes tokens one by one as a model generates them. It returns valid UTF-8. If several tokens have the bytes
+// of one character, it returns the character with the last of them.
 type Decoder struct {
 	t    *Tokenizer
-	rest string // the beginning of a character
+	rest string // the first bytes of an incomplete character
 }
 
-// Decoder returns a decoder for text in the middle of a sequence.
+// Decoder returns a decoder for tokens that continue a sequence. Unlike Decode, it keeps a space at the beginning.
 func (t *Tokenizer) Decoder() *Decoder { return &Decoder{t: t} }
 
-// Next returns the text that a token completes. Invalid bytes become U+FFFD. Special tokens have no text.
+// Next returns the text that the token id completes. Invalid bytes become U+FFFD. Special tokens have no text.
 func (d *Decoder) Next(id int32) string {
 	if !d.t.has(id) || d.t.types[id].special() {
 		return ""
@@ -26,7 +26,7 @@ func (d *Decoder) Next(id int32) string {
 	return strings.ToValidUTF8(text[:n], "\uFFFD")
 }
 
-// Flush returns the rest at the end: U+FFFD for an incomplete character.
+// Flush ends the text: it returns U+FFFD if a character is still incomplete, and otherwise "".
 func (d *Decoder) Flush() string {
 	rest := d.rest
 	d.rest = ""

@@ -11,21 +11,23 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
-// A cutter returns the length of the first word of a nonempty text, or of the text before that word. Each implements
-// the pattern of a regular expression by hand, in time linear in the text.
+// A cutter splits off the first piece of a nonempty text: it returns the piece's length. Each cutter implements a
+// regular expression by hand, in time linear in the text. A piece is a match of the expression, or the text before the
+// next match.
 type cutter func(text string) int
 
-// kind is the meaning of a name in tokenizer.ggml.pre.
+// kind says how a vocabulary splits text into words. tokenizer.ggml.pre names it.
 type kind struct {
-	cutters []cutter // each splits the pieces of the one before it
-	whole   bool     // a word that is a token is not merged
-	bos     bool     // whether a text begins with the BOS token by default
-	sep     bool     // whether a text ends with the separator by default
+	cutters []cutter // the first splits the text, and each later one the pieces of the cutter before it
+	whole   bool     // a word that is a token is encoded as that token, without merging
+	bos     bool     // whether the BOS token begins a text by default
+	sep     bool     // whether the separator ends a text by default
 }
 
+// one returns a kind with these cutters and no options.
 func one(c ...cutter) kind { return kind{cutters: c} }
 
-// common lists the kinds, by their names in tokenizer.ggml.pre.
+// common lists the kinds. names has, separated by spaces, the names in tokenizer.ggml.pre that share a kind.
 var common = []struct {
 	names string
 	kind  kind
@@ -59,7 +61,7 @@ var common = []struct {
 	{"chameleon", kind{cutters: []cutter{from("<sentinel:", sentinel), from("IMGIMG", image), until(indent), until(numbers(1)), until(punctuation), gpt2}, bos: true}},
 }
 
-// byName has all kinds.
+// byName maps each name in tokenizer.ggml.pre to its kind.
 var byName = func() map[string]kind {
 	table := map[string]kind{}
 	for _, row := range common {
@@ -70,7 +72,7 @@ var byName = func() map[string]kind {
 	return table
 }()
 
-// Kinds lists the names in tokenizer.ggml.pre that byte-level vocabularies may have.
+// Kinds lists the names that tokenizer.ggml.pre may have in byte-level vocabularies.
 func Kinds() []string { return slices.Sorted(maps.Keys(byName)) }
 
 func kindOf(pre string) (kind, error) {
@@ -83,10 +85,10 @@ func kindOf(pre string) (kind, error) {
 	return k, nil
 }
 
-// A matcher returns the length of a pattern's match at the beginning of a text, or 0.
+// A matcher returns the length of a pattern's match at the beginning of a text, or 0 if it does not match there.
 type matcher func(text string) int
 
-// until splits at the matches of a pattern, and before them.
+// until returns a cutter that splits a text into the matches of a pattern and the text between them.
 func until(match matcher) cutter {
 	return func(text string) int {
 		if n := match(text); n > 0 {
@@ -101,7 +103,7 @@ func until(match matcher) cutter {
 	}
 }
 
-// from is until of a pattern that begins with a word.
+// from is until for a pattern that always begins with the string begin, which makes the search fast.
 func from(begin string, match matcher) cutter {
 	return func(text string) int {
 		for i := 0; ; i++ {
@@ -120,7 +122,7 @@ func from(begin string, match matcher) cutter {
 	}
 }
 
-// gpt2 is
+// gpt2 is the cutter for the pattern
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 func gpt2(text string) int {
@@ -140,7 +142,7 @@ func gpt2(text string) int {
 	return spaces(text)
 }
 
-// folding says which letters match lower-case ones.
+// folding says which letters match the lower-case letters of a suffix.
 type folding int
 
 const (
@@ -150,7 +152,7 @@ const (
 	noSuffix          // of patterns that know no suffixes
 )
 
-// suffix is the length of an English suffix with its apostrophe:
+// suffix returns the length of an English suffix, including its apostrophe:
 //
 //	's|'t|'re|'ve|'m|'ll|'d
 func suffix(text string, how folding) int {
@@ -176,7 +178,7 @@ func suffix(text string, how folding) int {
 	return 0
 }
 
-// spaces is \s+(?!\S)|\s+: white space, except a last character before other text.
+// spaces matches \s+(?!\S)|\s+: white space, but without its last character if other text follows.
 func spaces(text string) int {
 	end, last := 0, 0
 	for end < len(text) {
@@ -192,7 +194,7 @@ func spaces(text string) int {
 	return end
 }
 
-// lineEnds is \s*[\r\n]+: white space up to its last end of a line.
+// lineEnds matches \s*[\r\n]+: white space up to and including its last line end.
 func lineEnds(text string) int {
 	end := 0
 	for i := 0; i < len(text); {
@@ -207,7 +209,7 @@ func lineEnds(text string) int {
 	return end
 }
 
-// blanks is \s*[\r\n]+|\s+(?!\S)|\s+
+// blanks matches \s*[\r\n]+|\s+(?!\S)|\s+
 func blanks(text string) int {
 	if n := lineEnds(text); n > 0 {
 		return n
@@ -215,7 +217,8 @@ func blanks(text string) int {
 	return spaces(text)
 }
 
-// cl100k is, with letters [\p{L}] and 3 digits, the following pattern. Without lines, no line ends follow signs.
+// cl100k returns the cutter for the following pattern, if letters is [\p{L}] and digits is 3. If lines is not set, the
+// part [\r\n]* is missing.
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
 //	\s*[\r\n]+|\s+(?!\S)|\s+
@@ -229,7 +232,7 @@ func cl100k(digits int, letters class, lines bool) cutter {
 	}
 }
 
-// unsuffixed is cl100k without suffixes. white splits white space.
+// unsuffixed is cl100k without the suffixes. white is the cutter for white space, the pattern's second line.
 func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	return func(text string) int {
 		c, n := next(text)
@@ -254,7 +257,7 @@ func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	}
 }
 
-// signRun is  ?[^...]+ with the classes that are not meant.
+// signRun matches  ?[^...]+, where the classes not stand for the dots.
 func signRun(text string, not class) int {
 	body := strings.TrimPrefix(text, " ")
 	if n := without(body, not); n > 0 {
@@ -263,13 +266,13 @@ func signRun(text string, not class) int {
 	return 0
 }
 
-// o200k is, with suffixes in any case, 3 digits and the tail [\r\n/],
+// o200k describes a cutter. With suffixes anyCase, digits 3 and tail "\r\n/", its pattern is
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
 //	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// With han, \p{Han}+ comes first, and other words contain none.
+// With han, the pattern begins with \p{Han}+, and other words contain no Han characters.
 type o200k struct {
 	digits   int
 	suffixes folding
@@ -294,7 +297,8 @@ func (p o200k) cut(text string) int {
 	return blanks(text)
 }
 
-// word is the length of a word in any case, optionally after one character that is not a letter, number or line end.
+// word returns the length of a word at the beginning of text, without its suffix: the first two lines of the pattern. c
+// and n are the class and length of the first character.
 func (p o200k) word(text string, c class, n int) int {
 	prefixed := c&(letter|number|newline) == 0
 	var rest string
@@ -315,7 +319,7 @@ func (p o200k) word(text string, c class, n int) int {
 	return p.heads(text)
 }
 
-// heads is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*
+// heads matches [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*
 func (p o200k) heads(text string) int {
 	i := 0
 	for i < len(text) {
@@ -328,8 +332,8 @@ func (p o200k) heads(text string) int {
 	return i
 }
 
-// capitalized is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+. If needed, the first class backtracks to
-// the last character that is in both classes.
+// capitalized matches [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+. If no lower-case letter follows the
+// first class, it backtracks to the last character that is in both classes.
 func (p o200k) capitalized(text string) int {
 	i, both := 0, 0
 	for i < len(text) {
@@ -337,7 +341,7 @@ func (p o200k) capitalized(text string) int {
 		if p.han && c&han != 0 {
 			break
 		}
-		if c&lower != 0 { // from here on the second class
+		if c&lower != 0 { // the second class begins
 			for i < len(text) {
 				c, n := next(text[i:])
 				if c&(lower|other|mark) == 0 || p.han && c&han != 0 {
@@ -358,7 +362,7 @@ func (p o200k) capitalized(text string) int {
 	return both
 }
 
-// deepseek3 is the last pattern of DeepSeek 3:
+// deepseek3 is the last cutter of DeepSeek 3:
 //
 //	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func deepseek3(text string) int {
@@ -371,7 +375,7 @@ func deepseek3(text string) int {
 	return blanks(text)
 }
 
-// signedWord is [!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+// signedWord matches [!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 func signedWord(text string) int {
 	c, n := next(text)
 	if n == 1 && c&(punct|sign) != 0 && text[0] < utf8.RuneSelf {
@@ -390,7 +394,7 @@ func signedWord(text string) int {
 	return 0
 }
 
-// spacedSigns is  ?[\p{P}\p{S}]+
+// spacedSigns matches  ?[\p{P}\p{S}]+
 func spacedSigns(text string) int {
 	body := strings.TrimPrefix(text, " ")
 	if m := run(body, punct|sign); m > 0 {
@@ -399,6 +403,7 @@ func spacedSigns(text string) int {
 	return 0
 }
 
+// asciiLetters matches [A-Za-z]*
 func asciiLetters(text string) int {
 	i := 0
 	for i < len(text) && text[i] < utf8.RuneSelf && ascii[text[i]]&letter != 0 {
@@ -407,12 +412,12 @@ func asciiLetters(text string) int {
 	return i
 }
 
-// numbers is \p{N}{1,most}
+// numbers matches \p{N}{1,most}
 func numbers(most int) matcher {
 	return func(text string) int { return count(text, number, most) }
 }
 
-// digits3 is [0-9][0-9][0-9]
+// digits3 matches [0-9][0-9][0-9]
 func digits3(text string) int {
 	if len(text) < 3 {
 		return 0
@@ -425,11 +430,12 @@ func digits3(text string) int {
 	return 3
 }
 
-// maxNumber bounds the digits of a number that is split into groups from its end, because each split scans the number.
+// maxNumber is the largest number of digits that a cutter groups from the number's end. Finding each group scans the
+// rest of the number, so the limit keeps the time linear.
 const maxNumber = 192
 
-// thirds splits a piece of digits into groups of three, as thousands are written: the first group may be shorter. Other
-// pieces stay whole.
+// thirds splits a piece that consists of digits into groups of three, like thousands: 1234567 into 1, 234 and 567.
+// Other pieces stay whole.
 func thirds(text string) int {
 	if count(text, number, maxNumber) < len(text) {
 		return len(text)
@@ -440,7 +446,7 @@ func thirds(text string) int {
 	return count(text, number, 3)
 }
 
-// groups is the digits that \d{1,3}(?=(?:\d{3})*\b) matches one after another.
+// groups returns the length of the digits that repeated matches of \d{1,3}(?=(?:\d{3})*\b) cover.
 func groups(text string) int {
 	i := 0
 	for range maxNumber {
@@ -458,7 +464,7 @@ func groups(text string) int {
 	return i
 }
 
-// newlines is [\r\n]
+// newlines matches [\r\n]
 func newlines(text string) int {
 	c, n := next(text)
 	if c&newline == 0 {
@@ -467,7 +473,7 @@ func newlines(text string) int {
 	return n
 }
 
-// lines is [^\n]+|\n+
+// lines matches [^\n]+|\n+
 func lines(text string) int {
 	if n := len(text) - len(strings.TrimLeft(text, "\n")); n > 0 {
 		return n
@@ -478,7 +484,7 @@ func lines(text string) int {
 	return len(text)
 }
 
-// after is \s?[...]+
+// after matches \s?[...]+, where the class stands for the dots.
 func after(of class) matcher {
 	return func(text string) int {
 		c, n := next(text)
@@ -492,7 +498,7 @@ func after(of class) matcher {
 	}
 }
 
-// afterSigns is \s?[!-/:-~！-／：-～‘-‟\u3000-。]+
+// afterSigns matches \s?[!-/:-~！-／：-～‘-‟\u3000-。]+
 func afterSigns(text string) int {
 	if c, n := next(text); c&space != 0 {
 		if m := runes(text[n:], isAfterSign); m > 0 {
@@ -507,7 +513,7 @@ var isAfterSign = tabled(func(r rune) bool {
 		r >= '‘' && r <= '‟' || r >= 0x3000 && r <= '。'
 })
 
-// trailing is \s+$ and the text before it.
+// trailing splits a text into \s+$, the white space at its end, and the text before it.
 func trailing(text string) int {
 	if n := len(strings.TrimRightFunc(text, unicode.IsSpace)); n > 0 {
 		return n
@@ -515,13 +521,13 @@ func trailing(text string) int {
 	return len(text)
 }
 
-// signs is [\p{P}...]+ with more characters.
+// signs matches [\p{P}...]+, where the characters in more stand for the dots.
 func signs(more string) matcher {
 	in := tabled(func(r rune) bool { return unicode.IsPunct(r) || strings.ContainsRune(more, r) })
 	return func(text string) int { return runes(text, in) }
 }
 
-// tabled looks up ASCII characters in a table, because they are the most frequent.
+// tabled returns a faster version of in: it looks up ASCII characters, the most frequent ones, in a table.
 func tabled(in func(r rune) bool) func(r rune) bool {
 	var table [utf8.RuneSelf]bool
 	for r := range table {
@@ -535,7 +541,7 @@ func tabled(in func(r rune) bool) func(r rune) bool {
 	}
 }
 
-// runes is the length of a text's prefix of characters in a set.
+// runes returns the length of the longest prefix of a text with only characters for which in is true.
 func runes(text string, in func(r rune) bool) int {
 	if r, _ := utf8.DecodeRuneInString(text); !in(r) { // the usual case
 		return 0
@@ -546,17 +552,17 @@ func runes(text string, in func(r rune) bool) int {
 	return len(text)
 }
 
-// eastAsian is [一-龥ࠀ-一가-퟿]+
+// eastAsian matches [一-龥ࠀ-一가-퟿]+
 func eastAsian(text string) int {
 	return runes(text, func(r rune) bool { return r >= 0x0800 && r <= 0x9FA5 || r >= 0xAC00 && r <= 0xD7FF })
 }
 
-// kana is [一-龥぀-ゟ゠-ヿ]+
+// kana matches [一-龥぀-ゟ゠-ヿ]+
 func kana(text string) int {
 	return runes(text, func(r rune) bool { return r >= 0x4E00 && r <= 0x9FA5 || r >= 0x3040 && r <= 0x30FF })
 }
 
-// sentence is  ?[^(\s|.,!?…。，、।۔،)]+
+// sentence matches  ?[^(\s|.,!?…。，、।۔،)]+
 func sentence(text string) int {
 	body := strings.TrimPrefix(text, " ")
 	n := runes(body, inSentence)

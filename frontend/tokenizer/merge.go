@@ -2,43 +2,45 @@ package tokenizer
 
 import "sync"
 
-// merger joins the symbols of a word. It always joins the two neighbors with the lowest rank, and among equal ranks the
-// first.
+// merger encodes words by merging. A word starts as a list of symbols, such as bytes. The merger always joins the pair
+// of neighbours with the lowest rank, and among equal ranks the first. Its fields are what kinds of byte-pair encoding
+// differ in.
 type merger struct {
 	join  func(word string, left, right *symbol) (rank, id int32) // id is none if the two do not join
-	pool  sync.Pool
-	index func(m *merging, word string)          // splits a word into symbols in m
-	spell func(out []int32, text string) []int32 // the tokens of a symbol that is not a token
+	pool  sync.Pool                                               // of *merging
+	index func(m *merging, word string)                           // splits a word into the first symbols, in m
+	spell func(out []int32, text string) []int32                  // appends the tokens of a symbol that is no token
 }
 
-// symbol is a part of a word, in a linked list.
+// symbol is a part of a word. The symbols of a word are a linked list.
 type symbol struct {
-	start, end int32 // in the word; end is 0 once it is joined to another
-	id         int32
-	prev, next int32
+	start, end int32 // byte range in the word; end is 0 if another symbol has absorbed this one
+	id         int32 // the token, or none
+	prev, next int32 // indices of the neighbours in the list
 }
 
-// merging is the working memory of one goroutine. It caches the tokens of words.
+// merging is the working memory for one call of encode, with a cache of words.
 type merging struct {
 	words   words
 	symbols []symbol
 	heap    []candidate
 }
 
-// candidate is a pair of neighbors that may be joined. It is stale if the symbol to the right of left no longer ends at
-// end.
+// candidate is a pair of neighbours that may be joined: symbol left, and the symbol after it, which ends at end. If
+// that symbol ends elsewhere by now, the candidate is outdated. id is the token of the joined symbol.
 type candidate struct {
 	rank, left, end, id int32
 }
 
+// before reports whether a is joined before b.
 func (a candidate) before(b candidate) bool {
 	return a.rank < b.rank || a.rank == b.rank && a.left < b.left
 }
 
 const (
-	// maxWord keeps positions within 32 bits. A longer word is split.
+	// maxWord is the length of the longest word in bytes, so that positions fit in 32 bits. A longer word is split.
 	maxWord = 1 << 30
-	// maxSymbols bounds the memory kept after a very long word.
+	// maxSymbols limits the working memory that is kept for reuse, since a very long word needs much more.
 	maxSymbols = 1 << 12
 )
 
@@ -56,7 +58,7 @@ func (g *merger) put(m *merging) {
 	g.pool.Put(m)
 }
 
-// word appends the tokens of a word.
+// word appends the tokens of a word, from the cache if possible.
 func (g *merger) word(out []int32, word string, m *merging) []int32 {
 	if len(word) > maxWord {
 		return g.word(g.word(out, word[:maxWord], m), word[maxWord:], m)
@@ -70,7 +72,7 @@ func (g *merger) word(out []int32, word string, m *merging) []int32 {
 	return out
 }
 
-// merge joins adjacent symbols until no pair can be joined.
+// merge appends the tokens of a word: it joins neighbours until no pair can be joined.
 func (g *merger) merge(out []int32, word string, m *merging) []int32 {
 	m.symbols, m.heap = m.symbols[:0], m.heap[:0]
 	g.index(m, word)
@@ -109,7 +111,7 @@ func (g *merger) merge(out []int32, word string, m *merging) []int32 {
 	return out
 }
 
-// propose adds the pair of a symbol and the next one, if they join.
+// propose adds symbol at and the one after it to the candidates, if they join.
 func (g *merger) propose(m *merging, word string, at int32) {
 	left := &m.symbols[at]
 	right := &m.symbols[left.next]
@@ -118,6 +120,7 @@ func (g *merger) propose(m *merging, word string, at int32) {
 	}
 }
 
+// push adds a candidate to the heap.
 func (m *merging) push(c candidate) {
 	m.heap = append(m.heap, c)
 	i := len(m.heap) - 1
@@ -132,6 +135,7 @@ func (m *merging) push(c candidate) {
 	m.heap[i] = c
 }
 
+// pop removes the best candidate from the heap.
 func (m *merging) pop() candidate {
 	top, n := m.heap[0], len(m.heap)-1
 	c := m.heap[n]

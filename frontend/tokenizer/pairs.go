@@ -2,11 +2,11 @@ package tokenizer
 
 import "math/bits"
 
-// pairs maps pairs of tokens to the results of merging them. It is a hash table with open addressing, at most half
-// full, because merging spends nearly all of its time on lookups, most of which fail.
+// pairs maps a pair of tokens to the token into which they merge, and the rank of that merge. Merging spends nearly all
+// its time on these lookups, and most fail. So it is a hash table with open addressing, at most half full.
 type pairs struct {
 	slots []pairSlot
-	shift int // of a hash, to an index of slots
+	shift int // hash >> shift is an index of slots
 }
 
 type pairSlot struct {
@@ -14,6 +14,7 @@ type pairSlot struct {
 	rank, id    int32 // id is none in a free slot
 }
 
+// newPairs returns an empty table for at most n pairs.
 func newPairs(n int) *pairs {
 	size := bits.Len(uint(2*n) | 1)
 	p := &pairs{slots: make([]pairSlot, 1<<size), shift: 64 - size}
@@ -23,7 +24,7 @@ func newPairs(n int) *pairs {
 	return p
 }
 
-// slot returns a pair's slot, or else the free slot to put it in.
+// slot returns the slot of a pair, or the free slot for it if the table lacks the pair.
 func (p *pairs) slot(left, right int32) *pairSlot {
 	// Multiplication by the golden ratio spreads similar keys (Knuth, TAOCP 3, 6.4).
 	hash := (uint64(uint32(left))<<32 | uint64(uint32(right))) * 0x9e3779b97f4a7c15
@@ -37,14 +38,14 @@ func (p *pairs) slot(left, right int32) *pairSlot {
 	}
 }
 
-// add adds a pair, unless it is there.
+// add adds a pair, unless the table has it already.
 func (p *pairs) add(left, right, rank, id int32) {
 	if s := p.slot(left, right); s.id == none {
 		*s = pairSlot{left, right, rank, id}
 	}
 }
 
-// find returns the result of merging a pair. The id is none if the pair does not merge.
+// find returns the rank of a pair and the token into which it merges, or none if it does not merge.
 func (p *pairs) find(left, right int32) (rank, id int32) {
 	s := p.slot(left, right)
 	return s.rank, s.id

@@ -5,21 +5,22 @@ import (
 	"strings"
 )
 
-// prefixes finds the tokens that are prefixes of a text. It is a trie with a node for each prefix of a token. The
-// children of a node are adjacent, in the order of their bytes.
+// prefixes finds the tokens that are prefixes of a text. It is a trie: each node stands for a prefix of a token. The
+// children of a node are adjacent in nodes, in the order of their bytes.
 type prefixes struct {
 	nodes []prefix
-	bytes string      // by node, the byte of the edge to it
-	first [256]uint32 // the children of the root, 0 for none
+	bytes string      // by node: the last byte of its prefix
+	first [256]uint32 // by byte: the root's child, or 0 for none
 }
 
-// prefix is a node.
+// prefix is a node of the trie.
 type prefix struct {
-	id       int32 // the token that ends here, or none
-	children uint32
-	count    uint16
+	id       int32  // the token that equals the prefix, or none
+	children uint32 // index of the first child
+	count    uint16 // of the children
 }
 
+// newPrefixes returns the trie of the tokens, given by name.
 func newPrefixes(tokens map[string]int32) prefixes {
 	texts := make([]string, 0, len(tokens))
 	for text := range tokens {
@@ -71,7 +72,7 @@ func (p *prefixes) start(text string) uint32 {
 	return p.first[text[0]]
 }
 
-// next returns the child for a byte, or 0.
+// next returns the child of a node for byte b, or 0 if there is none.
 func (p *prefixes) next(node uint32, b byte) uint32 {
 	n := &p.nodes[node]
 	children := p.bytes[n.children : n.children+uint32(n.count)]
@@ -81,7 +82,7 @@ func (p *prefixes) next(node uint32, b byte) uint32 {
 	return 0
 }
 
-// longest returns the longest token that is a prefix of the text; n is 0 if there is none.
+// longest returns the longest token that is a prefix of the text, and its length. n is 0 if there is none.
 func (p *prefixes) longest(text string) (id int32, n int) {
 	node := p.start(text)
 	for i := 1; node != 0; i++ {
@@ -96,7 +97,7 @@ func (p *prefixes) longest(text string) (id int32, n int) {
 	return id, n
 }
 
-// find returns the first position at which a token may begin, or the length of the text.
+// find returns the first position at which the first byte of a token occurs, or the length of the text.
 func (p *prefixes) find(text string) int {
 	if len(p.nodes) < 2 {
 		return len(text)

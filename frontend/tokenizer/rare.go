@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Cutters of kinds that one model or two use.
+// This file has the cutters of kinds that only one or two models use.
 
-// jais2 is, with ASCII suffixes only,
+// jais2 is the cutter for the following pattern. The first line's suffixes are cl100k's in ASCII.
 //
 //	'[sS]|…|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
 //	\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
@@ -20,11 +20,11 @@ func jais2(text string) int {
 
 var jais2Words = unsuffixed(3, letter, true, halves)
 
-// maxBlank bounds the bytes that halves scans for a line end, because it splits white space into many words and scans
-// for each.
+// maxBlank is how many bytes halves searches for a line end. It splits white space into many words, and searches for
+// each, so the limit keeps the time linear.
 const maxBlank = 4096
 
-// halves is \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
+// halves matches \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
 func halves(text string) int {
 	if n := lineEnds(text[:min(len(text), maxBlank)]); n > 0 {
 		return n
@@ -38,7 +38,7 @@ func halves(text string) int {
 	return count(text, space, 1)
 }
 
-// exaoneMoE is, with ASCII suffixes only,
+// exaoneMoE is the cutter for the following pattern. The first line's suffixes are cl100k's in ASCII.
 //
 //	'[sS]|…|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|
 //	\s*[\r\n]|\s+(?!\S)|\s+
@@ -64,7 +64,7 @@ func exaoneMoE(text string) int {
 	return blanks(text)
 }
 
-// phrase is (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+, words with a space between them.
+// phrase matches (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+: words separated by single spaces.
 func phrase(text string) int {
 	i := 0
 	for {
@@ -81,7 +81,7 @@ func phrase(text string) int {
 	}
 }
 
-// spark is
+// spark is the cutter for
 //
 //	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+
 func spark(text string) int {
@@ -93,7 +93,7 @@ func spark(text string) int {
 	return spaces(text)
 }
 
-// scripts is [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
+// scripts matches [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
 func scripts(text string) int {
 	if text == "" || text[0] < utf8.RuneSelf {
 		return 0
@@ -111,7 +111,7 @@ func scripts(text string) int {
 	return kana(text)
 }
 
-// sentinel is <sentinel:[0-9]+>, of a text that begins so.
+// sentinel matches <sentinel:[0-9]+>. The text must begin with "<sentinel:".
 func sentinel(text string) int {
 	rest := text[len("<sentinel:"):]
 	end := strings.TrimLeft(rest, "0123456789")
@@ -121,7 +121,7 @@ func sentinel(text string) int {
 	return len(text) - len(end) + 1
 }
 
-// image is IMGIMG[A-I]{1,4}Z, of a text that begins so.
+// image matches IMGIMG[A-I]{1,4}Z. The text must begin with "IMGIMG".
 func image(text string) int {
 	rest := text[len("IMGIMG"):]
 	end := strings.TrimLeft(rest, "ABCDEFGHI")
@@ -144,7 +144,7 @@ func indent(text string) int {
 	return 0
 }
 
-// punctuation is [\p{P}!-/:-@\[-`{-~], one character.
+// punctuation matches [\p{P}!-/:-@\[-`{-~], one character.
 func punctuation(text string) int {
 	c, n := next(text)
 	if c&punct != 0 || n == 1 && c&sign != 0 && text[0] < utf8.RuneSelf {

@@ -7,11 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson 2018).
+// sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson 2018). A blank is its character for a
+// space.
 type sentencePiece struct {
 	merger  merger
-	leading bool // a text begins with a space
-	apart   bool // no token has a blank after another character, so words are merged separately
+	leading bool // a space is added before a text
+	apart   bool // no token has a blank after another character, so words can be merged separately
 }
 
 func newSentencePiece(v *vocabulary) (model, error) {
@@ -60,7 +61,7 @@ func newSentencePiece(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// ranks numbers the tokens by descending score, beginning with 0. Equal scores have equal ranks.
+// ranks returns the rank of each token: 0 for the highest score, and so on. Tokens with equal scores have equal ranks.
 func (v *vocabulary) ranks() []int32 {
 	order := make([]int32, len(v.tokens))
 	for i := range order {

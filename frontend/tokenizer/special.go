@@ -8,15 +8,15 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 )
 
-// part is a range of a text.
+// part is a range of a text, from the end of the part before.
 type part struct {
-	end     int // its end in the text
-	special bool
+	end     int  // byte offset
+	special bool // the part may name special tokens
 }
 
-// EncodeChat returns the tokens of a rendered chat template. Only the template's text can name special tokens. Apart
-// from that, words span pieces as in one text. The BOS token comes first, if the vocabulary asks for it and the
-// template has not added it.
+// EncodeChat returns the tokens of a rendered chat template. Only pieces that come from the template can name special
+// tokens, not those of users. Apart from that, the pieces count as one text: a word may span several. The BOS token
+// comes first, if the vocabulary asks for it and the template has not added it.
 func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 	var text strings.Builder
 	var parts []part
@@ -35,8 +35,8 @@ func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 	return out
 }
 
-// encode splits a text at the special and added tokens that its parts may name. The model encodes the text between
-// them.
+// encode appends the tokens of a text. It finds the special and added tokens that the parts may name, and the model
+// encodes the text between them.
 func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
 	begin, first := 0, true
 	for i := 0; i < len(text); {
@@ -68,7 +68,7 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
 	return out
 }
 
-// readSpecial finds the tokens that are no text.
+// readSpecial fills t.markup and t.words: the tokens that encode finds by name.
 func (t *Tokenizer) readSpecial(v *vocabulary) error {
 	markup, words := map[string]int32{}, map[string]int32{}
 	for id, name := range v.tokens {
@@ -87,7 +87,7 @@ func (t *Tokenizer) readSpecial(v *vocabulary) error {
 
 func isSign(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
 
-// readFrame determines the tokens before and after a text.
+// readFrame determines the tokens that are added before and after a text.
 func (t *Tokenizer) readFrame(v *vocabulary) error {
 	add := func(list *[]int32, flag string, ids ...string) error {
 		wanted, said, err := v.flag("add_"+flag+"_token", v.frame[flag])

@@ -6,23 +6,25 @@
 //	ids := tok.Encode("Hello, world", tokenizer.Options{})
 //	text := tok.Decode(ids)
 //
-// There are four models, by the name in tokenizer.ggml.model:
+// There are four models of tokenization. tokenizer.ggml.model names one:
 //
 //   - gpt2: byte-level byte-pair encoding. tokenizer.ggml.pre names the way to split a text into words (Kinds lists
 //     them). The bytes of a word are merged, pair by pair, in the order of tokenizer.ggml.merges.
 //   - llama: SentencePiece's byte-pair encoding. Characters are merged, always the pair with the best-scored token.
 //     Characters without a token become byte tokens.
-//   - t5: SentencePiece's unigram model. It takes the segmentation with the largest sum of scores.
+//   - t5: SentencePiece's unigram model. Of all ways to split a text into tokens, it takes the one with the largest sum
+//     of scores.
 //   - bert: WordPiece. Words are lower-cased, stripped of accents, and split greedily into the longest tokens.
 //
 // # Text is not markup
 //
 // A vocabulary has special tokens in addition to text tokens, such as <|im_end|>. A user's text never becomes one of
-// them: Encode treats their names as plain text unless Options.Special is set. The text of a chat template mixes markup
-// and users' text, so it comes as marked pieces: see EncodeChat.
+// them: Encode treats their names as plain text unless Options.Special is set. A rendered chat template mixes markup
+// and users' text, so it comes in pieces that are marked as one or the other: see EncodeChat.
 //
-// Text without tokens never becomes a special token either. It becomes the unknown token, if the vocabulary has one
-// without another role. Otherwise, and for a byte that a byte-level vocabulary lacks, it is dropped.
+// A vocabulary may lack a token for some text. That text never becomes a special token either. It becomes the unknown
+// token, if the vocabulary has one without another role. Otherwise it is dropped, and so is a byte that a byte-level
+// vocabulary lacks.
 //
 // # Bounds
 //
@@ -46,19 +48,20 @@ type Tokenizer struct {
 	markup  prefixes // special and added tokens
 	words   prefixes // added tokens without punctuation, such as runs of spaces: they are not markup
 	ends    map[int32]bool
-	bos     int32 // none if there is no such token; the same for eos
-	eos     int32
-	before  []int32
-	after   []int32
-	leading bool // the first space of a decoded text was added by the encoder
+	bos     int32   // none if there is no such token
+	eos     int32   // none if there is no such token
+	before  []int32 // tokens to add before a text
+	after   []int32 // tokens to add after a text
+	leading bool    // the first space of a decoded text was added by the encoder
 }
 
 // none is the id of a missing token.
 const none = -1
 
-// model encodes text that names no special token.
+// model is a model of tokenization. It encodes text that contains no names of special tokens.
 type model interface {
-	// encode appends the tokens of a text. first says that it begins a text or follows a special token.
+	// encode appends the tokens of a part of a text. first means that the part begins the text or follows a special
+	// token.
 	encode(out []int32, text string, first bool) []int32
 }
 
@@ -87,15 +90,16 @@ func New(f *gguf.File) (*Tokenizer, error) {
 
 // Options changes the encoding of a text. The zero value is for users' text.
 type Options struct {
-	// Special lets the text name special and added tokens, such as <|im_end|>. It is for a program's own text: never
-	// set it for users' text. Added tokens without punctuation or symbols, such as runs of spaces, are always found.
+	// Special makes names of special and added tokens, such as <|im_end|>, become these tokens. It is for a program's
+	// own text: never set it for users' text. Added tokens without punctuation or symbols, such as runs of spaces, are
+	// always found.
 	Special bool
-	// Whole adds the tokens around a text that the vocabulary asks for, such as BOS.
+	// Whole adds the tokens before and after a text that the vocabulary asks for, such as BOS.
 	Whole bool
 }
 
-// Encode returns the tokens of a text. Invalid UTF-8 bytes keep their values if the vocabulary has byte tokens. The
-// package comment describes the encoding of text without tokens.
+// Encode returns the tokens of a text. Invalid UTF-8 bytes keep their values if the vocabulary has byte tokens. For
+// text without tokens see the package comment.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	var out []int32
 	if o.Whole {
@@ -108,7 +112,7 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return out
 }
 
-// Len is the number of tokens.
+// Len returns the number of tokens in the vocabulary.
 func (t *Tokenizer) Len() int { return len(t.names) }
 
 // Token returns a token's name in the file, such as <|im_end|> or Ġthe.
@@ -119,7 +123,7 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.names[id]
 }
 
-// Piece returns the text of a token, which may be a part of a character. For a special token it returns the name.
+// Piece returns the bytes of a token, which may be a part of a character. For a special token it returns the name.
 func (t *Tokenizer) Piece(id int32) string {
 	if !t.has(id) {
 		return ""
@@ -139,10 +143,10 @@ func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos != none }
 // EOS returns the token at the end of a text, if the vocabulary has one.
 func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos != none }
 
-// IsSpecial reports whether a token is markup without text.
+// IsSpecial reports whether a token is special: it has no text.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.has(id) && t.types[id].special() }
 
-// IsEnd reports whether a token ends a text or an answer.
+// IsEnd reports whether a model generates the token to end its text or answer.
 func (t *Tokenizer) IsEnd(id int32) bool { return t.ends[id] }
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.names) }

@@ -19,11 +19,11 @@ type unigram struct {
 	unk     func(out []int32) []int32 // appends the token for unknown characters, if there is one
 	unknown float64                   // the score of a character without a token
 	chars   charsmap
-	leading bool // a text begins with a space
-	merge   bool // spaces at the ends are dropped, others are one
+	leading bool // a space is added before a text
+	merge   bool // spaces at the ends are dropped, and runs of spaces become one
 }
 
-// A character without a token scores unknownPenalty less than the worst token.
+// unknownPenalty is by how much a character without a token scores less than the worst token.
 const unknownPenalty = 10
 
 func newUnigram(v *vocabulary) (model, error) {
@@ -59,8 +59,9 @@ func newUnigram(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// step is the best segmentation up to a position of a text. Its score is rounded as in SentencePiece, which affects the
-// choice between segmentations that differ only in the order of their tokens.
+// step is the best segmentation of the text up to a position: its score, and its last token, id, which starts at from.
+// The score is rounded as in SentencePiece, because that affects the choice between segmentations that differ only in
+// the order of their tokens.
 type step struct {
 	score float32
 	from  int
@@ -108,7 +109,7 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 	return out
 }
 
-// normalize rewrites characters and writes spaces as the vocabulary has them.
+// normalize replaces characters as the vocabulary asks, and writes spaces as blanks.
 func (t *unigram) normalize(text string, first bool) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/4)
@@ -134,16 +135,17 @@ func (t *unigram) normalize(text string, first bool) string {
 	return b.String()
 }
 
-// maxReplacement bounds the replacement of a character. Unicode's longest one has 33 bytes.
+// maxReplacement is the largest length in bytes of a character's replacement. The longest one in Unicode has 33 bytes.
 const maxReplacement = 128
 
-// charsmap replaces characters, in SentencePiece's compiled form: a double array that finds the longest sequence to
-// replace, followed by the zero-terminated replacements.
+// charsmap replaces sequences of characters, such as ligatures. It has SentencePiece's compiled form: nodes is a double
+// array (a trie) that finds the longest sequence to replace, and texts has the zero-terminated replacements.
 type charsmap struct {
 	nodes []uint32
 	texts string
 }
 
+// readCharsmap reads the metadata value with the character map, if the file has one.
 func readCharsmap(f *gguf.File) (m charsmap, err error) {
 	const key = "tokenizer.ggml.precompiled_charsmap"
 	wide, err := f.Ints(key)
@@ -173,8 +175,8 @@ func readCharsmap(f *gguf.File) (m charsmap, err error) {
 	return m, nil
 }
 
-// replace returns the replacement of the beginning of a text, and the length that it replaces. An invalid byte becomes
-// U+FFFD.
+// replace returns the replacement for the beginning of a text, and the number of bytes that it replaces: a sequence in
+// the map, or else one character, which stays. An invalid byte becomes U+FFFD.
 func (m *charsmap) replace(text string) (chars string, n int) {
 	if at, n := m.find(text); n > 0 && at < len(m.texts) {
 		chars, _, _ := strings.Cut(m.texts[at:min(at+maxReplacement, len(m.texts))], "\x00")
@@ -187,17 +189,19 @@ func (m *charsmap) replace(text string) (chars string, n int) {
 	return text[:n], n
 }
 
-// node returns the bits of a node: its byte, whether a sequence ends there, and the distance to its children.
+// node returns the 32 bits of a node: its byte, whether a sequence ends there, and the distance to its children.
 func (m *charsmap) node(at uint32) uint32 {
 	if uint64(at) < uint64(len(m.nodes)) {
 		return m.nodes[at]
 	}
-	return 1 << 31 // no byte leads to it
+	return 1 << 31 // no byte equals this one's
 }
 
+// children returns the distance from a node to its children.
 func children(node uint32) uint32 { return node >> 10 << (node & (1 << 9) >> 6) }
 
-// find looks the longest sequence up that a text begins with.
+// find returns the longest sequence of the map with which a text begins: at is the offset of its replacement in
+// m.texts, and n its length, or 0 if there is none.
 func (m *charsmap) find(text string) (at, n int) {
 	if len(m.nodes) == 0 {
 		return 0, 0

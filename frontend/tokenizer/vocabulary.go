@@ -17,36 +17,38 @@ type tokenType uint8
 
 const (
 	normal      tokenType = 1
-	unknown     tokenType = 2 // for text without a token
-	control     tokenType = 3
+	unknown     tokenType = 2 // stands for text without a token
+	control     tokenType = 3 // markup, such as BOS
 	userDefined tokenType = 4 // an added token that is no control token
 	unused      tokenType = 5
 	byteToken   tokenType = 6 // <0x00> to <0xFF>
 )
 
+// special reports whether tokens of the type have no text.
 func (t tokenType) special() bool { return t == control || t == unknown }
 
-// maxToken bounds the bytes of a token, because each position of a text may be compared with a whole token.
+// maxToken is the largest length of a token in bytes. It limits the encoding time, because each position of a text may
+// be compared with a whole token.
 const maxToken = 1024
 
-// vocabulary is the metadata of a tokenizer.
+// vocabulary holds the tokenizer's metadata of a GGUF file.
 type vocabulary struct {
 	f            *gguf.File
 	kind         string // tokenizer.ggml.model
 	tokens       []string
 	types        []tokenType
 	scores       []float32        // nil if the file has none
-	text         map[string]int32 // the text tokens
-	unk          int32            // the unknown token: none to drop unknown text
-	leadingSpace bool             // text is encoded after an added space
-	frame        map[string]bool  // which tokens are added around a text by default
+	text         map[string]int32 // the normal tokens, by name
+	unk          int32            // the unknown token, or none to drop unknown text
+	leadingSpace bool             // a space is added before a text
+	frame        map[string]bool  // by role, such as bos: whether the token is added to a text by default
 }
 
-// kinds are the models of text.
+// kinds are the models of tokenization, by the name in tokenizer.ggml.model.
 var kinds = map[string]struct {
 	new   func(v *vocabulary) (model, error)
-	space bool            // whether to put a space before a text by default
-	frame map[string]bool // likewise
+	space bool            // whether a space is added before a text by default
+	frame map[string]bool // the default of vocabulary.frame
 }{
 	"gpt2":  {newBPE, false, nil},
 	"llama": {newSentencePiece, true, map[string]bool{"bos": true}},
@@ -54,6 +56,7 @@ var kinds = map[string]struct {
 	"bert":  {newWordPiece, false, map[string]bool{"bos": true, "sep": true}},
 }
 
+// readVocabulary reads and checks the tokenizer's metadata.
 func readVocabulary(f *gguf.File) (*vocabulary, error) {
 	v := &vocabulary{f: f, text: map[string]int32{}}
 	var err error
@@ -99,6 +102,7 @@ func (v *vocabulary) errorf(format string, args ...any) error {
 	return fmt.Errorf("tokenizer: "+format, args...)
 }
 
+// readTypes reads the type of each token; without them all are normal.
 func (v *vocabulary) readTypes() error {
 	v.types = slices.Repeat([]tokenType{normal}, len(v.tokens))
 	types, err := v.f.Ints("tokenizer.ggml.token_type")
@@ -124,6 +128,7 @@ func (v *vocabulary) readTypes() error {
 	return nil
 }
 
+// readScores reads the score of each token, if the file has scores.
 func (v *vocabulary) readScores() error {
 	scores, err := v.f.Floats("tokenizer.ggml.scores")
 	switch {
@@ -144,7 +149,7 @@ func (v *vocabulary) readScores() error {
 	return nil
 }
 
-// special returns the token with a role, such as BOS. It returns none if the file names none, or one outside of the
+// special returns the token with a role, such as "bos", or none if the file names none or one outside of the
 // vocabulary.
 func (v *vocabulary) special(role string) int32 {
 	id, err := v.f.Int("tokenizer.ggml." + role + "_token_id")
@@ -154,8 +159,8 @@ func (v *vocabulary) special(role string) int32 {
 	return int32(id)
 }
 
-// unknown returns the unknown token. A token with another role does not qualify: otherwise a user's text could produce
-// EOS, for example. Padding does not count as a role, because it has no text either.
+// unknown returns the unknown token. If it also has another role, unknown returns none: otherwise a user's text could
+// produce EOS, for example. Padding does not count as a role, because it has no text either.
 func (v *vocabulary) unknown() int32 {
 	id := v.special("unknown")
 	if v.ends()[id] {
@@ -179,7 +184,7 @@ func (v *vocabulary) appendUnknown(out []int32) []int32 {
 	return append(out, v.unk)
 }
 
-// flag returns a value that is true or false, and whether the file has it.
+// flag returns a bool of the metadata, or missing if the file lacks the key. there reports whether the file has it.
 func (v *vocabulary) flag(key string, missing bool) (value, there bool, err error) {
 	value, err = v.f.Bool("tokenizer.ggml." + key)
 	if errors.Is(err, gguf.ErrNoKey) {
@@ -191,7 +196,7 @@ func (v *vocabulary) flag(key string, missing bool) (value, there bool, err erro
 	return value, true, nil
 }
 
-// endNames lists tokens that end a text or an answer, even if the file does not say so.
+// endNames are names of tokens that end a text or an answer even if the metadata do not say so.
 var endNames = map[string]bool{
 	"<|eot_id|>": true, "<|eom_id|>": true, "<|im_end|>": true, "<|end|>": true, "<|return|>": true,
 	"<|call|>": true, "<end_of_turn>": true, "<turn|>": true, "<|endoftext|>": true, "<|end_of_text|>": true,
@@ -215,7 +220,7 @@ func (v *vocabulary) ends() map[int32]bool {
 	return ends
 }
 
-// blank is how a vocabulary of SentencePiece writes a space.
+// blank is the character with which SentencePiece's vocabularies write a space.
 const blank = "▁"
 
 // pieces returns the bytes of each token.
@@ -247,7 +252,7 @@ func byteOf(name string) (byte, bool) {
 	return byte(b), ok && end && len(digits) == 2 && err == nil
 }
 
-// byteTokens returns the byte tokens; none where missing.
+// byteTokens returns the token of each byte, or none if the vocabulary lacks it.
 func (v *vocabulary) byteTokens() [256]int32 {
 	var list [256]int32
 	for b := range list {

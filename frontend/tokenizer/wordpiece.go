@@ -8,18 +8,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// wordPiece is the model of BERT (Devlin et al. 2018). In GGUF files, a token that begins a word has a blank before it,
-// and tokens within words have no ##.
+// wordPiece is the tokenization of BERT (Devlin et al. 2018). In GGUF files, a token that begins a word has a blank
+// before it, and tokens within words do not have BERT's prefix ##.
 type wordPiece struct {
 	tokens prefixes
 	unk    func(out []int32) []int32 // appends the unknown token, if there is one
-	fold   bool                      // to lower case
-	strip  bool                      // strip accents
+	fold   bool                      // convert text to lower case
+	strip  bool                      // remove accents
 	pool   sync.Pool
 	ascii  [utf8.RuneSelf]pieceChar
 }
 
-// pieceChar is a character's replacement and role.
+// pieceChar says what a character becomes, and its role in splitting text into words.
 type pieceChar struct {
 	as   rune
 	role pieceRole
@@ -29,12 +29,13 @@ type pieceRole uint8
 
 const (
 	inWord  pieceRole = iota
-	alone             // it is a word
-	between           // words
-	dropped
+	alone             // the character is a word of its own
+	between           // white space, which separates words
+	dropped           // the character is ignored
 )
 
-// maxPieceWord is the length in characters above which a word is unknown, as in the original implementation.
+// maxPieceWord is the length in characters of the longest word. Longer words are unknown, as in the original
+// implementation.
 const maxPieceWord = 100
 
 func newWordPiece(v *vocabulary) (model, error) {
@@ -53,6 +54,7 @@ func newWordPiece(v *vocabulary) (model, error) {
 	return t, err
 }
 
+// classify returns the replacement and role of a character.
 func (t *wordPiece) classify(r rune) pieceChar {
 	switch {
 	case unicode.IsSpace(r):
@@ -118,7 +120,8 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	return out
 }
 
-// word appends the tokens of a word, greedily the longest first. If tokens do not cover the word, it is unknown.
+// word appends the tokens of a word: repeatedly the longest token that the rest begins with. If no token fits, the
+// whole word becomes the unknown token.
 func (t *wordPiece) word(out []int32, word string, chars int) []int32 {
 	begin := len(out)
 	for word != "" && chars <= maxPieceWord {

@@ -2,14 +2,14 @@ package tokenizer
 
 import "hash/maphash"
 
-// words caches the tokens of recent words: the last two per hash value. It has a fixed size, so that a text of distinct
-// words costs only failed lookups.
+// words caches the tokens of recent words: two words per hash value. Its size is fixed, so a text with only different
+// words costs no more than failed lookups.
 type words struct {
 	seed  maphash.Seed
 	slots []wordSlot
 }
 
-// Limits of the word cache. Longer words rarely repeat.
+// Limits of the word cache. Words with more bytes or tokens are not cached, because they rarely repeat.
 const (
 	wordSlots    = 1 << 13
 	maxWordBytes = 46
@@ -17,12 +17,12 @@ const (
 )
 
 type wordSlot struct {
-	size, count uint8 // of the word and of its tokens; no word is empty
+	size, count uint8 // number of bytes of the word, 0 for a free slot, and of tokens
 	word        [maxWordBytes]byte
 	ids         [maxWordIDs]int32
 }
 
-// get appends the tokens of a word, if they are known.
+// get appends the tokens of a word, if the cache has them. ok reports whether it does.
 func (w *words) get(out []int32, word string) (all []int32, ok bool) {
 	place := w.place(word)
 	for i := range place {
@@ -42,7 +42,7 @@ func (w *words) put(word string, ids []int32) {
 	}
 }
 
-// place returns the two slots for a word, or nil if the word is too long.
+// place returns the two slots for words with this word's hash, or nil if the word is too long.
 func (w *words) place(word string) []wordSlot {
 	if len(word) > maxWordBytes {
 		return nil
