@@ -149,7 +149,7 @@ func TestEmbedderRefuses(t *testing.T) {
 		}
 	}
 	_, err := generate.Open(context.Background(), tinyBERT(t, 1), generate.Options{Device: "cpu"})
-	if err == nil || !strings.Contains(err.Error(), `"bert" foretells no token`) {
+	if err == nil || !strings.Contains(err.Error(), `"bert" predicts no token`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,17 +7,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Suffixes of the outputs of Activations, after the name of a weight.
+// Suffixes of the outputs of Activations. An output's name is a weight's name and a suffix.
 const (
 	SquaresSuffix = ".in_sum2" // sums of squares
 	CountsSuffix  = ".counts"  // how many squares were added
 )
 
 // Activations returns the graph that measures the inputs of the matrices in a model's layers, for the given number of
-// tokens at a time. The input is "tokens" i32[tokens]. For each matrix NAME [out, in] there are two outputs:
-// NAME.in_sum2 f32[1, in], the sums of squares of its inputs over all tokens, by column, and NAME.counts f32[1], the
-// number of tokens. A stack of matrices [experts, out, in] has a row and a count per expert. An importance matrix
-// consists of these figures.
+// tokens at a time. An importance matrix consists of its results. The input is "tokens" i32[tokens]. For each matrix
+// NAME [out, in] there are two outputs:
+//
+// - NAME.in_sum2 f32[1, in], the sum over all tokens of each input element's square - NAME.counts f32[1], the number of
+// tokens
+//
+// A stack of matrices [experts, out, in] has a row and a count per expert.
 func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(tokens); err != nil {
 		return nil, err
@@ -45,7 +48,7 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 	})
 }
 
-// expertSquares returns, for each expert, the sums of squares [experts, in] of the rows routed to it, and their number
+// expertSquares returns, for each expert, the sums of squares [experts, in] of the rows that use it, and their number
 // [experts]. The rows are x [T, U, in] or [T, 1, in], and ids [T, U] are their experts.
 func expertSquares(x, ids frontend.Tensor, experts int) (squares, counts frontend.Tensor) {
 	chosen := ids.OneHot(experts, ir.F32) // [T, U, experts]

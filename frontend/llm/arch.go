@@ -9,31 +9,32 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// architecture is a family of models: its metadata keys, and the construction of its graph. Each has its own file.
+// architecture describes a family of models: its metadata keys, its weights, and the construction of its graph. Each
+// family has a file of its own.
 type architecture struct {
 	name string // the value of general.architecture, and the prefix of its keys
 	norm norm
 	rope pairs
 
-	// encoder says that each token attends to the whole text, and that the last layer's output represents the text:
-	// there are no logits.
+	// encoder means that each token attends to all tokens, later ones too. The output of the last layer represents the
+	// whole text, and there are no logits.
 	encoder bool
 
 	experts   bool // files may have a mixture of experts for each feed-forward layer
-	exactYaRN bool // the bounds of YaRN are not rounded to whole pairs
+	exactYaRN bool // see frontend.YaRN.Exact
 
 	// read reads the architecture's own keys. It is nil if there are none.
 	read func(r *metadata, c *Config)
 
-	// parts lists the weights of a layer, and whole the weights of the model besides the embedding, the last norm and
-	// the output. A file with other weights is refused.
+	// parts lists the weights of a layer. whole lists the weights that the model has once, except the embedding, the
+	// last norm and the output; nil for none. FromGGUF refuses a file with other weights.
 	parts func(c Config) []part
 	whole func(c Config) []part
 
 	// embed changes the embedded tokens before the first layer. Nil changes nothing.
 	embed func(m model, x, positions frontend.Tensor) frontend.Tensor
 
-	// layer is a layer of the residual stream x [T, Width].
+	// layer applies a layer to the residual stream x [T, Width].
 	layer func(l layer, x frontend.Tensor) frontend.Tensor
 }
 
@@ -55,9 +56,9 @@ var architectures = []architecture{
 	starcoder2,
 }
 
-// recurrent lists architectures that have layers with a recurrent state instead of keys and values per position. They
-// are left out on purpose: Decode, and everything built on it, returns to any position of a text, which such a state
-// does not allow.
+// recurrent lists architectures with a recurrent state in some layers, instead of keys and values per position. They
+// are left out on purpose: Decode, and everything built on it, can return to any position of a text, and a recurrent
+// state cannot.
 var recurrent = []string{
 	"arwkv7", "bamba", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba", "mamba2",
 	"nemotron_h", "nemotron_h_moe", "plamo2", "qwen35", "qwen35moe", "qwen3next", "rwkv6", "rwkv6qwen2", "rwkv7",
@@ -73,7 +74,7 @@ func Architectures() []string {
 	return names
 }
 
-// findArchitecture returns the row of a name. An empty name, as in a hand-made Config, means llama.
+// findArchitecture returns the architecture of a name. An empty name, as in a hand-made Config, means llama.
 func findArchitecture(name string) (architecture, error) {
 	if name == "" {
 		name = llama.name
@@ -91,7 +92,7 @@ func findArchitecture(name string) (architecture, error) {
 	return architecture{}, fmt.Errorf("architecture %q is not supported: want one of %s", name, want)
 }
 
-// norm is the kind of all norms of an architecture.
+// norm is the kind of normalization that an architecture uses.
 type norm int
 
 const (
@@ -104,28 +105,28 @@ type pairs int
 
 const (
 	neighbours pairs = iota // adjacent elements, as in GGUF files of Llama models, which reorder the weights for it
-	halves                  // as GPT-NeoX and most others have them
-	unturned                // positions are not rotary
+	halves                  // element i and i+RopeDims/2, as in GPT-NeoX and most other models
+	notRotary               // the architecture has no rotary embeddings
 )
 
-// part is a weight of an architecture, by its name without ".weight".
+// part describes a weight of an architecture. Its full name is NAME.weight, after the prefix of its layer.
 type part struct {
 	name     string
 	shape    ir.Shape
-	bias     ir.Shape // of NAME.bias, which is optional in a file; nil for no bias
-	norm     bool     // has a bias if the norms of the architecture have one
-	optional bool
+	bias     ir.Shape // of NAME.bias, which a file may lack; nil for no bias
+	norm     bool     // the weight of a norm: it has a bias if the architecture uses layerNorm
+	optional bool     // a file may lack the weight
 }
 
-// vector is a weight that scales each element by a separate factor.
+// vector returns a weight with n elements, such as a norm's.
 func vector(name string, n int) part { return part{name: name, shape: ir.ShapeOf(n)} }
 
-// matrix is a weight of nn.Linear.
+// matrix returns the weight of an nn.Linear from in to out elements, with an optional bias.
 func matrix(name string, out, in int) part {
 	return part{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out)}
 }
 
-// norms are the weights of norms of the residual stream.
+// norms returns the weights of norms of the residual stream.
 func (c Config) norms(names ...string) []part {
 	list := make([]part, len(names))
 	for i, name := range names {
@@ -135,7 +136,7 @@ func (c Config) norms(names ...string) []part {
 	return list
 }
 
-// top lists the weights that a model has once.
+// top lists the weights that a model has once, outside of its layers.
 func (a architecture) top(c Config) []part {
 	out := matrix(output, c.Vocab, c.Width)
 	out.optional = true
@@ -152,6 +153,7 @@ func (a architecture) top(c Config) []part {
 // layerParts lists the weights of each layer.
 func (a architecture) layerParts(c Config) []part { return a.biased(a.parts(c)) }
 
+// biased adds biases to the weights of norms, if the architecture uses layerNorm.
 func (a architecture) biased(list []part) []part {
 	for i, p := range list {
 		if p.norm && a.norm == layerNorm {
@@ -161,30 +163,30 @@ func (a architecture) biased(list []part) []part {
 	return list
 }
 
-// projections are the weights of layer.attention.
+// projections lists the weights that layer.attention uses.
 func (c Config) projections() []part {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return []part{matrix("attn_q", q, c.Width), matrix("attn_k", kv, c.Width), matrix("attn_v", kv, c.Width),
 		matrix("attn_output", c.Width, q)}
 }
 
-// fusedProjections are the weights of layer.fused and layer.attend.
+// fusedProjections lists the weights that layer.fused and layer.attend use.
 func (c Config) fusedProjections() []part {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return []part{matrix("attn_qkv", q+2*kv, c.Width), matrix("attn_output", c.Width, q)}
 }
 
-// headNorms are the norms of each head of queries and keys.
+// headNorms lists the weights of the norms that apply to each head of the queries and keys.
 func (c Config) headNorms() []part {
 	return []part{vector("attn_q_norm", c.HeadDim), vector("attn_k_norm", c.HeadDim)}
 }
 
-// feedForward are the weights of nn.FeedForward.
+// feedForward lists the weights that nn.FeedForward uses.
 func (c Config) feedForward() []part {
 	return []part{matrix("ffn_up", c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)}
 }
 
-// gated are the weights of layer.gated: of a feed-forward layer, or of experts.
+// gated lists the weights that layer.gated uses, for a SwiGLU layer or for a mixture of experts.
 func (c Config) gated() []part {
 	if c.Experts == 0 {
 		return []part{matrix("ffn_gate", c.FeedForward, c.Width), matrix("ffn_up", c.FeedForward, c.Width),

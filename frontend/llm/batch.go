@@ -9,19 +9,25 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Texts makes graphs cache n texts side by side, in states [KVHeads, n*maxContext, HeadDim]: position p of text i is at
-// i*maxContext + p, and accordingly in layers that cache only their window. Steps and Decode then have one more input,
-// "text" i32[], the text that their tokens continue. n = 1, the default, adds no input.
+// Texts makes graphs cache n texts (sequences of tokens) side by side, in states [KVHeads, n*maxContext, HeadDim]:
+// position p of text i is at i*maxContext + p, and accordingly in layers that cache only their window. Steps and Decode
+// then have one more input, "text" i32[], which says which text their tokens continue. n = 1, the default, adds no
+// input.
 func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 
-// AtMost makes Batch process tokens of at most n of the texts per step. With n = 1, B is 1 and not a symbol. Graphs for
-// different n have the same states, but sum in different orders, so their logits are equal up to rounding.
+// AtMost limits a step of Batch to tokens of n texts, fewer than are cached. With n = 1, B is 1 and not a symbol.
+// Graphs for different n have the same states. They add in different orders, so their logits are equal only up to
+// rounding.
 func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 
-// Batch returns the graph of one decoding step for several texts at once. Its inputs are "tokens", "texts" and
-// "positions" i32[B], for a symbol B up to the number of texts. Its output is "logits" f32[B, vocabulary] for the token
-// after each. texts has the text of each token, all distinct, and positions the number of tokens before it. The states
-// are the same as for Steps with these options.
+// Batch returns the graph of one decoding step for several texts at once. Its inputs, for a symbol B up to the number
+// of texts, are:
+//
+// - "tokens" i32[B], one token of each text - "texts" i32[B], the texts to which the tokens belong, all distinct -
+// "positions" i32[B], the number of tokens before each token in its text
+//
+// Its output is "logits" f32[B, vocabulary], for the token after each. The states are the same as for Steps with these
+// options.
 //
 // The logits of a text do not depend on the rest of the batch, bit for bit: the graph alone determines the order of
 // every row's sums.
@@ -43,27 +49,27 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 			rows = b.Sym("B", most)
 		}
 		input := func(name string) frontend.Tensor { return b.Input(name, ir.I32, rows) }
-		tokens, whose, positions := input("tokens"), input("texts"), input("positions")
+		tokens, textIDs, positions := input("tokens"), input("texts"), input("positions")
 		var pages frontend.Tensor
 		if how.pages > 0 {
 			pages = b.Input("pages", ir.I32, rows, ir.D(PagesOf(maxContext)))
 		}
-		logits := DecodeBatch(b, cfg, tokens, whose, positions, pages, texts, maxContext, options...)
+		logits := DecodeBatch(b, cfg, tokens, textIDs, positions, pages, texts, maxContext, options...)
 		how.output(b, logits, logits)
 	})
 }
 
-// DecodeBatch is Decode for one token each of several texts. tokens i32[B] continue distinct texts, whose indices are
-// in whose, at positions i32[B]. It returns logits f32[B, vocabulary]. pages are as described at Pages, or the zero
-// Tensor without paging.
-func DecodeBatch(b *frontend.Builder, cfg Config, tokens, whose, positions, pages frontend.Tensor, texts,
+// DecodeBatch is Decode for one token each of several texts. tokens i32[B] are the tokens, textIDs i32[B] the texts
+// that they continue, all distinct, and positions i32[B] their positions. It returns logits f32[B, vocabulary]. pages
+// are as described at Pages, or the zero Tensor without paging.
+func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pages frontend.Tensor, texts,
 	maxContext int, options ...Option) frontend.Tensor {
-	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: whose,
+	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: textIDs,
 		positions: positions, pages: pages}
 	return newModel(b, cfg, int64(maxContext)).forward(tokens, positions, r.attend, EveryToken)
 }
 
-// batch is the history for rows that are each the last token of a different text.
+// batch is the history of rows that belong to different texts: each row is the last token of its text.
 type batch struct {
 	how                     decoding
 	context                 int
@@ -77,7 +83,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	if inPages {
 		kept = PagesOf(kept) * PageSize
 	}
-	seen := kept // number of the kept positions that are used; these are the first ones
+	seen := kept // how many of the kept positions, from the first on, are used
 	if !ring {
 		seen = min(cmp.Or(r.how.within, kept), kept)
 	}
@@ -103,7 +109,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	return y.Reshape(rows, l.Heads*l.HeadDim)
 }
 
-// mask hides the keys after a row's own position, and the keys before its window.
+// mask returns the attention mask of the rows: false for keys after a row's position, and for keys before its window.
 func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, rows := r.texts.Builder(), r.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
@@ -120,7 +126,7 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
 }
 
-// scatter writes the keys or values x of tokens at distinct positions places i32[T].
+// scatter writes x, the keys or values of tokens, into the cache, at distinct positions places i32[T].
 func (d decoding) scatter(cache, x, places frontend.Tensor) frontend.Tensor {
 	at := places.Reshape(1, places.Dim(0), 1)
 	if d.cache.IsBlock() { // whole rows, indexed by head and position
@@ -131,7 +137,7 @@ func (d decoding) scatter(cache, x, places frontend.Tensor) frontend.Tensor {
 	return cache.ScatterDistinct(1, at.Broadcast(x.Dim(0), x.Dim(1), x.Dim(2)), d.keep(x))
 }
 
-// textInput is the input that selects one of several texts.
+// textInput adds the input that selects one of several texts. It returns the zero Tensor if there is only one text.
 func (d decoding) textInput(b *frontend.Builder) frontend.Tensor {
 	switch {
 	case d.texts == 1:

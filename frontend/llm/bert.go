@@ -13,7 +13,7 @@ import (
 var bert = architecture{
 	name:    "bert",
 	norm:    layerNorm,
-	rope:    unturned,
+	rope:    notRotary,
 	encoder: true,
 	whole: func(c Config) []part {
 		return append(c.encoderParts(), part{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)})
@@ -30,7 +30,7 @@ var bert = architecture{
 	},
 }
 
-// encoderParts are the weights of firstSegment. The file determines the number of segments.
+// encoderParts lists the weights that firstSegment uses. The file determines the number of segments.
 func (c Config) encoderParts() []part {
 	segments := 2
 	if t := c.Types["token_types.weight"]; len(t.Shape) == 2 {
@@ -39,8 +39,8 @@ func (c Config) encoderParts() []part {
 	return append(c.norms("token_embd_norm"), part{name: "token_types", shape: ir.ShapeOf(segments, c.Width)})
 }
 
-// firstSegment adds the embedding of the first segment to all tokens, because the text is not paired with a second one,
-// and normalizes them.
+// firstSegment adds to each token the embedding of segment 0, and normalizes the result. BERT numbers the segments of a
+// pair of texts; here there is always one text.
 func (m model) firstSegment(x frontend.Tensor) frontend.Tensor {
 	first := x.Builder().Const([]int32{0})
 	return m.norm(x.Add(nn.Embedding(first, m.w.Sub("token_types"), ir.F32)), m.w.Sub("token_embd_norm"))

@@ -10,9 +10,9 @@ import (
 )
 
 // unread lists weights that files may have but no model needs.
-var unread = []string{"attn_rot_embd.weight"} // the angles of rotary embeddings, which follow from their base
+var unread = []string{"attn_rot_embd.weight"} // the angles of rotary embeddings, which RopeBase determines
 
-// check verifies the numbers against each other and the weights against them.
+// check checks that the numbers agree with each other, and that the weights agree with them.
 func (c Config) check(a architecture) error {
 	switch {
 	case c.HeadDim < 1:
@@ -21,12 +21,12 @@ func (c Config) check(a architecture) error {
 		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("%d query heads are not a multiple of %d key heads", c.Heads, c.KVHeads)
-	case a.rope != unturned && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
+	case a.rope != notRotary && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
 		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all",
 			c.RopeDims, c.HeadDim)
 	case !(c.NormEps >= 0 && c.NormEps < 1):
 		return fmt.Errorf("the epsilon of the norms is %v: want 0 to 1", c.NormEps)
-	case a.rope != unturned && (!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1)):
+	case a.rope != notRotary && (!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1)):
 		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
 	case c.Window > 0 && a.encoder:
 		return fmt.Errorf("a window of %d tokens: architecture %q has none", c.Window, a.name)
@@ -58,7 +58,7 @@ func (c Config) checkWeights(a architecture) error {
 			return err
 		}
 	}
-	// The number comes from the file and may be absurd; the first missing weight ends the loop.
+	// Layers comes from the file and may be absurd. That is safe, because the first missing weight ends the loop.
 	for i := range c.Layers {
 		for _, p := range layer {
 			if err := c.checkPart(fmt.Sprintf("blk.%d.", i), p); err != nil {
@@ -69,6 +69,7 @@ func (c Config) checkWeights(a architecture) error {
 	return c.checkRest(a, top, layer)
 }
 
+// checkPart checks a weight and its bias. prefix is the layer's.
 func (c Config) checkPart(prefix string, p part) error {
 	if err := c.checkWeight(prefix+p.name+".weight", p.shape, !p.optional); err != nil || p.bias == nil {
 		return err
@@ -76,7 +77,7 @@ func (c Config) checkPart(prefix string, p part) error {
 	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
 }
 
-// checkRest rejects weights that are not part of the architecture.
+// checkRest returns an error if the file has weights that are not part of the architecture.
 func (c Config) checkRest(a architecture, top, layer []part) error {
 	known := map[string]bool{ropeFreqs: true, ropeShort: true, ropeLong: true}
 	add := func(prefix string, list []part) {
@@ -102,7 +103,8 @@ func (c Config) checkRest(a architecture, top, layer []part) error {
 	return nil
 }
 
-// checkWeight checks a weight's type against the model's shape.
+// checkWeight returns an error unless the file has the weight with the wanted shape, or lacks a weight that is not
+// required.
 func (c Config) checkWeight(name string, want ir.Shape, required bool) error {
 	have, ok := c.Types[name]
 	switch {

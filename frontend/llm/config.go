@@ -12,23 +12,23 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Config describes a model. FromGGUF reads one. Types uses the weight names of GGUF files.
+// Config describes a model: its numbers, and the types of its weights. FromGGUF reads it from a file.
 type Config struct {
 	Architecture string // general.architecture; "" is "llama"
 
 	Name        string
 	Layers      int
-	Width       int // of the residual stream
-	Heads       int // of the queries
-	KVHeads     int // of keys and values; divides Heads
-	HeadDim     int
+	Width       int // elements of the residual stream, per token
+	Heads       int // query heads
+	KVHeads     int // key and value heads; divides Heads
+	HeadDim     int // elements of a head
 	FeedForward int // hidden width of the feed-forward layers
 	Vocab       int
 	Context     int // positions the model was trained for
 	NormEps     float64
 
-	// AttentionScale multiplies the attention scores; 0 means 1/sqrt(HeadDim). AttentionSoftcap and LogitSoftcap bound
-	// scores and logits by cap*tanh(x/cap) (Gemma Team 2024); 0 means no bound.
+	// AttentionScale multiplies the attention scores; 0 means 1/sqrt(HeadDim). AttentionSoftcap and LogitSoftcap
+	// replace scores and logits by cap*tanh(x/cap) (Gemma Team 2024); 0 changes nothing.
 	AttentionScale, AttentionSoftcap, LogitSoftcap float64
 
 	// Window is the number of positions that a token attends to, including itself; 0 means all. Every WindowPeriod-th
@@ -38,25 +38,24 @@ type Config struct {
 	RopeBase float64
 	RopeDims int // rotated elements of a head; even, at most HeadDim
 
-	// LocalRopeBase replaces RopeBase in layers with a window, which then have no factors; 0 means RopeBase and factors
-	// as elsewhere.
+	// LocalRopeBase replaces RopeBase in layers with a window, and these layers then ignore RopeFactors. 0 means that
+	// they use both like other layers.
 	LocalRopeBase float64
 
-	// RopeFactors divide the angles of the RopeDims/2 pairs: the factors of Llama 3, or one equal factor with position
-	// scaling. nil changes nothing. LongRopeFactors, if set, replace them in graphs of more than LongRopeFrom
-	// positions.
+	// RopeFactors divide the angles of the RopeDims/2 pairs: Llama 3 has different factors, and position scaling equal
+	// ones. nil changes nothing. LongRopeFactors, if set, replace them in graphs of more than LongRopeFrom positions.
 	RopeFactors, LongRopeFactors []float64
 	LongRopeFrom                 int
 
 	// RopeMagnitude multiplies the rotated elements of queries and keys; 0 means 1.
 	RopeMagnitude float64
 
-	// For a mixture of experts, such as Mixtral; 0 for a single feed-forward layer. Each expert has FeedForward hidden
-	// elements.
+	// Experts is the number of experts in each feed-forward layer of a mixture, such as Mixtral; 0 for no mixture. Each
+	// expert has FeedForward hidden elements.
 	Experts     int
 	ExpertsUsed int // per token
 
-	// Pooling turns the tokens' outputs into one vector. It is "" for models without embeddings.
+	// Pooling says how Embedding turns the tokens' outputs into one vector. It is "" for models without embeddings.
 	Pooling Pooling
 
 	// Types has the dtype and shape of each weight, by name. If output.weight is missing, the token embedding also
@@ -64,8 +63,8 @@ type Config struct {
 	Types map[string]ir.Type
 }
 
-// FromGGUF reads the description of a model. It checks that the file has every weight that the model needs, in the
-// right shape.
+// FromGGUF reads the description of a model from its file. It checks that the file has every weight that the model
+// needs, in the right shape.
 func FromGGUF(f *gguf.File) (Config, error) {
 	c, err := readConfig(f)
 	if err != nil {
@@ -91,14 +90,14 @@ func readConfig(f *gguf.File) (Config, error) {
 	if err := c.check(a); err != nil {
 		return Config{}, err
 	}
-	// The weights bound the number of pairs, so it is not absurd.
+	// The check has compared RopeDims with the weights, so the number of pairs is not absurd.
 	if err := r.ropeScaling(a, &c); err != nil {
 		return Config{}, err
 	}
 	return c, c.checkFactors()
 }
 
-// config reads the metadata and the types of the weights.
+// config reads the metadata and the types of the weights into a Config.
 func (r *metadata) config(a architecture) Config {
 	c := Config{
 		Architecture: a.name,
@@ -127,7 +126,7 @@ func (r *metadata) config(a architecture) Config {
 	c.AttentionScale = r.floatOr("attention.scale", 0)
 	c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 0)
 	c.LogitSoftcap = r.floatOr("final_logit_softcapping", 0)
-	if a.rope != unturned {
+	if a.rope != notRotary {
 		c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
 		c.RopeBase = r.floatOr("rope.freq_base", 10000)
 	}
@@ -156,12 +155,13 @@ func (r *metadata) config(a architecture) Config {
 	return c
 }
 
-// neutral lists keys of features that no architecture here supports, with the values that disable them.
+// neutral lists keys of features that no architecture of this package supports, with the values that mean that the
+// model does not use the feature.
 var neutral = map[string][]float64{
 	"attention.clamp_kqv":      {0},
 	"attention.max_alibi_bias": {0},
 	"embedding_scale":          {0, 1},
-	// Softmax over all experts or over the used ones, which are equivalent then.
+	// Values for a softmax over all experts, or over the used ones. Both are equivalent, as the weights are normalized.
 	"expert_gating_func":               {0, 1, 3},
 	"expert_weights_scale":             {0, 1},
 	"logit_scale":                      {0, 1},
@@ -172,7 +172,7 @@ var neutral = map[string][]float64{
 	"router_logit_softcapping":         {0},
 }
 
-// refuse refuses metadata for features that the graph would not compute.
+// refuse records an error if the metadata ask for a feature that the graph would not compute.
 func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(neutral)) {
 		whole, err := r.f.Int(r.prefix + key)
@@ -190,7 +190,7 @@ func (r *metadata) refuse(a architecture) {
 	}
 }
 
-// metadata reads the keys of the architecture and keeps the first error.
+// metadata reads the keys of an architecture, which begin with prefix, and collects errors.
 type metadata struct {
 	f      *gguf.File
 	prefix string
@@ -205,12 +205,12 @@ func (r *metadata) size(key string) int {
 	}
 	if err != nil {
 		r.err = errors.Join(r.err, err)
-		return 1 // lets the caller compute on; the error wins in the end
+		return 1 // any valid size: the caller goes on, and finds the error later
 	}
 	return int(n)
 }
 
-// sizeOr is size with a default for a key that is not there.
+// sizeOr is size with a default for a missing key.
 func (r *metadata) sizeOr(key string, missing int) int {
 	if _, ok := r.f.Lookup(r.prefix + key); !ok {
 		return missing
@@ -218,6 +218,7 @@ func (r *metadata) sizeOr(key string, missing int) int {
 	return r.size(key)
 }
 
+// float reads a float.
 func (r *metadata) float(key string) float64 {
 	v, err := r.f.Float(r.prefix + key)
 	r.err = errors.Join(r.err, err)
@@ -237,6 +238,7 @@ func shortest(v float64) float64 {
 	return short
 }
 
+// floatOr is float with a default for a missing key.
 func (r *metadata) floatOr(key string, missing float64) float64 {
 	if _, ok := r.f.Lookup(r.prefix + key); !ok {
 		return missing

@@ -8,17 +8,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Pooling says how the tokens of a text are combined into one vector.
+// Pooling says how the outputs of a text's tokens are combined into one vector.
 type Pooling string
 
-// The ways of pooling.
+// The kinds of pooling.
 const (
 	PoolMean Pooling = "mean" // the mean of all tokens
 	PoolCLS  Pooling = "cls"  // the first token, which BERT calls CLS
-	PoolLast Pooling = "last" // the last
+	PoolLast Pooling = "last" // the last token
 )
 
-// poolings lists the poolings by their number in pooling_type.
+// poolings lists the kinds of pooling by their number in metadata key pooling_type.
 var poolings = []Pooling{"", PoolMean, PoolCLS, PoolLast}
 
 // pooling reads the model's pooling.
@@ -37,8 +37,8 @@ func (r *metadata) pooling(c *Config) {
 }
 
 // Embedding returns the graph that maps a text to a vector: input "tokens" i32[T], for a symbol T up to maxTokens, and
-// output "embedding" f32[Width], not normalized. It is the output of the last layer, after the last norm if there is
-// one, pooled as Config.Pooling says.
+// output "embedding" f32[Width], not normalized. The vector is the output of the last layer, after the last norm if
+// there is one, pooled as Config.Pooling says.
 func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxTokens); err != nil {
 		return nil, err

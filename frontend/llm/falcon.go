@@ -25,6 +25,6 @@ var falcon = architecture{
 			h = l.norm(x, "attn_norm_2")
 		}
 		q, k, v := l.fused(h)
-		return x.Add(l.attend(l.turn(q), l.turn(k), v)).Add(y)
+		return x.Add(l.attend(l.rotate(q), l.rotate(k), v)).Add(y)
 	},
 }

@@ -34,8 +34,8 @@ func gemma2Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	return x.Add(l.norm(nn.GeGLU(l.norm(x, "ffn_norm"), l.w), "post_ffw_norm"))
 }
 
-// wideQueries scales scores by 1/sqrt(Width/Heads) instead of 1/sqrt(HeadDim), as the largest models of Gemma 2 and 3
-// do. Their files do not say so, so the number of layers identifies them.
+// wideQueries sets the scale of scores to 1/sqrt(Width/Heads) instead of 1/sqrt(HeadDim), as in the largest models of
+// Gemma 2 and 3. Their files do not say so, and the callers identify them by the number of layers.
 func (c *Config) wideQueries() {
 	c.AttentionScale = 1 / math.Sqrt(float64(c.Width)/float64(c.Heads))
 }

@@ -308,7 +308,7 @@ func (m goldenModel) testPooled(t *testing.T, f *gguf.File, cfg llm.Config) {
 		}
 		compare(t, string(cfg.Pooling), got, m.Pooled[cfg.Pooling], 1e-4)
 	}
-	if _, err := llm.Step(cfg, cfg.Context); err == nil || !strings.Contains(err.Error(), "foretells no token") {
+	if _, err := llm.Step(cfg, cfg.Context); err == nil || !strings.Contains(err.Error(), "predicts no token") {
 		t.Errorf("a step of %s: %v", cfg.Architecture, err)
 	}
 }

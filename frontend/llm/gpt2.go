@@ -13,7 +13,7 @@ import (
 var gpt2 = architecture{
 	name:  "gpt2",
 	norm:  layerNorm,
-	rope:  unturned,
+	rope:  notRotary,
 	whole: func(c Config) []part { return []part{{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)}} },
 	parts: func(c Config) []part {
 		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), c.feedForward())

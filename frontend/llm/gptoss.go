@@ -32,7 +32,8 @@ var gptOSS = architecture{
 	},
 }
 
-// clampedSwiGLU is the activation of gpt-oss: gate and up are clamped by 7, the silu is steeper, and 1 is added to up.
+// clampedSwiGLU is the activation of gpt-oss. Compared with SwiGLU, gate is limited to 7 and up to ±7, the silu is
+// steeper, and 1 is added to up.
 func clampedSwiGLU(gate, up frontend.Tensor) frontend.Tensor {
 	const limit, steep = 7, 1.702
 	gate = gate.Min(gate.Lit(limit))

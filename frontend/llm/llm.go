@@ -7,8 +7,8 @@
 //
 // For other uses of a model, a program builds its own graph with Forward or Decode.
 //
-// Each architecture has a file in this package: its metadata, its weights, and the construction of a layer. A file with
-// unknown weights is refused, because a graph without them would compute something else.
+// Each architecture has a source file in this package: its metadata, its weights, and the construction of a layer. The
+// package refuses a model with unknown weights, because a graph without them would compute something else.
 package llm
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Rows selects the positions to compute logits for.
+// Rows says for which tokens logits are computed.
 type Rows int
 
 const (
-	LastToken  Rows = iota // the last one: logits [1, vocabulary]
-	EveryToken             // all: logits [T, vocabulary]
+	LastToken  Rows = iota // for the last one: logits [1, vocabulary]
+	EveryToken             // for all: logits [T, vocabulary]
 )
 
 // Prefill returns the graph of one pass over a prompt: input "tokens" i32[T], for a symbol T up to maxTokens, and
-// output "logits" f32[vocabulary] for the token after the last. It has no state.
+// output "logits" f32[vocabulary] for the token after the last one. It has no state.
 func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxTokens); err != nil {
 		return nil, err
@@ -42,14 +42,15 @@ func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
 
 // Step returns the graph of one decoding step: input "tokens" i32[1] and output "logits" f32[vocabulary] for the next
 // token. The symbol S, up to maxContext, is the length of the text including this token: 1 in the first run, and one
-// more in each later run. No input has S in its shape, so it is passed by name. The KV cache stays on the device, in
-// states of maxContext positions.
+// more in each later run. No input has S in its shape, so runs pass its value by name. The KV cache stays on the
+// device, in states of maxContext positions.
 func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	return step(cfg, "step", maxContext, options, func(*frontend.Builder) ir.Dim { return ir.D(1) })
 }
 
-// Steps is Step for several tokens at once, such as a prompt: its input "tokens" is i32[T], for a symbol T up to
-// maxTokens, and S counts all of them. It has the same states as Step, so either can continue the other's text.
+// Steps is Step for several tokens at once, such as a prompt. Its input "tokens" is i32[T], for a symbol T up to
+// maxTokens, and S is the length including all of them. It has the same states as Step, so each graph can continue a
+// text that the other has begun.
 func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)
@@ -57,6 +58,7 @@ func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph,
 	return step(cfg, "steps", maxContext, options, func(b *frontend.Builder) ir.Dim { return b.Sym("T", maxTokens) })
 }
 
+// step builds the graph of Step or Steps. tokens returns the number of tokens of a run.
 func step(cfg Config, name string, maxContext int, options []Option,
 	tokens func(*frontend.Builder) ir.Dim) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
@@ -71,29 +73,30 @@ func step(cfg Config, name string, maxContext int, options []Option,
 	})
 }
 
-// Forward returns the logits, f32, for tokens i32[T] at the beginning of a text.
+// Forward returns the logits, f32, for tokens i32[T] that begin a text.
 func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows) frontend.Tensor {
 	m := newModel(b, cfg, tokens.Dim(0).Max())
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0))
 	return m.forward(tokens, positions, whole, rows)
 }
 
-// whole is the history of a text that is read at once.
+// whole is the history of tokens that begin a text: there are no earlier ones.
 func whole(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 	return l.attendText(q, k, v, o)
 }
 
-// Option changes how Step and Decode go about it.
+// Option changes the graphs of Step and Decode.
 type Option func(*decoding)
 
+// decoding holds the options.
 type decoding struct {
 	cache  ir.DType
-	atOnce int // maximum tokens per run if layers cache only their window; or 0
-	texts  int // number of texts in the cache
-	pages  int // number of pages that the texts share, of pageSize positions each; 0 if each text has its own memory
-	rows   int // maximum texts per step; 0 for all
-	likely bool
-	within int // bound of S; 0 for the cache's size
+	atOnce int  // maximum tokens per run if layers cache only their window, see KeepWindow; otherwise 0
+	texts  int  // number of texts in the cache
+	pages  int  // number of pages that the texts share, of PageSize positions each; 0 if each text has its own memory
+	rows   int  // maximum texts per step, see AtMost; 0 for all
+	likely bool // see Likeliest
+	within int  // bound of S, see Within; 0 for the cache's size
 }
 
 func newDecoding(options []Option) decoding {
@@ -104,32 +107,32 @@ func newDecoding(options []Option) decoding {
 	return how
 }
 
-// Cache sets the dtype of the KV cache: f32 by default, or another type that CheckCache accepts. Attention reads it
-// without a conversion in memory, so half the bytes take half the time.
+// Cache sets the dtype of the KV cache: f32 by default, or another type that CheckCache accepts. Attention converts the
+// values while reading them, so half the bytes take half the time.
 func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 
-// Likeliest adds outputs to Step, Steps and Batch: "likeliest" i32[B] or, for one text, i32[1], the index of the
-// largest logit (the first of equals), and "top" f32, that logit, or NaN if any logit is NaN. With greedy sampling the
+// Likeliest adds two outputs to Step, Steps and Batch. "likeliest" i32[B] or, for one text, i32[1], is the index of the
+// largest logit, the first of equal ones. "top" f32 is that logit, or NaN if any logit is NaN. With greedy sampling the
 // host then need not read the logits, and the next step reads the token on the device.
 func Likeliest() Option { return func(d *decoding) { d.likely = true } }
 
-// Within bounds the texts of Step, Steps and Batch to n positions, fewer than the states have. Programs for short texts
-// read their caches with other kernels than programs for long ones.
+// Within limits the texts of Step, Steps and Batch to n positions, fewer than the states have. The compiler then
+// chooses kernels that suit short texts.
 func Within(n int) Option { return func(d *decoding) { d.within = n } }
 
-// output makes the outputs for logits [B, vocabulary]. shaped is the same tensor in the shape of the output.
+// output adds the outputs for logits [B, vocabulary]. shaped is the same tensor in the shape of output "logits".
 func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 	b.Output("logits", shaped)
 	if d.likely {
 		best := logits.Argmax(-1)
 		b.Output("likeliest", best)
-		// Fused with argmax into one kernel.
+		// This gather fuses with the argmax into one kernel.
 		b.Output("top", logits.Gather(1, best.Reshape(best.Dim(0), 1)).Reshape(best.Dim(0)))
 	}
 }
 
-// Decode is Forward for tokens that continue a text: they are the last of its length positions. It makes two states per
-// layer, cache_k.N and cache_v.N [KVHeads, maxContext, HeadDim]. They hold the keys and values of earlier runs, and it
+// Decode is Forward for tokens that continue a text: they are the last of its length positions. It declares two states
+// per layer, cache_k.N and cache_v.N [KVHeads, maxContext, HeadDim], with the keys and values of earlier runs, and
 // appends to them. See KeepWindow for shorter states, and Texts for several texts.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
@@ -178,8 +181,8 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	return m.forward(tokens, positions, cached, rows)
 }
 
-// state adds a state for one layer's keys or values. It holds `positions` per sequence or, with paging, the pages of
-// all sequences. Sliding-window layers use one ring per sequence even with paging.
+// state declares the state for one layer's keys or values. It has the given number of positions per text or, with
+// paging, the pages of all texts. Layers with a ring have one ring per text even with paging.
 func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, positions int) frontend.Tensor {
 	if err := l.CheckCache(d.cache); err != nil {
 		b.Fail("llm", err)
@@ -207,7 +210,8 @@ func (d decoding) read(x frontend.Tensor) frontend.Tensor {
 	return x.Cast(ir.F32)
 }
 
-// CheckContext refuses numbers of positions beyond the model's training, where its output would be noise.
+// CheckContext returns an error for a number of positions beyond the model's training, for which its output would be
+// noise.
 func (c Config) CheckContext(n int) error {
 	if n < 1 || n > c.Context {
 		return fmt.Errorf("llm: %d positions: want 1 to %d, the context of the model", n, c.Context)
@@ -215,8 +219,8 @@ func (c Config) CheckContext(n int) error {
 	return nil
 }
 
-// CheckCache refuses unsuitable dtypes for the KV cache. It must be a float type, or a block format that devices can
-// quantize to, with heads of whole blocks. Integers would round keys and values to 0.
+// CheckCache returns an error if dtype t is unsuitable for the KV cache. Suitable are floats, and block formats that
+// devices can quantize to, if a head is whole blocks. Integers would round keys and values to 0.
 func (c Config) CheckCache(t ir.DType) error {
 	if c.keeps(t) {
 		return nil
@@ -225,10 +229,12 @@ func (c Config) CheckCache(t ir.DType) error {
 		slices.DeleteFunc(ir.DTypes(), func(t ir.DType) bool { return !c.keeps(t) }), c.HeadDim)
 }
 
+// keeps reports whether the KV cache can have dtype t.
 func (c Config) keeps(t ir.DType) bool {
 	return t.IsFloat() || slices.Contains(ir.QuantizeFormats(), t) && c.HeadDim%t.BlockElems() == 0
 }
 
+// graphName returns the name of a graph: the model's name and the purpose.
 func graphName(cfg Config, what string) string {
 	if cfg.Name == "" {
 		return what

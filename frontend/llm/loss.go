@@ -17,9 +17,10 @@ type TrainOptions struct {
 	Remat bool
 }
 
-// Loss returns the cross-entropy of a model: the mean of -log of the probability of the tokens next i32[B, T], each
-// given the tokens i32[B, T] of its row up to its position. Each row begins a text. The result is an f32 scalar.
-// Positions where next is outside of the vocabulary, such as -100, do not count.
+// Loss returns the cross-entropy of a model as an f32 scalar: the mean of -log p over the positions of tokens i32[B,
+// T]. p is the probability that the model gives the token in next i32[B, T] at that position, after the row's tokens up
+// to that position. Each row begins a text. Positions with an element of next outside of the vocabulary, such as -100,
+// do not count.
 func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how TrainOptions) frontend.Tensor {
 	const op = "llm_loss"
 	s := tokens.Shape()
@@ -45,7 +46,7 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 	return losses.Sum().Div(n.Max(n.Lit(1)))
 }
 
-// sideBySide is the history for rows that are the tokens of several texts of equal length, one after the other.
+// sideBySide is the history for rows that are the tokens of several texts of equal length, one text after the other.
 func sideBySide(texts int) history {
 	return func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 		apart := func(x frontend.Tensor) frontend.Tensor { // [heads, B*T, D] to [B, heads, T, D]

@@ -18,7 +18,7 @@ const (
 	output     = "output"
 )
 
-// model is a Config during the construction of a graph, with references to its weights.
+// model is a Config while a graph is built, with references to its weights.
 type model struct {
 	Config
 	arch architecture
@@ -26,10 +26,10 @@ type model struct {
 
 	remat bool // whether layers are recomputed for their gradients
 
-	rope, localRope []frontend.RopeOption // for layers that attend to all positions, and for layers with a window
+	rope, localRope []frontend.RopeOption // for layers without and with a window
 }
 
-// newModel prepares for a graph that sees up to that many positions.
+// newModel returns the model for a graph that handles up to that many positions.
 func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	arch, err := findArchitecture(cfg.Architecture)
 	if err != nil {
@@ -49,10 +49,11 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	return m
 }
 
-// shardAxis is the axis along which tensor parallelism shards a weight, or -1 (Shoeybi et al., "Megatron-LM", 2019).
-// The first matmuls of attention and of the feed-forward layer are split by rows, which are heads or hidden units. The
-// matmuls after them are split by columns, so each device computes a term of a sum. If rows are not whole heads, or a
-// split would cut blocks, the whole tensor is gathered.
+// shardAxis returns the axis along which devices that share the model may split a weight, or -1 for none (tensor
+// parallelism: Shoeybi et al., "Megatron-LM", 2019). The first matmuls of attention and of the feed-forward layer are
+// split by rows, which are heads or hidden units. The matmuls after them are split by columns, so that each device
+// computes a term of a sum. If rows are not whole heads, or a split would cut blocks, the compiler gathers the whole
+// tensor.
 func shardAxis(name string) int {
 	part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
 	switch part {
@@ -65,7 +66,7 @@ func shardAxis(name string) int {
 	return -1
 }
 
-// ropeOptions are the options for angles from a base, each divided by its factor.
+// ropeOptions returns the options for rotary angles with a base, each divided by its factor. No factors means 1.
 func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64) []frontend.RopeOption {
 	options := []frontend.RopeOption{frontend.RopeDims(m.RopeDims)}
 	if m.arch.rope == halves {
@@ -77,8 +78,9 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 	return append(options, frontend.RopeTurns(b.RopeScaled(m.RopeDims, base, factors)))
 }
 
-// history computes attention of the current tokens' queries, [Heads, T, HeadDim], to their keys and values, [KVHeads,
-// T, HeadDim], and to those of earlier tokens. It returns [T, Heads*HeadDim].
+// history computes a layer's attention. q [Heads, T, HeadDim], and k and v [KVHeads, T, HeadDim], belong to the current
+// tokens. A history knows the keys and values of earlier tokens, and adds the current ones. It returns [T,
+// Heads*HeadDim].
 type history func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
 
 // layers applies all layers to the tokens. The result is [T, Width].
@@ -98,10 +100,10 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 	return x
 }
 
-// forward returns the logits of the tokens that follow.
+// forward returns the logits after the tokens that rows selects.
 func (m model) forward(tokens, positions frontend.Tensor, past history, rows Rows) frontend.Tensor {
 	if m.arch.encoder {
-		tokens.Builder().Fail("llm", fmt.Errorf("architecture %q foretells no token: it makes an embedding of a whole "+
+		tokens.Builder().Fail("llm", fmt.Errorf("architecture %q predicts no token: it makes an embedding of a whole "+
 			"text", m.arch.name))
 	}
 	x := m.layers(tokens, positions, past)
@@ -120,7 +122,7 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 	return x
 }
 
-// norm is the norm of the architecture.
+// norm applies the architecture's kind of normalization.
 func (m model) norm(x frontend.Tensor, w nn.Weights) frontend.Tensor {
 	if m.arch.norm == layerNorm {
 		return nn.LayerNorm(x, w, m.NormEps)
@@ -128,7 +130,7 @@ func (m model) norm(x frontend.Tensor, w nn.Weights) frontend.Tensor {
 	return nn.RMSNorm(x, w, m.NormEps)
 }
 
-// lastRow picks the last of the run's rows: [T, W] to [1, W].
+// lastRow returns the last row of x [T, W], as [1, W].
 func lastRow(x frontend.Tensor) frontend.Tensor {
 	t := x.Dim(0)
 	if t.IsStatic() {
@@ -138,8 +140,8 @@ func lastRow(x frontend.Tensor) frontend.Tensor {
 	return x.IndexSelect(0, last.Reshape(1))
 }
 
-// layer is one of the model's layers. The architectures build their layers from its methods. Names refer to its
-// weights.
+// layer is one layer of the model while a graph is built. The architectures build their layers from its methods. Weight
+// names are relative to the layer.
 type layer struct {
 	model
 	index     int
@@ -152,15 +154,15 @@ func (l layer) norm(x frontend.Tensor, name string) frontend.Tensor {
 	return l.model.norm(x, l.w.Sub(name))
 }
 
-// attention is self-attention over x [T, Width] by attn_q, attn_k and attn_v.
+// attention is self-attention over x [T, Width], with separate weights attn_q, attn_k and attn_v.
 func (l layer) attention(x frontend.Tensor) frontend.Tensor {
-	q := l.turn(l.heads(x, "attn_q", l.Heads))
-	k := l.turn(l.heads(x, "attn_k", l.KVHeads))
+	q := l.rotate(l.heads(x, "attn_q", l.Heads))
+	k := l.rotate(l.heads(x, "attn_k", l.KVHeads))
 	return l.attend(q, k, l.heads(x, "attn_v", l.KVHeads))
 }
 
-// heads projects x [T, Width] to [heads, T, HeadDim]. If the architecture has a norm NAME_norm, it applies that to each
-// head.
+// heads projects x [T, Width] by a weight to [heads, T, HeadDim]. If the file has a norm NAME_norm, it applies the norm
+// to each head.
 func (l layer) heads(x frontend.Tensor, name string, heads int) frontend.Tensor {
 	y := l.split(nn.Linear(x, l.w.Sub(name)), heads)
 	if norm := l.w.Sub(name + "_norm"); norm.Has("weight") {
@@ -174,7 +176,7 @@ func (l layer) split(x frontend.Tensor, heads int) frontend.Tensor {
 	return x.Reshape(x.Dim(0), heads, l.HeadDim).SwapAxes(0, 1)
 }
 
-// fused makes queries, keys and values of x [T, Width] by one matrix, attn_qkv.
+// fused computes queries, keys and values of x [T, Width] with one matrix, attn_qkv.
 func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
 	all := nn.Linear(x, l.w.Sub("attn_qkv"))
 	queries, keys := l.Heads*l.HeadDim, (l.Heads+l.KVHeads)*l.HeadDim
@@ -182,9 +184,9 @@ func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
 		l.split(all.Slice(1, keys, all.Dim(1)), l.KVHeads)
 }
 
-// turn applies rotary embeddings to queries or keys [heads, T, HeadDim], if the architecture has them.
-func (l layer) turn(x frontend.Tensor) frontend.Tensor {
-	if l.arch.rope == unturned {
+// rotate applies rotary embeddings to queries or keys [heads, T, HeadDim], if the architecture has them.
+func (l layer) rotate(x frontend.Tensor) frontend.Tensor {
+	if l.arch.rope == notRotary {
 		return x
 	}
 	if l.windowed() {
@@ -193,16 +195,16 @@ func (l layer) turn(x frontend.Tensor) frontend.Tensor {
 	return x.Rope(l.positions, l.rope...)
 }
 
-// windowed reports whether the layer sees a window of the positions only.
+// windowed reports whether the layer attends only to a window of positions.
 func (l layer) windowed() bool { return l.Config.windowed(l.index) }
 
-// windowed reports whether a layer sees a window of the positions only.
+// windowed reports whether layer number `layer` attends only to a window of positions.
 func (c Config) windowed(layer int) bool {
 	return c.Window > 0 && (c.WindowPeriod == 0 || (layer+1)%c.WindowPeriod != 0)
 }
 
-// attend computes attention of the queries to the current and earlier keys and values, and projects the result, [T,
-// Heads*HeadDim], by attn_output.
+// attend computes attention of the queries to current and earlier keys, and projects the result, [T, Heads*HeadDim], by
+// attn_output.
 func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	var options []frontend.AttentionOption
 	scale := l.AttentionScale
@@ -221,8 +223,8 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	return nn.Linear(l.past(l, q, k, v, options), l.w.Sub("attn_output"))
 }
 
-// attendText computes attention for queries of the last tokens of one text. Its keys and values are [KVHeads, S,
-// HeadDim]. A query sees those up to its own position or, in an encoder, all.
+// attendText computes attention for queries of the last tokens of one text. The text's keys and values are [KVHeads, S,
+// HeadDim]. A query attends to keys up to its own position or, in an encoder, to all.
 func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
 	if !l.arch.encoder {
 		options = append(options, frontend.Causal())
@@ -234,8 +236,9 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 	return y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim)
 }
 
-// magnify applies RopeMagnitude to the rotated elements of queries and keys. It multiplies the queries by the square
-// or, if whole heads are rotated, the scale of the scores.
+// magnify applies RopeMagnitude to the scores, as if it multiplied the rotated elements of queries and keys. It returns
+// the queries and the scale of the scores, one of which is multiplied by RopeMagnitude squared: the scale if whole
+// heads are rotated, or else the rotated elements of the queries.
 func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float64) {
 	square := l.RopeMagnitude * l.RopeMagnitude
 	if l.RopeDims == l.HeadDim {
@@ -251,7 +254,7 @@ func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float
 	return q.Mul(q.Builder().Const(factors)), scale
 }
 
-// gated is the feed-forward layer SwiGLU, or a mixture of SwiGLU experts.
+// gated is the feed-forward layer SwiGLU or, in models with experts, a mixture of SwiGLU experts.
 func (l layer) gated(x frontend.Tensor) frontend.Tensor {
 	if l.Experts > 0 {
 		return nn.Experts(x, l.w, l.ExpertsUsed, true)

@@ -19,7 +19,7 @@ var phi3 = architecture{
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		q, k, v := l.fused(l.norm(x, "attn_norm"))
-		x = x.Add(l.attend(l.turn(q), l.turn(k), v))
+		x = x.Add(l.attend(l.rotate(q), l.rotate(k), v))
 		both := nn.Linear(l.norm(x, "ffn_norm"), l.w.Sub("ffn_up"))
 		gate, up := both.Slice(1, 0, ir.D(l.FeedForward)), both.Slice(1, l.FeedForward, both.Dim(1))
 		return x.Add(nn.Linear(gate.Silu().Mul(up), l.w.Sub("ffn_down")))

@@ -9,20 +9,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Names of weights with a factor for the rotary angle of each pair.
+// Names of weights with a factor for each rotary angle.
 const (
 	ropeFreqs = "rope_freqs.weight"         // Llama 3
 	ropeShort = "rope_factors_short.weight" // LongRoPE (Ding et al. 2024, arXiv:2402.13753), for short texts
 	ropeLong  = "rope_factors_long.weight"  // for long texts
 )
 
-// ropeScaling reads the scaling of rotary angles.
+// ropeScaling reads the scaling of rotary angles, and sets the factors and the magnitude in c.
 func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	const key = "rope.scaling.factor"
 	kind, err := r.f.String(r.prefix + "rope.scaling.type")
 	scale := 1.0
 	switch {
-	case err != nil: // files from before scaling had types
+	case err != nil: // an old file, which has no type of scaling
 		kind, scale = "linear", r.floatOr(key, r.floatOr("rope.scale_linear", 1))
 	case kind == "linear" || kind == "yarn":
 		scale = r.float(key)
@@ -58,7 +58,8 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	return err
 }
 
-// factors multiplies the factors of a weight, if there is one, by the scaling factors. It returns nil if all are 1.
+// factors returns the scaling factors multiplied by the factors in a weight, if the file has the weight. It returns nil
+// if all are 1.
 func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 	if r.f.HasWeight(name) {
 		d, err := r.f.Weight(name)
@@ -86,7 +87,7 @@ func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 	return nil, nil
 }
 
-// checkFactors refuses factors that give no valid angle.
+// checkFactors returns an error if a factor gives no valid angle.
 func (c Config) checkFactors() error {
 	for _, list := range [][]float64{c.RopeFactors, c.LongRopeFactors} {
 		for i, f := range list {

@@ -10,13 +10,14 @@ import (
 
 // Shift returns the graph of a context shift: it drops tokens in the middle of a text, so that the text can continue in
 // a full context (as in llama.cpp; the first tokens must stay: Xiao et al. 2023, arXiv:2309.17453). The inputs "keep"
-// and "drop" i32[] are the number of first tokens to keep and of tokens to drop after them. The symbol N, passed by
-// name, is the number of tokens after those. Their keys and values move down by drop positions, and the keys are
-// rotated back accordingly. The graph has no outputs. It changes the states of Steps with the same options; Texts adds
-// the input "text" here too.
+// and "drop" i32[] are the number of first tokens to keep, and of tokens to drop after them. The symbol N, passed by
+// name, is the number of tokens after the dropped ones. Their keys and values move down by drop positions, and their
+// keys are rotated back accordingly. The graph has no outputs: it changes the states of Steps with the same options.
+// With Texts it also has the input "text".
 //
-// The moved keys and values were computed from dropped tokens and still depend on them. A quantized cache is
-// dequantized, rotated and quantized again. Shift fails if keys are not rotary, or if layers cache only a window.
+// The moved keys and values were computed while the dropped tokens were there, and still depend on them. A quantized
+// cache is dequantized, rotated and quantized again. Shift fails if keys are not rotary, or if layers cache only a
+// window.
 func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.CheckContext(maxContext); err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case arch.rope == unturned:
+	case arch.rope == notRotary:
 		return nil, fmt.Errorf("llm: positions of architecture %q are learned: keys cannot move to others", arch.name)
 	case how.pages > 0:
 		return nil, errors.New("llm: texts that share pages cannot forget tokens: leave out Pages")
@@ -48,7 +49,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 				x := change(how.read(cache).DynamicSlice(1, first.Add(drop), moved))
 				b.Update(cache, cache.DynamicUpdateSlice(1, how.keep(x), first))
 			}
-			move("cache_k", l.turn)
+			move("cache_k", l.rotate)
 			move("cache_v", func(x frontend.Tensor) frontend.Tensor { return x })
 		}
 	})
