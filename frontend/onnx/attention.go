@@ -23,29 +23,29 @@ func (c *call) heads(x tensor, attr string) tensor {
 	return x.Reshape(s[0], s[1], n, s[2].Static()/n).SwapAxes(1, 2)
 }
 
-// joinedHeads is the opposite of heads.
+// joinedHeads is the inverse of heads.
 func joinedHeads(x tensor) tensor {
 	s := x.Shape()
 	return x.SwapAxes(1, 2).Reshape(s[0], s[2], s[1].Times(s[3].Add))
 }
 
-// attended is an Attention: queries [B, H, T, D], keys [B, G, S, D] and values [B, G, S, E]. Cached keys and values
-// come first.
+// attended is a node Attention while it is built, with queries [B, H, T, D], keys [B, G, S, D] and values [B, G, S, E].
+// Keys and values from the cache come before the node's own.
 type attended struct {
 	*call
 	q, k, v tensor
 	// offset is the number of keys before the first query's own position: an i32 scalar, or [B, 1, 1, 1].
 	offset tensor
-	last   bool   // the queries are the last positions of the keys, so op attention derives the offset
-	causal bool   // applied by op attention, not by seen
-	window int    // applied by op attention, not by seen
+	last   bool   // the queries are at the last positions of the keys, as op attention assumes
+	causal bool   // op attention hides later keys; otherwise seen does
+	window int    // if not 0, the number of keys in the window that op attention applies
 	seen   tensor // bools that broadcast to [B, H, T, S]: the keys that a query attends to; the zero Tensor for all
 	bias   tensor // floats added to the scores, or the zero Tensor
 	scale  float64
 }
 
-// attention is Attention since opset 23. Keys and values may be appended to a cache, or be a cache that each sequence
-// has partly filled. Scores are computed and summed in f32, whatever softmax_precision says.
+// attention builds Attention of opset 23 and later. Keys and values are appended to a cache, or are themselves a cache
+// that each sequence has partly filled. Scores are computed and summed in f32, for every value of softmax_precision.
 func attention(c *call) []*value {
 	a := &attended{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	flat := a.q.Rank() == 3
@@ -90,7 +90,7 @@ func attention(c *call) []*value {
 	return out
 }
 
-// place prepends cached keys to the new ones, and determines the queries' positions among them.
+// place puts cached keys and values before the new ones, and determines the queries' positions among the keys.
 func (a *attended) place() {
 	queries, fresh := a.q.Dim(2), a.k.Dim(2)
 	switch {
@@ -107,13 +107,13 @@ func (a *attended) place() {
 	}
 }
 
-// keys are the numbers of keys, [1, 1, 1, S].
+// keys returns the positions of the keys, [1, 1, 1, S].
 func (a *attended) keys() tensor { return a.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
 
-// queries are the queries' positions among the keys; they broadcast to [B, 1, T, 1].
+// queries returns the queries' positions among the keys, [1, 1, T, 1] or [B, 1, T, 1].
 func (a *attended) queries() tensor { return a.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset) }
 
-// also restricts the visible keys.
+// also hides the keys for which seen is false, in addition to keys already hidden.
 func (a *attended) also(seen tensor) {
 	if !a.seen.IsZero() {
 		seen = a.seen.And(seen)
@@ -121,7 +121,7 @@ func (a *attended) also(seen tensor) {
 	a.seen = seen
 }
 
-// see determines the visible keys, and the bias of the scores.
+// see determines which keys each query attends to, and the bias of the scores, from the attributes and the mask.
 func (a *attended) see() {
 	left, right := a.intAttr("left_window_size", -1), a.intAttr("right_window_size", -1)
 	causal := a.intAttr("is_causal", 0) != 0
@@ -151,7 +151,7 @@ func (a *attended) see() {
 	a.bias = mask
 }
 
-// padded is a mask that may be shorter than the keys. Keys after its end are hidden.
+// padded extends a mask that is shorter than the keys. It hides the keys after the mask's end.
 func (a *attended) padded(mask tensor) tensor {
 	if mask.Rank() < 1 {
 		a.fail("attn_mask is a scalar")
@@ -171,7 +171,7 @@ func (a *attended) padded(mask tensor) tensor {
 	return mask.Concat(mask.Rank()-1, a.b.Full(mask.DType(), unseen, mask.Shape()[:mask.Rank()-1], left))
 }
 
-// mask is the mask for op attention: bools, or floats with -Inf for hidden keys.
+// mask returns the mask for op attention: bools, or floats with -Inf for hidden keys. The zero Tensor means no mask.
 func (a *attended) mask() tensor {
 	switch {
 	case a.bias.IsZero():
@@ -196,7 +196,7 @@ func (a *attended) options() []frontend.AttentionOption {
 	return options
 }
 
-// all is a mask that includes the restrictions that op attention applies itself.
+// all returns a mask that also hides the keys that op attention hides itself (causal and window).
 func (a *attended) all() tensor {
 	b := *a
 	if a.causal {
@@ -208,8 +208,8 @@ func (a *attended) all() tensor {
 	return b.mask()
 }
 
-// hasKeys says for each query whether it attends to any key; the zero Tensor means that all do. The result of a query
-// without keys is 0.
+// hasKeys returns for each query whether it attends to any key. The zero Tensor means that all queries do. ONNX defines
+// the result of a query without keys as 0.
 func (a *attended) hasKeys() tensor {
 	if a.seen.IsZero() && a.bias.IsZero() {
 		return tensor{}
@@ -221,8 +221,8 @@ func (a *attended) hasKeys() tensor {
 	return m.AnyKeep(-1)
 }
 
-// scores is the fourth result. qk_matmul_output_mode selects the stage: scores, scores with a soft cap, scores with a
-// mask, or weights.
+// scores returns the fourth result of the node. qk_matmul_output_mode selects one of the stages of the computation:
+// scores, scores after the soft cap, scores after the mask, or weights.
 func (a *attended) scores() tensor {
 	s, k := a.q.Shape(), a.k
 	if g := k.Dim(1); g != s[1] {
@@ -257,8 +257,9 @@ func (a *attended) scores() tensor {
 	return y
 }
 
-// linearAttention is linear attention: keys and values accumulate in a state [B, G, D, E]. Each position may decay the
-// state (gated) and correct it (delta): Yang et al. 2024, arXiv:2412.06464. It is a scan over the positions.
+// linearAttention builds linear attention: keys and values accumulate in a state [B, G, D, E]. At each position, a
+// gated rule lets the state decay, and a delta rule corrects it (Yang et al. 2024, arXiv:2412.06464). It is a scan over
+// the positions.
 func linearAttention(c *call) []*value {
 	c.must("q_num_heads", AttrInt)
 	c.must("kv_num_heads", AttrInt)
@@ -317,7 +318,8 @@ func linearAttention(c *call) []*value {
 	return several(castTo(outs[0].SwapAxes(0, 1), t), castTo(last[0], stateType))
 }
 
-// causalConv convolves each channel of [B, C, T] with earlier positions. The last positions are kept as a state.
+// causalConv convolves each channel of [B, C, T] with a window of the position and earlier ones. The last positions are
+// returned as a state for the next call.
 func causalConv(c *call) []*value {
 	x, w := c.x(0), c.x(1)
 	if x.Rank() != 3 || w.Rank() != 3 || !w.Shape().IsStatic() || w.Dim(2).Add < 1 || w.Dim(0) != x.Dim(1) {

@@ -15,14 +15,14 @@ type call struct {
 	version int64    // of the op's domain
 	in      []*value // nil for omitted inputs
 
-	looked *looked // the attributes and inputs of the node that its row has read
+	consumed *consumed // the attributes and inputs of the node that its row has read
 
 	toUnsigned bool // whether an attribute asks for uint64
 }
 
-// has reports whether input i is there.
+// has reports whether input i is given.
 func (c *call) has(i int) bool {
-	c.looked.at(i)
+	c.consumed.at(i)
 	return i < len(c.in) && c.in[i] != nil
 }
 
@@ -49,7 +49,7 @@ func (c *call) all() []frontend.Tensor {
 	return list
 }
 
-// constant returns the value of input i, which must be known when the graph is built.
+// constant returns the value of input i, and fails if it is not known when the graph is built.
 func (c *call) constant(i int) *ir.Data {
 	v := c.input(i)
 	d := constant(v)
@@ -60,7 +60,8 @@ func (c *call) constant(i int) *ir.Data {
 	return d
 }
 
-// dims returns input i, a list of integers. They may depend on symbols, but not on values known only during a run.
+// dims returns input i, a vector or scalar of integers. They may depend on symbols, but not on values known only in a
+// run.
 func (c *call) dims(i int) ir.Shape {
 	s, _, ok := dimsOf(c.input(i))
 	if !ok {
@@ -76,7 +77,7 @@ func (c *call) dims(i int) ir.Shape {
 	return s
 }
 
-// ints returns input i as integers.
+// ints returns input i as integers that depend on no symbol.
 func (c *call) ints(i int) []int {
 	s := c.dims(i)
 	out := make([]int, len(s))
@@ -89,7 +90,7 @@ func (c *call) ints(i int) []int {
 	return out
 }
 
-// number returns input i, a scalar constant.
+// number returns the value of input i, a constant scalar.
 func (c *call) number(i int) float64 {
 	f, err := c.constant(i).Floats()
 	if err != nil || len(f) != 1 {
@@ -98,9 +99,10 @@ func (c *call) number(i int) float64 {
 	return f[0]
 }
 
-// anyAttr returns an attribute of the node or, if that refers to one, of the enclosing function; or nil.
+// anyAttr returns an attribute of any type, or nil. If the attribute refers to one of the enclosing function, it
+// returns the function's.
 func (c *call) anyAttr(name string) *Attribute {
-	c.looked.atAttr(name)
+	c.consumed.atAttr(name)
 	a := c.node.attr(name)
 	if a != nil && a.Ref != "" {
 		a = c.scope.attribute(a.Ref)
@@ -108,7 +110,7 @@ func (c *call) anyAttr(name string) *Attribute {
 	return a
 }
 
-// attr is anyAttr of one type.
+// attr is anyAttr for an attribute that must have type t if it is there.
 func (c *call) attr(name string, t AttributeType) *Attribute {
 	a := c.anyAttr(name)
 	if a != nil && a.Type != t {
@@ -117,7 +119,7 @@ func (c *call) attr(name string, t AttributeType) *Attribute {
 	return a
 }
 
-// must is attr for one that the op must have.
+// must is attr for an attribute that the op requires.
 func (c *call) must(name string, t AttributeType) *Attribute {
 	a := c.attr(name, t)
 	if a == nil {
@@ -126,6 +128,7 @@ func (c *call) must(name string, t AttributeType) *Attribute {
 	return a
 }
 
+// attribute returns an attribute of the enclosing function, or nil.
 func (s *scope) attribute(name string) *Attribute {
 	for ; s != nil; s = s.outer {
 		if s.attrs != nil {
@@ -148,7 +151,7 @@ func (c *call) floatAttr(name string, otherwise float64) float64 {
 	if a := c.attr(name, AttrFloat); a != nil {
 		return float64(a.Float)
 	}
-	return float64(float32(otherwise)) // as files have it
+	return float64(float32(otherwise)) // rounded, as a value in a file is
 }
 
 func (c *call) textAttr(name, otherwise string) string {
@@ -166,7 +169,7 @@ func (c *call) flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// choice is an attribute with one of several texts. The first is the default.
+// choice returns an attribute that must be one of several strings. The first is the default.
 func (c *call) choice(name string, texts ...string) string {
 	text := c.textAttr(name, texts[0])
 	if !slices.Contains(texts, text) {
@@ -175,7 +178,8 @@ func (c *call) choice(name string, texts ...string) string {
 	return text
 }
 
-// only is for an attribute with one supported value. Others are errors that say why.
+// only fails unless an integer attribute has the one value that vkc supports, which is also the default. why explains
+// that.
 func (c *call) only(name string, value int, why string) {
 	if n := c.intAttr(name, value); n != value {
 		c.fail("attribute %s is %d, and vkc computes by %d alone: %s", name, n, value, why)
@@ -190,12 +194,13 @@ func (c *call) intsAttr(name string) []int {
 	return widths(a.Ints)
 }
 
-// mustInt is intAttr for one that the op must have.
+// mustInt is intAttr for an attribute that the op requires.
 func (c *call) mustInt(name string) int { return int(c.must(name, AttrInt).Int) }
 
-// mustInts is intsAttr for one that the op must have.
+// mustInts is intsAttr for an attribute that the op requires.
 func (c *call) mustInts(name string) []int { return widths(c.must(name, AttrInts).Ints) }
 
+// widths converts integers from int64 to int.
 func widths(list []int64) []int {
 	out := make([]int, len(list))
 	for i, n := range list {
@@ -204,7 +209,7 @@ func widths(list []int64) []int {
 	return out
 }
 
-// axes returns input i, an optional list of integers.
+// axes returns input i, an optional list of integers, and whether it is given.
 func (c *call) axes(i int) (axes []int, given bool) {
 	if c.has(i) {
 		return c.ints(i), true
@@ -212,7 +217,7 @@ func (c *call) axes(i int) (axes []int, given bool) {
 	return nil, false
 }
 
-// axis makes an axis one from 0 to rank-1.
+// axis converts an axis that may count from the end to 0 … rank-1.
 func (c *call) axis(axis, rank int) int {
 	a, err := ir.ResolveAxis(int64(axis), rank)
 	if err != nil {
@@ -221,7 +226,7 @@ func (c *call) axis(axis, rank int) int {
 	return a
 }
 
-// resolved is axis for several, in order.
+// resolved applies axis to a list, and sorts it.
 func (c *call) resolved(axes []int, rank int) []int {
 	out := make([]int, len(axes))
 	for i, a := range axes {
@@ -231,13 +236,13 @@ func (c *call) resolved(axes []int, rank int) []int {
 	return out
 }
 
-// mustDType is dtypeAttr for an attribute that the op must have.
+// mustDType is dtypeAttr for an attribute that the op requires.
 func (c *call) mustDType(name string) ir.DType {
 	c.must(name, AttrInt)
 	return c.dtypeAttr(name, ir.Invalid)
 }
 
-// openDType is dtypeAttr for an attribute with 0 as its unset value.
+// openDType is dtypeAttr for an attribute in which 0 means the default.
 func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	if c.intAttr(name, 0) == 0 {
 		return otherwise
@@ -245,7 +250,7 @@ func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	return c.dtypeAttr(name, otherwise)
 }
 
-// dtypeAttr returns the dtype for the number in an attribute.
+// dtypeAttr returns the dtype that an attribute names by ONNX's number, or the default.
 func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	a := c.attr(name, AttrInt)
 	if a == nil {
@@ -259,7 +264,8 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	return t
 }
 
-// wide computes f of 16-bit floats in f32. It is for sequences of ops, because each op would round.
+// wide applies f to x in f32 if x has 16-bit floats, and rounds the result once. It is for sequences of ops, because
+// each op would round.
 func wide(x frontend.Tensor, f func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	if t := x.DType(); t == ir.F16 || t == ir.BF16 {
 		return f(x.Cast(ir.F32)).Cast(t)
@@ -267,10 +273,10 @@ func wide(x frontend.Tensor, f func(frontend.Tensor) frontend.Tensor) frontend.T
 	return f(x)
 }
 
-// one makes results of a tensor.
+// one returns the result of a node with a single result.
 func one(t frontend.Tensor) []*value { return []*value{{tensor: t}} }
 
-// several makes results of tensors.
+// several returns the results of a node. The zero Tensor stands for a result that is not computed.
 func several(list ...frontend.Tensor) []*value {
 	out := make([]*value, len(list))
 	for i, t := range list {
@@ -281,5 +287,5 @@ func several(list ...frontend.Tensor) []*value {
 	return out
 }
 
-// wants reports whether anything reads result i.
+// wants reports whether the node names result i, so that something may read it.
 func (c *call) wants(i int) bool { return i < len(c.node.Outputs) && c.node.Outputs[i] != "" }

@@ -15,8 +15,8 @@ var contractOps = table{
 	"Det":    tensorOp(det),
 }
 
-// matmul multiplies like NumPy: a vector on the left is a row, a vector on the right is a column, and its axis is then
-// removed.
+// matmul multiplies as NumPy does: a vector on the left is a row, a vector on the right is a column, and the result
+// lacks the axis of a vector.
 func matmul(a, b tensor) tensor {
 	rowOnly, columnOnly := a.Rank() == 1, b.Rank() == 1
 	if rowOnly {
@@ -25,7 +25,7 @@ func matmul(a, b tensor) tensor {
 	if columnOnly {
 		b = b.Unsqueeze(1)
 	}
-	y := product(a, b)
+	y := anyMatMul(a, b)
 	if columnOnly {
 		y = y.Squeeze(-1)
 	}
@@ -38,11 +38,11 @@ func matmul(a, b tensor) tensor {
 	return y
 }
 
-// exactF32 is the number of int8 products that f32 sums exactly.
+// exactF32 is how many products of two 8-bit integers f32 can sum exactly.
 const exactF32 = 1 << 24 / (255 * 255)
 
-// product is a matmul. For integers it computes in floats that represent the sums exactly.
-func product(a, b tensor) tensor {
+// anyMatMul is a matmul for every dtype. For integers it computes in floats that represent the sums exactly.
+func anyMatMul(a, b tensor) tensor {
 	t := a.DType()
 	if t.IsFloat() {
 		return a.MatMul(b)
@@ -62,7 +62,7 @@ func gemm(c *call) tensor {
 	if c.flag("transB", false) {
 		b = b.T()
 	}
-	y := product(a, b)
+	y := anyMatMul(a, b)
 	if alpha := c.floatAttr("alpha", 1); alpha != 1 {
 		y = y.MulScalar(alpha)
 	}
@@ -76,7 +76,7 @@ func gemm(c *call) tensor {
 	return y.Add(bias)
 }
 
-// fullyConnected is an op of files of opset 1, made from Caffe2.
+// fullyConnected builds FC, an op in files of opset 1 that were converted from Caffe2.
 func fullyConnected(c *call) tensor {
 	x, w := c.x(0), c.x(1)
 	rows, err := x.Shape()[:1].Numel()
@@ -86,8 +86,8 @@ func fullyConnected(c *call) tensor {
 	return x.Reshape(rows, -1).MatMulT(w).Add(c.x(2))
 }
 
-// einsum multiplies tensors with letters for axes. Equal letters are matched, and letters missing in the result are
-// summed.
+// einsum multiplies tensors with a letter for each axis. Axes with equal letters are matched. Letters that the result
+// lacks are summed.
 func einsum(c *call) tensor {
 	c.must("equation", AttrString)
 	terms, result, err := c.einsumTerms()
@@ -104,7 +104,8 @@ func einsum(c *call) tensor {
 	return permuted(y, letters, result)
 }
 
-// einsumTerms parses an equation. It gives the axes of an ellipsis their own letters, Greek capitals.
+// einsumTerms parses an equation into the letters of each operand and of the result. The axes of an ellipsis get
+// letters of their own, Greek capitals. fault is an error, or "".
 func (c *call) einsumTerms() (terms []string, result, fault string) {
 	equation := strings.ReplaceAll(c.textAttr("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
@@ -132,7 +133,7 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 	if explicit {
 		return terms, strings.Replace(right, "...", string(dots), 1), ""
 	}
-	// Without an arrow the result has the letters that are there once, in alphabetical order.
+	// Without an arrow the result has the letters that occur once, in alphabetical order.
 	all := []rune(strings.Join(terms, ""))
 	var once []rune
 	for _, l := range all {
@@ -144,7 +145,7 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 	return terms, string(dots) + string(once), ""
 }
 
-// einsumOperand takes the diagonal along letters that occur twice.
+// einsumOperand takes the diagonal along letters that occur twice in an operand. It returns the remaining letters.
 func (c *call) einsumOperand(x tensor, term string) (tensor, []rune) {
 	letters := []rune(term)
 	if len(letters) != x.Rank() {
@@ -164,7 +165,7 @@ func (c *call) einsumOperand(x tensor, term string) (tensor, []rune) {
 	return x, letters
 }
 
-// sumAbsent sums over the letters that nothing later has.
+// sumAbsent sums over the letters of x that do not occur in later. It returns the remaining letters.
 func sumAbsent(x tensor, letters []rune, later string) (tensor, []rune) {
 	var axes []int
 	var left []rune
@@ -181,7 +182,8 @@ func sumAbsent(x tensor, letters []rune, later string) (tensor, []rune) {
 	return x.Sum(axes...), left
 }
 
-// permuted transposes axes into the order of letters. A missing letter becomes an axis of extent 1.
+// permuted transposes axes from the order of letters `from` to the order `to`. A letter that only `to` has becomes an
+// axis of extent 1.
 func permuted(x tensor, from []rune, to string) tensor {
 	var perm, ones []int
 	for i, l := range []rune(to) {
@@ -200,7 +202,8 @@ func permuted(x tensor, from []rune, to string) tensor {
 	return x
 }
 
-// contract multiplies two operands, and sums over the letters that only they have: a batched matmul.
+// contract multiplies two operands by a batched matmul, and sums over the letters that do not occur in later: the
+// letters of the result and of later operands.
 func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string) (tensor, []rune) {
 	a, aLetters = sumAbsent(a, aLetters, later+string(bLetters))
 	b, bLetters = sumAbsent(b, bLetters, later+string(aLetters))
@@ -237,6 +240,7 @@ func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string
 	return y.Reshape(y.Shape()[:len(batch)], extents(a, aLetters, rows), extents(b, bLetters, columns)), out
 }
 
+// extents returns the extents of x along some letters.
 func extents(x tensor, letters, of []rune) ir.Shape {
 	s := make(ir.Shape, len(of))
 	for i, l := range of {
@@ -245,11 +249,11 @@ func extents(x tensor, letters, of []rune) ir.Shape {
 	return s
 }
 
-// maxDet limits the rows of a matrix of Det, because the elimination is unrolled.
+// maxDet is the largest number of rows of a matrix for Det, because the elimination is unrolled.
 const maxDet = 64
 
-// det is the determinant by Gaussian elimination with partial pivoting (Golub and Van Loan 2013, 3.4): the product of
-// the pivots, with the sign of the row exchanges.
+// det computes the determinant by Gaussian elimination with partial pivoting (Golub and Van Loan 2013, 3.4): the
+// product of the pivots, with a sign for the row exchanges.
 func det(c *call) tensor {
 	x := c.x(0)
 	if x.Rank() < 2 || !x.Dim(-1).IsStatic() || x.Dim(-1) != x.Dim(-2) || x.Dim(-1).Static() > maxDet ||
@@ -269,9 +273,9 @@ func det(c *call) tensor {
 		pivot := row.Slice(2, 0, 1)
 		exchanged := at.Gt(at.Lit(0))
 		y = y.Mul(exchanged.Where(pivot.Neg(), pivot))
-		// The first row replaces the pivot row.
+		// The rows that remain: the first row takes the place of the pivot row.
 		rest := at.Eq(c.b.Arange(ir.I32, 1, 1, n-1).Reshape(1, n-1, 1)).Where(a.Slice(1, 0, 1), a.Slice(1, 1, n))
-		// A pivot of 0 heads a column of zeros.
+		// If the pivot is 0, the whole column is, and the divisor does not matter.
 		factor := rest.Slice(2, 0, 1).Div(pivot.Eq(pivot.Lit(0)).Where(pivot.Lit(1), pivot))
 		a = rest.Slice(2, 1, n).Sub(factor.Mul(row.Slice(2, 1, n)))
 	}

@@ -28,9 +28,10 @@ var controlOps = table{
 	"OptionalGetElement": controlOp(optionalGetElement),
 }
 
+// list returns the result of a node that is a sequence.
 func list(values []*value) []*value { return []*value{{list: values, isList: true}} }
 
-// subgraph builds a graph that is an attribute of the node, with the given values for its inputs, and returns its
+// subgraph builds a graph that is an attribute of the node. inputs are the values of its inputs. It returns its
 // outputs.
 func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	if len(inputs) > len(g.Inputs) {
@@ -56,7 +57,7 @@ func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	return out
 }
 
-// run builds nodes inside of this one.
+// run builds the nodes of a function or subgraph, one level deeper.
 func (c *call) run(nodes []*Node, s *scope) {
 	if c.depth++; c.depth > maxDepth {
 		c.fail("functions and graphs in nodes, more than %d deep", maxDepth)
@@ -75,7 +76,7 @@ func (m *Model) function(n *Node) *Function {
 	return nil
 }
 
-// inline writes a function's nodes out.
+// inline builds a function's nodes in place of the node that calls it.
 func (c *call) inline(fn *Function) []*value {
 	s := &scope{values: map[string]*value{}, opsets: fn.Opsets, attrs: map[string]*Attribute{}, uses: usesOf(fn.Nodes)}
 	if len(fn.Opsets) == 0 {
@@ -130,7 +131,7 @@ func (c *call) graphAttr(name string) *Graph {
 	return a.Graph
 }
 
-// truth returns the value of a condition, if it is known when the graph is built.
+// truth returns the value of a condition, and whether it is known when the graph is built.
 func truth(v *value) (is, known bool) {
 	d := constant(v)
 	if d == nil || d.Elems() != 1 {
@@ -140,8 +141,8 @@ func truth(v *value) (is, known bool) {
 	return err == nil && f[0] != 0, err == nil
 }
 
-// ifNode builds the selected branch. If the selection is only known at run time, both branches become bodies of an if,
-// and their results must have equal types.
+// ifNode builds the branch that the condition selects. If the condition is only known in a run, both branches become
+// bodies of an if, and their results must have equal types.
 func ifNode(c *call) []*value {
 	yes, no := c.graphAttr("then_branch"), c.graphAttr("else_branch")
 	if is, known := truth(c.input(0)); known {
@@ -174,7 +175,7 @@ func ifNode(c *call) []*value {
 	return results
 }
 
-// whole returns values as tensors, and refuses values with a run-time count.
+// whole returns values as tensors. It fails for a value of which only a part is valid.
 func (c *call) whole(values []*value) []tensor {
 	out := make([]tensor, len(values))
 	for i, v := range values {
@@ -186,7 +187,7 @@ func (c *call) whole(values []*value) []tensor {
 	return out
 }
 
-// valuesOf makes values of tensors that depend on the same inputs of the model.
+// valuesOf returns tensors as values. from lists the inputs of the model that they depend on.
 func valuesOf(list []tensor, from []string) []*value {
 	out := make([]*value, len(list))
 	for i, t := range list {
@@ -195,6 +196,7 @@ func valuesOf(list []tensor, from []string) []*value {
 	return out
 }
 
+// copies returns copies of values, which may get other names.
 func copies(values []*value) []*value {
 	out := make([]*value, len(values))
 	for i, v := range values {
@@ -204,7 +206,7 @@ func copies(values []*value) []*value {
 	return out
 }
 
-// joined concatenates tensors along an existing axis, or stacks them along a new one.
+// joined concatenates tensors along an axis or, with stack, along a new axis.
 func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	if len(parts) == 0 {
 		c.fail("nothing is joined: the shape of the result is not known")
@@ -222,7 +224,7 @@ func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	return list[0].Concat(c.axis(axis, list[0].Rank()), list[1:]...)
 }
 
-// elements are the elements of input 0, a sequence.
+// elements returns the elements of input 0, a sequence.
 func (c *call) elements() []*value {
 	v := c.input(0)
 	if !v.isList {
@@ -231,8 +233,8 @@ func (c *call) elements() []*value {
 	return v.list
 }
 
-// place is input i, an index into the sequence, counted from the end if negative. more is 1 if it may be the end of the
-// sequence.
+// place returns input i, an index into the sequence, which counts from the end if negative. more is 1 if the index may
+// also be the end of the sequence, where an element can be inserted.
 func (c *call) place(i, more int) int {
 	n := len(c.elements())
 	list := c.ints(i)
@@ -334,7 +336,7 @@ func optional(c *call) []*value {
 	return []*value{c.copied(0)}
 }
 
-// empty reports whether input 0 is an optional without a value: the input is omitted or not bound.
+// empty reports whether input 0 is an optional without a value.
 func (c *call) empty() bool { return !c.has(0) || c.in[0].isList && c.in[0].list == nil }
 
 func optionalHasElement(c *call) []*value {

@@ -1,8 +1,8 @@
 package onnx
 
-// deformConv is a deformable convolution: offsets move each element of a window, elements between positions are
-// interpolated linearly, and a mask may multiply them (Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2018,
-// arXiv:1811.11168). Beyond the edges the image is 0.
+// deformConv is a deformable convolution (Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2018, arXiv:1811.11168).
+// Offsets move each element of a window. Between positions, elements are interpolated linearly. A mask, if given,
+// multiplies them. Beyond the edges the image is 0.
 func deformConv(c *call) tensor {
 	x, w, offset := c.x(0), c.x(1), c.x(2)
 	kernel := c.kernelOf(w)
@@ -30,7 +30,7 @@ func deformConv(c *call) tensor {
 	if err != nil {
 		c.fail("%v", err)
 	}
-	// Channels that share their offsets are an image.
+	// The channels that share offsets become an image of their own.
 	images := x.Dim(0).Times(int64(bends))
 	p := c.newImage(x.Reshape(images, deep/bends, x.Shape()[2:]))
 	offset = offset.Reshape(images, taps, n, points)

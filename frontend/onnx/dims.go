@@ -6,10 +6,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// These functions compute integers that depend on symbols, such as the extents of inputs. A function returns nil if an
-// input is not of that kind; the op is then built from the graph's own ops.
+// The functions in this file compute ops on integers that depend on symbols, such as the extents of inputs, while the
+// graph is built. A function returns nil if an input is something else. The op then becomes a node of the graph.
 
-// vectors returns the inputs as lists of integers, if all of them are. scalar reports whether all are scalars.
+// vectors returns the inputs as lists of integers. ok is false unless all are such lists and at least one depends on a
+// symbol. scalar reports whether all are scalars.
 func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	scalar, symbolic := true, false
 	for i, v := range c.in {
@@ -26,6 +27,7 @@ func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	return list, scalar, symbolic && len(list) > 0
 }
 
+// foldDims returns a function that combines lists of integers element by element with f.
 func foldDims(f func(c *call, a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
 	return func(c *call) *value {
 		list, scalar, ok := c.vectors()
@@ -62,7 +64,7 @@ func mulDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	return d, err == nil
 }
 
-// divDims divides integers, rounding towards 0.
+// divDims returns a/b rounded towards 0, if that is an expression over symbols.
 func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	if q, ok := a.Quo2(b); ok {
 		return q, true
@@ -83,7 +85,7 @@ func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 func maxDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	switch d, err := a.Less(b); {
 	case err == nil && d.Add >= 0:
-		return a, true // whatever the symbol is
+		return a, true // for all values of the symbols
 	case err == nil && (d.IsStatic() || d.Max() <= 0):
 		return b, true
 	}
@@ -104,17 +106,17 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	return a, ok
 }
 
-// sameDims is for ops that leave integers unchanged, such as casts to integers.
+// sameDims is the function of ops that keep integers unchanged, such as casts to integers.
 func sameDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims || !c.mustDType("to").IsInteger() {
 		return nil
 	}
-	c.flag("saturate", true) // only for 8-bit floats
+	c.flag("saturate", true) // marks it as read; it only matters for 8-bit floats
 	return dimsValue(v.dims, v.scalar)
 }
 
-// whereDims chooses among integers by a constant.
+// whereDims computes Where on integers with a constant condition.
 func whereDims(c *call) *value {
 	cond := constant(c.input(0))
 	a, aScalar, aOK := dimsOf(c.input(1))
@@ -136,7 +138,7 @@ func whereDims(c *call) *value {
 	return dimsValue(out, len(cond.Dims) == 0 && aScalar && bScalar)
 }
 
-// onlyAxis reports whether these are the axis of a vector.
+// onlyAxis reports whether axes name the only axis of a vector.
 func onlyAxis(axes ...int) bool { return len(axes) == 1 && (axes[0] == 0 || axes[0] == -1) }
 
 func concatDims(c *call) *value {
@@ -167,7 +169,7 @@ func gatherDims(c *call) *value {
 	return dimsValue(out, scalar)
 }
 
-// reshapeDims is Reshape, Squeeze, Unsqueeze and Flatten of a vector or scalar into another.
+// reshapeDims computes Reshape, Squeeze, Unsqueeze and Flatten if both shapes are a vector or a scalar.
 func reshapeDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims {

@@ -94,11 +94,13 @@ var elementwiseOps = table{
 	"Where":          foldedOp(whereDims, func(c *call) tensor { return c.x(0).Where(c.x(1), c.x(2)) }),
 }
 
+// unary returns the row of an op on one tensor.
 func unary(f func(tensor) tensor) row {
 	return tensorOp(func(c *call) tensor { return f(c.x(0)) })
 }
 
-// arithmetic makes the row of a broadcasting binary op. dims computes the op on shapes.
+// arithmetic returns the row of a broadcasting op on two tensors. dims, if not nil, computes the op on integers that
+// depend on symbols.
 func arithmetic(f func(x, y tensor) tensor, dims func(c *call, a, b ir.Dim) (ir.Dim, bool)) row {
 	build := func(c *call) tensor { return f(c.x(0), c.x(1)) }
 	if dims == nil {
@@ -107,7 +109,7 @@ func arithmetic(f func(x, y tensor) tensor, dims func(c *call, a, b ir.Dim) (ir.
 	return foldedOp(foldDims(dims), build)
 }
 
-// fold applies a binary op to several operands in turn.
+// fold returns the builder of an op that combines any number of operands by f, from left to right.
 func fold(f func(x, y tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		list := c.all()
@@ -119,6 +121,7 @@ func fold(f func(x, y tensor) tensor) func(c *call) tensor {
 	}
 }
 
+// signedOnly returns f(x), or x itself if it is unsigned.
 func signedOnly(x tensor, f func(tensor) tensor) tensor {
 	if x.DType().Kind() == ir.KindUint {
 		return x
@@ -197,7 +200,7 @@ func thresholdedRelu(c *call) tensor {
 	return x.Gt(x.Lit(c.floatAttr("alpha", 1))).Where(x, x.Lit(0))
 }
 
-// clip uses one operation if its limits are constants.
+// clip becomes one op if the limits are constants.
 func clip(c *call) tensor {
 	x := c.x(0)
 	limits, known := [2]float64{math.Inf(-1), math.Inf(1)}, x.DType().IsFloat()
@@ -223,12 +226,12 @@ func clip(c *call) tensor {
 	return x
 }
 
-// ofE8M0 is the reason that round_mode is ignored.
+// ofE8M0 is the reason why attribute round_mode may be ignored.
 const ofE8M0 = "it is about casts to float8e8m0, which vkc does not have"
 
-// converted is x in another dtype. If attribute saturate is set, 8-bit floats saturate to their largest number, even
-// from infinities. Otherwise f8e5m2 overflows to infinity, and f8e4m3, which has no infinities, to NaN. For each
-// format, vkc's cast has one of the two behaviors.
+// converted returns x in another dtype. If attribute saturate is set, 8-bit floats saturate to their largest number,
+// even from infinities. Otherwise f8e5m2 overflows to infinity, and f8e4m3, which has no infinities, to NaN. vkc's cast
+// does one of the two for each format, and converted adds the other.
 func (c *call) converted(x tensor, to ir.DType) tensor {
 	saturate := c.flag("saturate", true)
 	if x.DType() == to || to != ir.F8E5M2 && to != ir.F8E4M3 {
@@ -246,7 +249,7 @@ func (c *call) converted(x tensor, to ir.DType) tensor {
 	return x.Cast(to)
 }
 
-// bitcast reinterprets the bits as a type of equal width.
+// bitcast reinterprets the bits as a dtype of the same width.
 func bitcast(c *call) tensor {
 	x, to := c.x(0), c.mustDType("to")
 	if to.BlockBytes() != x.DType().BlockBytes() {
@@ -258,6 +261,7 @@ func bitcast(c *call) tensor {
 	return x.Bitcast(to)
 }
 
+// castTo returns x in dtype t.
 func castTo(x tensor, t ir.DType) tensor {
 	if x.DType() == t {
 		return x

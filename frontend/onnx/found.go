@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// These ops find a number of elements that depends on values at run time. Their tensors have the maximum size, and the
-// graph has a further output for the count.
+// foundOps are the ops whose number of result elements depends on values of a run. Their tensors have the maximum size,
+// and the graph has a further output for the count.
 var foundOps = table{
 	"Compress":          manyOp(compress),
 	"NonZero":           manyOp(nonzero),
@@ -16,19 +16,19 @@ var foundOps = table{
 	"NonMaxSuppression": manyOp(nonMaxSuppression),
 }
 
-// found is ir.Found of a value.
+// found says that only the first count elements of a value along an axis are valid, like ir.Found.
 type found struct {
 	axis  int
 	count tensor
 }
 
-// along makes a result with only its first count elements along an axis valid.
+// along returns a result of which only the first count elements along an axis are valid.
 func along(t tensor, axis int, count tensor) *value {
 	return &value{tensor: t, found: &found{axis, count}}
 }
 
-// cut applies Data.Front to a computed value, with the count that follows it in rest. It also returns the values after
-// the count.
+// cut returns the valid part of a computed value. rest has the value's count, and then the counts of later values,
+// which cut returns as well.
 func (f *found) cut(d *ir.Data, rest []*ir.Data) (*ir.Data, []*ir.Data, error) {
 	n, err := rest[0].Ints()
 	if err == nil {
@@ -37,7 +37,8 @@ func (f *found) cut(d *ir.Data, rest []*ir.Data) (*ir.Data, []*ir.Data, error) {
 	return d, rest[1:], err
 }
 
-// follow propagates the valid part of an input to the op's results. It fails for ops without a rule for that.
+// follow marks the valid part of the node's results, if an input has only a valid part. It fails for ops without a
+// rule.
 func (c *call) follow(results []*value) {
 	for i, v := range c.in {
 		if v == nil || v.found == nil {
@@ -55,18 +56,19 @@ func (c *call) follow(results []*value) {
 	}
 }
 
+// lost fails because the valid part of v does not tell which part of the result is valid.
 func (c *call) lost(v *value) {
 	c.fail("%q has as many elements along axis %d as a run finds, and vkc cannot say which part of the result is meant",
 		v.name, v.found.axis)
 }
 
-// foundAxis is the axis of the result that corresponds to the axis of input i with a run-time count.
+// foundAxis returns the axis of the result that corresponds to the axis along which input i is only partly valid.
 func (c *call) foundAxis(i int, from, to ir.Shape) (axis int, ok bool) {
 	axis = c.in[i].found.axis
 	op := c.node.Op
 	if _, ok := elementwiseOps[op]; ok {
 		fromEnd := len(from) - axis
-		for _, other := range c.in { // an operand that is constant along the axis does not disturb
+		for _, other := range c.in { // an operand with extent 1 along the axis combines with every element alike
 			if other != nil && other.found == nil {
 				if s := c.shapeOf(other); len(s) >= fromEnd && !s[len(s)-fromEnd].Is(1) {
 					return 0, false
@@ -156,11 +158,11 @@ func unique(c *call) []*value {
 		{tensor: u.Inverse.Cast(ir.I64)}, along(u.Counts.Cast(ir.I64), 0, u.Count)}
 }
 
-// maxBoxes bounds the boxes chosen per class, because each choice is an unrolled step.
+// maxBoxes is the largest number of boxes chosen per class, because each choice is an unrolled step.
 const maxBoxes = 1024
 
-// nonMaxSuppression processes boxes [B, N, 4] with scores [B, C, N]. For each class it repeatedly chooses the box with
-// the highest score and drops the boxes that overlap it.
+// nonMaxSuppression chooses among boxes [B, N, 4] with scores [B, C, N]. For each class it repeatedly takes the box
+// with the highest score, and drops the boxes that overlap it.
 func nonMaxSuppression(c *call) []*value {
 	boxes, scores := c.x(0), c.x(1)
 	if boxes.Rank() != 3 || scores.Rank() != 3 || !boxes.Dim(2).Is(4) {

@@ -18,25 +18,25 @@ type importer struct {
 	file    *File
 	options Options
 	b       *frontend.Builder
-	scratch bool // the graph is one that is made to compute constants
+	scratch bool // the graph is only built to compute constants, and then discarded
 
 	weights   map[string]*ir.Data
-	taken     map[string]bool // names of inputs and weights
-	outputs   [][]string
+	taken     map[string]bool              // names of inputs and weights
+	outputs   [][]string                   // see File.Outputs
 	found     map[string]ir.Found          // by output
 	loops     []string                     // outputs that report whether a loop would have run beyond its bound
 	constants map[*Graph]map[string]*value // initializers
 	problems  []Unsupported
-	needed    []string
+	needed    []string          // inputs with values that must be known when the graph is built
 	symbols   []string          // symbolic extents of inputs, by the file's names
 	least     map[string]int64  // their minimum values, by the same names
 	longer    map[string]int64  // minimum lengths needed to build some nodes
-	names     map[string]string // symbols by the file's names, and the reverse
-	spellings map[string]string
-	calls     int      // number of nodes built, counting functions and unrolled loops each time
-	trips     []tensor // trip numbers of the loops being built, outermost first
-	draws     int      // nodes that draw random numbers
-	depth     int      // of functions and subgraphs
+	names     map[string]string // by the file's name of an extent: its symbol
+	spellings map[string]string // by symbol: the file's name
+	calls     int               // number of nodes built, counting functions and unrolled loops each time
+	trips     []tensor          // trip numbers of the loops being built, outermost first
+	draws     int               // nodes that draw random numbers
+	depth     int               // of functions and subgraphs
 }
 
 func newImporter(f *File, o Options) *importer {
@@ -44,21 +44,22 @@ func newImporter(f *File, o Options) *importer {
 		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{}}
 }
 
-// Functions and some loops are expanded, so a small file could expand without end.
+// Limits of the expansion of functions and loops. Without them a small file could expand without end.
 const (
-	maxCalls = 1 << 16
-	maxDepth = 64
+	maxCalls = 1 << 16 // nodes built
+	maxDepth = 64      // nesting of functions and subgraphs
 )
 
-// scope has the names that nodes can refer to. They are defined in the nodes' graph and in the enclosing graphs.
+// scope holds the names that a graph or function defines. Nodes can also refer to names in the enclosing scopes.
 type scope struct {
 	outer  *scope
 	values map[string]*value
 	opsets map[string]int64
-	attrs  map[string]*Attribute // of the enclosing function
-	uses   map[string]int        // number of nodes that read a name
+	attrs  map[string]*Attribute // attributes of the function; nil for a graph
+	uses   map[string]int        // by name: the number of nodes that read it
 }
 
+// find returns the value of a name, or nil.
 func (s *scope) find(name string) *value {
 	for ; s != nil; s = s.outer {
 		if v, ok := s.values[name]; ok {
@@ -68,13 +69,14 @@ func (s *scope) find(name string) *value {
 	return nil
 }
 
-// nodeError is the panic value of builders. It is recovered for each node.
+// nodeError is the panic with which building a node fails. It is recovered for each node.
 type nodeError struct{ err error }
 
-// errMissing is the error of a node that only lacks an input; the failure of that input's node is reported instead.
+// errMissing is the error of a node that fails only because the node of an input has failed. Only the input's error is
+// reported.
 var errMissing = errors.New("an input is missing")
 
-// fail ends the node that is being built.
+// fail stops building the current node.
 func (im *importer) fail(format string, args ...any) {
 	panic(nodeError{fmt.Errorf(format, args...)})
 }
@@ -99,7 +101,7 @@ func (im *importer) main() {
 	}
 }
 
-// uses counts how many nodes and outputs of a graph read a name.
+// uses counts, by name, how many nodes and outputs of a graph read it.
 func (g *Graph) uses() map[string]int {
 	uses := usesOf(g.Nodes)
 	for _, out := range g.Outputs {
@@ -108,7 +110,7 @@ func (g *Graph) uses() map[string]int {
 	return uses
 }
 
-// usesOf counts how many nodes read a name.
+// usesOf counts, by name, how many nodes read it.
 func usesOf(nodes []*Node) map[string]int {
 	uses := map[string]int{}
 	for _, n := range nodes {
@@ -117,7 +119,8 @@ func usesOf(nodes []*Node) map[string]int {
 	return uses
 }
 
-// initializers adds the constants of a graph to its scope. They are cached for graphs that are built repeatedly.
+// initializers adds the constants of a graph to its scope. It caches them, since the graph of a loop may be built many
+// times.
 func (im *importer) initializers(g *Graph, s *scope) {
 	if known, ok := im.constants[g]; ok {
 		maps.Copy(s.values, known)
@@ -137,7 +140,7 @@ func (im *importer) initializers(g *Graph, s *scope) {
 	}
 }
 
-// problem records an error, and returns a missing value.
+// problem records an error, and returns the value that stands for the missing result.
 func (im *importer) problem(node, op string, err error) *value {
 	im.problems = append(im.problems, Unsupported{Node: node, Op: op, Err: err})
 	return &value{name: node, missing: true}
@@ -175,7 +178,7 @@ func (im *importer) input(in Value) *value {
 	return v
 }
 
-// listInput declares the elements of a sequence or optional as inputs.
+// listInput declares each element of a sequence or optional as an input.
 func (im *importer) listInput(in Value, types []ir.Type) *value {
 	list := &value{name: in.Name, isList: true}
 	single := in.Type.Kind == KindOptional && (in.Type.Of == nil || in.Type.Of.Kind == KindTensor)
@@ -195,7 +198,7 @@ func (im *importer) listInput(in Value, types []ir.Type) *value {
 	return list
 }
 
-// extent converts an extent of an input to a dim.
+// extent returns the dim for an extent of an input. name is its name in Options.
 func (im *importer) extent(d Dim, name string) ir.Dim {
 	if d.Size >= 0 {
 		return ir.D(int(d.Size))
@@ -214,7 +217,7 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 	return n
 }
 
-// symbol converts a named extent to a dim.
+// symbol returns the dim for an extent that has a name.
 func (im *importer) symbol(name string) ir.Dim {
 	if n, ok := im.options.Dims[name]; ok {
 		return n
@@ -230,8 +233,8 @@ func (im *importer) symbol(name string) ir.Dim {
 	return ir.Symbol(im.names[name], bound-int(least)).Plus(least)
 }
 
-// atLeast fails the current node if d may be less than n. If a single extent of an input determines d, the graph is
-// then rebuilt with a larger minimum of that extent.
+// atLeast fails the current node if d may be less than n. If d depends on a single extent of an input, the graph is
+// then rebuilt with a larger minimum for that extent.
 func (im *importer) atLeast(d ir.Dim, n int64) {
 	if d.Add >= n {
 		return
@@ -250,7 +253,7 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 	im.fail("%s must be at least %d", d, n)
 }
 
-// output makes a value of the main graph an output, with the model's name for it. Elements of a sequence are numbered.
+// output makes a value of the main graph an output, under the model's name for it. Elements of a sequence get numbers.
 func (im *importer) output(out Value, s *scope) {
 	var names []string
 	im.try(out.Name, "output", func() {
@@ -276,7 +279,7 @@ func (im *importer) output(out Value, s *scope) {
 	im.outputs = append(im.outputs, names)
 }
 
-// try runs a function for one node, and records its error.
+// try calls do, which builds a node, and records its error. ok reports whether it succeeded.
 func (im *importer) try(node, op string, do func()) (ok bool) {
 	err := caught(do)
 	if err != nil && !errors.Is(err, errMissing) {
@@ -285,7 +288,7 @@ func (im *importer) try(node, op string, do func()) (ok bool) {
 	return err == nil
 }
 
-// caught returns the error that builders of this package or of package frontend stop with.
+// caught calls do, and returns the error of a panic of this package or of package frontend.
 func caught(do func()) (err error) {
 	defer func() {
 		switch e := recover().(type) {
@@ -303,8 +306,8 @@ func caught(do func()) (err error) {
 	return nil
 }
 
-// nodes builds nodes in order. If one fails, its results are missing and the others continue, so that all errors are
-// found.
+// nodes builds nodes in order. After a failure it goes on with the next node, so that all errors are found; the failed
+// node's results are missing.
 func (im *importer) nodes(nodes []*Node, s *scope) {
 	for _, n := range nodes {
 		results, ok := im.node(n, s)
@@ -324,7 +327,7 @@ func (im *importer) nodes(nodes []*Node, s *scope) {
 	}
 }
 
-// title names a node for people.
+// title names a node for errors.
 func (n *Node) title() string {
 	if n.Name == "" && len(n.Outputs) > 0 {
 		return "node of " + n.Outputs[0]
@@ -332,7 +335,7 @@ func (n *Node) title() string {
 	return n.Name
 }
 
-// op names a node's op for people.
+// op names a node's op for errors, with its domain.
 func (n *Node) op() string {
 	if n.Domain != "" {
 		return n.Domain + "." + n.Op
@@ -340,9 +343,9 @@ func (n *Node) op() string {
 	return n.Op
 }
 
-// node builds a node, by a function of the model or by the row of its op.
+// node builds a node: by a function of the model, or by its op's row.
 func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
-	c := &call{importer: im, node: n, scope: s, looked: &looked{}}
+	c := &call{importer: im, node: n, scope: s, consumed: &consumed{}}
 	ok = im.try(n.title(), n.op(), func() {
 		if im.calls++; im.calls > maxCalls {
 			im.fail("more than %d nodes, those of functions and loops counted each time", maxCalls)
@@ -350,7 +353,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 		c.version = max(s.opsets[n.Domain], 1)
 		fn := im.file.Model.function(n)
 		row, err := findRow(n.Domain, n.Op)
-		if fn == nil && err != nil { // whatever its inputs are
+		if fn == nil && err != nil { // reported even if an input is missing
 			panic(nodeError{err})
 		}
 		for _, name := range n.Inputs {
@@ -377,7 +380,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			results = c.ofOpset(changes[n.Op], func() []*value { return c.byRow(row) })
 		}
 		if fn == nil {
-			c.unlooked(row)
+			c.checkConsumed(row)
 			c.aside().markUnsigned(results)
 		}
 		c.unmade(results)
@@ -396,7 +399,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	return results, ok
 }
 
-// byRow builds the node in its newest form.
+// byRow builds the node in the form of the newest opset, as its row does.
 func (c *call) byRow(row *row) []*value {
 	if row.fold != nil {
 		if v := row.fold(c); v != nil {
@@ -413,8 +416,8 @@ func (c *call) byRow(row *row) []*value {
 	return results
 }
 
-// folded computes a node with constant inputs, in a separate graph. It returns nil for nodes that are too large or
-// depend on an input.
+// folded computes a node with constant inputs, in a separate graph that is run at once. It returns nil if the node
+// depends on an input or is too large.
 func (c *call) folded(row *row) []*value {
 	elems := 0
 	for _, v := range c.in {
@@ -432,7 +435,7 @@ func (c *call) folded(row *row) []*value {
 	}
 	scratch := newImporter(c.file, Options{})
 	scratch.scratch, scratch.depth = true, c.depth
-	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version, looked: c.looked}
+	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version, consumed: c.consumed}
 	for _, v := range c.in {
 		if v != nil {
 			v = &value{name: v.name, data: constant(v)}

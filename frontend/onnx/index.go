@@ -21,7 +21,7 @@ var indexOps = table{
 	"CumProd":         tensorOp(running(tensor.CumProd)),
 }
 
-// counted converts negative indices, which count from the end, to nonnegative ones.
+// counted converts indices that may count from the end to nonnegative ones.
 func (c *call) counted(indices tensor, extent ir.Dim) tensor {
 	if indices.DType().Kind() == ir.KindUint {
 		return indices
@@ -30,7 +30,8 @@ func (c *call) counted(indices tensor, extent ir.Dim) tensor {
 	return indices.Lt(indices.Lit(0)).Where(indices.Add(n), indices)
 }
 
-// indices is input i as indices along an axis. Nonnegative constants stay unchanged.
+// indices returns input i as nonnegative indices along an axis of that extent. Constants that are nonnegative stay
+// unchanged.
 func (c *call) indices(i int, extent ir.Dim) tensor {
 	t := c.x(i)
 	if d := constant(c.in[i]); d != nil {
@@ -59,7 +60,7 @@ func gather(c *call) tensor {
 	return x.IndexSelect(axis, at.Reshape(-1)).Reshape(to)
 }
 
-// aligned slices x to the extents of indices along all axes but one.
+// aligned slices x along all axes except one to the extents of indices.
 func (c *call) aligned(x, indices tensor, axis int) tensor {
 	if indices.Rank() != x.Rank() {
 		c.fail("indices %s of %s: both must have as many axes", indices, x)
@@ -79,7 +80,7 @@ func gatherElements(c *call) tensor {
 	return c.aligned(x, at, axis).Gather(axis, at)
 }
 
-// coordinates returns input i: rows of coordinates along the outermost axes of x. Negative coordinates are resolved.
+// coordinates returns input i: rows of nonnegative coordinates along the axes of x from skip on.
 func (c *call) coordinates(i int, x tensor, skip int) tensor {
 	at := c.x(i)
 	if at.Rank() == 0 || !at.Dim(-1).IsStatic() || at.Dim(-1).Static()+skip > x.Rank() {
@@ -100,7 +101,7 @@ func gatherND(c *call) tensor {
 		c.fail("batch_dims is %d for indices %s", batch, c.x(1))
 	}
 	at := c.coordinates(1, x, batch)
-	// Batch axes get their own coordinates: their indices.
+	// Prepend the coordinates along the batch axes: each position's own.
 	for i := batch - 1; i >= 0; i-- {
 		s := slices.Clone(at.Shape())
 		s[len(s)-1] = ir.D(1)
@@ -109,7 +110,7 @@ func gatherND(c *call) tensor {
 	return x.GatherND(at)
 }
 
-// reductions are the ways to combine several updates of one element.
+// reductions are the values of attribute reduction: how several updates of one element are combined.
 var reductions = []string{"none", "add", "mul", "min", "max"}
 
 func scatter(c *call) tensor {
@@ -126,7 +127,7 @@ func scatter(c *call) tensor {
 	}
 }
 
-// scattered applies scatter to the part of x that updates reach along the other axes, which may be all of x.
+// scattered applies scatter to the part of x that updates can reach, which may be smaller than x along the other axes.
 func (c *call) scattered(x tensor, axis int, at, updates tensor,
 	scatter func(x tensor, axis int, at, updates tensor) tensor) tensor {
 	part := c.aligned(x, at, axis)
@@ -160,7 +161,7 @@ func scatterND(c *call) tensor {
 	return x.ScatterND(at, updates)
 }
 
-// tensorScatter writes updates into a cache from a position on. Each sequence of a batch has its own position.
+// tensorScatter writes updates into a cache, from a position on. Each sequence of a batch may have its own position.
 func tensorScatter(c *call) tensor {
 	x, update := c.x(0), c.x(1)
 	axis := c.axis(c.intAttr("axis", -2), x.Rank())
@@ -177,7 +178,7 @@ func tensorScatter(c *call) tensor {
 	return x.DynamicUpdateSlice(axis, update, start.Reshape())
 }
 
-// scatterEach selects each element from the updates or from x.
+// scatterEach is tensorScatter with a position per sequence. It selects each element either from the updates or from x.
 func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
 	if start.Rank() != 1 || axis == 0 {
 		c.fail("write_indices %s for %s along axis %d: want one for each sequence of the batch", start, x, axis)
@@ -209,7 +210,7 @@ func topK(c *call) []*value {
 	return several(x.Gather(axis, at), at.Cast(ir.I64))
 }
 
-// running is a scan along an axis that is known when the graph is built.
+// running returns the builder of a scan. Its axis must be known when the graph is built.
 func running(along func(x tensor, axis int, options ...frontend.ScanOption) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		x, axis := c.x(0), c.ints(1)

@@ -7,11 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A loop's body is built once, as the body of a loop op, if its carried values keep their types. Otherwise the loop is
-// unrolled, which needs the number of trips when the graph is built.
+// If the carried values of a loop keep their types, its body is built once, as the body of a loop op. Otherwise the
+// loop is unrolled, which requires that the number of trips is known when the graph is built.
 
-// tryEach returns the result of the first function that succeeds. If none succeeds, it reports the errors of the last
-// one.
+// tryEach returns the results of the first function that succeeds. If none does, it reports the errors of the last one.
 func (c *call) tryEach(ways ...func() []*value) []*value {
 	problems, needed := len(c.problems), len(c.needed)
 	for i, way := range ways {
@@ -28,12 +27,13 @@ func (c *call) tryEach(ways ...func() []*value) []*value {
 	return nil
 }
 
-// trip builds a body once, from the number of the trip, i32[], and the carried values. It returns the next carried
-// values and the values to stack. goes is the loop's condition for the next trip, if it has one.
+// trip builds one trip of a loop, given its number, i32[], and the carried values. next are the carried values of the
+// next trip, and outs the values to stack. goes is the condition for the next trip, or the zero Tensor if the loop has
+// none.
 type trip func(i tensor, carried []*value) (goes tensor, next, outs []*value)
 
-// looped builds a loop op. It returns the last carried values and the stacks. With a condition, only as many rows of
-// the stacks are valid as there were trips.
+// looped builds a loop op from a trip. goes is the condition of the first trip. It returns the last carried values
+// followed by the stacks. If the loop has a condition, only as many rows of the stacks are valid as there were trips.
 func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*value, frontend.Scanned) {
 	from, around := merged(c.in), c.trips
 	defer func() { c.trips = around }()
@@ -60,7 +60,7 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 	return results, s
 }
 
-// loopNode is the inputs of a Loop.
+// loopNode is a node Loop with its inputs.
 type loopNode struct {
 	*call
 	body  *Graph
@@ -78,7 +78,7 @@ func loop(c *call) []*value {
 	if c.has(0) {
 		l.limit = c.in[0]
 		if n, _, ok := dimsOf(l.limit); ok && len(n) == 1 && n[0].IsStatic() && n[0].Add > maxTrips {
-			l.limit = nil // as exporters write a loop that only a condition ends
+			l.limit = nil // exporters write such a limit for a loop that only a condition ends
 		}
 	}
 	if c.has(1) {
@@ -95,12 +95,12 @@ func loop(c *call) []*value {
 		}
 	}
 	if known && (l.limit == nil || l.trips() != nil && l.trips().IsStatic()) {
-		ways = append(ways, l.written)
+		ways = append(ways, l.unrolled)
 	}
 	return c.tryEach(ways...)
 }
 
-// from returns the inputs from first on, all of which are required.
+// from returns the inputs from number first on, all of which must be given.
 func (c *call) from(first int) []*value {
 	for i := first; i < len(c.in); i++ {
 		c.input(i)
@@ -108,10 +108,10 @@ func (c *call) from(first int) []*value {
 	return c.in[min(first, len(c.in)):]
 }
 
-// maxTrips limits a loop without a bound of its own.
+// maxTrips is the largest limit that counts as a limit: exporters write a larger one for a loop without a limit.
 const maxTrips = 1<<31 - 1
 
-// trips returns the maximum number of trips, if it is known when the graph is built.
+// trips returns the maximum number of trips if it is known when the graph is built, and otherwise nil.
 func (l *loopNode) trips() *ir.Dim {
 	if l.limit == nil {
 		return nil
@@ -122,14 +122,15 @@ func (l *loopNode) trips() *ir.Dim {
 	return nil
 }
 
-// trip builds the body as trip i.
+// trip builds the body for trip i.
 func (l *loopNode) trip(i *value, carried []*value) (goes *value, next, outs []*value) {
 	yes := &value{data: &ir.Data{DType: ir.Bool, Bytes: []byte{1}}}
 	out := l.subgraph(l.body, append([]*value{i, yes}, carried...))
 	return out[0], out[1 : 1+len(l.first)], out[1+len(l.first):]
 }
 
-// counted is a loop without an effective condition.
+// counted builds a loop op with a number of trips that is known when the graph is built, and a condition that stays
+// true.
 func (l *loopNode) counted() []*value {
 	results, _ := l.looped(*l.trips(), tensor{}, l.first,
 		func(i tensor, carried []*value) (_ tensor, next, outs []*value) {
@@ -142,7 +143,7 @@ func (l *loopNode) counted() []*value {
 	return results
 }
 
-// whileCounted builds a loop that ends by a condition, or by a limit known only during a run.
+// whileCounted builds a loop op that ends by its condition, or by a limit that is only known in a run.
 func (l *loopNode) whileCounted() []*value {
 	goes, trips := l.b.Const(true), l.trips()
 	if l.goes != nil {
@@ -175,7 +176,8 @@ func (l *loopNode) whileCounted() []*value {
 	return results
 }
 
-// finished marks the results as wrong if the loop would have run beyond its bound.
+// finished adds an output that reports whether the loop would have continued beyond its bound, so that the results are
+// wrong.
 func (c *call) finished(goes tensor) {
 	if goes.Builder() != c.b {
 		c.fail("how often it runs is known only in a run, which it must not be for one in another's body")
@@ -189,8 +191,8 @@ func (c *call) finished(goes tensor) {
 	c.loops = append(c.loops, name)
 }
 
-// written writes the body out once for each trip.
-func (l *loopNode) written() []*value {
+// unrolled builds the body once for each trip.
+func (l *loopNode) unrolled() []*value {
 	state, trips, going := slices.Clone(l.first), maxCalls, true
 	if l.limit != nil {
 		trips = l.trips().Static()
@@ -223,7 +225,7 @@ func (l *loopNode) written() []*value {
 	return results
 }
 
-// stackOf returns the value of a stack of parts.
+// stackOf returns a stack of parts as a value.
 func stackOf(stack tensor, parts []*value) *value {
 	v := &value{tensor: stack, from: merged(parts)}
 	for _, part := range parts {
@@ -232,17 +234,17 @@ func stackOf(stack tensor, parts []*value) *value {
 	return v
 }
 
-// scanned describes a Scan, in the form of opset 9.
+// scanned is a node Scan with its inputs and attributes, in the form of opset 9.
 type scanned struct {
 	*call
 	body    *Graph
-	axes    []int  // of each scanned input
-	back    []bool // whether it is scanned from its end
-	outAxes []int
-	outBack []bool
-	first   []*value
-	over    []*value
-	length  tensor // number of valid steps, i64[]; the zero Tensor for all
+	axes    []int    // by scanned input: the axis to scan
+	back    []bool   // by scanned input: whether it is scanned from its end
+	outAxes []int    // by output: the axis to stack along
+	outBack []bool   // by output: whether it is stacked from its end
+	first   []*value // first carried values
+	over    []*value // scanned inputs
+	length  tensor   // number of valid steps, i64[]; the zero Tensor for all
 }
 
 func scan(c *call) []*value {
@@ -252,7 +254,7 @@ func scan(c *call) []*value {
 	return s.steps()
 }
 
-// newScan splits the inputs from one on into carried and scanned inputs.
+// newScan returns the Scan with the inputs from number `from` on: first carried values, and then scanned inputs.
 func (c *call) newScan(from int) *scanned {
 	n := c.mustInt("num_scan_inputs")
 	carried := len(c.in) - from - n
@@ -273,7 +275,7 @@ func flags(list []int) []bool {
 	return out
 }
 
-// at is element i of a list that may be shorter.
+// at returns element i of a list, or zero if the list is shorter.
 func at[T any](list []T, i int) (t T) {
 	if i < len(list) {
 		return list[i]
@@ -281,7 +283,7 @@ func at[T any](list []T, i int) (t T) {
 	return t
 }
 
-// extent returns the number of elements along the scanned axes.
+// extent returns the number of steps: the extent of all scanned axes.
 func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 	for i, x := range xs {
 		d := x.Shape()[s.axis(at(s.axes, i), x.Rank())]
@@ -293,16 +295,17 @@ func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 	return steps
 }
 
+// steps builds the Scan as a loop op or, if that fails, unrolled.
 func (s *scanned) steps() []*value {
 	xs := s.whole(s.over)
 	ways := []func() []*value{func() []*value { return s.loop(xs) }}
 	if s.extent(xs).IsStatic() && s.length.IsZero() {
-		ways = append(ways, func() []*value { return s.written(xs) })
+		ways = append(ways, func() []*value { return s.unrolled(xs) })
 	}
 	return s.tryEach(ways...)
 }
 
-// step builds the body for an element of each input.
+// step builds the body for one step. element(i, back) returns the step's element of scanned input i.
 func (s *scanned) step(carried []*value, element func(i int, back bool) tensor) (next, outs []*value) {
 	inputs := slices.Clone(carried)
 	for i, v := range s.over {
@@ -312,7 +315,7 @@ func (s *scanned) step(carried []*value, element func(i int, back bool) tensor) 
 	return out[:len(s.first)], out[len(s.first):]
 }
 
-// loop builds the body once.
+// loop builds the body once, as the body of a loop op.
 func (s *scanned) loop(xs []tensor) []*value {
 	steps, goes := s.extent(xs), tensor{}
 	within := func(i tensor) tensor { return i.Cast(s.length.DType()).Lt(s.length) }
@@ -349,8 +352,8 @@ func (s *scanned) loop(xs []tensor) []*value {
 	return results
 }
 
-// written writes the body out once for each step.
-func (s *scanned) written(xs []tensor) []*value {
+// unrolled builds the body once for each step.
+func (s *scanned) unrolled(xs []tensor) []*value {
 	collected := make([][]*value, len(s.body.Outputs)-len(s.first))
 	state, steps := slices.Clone(s.first), s.extent(xs).Static()
 	for step := range steps {
@@ -376,8 +379,8 @@ func (s *scanned) written(xs []tensor) []*value {
 	return results
 }
 
-// scanBatch is Scan of opset 8, which scans each sequence of a batch: a loop in a loop. Sequences may have different
-// lengths.
+// scanBatch builds Scan of opset 8, which scans each sequence of a batch: a loop inside a loop. Sequences may have
+// different lengths.
 func (c *call) scanBatch() []*value {
 	all := c.newScan(1)
 	carried, over := c.whole(all.first), c.whole(all.over)

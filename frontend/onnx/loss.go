@@ -10,7 +10,8 @@ func crossEntropy(c *call) []*value {
 	return several(c.likelihood(log), log)
 }
 
-// likelihood returns minus the element of each class, weighted and reduced. x is [N, C, …], the classes are [N, …].
+// likelihood returns the negative log-likelihood loss: minus the element of x [N, C, …] at each class [N, …], weighted
+// and reduced as the attributes say.
 func (c *call) likelihood(x tensor) tensor {
 	class := c.x(1)
 	if x.Rank() < 2 {

@@ -22,7 +22,7 @@ var microsoftOps = table{
 	"RotaryEmbedding":                  tensorOp(microsoftRotary),
 }
 
-// biased is input 0 plus input 1, if that is there.
+// biased returns input 0 plus input 1, if that is given.
 func (c *call) biased() tensor {
 	if !c.has(1) {
 		return c.x(0)
@@ -53,7 +53,7 @@ func fusedMatMul(c *call) tensor {
 	return y
 }
 
-// skipped is the sum of input, skip and, as input i, a bias.
+// skipped returns the sum of inputs 0 and 1 (a residual connection) and, if given, input i, a bias.
 func (c *call) skipped(i int) tensor {
 	x := c.x(0).Add(c.x(1))
 	if c.has(i) {
@@ -77,7 +77,8 @@ func skipRMSNorm(c *call) []*value {
 	return several(sum.RMSNorm(c.x(2), c.floatAttr("epsilon", 1e-12)), tensor{}, tensor{}, sum)
 }
 
-// qlinear is an op on two quantized tensors, each with a scale and a zero point, and with a quantized result.
+// qlinear returns the builder of an op on two quantized tensors, each with a scale and a zero point, and with a
+// quantized result.
 func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		a := centred(c.x(0), c.zeroPoint(2, false)).Mul(c.x(1).Reshape())
@@ -86,7 +87,8 @@ func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
 	}
 }
 
-// microsoftRotary has the positions before the tables. A single position applies to all sequences.
+// microsoftRotary differs from ONNX's op in the order of inputs: positions come before the tables. A single position
+// applies to all sequences.
 func microsoftRotary(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
@@ -109,9 +111,9 @@ func rotaryEmbedding(c *call) tensor {
 	return c.rotated(c.x(0), c.x(1), c.x(2), at)
 }
 
-// rotated rotates pairs of elements of each head by tables of cosines and sines. The tables are [positions, pairs],
-// with rows selected by at, or [batch, length, pairs] without it. x is [batch, heads, length, size], or [batch, length,
-// heads*size].
+// rotated applies rotary embeddings to x, [batch, heads, length, size] or [batch, length, heads*size], with tables of
+// cosines and sines. The tables are [positions, pairs], with rows selected by the positions at. If at is the zero
+// Tensor, they are [batch, length, pairs].
 func (c *call) rotated(x, cos, sin, at tensor) tensor {
 	if !at.IsZero() {
 		if cos.Rank() != 2 {

@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Model is the parsed content of an ONNX file: graph, functions and opset versions.
+// Model is the parsed content of an ONNX file: the main graph, functions and opset versions.
 type Model struct {
 	IRVersion int64
 	Producer  string
-	// Opsets has the version of each domain's ops; ONNX's own domain is "".
+	// Opsets maps each domain of ops to its version; ONNX's own domain is "".
 	Opsets    map[string]int64
 	Graph     *Graph
 	Functions []*Function
@@ -28,14 +28,14 @@ type Graph struct {
 	Inputs       []Value
 	Outputs      []Value
 
-	outer []string // for a graph in a node: the names that it reads from enclosing graphs
+	outer []string // if the graph is an attribute: the names that it reads from enclosing graphs
 }
 
 // Function is an op that a model defines itself.
 type Function struct {
 	Domain, Name    string
 	Inputs, Outputs []string
-	// Attributes are the names of attributes without a default; Defaults are the others.
+	// Attributes are the names of the attributes without a default. Defaults has the attributes with one.
 	Attributes []string
 	Defaults   []*Attribute
 	Nodes      []*Node
@@ -49,7 +49,7 @@ type Node struct {
 	Attributes       []*Attribute
 }
 
-// Attribute is an attribute of a node; Type selects the field with its value.
+// Attribute is an attribute of a node. Type says which field has its value.
 type Attribute struct {
 	Name string
 	Type AttributeType
@@ -68,10 +68,10 @@ type Attribute struct {
 	Of      *Type
 }
 
-// AttributeType is the kind of value that an attribute has, by ONNX's numbers.
+// AttributeType is the type of an attribute's value, by ONNX's numbers.
 type AttributeType int64
 
-// The kinds of attributes.
+// The types of attributes.
 const (
 	AttrNone    AttributeType = 0
 	AttrFloat   AttributeType = 1
@@ -114,23 +114,23 @@ type Type struct {
 	Of       *Type // of the elements of a sequence or optional
 }
 
-// Dim is an extent: a number, the name of a run-time extent, or neither.
+// Dim is an extent: a number, or an extent that is known only in a run, with a name or without.
 type Dim struct {
-	Size int64 // -1 if it is not a number
+	Size int64 // -1 if it is known only in a run
 	Name string
 }
 
 // DataType is the type of a tensor's elements, by ONNX's numbers.
 type DataType int32
 
-// dataType is a row of the table of ONNX's types: its name, and its dtype in vkc, if any. Four-bit types are stored two
-// per byte and expanded to bytes of dtype unpacked; nothing computes in them.
+// dataType is a row of the table of ONNX's types: its name, and its dtype in vkc, or Invalid. Four-bit types are stored
+// two per byte. vkc expands them to a byte each, of dtype unpacked.
 type dataType struct {
 	name     string
 	dtype    ir.DType
 	unpacked ir.DType
 	nibble   func(q byte) byte // decodes four bits to a byte
-	unsigned bool              // whether the dtype represents only the lower half of its values
+	unsigned bool              // a uint64, of which the dtype i64 represents only the lower half
 }
 
 var dataTypes = map[DataType]dataType{
@@ -145,9 +145,10 @@ var dataTypes = map[DataType]dataType{
 	23: {name: "float4e2m1", unpacked: ir.F8E4M3, nibble: func(q byte) byte { return e2m1[q&7] | q>>3<<7 }},
 }
 
+// scalar returns a row for a type with an equivalent dtype, or with none.
 func scalar(name string, t ir.DType) dataType { return dataType{name: name, dtype: t} }
 
-// e2m1 has 0, 0.5, 1, 1.5, 2, 3, 4 and 6 as f8e4m3.
+// e2m1 maps the magnitudes of float4e2m1 to f8e4m3: 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 var e2m1 = [8]byte{0, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c}
 
 // float32Type and float64Type are the numbers of float, the default of many ops, and of double.
@@ -159,7 +160,7 @@ const (
 // DType returns the dtype that vkc computes in, or ir.Invalid.
 func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 
-// Bytes is the size of elems elements in a file, or 0 for types without a size.
+// Bytes returns the size in a file of that many elements, or 0 for types without a size.
 func (t DataType) Bytes(elems int64) int64 {
 	row := dataTypes[t]
 	if row.nibble != nil {
@@ -176,7 +177,8 @@ func (t DataType) String() string {
 	return "unknown"
 }
 
-// String formats a type as vkc prints ports: float[N,3], or seq(float[3]). An unknown extent is a question mark.
+// String formats a type as vkc prints inputs and outputs: float[N,3], or seq(float[3]). A question mark is an extent
+// without a name.
 func (t Type) String() string {
 	switch t.Kind {
 	case KindTensor:
@@ -208,8 +210,8 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// Ops counts the model's ops, including ops in functions and subgraphs. An op outside of ONNX's domain is named with
-// its domain.
+// Ops counts the nodes of each op, including nodes in functions and subgraphs. The name of an op outside of ONNX's
+// domain includes its domain.
 func (m *Model) Ops() map[string]int {
 	count := map[string]int{}
 	m.eachNode(func(n *Node) { count[n.op()]++ })
@@ -227,7 +229,7 @@ func (m *Model) UnknownOps() map[string]error {
 	return unknown
 }
 
-// eachNode visits the model's nodes, including nodes in functions and subgraphs.
+// eachNode visits all nodes of the model, including nodes in functions and subgraphs.
 func (m *Model) eachNode(visit func(n *Node)) {
 	eachNode(m.Graph.Nodes, visit)
 	for _, fn := range m.Functions {

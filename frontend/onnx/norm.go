@@ -19,7 +19,7 @@ var rowOps = table{
 	"LRN":                       tensorOp(lrn),
 }
 
-// rows applies f along an axis.
+// rows returns the builder of an op that applies f along an axis.
 func rows(f func(x tensor, axis int) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		x := c.x(0)
@@ -31,7 +31,7 @@ func hardmax(x tensor, axis int) tensor {
 	return x.ArgmaxKeep(axis).Eq(x.Builder().Iota(ir.I32, axis, x.Shape())).Cast(x.DType())
 }
 
-// channels reshapes a vector to one element per channel of a tensor [N, C, …] of that rank.
+// channels reshapes a vector, with an element per channel, so that it broadcasts to tensors [N, C, …] of that rank.
 func channels(v tensor, rank int) tensor {
 	for range rank - 2 {
 		v = v.Unsqueeze(v.Rank())
@@ -45,7 +45,7 @@ func batchNorm(c *call) []*value {
 	if c.flag("training_mode", false) {
 		return trainedNorm(x, scale, bias, mean, variance, eps, momentum)
 	}
-	// One factor and one offset per channel. They depend only on weights.
+	// The op is a factor and an offset per channel. Both depend only on weights, so they are computed once.
 	t := x.DType()
 	factor := castTo(scale, ir.F32).Mul(castTo(variance, ir.F32).AddScalar(eps).Rsqrt())
 	offset := castTo(bias, ir.F32).Sub(castTo(mean, ir.F32).Mul(factor))
@@ -57,11 +57,11 @@ func batchNorm(c *call) []*value {
 	return one(castTo(y, t))
 }
 
-// uses is how many nodes of the graph read a name.
+// uses returns the number of nodes of the graph that read a name.
 func (c *call) uses(name string) int { return c.scope.uses[name] }
 
-// trainedNorm is batch normalization with the batch's own statistics. It also returns the running statistics; momentum
-// is the weight of their old values.
+// trainedNorm is batch normalization with the statistics of the batch itself. It also returns the running statistics,
+// in which momentum is the weight of the old values.
 func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) []*value {
 	axes := []int{0}
 	for a := 2; a < x.Rank(); a++ {
@@ -74,7 +74,7 @@ func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) [
 	return several(y, next(mean, now), next(variance, spread), now, spread)
 }
 
-// normalized is (x-mean)/sqrt(variance+eps) over axes.
+// normalized returns (x-mean)/sqrt(variance+eps), with mean and variance over axes.
 func normalized(x tensor, eps float64, axes ...int) tensor {
 	return x.Deviations(axes...).Mul(x.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt())
 }
@@ -93,7 +93,7 @@ func instanceNorm(c *call) tensor {
 	return y.Mul(channels(scale, x.Rank())).Add(channels(bias, x.Rank()))
 }
 
-// inF32 is why a normalization has one stash_type.
+// inF32 is the reason why normalizations support only one value of stash_type.
 const inF32 = "means and deviations are computed in float"
 
 func groupNorm(c *call) tensor {
@@ -171,7 +171,7 @@ func meanVariance(c *call) tensor {
 	return x.Deviations(axes...).Div(x.VarianceKeep(0, axes...).Sqrt().AddScalar(1e-9))
 }
 
-// lrn divides by a power of the squares of neighbouring channels.
+// lrn (local response normalization) divides each element by a power of the sum of squares of neighbouring channels.
 func lrn(c *call) tensor {
 	x, n := c.x(0), c.mustInt("size")
 	if x.Rank() < 2 || n < 1 {

@@ -8,8 +8,8 @@
 // The file is memory-mapped and parsed field by field. Weights alias it, or the external files next to it. Files are
 // untrusted: every size is bounded, and no file outside of the model's folder is opened.
 //
-// Each ONNX op is a row of one table. The row builds the op, in the form of the newest opset, from package frontend.
-// Another table converts the forms of older opsets.
+// Each ONNX op has a row in one table. The row builds the op, in the form of the newest opset, with package frontend.
+// Another table converts nodes of older opsets to newer forms.
 //
 // Expressions of constants are computed while the graph is built. Shape arithmetic is computed symbolically: results of
 // Shape, Gather, Concat and similar ops on extents stay expressions over symbols, so that a model with symbolic extents
@@ -40,8 +40,8 @@ const DefaultBound = 512
 type File struct {
 	Model *Model
 	Graph *ir.Graph
-	// Outputs has the names of the graph's outputs for each output of the model, in order: one for a tensor, any number
-	// for a sequence, and none for an empty optional.
+	// Outputs has, for each output of the model in order, the names of the graph's outputs that represent it: one for a
+	// tensor, any number for a sequence, and none for an empty optional.
 	Outputs [][]string
 
 	src       filefmt.Source
@@ -50,8 +50,8 @@ type File struct {
 	weights   map[string]*ir.Data
 }
 
-// Open maps the model at path and builds its graph. If ops are not supported, the error is an *UnsupportedError that
-// lists all of them.
+// Open maps the model at path and builds its graph. If some nodes cannot be built, the error is an *UnsupportedError
+// that lists all of them.
 func Open(path string, options Options) (*File, error) {
 	f, err := Read(path)
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 // Unsupported is a node that cannot be built.
 type Unsupported struct {
 	Node string // its name, or the name of its first output
-	Op   string // with its domain, if that is not ONNX's
+	Op   string // with its domain, unless that is ONNX's own
 	Err  error
 }
 
@@ -138,14 +138,14 @@ type Unsupported struct {
 type UnsupportedError struct {
 	Path  string
 	Nodes []Unsupported
-	// Inputs are the inputs with values that must be known when the graph is built: see Options.Inputs.
+	// Inputs names the inputs with values that must be known when the graph is built: see Options.Inputs.
 	Inputs []string
-	// Dims are the symbolic extents of inputs. Fixing one, making it a multiple, or equating it with another may make
-	// more nodes possible: see Options.Dims.
+	// Dims names the symbolic extents of inputs. If Options.Dims replaces one by a number, a multiple or another
+	// extent, more nodes may be possible.
 	Dims []string
 }
 
-// listedNodes limits the nodes in an error message, since the same unsupported op may occur a hundred times.
+// listedNodes is how many nodes an error lists, since the same unsupported op may occur a hundred times.
 const listedNodes = 30
 
 // Error names the nodes, a line each.
@@ -174,10 +174,10 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// maxBuilds bounds the rebuilds of a graph with larger minimum extents.
+// maxBuilds is how often a graph is built again with larger minimum extents.
 const maxBuilds = 8
 
-// build makes the graph.
+// build builds the graph.
 func (f *File) build(options Options) error {
 	options, err := options.check(f.Model)
 	if err != nil {

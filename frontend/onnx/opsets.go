@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// change describes how an op differed before an opset. Builders know only the newest form.
+// change describes how an op changed in an opset. Rows only know the newest form.
 type change struct {
 	opset int64
 	// gone lists attributes that the op no longer has. If such an attribute occurs from this opset on, it is an error,
@@ -18,11 +18,11 @@ type change struct {
 	older func(c *call, newer func() []*value) []*value
 }
 
-// changes lists the opsets in which an op of ONNX's own domain changed: its form, a default, or its meaning. The
-// changes of an op are in order.
+// changes lists the changes of each op of ONNX's own domain: of its form, a default, or its meaning. The changes of an
+// op are in the order of opsets.
 var changes map[string][]change
 
-// The table is initialized at program start, because ops with subgraphs look up other ops in it.
+// An init function fills the table, because ops with subgraphs refer to it.
 func init() {
 	changes = map[string][]change{
 		"Add": alignedOperand, "Sub": alignedOperand, "Mul": alignedOperand, "Div": alignedOperand, "Pow": alignedOperand,
@@ -38,8 +38,8 @@ func init() {
 			c.defaultInt("axis", 1)
 			c.toInput("axis", 2)
 		})}},
-		// Without is_test, Dropout dropped elements. Models for inference do not want that, and later opsets control it
-		// with an input.
+		// Before opset 7, Dropout dropped elements unless is_test was set. Models for inference do not want that, and
+		// later opsets control it with an input.
 		"Dropout": {{7, []string{"is_test"}, leftOut("is_test")}, {10, nil, maskOfNumbers}, inputSince(12, 1, "ratio")},
 		"GRU":     {outputsByName},
 		"Gemm":    {{7, []string{"broadcast"}, leftOut("broadcast")}}, // the shapes imply it
@@ -85,7 +85,7 @@ func init() {
 	}
 }
 
-// ofOpset builds a node by newest after applying the changes since the node's opset.
+// ofOpset builds a node of an older opset: it applies the changes since the node's opset and then calls newest.
 func (c *call) ofOpset(list []change, newest func() []*value) []*value {
 	for i, ch := range list {
 		if c.version < ch.opset {
@@ -101,7 +101,7 @@ func (c *call) ofOpset(list []change, newest func() []*value) []*value {
 	return newest()
 }
 
-// onNode is a change of the node alone.
+// onNode returns the older of a change that only affects the node's attributes and inputs.
 func onNode(change func(c *call)) func(c *call, newer func() []*value) []*value {
 	return func(c *call, newer func() []*value) []*value {
 		change(c)
@@ -109,12 +109,13 @@ func onNode(change func(c *call)) func(c *call, newer func() []*value) []*value 
 	}
 }
 
-// instead builds nodes of older opsets by themselves.
+// instead returns the older of a change after which the op has nothing in common with its previous form: f builds that
+// form.
 func instead(f func(c *call) tensor) func(c *call, newer func() []*value) []*value {
 	return func(c *call, _ func() []*value) []*value { return one(f(c)) }
 }
 
-// inputSince is an opset in which attributes became inputs, beginning with number first.
+// inputSince is the change in which attributes became inputs, the first of them input number first.
 func inputSince(opset int64, first int, attrs ...string) change {
 	return change{opset, attrs, onNode(func(c *call) {
 		for i, name := range attrs {
@@ -123,15 +124,18 @@ func inputSince(opset int64, first int, attrs ...string) change {
 	})}
 }
 
-// leftOut removes an attribute that does not affect the result.
+// leftOut returns the older of a change that removed an attribute without effect on the result.
 func leftOut(name string) func(c *call, newer func() []*value) []*value {
 	return onNode(func(c *call) { c.setAttr(name, nil) })
 }
 
+// Each of the following variables and functions is a change, or the function older of one. Its comment says how the op
+// was before.
+
 // outputsByName: an attribute also said whether a result exists.
 var outputsByName = change{7, []string{"output_sequence"}, leftOut("output_sequence")}
 
-// toInput makes an attribute input i, unless that is there.
+// toInput converts an attribute to input i, unless that input is given.
 func (c *call) toInput(name string, i int) {
 	a := c.anyAttr(name)
 	c.setAttr(name, nil)
@@ -158,7 +162,7 @@ func (c *call) toInput(name string, i int) {
 	c.setInput(i, &value{data: d})
 }
 
-// setInput replaces input i of this call.
+// setInput replaces input i. Other readers of the node are not affected.
 func (c *call) setInput(i int, v *value) {
 	c.in = slices.Clone(c.in)
 	for len(c.in) <= i {
@@ -167,7 +171,7 @@ func (c *call) setInput(i int, v *value) {
 	c.in[i] = v
 }
 
-// setAttr replaces an attribute of this call's node; nil removes it.
+// setAttr replaces an attribute. nil removes it. Other readers of the node are not affected.
 func (c *call) setAttr(name string, a *Attribute) {
 	n := *c.node
 	n.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(a *Attribute) bool { return a.Name == name })
@@ -178,21 +182,21 @@ func (c *call) setAttr(name string, a *Attribute) {
 	c.node = &n
 }
 
-// defaultInt sets an attribute's former default.
+// defaultInt sets an attribute to its former default, unless the node has it.
 func (c *call) defaultInt(name string, n int64) {
 	if !c.hasAttr(name) {
 		c.setAttr(name, &Attribute{Type: AttrInt, Int: n})
 	}
 }
 
-// defaultFloat sets an attribute's former default.
+// defaultFloat sets an attribute to its former default, unless the node has it.
 func (c *call) defaultFloat(name string, f float32) {
 	if !c.hasAttr(name) {
 		c.setAttr(name, &Attribute{Type: AttrFloat, Float: f})
 	}
 }
 
-// renameText sets an attribute's former default, and renames its values.
+// renameText sets an attribute to its former default, unless the node has it, and replaces former names of values.
 func (c *call) renameText(name, otherwise string, names map[string]string) {
 	text := c.textAttr(name, otherwise)
 	if other, ok := names[text]; ok {
@@ -201,8 +205,8 @@ func (c *call) renameText(name, otherwise string, names map[string]string) {
 	c.setAttr(name, &Attribute{Type: AttrString, String: text})
 }
 
-// under is a value reshaped to s. A constant stays a constant.
-func (c *call) under(v *value, s ir.Shape) *value {
+// reshaped returns a value with shape s. A constant stays a constant.
+func (c *call) reshaped(v *value, s ir.Shape) *value {
 	out := &value{name: v.name, from: v.from, narrow: v.narrow, unsigned: v.unsigned, large: v.large}
 	if d := v.data; d != nil && s.IsStatic() {
 		dims := make([]int, len(s))
@@ -216,26 +220,26 @@ func (c *call) under(v *value, s ir.Shape) *value {
 	return out
 }
 
-// ones is n extents of 1.
+// ones returns n extents of 1.
 func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
 
-// alignedOperand: the second operand was aligned at a given axis of the first, not at the innermost axis.
+// alignedOperand: the second operand was aligned at a given axis of the first one, not at the innermost axis.
 var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *call) {
 	if has := c.hasAttr("axis"); !c.flag("broadcast", false) || !has {
 		return
 	}
 	x, y := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
 	at := c.axis(c.intAttr("axis", 0), len(x))
-	c.setInput(1, c.under(c.in[1], slices.Concat(y, ones(len(x)-at-len(y)))))
+	c.setInput(1, c.reshaped(c.in[1], slices.Concat(y, ones(len(x)-at-len(y)))))
 })}}
 
-// ofChannels: there could be statistics of each element.
+// ofChannels: there could be statistics for each element instead of each channel.
 func ofChannels(c *call) {
 	c.only("spatial", 1, "statistics are those of channels")
 	c.setAttr("spatial", nil)
 }
 
-// testedIfSaid: formerly, an attribute said that a normalization is not in training mode.
+// testedIfSaid: attribute is_test said that a normalization is not in training mode.
 func testedIfSaid(c *call) {
 	if c.flag("is_test", false) && c.wants(1) {
 		c.fail("is_test is 1, and it has the results of training")
@@ -243,14 +247,14 @@ func testedIfSaid(c *call) {
 	c.setAttr("is_test", nil)
 }
 
-// trainedWhereWanted: formerly, a normalization was in training mode if its further results were used.
+// trainedWhereWanted: a normalization was in training mode if a node read its further results.
 func trainedWhereWanted(c *call) {
 	if c.wants(1) {
 		c.setAttr("training_mode", &Attribute{Type: AttrInt, Int: 1})
 	}
 }
 
-// numberOfType: the type was a name.
+// numberOfType: attribute to had the name of a type, not its number.
 func numberOfType(c *call) {
 	name := c.must("to", AttrString).String
 	for number, row := range dataTypes {
@@ -262,7 +266,7 @@ func numberOfType(c *call) {
 	c.fail("attribute to is %q, which vkc does not have", name)
 }
 
-// maskOfNumbers: the mask had the type of the numbers.
+// maskOfNumbers: the mask had the dtype of the elements instead of bool.
 func maskOfNumbers(c *call, newer func() []*value) []*value {
 	results := newer()
 	if len(results) > 1 {
@@ -284,7 +288,7 @@ func scalePerGroup(c *call) {
 	}
 }
 
-// flattened: an op along an axis treated all axes from that one on as a single axis.
+// flattened: an op along an axis treated that axis and all later ones as a single axis.
 func flattened(c *call, newer func() []*value) []*value {
 	s := c.shapeOf(c.input(0))
 	axis := c.axis(c.intAttr("axis", 1), len(s))
@@ -296,15 +300,15 @@ func flattened(c *call, newer func() []*value) []*value {
 	if err != nil {
 		c.fail("%v", err)
 	}
-	c.setInput(0, c.under(c.in[0], slices.Concat(s[:axis], ir.Shape{flat})))
+	c.setInput(0, c.reshaped(c.in[0], slices.Concat(s[:axis], ir.Shape{flat})))
 	results := newer()
 	for i, v := range results {
-		results[i] = c.under(v, s)
+		results[i] = c.reshaped(v, s)
 	}
 	return results
 }
 
-// acrossChannels: a separate attribute said whether means include channels.
+// acrossChannels: attribute across_channels said whether means include all channels.
 func acrossChannels(c *call) {
 	axes := []int64{0, 2, 3}
 	if c.intAttr("across_channels", 0) != 0 {
@@ -326,7 +330,7 @@ func twoScales(c *call) {
 	c.setAttr("scales", &Attribute{Type: AttrFloats, Floats: []float32{1, 1, h, w}})
 }
 
-// padsRenamed: the attribute had another name.
+// padsRenamed: attribute pads was named paddings.
 func padsRenamed(c *call) {
 	if a := c.attr("paddings", AttrInts); a != nil {
 		c.setAttr("pads", &Attribute{Type: AttrInts, Ints: a.Ints})
@@ -334,15 +338,15 @@ func padsRenamed(c *call) {
 	}
 }
 
-// slopePerChannel: formerly, a vector of slopes was per channel.
+// slopePerChannel: a vector of slopes had one per channel.
 func slopePerChannel(c *call) {
 	x, slope := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
 	if len(slope) == 1 && len(x) > 2 {
-		c.setInput(1, c.under(c.in[1], slices.Concat(slope, ones(len(x)-2))))
+		c.setInput(1, c.reshaped(c.in[1], slices.Concat(slope, ones(len(x)-2))))
 	}
 }
 
-// oneAxisRepeated: formerly, only one axis was repeated, named by input 2.
+// oneAxisRepeated: only one axis was repeated, given by input 2.
 func oneAxisRepeated(c *call) {
 	repeats := ones(len(c.shapeOf(c.input(0))))
 	repeats[c.axis(c.ints(2)[0], len(repeats))] = ir.D(c.ints(1)[0])

@@ -10,32 +10,35 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Options fix properties of a model when its graph is built. The zero value is fine for most models. An unknown name is
-// an error.
+// Options fix properties of a model when its graph is built. The zero value suits most models. A name that the model
+// does not have is an error.
 type Options struct {
 	// Bounds gives upper bounds of symbolic extents by name, which determine buffer sizes; the default is DefaultBound.
-	// By the name of a node it bounds the trips of a Loop with a run-time trip count.
+	// By the name of a Loop node, it bounds the trips if their number is only known in a run.
 	Bounds map[string]int
-	// Dims replaces symbolic extents by name: by a number; by an expression such as 32*W, because some ops need a
-	// multiple; or by another extent. Model.Extents lists the names. Unnamed extents are named by input and axis, such
-	// as x_0. An extent whose name is an expression, such as "past + 1", follows from other extents. If nodes require
-	// an extent to be at least n, as x[:n] does, it becomes a symbol plus n. Here and in Bounds, an extent may have its
-	// symbol's name or the file's own spelling, which may be no identifier.
+	// Dims replaces symbolic extents, by name. A replacement is a number, another extent, or an expression such as
+	// 32*W, because some ops need a multiple.
+	//
+	// Model.Extents lists the names. An extent without a name is named by input and axis, such as x_0. An extent with
+	// an expression as its name, such as "past + 1", follows from other extents. If nodes require an extent of at least
+	// n, as x[:n] does, it becomes a symbol plus n. Here and in Bounds, an extent may be given by its symbol's name or
+	// in the file's own spelling, which need not be an identifier.
 	Dims map[string]ir.Dim
-	// Inputs makes inputs constants of this graph, for example an input that is a shape. It overrides an input's
-	// default value.
+	// Inputs makes inputs of the model constants of the graph, by name. That is needed for an input that is a shape,
+	// for example. It overrides an input's default value.
 	Inputs map[string]*ir.Data
 	// Lists gives the types of the elements of inputs that are sequences. Each element becomes an input of the graph:
 	// "x.0", "x.1" and so on for input "x". An optional has one element, under its own name, or none.
 	Lists map[string][]ir.Type
 }
 
-// NameError is a name in Options that the model does not have.
+// NameError is the error for a name in Options that the model does not have.
 type NameError struct{ what string }
 
 func (e *NameError) Error() string { return e.what }
 
-// check refuses unknown names with a *NameError. It returns the options keyed by the file's spelling of extents.
+// check returns a *NameError if a name is unknown. Otherwise it returns the options with extents in the file's
+// spelling.
 func (o Options) check(m *Model) (Options, error) {
 	var err error
 	spelling := m.spellings()
@@ -91,7 +94,7 @@ func (o Options) check(m *Model) (Options, error) {
 	return o, nil
 }
 
-// spelled converts the keys of values to the file's spelling of extents. Other keys stay unchanged.
+// spelled returns a map with its keys in the file's spelling of extents. Other keys stay.
 func spelled[T any](values map[string]T, spelling map[string]string) (map[string]T, error) {
 	if values == nil {
 		return nil, nil
@@ -108,8 +111,9 @@ func spelled[T any](values map[string]T, spelling map[string]string) (map[string
 	return out, nil
 }
 
-// Extents lists the symbols of the inputs' symbolic extents, in order: the model's names or names made of input and
-// axis, converted to identifiers. For an extent whose name is an expression it lists the symbols in that.
+// Extents lists the symbols of the inputs' symbolic extents, in order. A symbol is the model's name of the extent, or
+// else made of input and axis, and in both cases converted to an identifier. For an extent with an expression as its
+// name, Extents lists the symbols in the expression.
 func (m *Model) Extents() []string {
 	names, symbols := m.spelled(), m.symbols()
 	for i, name := range names {
@@ -118,10 +122,10 @@ func (m *Model) Extents() []string {
 	return names
 }
 
-// Spelling returns the file's own name for an extent that Extents lists.
+// Spelling returns the file's own name for a symbol that Extents lists.
 func (m *Model) Spelling(symbol string) string { return m.spellings()[symbol] }
 
-// Shown is the type of an input or output with the names of Extents.
+// Shown returns the type of an input or output, with the names of Extents.
 func (m *Model) Shown(v Value) Type {
 	t := v.Type
 	t.Shape = slices.Clone(t.Shape)
@@ -138,7 +142,7 @@ func (m *Model) Shown(v Value) Type {
 	return t
 }
 
-// symbols assigns each extent, by the file's spelling, a unique identifier: its own name if possible.
+// symbols maps each extent, in the file's spelling, to a unique identifier: its own name if that is one.
 func (m *Model) symbols() map[string]string {
 	symbols, taken := map[string]string{}, map[string]bool{}
 	for _, name := range m.spelled() {
@@ -161,7 +165,7 @@ func (m *Model) symbols() map[string]string {
 	return symbols
 }
 
-// spellings is the reverse of symbols.
+// spellings is the inverse of symbols.
 func (m *Model) spellings() map[string]string {
 	all := map[string]string{}
 	for name, symbol := range m.symbols() {
@@ -170,7 +174,7 @@ func (m *Model) spellings() map[string]string {
 	return all
 }
 
-// SymbolOf converts an extent's name in a file to a valid symbol. If two names give the same symbol, one of them gets a
+// SymbolOf converts an extent's name in a file to an identifier. Two names may give the same one; symbols then adds a
 // number.
 func SymbolOf(name string) string {
 	if ir.IsIdent(name) {
@@ -188,7 +192,7 @@ func SymbolOf(name string) string {
 	return s[:min(len(s), 64)]
 }
 
-// spelled is like Extents, with the file's spelling of the extents.
+// spelled is Extents in the file's spelling.
 func (m *Model) spelled() []string {
 	var names []string
 	for _, name := range m.extentNames() {
@@ -225,10 +229,10 @@ func (m *Model) expressionOf(name string) string {
 	return text
 }
 
-// anyExtent is a symbol of any value.
+// anyExtent returns a symbol for a name, for parsing expressions.
 func anyExtent(symbol string) (ir.Dim, error) { return ir.Symbol(symbol, DefaultBound), nil }
 
-// extentNames lists the names of the extents of inputs that are no numbers.
+// extentNames lists the names, as Options has them, of the inputs' extents that are not numbers.
 func (m *Model) extentNames() []string {
 	var names []string
 	for _, in := range m.Graph.Inputs {
@@ -241,7 +245,7 @@ func (m *Model) extentNames() []string {
 	return names
 }
 
-// extentName is the name of a symbolic extent in Options: the model's name, or input and axis.
+// extentName returns the name of a symbolic extent in Options: the model's name, or input and axis.
 func extentName(in Value, axis int) string {
 	if name := in.Type.Shape[axis].Name; name != "" {
 		return name
@@ -249,7 +253,7 @@ func extentName(in Value, axis int) string {
 	return fmt.Sprintf("%s_%d", in.Name, axis)
 }
 
-// loops lists the names of nodes that are loops.
+// loops lists the names of the Loop nodes.
 func (m *Model) loops() []string {
 	var names []string
 	m.eachNode(func(n *Node) {

@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// reads visits the names that a node reads: its inputs, and the names that its subgraphs read from enclosing graphs.
+// reads calls visit for each name that a node reads: its inputs, and the names that its subgraphs read from enclosing
+// graphs.
 func (n *Node) reads(visit func(name string)) {
 	for _, name := range n.Inputs {
 		visit(name)
@@ -24,8 +25,8 @@ func (n *Node) reads(visit func(name string)) {
 	}
 }
 
-// ordered sorts nodes so that each comes after the nodes whose results it reads. Sorted nodes stay unchanged; otherwise
-// a node moves up before its first reader.
+// ordered sorts nodes so that each comes after the nodes with the results that it reads. It keeps the order if it is
+// valid; otherwise it moves a node before its first reader.
 func ordered(nodes []*Node) ([]*Node, error) {
 	maker := map[string]int{}
 	for i, n := range nodes {
@@ -96,10 +97,10 @@ func ordered(nodes []*Node) ([]*Node, error) {
 	return out, nil
 }
 
-// namedNodes is how many nodes of a circle an error names.
+// namedNodes is how many nodes of a cycle an error names.
 const namedNodes = 10
 
-// circleError names the nodes of a cycle: each reads a result of the next one.
+// circleError returns the error for a cycle of nodes, in which each reads a result of the next one.
 func circleError(circle []*Node) error {
 	if len(circle) == 1 {
 		return fmt.Errorf("%s reads its own result: no order of the nodes can compute it", circle[0].titleAndOp())
@@ -116,12 +117,12 @@ func circleError(circle []*Node) error {
 		"again %s", len(circle), strings.Join(names, ", "), names[0])
 }
 
-// titleAndOp names a node and its op for people.
+// titleAndOp names a node and its op for errors.
 func (n *Node) titleAndOp() string {
 	return fmt.Sprintf("%s (%s)", ir.Printable(n.title()), ir.Printable(n.op()))
 }
 
-// readsFromAround lists the names that a graph reads and does not have itself.
+// readsFromAround lists the names that a graph reads but does not define.
 func (g *Graph) readsFromAround() []string {
 	own := map[string]bool{"": true}
 	for _, in := range g.Inputs {

@@ -17,8 +17,8 @@ var quantizedOps = table{
 	"QLinearConv":           tensorOp(qlinearConv),
 }
 
-// alongAxis reshapes scales or zero points to broadcast against x. They are a scalar, a vector along an axis of x, or
-// per block of x.
+// alongAxis reshapes v, scales or zero points, so that it broadcasts against x. v is a scalar, a vector along an axis
+// of x, or has an element per block of x.
 func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	switch {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
@@ -41,7 +41,7 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	return v
 }
 
-// quantized rounds x/scale to integers of dtype t around an optional zero point.
+// quantized rounds x/scale to integers, adds the zero point, if any, and saturates to dtype t.
 func quantized(x, scale, zero tensor, t ir.DType) tensor {
 	y := x.Div(castTo(scale, x.DType())).Round()
 	if !zero.IsZero() {
@@ -53,7 +53,7 @@ func quantized(x, scale, zero tensor, t ir.DType) tensor {
 	return y.Cast(t) // saturates
 }
 
-// centred is integers minus their zero point, in f32, which represents them exactly.
+// centred returns integers minus their zero point, in f32, which represents the difference exactly.
 func centred(x, zero tensor) tensor {
 	y := x.Cast(ir.F32)
 	if zero.IsZero() {
@@ -94,8 +94,8 @@ func quantizeLinear(c *call) tensor {
 	return quantized(x, scale, zero, t)
 }
 
-// dequantizeNode keeps int8 matrices, because passes fuse their dequantization into matmuls (package passes). It
-// computes smaller constants at once.
+// dequantizeNode builds DequantizeLinear. It keeps int8 matrices as they are, because passes fuse their dequantization
+// into matmuls. It computes smaller constants at once.
 func dequantizeNode(c *call) []*value {
 	plain := tensorOp(dequantizeLinear)
 	if len(c.shapeOf(c.input(0))) < 2 {
@@ -125,8 +125,8 @@ func dynamicQuantizeLinear(c *call) []*value {
 	return several(quantized(x, scale, zero, ir.U8), scale, zero)
 }
 
-// zeroPoint returns input i, or the zero Tensor if it is omitted. A zero point for each row of a matrix becomes a
-// column.
+// zeroPoint returns input i, a zero point, or the zero Tensor if it is omitted. With column, a vector with a zero point
+// for each row of a matrix becomes a column.
 func (c *call) zeroPoint(i int, column bool) tensor {
 	if !c.has(i) {
 		return tensor{}
@@ -141,15 +141,16 @@ func (c *call) zeroPoint(i int, column bool) tensor {
 	return z
 }
 
-// exactly computes a sum of n int8 products in floats: in f32 if that is exact, else in f64.
-func exactly(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
+// exactSum computes f, in which each element is a sum of n products of 8-bit integers: in f32 if that is exact, else in
+// f64.
+func exactSum(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
 	if n > exactF32 {
 		a, b = a.Cast(ir.F64), b.Cast(ir.F64)
 	}
 	return f(a, b)
 }
 
-// signed converts u8 to i8 by subtracting the returned offset.
+// signed converts u8 to i8 by subtracting the returned offset, and returns i8 unchanged.
 func signed(x tensor) (tensor, float64) {
 	if x.DType() == ir.U8 {
 		return x.Xor(x.Lit(128)).Cast(ir.I8), 128
@@ -157,7 +158,7 @@ func signed(x tensor) (tensor, float64) {
 	return x, 0
 }
 
-// isZero reports whether input i is omitted, or all zeros and known when the graph is built.
+// isZero reports whether input i is omitted, or a constant of zeros.
 func (c *call) isZero(i int) bool {
 	if !c.has(i) {
 		return true
@@ -170,19 +171,19 @@ func (c *call) isZero(i int) bool {
 	return err == nil && !slices.ContainsFunc(list, func(n float64) bool { return n != 0 })
 }
 
-// byteOperand is an operand of an int8 matmul or convolution.
-type byteOperand struct {
-	x tensor // int8, which devices multiply directly
-	// shift is added to an element of x to get its value minus the zero point, in a shape that broadcasts to the
+// int8Operand is an operand of an int8 matmul or convolution.
+type int8Operand struct {
+	x tensor // i8, which devices multiply directly
+	// shift is what must be added to an element of x to get its value minus the zero point. It broadcasts to the
 	// result; the zero Tensor means 0.
 	shift tensor
 	sums  func() tensor // sums of x over the contraction axis, in a shape that broadcasts to the result
 }
 
-// byteOperand converts x and its zero point, which is an input, to a byteOperand.
-func (c *call) byteOperand(x tensor, input int, zero tensor) byteOperand {
+// int8Operand returns the operand for x and its zero point. input is the number of the zero point's input.
+func (c *call) int8Operand(x tensor, input int, zero tensor) int8Operand {
 	x, offset := signed(x)
-	o := byteOperand{x: x}
+	o := int8Operand{x: x}
 	switch {
 	case !c.isZero(input):
 		zero = zero.Cast(ir.I32)
@@ -193,9 +194,9 @@ func (c *call) byteOperand(x tensor, input int, zero tensor) byteOperand {
 	return o
 }
 
-// addZeros adds the zero points' terms to a matmul of int8 operands over count elements: (a-za)(b-zb) = ab - za*b -
-// a*zb + za*zb.
-func addZeros(out tensor, a, b byteOperand, count tensor) tensor {
+// addZeros corrects out, the matmul of a.x and b.x over count elements, for the shifts: (a+sa)(b+sb) = ab + sa*b + a*sb
+// + sa*sb, summed over the elements.
+func addZeros(out tensor, a, b int8Operand, count tensor) tensor {
 	if !a.shift.IsZero() {
 		out = out.Add(b.sums().Mul(a.shift))
 	}
@@ -208,32 +209,32 @@ func addZeros(out tensor, a, b byteOperand, count tensor) tensor {
 	return out
 }
 
-// byteProduct is the matmul of 8-bit inputs a and b, minus their zero points, inputs za and zb, in i32.
-func (c *call) byteProduct(a, za, b, zb int) tensor {
+// int8MatMul returns the matmul of 8-bit inputs a and b minus their zero points, inputs za and zb, in i32.
+func (c *call) int8MatMul(a, za, b, zb int) tensor {
 	x, y := c.x(a), c.x(b)
 	if x.Rank() < 2 || y.Rank() < 2 {
 		x, y := centred(x, c.zeroPoint(za, true)), centred(y, c.zeroPoint(zb, false))
-		return exactly(x.Dim(-1).Max(), x, y, matmul).Cast(ir.I32)
+		return exactSum(x.Dim(-1).Max(), x, y, matmul).Cast(ir.I32)
 	}
-	left, right := c.byteOperand(x, za, c.zeroPoint(za, true)), c.byteOperand(y, zb, c.zeroPoint(zb, false))
+	left, right := c.int8Operand(x, za, c.zeroPoint(za, true)), c.int8Operand(y, zb, c.zeroPoint(zb, false))
 	left.sums = func() tensor { return left.x.Cast(ir.I32).SumKeep(-1) }
 	right.sums = func() tensor { return right.x.Cast(ir.I32).SumKeep(-2) }
 	return addZeros(left.x.MatMul(right.x), left, right, c.b.DimValue(x.Dim(-1)))
 }
 
-func matmulInteger(c *call) tensor { return c.byteProduct(0, 2, 1, 3) }
+func matmulInteger(c *call) tensor { return c.int8MatMul(0, 2, 1, 3) }
 
 func qlinearMatMul(c *call) tensor {
 	as := c.x(1)
 	if as.Rank() == 1 && !as.Dim(0).Is(1) {
 		as = as.Unsqueeze(1)
 	}
-	y := c.byteProduct(0, 2, 3, 5).Cast(ir.F32)
+	y := c.int8MatMul(0, 2, 3, 5).Cast(ir.F32)
 	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
 }
 
-// perOutput appends axes of extent 1 to v, which has one value per output channel, up to the given rank. Then v
-// broadcasts against weights of that rank.
+// perOutput appends axes of extent 1 to v, with one value per output channel, up to the given rank. Then v broadcasts
+// against weights of that rank.
 func perOutput(v tensor, rank int) tensor {
 	if v.IsZero() || v.Rank() == 0 {
 		return v
@@ -244,14 +245,14 @@ func perOutput(v tensor, rank int) tensor {
 	return v
 }
 
-// convInteger is a convolution of signed bytes, padded by their zero point.
+// convInteger is a convolution of 8-bit integers, padded by their zero point.
 func convInteger(c *call) tensor {
 	x, w := c.x(0), c.x(1)
 	win, zero := c.window(x.Shape(), c.kernelOf(w)), c.zeroPoint(2, false)
-	left := c.byteOperand(x, 2, zero)
-	right := c.byteOperand(w, 3, perOutput(c.zeroPoint(3, false), x.Rank()-1))
+	left := c.int8Operand(x, 2, zero)
+	right := c.int8Operand(w, 3, perOutput(c.zeroPoint(3, false), x.Rank()-1))
 	around, known := c.signedNumber(2, x.DType())
-	if !known { // xor moves the zero point to 0, which pad inserts, and back
+	if !known { // xor with the zero point turns it into 0, which pad inserts; xor again restores the elements
 		zero, _ = signed(zero)
 		left.x = left.x.Xor(zero).Pad(append([]int{0, 0}, win.low...), append([]int{0, 0}, win.high...), 0).Xor(zero)
 		win.low, win.high = make([]int, len(win.low)), make([]int, len(win.high))
@@ -276,8 +277,8 @@ func convInteger(c *call) tensor {
 		c.b.Scalar(ir.I32, float64(w.Shape()[1:].MaxElems())))
 }
 
-// signedNumber is an 8-bit zero point, an input, converted as signed converts x. It reports false if it is not known
-// when the graph is built.
+// signedNumber returns an 8-bit zero point, given as an input, after the conversion that signed does. It returns false
+// if the zero point is not known when the graph is built.
 func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
 	number := 0
 	if c.has(input) {
@@ -304,8 +305,8 @@ func qlinearConv(c *call) tensor {
 	if !c.isZero(5) {
 		zero = perOutput(c.zeroPoint(5, false), w.Rank())
 	}
-	// Bytes minus their zero points are integers, and f16 represents them exactly. Devices multiply the bytes (package
-	// passes).
+	// 8-bit integers minus their zero points are exact in f16. Passes turn this convolution into one of int8 on devices
+	// that multiply int8.
 	y := centred(x, c.zeroPoint(2, false)).Conv(centred(w, zero),
 		append(win.options(), frontend.Dilation(win.dilation...), frontend.Groups(c.intAttr("group", 1)),
 			frontend.InPrecision(frontend.HalfPrecision))...)

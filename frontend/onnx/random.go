@@ -7,8 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ONNX does not specify the random numbers. A node's numbers are the same in every run. They follow from its seed, or
-// else from its position among the random nodes. In a loop they differ in each trip.
+// randomOps are the ops with random results. ONNX does not specify the numbers. Here a node's numbers are the same in
+// every run. They depend on its seed or, without one, on its position among the random nodes. In a loop they differ in
+// each trip.
 var randomOps = table{
 	"Dropout":           controlOp(dropout),
 	"Bernoulli":         drawn(bernoulli),
@@ -19,16 +20,16 @@ var randomOps = table{
 	"RandomUniformLike": drawn(func(c *call) tensor { return c.between(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
 }
 
-// drawn makes the row of a random op. The op is never evaluated when the graph is built, because each trip of a loop
+// drawn returns the row of a random op. It is never computed while the graph is built, because each trip of a loop
 // draws new numbers.
 func drawn(f func(c *call) tensor) row {
 	return controlOp(func(c *call) []*value { return one(f(c)) })
 }
 
-// perOffset is the number of elements per offset of the generator.
+// perOffset is how many elements use one offset of the generator.
 const perOffset = 4
 
-// draw returns seed and offset for elements of a shape.
+// draw returns the seed and offset for a tensor of shape s.
 func (c *call) draw(s ir.Shape) (seed, offset tensor) {
 	c.draws++
 	first := int64(c.draws)

@@ -14,7 +14,8 @@ var recurrentOps = table{
 }
 
 // recurrence is one direction of a recurrent layer: a loop over the steps, each with a matmul of the state by the
-// recurrent weights. The inputs of all steps are multiplied in one matmul before the loop. A few steps are unrolled.
+// recurrent weights. One matmul before the loop multiplies the inputs of all steps. If there are only a few steps, they
+// are unrolled.
 type recurrence struct {
 	c       *call
 	x       tensor // [T, N, gates*H]: the inputs times their weights
@@ -27,7 +28,7 @@ type recurrence struct {
 	act     []func(tensor) tensor
 }
 
-// activation returns a function by ONNX's name.
+// activation returns the function with that name in ONNX.
 func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor {
 	switch strings.ToLower(name) {
 	case "relu":
@@ -57,7 +58,7 @@ func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor 
 	return nil
 }
 
-// numbersOf has, for each activation function, how many values of activation_alpha and activation_beta it takes, and
+// numbersOf has, for each activation function, how many values of activation_alpha and activation_beta it consumes, and
 // their defaults.
 var numbersOf = map[string]struct {
 	alphas, betas int
@@ -71,8 +72,8 @@ var numbersOf = map[string]struct {
 	"thresholdedrelu": {alphas: 1, alpha: 1},
 }
 
-// activations returns the activation functions of each direction, as many as there are defaults. The parameters of the
-// functions are listed in the order of the functions.
+// activations returns, for each direction, as many activation functions as there are defaults. The functions'
+// parameters are in two lists, in the order of the functions.
 func (c *call) activations(directions int, defaults ...string) [][]func(tensor) tensor {
 	names := slices.Repeat(defaults, directions)
 	if a := c.attr("activations", AttrStrings); a != nil && len(a.Strings) > 0 {
@@ -112,8 +113,8 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
 
-// recurrent builds a layer. step computes the next state from the previous state and a step's inputs. The first element
-// of the state is the output.
+// recurrent builds a recurrent layer in all directions. step computes the next state from the inputs of a step and the
+// previous state. The first element of the state is the output.
 func (c *call) recurrent(gates, states int, defaults []string,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
 	x, w, r := c.x(0), c.x(1), c.x(2)
@@ -179,16 +180,17 @@ func (c *call) recurrent(gates, states int, defaults []string,
 	return several(results...)
 }
 
-// writtenSteps is the largest number of steps to unroll. Kernels of neighbouring unrolled steps can be fused.
-const writtenSteps = 4
+// unrolledSteps is the largest number of steps to unroll. Kernels of neighbouring unrolled steps can be fused.
+const unrolledSteps = 4
 
+// stacked stacks tensors along a new axis.
 func stacked(list []tensor, axis int) tensor { return list[0].Stack(axis, list[1:]...) }
 
-// run executes the steps. It returns the outputs [T, N, H] and the last state.
+// run computes the steps. It returns the outputs of all steps, [T, N, H], and the last state.
 func (l *recurrence) run(steps ir.Dim, state []tensor,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
-	if steps.IsStatic() && steps.Add > 0 && steps.Add <= writtenSteps {
-		return l.write(steps.Static(), state, step)
+	if steps.IsStatic() && steps.Add > 0 && steps.Add <= unrolledSteps {
+		return l.unroll(steps.Static(), state, step)
 	}
 	b := l.c.b
 	scan := b.Scan
@@ -202,8 +204,8 @@ func (l *recurrence) run(steps ir.Dim, state []tensor,
 	return all[0], last
 }
 
-// write writes the steps out.
-func (l *recurrence) write(steps int, state []tensor,
+// unroll is run with a node for each step instead of a loop.
+func (l *recurrence) unroll(steps int, state []tensor,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
 	out := make([]tensor, steps)
 	for i := range steps {
@@ -216,12 +218,12 @@ func (l *recurrence) write(steps int, state []tensor,
 	return stacked(out, 0), state
 }
 
-// step is step number t of the inputs x: the next state, and the output.
+// step computes step number t, for the inputs x of that step. It returns the next state and the output.
 func (l *recurrence) step(x, t tensor, state []tensor,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) (next []tensor, out tensor) {
 	next = step(l, x, state)
 	out = next[0]
-	if !l.lengths.IsZero() { // a sequence that is over, or has not begun, keeps its state
+	if !l.lengths.IsZero() { // after its end, or in reverse before it, a sequence keeps its state
 		running := l.lengths.Gt(t).Unsqueeze(1)
 		for k := range next {
 			next[k] = running.Where(next[k], state[k])
@@ -231,12 +233,12 @@ func (l *recurrence) step(x, t tensor, state []tensor,
 	return next, out
 }
 
-// gate returns gate i of [N, gates*H].
+// gate returns the columns of x [N, gates*H] that belong to gate i.
 func (l *recurrence) gate(x tensor, i int) tensor {
 	return x.Slice(1, i*l.hidden, (i+1)*l.hidden)
 }
 
-// recurrentPart is a state times the recurrent weights.
+// recurrentPart returns a state times the recurrent weights, plus their bias.
 func (l *recurrence) recurrentPart(h tensor) tensor {
 	y := h.MatMul(l.r)
 	if l.bias.IsZero() {

@@ -19,8 +19,10 @@ var reduceOps = table{
 	"ArgMin":          tensorOp(func(c *call) tensor { return c.arg(tensor.Argmin, tensor.ArgminKeep) }),
 }
 
+// reducer folds axes, as the methods of frontend.Tensor do.
 type reducer func(x tensor, axes ...int) tensor
 
+// reduction returns the row of a reduction. drop removes the folded axes, and keep leaves them with extent 1.
 func reduction(drop, keep reducer) row {
 	return tensorOp(func(c *call) tensor {
 		x := c.x(0)
@@ -40,13 +42,14 @@ func reduction(drop, keep reducer) row {
 	})
 }
 
+// foldedReduction is reduction that also computes products of integers that depend on symbols.
 func foldedReduction(drop, keep reducer) row {
 	row := reduction(drop, keep)
 	row.fold = prodDims
 	return row
 }
 
-// extreme also accepts bools: their maximum is whether any is true.
+// extreme returns a reducer for numbers that also accepts bools: the maximum of bools is whether any is true.
 func extreme(numbers, bools reducer) reducer {
 	return func(x tensor, axes ...int) tensor {
 		if x.DType() == ir.Bool {
@@ -64,8 +67,8 @@ func sumSquare(sum reducer) reducer {
 	return func(x tensor, axes ...int) tensor { return sum(x.Sqr(), axes...) }
 }
 
-// arg returns the coordinate of the first extreme element, or of the last one. It finds the last one on the flipped
-// axis.
+// arg builds ArgMax and ArgMin: the coordinate of the first extreme element. With select_last_index it is the last one,
+// which arg finds on the flipped axis.
 func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())

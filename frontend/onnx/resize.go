@@ -14,25 +14,27 @@ var resizeOps = table{
 	"Upsample": tensorOp(upsample),
 }
 
-// resizing describes a Resize. Axis i gets extent size[i], and position p of it maps to p/scale[i] of the input, or as
-// coordinates says. Factors, extents and positions are computed in f32, as in other implementations: rounding decides
-// which element is nearest.
+// resizing is a node Resize with its attributes. Axis i of the result has extent size[i]. Attribute coordinates says
+// how position p of the result maps to a position of the input; the simplest mapping is p/scale[i].
+//
+// Factors, extents and positions are computed in f32, as in other implementations, because rounding decides which
+// element is nearest.
 type resizing struct {
 	x           tensor
 	size        ir.Shape
-	sized       bool // sizes are given and determine the factors
+	sized       bool // sizes are given, and determine the factors
 	scale       []float64
-	mode        string // nearest, linear or cubic
-	coordinates string
-	nearest     string
-	a           float64 // parameter of cubic convolution
-	exclude     bool    // weights of elements outside are redistributed to those inside
-	antialias   bool
+	mode        string    // nearest, linear or cubic
+	coordinates string    // attribute coordinate_transformation_mode
+	nearest     string    // attribute nearest_mode: the direction of rounding
+	a           float64   // parameter of cubic convolution
+	exclude     bool      // elements outside of the input get no weight, and the others share it
+	antialias   bool      // widen the kernel if an axis becomes shorter
 	roi         []float64 // starts and ends, for tf_crop_and_resize
 	outside     float64   // the value outside of roi
 }
 
-// upsample is Upsample, and Resize of opset 10.
+// upsample builds Upsample, and Resize of opset 10.
 func upsample(c *call) tensor {
 	r := resizing{x: c.x(0), mode: c.choice("mode", "nearest", "linear", "cubic", "bilinear", "trilinear"),
 		coordinates: "asymmetric", nearest: "floor", a: -0.75}
@@ -104,7 +106,8 @@ func resize(c *call) tensor {
 	return c.resize(&r)
 }
 
-// keepAspect sets the factors of axes to their smallest or largest, and the sizes accordingly.
+// keepAspect sets the factors of axes to the smallest of them or, with policy not_smaller, the largest, and sets the
+// sizes accordingly.
 func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 	one := math.NaN()
 	for _, a := range axes {
@@ -122,7 +125,7 @@ func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 	}
 }
 
-// numbers is input i, constant floats.
+// numbers returns input i, constant floats.
 func (c *call) numbers(i int) []float64 {
 	f, err := c.constant(i).Floats()
 	if err != nil {
@@ -131,7 +134,7 @@ func (c *call) numbers(i int) []float64 {
 	return f
 }
 
-// sizes works out the extents that factors lead to.
+// sizes computes the extents of the result from the factors.
 func (c *call) sizes(r *resizing) {
 	s := r.x.Shape()
 	if len(r.scale) != len(s) {
@@ -176,9 +179,10 @@ func (c *call) resize(r *resizing) tensor {
 	return x
 }
 
-// maxResized bounds the elements of an axis with individually computed positions.
+// maxResized is the largest extent of an axis for which positions are computed one by one.
 const maxResized = 1 << 24
 
+// wantNumbers fails unless an axis's extents are numbers within the limits.
 func (r *resizing) wantNumbers(c *call, axis int, from, to ir.Dim) {
 	if !from.IsStatic() || !to.IsStatic() || from.Add < 1 || to.Add > maxResized {
 		c.fail("axis %d goes from extent %s to %s by %s with %s: these must be numbers, from 1 to %d", axis, from, to,
@@ -186,7 +190,8 @@ func (r *resizing) wantNumbers(c *call, axis int, from, to ir.Dim) {
 	}
 }
 
-// byOp uses an equivalent op of vkc, which also supports symbols. It returns the zero Tensor if there is none.
+// byOp builds the Resize as an equivalent op of vkc, which also supports symbols. It returns the zero Tensor if there
+// is none.
 func (r *resizing) byOp(c *call) tensor {
 	s := r.x.Shape()
 	first, exact, fractions := len(s), true, true
@@ -243,8 +248,8 @@ func (r *resizing) byOp(c *call) tensor {
 	return tensor{}
 }
 
-// isNearest reports whether op gives the nearest element of each position on the axes from first on. For a symbolic
-// extent that only holds for floors of quotients.
+// isNearest reports whether op(axis, place) is the nearest element for every position of the axes from first on. For
+// symbolic extents it only knows that floors of quotients are.
 func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) int64) bool {
 	for axis := first; axis < len(r.size); axis++ {
 		from, to := r.x.Shape()[axis], r.size[axis]
@@ -265,7 +270,8 @@ func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) 
 	return true
 }
 
-// source returns the source coordinate of element i of n on an axis of extent from. Each operation is rounded to f32.
+// source returns the coordinate in the input for element i of n, along an axis that has extent from in the input. Each
+// operation is rounded to f32.
 func (r *resizing) source(axis, i, from, n int) float32 {
 	scale, p, size, length := float32(r.scale[axis]), float32(i), float32(from), float32(n)
 	full := float32(scale * size) // the extent of the result before rounding down
@@ -302,12 +308,13 @@ func (r *resizing) source(axis, i, from, n int) float32 {
 	return (p+0.5)/scale - 0.5
 }
 
-// taps are the elements of an axis that contribute to one result, and their weights.
+// taps are the elements along an axis that contribute to one result element, and their weights.
 type taps struct {
 	at    []int
 	share []float64
 }
 
+// taps returns the elements around a coordinate of the input, and their weights. scale is the axis's factor.
 func (r *resizing) taps(place float32, scale float64) taps {
 	if r.mode == "nearest" {
 		return taps{[]int{r.round(place)}, []float64{1}}
@@ -344,9 +351,11 @@ func (r *resizing) cubic(d float64) float64 {
 	return 0
 }
 
-// nearHalf is the tolerance for a position at a half, because rounding the factor to f32 moves positions by about that.
+// nearHalf is how close to a half a position counts as a half, because rounding the factor to f32 moves positions by
+// about that much.
 const nearHalf = 1e-6
 
+// round returns the nearest element to a coordinate.
 func (r *resizing) round(place float32) int {
 	x := float64(place)
 	if half := math.Floor(x) + 0.5; math.Abs(x-half) < nearHalf && strings.HasPrefix(r.nearest, "round") {
@@ -364,10 +373,11 @@ func (r *resizing) round(place float32) int {
 	}
 }
 
-// denseTaps is the number of elements per result from which on a matmul with a matrix of weights is used.
+// denseTaps is the largest number of elements per result for which elements are gathered. Above it, an axis is resized
+// by a matmul with a matrix of weights.
 const denseTaps = 8
 
-// along resizes one axis.
+// along resizes one axis, from one extent to another.
 func (r *resizing) along(c *call, x tensor, axis, from, to int) tensor {
 	all := make([]taps, to)
 	widest := 1
@@ -413,7 +423,7 @@ func (r *resizing) along(c *call, x tensor, axis, from, to int) tensor {
 	return y
 }
 
-// channelsAt reshapes a vector to lie along one axis of a tensor of that rank.
+// channelsAt reshapes a vector so that it broadcasts along one axis of a tensor of that rank.
 func channelsAt(v tensor, axis, rank int) tensor {
 	for range rank - 1 - axis {
 		v = v.Unsqueeze(v.Rank())
@@ -421,6 +431,8 @@ func channelsAt(v tensor, axis, rank int) tensor {
 	return v
 }
 
+// interpolated computes the weighted sums of the elements in all along an axis. widest is the largest number of
+// elements per sum.
 func interpolated(c *call, x tensor, axis, from int, all []taps, widest int) tensor {
 	if widest > denseTaps {
 		shares := make([]float64, len(all)*from)

@@ -15,7 +15,7 @@ var sampleOps = table{
 	"RoiAlign":   tensorOp(roiAlign),
 }
 
-// image is a tensor [N, C, spatial …] that is sampled at coordinates computed at run time.
+// image is a tensor [N, C, spatial …] to be sampled at coordinates that are computed in a run.
 type image struct {
 	flat tensor // [N, C, all positions]
 	size []int  // of the spatial axes
@@ -34,8 +34,8 @@ func (c *call) newImage(x tensor) *image {
 	return p
 }
 
-// at samples the elements at integral coordinates, each [N, P] of floats: the result is [N, C, P]. Coordinates outside
-// are clamped to the edge.
+// at returns the elements at integral coordinates. coords has a tensor of floats [N, P] for each spatial axis, and the
+// result is [N, C, P]. Coordinates outside of the image are clamped.
 func (p *image) at(coords []tensor) tensor {
 	flat := tensor{}
 	for i, n := range p.size {
@@ -50,7 +50,7 @@ func (p *image) at(coords []tensor) tensor {
 	return p.flat.Gather(2, flat.Unsqueeze(1).Broadcast(s[0], s[1], flat.Dim(1)))
 }
 
-// inside returns 1 if integer coordinates are in the image, and 0 otherwise: [N, 1, P].
+// inside returns 1 for integral coordinates inside of the image, and 0 for others, [N, 1, P].
 func (p *image) inside(coords []tensor) tensor {
 	in := tensor{}
 	for i, n := range p.size {
@@ -126,8 +126,8 @@ func gridSample(c *call) tensor {
 	return y.Reshape(x.Dim(0), x.Dim(1), to)
 }
 
-// reflected mirrors coordinates at the edges of an axis repeatedly: at the centers of the outermost elements with
-// corners, else at their outer sides.
+// reflected mirrors coordinates at the edges of an axis, repeatedly. With corners, the edges are the centers of the
+// outermost elements, and otherwise their outer sides.
 func reflected(x tensor, size int, corners bool) tensor {
 	low, span := -0.5, float64(size)
 	if corners {
@@ -142,9 +142,11 @@ func reflected(x tensor, size int, corners bool) tensor {
 	return y.Clamp(0, float64(size-1))
 }
 
+// linearShares returns the weights of linear interpolation for the fraction f of the distance to the next element.
 func linearShares(f tensor) []tensor { return []tensor{f.Neg().AddScalar(1), f} }
 
-// cubicShares are the weights of cubic convolution (Keys 1981) with a = -0.75.
+// cubicShares returns the weights of cubic convolution (Keys 1981) with a = -0.75, for the fraction f of the distance
+// to the next element.
 func cubicShares(f tensor) []tensor {
 	const a = -0.75
 	near := func(d tensor) tensor { // distance up to 1
@@ -157,8 +159,9 @@ func cubicShares(f tensor) []tensor {
 	return []tensor{far(f.AddScalar(1)), near(f), near(g), far(g.AddScalar(1))}
 }
 
-// blended combines elements around coordinates, each multiplied by its weight. It uses taps elements along each axis,
-// beginning with offset first.
+// blended interpolates at coords. Along each axis it uses taps elements, from offset first relative to the coordinate
+// rounded down. shares returns their weights, sample returns the elements at integral coordinates, and join combines
+// weighted elements.
 func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, join func(a, b tensor) tensor,
 	sample func([]tensor) tensor) tensor {
 	n := len(coords)
@@ -192,10 +195,11 @@ func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, j
 	return sum
 }
 
-// maxSamples limits the samples in a cell of RoiAlign.
+// maxSamples is the largest number of samples in a cell of RoiAlign.
 const maxSamples = 64
 
-// roiAlign returns the average (or maximum) of samples in the cells of regions (He et al. 2017, arXiv:1703.06870).
+// roiAlign divides each region of an image into cells, and returns the average or maximum of samples in each cell (He
+// et al. 2017, arXiv:1703.06870).
 func roiAlign(c *call) tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	h, w, ratio := c.intAttr("output_height", 1), c.intAttr("output_width", 1), c.intAttr("sampling_ratio", 0)
@@ -214,7 +218,7 @@ func roiAlign(c *call) tensor {
 	if offset == 0 {
 		width, height = width.Max(width.Lit(1)), height.Max(height.Lit(1))
 	}
-	// All samples of a region: rows and columns of h*ratio by w*ratio.
+	// The samples of a region form a grid of h*ratio rows and w*ratio columns.
 	rows, columns := h*ratio, w*ratio
 	grid := func(axis, n int) tensor {
 		t := c.b.Iota(x.DType(), axis, rows, columns).Reshape(1, rows*columns)
@@ -235,8 +239,8 @@ func roiAlign(c *call) tensor {
 	return cell(blended(coords, 0, 2, linearShares, tensor.Add, p.at).Mul(inside)).Mean(3, 5)
 }
 
-// affineGrid applies an affine map to the positions of an image's elements, from -1 to 1 along each axis, innermost
-// axis first.
+// affineGrid returns a grid for gridSample: an affine map of each element's position in an image, from -1 to 1 along
+// each axis, innermost axis first.
 func affineGrid(c *call) tensor {
 	theta, size := c.x(0), c.ints(1)
 	if len(size) < 4 || len(size) > 5 {
@@ -271,8 +275,8 @@ func affineGrid(c *call) tensor {
 	return base.MatMulT(theta).Reshape(append(to, ir.D(len(dims))))
 }
 
-// col2im sums columns, each a window of an image, at their positions. It is a transposed convolution of each channel
-// with one-hot windows.
+// col2im adds columns, each a flattened window, at the windows' positions in an image. It is a transposed convolution
+// of each channel with one-hot windows.
 func col2im(c *call) tensor {
 	x, image, block := c.x(0), c.ints(1), c.ints(2)
 	n, s := len(block), x.Shape()

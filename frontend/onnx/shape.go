@@ -38,7 +38,7 @@ var shapeOps = table{
 	"Crop":            tensorOp(crop),
 }
 
-// copied is input i under another name.
+// copied returns input i as a value that may get another name.
 func (c *call) copied(i int) *value {
 	v := *c.input(i)
 	return &v
@@ -60,7 +60,7 @@ func reshape(c *call) tensor {
 	return x.Reshape(c.inferred(x.Shape(), to))
 }
 
-// inferred replaces -1 for tensors with 0 elements; package frontend handles the other cases.
+// inferred replaces an extent of -1 by 0 if the tensor has no elements. Package frontend handles the other cases.
 func (c *call) inferred(from, to ir.Shape) ir.Shape {
 	if at := slices.Index(to, ir.Dim{Add: -1}); at >= 0 && from.MaxElems() == 0 {
 		to = slices.Clone(to)
@@ -116,14 +116,14 @@ func transpose(c *call) tensor {
 	return x.Transpose(perm...)
 }
 
-// sliceArg is the slice of one axis: elements from start up to, not including, limit, by step. A negative step goes
-// down, to a limit that may be -1.
+// sliceArg is the slice of one axis: elements from start up to, not including, limit, step apart. With a negative step,
+// coordinates decrease, and limit may be -1.
 type sliceArg struct {
 	start, limit ir.Dim
 	step         int
 }
 
-// sliceArgs are the arguments of Slice, for each axis of a shape.
+// sliceArgs returns the arguments of Slice for each axis of a tensor of shape s.
 func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	out := make([]sliceArg, len(s))
 	for i, d := range s {
@@ -150,6 +150,7 @@ func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	return out
 }
 
+// sliceArg resolves and clamps the arguments of Slice for one axis.
 func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	if step == 0 {
 		c.fail("a step is 0")
@@ -214,7 +215,7 @@ func slice(c *call) tensor {
 		case start <= s.limit.Static(): // nothing
 			x = x.Slice(axis, 0, 0)
 		default:
-			// Backwards is the flipped axis, from its other end.
+			// A negative step slices the flipped axis, from its other end.
 			x = x.Flip(axis).SliceStep(axis, n.Static()-1-start, n.Static()-1-s.limit.Static(), -s.step)
 		}
 	}
@@ -271,7 +272,7 @@ func tile(c *call) tensor {
 	return c.tiled(x, repeats)
 }
 
-// tiled repeats x along its axes: a repeated axis gets a new axis of extent 1 before it, which is broadcast.
+// tiled repeats x along its axes. For each repeated axis it inserts an axis of extent 1 before it, and broadcasts that.
 func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 	for axis, n := range repeats {
 		if n.Is(1) {
@@ -386,7 +387,7 @@ func centerCropPad(c *call) tensor {
 	return x.Pad(low, high, 0)
 }
 
-// reverseSequence reverses each sequence up to its length, and keeps the elements after it.
+// reverseSequence reverses the elements of each sequence up to its length, and keeps the elements after it.
 func reverseSequence(c *call) tensor {
 	x, lens := c.x(0), c.x(1).Cast(ir.I32)
 	batch, time := c.intAttr("batch_axis", 1), c.intAttr("time_axis", 0)
@@ -428,7 +429,7 @@ func constantNode(c *call) []*value {
 	var err error
 	narrow, unsigned := false, false
 	for _, a := range c.node.Attributes {
-		c.looked.atAttr(a.Name)
+		c.consumed.atAttr(a.Name)
 		switch a.Name {
 		case "value":
 			if a = c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
@@ -460,6 +461,7 @@ func constantNode(c *call) []*value {
 	return []*value{{data: d, narrow: narrow, unsigned: unsigned}}
 }
 
+// widened converts floats to float64.
 func widened(list []float32) []float64 {
 	out := make([]float64, len(list))
 	for i, f := range list {
@@ -480,7 +482,7 @@ func constantOfShape(c *call) tensor {
 	return fill.Broadcast(c.dims(0))
 }
 
-// constantFill is an op of files made before there was ConstantOfShape.
+// constantFill builds ConstantFill, an op in files that are older than ConstantOfShape.
 func constantFill(c *call) tensor {
 	var to ir.Shape
 	switch asShape := c.flag("input_as_shape", false); {
@@ -495,7 +497,8 @@ func constantFill(c *call) tensor {
 	return c.b.Full(c.dtypeAttr("dtype", ir.F32), c.floatAttr("value", 0), to)
 }
 
-// rangeOp returns consecutive numbers. Their count must be known when the graph is built, but may depend on a symbol.
+// rangeOp builds Range: equally spaced numbers. Their count must be known when the graph is built, but may depend on a
+// symbol.
 func rangeOp(c *call) tensor {
 	t := c.dtypeOf(c.input(0))
 	c.only("stash_type", float32Type, "it counts in float where numbers have 16 bits")
@@ -557,7 +560,7 @@ func trilu(c *call) tensor {
 	return x.Tril(k)
 }
 
-// crop is an op of opset 1. It removes a border or extracts a window.
+// crop builds Crop, an op of opset 1. It removes a border or extracts a window.
 func crop(c *call) tensor {
 	x, border, scale := c.x(0), c.intsAttr("border"), c.intsAttr("scale")
 	if x.Rank() != 4 || len(border) != 4 {

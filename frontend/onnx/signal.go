@@ -15,7 +15,7 @@ var signalOps = table{
 	"MelWeightMatrix": tensorOp(melWeights),
 }
 
-// cosineWindow is a0 - a1*cos(2*pi*i/n) + a2*cos(4*pi*i/n).
+// cosineWindow returns the vector with elements a0 - a1*cos(2*pi*i/n) + a2*cos(4*pi*i/n).
 func (c *call) cosineWindow(a0, a1, a2 float64) tensor {
 	size := c.ints(0)
 	if len(size) != 1 || size[0] < 0 || size[0] > maxFolded {
@@ -33,6 +33,7 @@ func (c *call) cosineWindow(a0, a1, a2 float64) tensor {
 	return c.floatsConst(c.dtypeAttr("output_datatype", ir.F32), w, len(w))
 }
 
+// floatsConst returns a constant of floats.
 func (c *call) floatsConst(t ir.DType, values []float64, dims ...int) tensor {
 	d, err := ir.FromFloats(t, values, dims...)
 	if err != nil {
@@ -41,10 +42,11 @@ func (c *call) floatsConst(t ir.DType, values []float64, dims ...int) tensor {
 	return c.b.Const(d)
 }
 
-// maxTransform bounds the length of a Fourier transform, which is computed as a matmul.
+// maxTransform is the largest length of a Fourier transform, since a matmul computes it.
 const maxTransform = 4096
 
-// fourier returns the real and the imaginary part of the matrix of a discrete Fourier transform, [n, bins] each.
+// fourier returns the real and the imaginary part of the matrix of a discrete Fourier transform, [n, bins] each. It
+// transforms the first n elements of a signal of the given length.
 func (c *call) fourier(t ir.DType, n, length, bins int, inverse bool) (re, im tensor) {
 	if length < 1 || length > maxTransform {
 		c.fail("a transform of %d elements: want 1 to %d", length, maxTransform)
@@ -64,7 +66,8 @@ func (c *call) fourier(t ir.DType, n, length, bins int, inverse bool) (re, im te
 }
 
 // dft transforms one axis. The innermost axis has extent 1 for real numbers, or 2 for real and imaginary parts. With
-// onesided, real numbers give the first half of the frequencies, and the inverse converts that half to real numbers.
+// onesided, the transform of real numbers returns the first half of the frequencies, and the inverse computes real
+// numbers from that half.
 func dft(c *call) tensor {
 	x := c.x(0)
 	inverse, onesided := c.flag("inverse", false), c.flag("onesided", false)
@@ -129,7 +132,7 @@ func (c *call) halfInverse(x tensor, axis, length int, re, im tensor) tensor {
 	return y.SwapAxes(axis, last).Unsqueeze(-1)
 }
 
-// stft transforms frames of a signal [N, L, 1]. Each frame begins step elements after the previous one.
+// stft transforms frames of a signal [N, L, 1]. Each frame begins step elements after the one before.
 func stft(c *call) tensor {
 	x, step := c.x(0), c.ints(1)
 	if x.Rank() == 3 {
@@ -170,7 +173,8 @@ func stft(c *call) tensor {
 	return framed.MatMul(re).Stack(-1, framed.MatMul(im))
 }
 
-// melWeights returns a matrix that converts a spectrum to bands of equal width in mel (O'Shaughnessy's formula).
+// melWeights returns a matrix that sums the frequencies of a spectrum to bands of equal width in mel (O'Shaughnessy's
+// formula).
 func melWeights(c *call) tensor {
 	bands, length, rate := int(c.number(0)), int(c.number(1)), c.number(2)
 	low, high := c.number(3), c.number(4)

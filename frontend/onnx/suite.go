@@ -24,10 +24,11 @@ type Case struct {
 	Data   string // the folder of inputs and outputs
 }
 
-// Cases finds all cases in a folder and below it, in alphabetical order. It follows links, and visits each folder once.
+// Cases finds all cases in a folder and in the folders below, in alphabetical order. It follows links, and visits each
+// folder once.
 func Cases(folder string) ([]Case, error) { return cases(folder, ".", map[string]bool{}) }
 
-// cases finds the cases in a folder below the searched one. seen has the visited folders.
+// cases finds the cases in folder/name and below. seen has the folders that were visited.
 func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
 	dir := filepath.Join(folder, name)
 	path, err := filepath.EvalSymlinks(dir)
@@ -68,12 +69,12 @@ func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
 	return list, nil
 }
 
-// escaped makes a path one that a pattern matches alone.
+// escaped returns a pattern that matches only the given path.
 func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// Loaded is a case that is ready to run.
+// Loaded is a case with its graph, inputs and expected outputs, ready to run.
 type Loaded struct {
 	File *File
 	// Inputs are the graph's inputs, by name.
@@ -82,8 +83,8 @@ type Loaded struct {
 	Want map[string]*ir.Data
 }
 
-// Load opens the model of a case. Inputs that must be known when the graph is built, such as shapes, become constants;
-// if that is not enough, extents become numbers.
+// Load opens the model of a case. Inputs that must be known when the graph is built, such as shapes, become constants.
+// If that is not enough, symbolic extents become numbers.
 func (t Case) Load() (_ *Loaded, err error) {
 	path := filepath.Join(t.Folder, "model.onnx")
 	content, err := inputfile.Read(path)
@@ -114,14 +115,14 @@ func (t Case) Load() (_ *Loaded, err error) {
 	return l, nil
 }
 
-// caseInputs are the inputs of a case.
+// caseInputs holds the inputs of a case.
 type caseInputs struct {
 	given map[string]*ir.Data  // tensors and elements of lists, by their names in the graph
-	lists map[string][]ir.Type // types of the elements, by name
+	lists map[string][]ir.Type // types of the elements of lists, by name
 	sizes map[string]ir.Dim    // values of the model's symbolic extents, by name
 }
 
-// inputs reads a case's inputs for a model.
+// inputs reads the inputs of a case from its files.
 func (t Case) inputs(model *Model) (*caseInputs, error) {
 	initialized := map[string]bool{}
 	for _, d := range model.Graph.Initializers {
@@ -155,7 +156,7 @@ func (t Case) inputs(model *Model) (*caseInputs, error) {
 	return c, nil
 }
 
-// addList adds an input that is a sequence, or optional.
+// addList adds an input that is a sequence or an optional.
 func (c *caseInputs) addList(in Value, list []*ir.Data) {
 	types := []ir.Type{}
 	for i, d := range list {
@@ -168,7 +169,7 @@ func (c *caseInputs) addList(in Value, list []*ir.Data) {
 	c.lists[in.Name] = types
 }
 
-// open opens the model. It makes as few inputs and extents constant as possible.
+// open opens the model. It makes no more inputs constant, and no more extents numbers, than necessary.
 func (c *caseInputs) open(path string) (*File, error) {
 	o := Options{Inputs: map[string]*ir.Data{}, Lists: c.lists}
 	for {
@@ -192,7 +193,7 @@ func (c *caseInputs) open(path string) (*File, error) {
 	}
 }
 
-// want reads the outputs that a case should have.
+// want reads the expected outputs, by their names in the graph.
 func (t Case) want(model *Model, f *File) (map[string]*ir.Data, error) {
 	want := map[string]*ir.Data{}
 	for i, out := range model.Graph.Outputs {
@@ -210,7 +211,7 @@ func (t Case) want(model *Model, f *File) (map[string]*ir.Data, error) {
 	return want, nil
 }
 
-// read reads a value of a case from its file.
+// read reads input or output i of a case from its file.
 func (t Case) read(kind string, i int, of Type) ([]*ir.Data, error) {
 	path := filepath.Join(t.Data, kind+"_"+strconv.Itoa(i)+".pb")
 	m, err := mmap.Open(path)

@@ -12,17 +12,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Tensor is a tensor of a file. Its values alias the file if the file stores them as in memory.
+// Tensor is a tensor in a file. Its values alias the file's memory if the file stores them as they are in memory.
 type Tensor struct {
 	Name string
 	Type DataType
 	Dims []int64
 
-	raw      []byte  // as in memory, little-endian
-	integers []int64 // instead of raw: one for each element
-	strings  int     // number of strings; their content is ignored
-	external map[string]string
-	pos      int64
+	raw      []byte            // as in memory, little-endian
+	integers []int64           // instead of raw: one for each element
+	strings  int               // number of strings; their content is ignored
+	external map[string]string // if the values are in another file: location, offset and length
+	pos      int64             // in the file, for errors
 	r        *reader
 }
 
@@ -68,7 +68,7 @@ func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 	return t, err
 }
 
-// dims are the extents, checked.
+// dims returns the extents after checking them.
 func (t *Tensor) dims() ([]int, error) {
 	if row := dataTypes[t.Type]; row.dtype == ir.Invalid && row.unpacked == ir.Invalid {
 		return nil, fmt.Errorf("tensor %q is of %s (type %d), which vkc does not have", t.Name, t.Type, t.Type)
@@ -83,7 +83,7 @@ func (t *Tensor) dims() ([]int, error) {
 	return dims, nil
 }
 
-// data returns the values. They alias the file with the values if it stores them as in memory.
+// data returns the values. They alias the memory of the file that stores them, if possible.
 func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	dims, err := t.dims()
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	return d, nil
 }
 
-// unpack converts 4-bit values to bytes. The first of two values is in the lower half of a byte.
+// unpack converts 4-bit values to a byte each. The first of two values is in the lower half of a byte.
 func (t *Tensor) unpack(dims []int, x *externals) (*ir.Data, error) {
 	row, packed := dataTypes[t.Type], t.raw
 	d := &ir.Data{DType: row.unpacked, Dims: dims}
@@ -151,10 +151,10 @@ func (t *Tensor) unpack(dims []int, x *externals) (*ir.Data, error) {
 	return d, nil
 }
 
-// isPacked reports whether the tensor has numbers of fewer bits than its values.
+// isPacked reports whether the file stores several values per byte.
 func (t *Tensor) isPacked() bool { return dataTypes[t.Type].nibble != nil }
 
-// encode converts integers to a tensor's values. For floats narrower than 32 bits, the integers are their bits.
+// encode returns a tensor with the values in t.integers. For floats of 16 or 8 bits, the integers are their bits.
 func (t *Tensor) encode(dims []int) (*ir.Data, error) {
 	d, err := ir.NewData(t.Type.DType(), dims...)
 	if err != nil {
@@ -177,16 +177,16 @@ func (t *Tensor) encode(dims []int) (*ir.Data, error) {
 	return d, nil
 }
 
-// externals are the files with a model's external tensors. Each is mapped once.
+// externals holds the files with a model's external tensors, each mapped once.
 type externals struct {
 	folder string // "" for a model in memory
 	files  map[string]*mmap.File
 }
 
-// maxExternals limits the number of files open at the same time.
+// maxExternals is the largest number of files that are open at a time.
 const maxExternals = 4096
 
-// bytes returns the bytes of a tensor that is stored in a separate file.
+// bytes returns the bytes of a tensor that is stored in a separate file. want is their number.
 func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 	name := t.external["location"]
 	fault := func(format string, args ...any) error {
@@ -225,7 +225,7 @@ func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 	return all[offset : offset+length : offset+length], nil
 }
 
-// open maps a file of the model's directory. It rejects names outside the directory, also through links.
+// open maps a file in the model's folder. It rejects a name outside of the folder, also through links.
 func (x *externals) open(name string) (*mmap.File, error) {
 	if f, ok := x.files[name]; ok {
 		return f, nil
@@ -271,8 +271,8 @@ func (x *externals) close() error {
 	return first
 }
 
-// ReadTensors reads the content of a test's .pb file: a tensor, a sequence of tensors or an optional one, as t.Kind
-// says. It returns nil for an empty optional. The tensors alias content.
+// ReadTensors reads the content of a test's .pb file: a tensor, a sequence or an optional, as t.Kind says. An empty
+// optional gives nil. The tensors alias content.
 func ReadTensors(name string, content []byte, t Type) ([]*ir.Data, error) {
 	r := &reader{src: filefmt.Source{Format: "onnx", Path: name}}
 	var found []*Tensor

@@ -4,11 +4,11 @@ import "github.com/vkc-go/vkc/ir"
 
 var textOps = table{"TfIdfVectorizer": tensorOp(tfIDF)}
 
-// maxSkip bounds the distance between the elements of a sequence.
+// maxSkip is the largest number of elements that may be skipped between two elements of a sequence.
 const maxSkip = 64
 
-// tfIDF counts the occurrences of a pool's sequences in the rows of x, [C] or [N, C]. The elements of an occurrence may
-// be a fixed distance apart. Only integer pools are supported, not texts.
+// tfIDF counts how often each sequence of a pool occurs in the rows of x, [C] or [N, C]. The elements of an occurrence
+// may be a fixed distance apart. It supports pools of integers, not of strings.
 func tfIDF(c *call) tensor {
 	x := c.x(0)
 	if x.Rank() == 1 {
@@ -18,6 +18,7 @@ func tfIDF(c *call) tensor {
 	return c.sequences(x)
 }
 
+// sequences is tfIDF for x [N, C].
 func (c *call) sequences(x tensor) tensor {
 	pool, starts, columns := c.intsAttr("pool_int64s"), c.mustInts("ngram_counts"), c.mustInts("ngram_indexes")
 	low, high, skip := c.mustInt("min_gram_length"), c.mustInt("max_gram_length"), c.mustInt("max_skip_count")

@@ -13,7 +13,8 @@ var trainingOps = table{
 	"Gradient": controlOp(gradient),
 }
 
-// gradient differentiates a value of the graph, or the sum of its elements, with respect to values that it depends on.
+// gradient builds Gradient: the gradient of a value of the graph, or of the sum of its elements, with respect to values
+// that it depends on.
 func gradient(c *call) []*value {
 	var zs []string
 	if a := c.attr("zs", AttrStrings); a != nil {
@@ -40,8 +41,8 @@ func gradient(c *call) []*value {
 	return several(frontend.Grad(loss, params...)...)
 }
 
-// optimized applies a step to each parameter of an optimizer. The inputs are a rate, the number of updates, the
-// parameters, their gradients, and the states, one kind after the other.
+// optimized builds an optimizer, which updates each parameter by step. Its inputs are a rate, the number of updates,
+// the parameters, their gradients, and then the states: for each kind of state one per parameter.
 func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, state []tensor) []tensor) []*value {
 	n := (len(c.in) - 2) / (2 + states)
 	if n < 1 || len(c.in) != 2+n*(2+states) {
@@ -70,7 +71,7 @@ func adagrad(c *call) []*value {
 	})
 }
 
-// adam is Adam (Kingma and Ba 2015, arXiv:1412.6980).
+// adam builds Adam (Kingma and Ba 2015, arXiv:1412.6980).
 func adam(c *call) []*value {
 	alpha, beta := c.floatAttr("alpha", 0.9), c.floatAttr("beta", 0.999)
 	return c.optimized(2, func(rate, count, x, g tensor, state []tensor) []tensor {

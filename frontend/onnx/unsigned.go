@@ -6,10 +6,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A uint64 is represented as an i64. Below 2^63 that is the same number, and values in files must be below that. An op
-// with results of 2^63 or more is refused, unless these are only outputs: i64 has the same bits.
+// vkc has no u64 and represents a uint64 as an i64. Below 2^63 both are the same number, and constants in files must be
+// below that. An op that may give 2^63 or more is an error, unless its results are only outputs, because i64 has the
+// same bits.
 
-// unsignedOps are the ops with results below 2^63 if their inputs are.
+// unsignedOps are the ops that have results below 2^63 if their inputs are below 2^63.
 var unsignedOps = []string{
 	"ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Compress", "Concat",
 	"Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Greater",
@@ -34,14 +35,14 @@ func (c *call) checkUnsigned() {
 	}
 }
 
-// markLike copies the marks for uint64, and for values of 2^63 or more, from each value of of.
+// markLike copies the fields unsigned and large of each value in of to the value at the same index.
 func markLike(values, of []*value) {
 	for i, v := range values {
 		v.unsigned, v.large = v.unsigned || of[i].unsigned, v.large || of[i].large
 	}
 }
 
-// markUnsigned determines which results are uint64, and which of those may be 2^63 or more.
+// markUnsigned sets which results are uint64, and which of them may be 2^63 or more.
 func (c *call) markUnsigned(results []*value) {
 	isUnsigned := func(i int) bool { return c.has(i) && c.in[i].unsigned }
 	marked, large := isUnsigned(0) || isUnsigned(1), false

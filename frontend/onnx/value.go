@@ -8,12 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// value is the value of a name in the model. It has one of the forms below, and is converted to another as needed.
+// value is the value of a name in the model. One of data, dims, tensor and list has it; it is converted to another form
+// as needed.
 type value struct {
 	name string
 	// data is a constant: an initializer, or a folded result.
 	data *ir.Data
-	// dims are integers that may depend on symbols: a vector or, if scalar, one integer.
+	// dims are integers that may depend on symbols: a vector or, if scalar is set, one integer. isDims says that the
+	// value is in this form.
 	dims   ir.Shape
 	scalar bool
 	isDims bool
@@ -22,14 +24,13 @@ type value struct {
 	// list is a sequence of values; for an optional, one or none.
 	list   []*value
 	isList bool
-	// missing says that an unsupported node should have computed it.
+	// missing says that the node that computes the value could not be built.
 	missing bool
 	// from lists the inputs of the model that it depends on.
 	from []string
 	// found, if set, says that only a part of the tensor is valid.
 	found *found
-	// narrow says that data came from a type with fewer bits than its dtype, so that rounding to that type is not
-	// possible.
+	// narrow says that data came from a 4-bit type, which has no dtype to round to.
 	narrow bool
 	// unsigned says that the integers are uint64, and large that some may be 2^63 or more: see unsigned.go.
 	unsigned, large bool
@@ -37,12 +38,12 @@ type value struct {
 	conv *convolution
 }
 
-// smallConstant is the maximum number of elements of a constant that is stored in the graph instead of the weights:
-// enough for scalars and lists of axes, which passes inspect.
+// smallConstant is the maximum number of elements of a constant that is stored in the graph instead of as a weight:
+// enough for scalars and lists of axes, which passes look at.
 const smallConstant = 16
 
-// maxFolded is the maximum number of elements of a constant that is computed when the graph is built. Larger ones are
-// prepared once at load.
+// maxFolded is the maximum number of elements of a constant expression that is computed while the graph is built.
+// Larger ones are computed when the program is loaded.
 const maxFolded = 1 << 16
 
 // asTensor returns the value as a tensor of the graph.
@@ -63,8 +64,8 @@ func (im *importer) asTensor(v *value) frontend.Tensor {
 	return v.tensor
 }
 
-// weight declares a constant as a weight of the graph, under its name in the model. Names in functions and subgraphs
-// may be taken already, and then get a number.
+// weight declares a constant as a weight of the graph, under its name in the model. In functions and subgraphs the name
+// may be taken already; the weight's name then gets a number.
 func (im *importer) weight(v *value) frontend.Tensor {
 	name := v.name
 	for i := 1; im.taken[name]; i++ {
@@ -75,7 +76,7 @@ func (im *importer) weight(v *value) frontend.Tensor {
 	return im.b.Weight(name, v.data.DType, v.data.Dims)
 }
 
-// dimsTensor writes integers that depend on symbols as an i64 tensor.
+// dimsTensor returns integers that may depend on symbols as an i64 tensor.
 func (im *importer) dimsTensor(v *value) frontend.Tensor {
 	if v.dims.IsStatic() {
 		ints := make([]int64, len(v.dims))
@@ -104,7 +105,7 @@ func (im *importer) dimsTensor(v *value) frontend.Tensor {
 	return parts[0].Concat(0, parts[1:]...)
 }
 
-// dimsOf returns the integers of a value. They may depend on symbols.
+// dimsOf returns the integers of a value, which may depend on symbols. ok is false if the value has another form.
 func dimsOf(v *value) (s ir.Shape, scalar, ok bool) {
 	if v.isDims {
 		return v.dims, v.scalar, true
@@ -122,7 +123,7 @@ func dimsOf(v *value) (s ir.Shape, scalar, ok bool) {
 	return s, len(v.data.Dims) == 0, true
 }
 
-// constant returns the value if it is known when the graph is built.
+// constant returns the value if it is known when the graph is built, and otherwise nil.
 func constant(v *value) *ir.Data {
 	switch {
 	case v.data != nil:
@@ -144,6 +145,7 @@ func constant(v *value) *ir.Data {
 	return nil
 }
 
+// dimsValue returns integers as a value.
 func dimsValue(s ir.Shape, scalar bool) *value {
 	return &value{dims: s, scalar: scalar, isDims: true}
 }
@@ -172,7 +174,7 @@ func (im *importer) dtypeOf(v *value) ir.DType {
 	return im.asTensor(v).DType()
 }
 
-// merged is the union of the inputs that values depend on.
+// merged returns the union of the model's inputs that values depend on.
 func merged(values []*value) []string {
 	var all []string
 	for _, v := range values {

@@ -19,12 +19,12 @@ var windowOps = table{
 	"GlobalLpPool":      tensorOp(globalLpPool),
 }
 
-// window has the common parameters of convolutions and pools, for each of the innermost axes.
+// window has the parameters of a convolution or pooling, with one element for each of the innermost axes.
 type window struct {
 	kernel, stride, dilation, low, high []int
 }
 
-// window reads the attributes of a node with a window of these extents.
+// window reads the attributes of a node that moves a window of extents kernel over a tensor of shape x.
 func (c *call) window(x ir.Shape, kernel []int) window {
 	n := len(kernel)
 	if len(x) != n+2 {
@@ -52,7 +52,7 @@ func (c *call) autoPad() string {
 	return c.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 }
 
-// samePadding is the padding that gives one window per stride.
+// samePadding returns the total padding of axis i with which there are ceil(extent/stride) windows.
 func (w window) samePadding(c *call, i int, extent ir.Dim) int {
 	reach := w.dilation[i]*(w.kernel[i]-1) + 1
 	if w.stride[i] == 1 {
@@ -65,6 +65,7 @@ func (w window) samePadding(c *call, i int, extent ir.Dim) int {
 	return max(0, ((n+w.stride[i]-1)/w.stride[i]-1)*w.stride[i]+reach-n)
 }
 
+// perAxis returns an attribute with n integers, or n times the default.
 func (c *call) perAxis(name string, n, otherwise int) []int {
 	list := c.intsAttr(name)
 	if len(list) == 0 {
@@ -82,7 +83,7 @@ func (w window) options() []frontend.WindowOption {
 	return []frontend.WindowOption{frontend.Stride(w.stride...), frontend.PaddingLowHigh(w.low, w.high)}
 }
 
-// kernelOf is the extents of a convolution's weights; kernel_shape, if given, must equal them.
+// kernelOf returns the extents of the windows of a convolution with weights w. Attribute kernel_shape must equal them.
 func (c *call) kernelOf(w tensor) []int {
 	if w.Rank() < 3 || !w.Shape().IsStatic() {
 		c.fail("the weights are %s: want [O, C, …]", w)
@@ -97,12 +98,14 @@ func (c *call) kernelOf(w tensor) []int {
 	return kernel
 }
 
-// convolution records how a value was computed, so that a batch normalization after it can be folded into the weights.
+// convolution is a convolution that was built, with its operands, so that a batch normalization after it can be folded
+// into the weights.
 type convolution struct {
 	x, weights, bias tensor // the zero Tensor for no bias
 	options          []frontend.WindowOption
 }
 
+// result builds the convolution.
 func (v *convolution) result() tensor {
 	options := v.options
 	if !v.bias.IsZero() {
@@ -111,7 +114,7 @@ func (v *convolution) result() tensor {
 	return v.x.Conv(v.weights, options...)
 }
 
-// scaled returns the convolution multiplied by a factor and with an offset added, for each channel of its result.
+// scaled builds the convolution with its result multiplied by a factor, and an offset added, for each channel.
 func (v *convolution) scaled(factor, offset tensor) tensor {
 	by := factor
 	for by.Rank() < v.weights.Rank() {
@@ -185,7 +188,7 @@ func convTranspose(c *call) tensor {
 	return x.ConvTranspose(w, options...)
 }
 
-// pool reads the common parameters of pools.
+// pool reads the input and parameters of a pooling.
 func (c *call) pool() (tensor, window, []frontend.WindowOption) {
 	x := c.x(0)
 	w := c.window(x.Shape(), c.mustInts("kernel_shape"))
@@ -213,7 +216,7 @@ func maxPool(c *call) []*value {
 	return several(x.MaxPoolIndices(w.kernel, columns, options...))
 }
 
-// volume is the product of extents.
+// volume returns the product of extents.
 func volume(list []int) int {
 	n := 1
 	for _, v := range list {
@@ -222,8 +225,8 @@ func volume(list []int) int {
 	return n
 }
 
-// lpPool is a root of a sum of powers. The sum is a mean times the number of elements per window, over a tensor padded
-// with zeros up to the end of the last window, because the mean does not count further elements.
+// lpPool is a root of a sum of powers. It computes the sum as a mean times the number of elements per window. The mean
+// only counts elements and padding, so lpPool first pads with zeros up to the end of the last window.
 func lpPool(c *call) tensor {
 	x, w, _ := c.pool()
 	ceil, rank := c.flag("ceil_mode", false), x.Rank()
@@ -243,8 +246,8 @@ func lpPool(c *call) tensor {
 		Powf(1 / p)
 }
 
-// overhang is how far the last window reaches past the padding. The last window begins at an element, or in the padding
-// before the elements.
+// overhang returns how far the last window extends beyond the padding at the end. The last window begins at an element,
+// or in the padding before the elements.
 func (w window) overhang(c *call, i int, extent ir.Dim) int {
 	if w.stride[i] == 1 {
 		return 0
@@ -257,7 +260,7 @@ func (w window) overhang(c *call, i int, extent ir.Dim) int {
 	return max(0, last+reach-n-w.high[i])
 }
 
-// root is attribute p of pools, which was a float at first.
+// root returns attribute p of a pooling, which is a float in old files.
 func (c *call) root() float64 {
 	a := c.anyAttr("p")
 	switch {
@@ -278,7 +281,7 @@ func globalLpPool(c *call) tensor {
 	return x.Abs().Powf(p).SumKeep(axes...).Powf(1 / p)
 }
 
-// maxUnpool writes elements back to the indices that a pool found, counted over the whole tensor.
+// maxUnpool writes elements back to the indices that MaxPool has found. The indices count over the whole tensor.
 func maxUnpool(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	n := x.Rank() - 2
@@ -300,7 +303,8 @@ func maxUnpool(c *call) tensor {
 	if !c.has(2) {
 		return y
 	}
-	// Indices refer to a tensor of the natural shape. If the node gives a larger shape, pad the result.
+	// Indices refer to a tensor of the shape that the pooling implies. If the node asks for a larger shape, pad the
+	// result.
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	for i, d := range c.dims(2) {
 		more, err := d.Less(to[i])

@@ -7,22 +7,23 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Limits on the contents of a file. They are far above the needs of models, and bound the memory and stack that a
-// hostile file can use relative to its size.
+// Limits on the contents of a file, far above the needs of models. They bound the memory and stack that a hostile file
+// can use relative to its size.
 const (
 	maxNesting  = 16      // subgraphs within subgraphs
 	maxMessages = 1 << 21 // total of nodes, attributes, tensors and values
 	maxRank     = 64      // of parsed tensors; built ones have at most ir.MaxRank
 )
 
-// reader reads the messages of one file. The bytes that it returns alias the file.
+// reader parses the protobuf messages of one file. The bytes that it returns alias the file.
 type reader struct {
 	src      filefmt.Source
-	messages int
-	depth    int
+	messages int // read so far
+	depth    int // nesting of graphs or types
 }
 
-// field is a field of a message: a number, or bytes that begin at pos in the file.
+// field is a field of a message: its number and its value, which is an integer or bytes. pos is its position in the
+// file.
 type field struct {
 	num   protowire.Number
 	bytes []byte
@@ -69,7 +70,7 @@ func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
 	return nil
 }
 
-// want reports a field of another wire type than its message declares.
+// want returns an error unless a field has the wire type that its message declares.
 func (r *reader) want(f field, typ protowire.Type) error {
 	if f.typ != typ {
 		return r.src.Errorf(f.pos, "field %d has wire type %d, want %d", f.num, f.typ, typ)
@@ -92,7 +93,7 @@ func (r *reader) int(f field, to *int64) error {
 	return r.want(f, protowire.VarintType)
 }
 
-// ints appends integers, encoded singly or packed.
+// ints appends the integers of a field, which has one or, packed, several.
 func (r *reader) ints(f field, to *[]int64) error {
 	if f.typ != protowire.BytesType {
 		*to = append(*to, int64(f.value))
@@ -108,7 +109,8 @@ func (r *reader) ints(f field, to *[]int64) error {
 	return nil
 }
 
-// fixed appends little-endian numbers of that size. If a field has all numbers, packed, the slice aliases the file.
+// fixed appends the little-endian numbers of a field, which has one or, packed, several. size is the size of a number
+// in bytes. If one field has all numbers, the slice aliases the file.
 func (r *reader) fixed(f field, size int, to *[]byte) error {
 	one := protowire.Fixed32Type
 	if size == 8 {
@@ -143,7 +145,7 @@ func (r *reader) floats(f field, to *[]float32) error {
 	return nil
 }
 
-// pair reads an entry of a map of texts.
+// pair reads an entry of a map from strings to strings.
 func (r *reader) pair(f field, to *map[string]string) error {
 	if err := r.want(f, protowire.BytesType); err != nil {
 		return err
@@ -165,7 +167,7 @@ func (r *reader) pair(f field, to *map[string]string) error {
 	return err
 }
 
-// message reads one message of a repeated field and appends it.
+// message reads a message and appends it, for a repeated field.
 func message[T any](r *reader, f field, to *[]T, read func([]byte, int64) (T, error)) error {
 	if err := r.want(f, protowire.BytesType); err != nil {
 		return err
@@ -175,7 +177,7 @@ func message[T any](r *reader, f field, to *[]T, read func([]byte, int64) (T, er
 	return err
 }
 
-// single reads a message of a field that is not repeated.
+// single reads a message, for a field that is not repeated.
 func single[T any](r *reader, f field, to *T, read func([]byte, int64) (T, error)) (err error) {
 	if err := r.want(f, protowire.BytesType); err != nil {
 		return err
@@ -229,7 +231,7 @@ func (r *reader) opset(f field, to map[string]int64) error {
 	return err
 }
 
-// standardDomain unifies the two names of ONNX's own domain.
+// standardDomain returns "" for ONNX's own domain, which has two names, and other domains unchanged.
 func standardDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
@@ -332,7 +334,7 @@ func (r *reader) node(b []byte, pos int64) (*Node, error) {
 
 func (r *reader) attribute(b []byte, pos int64) (*Attribute, error) {
 	a := &Attribute{}
-	found := AttrNone // for files of the time when the type was not written
+	found := AttrNone // the type implied by the fields, since old files do not state it
 	err := r.fields(b, pos, func(f field) error {
 		switch f.num {
 		case 1:

@@ -9,45 +9,45 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// looked records the attributes and inputs that a row has read. Anything unread cannot have affected the result;
-// unlooked reports it as an error instead of ignoring it silently.
-type looked struct {
+// consumed records the attributes and inputs of a node that its row has read. An attribute that no code has read cannot
+// have affected the result. checkConsumed reports it as an error, because it would otherwise be ignored silently.
+type consumed struct {
 	attrs  []string
 	inputs []bool
 }
 
-func (l *looked) atAttr(name string) {
+func (l *consumed) atAttr(name string) {
 	if !slices.Contains(l.attrs, name) {
 		l.attrs = append(l.attrs, name)
 	}
 }
 
-func (l *looked) at(input int) {
+func (l *consumed) at(input int) {
 	for len(l.inputs) <= input {
 		l.inputs = append(l.inputs, false)
 	}
 	l.inputs[input] = true
 }
 
-// byMemory is an attribute that all ops had before opset 6. It allowed overwriting inputs.
+// byMemory is an attribute of all ops before opset 6. It allowed a node to overwrite inputs, and can be ignored.
 const (
 	byMemory      = "consumed_inputs"
 	byMemoryUntil = 6
 )
 
-// aside returns a call for functions that inspect the node without building it.
+// aside returns a copy of the call, for functions that inspect the node without building it.
 func (c *call) aside() *call {
 	other := *c
-	other.looked = &looked{}
+	other.consumed = &consumed{}
 	return &other
 }
 
-// unlooked fails if the node has an attribute, an input or a result that its row ignores.
-func (c *call) unlooked(row *row) {
+// checkConsumed fails if the node has an attribute, an input or a result that its row ignores.
+func (c *call) checkConsumed(row *row) {
 	for _, a := range c.node.Attributes {
 		_, leftOut := row.leftOut[a.Name]
 		switch {
-		case slices.Contains(c.looked.attrs, a.Name) || leftOut || a.Ref != "" && c.scope.attribute(a.Ref) == nil:
+		case slices.Contains(c.consumed.attrs, a.Name) || leftOut || a.Ref != "" && c.scope.attribute(a.Ref) == nil:
 		case a.Name == byMemory && c.version < byMemoryUntil:
 		default:
 			if a.Ref != "" {
@@ -59,14 +59,14 @@ func (c *call) unlooked(row *row) {
 		}
 	}
 	for i, v := range c.in {
-		if v != nil && (i >= len(c.looked.inputs) || !c.looked.inputs[i]) {
+		if v != nil && (i >= len(c.consumed.inputs) || !c.consumed.inputs[i]) {
 			c.fail("it has input %d, %s, and vkc does not compute by it, so that the result could be wrong: take the "+
 				"input away if the result is the same without, or write the node as others", i, ir.Printable(v.name))
 		}
 	}
 }
 
-// unmade fails for a result that something reads and that was not made.
+// unmade fails if something reads a result that the row did not compute.
 func (c *call) unmade(results []*value) {
 	for i, name := range c.node.Outputs {
 		if name != "" && (i >= len(results) || results[i] == nil) && c.uses(name) > 0 {
@@ -76,10 +76,10 @@ func (c *call) unmade(results []*value) {
 	}
 }
 
-// listed is how many numbers or texts of an attribute an error shows.
+// listed is how many numbers or strings of an attribute an error shows.
 const listed = 8
 
-// text is the value of an attribute for people.
+// text formats the value of an attribute for errors.
 func (a *Attribute) text() string {
 	switch a.Type {
 	case AttrFloat:
@@ -110,7 +110,7 @@ func listOf[T any](list []T) string {
 	return text
 }
 
-// shortened is the beginning of a text.
+// shortened returns the beginning of a long string.
 func shortened(s string) string {
 	const most = 80
 	if len(s) <= most {
