@@ -87,7 +87,7 @@ func (f *Fold) FromFirst() bool {
 	return f.Finish.Takes(LeafFirst)
 }
 
-// Takes reports whether an expression, which may be nil, has a leaf of a kind.
+// Takes reports whether the expression, which may be nil, has a leaf of kind l.
 func (s *Scalar) Takes(l Leaf) bool {
 	return s != nil && (s.Leaf == l || slices.ContainsFunc(s.Args, func(a *Scalar) bool { return a.Takes(l) }))
 }

@@ -18,7 +18,7 @@ func gather(c *call) (value, error) {
 		return value{}, err
 	}
 	n, picks, inner := x.dims[axis], c.dims[axis], elems(c.dims[axis+1:])
-	if inner == 1 { // two divisions less for each element
+	if inner == 1 { // saves two divisions per element
 		return c.pick(x, 1, func(i int) int { return i/picks*n + clampIndex(idx[i], n) })
 	}
 	return c.pick(x, 1, func(i int) int {

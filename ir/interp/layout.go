@@ -86,7 +86,7 @@ func storageDims(v value, dims []int) []int {
 	return out
 }
 
-// moveRegion is the function of the same name on the program's workers, which share the outermost axis.
+// moveRegion (the method) is moveRegion on the program's workers, which divide the outermost axis among them.
 func (c *call) moveRegion(dims []int, dst value, d region, src value, s region) error {
 	if len(dims) == 0 || dims[0] < 2 {
 		moveRegion(dims, dst, d, src, s)
@@ -99,7 +99,7 @@ func (c *call) moveRegion(dims []int, dst value, d region, src value, s region) 
 	})
 }
 
-// strided returns a copy of a region of v with extents dims.
+// strided returns a copy of region s of v, as a tensor with extents dims.
 func (c *call) strided(v value, dims []int, s region) (value, error) {
 	out, err := makeLike(v, dims)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *call) remap(x value, from func(axis, i int) int) (value, error) {
 	})
 }
 
-// takeRuns fills dst with runs of consecutive elements of src; run i starts at from(i).
+// takeRuns fills dst with runs of `run` consecutive elements of src. Run i starts at from(i).
 func takeRuns[T any](c *call, dst, src []T, run int, from func(i int) int) error {
 	if len(dst) == 0 {
 		return nil
@@ -162,7 +162,8 @@ func takeRuns[T any](c *call, dst, src []T, run int, from func(i int) int) error
 	})
 }
 
-// pick makes the result of runs of consecutive elements of x; run i starts at from(i).
+// pick returns the result that consists of runs of `run` consecutive elements of x. Run i starts at element from(i) of
+// x.
 func (c *call) pick(x value, run int, from func(i int) int) (value, error) {
 	out, err := makeLike(x, c.dims)
 	switch {

@@ -33,7 +33,7 @@ type Call struct {
 	Dims    []int // the result's extents
 	Args    []Tensor
 	Out     []float32 // the result's elements, row-major, if they are floats
-	Ints    []int64   // or zeros, if they are integers
+	Ints    []int64   // the result's elements, zeroed, if they are integers or bools
 
 	exec    *exec
 	workers int

@@ -107,7 +107,7 @@ func scatter(c *call) (value, error) {
 	}
 	idx := c.args[1].i
 	n, picks, inner := c.dims[axis], c.args[2].dims[axis], elems(c.dims[axis+1:])
-	if inner == 1 { // two divisions less for each update
+	if inner == 1 { // saves two divisions per update
 		return c.scatterInto(1, c.attrs().String_("mode"), func(i int) (int, bool) {
 			return i/picks*n + int(idx[i]), inRange(idx[i], n)
 		})
