@@ -262,12 +262,12 @@ type matCase struct {
 func (c matCase) properties() pairs.Of {
 	p, s := c.p, vecOf(c.s)
 	reader := vecOf(normalized(p, s))
-	decoding := []any{p.layout, p.bytes, p.byteRows, s.RoundRows, s.Held, s.Digits > 0, s.Subnormals, s.Tables,
-		s.Copies > 0}
+	decoding := []any{p.layout, p.bytes, p.byteRows, s.RoundRows, isPreloading(p, s), s.Digits > 0,
+		s.Subnormals, s.Tables, s.Copies > 0}
 	return pairs.Of{Name: p.b.String(),
 		PerName: append([]any{cmp.Compare(s.TileK, 32), [2]any{reader.Decode, reader.Subnormals}}, decoding...),
 		Properties: append(decoding, s.TileK, p.a, p.m.Static() > 2, p.gated, p.bias, p.prologue, p.norm,
-			s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Ahead > 0, s.Prefetch > 0, s.StageRows)}
+			s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Prefetch.Mode, s.StageRows)}
 }
 
 // vecOf returns the parameters of a matvec, and zero for other schedules.

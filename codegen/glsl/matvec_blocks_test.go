@@ -48,7 +48,8 @@ func blockCases() []matCase {
 				p.layout = kernel.LayoutPlanes
 			}
 			if s.StageRows = j == 2; !s.StageRows && p.layout == kernel.LayoutPlanes {
-				s.Ahead = 3 - j // CPU drivers take half a minute for several long runs at once
+				// CPU drivers take half a minute for several long runs at once
+				s.Prefetch = kernel.Prefetch{Mode: kernel.PrefetchRuns, Depth: 3 - j}
 			}
 			s.Subnormals = j == 1
 			s.Tables = j == i%3 && quant.Codebook(t) != nil
@@ -98,14 +99,19 @@ func residentCases() []matCase {
 			if f, _ := ir.BlockFormatOf(t); f.Levels {
 				continue // they are no int8 elements
 			}
-			p.byteRows, s.RoundRows, s.Subnormals, s.Ahead, s.Prefetch = true, true, false, (i+j)%2, i%3*(1-(i+j)%2)
+			p.byteRows, s.RoundRows, s.Subnormals, s.Prefetch = true, true, false, kernel.Prefetch{}
+			if (i+j)%2 == 1 {
+				s.Prefetch.Mode = kernel.PrefetchCache
+			} else if i%3 > 0 {
+				s.Prefetch = kernel.Prefetch{Mode: kernel.PrefetchSectors, Depth: i % 3}
+			}
 			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})
-			if s.Ahead, s.Prefetch = 1, 0; isHeld(p, held(s)) {
-				cases = append(cases, matCase{name: fmt.Sprintf("%s held in runs of %d", t, run), p: p, s: held(s)})
+			if s = preloading(s); isPreloading(p, s) {
+				cases = append(cases, matCase{name: fmt.Sprintf("%s preloaded in runs of %d", t, run), p: p, s: s})
 			}
 			if p.byteRows, s.Digits = false, 3; p.m.Static() == 1 && takesDigits(p, s) {
 				cases = append(cases,
-					matCase{name: fmt.Sprintf("%s in digits in runs of %d", t, run), p: p, s: held(s)})
+					matCase{name: fmt.Sprintf("%s in digits in runs of %d", t, run), p: p, s: s})
 			}
 		}
 	}
@@ -118,9 +124,10 @@ func residentCases() []matCase {
 		matCase{name: "f16 in passes", p: columns, s: blockRun(s, 0)})
 }
 
-// held is a schedule with preloaded blocks, and isHeld reports whether normalizing keeps them there.
-func held(s kernel.MatVec) kernel.MatVec {
-	s.Held = true
+// preloading is a schedule with blocks that are preloaded into registers, and isPreloading reports whether normalizing
+// keeps them there.
+func preloading(s kernel.MatVec) kernel.MatVec {
+	s.Prefetch = kernel.Prefetch{Mode: kernel.PrefetchRegisters}
 	return s
 }
 
@@ -134,8 +141,8 @@ func normalized(p product, s kernel.MatVec) kernel.MatVec {
 	return vecOf(made)
 }
 
-func isHeld(p product, s kernel.MatVec) bool {
-	return normalized(p, s).Held
+func isPreloading(p product, s kernel.MatVec) bool {
+	return normalized(p, s).Prefetch.Mode == kernel.PrefetchRegisters
 }
 
 // takesDigits reports whether normalizing keeps a schedule's digits.

@@ -28,19 +28,20 @@ var (
 // than the workgroups have invocations, and all columns are in whole tiles. There an extra invocation would prefetch
 // past the last block.
 func askingCases() []matCase {
-	asking := func(name string, t ir.DType, k, run, ahead, prefetch int) matCase {
+	asking := func(name string, t ir.DType, k, run int, prefetch kernel.Prefetch) matCase {
 		p := product{m: d(1), n: d(4), k: d(k), a: ir.F32, b: t, transB: true, byteRows: true,
 			layout: kernel.LayoutPlanes}
 		s := blockRun(vec(1, 32, 1, 4, 8), run)
-		s.Coarsen, s.RoundRows, s.Ahead, s.Prefetch = 1, true, ahead, prefetch
+		s.Coarsen, s.RoundRows, s.Prefetch = 1, true, prefetch
 		return matCase{name: name, p: p, s: s}
 	}
-	lookup := asking("lookup ahead", ir.IQ1_S, 256, 32, 1, 0)
+	cache := kernel.Prefetch{Mode: kernel.PrefetchCache}
+	lookup := asking("lookup ahead", ir.IQ1_S, 256, 32, cache)
 	lookup.s = withCopies(ir.IQ1_S, vecOf(lookup.s), 32, 2)
 	return []matCase{
-		asking("past the last column", ir.Q4_0, 64, 32, 0, 1),
-		asking("one row ahead", ir.Q4_1, 96, 32, 1, 0),
-		asking("packed ahead", ir.Q2_K, 512, 64, 1, 0),
+		asking("past the last column", ir.Q4_0, 64, 32, kernel.Prefetch{Mode: kernel.PrefetchSectors, Depth: 1}),
+		asking("one row ahead", ir.Q4_1, 96, 32, cache),
+		asking("packed ahead", ir.Q2_K, 512, 64, cache),
 		lookup,
 	}
 }
@@ -95,21 +96,14 @@ func randomBlockCases(caps device.Caps, count int) []matCase {
 				p.byteRows, s = false, digits
 			}
 		}
-		s.Ahead = r.IntN(3)
-		if s.Coarsen > 0 && s.RoundRows {
-			s.Ahead, s.Prefetch = 0, r.IntN(9)
-			if coin() {
-				s.Ahead, s.Prefetch = 1, 0
-				s.Held = coin() && isHeld(p, held(s))
-			}
-		}
+		s.Prefetch = []kernel.Prefetch{{}, {Mode: kernel.PrefetchRuns, Depth: 2}, {Mode: kernel.PrefetchCache},
+			{Mode: kernel.PrefetchRegisters}, {Mode: kernel.PrefetchSectors, Depth: 1 + r.IntN(8)}}[r.IntN(5)]
 		// these shaders are long and take long to compile
 		if s.Coarsen > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 {
 			continue
 		}
-		// normalizing would drop Ahead, and repeat a case without it
-		if (s.RoundRows || s.Coarsen > 0) && s.Ahead > 0 && !(s.RoundRows && s.Coarsen > 0) {
-			continue
+		if normalized(p, s).Prefetch.Mode != s.Prefetch.Mode {
+			continue // it would repeat another case
 		}
 		if fits(p.kernel(), s, caps) == nil {
 			cases = append(cases, matCase{name: fmt.Sprintf("%d %s %v", len(cases), t, s), p: p, s: s})

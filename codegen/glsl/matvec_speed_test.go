@@ -173,14 +173,15 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) [
 	vary("wg", 128, func(s *kernel.MatVec, v int) { s.Workgroup = v })
 	vary("cols", 4, func(s *kernel.MatVec, v int) { s.ThreadN = v })
 	vary("run", 0, func(s *kernel.MatVec, v int) { s.TileK = v })
-	vary("ahead", 0, func(s *kernel.MatVec, v int) { s.Ahead = v })
+	modes := []kernel.PrefetchMode{kernel.PrefetchNone, kernel.PrefetchRuns, kernel.PrefetchCache,
+		kernel.PrefetchRegisters, kernel.PrefetchSectors}
+	vary("prefetch", 0, func(s *kernel.MatVec, v int) { s.Prefetch.Mode = modes[v%len(modes)] })
+	vary("depth", 0, func(s *kernel.MatVec, v int) { s.Prefetch.Depth = v })
 	vary("tables", 0, func(s *kernel.MatVec, v int) { s.Tables = v > 0 })
 	vary("copies", 0, func(s *kernel.MatVec, v int) { s.Copies = v })
 	vary("staged", 0, func(s *kernel.MatVec, v int) { s.StageRows = v > 0 })
 	vary("small", 0, func(s *kernel.MatVec, v int) { s.Subnormals = v > 0 })
-	vary("prefetch", 0, func(s *kernel.MatVec, v int) { s.Prefetch = v })
 	vary("coarsen", 0, func(s *kernel.MatVec, v int) { s.Coarsen = v })
-	vary("held", 0, func(s *kernel.MatVec, v int) { s.Held = v > 0 })
 	vary("digits", 0, func(s *kernel.MatVec, v int) { s.Digits = v })
 	if l.options["sn"] != nil {
 		return append(list, l.matrixSchedules(t, k, caps)...)
@@ -190,10 +191,9 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps device.Caps) [
 			o.Workgroup = max(128/o.LanesPerRow, 1) * o.LanesPerRow
 		}
 		s := vec(l.rows, o.LanesPerRow, o.Workgroup/o.LanesPerRow, o.ThreadN, o.Subgroup)
-		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables ||
+		s.TileK, s.Prefetch, s.Tables, s.Copies, s.StageRows = o.TileK, o.Prefetch, o.Tables ||
 			o.Copies > 0, o.Copies, o.StageRows
-		s.Prefetch = o.Prefetch
-		s.Coarsen, s.Digits, s.Held, s.RoundRows = o.Coarsen, o.Digits, o.Held, l.rounds || o.Digits > 0
+		s.Coarsen, s.Digits, s.RoundRows = o.Coarsen, o.Digits, l.rounds || o.Digits > 0
 		s.TileN *= max(s.Coarsen, 1)
 		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !s.RoundRows || o.Subnormals
 		if o.Workgroup%o.LanesPerRow == 0 && fits(k, s, caps) == nil && !slices.Contains(list, kernel.Schedule(s)) {

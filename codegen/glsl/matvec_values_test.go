@@ -36,7 +36,7 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 			s := blockRun(vec(1, 32, 1, 4, 8), 64)
 			s.Coarsen, s.TileN, s.RoundRows, s.Digits = c.coarsen, 4*max(c.coarsen, 1), true, c.digits
 			if s.Digits > 0 {
-				s.Ahead, s.Held = 1, true
+				s = preloading(s)
 			}
 			s.Subgroup = reliable(dev.Caps(), s)
 			k := p.kernel()

@@ -1,5 +1,7 @@
 package kernel
 
+import "fmt"
+
 // Points are the parameters of [VarMap] and [VarRowWindows].
 type Points struct {
 	Launch
@@ -122,6 +124,54 @@ func (s MatDirect) String() string {
 	return s.line(s.Tile.word(), size("thread", s.ThreadM, s.ThreadN))
 }
 
+// Prefetch says which blocks the invocations of a matvec load before they need them.
+type Prefetch struct {
+	Mode PrefetchMode `json:"prefetch,omitempty"`
+	// Depth is the number of runs or sectors; other modes have none.
+	Depth int `json:"prefetch_depth,omitempty"`
+}
+
+// PrefetchMode is a way to load blocks early.
+type PrefetchMode string
+
+// The modes. [PrefetchRuns] is for rows that an invocation streams. The others are for resident rows that the kernel
+// quantizes: they load blocks of the first pass over columns while the workgroup quantizes its row (M-resident-rows).
+const (
+	PrefetchNone PrefetchMode = ""
+	// PrefetchRuns loads Depth runs before it multiplies the first of them.
+	PrefetchRuns PrefetchMode = "runs"
+	// PrefetchCache loads the words and scales of the blocks through the decoding code, and drops them. It takes no
+	// registers. It is costly for quants in several planes. Only formats that need row sums have it, decoded by strips.
+	PrefetchCache PrefetchMode = "cache"
+	// PrefetchRegisters keeps the loaded blocks in registers until they are multiplied, so it loads no block twice.
+	PrefetchRegisters PrefetchMode = "registers"
+	// PrefetchSectors loads Depth 32-byte sectors of the largest plane per invocation, in order. It keeps a word of
+	// each in a register until the row is ready. It is the same few loads for every format in planes. K formats gain by
+	// it and not by PrefetchCache, q5 by either.
+	PrefetchSectors PrefetchMode = "sectors"
+)
+
+// Runs returns the number of runs that an invocation loads at once.
+func (p Prefetch) Runs() int {
+	if p.Mode == PrefetchRuns {
+		return p.Depth
+	}
+	return 1
+}
+
+// Blocks reports whether the blocks of the first pass are loaded through the decoding code.
+func (p Prefetch) Blocks() bool { return p.Mode == PrefetchCache || p.Mode == PrefetchRegisters }
+
+func (p Prefetch) word() string {
+	switch {
+	case p.Mode == PrefetchNone:
+		return ""
+	case p.Depth == 0:
+		return "prefetch=" + string(p.Mode)
+	}
+	return fmt.Sprintf("prefetch=%s:%d", p.Mode, p.Depth)
+}
+
 // MatVec are the parameters of [VarMatVec].
 type MatVec struct {
 	Launch
@@ -133,15 +183,7 @@ type MatVec struct {
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
 
-	// Ahead, over blocks, is the number of runs (see [BlockRun]) that an invocation loads before it multiplies, if more
-	// than 1. With Coarsen and RoundRows, 1 prefetches the quants and scales of the first pass before the row is
-	// quantized. It calls the decoding functions and drops their values, so it keeps no registers, but costs much for
-	// quants in several planes. It does nothing for formats without row sums, or decoded by lookup or packed arithmetic
-	// (M-resident-rows).
-	Ahead int `json:"ahead,omitempty"`
-	// Held, with Coarsen and an Ahead of 1, keeps the prefetched blocks in registers until they are multiplied. So the
-	// loads overlap with the quantization of the row, and no block is loaded twice.
-	Held bool `json:"held,omitempty"`
+	Prefetch
 	// Subnormals, over blocks, says that the device preserves subnormal halves. Quants are then cheap to convert to
 	// floats.
 	Subnormals bool `json:"subnormals,omitempty"`
@@ -160,11 +202,6 @@ type MatVec struct {
 	// Digits, with RoundRows and Coarsen, is the number of signed base-256 digits per element of a quantized row. Three
 	// digits keep about as much precision as a float, so they suit any row. 0 means one int8.
 	Digits int `json:"digits,omitempty"`
-	// Prefetch, an alternative to Ahead, loads blocks of the first pass before the row is quantized. Each invocation
-	// loads that many 32-byte sectors of the largest plane, in order, and keeps a word of each in a register until the
-	// row is ready. These few loads are the same for every format in planes. K formats gain by Prefetch and not by
-	// Ahead, q5 by either.
-	Prefetch int `json:"prefetch,omitempty"`
 
 	// schedule.New derives the fields below.
 	Decode Decode `json:"decode,omitempty"`
@@ -178,10 +215,9 @@ func (s MatVec) String() string {
 	launch := s.Launch
 	launch.Subgroup = 0 // printed between the words
 	return launch.line(size("rows", s.TileM, s.TileN), count("vec", s.Vec), above(0, "run", s.TileK),
-		above(0, "ahead", s.Ahead), flag("held", s.Held), flag("subnormals", s.Subnormals), flag("tables", s.Tables),
-		above(0, "copies", s.Copies), flag("staged", s.StageRows), above(0, "coarsen", s.Coarsen),
-		flag("rounds", s.RoundRows), above(0, "digits", s.Digits), above(0, "prefetch", s.Prefetch),
-		above(0, "subgroup", s.Subgroup), count("lanes", s.LanesPerRow),
+		s.Prefetch.word(), flag("subnormals", s.Subnormals), flag("tables", s.Tables), above(0, "copies", s.Copies),
+		flag("staged", s.StageRows), above(0, "coarsen", s.Coarsen), flag("rounds", s.RoundRows),
+		above(0, "digits", s.Digits), above(0, "subgroup", s.Subgroup), count("lanes", s.LanesPerRow),
 		flag(string(s.Decode), s.Decode != DecodeQuads), flag("int_dot", s.IntDot), flag("chained", s.Chained))
 }
 

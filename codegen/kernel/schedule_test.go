@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// TestScheduleText: schedules of tuning files are read and written as they were when all variants had one flat struct.
+// TestScheduleText: schedules of tuning files are read and written in one flat form.
 func TestScheduleText(t *testing.T) {
 	for _, c := range []struct{ text, line string }{
 		{`{"variant":"map","workgroup":64,"vec":4,"coarsen":2}`, "map wg=64 vec=4 coarsen=2"},
@@ -30,19 +30,19 @@ func TestScheduleText(t *testing.T) {
 		{`{"variant":"direct","workgroup":16,"vec":4,"tile_m":16,"tile_n":64,"tile_k":8,"thread_m":16,"thread_n":4}`,
 			"direct wg=16 tile=16x64x8 thread=16x4"},
 		{`{"variant":"matvec","workgroup":64,"vec":4,"subgroup":32,"lanes_per_row":32,"tile_m":1,"tile_n":8,"tile_k":16,` +
-			`"thread_m":1,"thread_n":4,"ahead":2,"subnormals":true,"tables":true,"copies":4,"stage_rows":true,` +
-			`"decode":"lookup","chained":true}`, "matvec wg=64 rows=1x8 vec=4 run=16 ahead=2 subnormals tables " +
+			`"thread_m":1,"thread_n":4,"prefetch":"runs","prefetch_depth":2,"subnormals":true,"tables":true,"copies":4,"stage_rows":true,` +
+			`"decode":"lookup","chained":true}`, "matvec wg=64 rows=1x8 vec=4 run=16 prefetch=runs:2 subnormals tables " +
 			"copies=4 staged subgroup=32 lanes=32 lookup chained"},
 		{`{"variant":"matvec","workgroup":384,"vec":4,"subgroup":32,"coarsen":7,"lanes_per_row":384,"tile_m":1,"tile_n":28,` +
-			`"tile_k":32,"thread_m":1,"thread_n":4,"ahead":1,"held":true,"round_rows":true,"digits":3,` +
-			`"decode":"strips","int_dot":true}`, "matvec wg=384 rows=1x28 vec=4 run=32 ahead=1 held coarsen=7 rounds " +
+			`"tile_k":32,"thread_m":1,"thread_n":4,"prefetch":"registers","round_rows":true,"digits":3,` +
+			`"decode":"strips","int_dot":true}`, "matvec wg=384 rows=1x28 vec=4 run=32 prefetch=registers coarsen=7 rounds " +
 			"digits=3 subgroup=32 lanes=384 strips int_dot"},
 		{`{"variant":"matvec","workgroup":384,"vec":4,"subgroup":32,"coarsen":7,"lanes_per_row":384,"tile_m":1,"tile_n":28,` +
-			`"tile_k":64,"thread_m":1,"thread_n":4,"ahead":1,"round_rows":true,"decode":"strips","int_dot":true}`,
-			"matvec wg=384 rows=1x28 vec=4 run=64 ahead=1 coarsen=7 rounds subgroup=32 lanes=384 strips int_dot"},
+			`"tile_k":64,"thread_m":1,"thread_n":4,"prefetch":"cache","round_rows":true,"decode":"strips","int_dot":true}`,
+			"matvec wg=384 rows=1x28 vec=4 run=64 prefetch=cache coarsen=7 rounds subgroup=32 lanes=384 strips int_dot"},
 		{`{"variant":"matvec","workgroup":384,"vec":4,"subgroup":32,"coarsen":7,"lanes_per_row":384,"tile_m":1,"tile_n":28,` +
-			`"tile_k":64,"thread_m":1,"thread_n":4,"subnormals":true,"round_rows":true,"prefetch":2,"decode":"packed",` +
-			`"int_dot":true}`, "matvec wg=384 rows=1x28 vec=4 run=64 subnormals coarsen=7 rounds prefetch=2 " +
+			`"tile_k":64,"thread_m":1,"thread_n":4,"prefetch":"sectors","prefetch_depth":2,"subnormals":true,"round_rows":true,"decode":"packed",` +
+			`"int_dot":true}`, "matvec wg=384 rows=1x28 vec=4 run=64 prefetch=sectors:2 subnormals coarsen=7 rounds " +
 			"subgroup=32 lanes=384 packed int_dot"},
 		{`{"variant":"skinny","workgroup":256,"vec":4,"subgroup":32,"tile_m":8,"tile_n":64,"tile_k":128,"subgroups_n":4,` +
 			`"frag_m":16,"frag_n":8,"frag_k":32,"subgroups_k":2}`,

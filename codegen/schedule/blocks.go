@@ -52,7 +52,7 @@ type blockVec struct {
 	apart      bool // lanes may be a part of a subgroup, if the contraction axis has few runs
 	workgroup  int  // minimum workgroup size
 	columns    int  // columns per invocation, which share the loads of A
-	ahead      int  // runs that are loaded before the first is multiplied
+	prefetch   kernel.Prefetch
 	subnormals bool // quants are converted to float as subnormal halves
 	tables     bool // codebooks are copied to shared memory
 	staged     bool // rows pass through shared memory

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,6 @@ const (
 	maxAccumulators = 128 // accumulators of one invocation of a matmul
 	maxCached       = 64  // row elements that one invocation keeps
 	maxBlockRun     = 256 // elements of a block that one invocation of a matvec reads at once
-	maxAhead        = 16  // runs that are loaded before they are multiplied
 	maxCopies       = 32  // copies of a codebook entry; more would share banks
 )
 
@@ -203,11 +203,9 @@ func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 		return fmt.Errorf("thread columns do not divide the tile")
 	case s.TileK < 0 || s.TileK%4 != 0 || s.TileK > maxBlockRun:
 		return fmt.Errorf("%d elements of a block at once, want a multiple of 4 up to %d", s.TileK, maxBlockRun)
-	case s.Ahead < 0 || s.Ahead > maxAhead:
-		return fmt.Errorf("%d runs ahead, want up to %d", s.Ahead, maxAhead)
-	case s.StageRows && (s.TileK < 16 || s.Ahead > 1 || blocksOf(k) == ir.Invalid || readsBytes(k)):
+	case s.StageRows && (s.TileK < 16 || s.Prefetch.Runs() > 1 || blocksOf(k) == ir.Invalid || readsBytes(k)):
 		return fmt.Errorf("rows pass through shared memory only where they are floats that meet blocks, 16 elements " +
-			"at least and not ahead")
+			"at least, and runs are not prefetched")
 	case s.Tables && tableBytes(k) == 0:
 		return fmt.Errorf("there is no codebook to copy to shared memory")
 	case s.LanesPerRow < 1 || !powerOfTwo(s.LanesPerRow) && s.Subgroup == 0:
@@ -224,7 +222,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 			return err
 		}
 	}
-	if err := checkResident(k, s, caps); err != nil {
+	if err := cmp.Or(checkPrefetch(s.Prefetch), checkResident(k, s, caps)); err != nil {
 		return err
 	}
 	return checkAccumulators(k, s.ThreadM*s.ThreadN)

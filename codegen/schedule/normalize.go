@@ -73,8 +73,8 @@ func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel
 	}
 	given := s
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
-	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
-	s.Digits, s.Held = 0, false
+	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Digits = false, false, false, 0, 0, 0
+	s.Prefetch = kernel.Prefetch{}
 	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !rowsResident(k, given) {
 		if takesFourWords(k) {
 			s.Decode = kernel.DecodeWords
@@ -109,20 +109,33 @@ func normalizeMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) kernel
 	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Coarsen > 0 || readsLong(k, run))
 	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() &&
 		s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0
-	if s.Coarsen == 0 {
-		if given.Ahead > 1 {
-			s.Ahead = given.Ahead
-		}
-		return s
-	}
-	if s.Decode == kernel.DecodeStrips && f.NeedsSums() { // strips hide the cost of the requested form
-		s.Ahead = given.Ahead
-		s.Held = given.Held && s.Ahead > 0 && planes && run.Joined && row.Decode.ReadsOnce()
-	}
-	if s.RoundRows && planes {
-		s.Prefetch = min(given.Prefetch, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))
-	}
+	s.Prefetch = normalizePrefetch(k, s, given.Prefetch)
 	return s
+}
+
+// normalizePrefetch drops a mode that a matvec does not have, and limits sectors to the first pass. Blocks that cannot
+// stay in registers are loaded into the cache.
+func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) kernel.Prefetch {
+	run, planes, early := k.BlockRun(s), allPlanes(k), s.RoundRows && s.Coarsen > 0
+	row, _ := ir.BlockFormatOf(run.DType)
+	drop := false
+	switch p.Mode {
+	case kernel.PrefetchRuns:
+		drop = s.RoundRows || s.Coarsen > 0
+	case kernel.PrefetchCache, kernel.PrefetchRegisters:
+		drop = !early || s.Decode != kernel.DecodeStrips || !run.Form.NeedsSums()
+		if p.Mode == kernel.PrefetchRegisters && !(planes && run.Joined && row.Decode.ReadsOnce()) {
+			p.Mode = kernel.PrefetchCache
+		}
+	case kernel.PrefetchSectors:
+		if drop = !early || !planes; !drop {
+			p.Depth = min(p.Depth, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))
+		}
+	}
+	if drop {
+		return kernel.Prefetch{}
+	}
+	return p
 }
 
 // normalizeCoopMat2 determines whether the kernel hides its trip count.

@@ -23,15 +23,15 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},
 	).withResident(
-		inDigits(residentVec{run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, held: true, longest: 8192}),
+		inDigits(residentVec{run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, longest: 8192}),
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, ahead: 1, held: true, longest: 8192},
-		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1, held: true, longest: 8192},
-		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1},
+		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, groups: 2, prefetch: toRegisters, longest: 8192},
+		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toRegisters, longest: 8192},
+		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, prefetch: toCache},
 	),
 	ir.Q4_1: inPlanes(
-		ahead(2, subnormal(16, 256, 4)),
+		prefetching(2, subnormal(16, 256, 4)),
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 2},
 		blockVec{rows: 4, run: 32, lanes: 64, columns: 2},
@@ -39,7 +39,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).withResident(
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		residentVec{run: 32, columns: 4, occupancy: 896, ahead: 1, least: longRow},
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: toCache, least: longRow},
 		residentVec{run: 32, columns: 4, occupancy: 896},
 	),
 	ir.Q5_0: inPlanes(
@@ -50,7 +50,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).withResident(
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: 1},
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: sectors(1)},
 	),
 	ir.Q5_1: inPlanes(
 		subnormal(16, 256, 4),
@@ -60,10 +60,10 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).withResident(
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: 1},
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: sectors(1)},
 	),
 	ir.Q8_0: inPlanes(
-		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},
+		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, prefetch: runs(2)},
 		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},
 		blockVec{rows: 4, run: 8, lanes: 64, columns: 4, subnormals: true},
 		blockVec{rows: 6, run: 8, lanes: 32, columns: 4, subnormals: true},
@@ -109,7 +109,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).withResident(
 		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, least: longRow},
 	).rounding(
-		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: 2, least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: sectors(2), least: longRow},
 		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
 	ir.Q5_K: inPlanes(
@@ -128,7 +128,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).orBytes(
 		blockVec{rows: 8, run: 64, lanes: 64, columns: 4},
 	).rounding(
-		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: 2, least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: sectors(2), least: longRow},
 		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
 	ir.TQ1_0: inPlanes(
@@ -217,8 +217,12 @@ const longRow = 12 << 10
 
 // twoBitPacked keeps one row resident, for formats with four planes of 2-bit quants in each byte. A pass has the given
 // number of columns. Each invocation prefetches that many sectors of blocks before the row is quantized.
-func twoBitPacked(columns, prefetch int) residentVec {
-	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
+func twoBitPacked(columns, depth int) residentVec {
+	v := residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, subnormals: true}
+	if depth > 0 {
+		v.prefetch = sectors(depth)
+	}
+	return v
 }
 
 // inDigits returns v for rows in three base-256 digits per element. Rows below 4096 elements were not measured in a
@@ -308,7 +312,7 @@ func subnormal(run, lanes, columns int) blockVec {
 	return blockVec{run: run, lanes: lanes, columns: columns, subnormals: true}
 }
 
-func ahead(n int, v blockVec) blockVec {
-	v.ahead = n
+func prefetching(n int, v blockVec) blockVec {
+	v.prefetch = runs(n)
 	return v
 }

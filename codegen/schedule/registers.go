@@ -91,10 +91,10 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 	if s.Coarsen > 0 && rowsResident(k, s) {
 		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
-	if s.Held { // and the registers of the next pass, in addition
+	if s.Prefetch.Mode == kernel.PrefetchRegisters { // and the registers of the next pass, in addition
 		columns *= 2
 	}
-	return max(s.Ahead, 1)*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
+	return s.Prefetch.Runs()*(rows*(row+apart)+columns*(column+scales+1)) + rows*(columns+2)
 }
 
 // flashMatrixRegisters is the number of registers that an invocation uses for fragments (queries, weights,

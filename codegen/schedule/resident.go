@@ -13,18 +13,16 @@ import (
 // share the row, and each keeps its part of it over several passes. A pass covers some of the columns, so it reads only
 // blocks, and a float row is quantized to int8 at most once.
 type residentVec struct {
-	run        int   // elements of a run, which an invocation reads at once
-	columns    int   // columns of a pass
-	occupancy  int   // invocations of all workgroups on a core
-	groups     int   // maximum number of groups in a workgroup that each hold the whole row; 0 is 1
-	ahead      int   // 1: the blocks of the first pass are prefetched before the row is quantized
-	held       bool  // prefetched blocks stay in registers
-	prefetch   int   // sectors that an invocation prefetches before its row is quantized
-	digits     int   // int8 digits per element of a row that may not be rounded to one int8
-	products   int   // minimum number of matmuls with the same row
-	least      int64 // minimum row length
-	longest    int64 // row length from which this is not faster; 0 for no limit
-	most       int64 // maximum number of columns per core; 0 for no limit
+	run        int             // elements of a run, which an invocation reads at once
+	columns    int             // columns of a pass
+	occupancy  int             // invocations of all workgroups on a core
+	groups     int             // maximum number of groups in a workgroup that each hold the whole row; 0 is 1
+	prefetch   kernel.Prefetch // of rows that the kernel quantizes
+	digits     int             // int8 digits per element of a row that may not be rounded to one int8
+	products   int             // minimum number of matmuls with the same row
+	least      int64           // minimum row length
+	longest    int64           // row length from which this is not faster; 0 for no limit
+	most       int64           // maximum number of columns per core; 0 for no limit
 	subnormals bool
 	tables     bool
 }
@@ -93,13 +91,13 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
 	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
 	if rounds {
-		s.Digits, s.Ahead, s.Held, s.Prefetch = v.digits, v.ahead, v.held, v.prefetch
+		s.Digits, s.Prefetch = v.digits, v.prefetch
 	}
 	passes := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
 	switch {
 	case groups > 2:
 		passes = min((2*sh.Batch*sh.N/(int64(cols*groups)*workgroups)+1)/2, mostGroupedPasses)
-	case s.Ahead > 0 && passes > manyAheadPasses:
+	case s.Prefetch.Blocks() && passes > manyAheadPasses:
 		passes = ceilDiv(passes, 2)
 	}
 	for s.Coarsen = int(min(max(passes, 1), int64(maxResidentColumns/(cols*groups)))); s.Coarsen > 1; s.Coarsen /= 2 {
@@ -216,22 +214,13 @@ func checkResident(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	case s.Digits != 0 && (s.Digits != maxDigits || !s.RoundRows || s.Coarsen == 0):
 		return fmt.Errorf("rows of %d digits, want %d or none, where rows are rounded and resident", s.Digits,
 			maxDigits)
-	case s.Coarsen == 0 && !s.RoundRows && s.Prefetch == 0:
+	case s.Coarsen == 0 && !s.RoundRows:
 		return nil
 	case s.Coarsen == 0 && (!k.Fold.IsStatic() || s.TileK == 0):
 		return fmt.Errorf("rows become bytes only where they are of constant length and meet runs of blocks")
 	case s.LanesPerRow < 2 || s.StageRows:
 		return fmt.Errorf("rows are resident only where invocations share sums, and rows do not pass through " +
 			"shared memory all the time")
-	case s.Ahead > 1 || s.Ahead == 1 && (!s.RoundRows || s.Coarsen == 0):
-		return fmt.Errorf("blocks of one pass at most are asked for, and only before rows are rounded")
-	case s.Held && s.Ahead != 1:
-		return fmt.Errorf("blocks are held only that are asked for before rows are rounded")
-	case s.Prefetch < 0 || s.Prefetch > maxPrefetch || s.Prefetch > 0 && (!s.RoundRows || s.Coarsen == 0):
-		return fmt.Errorf("%d sectors asked for early, want up to %d where rows are rounded and resident",
-			s.Prefetch, maxPrefetch)
-	case s.Coarsen > 0 && s.Ahead > 0 && s.Prefetch > 0:
-		return fmt.Errorf("blocks are asked for ahead or by sectors, not both")
 	case !s.RoundRows:
 		return nil
 	case !roundable(k, s.Copies > 0) && (s.Digits == 0 || !meetsIntegers(k, false)):
@@ -246,9 +235,37 @@ func checkResident(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	return nil
 }
 
-// maxPrefetch is the maximum number of sectors that an invocation prefetches; each takes a register. SectorBytes is the
-// size of a memory transaction.
-const maxPrefetch, SectorBytes = 8, 32
+// prefetchDepths has the depths of each mode. A word of each sector takes a register.
+var prefetchDepths = map[kernel.PrefetchMode]struct{ least, most int }{
+	kernel.PrefetchNone:      {},
+	kernel.PrefetchRuns:      {2, 16},
+	kernel.PrefetchCache:     {},
+	kernel.PrefetchRegisters: {},
+	kernel.PrefetchSectors:   {1, 8},
+}
+
+var (
+	toCache     = kernel.Prefetch{Mode: kernel.PrefetchCache}
+	toRegisters = kernel.Prefetch{Mode: kernel.PrefetchRegisters}
+)
+
+func runs(n int) kernel.Prefetch    { return kernel.Prefetch{Mode: kernel.PrefetchRuns, Depth: n} }
+func sectors(n int) kernel.Prefetch { return kernel.Prefetch{Mode: kernel.PrefetchSectors, Depth: n} }
+
+// checkPrefetch checks the mode and depth of a normalized schedule.
+func checkPrefetch(p kernel.Prefetch) error {
+	depths, ok := prefetchDepths[p.Mode]
+	switch {
+	case !ok:
+		return fmt.Errorf("unknown prefetch mode %q", p.Mode)
+	case p.Depth < depths.least || p.Depth > depths.most:
+		return fmt.Errorf("prefetch mode %q has depth %d, want %d to %d", p.Mode, p.Depth, depths.least, depths.most)
+	}
+	return nil
+}
+
+// SectorBytes is the size of a memory transaction.
+const SectorBytes = 32
 
 // LargestPlane returns the number of the plane that has the most bytes of a format.
 func LargestPlane(t ir.DType) int {

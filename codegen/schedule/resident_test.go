@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,6 +24,12 @@ func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
 			Elems: int64(book.Elems()), Codebook: t, Fixed: true})
 	}
 	return mul
+}
+
+// inPlaneLayout is a kernel with the blocks of its B in planes.
+func inPlaneLayout(k *kernel.Kernel) *kernel.Kernel {
+	k.Bindings[1].Layout = kernel.LayoutPlanes
+	return k
 }
 
 // TestRoundableByCodebook: blocks with a codebook of floats are not multiplied as integers.
@@ -72,6 +79,13 @@ func TestResidentCheck(t *testing.T) {
 		change(&s)
 		return s
 	}
+	prefetch := func(p kernel.Prefetch) func(*kernel.MatVec) {
+		return func(s *kernel.MatVec) { s.Prefetch = p }
+	}
+	made := func(prefetch string) string {
+		return "= matvec wg=448 rows=1x56 vec=4 run=32 " + prefetch +
+			"coarsen=14 rounds subgroup=32 lanes=448 strips int_dot"
+	}
 	slow := h100
 	slow.Features.IntegerDotProduct = false
 	for _, c := range []struct {
@@ -99,30 +113,27 @@ func TestResidentCheck(t *testing.T) {
 		{"no passes, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
 			func(s *kernel.MatVec) { s.Coarsen, s.TileN, s.TileK = 0, 4, 0 }), h100,
 			"= matvec wg=448 rows=1x4 vec=4 subgroup=32 lanes=448"},
-		{"asks early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
-			func(s *kernel.MatVec) { s.Prefetch = 8 }), h100, ""},
-		{"asks for too much early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
-			func(s *kernel.MatVec) { s.Prefetch = 9 }), h100,
-			"= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 rounds subgroup=32 lanes=448 strips int_dot"},
-		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident,
-			func(s *kernel.MatVec) { s.Prefetch = 1 }), h100,
-			"= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 subgroup=32 lanes=448 strips chained"},
-		{"asks early in no passes", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident,
-			func(s *kernel.MatVec) { s.Coarsen, s.TileN, s.Prefetch = 0, 4, 1 }), h100,
+		{"sectors", inPlaneLayout(blockMul(1, 14336, 14336, ir.Q4_0, true)), with(rounds, prefetch(sectors(2))), h100,
+			made("prefetch=sectors:2 ")},
+		{"more sectors than the first pass has", inPlaneLayout(blockMul(1, 14336, 14336, ir.Q4_0, true)),
+			with(rounds, prefetch(sectors(9))), h100, made("prefetch=sectors:2 ")},
+		{"sectors of rows that are not quantized", blockMul(1, 14336, 14336, ir.Q4_0, false),
+			with(resident, prefetch(sectors(1))), h100, "= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 " +
+				"subgroup=32 lanes=448 strips chained"},
+		{"sectors in no passes", blockMul(1, 14336, 14336, ir.Q4_0, false),
+			with(with(resident, prefetch(sectors(1))), func(s *kernel.MatVec) { s.Coarsen, s.TileN = 0, 4 }), h100,
 			"= matvec wg=448 rows=1x4 vec=4 run=32 subgroup=32 lanes=448 strips"},
-		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.MatVec) { s.Ahead = 1 }),
-			h100, ""},
-		{"asked for both ways", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
-			func(s *kernel.MatVec) { s.Ahead, s.Prefetch = 1, 1 }), h100,
-			"= matvec wg=448 rows=1x56 vec=4 run=32 ahead=1 coarsen=14 rounds subgroup=32 lanes=448 strips int_dot"},
-		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
-			func(s *kernel.MatVec) { s.Ahead = 2 }), h100, "asked for"},
-		{"held", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.MatVec) {
-			s.Ahead, s.Held = 1,
-				true
-		}), h100, ""},
-		{"held, and not asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
-			func(s *kernel.MatVec) { s.Held = true }), h100, ""},
+		{"cache", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, prefetch(toCache)), h100,
+			made("prefetch=cache ")},
+		{"cache, of rows that are not quantized", blockMul(1, 14336, 14336, ir.Q4_0, false),
+			with(resident, prefetch(toCache)), h100, "= matvec wg=448 rows=1x56 vec=4 run=32 coarsen=14 " +
+				"subgroup=32 lanes=448 strips chained"},
+		{"registers", inPlaneLayout(blockMul(1, 14336, 14336, ir.Q4_0, true)), with(rounds, prefetch(toRegisters)),
+			h100, made("prefetch=registers ")},
+		{"registers, of blocks in several reads", inPlaneLayout(blockMul(1, 14336, 14336, ir.Q5_0, true)),
+			with(rounds, prefetch(toRegisters)), h100, made("prefetch=cache ")},
+		{"runs of resident rows", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, prefetch(runs(2))), h100,
+			made("")},
 		{"digits", blockMul(1, 14336, 4096, ir.Q4_0, false), with(rounds, func(s *kernel.MatVec) {
 			s.Digits,
 				s.LanesPerRow, s.Workgroup = 3, 128, 128
@@ -134,14 +145,44 @@ func TestResidentCheck(t *testing.T) {
 			s.Digits,
 				s.LanesPerRow, s.Workgroup = 2, 128, 128
 		}), h100, "2 digits"},
-		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident,
-			func(s *kernel.MatVec) { s.Ahead = 1 }), h100, "asked for"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
 		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds,
 			func(s *kernel.MatVec) { s.Subgroup = 4 }), h100, "subgroup"},
 	} {
 		got, err := New(c.k, c.s, c.caps)
 		expect(t, c.what, got, err, c.want)
+	}
+}
+
+// TestPrefetchDepth refuses depths outside of each mode's limits, and modes that do not exist. The first pass has ten
+// sectors per invocation.
+func TestPrefetchDepth(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	rounds := matVecSchedule(matShape{M: 1}, 448, 20, 20, 448, 32)
+	rounds.Coarsen, rounds.TileK, rounds.RoundRows = 1, 32, true
+	streams := rounds
+	streams.Coarsen, streams.RoundRows = 0, false
+	depth := func(mode kernel.PrefetchMode, n int) kernel.Prefetch { return kernel.Prefetch{Mode: mode, Depth: n} }
+	for _, c := range []struct {
+		s    kernel.MatVec
+		p    kernel.Prefetch
+		want string
+	}{
+		{rounds, sectors(1), "prefetch=sectors:1"}, {rounds, sectors(8), "prefetch=sectors:8"},
+		{rounds, sectors(9), "depth 9, want 1 to 8"}, {rounds, sectors(0), "depth 0, want 1 to 8"},
+		{rounds, sectors(-1), "depth -1, want 1 to 8"}, {streams, runs(2), "prefetch=runs:2"},
+		{streams, runs(16), "prefetch=runs:16"}, {streams, runs(17), "depth 17, want 2 to 16"},
+		{streams, runs(1), "depth 1, want 2 to 16"}, {rounds, depth(kernel.PrefetchCache, 1), "depth 1, want 0 to 0"},
+		{rounds, depth(kernel.PrefetchRegisters, 2), "depth 2, want 0 to 0"},
+		{streams, depth(kernel.PrefetchNone, 1), "depth 1, want 0 to 0"},
+		{rounds, depth("line", 0), `unknown prefetch mode "line"`},
+	} {
+		c.s.Prefetch = c.p
+		got, err := New(inPlaneLayout(blockMul(1, 14336, 14336, ir.Q4_0, c.s.RoundRows)), c.s, h100)
+		if said := fmt.Sprint(got, err); !strings.Contains(said, c.want) || strings.HasPrefix(c.want, "prefetch=") !=
+			(err == nil) {
+			t.Errorf("%+v: %s, error %v, want %s", c.p, got, err, c.want)
+		}
 	}
 }
 
@@ -175,15 +216,15 @@ func TestResidentGroups(t *testing.T) {
 		rounds   bool
 		want     string
 	}{
-		{ir.Q4_0, 4096, 4096, true, "wg=512 rows=1x16 vec=4 run=32 ahead=1 coarsen=1 rounds"},
-		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x48 vec=4 run=32 ahead=1 coarsen=3 rounds"},
-		{ir.Q4_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 ahead=1 coarsen=2 rounds"},
-		{ir.Q4_0, 14336, 14336, true, "wg=448 rows=1x28 vec=4 run=32 ahead=1 coarsen=7 rounds"},
+		{ir.Q4_0, 4096, 4096, true, "wg=512 rows=1x16 vec=4 run=32 prefetch=cache coarsen=1 rounds"},
+		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x48 vec=4 run=32 prefetch=cache coarsen=3 rounds"},
+		{ir.Q4_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 prefetch=cache coarsen=2 rounds"},
+		{ir.Q4_0, 14336, 14336, true, "wg=448 rows=1x28 vec=4 run=32 prefetch=cache coarsen=7 rounds"},
 		{ir.Q5_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 coarsen=2 rounds"},
 		{ir.Q4_K, 4096, 11008, true, "wg=384 rows=1x16 vec=4 run=64 coarsen=2 rounds"},
 		{ir.Q5_K, 14336, 14336, true, "wg=224 rows=1x56 vec=4 run=64 coarsen=14 rounds"},
-		{ir.Q4_0, 8192, 2048, true, "wg=256 rows=1x16 vec=4 run=32 ahead=1 coarsen=1 rounds"},
-		{ir.Q4_0, 5120, 5120, true, "wg=160 rows=1x8 vec=4 run=32 ahead=1 coarsen=2 rounds"},
+		{ir.Q4_0, 8192, 2048, true, "wg=256 rows=1x16 vec=4 run=32 prefetch=cache coarsen=1 rounds"},
+		{ir.Q4_0, 5120, 5120, true, "wg=160 rows=1x8 vec=4 run=32 prefetch=cache coarsen=2 rounds"},
 		{ir.Q4_K, 4096, 4096, true, "wg=64 rows=1x4 vec=4 run=64 coarsen=1 rounds"},
 		{ir.Q4_0, 14336, 14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals coarsen=7"},
 		{ir.Q4_0, 4096, 11008, false, "wg=256 rows=1x8 vec=4 run=16 subnormals"},
@@ -202,7 +243,7 @@ func TestResidentProducts(t *testing.T) {
 	k := blockMul(1, 11008, 4096, ir.Q4_0, true)
 	k.Products = append(k.Products, k.Products[0])
 	s, reason, err := Select(k, profile(t, "nvidia-h100"))
-	want := "wg=256 rows=1x32 vec=4 run=32 ahead=1 coarsen=4 rounds"
+	want := "wg=256 rows=1x32 vec=4 run=32 prefetch=cache coarsen=4 rounds"
 	if err != nil || !strings.Contains(s.String(), want) {
 		t.Errorf("%s (%s), error %v, want %s", s, reason, err, want)
 	}

@@ -204,7 +204,7 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 			cols /= 2
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
-		s.TileK, s.Ahead, s.Subnormals, s.Tables = v.run, v.ahead, v.subnormals, v.tables
+		s.TileK, s.Prefetch, s.Subnormals, s.Tables = v.run, v.prefetch, v.subnormals, v.tables
 		if v.whole {
 			s.TileM, s.ThreadM = v.rows, v.rows
 		}

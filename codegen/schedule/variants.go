@@ -237,7 +237,7 @@ func matVecSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 				for _, r := range readings {
 					for _, subgroup := range subgroups(caps) {
 						s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
-						s.TileK, s.Ahead, s.Subnormals, s.Tables, s.Copies, s.StageRows = r.TileK, r.Ahead,
+						s.TileK, s.Prefetch, s.Subnormals, s.Tables, s.Copies, s.StageRows = r.TileK, r.Prefetch,
 							r.Subnormals, r.Tables, r.Copies, r.StageRows
 						all = append(all, s)
 					}
@@ -261,7 +261,7 @@ func residentSpace(k *kernel.Kernel, sh matShape, caps device.Caps) []kernel.Sch
 			for passes := range doublings(1, 32) {
 				s := matVecSchedule(sh, lanes, cols*passes, cols, lanes, subgroup)
 				s.Coarsen, s.TileK, s.Subnormals, s.Tables, s.Copies = passes, r.TileK, r.Subnormals, r.Tables, r.Copies
-				if r.Ahead > 1 || r.StageRows {
+				if r.Prefetch.Mode != kernel.PrefetchNone || r.StageRows {
 					continue
 				}
 				all = append(all, s)
@@ -280,10 +280,9 @@ func roundings(k *kernel.Kernel, s kernel.MatVec) []kernel.Schedule {
 		if s.Digits == 0 && !roundable(k, s.Copies > 0) || s.Digits > 0 && !meetsIntegers(k, false) {
 			continue
 		}
-		for _, s.Ahead = range []int{0, 1} {
-			for _, s.Held = range []bool{false, true}[:1+s.Ahead] {
-				all = append(all, s)
-			}
+		for _, s.Prefetch.Mode = range []kernel.PrefetchMode{kernel.PrefetchNone, kernel.PrefetchCache,
+			kernel.PrefetchRegisters} {
+			all = append(all, s)
 		}
 	}
 	return all
@@ -299,16 +298,10 @@ func blockReadings(k *kernel.Kernel, caps device.Caps) []kernel.MatVec {
 	subnormals := heuristicsOf(caps).subnormals
 	var all []kernel.MatVec
 	for run := range doublings(8, 64) {
-		for ahead := range doublings(1, 2) {
-			s := kernel.MatVec{Tile: kernel.Tile{TileK: run}, Subnormals: subnormals && !readsBytes(k)}
-			if ahead > 1 {
-				s.Ahead = ahead
-			}
-			all = append(all, s)
-			if s.StageRows = true; ahead == 1 {
-				all = append(all, s)
-			}
-		}
+		s := kernel.MatVec{Tile: kernel.Tile{TileK: run}, Subnormals: subnormals && !readsBytes(k)}
+		ahead, staged := s, s
+		ahead.Prefetch, staged.StageRows = runs(2), true
+		all = append(all, s, staged, ahead)
 	}
 	if tableBytes(k) == 0 {
 		return all

@@ -1,6 +1,6 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=256 rows=1x16 vec=4 run=32 ahead=1 held coarsen=2 rounds digits=3 subgroup=32 lanes=128 strips int_dot.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=32 prefetch=registers coarsen=2 rounds digits=3 subgroup=32 lanes=128 strips int_dot.
 #version 450
 #extension GL_EXT_integer_dot_product : require
 #extension GL_EXT_spirv_intrinsics : require

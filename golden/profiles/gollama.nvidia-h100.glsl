@@ -1690,7 +1690,7 @@ void main() {
 
 // rms_norm_matmul over [1,4096], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.
-// Schedule: matvec wg=256 rows=1x16 vec=4 run=8 ahead=2 subgroup=32 lanes=32 strips chained.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=8 prefetch=runs:2 subgroup=32 lanes=32 strips chained.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require

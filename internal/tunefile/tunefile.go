@@ -30,8 +30,8 @@ import (
 )
 
 // Format is the value of a file's format field. Older formats are ignored: vkc.tuning.1 used keys of kernels without
-// the buffer sizes, and vkc.tuning.2 had schedules with options that have since been renamed.
-const Format = formatFamily + "3"
+// the buffer sizes, vkc.tuning.2 and vkc.tuning.3 had schedules with options that have since been renamed.
+const Format = formatFamily + "4"
 
 const formatFamily = "vkc.tuning."
 

@@ -137,7 +137,7 @@ func TestHostile(t *testing.T) {
 		"not JSON":       {[]byte("tuning"), "not a tuning"},
 		"cut short":      {good[:len(good)/2], "not a tuning"},
 		"another format": {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.9"), 1), "vkc.tuning.9"},
-		"an older format": {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.2"), 1),
+		"an older format": {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.3"), 1),
 			"measure again with vkc tune"},
 		"a changed digit": {bytes.Replace(good, []byte(`"us": 9`), []byte(`"us": 1`), 1), "damaged"},
 		"no tuning":       {[]byte(`{"format":"` + Format + `"}`), "no tuning"},
@@ -224,10 +224,10 @@ func TestWritten(t *testing.T) {
 		text string
 		want bool
 	}{
-		"empty": {"", true}, "ours": {`{"format": "vkc.tuning.3"}`, true},
+		"empty": {"", true}, "ours": {`{"format": "vkc.tuning.4"}`, true},
 		"older": {`{"format": "vkc.tuning.1", "x": 1}`, true},
 		"graph": {`{"format": "vkc.graph"}`, false}, "text": {"# Notes\n", false},
-		"cut":    {`{"format": "vkc.tuning.3"`, false},
+		"cut":    {`{"format": "vkc.tuning.4"`, false},
 		"number": {"1", false},
 	} {
 		path := filepath.Join(dir, name)

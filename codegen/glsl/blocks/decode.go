@@ -169,17 +169,17 @@ func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return "quants4_" + b.Base
 }
 
-// HeldWords adds the function that loads the raw words of four quads of each plane, and returns its name. HeldQuants
+// PlaneWords adds the function that loads the raw words of four quads of each plane, and returns its name. PlaneQuants
 // adds the function that decodes one plane of such words; buffers of the same format share it.
-func HeldWords(e *emit.Emitter, b *emit.Buffer) string {
+func PlaneWords(e *emit.Emitter, b *emit.Buffer) string {
 	_, reading := cut(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
 	blockTree(e, b, "uvec4 words_NAME(uint block, uint e)",
 		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
 	return "words_" + b.Base
 }
 
-// HeldQuants adds the function that decodes one plane of the words of HeldWords, and returns its name.
-func HeldQuants(e *emit.Emitter, b *emit.Buffer) string {
+// PlaneQuants adds the function that decodes one plane of the words of PlaneWords, and returns its name.
+func PlaneQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	rest, _ := cut(snippet(e, f.Decode.Quants), "words")
 	name := "quants_of_" + b.DType.String()

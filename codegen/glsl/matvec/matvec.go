@@ -107,7 +107,7 @@ type matVec struct {
 	paired   bool         // strips interleave the int8 elements of both planes (pairStrip)
 	rowSums  []expr.Expr  // one array in shared memory per phase: the parts of each row's sum
 	firstCol expr.Expr    // the first column of the current pass, if rows are resident
-	held     heldBlocks   // the preloaded blocks of the current pass, or nil
+	preload  preloaded    // the preloaded blocks of the current pass, or nil
 }
 
 // placeInvocation sets part and group: it divides the workgroup's invocations among the contraction axis and the

@@ -1,27 +1,110 @@
 package matvec
 
 import (
+	"github.com/vkc-go/vkc/codegen/glsl/blocks"
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// prefetched names the register array of words of B that an invocation loaded early and did not yet use. count is its
-// length, 0 for no prefetch.
-type prefetched struct {
-	name  expr.Array
-	count int
+// This file issues the early loads of a [kernel.Prefetch]. Compilers drop loads without a use, and sink others to their
+// use. So the multiplication depends on every early load, through a number that is 0 on every device.
+
+// prefetchRuns calls add for Depth runs per iteration while that many are left, and then one at a time. So the loads of
+// several runs are in flight before the first of them is multiplied.
+func (v *matVec) prefetchRuns(steps expr.Expr, add func(step expr.Expr)) {
+	runs, lanes := v.S.Prefetch.Runs(), v.S.LanesPerRow
+	first := v.Variable("uint", "first", v.part)
+	last := expr.Plus(first, expr.Uint((runs-1)*lanes))
+	v.Open("for (; %s; %s += %du)", expr.Binary("<", last, steps), first, runs*lanes)
+	v.Repeat("n", runs, func(n expr.Expr) {
+		add(v.Variable("uint", "step", expr.Plus(first, expr.Times(n, lanes))))
+	})
+	v.Close()
+	v.Open("for (; %s; %s += %du)", expr.Binary("<", first, steps), first, lanes)
+	add(first)
+	v.Close()
 }
 
-// prefetchSectors loads the first blocks of B that a workgroup will read, so that they are in flight while the
-// workgroup prepares the row. The words are volatile, because compilers otherwise sink the loads to their use.
-func (v *matVec) prefetchSectors() prefetched {
-	p := prefetched{count: v.S.Prefetch}
-	if p.count == 0 {
-		return p
+// preloaded has the blocks of a workgroup's first pass over columns, by the buffer of each B.
+type preloaded map[*emit.Buffer]preloadedRuns
+
+// preloadedRuns are the two register arrays of one B: the raw words of the quants, and the scales. An element of each
+// belongs to one run of one column.
+type preloadedRuns struct {
+	words, scales expr.Array
+}
+
+// preloadSlot returns the index, in the arrays of preloadedRuns, of run i of column j.
+func preloadSlot(rows resident, i int, j expr.Expr) expr.Expr {
+	return expr.Plus(expr.Times(j, len(rows)), expr.Uint(i))
+}
+
+// prefetchBlocks loads the blocks of the first columns, into registers or into the cache.
+func (v *matVec) prefetchBlocks(rows resident) {
+	load := v.loadToCache
+	if v.S.Prefetch.Mode == kernel.PrefetchRegisters {
+		v.preload = preloaded{}
+		load = v.loadToRegisters
+		for _, o := range v.B {
+			count := v.S.ThreadN * len(rows)
+			v.preload[v.blockBuffer(o)] = preloadedRuns{v.Array("uvec4", o.Name+"_words", count),
+				v.Array(blocks.ScaleType(v.run.Form), o.Name+"_scale", count)}
+		}
 	}
-	p.name = expr.Array{Name: expr.Of(v.Fresh(v.Scope, "early")), Len: p.count}
+	asked := v.Variable("uint", "asked", expr.Of("0u"))
+	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
+		v.bindColumn(j)
+		for i, run := range rows {
+			for _, s := range run.parts {
+				s.slot = preloadSlot(rows, i, j)
+				for _, o := range v.B {
+					load(asked, v.blockBuffer(o), v.Variable("uint", "at", v.blockOf(o, s.block)), s.place)
+				}
+			}
+		}
+	})
+	v.Line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
+}
+
+// loadToRegisters loads the words and the scale of a run of a block.
+func (v *matVec) loadToRegisters(asked expr.Expr, b *emit.Buffer, block expr.Expr, s place) {
+	words, scale := v.preload[b].words.At(s.slot), v.preload[b].scales.At(s.slot)
+	v.Assign(words, expr.Call(blocks.PlaneWords(v.Emitter, b), block, s.e))
+	v.Assign(scale, expr.Call("scale_"+b.Base, block, within(s.e, s.at)))
+	all := expr.Member(words, "x")
+	for _, component := range []string{"y", "z", "w"} {
+		all = expr.Binary("^", all, expr.Member(words, component))
+	}
+	v.Update(asked, "^=", expr.Binary("^", all, v.scaleBits(scale)))
+}
+
+// loadToCache loads a word of every 16 bytes of a part of a run, and its scale. It keeps only the XOR of all words.
+func (v *matVec) loadToCache(asked expr.Expr, b *emit.Buffer, block expr.Expr, s place) {
+	for t := 0; t < v.run.Quads; t += 4 {
+		v.Update(asked, "^=", expr.Call("quants_"+b.Base, v.quadArgs(block, s, expr.Uint(t))...))
+	}
+	if b.DType.BlockElems() <= kernel.RoundedGroup { // the scales of larger blocks take longer than the wait
+		v.Update(asked, "^=", v.scaleBits(expr.Call("scale_"+b.Base, block, within(s.e, s.at))))
+	}
+}
+
+func (v *matVec) scaleBits(scale expr.Expr) expr.Expr {
+	if v.run.Form.Affine {
+		scale = expr.Member(scale, "x")
+	}
+	return expr.Call("floatBitsToUint", scale)
+}
+
+// prefetchSectors loads sectors of the blocks of the first columns. The loads are volatile. It returns a function that
+// declares a 0 that depends on all of them, or nil without this mode.
+func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
+	if v.S.Prefetch.Mode != kernel.PrefetchSectors {
+		return nil
+	}
+	count := v.S.Prefetch.Depth
+	early := expr.Array{Name: expr.Of(v.Fresh(v.Scope, "early")), Len: count}
 	o := v.B[0]
 	b := v.blockBuffer(o)
 	i := schedule.LargestPlane(b.DType)
@@ -31,10 +114,10 @@ func (v *matVec) prefetchSectors() prefetched {
 	all := schedule.PrefetchSectors(v.K, v.S)
 	b.Early = true
 	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
-	v.Line("uint %s%s; // blocks, asked for while the row is made ready", p.name.Name, emit.ArraySize(p.count))
-	v.Repeat("n", p.count, func(n expr.Expr) {
+	v.Line("uint %s%s; // blocks, asked for while the row is made ready", early.Name, emit.ArraySize(count))
+	v.Repeat("n", count, func(n expr.Expr) {
 		sector := expr.Plus(v.self, expr.Times(n, v.S.Workgroup))
-		if p.count*v.S.Workgroup > all { // the last column may not exist
+		if count*v.S.Workgroup > all { // the last column may not exist
 			sector = expr.Call("min", sector, expr.Uint(all-1))
 		}
 		sector = v.Variable("uint", "sector", sector)
@@ -43,18 +126,11 @@ func (v *matVec) prefetchSectors() prefetched {
 		v.BindAxis(v.Col, col)
 		first := expr.Times(v.blockOf(o, expr.Of("0u")), bytes/4)
 		within := expr.Times(expr.Binary("%", sector, expr.Uint(sectors)), schedule.SectorBytes/4)
-		v.Line("%s = %s_early[%s];", p.name.At(n), b.Name, expr.Plus(expr.Plus(expr.Uint(base/4), first), within))
+		v.Line("%s = %s_early[%s];", early.At(n), b.Name, expr.Plus(expr.Plus(expr.Uint(base/4), first), within))
 	})
-	return p
-}
-
-// awaitPrefetch declares the GLSL variable `nothing`: a 0 that depends on every prefetched word. Adding it to a sum
-// keeps compilers from dropping the loads. It returns nil without a prefetch.
-func (v *matVec) awaitPrefetch(p prefetched) expr.Expr {
-	if p.count == 0 {
-		return nil
+	return func() expr.Expr {
+		all := v.Variable("uint", "all", expr.Of("0u"))
+		v.Repeat("n", count, func(n expr.Expr) { v.Update(all, "|=", early.At(n)) })
+		return v.Variable("float", "nothing", expr.Of("float("+all.Text+" & gl_NumWorkGroups.x >> 31)"))
 	}
-	all := v.Variable("uint", "all", expr.Of("0u"))
-	v.Repeat("n", p.count, func(n expr.Expr) { v.Update(all, "|=", p.name.At(n)) })
-	return v.Variable("float", "nothing", expr.Of("float("+all.Text+" & gl_NumWorkGroups.x >> 31)"))
 }

@@ -3,7 +3,6 @@ package matvec
 import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
-	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
@@ -25,13 +24,16 @@ type residentPart struct {
 
 // unrollColumns computes the workgroup's columns in passes of a few columns each.
 func (v *matVec) unrollColumns() {
-	early := v.prefetchSectors()
+	await := v.prefetchSectors()
 	v.shareTables()
 	var rows resident
 	if v.S.TileK > 0 {
 		rows = v.loadResident()
 	}
-	nothing := v.awaitPrefetch(early)
+	var zero expr.Expr
+	if await != nil {
+		zero = await()
+	}
 	shared := v.newPartials()
 	pass := func() {
 		v.DeclareSums(v.S.ThreadM * v.S.ThreadN)
@@ -39,8 +41,8 @@ func (v *matVec) unrollColumns() {
 			v.stream()
 		} else {
 			v.addResident(rows)
-			if nothing != nil {
-				v.Update(v.SumsAt(expr.Of("0u"))[0], "+=", nothing)
+			if zero != nil {
+				v.Update(v.SumsAt(expr.Of("0u"))[0], "+=", zero)
 			}
 			v.liftSums()
 		}
@@ -48,11 +50,11 @@ func (v *matVec) unrollColumns() {
 		v.Close()
 	}
 	first, columns := 0, v.groups*v.S.ThreadN
-	if v.held != nil {
+	if v.preload != nil {
 		v.Line("")
 		v.OpenScope()
 		pass()
-		v.held, first = nil, columns
+		v.preload, first = nil, columns
 	}
 	if first < v.S.TileN {
 		v.Line("")
@@ -69,10 +71,7 @@ func (v *matVec) loadResident() resident {
 	v.Line("")
 	r := v.reader.(columnReader)
 	rows := v.placeResident(r.parts())
-	switch {
-	case v.S.Held:
-		v.holdBlocks(rows)
-	case v.S.Ahead > 0:
+	if v.S.Prefetch.Blocks() {
 		v.prefetchBlocks(rows)
 	}
 	v.rows.ready()
@@ -82,39 +81,6 @@ func (v *matVec) loadResident() resident {
 		rows.each(func(p *residentPart) { p.rows = r.activations(p.place) })
 	}
 	return rows
-}
-
-// prefetchBlocks loads one word of every 16 bytes that the first columns read, so that the blocks are on their way to
-// the cache while the workgroup prepares the row. It XORs the words into one variable, so it keeps few registers.
-// dependOn makes the multiplication depend on that variable, so that compilers do not drop the loads.
-func (v *matVec) prefetchBlocks(rows resident) {
-	asked := v.Variable("uint", "asked", expr.Of("0u"))
-	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
-		v.bindColumn(j)
-		rows.each(func(s *residentPart) {
-			for _, o := range v.B {
-				b, at := v.blockBuffer(o), v.Variable("uint", "at", v.blockOf(o, s.block))
-				for t := 0; t < v.run.Quads; t += 4 {
-					v.Update(asked, "^=", expr.Call("quants_"+b.Base, v.quadArgs(at, s.place, expr.Uint(t))...))
-				}
-				if b.DType.BlockElems() > kernel.RoundedGroup { // the scales take longer than the wait
-					continue
-				}
-				scale := expr.Call("scale_"+b.Base, at, within(s.e, s.at))
-				if v.run.Form.Affine {
-					scale = expr.Member(scale, "x")
-				}
-				v.Line("%s ^= floatBitsToUint(%s);", asked, scale)
-			}
-		})
-	})
-	v.dependOn(asked)
-}
-
-// dependOn adds a number that is always 0, but that compilers cannot compute without asked, to ones. So they keep the
-// loads of asked.
-func (v *matVec) dependOn(asked expr.Expr) {
-	v.Line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
 }
 
 // placeResident computes the positions of all runs of an invocation, and divides each run into the given number of
@@ -191,7 +157,7 @@ func (v *matVec) addResident(rows resident) {
 			v.OpenIf(run.inside)
 			for _, p := range run.parts {
 				v.OpenScope()
-				p.slot = heldSlot(rows, i, j)
+				p.slot = preloadSlot(rows, i, j)
 				v.reader.(columnReader).addColumn(p.place, p.rows, j)
 				v.Close()
 			}

@@ -221,7 +221,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 			s := place{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
 			number := expr.Plus(expr.Times(i, r.run.Strips), p)
 			if f.words {
-				r.Assign(f.quants.At(number), expr.Call(blocks.HeldWords(r.Emitter, b), at, s.e))
+				r.Assign(f.quants.At(number), expr.Call(blocks.PlaneWords(r.Emitter, b), at, s.e))
 			} else {
 				for w := range r.words() {
 					r.Assign(r.fetchedWord(f, number, w), r.quantsOf(b, at, s, w))
@@ -300,7 +300,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 			for w := range r.words() {
 				word := r.fetchedWord(f, number, w)
 				if f.words {
-					quants := expr.Call(blocks.HeldQuants(r.Emitter, r.blockBuffer(o)),
+					quants := expr.Call(blocks.PlaneQuants(r.Emitter, r.blockBuffer(o)),
 						f.quants.At(number), expr.Uint(w))
 					word = r.signedBytes(quants)
 				}

@@ -13,7 +13,7 @@ import (
 // contraction axis.
 type place struct {
 	block, e, p, at, k expr.Expr
-	slot               expr.Expr // its index among the preloaded blocks (heldSlot)
+	slot               expr.Expr // its index among the preloaded blocks (preloadSlot)
 }
 
 // stream steps through the contraction axis, run by run. An invocation takes every LanesPerRow-th run. Depending on the
@@ -32,29 +32,13 @@ func (v *matVec) stream() {
 	switch {
 	case v.S.StageRows:
 		v.throughTiles(v.rows.(*stagedRows), steps.Max(), add)
-	case v.S.Ahead > 1:
-		v.prefetching(v.Dim(steps), add)
+	case v.S.Prefetch.Mode == kernel.PrefetchRuns:
+		v.prefetchRuns(v.Dim(steps), add)
 	default:
 		add(v.Loop("step", v.part, v.Dim(steps), v.S.LanesPerRow))
 		v.Close()
 	}
 	v.liftSums()
-}
-
-// prefetching calls add for Ahead steps per iteration while that many are left, and then one at a time. So the loads of
-// Ahead steps are in flight before the first of them is multiplied.
-func (v *matVec) prefetching(steps expr.Expr, add func(step expr.Expr)) {
-	ahead, lanes := v.S.Ahead, v.S.LanesPerRow
-	first := v.Variable("uint", "first", v.part)
-	last := expr.Plus(first, expr.Uint((ahead-1)*lanes))
-	v.Open("for (; %s; %s += %du)", expr.Binary("<", last, steps), first, ahead*lanes)
-	v.Repeat("n", ahead, func(n expr.Expr) {
-		add(v.Variable("uint", "step", expr.Plus(first, expr.Times(n, lanes))))
-	})
-	v.Close()
-	v.Open("for (; %s; %s += %du)", expr.Binary("<", first, steps), first, lanes)
-	add(first)
-	v.Close()
 }
 
 // addColumns multiplies a run part by part. The reader reads the rows of a part once, and then every column.

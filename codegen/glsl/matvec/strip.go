@@ -195,8 +195,10 @@ func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr
 // readWide reads the quants of a strip 16 bytes at a time. It returns a uvec4 variable, or an array of uvec4 for more
 // than four quads.
 func (v *matVec) readWide(b *emit.Buffer, block expr.Expr, at place) expr.Array {
-	if held, ok := v.held[b]; ok {
-		return v.decodeHeld(b, held, at)
+	if early, ok := v.preload[b]; ok {
+		return v.Filled("uvec4", "quants", v.run.Quads/4, "w", func(w expr.Expr) expr.Expr {
+			return expr.Call(blocks.PlaneQuants(v.Emitter, b), early.words.At(at.slot), w)
+		})
 	}
 	if v.run.Quads == 4 {
 		return expr.Variable(v.Variable("uvec4", "quants", v.wideCall(b, block, at, expr.Of("0u"))))
@@ -246,8 +248,8 @@ func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
 
 // scaleOf declares a variable with the scale of a block's strip.
 func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at place) expr.Expr {
-	if held, ok := v.held[b]; ok {
-		return v.Variable(blocks.ScaleType(v.run.Form), "scale", held.scales.At(at.slot))
+	if early, ok := v.preload[b]; ok {
+		return v.Variable(blocks.ScaleType(v.run.Form), "scale", early.scales.At(at.slot))
 	}
 	return v.Variable(blocks.ScaleType(v.run.Form), "scale", expr.Call("scale_"+b.Base, block, within(at.e, at.at)))
 }
