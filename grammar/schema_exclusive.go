@@ -43,8 +43,8 @@ func (s *schemas) exclusive(list []any, where string) {
 
 // disjoint reports whether it is plain that no value is valid by both schemas.
 func (s *schemas) disjoint(a, b any, depth int) bool {
-	x, okX := s.meant(a)
-	y, okY := s.meant(b)
+	x, okX := s.refTarget(a)
+	y, okY := s.refTarget(b)
 	if a == false || b == false {
 		return true
 	}
@@ -83,8 +83,8 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	return false
 }
 
-// meant resolves a $ref that has no other keywords.
-func (s *schemas) meant(schema any) (*object, bool) {
+// refTarget returns the schema to which a chain of $ref leads, if they have no other keywords, or else the schema itself.
+func (s *schemas) refTarget(schema any) (*object, bool) {
 	for range maxNesting {
 		o, ok := schema.(*object)
 		if !ok {

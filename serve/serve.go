@@ -89,19 +89,19 @@ type Options struct {
 
 // Server answers requests. It is an [http.Handler].
 type Server struct {
-	model    Model
-	embedder Embedder // nil if the model generates text
-	o        Options
-	mux      *http.ServeMux
-	places   chan struct{} // holds an element for each request that is running or waiting
-	turn     chan struct{} // holds an element while embeddings are computed
-	busy     busy
-	draining atomic.Bool
-	life     context.Context // of all answers
-	cut      context.CancelCauseFunc
-	metrics  metrics
-	grammars grammars
-	started  time.Time
+	model     Model
+	embedder  Embedder // nil if the model generates text
+	o         Options
+	mux       *http.ServeMux
+	queue     chan struct{} // holds an element for each request that is running or waiting
+	embedding chan struct{} // holds an element while embeddings are computed
+	busy      busy
+	draining  atomic.Bool
+	life      context.Context // of all answers
+	cut       context.CancelCauseFunc
+	metrics   metrics
+	grammars  grammars
+	started   time.Time
 }
 
 //go:embed page
@@ -124,8 +124,8 @@ func New(m Model, o Options) *Server {
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second
 	}
-	s := &Server{model: m, o: o, mux: http.NewServeMux(), turn: make(chan struct{}, 1),
-		places: make(chan struct{}, o.Queue+m.Parallel()), started: time.Now()}
+	s := &Server{model: m, o: o, mux: http.NewServeMux(), embedding: make(chan struct{}, 1),
+		queue: make(chan struct{}, o.Queue+m.Parallel()), started: time.Now()}
 	s.life, s.cut = context.WithCancelCause(context.Background())
 	for _, route := range []struct {
 		method, path string
@@ -176,7 +176,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Cut ends the running and waiting answers, and returns their number. Their clients get status 503, or an event in a
 // stream.
 func (s *Server) Cut() int {
-	n := len(s.places)
+	n := len(s.queue)
 	s.cut(refuse(http.StatusServiceUnavailable, "", "the server ended before the answer did"))
 	return n
 }
@@ -238,7 +238,7 @@ func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) 
 		err := s.admit(r)
 		if err == nil {
 			r.Body = http.MaxBytesReader(w, r.Body, s.o.MaxBody)
-			err = s.place(r, func() error { return answer(w, r) })
+			err = s.queued(r, func() error { return answer(w, r) })
 		}
 		if err != nil {
 			fail(w, err)
@@ -246,14 +246,14 @@ func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) 
 	}
 }
 
-// place calls answer if the queue has a slot for the request, and otherwise refuses it. GET requests need no slot.
-func (s *Server) place(r *http.Request, answer func() error) error {
+// queued calls answer if the queue has a slot for the request, and otherwise refuses it. GET requests need no slot.
+func (s *Server) queued(r *http.Request, answer func() error) error {
 	if r.Method != http.MethodPost {
 		return answer()
 	}
 	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
+	case s.queue <- struct{}{}:
+		defer func() { <-s.queue }()
 		return answer()
 	default:
 		s.metrics.refuse()
@@ -306,8 +306,8 @@ var errGone = errors.New("the client does not take what is ready")
 // take waits for an answer slot of the model. The returned function releases it.
 func (s *Server) take(ctx context.Context) (done func(), err error) {
 	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn }, nil
+	case s.embedding <- struct{}{}:
+		return func() { <-s.embedding }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
