@@ -39,7 +39,7 @@ test("files that are missing or damaged are errors", async () => {
 });
 
 test("a language model answers, the same each time, and stops where the loop is left", async () => {
-  vkc.put("model.gguf", await readFile(process.env.VKC_TEST_MODEL));
+  vkc.put("model.gguf", await readFile(process.env.TEST_MODEL));
   const model = await vkc.open("model.gguf", { context: 128 });
   const answer = async (options) => {
     let all = "";
@@ -49,7 +49,7 @@ test("a language model answers, the same each time, and stops where the loop is 
   const begun = performance.now();
   const first = await answer({ maxTokens: 64 });
   console.log(`64 tokens in ${Math.round(performance.now() - begun)} ms: ${JSON.stringify(first)}`);
-  assert.equal(first, process.env.VKC_TEST_ANSWER ?? first);
+  assert.equal(first, process.env.TEST_ANSWER ?? first);
   assert.equal(await answer({ maxTokens: 64 }), first);
   const random = { maxTokens: 16, temperature: 1, seed: 7 };
   assert.equal(await answer(random), await answer(random));
