@@ -1,5 +1,5 @@
 // Package lint has the rules of this repository that a program can check. Each is an analyzer, with the reason for the
-// rule in its documentation. scripts/test runs them through vkclint, as a separate step.
+// rule in its documentation. scripts/test runs them through vkclint, together with those of go vet.
 package lint
 
 import (
