@@ -25,8 +25,7 @@ func newLoopCompleter(g *ir.Graph) *loopCompleter {
 }
 
 // loop adds a copy of loop n to graph `to`, with the nodes of its results.
-func (c *loopCompleter) loop(to *ir.Graph, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-	r := &rewriter{g: to, pos: n.Pos()}
+func (c *loopCompleter) loop(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 	own := slices.Clone(args)
 	for i := range ir.Results(n) {
 		if !c.onlyFirst(n, i) {
@@ -39,7 +38,7 @@ func (c *loopCompleter) loop(to *ir.Graph, n *ir.Node, args []*ir.Node) (*ir.Nod
 		results = append(results, r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i}))
 	}
 	c.results[loop] = results
-	return loop, r.err
+	return loop
 }
 
 // onlyFirst reports whether argument i of a loop is a result of another loop and has no other use.
@@ -63,25 +62,21 @@ func CompleteResults(g *ir.Graph) (*ir.Graph, error) {
 	}
 	made := map[string][]*ir.Node{} // by call: its results
 	loops := newLoopCompleter(g)
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		switch {
 		case n.Op() == ir.OpLoop:
-			return loops.loop(rw.New, n, args)
+			return loops.loop(r, n, args)
 		case n.Op() == ir.OpResult:
-			return loops.results[args[0]][n.Attrs().Int("index")], nil
+			return loops.results[args[0]][n.Attrs().Int("index")]
 		case n.Op().Class() != ir.ClassCustom:
-			return rw.Copy(n, args)
+			return nil
 		}
 		key := analysis.CallKey(n.Op(), args, n.Attrs())
 		if made[key] == nil {
 			for i := range n.Op().Info().Custom.Kernel.Outputs {
-				m, err := rw.New.Add(n.Op(), args, ir.WithOutput(n.Attrs(), i), n.Pos())
-				if err != nil {
-					return nil, err
-				}
-				made[key] = append(made[key], m)
+				made[key] = append(made[key], r.add(n.Op(), args, ir.WithOutput(n.Attrs(), i)...))
 			}
 		}
-		return made[key][ir.OutputIndex(n)], nil
+		return made[key][ir.OutputIndex(n)]
 	})
 }

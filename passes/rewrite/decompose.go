@@ -47,43 +47,40 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 	}
 	states := analysis.NewOverwrites(g, false).Writes()
 	branches := map[*ir.Node][]*ir.Node{} // all results of an if, by its first result
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
-		var out *ir.Node // nil to keep n with the new arguments
+	return rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		switch op := n.Op(); {
 		case op == ir.OpIf:
-			if results := r.branches(n, args); r.err == nil {
-				branches[results[0]], out = results, results[0]
-			}
+			results := r.branches(n, args)
+			branches[results[0]] = results
+			return results[0]
 		case op == ir.OpResult && branches[args[0]] != nil:
-			out = branches[args[0]][n.Attrs().Int("index")]
+			return branches[args[0]][n.Attrs().Int("index")]
 		case op.Class() == ir.ClassControl:
 		case op.Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock():
-			out = r.zeros(n)
+			return r.zeros(n)
 		case op == ir.OpSqueeze || op == ir.OpUnsqueeze:
-			out = r.reshape(args[0], n.Shape())
+			return r.reshape(args[0], n.Shape())
 		case op.Class() == ir.ClassAttention:
-			if args = r.addingMask(n, args); r.err == nil && (analysis.AttentionRefusal(n) != "" || stored[n]) {
-				out = r.attentionOf(n, args)
+			args = r.addingMask(n, args)
+			if analysis.AttentionRefusal(n) != "" || stored[n] {
+				return r.attentionOf(n, args)
 			}
+			return r.add(op, args, n.Attrs()...)
 		case op == ir.OpRope:
 			if len(args) == 2 {
-				args = append(slices.Clone(args), r.turns(n))
+				return r.add(op, append(args, r.turns(n)), n.Attrs()...)
 			}
 		case states[n] && analysis.IsScatter(n) && !n.Attrs().Bool("unique"):
-			out = r.distinct(n, args)
+			return r.distinct(n, args)
 		case states[n]:
 		default:
 			for _, form := range []func(*ir.Node, []*ir.Node) *ir.Node{r.decomposed, r.foldOfOne, r.longFold} {
-				if out = form(n, args); out != nil || r.err != nil {
-					break
+				if out := form(n, args); out != nil {
+					return out
 				}
 			}
 		}
-		if out != nil || r.err != nil {
-			return out, r.err
-		}
-		return rw.Copy(n, args)
+		return nil
 	})
 }
 
@@ -116,10 +113,7 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
 	}
 	dims, err := n.Shape().Eval(nil)
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	r.check(err)
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
 }
 
@@ -146,9 +140,6 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window i
 	if window > 0 {
 		before := r.binary(ir.OpSub, row, r.scalar(ir.I32, float64(window)))
 		seen = r.binary(ir.OpAnd, seen, r.binary(ir.OpGt, col, before))
-	}
-	if r.err != nil {
-		return nil
 	}
 	hidden := r.scalar(scores.DType(), math.Inf(-1))
 	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})

@@ -32,9 +32,6 @@ func (p attentionParts) shape(dims ...ir.Dim) ir.Shape {
 
 // grouped reshapes queries so that all heads of a group are rows of one matrix.
 func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	return r.castTo(r.reshape(x, p.shape(p.groups, p.rows, x.Shape()[x.Rank()-1])), p.wide)
 }
 
@@ -155,9 +152,6 @@ func emptyWith(t, s ir.Dim) bool {
 
 // whereEmpty returns v if extent d is 0 in a run, else x.
 func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	empty := r.add(ir.OpEq, []*ir.Node{r.dimValue(d), r.scalar(ir.I32, 0)})
 	return r.add(ir.OpWhere, []*ir.Node{empty, r.scalar(x.DType(), v), x})
 }

@@ -390,21 +390,12 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 // sortedFolds returns [outer, W, inner] in the accumulator dtype: for each of the W wanted keys, the fold of the rows
 // of updates [outer, K, inner] that have this key. It ignores keys, and wanted keys, outside of 0 to limit-1.
 func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	s, n, acc := updates.Shape(), wanted.Shape()[0], analysis.AccType(updates.DType())
 	columns, err := s[0].Mul2(s[2])
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	r.check(err)
 	keys, wanted = r.below(keys, limit), r.below(wanted, limit)
 	order, sorted := r.orderBelow(keys, limit)
 	rows := r.castTo(r.swapAxes(updates, 0, 1), acc)
-	if r.err != nil {
-		return nil
-	}
 	rows = r.reshape(rows, ir.Shape{s[1], columns})
 	if acc == ir.I64 {
 		pair := ir.Shape{s[1], columns, ir.D(1)}
@@ -436,9 +427,6 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 // orderBelow sorts keys between -1 and limit-1. It returns the sorting permutation and the sorted keys. Since the keys
 // are bounded it sorts by few digits.
 func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
-	if r.err != nil {
-		return nil, nil
-	}
 	n := keys.Shape()[0]
 	if n.Max() <= maxSort {
 		order = r.unary(ir.OpArgsort, keys, ir.Attr{Name: "axis", Value: 0})
@@ -451,9 +439,6 @@ func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.No
 		digits = append(digits, shift)
 	}
 	s.sortBy(digits)
-	if r.err != nil {
-		return nil, nil
-	}
 	below := r.binary(ir.OpSub, r.castTo(s.keys, ir.I32), r.scalar(ir.I32, 1))
 	return r.reshape(s.places, ir.Shape{n}), r.reshape(below, ir.Shape{n})
 }
@@ -461,14 +446,8 @@ func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.No
 // within returns which indices are between 0 and limit-1 (is), and the indices as i32 (narrow). Other indices become
 // any i32.
 func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) {
-	if r.err != nil {
-		return nil, nil
-	}
 	positive := analysis.NeverNegative(indices.DType())
 	indices = r.wideIndex(indices)
-	if r.err != nil {
-		return nil, nil
-	}
 	t := indices.DType()
 	is = r.binary(ir.OpLt, indices, r.castTo(r.dimValue(limit), t))
 	if !positive {

@@ -2,9 +2,10 @@ package rewrite_test
 
 import (
 	"fmt"
-	"github.com/vkc-go/vkc/internal/passtest"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/internal/passtest"
 )
 
 // TestChosenForms: rows that are added by many indices, some of them equal and some of no row, accumulate or are

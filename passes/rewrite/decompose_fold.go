@@ -165,9 +165,6 @@ func (e *folding) scalar(s *ir.Scalar) *ir.Node {
 
 // leaf returns the node of a leaf of a scalar formula.
 func (e *folding) leaf(s *ir.Scalar) *ir.Node {
-	if e.r.err != nil {
-		return nil
-	}
 	number := func(v float64) *ir.Node { return e.r.scalar(analysis.AccType(e.n.Arg(0).DType()), v) }
 	switch s.Leaf {
 	case ir.LeafElement:
@@ -200,7 +197,7 @@ func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 // firstOf returns the first element of each row of x, or nil if the fold does not need it. Rows are along the axes for
 // which along is true. Along an axis with a symbolic extent, which may be 0, it returns the smallest element instead.
 func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
-	if f.err != nil || !fold.FromFirst() {
+	if !fold.FromFirst() {
 		return nil
 	}
 	limits, symbolic := slices.Clone(x.Shape()), []int64{}
@@ -222,9 +219,6 @@ func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 
 // elems returns the number of elements of a row of x, in x's dtype.
 func (f *longFold) elems(x *ir.Node) *ir.Node {
-	if f.err != nil {
-		return nil
-	}
 	return f.countOf(x, f.folded)
 }
 
@@ -255,12 +249,9 @@ type piece struct {
 
 // pieces divides x into its full chunks and, if there is one, the remainder.
 func (f *longFold) pieces(x *ir.Node) []piece {
-	if f.err != nil {
-		return nil
-	}
 	flat := f.reshape(x, f.with(x.Shape(), f.Length))
 	part := func(from, to int64) *ir.Node {
-		if f.err != nil || from == 0 && to == f.Length {
+		if from == 0 && to == f.Length {
 			return flat
 		}
 		starts, limits := make([]int64, flat.Rank()), append(ir.Shape{}, flat.Shape()...)
@@ -292,9 +283,6 @@ func (f *longFold) all(op ir.Op, p piece, each *ir.Node) *ir.Node {
 
 // row reshapes one value per row to the shape of the original tensor with the folded axes set to 1.
 func (f *longFold) row(x *ir.Node) *ir.Node {
-	if f.err != nil {
-		return nil
-	}
 	ones := make([]int64, f.Last-f.First+1)
 	for i := range ones {
 		ones[i] = 1
@@ -319,9 +307,6 @@ func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
 
 // spreadTo reshapes one value per row, x, so that it broadcasts to a piece.
 func (f *longFold) spreadTo(x *ir.Node, p piece) *ir.Node {
-	if f.err != nil {
-		return nil
-	}
 	ones := []int64{1}
 	if p.again != nil {
 		ones = []int64{1, 1, 1}
@@ -337,9 +322,6 @@ func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 		own := f.along(extremum, p.x, p.axes)
 		first := f.along(ir.OpReduceMin, f.placeWhere(p.x, own, f.places(p)), p.axes)
 		partBest := f.all(extremum, p, own)
-		if f.err != nil {
-			return nil
-		}
 		partAt := f.all(ir.OpReduceMin, p, f.placeWhere(own, f.spreadTo(partBest, p), first))
 		if best == nil {
 			best, at = partBest, partAt
@@ -353,9 +335,6 @@ func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 
 // places returns the position of each element of a piece in its row.
 func (f *longFold) places(p piece) *ir.Node {
-	if f.err != nil {
-		return nil
-	}
 	if p.again == nil {
 		return f.binary(ir.OpAdd, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.chunked())))
 	}
@@ -367,7 +346,7 @@ func (f *longFold) places(p piece) *ir.Node {
 // placeWhere returns `place` where x equals the extremum or both are NaN, and elsewhere a position after all others.
 func (f *longFold) placeWhere(x, extremum, place *ir.Node) *ir.Node {
 	is := f.binary(ir.OpEq, x, extremum)
-	if f.err == nil && x.DType().IsFloat() {
+	if x.DType().IsFloat() {
 		is = f.binary(ir.OpOr, is, f.binary(ir.OpAnd, f.unary(ir.OpIsNaN, x), f.unary(ir.OpIsNaN, extremum)))
 	}
 	return f.add(ir.OpWhere, []*ir.Node{is, place, f.scalar(ir.I32, math.MaxInt32)})

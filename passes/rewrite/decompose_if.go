@@ -19,14 +19,7 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 		if branch == "else" {
 			condition = r.unary(ir.OpNot, condition)
 		}
-		if r.err != nil {
-			return nil
-		}
-		body, err := branchBody(r.g, n.Attrs().Graph(branch), types)
-		if err != nil {
-			r.err = err
-			return nil
-		}
+		body := branchBody(r.g, n.Attrs().Graph(branch), types)
 		given := append([]*ir.Node{condition}, append(results, args[1:]...)...)
 		loop := r.add(ir.OpLoop, given, ir.Attr{Name: "trips", Value: ir.ShapeOf(1)},
 			ir.Attr{Name: "while", Value: true}, ir.Attr{Name: "body", Value: body})
@@ -40,12 +33,10 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 
 // branchBody returns the body of a branch's loop: the condition and the results are states, and the branch's outputs
 // become the results' new values.
-func branchBody(around, g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
+func branchBody(around, g *ir.Graph, types []ir.Type) *ir.Graph {
 	body := ir.NewBody(g.Name)
-	if err := body.DeclareSymbolsOf(around); err != nil {
-		return nil, err
-	}
 	r := &rewriter{g: body}
+	r.check(body.DeclareSymbolsOf(around))
 	r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: "condition"}, ir.Attr{Name: "dtype", Value: ir.Bool},
 		ir.Attr{Name: "shape", Value: ir.Shape{}})
 	states := make([]*ir.Node, len(types))
@@ -53,17 +44,10 @@ func branchBody(around, g *ir.Graph, types []ir.Type) (*ir.Graph, error) {
 		states[i] = r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: fmt.Sprintf("result %d", i)},
 			ir.Attr{Name: "dtype", Value: t.DType}, ir.Attr{Name: "shape", Value: t.Shape})
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
 	nodes, err := ir.CopyInto(body, g)
-	if err != nil {
-		return nil, err
-	}
+	r.check(err)
 	for i, o := range g.Outputs() {
-		if err := body.Update(states[i], nodes[o.Node.ID()]); err != nil {
-			return nil, err
-		}
+		r.check(body.Update(states[i], nodes[o.Node.ID()]))
 	}
-	return body, nil
+	return body
 }

@@ -40,10 +40,10 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		if sortsInPlace(n) {
 			return nil
 		}
-		if out := r.topOfChunks(n, args[0]); out != nil || r.err != nil {
+		if out := r.topOfChunks(n, args[0]); out != nil {
 			return out
 		}
-		if out := r.longOrder(n, args[0]); out != nil || r.err != nil {
+		if out := r.longOrder(n, args[0]); out != nil {
 			return out
 		}
 		return r.order(n, args[0])
@@ -88,9 +88,6 @@ func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 		case i == 0:
 			x = r.unary(ir.OpDequantize, x, ir.Attr{Name: "dtype", Value: n.DType()})
 		}
-		if r.err != nil {
-			return nil
-		}
 		args[i] = x
 	}
 	return r.add(ir.OpMatMul, args, n.Attrs()...)
@@ -118,9 +115,6 @@ func (r *rewriter) ofIntegers(n, x *ir.Node) *ir.Node {
 
 // channels reshapes a parameter [C] so that it broadcasts over x[N, C, …].
 func (r *rewriter) channels(p *ir.Node, rank int) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	s := ir.Shape{p.Shape()[0]}
 	for range rank - 2 {
 		s = append(s, ir.D(1))
@@ -134,9 +128,6 @@ func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	args = r.widened(args)
 	x := r.binary(ir.OpSub, args[0], r.channels(args[1], rank))
 	variance := r.binary(ir.OpAdd, args[2], r.scalar(args[2].DType(), n.Attrs().Float("eps")))
-	if r.err != nil {
-		return nil
-	}
 	x = r.binary(ir.OpMul, x, r.channels(r.unary(ir.OpRsqrt, variance), rank))
 	return r.castTo(r.affineChannels(x, args[3:], rank), n.DType())
 }
@@ -164,11 +155,7 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	s := n.Shape()
 	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
 	perGroup, _ := s[1].Quo(groups.Add) // its shape rule has checked it
-	row, err := append(ir.Shape{perGroup}, s[2:]...).Numel()
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	row := r.numel(append(ir.Shape{perGroup}, s[2:]...))
 	args = r.widened(args)
 	x := r.reshape(args[0], ir.Shape{s[0], groups, row})
 	x = r.unary(ir.OpLayerNorm, x, ir.Attr{Name: "eps", Value: n.Attrs().Float("eps")})
@@ -192,7 +179,7 @@ func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 	count := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()},
 		ir.Attr{Name: "shape", Value: ir.Shape{s[len(s)-1]}}, ir.Attr{Name: "axis", Value: 0})
 	hit := r.binary(ir.OpEq, r.reshape(indices, wide), count)
-	if r.err != nil || n.DType() == ir.Bool {
+	if n.DType() == ir.Bool {
 		return hit
 	}
 	return r.unary(ir.OpCast, hit, ir.Attr{Name: "dtype", Value: n.DType()})
@@ -241,9 +228,6 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := x.Rank() - 1
 	x = r.swapAxes(x, axis, last)
-	if r.err != nil {
-		return nil
-	}
 	s := x.Shape()
 	length := s[last]
 	mine, other := r.pairs(x)
@@ -256,9 +240,6 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	_, ranks := r.pairs(rank)
 	hit := r.binary(ir.OpEq, ranks, r.iota(places, 0))
 	index := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, 0)})
-	if r.err != nil {
-		return nil
-	}
 	out := r.unary(ir.OpSum, index, ir.Attr{Name: "axes", Value: []int{-1}})
 	return r.swapAxes(out, axis, last)
 }
@@ -266,9 +247,6 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 // pairs returns x reshaped to [..., N, 1] and to [..., 1, N]. An elementwise op of both combines every pair of elements
 // of the innermost axis.
 func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
-	if r.err != nil {
-		return nil, nil
-	}
 	s := x.Shape()
 	outer, n := s[:len(s)-1:len(s)-1], s[len(s)-1]
 	return r.reshape(x, append(append(ir.Shape{}, outer...), n, ir.D(1))), r.reshape(x,
@@ -278,14 +256,11 @@ func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
 // before returns whether a comes before b in sorted order. NaN is last in ascending and first in descending order.
 // Equal elements are in the order of their positions posA and posB.
 func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	less, equal := r.binary(ir.OpLt, a, b), r.binary(ir.OpEq, a, b)
 	if descending {
 		less = r.binary(ir.OpGt, a, b)
 	}
-	if r.err == nil && a.DType().IsFloat() {
+	if a.DType().IsFloat() {
 		nanA, nanB := r.unary(ir.OpIsNaN, a), r.unary(ir.OpIsNaN, b)
 		equal = r.binary(ir.OpOr, equal, r.binary(ir.OpAnd, nanA, nanB))
 		if descending {
@@ -298,12 +273,6 @@ func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 
 // count returns the number of true elements along the innermost axis, as i32.
 func (r *rewriter) count(x *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	x = r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: ir.I32})
-	if r.err != nil {
-		return nil
-	}
 	return r.unary(ir.OpSum, x, ir.Attr{Name: "axes", Value: []int{-1}})
 }

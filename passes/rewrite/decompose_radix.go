@@ -17,9 +17,6 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	}
 	last := x.Rank() - 1
 	x = r.swapAxes(x, axis, last)
-	if r.err != nil {
-		return nil
-	}
 	rows, err := x.Shape()[:last].Numel()
 	if err != nil {
 		return nil
@@ -32,11 +29,8 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 			ir.Attr{Name: "axis", Value: 1})
 		s.sortBy(digitsOf(x.DType()))
 	}
-	if r.err != nil {
-		return nil
-	}
 	out := r.swapAxes(r.reshape(s.places, x.Shape()), axis, last)
-	if r.err != nil || n.Op() != ir.OpTopKIndices {
+	if n.Op() != ir.OpTopKIndices {
 		return out
 	}
 	return r.unary(ir.OpSlice, out, ir.Attr{Name: "starts", Value: make([]int64, n.Rank())},
@@ -100,16 +94,10 @@ func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 
 // sortByDigit sorts by one digit.
 func (s *radixSort) sortByDigit(shift int, m radixMove) {
-	if s.err != nil {
-		return
-	}
 	at := ir.Attr{Name: "shift", Value: int64(shift)}
 	chunks := (s.keys.Shape()[1].Max() + radixChunk - 1) / radixChunk
 	counts := s.unary(radixCount, s.keys, at, ir.Attr{Name: "chunks", Value: chunks})
 	starts := s.starts(counts)
-	if s.err != nil {
-		return
-	}
 	args := []*ir.Node{s.keys, starts}
 	if !m.first {
 		args = append(args, s.places)
@@ -124,21 +112,12 @@ func (s *radixSort) sortByDigit(shift int, m radixMove) {
 // digit in this chunk: the number of elements with smaller digits, plus the number with the same digit in earlier
 // chunks.
 func (s *radixSort) starts(counts *ir.Node) *ir.Node {
-	if s.err != nil {
-		return nil
-	}
 	shape := counts.Shape()
 	flat := s.reshape(counts, ir.Shape{shape[0], shape[2].Times(radixDigits)})
-	if s.err != nil {
-		return nil
-	}
 	sum := s.unary(ir.OpCumSum, flat, ir.Attr{Name: "axis", Value: 1}, ir.Attr{Name: "exclusive", Value: true})
-	if s.err != nil {
-		return nil
-	}
 	// Splitting the scan costs one kernel more, which is less than long rows take in one workgroup each.
 	if flat.Shape()[1].Max() > 8*minLongSum {
-		if long := s.longScan(sum, flat); long != nil || s.err != nil {
+		if long := s.longScan(sum, flat); long != nil {
 			sum = long
 		}
 	}

@@ -20,9 +20,6 @@ func (r *rewriter) turns(n *ir.Node) *ir.Node {
 		radians[i] = math.Pow(n.Attrs().Float("base"), -2*float64(i)/float64(dims))
 	}
 	d, err := ir.RopeTurns(radians)
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	r.check(err)
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 }

@@ -60,9 +60,6 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 	}
 	inside := s.running(x, n.Attrs().Bool("exclusive"), s.reverse, chunk)
 	before := s.running(s.chunked(x), true, false, 0)
-	if r.err != nil {
-		return nil
-	}
 	if again := r.longScan(before, before.Arg(0)); again != nil {
 		before = again
 	}
@@ -81,9 +78,6 @@ type longScan struct {
 
 // running returns a scan of x that restarts every `restart` elements, or never if that is 0.
 func (s *longScan) running(x *ir.Node, exclusive, reverse bool, restart int64) *ir.Node {
-	if s.err != nil {
-		return nil
-	}
 	return s.unary(s.op, x, ir.Attr{Name: "axis", Value: s.axis}, ir.Attr{Name: "exclusive", Value: exclusive},
 		ir.Attr{Name: "reverse", Value: reverse}, ir.Attr{Name: "restart", Value: restart})
 }
@@ -99,7 +93,7 @@ func (s *longScan) along(shape ir.Shape, extents ...int64) ir.Shape {
 
 // flip reverses the scanned axis if the scan runs in reverse.
 func (s *longScan) flip(x *ir.Node) *ir.Node {
-	if s.err != nil || !s.reverse {
+	if !s.reverse {
 		return x
 	}
 	return s.unary(ir.OpFlip, x, ir.Attr{Name: "axes", Value: []int{s.axis}})
@@ -108,16 +102,13 @@ func (s *longScan) flip(x *ir.Node) *ir.Node {
 // chunked returns the fold of each chunk of x.
 func (s *longScan) chunked(x *ir.Node) *ir.Node {
 	x = s.filled(s.flip(x))
-	if s.err != nil {
-		return nil
-	}
 	x = s.reshape(x, s.along(x.Shape(), s.chunks, s.chunk))
 	return s.unary(s.by, x, ir.Attr{Name: "axes", Value: []int{s.axis + 1}})
 }
 
 // filled pads the scanned axis of x to whole chunks. No element comes after the padding, so its values do not matter.
 func (s *longScan) filled(x *ir.Node) *ir.Node {
-	if s.err != nil || s.length.Is(int(s.chunk*s.chunks)) {
+	if s.length.Is(int(s.chunk * s.chunks)) {
 		return x
 	}
 	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
@@ -137,12 +128,9 @@ func (s *longScan) filled(x *ir.Node) *ir.Node {
 // spread broadcasts the value of each chunk to its elements, and removes the padding.
 func (s *longScan) spread(x *ir.Node, shape ir.Shape) *ir.Node {
 	x = s.reshape(x, s.along(shape, s.chunks, 1))
-	if s.err != nil {
-		return nil
-	}
 	x = s.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s.along(shape, s.chunks, s.chunk)})
 	x = s.reshape(x, s.along(shape, s.chunks*s.chunk))
-	if s.err == nil && !s.length.Is(int(s.chunk*s.chunks)) {
+	if !s.length.Is(int(s.chunk * s.chunks)) {
 		x = s.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, len(shape))},
 			ir.Attr{Name: "limits", Value: shape})
 	}

@@ -2,8 +2,9 @@ package rewrite_test
 
 import (
 	"fmt"
-	"github.com/vkc-go/vkc/internal/passtest"
 	"testing"
+
+	"github.com/vkc-go/vkc/internal/passtest"
 )
 
 // TestLongSums checks running sums that are made in chunks, whole and not,

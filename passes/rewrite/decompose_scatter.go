@@ -46,11 +46,8 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := n.Rank() - 1
 	base, idx, upd := r.swapAxes(args[0], axis, last), r.swapAxes(args[1], axis, last), r.swapAxes(args[2], axis, last)
-	if r.err != nil {
-		return nil
-	}
 	mode := analysis.ScatterMode(n)
-	if out := r.scatteredElements(n, args, axis); out != nil || r.err != nil {
+	if out := r.scatteredElements(n, args, axis); out != nil {
 		return out
 	}
 	_, idx = r.pairs(idx)
@@ -123,9 +120,6 @@ func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(e.along, 0), r.dimValue(e.around[1])), row)
 	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(e.around[2])), r.iota(e.along, 2))
 	at = r.add(ir.OpWhere, []*ir.Node{is, at, r.scalar(ir.I32, -1)})
-	if r.err != nil {
-		return nil
-	}
 	return r.reshape(at, e.updates[1:2])
 }
 
@@ -133,15 +127,7 @@ func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	// base [outer, N, inner], updates [outer, K, inner]
-	base, errBase := flatAround(n.Shape(), axis)
-	upd, errUpd := flatAround(args[2].Shape(), axis)
-	if errBase != nil || errUpd != nil {
-		r.err = errBase
-		if r.err == nil {
-			r.err = errUpd
-		}
-		return nil
-	}
+	base, upd := r.around(n.Shape(), axis), r.around(args[2].Shape(), axis)
 	out := r.rowsInto(n, r.reshape(args[0], base), r.wideIndex(args[1]), r.reshape(args[2], upd))
 	return r.reshape(out, n.Shape())
 }
@@ -152,7 +138,7 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	l := r.destinations(n, args)
-	if r.err == nil && !l.along.Is(1) {
+	if !l.along.Is(1) {
 		last := r.lastOfEach(l)
 		is := r.isLast(l, last)
 		if n.Op() == ir.OpScatterND || n.Op() == ir.OpScatterNDAdd {
@@ -162,11 +148,9 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 			updates = r.foldOfEach(l, last, updates)
 		}
 		indices = r.wideIndex(indices)
-		if r.err == nil {
-			indices = r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
-		}
+		indices = r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
 	}
-	if r.err == nil && !n.DType().IsFloat() {
+	if !n.DType().IsFloat() {
 		updates = r.castTo(updates, n.DType()) // wraps
 	}
 	attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "unique" })
@@ -189,41 +173,30 @@ func (r *rewriter) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 	base, indices, updates := args[0], args[1], args[2]
 	one := ir.D(1)
 	l.indices = indices
-	if n.Op() == ir.OpScatterND || n.Op() == ir.OpScatterNDAdd {
+	switch n.Op() {
+	case ir.OpScatterND, ir.OpScatterNDAdd:
 		l.indices = r.flatIndex(indices, n.Shape(), true)
 		outer, inner := r.split(n.Shape(), indices)
-		if r.err != nil {
-			return l
-		}
 		l.base, l.updates = ir.Shape{one, outer, inner}, ir.Shape{one, l.indices.Shape()[0], inner}
 		l.at = l.indices
-	} else if l.axis, r.err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank()); r.err != nil {
-		return l
-	} else if n.Op() == ir.OpIndexAdd {
-		var errBase, errUpdates error
-		l.base, errBase = flatAround(base.Shape(), l.axis)
-		l.updates, errUpdates = flatAround(updates.Shape(), l.axis)
-		if r.err = errors.Join(errBase, errUpdates); r.err != nil {
-			return l
-		}
-		l.at, l.axis = indices, 0
-	} else {
-		l.elements = true
+	case ir.OpIndexAdd:
+		axis := analysis.Axis(n)
+		l.base, l.updates, l.at = r.around(base.Shape(), axis), r.around(updates.Shape(), axis), indices
+	default:
+		l.elements, l.axis = true, analysis.Axis(n)
 		if e, ok := elementsOf(n, args, l.axis); ok {
 			l.scatterSize, l.at = e.scatterSize, r.positions(e, indices)
 		}
 	}
 	l.mode, l.t, l.unordered, l.each = analysis.ScatterMode(n), updates.DType(), n.Attrs().Bool("unordered"), true
-	if r.err == nil {
-		l.along = l.indices.Shape()[l.axis]
-	}
+	l.along = l.indices.Shape()[l.axis]
 	return l
 }
 
 // lastOfEach returns for each update the index of the last update with the same destination. It returns nil if
 // comparing all pairs of indices is cheaper.
 func (r *rewriter) lastOfEach(l destinations) *ir.Node {
-	if r.err != nil || l.at == nil {
+	if l.at == nil {
 		return nil
 	}
 	find := lastOf(l.base[1], l.updates[1], true)
@@ -236,10 +209,7 @@ func (r *rewriter) lastOfEach(l destinations) *ir.Node {
 
 // isLast returns for each update whether no later update has the same destination. last is the result of lastOfEach.
 func (r *rewriter) isLast(l destinations, last *ir.Node) *ir.Node {
-	switch {
-	case r.err != nil:
-		return nil
-	case last != nil:
+	if last != nil {
 		return r.reshape(r.binary(ir.OpEq, last, r.iota(l.updates[1:2], 0)), l.indices.Shape())
 	}
 	row := l.indices.Rank() - 1
@@ -250,9 +220,6 @@ func (r *rewriter) isLast(l destinations, last *ir.Node) *ir.Node {
 // equal returns whether each pair of indices along l.axis is equal, with both axes of the pair innermost.
 func (r *rewriter) equal(l destinations) *ir.Node {
 	indices := r.swapAxes(r.wideIndex(l.indices), l.axis, l.indices.Rank()-1)
-	if r.err != nil {
-		return nil
-	}
 	mine, others := r.pairs(indices)
 	return r.binary(ir.OpEq, mine, others)
 }
@@ -266,7 +233,7 @@ func (r *rewriter) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
 		l.base, l.each = l.updates, false
 	}
 	form := kernel.FormCompare
-	if r.err == nil && l.at != nil {
+	if l.at != nil {
 		form = r.form(l.scatterSize, l.along)
 	}
 	if row := updates.Rank() - 1; form == kernel.FormCompare && l.elements {
@@ -287,12 +254,16 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	return ir.Shape{outer, s[axis], inner}, err
 }
 
+// around is flatAround for a shape that must have one.
+func (r *rewriter) around(s ir.Shape, axis int) ir.Shape {
+	flat, err := flatAround(s, axis)
+	r.check(err)
+	return flat
+}
+
 // rowsInto returns base [outer, N, inner] changed by the updates [outer, K, inner] of scatter n: row k of the updates
 // replaces row at[k] of the base or, with a mode, is folded into it. Rows with an index out of range are ignored.
 func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	s := scatterSize{base: base.Shape(), updates: updates.Shape(), mode: analysis.ScatterMode(n), t: updates.DType(),
 		unordered: n.Attrs().Bool("unordered")}
 	along := s.base[1]
@@ -306,9 +277,6 @@ func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 // folds returns, in the accumulator dtype, the fold of the updates [outer, K, inner] of each destination as [outer, N,
 // inner]. If s.each is set it returns [outer, K, inner]: for each update the fold for its destination.
 func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	switch form {
 	case kernel.FormCompare:
 		var hit *ir.Node // [wanted, K]
@@ -330,7 +298,7 @@ func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) 
 	}
 	l := r.destinationRows(s, at)
 	folded := r.accumulated(form, l, updates)
-	if !s.each || r.err != nil {
+	if !s.each {
 		return r.reshape(folded, s.base)
 	}
 	rows := r.notEmpty(r.reshape(folded, ir.Shape{l.places, s.base[2]}), 0)
@@ -341,9 +309,6 @@ func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) 
 // lastRows returns the index of the last update for each destination [N], or -1 if there is none. If find.each is set
 // it returns [K]: for each update the index of the last one with the same destination.
 func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	places := ir.Shape{find.wanted(), find.updates[1]}
 	if form == kernel.FormCompare {
 		return r.lastHit(r.hits(at, places), places, -1)
@@ -355,9 +320,6 @@ func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir
 
 // pickedRows returns base [outer, N, inner] with row n replaced by row pos[n] of updates unless pos[n] is negative.
 func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)},
 		ir.Attr{Name: "axis", Value: 1})
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
@@ -366,9 +328,6 @@ func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 // hits returns whether each index equals each destination: places = [destinations, indices].
 func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
-	if r.err != nil {
-		return nil
-	}
 	at := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: places},
 		ir.Attr{Name: "axis", Value: 0})
 	return r.binary(ir.OpEq, indices, at)
@@ -376,7 +335,7 @@ func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 
 // wideIndex casts indices other than i64 to i32. A u32 too large for i32 becomes negative, so it stays out of range.
 func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
-	if r.err != nil || x.DType() == ir.I64 {
+	if x.DType() == ir.I64 {
 		return x
 	}
 	return r.castTo(x, ir.I32)
@@ -385,17 +344,11 @@ func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 // foldHits returns base with each element combined with the updates that hit it. hit says which updates along an axis
 // do.
 func (r *rewriter) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
 }
 
 // foldInto returns base combined with folded updates, computed in the accumulator dtype.
 func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	t := base.DType()
 	wide := analysis.AccType(t)
 	combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
@@ -404,9 +357,6 @@ func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 
 // hitsOf returns the fold of the updates for which hit is true, along an axis, in the accumulator dtype.
 func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	t := updates.DType()
 	masked := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, neutral(mode, t))})
 	if t.IsFloat() {
@@ -418,9 +368,6 @@ func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node
 // lastHit returns the last position along an axis at which hit is true, or -1.
 func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 	pos := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, -1)})
-	if r.err != nil {
-		return nil
-	}
 	top := r.unary(ir.OpReduceMax, pos, ir.Attr{Name: "axes", Value: []int{axis}})
 	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // the maximum of no elements is less
 }
@@ -428,7 +375,7 @@ func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 // notEmpty pads an axis of x that may be empty by one element. A gather from it then has an element to read, even
 // though its result is discarded.
 func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
-	if r.err != nil || x.Shape()[axis].Min() > 0 {
+	if x.Shape()[axis].Min() > 0 {
 		return x
 	}
 	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
@@ -451,24 +398,14 @@ func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
 // row-major positions over those axes. Coordinates out of range are clamped, or give a negative position if drop is
 // set.
 func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	is := indices.Shape()
 	positive := analysis.NeverNegative(indices.DType())
 	rank := int(is[len(is)-1].Add)
-	rows, err := is[:len(is)-1].Numel()
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	rows := r.numel(is[:len(is)-1])
 	if !drop && indices.DType() == ir.U32 { // clamp before large values become negative as i32
 		indices = r.binary(ir.OpMin, indices, r.scalar(ir.U32, math.MaxInt32))
 	}
 	table := r.reshape(r.wideIndex(indices), ir.Shape{rows, is[len(is)-1]})
-	if r.err != nil {
-		return nil
-	}
 	t := table.DType()
 	flat := r.scalar(t, 0)
 	var outside *ir.Node
@@ -500,9 +437,6 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	if outside != nil {
 		flat = r.add(ir.OpWhere, []*ir.Node{outside, r.scalar(t, -1), flat})
 	}
-	if r.err != nil {
-		return nil
-	}
 	if flat.Rank() == 0 { // rows without coordinates all refer to the whole of x
 		flat = r.unary(ir.OpBroadcast, flat, ir.Attr{Name: "shape", Value: ir.Shape{rows}})
 	}
@@ -513,12 +447,7 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 // remaining axes.
 func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
 	rank := int(indices.Shape()[indices.Rank()-1].Add)
-	outer, err := s[:rank].Numel()
-	if err == nil {
-		inner, err = s[rank:].Numel()
-	}
-	r.err = err
-	return outer, inner
+	return r.numel(s[:rank]), r.numel(s[rank:])
 }
 
 // gatherND decomposes gather_nd to an index_select of flattened rows.
@@ -526,9 +455,6 @@ func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, indices := args[0], args[1]
 	outer, inner := r.split(x.Shape(), indices)
 	flat := r.flatIndex(indices, x.Shape(), false)
-	if r.err != nil {
-		return nil
-	}
 	rows := r.reshape(x, ir.Shape{outer, inner})
 	return r.reshape(r.add(ir.OpIndexSelect, []*ir.Node{rows, flat}, ir.Attr{Name: "axis", Value: 0}), n.Shape())
 }
@@ -538,9 +464,6 @@ func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	outer, inner := r.split(base.Shape(), indices)
 	flat := r.flatIndex(indices, base.Shape(), true)
-	if r.err != nil {
-		return nil
-	}
 	one := ir.D(1)
 	rows := ir.Shape{one, flat.Shape()[0], inner}
 	out := r.rowsInto(n, r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows))

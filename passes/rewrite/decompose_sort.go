@@ -50,7 +50,7 @@ func chunkOfTop(length int64) int64 {
 // argsort returns the indices with which a gather sorts x like n, a sort op.
 func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 	if !sortsInPlace(n) {
-		if out := r.longOrder(n, x); out != nil || r.err != nil {
+		if out := r.longOrder(n, x); out != nil {
 			return out
 		}
 		return r.order(n, x)
@@ -75,9 +75,6 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	chunk := chunkOfTop(length)
 	chunks := (length + chunk - 1) / chunk
 	x = r.withWorst(x, axis, chunks*chunk, analysis.Descending(n))
-	if r.err != nil {
-		return nil
-	}
 	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: chunk})
 	split = append(split, x.Shape()[axis+1:]...)
 	top := func(x *ir.Node, axis int) *ir.Node {
@@ -85,26 +82,14 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 			ir.Attr{Name: "largest", Value: n.Attrs().Bool("largest")})
 	}
 	inChunk := r.reshape(x, split)
-	if r.err != nil {
-		return nil
-	}
 	best := top(inChunk, axis+1)
-	if r.err != nil {
-		return nil
-	}
 	values := r.add(ir.OpGather, []*ir.Node{inChunk, best}, ir.Attr{Name: "axis", Value: axis + 1})
 	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, float64(chunk)))
 	places := r.binary(ir.OpAdd, best, first)
 	flat := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks * k})
 	flat = append(flat, x.Shape()[axis+1:]...)
 	values, places = r.reshape(values, flat), r.reshape(places, flat)
-	if r.err != nil {
-		return nil
-	}
 	last := top(values, axis)
-	if r.err != nil {
-		return nil
-	}
 	if !sortsInPlace(last) {
 		if again := r.topOfChunks(last, values); again != nil {
 			last = again
@@ -118,7 +103,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 // withWorst pads an axis to a length with elements that sort after all others.
 func (r *rewriter) withWorst(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
 	more := length - x.Shape()[axis].Add
-	if r.err != nil || more == 0 {
+	if more == 0 {
 		return x
 	}
 	worst := math.NaN()

@@ -2,8 +2,9 @@ package rewrite_test
 
 import (
 	"fmt"
-	"github.com/vkc-go/vkc/internal/passtest"
 	"testing"
+
+	"github.com/vkc-go/vkc/internal/passtest"
 )
 
 // TestSorts checks orders of rows that are counted, sorted in shared memory, or

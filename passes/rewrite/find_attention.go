@@ -22,14 +22,11 @@ func FindAttention(g *ir.Graph) (*ir.Graph, error) {
 	if len(found) == 0 {
 		return g, nil
 	}
-	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	out, err := rewrite(g, nil, func(r *rewriter, n *ir.Node, _ []*ir.Node) *ir.Node {
 		if s := found[n]; s != nil {
-			r := &rewriter{g: rw.New, pos: n.Pos()}
-			if out := s.build(r, rw.Mapped); out != nil || r.err != nil {
-				return out, r.err
-			}
+			return s.build(r)
 		}
-		return rw.Copy(n, args)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -255,12 +252,11 @@ func (s *spelled) possible() bool {
 	return extent.IsStatic()
 }
 
-// build adds the attention to the new graph. mapped returns the new graph's node for an old node. build returns nil if
-// no attention kernel supports it.
-func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
+// build adds the attention to the new graph. It returns nil if no attention kernel supports it.
+func (s *spelled) build(r *rewriter) *ir.Node {
 	t := s.product.DType()
-	q, k := r.castTo(mapped(s.product.Arg(0)), t), r.castTo(mapped(s.product.Arg(1)), t)
-	v := mapped(s.result.Arg(1))
+	q, k := r.castTo(r.mapped(s.product.Arg(0)), t), r.castTo(r.mapped(s.product.Arg(1)), t)
+	v := r.mapped(s.result.Arg(1))
 	if s.product.Attrs().Bool("transpose_a") {
 		q = r.swapAxes(q, q.Rank()-2, q.Rank()-1)
 	}
@@ -274,11 +270,8 @@ func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	q = r.outer(q, s.shapes)
 	k, v = s.keyHeads(r, k, v)
 	args := []*ir.Node{q, k, v}
-	if mask := s.mask(r, mapped); mask != nil {
+	if mask := s.mask(r); mask != nil {
 		args = append(args, mask)
-	}
-	if r.err != nil {
-		return nil
 	}
 	if rank := q.Rank(); rank < 3 || !q.Shape()[rank-3].IsStatic() { // one head
 		for i, a := range args {
@@ -296,7 +289,7 @@ func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 		attrs = append(attrs, ir.Attr{Name: "precision", Value: ir.PrecisionHalf})
 	}
 	a := r.add(ir.OpAttention, args, attrs...)
-	if r.err != nil || analysis.AttentionRefusal(a) != "" {
+	if analysis.AttentionRefusal(a) != "" {
 		return nil
 	}
 	out := r.reshape(r.castTo(a, s.result.DType()), s.result.Shape())
@@ -308,9 +301,6 @@ func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 
 // transposed returns x with its last two axes exchanged.
 func (r *rewriter) transposed(x *ir.Node) *ir.Node {
-	if r.err != nil {
-		return x
-	}
 	if x.Op() == ir.OpTranspose {
 		perm := x.Attrs().Ints("perm")
 		swapped := true
@@ -332,9 +322,6 @@ func (r *rewriter) transposed(x *ir.Node) *ir.Node {
 // the shapes of later reshapes.
 func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 	for _, s := range slices.Backward(shapes) {
-		if r.err != nil {
-			return nil
-		}
 		own := x.Shape()[x.Rank()-2:]
 		shape := slices.Concat(s[:len(s)-2], own)
 		if broadcast, err := ir.BroadcastShapes(x.Shape(), shape); err == nil && broadcast.Equal(shape) {
@@ -351,9 +338,9 @@ func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	full := s.shapes[0]
 	at := len(full) - 3
-	if r.err == nil && at >= 0 && len(s.shapes) == 1 && full[at].IsStatic() {
+	if at >= 0 && len(s.shapes) == 1 && full[at].IsStatic() {
 		few, fewV := r.fewHeads(k, len(full)), r.fewHeads(v, len(full))
-		if r.err == nil && few.Shape()[at] == fewV.Shape()[at] {
+		if few.Shape()[at] == fewV.Shape()[at] {
 			shape := slices.Clone(full)
 			shape[at] = few.Shape()[at]
 			return r.outer(few, []ir.Shape{shape}), r.outer(fewV, []ir.Shape{shape})
@@ -365,9 +352,6 @@ func (s *spelled) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 // fewHeads returns x without repeated heads, if x is a broadcast and reshape that repeats heads. rank is the number of
 // axes of the result.
 func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	if missing := rank - x.Rank(); missing > 0 {
 		return r.reshape(x, slices.Concat(slices.Repeat(ir.Shape{ir.D(1)}, missing), x.Shape()))
 	}
@@ -388,13 +372,10 @@ func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 }
 
 // mask returns the sum of the masks, or nil if there are none.
-func (s *spelled) mask(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
+func (s *spelled) mask(r *rewriter) *ir.Node {
 	var sum *ir.Node
 	for _, t := range s.masks {
-		m := t.node(r, mapped)
-		if r.err != nil {
-			return nil
-		}
+		m := t.node(r)
 		if t.seen > 1 { // it is added to scores of another shape
 			inner := s.shapes[t.seen-1]
 			m = r.outer(r.broadcast(m, inner), s.shapes[:t.seen])
@@ -409,15 +390,15 @@ func (s *spelled) mask(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 }
 
 // node adds the mask of a term to the new graph.
-func (t maskTerm) node(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
+func (t maskTerm) node(r *rewriter) *ir.Node {
 	if t.cond != nil {
 		hidden, seen := r.scalar(ir.F32, t.factor), r.scalar(ir.F32, 0)
 		if !t.hidesIf {
 			hidden, seen = seen, hidden
 		}
-		return r.add(ir.OpWhere, []*ir.Node{mapped(t.cond), hidden, seen})
+		return r.add(ir.OpWhere, []*ir.Node{r.mapped(t.cond), hidden, seen})
 	}
-	m := mapped(t.of)
+	m := r.mapped(t.of)
 	if t.factor == 1 {
 		return m
 	}

@@ -13,14 +13,13 @@ import (
 // need only sums of rows and columns (Jacob et al. 2018, arXiv:1712.05877). Later ops, such as requantization, become
 // an epilogue.
 func FindByteProducts(g *ir.Graph) (*ir.Graph, error) {
-	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	out, err := rewrite(g, nil, func(r *rewriter, n *ir.Node, _ []*ir.Node) *ir.Node {
 		p := newInt8Matmul(n)
 		if p == nil {
-			return rw.Copy(n, args)
+			return nil
 		}
-		p.rewriter, p.mapped = &rewriter{g: rw.New, pos: n.Pos()}, rw.Mapped
-		result := p.build()
-		return result, p.err
+		p.rewriter = r
+		return p.build()
 	})
 	if err != nil {
 		return nil, err
@@ -169,9 +168,8 @@ func wholeScalar(x *ir.Node) (float64, bool) {
 // int8Matmul is a matmul or convolution of two dequantized operands. It adds the integer form to the new graph.
 type int8Matmul struct {
 	*rewriter
-	n      *ir.Node
-	ops    [2]*dequantized         // the operands
-	mapped func(*ir.Node) *ir.Node // returns the new graph's node for an old node
+	n   *ir.Node
+	ops [2]*dequantized // the operands
 }
 
 // maxByteSum is the largest number of terms (qx-zx)*(qw-zw) with a sum that always fits in i32.
@@ -232,7 +230,7 @@ func (p *int8Matmul) summedAxes(i int) (axes []int64) {
 
 // permuted permutes the axes of x, which broadcasts to d.bytes, by d.perm.
 func (p *int8Matmul) permuted(d *dequantized, x *ir.Node) *ir.Node {
-	if p.err != nil || x.Shape().MaxElems() == 1 {
+	if x.Shape().MaxElems() == 1 {
 		return p.reshape(x, nil)
 	}
 	s := x.Shape()
@@ -250,7 +248,7 @@ func (p *int8Matmul) permuted(d *dequantized, x *ir.Node) *ir.Node {
 // a column for operand 0, and a row for operand 1. For a convolution it has one value per image or per output channel.
 func (p *int8Matmul) aligned(i int, x *ir.Node) *ir.Node {
 	switch {
-	case p.err != nil || x.Rank() == 0:
+	case x.Rank() == 0:
 		return x
 	case p.isConv() && i == 1:
 		s := slices.Clone(x.Shape())
@@ -271,8 +269,6 @@ func (p *int8Matmul) scaled(y *ir.Node) *ir.Node {
 			continue
 		}
 		switch s := p.aligned(i, p.permuted(d, p.mapped(d.scale))); {
-		case p.err != nil:
-			return nil
 		case s.Rank() > 0:
 			y = p.binary(ir.OpMul, y, s)
 		case single == nil:
@@ -318,22 +314,19 @@ func (p *int8Matmul) build() *ir.Node {
 	}
 	y := p.add(p.n.Op(), bytes[:], attrs...)
 	for i, s := range shift {
-		if s != nil && p.err == nil {
+		if s != nil {
 			y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.sums(1-i, bytes[1-i], attrs), s))
 		}
 	}
 	if shift[0] != nil && shift[1] != nil {
 		y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.binary(ir.OpMul, shift[0], shift[1]), p.dimValue(p.count())))
 	}
-	if p.err != nil {
-		return nil
-	}
 	return p.scaled(p.castTo(y, ir.F32))
 }
 
 // signed converts u8 to i8 by subtracting 128. It returns i8 unchanged.
 func (p *int8Matmul) signed(x *ir.Node) *ir.Node {
-	if p.err != nil || x.DType() != ir.U8 {
+	if x.DType() != ir.U8 {
 		return x
 	}
 	return p.castTo(p.binary(ir.OpXor, x, p.scalar(ir.U8, 128)), ir.I8)

@@ -19,21 +19,21 @@ func FindWrites(g *ir.Graph) (*ir.Graph, error) {
 	if len(found) == 0 {
 		return g, nil
 	}
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	return rewrite(g, nil, func(r *rewriter, n *ir.Node, _ []*ir.Node) *ir.Node {
 		old := found[n]
 		if old == nil {
-			return rw.Copy(n, args)
+			return nil
 		}
-		r, out, axis := &rewriter{g: rw.New, pos: n.Pos()}, rw.Mapped(old), n.Attrs().Int("axis")
+		out, axis := r.mapped(old), n.Attrs().Int("axis")
 		parts, offsets := partsOf(n)
 		for i, p := range parts {
 			if keptAt(p, offsets[i], n) != old {
 				at := r.dimValue(offsets[i])
-				out = r.add(ir.OpDynamicUpdateSlice, []*ir.Node{out, rw.Mapped(p), at},
+				out = r.add(ir.OpDynamicUpdateSlice, []*ir.Node{out, r.mapped(p), at},
 					ir.Attr{Name: "axis", Value: axis})
 			}
 		}
-		return out, r.err
+		return out
 	})
 }
 

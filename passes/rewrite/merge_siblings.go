@@ -18,17 +18,16 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 	}
 	groups := siblingGroups(g)
 	merged := map[*ir.Node]*ir.Node{} // by first sibling: the merged matmul in the new graph
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		group := groups[n]
 		if group == nil {
-			return rw.Copy(n, args)
+			return nil
 		}
-		r := &rewriter{g: rw.New, pos: n.Pos()}
 		m := merged[group[0]]
 		if m == nil {
 			weights := make([]*ir.Node, len(group))
 			for i, s := range group {
-				weights[i] = rw.Mapped(storedWeight(s.Arg(1)))
+				weights[i] = r.mapped(storedWeight(s.Arg(1)))
 			}
 			along := columnsOf(group[0])
 			all := r.add(ir.OpConcat, weights, ir.Attr{Name: "axis", Value: along})
@@ -37,9 +36,6 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 			}
 			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: along == 0},
 				ir.Attr{Name: "precision", Value: analysis.Precision(group[0])})
-			if r.err != nil {
-				return nil, r.err
-			}
 			merged[group[0]] = m
 		}
 		start := int64(0)
@@ -53,8 +49,7 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 		starts[n.Rank()-1] = start
 		limits := slices.Clone(m.Shape())
 		limits[n.Rank()-1] = ir.Dim{Add: start + n.Shape()[n.Rank()-1].Add}
-		out := r.unary(ir.OpSlice, m, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
-		return out, r.err
+		return r.unary(ir.OpSlice, m, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
 	})
 }
 

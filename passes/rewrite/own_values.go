@@ -18,47 +18,38 @@ import (
 // A copy is a reshape to the same shape, which fusion turns into a store. A quantize with a single reader stores its
 // blocks directly in the state; with several readers it is repeated for each write. OwnValues also decomposes scatters
 // that turn out not to be in place.
-func OwnValues(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 	before := analysis.NewOverwrites(g, false)
 	states := before.Writes()
-	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		r := &rewriter{g: rw.New, pos: n.Pos(), pricer: pricer}
+	out, err := rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		for i, x := range n.Args() {
 			if before.StoresFirst(x, n) {
 				args[i] = r.copied(args[i])
 			}
 		}
-		if r.err != nil {
-			return nil, r.err
-		}
 		if w, ok := analysis.WriteOf(n); ok && w.Op == n && n.DType().IsBlock() {
 			if !states[n] {
-				return nil, fmt.Errorf("%s writes blocks, which is done only into a state and in place: %s",
-					analysis.OpAt(n), before.WhyNot(w))
+				r.check(fmt.Errorf("%s writes blocks, which is done only into a state and in place: %s",
+					analysis.OpAt(n), before.WhyNot(w)))
 			}
 			i := slices.Index(n.Args(), w.Values())
 			if x := n.Arg(i); x.Op() == ir.OpQuantize && !before.ReadOnce(x) { // the quantize stores its blocks there
 				args[i] = r.unary(ir.OpQuantize, args[i].Arg(0), x.Attrs()...)
 			}
-			if r.err != nil {
-				return nil, r.err
-			}
 		}
 		if analysis.IsScatter(n) && !states[n] { // Decompose left it to be in place, but a later pass added a reader
-			out := r.decomposed(n, args)
-			return out, r.err
+			return r.decomposed(n, args)
 		}
-		return rw.Copy(n, args)
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	fresh := ir.NewLike(g)
-	own, err := ir.CopyInto(fresh, out)
-	if err != nil {
-		return nil, err
-	}
 	r := &rewriter{g: fresh}
+	defer caught(&err)
+	own, err := ir.CopyInto(fresh, out)
+	r.check(err)
 	after := analysis.NewOverwrites(out, false)
 	inPlace := map[*ir.Node]bool{}
 	for _, u := range out.Updates() {
@@ -73,24 +64,14 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 			}
 			value = r.copied(value)
 		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		if err := fresh.Update(state, value); err != nil {
-			return nil, err
-		}
+		r.check(fresh.Update(state, value))
 	}
 	for _, o := range out.Outputs() {
 		n := own[o.Node.ID()]
 		if analysis.IsLeaf(n) || inPlace[o.Node] {
 			n = r.copied(n)
 		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		if err := fresh.Output(o.Name, n); err != nil {
-			return nil, err
-		}
+		r.check(fresh.Output(o.Name, n))
 	}
 	return fresh, nil
 }

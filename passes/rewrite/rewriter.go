@@ -5,22 +5,58 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rewriter adds nodes to a new graph. It keeps the first error, after which its methods do nothing, so that
-// decompositions can be written like formulas.
+// rewriter adds nodes to a new graph. Its first error ends the rewrite, so that decompositions can be written like
+// formulas: its methods panic with a failure, and caught makes that an error again.
 type rewriter struct {
 	g      *ir.Graph
-	pos    string // source position of new nodes
-	err    error
-	pricer kernel.Pricer // cost model of the device, or nil
+	pos    string                  // source position of new nodes
+	pricer kernel.Pricer           // cost model of the device, or nil
+	mapped func(*ir.Node) *ir.Node // returns the new graph's node for an old node
+}
+
+// rewrite is [ir.Rewrite] with a rewriter for each node. f returns nil to keep a node, with the new arguments.
+func rewrite(g *ir.Graph, pricer kernel.Pricer,
+	f func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (out *ir.Node, err error) {
+		defer caught(&err)
+		if out = f(&rewriter{rw.New, n.Pos(), pricer, rw.Mapped}, n, args); out != nil {
+			return out, nil
+		}
+		return rw.Copy(n, args)
+	})
+}
+
+type failure struct{ error }
+
+// check ends the rewrite if err is an error.
+func (r *rewriter) check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// caught, deferred, sets err to the error that ended the rewrite.
+func caught(err *error) {
+	switch thrown := recover().(type) {
+	case nil:
+	case failure:
+		*err = thrown.error
+	default:
+		panic(thrown)
+	}
+}
+
+// numel returns the number of elements of a shape.
+func (r *rewriter) numel(s ir.Shape) ir.Dim {
+	n, err := s.Numel()
+	r.check(err)
+	return n
 }
 
 // add adds a node.
 func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	n, err := r.g.Add(op, args, attrs, r.pos)
-	r.err = err
+	r.check(err)
 	return n
 }
 
@@ -29,7 +65,7 @@ func (r *rewriter) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
 }
 
 func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
-	if r.err != nil || x.Shape().Equal(s) {
+	if x.Shape().Equal(s) {
 		return x
 	}
 	return r.unary(ir.OpReshape, x, ir.Attr{Name: "shape", Value: s})
@@ -37,14 +73,8 @@ func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 
 // scalar adds a constant without axes.
 func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	d, err := ir.FromFloats(t, []float64{v})
-	if err != nil {
-		r.err = err
-		return nil
-	}
+	r.check(err)
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 }
 
@@ -63,7 +93,7 @@ func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 }
 
 func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
-	if r.err != nil || x.DType() == t {
+	if x.DType() == t {
 		return x
 	}
 	return r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: t})
@@ -71,9 +101,6 @@ func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
 
 // copied returns a copy of n: a reshape to the same shape, which fusion stores in a buffer of its own.
 func (r *rewriter) copied(n *ir.Node) *ir.Node {
-	if r.err != nil {
-		return nil
-	}
 	r.pos = n.Pos()
 	return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
 }
@@ -82,7 +109,7 @@ func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, [
 
 // swapAxes returns x with axes a and b exchanged.
 func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
-	if r.err != nil || a == b {
+	if a == b {
 		return x
 	}
 	perm := make([]int, x.Rank())
@@ -94,7 +121,7 @@ func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
 }
 
 func (r *rewriter) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
-	if r.err != nil || x.Shape().Equal(s) {
+	if x.Shape().Equal(s) {
 		return x
 	}
 	return r.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s})

@@ -19,11 +19,10 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 		return g, nil
 	}
 	norms := roundedNorms(g, pricer)
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		if !multipliesBlocks(n) {
-			return rw.Copy(n, args)
+			return nil
 		}
-		r := &rewriter{g: rw.New, pos: n.Pos()}
 		var rows, factor *ir.Node
 		switch blocks := rowsInBlocks(args[0]); {
 		case blocks != nil && suitsRows(n, kernel.FormStoredRows, pricer):
@@ -35,17 +34,14 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 			}
 			rows = r.roundToBytes(x)
 		default:
-			return rw.Copy(n, args)
+			return nil
 		}
 		product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]},
 			ir.Attr{Name: "transpose_b", Value: true})
 		if factor != nil {
 			product = r.binary(ir.OpMul, product, factor)
 		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		return r.castTo(product, n.DType()), r.err
+		return r.castTo(product, n.DType())
 	})
 }
 

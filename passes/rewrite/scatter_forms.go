@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"errors"
 	"math"
 	"math/bits"
 
@@ -211,29 +210,20 @@ type destinationRows struct {
 
 // destinationRows returns the rows of a scatter with the given indices.
 func (r *rewriter) destinationRows(s scatterSize, indices *ir.Node) (l destinationRows) {
-	places, errPlaces := s.base[:2].Numel()
-	updates, errUpdates := s.updates[:2].Numel()
-	if err := errors.Join(errPlaces, errUpdates); err != nil && r.err == nil {
-		r.err = err
-	}
+	places, updates := r.numel(s.base[:2]), r.numel(s.updates[:2])
 	is, at := r.within(indices, s.base[1])
 	if !s.updates[0].Is(1) {
 		table := s.updates[:2]
 		at = r.binary(ir.OpAdd, at, r.binary(ir.OpMul, r.iota(table, 0), r.dimValue(s.base[1])))
 	}
 	at = r.add(ir.OpWhere, []*ir.Node{is, at, r.scalar(ir.I32, -1)})
-	if r.err == nil {
-		at = r.reshape(at, ir.Shape{updates})
-	}
-	return destinationRows{s, at, places, updates}
+	return destinationRows{s, r.reshape(at, ir.Shape{updates}), places, updates}
 }
 
 // slots returns the number of elements of all destination rows.
 func (l destinationRows) slots(r *rewriter, columns ir.Dim) ir.Dim {
 	all, err := l.places.Mul2(columns)
-	if err != nil && r.err == nil {
-		r.err = err
-	}
+	r.check(err)
 	return all
 }
 
@@ -242,9 +232,6 @@ func (l destinationRows) slots(r *rewriter, columns ir.Dim) ir.Dim {
 func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node, more []*ir.Node,
 	attrs ...ir.Attr) *ir.Node {
 	slots := l.slots(r, columns)
-	if r.err != nil {
-		return nil
-	}
 	op, _ := ops.kernel(r, l.size)
 	return r.add(op, append([]*ir.Node{l.at, analysis.Unshaped(values)}, more...),
 		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
@@ -254,9 +241,6 @@ func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, column
 // the elements for the largest values of symbols.
 func (r *rewriter) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
 	slots := l.slots(r, columns)
-	if r.err != nil {
-		return nil
-	}
 	s := sums.Shape()
 	starts, limits := make([]int, len(s)), append(ir.Shape{slots}, s[1:]...)
 	if len(s) > 1 {

@@ -15,11 +15,11 @@ const maxFoldElems = 1 << 16
 
 // FoldConstants replaces elementwise ops on constants by their results, computed by the ops' Go reference.
 func FoldConstants(g *ir.Graph) (*ir.Graph, error) {
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		if d := foldNode(n, args); d != nil {
-			return rw.New.Add(ir.OpConst, nil, []ir.Attr{{Name: "data", Value: d}}, n.Pos())
+			return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 		}
-		return rw.Copy(n, args)
+		return nil
 	})
 }
 
@@ -107,15 +107,14 @@ func broadcastPos(pos int, dims, from []int) int {
 // Simplify removes ops that change nothing, such as x*1, and merges consecutive views. It makes only rewrites that keep
 // every bit of the result. So x+0.0 stays, because it turns -0 into 0.
 func Simplify(g *ir.Graph) (*ir.Graph, error) {
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		if len(args) > 0 {
 			if x := identity(n, args); x != nil {
-				return x, nil
+				return x
 			}
 		}
 		if sumsNothing(n, args) {
-			r := &rewriter{g: rw.New, pos: n.Pos()}
-			return r.zeros(n), r.err
+			return r.zeros(n)
 		}
 		switch n.Op() {
 		case ir.OpReshape:
@@ -123,14 +122,14 @@ func Simplify(g *ir.Graph) (*ir.Graph, error) {
 				args[0] = args[0].Arg(0)
 			}
 			if args[0].Shape().Equal(n.Shape()) {
-				return args[0], nil
+				return args[0]
 			}
 		case ir.OpTranspose:
 			if args[0].Op() == ir.OpTranspose {
-				return joinTransposes(rw, n, args[0])
+				return r.joinedTransposes(n, args[0])
 			}
 		}
-		return rw.Copy(n, args)
+		return nil
 	})
 }
 
@@ -146,13 +145,13 @@ func sumsNothing(n *ir.Node, args []*ir.Node) bool {
 }
 
 // joinTransposes returns a single transpose in place of n, a transpose of transpose inner.
-func joinTransposes(rw *ir.Rewriter, n, inner *ir.Node) (*ir.Node, error) {
+func (r *rewriter) joinedTransposes(n, inner *ir.Node) *ir.Node {
 	outer, first := n.Attrs().Ints("perm"), inner.Attrs().Ints("perm")
 	perm := make([]int64, len(outer))
 	for i, p := range outer {
 		perm[i] = first[p]
 	}
-	return rw.New.Add(ir.OpTranspose, []*ir.Node{inner.Arg(0)}, []ir.Attr{{Name: "perm", Value: perm}}, n.Pos())
+	return r.unary(ir.OpTranspose, inner.Arg(0), ir.Attr{Name: "perm", Value: perm})
 }
 
 // identity returns the argument that n equals bit for bit, or nil if there is none.
@@ -214,7 +213,7 @@ func isNegZero(n *ir.Node) bool {
 // CSE merges nodes with the same op, arguments and attributes (common subexpression elimination).
 func CSE(g *ir.Graph) (*ir.Graph, error) {
 	seen := map[string]*ir.Node{}
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		var key strings.Builder
 		fmt.Fprintf(&key, "%s %s", n.Op(), n.Type())
 		for _, a := range args {
@@ -223,20 +222,14 @@ func CSE(g *ir.Graph) (*ir.Graph, error) {
 		for _, at := range n.Attrs() {
 			fmt.Fprintf(&key, " %s=%s", at.Name, ir.FormatAttr(at.Value))
 		}
-		if have, ok := seen[key.String()]; ok {
-			return have, nil
+		if seen[key.String()] == nil {
+			seen[key.String()] = r.add(n.Op(), args, n.Attrs()...)
 		}
-		m, err := rw.Copy(n, args)
-		if err == nil {
-			seen[key.String()] = m
-		}
-		return m, err
+		return seen[key.String()]
 	})
 }
 
 // DCE removes nodes that no output and no update depends on (dead code elimination).
 func DCE(g *ir.Graph) (*ir.Graph, error) {
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		return rw.Copy(n, args)
-	})
+	return rewrite(g, nil, func(*rewriter, *ir.Node, []*ir.Node) *ir.Node { return nil })
 }

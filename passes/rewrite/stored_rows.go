@@ -90,9 +90,6 @@ func (r *rewriter) bytesOf(blocks *ir.Node) *ir.Node {
 	shape := blocks.Shape()
 	last := len(shape) - 1
 	groups := append(shape[:last:last], ir.D(int(shape[last].Add/ir.ByteGroup)), ir.D(ir.ByteGroup))
-	if r.err != nil {
-		return nil
-	}
 	scales = r.reshape(scales, append(groups[:last+1:last+1], ir.D(1)))
 	return r.reshape(r.binary(ir.OpMul, r.castTo(r.reshape(levels, groups), ir.F32), scales), shape)
 }

@@ -1,8 +1,9 @@
 package rewrite_test
 
 import (
-	"github.com/vkc-go/vkc/internal/passtest"
 	"testing"
+
+	"github.com/vkc-go/vkc/internal/passtest"
 )
 
 // TestIndicesOf64Bits: indices are clamped as 64-bit numbers, before truncation to 32 bits.
