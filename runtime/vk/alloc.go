@@ -12,10 +12,11 @@ import (
 // span is a range of bytes in a block.
 type span struct{ offset, size uint64 }
 
-// block suballocates one range of bytes. It is pure bookkeeping: best fit, coalescing on free.
+// block divides one range of bytes among allocations. It only keeps track of offsets: best fit, and adjacent free spans
+// are merged.
 type block struct {
 	size uint64
-	free []span            // ascending; adjacent spans are merged
+	free []span            // in ascending order; no two are adjacent
 	used map[uint64]uint64 // size by offset
 }
 
@@ -49,7 +50,7 @@ func (b *block) alloc(size, align uint64) (offset uint64, ok bool) {
 	return offset, true
 }
 
-// release frees the span at offset. It fails if nothing is allocated there, as after a double free.
+// release frees the span at offset. It returns an error if nothing is allocated there, for example after a double free.
 func (b *block) release(offset uint64) error {
 	size, ok := b.used[offset]
 	if !ok {
@@ -78,17 +79,17 @@ func (b *block) release(offset uint64) error {
 
 func (b *block) empty() bool { return len(b.used) == 0 }
 
-// memorySource makes device memory for the allocator: the driver, or a test.
+// memorySource is the source of an allocator's memory: the driver, or a test.
 type memorySource interface {
 	allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result)
 	destroy(kind objectType, handle uint64)
 }
 
-// memoryBlock is one VkDeviceMemory.
+// memoryBlock is a VkDeviceMemory, and its division among allocations.
 type memoryBlock struct {
 	*block
 	memory     uint64
-	mapped     unsafe.Pointer // nil unless host-visible; stays mapped while the block lives
+	mapped     unsafe.Pointer // the host's pointer to the memory; nil unless it is host-visible
 	memoryType int
 	dedicated  bool
 }
@@ -99,8 +100,9 @@ type allocation struct {
 	offset, size uint64
 }
 
-// allocator suballocates device memory from large blocks, each of one memory type. Drivers limit the number of
-// allocations (often to 4096), and each driver allocation is slow. It may be used concurrently.
+// allocator allocates large blocks of device memory from the driver and divides them among buffers. Each block has one
+// memory type. The reason is that driver allocations are slow, and limited in number (often to 4096). It may be used
+// concurrently.
 type allocator struct {
 	source        memorySource
 	types         []MemoryType
@@ -114,12 +116,12 @@ type allocator struct {
 
 // MemoryStats counts a device's memory, in bytes.
 type MemoryStats struct {
-	InUse       uint64 // allocated to buffers
-	Peak        uint64 // the highest InUse so far
-	Reserved    uint64 // taken from the driver
-	Blocks      int    // allocations from the driver
-	Allocations int    // allocations to buffers
-	HeapInUse   []uint64
+	InUse       uint64            // allocated to buffers
+	Peak        uint64            // the highest InUse so far
+	Reserved    uint64            // allocated from the driver
+	Blocks      int               // allocations from the driver
+	Allocations int               // allocations to buffers
+	HeapInUse   []uint64          // InUse by heap
 	Owners      runtime.MemoryUse // InUse by owner
 }
 
@@ -130,15 +132,15 @@ func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType,
 	blockBytes, maxAllocation uint64) *allocator {
 	a := &allocator{source: source, types: types, maxAllocation: maxAllocation}
 	for _, t := range types {
-		// A block must stay a small part of its heap: some heaps have only 256 MiB.
+		// A block should be a small part of its heap: some heaps have only 256 MiB.
 		a.blockBytes = append(a.blockBytes, min(blockBytes, max(heaps[t.Heap].Size/16, 1<<20), maxAllocation))
 	}
 	a.stats.HeapInUse = make([]uint64, len(heaps))
 	return a
 }
 
-// alloc allocates size bytes of the given memory type. dedicated is the buffer's handle if the driver wants a dedicated
-// allocation for it, else 0.
+// alloc allocates size bytes of the given memory type. dedicated is the buffer's handle if the driver asks for an
+// allocation for this buffer alone, else 0.
 func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) (allocation, Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,6 +166,7 @@ func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) 
 	return a.handOut(b, offset, size), Success
 }
 
+// allocAlone allocates a block for a single buffer.
 func (a *allocator) allocAlone(size uint64, memoryType int, dedicated uint64) (allocation, Result) {
 	b, r := a.grow(size, memoryType, dedicated)
 	if r < 0 {
@@ -174,6 +177,7 @@ func (a *allocator) allocAlone(size uint64, memoryType int, dedicated uint64) (a
 	return a.handOut(b, offset, size), Success
 }
 
+// grow allocates a block from the driver.
 func (a *allocator) grow(size uint64, memoryType int, dedicated uint64) (*memoryBlock, Result) {
 	mapped := a.types[memoryType].Flags&MemoryHostVisible != 0
 	memory, pointer, r := a.source.allocate(size, memoryType, dedicated, mapped)
@@ -187,6 +191,7 @@ func (a *allocator) grow(size uint64, memoryType int, dedicated uint64) (*memory
 	return b, Success
 }
 
+// handOut counts an allocation in the statistics and returns it.
 func (a *allocator) handOut(b *memoryBlock, offset, size uint64) allocation {
 	a.stats.InUse += size
 	a.stats.Peak = max(a.stats.Peak, a.stats.InUse)
@@ -195,9 +200,8 @@ func (a *allocator) handOut(b *memoryBlock, offset, size uint64) allocation {
 	return allocation{b, offset, size}
 }
 
-// free frees an allocation. If that leaves a block empty, and another block of its memory type is empty too, it returns
-// the block to the driver. The one empty block that stays lets a loop of making and closing a buffer run without driver
-// calls.
+// free frees an allocation. It keeps at most one empty block per memory type and returns other empty blocks to the
+// driver. With the empty block, a loop that makes and closes a buffer needs no driver calls.
 func (a *allocator) free(p allocation) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

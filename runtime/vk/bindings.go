@@ -26,18 +26,18 @@ type Bindings struct {
 	device *Device
 	pool   uint64
 	sets   []uint64
-	counts []int // buffers of each set
-	users  [][]*Buffer
+	counts []int       // buffers of each set
+	users  [][]*Buffer // the buffers of each set
 	closed atomic.Bool
 
-	// A program's symbolic grids read their workgroup counts from grids at gridsAt. If symbols is set, the recording
-	// computes the counts from these values instead.
+	// If grids of a program depend on symbols, the device reads their workgroup counts from buffer grids at offset
+	// gridsAt. If symbols is set, the recording has the counts for these values instead.
 	grids   *Buffer
 	gridsAt int64
 	symbols map[string]int64
 }
 
-// NewBindings makes descriptor sets, addressed by their index in sets.
+// NewBindings makes a descriptor set for each element of sets. [CommandList.Bind] selects one by its index.
 func (d *Device) NewBindings(sets []BindingSet) (*Bindings, error) {
 	if err := d.usable("make bindings"); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (d *Device) checkBinding(r BufferRange) error {
 	return nil
 }
 
-// extent is the size in bytes, with 0 resolved to the rest of the buffer.
+// extent returns the size of the range in bytes, also if Size is 0.
 func (r BufferRange) extent() int64 {
 	if r.Size == 0 {
 		return r.Buffer.size - r.Offset

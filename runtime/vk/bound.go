@@ -2,24 +2,24 @@ package vk
 
 import "slices"
 
-// bound is a recording of the program's steps bound to the memory of a run's own inputs and outputs, after copies of
-// the inputs that kernels cannot read in place. It avoids the other copies and the borders between recordings, each of
-// which idles the device for microseconds (M-token-gap).
+// bound is a recording of the program's steps in which kernels read and write the tensors of a run directly, where they
+// are. It begins with copies of the inputs that kernels cannot read directly. It saves the other copies, and the gaps
+// between several recordings, each of which idles the device for microseconds (M-token-gap).
 type bound struct {
 	resources
 	key       boundKey
 	recording *Recording // nil before the second run with this key
 }
 
-// boundKey identifies such a recording.
+// boundKey identifies a bound recording: two runs with equal keys can use the same recording.
 type boundKey struct {
 	given  []bufferCopy // copies before the steps
-	read   []bufferCopy // copies that are avoided: kernels read the host's memory directly
+	read   []bufferCopy // copies that are saved, because kernels read host memory directly
 	inputs []*Buffer    // by port; nil means the program's own buffer
-	kept   []*Buffer    // by port
+	kept   []*Buffer    // memory of the outputs, by port
 	states *states
-	trips  string
-	full   bool // grids are recorded at their bounds: see grids.full
+	trips  string // the trip counts that depend on symbols, see tripsOf
+	full   bool   // grids are recorded at their bounds: see grids.full
 }
 
 func (k *boundKey) equal(x *boundKey) bool {
@@ -27,8 +27,9 @@ func (k *boundKey) equal(x *boundKey) bool {
 		slices.Equal(k.read, x.read) && slices.Equal(k.inputs, x.inputs) && slices.Equal(k.kept, x.kept)
 }
 
-// steps returns the recording for a run with the same tensors as an earlier run on these resources. It returns nil if
-// there was none, or if kernels cannot write all outputs in place. The earlier run must be done.
+// steps returns the bound recording of a run if an earlier run with resources a had the same tensors. It returns nil
+// otherwise, or if kernels cannot write all outputs directly. The earlier run must be done. given lists the copies of
+// inputs, symbols and grids from host memory.
 func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) (*Recording, error) {
 	if !a.prepareKey(e, given, j) {
 		return nil, nil
@@ -36,7 +37,7 @@ func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) (*Recording,
 	at := slices.IndexFunc(a.bound, func(b *bound) bool { return b.key.equal(&a.key) })
 	if at < 0 {
 		if len(a.bound) == maxBound {
-			_ = a.bound[maxBound-1].Close() // retires it, which cannot fail
+			_ = a.bound[maxBound-1].Close() // cannot fail: it only retires the resources
 			a.bound = a.bound[:maxBound-1]
 		}
 		a.bound = slices.Insert(a.bound, 0, &bound{key: a.key})
@@ -54,12 +55,12 @@ func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) (*Recording,
 	return b.recording, nil
 }
 
-// prepareKey computes the key of a run. It reports false if kernels cannot write all outputs in place.
+// prepareKey sets a.key to the key of a run. It returns false if kernels cannot write all outputs directly.
 func (a *asyncRun) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	key := &a.key
 	key.states, key.trips, key.inputs = j.states, e.tripsOf(j.symbols), append(key.inputs[:0], j.from...)
 	key.full = e.grids.full(j.symbols)
-	var replaced []*Buffer // the program's buffers of inputs that kernels read in place
+	var replaced []*Buffer // the program's buffers for inputs that kernels read directly
 	for i, x := range j.from {
 		switch b := e.input(i); {
 		case x == nil:
@@ -82,7 +83,7 @@ func (a *asyncRun) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	key.kept = key.kept[:0]
 	for i, m := range j.kept {
 		b := e.output(i)
-		// Kernels would read this output back, which is slow from host memory.
+		// The last test: kernels also read this output, which would be slow if it were in host memory.
 		if m.slot == nil || !b.bindsTo(m.Buffer) || m.kind != DeviceMemory && b.read {
 			return false
 		}
@@ -91,12 +92,12 @@ func (a *asyncRun) prepareKey(e *Executable, given []bufferCopy, j *job) bool {
 	return true
 }
 
-// bindsTo reports whether kernels may use a tensor's memory in place of the buffer: the memory is large enough, and the
-// buffer belongs to only one port.
+// bindsTo reports whether kernels may use a tensor's memory instead of the program's buffer b: the memory is large
+// enough, and b belongs to only one port.
 func (b *buffer) bindsTo(memory *Buffer) bool { return b.ports == 1 && memory.size >= b.Bytes }
 
-// readsGiven reports whether kernels or dispatches can read the source of copy c directly. That holds for symbols and
-// workgroup counts, and for a whole input in device memory that the host can map.
+// readsGiven reports whether kernels or dispatches can read the source of copy c directly: it has symbols or workgroup
+// counts, or is a whole input in device memory that the host has mapped.
 func (rec *recorder) readsGiven(c bufferCopy) bool {
 	if slices.ContainsFunc(rec.grids.written, func(b symbolBuffer) bool { return b.Buffer == c.dst }) {
 		return true
@@ -105,7 +106,7 @@ func (rec *recorder) readsGiven(c bufferCopy) bool {
 	return i >= 0 && rec.device.hostReachesDevice() && rec.buffers[i].ports == 1 && c.size >= rec.buffers[i].Bytes
 }
 
-// filledBy is the index of the buffer that copy c fills, or -1.
+// filledBy returns the index of the program's buffer that copy c fills, or -1.
 func (m *programMemory) filledBy(c bufferCopy) int {
 	for i := range m.buffers {
 		if at := &m.buffers[i].at; at.Buffer == c.dst && at.Offset == c.dstAt {
@@ -115,7 +116,7 @@ func (m *programMemory) filledBy(c bufferCopy) int {
 	return -1
 }
 
-// record records the steps for the key.
+// record makes the recording for b.key.
 func (b *bound) record(e *Executable, symbols map[string]int64) error {
 	ranges := slices.Clone(b.key.states.ranges)
 	for i, x := range b.key.inputs {

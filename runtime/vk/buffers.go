@@ -10,13 +10,13 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Inputs of up to smallInput bytes use device memory that the host writes over the bus, if the device has any. A copy
-// on the device would cost more than writing these few bytes.
+// smallInput is the largest size in bytes of an input that the host writes directly to device memory over the bus, if
+// it can map device memory. For larger inputs a copy by the device is faster.
 const smallInput = 64 << 10
 
 // programMemory is the memory of a program on a device.
 type programMemory struct {
-	resources // what the program made on the device
+	resources // everything that the program made on the device
 	device    *Device
 	program   *kernel.Program
 	weights   ir.WeightSource // for states that begin as weights
@@ -29,13 +29,13 @@ type programMemory struct {
 type buffer struct {
 	*kernel.Buffer
 	at       BufferRange   // the memory that kernels access
-	shared   *sharedBuffer // of a weight, a prepared weight or a state
-	borrowed bool          // whether another program made shared
+	shared   *sharedBuffer // the memory of a weight, a prepared weight or a state; nil for other buffers
+	borrowed bool          // whether another program made `shared`
 	inHost   bool          // whether it is a weight in host memory
 	read     bool          // whether a step reads it
 	ports    int           // the number of inputs and outputs stored in it
-	host     *Buffer       // of an input or output: the memory that the host accesses, see connect
-	fixed    bool          // whether the program's recording contains the copy between at and host
+	host     *Buffer       // for an input or output: the memory that the host accesses, see connect
+	fixed    bool          // whether the program's recording copies between `at` and `host` in every run
 }
 
 // newMemory describes the buffers of a program. It allocates nothing.
@@ -56,11 +56,13 @@ func newMemory(d *Device, p *kernel.Program, weights ir.WeightSource, guarded bo
 	return m
 }
 
-// input and output return the buffer of a port.
-func (m *programMemory) input(port int) *buffer  { return &m.buffers[m.program.Inputs[port].Buffer] }
+// input returns the buffer of an input port.
+func (m *programMemory) input(port int) *buffer { return &m.buffers[m.program.Inputs[port].Buffer] }
+
+// output returns the buffer of an output port.
 func (m *programMemory) output(port int) *buffer { return &m.buffers[m.program.Outputs[port].Buffer] }
 
-// of lists the buffers of some kinds.
+// of returns the buffers of the given kinds.
 func (m *programMemory) of(kinds ...kernel.BufferKind) (list []*buffer) {
 	for i := range m.buffers {
 		if b := &m.buffers[i]; slices.Contains(kinds, b.Kind) {
@@ -70,7 +72,7 @@ func (m *programMemory) of(kinds ...kernel.BufferKind) (list []*buffer) {
 	return list
 }
 
-// ranges returns the memory that kernels access, by buffer. The caller may change the list.
+// ranges returns the memory that kernels access for each buffer. The caller may change the list.
 func (m *programMemory) ranges() []BufferRange {
 	list := make([]BufferRange, len(m.buffers))
 	for i := range m.buffers {
@@ -79,15 +81,16 @@ func (m *programMemory) ranges() []BufferRange {
 	return list
 }
 
-// resources is a list of things made on a device.
+// resources is a list of objects made on a device, which are closed together.
 type resources []closer
 
-// closer is anything made on a device.
+// closer is an object made on a device.
 type closer interface{ Close() error }
 
 func (list *resources) keep(c closer) { *list = append(*list, c) }
 
-// Close closes the resources in reverse order. On a device that only retires them. Closing twice is fine.
+// Close closes the resources in reverse order. The device destroys them when it has finished using them. Closing twice
+// is fine.
 func (list *resources) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(*list) {
@@ -97,7 +100,7 @@ func (list *resources) Close() error {
 	return errors.Join(errs...)
 }
 
-// missing is the program without its borrowed buffers and states.
+// missing returns the program without its borrowed buffers and states: those that Load must fill.
 func (m *programMemory) missing() *kernel.Program {
 	p := *m.program
 	p.Buffers, p.States = nil, nil
@@ -119,7 +122,7 @@ func (d *Device) HasHostMemory() bool {
 	return d != nil && len(d.typesOf(HostMemory, ^uint32(0))) > 0
 }
 
-// placeWeights decides which of the program's own weights go to host memory.
+// placeWeights decides which weights go to host memory because of opt.WeightRoom.
 func (m *programMemory) placeWeights(opt LoadOptions) error {
 	if opt.WeightRoom == 0 {
 		return nil
@@ -134,7 +137,7 @@ func (m *programMemory) placeWeights(opt LoadOptions) error {
 			used += uint64(b.Bytes)
 		}
 	}
-	for _, rarely := range []bool{false, true} { // the weights that runs read most get device memory first
+	for _, rarely := range []bool{false, true} { // the weights that runs read most are first to get device memory
 		for _, b := range m.of(kernel.BufWeight) {
 			if b.borrowed || rarely != hostFirst(b.Buffer, opt.HostFirst) {
 				continue
@@ -147,13 +150,13 @@ func (m *programMemory) placeWeights(opt LoadOptions) error {
 	return nil
 }
 
-// hostFirst reports whether a buffer consists only of the named weights.
+// hostFirst reports whether buffer b consists only of the named weights.
 func hostFirst(b *kernel.Buffer, names map[string]bool) bool {
 	unnamed := func(s kernel.Segment) bool { return !names[s.Weight] }
 	return len(b.Segments) > 0 && !slices.ContainsFunc(b.Segments, unnamed)
 }
 
-// allocate makes the program's buffers and the host's staging buffers. Temporaries share one arena.
+// allocate makes the program's buffers and the host's staging buffers. All temporaries are in one buffer, the arena.
 func (m *programMemory) allocate() error {
 	p := m.program
 	m.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes,
@@ -176,7 +179,7 @@ func (m *programMemory) allocate() error {
 	return m.connect()
 }
 
-// allocateBuffer makes the memory of a buffer, unless another program has lent it.
+// allocateBuffer makes the memory of buffer b, unless it is borrowed from another program.
 func (m *programMemory) allocateBuffer(b *buffer) error {
 	guard := int64(0)
 	if m.guards(b) {
@@ -203,12 +206,12 @@ func (m *programMemory) allocateBuffer(b *buffer) error {
 			clear(made.Bytes()) // no run has failed yet
 		}
 	}
-	// The range includes the guard after the buffer, so that an overrun lands there.
+	// The range that kernels access includes the guard after the buffer, so that an overrun writes there.
 	b.at.Offset = guard
 	return nil
 }
 
-// ownerOf returns the owner of a program's buffers of some kind, for memory statistics.
+// ownerOf returns the purpose of a program's buffers of some kind, for memory statistics.
 func ownerOf(kind kernel.BufferKind) runtime.MemoryOwner {
 	switch kind {
 	case kernel.BufWeight, kernel.BufPrepared:
@@ -248,7 +251,7 @@ func (m *programMemory) memoryKind(b *buffer) MemoryKind {
 	return DeviceMemory
 }
 
-// hostReachesDevice reports whether the host can map device memory, so that SharedMemory is in the device.
+// hostReachesDevice reports whether the host can map device memory, so that SharedMemory is device memory.
 func (d *Device) hostReachesDevice() bool {
 	if d.options.forceStaging {
 		return false

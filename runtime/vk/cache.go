@@ -13,14 +13,14 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// pipelineCache is a VkPipelineCache and its file. The file is used only if its checksum matches, it belongs to this
-// device and driver, and only this user can have written it (see cachefile.Trusted). A file that fails the first two
-// checks is replaced; an untrusted file is left alone.
+// pipelineCache is a VkPipelineCache and its file. It reads the file only if its checksum matches, it is from this
+// device and driver, and no other user can have written it (see cachefile.Trusted). It replaces a file that fails the
+// first two checks, and leaves an untrusted file alone.
 type pipelineCache struct {
 	device *Device
 	handle uint64
-	path   string // empty: no file
-	grown  atomic.Bool
+	path   string      // empty: no file
+	grown  atomic.Bool // whether pipelines were added since the last save
 }
 
 // The file format: magic, identity, payload length (8 bytes, little endian), SHA-256 of identity and payload, payload.
@@ -33,15 +33,15 @@ const (
 
 var errForeignCache = errors.New("not a pipeline cache of this device and driver")
 
-// cacheIdentity distinguishes devices and drivers. Drivers check their own header in the payload, but some have crashed
-// on a foreign one.
+// cacheIdentity returns a hash of the device and the driver. Drivers check a header in the payload themselves, but some
+// have crashed on the header of another driver.
 func cacheIdentity(info *DeviceInfo) [sha256.Size]byte {
 	c := &info.Caps
 	return sha256.Sum256(fmt.Appendf(nil, "%08x %08x %s %s %s %d %d %s", c.VendorID, c.DeviceID, c.DeviceUUID,
 		c.DriverUUID, c.PipelineCacheUUID, c.DriverID, c.DriverVersion, c.DriverInfo))
 }
 
-// encodeCache wraps a driver's data for storage.
+// encodeCache returns the contents of a file with a driver's data.
 func encodeCache(identity [sha256.Size]byte, payload []byte) []byte {
 	sum := cacheSum(identity, payload)
 	out := make([]byte, 0, cacheHeader+len(payload))
@@ -52,7 +52,8 @@ func encodeCache(identity [sha256.Size]byte, payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// decodeCache returns the driver's payload. It fails unless the file is complete and has the given identity.
+// decodeCache returns the driver's data from the contents of a file. It returns an error unless the file is complete
+// and has the given identity.
 func decodeCache(identity [sha256.Size]byte, file []byte) ([]byte, error) {
 	if len(file) < cacheHeader || string(file[:len(cacheMagic)]) != cacheMagic {
 		return nil, errForeignCache
@@ -96,7 +97,7 @@ func openPipelineCache(d *Device) (*pipelineCache, error) {
 	return c, d.checkResult(r, "create pipeline cache")
 }
 
-// readCache returns nil on any error, because the cache only saves time.
+// readCache returns the driver's data from a cache file, or nil after any error, because the cache only saves time.
 func readCache(path string, identity [sha256.Size]byte) []byte {
 	file, err := cachefile.ReadFile(path, maxCacheBytes)
 	if err != nil {

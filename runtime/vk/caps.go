@@ -44,9 +44,10 @@ func deviceInfo(p *C.vkc_probe) DeviceInfo {
 
 const computeStage = 0x20 // VK_SHADER_STAGE_COMPUTE_BIT
 
+// caps converts the capabilities in the C probe's result.
 func caps(p *C.vkc_probe) device.Caps {
 	c := device.Caps{
-		// NVK's name ends in a space.
+		// The device name of driver NVK ends in a space.
 		Name: strings.TrimSpace(goString(p.name[:])), VendorID: uint32(p.vendor_id), DeviceID: uint32(p.device_id),
 		Type:     deviceType(uint32(p._type)),
 		DriverID: uint32(p.driver_id), DriverName: goString(p.driver_name[:]), DriverInfo: goString(p.driver_info[:]),
@@ -78,6 +79,7 @@ func caps(p *C.vkc_probe) device.Caps {
 	return c
 }
 
+// features converts the features in the C probe's result.
 func features(p *C.vkc_probe) device.Features {
 	f := &p.features
 	on := func(b C.uint32_t) bool { return b != 0 }
@@ -106,7 +108,7 @@ func features(p *C.vkc_probe) device.Features {
 	}
 }
 
-// nativeFeatures lists the shader features to enable on a device, as C flags. It is the inverse of features.
+// nativeFeatures converts the shader features to enable on a device to C flags. It is the inverse of features.
 func nativeFeatures(f *device.Features) C.vkc_features {
 	flag := func(on bool) C.uint32_t {
 		if on {
@@ -171,7 +173,7 @@ func matrixShapes(list []C.vkc_matrix) []device.MatrixShape {
 	return shapes
 }
 
-// components maps VkComponentTypeKHR.
+// components maps VkComponentTypeKHR to its name here.
 var components = map[uint32]device.Component{
 	0: "f16", 1: "f32", 2: "f64", 3: "i8", 4: "i16", 5: "i32", 6: "i64", 7: "u8", 8: "u16", 9: "u32", 10: "u64",
 	1000141000: "bf16", 1000491002: "f8e4m3", 1000491003: "f8e5m2",
@@ -184,7 +186,7 @@ func component(c uint32) device.Component {
 	return device.Component(fmt.Sprintf("component-%d", c))
 }
 
-// scope maps VkScopeKHR.
+// scope converts a VkScopeKHR.
 func scope(s uint32) device.Scope {
 	switch s {
 	case 2:
@@ -195,7 +197,7 @@ func scope(s uint32) device.Scope {
 	return device.Scope(fmt.Sprintf("scope-%d", s))
 }
 
-// deviceType maps VkPhysicalDeviceType.
+// deviceType converts a VkPhysicalDeviceType.
 func deviceType(t uint32) device.DeviceType {
 	switch t {
 	case 1:

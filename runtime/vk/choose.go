@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 )
 
-// DeviceInfo describes a device that need not be open. It is plain data.
+// DeviceInfo describes a device, whether it is open or not. It is plain data.
 type DeviceInfo struct {
 	Index         int // in Instance.Devices
 	Caps          device.Caps
@@ -32,7 +32,7 @@ const (
 	QueueTransfer
 	queueSparse
 	queueProtected
-	queueMemory = queueSparse | queueProtected // abilities that do not make a transfer queue general
+	queueMemory = queueSparse | queueProtected // abilities that a queue for transfers only may also have
 )
 
 // QueueFamily is a group of queues with equal abilities.
@@ -42,8 +42,9 @@ type QueueFamily struct {
 	TimestampBits uint32 // valid bits of a timestamp; 0 if the family has no timestamps
 }
 
-// computeFamily picks the queue family for kernels: the first with compute and timestamps, or else the first with
-// compute. With apart it prefers a family without graphics among equals. Compute implies transfers.
+// computeFamily returns the index of the queue family for kernels: the first one with compute and timestamps, or else
+// the first one with compute. If apart is true it prefers, among equals, a family without graphics. Every family with
+// compute can also do transfers.
 func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
 	index, best := -1, -1
 	for i, f := range families {
@@ -64,13 +65,13 @@ func computeFamily(families []QueueFamily, apart bool) (index int, ok bool) {
 	return index, index >= 0
 }
 
-// family is the device's queue family for kernels.
+// family returns the index of the device's queue family for kernels.
 func (info *DeviceInfo) family() (index int, ok bool) {
 	return computeFamily(info.QueueFamilies, device.QueueApart(info.Caps))
 }
 
-// copyFamily picks the queue family for copies that overlap kernels. A family that has only transfers is backed by
-// separate copy engines, so it picks the first of those, or else the compute family.
+// copyFamily returns the index of the queue family for copies that overlap kernels: the first family for transfers
+// only, which has copy engines of its own, or else the compute family.
 func copyFamily(families []QueueFamily, compute int) int {
 	for i, f := range families {
 		if f.Flags&^queueMemory == QueueTransfer && f.Queues > 0 {
@@ -80,7 +81,7 @@ func copyFamily(families []QueueFamily, compute int) int {
 	return compute
 }
 
-// families lists the device's queue families, by queue.
+// families returns the queue family of each queue, kernelQueue and copyQueue.
 func (info *DeviceInfo) families() (list [queueCount]int) {
 	compute, _ := info.family()
 	list = [queueCount]int{kernelQueue: compute, copyQueue: compute}
@@ -90,7 +91,7 @@ func (info *DeviceInfo) families() (list [queueCount]int) {
 	return list
 }
 
-// problem says why the device cannot be used, or "".
+// problem returns the reason why this package cannot use the device, or "".
 func problem(info *DeviceInfo) string {
 	if !info.Caps.API.AtLeast(1, 1) {
 		return fmt.Sprintf("it has Vulkan %v; 1.1 is needed: a newer driver may have it, or use the CPU device",

@@ -10,7 +10,7 @@ type Clock struct {
 	host   time.Time
 	bits   uint32
 	period float32
-	// Deviation bounds the error of the relation.
+	// Deviation is the largest possible error of the relation.
 	Deviation time.Duration
 }
 
@@ -33,8 +33,7 @@ func (d *Device) Calibrate() (Clock, bool) {
 		if r < 0 {
 			return Clock{}, false
 		}
-		// calibrate returns the host time in the clock that hostClock reads, so their difference converts it to a
-		// time.Time.
+		// `at` is a time on the clock that hostClock reads. The difference of both converts it to a time.Time.
 		if i == 0 || off < best.Deviation {
 			best.ticks, best.host, best.Deviation = ticks, now.Add(-time.Duration(reading-at)), off
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// A port of varying length and up to smallCopy bytes is copied at its maximum size in every run. The extra bytes cost
-// less than a separate recording for each length.
+// smallCopy is the largest size in bytes of an input or output of varying length that is copied at its maximum size in
+// every run. The extra bytes cost less than a recording for each length.
 const smallCopy = 64 << 10
 
-// connect gives the host access to the buffers of inputs and outputs: to the buffer itself if the host can map it at
-// good speed, else by a staging buffer and a copy.
+// connect sets buffer.host for inputs and outputs: the buffer itself if the host can map and access it fast, else a new
+// staging buffer, from or to which the device copies.
 func (m *programMemory) connect() error {
 	for _, port := range slices.Concat(m.program.Inputs, m.program.Outputs) {
 		b, d := &m.buffers[port.Buffer], m.device
@@ -39,15 +39,15 @@ func (m *programMemory) connect() error {
 	return nil
 }
 
-// cached reports whether the host reads the buffer's memory at full speed.
+// cached reports whether the host's caches hold the buffer's memory, so that the host reads it at full speed.
 func (d *Device) cached(b *Buffer) bool {
 	return d.info.MemoryTypes[b.piece.block.memoryType].Flags&MemoryHostCached != 0
 }
 
-// staged reports whether the host accesses the buffer by a staging buffer.
+// staged reports whether the host accesses the buffer through a staging buffer.
 func (b *buffer) staged() bool { return b.host != b.at.Buffer }
 
-// hostBytes is the memory of the tensor that the host accesses.
+// hostBytes returns the memory through which the host accesses the tensor.
 func (b *buffer) hostBytes() []byte {
 	if b.staged() {
 		return b.host.Bytes()
@@ -55,22 +55,22 @@ func (b *buffer) hostBytes() []byte {
 	return b.host.Bytes()[b.at.Offset:]
 }
 
-// upload copies an input's first size bytes from the host.
+// upload returns the copy of an input's first size bytes from staging memory.
 func (b *buffer) upload(size int64) bufferCopy {
 	return bufferCopy{b.at.Buffer, b.at.Offset, b.host, 0, size}
 }
 
-// download copies an output's first size bytes to the host.
+// download returns the copy of an output's first size bytes to staging memory.
 func (b *buffer) download(size int64) bufferCopy {
 	return bufferCopy{b.host, 0, b.at.Buffer, b.at.Offset, size}
 }
 
-// repeated reports whether an earlier port has the same buffer as port i.
+// repeated reports whether a port before port i has the same buffer.
 func repeated(ports []kernel.Port, i int) bool {
 	return slices.ContainsFunc(ports[:i], func(p kernel.Port) bool { return p.Buffer == ports[i].Buffer })
 }
 
-// fixedCopies lists the copies that every run repeats: of inputs to the device, and of outputs to the host.
+// fixedCopies returns the copies that are the same in every run: of inputs from staging memory, and of outputs to it.
 func (m *programMemory) fixedCopies() (in, out []bufferCopy) {
 	for i := range m.program.Inputs {
 		if b := m.input(i); b.fixed && !repeated(m.program.Inputs, i) {
@@ -85,7 +85,7 @@ func (m *programMemory) fixedCopies() (in, out []bufferCopy) {
 	return in, out
 }
 
-// bufferCopy is a copy on the device.
+// bufferCopy is a copy from one buffer to another by the device.
 type bufferCopy struct {
 	dst   *Buffer
 	dstAt int64
@@ -100,15 +100,15 @@ func (c *CommandList) copyAll(list []bufferCopy) {
 	}
 }
 
-// copies is a recording of the copies that differ from run to run. Re-recording is cheap, because the program's steps
-// are not part of it.
+// copies is a recording of the copies that differ from run to run. It is recorded again for other copies, which is
+// cheap because it does not contain the program's steps.
 type copies struct {
 	recording *Recording
 	list      []bufferCopy // the recorded copies
 }
 
-// prepare returns a recording of the copies in list, or nil if there are none. The device must have finished the
-// previous one.
+// prepare returns a recording of the copies in list, or nil if list is empty. The device must have finished the
+// recording that it returned before.
 func (x *copies) prepare(m *programMemory, name string, list []bufferCopy) (*Recording, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -133,8 +133,9 @@ func (x *copies) prepare(m *programMemory, name string, list []bufferCopy) (*Rec
 	return x.recording, nil
 }
 
-// copiesBefore lists the copies before the steps: from device tensors, and from staging memory unless the program's
-// recording contains them. sizes are the sizes of the inputs in this run.
+// copiesBefore returns the copies before the steps: from device tensors (from, by port), and from staging memory.
+// recorded means that the program's recording contains the copies that are the same in every run, so that these are
+// left out. sizes are the sizes of the inputs in this run.
 func (m *programMemory) copiesBefore(sizes []int64, from []*Buffer, recorded bool) (list []bufferCopy) {
 	for i := range m.program.Inputs {
 		b := m.input(i)
@@ -149,7 +150,7 @@ func (m *programMemory) copiesBefore(sizes []int64, from []*Buffer, recorded boo
 	return list
 }
 
-// copiesAfter lists the copies after the steps, into kept outputs and to the host.
+// copiesAfter returns the copies after the steps: to kept outputs (to, by port), and to staging memory.
 func (m *programMemory) copiesAfter(outputs []runtime.Output, to []deviceMemory, recorded bool) (list []bufferCopy) {
 	for i, x := range outputs {
 		b := m.output(i)

@@ -11,28 +11,29 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 )
 
-// DeviceOptions tune a device. The zero value is the usual choice.
+// DeviceOptions adjusts a device. The zero value means the defaults.
 type DeviceOptions struct {
 	// CacheDir is the directory for the pipeline cache. If empty, pipelines are not cached on disk.
 	CacheDir string
-	// StagingBytes is the size of each of the two staging rings (up and down), made on first use; 0 means 32 MiB.
+	// StagingBytes is the size of each of the two staging rings, host memory through which uploads and downloads pass.
+	// 0 means 32 MiB. A ring is made on first use.
 	StagingBytes int64
-	// BlockBytes is the size of one allocation from the driver; 0 means 64 MiB.
+	// BlockBytes is the size of one allocation from the driver, which several buffers share; 0 means 64 MiB.
 	BlockBytes int64
 
-	// Robust makes the driver check every access of a kernel to its buffers, for programs from untrusted sources.
-	// [Device.Robustness] tells which guarantee that gives. It costs time.
+	// Robust makes the driver check every access of a kernel to its buffers, which costs time. It is for programs from
+	// untrusted sources. [Device.Robustness] returns what the driver guarantees.
 	Robust bool
 
-	// MemoryLimit bounds the bytes of all buffers together; 0 means no limit but the device's memory. A buffer that
+	// MemoryLimit limits the bytes of all buffers together; 0 means only the device's own limit. Making a buffer that
 	// would exceed it fails with an [*OutOfMemoryError].
 	MemoryLimit uint64
 
-	// forceStaging makes all transfers use the staging rings, for tests.
+	// forceStaging makes all transfers use the staging rings. It is for tests.
 	forceStaging bool
-	// givenBytes replaces maxGiven in tests, if it is not 0.
+	// givenBytes, if not 0, replaces maxGiven. It is for tests.
 	givenBytes int64
-	// ownAsHost uses device memory as host memory, for tests on devices without separate host memory.
+	// ownAsHost uses device memory as host memory. It is for tests on devices without separate host memory.
 	ownAsHost bool
 }
 
@@ -64,7 +65,8 @@ type Device struct {
 	lifetimes
 }
 
-// lifetimes are the resources of a device, and the calls that keep it open.
+// lifetimes keeps track of the resources of a device and of calls in progress. A resource is live until its Close. It
+// is then retired: it is destroyed as soon as the device has finished all work that may use it.
 type lifetimes struct {
 	mu      sync.Mutex
 	closed  bool
@@ -76,16 +78,16 @@ type lifetimes struct {
 
 func (l *lifetimes) init() { l.live, l.left.L = map[resource]struct{}{}, &l.mu }
 
-// resource is an object that a user made on a device and must close.
+// resource is an object on a device that its user must close.
 type resource interface {
 	describe() string // kind and name, for reports
 	release()         // destroys it; the device must not be using it
 }
 
-// retiree is a closed resource. The device may use it until both timelines reach these points.
+// retiree is a retired resource. The device may use it until its two timelines reach these points.
 type retiree struct {
 	resource resource
-	until    Point
+	until    Point  // point of the kernels' timeline
 	copied   uint64 // point of the copies' timeline
 }
 
@@ -139,7 +141,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	return d, nil
 }
 
-// Robustness is the driver's guarantee for accesses outside a kernel's buffers.
+// Robustness is what the driver guarantees about accesses outside of a kernel's buffers.
 type Robustness int
 
 const (
@@ -163,7 +165,8 @@ func (r Robustness) String() string {
 	return "what kernels access is not checked"
 }
 
-// Robustness returns the guarantee that [DeviceOptions].Robust enabled: the strongest that the device supports.
+// Robustness returns the driver's guarantee. With [DeviceOptions].Robust it is the strongest one that the device
+// supports, else it is Unchecked.
 func (d *Device) Robustness() Robustness {
 	if d.usable("look for robustness") != nil {
 		return Robustness(0)
@@ -171,7 +174,7 @@ func (d *Device) Robustness() Robustness {
 	return d.native.robust()
 }
 
-// Info is the device's entry in [Instance.Devices].
+// Info returns the device's entry in [Instance.Devices].
 func (d *Device) Info() DeviceInfo {
 	if d == nil {
 		return DeviceInfo{}
@@ -182,7 +185,7 @@ func (d *Device) Info() DeviceInfo {
 // Caps returns the device's capabilities.
 func (d *Device) Caps() device.Caps { return d.Info().Caps }
 
-// MemoryStats counts the device memory of this device's buffers.
+// MemoryStats returns statistics of this device's memory.
 func (d *Device) MemoryStats() MemoryStats {
 	if d == nil || d.memory == nil {
 		return MemoryStats{}
@@ -192,8 +195,9 @@ func (d *Device) MemoryStats() MemoryStats {
 	return s
 }
 
-// MemoryAvailable is the driver's estimate of the device-local memory that this process may still allocate, in bytes.
-// Without an estimate it is the part of the largest heap that this Device has not allocated.
+// MemoryAvailable returns the driver's estimate of the bytes of device-local memory that this process may still
+// allocate. If the driver gives no estimate, it returns the part of the largest heap that this Device has not
+// allocated.
 func (d *Device) MemoryAvailable() uint64 {
 	if d.usable("look for memory") != nil {
 		return 0
@@ -240,7 +244,7 @@ func (d *Device) openLocked(doing string) error {
 	return nil
 }
 
-// enter is usable for calls that Close must wait for. A matching leave ends the call.
+// enter is usable for calls that Close must wait for. Each successful enter must be followed by a leave.
 func (d *Device) enter(doing string) error {
 	if d == nil || d.live == nil || d.lost.Load() {
 		return d.usable(doing)
@@ -262,7 +266,7 @@ func (l *lifetimes) leave() {
 	}
 }
 
-// checkResult is Result.check, and records a lost device.
+// checkResult is [Result.check]. It also records if the device is lost.
 func (d *Device) checkResult(r Result, format string, args ...any) error {
 	if r == ErrorDeviceLost {
 		d.lost.Store(true)
@@ -270,18 +274,18 @@ func (d *Device) checkResult(r Result, format string, args ...any) error {
 	return r.check(format, args...)
 }
 
-// adopt adds a new resource to the live ones.
+// adopt records a new resource as live.
 func (l *lifetimes) adopt(r resource) {
 	l.mu.Lock()
 	l.live[r] = struct{}{}
 	l.mu.Unlock()
 }
 
-// retire removes a resource from the live ones, and destroys it as soon as the device has finished using it. The second
-// call does nothing.
+// retire retires a closed resource: it is destroyed as soon as the device has finished using it. A second call does
+// nothing.
 func (d *Device) retire(r resource) {
-	// The caller has marked the resource closed. Submit checks that mark under the queue's lock. Submitted takes the
-	// same lock, so it counts every submission that may use the resource.
+	// The caller has marked the resource as closed, and Submit checks the mark under the queue's lock. Submitted takes
+	// the same lock, so the point that it returns comes after every submission that uses the resource.
 	until := d.Submitted()
 	d.mu.Lock()
 	_, alive := d.live[r]
@@ -293,7 +297,7 @@ func (d *Device) retire(r resource) {
 	d.reap()
 }
 
-// discard destroys a resource that the device is not using. The second call does nothing.
+// discard destroys a resource that the device is not using. A second call does nothing.
 func (l *lifetimes) discard(r resource) {
 	l.mu.Lock()
 	_, alive := l.live[r]
@@ -304,7 +308,7 @@ func (l *lifetimes) discard(r resource) {
 	}
 }
 
-// reap destroys the retired resources whose timeline points have been reached.
+// reap destroys the retired resources that the device has finished using.
 func (d *Device) reap() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,7 +325,7 @@ func (d *Device) reap() {
 	})
 }
 
-// reached returns the point that the device has reached on a timeline.
+// reached asks the driver which point of a timeline the device has reached.
 func (s *submitter) reached(t *timeline) uint64 {
 	known := t.completed.Load()
 	if known == t.submitted.Load() {
@@ -335,8 +339,9 @@ func (s *submitter) reached(t *timeline) uint64 {
 	return value
 }
 
-// Close waits for calls in progress and for the device to become idle, saves the pipeline cache if it has a directory,
-// and destroys everything. Resources that are still open are closed too, and named in the error. Closing twice is fine.
+// Close waits for calls in progress and until the device is idle, saves the pipeline cache if it has a directory, and
+// destroys everything. It also closes resources that are still open, and names them in its error. Closing twice is
+// fine.
 func (d *Device) Close() error {
 	if d == nil || d.live == nil {
 		return nil
@@ -352,7 +357,7 @@ func (d *Device) Close() error {
 	}
 	d.mu.Unlock()
 
-	// On a lost device the wait returns at once, and its objects may still be destroyed.
+	// If the device is lost, the wait returns at once, and destroying its objects is still allowed.
 	idle := d.checkResult(d.native.waitIdle(), "wait for the device before closing it")
 	d.kernels.note(d.kernels.submitted.Load())
 	d.copies.note(d.copies.submitted.Load())
@@ -379,7 +384,7 @@ func (d *Device) Close() error {
 	return errors.Join(idle, saved)
 }
 
-// releaseAll destroys all retired and all live resources, and describes the live ones.
+// releaseAll destroys all retired and all live resources, and returns descriptions of the live ones.
 func (l *lifetimes) releaseAll() (left []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -395,7 +400,7 @@ func (l *lifetimes) releaseAll() (left []string) {
 	return left
 }
 
-// Live counts the resources that are still open, by kind: buffer, pipeline, bindings, recording, timestamps.
+// Live returns the number of resources that are still open, by kind: buffer, pipeline, bindings, recording, timestamps.
 func (d *Device) Live() map[string]int {
 	if d == nil {
 		return nil

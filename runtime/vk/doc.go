@@ -1,20 +1,20 @@
 // Package vk runs compute kernels on Vulkan devices.
 //
-// This is its lower layer: devices, memory, transfers, pipelines, recorded command lists, submission and timestamps. It
-// knows nothing of graphs. [Device.Load] builds on it to load compiled programs.
+// Its lower layer does not know graphs: it has devices, memory, transfers, pipelines, recorded command lists,
+// submission and timestamps. Its upper layer, [Device.Load] and [Executable], loads and runs compiled programs.
 //
-// Start from [Open], which finds the devices, [Instance.OpenDevice], and [Device.Load], which makes a compiled program
-// an [Executable]. Most programs use package vkc, which calls these.
+// Start with [Open], which finds the devices. [Instance.OpenDevice] opens one, and [Device.Load] makes an [Executable]
+// of a compiled program. Most users need only package vkc, which calls these.
 //
 // # Order
 //
 // All operations of a [Device] ([Device.Upload], [Device.Download], [Device.Submit]) take effect in the order of the
-// calls. Every recording starts with a full barrier. If the device has a queue for transfers alone, copies between host
-// and device use it; copies and recordings then wait for one another. Inside a recording only [CommandList.Barrier]
-// orders commands, so that independent kernels overlap.
+// calls. Every recording starts with a full barrier. If the device has a queue for transfers only, copies between host
+// and device use it, and copies and recordings wait for one another. Inside a recording only [CommandList.Barrier]
+// orders commands, so that independent kernels can overlap.
 //
-// A [runtime.DeviceTensor] is written once, so its copies need less order and overlap with recordings: an upload waits
-// for nothing, and a read waits only for the run that wrote the tensor.
+// A [runtime.DeviceTensor] is written only once, so its copies need less order and can overlap with recordings: an
+// upload waits for nothing, and a read waits only for the run that writes the tensor.
 //
 // # Lifetime
 //

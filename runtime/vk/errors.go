@@ -10,24 +10,24 @@ import (
 )
 
 var (
-	// ErrUnavailable is wrapped by errors that mean there is no Vulkan at all: no loader, no cgo, no driver. The CPU
-	// device runs the same programs.
+	// ErrUnavailable is wrapped by errors that mean that there is no Vulkan at all: no loader, no driver, or no cgo.
+	// The CPU device runs the same programs.
 	ErrUnavailable = errors.New("no Vulkan here")
-	// ErrNoLoader, ErrNoDriver and ErrNoCgo say more: the loader cannot be opened, it lists no driver, or this program
-	// was built without cgo and did not look. Each wraps ErrUnavailable.
+	// ErrNoLoader, ErrNoDriver and ErrNoCgo wrap ErrUnavailable and give the reason: the Vulkan loader cannot be
+	// opened, the loader lists no driver, or this program was built without cgo.
 	ErrNoLoader = fmt.Errorf("%w: no loader", ErrUnavailable)
 	ErrNoDriver = fmt.Errorf("%w: no driver", ErrUnavailable)
 	ErrNoCgo    = fmt.Errorf("%w: built without cgo", ErrUnavailable)
 	// ErrDeviceLost is wrapped by errors of a device that has crashed, hung or been removed. After that only Close
 	// works. Opening the device again may succeed.
 	ErrDeviceLost = errors.New("device lost")
-	// ErrClosed is wrapped by errors from using something after its Close.
+	// ErrClosed is wrapped by the errors of using an object after its Close.
 	ErrClosed = runtime.ErrClosed
-	// ErrTooLarge is wrapped by errors about sizes above a limit of the device.
+	// ErrTooLarge is wrapped by the errors about sizes above a limit of the device.
 	ErrTooLarge = errors.New("exceeds the device's limit")
 )
 
-// unavailableError is an error with its own wording that wraps ErrUnavailable.
+// unavailableError is an error with the given text that wraps ErrUnavailable.
 type unavailableError struct {
 	text string
 	why  error // ErrNoLoader, ErrNoDriver or ErrNoCgo; nil means ErrUnavailable
@@ -42,8 +42,8 @@ func (e *unavailableError) Unwrap() error {
 	return ErrUnavailable
 }
 
-// DriversEnv returns the environment variable that restricts the loader to the drivers it names, as NAME=VALUE. It
-// returns "" if none is set; the loader then uses the system's drivers.
+// DriversEnv returns the environment variable that restricts the Vulkan loader to the drivers that it names, in the
+// form NAME=VALUE. It returns "" if none is set: the loader then uses the system's drivers.
 func DriversEnv() string {
 	for _, name := range []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} { // the loader prefers the first
 		if value := os.Getenv(name); value != "" {
@@ -53,7 +53,7 @@ func DriversEnv() string {
 	return ""
 }
 
-// noDriver is the error for a loader that lists no driver.
+// noDriver returns an error for a loader that lists no driver.
 func noDriver(text string) error {
 	if only := DriversEnv(); only != "" {
 		text += ": the environment has " + only + ", and the loader takes no others"
@@ -111,7 +111,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("result %d", int32(r))
 }
 
-// Error is a Vulkan call that failed.
+// Error is the error of a failed Vulkan call.
 type Error struct {
 	Op     string // the operation, e.g. "create pipeline softmax_4"
 	Result Result
@@ -129,7 +129,7 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// check turns a failing result into an error that names the operation.
+// check returns nil for success, or else an [*Error] that names the operation.
 func (r Result) check(format string, args ...any) error {
 	if r >= 0 {
 		return nil
@@ -137,17 +137,17 @@ func (r Result) check(format string, args ...any) error {
 	return &Error{Op: fmt.Sprintf(format, args...), Result: r}
 }
 
-// OutOfMemoryError reports the failed allocation and the use of its heap. Sizes are in bytes.
+// OutOfMemoryError is the error of a failed allocation. It has the sizes of the request and of its heap, in bytes.
 type OutOfMemoryError struct {
 	What      string // the buffer
 	Requested uint64
 	Heap      int
 	HeapSize  uint64
-	InUse     uint64 // by this device's buffers, in that heap
+	InUse     uint64 // used by this device's buffers in that heap
 	Available uint64 // the driver's estimate for this process; 0 if it has none
 	Limit     uint64 // DeviceOptions.MemoryLimit
 	Use       runtime.MemoryUse
-	Smaller   string // advice for a smaller program; empty if the buffer belongs to no program
+	Smaller   string // advice how to make the program smaller; empty if the buffer belongs to no program
 	Result    Result
 }
 

@@ -11,8 +11,9 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Executable is a program on a device. Its weights are uploaded, its kernels compiled, and its commands recorded once;
-// every run replays them, for any values of the symbols. Its methods may be called concurrently. Runs are serialized.
+// Executable is a program loaded on a device. Load uploads its weights, compiles its kernels and records its commands.
+// Every run replays the recorded commands, for any values of the symbols. Its methods may be called concurrently. Runs
+// are serialized.
 type Executable struct {
 	*runtime.Signature
 	recorder          // the program's memory and recordings
@@ -20,8 +21,9 @@ type Executable struct {
 	signed   []ir.Dim // extents that may be negative for some symbol values
 	closed   atomic.Bool
 
-	// token is a lock: its holder may use the fields below and the memory that runs share, and close the program.
-	// Programs that share states share a token.
+	// token is a lock with a deadline: it has an element while the program is unlocked. Its holder may use the fields
+	// below and the memory that all runs use, and may close the program. Programs that share states have the same
+	// token.
 	token    chan struct{}
 	inFlight inFlight
 	// Copies of synchronous runs.
@@ -32,16 +34,16 @@ var _ runtime.Executable = (*Executable)(nil)
 
 // Stats describes the resources of a loaded program.
 type Stats struct {
-	// Bytes of device memory by kind of buffer. Temporaries share one arena, which counts once.
+	// Bytes has the bytes of device memory by kind of buffer. Temporaries share one arena, which counts once.
 	Bytes map[kernel.BufferKind]int64
-	// TempBytes is the size of the temporaries without sharing.
+	// TempBytes is the sum of the sizes of all temporaries, as if they did not share memory.
 	TempBytes int64
 	// StagingBytes is host memory for copies of inputs and outputs. It is 0 if the host can map the program's own
 	// buffers.
 	StagingBytes int64
-	Steps        int // of a run
+	Steps        int // steps of a run
 	Persistent   int // persistent kernels, each of which runs several steps
-	NoRoom       int // persistent kernels that were rejected: their workgroups cannot all be resident
+	NoRoom       int // persistent kernels that are not used because their workgroups cannot all be resident
 	Prepared     int // steps that ran at load
 	Pipelines    int
 	// Recordings counts the recordings of the program's steps: one, another for profiles, and another for runs with
@@ -52,10 +54,10 @@ type Stats struct {
 	CacheErr error
 }
 
-// errNoProgram is returned by the methods of a nil Executable.
+// errNoProgram is the error of methods of a nil Executable.
 var errNoProgram = errors.New("there is no program: Device.Load makes one, unless it returns an error")
 
-// Device names the device.
+// Device returns the name of the device, for people.
 func (e *Executable) Device() string {
 	if e == nil || e.device == nil {
 		return "no device"
@@ -63,7 +65,7 @@ func (e *Executable) Device() string {
 	return e.device.describe()
 }
 
-// Stats describes the program's resources.
+// Stats returns statistics of the program's resources.
 func (e *Executable) Stats() Stats {
 	if e == nil {
 		return Stats{}
@@ -84,7 +86,7 @@ func (e *Executable) Close() error {
 	return e.resources.Close()
 }
 
-// lock acquires the program's lock and enters the device. unlock undoes both.
+// lock takes the program's lock and keeps the device open. unlock undoes both.
 func (e *Executable) lock(ctx context.Context) error {
 	if e == nil || e.token == nil {
 		return errNoProgram
@@ -105,7 +107,7 @@ func (e *Executable) lock(ctx context.Context) error {
 	return err
 }
 
-// enter keeps the device open, because closing it would free the program's memory. The device's leave ends that.
+// enter keeps the device open, because closing it would free the program's memory, until e.device.leave is called.
 func (e *Executable) enter() error {
 	if e == nil || e.token == nil {
 		return errNoProgram

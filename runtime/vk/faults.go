@@ -7,8 +7,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// takeFaults returns and clears the faults recorded by the steps since the last call. The device must be done with
-// those steps. Host and device share the words, so checking costs no copy.
+// takeFaults returns the faults that kernels have reported since the last call: elements for which an op has no result.
+// The device must have finished the runs. Kernels report a fault in a word of memory that the host can read without a
+// copy.
 func (m *programMemory) takeFaults() error {
 	var errs []error
 	for _, f := range m.program.Faults {
@@ -22,8 +23,8 @@ func (m *programMemory) takeFaults() error {
 	return errors.Join(errs...)
 }
 
-// timedOut returns an error if a persistent kernel has timed out since the program was loaded. All results since then
-// are unreliable.
+// timedOut returns an error if, since the program was loaded, workgroups of a persistent kernel have waited for each
+// other too long. All results after that are unreliable.
 func (rec *recorder) timedOut() error {
 	for _, word := range rec.late {
 		if binary.NativeEndian.Uint32(word) != 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// MismatchError says that a program was compiled for another kind of device, or that its tensors exceed the device's
-// limits.
+// MismatchError is the error of loading a program that was compiled for another kind of device, or with tensors that
+// exceed the device's limits.
 type MismatchError struct {
 	Target  string   // the program's target
 	Device  string   // Caps.Name
@@ -31,19 +31,20 @@ func (e *MismatchError) Error() string {
 		"machine with: vkc compile --target auto", e.Target, e.Device, strings.Join(e.Gaps, "; "))
 }
 
-// gapList collects the capabilities that a device lacks, each with the kernels or buffers that need it.
+// gapList collects the capabilities that a device lacks (gaps), each with the kernels or buffers that need it (users).
 type gapList struct {
 	gaps    []string
 	users   map[string][]string
-	another bool // whether some gap does not depend on sizes
+	another bool // whether smaller tensors would leave some gap
 }
 
+// add adds a gap, and a user of the capability.
 func (l *gapList) add(user, format string, args ...any) {
 	l.another = true
 	l.addSize(user, format, args...)
 }
 
-// addSize adds a gap that smaller tensors would avoid.
+// addSize is add for a gap that smaller tensors would avoid.
 func (l *gapList) addSize(user, format string, args ...any) {
 	gap := fmt.Sprintf(format, args...)
 	if l.users == nil {
@@ -57,10 +58,10 @@ func (l *gapList) addSize(user, format string, args ...any) {
 	}
 }
 
-// maxUsersNamed bounds the users named per gap.
+// maxUsersNamed is the largest number of users that the message names for a gap.
 const maxUsersNamed = 3
 
-// lines formats the gaps, each with its users.
+// lines returns a line for each gap, with its users.
 func (l *gapList) lines() []string {
 	var lines []string
 	for _, gap := range l.gaps {
@@ -74,7 +75,8 @@ func (l *gapList) lines() []string {
 	return lines
 }
 
-// checkFit fails with every capability that the program needs and the device lacks.
+// checkFit returns a [*MismatchError] with all capabilities that the program needs and the device lacks, or nil if
+// there are none.
 func (d *Device) checkFit(p *kernel.Program) error {
 	var l gapList
 	caps := &d.info.Caps
@@ -147,8 +149,8 @@ func (d *Device) checkModules(p *kernel.Program, spirv [][]byte) error {
 	return nil
 }
 
-// hasSubgroupSize reports whether a kernel can rely on full subgroups of that size: the device has no other size, or it
-// lets the pipeline require one.
+// hasSubgroupSize reports whether a kernel can rely on full subgroups of size n: the device has no other size, or a
+// pipeline can require the size.
 func hasSubgroupSize(caps *device.Caps, n int) bool {
 	size := uint32(n)
 	if size == caps.MinSubgroupSize && size == caps.MaxSubgroupSize {
@@ -180,7 +182,7 @@ func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 	}
 }
 
-// grids checks the workgroup counts at the bounds of all symbols, where they are largest.
+// grids checks the workgroup counts with all symbols at their bounds, where the counts are largest.
 func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
 	bounds := map[string]int64{}
 	for _, s := range p.Symbols {
@@ -200,8 +202,8 @@ func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
 	return nil
 }
 
-// checkTotal fails early if the buffers that need new memory exceed the free device memory, before gigabytes of weights
-// are read.
+// checkTotal returns an error if the buffers to be allocated need more memory than the device has free. So Load fails
+// before it reads gigabytes of weights.
 func (m *programMemory) checkTotal() error {
 	arena, d := uint64(m.program.ArenaBytes), m.device
 	need, kinds := arena, map[kernel.BufferKind]uint64{kernel.BufTemp: arena}
@@ -234,8 +236,8 @@ func (m *programMemory) checkTotal() error {
 		Available: available, Limit: limit, Use: all, Result: ErrorOutOfDeviceMemory}
 }
 
-// signedExtents lists the extents that can be negative, such as T-2 with T=1. Kernels would read a negative extent as a
-// very large one.
+// signedExtents returns the extents that can be negative, such as T-2 for T=1. Kernels would read a negative extent as
+// a very large one, so runs check these.
 func signedExtents(p *kernel.Program) []ir.Dim {
 	list := slices.Clone(p.Extents)
 	for _, b := range p.Buffers {
@@ -248,7 +250,7 @@ func signedExtents(p *kernel.Program) []ir.Dim {
 	return list
 }
 
-// checkExtents refuses symbol values that make one of the extents negative.
+// checkExtents returns an error if the values of symbols make one of the extents negative.
 func checkExtents(signed []ir.Dim, symbols map[string]int64) error {
 	for _, d := range signed {
 		if v, err := d.Eval(symbols); err != nil || v < 0 {

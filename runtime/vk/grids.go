@@ -11,31 +11,32 @@ import (
 // indirectStride is the size of a VkDispatchIndirectCommand.
 const indirectStride = 12
 
-// grids holds the number of workgroups of every step, and the buffers that depend on the symbols of a run.
+// grids has the number of workgroups of every step, and the buffers that the host writes for the symbols of a run.
 type grids struct {
-	list     []grid          // by step
-	symbolic *Buffer         // workgroup counts of symbolic grids; nil if there are none
-	gated    *Buffer         // workgroup counts of gated steps after the gates, which may set them to 0; nil if none
-	symbols  []kernel.Symbol // the symbols that grids depend on
-	written  []symbolBuffer
-	now      map[string]int64 // the symbols of the buffers' contents; nil if they are stale
+	list     []grid           // by step
+	symbolic *Buffer          // workgroup counts of symbolic grids; nil if there are none
+	gated    *Buffer          // counts of the steps of while loops, which a gate step sets to 0 to end the loop; or nil
+	symbols  []kernel.Symbol  // the symbols that grids depend on
+	written  []symbolBuffer   // the buffers that depend on symbols
+	now      map[string]int64 // the symbols for which the buffers were written; nil if unknown
 }
 
 // grid is the number of workgroups of a step.
 type grid struct {
-	counts   [3]uint32 // unless symbolic
-	symbolic bool
-	gated    bool  // whether a gate may cancel it
-	offset   int64 // of its counts: in grids.symbolic if symbolic, in grids.gated if gated
+	counts   [3]uint32 // if neither symbolic nor gated
+	symbolic bool      // whether the counts depend on symbols
+	gated    bool      // whether it is in a while loop, see grids.gated
+	offset   int64     // offset of the counts in grids.symbolic or grids.gated
 }
 
-// symbolBuffer is a buffer that the host writes before runs with other symbols.
+// symbolBuffer is a buffer with contents that depend on symbols. put writes them.
 type symbolBuffer struct {
 	*Buffer
 	put func(to []byte, symbols map[string]int64) error
 }
 
-// makeGrids evaluates static grids, allocates the counts of the others, and finds the buffers that depend on symbols.
+// makeGrids evaluates grids that do not depend on symbols, allocates a buffer for the counts of the others, and finds
+// the buffers that depend on symbols.
 func (rec *recorder) makeGrids() (err error) {
 	g := &rec.grids
 	g.symbols = gridSymbolsOf(rec.program)
@@ -78,7 +79,7 @@ func (rec *recorder) makeGrids() (err error) {
 	return nil
 }
 
-// gridSymbolsOf lists the symbols that grids of steps depend on, or nil if the program does not declare all of them.
+// gridSymbolsOf returns the symbols that grids depend on, or nil if the program does not declare all of them.
 func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 	used := map[string]bool{}
 	for _, s := range p.Steps {
@@ -101,9 +102,9 @@ func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 	return list
 }
 
-// full reports whether all symbols that grids depend on are at their bounds, such as the number of sequences in a full
-// batch. Such runs often follow one another. They get separate recordings with constant workgroup counts, so that the
-// device need not read the counts.
+// full reports whether all symbols that grids depend on are at their bounds, for example because a batch is full. Such
+// runs are frequent, so they get recordings of their own with constant workgroup counts, which the device need not read
+// from memory.
 func (g *grids) full(symbols map[string]int64) bool {
 	for _, s := range g.symbols {
 		if symbols[s.Name] != s.Bound {
@@ -113,12 +114,12 @@ func (g *grids) full(symbols map[string]int64) bool {
 	return len(g.symbols) > 0
 }
 
-// put writes the buffers for these symbols, unless they are written already. The device must not be reading them.
+// put writes the buffers for these symbols, unless they have these contents. The device must not be reading them.
 func (g *grids) put(symbols map[string]int64) error {
 	if g.has(symbols) {
 		return nil
 	}
-	g.now = nil // in case it fails halfway
+	g.now = nil // an error may leave some buffers written
 	for _, b := range g.written {
 		if err := b.put(b.Bytes(), symbols); err != nil {
 			return err
@@ -128,10 +129,10 @@ func (g *grids) put(symbols map[string]int64) error {
 	return nil
 }
 
-// has reports whether the buffers are written for these symbols.
+// has reports whether the buffers have the contents for these symbols.
 func (g *grids) has(symbols map[string]int64) bool { return g.now != nil && maps.Equal(g.now, symbols) }
 
-// putCounts returns a function that writes the workgroup counts of the grids that which selects.
+// putCounts returns a function that writes the workgroup counts of the grids for which `which` returns true.
 func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols map[string]int64) error {
 	return func(to []byte, symbols map[string]int64) error {
 		for i := range rec.grids.list {
@@ -151,7 +152,7 @@ func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols
 	}
 }
 
-// putSymbols writes the values of symbols in the kernels' format.
+// putSymbols writes the values of symbols in the format in which kernels read them.
 func (rec *recorder) putSymbols(to []byte, symbols map[string]int64) error {
 	for i, s := range rec.program.Symbols {
 		binary.NativeEndian.PutUint32(to[4*i:], uint32(symbols[s.Name]))

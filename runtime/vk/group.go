@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// group is a list of recordings that were submitted together, such as several decoding steps. The second submission of
-// the same list records the group as one command buffer, because the device idles for microseconds between command
-// buffers (M-token-gap).
+// group is a list of recordings that were submitted together, such as several decoding steps. When the same list is
+// submitted again, the group is recorded as one command buffer, because the device idles for microseconds between
+// command buffers (M-token-gap).
 type group struct {
 	members []*Recording
 	whole   *Recording // nil before the second submission
 }
 
 const (
-	// maxGroups is how many groups may end with the same recording.
+	// maxGroups is the largest number of groups that end with the same recording.
 	maxGroups = 8
-	// maxGroupWords bounds the commands in the recording of a group.
+	// maxGroupWords is the largest number of words of commands in a recording that may be part of a group.
 	maxGroupWords = 1 << 14
 )
 
-// groupedLocked returns the command buffers of the recordings, or the one command buffer of their group. The caller
-// holds queue.
+// groupedLocked returns the command buffers of the recordings or, if they are a group, its single command buffer. The
+// caller holds s.queue.
 func (s *submitter) groupedLocked(list []*Recording) ([]uint64, error) {
 	alone := func(r *Recording) bool { return r.words == nil || r.closed.Load() }
 	if len(list) > 1 && !slices.ContainsFunc(list, alone) {
@@ -50,8 +50,8 @@ func (s *submitter) groupedLocked(list []*Recording) ([]uint64, error) {
 	return handles, nil
 }
 
-// record records all members in order. Barriers between two members order only the stages that these use. The barrier
-// that makes results visible to the host comes once, at the end.
+// record records all members in order as one command buffer. A barrier between two members orders only the stages that
+// they use. The barrier that makes results visible to the host comes only once, at the end.
 func (g *group) record(d *Device) (err error) {
 	c := d.NewCommandList()
 	for _, r := range g.members {

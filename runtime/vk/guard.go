@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// guardSize is the number of guard bytes on each side of a tensor: a multiple of every device's alignment, and more
-	// than a row of a tile.
+	// guardSize is the number of guard bytes on each side of a tensor. It is a multiple of every device's alignment,
+	// and larger than a row of a matmul's tile.
 	guardSize = 16 << 10
 	// guardPattern is a value that kernels are unlikely to compute: a float of 5.8e18.
 	guardPattern = 0x5ea1ed5e
 )
 
-// OverrunError says that a kernel wrote outside of an output or state. Only programs loaded with [LoadOptions].Guards
-// check for that.
+// OverrunError is the error of a run in which a kernel wrote outside of an output or state. Only programs loaded with
+// [LoadOptions].Guards check for that.
 type OverrunError struct {
 	Name  string // of the output or state
 	State bool
-	// Offset of the first byte written, relative to the tensor's first byte; negative before the tensor.
+	// Offset is the position of the first such byte relative to the tensor's first byte. It is negative before the
+	// tensor.
 	Offset int64
 	Size   int64 // bytes of the tensor
 }
@@ -36,13 +37,13 @@ func (e *OverrunError) Error() string {
 		e.Name, e.Size, e.Offset)
 }
 
-// guards reports whether guards surround a buffer.
+// guards reports whether buffer b has guards around it.
 func (m *programMemory) guards(b *buffer) bool {
 	return m.guarded && (b.Kind == kernel.BufOutput || b.Kind == kernel.BufState)
 }
 
-// recordGuards records the filling of outputs, which comes before each run. It fills the guards of states once, since
-// their contents must stay.
+// recordGuards makes a recording that fills all outputs and their guards with the pattern, for use before each run. It
+// also fills the guards of states, which is done only once because the states' contents must stay.
 func (rec *recorder) recordGuards() error {
 	if !rec.guarded {
 		return nil
@@ -50,7 +51,7 @@ func (rec *recorder) recordGuards() error {
 	if err := rec.device.runOnce(context.Background(), "guards of states", func(c *CommandList) {
 		for _, b := range rec.of(kernel.BufState) {
 			if b.borrowed {
-				continue // the program that owns them guards them
+				continue // the program that made the state has filled its guards
 			}
 			c.FillBuffer(b.at.Buffer, 0, guardSize, guardPattern)
 			c.FillBuffer(b.at.Buffer, guardSize+b.Bytes, guardSize, guardPattern)
@@ -69,7 +70,8 @@ func (rec *recorder) recordGuards() error {
 	return err
 }
 
-// fillGuards writes the pattern over all outputs, so that elements a kernel fails to write are seen as well.
+// fillGuards fills all outputs and their guards with the pattern. So elements that a kernel does not write are noticed,
+// too.
 func (rec *recorder) fillGuards(ctx context.Context) error {
 	if rec.guard == nil {
 		return nil
@@ -77,7 +79,7 @@ func (rec *recorder) fillGuards(ctx context.Context) error {
 	return rec.device.Run(ctx, rec.guard)
 }
 
-// checkGuards fails if the pattern around a tensor has changed.
+// checkGuards returns an error if the pattern around an output or state has changed.
 func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int64) error {
 	if !m.guarded {
 		return nil
@@ -86,10 +88,10 @@ func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int6
 		for _, port := range list {
 			b := &m.buffers[port.Buffer]
 			if !m.guards(b) {
-				continue // an output that is an input or a weight itself
+				continue // an output that is in the buffer of an input or weight
 			}
 			size := b.Bytes
-			// The pattern fills the whole buffer, so the check begins after the last element.
+			// The pattern fills the whole buffer of an output, so the check begins right after the last element.
 			if b.Kind == kernel.BufOutput {
 				dims, err := port.Shape.Eval(symbols)
 				if err != nil {

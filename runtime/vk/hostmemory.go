@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// HostBuffer is host memory shared by several devices. Kernels on each device access it by an address
-// (VK_EXT_external_memory_host).
+// HostBuffer is host memory that several devices have imported (VK_EXT_external_memory_host), so that kernels on all of
+// them access it by address.
 type HostBuffer struct {
 	words    []uint32
 	imported []*imported
@@ -16,14 +16,14 @@ type HostBuffer struct {
 	closed   atomic.Bool
 }
 
-// imported is one device's import of the memory.
+// imported is the buffer that one device has made of the memory.
 type imported struct {
 	device         *Device
 	buffer, memory uint64
 	address        uint64
 }
 
-// hostPage divides the size of such memory on every device.
+// hostPage is the unit of the size of a HostBuffer, which every device can import.
 const hostPage = 64 << 10
 
 // NewHostBuffer allocates a zeroed array of 32-bit words. The devices need Features.ExternalMemoryHost and
@@ -69,13 +69,13 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 	return h, nil
 }
 
-// HasInbox reports whether the host can map device-local memory, which [Device.NewInbox] needs.
+// HasInbox reports whether [Device.NewInbox] works: the host can map device-local memory.
 func (d *Device) HasInbox() bool {
 	return d != nil && d.info.Caps.Features.BufferDeviceAddress && len(d.typesOf(InboxMemory, ^uint32(0))) > 0
 }
 
-// NewInbox makes a zeroed buffer of 32-bit words in device memory. The host writes it while running kernels poll it by
-// its address.
+// NewInbox makes a zeroed buffer of 32-bit words in device memory. The host can write it while running kernels poll it,
+// by its address.
 func (d *Device) NewInbox(words int) (*Buffer, error) {
 	b, err := d.NewBuffer("inbox", 4*int64(words), InboxMemory)
 	if err == nil {
@@ -84,7 +84,7 @@ func (d *Device) NewInbox(words int) (*Buffer, error) {
 	return b, err
 }
 
-// Words is the buffer's host-visible memory as 32-bit words.
+// Words returns the buffer's memory as 32-bit words, or nil if the host cannot map it.
 func (b *Buffer) Words() []uint32 {
 	bytes := b.Bytes()
 	if len(bytes) < 4 {
@@ -93,7 +93,7 @@ func (b *Buffer) Words() []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(&bytes[0])), len(bytes)/4)
 }
 
-// Words is the memory. Devices may write it at any time, so the host must use package sync/atomic.
+// Words returns the memory. Devices may write it at any time, so the host must access it with package sync/atomic.
 func (h *HostBuffer) Words() []uint32 {
 	if h == nil {
 		return nil
@@ -101,7 +101,7 @@ func (h *HostBuffer) Words() []uint32 {
 	return h.words
 }
 
-// Address is the address of the memory on devices[i], as passed to NewHostBuffer.
+// Address returns the address of the memory for kernels on device i of NewHostBuffer's list.
 func (h *HostBuffer) Address(i int) uint64 {
 	if h == nil || i < 0 || i >= len(h.imported) {
 		return 0
@@ -109,7 +109,7 @@ func (h *HostBuffer) Address(i int) uint64 {
 	return h.imported[i].address
 }
 
-// Close frees the memory. The caller makes sure that no device uses it. Closing twice is fine.
+// Close frees the memory. No device may be using it. Closing twice is fine.
 func (h *HostBuffer) Close() error {
 	if h == nil || h.closed.Swap(true) {
 		return nil

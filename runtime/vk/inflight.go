@@ -12,51 +12,51 @@ import (
 )
 
 const (
-	// maxInFlight bounds the asynchronous runs of a program that are in flight.
+	// maxInFlight is the largest number of asynchronous runs of a program in flight.
 	maxInFlight = 32
-	// Inputs of up to smallGiven bytes use a preallocated buffer, in device memory if the host can map it.
+	// smallGiven is the largest size in bytes of an input for which a run uses preallocated memory (asyncRun.host).
 	smallGiven = 64 << 10
-	// maxGiven bounds the memory for larger inputs of all runs in flight, in bytes. If maxInFlight runs need more,
-	// fewer are in flight. One run may use half of it, so that two can overlap.
+	// maxGiven limits the bytes for larger inputs of all runs in flight. If maxInFlight runs need more, fewer are in
+	// flight. One run may use at most half of it, so that two can overlap.
 	maxGiven = 128 << 20
-	// Kept outputs of up to reusedKept bytes reuse the memory that the same element of the ring used before, because an
-	// allocation costs as much as submitting a run.
+	// reusedKept is the largest size in bytes of a kept output for which each element of the ring has memory to reuse.
+	// An allocation would take as much time as submitting a run.
 	reusedKept = 1 << 20
-	// Kept outputs of up to sharedKept bytes reuse memory shared by all runs, if it is free. Larger sizes are not kept
-	// maxInFlight times.
+	// sharedKept is the largest size in bytes of a kept output for which all elements of the ring together have memory
+	// to reuse. That is for outputs larger than reusedKept, for which memory per element would be too much.
 	sharedKept = 64 << 20
-	// maxBound bounds the recordings per element of the ring, one for each combination of tensors. The first decoding
-	// step of a sequence takes other token buffers than later steps, for example.
+	// maxBound is the largest number of bound recordings per element of the ring. Different combinations of tensors
+	// need different recordings. For example, the first decoding step of a sequence reads its token from another buffer
+	// than later steps.
 	maxBound = 4
 )
 
-// inFlight holds the resources of the runs that the device may not have finished. Asynchronous runs use the elements of
-// the ring in rotation.
+// inFlight has the resources of the runs that the device may not have finished. Asynchronous runs use the elements of
+// the ring one after the other.
 type inFlight struct {
 	last  Point // the last submission of the program
 	ring  [maxInFlight]asyncRun
 	next  int   // the element of the next run
-	count int   // asynchronous runs since the queue was last drained
+	count int   // number of asynchronous runs since the device was last idle
 	given int64 // bytes allocated for larger inputs in all elements
-	kept  slots // of outputs, by port, shared by all elements: see sharedKept
+	kept  slots // memory of outputs, by port, for all elements: see sharedKept
 }
 
-// asyncRun holds the resources of one asynchronous run. Earlier runs may still be in flight, so the host must not write
-// memory that they read. It writes to the run's own memory, and the device copies larger inputs from there while
-// earlier runs execute. A run whose copies have the same sources and destinations as maxInFlight runs earlier allocates
-// and records nothing.
+// asyncRun has the resources of one asynchronous run. Earlier runs may still be in flight, and the host must not write
+// memory that they read. So each run has memory of its own for its inputs. Resources are reused by the run maxInFlight
+// runs later. If its tensors have the same addresses, that run allocates and records nothing.
 type asyncRun struct {
 	host          *Buffer   // small inputs, symbols and grids; nil before the first run
-	large         []*Buffer // larger inputs on the device, by port; nil if no run has had one. See capacities.
+	large         []*Buffer // larger inputs on the device, by port; nil if no run has had any. See capacities.
 	kept          slots     // memory of outputs, by port
 	before, after copies
 	bound         []*bound // at most maxBound, most recently used first
 	key           boundKey // of the run being prepared
-	busy          Point    // the resources are in use until this point
+	busy          Point    // the device uses the resources until this point
 }
 
-// slot is reusable memory for a kept output. After the tensor is closed, a later run may store another tensor there.
-// That is safe because the device executes runs in order, so earlier readers of the tensor come first.
+// slot is reusable memory for a kept output. After the tensor there is closed, a later run may write another tensor to
+// it. That is safe, because the device executes runs in order, so all runs that read the old tensor come first.
 type slot struct {
 	*Buffer
 	state atomic.Int32
@@ -77,7 +77,7 @@ func (s *slot) Close() error {
 	return s.Buffer.Close()
 }
 
-// drop gives up the slot: no later run will use it. If a tensor uses it, the tensor frees it.
+// drop gives up the slot, so that no later run uses it. Its memory is freed now, or by the tensor that uses it.
 func (s *slot) drop() error {
 	if s == nil || s.state.CompareAndSwap(slotTaken, slotDropped) {
 		return nil
@@ -85,7 +85,7 @@ func (s *slot) drop() error {
 	return s.Buffer.Close()
 }
 
-// slots holds the slots of outputs, by port; nil for none.
+// slots has the slots of outputs, by port. An element is nil if the output has no slot.
 type slots []*slot
 
 // Close implements closer.
@@ -116,8 +116,9 @@ func (a *asyncRun) dropLarge() {
 	a.large = nil
 }
 
-// isAsync reports whether a run is asynchronous: all of its outputs stay on the device, its inputs fit, and neither its
-// ops nor an exchange between devices can fail.
+// isAsync reports whether a run is asynchronous. That requires that all of its outputs stay on the device, that its
+// inputs fit in maxGiven/2 bytes, and that nothing needs the host's attention afterwards: no profile, no guards, no
+// exchange between devices, and no op that can fail.
 func (e *Executable) isAsync(j *job) bool {
 	if j.profiled || j.between != nil || e.guarded || len(e.program.Faults) > 0 {
 		return false
@@ -129,7 +130,7 @@ func (e *Executable) isAsync(j *job) bool {
 
 func (d *Device) maxGiven() int64 { return cmp.Or(d.options.givenBytes, maxGiven) }
 
-// largeGiven is the space that the larger inputs need, in bytes.
+// largeGiven returns the bytes that a run's larger inputs need.
 func largeGiven(in map[string]*ir.Data) int64 {
 	size := int64(0)
 	for _, d := range in {
@@ -140,8 +141,8 @@ func largeGiven(in map[string]*ir.Data) int64 {
 	return size
 }
 
-// capacities returns the space that each larger input needs, by port; nil if all inputs are small. If the memory allows
-// it, an input gets its maximum size, so that kernels may read it in place.
+// capacities returns the bytes to allocate for each larger input, by port, or nil if all inputs are small. Inputs get
+// their maximum sizes if these fit in maxGiven/2, so that kernels can read the inputs directly.
 func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
 	given := largeGiven(in)
 	if given == 0 {
@@ -161,7 +162,7 @@ func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
 	return exact
 }
 
-// lacks is the number of bytes that a must allocate for larger inputs of these capacities.
+// lacks returns the number of bytes that a must allocate for larger inputs with these capacities.
 func (a *asyncRun) lacks(capacities []int64) (n int64) {
 	for i, size := range capacities {
 		if a.large == nil || a.large[i] == nil {
@@ -173,13 +174,13 @@ func (a *asyncRun) lacks(capacities []int64) (n int64) {
 	return n
 }
 
-// acquire returns the resources for a run with larger inputs of these capacities. Runs take the elements of the ring in
-// rotation. The rotation restarts at element 0 in two cases:
+// acquire returns the resources for a run with larger inputs of these capacities: the next element of the ring. It
+// starts again at element 0 in two cases:
 //
 //   - The next element would exceed the memory for larger inputs. If element 0 does too, all of that memory is freed
 //     first.
-//   - Several runs were in flight, the queue has drained, and all outputs of element 0 are closed. The next answer of
-//     a language model then reuses the recordings of the answer before.
+//   - Several runs were in flight, the device is now idle, and all outputs of element 0 are closed. So the next answer
+//     of a language model reuses the recordings of the answer before.
 func (f *inFlight) acquire(d *Device, capacities []int64) *asyncRun {
 	fits := func() bool { return f.given+f.ring[f.next].lacks(capacities) <= d.maxGiven() }
 	again := false
@@ -198,12 +199,12 @@ func (f *inFlight) acquire(d *Device, capacities []int64) *asyncRun {
 	return &f.ring[f.next]
 }
 
-// isFree reports whether all tensors in the element's slots are closed.
+// isFree reports whether all tensors in a's slots are closed.
 func (a *asyncRun) isFree() bool {
 	return !slices.ContainsFunc(a.kept, func(s *slot) bool { return s != nil && s.state.Load() != slotFree })
 }
 
-// runAsync submits a run after the earlier run with the same resources is done.
+// runAsync submits an asynchronous run. It first waits until the run that used the same resources before is done.
 func (e *Executable) runAsync(ctx context.Context, j *job) (_ *runtime.Result, err error) {
 	capacities := e.capacities(j.in)
 	a := e.inFlight.acquire(e.device, capacities)
@@ -232,7 +233,7 @@ func (e *Executable) runAsync(ctx context.Context, j *job) (_ *runtime.Result, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	e.grids.now = nil // in case it fails
+	e.grids.now = nil // unknown until the run is submitted
 	submit := e.device.Submit
 	if j.more {
 		submit = e.device.Gather
@@ -249,8 +250,9 @@ func (e *Executable) runAsync(ctx context.Context, j *job) (_ *runtime.Result, e
 	return result, e.readOutputs(result, j)
 }
 
-// recordings returns a run's recordings. If the run's tensors are at the same addresses as in an earlier run, it is one
-// recording bound to their memory. Otherwise it is the program's own steps between copies in and out.
+// recordings returns a run's recordings. If an earlier run on these resources had tensors at the same addresses, it is
+// a single recording in which kernels access them directly, and bound is true. Otherwise it is the program's steps,
+// between recordings that copy the inputs and outputs.
 func (a *asyncRun) recordings(e *Executable, given []bufferCopy, j *job) (list []*Recording, bound bool, err error) {
 	if r, err := a.steps(e, given, j); r != nil || err != nil {
 		return []*Recording{r}, true, err
@@ -270,8 +272,8 @@ func (a *asyncRun) recordings(e *Executable, given []bufferCopy, j *job) (list [
 	return present(before, main, after), false, err
 }
 
-// uploadLarge starts the uploads of larger inputs into device buffers. From then on the run treats them as device
-// tensors.
+// uploadLarge starts the uploads of larger inputs to device buffers. The run then treats them as device tensors
+// (j.from).
 func (a *asyncRun) uploadLarge(ctx context.Context, e *Executable, j *job, capacities []int64) error {
 	if capacities == nil {
 		return nil
@@ -304,8 +306,9 @@ func (a *asyncRun) uploadLarge(ctx context.Context, e *Executable, j *job, capac
 	return nil
 }
 
-// writeSmall writes the run's small inputs, symbols and grids into host memory, and lists the copies to the kernels'
-// buffers. Small inputs are copied at their maximum size, so that the copies do not depend on the length.
+// writeSmall writes the run's small inputs, symbols and workgroup counts to a.host, and returns the copies from there
+// to the program's buffers. Small inputs are copied at their maximum size, so that the copies are the same for all
+// lengths.
 func (a *asyncRun) writeSmall(e *Executable, j *job) (list []bufferCopy, err error) {
 	if err := a.open(e); err != nil {
 		return nil, err
@@ -340,13 +343,13 @@ func (a *asyncRun) writeSmall(e *Executable, j *job) (list []bufferCopy, err err
 // aligned rounds a size up to a multiple of 16.
 func aligned(size int64) int64 { return (size + 15) &^ 15 }
 
-// alignBinding rounds a size up to the device's alignment of buffer bindings.
+// alignBinding rounds a size up to a multiple of the device's alignment for buffer bindings.
 func (d *Device) alignBinding(size int64) int64 {
 	align := max(int64(d.info.Caps.StorageAlignment), 16) // a power of two
 	return (size + align - 1) &^ (align - 1)
 }
 
-// open allocates the memory that writeSmall writes to.
+// open allocates a.host, unless it exists.
 func (a *asyncRun) open(e *Executable) (err error) {
 	if a.host != nil {
 		return nil
@@ -367,7 +370,7 @@ func (a *asyncRun) open(e *Executable) (err error) {
 	return nil
 }
 
-// keep returns memory for the outputs of a run.
+// keep returns memory for the outputs of a run, by port. It reuses slots that are free and large enough.
 func (a *asyncRun) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
 	if a.kept == nil {
 		a.kept = make(slots, len(outputs))
@@ -379,8 +382,8 @@ func (a *asyncRun) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory
 	}
 	list := make([]deviceMemory, len(outputs))
 	for i, x := range outputs {
-		// Allocate the output's maximum size, unless that is much larger, so that later runs of any length can reuse
-		// it.
+		// Allocate the output's maximum size, so that later runs of any length can reuse the memory, unless that is
+		// much larger than this run needs.
 		whole := e.output(i).Bytes
 		if whole < x.Size || whole > 4*x.Size {
 			whole = x.Size

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 )
 
-// Instance is an open Vulkan loader with its list of devices. Its methods may be called concurrently.
+// Instance is a Vulkan instance with its list of devices. Its methods may be called concurrently.
 type Instance struct {
 	native   nativeInstance
 	physical []physicalDevice
@@ -24,8 +24,8 @@ type Instance struct {
 // newestAPI is the newest version of Vulkan that this package uses.
 var newestAPI = device.Version(1, 3, 0)
 
-// Open loads the system's Vulkan loader, creates an instance and probes its devices. Its error wraps [ErrUnavailable]
-// if the machine has no Vulkan. An instance without devices is no error here.
+// Open loads the system's Vulkan loader, creates an instance and queries its devices. Its error wraps [ErrUnavailable]
+// if the machine has no Vulkan. It returns an instance without error if there are no devices.
 func Open() (*Instance, error) {
 	disabled := strings.FieldsFunc(os.Getenv(device.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
 	newest, err := device.Caps{API: newestAPI}.Without(disabled...)
@@ -65,7 +65,7 @@ func (inst *Instance) probe(disabled []string) error {
 	return nil
 }
 
-// APIVersion is the Vulkan version in use. A device's own version may be lower.
+// APIVersion returns the instance's Vulkan version. A device's version may be lower.
 func (inst *Instance) APIVersion() device.APIVersion {
 	if inst == nil {
 		return 0
@@ -73,7 +73,8 @@ func (inst *Instance) APIVersion() device.APIVersion {
 	return device.APIVersion(inst.native.apiVersion())
 }
 
-// Devices lists the devices in the driver's order, including devices with a Problem.
+// Devices returns the devices in the driver's order. It includes devices that this package cannot use, see
+// [DeviceInfo].Problem.
 func (inst *Instance) Devices() []DeviceInfo {
 	if inst == nil {
 		return nil
@@ -102,7 +103,7 @@ func (inst *Instance) OpenDevice(index int, options DeviceOptions) (*Device, err
 	return d, nil
 }
 
-// Close closes the instance. It first closes devices that are still open, and then returns an error. Closing twice is
+// Close closes the instance. If devices are still open, it closes them first and returns an error. Closing twice is
 // fine.
 func (inst *Instance) Close() error {
 	if inst == nil {
@@ -134,9 +135,9 @@ func (inst *Instance) forget(d *Device) {
 	inst.mu.Unlock()
 }
 
-// ValidationMessages returns the warnings and errors that validation layers have reported in this process, oldest
-// first. The environment variable VK_INSTANCE_LAYERS switches layers on; without any the list stays empty. After 256
-// messages it only counts them, in a last line.
+// ValidationMessages returns the warnings and errors that Vulkan's validation layers have reported in this process,
+// oldest first. It returns none unless environment variable VK_INSTANCE_LAYERS enables layers. If there are more than
+// 256 messages, the last line counts the others.
 func ValidationMessages() []string {
 	texts, total := nativeMessages()
 	if total > len(texts) {
@@ -145,5 +146,5 @@ func ValidationMessages() []string {
 	return texts
 }
 
-// ValidationMessages calls the function of that name: layers report to the process as a whole.
+// ValidationMessages is the function [ValidationMessages]: layers report messages for the whole process.
 func (inst *Instance) ValidationMessages() []string { return ValidationMessages() }

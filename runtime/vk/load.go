@@ -16,39 +16,40 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// LoadOptions adjusts [Device.Load]. The zero value is the usual choice.
+// LoadOptions adjusts [Device.Load]. The zero value means the defaults.
 type LoadOptions struct {
-	// Graph is the program's source graph. With it, a run fails if an op would have nothing to pick from, such as
-	// argmax over an empty axis. Without it, such a run computes undefined values.
+	// Graph is the graph that the program was compiled from. If it is set, a run fails if an op must select from an
+	// empty axis, such as argmax. If it is nil, such a run computes undefined values.
 	Graph *ir.Graph
 	// Progress, if set, receives the progress of loading: bytes of uploaded weights, created pipelines, kernels warmed
 	// up. Its calls do not overlap. It must not use the device.
 	Progress func(runtime.Progress)
-	// Guards surrounds every output and state with a pattern and checks the pattern after every run. A run with a
-	// kernel that wrote outside of a tensor fails with an [*OverrunError]. It is for tests: it costs one download per
-	// tensor and run.
+	// Guards surrounds every output and state with a byte pattern and checks the pattern after every run. If a kernel
+	// wrote outside of a tensor, the run fails with an [*OverrunError]. It is for tests: it costs a download per tensor
+	// and run.
 	Guards bool
-	// Share is another program on this device. The two programs share weights with equal names, types and layout, and
-	// states with equal names and types. States of one name with different types are an error. The weight source is not
-	// asked for shared weights, and shared states keep the other program's values.
+	// Share is another program on this device. The two programs share weights with equal names, types and layouts, and
+	// states with equal names. Such states must have equal types. Load does not read shared weights from the weight
+	// source, and shared states keep their values.
 	//
-	// Weights equal to other weights on the device are always shared, whatever their names. Programs close
-	// independently, in any order; the last one frees the shared buffers.
+	// Weights with equal contents on one device are always shared, whatever their names. Programs may be closed in any
+	// order. The last one frees the shared buffers.
 	Share *Executable
-	// WeightRoom, if not 0, bounds the device memory for weights of all programs, in bytes. Weights beyond it stay in
-	// host memory, and kernels read them over the bus. The weights named in HostFirst, which runs read least, go to
-	// host memory first. On a device with unified memory a bound is an error, because there is no other memory.
+	// WeightRoom, if not 0, limits the bytes of device memory for the weights of all programs. The other weights stay
+	// in host memory, and kernels read them over the bus. HostFirst names weights of which runs read only a part: these
+	// go to host memory first. A limit is an error on a device with unified memory, which has no separate host memory.
 	WeightRoom uint64
 	HostFirst  map[string]bool
-	// Statistics makes the driver keep statistics about kernels, for profiles. Without driver support, profiles lack
-	// them.
+	// Statistics makes the driver keep statistics about kernels, for profiles. It does nothing if the driver does not
+	// support it.
 	Statistics bool
-	// Machine is the device's peak rates, for profiles.
+	// Machine has the device's peak rates, for profiles.
 	Machine device.Machine
 }
 
 // Load loads a compiled program onto the device. spirv has the code of each of p.Shaders. weights may be nil if p has
-// none. The caller must not modify p afterwards. Load keeps weights only for states that begin as weights.
+// none. The caller must not modify p afterwards. After Load, weights are only read by ResetStates, if weights are the
+// initial values of states.
 //
 // Load checks p against the device before it allocates anything. A missing capability is a [*MismatchError]; a program
 // larger than the device's memory is an [*OutOfMemoryError]. Allocation errors are the errors of [Device.NewBuffer].
@@ -106,7 +107,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.compile(groupCtx, spirv, opt.Statistics, report) })
 	group.Go(func() error {
-		if p.Prepared == 0 { // else other loads may look for this load's prepared weights, so they wait
+		if p.Prepared == 0 { // else other loads wait until they can share this program's prepared weights
 			defer uploaded()
 		}
 		return e.uploadWeights(groupCtx, report)
@@ -134,7 +135,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	return e, nil
 }
 
-// newExecutable checks the program and makes an Executable with nothing on the device yet.
+// newExecutable checks the program and makes an Executable of it. It makes nothing on the device.
 func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (*Executable, error) {
 	signature, err := checkProgram(p, spirv, opt.Graph.Picks()...)
@@ -152,7 +153,7 @@ func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.Wei
 	return e, nil
 }
 
-// checkLoad checks the program against the device, and checks that all weights are there.
+// checkLoad checks that the device can run the program, and that the weight source has all weights.
 func (e *Executable) checkLoad(spirv [][]byte) error {
 	if err := e.device.checkFit(e.program); err != nil {
 		return err
@@ -163,7 +164,7 @@ func (e *Executable) checkLoad(spirv [][]byte) error {
 	return bundle.CheckWeights(e.missing(), e.weights)
 }
 
-// place finds the buffers that are already on the device and allocates the others.
+// place finds the weights that are already on the device and allocates all other buffers.
 func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions) error {
 	if err := e.findWeights(ctx); err != nil {
 		return err
@@ -181,7 +182,8 @@ func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions)
 	return e.makeGrids()
 }
 
-// warmUp runs every kernel once, and sets the states to their initial values.
+// warmUp runs every kernel once, because some drivers compile a kernel only then. It then sets the states to their
+// initial values.
 func (e *Executable) warmUp(ctx context.Context, report reporter) error {
 	return e.keepStates(ctx, func() error {
 		if err := e.warm(ctx, report); err != nil {
@@ -192,10 +194,10 @@ func (e *Executable) warmUp(ctx context.Context, report reporter) error {
 	})
 }
 
-// reporter receives the progress of loading.
+// reporter is called with the progress of loading.
 type reporter func(stage runtime.Stage, done, total int64)
 
-// reportTo returns a reporter that calls to, one call at a time.
+// reportTo returns a reporter that calls `to`, if not nil, and never twice at the same time.
 func reportTo(to func(runtime.Progress)) reporter {
 	var mu sync.Mutex
 	return func(stage runtime.Stage, done, total int64) {
@@ -208,7 +210,8 @@ func reportTo(to func(runtime.Progress)) reporter {
 	}
 }
 
-// checkProgram checks that the program is consistent, and returns its signature with the given picks.
+// checkProgram checks that the program is consistent, and returns its signature. picks describes the ops that select
+// from an axis, which must not be empty in a run.
 func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime.Signature, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -226,7 +229,7 @@ func checkProgram(p *kernel.Program, spirv [][]byte, picks ...ir.Pick) (*runtime
 	return runtime.NewSignature(p.Name, ports(p.Inputs), ports(p.Outputs), ports(p.States), symbols, picks...)
 }
 
-// maxSymbol is the largest value of a symbol that fits the params buffer.
+// maxSymbol is the largest value of a symbol that kernels can read.
 const maxSymbol = 1<<32 - 1
 
 func ports(list []kernel.Port) []runtime.Port {
@@ -237,7 +240,7 @@ func ports(list []kernel.Port) []runtime.Port {
 	return out
 }
 
-// compile makes the pipelines of the shaders that steps use.
+// compile makes the pipelines of all shaders that steps use.
 func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics bool, report reporter) error {
 	p := rec.program
 	rec.pipelines = make([]*Pipeline, len(p.Shaders))

@@ -12,14 +12,14 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// requirements are Vulkan's requirements for a buffer's memory.
+// requirements are the driver's requirements for a buffer's memory.
 type requirements struct {
 	size, alignment uint64
 	types           uint32 // bit mask of memory types
-	dedicated       bool   // wants a dedicated allocation
+	dedicated       bool   // whether the driver asks for an allocation for this buffer alone
 }
 
-// Buffer is a range of device memory that kernels, copies and indirect dispatches may use.
+// Buffer is a range of memory that kernels, copies and indirect dispatches may use.
 type Buffer struct {
 	device  *Device
 	name    string
@@ -38,7 +38,7 @@ func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, e
 	return d.newBuffer(runtime.OwnOther, name, size, kind)
 }
 
-// newBuffer is NewBuffer with an owner for the memory statistics.
+// newBuffer is NewBuffer with the buffer's purpose for the memory statistics.
 func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, kind MemoryKind) (*Buffer, error) {
 	if err := d.usable("make buffer " + name); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 	return b, nil
 }
 
-// largestBuffer is the size limit of one buffer. It may exceed the driver's guaranteed allocation size, because Vulkan
-// lets us request more: the driver then reports that it is out of memory.
+// largestBuffer returns the largest size of one buffer. It may exceed the allocation size that the driver guarantees:
+// Vulkan allows requesting more, and the driver may then report that it is out of memory.
 func largestBuffer(caps *device.Caps) uint64 { return caps.MaxBuffer }
 
 func (d *Device) checkSize(name string, size int64) error {
@@ -86,7 +86,8 @@ func (d *Device) checkSize(name string, size int64) error {
 	return nil
 }
 
-// typesOf lists the allowed memory types for a kind, best first.
+// typesOf returns the memory types for a kind of buffer, best first. allowed is a bit mask of the types that the buffer
+// supports.
 func (d *Device) typesOf(kind MemoryKind, allowed uint32) []int {
 	if kind == HostMemory && d.options.ownAsHost {
 		kind = UploadMemory
@@ -94,8 +95,8 @@ func (d *Device) typesOf(kind MemoryKind, allowed uint32) []int {
 	return chooseMemoryTypes(d.info.MemoryTypes, allowed, kind, d.info.Caps.UnifiedMemory)
 }
 
-// allocate tries the suitable memory types in order. If memory has run out, it waits for retired resources to be freed
-// and tries once more.
+// allocate allocates memory for a buffer. It tries the suitable memory types in order. If there is not enough memory,
+// it waits until the device has finished with retired resources, frees them, and tries once more.
 func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKind, buffer uint64,
 	req requirements) (allocation, error) {
 	types := d.typesOf(kind, req.types)
@@ -141,13 +142,13 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 	return allocation{}, err
 }
 
-// memoryUse counts the memory of buffers by owner. It may be used concurrently.
+// memoryUse counts the bytes of buffers by purpose. It may be used concurrently.
 type memoryUse struct {
 	mu    sync.Mutex
 	bytes runtime.MemoryUse
 }
 
-// reserve adds size bytes. It reports false, and adds nothing, if the total would exceed a limit above 0.
+// reserve adds size bytes. If the total would exceed the limit (0 for none), it adds nothing and returns false.
 func (m *memoryUse) reserve(owner runtime.MemoryOwner, size, limit uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +176,8 @@ func (m *memoryUse) use() runtime.MemoryUse {
 	return maps.Clone(m.bytes)
 }
 
-// freeRetired waits for retired resources, then frees them and empty blocks. It reports false if that freed nothing.
+// freeRetired waits until the device is idle, and frees retired resources and empty blocks. It returns false if that
+// freed nothing.
 func (d *Device) freeRetired() bool {
 	used := d.memory.statistics().InUse
 	reserved := d.memory.statistics().Reserved
@@ -188,7 +190,7 @@ func (d *Device) freeRetired() bool {
 	return after.Reserved < reserved || after.InUse < used
 }
 
-// Size is the size in bytes.
+// Size returns the size in bytes.
 func (b *Buffer) Size() int64 {
 	if b == nil {
 		return 0
@@ -196,7 +198,7 @@ func (b *Buffer) Size() int64 {
 	return b.size
 }
 
-// Kind is the requested kind of memory.
+// Kind returns the kind of memory that the buffer was made with.
 func (b *Buffer) Kind() MemoryKind {
 	if b == nil {
 		return DeviceMemory
@@ -204,7 +206,7 @@ func (b *Buffer) Kind() MemoryKind {
 	return b.kind
 }
 
-// Address is the buffer's address on the device, or 0 without Features.BufferDeviceAddress.
+// Address returns the buffer's address for kernels, or 0 if the device lacks Features.BufferDeviceAddress.
 func (b *Buffer) Address() uint64 {
 	if b == nil {
 		return 0
@@ -212,10 +214,10 @@ func (b *Buffer) Address() uint64 {
 	return b.address
 }
 
-// Bytes is the buffer's memory if the host can map it, and nil otherwise or after Close. Every kind except DeviceMemory
-// promises it. Later submissions see the host's writes. To read the device's writes, wait for a recording that ends
-// with a barrier to [StageHost]. [Device.Download], and recordings that write ReadbackMemory or NearMemory, end with
-// one.
+// Bytes returns the buffer's memory. It returns nil if the host cannot map it, which is only possible for DeviceMemory,
+// and after Close. The device sees the host's writes in later submissions. To read what the device has written, wait
+// for a recording that ends with a barrier to [StageHost]: [Device.Download] does so, and recordings that write
+// ReadbackMemory or NearMemory have one.
 func (b *Buffer) Bytes() []byte {
 	if b == nil || b.closed.Load() || b.piece.block.mapped == nil {
 		return nil
@@ -246,10 +248,10 @@ func (b *Buffer) release() {
 	}
 }
 
-// isClosed is for recordings that refer to the buffer.
+// isClosed implements user, for recordings that use the buffer.
 func (b *Buffer) isClosed() bool { return b.closed.Load() }
 
-// checkRange fails unless [offset, offset+size) lies in the buffer.
+// checkRange returns an error unless bytes offset to offset+size are in the buffer and it is open.
 func (b *Buffer) checkRange(doing string, offset, size int64) error {
 	if b == nil {
 		return fmt.Errorf("vk: %s: no buffer", doing)

@@ -21,8 +21,8 @@ const (
 	MemoryHostCached
 )
 
-// memoryUsual is the set of properties that this package understands. A type with any other property (protected, lazily
-// allocated, AMD's device-coherent) needs features that are not enabled, or cannot hold buffers.
+// memoryUsual is the set of properties that this package knows. It does not use types with other properties (protected,
+// lazily allocated, AMD's device-coherent): they need features that are not enabled, or cannot hold buffers.
 const memoryUsual = MemoryDeviceLocal | MemoryHostVisible | MemoryHostCoherent | MemoryHostCached
 
 // MemoryType is one of the memory types of a heap.
@@ -31,15 +31,15 @@ type MemoryType struct {
 	Flags MemoryFlags
 }
 
-// MemoryKind is a buffer's purpose. It decides the memory type.
+// MemoryKind says who reads and writes a buffer. It decides the buffer's memory type.
 type MemoryKind int
 
 const (
 	// DeviceMemory is for data that kernels read and write: the device's fastest memory. With unified memory the host
 	// can map it too.
 	DeviceMemory MemoryKind = iota
-	// SharedMemory is for small data that the host writes and kernels read often, such as parameters. It is device
-	// memory if the host can map that.
+	// SharedMemory is for small data that the host writes and kernels read often, such as the values of symbols. It is
+	// device memory if the host can map that.
 	SharedMemory
 	// UploadMemory is for data to copy to the device: host memory, written once in order.
 	UploadMemory
@@ -55,7 +55,7 @@ const (
 	InboxMemory
 )
 
-// String is the kind in a word.
+// String returns the kind in a word.
 func (k MemoryKind) String() string {
 	switch k {
 	case DeviceMemory:
@@ -76,16 +76,17 @@ func (k MemoryKind) String() string {
 	return "unknown"
 }
 
-// readByHost reports whether the host reads the kernels' writes to such memory as soon as the kernels are done.
+// readByHost reports whether memory of this kind is for results that the host reads. Recordings that write it end with
+// a barrier for the host.
 func (k MemoryKind) readByHost() bool { return k == ReadbackMemory || k == NearMemory }
 
-// memoryWish is one acceptable set of properties: all of need, none of avoid.
+// memoryWish is a condition for a memory type: it must have all properties in need and none in avoid.
 type memoryWish struct{ need, avoid MemoryFlags }
 
 const hostCoherent = MemoryHostVisible | MemoryHostCoherent
 
-// memoryWishes lists the acceptable memory per kind, best first. All host memory is coherent: Vulkan promises such a
-// type on every device, and it needs no flushing.
+// memoryWishes lists the acceptable memory types per kind, best first. Memory that the host maps must be coherent:
+// Vulkan guarantees such a type on every device, and it needs no flushing.
 var memoryWishes = map[MemoryKind][]memoryWish{
 	DeviceMemory: {{MemoryDeviceLocal, MemoryHostVisible}, {MemoryDeviceLocal, 0}},
 	SharedMemory: {{MemoryDeviceLocal | hostCoherent, 0}, {hostCoherent, 0}},
@@ -99,13 +100,13 @@ var memoryWishes = map[MemoryKind][]memoryWish{
 		{hostCoherent, 0}},
 }
 
-// unifiedWishes replaces the wishes for DeviceMemory if host and device share their memory.
+// unifiedWishes is the list for DeviceMemory if host and device share their memory.
 var unifiedWishes = []memoryWish{
 	{MemoryDeviceLocal | hostCoherent | MemoryHostCached, 0}, {MemoryDeviceLocal | hostCoherent, 0}, {MemoryDeviceLocal, 0},
 }
 
-// chooseMemoryTypes lists the memory types that may hold a buffer of the given kind, best first. allowed is a bit mask
-// of the types that the buffer supports.
+// chooseMemoryTypes returns the indices of the memory types for a buffer of the given kind, best first. allowed is a
+// bit mask of the types that the buffer supports. unified means that host and device share their memory.
 func chooseMemoryTypes(types []MemoryType, allowed uint32, kind MemoryKind, unified bool) []int {
 	wishes := memoryWishes[kind]
 	if kind == DeviceMemory && unified {
@@ -128,9 +129,9 @@ func chooseMemoryTypes(types []MemoryType, allowed uint32, kind MemoryKind, unif
 	return list
 }
 
-// unifiedMemory reports whether host and device share their memory. That holds if the device is integrated or a CPU, or
-// has only device-local heaps, and the host can map such memory. A discrete card with fully mappable memory does not
-// count: reading it over the bus is slow.
+// unifiedMemory reports whether host and device share their memory: the device is integrated or a CPU, or has only
+// device-local heaps, and the host can map device-local memory. A discrete card does not count even if all of its
+// memory can be mapped, because the host reads it slowly over the bus.
 func unifiedMemory(t device.DeviceType, heaps []MemoryHeap, types []MemoryType) bool {
 	shared := t == device.DeviceIntegrated || t == device.DeviceCPU
 	if !shared {

@@ -24,11 +24,11 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 )
 
-// This file holds every call into C: each method is one call. It uses github.com/goki/vulkan where that is safe, for
-// enumeration and for calls that take only handles; vkc.h says why the rest is our own. native_stub.go has the same
-// methods for builds without cgo.
+// This file has all calls into C. Each method is one call. It uses github.com/goki/vulkan for enumeration and for calls
+// that take only handles, where that is safe. vkc.h says why the other calls use C code of our own. native_stub.go has
+// the same methods for builds without cgo.
 
-// Compile-time checks that the Go and C constants agree: a nonzero index does not compile.
+// These lines check at compile time that constants in Go and C are equal: an index other than 0 does not compile.
 var (
 	_ = [1]int{}[opBindPipeline-C.VKC_OP_BIND_PIPELINE]
 	_ = [1]int{}[opBindSet-C.VKC_OP_BIND_SET]
@@ -95,8 +95,8 @@ func noLoaderText(problem string) string {
 	return problem + ": no Vulkan loader (it comes with the graphics driver); or use the CPU device"
 }
 
-// initGoki sets goki's entry point to our loader. goki itself looks for libvulkan.so, which only -dev packages install.
-// Once per process is enough, because the loader's functions serve every instance.
+// initGoki makes goki use the loader that vkc_load opened. goki itself would look for libvulkan.so, which only -dev
+// packages install. Once per process is enough, because the loader's functions work for every instance.
 func initGoki(inst *C.vkc_instance) error {
 	if gokiReady {
 		return nil
@@ -145,7 +145,7 @@ func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 	return deviceInfo(probe), Success
 }
 
-// createDevice creates a device with one queue of each given family. It enables the features in use that the device
+// createDevice creates a device with one queue of each given family. It enables the features in `use` that the device
 // supports.
 func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int, robust bool,
 	use *device.Features) (nativeDevice, Result) {
@@ -264,15 +264,14 @@ func (n nativeDevice) address(buffer uint64) uint64 {
 	return uint64(C.vkc_buffer_address(n.ptr, C.uint64_t(buffer)))
 }
 
-// importHost makes a buffer in host memory. On an error it returns the objects created so far, for the caller to
-// destroy.
+// importHost makes a buffer in the given host memory. After an error the caller must destroy the returned objects.
 func (n nativeDevice) importHost(memory unsafe.Pointer, size uint64) (buffer, imported uint64, r Result) {
 	r = Result(C.vkc_buffer_import(n.ptr, memory, C.uint64_t(size), (*C.uint64_t)(&buffer), (*C.uint64_t)(&imported)))
 	return buffer, imported, r
 }
 
-// exportBuffer makes a buffer with memory that CUDA can import. On an error it returns the objects created so far, for
-// the caller to destroy.
+// exportBuffer makes a buffer with memory that CUDA can import. After an error the caller must destroy the returned
+// objects.
 func (n nativeDevice) exportBuffer(size uint64) (exported, Result) {
 	out := C.vkc_export{fd: -1}
 	r := Result(C.vkc_buffer_export(n.ptr, C.uint64_t(size), &out))
@@ -395,7 +394,7 @@ func (n nativeDevice) createQueryPool(count int) (handle uint64, r Result) {
 	return handle, r
 }
 
-// queryResults returns pairs of ticks and availability.
+// queryResults returns two words per timestamp: its ticks, and whether it was written.
 func (n nativeDevice) queryResults(pool uint64, first, count int) ([]uint64, Result) {
 	out := make([]uint64, 2*count)
 	r := Result(C.vkc_query_results(n.ptr, C.uint64_t(pool), C.uint32_t(first), C.uint32_t(count),
@@ -403,15 +402,15 @@ func (n nativeDevice) queryResults(pool uint64, first, count int) ([]uint64, Res
 	return out, r
 }
 
-// calibrate reads the device's clock in ticks and the host's monotonic clock in nanoseconds together. deviation bounds
-// the time between the two readings, in nanoseconds.
+// calibrate reads the device's clock, in ticks, and the host's monotonic clock, in nanoseconds, at the same time.
+// deviation is the largest possible time between the two readings, in nanoseconds.
 func (n nativeDevice) calibrate() (ticks, host, deviation uint64, r Result) {
 	var out [3]uint64
 	r = Result(C.vkc_calibrate(n.ptr, (*C.uint64_t)(&out[0])))
 	return out[0], out[1], out[2], r
 }
 
-// hostClock is the host's monotonic clock in nanoseconds.
+// hostClock returns the time of the host's monotonic clock in nanoseconds.
 func hostClock() uint64 { return uint64(C.vkc_host_clock()) }
 
 // Recording and submission.
@@ -476,7 +475,8 @@ func (p nativePeers) close() { C.vkc_peers_close(p.ptr) }
 // peerMemory is memory that CUDA has imported.
 type peerMemory = C.vkc_imported
 
-// importMemory imports the memory behind a file descriptor. It takes ownership of the descriptor even if it fails.
+// importMemory imports the memory of a file descriptor into CUDA. It closes the descriptor or keeps it, even after an
+// error.
 func (p nativePeers) importMemory(rank, fd int, size, most uint64, out *peerMemory) error {
 	return locked(func() *C.char {
 		return C.vkc_peers_import(p.ptr, C.uint32_t(rank), C.int(fd), C.uint64_t(size), C.uint64_t(most), out)

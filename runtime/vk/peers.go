@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Peers is a set of NVIDIA cards that copy to one another's memory through CUDA. It loads CUDA's driver at run time.
-// Copies use NVLink if present, and copy engines, so they overlap with kernels.
+// Peers is a set of NVIDIA cards that copy to one another's memory with CUDA. It loads CUDA's driver library at run
+// time. Copies use NVLink if there is one, and copy engines, so that they overlap with kernels.
 type Peers struct {
 	devices []*Device
 	native  nativePeers
@@ -17,8 +17,8 @@ type Peers struct {
 
 var errNoPeers = errors.New("vk: copies between no devices, or after Close: OpenPeers and NewPlaces make what copies")
 
-// OpenPeers opens CUDA contexts on the devices, which must be able to access one another's memory. A context takes some
-// hundred MiB of each device.
+// OpenPeers opens a CUDA context on each device. The devices must be able to access one another's memory. A context
+// takes some hundred MiB of a device's memory.
 func OpenPeers(devices []*Device) (*Peers, error) {
 	if len(devices) == 0 {
 		return nil, errNoPeers
@@ -43,7 +43,7 @@ func OpenPeers(devices []*Device) (*Peers, error) {
 	return p, nil
 }
 
-// Close closes the CUDA contexts. The caller closes all Places first. Closing twice is fine.
+// Close closes the CUDA contexts. Close all Places before. Closing twice is fine.
 func (p *Peers) Close() error {
 	if p != nil && !p.closed.Swap(true) {
 		p.native.close()
@@ -51,7 +51,7 @@ func (p *Peers) Close() error {
 	return nil
 }
 
-// Places is a set of exchange buffers, one of equal size on each of the peers.
+// Places is a set of buffers of the same size, one on each peer, between which the peers copy.
 type Places struct {
 	peers *Peers
 	list  []*exported
@@ -59,7 +59,7 @@ type Places struct {
 	most  int          // limit of one copy, in words
 }
 
-// exported is a buffer with memory that CUDA imports by a file descriptor.
+// exported is a buffer with memory that CUDA imports through a file descriptor.
 type exported struct {
 	buffer, memory, size uint64
 	fd                   int
@@ -67,8 +67,8 @@ type exported struct {
 	address              uint64 // of the buffer, for kernels
 }
 
-// NewPlaces allocates a buffer of words 32-bit words on each device. The contents are undefined. One Copy moves at most
-// most words; CUDA allocates a staging buffer of that size.
+// NewPlaces allocates a buffer of so many 32-bit words on each device, with undefined contents. most is the largest
+// size of one Copy in words; CUDA allocates a staging buffer of that size.
 func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 	if p == nil || p.closed.Load() {
 		return nil, errNoPeers
@@ -98,7 +98,7 @@ func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 	return all, nil
 }
 
-// Address is the address of a device's buffer, for its kernels.
+// Address returns the address of a rank's buffer, for kernels on that device.
 func (p *Places) Address(rank int) uint64 {
 	if !p.has(rank) {
 		return 0
@@ -109,8 +109,8 @@ func (p *Places) Address(rank int) uint64 {
 // has reports whether rank has a buffer.
 func (p *Places) has(rank int) bool { return p != nil && rank >= 0 && rank < len(p.list) }
 
-// Copy starts copying words of one device's buffer to the same offset in all other buffers. The previous copy of these
-// words must be done.
+// Copy starts to copy so many words at offset `at` (in words) from one rank's buffer to the same offset of all other
+// buffers. The previous copy of these words must be done.
 func (p *Places) Copy(from, at, words int) error {
 	if !p.has(from) {
 		return errNoPeers
@@ -138,7 +138,7 @@ func (p *Places) Done() (bool, error) {
 	return done, err
 }
 
-// Close frees the buffers. The caller makes sure that no device uses them. Closing twice is fine.
+// Close frees the buffers. No device may be using them. Closing twice is fine.
 func (p *Places) Close() error {
 	if p == nil {
 		return nil

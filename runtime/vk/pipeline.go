@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// PipelineDesc describes a compute pipeline. Its descriptor set 0 has storage buffers at bindings 0 to
-// Buffers-1.
+// PipelineDesc describes a compute pipeline. Its kernel has storage buffers at bindings 0 to Buffers-1 of descriptor
+// set 0.
 type PipelineDesc struct {
 	Name      string // for errors and validation messages
 	Code      []byte // SPIR-V, little endian
@@ -46,7 +46,7 @@ type Pipeline struct {
 	capture Capture
 }
 
-// pipelineLayout is the layout shared by kernels with equal numbers of buffers and push constant bytes.
+// pipelineLayout is the Vulkan layout of all kernels with so many buffers and bytes of push constants.
 type pipelineLayout struct {
 	handle    uint64
 	set       uint64 // descriptor set layout
@@ -79,7 +79,7 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	}
 	cache := d.cache.handle
 	if desc.Capture&CaptureRepresentations != 0 {
-		cache = 0 // turnip's cached pipelines have no machine code to show
+		cache = 0 // driver turnip has no machine code of pipelines from its cache
 	}
 	handle, r := d.native.createPipeline(layout.handle, cache, &desc, ids, values)
 	if err := d.checkResult(r, "compile pipeline %s", desc.Name); err != nil {
@@ -94,8 +94,8 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	return p, nil
 }
 
-// NewPipelines compiles pipelines on several threads and returns them in the order of descs. If one
-// fails, or ctx is done, none is returned.
+// NewPipelines compiles pipelines on several threads and returns them in the order of descs. If one fails or ctx ends,
+// it returns an error and no pipelines.
 func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pipeline, error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("vk: make pipelines: %w", err)
@@ -106,7 +106,7 @@ func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pip
 	return d.newPipelines(ctx, descs, func(int) {})
 }
 
-// newPipelines is NewPipelines with a progress callback. Calls of report do not overlap.
+// newPipelines is NewPipelines that calls report with the number of pipelines done. The calls do not overlap.
 func (d *Device) newPipelines(ctx context.Context, descs []PipelineDesc, report func(done int)) ([]*Pipeline, error) {
 	made := make([]*Pipeline, len(descs))
 	var mu sync.Mutex
@@ -139,8 +139,8 @@ func (d *Device) newPipelines(ctx context.Context, descs []PipelineDesc, report 
 	return made, nil
 }
 
-// checkPipeline checks desc against the device's limits. On a device that cannot be asked for a subgroup size, it also
-// clears SubgroupSize.
+// checkPipeline checks desc against the device's limits. If the device has only one subgroup size, it also clears
+// desc.SubgroupSize.
 func (d *Device) checkPipeline(desc *PipelineDesc) error {
 	caps := &d.info.Caps
 	size := desc.SubgroupSize
@@ -168,10 +168,10 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 	return nil
 }
 
-// maxPushBytes is the device's limit on push constants, capped at the largest size that recording can encode.
+// maxPushBytes returns the largest size of push constants that the device supports and recordings can encode.
 func (d *Device) maxPushBytes() int { return int(min(d.info.Caps.MaxPushConstants, 256)) }
 
-// Name is the pipeline's name, from PipelineDesc.
+// Name returns the name in PipelineDesc.
 func (p *Pipeline) Name() string {
 	if p == nil {
 		return "no pipeline"
@@ -196,7 +196,7 @@ func (p *Pipeline) release() {
 
 func (p *Pipeline) isClosed() bool { return p.closed.Load() }
 
-// layoutCache makes each layout once. There are few layouts, and they live as long as the device.
+// layoutCache makes each layout once and keeps it as long as the device. There are few layouts.
 type layoutCache struct {
 	device *Device
 

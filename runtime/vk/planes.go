@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// planeChunk is the number of bytes of a weight that are split into planes at a time. A chunk stays in the cache
-	// while all of its planes are packed, so memory or the file is read once.
+	// planeChunk is the number of bytes of a quantized weight that are split into planes at a time (see
+	// kernel.PlanesOf). A chunk stays in the CPU's cache while all of its planes are packed, so memory or the file is
+	// read once.
 	planeChunk = 16 << 20
-	// planePiece is the smallest part of a plane worth a goroutine.
+	// planePiece is the smallest number of bytes of a plane for which another goroutine pays off.
 	planePiece = 256 << 10
 )
 
-// layOutPlanes is layOut for blocks that are split into planes on their way into staging memory. parts hold whole
-// blocks.
+// layOutPlanes is layOut for a weight in the layout of planes: it splits the blocks as it writes them to staging
+// memory. Each part has whole blocks.
 func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	put func(at, size int64, fill func(p []byte, at int64) error) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())
@@ -46,7 +47,7 @@ func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	return nil
 }
 
-// packPlane is kernel.PackPlane on all cores. src may belong to a mapped file.
+// packPlane is kernel.PackPlane on all cores. src may be part of a mapped file.
 func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) error {
 	each := max(planePiece, (len(dst)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var pieces errgroup.Group

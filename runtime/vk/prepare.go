@@ -8,8 +8,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// prepare runs the prepared steps, which depend only on weights. Their results stay in separate buffers. It skips steps
-// that only contribute to results that another program has already.
+// prepare runs the prepared steps: the program's first steps, which depend only on weights. Their results stay in
+// buffers of their own, the prepared weights. It skips steps that are only needed for results that are borrowed from
+// another program.
 func (rec *recorder) prepare(ctx context.Context) error {
 	steps := rec.unprepared()
 	if len(steps) == 0 {
@@ -17,7 +18,7 @@ func (rec *recorder) prepare(ctx context.Context) error {
 	}
 	err := rec.device.runOnce(ctx, "preparation of "+rec.program.Name, func(c *CommandList) {
 		for n, i := range steps {
-			// A skipped step may have had a barrier.
+			// The barrier of a skipped step may be missing here.
 			if n > 0 && (rec.program.Steps[i].Barrier || steps[n-1] != i-1) {
 				c.Barrier(StageCompute, StageCompute)
 			}
@@ -32,7 +33,7 @@ func (rec *recorder) prepare(ctx context.Context) error {
 	return rec.takeFaults()
 }
 
-// unprepared lists the prepared steps that must run, in order.
+// unprepared returns the prepared steps that must run, in order.
 func (m *programMemory) unprepared() (steps []int) {
 	wanted := make([]bool, len(m.buffers))
 	for i := range m.buffers {
@@ -55,12 +56,12 @@ func (m *programMemory) unprepared() (steps []int) {
 	return steps
 }
 
-// contentKey identifies the contents of a buffer: equal keys mean equal contents.
+// contentKey identifies the contents of a buffer. Equal keys mean equal contents.
 type contentKey [sha256.Size]byte
 
-// contents returns the keys of the prepared steps' results. A key hashes the code and the keys of the step's inputs,
-// down to weights. Weights are identified by their buffers, because programs with equal weights share these. A weight
-// without a buffer has no key.
+// contents returns the keys of weights and of the prepared steps' results. The key of a result is a hash of the step's
+// code and of the keys of its inputs. The key of a weight is its buffer's ID, because programs with equal weights share
+// the buffer. A weight without a buffer has no key, and neither have results that depend on it.
 func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
 	keys, unknown := map[*buffer]contentKey{}, map[*buffer]bool{}
 	for _, b := range m.of(kernel.BufWeight) {
@@ -99,8 +100,8 @@ func (m *programMemory) contents(spirv [][]byte) map[*buffer]contentKey {
 	return keys
 }
 
-// findPrepared shares buffers that another program prepared from the same weights by the same code. The caller holds
-// the lock of the device's weight store.
+// findPrepared borrows prepared weights that another program has computed from the same weights by the same code. The
+// caller holds the lock of the device's weight store.
 func (m *programMemory) findPrepared(spirv [][]byte) {
 	if m.program.Prepared == 0 {
 		return
@@ -115,8 +116,8 @@ func (m *programMemory) findPrepared(spirv [][]byte) {
 			b.borrowed = true
 		}
 	}
-	// A step that must run writes all of its outputs, and other programs may be reading shared ones. So such a step
-	// gets private outputs.
+	// A step that must run writes all of its outputs, while other programs may read borrowed ones. So none of its
+	// outputs may be borrowed.
 	for again := true; again; {
 		again = false
 		for _, step := range m.unprepared() {
@@ -130,7 +131,7 @@ func (m *programMemory) findPrepared(spirv [][]byte) {
 	}
 }
 
-// addPrepared offers this program's prepared buffers to later loads.
+// addPrepared adds this program's prepared weights to the device's store, so that later loads can borrow them.
 func (m *programMemory) addPrepared(spirv [][]byte) {
 	if m.program.Prepared == 0 {
 		return

@@ -10,14 +10,15 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// profiler is a second recording of the program. Every step runs alone, between two timestamps.
+// profiler is a recording of the program for profiles: every step runs alone, between two timestamps.
 type profiler struct {
 	recording *Recording
 	stamps    *Timestamps
 	steps     []int // in execution order; a step in a loop appears once per trip
 }
 
-// profiler returns the recording for profiles, made on first use. It is nil if the device has no timestamps.
+// profiler returns the recording for profiles, and makes it at the first call. It returns nil if the device has no
+// timestamps.
 func (rec *recorder) profiler(symbols map[string]int64) (*profiler, error) {
 	of := rec.own.find(rec.tripsOf(symbols))
 	if of.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
@@ -42,7 +43,7 @@ func (rec *recorder) profiler(symbols map[string]int64) (*profiler, error) {
 	return of.profile, nil
 }
 
-// readProfile converts the timestamps of the last run to a profile.
+// readProfile makes a profile of the timestamps of the last run.
 func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *runLog) (*runtime.Profile, error) {
 	if p == nil {
 		return &runtime.Profile{}, nil
@@ -81,7 +82,8 @@ func (rec *recorder) cost(s *kernel.Step) (runtime.KernelCost, error) {
 	return p.Cost()
 }
 
-// peak is the peak rate of the units that a step's kernel computes on, in 10^12 operations per second; 0 if unknown.
+// peak returns the peak rate of the arithmetic units that a step's kernel uses (tensor cores or not), in 10^12
+// operations per second, or 0 if unknown.
 func (rec *recorder) peak(s *kernel.Step) float64 {
 	onUnits := func(need string) bool { return strings.HasPrefix(need, "cooperativeMatrix") }
 	bytes := func(b kernel.Bind) bool { return rec.program.Buffers[b.Buffer].DType == ir.I8 }
@@ -94,10 +96,11 @@ func (rec *recorder) peak(s *kernel.Step) float64 {
 	return rec.machine.MatrixF16
 }
 
-// The program counts operations and bytes at the bound of every symbol. gridShare and bytesShare scale them to the
-// symbols of a run.
+// A step's Flops and Moved are counted with every symbol at its bound. gridShare and bytesShare return the factors that
+// scale them to a run's symbols.
 
-// gridShare is the fraction of a step's points. A fold over a symbolic extent still counts at its bound.
+// gridShare returns the fraction of a step's points that a run computes. It does not account for folds along symbolic
+// extents.
 func gridShare(g kernel.Grid, symbols map[string]int64) float64 {
 	share := 1.0
 	for _, factors := range g {
@@ -108,7 +111,7 @@ func gridShare(g kernel.Grid, symbols map[string]int64) float64 {
 	return share
 }
 
-// bytesShare is the fraction of the bytes in a step's buffers.
+// bytesShare returns the fraction of the bytes of a step's buffers that a run uses.
 func (m *programMemory) bytesShare(s *kernel.Step, symbols map[string]int64) float64 {
 	now, bound := 0.0, 0.0
 	for _, bind := range s.Binds {
@@ -134,7 +137,7 @@ func dimShare(d ir.Dim, symbols map[string]int64) float64 {
 	return float64(now) / float64(d.Max())
 }
 
-// runLog records the host's work during a profiled run. A nil log records nothing.
+// runLog records the spans of the host's work during a profiled run. A nil log records nothing.
 type runLog struct {
 	began, last time.Time
 	spans       []runtime.HostSpan
@@ -148,7 +151,7 @@ func newRunLog(wanted bool) *runLog {
 	return &runLog{began: now, last: now}
 }
 
-// note records the time since the last note under a name.
+// note adds a span with a name from the last note to now.
 func (l *runLog) note(what string) {
 	if l == nil {
 		return
@@ -162,7 +165,7 @@ func (l *runLog) note(what string) {
 // hostWaits is the name of the span in which the host waits for the device.
 const hostWaits = "wait for the results"
 
-// align determines when the first kernel began on the host's clock.
+// align sets the profile's Offset: when the first kernel began, on the host's clock.
 func (l *runLog) align(p *runtime.Profile, d *Device, stamps *Timestamps) error {
 	clock, ok := d.Calibrate()
 	if !ok {
@@ -177,7 +180,8 @@ func (l *runLog) align(p *runtime.Profile, d *Device, stamps *Timestamps) error 
 	return nil
 }
 
-// estimate assumes that the kernels, which take gpu together, end when the host's wait ends.
+// estimate returns when the first kernel began, if the last one ended when the host's wait ended. gpu is the time from
+// the start of the first to the end of the last.
 func (l *runLog) estimate(gpu time.Duration) time.Duration {
 	for _, s := range l.spans {
 		if s.Name == hostWaits {

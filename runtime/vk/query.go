@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Timestamps is a set of slots for device timestamps.
+// Timestamps is an array of slots in which commands store the device's time.
 type Timestamps struct {
 	device *Device
 	pool   uint64
@@ -35,8 +35,8 @@ func (d *Device) NewTimestamps(count int) (*Timestamps, error) {
 	return t, nil
 }
 
-// Read returns the times in slots first to first+count-1, relative to slot first. The caller waits for the recordings
-// that write them; a slot not written is an error.
+// Read returns the times in slots first to first+count-1, relative to the time in slot first. Wait for the recordings
+// that write the slots before. It returns an error if a slot has not been written.
 func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 	ticks, err := t.Ticks(first, count)
 	if err != nil {
@@ -50,7 +50,7 @@ func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 	return times, nil
 }
 
-// Ticks is Read without the conversion: raw values of the device's clock, for [Clock.At].
+// Ticks is Read that returns the values of the device's clock, for [Clock.At].
 func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	if t == nil || t.closed.Load() {
 		return nil, fmt.Errorf("vk: read timestamps: %w", ErrClosed)
@@ -72,8 +72,8 @@ func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	return ticks, nil
 }
 
-// tickDuration is the time from one tick count to another. Counters wrap after the given number of bits. The result is
-// the shorter way round, so it may be negative.
+// tickDuration returns the time from one value of the device's clock to another. The clock wraps around after so many
+// bits. Of the two possible times it returns the shorter one, which may be negative.
 func tickDuration(from, to uint64, bits uint32, period float32) time.Duration {
 	shift := 64 - min(bits, 64)
 	ticks := int64((to-from)<<shift) >> shift

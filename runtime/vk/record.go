@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Stage is a set of pipeline stages that access memory, for barriers.
+// Stage is a set of kinds of work that access memory, which a barrier orders.
 type Stage uint32
 
 // The stages a barrier can order.
@@ -18,12 +18,13 @@ const (
 	StageIndirect                   // reading the workgroup counts of an indirect dispatch
 	StageHost                       // the host, through Buffer.Bytes
 
-	// stageEverything is every stage that this package uses on the device. Vulkan's "all commands" would include
+	// stageEverything has all stages that this package uses on the device. Vulkan's "all commands" would include
 	// graphics.
 	stageEverything = StageCompute | StageTransfer | StageIndirect
 )
 
-// Vulkan's pipeline stages and accesses, repeated here so that command lists can be built and tested without cgo.
+// These are Vulkan's flags for pipeline stages and accesses. They are repeated here so that command lists can be built
+// and tested without cgo.
 const (
 	pipelineIndirect = 0x2
 	pipelineCompute  = 0x800
@@ -39,8 +40,8 @@ const (
 	accessHostWrite     = 0x4000
 )
 
-// stageTable maps each stage to its pipeline stage and accesses. The first half of a barrier lists only writes, because
-// only writes need to be made available.
+// stageTable maps each stage to Vulkan's pipeline stage and accesses. For the stages before a barrier only the writes
+// count, because reads change nothing.
 var stageTable = []struct {
 	stage                 Stage
 	pipeline, read, write uint64
@@ -51,7 +52,7 @@ var stageTable = []struct {
 	{StageHost, pipelineHost, accessHostRead, accessHostWrite},
 }
 
-// opcode is a VKC_OP_* of vkc.h.
+// opcode is the code of a command, VKC_OP_* in vkc.h.
 type opcode uint64
 
 const (
@@ -67,7 +68,7 @@ const (
 	opResetQueries
 )
 
-// appendCommand encodes a command: opcode and operand count in one word, then the operands.
+// appendCommand appends a command: a word with opcode and number of operands, then the operands.
 func appendCommand(words []uint64, op opcode, operands ...uint64) []uint64 {
 	words = append(words, uint64(op)|uint64(len(operands))<<32)
 	return append(words, operands...)
@@ -76,7 +77,7 @@ func appendCommand(words []uint64, op opcode, operands ...uint64) []uint64 {
 // barrierWords is the length of a barrier, in words.
 const barrierWords = 3
 
-// appendBarrier encodes a global memory barrier.
+// appendBarrier appends a memory barrier for all buffers.
 func appendBarrier(words []uint64, before, after Stage) []uint64 {
 	var stages, access uint64
 	for _, row := range stageTable {
@@ -96,7 +97,7 @@ func appendCopy(words []uint64, src, dst uint64, srcOffset, dstOffset, size int6
 	return appendCommand(words, opCopy, src, dst, uint64(srcOffset), uint64(dstOffset), uint64(size))
 }
 
-// appendPush encodes push constants: layout, byte count, and the bytes padded to whole words.
+// appendPush appends a command that sets push constants: layout, number of bytes, and the bytes padded to whole words.
 func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
 	operands := 2 + (len(data)+7)/8
 	words = append(words, uint64(opPushConstants)|uint64(operands)<<32, layout, uint64(len(data)))
@@ -108,15 +109,14 @@ func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
 	return words
 }
 
-// user is a resource that a recording refers to. It must be open when the recording is submitted.
+// user is a resource that a recording uses. It must be open when the recording is submitted.
 type user interface {
 	describe() string
 	isClosed() bool
 }
 
-// CommandList collects commands for a recording. It is plain memory: nothing reaches Vulkan before [Device.Record]. The
-// first error is kept and returned there, and later commands have no effect. A list is not safe for concurrent use;
-// several lists may be built at once.
+// CommandList is a list of commands for a recording. It is plain memory: its methods do not call Vulkan. After an
+// error, further commands have no effect, and [Device.Record] returns the error. A list is not safe for concurrent use.
 type CommandList struct {
 	device *Device
 	words  []uint64
@@ -127,15 +127,15 @@ type CommandList struct {
 	bindings *Bindings
 	set      int
 	push     []byte
-	// The state of the command buffer at this point, so that only changes are recorded.
+	// The state that the commands so far have set, so that only changes are recorded.
 	boundPipeline  *Pipeline
 	boundLayout    *pipelineLayout // the layout that set and push constants were recorded with
 	boundSet       uint64
 	boundPush      []byte
 	dispatches     int
-	writesReadback bool
+	writesReadback bool  // whether a command writes memory that the host may read
 	stages         Stage // used by the commands so far
-	grouped        bool  // the recording may become part of a group's recording
+	grouped        bool  // whether the recording may become part of a group
 }
 
 // NewCommandList starts an empty list.
@@ -148,7 +148,7 @@ func (d *Device) NewCommandList() *CommandList {
 	return c
 }
 
-// broken reports whether later commands have no effect.
+// broken reports whether commands have no effect, because of an earlier error.
 func (c *CommandList) broken() bool { return c == nil || c.err != nil }
 
 func (c *CommandList) fail(format string, args ...any) {
@@ -161,7 +161,7 @@ func (c *CommandList) emit(op opcode, operands ...uint64) {
 	c.words = appendCommand(c.words, op, operands...)
 }
 
-// uses adds a reference to u. It fails if u is closed already.
+// uses records that the list uses u. It returns false if u is closed.
 func (c *CommandList) uses(u user) bool {
 	if u.isClosed() {
 		c.fail("%s %w", u.describe(), ErrClosed)
@@ -185,7 +185,7 @@ func (c *CommandList) BindPipeline(p *Pipeline) {
 	}
 }
 
-// Bind sets the buffers of later dispatches: set number set of b.
+// Bind sets the buffers of later dispatches: the set with index set of b.
 func (c *CommandList) Bind(b *Bindings, set int) {
 	if c.broken() {
 		return
@@ -221,8 +221,8 @@ func (c *CommandList) Dispatch(x, y, z uint32) {
 	}
 }
 
-// DispatchIndirect runs the bound kernel. The device reads the three workgroup counts from the buffer when it gets
-// there, as uint32. The writer of the counts keeps them within the device's limits; 0 runs nothing.
+// DispatchIndirect runs the bound kernel. The device reads the three workgroup counts, as uint32, from the buffer when
+// it executes the command. The counts must be within the device's limits. If one is 0 nothing runs.
 func (c *CommandList) DispatchIndirect(counts *Buffer, offset int64) {
 	if c.checkBuffer("indirect dispatch", counts, offset, 12, 4) && c.prepare() {
 		c.stages |= StageCompute | StageIndirect
@@ -237,7 +237,8 @@ func (c *CommandList) kernelName() string {
 	return c.pipeline.name
 }
 
-// prepare checks the bound state and records its changes since the last dispatch.
+// prepare checks that a kernel and its buffers are bound, and records what has changed since the last dispatch. It
+// returns false after an error.
 func (c *CommandList) prepare() bool {
 	if c.broken() {
 		return false
@@ -284,7 +285,7 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 	}
 }
 
-// written records that the device may write b, and that the host may read it.
+// written records that a command may write b, in case that the host may read it.
 func (c *CommandList) written(b *Buffer) {
 	if b.kind.readByHost() || b.kind == DeviceMemory && b.piece.block.mapped != nil {
 		c.writesReadback = true
@@ -314,8 +315,8 @@ func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align i
 	return c.uses(b)
 }
 
-// Barrier makes the effects of all earlier commands in the stages before visible to all later commands in the stages
-// after.
+// Barrier makes the writes of earlier commands in stages `before` visible to later commands in stages `after`, which
+// begin only when the earlier ones have ended.
 func (c *CommandList) Barrier(before, after Stage) {
 	if c.broken() {
 		return
@@ -363,14 +364,14 @@ func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) 
 	}
 }
 
-// ResetTimestamps must come before the first [CommandList.Timestamp] into t.
+// ResetTimestamps clears all slots of t. It must come before the first [CommandList.Timestamp] into t.
 func (c *CommandList) ResetTimestamps(t *Timestamps) {
 	if c.checkTimestamps(t, 0) {
 		c.emit(opResetQueries, t.pool, 0, uint64(t.count))
 	}
 }
 
-// Timestamp stores in slot i the time when all earlier commands are done.
+// Timestamp stores in slot i the time at which all earlier commands have ended.
 func (c *CommandList) Timestamp(t *Timestamps, i int) {
 	if c.checkTimestamps(t, i) {
 		c.emit(opTimestamp, t.pool, uint64(i))
@@ -388,7 +389,7 @@ func (c *CommandList) checkTimestamps(t *Timestamps, i int) bool {
 	return c.uses(t)
 }
 
-// Dispatches is the number of kernels recorded so far.
+// Dispatches returns the number of dispatches recorded so far.
 func (c *CommandList) Dispatches() int {
 	if c == nil {
 		return 0
@@ -402,7 +403,7 @@ type Recording struct {
 	name         string
 	pool, buffer uint64
 	users        []user
-	ends         bool // the host acts after it, so later recordings are submitted separately
+	ends         bool // whether the host must act after it, before later recordings are submitted
 	closed       atomic.Bool
 
 	// For recordings that may be in groups.
@@ -412,7 +413,7 @@ type Recording struct {
 	groups         []*group // the groups that end with it; guarded by the device's queue lock
 }
 
-// Record records a list. The list may be discarded or extended afterwards.
+// Record makes a recording of a list. The list may be extended or discarded afterwards.
 func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	if err := d.usable("record " + name); err != nil {
 		return nil, err
@@ -445,7 +446,7 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	return rec, nil
 }
 
-// finished returns the whole list, with a barrier for the host's reads if needed. It leaves the list itself unchanged.
+// finished returns the commands, with a barrier for the host's reads at the end if needed. It does not change the list.
 func (c *CommandList) finished() []uint64 {
 	if !c.writesReadback {
 		return c.words
@@ -453,7 +454,7 @@ func (c *CommandList) finished() []uint64 {
 	return appendBarrier(c.words[:len(c.words):len(c.words)], stageEverything, StageHost)
 }
 
-// ready fails unless the recording and every resource it refers to are open.
+// ready returns an error unless the recording and every resource that it uses are open.
 func (r *Recording) ready(d *Device) error {
 	if r == nil || r.device != d {
 		return fmt.Errorf("vk: submit: a recording that is none of this device's")

@@ -13,20 +13,20 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// recorder records the steps of a program on its memory.
+// recorder makes the recordings of a program's steps.
 type recorder struct {
 	programMemory
 	machine   device.Machine // LoadOptions.Machine
 	steps     []kernel.Step  // the program's steps, then the dispatches of persistent kernels
 	pipelines []*Pipeline    // by shader; nil if no step uses it
 	grids     grids
-	late      [][]byte     // words that persistent kernels set on a timeout
+	late      [][]byte     // words that persistent kernels set when their workgroups wait too long
 	own       *states      // the program's own states
 	guard     *Recording   // writes the guards' pattern into and around outputs; nil without guards
 	made      atomic.Int64 // Stats.Recordings
 }
 
-// recordMain records the steps, unless trip counts depend on a run's symbols.
+// recordMain makes the program's recording at load, unless trip counts depend on a run's symbols.
 func (rec *recorder) recordMain() error {
 	if rec.tripsOf(nil) != "" {
 		return nil
@@ -38,8 +38,8 @@ func (rec *recorder) recordMain() error {
 // addressBytes is the size of a buffer's address.
 const addressBytes = 8
 
-// bind makes descriptor sets that bind every step's buffers, as given by ranges. It adds every resource that it makes
-// to made.
+// bind makes a descriptor set for each step, which binds its buffers to the memory in ranges. It adds the resources
+// that it makes to made.
 func (rec *recorder) bind(ranges []BufferRange, made *resources) (*Bindings, error) {
 	addresses, err := rec.addresses(ranges, made)
 	if err != nil {
@@ -65,8 +65,8 @@ func (rec *recorder) bind(ranges []BufferRange, made *resources) (*Bindings, err
 	return bindings, nil
 }
 
-// addresses makes a buffer of the addresses of all buffers that kernels access by address. It returns the range of each
-// address, by buffer.
+// addresses makes a buffer with the addresses of all buffers that kernels access by address. It returns the range of
+// each address in that buffer, by index of the buffer that it points to.
 func (rec *recorder) addresses(ranges []BufferRange, made *resources) (map[int]BufferRange, error) {
 	at := map[int]BufferRange{}
 	stride := max(int64(rec.device.info.Caps.StorageAlignment), addressBytes)
@@ -93,19 +93,20 @@ func (rec *recorder) addresses(ranges []BufferRange, made *resources) (map[int]B
 	return at, nil
 }
 
-// recordings caches the recordings of a program for one set of bindings, by trip counts, most recently used first.
+// recordings is a cache of recordings of a program with the same bindings: an element for each combination of the
+// loops' trip counts, most recently used first.
 type recordings struct {
 	bindings *Bindings
 	list     []*recorded
 }
 
-// recorded holds the recordings for one combination of trip counts. Each is nil before the first run that needs it.
+// recorded has the recordings for one combination of trip counts. Each is made for the first run that needs it.
 type recorded struct {
 	trips   string     // the trip counts that depend on symbols
-	main    *Recording // with the copies that every run repeats
-	alone   *Recording // without copies
+	main    *Recording // the steps, with the copies that are the same in every run
+	alone   *Recording // the steps without copies
 	profile *profiler
-	parts   []*Recording // alone, split before each step that reads other devices' values
+	parts   []*Recording // like alone, split before each step that reads other devices' values
 }
 
 // Close closes all recordings.
@@ -128,13 +129,13 @@ func (r *recorded) close() {
 	}
 }
 
-// maxRecorded bounds the combinations of trip counts that stay recorded.
+// maxRecorded is the largest number of combinations of trip counts in the cache.
 const maxRecorded = 8
 
-// maxDispatches bounds the dispatches in one recording.
+// maxDispatches is the largest number of dispatches in one recording.
 const maxDispatches = 1 << 20
 
-// tripsOf formats the trip counts that depend on symbols. It is empty only if none do.
+// tripsOf returns the trip counts that depend on symbols, as a key. It returns "" if there are none.
 func (rec *recorder) tripsOf(symbols map[string]int64) string {
 	text := ""
 	for _, r := range rec.program.Regions {
@@ -146,7 +147,7 @@ func (rec *recorder) tripsOf(symbols map[string]int64) string {
 	return text
 }
 
-// find returns the cache entry for a run with these trip counts.
+// find returns the cache's element for these trip counts. It may drop the element that was not used for longest.
 func (rs *recordings) find(trips string) *recorded {
 	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.trips == trips })
 	if at < 0 {
@@ -168,7 +169,7 @@ func toFront[T any](list []T, at int) {
 	list[0] = x
 }
 
-// mainSteps returns the program's recording with the copies that every run repeats.
+// mainSteps returns the recording of the program on its own states, with the copies that are the same in every run.
 func (rec *recorder) mainSteps(symbols map[string]int64) (_ *Recording, err error) {
 	r := rec.own.find(rec.tripsOf(symbols))
 	if r.main == nil {
@@ -178,7 +179,8 @@ func (rec *recorder) mainSteps(symbols map[string]int64) (_ *Recording, err erro
 	return r.main, err
 }
 
-// stepsOn returns a recording of the steps without copies, for runs with device tensors or with separate states.
+// stepsOn returns a recording of the steps on states s without copies, for runs with device tensors or with other
+// states than the program's own.
 func (rec *recorder) stepsOn(s *states, symbols map[string]int64) (_ *Recording, err error) {
 	if in, out := rec.fixedCopies(); s == rec.own && len(in)+len(out) == 0 {
 		return rec.mainSteps(symbols)
@@ -190,7 +192,7 @@ func (rec *recorder) stepsOn(s *states, symbols map[string]int64) (_ *Recording,
 	return r.alone, err
 }
 
-// partsOn is stepsOn split into parts, for a run in which the host acts after each exchange between devices.
+// partsOn is stepsOn split into parts, for a run in which the host acts at each exchange between devices.
 func (rec *recorder) partsOn(s *states, symbols map[string]int64) ([]*Recording, error) {
 	r := s.find(rec.tripsOf(symbols))
 	if r.parts != nil {
@@ -222,7 +224,7 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) ([]*Recording,
 	return parts, nil
 }
 
-// ran lists the steps of a run in the order of execution, with loop bodies repeated.
+// ran returns the indices of a run's steps in the order of execution, with the bodies of loops repeated.
 func (rec *recorder) ran(symbols map[string]int64) (list []int, err error) {
 	rounds := 0
 	rec.program.Walk(rec.program.Prepared, func(i int) { list = append(list, i) }, func(r kernel.Region, body func()) {
@@ -244,7 +246,8 @@ func (rec *recorder) ran(symbols map[string]int64) (list []int, err error) {
 	return list, err
 }
 
-// joined lists the dispatches of a run: the steps of ran, or the persistent kernels that replace some of them.
+// joined returns the dispatches of a run: like ran, but with persistent kernels in place of the steps that they
+// replace.
 func (rec *recorder) joined(symbols map[string]int64) ([]int, error) {
 	steps, err := rec.ran(symbols)
 	if err == nil && rec.stats.Persistent > 0 {
@@ -253,7 +256,7 @@ func (rec *recorder) joined(symbols map[string]int64) ([]int, error) {
 	return steps, err
 }
 
-// recordSteps records the dispatches of a run on the buffers of bindings, between the copies in before and after.
+// recordSteps records the copies in before, the dispatches of a run with the given bindings, and the copies in after.
 // symbols determine the trip counts.
 func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[string]int64,
 	before, after []bufferCopy) (*Recording, error) {
@@ -275,7 +278,7 @@ func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[st
 	return rec.finish(name, c)
 }
 
-// finish is Device.Record of a list of the program's steps.
+// finish is Device.Record, and counts the recording in the statistics.
 func (rec *recorder) finish(name string, c *CommandList) (*Recording, error) {
 	r, err := rec.device.Record(name, c)
 	if err == nil {
@@ -284,8 +287,8 @@ func (rec *recorder) finish(name string, c *CommandList) (*Recording, error) {
 	return r, err
 }
 
-// recordList records dispatches with the barriers between them. With stamps, every dispatch runs alone and is timed:
-// slot i is the start of the i-th dispatch, and slot i+1 its end.
+// recordList records dispatches and the barriers between them. If stamps is not nil, every dispatch runs alone and is
+// timed: slot i of stamps is the start of the i-th dispatch, and slot i+1 its end.
 func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int, stamps *Timestamps) {
 	alone := stamps != nil
 	if alone {
@@ -296,7 +299,7 @@ func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int,
 	for n, i := range steps {
 		switch {
 		case n > 0 && rec.grids.gated != nil && (borders[i] || alone):
-			// Gates write the counts that indirect dispatches read.
+			// Gate steps write the workgroup counts that indirect dispatches read.
 			c.Barrier(StageCompute|StageIndirect, StageCompute|StageIndirect)
 		case rec.waitsForRoom(n, i), n > 0 && (rec.steps[i].Barrier || alone):
 			c.Barrier(StageCompute, StageCompute)
@@ -334,7 +337,7 @@ func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
 	}
 }
 
-// rerecord replaces the commands of a recording. The device must have finished it.
+// rerecord replaces the commands of a recording. The device must not be executing it.
 func (r *Recording) rerecord(c *CommandList) error {
 	if c.err != nil {
 		return c.err
@@ -350,7 +353,7 @@ func (r *Recording) rerecord(c *CommandList) error {
 	return nil
 }
 
-// runOnce records commands, runs them and waits.
+// runOnce runs commands once and waits for them. record adds the commands to c.
 func (d *Device) runOnce(ctx context.Context, name string, record func(c *CommandList)) error {
 	c := d.NewCommandList()
 	record(c)

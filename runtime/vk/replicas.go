@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Replicas is a loaded program with several copies of its inputs, weights and outputs, for measuring. If the copies
-// together exceed the device's cache, replays that rotate through them never hit the cache. Temporaries and states are
-// shared, as they are between runs.
+// Replicas is a loaded program with several copies of its inputs, weights and outputs, for measuring times without the
+// device's cache. If the copies together exceed the cache, and replays use one copy after the other, no replay finds
+// its data in the cache. All copies use the same temporaries and states.
 //
 // Use Replicas while no run is in progress, and close them before the executable.
 type Replicas struct {
@@ -21,11 +21,11 @@ type Replicas struct {
 	bindings []*Bindings // by copy; the first is the executable's own
 }
 
-// maxReplicas bounds the copies of a program's buffers.
+// maxReplicas is the largest number of copies.
 const maxReplicas = 1 << 10
 
-// Replicate makes the copies. Each starts with the current contents of the executable's own buffers, which are the
-// first copy. Allocation errors come from [Device.NewBuffer].
+// Replicate makes Replicas with the given number of copies. The executable's own buffers are the first copy. The others
+// get their current contents. Allocation errors come from [Device.NewBuffer].
 func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, err error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, e.wrap("replicate", err)
@@ -58,7 +58,7 @@ func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, er
 	return r, e.device.Run(ctx, fill)
 }
 
-// add makes one more copy, and records the commands that fill it.
+// add makes one more copy, and adds the commands that fill it to list.
 func (r *Replicas) add(list *CommandList) error {
 	e := r.exe
 	ranges := e.ranges()
@@ -93,8 +93,8 @@ func (r *Replicas) Close() error {
 	return r.made.Close()
 }
 
-// Burst is a recording of many replays of a program, each on the next copy of its buffers, with a timestamp after each
-// batch of replays.
+// Burst is a recording of many replays of a program. Each replay uses the next copy of the buffers. There is a
+// timestamp after each batch of replays.
 type Burst struct {
 	recording *Recording
 	stamps    *Timestamps
@@ -102,11 +102,11 @@ type Burst struct {
 	replays   int // in each batch
 }
 
-// maxBurstSteps bounds the dispatches of a burst, because a recording takes memory.
+// maxBurstSteps is the largest number of dispatches in a burst, because a recording takes memory.
 const maxBurstSteps = 1 << 17
 
-// Burst records batches of replays. A barrier separates replays, as between any two dependent kernels. So the time of a
-// replay includes the cost of one dependent dispatch.
+// Burst makes a recording of several batches with several replays each. Between two replays is a barrier, as between
+// dependent kernels, so the time of a replay includes the cost of one.
 func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	if r == nil {
 		return nil, fmt.Errorf("vk: burst: there are no replicas: Executable.Replicate makes them, unless it " +
@@ -139,7 +139,7 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	return b, nil
 }
 
-// recordReplay records the steps of a run with their barriers, except a barrier before the first.
+// recordReplay records the steps of a run and the barriers between them.
 func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 	var steps []int
 	for i := rec.program.Prepared; i < len(rec.program.Steps); i++ {
@@ -156,8 +156,8 @@ func (rec *recorder) recordReplay(list *CommandList, bindings *Bindings) {
 	}
 }
 
-// Submit submits the burst without waiting. It may be submitted again while it is in flight, which keeps the device
-// busy without a gap.
+// Submit submits the burst without waiting for it. It may be submitted again while it is in flight, so that the device
+// is busy without a gap.
 func (b *Burst) Submit() (Point, error) {
 	if b == nil {
 		return 0, errNoBurst
@@ -165,10 +165,10 @@ func (b *Burst) Submit() (Point, error) {
 	return b.recording.device.Submit(b.recording)
 }
 
-// errNoBurst is returned by the methods of a nil Burst.
+// errNoBurst is the error of methods of a nil Burst.
 var errNoBurst = errors.New("vk: there is no burst: Replicas.Burst makes one, unless it returns an error")
 
-// Replays is the number of replays in a burst.
+// Replays returns the number of replays in the burst.
 func (b *Burst) Replays() int {
 	if b == nil {
 		return 0
@@ -176,8 +176,7 @@ func (b *Burst) Replays() int {
 	return b.batches * b.replays
 }
 
-// Times returns the time of each batch in the last submission, divided by its replays. The caller waits for that
-// submission first.
+// Times returns the average time of a replay in each batch of the last submission. Wait for that submission before.
 func (b *Burst) Times() ([]time.Duration, error) {
 	if b == nil {
 		return nil, errNoBurst

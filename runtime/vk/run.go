@@ -11,16 +11,17 @@ import (
 )
 
 // Run implements runtime.Executable. If ctx ends while the device is working, Run returns the context's error at once.
-// The run itself completes: its states advance, and the next run begins after it. Run does not wait if all outputs stay
-// on the device: see isAsync.
+// The run still completes: it updates the states, and the next run begins after it. If the run is asynchronous (see
+// isAsync), Run does not wait for it.
 func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	return e.RunInParts(ctx, in, nil, opts...)
 }
 
-// RunInParts is Run for a program that exchanges values with other devices. At each exchange it calls between, after
-// this device's values are in host memory and before the program reads the others'. An error of between ends the run.
-// With a nil between, the kernels themselves wait for one another.
+// RunInParts is Run for a program that exchanges values with other devices. If between is not nil, RunInParts calls it
+// at each exchange: this device has then written its values to host memory, and the program reads the other devices'
+// values after between has returned. An error of between ends the run. If between is nil, the kernels themselves wait
+// for one another.
 func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
@@ -50,20 +51,21 @@ func (e *Executable) wrap(doing string, err error) error {
 	return e.Explain(doing, err)
 }
 
-// job is a run with checked arguments.
+// job is a run of which the arguments have been checked.
 type job struct {
 	in      map[string]*ir.Data              // inputs from the host
 	there   map[string]*runtime.DeviceTensor // inputs that are device tensors
-	from    []*Buffer                        // the buffers of device tensors, by port; nil for inputs from the host
+	from    []*Buffer                        // the buffers of these tensors, by port; nil for inputs from the host
 	symbols map[string]int64
 	states  *states
 	outputs []runtime.Output // by port
 	kept    []deviceMemory   // memory of the outputs that stay on the device, by port
-	// profiled requests a profile. profiler is nil without steps or without timestamps.
+	// profiled requests a profile. profiler is its recording, nil if the device has no timestamps or the program no
+	// steps.
 	profiled bool
 	profiler *profiler
-	more     bool         // more runs follow at once; see runtime.RunOptions.More
-	between  func() error // the host's part of an exchange between devices; nil for nothing
+	more     bool         // see runtime.RunOptions.More
+	between  func() error // see RunInParts
 	log      *runLog
 }
 
@@ -109,14 +111,14 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between fu
 	return result, nil
 }
 
-// runWaiting executes a synchronous run.
+// runWaiting makes a synchronous run.
 func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, error) {
 	// An asynchronous run may still be reading the memory that the host writes below.
 	if err := e.device.Wait(ctx, e.inFlight.last); err != nil {
 		return nil, err
 	}
 	j.log.note("wait for the device")
-	_ = e.takeFaults() // drop the faults of a run whose caller stopped waiting
+	_ = e.takeFaults() // drop the faults of an earlier run, if its caller stopped waiting for it
 	if err := e.grids.put(j.symbols); err != nil {
 		return nil, err
 	}
@@ -148,7 +150,7 @@ func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, e
 	return result, err
 }
 
-// readOutputs copies outputs to the host's memory, and makes tensors of kept outputs.
+// readOutputs copies outputs to host memory, and makes device tensors of kept outputs.
 func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
 	outputs, kept := j.outputs, j.kept
 	result.Outputs = map[string]*ir.Data{}
@@ -174,7 +176,7 @@ func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
 	return nil
 }
 
-// writeInputs copies inputs to host-visible memory, and returns the sizes of all inputs.
+// writeInputs copies inputs from the host to mapped memory, and returns the sizes of all inputs.
 func (e *Executable) writeInputs(j *job) []int64 {
 	sizes := make([]int64, len(e.program.Inputs))
 	for i, port := range e.Inputs() {
@@ -188,13 +190,13 @@ func (e *Executable) writeInputs(j *job) []int64 {
 	return sizes
 }
 
-// submissions lists the recordings of a run. sizes are the sizes of its inputs.
+// submissions returns the recordings of a synchronous run, in order. sizes are the sizes of its inputs.
 func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err error) {
 	isSet := func(b *Buffer) bool { return b != nil }
 	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
 	var main *Recording
 	var parts []*Recording
-	recorded := false // whether main contains the copies that every run repeats
+	recorded := false // whether main contains the copies that are the same in every run
 	switch {
 	case j.profiler != nil:
 		main = j.profiler.recording
@@ -220,7 +222,7 @@ func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err err
 	return present(slices.Concat([]*Recording{before, main}, parts, []*Recording{after})...), nil
 }
 
-// present drops nil recordings from a list.
+// present returns the recordings that are not nil.
 func present(list ...*Recording) []*Recording {
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// sharedBuffer holds a weight, a prepared weight or a state. Several programs may use it, and the last one to close
-// frees it.
+// sharedBuffer is a buffer with a weight, a prepared weight or a state, which several programs may use. The last
+// program to close frees it.
 type sharedBuffer struct {
 	*Buffer
 	id     uint64 // unique in this process
 	users  atomic.Int32
-	forget func() // removes a weight from the device's store; nil for states
+	forget func() // removes the weight from the device's store; nil if it is not in the store
 }
 
 var sharedIDs atomic.Uint64
@@ -35,7 +35,7 @@ func (s *sharedBuffer) Close() error {
 	return s.Buffer.Close()
 }
 
-// join adds a user. It reports false if the last user has closed the buffer.
+// join adds a user. It returns false if the last user has closed the buffer.
 func (s *sharedBuffer) join() bool {
 	for {
 		n := s.users.Load()
@@ -48,26 +48,26 @@ func (s *sharedBuffer) join() bool {
 	}
 }
 
-// use makes s, which has no users yet, the memory of b.
+// use makes s the memory of b and adds the program as a user of s.
 func (m *programMemory) use(b *buffer, s *sharedBuffer) {
 	s.users.Add(1)
 	m.hold(b, s)
 }
 
-// borrow makes s, which another program made, the memory of b.
+// borrow is use for a buffer s that another program made.
 func (m *programMemory) borrow(b *buffer, s *sharedBuffer) {
 	m.use(b, s)
 	b.borrowed = true
 }
 
-// hold makes s the memory of b. The caller has counted the program as a user; closing the program drops that.
+// hold makes s the memory of b. The caller has added the program as a user of s; closing the program removes it.
 func (m *programMemory) hold(b *buffer, s *sharedBuffer) {
 	b.shared, b.at.Buffer = s, s.Buffer
 	m.keep(s)
 }
 
-// borrowFrom shares another program's weights of equal names and layout, and its states of equal names and types. It
-// takes that program's lock; the caller releases it.
+// borrowFrom borrows the weights that another program has with the same names and layouts, and the states that it has
+// with the same names. It takes the other program's lock, which the caller must release.
 func (e *Executable) borrowFrom(ctx context.Context, from *Executable) error {
 	if e.device != from.device {
 		return errors.New("the program to share with is on another device")
@@ -89,7 +89,7 @@ func (e *Executable) borrowFrom(ctx context.Context, from *Executable) error {
 	return nil
 }
 
-// weightLike returns the buffer with the same weights, or nil.
+// weightLike returns the program's buffer with the same weights in the same layout as b, or nil.
 func (m *programMemory) weightLike(b *kernel.Buffer) *buffer {
 	for _, have := range m.of(kernel.BufWeight) {
 		if have.DType == b.DType && have.Layout == b.Layout && have.Bytes == b.Bytes &&
@@ -118,7 +118,7 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 	return nil
 }
 
-// keepStates calls do, which overwrites states, and then restores the borrowed states.
+// keepStates saves the borrowed states, calls do, which overwrites states, and restores the borrowed states.
 func (rec *recorder) keepStates(ctx context.Context, do func() error) error {
 	copies := map[*Buffer]*Buffer{} // by state
 	for _, b := range rec.of(kernel.BufState) {

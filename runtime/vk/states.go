@@ -11,18 +11,18 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// states is a set of buffers for the states of a program, with the steps recorded for them: the program's own, or a
-// separate set. All sets share the program's other buffers, which is safe because runs are serialized.
+// states is a set of buffers for the states of a program, the program's own or another set, with recordings of the
+// steps on them. All sets use the program's other buffers, which is safe because runs are serialized.
 type states struct {
 	resources
 	recordings // of runs on these states
 	exe        *Executable
 	ranges     []BufferRange // the memory that kernels access, by buffer
-	reset      *Recording    // zeroes the states; nil if there are none
+	reset      *Recording    // sets all states to zero; nil if there are none
 	closed     atomic.Bool
 }
 
-// record makes the bindings, and records a reset.
+// record makes the bindings for these states, and the recording that resets them.
 func (s *states) record() error {
 	bindings, err := s.exe.bind(s.ranges, &s.resources)
 	if err != nil {
@@ -59,7 +59,7 @@ func (e *Executable) NewStates() (runtime.States, error) {
 	return s, nil
 }
 
-// make makes a separate set of states.
+// make makes the buffers of a set of states other than the program's own, and resets them.
 func (s *states) make() error {
 	e := s.exe
 	if e.own.reset == nil {
@@ -88,8 +88,8 @@ func (s *states) make() error {
 	return s.begin(context.Background(), false)
 }
 
-// begin sets the states to their initial values: zeros, or weights. If it spares the borrowed states, it uploads no
-// weights into them.
+// begin sets the states to their initial values: zeros, or weights. If spare is true it uploads no weights to borrowed
+// states, which the caller restores.
 func (s *states) begin(ctx context.Context, spare bool) error {
 	e := s.exe
 	if s.reset == nil {
@@ -108,7 +108,7 @@ func (s *states) begin(ctx context.Context, spare bool) error {
 		}
 		at := s.ranges[port.Buffer]
 		if err := e.device.UploadFunc(ctx, at.Buffer, at.Offset, int64(len(d.Bytes)), func(p []byte, from int64) error {
-			// A weight may belong to a mapped file.
+			// The weight may be part of a mapped file.
 			return mmap.Guard(func() error { copy(p, d.Bytes[from:]); return nil })
 		}); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (s *states) begin(ctx context.Context, spare bool) error {
 	return nil
 }
 
-// use calls do with the program's lock held.
+// use calls do with the program's lock held. It returns an error if the program or the states are closed.
 func (s *states) use(doing string, do func(e *Executable) error) error {
 	e := s.exe
 	if err := e.lock(context.Background()); err != nil {
@@ -182,7 +182,7 @@ func (s *states) Close() error {
 	return s.resources.Close()
 }
 
-// ownStates returns the program's own states.
+// ownStates returns the program's own states, also for a nil program.
 func (e *Executable) ownStates() *states {
 	if e == nil || e.own == nil {
 		return &states{exe: e} // its methods say that there is no program
@@ -199,7 +199,7 @@ func (e *Executable) WriteState(name string, d *ir.Data) error { return e.ownSta
 // ResetStates implements runtime.Executable. It takes effect after runs in progress.
 func (e *Executable) ResetStates() error { return e.ownStates().Reset() }
 
-// statesOf returns the states of a run.
+// statesOf returns the set of states that a run uses.
 func (e *Executable) statesOf(opt runtime.RunOptions) (*states, error) {
 	if opt.States == nil {
 		return e.own, nil

@@ -7,20 +7,20 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Capture selects the data that a driver keeps about a pipeline, which it discards otherwise.
+// Capture selects data that the driver keeps about a pipeline.
 type Capture uint
 
 const (
-	// CaptureStatistics is for [Pipeline.Statistics].
+	// CaptureStatistics keeps the data of [Pipeline.Statistics].
 	CaptureStatistics Capture = 1 << iota
-	// CaptureRepresentations is for [Pipeline.Representations].
+	// CaptureRepresentations keeps the data of [Pipeline.Representations].
 	CaptureRepresentations
 )
 
-// maxRepresentation bounds the bytes of a representation that are read.
+// maxRepresentation is the largest number of bytes of a representation that is read.
 const maxRepresentation = 64 << 20
 
-// Statistic is one of the driver's numbers about a pipeline, unchanged: VkPipelineExecutableStatisticKHR.
+// Statistic is a number that the driver reports about a pipeline, unchanged: VkPipelineExecutableStatisticKHR.
 type Statistic struct {
 	Executable  string // the name of the pipeline's executable; most drivers make one
 	Name        string
@@ -67,7 +67,7 @@ func (p *Pipeline) captured(c Capture, what string) error {
 	return p.device.usable("read " + what + " of pipeline " + p.name)
 }
 
-// Cost converts [Pipeline.Statistics] to items that all drivers share.
+// Cost converts [Pipeline.Statistics] to items that are the same for all drivers.
 func (p *Pipeline) Cost() (runtime.KernelCost, error) {
 	rows, err := p.Statistics()
 	if err != nil {
@@ -76,20 +76,20 @@ func (p *Pipeline) Cost() (runtime.KernelCost, error) {
 	return costOf(p.device.info.Caps.DriverID, rows), nil
 }
 
-// costRow maps a driver's number to an item of a cost. times converts the number's unit to the item's. Rows of one item
-// add up.
+// costRow maps a driver's statistic to an item of a cost. times converts the statistic's unit to the item's unit. If
+// several statistics have the same item, they are added.
 type costRow struct {
 	name  string
 	item  runtime.CostItem
 	times float64
 }
 
-// costOffsets is a constant to subtract from a number, by its name: NVIDIA's driver sets bit 36 of its size of local
+// costOffsets maps the name of a statistic to a constant to subtract: NVIDIA's driver sets bit 36 of its size of local
 // memory.
 var costOffsets = map[string]float64{"Local Memory Size": 1 << 36}
 
-// costRows lists the names of drivers' numbers, by VkDriverId. They come from the drivers' sources (Mesa 26.2).
-// NVIDIA's proprietary driver is closed, so its rows come from its observed output.
+// costRows lists the statistics of drivers, by VkDriverId. The names are from the drivers' sources (Mesa 26.2), and for
+// NVIDIA's proprietary driver from its output.
 var costRows = map[uint32][]costRow{
 	3: { // radv: per subgroup; a vector register is 32 bits of each invocation
 		{"VGPRs", runtime.Registers, 1},
@@ -147,7 +147,7 @@ var costRows = map[uint32][]costRow{
 	},
 }
 
-// costOf converts a driver's numbers to a cost. It sums over the executables of a pipeline.
+// costOf converts a driver's statistics to a cost. It adds the statistics of all executables of a pipeline.
 func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
 	cost := runtime.KernelCost{}
 	for _, s := range rows {
@@ -160,7 +160,7 @@ func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
 	return cost
 }
 
-// DescribeShader returns the pipeline description for a program's shader.
+// DescribeShader returns the description of the pipeline for a program's shader.
 func (d *Device) DescribeShader(s kernel.Shader, code []byte) PipelineDesc {
 	// A kernel that relies on a subgroup size also relies on full subgroups.
 	full := s.SubgroupSize > 0 && s.Workgroup%s.SubgroupSize == 0 && d.Caps().Features.FullSubgroups

@@ -9,39 +9,39 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// The queues of a device. Without a queue for copies alone, both are the same queue.
+// The queues of a device. They are the same queue if the device has none for transfers only.
 const (
 	kernelQueue = iota // executes recordings
 	copyQueue          // copies that overlap recordings
 	queueCount
 )
 
-// Point is a position on a device's timeline. When it is reached, everything submitted up to it is done. Point 0 is
-// reached from the start.
+// Point is a position on a device's timeline: each submission of recordings advances it by one. When the device has
+// reached a point, all submissions up to it are done. Point 0 is reached from the start.
 type Point uint64
 
 const (
-	// spinTime is how long a wait polls before it sleeps. Waking up costs tens of microseconds, and a short program
-	// finishes before that.
+	// spinTime is the time for which a wait polls before it sleeps. Waking up takes tens of microseconds, and a short
+	// program finishes before that.
 	spinTime = 50 * time.Microsecond
-	// cancelTime bounds the delay with which a wait notices that its context is done.
+	// cancelTime is the longest time after which a wait notices that its context has ended.
 	cancelTime = 2 * time.Millisecond
-	// sleepTime bounds one sleep of a wait that need not watch a context.
+	// sleepTime is the longest sleep of a wait with a context that cannot end.
 	sleepTime = 10 * time.Second
-	// maxGathered bounds the recordings gathered for a later submission.
+	// maxGathered is the largest number of recordings that wait for a later submission, see Gather.
 	maxGathered = 64
 )
 
-// submitter submits work to a device's queues, and knows how far they are.
+// submitter submits work to a device's queues, and tracks their progress.
 type submitter struct {
 	device *Device
 	queues queues
 
 	queue    sync.Mutex   // held while submitting
 	gathered []*Recording // the next submission of kernels begins with these
-	dropped  []*Recording // members of groups, to be closed once the queue is unlocked
-	awaited  uint64       // the timeline point of copies that the next submission waits for; 0 for none
-	kernels  timeline     // a Point refers to this timeline
+	dropped  []*Recording // recordings of groups, to be closed when queue is unlocked
+	awaited  uint64       // point of the copies' timeline that the next submission must wait for; 0 for none
+	kernels  timeline     // the timeline of Points
 	copies   timeline
 }
 
@@ -50,7 +50,7 @@ func (s *submitter) init(d *Device, q queues) {
 	s.kernels.queue, s.copies.queue = kernelQueue, copyQueue
 }
 
-// queues is a device's queues, by number. Tests replace the native ones.
+// queues are a device's queues, by number. Tests replace the native ones.
 type queues interface {
 	// submit queues command buffers that begin once the other queue has reached wait. At their end this queue reaches
 	// signal.
@@ -61,19 +61,19 @@ type queues interface {
 	timeline(queue int) (uint64, Result)
 }
 
-// Submit queues recordings, which run in order after everything submitted before. It returns the point at which they
-// are done, without waiting. A recording may be submitted again while it is in flight.
+// Submit queues recordings, which run in order after everything that was submitted before. It does not wait, and
+// returns the point at which they are done. A recording may be submitted again while it is in flight.
 func (d *Device) Submit(recordings ...*Recording) (Point, error) {
 	return d.submit(false, recordings)
 }
 
-// Gather defers a submission that others follow at once. The recordings are submitted together with the next ones, or
-// when a caller waits for their point. That avoids the gap between two submissions (M-token-gap).
+// Gather is Submit for recordings that others will follow at once. They are submitted together with the next ones, or
+// when a caller waits for their point. That avoids a gap between two submissions (M-token-gap).
 func (d *Device) Gather(recordings ...*Recording) (Point, error) {
 	return d.submit(true, recordings)
 }
 
-// submit submits recordings or, with more, defers them to the next submission.
+// submit is Submit or, if more is true, Gather.
 func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	if err := d.usable("submit"); err != nil {
 		return 0, err
@@ -84,8 +84,7 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	return d.gatherLocked(more, recordings)
 }
 
-// unlockQueue ends a section that may have submitted. It closes the recordings of dropped groups, which needs the queue
-// unlocked.
+// unlockQueue unlocks s.queue and then closes the recordings in s.dropped, which takes the lock again.
 func (s *submitter) unlockQueue() {
 	dropped := s.dropped
 	s.dropped = nil
@@ -95,7 +94,7 @@ func (s *submitter) unlockQueue() {
 	}
 }
 
-// gatherLocked is like submit. The caller holds queue.
+// gatherLocked is submit for a caller that holds s.queue.
 func (s *submitter) gatherLocked(more bool, recordings []*Recording) (Point, error) {
 	for _, r := range recordings {
 		if err := r.ready(s.device); err != nil {
@@ -114,7 +113,7 @@ func (s *submitter) gatherLocked(more bool, recordings []*Recording) (Point, err
 	return p, err
 }
 
-// submitLocked submits the gathered recordings and advances the timeline by one. The caller holds queue.
+// submitLocked submits the gathered recordings, which advances the timeline by one. The caller holds s.queue.
 func (s *submitter) submitLocked() (Point, error) {
 	point := s.kernels.submitted.Load() + 1
 	buffers, err := s.groupedLocked(s.gathered)
@@ -125,13 +124,13 @@ func (s *submitter) submitLocked() (Point, error) {
 		return 0, err
 	}
 	clear(s.gathered)
-	// The queue is in order, so later submissions need not wait for the copies again.
+	// A queue executes submissions in order, so later ones need not wait for these copies again.
 	s.gathered, s.awaited = s.gathered[:0], 0
 	s.kernels.submitted.Store(point)
 	return Point(point), nil
 }
 
-// submitUpTo submits the gathered recordings if they are needed to reach p.
+// submitUpTo submits the gathered recordings if point p is not reached without them.
 func (s *submitter) submitUpTo(p Point) error {
 	s.queue.Lock()
 	defer s.unlockQueue()
@@ -145,7 +144,7 @@ func (s *submitter) submitUpTo(p Point) error {
 	return err
 }
 
-// latestLocked is the point at which all submitted and gathered recordings are done. The caller holds queue.
+// latestLocked returns the point at which all submitted and gathered recordings are done. The caller holds s.queue.
 func (s *submitter) latestLocked() Point {
 	point := Point(s.kernels.submitted.Load())
 	if len(s.gathered) > 0 {
@@ -154,7 +153,7 @@ func (s *submitter) latestLocked() Point {
 	return point
 }
 
-// Submitted is the latest point, counting gathered recordings as submitted.
+// Submitted returns the point at which everything submitted so far is done, including gathered recordings.
 func (d *Device) Submitted() Point {
 	if d == nil {
 		return 0
@@ -164,7 +163,7 @@ func (d *Device) Submitted() Point {
 	return d.latestLocked()
 }
 
-// Done reports whether a point has been reached, without waiting.
+// Done reports whether the device has reached a point, without waiting.
 func (d *Device) Done(p Point) bool {
 	if d.usable("look for a point") != nil {
 		return p == 0
@@ -172,11 +171,11 @@ func (d *Device) Done(p Point) bool {
 	return d.knownDone(p) || uint64(p) <= d.reached(&d.kernels)
 }
 
-// knownDone reports whether a caller has already waited for this point or a later one.
+// knownDone reports whether it is known without asking the driver that the device has reached a point.
 func (s *submitter) knownDone(p Point) bool { return uint64(p) <= s.kernels.completed.Load() }
 
-// Wait waits until a point is reached. If ctx is done first, it returns the context's error, wrapped; the device
-// continues, and nothing in use is freed. On a lost device the error wraps [ErrDeviceLost].
+// Wait waits until the device has reached a point. If ctx ends first, it returns an error that wraps the context's
+// error; the device continues, and nothing in use is freed. If the device is lost the error wraps [ErrDeviceLost].
 func (d *Device) Wait(ctx context.Context, p Point) error {
 	if d == nil {
 		return d.usable("wait")
@@ -197,12 +196,12 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 	return d.waitOn(ctx, &d.kernels, uint64(p))
 }
 
-// waitOn waits until a queue has reached a submitted point.
+// waitOn waits until a timeline has reached a submitted point.
 func (s *submitter) waitOn(ctx context.Context, t *timeline, point uint64) error {
 	return t.wait(ctx, point, func() error { return s.ask(ctx, t, point) })
 }
 
-// ask waits for a point in the driver and then records it.
+// ask waits in the driver for a point of a timeline, and then records that it is reached.
 func (s *submitter) ask(ctx context.Context, t *timeline, point uint64) error {
 	spin := spinTime
 	if point < t.submitted.Load() {
@@ -240,15 +239,16 @@ func (d *Device) WaitIdle(ctx context.Context) error {
 	return d.waitOn(ctx, &d.copies, copied)
 }
 
-// order is the order of a copy relative to recordings. The zero value means after all earlier submissions and before
-// all later ones.
+// order is the order of a copy relative to recordings. The zero value means that the copy begins after all earlier
+// submissions, and later ones begin after it.
 type order struct {
-	overlaps bool  // begin as soon as point after is reached
-	after    Point // 0 means at once
+	overlaps bool  // whether it begins as soon as point `after` is reached, and may overlap with later recordings
+	after    Point // the point for overlaps; 0 means at once
 }
 
-// submitCopy submits a command buffer of copies. It returns the point on the copies' timeline at which they are done.
-// Later recordings wait for copies in order, and for copies that write memory that kernels read.
+// submitCopy submits a command buffer of copies with order o. writes means that the copies write memory that kernels
+// read. It returns the point on the copies' timeline at which they are done. Later recordings wait for them if they
+// write such memory, or if o does not allow overlapping.
 func (s *submitter) submitCopy(buffer uint64, o order, writes bool) (uint64, error) {
 	s.queue.Lock()
 	defer s.unlockQueue()

@@ -9,12 +9,12 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// deviceMemory is the device memory of a runtime.DeviceTensor.
+// deviceMemory is the memory of a [runtime.DeviceTensor] on a Vulkan device.
 type deviceMemory struct {
 	*Buffer
-	written Point // the point at which the tensor is computed
-	slot    *slot // the reusable slot of the buffer; nil if the tensor owns the buffer
-	// failed returns an error if the computed values are wrong. It is nil if the program cannot fail.
+	written Point // the point at which the tensor has been computed
+	slot    *slot // the slot of the buffer, if a later run may reuse it; nil if closing the tensor frees the buffer
+	// failed returns an error if the run that computed the tensor has failed. It is nil if that is impossible.
 	failed func() error
 }
 
@@ -26,12 +26,13 @@ func (m deviceMemory) Close() error {
 	return m.Buffer.Close()
 }
 
-// Kept outputs of up to smallKept bytes use host-visible memory. The host then reads them without a copy on the device,
-// which would have to wait for work submitted meanwhile.
+// smallKept is the largest size in bytes of a kept output for which memory is used that the host can read. Reading the
+// output then needs no copy by the device, which would have to wait for work submitted meanwhile.
 const smallKept = 4 << 10
 
-// Outputs of at most nearKept bytes use device memory that the host can map. The next decoding step reads the token
-// there at full speed, and the host reads few bytes over the bus (M-token-gap).
+// nearKept is the largest size in bytes of a kept output for which device memory is used that the host can map. A
+// decoding step then reads the previous step's token at full speed, and the host reads only a few bytes over the bus
+// (M-token-gap).
 const nearKept = 256
 
 // ReadAt implements runtime.Memory.
@@ -53,7 +54,7 @@ func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error 
 	return m.wrong()
 }
 
-// wrong returns the tensor's error, if any.
+// wrong returns the error of the run that computed the tensor, or nil.
 func (m deviceMemory) wrong() error {
 	if m.failed == nil {
 		return nil
@@ -64,13 +65,13 @@ func (m deviceMemory) wrong() error {
 // Device implements runtime.Memory.
 func (m deviceMemory) Device() string { return m.device.describe() }
 
-// describe names the device, for people.
+// describe returns the device's name and driver, for people.
 func (d *Device) describe() string {
 	c := &d.info.Caps
 	return fmt.Sprintf("%s (Vulkan %v, %s)", c.Name, c.API, c.DriverName)
 }
 
-// newTensor makes the memory of a tensor. A tensor may be empty but a buffer may not, so it allocates at least a few
+// newTensor makes the buffer of a tensor. A tensor may be empty but a buffer may not, so the buffer has at least a few
 // bytes.
 func (d *Device) newTensor(name string, size int64, kind MemoryKind) (*Buffer, error) {
 	return d.newBuffer(runtime.OwnTensors, name, max(size, 16), kind)
@@ -143,8 +144,8 @@ func (d *Device) newUploaded(dtype ir.DType, dims []int, fill func(b *Buffer) er
 	return t, nil
 }
 
-// holdInputs returns the buffers of the inputs that are device tensors, by port, and keeps them open until release is
-// called.
+// holdInputs returns the buffers of the inputs that are device tensors, by port. Their memory stays allocated until
+// release is called.
 func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Buffer, release func(), err error) {
 	held, release, err := runtime.Hold(in)
 	if err != nil {
@@ -166,7 +167,7 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 	return from, release, nil
 }
 
-// keptKind is the kind of memory for a kept output.
+// keptKind returns the kind of memory for a kept output.
 func (e *Executable) keptKind(port int, x runtime.Output) MemoryKind {
 	switch {
 	case e.output(port).Bytes <= nearKept:
@@ -177,12 +178,12 @@ func (e *Executable) keptKind(port int, x runtime.Output) MemoryKind {
 	return DeviceMemory
 }
 
-// newKept makes the memory of a kept output.
+// newKept makes the buffer of a kept output.
 func (e *Executable) newKept(port int, size int64, kind MemoryKind) (*Buffer, error) {
 	return e.device.newTensor("kept output "+e.Outputs()[port].Name, size, kind)
 }
 
-// newKeptAll makes the memory of all kept outputs, by port.
+// newKeptAll makes the buffers of all kept outputs, by port.
 func (e *Executable) newKeptAll(outputs []runtime.Output) (kept []deviceMemory, err error) {
 	kept = make([]deviceMemory, len(outputs))
 	for i, x := range outputs {
@@ -203,7 +204,7 @@ func closeAll(list []deviceMemory) {
 	}
 }
 
-// keptTensor makes a tensor of a kept output.
+// keptTensor makes the device tensor of a kept output.
 func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.DeviceTensor, error) {
 	m.written = e.inFlight.last
 	if e.stats.Persistent > 0 {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// timeline tracks the progress of a queue, which reaches its points in order. Waiting in the driver costs a system
-// thread that the driver must wake up. So only the waiter with the earliest point waits in the driver, and it wakes the
+// timeline tracks the progress of a queue, which reaches points 1, 2, 3 and so on in order. A caller that waits in the
+// driver blocks a system thread. So only the caller with the earliest point waits in the driver, and it wakes the
 // others.
 type timeline struct {
 	queue     int
@@ -17,17 +17,18 @@ type timeline struct {
 	completed atomic.Uint64 // a point known to be reached
 
 	mu      sync.Mutex
-	asked   []uint64  // points that callers wait for in the driver; more than one if an earlier one joined later
+	asked   []uint64  // points that callers wait for in the driver; several if a caller with an earlier point came later
 	waiting []*waiter // callers that do not wait in the driver
 }
 
-// waiter waits until its point is reached, or until it must itself wait in the driver. woken is closed in both cases.
+// waiter is a caller that does not wait in the driver. woken is closed when its point is reached, or when it must
+// itself wait in the driver.
 type waiter struct {
 	point uint64
 	woken chan struct{}
 }
 
-// note records that a point has been reached.
+// note records that the queue has reached a point.
 func (t *timeline) note(value uint64) {
 	for {
 		known := t.completed.Load()
@@ -37,8 +38,8 @@ func (t *timeline) note(value uint64) {
 	}
 }
 
-// wait waits until a point has been reached. If ctx is done first, it returns the context's error, wrapped. If this
-// caller must wait in the driver, wait calls ask, which returns nil once the point is recorded.
+// wait waits until the queue has reached a point. If ctx ends first, it returns an error that wraps the context's
+// error. If this caller must wait in the driver, wait calls ask, which waits there and records the point.
 func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) error {
 	woken := false
 	for point > t.completed.Load() {
@@ -56,7 +57,7 @@ func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) err
 			return endedWait(ctx)
 		}
 	}
-	if woken { // perhaps it was chosen to wait in the driver, but another caller recorded the point first
+	if woken { // it may have been chosen to wait in the driver, but another caller has recorded the point: choose again
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.wakeLocked()
@@ -66,7 +67,7 @@ func (t *timeline) wait(ctx context.Context, point uint64, ask func() error) err
 
 func endedWait(ctx context.Context) error { return fmt.Errorf("vk: wait: %w", ctx.Err()) }
 
-// join returns nil if the caller must wait in the driver. The caller then calls leave.
+// join returns nil if the caller must wait in the driver and then call leave. Otherwise it returns its waiter.
 func (t *timeline) join(point uint64) *waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +112,7 @@ func (t *timeline) wakeLocked() {
 	})
 }
 
-// drop removes a waiter that gives up. If it had just been chosen to wait in the driver, another one is chosen.
+// drop removes a waiter that gives up. If it has been chosen to wait in the driver, another one is chosen.
 func (t *timeline) drop(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

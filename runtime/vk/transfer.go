@@ -9,11 +9,12 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// stagingSlots is the number of slots in a staging ring. While the device copies one slot, the host fills or empties
-// others.
+// stagingSlots is the number of slots in a staging ring. While the device copies from or to one slot, the host fills or
+// empties others.
 const stagingSlots = 4
 
-// stagingRing moves data between host and device in chunks. Transfers use it one at a time.
+// stagingRing is a ring of slots in host memory through which data is copied to or from the device in chunks. One
+// transfer uses it at a time.
 type stagingRing struct {
 	device *Device
 	kind   MemoryKind
@@ -23,11 +24,11 @@ type stagingRing struct {
 	next  int
 }
 
-// stagingSlot is host-visible memory with its own command buffer.
+// stagingSlot is host memory for one chunk, with a command buffer for its copy.
 type stagingSlot struct {
 	memory       *Buffer
 	pool, buffer uint64
-	busy         uint64 // the slot is in use until this point of the copies' timeline
+	busy         uint64 // the device uses the slot until this point of the copies' timeline
 }
 
 // open makes the slots on first use.
@@ -57,7 +58,7 @@ func (s *stagingRing) open() error {
 	return nil
 }
 
-// disown removes a resource from the live ones. The device itself owns it.
+// disown removes a resource from the live ones, because the device itself destroys it.
 func (d *Device) disown(r resource) {
 	d.mu.Lock()
 	delete(d.live, r)
@@ -89,7 +90,7 @@ func (s *stagingRing) take(ctx context.Context) (*stagingSlot, error) {
 	return slot, nil
 }
 
-// submit records commands into the slot's command buffer, after a barrier for earlier copies, and submits it.
+// submit records the commands in the slot's command buffer, after a barrier for earlier copies, and submits it.
 func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	d := s.device
 	words = slices.Concat(appendBarrier(nil, StageTransfer, StageTransfer), words)
@@ -104,17 +105,16 @@ func (s *stagingRing) submit(slot *stagingSlot, words []uint64, o order) error {
 	return err
 }
 
-// direct reports whether the host accesses the buffer without staging.
+// direct reports whether the host can access the buffer's memory, so that a transfer needs no staging.
 func (d *Device) direct(b *Buffer) bool {
 	return b.piece.block.mapped != nil && !d.options.forceStaging
 }
 
-// directChunk is the number of bytes copied directly between checks of the context.
+// directChunk is the number of bytes that the host copies between two checks of the context.
 const directChunk = 16 << 20
 
-// Upload copies src to dst at the given offset, after all earlier submissions and before all later ones. When it
-// returns the caller may reuse src, though the device may still be copying. If ctx ends midway, the range holds part of
-// the data.
+// Upload copies src to dst at the given offset, after all earlier submissions and before all later ones. The device may
+// still be copying when it returns, but the caller may reuse src. If ctx ends midway, only a part has been copied.
 func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
 	return d.UploadFunc(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
 		copy(p, src[at:])
@@ -122,15 +122,15 @@ func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []by
 	})
 }
 
-// UploadFunc is Upload of data that fill produces piece by piece, in order. Each call writes all of p, the bytes from
-// at on. p may be device memory, which is slow to read, so fill should write it once and in order. That saves a copy
-// when data is read from a file or converted.
+// UploadFunc is Upload of data that fill produces, which saves a copy if the data is read from a file or converted.
+// Each call of fill must write all of p: the bytes from offset `at` on. The calls are in order. p may be device memory,
+// which is slow to read, so fill should only write it, in order.
 func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64,
 	fill func(p []byte, at int64) error) error {
 	return d.upload(ctx, dst, offset, size, fill, order{})
 }
 
-// fill is Upload to a buffer that the device does not use yet, so it needs no order.
+// fill is Upload to a buffer that the device does not use yet, so that the copy may overlap with earlier submissions.
 func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
 	return d.upload(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
 		copy(p, src[at:])
@@ -173,7 +173,7 @@ func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fi
 	return nil
 }
 
-// Download copies from src at the given offset into dst, after all earlier submissions, and waits.
+// Download copies from src at the given offset to dst, after all earlier submissions, and waits for that.
 func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset int64) error {
 	return d.download(ctx, dst, src, offset, order{})
 }
@@ -193,9 +193,9 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 			return nil
 		}, o)
 	}
-	// The caller keeps the ring until the device has reached o.after. If it took the ring long before, earlier runs
-	// would finish without anyone recording their points, and their resources would not be reused. So it first waits
-	// for the point before.
+	// A download uses the ring until the device has reached o.after, and other downloads wait for the ring meanwhile.
+	// So it takes the ring only when the device has reached the point before. Otherwise callers that read earlier runs
+	// would be late to record that these are done, and resources of these runs would not be reused.
 	if o.overlaps && o.after > 0 {
 		if err := d.Wait(ctx, o.after-1); err != nil {
 			return err
@@ -209,13 +209,14 @@ func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset i
 	return d.down.download(ctx, dst, src, offset, o)
 }
 
-// stagedChunk is a piece of a download with its slot.
+// stagedChunk is a chunk of a download, in a slot.
 type stagedChunk struct {
 	slot  *stagingSlot
 	at, n int64
 }
 
-// download keeps as many copies in flight as the ring has slots, and copies the slots out in order.
+// download copies in chunks: it keeps as many copies by the device in flight as the ring has slots, and copies from the
+// slots to dst in order.
 func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	var ahead []stagedChunk
@@ -240,7 +241,7 @@ func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, off
 	return nil
 }
 
-// fetch starts copying up to limit bytes into the next slot.
+// fetch starts to copy up to limit bytes to the next slot.
 func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int64, o order) (stagedChunk, error) {
 	slot, err := s.take(ctx)
 	if err != nil {
@@ -252,7 +253,8 @@ func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, limit int6
 	return stagedChunk{slot: slot, n: n}, s.submit(slot, words, o)
 }
 
-// directChunks waits for the device and calls touch with the buffer's memory, a piece at a time.
+// directChunks waits until the host may access the buffer (see order), and calls touch with its memory, a chunk at a
+// time.
 func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
 	touch func(p []byte, at int64) error, o order) error {
 	wait := d.WaitIdle

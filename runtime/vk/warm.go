@@ -10,8 +10,8 @@ import (
 )
 
 // warm dispatches one workgroup of every kernel, because some drivers compile a kernel at its first dispatch. Inputs
-// and temporaries are zeros. The kernels' results do not matter: every run overwrites temporaries and outputs, and a
-// reset of the states follows.
+// and temporaries are zeros. The results do not matter: every run overwrites temporaries and outputs, and the caller
+// resets the states afterwards.
 func (rec *recorder) warm(ctx context.Context, report reporter) error {
 	first := rec.firstSteps()
 	if len(first) == 0 {
@@ -25,7 +25,7 @@ func (rec *recorder) warm(ctx context.Context, report reporter) error {
 	}
 	for i, step := range first {
 		if err := rec.device.runOnce(ctx, "warm-up of "+rec.program.Steps[step].Name, func(c *CommandList) {
-			// The kernel must not use another kernel's results as addresses.
+			// A kernel must not use results of another kernel's warm-up as addresses.
 			if i == 0 || mailbox.Follows(rec.program.Steps[step].Ops) {
 				rec.zero(c)
 			}
@@ -42,8 +42,8 @@ func (rec *recorder) warm(ctx context.Context, report reporter) error {
 	return nil
 }
 
-// warmSymbols sets every symbol to 1, so that rows are short. If that makes an extent such as T-2 negative, which
-// kernels would read as a very large one and no grid can have, it sets every symbol to its bound.
+// warmSymbols returns the values of symbols for the warm-up: 1 each, so that kernels have little work. If that makes an
+// extent such as T-2 negative, it returns every symbol's bound instead.
 func warmSymbols(p *kernel.Program) map[string]int64 {
 	ones, bounds := map[string]int64{}, map[string]int64{}
 	for _, s := range p.Symbols {
@@ -56,8 +56,8 @@ func warmSymbols(p *kernel.Program) map[string]int64 {
 	return ones
 }
 
-// firstSteps lists the first step of a run that uses each pipeline. It skips the pipelines of prepared steps, which
-// have run.
+// firstSteps returns, for each pipeline, the first step of a run that uses it. It leaves out the pipelines of prepared
+// steps, which have run already.
 func (rec *recorder) firstSteps() (list []int) {
 	seen := map[int]bool{}
 	for i, s := range rec.program.Steps {
@@ -69,7 +69,8 @@ func (rec *recorder) firstSteps() (list []int) {
 	return list
 }
 
-// zero clears the inputs and the temporaries, because kernels may read indices and addresses from them.
+// zero records commands that set inputs and temporaries to zero, because kernels may read indices and addresses from
+// them.
 func (rec *recorder) zero(c *CommandList) {
 	cleared := map[*Buffer]bool{}
 	for _, b := range rec.of(kernel.BufInput, kernel.BufTemp) {
@@ -81,8 +82,9 @@ func (rec *recorder) zero(c *CommandList) {
 	c.Barrier(StageTransfer, StageCompute)
 }
 
-// tryPersistent runs each persistent kernel once on zeros. If its workgroups time out waiting for one another, they
-// cannot all be resident on this device. The program then does without persistent kernels and runs their steps instead.
+// tryPersistent runs each persistent kernel once on zeros. The workgroups of a persistent kernel wait for each other,
+// so all of them must be resident on the device at the same time. If they wait too long, they are not. The program then
+// runs the steps instead of persistent kernels.
 func (rec *recorder) tryPersistent(ctx context.Context) error {
 	for _, b := range rec.of(kernel.BufLate) {
 		rec.late = append(rec.late, b.at.Buffer.Bytes()[b.at.Offset:][:4])
@@ -116,7 +118,7 @@ func (rec *recorder) tryPersistent(ctx context.Context) error {
 	return nil
 }
 
-// waitsForRoom reports whether dispatch i, the n-th of a run, is a persistent kernel without a barrier before it. It
-// needs one: another program's persistent kernel may still occupy the device, and two such kernels could wait for one
-// another forever. The barrier makes it begin after all earlier work in the queue.
+// waitsForRoom reports whether dispatch i is a persistent kernel and the first dispatch (n is 0) of a run. It then
+// needs a barrier before it, so that it begins after all earlier work in the queue. Another program's persistent kernel
+// could otherwise still occupy a part of the device, and workgroups of both could wait forever.
 func (rec *recorder) waitsForRoom(n, i int) bool { return n == 0 && i >= len(rec.program.Steps) }

@@ -17,24 +17,24 @@ import (
 )
 
 // weightStore lists the weights and prepared weights on a device, so that programs with equal weights share them. It
-// does not hash whole weights: if a new weight begins like a known one, the two are compared in full by reading the
-// known one back. So the first load costs nothing, and no crafted file can collide with another.
+// hashes only the beginning of a weight. If a new weight has the hash of a known one, Load reads the known one back and
+// compares both in full. So the first load costs nothing, and no crafted file can pass for another one's weights.
 type weightStore struct {
-	token chan struct{} // a lock: a load holds it while it looks for weights and uploads its own
+	token chan struct{} // a lock, which a load holds while it looks for weights and uploads its own
 
 	mu       sync.Mutex
 	known    map[weightKind][]knownWeight
 	prepared map[contentKey]*sharedBuffer // results of prepared steps
 }
 
-// weightKind must be equal before contents are compared.
+// weightKind is what must be equal for two weights to be compared.
 type weightKind struct {
 	dtype  ir.DType
 	layout kernel.Layout
 	bytes  int64
 }
 
-// knownWeight is an uploaded weight.
+// knownWeight is a weight on the device.
 type knownWeight struct {
 	head   uint64 // headSum of its contents
 	buffer *sharedBuffer
@@ -47,7 +47,7 @@ func newWeightStore() *weightStore {
 	return w
 }
 
-// lock acquires the lock. The returned function releases it.
+// lock takes the lock. The returned function releases it, once.
 func (w *weightStore) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case <-w.token:
@@ -57,14 +57,14 @@ func (w *weightStore) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// of lists the known weights of a kind.
+// of returns the known weights of a kind.
 func (w *weightStore) of(kind weightKind) []knownWeight {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.known[kind])
 }
 
-// add adds a weight to the store until the weight's last user closes it.
+// add adds a weight to the store. It is removed when its last user closes it.
 func (w *weightStore) add(kind weightKind, k knownWeight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,13 +83,13 @@ func (w *weightStore) remove(kind weightKind, k knownWeight) {
 
 func kindOf(b *kernel.Buffer) weightKind { return weightKind{b.DType, b.Layout, b.Bytes} }
 
-// headBytes is the length of the prefix that headSum hashes. It distinguishes most weights.
+// headBytes is the number of bytes that headSum hashes, which tells most weights apart.
 const headBytes = 64 << 10
 
-// headSeed is random per process, because sums are only compared within it.
+// headSeed is random: sums are only compared within this process.
 var headSeed = maphash.MakeSeed()
 
-// headSum hashes the first bytes of a weight.
+// headSum returns a hash of the first bytes of a weight.
 func headSum(parts [][]byte) (sum uint64, err error) {
 	var h maphash.Hash
 	h.SetSeed(headSeed)
@@ -105,7 +105,8 @@ func headSum(parts [][]byte) (sum uint64, err error) {
 	return h.Sum64(), err
 }
 
-// findWeights shares weights that are on the device already. The caller holds the lock of the device's weight store.
+// findWeights borrows the weights that are on the device already. The caller holds the lock of the device's weight
+// store.
 func (m *programMemory) findWeights(ctx context.Context) error {
 	for _, b := range m.of(kernel.BufWeight) {
 		if b.borrowed {
@@ -141,13 +142,13 @@ func (m *programMemory) findWeights(ctx context.Context) error {
 	return nil
 }
 
-// errDiffers stops a comparison.
+// errDiffers ends a comparison.
 var errDiffers = errors.New("the contents differ")
 
-// compareChunk is the number of bytes read back at a time: the usual size of the staging ring.
+// compareChunk is the number of bytes that holds reads back at a time, the default size of the staging ring.
 const compareChunk = defaultStagingBytes
 
-// holds reports whether a weight buffer has these contents.
+// holds reports whether buffer `have` on the device has the contents of weight b, which is the concatenation of parts.
 func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, parts [][]byte) (bool, error) {
 	var want, got []byte
 	err := layOut(b, parts, func(at, size int64, fill func(p []byte, at int64) error) error {
@@ -172,7 +173,7 @@ func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, part
 	return err == nil, err
 }
 
-// uploadWeights uploads weights and constants, and adds them to the store for later loads.
+// uploadWeights uploads the weights and constants that are not borrowed, and adds them to the device's store.
 func (m *programMemory) uploadWeights(ctx context.Context, report reporter) error {
 	var done int64
 	total := m.stats.Bytes[kernel.BufWeight]
@@ -202,8 +203,8 @@ func (m *programMemory) uploadWeights(ctx context.Context, report reporter) erro
 	return nil
 }
 
-// layOut passes a weight to put in the device's layout, piece by piece; each call's fill writes one piece. parts are
-// the segments. done receives the number of bytes after each piece.
+// layOut calls put for each range of a weight's bytes in the layout that kernels read. put must call fill to write the
+// range, possibly in several pieces. parts are the weight's segments. done is called with the number of bytes written.
 func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill func(p []byte, at int64) error) error,
 	done func(n int64)) error {
 	if b.Layout == kernel.LayoutPlanes {
@@ -216,7 +217,7 @@ func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill func
 	})
 }
 
-// drain fills p from parts, pads it with zeros, and returns the rest of parts.
+// drain fills p with the next bytes of parts, padded with zeros, and returns the rest of parts.
 func drain(p []byte, parts [][]byte) [][]byte {
 	for len(p) > 0 && len(parts) > 0 {
 		n := copy(p, parts[0])
