@@ -20,7 +20,7 @@ const (
 	maxKeyFile   = 1 << 20
 )
 
-// ReadPrivateKey reads the key with which bundles are signed.
+// ReadPrivateKey reads a private key that signs bundles.
 func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
 	blocks, err := readPEM(path, privateBlock)
 	if err != nil {

@@ -31,7 +31,7 @@ type Contents struct {
 	Model []byte
 	// Parts are the model's other programs. They share its weights, and have no weights, parts or signature themselves.
 	Parts []*Contents
-	// Sign is the key with which to sign the bundle, or nil.
+	// Sign is the private key that signs the bundle, or nil.
 	Sign ed25519.PrivateKey
 }
 

@@ -24,13 +24,13 @@ type Machine struct {
 	Staged  Link `json:"staged,omitzero"`
 }
 
-// Link is the cost of an exchange in which each of two devices sends bytes to the other.
+// Link is the cost when two devices send bytes to each other at the same time.
 type Link struct {
 	LatencyNs float64 `json:"latency_ns"` // for a few bytes
 	GBps      float64 `json:"gbps"`       // bytes per nanosecond that each device sends in large exchanges
 }
 
-// Time is the time in nanoseconds of an exchange in which each device sends the given number of bytes.
+// Time is the time in nanoseconds if each device sends the given number of bytes to the other.
 func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.GBps }
 
 // machineOf returns the rates of a device: measured rates if there are any, and otherwise the rates of the named

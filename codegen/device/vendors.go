@@ -26,7 +26,7 @@ type class struct {
 	name string
 	// owns reports whether a device belongs to the class, if it belongs to no earlier class.
 	owns func(Caps) bool
-	// profile names the profile whose rates per core the class uses.
+	// profile names the profile that has the class's rates per core.
 	profile string
 	// queueApart says that the gap between submissions is shorter in a compute-only queue (M-token-gap).
 	queueApart bool
@@ -65,7 +65,7 @@ func (c class) machine(caps Caps) Machine {
 	return m
 }
 
-// Class names the class to which a device belongs, such as "nvidia" or "generic".
+// Class names the class of a device, such as "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
 
 // QueueApart reports whether programs should run in a compute-only queue, if the device has one.

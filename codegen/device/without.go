@@ -101,7 +101,7 @@ func (c *Caps) turnOff(feature string) bool {
 	return i >= 0
 }
 
-// codeFeatures returns the names of the features on which generated code may depend, in field order.
+// codeFeatures returns the names of the features that generated code may depend on, in field order.
 func codeFeatures() []string {
 	var names []string
 	t := reflect.TypeFor[Features]()

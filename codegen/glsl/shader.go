@@ -48,7 +48,7 @@ type Shader struct {
 	Needs []string
 	// SharedBytes is the size of the shader's shared memory.
 	SharedBytes int
-	// SubgroupSize is the subgroup size on which the shader relies, with full subgroups, or 0.
+	// SubgroupSize is the subgroup size that the shader relies on, with full subgroups, or 0.
 	SubgroupSize int
 	// Workgroup is the number of invocations per workgroup.
 	Workgroup int

@@ -109,7 +109,7 @@ func (r BlockRun) Pairs(b Binding) bool {
 }
 
 // ReadsPairs reports whether the quants of two consecutive quads can be loaded at once. That needs aligned blocks, and
-// a format in which four quads can be loaded at once, but not only four.
+// a format that allows loading two quads at once, not only four.
 func (b Binding) ReadsPairs() bool {
 	f, ok := ir.BlockFormatOf(b.DType)
 	return ok && f.Wide && !f.FourOnly && b.alignedQuants()

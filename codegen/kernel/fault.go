@@ -18,7 +18,7 @@ type Fault struct {
 	Most float32
 }
 
-// FaultPort is a word in which a step may record a fault, with the meaning of that fault.
+// FaultPort is a word that a step may record a fault in, with the meaning of that fault.
 type FaultPort struct {
 	Buffer int    `json:"buffer"`
 	Op     string `json:"op"`  // the failing op, such as "quantize"

@@ -30,8 +30,8 @@ func (x Index) Uses(axis int) bool {
 	return used
 }
 
-// Stride returns the polynomial by which x grows when the coordinate along the axis grows by one. It reports false if x
-// is not linear in the axis.
+// Stride returns the increase of x when the coordinate along the axis grows by one, as a polynomial. It reports false
+// if x is not linear in the axis.
 func (x Index) Stride(axis int) (Index, bool) {
 	var terms []Term
 	for _, t := range x.terms {
@@ -78,7 +78,8 @@ func (x Index) Multiple(limit int64) int64 {
 	return m
 }
 
-// Substitute returns x with every axis replaced by the index that at returns, and every loaded value by that of value.
+// Substitute returns x with every axis replaced by the index that at returns, and every loaded value by the one that
+// value returns.
 func (x Index) Substitute(at func(axis int, extent ir.Dim) Index, value func(*Expr) *Expr) Index {
 	out := Const(x.c)
 	for _, t := range x.terms {

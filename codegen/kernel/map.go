@@ -11,7 +11,7 @@ import (
 type Edit struct {
 	Name string
 	Ops  []string
-	// Family, if set, changes the family. The new kernel then has only the parts for which the edit has a function.
+	// Family, if set, changes the family. The new kernel then has only the parts that the edit has a function for.
 	Family   Family
 	Parallel []ir.Dim
 	Fold     ir.Dim

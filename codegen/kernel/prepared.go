@@ -17,7 +17,7 @@ const (
 )
 
 // CanPrepare reports whether a kernel should run once, at load. It must compute the same values in every run: it has no
-// symbols, and reads only fixed buffers and buffers for which ready returns true. Its result must not be much larger
+// symbols, and every buffer that it reads is fixed, or ready returns true for it. Its result must not be much larger
 // than its inputs. A broadcast, for example, is not prepared.
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return k.Loop == nil && !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&

@@ -18,13 +18,13 @@ func Suits(p Pricer, w Work, readers ...*Kernel) bool {
 	return p != nil && p.Price(Rewrite{Before: readers, Work: &w}).Note == ""
 }
 
-// Rewrite is a proposal to replace some kernels by other kernels, or by work for which no kernels exist yet.
+// Rewrite is a proposal to replace some kernels by other kernels, or by work that has no kernels yet.
 type Rewrite struct {
 	Rule          string
 	Before, After []*Kernel
 	Work          *Work // instead of After
-	// Margin is the factor by which the time before must exceed the time after, because estimates have errors. 0 means
-	// 1.
+	// Margin says how much faster the new kernels must be, because estimates have errors: the old time must exceed
+	// Margin times the new time. 0 means 1.
 	Margin float64
 	// LastSplit says that no later rule splits the sums of these kernels among workgroups. Without it, the Pricer
 	// assumes that a later rule splits them if that is faster.

@@ -33,7 +33,7 @@ type Program struct {
 	Inputs  []Port `json:"inputs"`
 	Outputs []Port `json:"outputs"`
 	States  []Port `json:"states,omitempty"`
-	// Faults are the words in which steps record that the run has failed.
+	// Faults are the words that steps write if the run has failed.
 	Faults []FaultPort `json:"faults,omitempty"`
 
 	// Extents are the extents that may be negative for some symbol values, such as T-2, of tensors that have no buffer

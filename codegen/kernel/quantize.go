@@ -32,5 +32,5 @@ func QuantizeLanes(t ir.DType) int {
 	return f.Elems / f.EncodeRun()
 }
 
-// Quantized is the block format in which a kernel of FamilyQuantize stores.
+// Quantized is the block format that a kernel of FamilyQuantize stores.
 func (k *Kernel) Quantized() ir.DType { return k.Bindings[k.Stores[0].Bind].DType }

@@ -17,7 +17,7 @@ const (
 	maxWide     = 1<<48 - 1
 )
 
-// BlockUnit is the size in bytes, at most 4, of the words in which kernels read a format's blocks. It is the largest
+// BlockUnit is the size in bytes, at most 4, of the words that kernels read from blocks of a format. It is the largest
 // power of two that divides the block size.
 func BlockUnit(t ir.DType) int {
 	n := t.BlockBytes()

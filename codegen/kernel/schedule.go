@@ -39,7 +39,7 @@ const (
 	VarFlashMatrix2 Variant = "flash_coopmat2"
 )
 
-// Decode is the way in which a matvec reads its operand B.
+// Decode says how a matvec reads its operand B.
 type Decode string
 
 // The ways. A strip is a part of a block with one scale; see [BlockRun].

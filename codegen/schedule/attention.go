@@ -97,7 +97,7 @@ func (h heuristics) flashAlone(k *kernel.Kernel, c Candidate, way func(lanes, ke
 	return list
 }
 
-// flashRegisters is the number of registers per core on the devices for which h.flashMost is set.
+// flashRegisters is the number of registers per core on the devices that have h.flashMost.
 const flashRegisters = 64 << 10
 
 // meanKeys is the average number of keys of an attention: half of the bound if the number of keys grows during
@@ -419,8 +419,8 @@ func checkFlashVec(k *kernel.Kernel, s kernel.FlashVec, caps device.Caps) error 
 	return checkFlash(k, s, caps)
 }
 
-// flashVecShared is the shared memory, in bytes, in which the subgroups of a flash_vec workgroup combine their results:
-// each row's sums, its largest score and its sum of weights.
+// flashVecShared is the shared memory, in bytes, that the subgroups of a flash_vec workgroup use to combine their
+// results: each row's sums, its largest score and its sum of weights.
 func flashVecShared(k *kernel.Kernel, s kernel.FlashVec) int {
 	subgroups := s.Workgroup / max(s.Subgroup, 1)
 	if subgroups == 1 {

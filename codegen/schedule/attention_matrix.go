@@ -69,7 +69,7 @@ func flashHalf(k *kernel.Kernel) bool {
 	return a.Q.DType == ir.F16 && a.K.DType == ir.F16 && a.V.DType == ir.F16
 }
 
-// maxFlashWidth is the number of elements of the longest row for which the fragments of a result fit in registers.
+// maxFlashWidth is the length in elements of the longest row of a result that fits in registers as fragments.
 const maxFlashWidth = 256
 
 func checkFlashMatrix(k *kernel.Kernel, s kernel.FlashMatrix, caps device.Caps) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockHeuristics are the measured parameters with which a class of devices reads one block format.
+// blockHeuristics are the measured parameters of a class of devices for reading one block format.
 type blockHeuristics struct {
 	layout kernel.Layout
 	tiles  kernel.Layout // layout for blocks that only matmuls of many rows read

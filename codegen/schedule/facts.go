@@ -170,8 +170,8 @@ func operands(k *kernel.Kernel) (a, b int) {
 	return len(as), len(bs)
 }
 
-// rowGroupShared is the shared memory, in bytes, in which the lanes of a row exchange partial results. It is 0 if they
-// are in one subgroup.
+// rowGroupShared is the shared memory, in bytes, that the lanes of a row use to exchange partial results. It is 0 if
+// they are in one subgroup.
 func rowGroupShared(k *kernel.Kernel, s kernel.Row) int {
 	if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
 		return 0

@@ -146,13 +146,13 @@ type machine struct {
 	cores int64
 }
 
-// cacheRate is the rate, in bytes per nanosecond, at which workgroups read data that all of them read.
+// cacheRate is the rate, in bytes per nanosecond, of reads of the same data by all workgroups.
 func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
 
 // normTime is the time in nanoseconds of a kernel that normalizes one row (M-norm-costs).
 func (m machine) normTime() float64 { return float64(1.8 * m.LaunchNs) }
 
-// handicaps are slowdown factors, compared with a matmul on cooperative matrices whose operands are stored in whole
+// handicaps are slowdown factors, compared with a matmul on cooperative matrices that reads operands stored in whole
 // tiles.
 type handicaps struct {
 	clamped      float64 // reads are clamped at the edges of narrow tiles; wide tiles lose more
@@ -160,7 +160,7 @@ type handicaps struct {
 	shifted      float64 // eight elements of a window are unaligned and must be shifted
 	unaligned    float64 // operands are not aligned to 16 bytes
 	computed     float64 // operands are computed in the kernel; this is the maximum
-	computedRows float64 // number of tile rows for which computing an operand takes as long as multiplying it
+	computedRows float64 // with this many tile rows, computing an operand takes as long as multiplying it
 	gathered     float64 // int8 elements are gathered from non-adjacent positions, such as in windows
 	gatheredTile float64 // the same in tiles without cooperative matrices
 	seldomFull   float64 // wide tiles, if groups of rows seldom fill a tile

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LookupTable describes the table in shared memory with which a matvec decodes eight consecutive quants of a block
-// format (an octet) at once. An entry has the quants of one octet.
+// LookupTable describes a table in shared memory. With it, a matvec decodes eight consecutive quants of a block format
+// (an octet) at once. An entry has the quants of one octet.
 type LookupTable struct {
 	Entries int  // number of entries, as in the codebook
 	Bytes   int  // per entry: 4 or 8

@@ -47,7 +47,7 @@ func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	return h.lookupAsRead(b.lookupFloats, sh, fewestLookupColumns, h.subnormals)
 }
 
-// fewLookupColumns is the minimum number of columns per core for which filling the tables pays off.
+// fewLookupColumns is the minimum number of columns per core that makes filling the tables pay off.
 const fewLookupColumns = 16
 
 // manyResidentColumns is the minimum number of columns per core for keeping a float row resident (M-resident-rows).

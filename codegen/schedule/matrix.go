@@ -34,7 +34,7 @@ func UnitsOf16(k *kernel.Kernel, s kernel.Schedule) int {
 	return unitElems(t) / UnitElems(k, s)
 }
 
-// MatrixDType returns the dtype in which cooperative matrices may take the operands of all matmuls of a kernel: F16,
+// MatrixDType returns the dtype that the operands of all matmuls of a kernel may have on cooperative matrices: F16,
 // BF16, I8 or U8. It returns false if there is no such dtype.
 func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	if len(k.Products) == 0 {
@@ -277,7 +277,7 @@ func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	return stages
 }
 
-// CoopMatResult is the shared memory, in units of 16 bytes, through which a subgroup passes the given number of
+// CoopMatResult is the shared memory, in units of 16 bytes, that a subgroup needs to pass on the given number of
 // adjacent fragments of 32-bit results.
 func CoopMatResult(s kernel.CoopMat, fragments int) int {
 	return s.FragM * CoopMatResultPitch(s, fragments)

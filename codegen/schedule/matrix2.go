@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// checkCoopMat2 checks a schedule whose matrices belong to a whole workgroup and are loaded and stored by tensor
+// checkCoopMat2 checks a schedule with matrices that belong to a whole workgroup and are loaded and stored by tensor
 // addressing.
 func checkCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, caps device.Caps) error {
 	if err := checkMatrixUnits(k, s.MatrixTile, caps); err != nil {
@@ -71,8 +71,8 @@ func unrolls(k *kernel.Kernel, s kernel.CoopMat2) bool {
 		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
 }
 
-// stepsUnrolled is the largest number of steps, up to most, by which a matmul in the tile of s can be unrolled. It is 0
-// if that is less than a third of most.
+// stepsUnrolled is the largest number of steps, up to most, that a loop iteration of a matmul in the tile of s can
+// have. It is 0 if that is less than a third of most.
 func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, most int) int {
 	for n := most; n >= most/3; n-- {
 		if s.Unroll = n; unrolls(k, s) {

@@ -242,7 +242,7 @@ type handicap struct {
 	why    string
 }
 
-// slowdown estimates the slowdown of a schedule, compared with a matmul whose operands are stored in whole tiles.
+// slowdown estimates the slowdown of a schedule, compared with a matmul that reads operands stored in whole tiles.
 func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	worst := handicap{factor: 1}
 	note := func(n handicap) {
@@ -311,7 +311,7 @@ func hidesSteps(k *kernel.Kernel, s kernel.CoopMat2) bool {
 		steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
 }
 
-// unrollCost is the slowdown of a coopmat2 tile whose number of steps is not a multiple of 8. Only one vendor has this
+// unrollCost is the slowdown of a coopmat2 tile if its number of steps is not a multiple of 8. Only one vendor has this
 // extension, so the numbers model its compiler. Operands in shared memory are multiplied in a loop that does not
 // overlap its steps (M-hidden-steps).
 func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {

@@ -99,7 +99,7 @@ func nvidia(caps device.Caps) heuristics {
 	maps.Copy(t.blocks, nvidiaBlocks)
 	t.units, t.subnormals = nvidiaUnits, true
 	if caps.DriverID == device.DriverNVK {
-		t.registerFile = 64 << 10 // not for NVIDIA's own compiler, with which such workgroups were measured
+		t.registerFile = 64 << 10 // not for NVIDIA's own compiler: such workgroups were measured with it
 	} else {
 		t.registers = 264 // more than 255: a little spilling is faster than smaller tiles (M-flash-shared)
 	}

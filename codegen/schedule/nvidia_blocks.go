@@ -212,7 +212,7 @@ var nvidiaRows = blockVecs{
 	{rows: 8, lanes: 32, columns: 8, whole: true},
 }
 
-// longRow is the minimum length of a float row for which keeping it in registers pays off (M-block-ways).
+// longRow is the minimum length of a float row that is worth keeping in registers (M-block-ways).
 const longRow = 12 << 10
 
 // twoBitPacked keeps one row resident, for formats with four planes of 2-bit quants in each byte. A pass has the given
@@ -287,7 +287,7 @@ func (h blockHeuristics) rounding(ways ...residentVec) blockHeuristics {
 	return h
 }
 
-// orBytesFrom is like orBytes, for formats with which int8 is faster only from the given number of rows on.
+// orBytesFrom is like orBytes, for formats that are faster with int8 only from the given number of rows on.
 func (h blockHeuristics) orBytesFrom(rows int64, bytes ...blockVec) blockHeuristics {
 	h.bytes, h.bytesFrom = bytes, rows
 	return h

@@ -12,7 +12,8 @@ const (
 	storedRows       = 256
 )
 
-// storedDepth is the multiple to which the contraction axis of materialized operands of dtype t is padded.
+// storedDepth returns a number of elements. The contraction axis of materialized operands of dtype t is padded to a
+// multiple of it.
 func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
 // minRereads is the minimum number of result tiles that must read an operand before materializing it is considered.

@@ -51,8 +51,8 @@ func checkQuantize(k *kernel.Kernel, s kernel.Lanes) error {
 	return nil
 }
 
-// quantizeShared is the shared memory, in bytes, in which the invocations of a block exchange the scales and codes of
-// their groups, and the quants.
+// quantizeShared is the shared memory, in bytes, that the invocations of a block use to exchange the scales and codes
+// of their groups, and the quants.
 func quantizeShared(k *kernel.Kernel, s kernel.Lanes) int {
 	if s.LanesPerRow < 2 {
 		return 0

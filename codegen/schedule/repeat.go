@@ -73,9 +73,9 @@ func isCostly(e *kernel.Expr) bool {
 	return costly
 }
 
-// repeatedMaps lists maps whose invocations compute several points along an axis. The points share expensive values.
-// Or, if that is faster on the device, the invocation first loads the indices of several points, so that these loads
-// are in flight together.
+// repeatedMaps lists maps that compute several points along an axis in each invocation. The points share expensive
+// values. Or, if that is faster on the device, the invocation first loads the indices of several points, so that these
+// loads are in flight together.
 func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 	r, ok := RepetitionOf(k)
 	why := "share costly values"

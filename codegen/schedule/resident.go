@@ -21,7 +21,7 @@ type residentVec struct {
 	digits     int             // int8 digits per element of a row that may not be rounded to one int8
 	products   int             // minimum number of matmuls with the same row
 	least      int64           // minimum row length
-	longest    int64           // row length from which this is not faster; 0 for no limit
+	longest    int64           // from this row length on, this is not faster; 0 for no limit
 	most       int64           // maximum number of columns per core; 0 for no limit
 	subnormals bool
 	tables     bool
@@ -139,9 +139,9 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	return 1
 }
 
-// residentLanes is the number of invocations that share a row of depth elements in runs. It is one per run, or, if that
-// is more than most, the smallest number with which each has the same number of runs. It is rounded up to whole
-// subgroups.
+// residentLanes is the number of invocations that share a row of depth elements in runs. It is one per run. If that is
+// more than most, it is the smallest number that gives each invocation the same number of runs. It is rounded up to
+// whole subgroups.
 func residentLanes(depth int64, run, subgroup, most int) int {
 	runs := ceilDiv(depth, int64(run))
 	steps := ceilDiv(runs, int64(most))
@@ -162,8 +162,8 @@ func rowsResident(k *kernel.Kernel, s kernel.MatVec) bool {
 	return registers <= maxResidentRegisters
 }
 
-// ResidentTile is the number of quads in the shared-memory tile through which float rows reach the registers, or 0 if
-// they are loaded directly. It is a multiple of the number of invocations, and of whole blocks.
+// ResidentTile is the size in quads of the shared-memory tile that float rows pass through on their way to registers,
+// or 0 if they are loaded directly. It is a multiple of the number of invocations, and of whole blocks.
 func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
 	const most = 16 << 10 / 16
 	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !rowsResident(k, s) {
@@ -184,7 +184,7 @@ func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
 const maxResidentRegisters, maxResidentRows = 64, 2
 
 // roundable reports whether the rows of a matmul by blocks may be quantized to int8, and the blocks hold small integers
-// by which they can be multiplied. Blocks with a float codebook hold none, except if a lookup decodes them.
+// to multiply them by. Blocks with a float codebook hold none, except if a lookup decodes them.
 func roundable(k *kernel.Kernel, lookup bool) bool {
 	return meetsIntegers(k, lookup) &&
 		!slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })

@@ -15,14 +15,14 @@ type skinnyTile struct{ columns, depths, step int }
 // formatUnits says when cooperative matrices multiply blocks of a format by few rows, for rows of floats and of int8.
 type formatUnits struct{ floats, bytes blockUnits }
 
-// blockUnits is the range of row counts, rows to most, for which cooperative matrices are fastest, and the tiles to
-// use. rows is 0 if they never are.
+// blockUnits is a range of row counts, rows to most, and the tiles to use for it. In this range cooperative matrices
+// are fastest. rows is 0 if they never are.
 type blockUnits struct {
 	rows, most int64
 	tile       skinnyTile
 	some       []skinnyTile // for 9 to 16 rows, widest first; nil to use tile
 	many       skinnyTile   // for more than 16 rows
-	// rate is the rate at which a core reads blocks with 9 to 16 rows, in GB/s, or 0 if it was not measured.
+	// rate is the number of GB/s of blocks that a core reads with 9 to 16 rows, or 0 if it was not measured.
 	rate float64
 }
 
@@ -37,15 +37,15 @@ func (u blockUnits) andMore(columns, depths, step int) blockUnits {
 	return u
 }
 
-// someBy sets the tiles for 9 to 16 rows, widest first, and the rate in GB/s at which a core reads blocks with them.
+// someBy sets the tiles for 9 to 16 rows, widest first, and the GB/s of blocks that a core reads with them.
 func (u blockUnits) someBy(rate float64, tiles ...skinnyTile) blockUnits {
 	u.some, u.rate = tiles, rate
 	return u
 }
 
-// skinny lists schedules that multiply few rows by blocks on cooperative matrices, for formats with which that was
-// measured to be faster. For up to MaxMatVecRows rows the kernel must have one matmul, because several take four times
-// as long (M-block-units). For more rows, operands that may be rounded to f16 have other tiles.
+// skinny lists schedules that multiply few rows by blocks on cooperative matrices, for formats that were measured to be
+// faster this way. For up to MaxMatVecRows rows the kernel must have one matmul, because several take four times as
+// long (M-block-units). For more rows, operands that may be rounded to f16 have other tiles.
 func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	how, ok := SkinnyOf(k)
 	if !ok {
@@ -84,7 +84,7 @@ func (h heuristics) unitsOf(k *kernel.Kernel) blockUnits {
 }
 
 // skinnyTime estimates the time in nanoseconds of a matmul of 9 to 16 rows on cooperative matrices, from the measured
-// rate at which a core reads blocks (M-batch). If that is unknown, it returns the reason.
+// rate of reading blocks per core (M-batch). If that is unknown, it returns the reason.
 func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, string) {
 	sh, rate := matShapeOf(k), h.unitsOf(k).rate
 	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {

@@ -20,7 +20,7 @@ type variant interface {
 	normalized(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
 }
 
-// row is a variant whose schedules have type P.
+// row is a variant with schedules of type P.
 type row[P kernel.Schedule] struct {
 	family kernel.Family
 	units  bool // it runs on matrix units
@@ -74,11 +74,11 @@ func variantOf(s kernel.Schedule) variant {
 type family struct {
 	// candidates lists the schedules that are worth trying, best first.
 	candidates func(heuristics, *kernel.Kernel, device.Caps) []Candidate
-	// space lists more schedules for measurements, many of which [New] rejects; nil for none.
+	// space lists more schedules for measurements, but [New] rejects many of them; nil for none.
 	space func(*kernel.Kernel, device.Caps) []kernel.Schedule
 	// check returns an error if no schedule, or not this one, can run a kernel; nil for no conditions.
 	check func(*kernel.Kernel, kernel.Schedule) error
-	// grid returns an error if the workgroups do not fit in the grid; nil for a family whose workgroups loop.
+	// grid returns an error if the workgroups do not fit in the grid; nil if the family's workgroups loop.
 	grid func(*kernel.Kernel, kernel.Schedule, device.Caps) error
 }
 

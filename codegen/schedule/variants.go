@@ -14,7 +14,7 @@ import (
 // maxVariants is the maximum number of schedules of a kernel that Variants returns.
 const maxVariants = 128
 
-// Variants lists the schedules to measure for a kernel on a device, all of which [New] accepts. The first is the choice
+// Variants lists the schedules to measure for a kernel on a device; [New] accepts all of them. The first is the choice
 // of [Select]. Then come the other [Candidates], and all other schedules that the variants allow. They are ordered by
 // similarity to the first, so that a short measurement tries the most promising ones.
 func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
@@ -100,7 +100,7 @@ func distance(a, b kernel.Schedule) float64 {
 	return d
 }
 
-// space lists schedules of all variants of a kernel's family, many of which [New] rejects.
+// space lists schedules of all variants of a kernel's family; [New] rejects many of them.
 func space(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 	if list := families[k.Family].space; list != nil {
 		return list(k, caps)
@@ -116,7 +116,7 @@ func doublings(from, to int) func(func(int) bool) {
 	}
 }
 
-// workgroups returns the space of a variant whose only parameter is the workgroup size.
+// workgroups returns the space of a variant that has the workgroup size as its only parameter.
 func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 		var all []kernel.Schedule
@@ -377,7 +377,7 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 	return all
 }
 
-// minPieces is the minimum number of sums of a tile for which dividing it into pieces is worthwhile.
+// minPieces is the minimum number of sums of a tile that makes dividing it into pieces worthwhile.
 const minPieces = 128 * 256
 
 // matrixSpace lists schedules on cooperative matrices.

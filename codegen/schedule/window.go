@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Window is an operand whose elements are read in octets (eight contiguous elements), and are 0 outside of the tensor:
-// the windows of a convolution with padding.
+// Window is an operand that is read in octets (eight contiguous elements) and is 0 outside of the tensor: the windows
+// of a convolution with padding.
 type Window struct {
 	Load   *kernel.Expr   // of 16-bit elements
 	Base   kernel.Index   // index of the octet's first element; it may be outside of the buffer
@@ -14,7 +14,7 @@ type Window struct {
 	Ranges []*kernel.Expr // comparisons (>= or <) of an index that grows along the octet
 }
 
-// WindowLoad matches an operand as a window whose octets lie along an axis of the result. It returns false for other
+// WindowLoad matches an operand as a window that has octets along an axis of the result. It returns false for other
 // operands.
 func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 	t, ok := MatrixDType(k)

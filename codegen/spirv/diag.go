@@ -83,8 +83,8 @@ func parseDiagnostics(text string) []diagnostic {
 	return found
 }
 
-// tidyMessage removes control characters and the empty subject (two quotes and a colon) with which glslang begins
-// messages without an identifier.
+// tidyMessage removes control characters. It also removes the empty subject (two quotes and a colon) that glslang puts
+// before messages without an identifier.
 func tidyMessage(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

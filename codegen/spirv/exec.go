@@ -20,7 +20,7 @@ const (
 	maxOutput = 64 << 20
 	// maxMessages bounds a tool's messages in bytes. A compiler that finds a thousand errors in a shader writes 0.1 MB.
 	maxMessages = 1 << 20
-	// killGrace is the time for which Wait still reads the pipes of a tool that has ended; a grandchild may keep them
+	// killGrace is the time that Wait goes on reading the pipes of a tool that has ended; a grandchild may keep them
 	// open. On a busy machine, reading may take seconds.
 	killGrace = 10 * time.Second
 )

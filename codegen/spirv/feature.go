@@ -11,7 +11,7 @@ import (
 // Feature is a GLSL extension that only some versions of the tools can compile.
 type Feature string
 
-// The features for which there are probes.
+// The features that have probes.
 const (
 	CoopMat  Feature = "coopmat"  // GL_KHR_cooperative_matrix
 	CoopMat2 Feature = "coopmat2" // GL_NV_cooperative_matrix2; needs the target vulkan1.3

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// minBatch is the minimum number of shaders for which a separate glslc process pays off: it takes 80 ms to start,
+	// minBatch is the minimum number of shaders that makes a separate glslc process pay off: it takes 80 ms to start,
 	// and 1-3 ms per shader.
 	minBatch = 16
 	// maxBatch bounds the length of the command line.

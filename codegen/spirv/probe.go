@@ -20,7 +20,7 @@ import (
 // versionLimits bounds a run of `--version`, which takes milliseconds.
 var versionLimits = limits{memory: defaultLimits.memory, cpu: 10 * time.Second, wall: 2 * time.Minute}
 
-// identity has the versions of the tools on which a result depends.
+// identity has the versions of the tools that a result depends on.
 type identity struct{ Compiler, Opt, Val string }
 
 // identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen, so

@@ -94,8 +94,8 @@ func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 	return expr.Binary("*", x, m.FloatLit(m.a.Scale))
 }
 
-// scoreFragments computes scores from the products: it masks keys, and scales unless that comes later. If all rows of
-// the subgroup see the whole tile, no key is masked.
+// scoreFragments turns the results of Q*K into scores: it masks keys, and scales unless that comes later. If all rows
+// of the subgroup see the whole tile, no key is masked.
 func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 	each := func() {
 		m.Repeat("i", m.strips, func(i expr.Expr) {

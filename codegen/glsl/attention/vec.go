@@ -128,7 +128,7 @@ func rawHalf(e *emit.Emitter, x *kernel.Expr, a emit.Along) bool {
 	return e.IsVector(x, a) && e.K.Bindings[x.Bind].DType == ir.F16 && !e.InWords(e.Buffers[x.Bind])
 }
 
-// rawQuad prints four neighbours of an operand in the type in which they are stored.
+// rawQuad prints four neighbours of an operand in the operand's own type.
 func rawQuad(e *emit.Emitter, x *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	x = kernel.Widened(x)
 	b := e.Buffers[x.Bind]

@@ -272,7 +272,7 @@ func PairQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return "quants2_" + b.Base
 }
 
-// blockReaders are the functions by which snippets read bytes of their block.
+// blockReaders are the functions that snippets call to read bytes of their block.
 var blockReaders = emit.WordSet("WORDS PAIRS WORD SHORT BYTE HALF")
 
 // snippets caches the syntax trees of snippets, by their source.

@@ -40,7 +40,7 @@ func EmitQuantize(e *emit.Emitter) {
 	e.OverSpace(w.Place, w.shareBlock)
 }
 
-// makeBlock writes the code with which one invocation quantizes and stores a block.
+// makeBlock writes the code of one invocation that quantizes and stores a block.
 func (w *blockWriter) makeBlock() {
 	if w.K.Guard != nil {
 		w.OpenPoint()
@@ -60,7 +60,7 @@ func (w *blockWriter) makeBlock() {
 	})
 }
 
-// shareBlock writes the code with which several invocations quantize and store a block. All of them reach every
+// shareBlock writes the code of several invocations that quantize and store a block together. All of them reach every
 // barrier. Invocations without a block quantize zeros and store nothing.
 func (w *blockWriter) shareBlock() {
 	if g := w.K.Guard; g != nil {

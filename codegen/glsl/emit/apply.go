@@ -127,7 +127,7 @@ func (e *Emitter) template(v *kernel.Expr) *syntax.Expr {
 	return without(n, v.Attrs)
 }
 
-// apply prints an elementwise op. home is the scope in which its value is declared.
+// apply prints an elementwise op. Its value is declared in scope home.
 func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
@@ -236,7 +236,7 @@ func isZero(t expr.Expr) (negative, ok bool) {
 	return math.Signbit(v), err == nil && v == 0
 }
 
-// contracts reports whether v is a multiplication whose results a phase sums. Such a sum may use fused multiply-adds.
+// contracts reports whether v is a multiplication and a phase sums its results. Such a sum may use fused multiply-adds.
 func (e *Emitter) contracts(v *kernel.Expr) bool {
 	return slices.ContainsFunc(e.K.Phases, func(p kernel.Phase) bool {
 		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
@@ -263,7 +263,7 @@ func (e *Emitter) Function(name, typ string) string {
 	return name
 }
 
-// arithmetic is the compute type in which an op computes: the type of the result, or, for a bool result, of the
+// arithmetic is the type that an op computes with: the compute type of the result, or, for a bool result, of the
 // arguments.
 func (e *Emitter) arithmetic(v *kernel.Expr) string {
 	if v.DType != ir.Bool {

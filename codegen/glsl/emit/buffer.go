@@ -21,10 +21,10 @@ type Buffer struct {
 	Slot int
 	Base string // the binding's name, as a part of other names
 	Name string // the name of the array of scalars
-	// views are the vector widths of the arrays with which it is declared. One binding may have an array of scalars (1)
-	// and an array of vectors.
+	// views are the vector widths of the buffer's array declarations. One binding may have an array of scalars (1) and
+	// an array of vectors.
 	views map[int]bool
-	// Units are the sizes in bytes of the units in which its planes are read.
+	// Units are the sizes in bytes of the units that shaders read from its planes.
 	Units map[int]bool
 	// Early says that the shader prefetches words of its planes.
 	Early bool
@@ -391,7 +391,7 @@ func (e *Emitter) arrayOf(b *Buffer, width int) Array {
 // blockName is the name of the interface block of an array, which must differ from the array's name.
 func blockName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// BlockUnits has the unit in which kernels read blocks, and its reader functions, by the alignment of blocks in bytes.
+// BlockUnits has the unit that kernels read of a block, and its reader functions, by the alignment of blocks in bytes.
 var BlockUnits = map[int]struct {
 	Name    string
 	Need    string
@@ -441,7 +441,7 @@ func blockNeeds(t ir.DType) []string {
 	return nil
 }
 
-// PlaneUnits has the element types in which a plane is read, by size in bytes.
+// PlaneUnits has the element types that shaders read a plane with, by size in bytes.
 var PlaneUnits = map[int]struct{ typ, View string }{
 	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t",
 		"bytes"},

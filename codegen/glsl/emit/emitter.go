@@ -53,10 +53,10 @@ type Emitter struct {
 }
 
 // scope is a block of a function, with the names and values known in it. If head is nil, it has no braces: it is a part
-// of the enclosing block in which some axes are bound.
+// of the enclosing block, and binds some axes there.
 type scope struct {
 	parent *scope
-	head   syntax.Stmt // the loop or branch to which the block belongs
+	head   syntax.Stmt // the loop or branch that the block belongs to
 	other  bool        // the block is the branch's else block
 	body   []syntax.Stmt
 	Names  map[string]bool
@@ -174,7 +174,7 @@ func (e *Emitter) OpenElse() {
 	e.Scope.other = true
 }
 
-// OpenScope begins a scope without braces, in which axes can be bound for a few statements.
+// OpenScope begins a scope without braces. Axes can be bound in it for a few statements.
 func (e *Emitter) OpenScope() { e.Scope = newScope(e.Scope, nil) }
 
 // Close ends the innermost scope.
@@ -271,8 +271,8 @@ func (e *Emitter) symbol(name string) expr.Expr {
 // Dim prints an extent as a uint.
 func (e *Emitter) Dim(d ir.Dim) expr.Expr { return e.Coordinate(kernel.DimIndex(d)) }
 
-// home returns the outermost scope in which a value can be computed, given the axes and phases or matmuls on which it
-// depends. That is the innermost scope that binds one of them, but not outside of an open guard.
+// home returns the outermost scope that can compute a value, given the axes and phases or matmuls that the value
+// depends on. That is the innermost scope that binds one of them, but not outside of an open guard.
 func (e *Emitter) home(usesAxis, usesAcc func(int) bool) *scope {
 	for s := e.Scope; ; s = s.parent {
 		if s.parent == nil || s.guard {

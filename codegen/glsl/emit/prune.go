@@ -75,8 +75,8 @@ func handedOn(name string, later []*syntax.Definition) bool {
 	return found
 }
 
-// dropArguments removes the arguments at the given positions from all calls of a function, and from calls to which the
-// function is passed by name.
+// dropArguments removes the arguments at the given positions from all calls of a function. It does the same for calls
+// that pass the function by name.
 func dropArguments(x *syntax.Expr, name string, places []int) *syntax.Expr {
 	return x.Map(func(x *syntax.Expr) *syntax.Expr {
 		if x.Op != syntax.Call {

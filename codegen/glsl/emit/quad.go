@@ -85,8 +85,8 @@ func (e *Emitter) wholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Ex
 	})
 }
 
-// partialQuad sets the variable name to four neighbours, some of which may be beyond the end. For these the shader
-// reads the last element again and uses 0 instead.
+// partialQuad sets the variable name to four neighbours. Some of them may be beyond the end: for these the shader reads
+// the last element again and uses 0 instead.
 func (e *Emitter) partialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
 	end := e.Dim(a.Extent)
 	e.OpenLanes(4)
@@ -148,9 +148,9 @@ func notInSums(r rune) bool {
 	return r != ' ' && r != '+' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
-// QuadKind is a type in which shaders hold four neighbours of an operand that ordinary arithmetic multiplies.
+// QuadKind is a type that holds four neighbours of an operand in ordinary arithmetic, without cooperative matrices.
 type QuadKind struct {
-	Vector string // the vector type in which four neighbours are assembled
+	Vector string // the vector type that four neighbours are assembled in
 	// Scalar is the type of an element and of sums. int8 elements are added in int, and uint8 sums wrap around, as op
 	// matmul defines.
 	Scalar string

@@ -21,7 +21,7 @@ func (e *Emitter) random(v *kernel.Expr, home *scope) expr.Expr {
 	return expr.Call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
 }
 
-// pairWord prints the number of the element whose own word is the wanted word.
+// pairWord prints the number of the element that owns the wanted word.
 func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	switch w {
 	case kernel.WordFirst:

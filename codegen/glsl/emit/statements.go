@@ -88,7 +88,7 @@ func (e *Emitter) OpenBelow(some bool, x, end expr.Expr) {
 	e.OpenIf(cond)
 }
 
-// EachResult opens a block in which each invocation has one result, or a loop if there are more results than
+// EachResult opens a block that computes one result per invocation, or a loop if there are more results than
 // invocations. It prints the number of the result.
 func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
 	if results > e.Launch.Workgroup {

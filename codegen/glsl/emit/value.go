@@ -151,7 +151,7 @@ func (e *Emitter) valueFor(v *kernel.Expr, consumer *scope) expr.Expr {
 	return name
 }
 
-// wantsName reports whether a value becomes a variable. home is the scope in which it is computed.
+// wantsName reports whether a value becomes a variable. home is the scope that would declare it.
 func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, home, consumer *scope) bool {
 	switch {
 	case expr.IsPlain(t):
@@ -183,8 +183,8 @@ func (e *Emitter) compute(v *kernel.Expr, home *scope) expr.Expr {
 	return expr.Of("0")
 }
 
-// ValueName returns a name for a value's variable. For a load it is the buffer and the innermost coordinate on which
-// the load depends, such as weight_row. For other values it is the hint or op.
+// ValueName returns a name for a value's variable. For a load it is the buffer and the innermost coordinate that the
+// load depends on, such as weight_row. For other values it is the hint or op.
 func (e *Emitter) ValueName(v *kernel.Expr) string {
 	where := "value"
 	for a := len(e.K.Parallel); a >= 0; a-- {

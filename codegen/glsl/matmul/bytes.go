@@ -62,8 +62,8 @@ func (m *Base) dotBytes() string {
 	return "dot_bytes"
 }
 
-// quadsOf returns the type of quads of a kernel's operands. int8 elements stay packed, except in VarMatDirect, whose
-// devices have no instructions for packed int8.
+// quadsOf returns the type of quads of a kernel's operands. int8 elements stay packed, except in VarMatDirect: it is
+// for devices without instructions for packed int8.
 func quadsOf(k *kernel.Kernel, v kernel.Variant) emit.QuadKind {
 	t, ok := schedule.ByteProducts(k)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// storeCols writes the stores of a kernel whose column ranges have different stores.
+// storeCols writes the stores of a kernel that has different stores for different column ranges.
 func (m *Base) storeCols(col expr.Expr) {
 	type part struct {
 		cols  kernel.Cols

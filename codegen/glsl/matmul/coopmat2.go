@@ -25,7 +25,7 @@ type coopMat2 struct {
 	pieceN  int // columns of a piece
 }
 
-// piece is a part of the tile whose sums are in a separate matrix.
+// piece is a part of the tile that has its sums in a separate matrix.
 type piece struct {
 	row, col int         // its first row and column in the tile
 	sums     []expr.Expr // one for each matmul

@@ -77,7 +77,7 @@ type columnReader interface {
 	bReader
 	parts() int
 	activations(at place) activations
-	// addColumn multiplies a part of the rows by column j, to which the column axis is bound, and adds to the sums.
+	// addColumn multiplies a part of the rows by column j, and adds to the sums. The column axis is bound to j.
 	addColumn(at place, rows activations, j expr.Expr)
 }
 

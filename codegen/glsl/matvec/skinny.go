@@ -326,7 +326,7 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 }
 
 // put stores uvec4 number w of a strip in shared memory. unit is the index of the strip's first element, in units of
-// the array: a uvec4, or a uvec2 for which put stores two halves.
+// the array. The array has elements of type uvec4, or uvec2; put then stores two halves.
 func (r *skinny) put(array, unit expr.Expr, w int, word expr.Expr) {
 	if r.unit == "uvec4" {
 		r.Assign(expr.At(array, expr.Plus(unit, expr.Uint(w))), word)

@@ -170,7 +170,7 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) 
 	})
 }
 
-// rowUnit is the shared-memory index of element at of a row. part selects one of the parts into which floats are split.
+// rowUnit is the shared-memory index of element at of a row. Floats may be split into several parts; part selects one.
 // rowScale is the index of the scale of that element's strip.
 func (r *skinny) rowUnit(row, at, part expr.Expr) expr.Expr {
 	line := expr.Plus(row, expr.Times(part, r.s.TileM))

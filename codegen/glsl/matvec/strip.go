@@ -224,7 +224,7 @@ func wideElement(wide expr.Array, quads int, t expr.Expr) expr.Expr {
 	return expr.At(wide.At(expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
 }
 
-// quadArgs prints the arguments with which a decoding function returns quad t of a strip.
+// quadArgs prints the arguments of a decoding function that returns quad t of a strip.
 func (v *matVec) quadArgs(block expr.Expr, at place, t expr.Expr) []expr.Expr {
 	f := v.run.Form
 	first, p := at.e, at.p

@@ -11,8 +11,8 @@ import (
 
 // groupWriter writes a kernel that groups elements by group number. A workgroup has one number. It counts how often
 // each number occurs, and so finds where its own table rows begin. Then each invocation goes through a contiguous part
-// of the elements and writes those of the workgroup's number to the table. Only the counting has no fixed order, and
-// the counts do not depend on the order.
+// of the elements and writes every element with the workgroup's number to the table. Only the counting has no fixed
+// order, and the counts do not depend on the order.
 type groupWriter struct {
 	*emit.Emitter
 	self, table, counts expr.Expr

@@ -22,8 +22,8 @@ type fold struct {
 
 // maxPlainSum is the largest number of floats that an invocation adds up without compensation. A plain sum of equal
 // numbers loses up to half a unit in the last place with each addition. So longer sums are compensated. Then the error
-// of any sum is a few units for each doubling of the invocations that share it, and for each kernel in which it is
-// computed.
+// of any sum is a few units for each doubling of the invocations that share it, and for each kernel that computes a
+// part of it.
 const maxPlainSum = 32
 
 // foldStage writes one pass over the row, and the exchange between its lanes. phases are the phases that it folds.

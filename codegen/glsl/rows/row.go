@@ -37,8 +37,8 @@ type stage struct {
 	perElement, perRow []kernel.Store
 }
 
-// New returns a Writer whose workgroups have rows of lanes invocations each. group says that the lanes of a row share
-// it; otherwise each invocation has its own row.
+// New returns a Writer for workgroups that have rows of lanes invocations each. group says that the lanes of a row
+// share it; otherwise each invocation has its own row.
 func New(e *emit.Emitter, lanes int, group bool) *Writer {
 	return &Writer{Emitter: e, Group: group, Lanes: lanes, Rows: e.Launch.Workgroup / lanes, width: e.Launch.Vec}
 }
@@ -226,7 +226,7 @@ func (r *Writer) keepingLoop(name string, runs ir.Dim) (j expr.Expr, opened int)
 	return j, opened
 }
 
-// accType is the dtype in which a phase accumulates.
+// accType is the dtype of a phase's accumulator.
 func accType(p kernel.Phase) ir.DType {
 	t := p.Value.DType
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// windowWriter writes a kernel whose rows are overlapping windows (see schedule.Windows). An invocation folds a block
+// windowWriter writes a kernel that has overlapping windows as rows (see schedule.Windows). An invocation folds a block
 // of rows, and computes the values that they share once per position.
 type windowWriter struct {
 	*Writer

@@ -24,7 +24,7 @@ type token struct {
 	lines    int // number of line ends between the previous token and this one
 }
 
-// treeMark is the character in a source at which the next tree is inserted.
+// treeMark is the character in a source that stands for the next tree.
 const treeMark = '\x00'
 
 // lexer reads the tokens of a source.

@@ -402,7 +402,7 @@ func (p *parser) expr() *Expr {
 	return &Expr{Op: Ternary, Args: []*Expr{cond, a, p.expr()}}
 }
 
-// binary parses an expression whose binary operators have at least the given precedence.
+// binary parses an expression of binary operators that have at least the given precedence.
 func (p *parser) binary(least int) *Expr {
 	left := p.unary()
 	for p.err == nil && p.tok.kind == tokenOperator {

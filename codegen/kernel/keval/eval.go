@@ -26,8 +26,8 @@ type run struct {
 	accT     []ir.DType
 
 	// exprs caches the values of expressions by ID. A value that depends on the row's element is valid if it was
-	// computed in the current round, other values if it was computed in or after round turn. round counts coordinate
-	// changes, and turn is the round in which the current point began.
+	// computed in the current round, other values if they were computed in round turn or later. round counts coordinate
+	// changes; turn is the first round of the current point.
 	exprs []expr
 	round int64
 	turn  int64
@@ -90,7 +90,7 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 	return nil
 }
 
-// order returns the numbers of the points of a space, in the order in which they are visited.
+// order returns the numbers of the points of a space, in the order of the visits.
 func (m *Machine) order(dims []int) []int {
 	points := 1
 	for _, d := range dims {

@@ -275,7 +275,7 @@ func count(s ir.Shape, symbols map[string]int64) (int64, error) {
 	return n, err
 }
 
-// levels returns steps from to to-1, grouped between barriers, in the order in which they run.
+// levels returns steps from to to-1 in execution order, grouped between barriers.
 func (m *Machine) levels(from, to int) [][]int {
 	var levels [][]int
 	for i := from; i < to; i++ {
