@@ -247,6 +247,7 @@ func decodeHeader(b []byte) (int, error) {
 	return int(n), nil
 }
 
+// decodeEntry decodes the section table entry at byte at of the file's head, and checks its kind, index and size.
 func decodeEntry(head []byte, at int64) (Section, error) {
 	le := binary.LittleEndian
 	b := head[at : at+entrySize]

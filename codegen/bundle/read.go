@@ -122,6 +122,8 @@ func (f *File) located(err error) error {
 	return f.src.Errorf(at.pos, "%s; %s", at.msg, wayOut)
 }
 
+// readSection decodes section s with contents b into f, or into idx for the index of the weights. It does not read the
+// weights themselves.
 func (f *File) readSection(s Section, b []byte, idx *index) error {
 	switch s.Kind {
 	case KindMeta:

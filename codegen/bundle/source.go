@@ -64,6 +64,7 @@ func (f *File) Verify() error {
 	return f.guard(func() error { return f.weights.check(0, int64(len(f.weights.data))) })
 }
 
+// tensor returns the index entry of a weight.
 func (f *File) tensor(name string) (tensor, error) {
 	if f == nil {
 		return tensor{}, errNoFile

@@ -67,6 +67,7 @@ func ProfileTuning(name string) (Tuning, error) {
 	return f.Tuning, err
 }
 
+// readProfile reads an embedded profile by name.
 func readProfile(name string) (profileFile, error) {
 	if have := Profiles(); !slices.Contains(have, name) {
 		return profileFile{}, fmt.Errorf("device: no device profile %q (files end in .json); nearest: %s (all: %s)",
@@ -79,6 +80,7 @@ func readProfile(name string) (profileFile, error) {
 	return parseProfile(name, text)
 }
 
+// parseProfile decodes a profile from JSON and checks its caps. Unknown fields are errors.
 func parseProfile(name string, text []byte) (profileFile, error) {
 	var f profileFile
 	dec := json.NewDecoder(bytes.NewReader(text))

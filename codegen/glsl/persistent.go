@@ -113,6 +113,7 @@ type phaseWriter struct {
 	id         string          // name of the global invocation id in a phase
 }
 
+// newPhaseWriter returns a writer. The names that it declares itself differ from all names in the phases' sources.
 func newPhaseWriter(phases []Phase, changes []bool, groups int) *phaseWriter {
 	w := &phaseWriter{changes: changes, groups: groups, taken: map[string]bool{}, texts: map[string]bool{},
 		signatures: map[string]bool{}}

@@ -197,6 +197,7 @@ func (w *identityWriter) symbol(name string, bound int64) {
 	w.b = append(w.b, ' ')
 }
 
+// index writes an index: every term with its coefficient and factors, and the constant.
 func (w *identityWriter) index(x Index) {
 	w.b = append(w.b, '[')
 	for _, t := range x.terms {

@@ -51,6 +51,7 @@ type Factor struct {
 	size int // number of factors in it, itself included
 }
 
+// newFactor returns a copy of f with its key and size set.
 func newFactor(f Factor) *Factor {
 	f.size = 1 + f.X.Size() + f.D.Size()
 	switch f.Kind {

@@ -92,6 +92,7 @@ func (x Index) Substitute(at func(axis int, extent ir.Dim) Index, value func(*Ex
 	return out
 }
 
+// substitute is [Index.Substitute] for one factor.
 func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr) Index {
 	sub := func(x Index) Index { return x.Substitute(at, value) }
 	switch f.Kind {

@@ -46,6 +46,7 @@ func upper(fs []*Factor) Index {
 	return out
 }
 
+// upper returns a polynomial in symbols that is at least f.
 func (f *Factor) upper() Index {
 	switch f.Kind {
 	case FactorAxis:
@@ -89,6 +90,7 @@ func (x Index) Upper() (int64, bool) {
 	return up.c, up.IsConst() && !hasValue(x)
 }
 
+// hasValue reports whether a loaded value is a factor of a term of x.
 func hasValue(x Index) bool {
 	for _, t := range x.terms {
 		for _, f := range t.Factors {

@@ -333,6 +333,7 @@ func (p Product) operandNote() string {
 	return note
 }
 
+// describe prints an expression for the listing of a kernel. number has the listing's numbers of expressions.
 func (e *Expr) describe(number map[*Expr]int) string {
 	switch e.Kind {
 	case ExprLoad:

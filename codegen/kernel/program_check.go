@@ -38,6 +38,7 @@ func (p *Program) checkBuffers() error {
 	return nil
 }
 
+// checkBuffer returns an error if a buffer's size, kind, layout or offset is invalid.
 func (p *Program) checkBuffer(b Buffer) error {
 	t := ir.Type{DType: b.DType, Shape: b.Shape}
 	if err := b.Shape.Check(); err != nil {
@@ -132,6 +133,7 @@ func (p *Program) checkDispatches() error {
 	return nil
 }
 
+// checkDispatch returns an error if a step's shader, buffers or grid are invalid.
 func (p *Program) checkDispatch(s Step) error {
 	if s.Shader < 0 || s.Shader >= len(p.Shaders) {
 		return fmt.Errorf("no shader %d", s.Shader)
@@ -153,6 +155,7 @@ func (p *Program) checkDispatch(s Step) error {
 	return p.checkGrid(s.Grid)
 }
 
+// checkPorts returns an error if inputs, outputs or states have duplicate names or do not match their buffers.
 func (p *Program) checkPorts() error {
 	for _, list := range []struct {
 		ports []Port
@@ -207,6 +210,7 @@ func (p *Program) checkTexts() error {
 	return nil
 }
 
+// checkDim returns an error unless the program's symbols determine the extent and its bound.
 func (p *Program) checkDim(d ir.Dim) error {
 	if d.IsStatic() {
 		return nil
@@ -231,6 +235,7 @@ func isComputed(sym string, symbols map[string]int64) bool {
 	return len(factors) > 1 && !slices.ContainsFunc(factors, func(f ir.Dim) bool { return !isComputed(f.Sym, symbols) })
 }
 
+// checkGrid returns an error if a grid has unknown symbols or is too large when every symbol is at its bound.
 func (p *Program) checkGrid(g Grid) error {
 	bounds := map[string]int64{}
 	for _, s := range p.Symbols {

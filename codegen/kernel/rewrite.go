@@ -46,6 +46,7 @@ func (r *Rewriter) orNil(v *Expr) *Expr {
 	return r.Value(v)
 }
 
+// rebuild returns v with its parts rewritten.
 func (r *Rewriter) rebuild(v *Expr) *Expr {
 	switch v.Kind {
 	case ExprLoad:

@@ -16,6 +16,7 @@ func (x Index) RunStride(axis, n int) (int64, bool) {
 	return sum, true
 }
 
+// runStride is [Index.RunStride] for one factor.
 func (f *Factor) runStride(axis, n int) (int64, bool) {
 	switch {
 	case !single(f).Uses(axis):

@@ -80,6 +80,8 @@ func rowVec(k *kernel.Kernel, limit int) int {
 	return max(n, 1)
 }
 
+// rowVecFits reports whether a row kernel can process n neighbours of the fold axis at once: they divide the row, all
+// stores along it are vectors, and so is at least one of the loads, if there are any.
 func rowVecFits(k *kernel.Kernel, n int) bool {
 	axis := k.FoldAxis()
 	if !DivisibleBy(k.Fold, n) {

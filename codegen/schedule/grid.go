@@ -67,6 +67,7 @@ func join(lists ...[]AxisTiles) []AxisTiles {
 	return all
 }
 
+// fits reports whether a device allows the workgroup counts, with every symbol at its bound.
 func (g MatGrid) fits(k *kernel.Kernel, caps device.Caps) bool {
 	for d, factors := range g {
 		n := int64(1)

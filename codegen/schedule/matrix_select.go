@@ -203,6 +203,8 @@ func (tl matrixTile) schedule(k *kernel.Kernel, caps device.Caps) (kernel.Schedu
 	return tl.coopMat(k, t, caps)
 }
 
+// coopMat2 returns the tile's schedule with matrices of workgroup scope. It returns false if the tile's steps cannot be
+// unrolled.
 func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
 	s := kernel.CoopMat2{MatrixTile: t}
 	if tl.PiecesM > 1 {
@@ -220,6 +222,8 @@ func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device
 	return s, s.Unroll > 0 || tl.Unroll == 0
 }
 
+// coopMat returns the tile's schedule with the largest fragments that the device has for it. It returns false if it has
+// none.
 func (tl matrixTile) coopMat(k *kernel.Kernel, of kernel.MatrixTile, caps device.Caps) (kernel.Schedule, bool) {
 	s := kernel.CoopMat{MatrixTile: of, SubgroupsM: tl.SubgroupsM, SubgroupsN: tl.SubgroupsN}
 	s.Subgroup = int(caps.SubgroupSize)

@@ -22,6 +22,7 @@ func (h heuristics) fits(k *kernel.Kernel, s kernel.Schedule) bool {
 	return h.registersOf(k, s) <= budget
 }
 
+// registersOf estimates the number of 32-bit registers that an invocation needs.
 func (h heuristics) registersOf(k *kernel.Kernel, s kernel.Schedule) int {
 	const others = 28 // addresses, bounds, loop counters
 	tile := func(rows, columns int) int { return rows*columns + rows + columns + others }

@@ -16,6 +16,7 @@ func (h heuristics) scans(k *kernel.Kernel) []Candidate {
 	return append(h.groupScans(k), h.serialScans(k)...)
 }
 
+// serialScans lists schedules with one invocation per row.
 func (h heuristics) serialScans(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	for wg := min(h.rowWorkgroup, 64); wg >= smallest; wg /= 2 {

@@ -103,6 +103,7 @@ func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 	return append(h.groupRows(k), serial...)
 }
 
+// serialRows lists schedules with one invocation per row.
 func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	vec := rowVec(k, 4)
@@ -149,6 +150,7 @@ func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	return all
 }
 
+// groupRow returns the schedule of a row kernel with the given number of lanes per row, which exchange partial results.
 func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
 	s := kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, Subgroup: subgroup},
 		LanesPerRow: lanes}

@@ -169,6 +169,7 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	return 0
 }
 
+// checkFamily returns an error if the schedule's variant is not for the kernel's family, or the family rejects it.
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error {
 	v := variantOf(s)
 	if v == nil {
@@ -183,6 +184,7 @@ func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error {
 	return nil
 }
 
+// checkVariant returns an error if the variant rejects the schedule, or the workgroups do not fit in the grid.
 func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	v := variantOf(s)
 	if err := v.refusal(k, s, caps); err != nil {

@@ -277,6 +277,7 @@ func (c *compilation) noteCacheErr(err error) {
 	}
 }
 
+// stats returns statistics of the compilation of the given number of shaders.
 func (c *compilation) stats(shaders int) Stats {
 	s := Stats{
 		Shaders: shaders, Distinct: len(c.units),

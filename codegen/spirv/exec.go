@@ -177,6 +177,7 @@ type limitedBuffer struct {
 	full func()
 }
 
+// Write appends p, up to max bytes in all. If p does not fit, it calls full and returns io.ErrShortWrite.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if room := b.max - len(b.data); len(p) > room {
 		b.data = append(b.data, p[:room]...)

@@ -107,6 +107,8 @@ func (c *compilation) runCompiler(ctx context.Context, batch []*unit) error {
 	return nil
 }
 
+// compilerArgs returns the compiler's arguments for a batch. glslangValidator, the fallback for glslc, compiles one
+// shader per call.
 func (c *compilation) compilerArgs(batch []*unit) []string {
 	env := batch[0].shader.TargetEnv
 	if !c.tools.GLSLC.Found() {

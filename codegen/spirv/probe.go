@@ -85,6 +85,7 @@ func probeCache(cacheDir string) cachefile.Dir {
 // maxProbes is the maximum size of the entry in bytes.
 const maxProbes = 1 << 20
 
+// openProbeStore reads the stored probe results from the cache directory. "" means to keep them in memory only.
 func openProbeStore(cacheDir string) *probeStore {
 	s := &probeStore{}
 	if cacheDir != "" {
@@ -121,6 +122,7 @@ func (s *probeStore) lastTools() identity {
 	return s.data.Last
 }
 
+// noteTools records the identity of the tools of this run, and saves it if it has changed.
 func (s *probeStore) noteTools(id identity) {
 	s.mu.Lock()
 	changed := s.data.Last != id

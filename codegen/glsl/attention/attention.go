@@ -42,8 +42,9 @@ func newAttention(e *emit.Emitter) *attention {
 	return f
 }
 
-// placeAxis binds an axis to the workgroup's place along it, of count places. It reverses the order of queries if later
-// ones see more keys, so that the longest rows begin first: in a causal attention that is not reversed.
+// placeAxis binds an axis to the workgroup's place along it, of count places. If later queries see more keys, it
+// reverses the order of queries, so that the longest rows begin first. In a causal attention that is not reversed, they
+// do.
 func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 	extent := f.K.Parallel[t.Axis]
 	switch {

@@ -49,6 +49,7 @@ type flashTile struct {
 	qTile, kTile, vTile, weights, partial expr.Expr // shared arrays
 }
 
+// declare declares the tiles in shared memory and the registers of an invocation.
 func (t *flashTile) declare() {
 	s := t.s
 	if s.Steps {

@@ -315,6 +315,7 @@ func (e *Emitter) wrapped(v *kernel.Expr, t expr.Expr) expr.Expr {
 var doubleFunctions = WordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
 	nan_max nan_min mod_floor rem_trunc div_full`)
 
+// doubleForm reports whether a form calls only functions that exist for doubles.
 func doubleForm(form *syntax.Expr) bool {
 	ok := true
 	form.Walk(func(x *syntax.Expr) {

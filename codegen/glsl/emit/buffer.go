@@ -39,6 +39,7 @@ type Buffer struct {
 	Folded map[string]bool
 }
 
+// newBuffer returns the buffer for a binding, under a name that GLSL allows and no other buffer has.
 func (e *Emitter) newBuffer(slot int, b kernel.Binding) *Buffer {
 	base := identifier(b.Name)
 	name := base

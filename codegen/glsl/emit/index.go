@@ -40,6 +40,7 @@ func (e *Emitter) declareIndex(s *scope, name string, t expr.Expr) expr.Expr {
 	return e.declare(s, "uint", name, t)
 }
 
+// knownIndex returns the printed index that an open scope has for a key.
 func (e *Emitter) knownIndex(key string) (expr.Expr, bool) {
 	for s := e.Scope; s != nil; s = s.parent {
 		if t, ok := s.indices[key]; ok {

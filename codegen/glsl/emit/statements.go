@@ -142,6 +142,8 @@ func (e *Emitter) Rolled(name string, first expr.Expr, end expr.Expr, step int) 
 	return e.hinted(DontUnroll, name, first, end, step)
 }
 
+// hinted opens a loop with a hint. If the loop would run exactly once, it opens a plain scope instead and returns
+// first.
 func (e *Emitter) hinted(hint, name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
 	from, fromKnown := expr.LiteralOf(first)
 	to, toKnown := expr.LiteralOf(end)

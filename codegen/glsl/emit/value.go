@@ -39,6 +39,8 @@ func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 	}
 }
 
+// countValue adds uses of a value. At the first use it also counts the uses of its parts, unless the value is known
+// already.
 func (e *Emitter) countValue(v *kernel.Expr, times int) {
 	e.Uses.values[v] += times
 	if e.Uses.values[v] > times {
@@ -71,6 +73,7 @@ func (e *Emitter) countValue(v *kernel.Expr, times int) {
 	}
 }
 
+// countIndex adds a use of an index. At the first use it also counts the uses of its parts.
 func (e *Emitter) countIndex(x kernel.Index) {
 	key := x.String()
 	e.Uses.Indices[key]++
@@ -89,6 +92,7 @@ func (e *Emitter) countIndex(x kernel.Index) {
 	}
 }
 
+// countFactor adds a use of a quotient, remainder or clamp. At the first use it also counts the uses of its parts.
 func (e *Emitter) countFactor(f *kernel.Factor) {
 	key := FactorKey(f)
 	e.Uses.Indices[key]++

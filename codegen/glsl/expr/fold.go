@@ -72,8 +72,8 @@ func Folded(op string, a, b Expr) (t Expr, ok bool) {
 	return foldTruth(op, a, b)
 }
 
-// foldFloats computes with two float literals, rounding as a device does. It leaves results to the device that a device
-// may flush to zero.
+// foldFloats computes with two float literals, rounding as a device does. It returns false if a device may flush the
+// result to zero.
 func foldFloats(op string, a, b Expr) (t Expr, ok bool) {
 	x, left := FloatOf(a)
 	y, right := FloatOf(b)

@@ -59,6 +59,7 @@ func New(e *emit.Emitter, tile kernel.Tile, band int) *Base {
 	return m
 }
 
+// operand returns the operand in the list that has value v. It appends a new one if there is none.
 func (m *Base) operand(list *[]*Operand, v *kernel.Expr, axis int) *Operand {
 	for _, o := range *list {
 		if o.Value == v {

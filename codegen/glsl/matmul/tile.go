@@ -138,6 +138,7 @@ func (m *matTile) linesOf(o *Operand) string {
 	return "columns"
 }
 
+// fetchNext loads the tiles at k0 into registers.
 func (m *matTile) fetchNext(k0 expr.Expr) {
 	for _, o := range slices.Concat(m.A, m.B) {
 		m.Comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
@@ -150,6 +151,7 @@ func (m *matTile) fetchNext(k0 expr.Expr) {
 	}
 }
 
+// putNext stores the tiles in registers to shared memory, in the given stage.
 func (m *matTile) putNext(stage expr.Expr) {
 	for _, o := range slices.Concat(m.A, m.B) {
 		if m.across(o) {

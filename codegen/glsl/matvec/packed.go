@@ -54,6 +54,7 @@ func (r packedReader) activations(run place) activations {
 	})
 }
 
+// addColumn multiplies the packed quants of column j, plane by plane, and adds to the sums.
 func (r packedReader) addColumn(run place, rows activations, j expr.Expr) {
 	for n, p := range r.Products {
 		b, row := r.blockBuffer(p.B), rows[p.A]

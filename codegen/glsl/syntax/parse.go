@@ -128,6 +128,7 @@ func ParseDefinition(src string) (*Definition, error) {
 	return d, p.end()
 }
 
+// definition parses a function, constant or macro, with the comments before it.
 func (p *parser) definition() *Definition {
 	d := &Definition{}
 	for p.tok.kind == tokenComment {
@@ -177,6 +178,7 @@ func (p *parser) params(d *Definition, one func() Param) {
 	}
 }
 
+// param parses a parameter of a function: qualifiers, type, name and array length.
 func (p *parser) param() Param {
 	var q Param
 	for p.at("const") || p.at("in") || p.at("out") || p.at("inout") {
@@ -257,6 +259,7 @@ func (p *parser) inner() (list []Stmt, inline bool) {
 	return []Stmt{p.stmt()}, true
 }
 
+// stmt parses one statement.
 func (p *parser) stmt() Stmt {
 	switch {
 	case p.take("{"):
@@ -368,6 +371,7 @@ func (p *parser) declares() bool {
 	return found
 }
 
+// declare parses the declaration of a variable, without the semicolon.
 func (p *parser) declare() *Declare {
 	d := &Declare{}
 	for slices.Contains(qualifiers, p.tok.text) {
@@ -418,6 +422,7 @@ func (p *parser) binary(least int) *Expr {
 	return left
 }
 
+// unary parses an operand: prefix operators before a primary expression; indices, members, calls and ++ or -- after it.
 func (p *parser) unary() *Expr {
 	if p.tok.kind == tokenOperator {
 		switch op := p.tok.text; op {
@@ -484,6 +489,7 @@ func (p *parser) args() (list []*Expr) {
 	return list
 }
 
+// primary parses an inserted tree, a literal, a name, a call, an expression in parentheses or a {placeholder}.
 func (p *parser) primary() *Expr {
 	switch t := p.tok; {
 	case t.kind == tokenTree:

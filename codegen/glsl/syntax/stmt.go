@@ -171,6 +171,7 @@ func rebuilt(list []Stmt, expr func(*Expr) *Expr, name, text func(string) string
 	return out
 }
 
+// rebuiltStmt is rebuilt for one statement.
 func rebuiltStmt(s Stmt, expr func(*Expr) *Expr, name, text func(string) string) Stmt {
 	change := func(x *Expr) *Expr {
 		if x == nil {

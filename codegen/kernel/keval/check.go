@@ -25,6 +25,8 @@ func CheckHazards(p *kernel.Program) error {
 	return nil
 }
 
+// conflict returns two buffers that share bytes, one of step s and one of t, at least one of them written. ok is false
+// if there are none.
 func conflict(p *kernel.Program, s, t kernel.Step) (a, b int, ok bool) {
 	for _, x := range s.Binds {
 		for _, y := range t.Binds {
@@ -82,6 +84,7 @@ func checkKernel(k *kernel.Kernel, st kernel.Step) error {
 	return checkStores(k)
 }
 
+// checkExpr returns an error if an expression's binding, dtype or arguments are invalid.
 func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 	switch e.Kind {
 	case kernel.ExprLoad:
@@ -131,6 +134,8 @@ func results(k *kernel.Kernel) int {
 	return len(k.Phases) + len(k.Products)
 }
 
+// checkFolds returns an error if a kernel has phases, matmuls or extents that its family does not allow. An operand of a
+// matmul or phase must not use results that are computed later.
 func checkFolds(k *kernel.Kernel) error {
 	if perElement(k.Family) && (len(k.Phases) != 1 || len(k.Products) > 0) {
 		return fmt.Errorf("a %s of %d phases and %d products, want one phase", k.Family, len(k.Phases), len(k.Products))
@@ -168,6 +173,7 @@ func checkFolds(k *kernel.Kernel) error {
 	return nil
 }
 
+// checkStores returns an error if a kernel stores nothing, or stores something that its family does not allow.
 func checkStores(k *kernel.Kernel) error {
 	for i, s := range k.Stores {
 		fold := k.Family != kernel.FamilyMap && (s.Value.Uses(k.FoldAxis()) || s.Index.Uses(k.FoldAxis()))
@@ -191,6 +197,8 @@ func checkStores(k *kernel.Kernel) error {
 	}
 }
 
+// checkPerElement returns an error if a store is per row element in a family without such stores, or must be and is
+// not.
 func checkPerElement(k *kernel.Kernel, s kernel.Store) error {
 	switch k.Family {
 	case kernel.FamilyRow:

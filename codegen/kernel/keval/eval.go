@@ -451,6 +451,7 @@ func fromFloat(f float64, t ir.DType) number {
 	return number{i: ir.FloatToInt(f, t)}
 }
 
+// cast converts a number between dtypes, as op cast does.
 func cast(v number, from, to ir.DType) number {
 	switch {
 	case from.IsFloat():
@@ -478,6 +479,7 @@ type folder struct {
 	undef bool
 }
 
+// newFold returns a folder that has seen no elements. Its result is of dtype t.
 func newFold(c kernel.Combine, t ir.DType) *folder {
 	f := &folder{combine: c, t: t}
 	lo, hi := ir.IntRange(t)
@@ -492,6 +494,7 @@ func newFold(c kernel.Combine, t ir.DType) *folder {
 	return f
 }
 
+// add adds the element v of dtype t, at coordinate j of the row.
 func (f *folder) add(v number, t ir.DType, j int64) {
 	f.float = t.IsFloat()
 	f.undef = f.undef || v.undef

@@ -25,6 +25,7 @@ func (r *run) index(x kernel.Index) (int64, error) {
 	return sum, nil
 }
 
+// factor returns the value of a factor at the current point.
 func (r *run) factor(f *kernel.Factor) (int64, error) {
 	switch f.Kind {
 	case kernel.FactorAxis:

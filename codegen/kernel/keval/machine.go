@@ -155,6 +155,7 @@ func (m *Machine) isOff(step int) bool {
 	return false
 }
 
+// allocate returns memory for a buffer. Temporary buffers are parts of the arena.
 func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
 	switch b.Kind {
 	case kernel.BufTemp:

@@ -185,6 +185,7 @@ func (r *run) inside(t ir.DType, buf int, x int64) error {
 	return nil
 }
 
+// decode returns the element of dtype t that the bytes encode.
 func decode(t ir.DType, raw []byte) number {
 	if t.IsFloat() {
 		var v [1]float64
