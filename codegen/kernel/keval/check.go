@@ -134,8 +134,8 @@ func results(k *kernel.Kernel) int {
 	return len(k.Phases) + len(k.Products)
 }
 
-// checkFolds returns an error if a kernel has phases, matmuls or extents that its family does not allow. An operand of a
-// matmul or phase must not use results that are computed later.
+// checkFolds returns an error if a kernel has phases, matmuls or extents that its family does not allow. An operand of
+// a matmul or phase must not use results that are computed later.
 func checkFolds(k *kernel.Kernel) error {
 	if perElement(k.Family) && (len(k.Phases) != 1 || len(k.Products) > 0) {
 		return fmt.Errorf("a %s of %d phases and %d products, want one phase", k.Family, len(k.Phases), len(k.Products))
