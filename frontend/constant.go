@@ -76,6 +76,7 @@ type collector struct {
 	ints     []int64
 }
 
+// collect adds the elements of v, nested slices that must have the given shape.
 func (c *collector) collect(v reflect.Value, shape []int) error {
 	if len(shape) == 0 {
 		return c.element(v)
@@ -91,6 +92,7 @@ func (c *collector) collect(v reflect.Value, shape []int) error {
 	return nil
 }
 
+// element adds one number or bool.
 func (c *collector) element(v reflect.Value) error {
 	switch {
 	case v.CanFloat():

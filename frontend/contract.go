@@ -120,6 +120,7 @@ func (t Tensor) AttentionGrad(of string, k, v, grad, lse, delta Tensor, options 
 	return t.attention(ir.OpAttentionGrad, []Tensor{k, v, grad, lse, delta}, options)
 }
 
+// attention adds an op of the attention family, with t as q, after applying the options.
 func (t Tensor) attention(op ir.Op, operands []Tensor, options []AttentionOption) Tensor {
 	var a attention
 	for _, o := range options {

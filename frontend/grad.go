@@ -177,6 +177,7 @@ type pullback struct {
 	active []bool // by node ID: gradients pass through it, since it or one of its results is a float that uses a param
 }
 
+// newPullback prepares to propagate gradients to params through the nodes with an ID of at least from.
 func newPullback(b *Builder, from int, params []Tensor) *pullback {
 	nodes := b.graph.Nodes()
 	p := &pullback{b: b, from: from, params: params, active: make([]bool, len(nodes))}

@@ -102,6 +102,7 @@ type loopGrad struct {
 	wanted []int                 // indices of the inputs with wanted gradients
 }
 
+// gradOfLoop is the gradient rule of a loop; see loopGrad.
 func gradOfLoop(c GradCall, want []bool) []Tensor {
 	l := &loopGrad{GradCall: c, b: c.Result.b, body: c.Attrs.Graph("body"), trips: c.Attrs.Shape("trips")[0],
 		while: c.Attrs.Bool("while"), next: map[*ir.Node]*ir.Node{}}

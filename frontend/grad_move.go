@@ -35,6 +35,7 @@ func (t Tensor) apart(axis int, step int64) Tensor {
 	return t.Unsqueeze(axis+1).Pad(make([]int, t.Rank()+1), high, 0).Reshape(s)
 }
 
+// gradOfSlice is the gradient of slice: zeros, with the gradient at the sliced elements.
 func gradOfSlice(c GradCall) Tensor {
 	g, starts, steps := c.Grad, c.Attrs.Ints("starts"), c.Attrs.Ints("steps")
 	for i, d := range c.Args[0].Shape() {

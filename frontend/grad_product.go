@@ -111,6 +111,8 @@ func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Te
 	return out.SwapAxes(0, 1).fitted(to)
 }
 
+// convGrad is the gradient rule of conv: a transposed convolution of the gradient for x, and kernelGrad for the
+// weights.
 func convGrad(c GradCall, i int) Tensor {
 	x, w, win := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node)
 	if i == 1 {

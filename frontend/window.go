@@ -106,6 +106,7 @@ func (t Tensor) ConvTranspose(weights Tensor, options ...WindowOption) Tensor {
 	return t.convolve(ir.OpConvTranspose, weights, options)
 }
 
+// convolve adds a conv or conv_transpose with the options, and the bias if one is set.
 func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tensor {
 	w := t.newWindow(op, t.Rank()-2, options)
 	y := t.apply(op, []Tensor{weights}, w.attrs...)

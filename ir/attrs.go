@@ -73,6 +73,7 @@ type Attr struct {
 // Attrs are the attributes of a node, in the order of the op's declaration, all present (defaults filled in).
 type Attrs []Attr
 
+// get returns the value of an attribute, or nil.
 func (a Attrs) get(name string) any {
 	for _, at := range a {
 		if at.Name == name {
@@ -258,6 +259,7 @@ func checkConst(d *Data) error {
 	return nil
 }
 
+// attrNames lists the names of an op's attributes, for errors.
 func attrNames(info *OpInfo) string {
 	if len(info.Attrs) == 0 {
 		return "none"

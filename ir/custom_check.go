@@ -42,6 +42,7 @@ func (c *CustomOp) check() error {
 	return errors.Join(checkCustomText("Expr", c.Expr), checkCustomText("Body", c.Body))
 }
 
+// checkCustomName returns an error unless a name has the form "package.op" that CustomOp documents.
 func checkCustomName(name string) error {
 	pkg, op, ok := strings.Cut(name, ".")
 	if !ok || !isLowerWord(pkg) || strings.Contains(pkg, "_") || !isLowerWord(op) || len(name) > 60 {

@@ -91,6 +91,7 @@ func opsOf(class Class) []*OpInfo {
 	return list
 }
 
+// writeOpTable writes the table of the ops of one class, and then the notes for cells that are too long.
 func writeOpTable(b *strings.Builder, ops []*OpInfo) {
 	leaf := ops[0].Class == ClassLeaf
 	if leaf {
@@ -151,6 +152,7 @@ func dtypesDoc(in *OpInfo) string {
 	return strings.Join(sets, "; ")
 }
 
+// writeAttrTable writes the table of these ops' attributes, if there are any.
 func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
 	var more notes
 	head := "\n| op | attribute | type | meaning |\n|---|---|---|---|\n"
@@ -173,6 +175,7 @@ func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
 	more.write(b)
 }
 
+// writeDTypes writes the table of dtypes.
 func writeDTypes(b *strings.Builder) {
 	b.WriteString("\n## Data types\n\nBlock types store weights and states; the rows above that take `block` " +
 		"compute with them.\n\n" +

@@ -138,6 +138,7 @@ func (g *Graph) Add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error
 	return n, nil
 }
 
+// add is Add with errors that do not name the op and its arguments.
 func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error) {
 	info := op.Info()
 	if info.Infer == nil {

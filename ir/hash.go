@@ -82,6 +82,7 @@ type canonSymbols struct {
 
 func newCanonSymbols() *canonSymbols { return &canonSymbols{symbol: map[string]string{}} }
 
+// newCanon numbers the nodes of a graph. symbols has the symbols of the enclosing graphs.
 func newCanon(g *Graph, symbols *canonSymbols) *canon {
 	c := &canon{g: g, number: make([]int, len(g.nodes)), canonSymbols: symbols}
 	for i := range c.number {
@@ -155,6 +156,7 @@ func (c *canon) ends(w io.Writer) {
 	}
 }
 
+// line returns the line of a node in the canonical form.
 func (c *canon) line(n *Node) string {
 	var b strings.Builder
 	b.WriteString(n.op.String())
@@ -179,6 +181,7 @@ func computesNothing(op Op, attr string) bool {
 	return op.Class() == ClassLeaf && (attr == nameAttr.Name || attr == shardAttr.Name)
 }
 
+// attr formats an attribute's value in the canonical form.
 func (c *canon) attr(v any) string {
 	switch x := v.(type) {
 	case Shape:

@@ -152,6 +152,7 @@ func BroadcastShapes(shapes ...Shape) (Shape, error) {
 	return out, nil
 }
 
+// shapeList joins shapes with "and", for errors.
 func shapeList(shapes []Shape) string {
 	s := ""
 	for i, sh := range shapes {

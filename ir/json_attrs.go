@@ -66,6 +66,7 @@ func (r *jsonReader) attr(kind AttrKind, v *jsonValue) (any, error) {
 	return r.data(v)
 }
 
+// int reads an integer, written without fraction or exponent.
 func (r *jsonReader) int(v *jsonValue) (int64, error) {
 	if err := r.want(v, jsonNumber); err != nil {
 		return 0, err
@@ -92,6 +93,7 @@ func (r *jsonReader) float(v *jsonValue) (float64, error) {
 	return x, r.wrap(v, err)
 }
 
+// dtype reads the name of a dtype.
 func (r *jsonReader) dtype(v *jsonValue) (DType, error) {
 	name, err := r.str(v)
 	if err != nil {
@@ -112,6 +114,7 @@ func (r *jsonReader) shape(v *jsonValue) (Shape, error) {
 	return shape, err
 }
 
+// dim reads a dim: a number, or a string for ParseDim.
 func (r *jsonReader) dim(v *jsonValue) (Dim, error) {
 	if v.kind == jsonString {
 		d, err := ParseDim(v.text, r.g.symbols)

@@ -287,6 +287,7 @@ func (r *jsonReader) readNodes(v *jsonValue) error {
 	return nil
 }
 
+// readNode reads the id and op of a node.
 func (r *jsonReader) readNode(v *jsonValue) error {
 	if len(r.nodes) >= MaxNodes {
 		return r.errorf(v, "more than %d nodes", MaxNodes)
@@ -430,6 +431,7 @@ func (r *jsonReader) addNode(n *jsonNode) error {
 	return nil
 }
 
+// update reads a state update.
 func (r *jsonReader) update(v *jsonValue) error {
 	f, err := r.object(v, []string{"state", "value"}, nil)
 	if err != nil {
@@ -484,6 +486,7 @@ func (r *jsonReader) outputInfo(name string, found, unfinished *jsonValue) error
 	return nil
 }
 
+// output reads an output: its name, its node, and which part of it is valid.
 func (r *jsonReader) output(v *jsonValue) error {
 	f, err := r.object(v, []string{"name", "node"}, []string{"found", "unfinished"})
 	if err != nil {

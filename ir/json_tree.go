@@ -86,6 +86,7 @@ func (v *jsonValue) start(i int) int {
 	return v.items[i].pos
 }
 
+// pathKey formats a key as a step of a path: name, .name or ["name"].
 func pathKey(first bool, name string) string {
 	switch {
 	case !IsIdent(name):
@@ -124,6 +125,7 @@ func (p *jsonParser) fail(pos int, format string, args ...any) {
 	}
 }
 
+// expected fails at the next character.
 func (p *jsonParser) expected(what string) {
 	found := "the end of the file"
 	if p.pos < len(p.text) {
@@ -149,6 +151,7 @@ func (p *jsonParser) accept(c byte) bool {
 	return ok
 }
 
+// value parses a value of any kind.
 func (p *jsonParser) value() jsonValue {
 	p.skipSpace()
 	v := jsonValue{pos: p.pos}
@@ -200,6 +203,7 @@ func (p *jsonParser) enter() bool {
 	return true
 }
 
+// array parses the items of an array into v.
 func (p *jsonParser) array(v *jsonValue) {
 	if !p.enter() {
 		return
@@ -214,6 +218,7 @@ func (p *jsonParser) array(v *jsonValue) {
 	p.depth--
 }
 
+// object parses the keys and items of an object into v.
 func (p *jsonParser) object(v *jsonValue) {
 	if !p.enter() {
 		return
@@ -271,6 +276,7 @@ func (p *jsonParser) oneOf(set string) bool {
 	return ok
 }
 
+// digits skips one or more digits.
 func (p *jsonParser) digits() {
 	start := p.pos
 	for p.oneOf("0123456789") {

@@ -121,6 +121,7 @@ func (w *jsonWriter) id(n *Node) string {
 	return quoteJSON(id)
 }
 
+// node writes a node on one line.
 func (w *jsonWriter) node(n *Node) {
 	w.printf(`{"id": %s, "op": %q`, w.id(n), n.op)
 	if len(n.args) > 0 {
@@ -149,6 +150,7 @@ func (w *jsonWriter) node(n *Node) {
 	w.printf("}")
 }
 
+// attr returns the JSON of an attribute's value.
 func (w *jsonWriter) attr(v any) string {
 	switch x := v.(type) {
 	case string:
@@ -169,6 +171,7 @@ func (w *jsonWriter) attr(v any) string {
 	return FormatAttr(v)
 }
 
+// jsonShape returns the JSON of a shape: numbers, and strings for symbolic dims.
 func jsonShape(s Shape) string {
 	dims := make([]string, len(s))
 	for i, d := range s {

@@ -100,6 +100,7 @@ type lexer struct {
 	pos  int
 }
 
+// next reads the next token.
 func (l *lexer) next() token {
 	l.skipSpace()
 	start := l.pos

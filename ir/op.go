@@ -262,6 +262,7 @@ func nearestOp(name string) string {
 	return best
 }
 
+// editDistance returns the number of insertions, deletions and replacements of bytes that turn a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

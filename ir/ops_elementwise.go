@@ -179,6 +179,7 @@ func binaryOp(op Op, name string, eps float64, f f2, i i2, glsl GLSL, doc string
 	return in
 }
 
+// initBinary adds the rows of functions of two numbers.
 func initBinary() {
 	infix := func(op string) GLSL { e := "{0} " + op + " {1}"; return GLSL{Float: e, Int: e, Uint: e} }
 	rows(
@@ -244,6 +245,7 @@ func shift(op Op, name string, f i2, glsl GLSL, doc string) OpInfo {
 		GLSL: glsl, NoGrad: noFloats, Doc: doc}
 }
 
+// initCompare adds the rows of comparisons.
 func initCompare() {
 	cmp := func(op Op, name, glsl string, f func(a, b float64) bool, i func(a, b int64) bool, doc string) OpInfo {
 		e := "{0} " + glsl + " {1}"
@@ -272,6 +274,7 @@ func initCompare() {
 	)
 }
 
+// initTernary adds the rows of ops with three arguments or with constants as attributes, and of casts.
 func initTernary() {
 	sel := "({0} ? {1} : {2})"
 	rows(
@@ -396,6 +399,7 @@ func (in *OpInfo) kinds() []Kind {
 	return ks
 }
 
+// inferSame is the rule of ops on arguments of one dtype, which broadcast. The result has the same dtype.
 func inferSame(c *Call) (Type, error) {
 	for i := range c.Args {
 		if err := c.wantKinds(i, c.Op.Info().kinds()...); err != nil {
@@ -446,6 +450,7 @@ func inferCompare(c *Call) (Type, error) {
 	return t, err
 }
 
+// inferWhere is the rule of where.
 func inferWhere(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindBool, KindInt, KindUint); err != nil {
 		return Type{}, err
@@ -460,6 +465,7 @@ func inferWhere(c *Call) (Type, error) {
 	return Type{c.DType(1), s}, err
 }
 
+// inferCast is the rule of cast.
 func inferCast(c *Call) (Type, error) {
 	to := c.Attrs.DType("dtype")
 	if to.IsBlock() {
@@ -469,6 +475,7 @@ func inferCast(c *Call) (Type, error) {
 	return Type{to, c.Shape(0)}, err
 }
 
+// inferBitcast is the rule of bitcast: both dtypes must have the same size.
 func inferBitcast(c *Call) (Type, error) {
 	from, to := c.DType(0), c.Attrs.DType("dtype")
 	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {

@@ -60,6 +60,7 @@ func ropeMode(pairs string) AttrInfo {
 		Doc: "pairs are (2i, 2i+1), or (i, i+" + pairs + ")"}
 }
 
+// inferGroupNorm is the rule of group_norm: the groups must divide the channels.
 func inferGroupNorm(c *Call) (Type, error) {
 	t, err := c.channels(1)
 	if err != nil {
@@ -102,6 +103,7 @@ func inferAlongAxis(c *Call) (Type, error) {
 	return Type{c.DType(0), c.Shape(0)}, err
 }
 
+// inferNorm is the rule of rms_norm and layer_norm: parameters are vectors along the innermost axis.
 func inferNorm(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err
@@ -122,6 +124,7 @@ func inferNorm(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, nil
 }
 
+// inferRope is the rule of rope: there is a position for each coordinate of the axis, perhaps per outer coordinate.
 func inferRope(c *Call) (Type, error) {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return Type{}, err

@@ -42,7 +42,7 @@ func init() {
 	)
 }
 
-// scalarOnly returns an error for block dtypes, whose elements cannot be moved individually.
+// scalarOnly returns an error for block dtypes, because their elements cannot be moved individually.
 func (c *Call) scalarOnly() error {
 	if c.DType(0).IsBlock() {
 		return fmt.Errorf("%s is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)",
@@ -51,6 +51,7 @@ func (c *Call) scalarOnly() error {
 	return nil
 }
 
+// inferReshape is the rule of reshape: both shapes must have as many elements.
 func inferReshape(c *Call) (Type, error) {
 	to := c.Attrs.Shape("shape")
 	if to.Equal(c.Shape(0)) {
@@ -106,6 +107,7 @@ func addTo(p map[string]*big.Int, symbols string, c *big.Int, n int64) {
 	}
 }
 
+// inferTranspose is the rule of transpose.
 func inferTranspose(c *Call) (Type, error) {
 	perm, s := c.Attrs.Ints("perm"), c.Shape(0)
 	if len(perm) != len(s) {
@@ -126,6 +128,7 @@ func inferTranspose(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
+// inferSlice is the rule of slice.
 func inferSlice(c *Call) (Type, error) {
 	s, starts, limits, steps := c.Shape(0), c.Attrs.Ints("starts"), c.Attrs.Shape("limits"), c.Attrs.Ints("steps")
 	if len(starts) != len(s) || len(limits) != len(s) || len(steps) != 0 && len(steps) != len(s) {
@@ -189,6 +192,7 @@ func sliceLimitFits(d, limit Dim) bool {
 	return limit.Max() <= d.Min()
 }
 
+// inferBroadcast is the rule of broadcast: x must broadcast to the shape.
 func inferBroadcast(c *Call) (Type, error) {
 	to := c.Attrs.Shape("shape")
 	if err := c.scalarOnly(); err != nil {
@@ -201,6 +205,7 @@ func inferBroadcast(c *Call) (Type, error) {
 	return Type{c.DType(0), to}, nil
 }
 
+// inferSqueeze is the rule of squeeze: the removed axes must have extent 1.
 func inferSqueeze(c *Call) (Type, error) {
 	s := c.Shape(0)
 	drop, err := ResolveAxes(c.Attrs.Ints("axes"), len(s))
@@ -225,6 +230,7 @@ func inferSqueeze(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
+// inferUnsqueeze is the rule of unsqueeze. The axes are positions in the result.
 func inferUnsqueeze(c *Call) (Type, error) {
 	s, axes := c.Shape(0), c.Attrs.Ints("axes")
 	rank := len(s) + len(axes)
@@ -261,6 +267,7 @@ func inferFlip(c *Call) (Type, error) {
 	return Type{c.DType(0), c.Shape(0)}, err
 }
 
+// inferRoll is the rule of roll.
 func inferRoll(c *Call) (Type, error) {
 	if err := c.scalarOnly(); err != nil {
 		return Type{}, err

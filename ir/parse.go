@@ -112,6 +112,7 @@ func (p *parser) list(closing string, item func()) {
 	}
 }
 
+// graph reads a graph, from its name to the closing brace.
 func (p *parser) graph() {
 	if p.tok.kind != tokWord || p.tok.text != "graph" {
 		p.expected(`"graph"`)
@@ -154,6 +155,7 @@ func (p *parser) name(what string) string {
 	return s
 }
 
+// statement reads a node, a symbol, an update or an output.
 func (p *parser) statement() {
 	pos := p.tok.pos
 	switch {
@@ -223,6 +225,7 @@ func (p *parser) node() {
 	}
 }
 
+// args reads the arguments of a node.
 func (p *parser) args() []*Node {
 	var args []*Node
 	if p.tok.kind != tokRef {
@@ -236,6 +239,7 @@ func (p *parser) args() []*Node {
 	}
 }
 
+// attrs reads the attributes of a node in braces, if there are any.
 func (p *parser) attrs(info *OpInfo) []Attr {
 	var attrs []Attr
 	if !p.accept("{") {
@@ -286,6 +290,7 @@ func (p *parser) attrValue(kind AttrKind) any {
 	return p.data()
 }
 
+// int reads an integer.
 func (p *parser) int() int64 {
 	pos := p.tok.pos
 	word := p.take(tokWord, "an integer")
@@ -305,6 +310,7 @@ func (p *parser) dtype() DType {
 	return t
 }
 
+// shape reads a shape in brackets.
 func (p *parser) shape() Shape {
 	shape := Shape{}
 	p.expect("[")

@@ -23,6 +23,7 @@ func (g *Graph) Verify() error {
 	return nil
 }
 
+// verifyNode checks node i: its place in the graph, its arguments, and that its op's rule infers its type.
 func (g *Graph) verifyNode(i int, n *Node) error {
 	if n.id != i || n.graph != g {
 		return fmt.Errorf("belongs elsewhere")
@@ -104,6 +105,7 @@ func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error
 // updates.
 func CopyInto(to, g *Graph) ([]*Node, error) { return copyInto(to, g, g.nodes) }
 
+// copyInto is CopyInto in a given order of nodes, arguments before users.
 func copyInto(to, g *Graph, order []*Node) ([]*Node, error) {
 	if err := to.DeclareSymbolsOf(g); err != nil {
 		return nil, err

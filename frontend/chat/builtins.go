@@ -316,6 +316,7 @@ func callFilter(r *run, name string, x value, a args) value {
 	return f(r, x, a)
 }
 
+// tojson formats a value as JSON, with the options of Python's json.dumps.
 func tojson(r *run, x value, a args) value {
 	style := jsonStyle{item: text(", "), key: text(": ")}
 	style.ascii, style.sort = truth(a.or(0, "ensure_ascii", false)), truth(a.or(3, "sort_keys", false))
@@ -339,6 +340,7 @@ func tojson(r *run, x value, a args) value {
 	return w.out
 }
 
+// length returns the number of characters of a string, or of items of a list or mapping.
 func length(_ *run, x value, _ args) value {
 	switch x := bare(x).(type) {
 	case str:
@@ -465,6 +467,7 @@ func choose(r *run, x value, a args, attr, want bool) value {
 	return all
 }
 
+// indent puts spaces, or a string, before each line of x except, by default, the first line and blank lines.
 func indent(r *run, x value, a args) value {
 	var by str
 	switch w := a.or(0, "width", 4).(type) {
@@ -625,6 +628,7 @@ type cycler struct {
 	at    int
 }
 
+// get returns an attribute: current, or one of the methods next and reset.
 func (c *cycler) get(name string) value {
 	switch name {
 	case "current":

@@ -141,6 +141,7 @@ func (l *lexer) closing(c byte) bool {
 	return true
 }
 
+// comment skips a comment, to its end #}.
 func (l *lexer) comment() {
 	line := l.line
 	for ; l.pos < len(l.src); l.skip(1) {

@@ -231,6 +231,7 @@ func find(r *run, s, sub str) int {
 	return -1
 }
 
+// hasPrefix reports whether s begins with sub, apart from marks.
 func hasPrefix(r *run, s, sub str) bool {
 	if len(sub) > len(s) {
 		return false

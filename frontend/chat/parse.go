@@ -62,6 +62,7 @@ func (p *parser) name() string {
 	return t.text
 }
 
+// String describes the token for an error.
 func (t token) String() string {
 	switch t.kind {
 	case end:
@@ -176,6 +177,7 @@ func (p *parser) body(ended string) block {
 	return b
 }
 
+// endTag parses the tag that ends a block, such as endfor.
 func (p *parser) endTag(ended string) {
 	if t := p.peek(); t.kind == end {
 		fail("the template ends before {%% %s %%}", ended)
@@ -188,6 +190,7 @@ func (p *parser) endTag(ended string) {
 	p.want(blockEnd, "")
 }
 
+// condition parses an if or elif statement after that word, up to endif.
 func (p *parser) condition(line int) stmt {
 	defer p.deeper()()
 	c := condition{line: line, cond: p.tuple(false)}

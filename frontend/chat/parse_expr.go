@@ -76,6 +76,7 @@ func (p *parser) not() expr {
 
 var comparisons = []string{"==", "!=", "<", "<=", ">", ">="}
 
+// comparison parses operands with comparison operators between them, which may be chained as in a < b < c.
 func (p *parser) comparison() expr {
 	c := comparison{x: p.sum()}
 	for {
@@ -102,6 +103,7 @@ var levels = [][]string{{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}
 
 func (p *parser) sum() expr { return p.level(0) }
 
+// level parses operands with operators of precedence n or higher; see levels.
 func (p *parser) level(n int) expr {
 	if n == len(levels) {
 		return p.unary(true)

@@ -39,6 +39,7 @@ func (w *writer) add(s str) {
 
 func (w *writer) write(s string) { w.add(text(s)) }
 
+// repr writes a value as Python's repr does.
 func (w *writer) repr(v value) {
 	w.r.deeper()
 	defer w.r.higher()
@@ -239,6 +240,8 @@ func (w *writer) json(v value, style jsonStyle, depth int) {
 	}
 }
 
+// jsonKey writes the key of a JSON object. Python's json.dumps also allows numbers, booleans and None, written as
+// strings.
 func (w *writer) jsonKey(key value, style jsonStyle) {
 	if s, ok := bare(key).(str); ok {
 		w.jsonText(s, style.ascii)
@@ -254,6 +257,7 @@ func (w *writer) jsonKey(key value, style jsonStyle) {
 	w.jsonText(k.out, style.ascii)
 }
 
+// jsonText writes a JSON string. With ascii, it escapes characters that are not ASCII.
 func (w *writer) jsonText(s str, ascii bool) {
 	w.write(`"`)
 	for _, c := range s {

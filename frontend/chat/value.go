@@ -122,6 +122,7 @@ func hashed(r *run, key value) (h any, ok bool) {
 	return key, true // None, or a value that is only equal to itself
 }
 
+// hashedTuple is hashed for a tuple.
 func hashedTuple(r *run, l *list) (h any, ok bool) {
 	if len(l.items) > maxTupleKey {
 		fail("a key of a mapping is a tuple of %d items: want at most %d", len(l.items), maxTupleKey)
@@ -147,6 +148,7 @@ func wantKey(r *run, key value) {
 	}
 }
 
+// set sets the value of a key, which must be valid as one.
 func (d *dict) set(r *run, key, v value) {
 	wantKey(r, key)
 	h, _ := hashed(r, key)

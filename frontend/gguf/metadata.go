@@ -154,6 +154,7 @@ func describe(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
+// asInt64 converts an integer of any Go type that fits an int64. ok is false for other values.
 func asInt64(v any) (int64, bool) {
 	switch v := v.(type) {
 	case uint8:

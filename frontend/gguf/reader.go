@@ -202,6 +202,7 @@ func parse(src filefmt.Source, data []byte) (*File, error) {
 	return f, nil
 }
 
+// readVersion reads the magic and the version, and refuses versions and byte orders that this package does not read.
 func (f *File) readVersion(c *cursor) {
 	if m := c.take(len(magic), "the magic"); c.err == nil && string(m) != magic {
 		c.failAt(0, "the file begins with %q: want %q, as a GGUF model does", m, magic)
@@ -218,6 +219,7 @@ func (f *File) readVersion(c *cursor) {
 	}
 }
 
+// readMetadata reads n metadata pairs. A repeated or empty key is an error.
 func (f *File) readMetadata(c *cursor, n int) {
 	f.kvs = make([]KV, 0, n)
 	f.keys = make(map[string]int, n)
@@ -238,6 +240,7 @@ func (f *File) readMetadata(c *cursor, n int) {
 	}
 }
 
+// readAlignment takes the alignment from the metadata, if they have one.
 func (f *File) readAlignment(c *cursor) {
 	v, ok := f.Lookup(alignmentKey)
 	if c.err != nil || !ok {

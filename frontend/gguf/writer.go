@@ -64,6 +64,7 @@ func (w *Writer) Set(key string, value any) error {
 	return nil
 }
 
+// setAlignment sets the alignment to a metadata value.
 func (w *Writer) setAlignment(value any) error {
 	a, ok := value.(uint32)
 	if !ok {

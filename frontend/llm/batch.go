@@ -76,6 +76,7 @@ type batch struct {
 	texts, positions, pages frontend.Tensor
 }
 
+// attend appends each row's key and value to its text's cache, and computes attention of each row to its own text.
 func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 	b, rows := q.Builder(), r.texts.Dim(0)
 	ring, kept := r.how.ring(l.Config, l.index, r.context)

@@ -73,6 +73,7 @@ func FromGGUF(f *gguf.File) (Config, error) {
 	return c, nil
 }
 
+// readConfig is FromGGUF without the prefix of errors.
 func readConfig(f *gguf.File) (Config, error) {
 	name, err := f.String("general.architecture")
 	if err != nil {

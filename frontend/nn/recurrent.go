@@ -56,6 +56,7 @@ type recurrence struct {
 	hidden int
 }
 
+// newRecurrence multiplies the inputs of all steps by ih.weight, which has rows for each gate.
 func newRecurrence(op string, x frontend.Tensor, w Weights, gates int) recurrence {
 	if x.Rank() != 3 {
 		x.Builder().Fail(op, fmt.Errorf("x is %s, want [T, N, in]", x))

@@ -182,6 +182,7 @@ func (a *attended) mask() tensor {
 	return a.seen.Where(a.bias, a.bias.Lit(math.Inf(-1)))
 }
 
+// options returns the options of op attention.
 func (a *attended) options() []frontend.AttentionOption {
 	options := []frontend.AttentionOption{frontend.Scale(a.scale)}
 	if a.causal {

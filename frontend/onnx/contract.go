@@ -54,6 +54,7 @@ func anyMatMul(a, b tensor) tensor {
 	return a.Cast(via).MatMul(b.Cast(via)).Cast(t)
 }
 
+// gemm builds Gemm: alpha*a*b + beta*c, with optional transposes of a and b.
 func gemm(c *call) tensor {
 	a, b, beta := c.x(0), c.x(1), c.floatAttr("beta", 1)
 	if c.flag("transA", false) {

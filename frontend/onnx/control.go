@@ -259,6 +259,7 @@ func sequenceInsert(c *call) []*value {
 	return list(slices.Insert(slices.Clone(c.elements()), k, c.input(1)))
 }
 
+// sequenceErase builds SequenceErase: the sequence without one element, by default the last one.
 func sequenceErase(c *call) []*value {
 	k := len(c.elements()) - 1
 	if c.has(1) {
@@ -274,6 +275,7 @@ func sequenceLength(c *call) []*value {
 	return []*value{dimsValue(ir.Shape{ir.D(len(c.elements()))}, true)}
 }
 
+// sequenceMap builds SequenceMap: it builds the body for each element and collects the results in sequences.
 func sequenceMap(c *call) []*value {
 	body := c.graphAttr("body")
 	results := make([]*value, len(body.Outputs))
@@ -297,6 +299,7 @@ func sequenceMap(c *call) []*value {
 	return results
 }
 
+// splitToSequence builds SplitToSequence: a sequence of slices along an axis, of equal or given sizes.
 func splitToSequence(c *call) []*value {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())

@@ -82,6 +82,7 @@ func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	return q, err == nil
 }
 
+// maxDims returns the larger of two dims, and false if that depends on the symbols' values.
 func maxDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 	switch d, err := a.Less(b); {
 	case err == nil && d.Add >= 0:
@@ -149,6 +150,7 @@ func concatDims(c *call) *value {
 	return dimsValue(slices.Concat(list...), false)
 }
 
+// gatherDims computes Gather from a vector of integers.
 func gatherDims(c *call) *value {
 	v := c.input(0)
 	at, scalar, ok := dimsOf(c.input(1))
@@ -198,6 +200,7 @@ func reshapeDims(c *call) *value {
 	return dimsValue(v.dims, scalar)
 }
 
+// sliceDims computes Slice of a vector of integers.
 func sliceDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims || v.scalar {
@@ -215,6 +218,7 @@ func sliceDims(c *call) *value {
 	return dimsValue(out, false)
 }
 
+// prodDims computes ReduceProd of a vector of integers, such as the number of elements of a shape.
 func prodDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims || v.scalar {

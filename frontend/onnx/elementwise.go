@@ -153,6 +153,7 @@ func hardSigmoid(c *call) tensor {
 	return c.x(0).Affine(c.floatAttr("alpha", 0.2), c.floatAttr("beta", 0.5)).Clamp(0, 1)
 }
 
+// isInf builds IsInf. Attributes say which signs of infinity it detects.
 func isInf(c *call) tensor {
 	x := c.x(0)
 	switch low, high := c.intAttr("detect_negative", 1) != 0, c.intAttr("detect_positive", 1) != 0; {
@@ -171,6 +172,7 @@ func prelu(c *call) tensor {
 	return x.Lt(x.Lit(0)).Where(x.Mul(slope), x)
 }
 
+// selu builds Selu. With the usual constants it is one op, and otherwise a scaled Elu.
 func selu(c *call) tensor {
 	const usualAlpha, usualGamma = 1.67326319217681884765625, 1.05070102214813232421875
 	alpha, gamma := c.floatAttr("alpha", usualAlpha), c.floatAttr("gamma", usualGamma)
@@ -298,6 +300,7 @@ func pow(c *call) tensor {
 	return x.Pow(castTo(y, t))
 }
 
+// bitShift builds BitShift.
 func bitShift(c *call) tensor {
 	x, y := c.x(0), c.x(1)
 	c.must("direction", AttrString)

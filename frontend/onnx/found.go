@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// foundOps are the ops whose number of result elements depends on values of a run. Their tensors have the maximum size,
-// and the graph has a further output for the count.
+// foundOps are the ops for which the number of result elements depends on values of a run. Their tensors have the
+// maximum size, and the graph has a further output for the count.
 var foundOps = table{
 	"Compress":          manyOp(compress),
 	"NonZero":           manyOp(nonzero),
@@ -111,6 +111,7 @@ func (c *call) foundAxis(i int, from, to ir.Shape) (axis int, ok bool) {
 	return 0, false
 }
 
+// compress builds Compress: the slices along an axis for which a condition is true.
 func compress(c *call) []*value {
 	x, keep := c.x(0), c.x(1)
 	axis := 0
@@ -129,6 +130,7 @@ func compress(c *call) []*value {
 	return []*value{along(y, axis, count)}
 }
 
+// nonzero builds NonZero: the coordinates of the nonzero elements.
 func nonzero(c *call) []*value {
 	x := c.x(0)
 	if x.Rank() == 0 {
@@ -138,6 +140,8 @@ func nonzero(c *call) []*value {
 	return []*value{along(at.Cast(ir.I64), 1, count)}
 }
 
+// unique builds Unique: the distinct elements, or slices along an axis, sorted or in the order of their first
+// occurrence.
 func unique(c *call) []*value {
 	x, axis := c.x(0), 0
 	if c.hasAttr("axis") {

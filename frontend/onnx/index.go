@@ -42,6 +42,7 @@ func (c *call) indices(i int, extent ir.Dim) tensor {
 	return c.counted(t, extent)
 }
 
+// gather builds Gather: slices of x along an axis, selected by a tensor of indices.
 func gather(c *call) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
@@ -95,6 +96,7 @@ func (c *call) coordinates(i int, x tensor, skip int) tensor {
 	return at.Lt(at.Lit(0)).Where(at.Add(extents), at)
 }
 
+// gatherND builds GatherND. Batch axes are indexed by their own coordinates.
 func gatherND(c *call) tensor {
 	x, batch := c.x(0), c.intAttr("batch_dims", 0)
 	if batch < 0 || batch >= c.x(1).Rank() {
@@ -113,6 +115,7 @@ func gatherND(c *call) tensor {
 // reductions are the values of attribute reduction: how several updates of one element are combined.
 var reductions = []string{"none", "add", "mul", "min", "max"}
 
+// scatter builds ScatterElements: updates replace elements along an axis, or are combined with them.
 func scatter(c *call) tensor {
 	x, updates := c.x(0), c.x(2)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
@@ -152,6 +155,7 @@ func (c *call) scattered(x tensor, axis int, at, updates tensor,
 	return y
 }
 
+// scatterND builds ScatterND: updates replace slices at rows of coordinates, or are combined with them.
 func scatterND(c *call) tensor {
 	x, updates := c.x(0), c.x(2)
 	at := c.coordinates(1, x, 0)
@@ -195,6 +199,7 @@ func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) ten
 	return is.Where(update.Gather(axis, is.Where(from, from.Lit(0))), x)
 }
 
+// topK builds TopK: the k largest or smallest elements along an axis, and their indices.
 func topK(c *call) []*value {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())

@@ -69,6 +69,7 @@ type loopNode struct {
 	first []*value
 }
 
+// loop builds Loop: as a loop op if possible, and otherwise unrolled.
 func loop(c *call) []*value {
 	l := &loopNode{call: c, body: c.graphAttr("body"), first: c.from(2)}
 	if len(l.body.Outputs) < 1+len(l.first) {

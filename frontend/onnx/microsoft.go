@@ -36,6 +36,7 @@ func quickGelu(c *call) tensor {
 	return wide(c.x(0), func(x tensor) tensor { return x.Mul(x.MulScalar(alpha).Sigmoid()) })
 }
 
+// fusedMatMul builds FusedMatMul: a matmul with optional transposes and a factor.
 func fusedMatMul(c *call) tensor {
 	a, b := c.x(0), c.x(1)
 	c.only("transBatchA", 0, "it transposes no batches")
@@ -62,6 +63,7 @@ func (c *call) skipped(i int) tensor {
 	return x
 }
 
+// skipLayerNorm builds SkipLayerNormalization: LayerNorm of a sum. The fourth result is the sum.
 func skipLayerNorm(c *call) []*value {
 	sum := c.skipped(4)
 	gamma := c.x(2)

@@ -20,7 +20,7 @@ type Model struct {
 }
 
 // Graph is the main graph of a model, or a graph that is an attribute of a node. Nodes are sorted so that each comes
-// after the nodes whose results it reads.
+// after the nodes that compute its inputs.
 type Graph struct {
 	Name         string
 	Nodes        []*Node
@@ -237,6 +237,7 @@ func (m *Model) eachNode(visit func(n *Node)) {
 	}
 }
 
+// eachNode visits nodes, and the nodes in their subgraphs.
 func eachNode(nodes []*Node, visit func(n *Node)) {
 	for _, n := range nodes {
 		visit(n)

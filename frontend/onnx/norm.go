@@ -39,6 +39,8 @@ func channels(v tensor, rank int) tensor {
 	return v
 }
 
+// batchNorm builds BatchNormalization. If it follows a convolution that nothing else reads, it is folded into the
+// weights.
 func batchNorm(c *call) []*value {
 	x, scale, bias, mean, variance := c.x(0), c.x(1), c.x(2), c.x(3), c.x(4)
 	eps, momentum := c.floatAttr("epsilon", 1e-5), c.floatAttr("momentum", 0.9)
@@ -79,6 +81,7 @@ func normalized(x tensor, eps float64, axes ...int) tensor {
 	return x.Deviations(axes...).Mul(x.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt())
 }
 
+// instanceNorm builds InstanceNormalization: it normalizes each channel of each element of the batch.
 func instanceNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
 	var axes []int
@@ -103,6 +106,7 @@ func groupNorm(c *call) tensor {
 	return x.GroupNorm(groups, scale, bias, c.floatAttr("epsilon", 1e-5))
 }
 
+// layerNorm builds LayerNormalization over the axes from one on. It may also return the mean and the inverse deviation.
 func layerNorm(c *call) []*value {
 	x, scale := c.x(0), c.x(1)
 	c.only("stash_type", float32Type, inF32)
@@ -130,6 +134,7 @@ func layerNorm(c *call) []*value {
 	return several(y, mean, spread)
 }
 
+// rmsNorm builds RMSNormalization over the axes from one on.
 func rmsNorm(c *call) tensor {
 	x, scale := c.x(0), c.x(1)
 	c.only("stash_type", float32Type, inF32)
@@ -146,6 +151,7 @@ func rmsNorm(c *call) tensor {
 	return castTo(w.Mul(w.Sqr().MeanKeep(axes...).AddScalar(eps).Rsqrt()), t).Mul(scale)
 }
 
+// lpNorm builds LpNormalization: it divides by the 1-norm or 2-norm along an axis.
 func lpNorm(c *call) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
@@ -161,6 +167,7 @@ func lpNorm(c *call) tensor {
 	return norm.Eq(norm.Lit(0)).Where(norm.Lit(0), x.Div(norm))
 }
 
+// meanVariance builds MeanVarianceNormalization: (x-mean)/deviation over axes.
 func meanVariance(c *call) tensor {
 	x := c.x(0)
 	axes := c.intsAttr("axes")

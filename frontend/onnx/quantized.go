@@ -62,6 +62,7 @@ func centred(x, zero tensor) tensor {
 	return y.Sub(zero.Cast(ir.F32))
 }
 
+// quantizeLinear builds QuantizeLinear: it rounds x/scale, and adds the zero point.
 func quantizeLinear(c *call) tensor {
 	x := c.x(0)
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
@@ -106,6 +107,7 @@ func dequantizeNode(c *call) []*value {
 	return plain.build(c)
 }
 
+// dequantizeLinear computes (x-zero)*scale.
 func dequantizeLinear(c *call) tensor {
 	x, scale := c.x(0), c.x(1)
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
@@ -224,6 +226,7 @@ func (c *call) int8MatMul(a, za, b, zb int) tensor {
 
 func matmulInteger(c *call) tensor { return c.int8MatMul(0, 2, 1, 3) }
 
+// qlinearMatMul builds QLinearMatMul: a matmul of quantized operands, with a quantized result.
 func qlinearMatMul(c *call) tensor {
 	as := c.x(1)
 	if as.Rank() == 1 && !as.Dim(0).Is(1) {
@@ -298,6 +301,7 @@ func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
 	return number, true
 }
 
+// qlinearConv builds QLinearConv: a convolution of quantized operands, with a quantized result.
 func qlinearConv(c *call) tensor {
 	x, w := c.x(0), c.x(3)
 	win := c.window(x.Shape(), c.kernelOf(w))

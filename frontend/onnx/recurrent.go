@@ -253,6 +253,7 @@ func rnn(c *call) []*value {
 	})
 }
 
+// lstm builds LSTM, with optional peepholes and coupled input and forget gates.
 func lstm(c *call) []*value {
 	forget := c.intAttr("input_forget", 0) != 0
 	activations := []string{"Sigmoid", "Tanh", "Tanh"}
@@ -285,6 +286,7 @@ func lstm(c *call) []*value {
 	})
 }
 
+// gru builds GRU. linear_before_reset says whether the reset gate applies after the matmul of the state, or before it.
 func gru(c *call) []*value {
 	before := c.intAttr("linear_before_reset", 0) == 0
 	return c.recurrent(3, 1, []string{"Sigmoid", "Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {

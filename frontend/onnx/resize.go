@@ -43,6 +43,7 @@ func upsample(c *call) tensor {
 	return c.resize(&r)
 }
 
+// resize builds Resize since opset 11.
 func resize(c *call) tensor {
 	x := c.x(0)
 	r := resizing{x: x, mode: c.choice("mode", "nearest", "linear", "cubic"),
@@ -160,6 +161,7 @@ func (c *call) sizes(r *resizing) {
 	}
 }
 
+// resize builds a Resize by an equivalent op, or else axis by axis.
 func (c *call) resize(r *resizing) tensor {
 	if r.mode == "bilinear" || r.mode == "trilinear" {
 		r.mode = "linear"

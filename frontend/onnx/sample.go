@@ -21,6 +21,7 @@ type image struct {
 	size []int  // of the spatial axes
 }
 
+// newImage returns x [N, C, spatial …] as an image. Its spatial extents must be numbers.
 func (c *call) newImage(x tensor) *image {
 	s := x.Shape()
 	if x.Rank() < 3 || !s[2:].IsStatic() || slices.ContainsFunc(s[2:], func(d ir.Dim) bool { return d.Add < 1 }) {

@@ -44,6 +44,7 @@ func (c *call) copied(i int) *value {
 	return &v
 }
 
+// reshape builds Reshape. Extents of 0 and -1 in the new shape mean the input's extent, and the extent that fits.
 func reshape(c *call) tensor {
 	x := c.x(0)
 	to := slices.Clone(c.dims(1))
@@ -69,6 +70,7 @@ func (c *call) inferred(from, to ir.Shape) ir.Shape {
 	return to
 }
 
+// flatten builds Flatten: a matrix with the axes before one as rows, and the others as columns.
 func flatten(c *call) tensor {
 	x := c.x(0)
 	axis := c.intAttr("axis", 1)
@@ -86,6 +88,7 @@ func flatten(c *call) tensor {
 	return x.Reshape(rows, columns)
 }
 
+// squeeze builds Squeeze. Without axes, it removes all axes of extent 1.
 func squeeze(c *call) tensor {
 	x := c.x(0)
 	axes, given := c.axes(1)
@@ -105,6 +108,7 @@ func unsqueeze(c *call) tensor {
 	return x.Unsqueeze(c.resolved(axes, x.Rank()+len(axes))...)
 }
 
+// transpose builds Transpose. Without perm, it reverses the axes.
 func transpose(c *call) tensor {
 	x := c.x(0)
 	perm := c.intsAttr("perm")
@@ -202,6 +206,7 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	return sliceArg{first, last, step}
 }
 
+// slice builds Slice axis by axis: as a view, or as a dynamic_slice if its start depends on a symbol.
 func slice(c *call) tensor {
 	x := c.x(0)
 	for axis, s := range c.sliceArgs(x.Shape()) {
@@ -222,6 +227,7 @@ func slice(c *call) tensor {
 	return x
 }
 
+// split builds Split: slices along an axis, of given or equal sizes.
 func split(c *call) []*value {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
@@ -246,6 +252,7 @@ func split(c *call) []*value {
 	return several(x.Split(axis, sizes...)...)
 }
 
+// concat builds Concat.
 func concat(c *call) tensor {
 	list := c.all()
 	axis := c.axis(c.mustInt("axis"), list[0].Rank())
@@ -255,6 +262,7 @@ func concat(c *call) tensor {
 	return list[0].Concat(axis, list[1:]...)
 }
 
+// expand builds Expand: x broadcast against a shape, in both directions.
 func expand(c *call) tensor {
 	x := c.x(0)
 	to, err := broadcastDims(x.Shape(), c.dims(1))
@@ -290,6 +298,7 @@ func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 	return x
 }
 
+// depthToSpace builds DepthToSpace: it moves channels into blocks of n*n positions.
 func depthToSpace(c *call) tensor {
 	x, n := c.x(0), c.mustInt("blocksize")
 	s := x.Shape()
@@ -308,6 +317,7 @@ func depthToSpace(c *call) tensor {
 	return x.Reshape(s[0], depth, s[2].Times(int64(n)), s[3].Times(int64(n)))
 }
 
+// spaceToDepth builds SpaceToDepth: it moves blocks of n*n positions into channels.
 func spaceToDepth(c *call) tensor {
 	x, n := c.x(0), c.mustInt("blocksize")
 	s := x.Shape()
@@ -323,6 +333,7 @@ func spaceToDepth(c *call) tensor {
 		Reshape(s[0], s[1].Times(int64(n)*int64(n)), h, w)
 }
 
+// pad builds Pad. Negative padding removes elements.
 func pad(c *call) tensor {
 	x := c.x(0)
 	pads, value := c.ints(1), 0.0
@@ -361,6 +372,7 @@ func pad(c *call) tensor {
 	return x.Pad(low, high, value)
 }
 
+// centerCropPad builds CenterCropPad: it crops or pads axes at both ends, equally, to given extents.
 func centerCropPad(c *call) tensor {
 	x, to := c.x(0), c.ints(1)
 	axes := c.intsAttr("axes")
@@ -403,6 +415,7 @@ func reverseSequence(c *call) tensor {
 	return x.Gather(time, at.Broadcast(x.Shape()))
 }
 
+// shape builds Shape: some of the input's extents, as integers that may depend on symbols.
 func shape(c *call) []*value {
 	s := c.shapeOf(c.input(0))
 	start, end := c.intAttr("start", 0), c.intAttr("end", len(s))
@@ -424,6 +437,7 @@ func size(c *call) []*value {
 	return []*value{{dims: ir.Shape{n}, scalar: true, isDims: true, from: []string{}}}
 }
 
+// constantNode builds Constant from whichever attribute has the value.
 func constantNode(c *call) []*value {
 	var d *ir.Data
 	var err error
@@ -470,6 +484,7 @@ func widened(list []float32) []float64 {
 	return out
 }
 
+// constantOfShape builds ConstantOfShape: a tensor with one value in all elements.
 func constantOfShape(c *call) tensor {
 	fill := c.b.Const(float32(0))
 	if a := c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
@@ -527,6 +542,7 @@ func rangeOp(c *call) tensor {
 	return c.b.Arange(t, start, step, int(n))
 }
 
+// eyeLike builds EyeLike: a matrix with 1 on the k-th diagonal, of the input's shape.
 func eyeLike(c *call) tensor {
 	s := c.shapeOf(c.input(0))
 	if len(s) != 2 {
@@ -537,6 +553,7 @@ func eyeLike(c *call) tensor {
 	return row.AddScalar(float64(c.intAttr("k", 0))).Eq(column).Cast(t)
 }
 
+// oneHot builds OneHot. Its last input has the values for other positions, and for the index.
 func oneHot(c *call) tensor {
 	indices, depth, values := c.x(0), int(c.number(1)), c.x(2)
 	if indices.DType().IsFloat() {
@@ -549,6 +566,7 @@ func oneHot(c *call) tensor {
 	return is.Where(values.Index(0, 1), values.Index(0, 0))
 }
 
+// trilu builds Trilu: the upper or lower triangle of matrices.
 func trilu(c *call) tensor {
 	x, k := c.x(0), 0
 	if c.has(1) {

@@ -26,6 +26,7 @@ type Tensor struct {
 	r        *reader
 }
 
+// tensor parses a TensorProto.
 func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 	t := &Tensor{pos: pos, r: r}
 	external := int64(0)
@@ -261,6 +262,7 @@ func (x *externals) open(name string) (*mmap.File, error) {
 	return f, nil
 }
 
+// close unmaps all files, and returns the first error.
 func (x *externals) close() error {
 	var first error
 	for _, f := range x.files {

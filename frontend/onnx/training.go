@@ -86,6 +86,7 @@ func adam(c *call) []*value {
 	})
 }
 
+// momentum builds Momentum: gradient descent with a standard or Nesterov momentum.
 func momentum(c *call) []*value {
 	alpha, beta := float64(c.must("alpha", AttrFloat).Float), float64(c.must("beta", AttrFloat).Float)
 	c.must("norm_coefficient", AttrFloat)

@@ -127,6 +127,7 @@ func (v *convolution) scaled(factor, offset tensor) tensor {
 	return (&convolution{v.x, v.weights.Mul(by), bias, v.options}).result()
 }
 
+// conv builds Conv. It records the convolution in the value, so that a batch normalization after it can be folded in.
 func conv(c *call) []*value {
 	x, w := c.x(0), c.x(1)
 	win := c.window(x.Shape(), c.kernelOf(w))
@@ -142,6 +143,7 @@ func conv(c *call) []*value {
 	return []*value{y}
 }
 
+// convTranspose builds ConvTranspose, with padding that is given or follows from output_shape or auto_pad.
 func convTranspose(c *call) tensor {
 	x, w := c.x(0), c.x(1)
 	kernel := c.kernelOf(w)
@@ -207,6 +209,7 @@ func averagePool(c *call) tensor {
 	return x.AvgPool(w.kernel, options...)
 }
 
+// maxPool builds MaxPool, with indices if a second result is wanted.
 func maxPool(c *call) []*value {
 	x, w, options := c.pool()
 	columns := c.flag("storage_order", false) // the order of the indices
@@ -272,6 +275,7 @@ func (c *call) root() float64 {
 	return float64(c.intAttr("p", 2))
 }
 
+// globalLpPool builds GlobalLpPool: the p-norm of each channel.
 func globalLpPool(c *call) tensor {
 	x, p := c.x(0), c.root()
 	var axes []int

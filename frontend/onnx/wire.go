@@ -133,6 +133,7 @@ func (r *reader) fixed(f field, size int, to *[]byte) error {
 	return nil
 }
 
+// floats appends the 32-bit floats of a field, which has one or, packed, several.
 func (r *reader) floats(f field, to *[]float32) error {
 	var raw []byte
 	if err := r.fixed(f, 4, &raw); err != nil {
@@ -186,6 +187,7 @@ func single[T any](r *reader, f field, to *T, read func([]byte, int64) (T, error
 	return err
 }
 
+// model parses a ModelProto, the content of a file.
 func (r *reader) model(b []byte) (*Model, error) {
 	m := &Model{Opsets: map[string]int64{}}
 	err := r.fields(b, 0, func(f field) error {
@@ -239,6 +241,7 @@ func standardDomain(domain string) string {
 	return domain
 }
 
+// function parses a FunctionProto.
 func (r *reader) function(b []byte, pos int64) (*Function, error) {
 	fn := &Function{Opsets: map[string]int64{}}
 	err := r.fields(b, pos, func(f field) error {
@@ -271,6 +274,7 @@ func (r *reader) function(b []byte, pos int64) (*Function, error) {
 	return fn, err
 }
 
+// graph parses a GraphProto, and sorts its nodes.
 func (r *reader) graph(b []byte, pos int64) (*Graph, error) {
 	if r.depth++; r.depth > maxNesting {
 		return nil, r.src.Errorf(pos, "graphs in graphs, more than %d deep", maxNesting)
@@ -306,6 +310,7 @@ func (r *reader) graph(b []byte, pos int64) (*Graph, error) {
 	return g, err
 }
 
+// node parses a NodeProto.
 func (r *reader) node(b []byte, pos int64) (*Node, error) {
 	n := &Node{}
 	err := r.fields(b, pos, func(f field) error {
@@ -332,6 +337,7 @@ func (r *reader) node(b []byte, pos int64) (*Node, error) {
 	return n, err
 }
 
+// attribute parses an AttributeProto.
 func (r *reader) attribute(b []byte, pos int64) (*Attribute, error) {
 	a := &Attribute{}
 	found := AttrNone // the type implied by the fields, since old files do not state it
@@ -388,6 +394,7 @@ func (r *reader) attribute(b []byte, pos int64) (*Attribute, error) {
 	return a, err
 }
 
+// value parses a ValueInfoProto: the name and type of an input or output.
 func (r *reader) value(b []byte, pos int64) (Value, error) {
 	var v Value
 	err := r.fields(b, pos, func(f field) error {
@@ -402,6 +409,7 @@ func (r *reader) value(b []byte, pos int64) (Value, error) {
 	return v, err
 }
 
+// typ parses a TypeProto.
 func (r *reader) typ(b []byte, pos int64) (Type, error) {
 	if r.depth++; r.depth > maxNesting {
 		return Type{}, r.src.Errorf(pos, "types of types, more than %d deep", maxNesting)
@@ -425,6 +433,7 @@ func (r *reader) typ(b []byte, pos int64) (Type, error) {
 	return t, err
 }
 
+// elementType parses the type of the elements of a sequence or optional.
 func (r *reader) elementType(f field, t *Type) error {
 	if err := r.want(f, protowire.BytesType); err != nil {
 		return err
@@ -440,6 +449,7 @@ func (r *reader) elementType(f field, t *Type) error {
 	})
 }
 
+// tensorType parses a tensor's dtype and shape.
 func (r *reader) tensorType(f field, t *Type) error {
 	if err := r.want(f, protowire.BytesType); err != nil {
 		return err
@@ -468,6 +478,7 @@ func (r *reader) tensorType(f field, t *Type) error {
 	})
 }
 
+// dim parses an extent of a shape.
 func (r *reader) dim(b []byte, pos int64) (Dim, error) {
 	d := Dim{Size: -1}
 	err := r.fields(b, pos, func(f field) error {

@@ -95,6 +95,7 @@ func New(src *Source, opt Options) (*Plan, error) {
 	return p, nil
 }
 
+// checkOptions returns an error for types and patterns that are not valid.
 func checkOptions(opt Options) error {
 	if err := checkType(opt.Type); err != nil {
 		return err

@@ -46,6 +46,7 @@ type errorSums struct {
 	worst        float64 // the largest |y-x|
 }
 
+// add adds the errors of elements x that were stored as y.
 func (e *errorSums) add(x, y []float32) {
 	for i, v := range x {
 		d := float64(y[i]) - float64(v)

@@ -198,6 +198,7 @@ func (p *parser) entry(name string) (entry, error) {
 	return e, err
 }
 
+// shape reads the extents of a tensor.
 func (p *parser) shape(what string) ([]int, error) {
 	sizes, err := p.array(ir.MaxRank, what)
 	if err != nil {
@@ -213,6 +214,7 @@ func (p *parser) shape(what string) ([]int, error) {
 	return dims, nil
 }
 
+// offsets reads the byte range of a tensor.
 func (p *parser) offsets(what string) (begin, end int64, err error) {
 	r, err := p.array(2, what)
 	if err != nil {

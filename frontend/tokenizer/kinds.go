@@ -75,6 +75,7 @@ var byName = func() map[string]kind {
 // Kinds lists the names that tokenizer.ggml.pre may have in byte-level vocabularies.
 func Kinds() []string { return slices.Sorted(maps.Keys(byName)) }
 
+// kindOf returns the kind for a name in tokenizer.ggml.pre, or an error that lists all names.
 func kindOf(pre string) (kind, error) {
 	k, ok := byName[pre]
 	if !ok {
@@ -280,6 +281,7 @@ type o200k struct {
 	han      bool
 }
 
+// cut is the cutter.
 func (p o200k) cut(text string) int {
 	c, n := next(text)
 	if p.han && c&han != 0 {

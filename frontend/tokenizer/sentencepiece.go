@@ -15,6 +15,7 @@ type sentencePiece struct {
 	apart   bool // no token has a blank after another character, so words can be merged separately
 }
 
+// newSentencePiece reads the scores, from which the merges follow.
 func newSentencePiece(v *vocabulary) (model, error) {
 	if v.scores == nil {
 		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
@@ -78,6 +79,7 @@ func (v *vocabulary) ranks() []int32 {
 	return ranks
 }
 
+// encode writes spaces as blanks, and merges the text as a whole or, if apart is set, word by word.
 func (t *sentencePiece) encode(out []int32, text string, first bool) []int32 {
 	text = strings.ReplaceAll(text, " ", blank)
 	if t.leading && first {

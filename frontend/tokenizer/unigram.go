@@ -26,6 +26,7 @@ type unigram struct {
 // unknownPenalty is by how much a character without a token scores less than the worst token.
 const unknownPenalty = 10
 
+// newUnigram reads the scores, the character map and the treatment of spaces.
 func newUnigram(v *vocabulary) (model, error) {
 	if v.scores == nil {
 		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
@@ -68,6 +69,8 @@ type step struct {
 	id    int32
 }
 
+// encode finds the segmentation with the largest sum of scores, position by position (Viterbi 1967), and appends its
+// tokens.
 func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 	text = t.normalize(text, first)
 	best := make([]step, len(text)+1)

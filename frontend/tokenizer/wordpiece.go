@@ -38,6 +38,7 @@ const (
 // implementation.
 const maxPieceWord = 100
 
+// newWordPiece reads how text is normalized.
 func newWordPiece(v *vocabulary) (model, error) {
 	if v.special("unknown") == none {
 		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token of words that have none")
@@ -71,6 +72,7 @@ func (t *wordPiece) classify(r rune) pieceChar {
 	return pieceChar{r, inWord}
 }
 
+// encode splits a text into words by the roles of its characters, and appends the tokens of each.
 func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	if t.strip {
 		text = norm.NFD.String(text)

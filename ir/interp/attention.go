@@ -20,6 +20,7 @@ type heads struct {
 	sinks       []float64 // [h], or nil
 }
 
+// attention computes op attention, query by query.
 func attention(c *call) (value, error) {
 	a := newHeads(c)
 	out := make([]float64, elems(c.dims))
@@ -101,6 +102,7 @@ func attentionGrad(c *call) (value, error) {
 	return c.floats(out), err
 }
 
+// newHeads reads the arguments and attributes of an attention op.
 func newHeads(c *call) *heads {
 	in := c.node.Op().Info()
 	q, k, v := c.args[0], c.args[1], value{}

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// batchNorm computes (x-mean)/sqrt(variance+eps)*weight+bias with the statistics of each channel.
 func batchNorm(c *call) (value, error) {
 	eps := c.attrs().Float("eps")
 	x, mean, variance := c.args[0].floats(), c.args[1].floats(), c.args[2].floats()
@@ -28,7 +29,7 @@ func triu(c *call) (value, error) {
 	return triangle(c, func(row, col int) bool { return col-row >= k })
 }
 
-// triangle copies the elements whose position in the two innermost axes satisfies keep.
+// triangle copies the elements at positions (row, col) of the two innermost axes that satisfy keep.
 func triangle(c *call, keep func(row, col int) bool) (value, error) {
 	x := c.args[0].wide()
 	out, err := makeValue(x.typ, c.dims)
@@ -48,6 +49,7 @@ func triangle(c *call, keep func(row, col int) bool) (value, error) {
 	return out, nil
 }
 
+// oneHot sets the element at each index to 1.
 func oneHot(c *call) (value, error) {
 	depth := c.attrs().Int("depth")
 	out, err := makeValue(c.node.DType(), c.dims)
@@ -66,6 +68,7 @@ func oneHot(c *call) (value, error) {
 	return out, nil
 }
 
+// ropeTables rotates pairs of elements by the tables of cosines and sines.
 func ropeTables(c *call) (value, error) {
 	last := len(c.dims) - 1
 	width, pairs := c.dims[last], c.args[1].dims[len(c.args[1].dims)-1]

@@ -17,6 +17,7 @@ func elementwise(c *call) (value, error) {
 	return elementwiseInt(c)
 }
 
+// elementwiseFloat is elementwise in float64.
 func elementwiseFloat(c *call) (value, error) {
 	args := make([][]float64, len(c.args))
 	for k, a := range c.args {
@@ -36,6 +37,7 @@ func elementwiseFloat(c *call) (value, error) {
 	return c.floats(out), nil
 }
 
+// elementwiseInt is elementwise in int64.
 func elementwiseInt(c *call) (value, error) {
 	args := make([][]int64, len(c.args))
 	for k, a := range c.args {
@@ -79,6 +81,7 @@ type broadcaster struct {
 	step    []int   // per argument: its innermost stride
 }
 
+// newBroadcast returns the broadcaster of the node's arguments.
 func newBroadcast(c *call) *broadcaster {
 	b := &broadcaster{dims: c.dims, step: make([]int, len(c.args))}
 	if c.sameShapes() { // then all elements are one run

@@ -27,6 +27,7 @@ func gather(c *call) (value, error) {
 	})
 }
 
+// indexSelect computes op index_select: slices along an axis.
 func indexSelect(c *call) (value, error) {
 	x, idx := c.args[0], c.args[1].i
 	axis, err := c.axis()
@@ -39,6 +40,7 @@ func indexSelect(c *call) (value, error) {
 	})
 }
 
+// embedding returns a row of the table per id. It decodes only these rows of a quantized table.
 func embedding(c *call) (value, error) {
 	table, ids := c.args[0], c.args[1].i
 	vocab, width := table.dims[0], table.dims[1]
@@ -61,6 +63,7 @@ func embedding(c *call) (value, error) {
 	return c.floats(out), nil
 }
 
+// concat copies each argument to its part of the result.
 func concat(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
@@ -87,6 +90,7 @@ func concat(c *call) (value, error) {
 	return out, nil
 }
 
+// pad computes op pad: it copies x into a tensor filled with the value, or calls padFromSelf.
 func pad(c *call) (value, error) {
 	if mode := c.attrs().String_("mode"); mode != "constant" {
 		return padFromSelf(c, mode)
@@ -132,6 +136,7 @@ func fill[T any](s []T, v T) {
 	}
 }
 
+// dynamicSlice copies the slice that begins at the clamped start.
 func dynamicSlice(c *call) (value, error) {
 	x := c.args[0]
 	axis, err := c.axis()
@@ -143,6 +148,7 @@ func dynamicSlice(c *call) (value, error) {
 	return c.strided(x, c.dims, from)
 }
 
+// dynamicUpdateSlice writes the update over a copy of the base, or over the base itself if that is allowed.
 func dynamicUpdateSlice(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {
@@ -198,6 +204,7 @@ func (c *call) updateRuns(axis int) []updateRun {
 	return []updateRun{{at, 0, first}, {0, first, n - first}}
 }
 
+// dequantize decodes blocks.
 func dequantize(c *call) (value, error) {
 	x := c.args[0]
 	dec, err := x.b.decode(x.typ)

@@ -16,6 +16,7 @@ type matrices[T float32 | float64] struct {
 
 func (m matrices[T]) at(i int) []T { return m.elems[i*m.size : (i+1)*m.size] }
 
+// matmul computes op matmul. It decodes quantized operands first.
 func matmul(c *call) (value, error) {
 	if c.args[1].i != nil {
 		return matmulInts(c)
@@ -203,6 +204,7 @@ func dot[T float32 | float64](a []float64, b []T) (s float64) {
 	return s
 }
 
+// dot1x4 returns the dot products of a and four rows.
 func dot1x4[T float32 | float64](a []float64, b0, b1, b2, b3 []T) (s0, s1, s2, s3 float64) {
 	b0, b1, b2, b3 = b0[:len(a)], b1[:len(a)], b2[:len(a)], b3[:len(a)]
 	for k, x := range a {
@@ -214,6 +216,7 @@ func dot1x4[T float32 | float64](a []float64, b0, b1, b2, b3 []T) (s0, s1, s2, s
 	return
 }
 
+// dot4x2 returns the dot products of four rows a and two rows b.
 func dot4x2[T float32 | float64](a0, a1, a2, a3 []float64,
 	b0, b1 []T) (s00, s10, s20, s30, s01, s11, s21, s31 float64) {
 	n := len(a0)

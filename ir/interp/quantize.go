@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
+// quantize encodes rows in blocks. A value that the format cannot represent is a FaultError.
 func quantize(c *call) (value, error) {
 	x := c.args[0].floats()
 	narrow := make([]float32, len(x))

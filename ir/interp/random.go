@@ -36,6 +36,7 @@ func (c *call) blocks(f func(first, count int, words [4]uint32)) error {
 // uniform24 converts a word to a uniform f32 number in [0, 1), from its top 24 bits.
 func uniform24(word uint32) float64 { return float64(word>>8) * 0x1p-24 }
 
+// randomUniform computes op random_uniform: the top bits of each element's word.
 func randomUniform(c *call) (value, error) {
 	uniform := uniform24
 	switch c.node.DType() { // as many bits as the significand has, so that no number rounds up to 1
@@ -49,6 +50,7 @@ func randomUniform(c *call) (value, error) {
 	return c.floats(out), err
 }
 
+// randomNormal computes op random_normal: two numbers from two words (Box and Muller 1958).
 func randomNormal(c *call) (value, error) {
 	out := make([]float64, elems(c.dims))
 	err := c.blocks(func(first, count int, words [4]uint32) {
@@ -65,6 +67,7 @@ func randomNormal(c *call) (value, error) {
 	return c.floats(out), err
 }
 
+// randomBernoulli computes op random_bernoulli: whether an element's uniform number is below p.
 func randomBernoulli(c *call) (value, error) {
 	p := c.attrs().Float("p")
 	out := make([]int64, elems(c.dims))

@@ -82,6 +82,7 @@ func reduce(c *call) (value, error) {
 	return c.floats(out), err
 }
 
+// reduceInts is reduce for integers and bools.
 func reduceInts(c *call, r rows) (value, error) {
 	b := basics[c.node.Op()]
 	out := make([]int64, r.count)
@@ -126,6 +127,7 @@ type folder struct {
 	homogeneous bool
 }
 
+// newFolder compiles a Fold, with the op's attributes, to a folder.
 func newFolder(in *ir.Fold, attrs ir.Attrs) *folder {
 	f := &folder{steps: in.Steps, results: make([]float64, len(in.Steps)), homogeneous: in.Homogeneous}
 	leaf := func(s *ir.Scalar, _ []func() float64) func() float64 { return f.leaf(s, attrs) }

@@ -72,6 +72,7 @@ func (p place) source(alignCorners bool) (at int, frac float64) {
 	return at, float64(num-at*den) / float64(den)
 }
 
+// resizeLinear interpolates between two neighbours along each axis.
 func resizeLinear(c *call) (value, error) {
 	align := c.attrs().Bool("align_corners")
 	return resize(c, func(p place) []weighted {
@@ -83,6 +84,7 @@ func resizeLinear(c *call) (value, error) {
 	})
 }
 
+// resizeCubic interpolates four neighbours along each axis by cubic convolution.
 func resizeCubic(c *call) (value, error) {
 	align := c.attrs().Bool("align_corners")
 	return resize(c, func(p place) []weighted {
@@ -105,6 +107,7 @@ func keysOuter(d float64) float64 {
 	return float64((float64((float64(keysA*d)-5*keysA)*d)+8*keysA)*d) - 4*keysA
 }
 
+// resizeNearest takes element floor(i*from/to) along each axis.
 func resizeNearest(c *call) (value, error) {
 	x := c.args[0]
 	outer := len(c.dims) - len(c.attrs().Shape("size"))

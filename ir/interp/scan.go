@@ -95,6 +95,7 @@ func runningFold[T int64 | float64](row, out []T, s scanning, first T, two func(
 	}
 }
 
+// sortAxis computes op sort.
 func sortAxis(c *call) (value, error) {
 	descending := c.attrs().Bool("descending")
 	x := c.args[0]

@@ -120,6 +120,7 @@ func scatter(c *call) (value, error) {
 
 func inRange(i int64, n int) bool { return i >= 0 && i < int64(n) }
 
+// indexAdd computes op index_add: it adds slices along an axis.
 func indexAdd(c *call) (value, error) {
 	axis, err := c.axis()
 	if err != nil {

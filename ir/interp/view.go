@@ -28,6 +28,7 @@ func (c *call) permuted(x value, perm []int64) (value, error) {
 	return c.strided(x, dims, r)
 }
 
+// slice returns a view of x if the node's users accept one, and otherwise a copy.
 func slice(c *call) (value, error) {
 	x, starts, steps := c.args[0], c.attrs().Ints("starts"), c.attrs().Ints("steps")
 	r := whole(storageDims(x, x.dims))
@@ -50,6 +51,7 @@ func broadcast(c *call) (value, error) {
 	return c.strided(x, c.dims, region{strides: broadcastStrides(x.dims, c.dims)})
 }
 
+// flip copies x with negative strides along the flipped axes.
 func flip(c *call) (value, error) {
 	x := c.args[0]
 	in, err := ir.ResolveAxes(c.attrs().Ints("axes"), len(x.dims))

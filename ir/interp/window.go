@@ -16,6 +16,7 @@ type window struct {
 	axes                               int          // number of given axes
 }
 
+// newWindow reads the window of a node, and adds outer axes of extent 1.
 func newWindow(c *call) window {
 	w := window{}
 	win := ir.WindowOf(c.node)
@@ -176,6 +177,7 @@ func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
 	return result, err
 }
 
+// avgPool computes op avg_pool: the mean of each window.
 func avgPool(c *call) (value, error) {
 	w := newWindow(c)
 	includePad := c.attrs().Bool("count_include_pad")
@@ -208,6 +210,7 @@ func (w *window) padded(position int) int {
 	return n
 }
 
+// maxPool computes op max_pool.
 func maxPool(c *call) (value, error) {
 	x := c.args[0]
 	if x.typ.IsFloat() {
@@ -221,6 +224,7 @@ func maxPool(c *call) (value, error) {
 	return c.ints(out), err
 }
 
+// poolMax sets out to the largest element of each window of x, or to lowest for a window without elements.
 func poolMax[T any](c *call, x, out []T, lowest T, larger func(a, b T) T) error {
 	w := newWindow(c)
 	inSize, outSize := volume(w.in), volume(w.out)

@@ -134,6 +134,7 @@ func flushing(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
+// interpret runs a graph of the batch with the reference interpreter, as often as the batch says.
 func (x *batch) interpret(ctx context.Context, g *ir.Graph, in map[string]*ir.Data, w weights) (outputs, error) {
 	var out outputs
 	p, err := interp.New(g, interp.Options{Weights: w})

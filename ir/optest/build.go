@@ -156,6 +156,7 @@ func affine(dims []int, mul, add int) []int {
 	return r
 }
 
+// transpose reverses the order of the axes.
 func (b *builder) transpose(x *ir.Node) *ir.Node {
 	if x == nil {
 		return nil
@@ -167,6 +168,7 @@ func (b *builder) transpose(x *ir.Node) *ir.Node {
 	return b.view(ir.OpTranspose, x, attr("perm", perm))
 }
 
+// flip reverses the elements along all axes.
 func (b *builder) flip(x *ir.Node) *ir.Node {
 	if x == nil {
 		return nil

@@ -159,6 +159,7 @@ func label(dims []int, l layout, v values) string {
 	return strings.Join(parts, "/")
 }
 
+// shapeName formats a shape for a case's name, such as 13x17.
 func shapeName(dims []int) string {
 	if len(dims) == 0 {
 		return "scalar"

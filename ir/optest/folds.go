@@ -203,6 +203,7 @@ func (s *suite) longOrders(op ir.Op) {
 	}
 }
 
+// topK adds the cases of topk_indices.
 func (s *suite) topK() {
 	for _, k := range []int64{0, 1, 7} {
 		for _, best := range []bool{true, false} {
@@ -262,6 +263,7 @@ func (s *suite) norm(op ir.Op, params int) {
 	s.add(op, name+"7x13/viewed", build([]int{7, 13}, viewed, small)).every()
 }
 
+// groupNorm adds the cases of group_norm with the given number of parameters.
 func (s *suite) groupNorm(params int) {
 	for _, tt := range []struct {
 		dims   []int
@@ -280,6 +282,7 @@ func (s *suite) groupNorm(params int) {
 	}
 }
 
+// rope adds the cases of rope.
 func (s *suite) rope() {
 	for _, tt := range []struct {
 		dims       []int
@@ -345,6 +348,7 @@ func (s *suite) composites() {
 	}
 }
 
+// ropeTables adds the cases of rope_tables.
 func (s *suite) ropeTables() {
 	for _, tt := range []struct {
 		dims, tables []int

@@ -78,6 +78,7 @@ func (s *suite) indexing() {
 	s.dynamic()
 }
 
+// gathers adds the cases of gather and index_select for arguments with a layout.
 func (s *suite) gathers(l layout) {
 	for axis := range 3 {
 		name := fmt.Sprintf("5x7x6/axis %d/%s", axis, layoutNames[l])
@@ -187,6 +188,7 @@ func (s *suite) blockRows() {
 	}).types = []ir.DType{ir.F32}
 }
 
+// concats adds the cases of concat.
 func (s *suite) concats() {
 	for axis := range 3 {
 		s.add(ir.OpConcat, fmt.Sprintf("of 3/axis %d", axis), func(b *builder, t ir.DType) *ir.Node {
@@ -210,6 +212,7 @@ func (s *suite) concats() {
 	})
 }
 
+// pads adds the cases of pad.
 func (s *suite) pads() {
 	for _, mode := range []string{"constant", "reflect", "replicate", "wrap"} {
 		attrs := []ir.Attr{attr("low", []int64{2, 0}), attr("high", []int64{9, 5}), attr("mode", mode)}
@@ -227,6 +230,7 @@ func (s *suite) pads() {
 		attr("value", 7.0)).every()
 }
 
+// dynamic adds the cases of dynamic_slice and dynamic_update_slice.
 func (s *suite) dynamic() {
 	for axis := range 2 {
 		for _, l := range []layout{plain, viewed} {

@@ -206,6 +206,7 @@ func (b *builder) iota(t ir.DType, dims []int, axis int) *ir.Node {
 	return b.op(ir.OpIota, nil, attr("dtype", t), attr("shape", ir.ShapeOf(dims...)), attr("axis", int64(axis)))
 }
 
+// constants adds the cases of const.
 func (s *suite) constants() {
 	constant := func(dims []int, v values) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {

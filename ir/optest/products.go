@@ -132,6 +132,7 @@ func (s *suite) batches() {
 	}
 }
 
+// attentions adds the cases of attention.
 func (s *suite) attentions() {
 	for _, tt := range []struct {
 		name                      string
@@ -316,6 +317,7 @@ type window struct {
 	groups                                int64
 }
 
+// String formats the window for a case's name.
 func (w window) String() string {
 	s := shapeName(w.x) + " by " + shapeName(w.w)
 	for _, p := range []struct {
@@ -419,6 +421,7 @@ func (s *suite) convolution(op ir.Op, broad bool, w window, names ...string) {
 	}
 }
 
+// pools adds the cases of avg_pool and max_pool.
 func (s *suite) pools() {
 	ones := []int64{1, 1}
 	for i, w := range []window{

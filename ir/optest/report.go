@@ -87,6 +87,7 @@ func (r *Report) Failures() []Result {
 // nodeNumber matches the node number in a refusal, which must be removed to group equal reasons.
 var nodeNumber = regexp.MustCompile(`%[0-9]+`)
 
+// add counts the result of a case.
 func (s *Summary) add(r Result) {
 	s.Cases++
 	switch r.Outcome {
