@@ -17,7 +17,7 @@ type timeline struct {
 	completed atomic.Uint64 // a point known to be reached
 
 	mu      sync.Mutex
-	asked   []uint64  // points that callers wait for in the driver; several if a caller with an earlier point came later
+	asked   []uint64  // points that callers wait for in the driver; several if an earlier point was added later
 	waiting []*waiter // callers that do not wait in the driver
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// heads accepts attention whose operands are floats that convert to float32 exactly. The mask may also be
-// of integers or bools.
+// heads reports whether the kernel can compute an attention: float32 must represent all arguments' elements. The mask
+// may also have integers or bools.
 func heads(n *ir.Node) bool {
 	for i, a := range n.Args() {
 		if !isNarrow(a.DType()) && (i != 3 || !a.DType().IsInteger() && a.DType() != ir.Bool) {
@@ -18,6 +18,8 @@ func heads(n *ir.Node) bool {
 	return true
 }
 
+// attention computes an attention. A task computes several queries, one after the other: the scores of all keys, their
+// softmax, and the sum of the values weighted with them.
 func attention(c *interp.Call) error {
 	q, k, v := c.Args[0], c.Args[1], c.Args[2]
 	r, attrs := len(q.Dims), c.Node.Attrs()
@@ -28,7 +30,7 @@ func attention(c *interp.Call) error {
 		scale = 1 / math.Sqrt(float64(d))
 	}
 	mask, sinks := newMask(c, append(q.Dims[:r-1:r-1], s)), optional(c, 4)
-	const some = 8 // queries of a task
+	const some = 8 // number of queries in a task
 	rows := len(c.Out) / e
 	return c.Parallel((rows+some-1)/some, some*s*(d+e+16*elementWork)/8, func(worker, task int) {
 		all, exponentials := c.Room(worker, s+1), newExponentials()
@@ -71,13 +73,14 @@ func attention(c *interp.Call) error {
 	})
 }
 
-// mask is added to scores: floats, or minus infinity where a bool or integer is 0. nil adds nothing.
+// mask is the mask of an attention. Its floats are added to the scores. If it has bools or integers instead, a 0 makes
+// the score minus infinity. A nil mask changes nothing.
 type mask struct {
 	place
-	step int // from one key to the next
+	step int // distance between the elements of neighbouring keys
 }
 
-// newMask returns the mask of an attention with scores of these extents.
+// newMask returns the mask of an attention, or nil if it has none. dims are the extents of the scores.
 func newMask(c *interp.Call, dims []int) *mask {
 	if len(c.Args) < 4 {
 		return nil
@@ -102,13 +105,15 @@ func (m *mask) add(scores []float32, at int) {
 	}
 }
 
-// exponentials replaces each x by exp(x-max) and returns their sum.
+// exponentials computes the exponentials of softmax.
 type exponentials struct{ greatest, sum *running }
 
+// newExponentials returns an exponentials for one worker.
 func newExponentials() exponentials {
 	return exponentials{reducers[ir.OpReduceMax].start(), reducers[ir.OpSum].start()}
 }
 
+// of replaces each element of a row by exp(x-max), where max is the row's maximum, and returns the sum.
 func (e exponentials) of(row []float32) (total float64) {
 	exps(row, float32(e.greatest.list(e.greatest.first, row)))
 	return e.sum.list(e.sum.first, row)

@@ -7,24 +7,26 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A matmul in precision int8 quantizes its rows to int8 if byteDots supports the block format of B: integer sums are
-// faster than decoding blocks.
+// A matmul in precision int8 rounds the rows of A to int8 if byteDots has a function for the block format of B. Sums of
+// integers are faster than decoding the blocks.
 
-// byteRows holds rows of floats as int8, with a scale for each group of 32: x is about scale*byte. See [ir.ByteSteps].
+// byteRows has rows of floats rounded to int8, with a scale for each group of 32: a float is about scale*byte. See
+// [ir.ByteSteps].
 type byteRows struct {
 	bytes        []int8
-	scales, sums []float32 // for each group: the scale, and the sum of the bytes times the scale
+	scales, sums []float32 // of each group: the scale, and the sum of the bytes multiplied by the scale
 }
 
-var idleRows sync.Pool // of *byteRows
+// idleRows has *byteRows that are not in use, whose memory roundRows reuses.
+var idleRows sync.Pool
 
-// takesBytes reports whether a matmul with rows of k floats is computed in int8.
+// takesBytes reports whether a matmul is computed in int8. b is its second matrix, and k the length of the rows.
 func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
 	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && byteDots[b.DType] != nil &&
 		k%b.DType.BlockElems() == 0
 }
 
-// roundRows rounds the floats, rows of a multiple of 32.
+// roundRows rounds rows of floats to int8. The length of a row must be a multiple of 32.
 func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	r, ok := idleRows.Get().(*byteRows)
 	groups := len(x) / ir.ByteGroup
@@ -38,8 +40,9 @@ func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	return r, err
 }
 
-// multiplyBytes sets out, with the given row stride, to the dot products of rows of a, beginning at row, and cols rows
-// of b. Rows have k elements, and first is the index of b's first element. A result's bits depend only on its two rows.
+// multiplyBytes computes the dot products of some rows of a, from `row` on, with some rows of b, from element `first`
+// on. A row has k elements. The results go to out, which has the given stride between rows. A result's bits depend only
+// on its two rows.
 func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, first, rows, cols, k int) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	blocks := k / elems
@@ -53,7 +56,7 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 		for ; j+4 <= cols; j += 4 {
 			dots(&out[i*stride+j], bytes, scale, sum, &src[j*blocks*size], blocks*size, blocks)
 		}
-		for ; j < cols; j++ { // one row, four times
+		for ; j < cols; j++ { // the function always takes four rows of b, so this passes one row four times
 			var tile [4]float32
 			dots(&tile[0], bytes, scale, sum, &src[j*blocks*size], 0, blocks)
 			out[i*stride+j] = tile[0]

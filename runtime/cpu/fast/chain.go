@@ -8,27 +8,28 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// Consecutive elementwise ops form one kernel, a chain. The formulas in the op table are compiled to a program of
-// primitives, each over a block of elements that stays in the L1 cache. If a formula uses an unsupported function, the
-// op's scalar reference becomes one primitive.
+// Consecutive elementwise ops form one kernel, a chain. Their formulas in the op table are compiled to a program of
+// primitives. Each primitive computes a block of elements, so that the operands stay in the L1 cache. If a formula
+// calls an unsupported function, the op's scalar reference becomes one primitive.
 
-// block is the number of elements that a primitive computes at a time: 4 KiB (M-cpu-chains).
+// block is the largest number of elements that a primitive computes at a time. They take 4 KiB (M-cpu-chains).
 const block = 1024
 
-// chain is the program of one kernel. Its operands are lists of up to a block of elements: first the arguments, then
-// the row values, then the constants, then temporaries for the instructions' results.
+// chain is the program of one kernel. Its operands are lists of up to `block` elements. Their order is: the arguments,
+// the row values, the constants, and the temporaries for results of instructions.
 type chain struct {
-	args      []*ir.Node
-	row       []*ir.Scalar // row values, which are the same for all elements of a row; see fold
-	constants []float32
-	code      []instruction
-	rooms     int
-	result    int       // the operand that is the result
-	work      int       // per element, in quarters of a multiply-add
-	idle      sync.Pool // of *scratch
+	args        []*ir.Node
+	row         []*ir.Scalar // row values, which are equal for all elements of a row; see fold
+	constants   []float32
+	code        []instruction
+	temporaries int       // number of temporaries
+	result      int       // the operand with the result
+	work        int       // cost per element, in quarters of a multiply-add
+	idle        sync.Pool // has *scratch that no worker uses
 }
 
-// instruction sets an operand to a function of others. The last one sets the result.
+// instruction applies a primitive to operands `in` and stores the result in operand `out`. The result of the last
+// instruction is the result of the program.
 type instruction struct {
 	*primitive
 	out int
@@ -38,7 +39,7 @@ type instruction struct {
 // scratch is the working memory of one worker.
 type scratch struct {
 	operands [][]float32
-	fills    [][]float32 // by argument: a buffer for elements that are not contiguous
+	fills    [][]float32 // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
 }
 
 // compute is the kernel.
@@ -47,7 +48,7 @@ func (p *chain) compute(c *interp.Call) error {
 	for i, a := range c.Args {
 		places[i] = newPlace(a, c.Dims, nil)
 	}
-	const blocks = 8 // of a task
+	const blocks = 8 // number of blocks in a task
 	tasks := (len(c.Out) + blocks*block - 1) / (blocks * block)
 	return c.Parallel(tasks, max(1, p.work*min(len(c.Out), blocks*block)/4), func(_, task int) {
 		s := p.begin(places)
@@ -59,7 +60,7 @@ func (p *chain) compute(c *interp.Call) error {
 	})
 }
 
-// begin returns scratch memory with the arguments that have one element for all.
+// begin returns scratch memory. It is filled with those arguments that have a single element.
 func (p *chain) begin(places []place) *scratch {
 	s := p.scratch()
 	for i := range p.args {
@@ -77,7 +78,7 @@ func (p *chain) run(out []float32, places []place, lo int, s *scratch) {
 	clear(s.operands[:len(p.args)]) // the caller's memory
 }
 
-// read sets the operands of the arguments to n elements from element lo on.
+// read sets the operands of the arguments to their values for n elements of the result, from element lo on.
 func (p *chain) read(places []place, lo, n int, s *scratch) {
 	for i := range p.args {
 		switch at := &places[i]; {
@@ -92,7 +93,7 @@ func (p *chain) read(places []place, lo, n int, s *scratch) {
 	}
 }
 
-// apply runs the instructions. The last one sets out.
+// apply runs the instructions, and stores the result in out.
 func (p *chain) apply(out []float32, s *scratch) {
 	n, last := len(out), len(p.code)-1
 	for i := range p.code {
@@ -104,12 +105,13 @@ func (p *chain) apply(out []float32, s *scratch) {
 	}
 }
 
+// scratch returns scratch memory with the constants.
 func (p *chain) scratch() *scratch {
 	if s, ok := p.idle.Get().(*scratch); ok {
 		return s
 	}
 	s := &scratch{fills: make([][]float32, len(p.args)), operands: make([][]float32, len(p.args))}
-	for range len(p.row) + len(p.constants) + p.rooms {
+	for range len(p.row) + len(p.constants) + p.temporaries {
 		s.operands = append(s.operands, make([]float32, block))
 	}
 	for i, x := range p.constants {
@@ -118,6 +120,7 @@ func (p *chain) scratch() *scratch {
 	return s
 }
 
+// fill returns the buffer for argument i.
 func (s *scratch) fill(i int) []float32 {
 	if s.fills[i] == nil {
 		s.fills[i] = make([]float32, block)
@@ -128,8 +131,8 @@ func (s *scratch) fill(i int) []float32 {
 // chains finds the chains of a graph.
 type chains struct {
 	nodes    []*ir.Node
-	constant []bool
-	uses     []int // by node ID, outputs and updates of states among them
+	constant []bool // by node ID, see interp.IsConstant
+	uses     []int  // by node ID: how many arguments of nodes, outputs and updates of states are the node
 }
 
 func newChains(g *ir.Graph) *chains {
@@ -151,21 +154,22 @@ func newChains(g *ir.Graph) *chains {
 	return c
 }
 
-// ending returns the chain that computes root, or nil if there is none. Its members have the result's shape, and only
-// the chain uses them. It marks the members other than root in within, by ID.
+// ending returns the chain that computes node root, or nil if there is none. All members of the chain have root's
+// shape, and no node outside of the chain uses them, except root. ending sets within, by ID, for the members other than
+// root.
 func (c *chains) ending(root *ir.Node, within []bool) *chain {
 	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !isNarrow(root.DType()) || !computable(root) {
 		return nil
 	}
 	if root.Op() == ir.OpCast && root.DType() == ir.F32 && isNarrow(root.Arg(0).DType()) {
-		return nil // the interpreter converts these elements without a copy
+		return nil // the interpreter needs no copy for this conversion
 	}
 	return c.compile(c.before(root, within))
 }
 
-// before returns the members of the chain that computes root, in order. It marks those other than root in within.
+// before returns the members of the chain that computes root, sorted by ID. It sets within for those other than root.
 func (c *chains) before(root *ir.Node, within []bool) []*ir.Node {
-	members, inside := []*ir.Node{root}, map[*ir.Node]int{} // uses by members
+	members, inside := []*ir.Node{root}, map[*ir.Node]int{} // inside counts how often members use a node
 	for i := 0; i < len(members); i++ {
 		for _, a := range members[i].Args() {
 			inside[a]++
@@ -179,8 +183,9 @@ func (c *chains) before(root *ir.Node, within []bool) []*ir.Node {
 	return members
 }
 
-// computable reports whether a chain may contain a node. Members are elementwise ops on floats, or on bools as 1 and 0.
-// Integers are allowed if the op only compares them with 0, or casts them to floats that represent them exactly.
+// computable reports whether a chain may contain a node. The node must be an elementwise op on floats, or on bools,
+// which are 1 and 0 here. Integers are allowed if the op only compares them with 0, or casts them to floats that
+// represent them exactly.
 func computable(n *ir.Node) bool {
 	info := n.Op().Info()
 	hasFormula := info.Float != nil || info.Int != nil

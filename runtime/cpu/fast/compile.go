@@ -7,34 +7,35 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// compiler compiles the members of a chain. A value is an argument of the chain, a constant or an instruction's result.
-// Values are numbered in the order of their creation.
+// compiler compiles the members of a chain. It numbers values (see value) in the order of their creation. Only the
+// method chain decides which operand holds each value.
 type compiler struct {
-	of     map[*ir.Node]int // values of nodes
+	of     map[*ir.Node]int // the value of each compiled node, and of each argument
 	values []value
-	bits   map[uint32]int     // values of constants, by their bits
-	row    map[*ir.Scalar]int // values of row values
-	code   []instruction      // operands are values
+	bits   map[uint32]int     // the value of each constant, by the constant's bits
+	row    map[*ir.Scalar]int // the value of each row value
+	code   []instruction      // the operands are numbers of values
 }
 
-// value is an argument, a constant or a row value; if all are nil, an instruction computes it.
+// value is an argument of the chain, a constant, a row value or, if all fields are nil, the result of an instruction.
 type value struct {
 	arg      *ir.Node
 	constant *float32
 	row      *ir.Scalar
 }
 
+// newCompiler returns a compiler without values.
 func newCompiler() *compiler {
 	return &compiler{of: map[*ir.Node]int{}, bits: map[uint32]int{}, row: map[*ir.Scalar]int{}}
 }
 
-// compile compiles nodes to a chain. Nodes come after their arguments, and the last one is the result.
+// compile compiles nodes to a chain. The list has nodes after their arguments, and the last one is the result.
 func (c *chains) compile(members []*ir.Node) *chain {
 	b := newCompiler()
 	return b.chain(b.stored(c.members(b, members)))
 }
 
-// members compiles members of a chain, and returns the value of the last one.
+// members compiles members of a chain, which are listed after their arguments. It returns the value of the last one.
 func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 	for _, n := range members {
 		args := make([]int, len(n.Args()))
@@ -47,7 +48,8 @@ func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 	return result
 }
 
-// stored returns a value equal to v that the last instruction computes, so that it goes to the chain's result.
+// stored returns a value equal to v that the last instruction computes, because only the last instruction writes the
+// chain's result.
 func (b *compiler) stored(v int) int {
 	if len(b.code) > 0 && b.code[len(b.code)-1].out == v {
 		return v
@@ -55,7 +57,8 @@ func (b *compiler) stored(v int) int {
 	return b.instruction(primitives[unchanged], []int{v})
 }
 
-// read is the value of a node: a member or an argument of the chain. It looks through broadcasts.
+// read returns the value of a node that a member reads. If the node is not a member, it becomes an argument. If it is a
+// broadcast, the argument is the broadcast's own argument, because chains broadcast arguments themselves.
 func (c *chains) read(b *compiler, n *ir.Node) int {
 	if _, ok := b.of[n]; !ok {
 		for n.Op() == ir.OpBroadcast && !c.constant[n.ID()] {
@@ -70,11 +73,13 @@ func (c *chains) read(b *compiler, n *ir.Node) int {
 	return v
 }
 
+// value adds a value and returns its number.
 func (b *compiler) value(v value) int {
 	b.values = append(b.values, v)
 	return len(b.values) - 1
 }
 
+// constant returns the value of a constant.
 func (b *compiler) constant(x float32) int {
 	v, ok := b.bits[math.Float32bits(x)]
 	if !ok {
@@ -84,7 +89,7 @@ func (b *compiler) constant(x float32) int {
 	return v
 }
 
-// node compiles a node with the given arguments, and returns its value, rounded to its dtype.
+// node compiles a node with the given arguments, and returns its value. The value is rounded to the node's dtype.
 func (b *compiler) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
 	form := info.Form(attrs, func(arg int) (float64, bool) { return n.Arg(arg).Number() }).Float
@@ -103,7 +108,8 @@ func (b *compiler) node(n *ir.Node, args []int) int {
 	return v
 }
 
-// known reports whether this package implements all functions in an expression over so many arguments.
+// known reports whether this package has all functions of an expression, and the expression's arguments are below
+// `args`.
 func (e *expression) known(args int) bool {
 	if e.function == "" {
 		return e.attribute != "" || e.number != nil || e.argument < args
@@ -114,7 +120,7 @@ func (e *expression) known(args int) bool {
 	return !slices.ContainsFunc(e.operands, func(o *expression) bool { return !o.known(args) })
 }
 
-// expression computes an expression and returns its value.
+// expression compiles an expression and returns its value.
 func (b *compiler) expression(e *expression, args []int, attrs ir.Attrs) int {
 	switch {
 	case e.number != nil:
@@ -134,9 +140,10 @@ func (b *compiler) expression(e *expression, args []int, attrs ir.Attrs) int {
 	return b.instruction(primitives[e.function], in)
 }
 
-// instruction applies a primitive. If all operands are constants it computes the result at once.
+// instruction adds an instruction that applies a primitive, and returns its result. If all operands are constants, it
+// computes the result instead, and adds no instruction.
 func (b *compiler) instruction(p *primitive, in []int) int {
-	all := [3]int{in[0], in[0], in[0]} // unused operands may be any value
+	all := [3]int{in[0], in[0], in[0]} // an operand that the primitive does not use may be any value
 	copy(all[:], in)
 	var x [3]float32
 	for i, v := range all {
@@ -152,10 +159,10 @@ func (b *compiler) instruction(p *primitive, in []int) int {
 	return b.constant(y[0])
 }
 
-// chain returns the program for a result, with as little room as it needs.
+// chain returns the program for a result. Temporaries share lists if they are not needed at the same time.
 func (b *compiler) chain(result int) *chain {
 	p := &chain{code: b.code}
-	last := make([]int, len(b.values)) // instruction that uses a value
+	last := make([]int, len(b.values)) // by value: the last instruction that uses it
 	used := make([]bool, len(b.values))
 	for i, c := range b.code {
 		for _, v := range c.in {
@@ -163,7 +170,7 @@ func (b *compiler) chain(result int) *chain {
 		}
 		p.work += c.work
 	}
-	at := make([]int, len(b.values)) // operand of the program
+	at := make([]int, len(b.values)) // by value: its operand in the program
 	for v, x := range b.values {
 		if x.arg != nil {
 			at[v] = len(p.args)
@@ -193,8 +200,8 @@ func (b *compiler) chain(result int) *chain {
 			}
 		}
 		if len(free) == 0 {
-			free = append(free, len(p.args)+len(p.row)+len(p.constants)+p.rooms)
-			p.rooms++
+			free = append(free, len(p.args)+len(p.row)+len(p.constants)+p.temporaries)
+			p.temporaries++
 		}
 		at[c.out] = free[len(free)-1]
 		c.out, free = at[c.out], free[:len(free)-1]

@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// conv multiplies the weights of each group, [channels out, channels in and kernel], by the windows of the input. It
-// copies a tile of windows into the columns of a panel (im2col) and multiplies that.
+// conv computes a convolution by matmuls (im2col). For each group, one matrix has the weights: a row for each output
+// channel. The other, the panel, has a row for each of a few windows of the input, with copies of its elements.
 func conv(c *interp.Call) error {
 	x, weights := c.Args[0], c.Args[1]
 	w := windows{Window: ir.WindowOf(c.Node), in: x.Dims[2:], out: c.Dims[2:]}
@@ -55,8 +55,8 @@ func conv(c *interp.Call) error {
 	})
 }
 
-// withoutPadding is the dot product of weights and a column without the taps in the padding: 0 times an infinite or NaN
-// weight would be NaN.
+// withoutPadding returns the dot product of weights and a row of the panel, without the elements in the padding. These
+// would make the result NaN if their weight is infinite or NaN, since 0 times such a weight is NaN.
 func withoutPadding(weights, column []float32, list []tap, kernel int) (sum float32) {
 	for at := 0; at < len(weights); at += kernel {
 		for _, t := range list {
@@ -66,19 +66,20 @@ func withoutPadding(weights, column []float32, list []tap, kernel int) (sum floa
 	return sum
 }
 
-// windows is the geometry of an op's windows.
+// windows has the parameters of a convolution's windows, and the extents of input and result along the windowed axes.
 type windows struct {
 	ir.Window
 	in, out []int
 }
 
-// tap pairs an element of the input with one of the kernel, by their row-major positions in the windowed axes.
+// tap is an element of a window: its row-major positions in the input and in the kernel, both within the windowed axes.
 type tap struct{ in, kernel int }
 
-// taps lists the taps in the window of one result element.
+// taps returns the taps in the window of the result element at a row-major position. It leaves out those in the
+// padding.
 func (w *windows) taps(position int) []tap {
 	list := []tap{{}}
-	stride := volume(w.out) // stride of the result along an axis
+	stride := volume(w.out) // the result's stride along the axis
 	for axis := range w.out {
 		stride /= w.out[axis]
 		start := int64(position/stride%w.out[axis])*w.Stride[axis] - w.Low[axis]
@@ -95,6 +96,7 @@ func (w *windows) taps(position int) []tap {
 	return list
 }
 
+// volume returns the product of extents.
 func volume(dims []int) int {
 	n := 1
 	for _, d := range dims {

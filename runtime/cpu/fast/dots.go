@@ -4,7 +4,7 @@ import "math"
 
 //go:generate go -C gen run . -out ../dots_amd64.s -stubs ../dots_amd64.go -pkg fast
 
-// dot computes a dot product on processors without the assembly. Its independent sums let the processor overlap
+// dot computes a dot product without assembly. It has four independent sums, so that the processor can overlap
 // additions.
 func dot(a, b []float32) float32 {
 	b = b[:len(a)]
@@ -31,7 +31,7 @@ func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int)
 	}
 }
 
-// weighPlain is weigh in Go, for the elements of out from first on.
+// weighPlain is weigh in Go. It sets only the elements of out from index first on.
 func weighPlain(out, weights, rows []float32, first int) {
 	clear(out[first:])
 	for j, w := range weights {
@@ -49,6 +49,7 @@ func expsPlain(x []float32, shift float32) {
 	}
 }
 
+// fillPlain is fill in Go.
 func fillPlain(list []float32, x float32) {
 	for i := range list {
 		list[i] = x

@@ -7,14 +7,16 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// tables accepts a table of floats or blocks that has rows.
+// tables reports whether the kernel can compute an embedding: its table must have at least one row, and the rows must
+// be copied without rounding. The table may be quantized.
 func tables(n *ir.Node) bool {
 	table := n.Arg(0)
 	dims, err := table.Shape().Eval(nil)
-	same := n.DType() == ir.F32 || n.DType() == table.DType() // then nothing is rounded
+	same := n.DType() == ir.F32 || n.DType() == table.DType() // the result need not be rounded
 	return err == nil && dims[0] > 0 && same && (isNarrow(table.DType()) || table.DType().IsBlock())
 }
 
+// embedding computes an embedding: it copies or decodes a row of the table for each index.
 func embedding(c *interp.Call) error {
 	table, ids := c.Args[0], c.Args[1].Ints
 	vocab, width := table.Dims[0], table.Dims[1]

@@ -7,18 +7,18 @@ import (
 	"unicode"
 )
 
-// expression is a scalar formula from the op table's device code: over arguments {0}, {1}, …, attributes {name},
-// numbers, operators and functions. Exactly one field is set: function, attribute or number. If none is, it is an
-// argument.
+// expression is a parsed formula from the op table's device code. A formula has arguments {0}, {1}, …, attributes
+// {name}, numbers, operators and functions. An expression is a function with operands, an attribute or a number, if
+// that field is set. Otherwise it is an argument.
 type expression struct {
-	function  string // operators go by their sign, with ?: and unary minus ("neg")
+	function  string // a name, or an operator's sign; ?: is an operator, and unary minus has the name "neg"
 	operands  []*expression
 	attribute string
 	number    *float32
 	argument  int
 }
 
-// parse reads an expression in the grammar of GLSL.
+// parse parses a formula, which has the grammar of a GLSL expression.
 func parse(text string) (*expression, error) {
 	p := &parser{tokens: tokens(text)}
 	e := p.choice()
@@ -31,7 +31,7 @@ func parse(text string) (*expression, error) {
 	return e, nil
 }
 
-// tokens splits a text into names, numbers, {…} and signs.
+// tokens splits a formula into names, numbers, {…} and signs.
 func tokens(text string) []string {
 	var list []string
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
@@ -54,12 +54,13 @@ func tokens(text string) []string {
 	return list
 }
 
-// parser reads tokens. After an error it returns no more tokens.
+// parser parses a list of tokens. After an error it reads no further tokens.
 type parser struct {
 	tokens []string
 	err    error
 }
 
+// next returns the next token without reading it, or "" at the end.
 func (p *parser) next() string {
 	if p.err != nil || len(p.tokens) == 0 {
 		return ""
@@ -67,7 +68,7 @@ func (p *parser) next() string {
 	return p.tokens[0]
 }
 
-// take reads the next token if it is t.
+// take reads the next token and returns true, if that token is t.
 func (p *parser) take(t string) bool {
 	if p.next() != t || t == "" {
 		return false
@@ -76,18 +77,21 @@ func (p *parser) take(t string) bool {
 	return true
 }
 
+// want reads the next token. If it is not t, that is an error.
 func (p *parser) want(t string) {
 	if !p.take(t) {
 		p.fail()
 	}
 }
 
+// fail records that the next token is unexpected.
 func (p *parser) fail() {
 	if p.err == nil {
 		p.err = fmt.Errorf("%q is unexpected", strings.Join(p.tokens, " "))
 	}
 }
 
+// choice parses an expression with operator ?: or without.
 func (p *parser) choice() *expression {
 	e := p.binary(0)
 	if !p.take("?") {
@@ -98,9 +102,10 @@ func (p *parser) choice() *expression {
 	return &expression{function: "?:", operands: []*expression{e, yes, p.choice()}}
 }
 
-// precedence lists the binary operators, the weakest binding first.
+// precedence lists the binary operators by level. Operators of the first level bind most weakly.
 var precedence = [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/"}}
 
+// binary parses an expression with the binary operators of a level and of those after it.
 func (p *parser) binary(level int) *expression {
 	if level == len(precedence) {
 		return p.unary()
@@ -120,6 +125,8 @@ func (p *parser) binary(level int) *expression {
 	}
 }
 
+// unary parses an operand: with a unary operator, in parentheses, an argument, an attribute, a number or a function
+// call.
 func (p *parser) unary() *expression {
 	for sign, function := range map[string]string{"-": "neg", "!": "!"} {
 		if p.take(sign) {

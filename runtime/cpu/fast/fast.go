@@ -1,11 +1,11 @@
-// Package fast has faster kernels than the interpreter's for the ops that dominate models. They compute in float32, as
-// devices do, with vector instructions if the processor has them. Their results must agree with the interpreter's
-// within an op's tolerance.
+// Package fast has kernels for the ops that take most of a model's time. They are faster than the interpreter. They
+// compute in float32, as devices do, with vector instructions if the processor has them. Their results must agree with
+// the interpreter's within an op's tolerance.
 //
 //	p, err := interp.New(g, interp.Options{Replace: fast.Kernels})
 //
-// Start from [Kernels]. Elementwise ops become chains, and ops that fold rows become folds. Both are compiled from the
-// ops' rows in package ir. Each other op has a row here.
+// [Kernels] returns the kernels for a graph. Elementwise ops become chains, and ops that fold rows become folds. Both
+// are compiled from the ops' rows in package ir. For other ops, table rows has hand-written kernels.
 package fast
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// elementWork is how many multiply-adds a step of a row is worth.
+// elementWork is the cost of one step on one element of a row, in multiply-adds.
 const elementWork = 4
 
-// row describes a kernel: the nodes of an op that it accepts, and the function that computes them. Nodes with values
-// that float32 cannot represent are excluded before.
+// row describes the kernel of an op: for which nodes it can be used, and the function that computes them. A node whose
+// results float32 cannot represent has no kernel, unless ints is true.
 type row struct {
-	accepts func(n *ir.Node) bool
+	accepts func(n *ir.Node) bool // whether the kernel can compute a node
 	compute func(c *interp.Call) error
 	stored  func(n *ir.Node) int                        // see [interp.Kernel.Stored]; nil means -1
 	apart   []int                                       // see [interp.Kernel.Apart]
 	rounds  bool                                        // see [interp.Kernel.Rounds]
 	fills   bool                                        // see [interp.Kernel.Fills]
-	ints    bool                                        // whether the result may be of integers or bools
-	prepare func(n *ir.Node) func(c *interp.Call) error // makes compute for one node, if compute is nil
+	ints    bool                                        // whether the results may be integers or bools
+	prepare func(n *ir.Node) func(c *interp.Call) error // if set, returns the compute function for a node
 }
 
-// rows has one row for each op.
+// rows has the hand-written kernels.
 var rows = map[ir.Op]row{
 	ir.OpMatMul: {accepts: matrices, compute: matmul, stored: storedRows, fills: true},
 	ir.OpConv:   {accepts: narrow, compute: conv, fills: true},
@@ -45,8 +45,8 @@ var rows = map[ir.Op]row{
 	ir.OpRope:        {accepts: narrowFirst, prepare: prepareRope, fills: true},
 }
 
-// Kernels returns the fast kernels for nodes of a graph, by node ID. An entry is nil if the interpreter computes the
-// node.
+// Kernels returns the kernels for the nodes of a graph, by node ID. An entry is nil if the node has no kernel of its
+// own: the interpreter computes it, or the kernel of a later node does.
 func Kernels(g *ir.Graph) []*interp.Kernel {
 	list, within := make([]*interp.Kernel, len(g.Nodes())), make([]bool, len(g.Nodes()))
 	c := newChains(g)
@@ -66,6 +66,7 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 	return list
 }
 
+// kernel returns the kernel for a node.
 func (r row) kernel(n *ir.Node) *interp.Kernel {
 	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills}
 	if r.prepare != nil {
@@ -77,10 +78,10 @@ func (r row) kernel(n *ir.Node) *interp.Kernel {
 	return k
 }
 
-// isNarrow reports whether float32 can represent the dtype's values. Block formats do not count.
+// isNarrow reports whether a dtype is a type of floats that float32 can represent. It returns false for block formats.
 func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F64 }
 
-// narrow accepts ops on floats that convert to float32 exactly.
+// narrow reports whether float32 can represent the elements of all of a node's arguments.
 func narrow(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !isNarrow(a.DType()) })
 }

@@ -8,29 +8,30 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// An op that folds rows is compiled from its row in package ir, which has steps and a finish. The values that a step
-// folds, and the results for elements, are chains over blocks of elements. They begin with the chain of elementwise ops
-// that computes the op's argument, so that its elements stay in the L1 cache. Row values, which are the same for all
-// elements of a row, are float64 between steps.
+// An op that folds rows is compiled from its row in package ir, which has steps and a finish. A chain computes the
+// values that a step folds, and another the results for elements. Each begins with the elementwise ops that compute the
+// op's argument, so that the argument's elements stay in the L1 cache. Row values, which are equal for all elements of
+// a row, are float64 between steps.
 
 // fold is the kernel of an op that folds rows: a reduction, or an op that changes each element by statistics of its
 // row, such as softmax.
 type fold struct {
 	node    *ir.Node
-	args    []*ir.Node // arguments of the last chain; the others have the first of them
-	weights []*ir.Node // the arguments that multiply each element's result and are added to it
-	element *chain
+	args    []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
+	weights []*ir.Node // the argument by which each element's result is multiplied, and the one then added to it
+	element *chain     // an element of the op's argument
 	steps   []foldStep
 	each    *chain // an element's result; nil for a reduction
 }
 
-// foldStep reduces the results of a chain.
+// foldStep is a step of a fold: it reduces the results of a chain.
 type foldStep struct {
 	*reducer
 	of *chain
 }
 
-// folding returns the fold of a node, or nil if there is none. It marks members of the argument's chain in within.
+// folding returns the fold that computes a node, or nil if there is none. It sets within, by ID, for the elementwise
+// ops that become part of the fold.
 func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	in := n.Op().Info()
 	if !foldable(n.Op()) || !narrow(n) || c.constant[n.ID()] {
@@ -85,14 +86,15 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	return f
 }
 
-// foldable reports whether the op of a node on floats folds rows in a way that this package knows.
+// foldable reports whether an op folds rows of floats by reducers of this package.
 func foldable(op ir.Op) bool {
 	in := op.Info()
 	unknown := func(s ir.Step) bool { return reducers[s.By] == nil }
 	return searches(op) || reducers[in.Running] != nil || in.Fold != nil && !slices.ContainsFunc(in.Fold.Steps, unknown)
 }
 
-// scalar compiles an expression over an element of a row, and returns its value. Nil is the element.
+// scalar compiles an expression of a row in package ir, and returns its value. element is the value of the row's
+// element, and nil means the element itself.
 func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 	switch {
 	case s == nil || s.Leaf == ir.LeafElement:
@@ -123,7 +125,8 @@ func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 	return b.instruction(byReference(s.Op, len(args), nil), args)
 }
 
-// chunk is the number of elements that one task folds, if there are that many: 256 KiB, which fit an L2 cache.
+// chunk is the number of elements that one task folds, unless there are fewer. They take 256 KiB, which fit in an L2
+// cache.
 const chunk = 1 << 16
 
 // compute is the kernel.
@@ -141,22 +144,22 @@ func (f *fold) compute(c *interp.Call) error {
 	return r.compute()
 }
 
-// foldRows are the rows of one run of a fold.
+// foldRows has the rows of one run of a fold.
 //
-// If the innermost axis is folded, a row's elements follow each other, and a chain computes up to a block of one row at
-// a time. Otherwise neighbouring elements belong to neighbouring rows, and a chain computes one element each of up to a
-// block of rows.
+// If the innermost axis is folded, a row's elements are neighbours, and a chain computes up to `block` elements of a
+// row at a time. Otherwise neighbouring elements belong to different rows, and a chain computes one element of each of
+// up to `block` rows.
 type foldRows struct {
 	*fold
 	call   *interp.Call
 	places []place
 	rows   int  // number of rows
-	n      int  // elements of a row
+	n      int  // number of elements in a row
 	across bool // whether neighbouring elements belong to different rows
-	inner  int  // if across: the number of neighbouring rows
+	inner  int  // if across: how many rows' elements are neighbours
 }
 
-// geometry finds the rows of a run.
+// geometry returns the rows of a run.
 func (f *fold) geometry(c *interp.Call) (*foldRows, error) {
 	dims, err := c.Extents(f.node.Arg(0))
 	if err != nil {
@@ -167,7 +170,8 @@ func (f *fold) geometry(c *interp.Call) (*foldRows, error) {
 		return nil, err
 	}
 	r := &foldRows{fold: f, call: c, rows: 1, n: 1, inner: 1}
-	var outer, inner, kept, along []int // axes: kept ones before and after the last folded axis
+	// Axes: along are folded and kept are not. Of these, inner are inside the innermost folded axis, and outer are not.
+	var outer, inner, kept, along []int
 	for axis := len(dims) - 1; axis >= 0; axis-- {
 		switch {
 		case folded[axis]:
@@ -195,10 +199,10 @@ func (f *fold) geometry(c *interp.Call) (*foldRows, error) {
 	return r, nil
 }
 
-// short is the number of elements below which a chain computes many rows of a reduction at a time.
+// short: if a reduction's rows have fewer elements than this, a chain computes many rows at a time.
 const short = 32
 
-// axes returns which axes are folded.
+// axes returns, by axis, whether the axis is folded.
 func (f *fold) axes(rank int) ([]bool, error) {
 	attrs, list := f.node.Attrs(), []int64{-1}
 	switch {
@@ -210,10 +214,10 @@ func (f *fold) axes(rank int) ([]bool, error) {
 	return ir.ResolveAxes(list, rank)
 }
 
-// group is a range of neighbouring rows, whose results are computed together.
+// group is a range of neighbouring rows that are computed together.
 type group struct{ from, count int }
 
-// groups splits the rows. Groups of a few long rows, or of one, are as large as a chunk.
+// groups splits the rows into groups. A group of long rows has about as many elements as a chunk, but at least one row.
 func (r *foldRows) groups() []group {
 	size, within := max(1, min(block, chunk/max(r.n, 1))), r.rows
 	if r.across {
@@ -228,10 +232,10 @@ func (r *foldRows) groups() []group {
 	return list
 }
 
-// parts splits rows: each is the number of a row's elements in a part. Only if there are few groups of many elements is
-// there more than one part.
+// parts splits the elements of each row into parts for different tasks. It returns the number of elements in a part,
+// and the number of parts. There is one part, unless there are only few groups, each with many elements.
 func (r *foldRows) parts(groups []group) (each, parts int) {
-	const few = 16 // groups
+	const few = 16 // number of groups
 	if len(groups) >= few || r.n*groups[0].count < 2*chunk {
 		return r.n, 1
 	}
@@ -239,7 +243,7 @@ func (r *foldRows) parts(groups []group) (each, parts int) {
 	return each, (r.n + each - 1) / each
 }
 
-// at returns the index of element k of a row, in the order of the places.
+// at returns the index of element k of a row, in the order in which the places read elements.
 func (r *foldRows) at(row, k int) int {
 	if !r.across {
 		return row*r.n + k
@@ -294,7 +298,7 @@ func (r *foldRows) compute() error {
 	})
 }
 
-// work estimates the work of all steps for some elements.
+// work estimates the cost of all steps for a number of elements, in multiply-adds.
 func (r *foldRows) work(elements int) int {
 	each := len(r.steps)
 	for _, s := range r.steps {
@@ -311,14 +315,15 @@ type groupFold struct {
 	*foldRows
 	group
 	firsts  []float64   // the first elements of the rows, if the fold uses them
-	results [][]float64 // by step: of each row
+	results [][]float64 // by step: the result of each row
 }
 
+// group returns the state of a group before the first step.
 func (r *foldRows) group(g group) *groupFold {
 	return &groupFold{foldRows: r, group: g, results: make([][]float64, len(r.steps))}
 }
 
-// begin reads the first elements of the rows.
+// begin reads the first elements of the rows, if the fold uses them.
 func (g *groupFold) begin() {
 	if !g.node.Op().Info().Fold.FromFirst() || g.n == 0 {
 		return
@@ -331,7 +336,7 @@ func (g *groupFold) begin() {
 	})
 }
 
-// step returns the results of step i over elements lo to hi of the rows.
+// step returns the results of step i, by row, for elements lo to hi of the rows.
 func (g *groupFold) step(i, lo, hi int) []float64 {
 	s, results := g.steps[i], make([]float64, g.count)
 	for row := range results {
@@ -348,7 +353,7 @@ func (g *groupFold) step(i, lo, hi int) []float64 {
 	return results
 }
 
-// finish computes the results of the rows, or of their elements lo to hi.
+// finish computes the op's results: of each row for a reduction, else of elements lo to hi of each row.
 func (g *groupFold) finish(lo, hi int) {
 	var results [][]float64
 	if g.each != nil {
@@ -369,11 +374,11 @@ func (g *groupFold) finish(lo, hi int) {
 	}
 }
 
-// put sets an element of the output.
+// put rounds y and stores it as an element of the output.
 func (g *groupFold) put(at int, y float64) { g.call.Out[at] = float32(ir.RoundTo(y, g.node.DType())) }
 
-// reference computes the result of a row, or of its elements lo to hi, as the interpreter does. Rows with a value that
-// is not finite in float32 need that, because their results may be finite.
+// reference is finish for a single row, but computes as the interpreter does, in float64. It is for rows with a row
+// value that is not finite in float32, because their results may still be finite.
 func (g *groupFold) reference(row, lo, hi int) {
 	x := make([]float64, 0, g.n)
 	one := groupFold{foldRows: g.foldRows, group: group{g.from + row, 1}}
@@ -398,7 +403,7 @@ func (g *groupFold) reference(row, lo, hi int) {
 	}
 }
 
-// rowValues returns the row values of a chain: of each row of the group.
+// rowValues returns the row values that a chain uses, each by row of the group.
 func (g *groupFold) rowValues(p *chain) [][]float64 {
 	list := make([][]float64, len(p.row))
 	for i, v := range p.row {
@@ -407,8 +412,9 @@ func (g *groupFold) rowValues(p *chain) [][]float64 {
 	return list
 }
 
-// run runs a chain over elements lo to hi of the rows. It passes the results to f: element k and those after it of one
-// row, or element k of each row. If f is nil, the results go to the call's output. rows are the chain's row values.
+// run runs a chain over elements lo to hi of the rows. rows are the chain's row values. It calls f with the results: x
+// has element k of all rows if across is true, else elements of one row from k on. If f is nil, the results go to the
+// call's output.
 func (g *groupFold) run(p *chain, rows [][]float64, lo, hi int, f func(row, k int, x []float32)) {
 	s := p.begin(g.places)
 	defer p.idle.Put(s)
@@ -440,7 +446,7 @@ func (g *groupFold) run(p *chain, rows [][]float64, lo, hi int, f func(row, k in
 		}
 		return
 	}
-	some := 1 // rows in one block
+	some := 1 // number of rows in one block
 	if hi-lo == g.n {
 		some = max(1, block/max(g.n, 1))
 	}
@@ -460,7 +466,7 @@ func (g *groupFold) run(p *chain, rows [][]float64, lo, hi int, f func(row, k in
 	}
 }
 
-// value returns a row value of each row of the group.
+// value returns a row value by row of the group.
 func (g *groupFold) value(s *ir.Scalar) []float64 {
 	out := make([]float64, g.count)
 	switch s.Leaf {

@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// storedRows returns the argument index of b if its rows are contiguous along the contraction axis, else -1.
+// storedRows returns the index of the argument that the kernel can read in the format of its file: the second matrix,
+// if its rows are contiguous along the contracted axis. It returns -1 for none.
 func storedRows(n *ir.Node) int {
 	if n.Attrs().Bool("transpose_b") {
 		return 1
@@ -15,13 +16,15 @@ func storedRows(n *ir.Node) int {
 	return -1
 }
 
-// Extents of a task's tile: its panel of b and a few rows of a stay in the caches of a core.
+// A task computes a tile of the result, with these extents. A tile's columns of b and a few rows of a fit in the caches
+// of a core.
 const (
 	tileRows = 64
-	tileCols = 24 // a multiple of the columns of either assembly
+	tileCols = 24 // a multiple of 3 and 4, the numbers of columns that the assembly computes at a time
 )
 
-// matrices accepts a matmul of floats and blocks. Batch axes must be equal, or belong to a alone.
+// matrices reports whether the kernel can compute a matmul: its matrices must have floats or blocks, and their batch
+// axes must be equal, unless b has none.
 func matrices(n *ir.Node) bool {
 	a, b := n.Args()[0], n.Args()[1]
 	if a.DType().IsInteger() || n.DType() == ir.F64 || n.Attrs().Bool("transpose_a") {
@@ -30,15 +33,16 @@ func matrices(n *ir.Node) bool {
 	return b.Rank() == 2 || a.Rank() == b.Rank() && a.Shape()[:a.Rank()-2].Equal(b.Shape()[:b.Rank()-2])
 }
 
+// matmul computes a matmul, one tile per task.
 func matmul(c *interp.Call) error {
 	a, b := c.Args[0], c.Args[1]
 	rank := len(c.Dims)
 	m, n, k := c.Dims[rank-2], c.Dims[rank-1], a.Dims[len(a.Dims)-1]
-	count := len(c.Out) / (m * n) // the number of matrices
-	if len(b.Dims) == 2 {         // the rows of all matrices of a are multiplied by the one b
+	count := len(c.Out) / (m * n) // number of matrices in the result
+	if len(b.Dims) == 2 {         // all matrices of a are multiplied by the same b, like the rows of one matrix
 		m, count = m*count, 1
 	}
-	p := product{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
+	p := tiledMatmul{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
 	if b.Stored != nil && takesBytes(c, b.Stored, k) {
 		var err error
 		if p.rounded, err = roundRows(c, a.Floats); err != nil {
@@ -62,21 +66,22 @@ func matmul(c *interp.Call) error {
 	return err
 }
 
-// product is a matmul of [m, k] x [k, n]. bRows says that b is [n, k].
-type product struct {
+// tiledMatmul is a matmul of matrices a and b with shapes [m, k] and [k, n]. Instead b has shape [n, k] if bRows is
+// true.
+type tiledMatmul struct {
 	m, n, k int
 	bRows   bool
-	stored  *interp.Stored // b's elements in the format of their file, if they are not decoded
-	rounded *byteRows      // a's rows as int8, for an int8 matmul
+	stored  *interp.Stored // b in the format of its file; nil if b is decoded
+	rounded *byteRows      // a's rows rounded to int8; nil unless the matmul is computed in int8
 }
 
-// tile computes the tile that begins at (row, col). The matrices begin at row before of a and at element first of b.
-// room provides a buffer for columns of b.
-func (p *product) tile(out, a []float32, before int, b []float32, first, row, col int,
+// tile computes the tile that begins at (row, col). The matrices begin at row `before` of a and at element `first` of
+// b. room returns a buffer for n elements of b.
+func (p *tiledMatmul) tile(out, a []float32, before int, b []float32, first, row, col int,
 	room func(n int) []float32) error {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
 	out, a = out[row*p.n+col:], a[(before+row)*p.k:(before+row+rows)*p.k]
-	at := first + col*p.k // offset of the columns' first element if b is [n, k]
+	at := first + col*p.k // offset of the tile's first element of b, if bRows is true
 	switch {
 	case p.bRows && p.stored == nil:
 		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
@@ -103,5 +108,6 @@ func (p *product) tile(out, a []float32, before int, b []float32, first, row, co
 	return nil
 }
 
-// With at least fewRows rows of a, decoding b once for all of them is faster than decoding it for each row.
+// fewRows: with fewer rows of a, it is faster to decode b for each row, in registers. With more rows, it is faster to
+// decode b once for all of them, to memory.
 const fewRows = 4

@@ -5,16 +5,16 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// place locates the elements of an argument that is broadcast to a result.
+// place reads an argument that is broadcast to the shape of a result.
 type place struct {
 	floats []float32
-	ints   []int64 // set instead of floats for integers
-	dims   []int   // the result's extents, in the place's order of axes; axes with a common step are merged
-	steps  []int   // the argument's step along each axis, 0 for a broadcast axis
+	ints   []int64 // used instead of floats if the argument has integers
+	dims   []int   // the result's extents, in the order of reading; neighbouring axes are merged if possible
+	steps  []int   // the argument's stride along each axis, 0 for a broadcast axis
 }
 
-// newPlace returns the place of an argument in a result with the given extents. order lists the result's axes in the
-// order in which elements are read, the innermost last; nil means their own.
+// newPlace returns a place for an argument and a result with extents dims. Elements are read in row-major order of the
+// result's axes in the given order. An order of nil means the result's own.
 func newPlace(t interp.Tensor, dims, order []int) place {
 	p := place{floats: t.Floats, ints: t.Ints}
 	steps := stepsOf(t.Dims, dims)
@@ -37,6 +37,7 @@ func newPlace(t interp.Tensor, dims, order []int) place {
 	return p
 }
 
+// picked returns the elements of list at the indices.
 func picked(list, indices []int) []int {
 	out := make([]int, len(indices))
 	for i, at := range indices {
@@ -45,8 +46,8 @@ func picked(list, indices []int) []int {
 	return out
 }
 
-// stepsOf returns an argument's step along each axis of a result that it is broadcast to. The axes are aligned at the
-// innermost one. The step is 0 along a broadcast axis.
+// stepsOf returns an argument's stride along each axis of a result to which it is broadcast. The last axes of both
+// match. The stride is 0 along a broadcast axis.
 func stepsOf(dims, result []int) []int {
 	steps, step := make([]int, len(result)), 1
 	for i := len(dims) - 1; i >= 0; i-- {
@@ -58,10 +59,11 @@ func stepsOf(dims, result []int) []int {
 	return steps
 }
 
-// repeats reports whether all elements are one.
+// repeats reports whether every element of the result reads the same element.
 func (p *place) repeats() bool { return len(p.dims) == 0 }
 
-// direct returns n contiguous elements for the result from element lo on, or nil if they are not contiguous.
+// direct returns the argument's elements for n elements of the result from lo on. It returns nil if they are not
+// contiguous in memory.
 func (p *place) direct(lo, n int) []float32 {
 	last := len(p.dims) - 1
 	if p.floats == nil || p.steps[last] != 1 || lo%p.dims[last]+n > p.dims[last] {
@@ -74,8 +76,8 @@ func (p *place) direct(lo, n int) []float32 {
 	return p.floats[at : at+n]
 }
 
-// start returns the offset of the element that result element lo reads. It also stores the coordinates in at, unless at
-// is nil.
+// start returns the offset of the element for the result's element lo. It also stores that element's coordinates in at,
+// unless at is nil.
 func (p *place) start(lo int, at []int) int {
 	from := 0
 	for axis := len(p.dims) - 1; axis >= 0; axis-- {
@@ -98,6 +100,7 @@ func (p *place) read(dst []float32, lo int) {
 	}
 }
 
+// gather is read for floats or integers.
 func gather[T float32 | int64](p *place, dst []float32, src []T, lo int) {
 	if p.repeats() {
 		for i := range dst {

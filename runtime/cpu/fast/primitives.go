@@ -6,14 +6,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// primitive is a function of up to three numbers, applied to lists. out may be one of the arguments.
+// primitive is a function of up to three numbers. plain and vectors apply it to lists. out may be one of the arguments.
 type primitive struct {
 	plain   func(out, x, y, z []float32)
-	vectors func(out, x, y, z *float32, n int) // n a multiple of lanes; nil without assembly
-	work    int                                // per element, in quarters of a multiply-add
+	vectors func(out, x, y, z *float32, n int) // assembly, for n a multiple of lanes; nil if there is none
+	work    int                                // cost per element, in quarters of a multiply-add
 }
 
-// apply sets each element of out. Arguments that the function does not have are ignored.
+// apply sets each element of out. It ignores arguments that the function does not have.
 func (p *primitive) apply(out, x, y, z []float32) {
 	n := len(out)
 	x, y, z = x[:n], y[:n], z[:n] // the assembly checks no bounds
@@ -27,10 +27,10 @@ func (p *primitive) apply(out, x, y, z []float32) {
 	}
 }
 
-// lanes is how many elements a vector has.
+// lanes is the number of elements in a vector.
 const lanes = 8
 
-// of1 and of2 make the loop of a function of one number and of two.
+// of1 returns the primitive of a function of one number, and of2 that of a function of two.
 func of1(f func(x float32) float32) *primitive {
 	return &primitive{work: 4, plain: func(out, x, _, _ []float32) {
 		for i, v := range x {
@@ -47,7 +47,7 @@ func of2(f func(x, y float32) float32) *primitive {
 	}}
 }
 
-// truth makes a number of a condition, 1 or 0.
+// truth returns 1 for true and 0 for false.
 func truth(is bool) float32 {
 	if is {
 		return 1
@@ -55,13 +55,13 @@ func truth(is bool) float32 {
 	return 0
 }
 
-// wide converts a function of float64 to one of float32.
+// wide returns a function of float32 that computes by a function of float64.
 func wide(f func(float64) float64) func(float32) float32 {
 	return func(x float32) float32 { return float32(f(float64(x))) }
 }
 
-// primitives are the basic functions of expressions, by name or sign; definitions has the others. Those with assembly
-// code are in assembled.
+// primitives has the basic functions of expressions, by name or sign. definitions has the others. assembled has the
+// assembly.
 var primitives = map[string]*primitive{
 	"+":         of2(func(x, y float32) float32 { return x + y }),
 	"-":         of2(func(x, y float32) float32 { return x - y }),
@@ -99,23 +99,26 @@ var primitives = map[string]*primitive{
 	unchanged:            of1(func(x float32) float32 { return x }),
 }
 
-// roundings names the primitive that rounds to a dtype.
+// roundings has the name of the primitive that rounds to a dtype.
 var roundings = map[ir.DType]string{ir.F16: "to f16", ir.BF16: "to bf16", ir.F8E4M3: "to f8e4m3",
 	ir.F8E5M2: "to f8e5m2"}
 
-// unchanged names the primitive that changes nothing.
+// unchanged is the name of the primitive that returns its argument.
 const unchanged = "unchanged"
 
+// rounding returns the primitive that rounds to a dtype.
 func rounding(t ir.DType) *primitive {
 	return of1(wide(func(x float64) float64 { return ir.RoundTo(x, t) })).costs(16)
 }
 
+// costs sets the cost of p and returns p.
 func (p *primitive) costs(work int) *primitive {
 	p.work = work
 	return p
 }
 
-// definitions are functions defined by expressions. GLSL has them built in, or the generator writes them.
+// definitions has functions that are expressions of primitives. In GLSL they are built in, or defined in generated
+// code.
 var definitions = map[string]*expression{}
 
 func init() {
@@ -148,7 +151,7 @@ func init() {
 	}
 }
 
-// byReference is the primitive of an op by the scalar reference of its row.
+// byReference returns a primitive that calls the scalar reference of an op.
 func byReference(op ir.Op, args int, attrs ir.Attrs) *primitive {
 	f := op.Info().Float
 	return &primitive{work: 64, plain: func(out, x, y, z []float32) {

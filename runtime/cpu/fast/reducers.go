@@ -6,13 +6,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// reducer folds float32 elements into float64 results: the squares of the elements are in range there, and sums lose
-// nothing that matters.
+// reducer folds float32 elements into a float64 result. In float64 the squares of elements are in range, and the
+// rounding errors of sums are negligible.
 type reducer struct {
 	name  string
-	first float64                      // the result of no elements
-	merge func(a, b float64) float64   // combines the results of two lists
-	next  func(acc, x float64) float64 // folds one more element
+	first float64                      // the result for no elements
+	merge func(a, b float64) float64   // returns the result for two lists from the results for each
+	next  func(acc, x float64) float64 // folds another element into a result
 }
 
 // reducers has the reducers of the basic reductions of floats.
@@ -31,19 +31,20 @@ func productOf(a, b float64) float64 { return float64(a * b) }
 func greater(a, b float64) float64   { return max(a, b) }
 func lesser(a, b float64) float64    { return min(a, b) }
 
-// reduction is the assembly of a reducer: list folds every eighth of n elements into one of 8 results, and each folds
-// an element into each of n results. n is a multiple of lanes.
+// reduction is the assembly of a reducer. list folds n elements into 8 results: element i into result i%8. each folds n
+// elements into n results. n is a multiple of lanes.
 type reduction struct {
 	list, each func(results *float64, x *float32, n int)
 }
 
-// running is a reducer at work, with memory for the results of its assembly.
+// running is a reducer in use by one task, with memory for the results of the assembly.
 type running struct {
 	*reducer
-	assembly *reduction // nil without one
+	assembly *reduction // nil if there is none
 	results  [lanes]float64
 }
 
+// start returns the reducer for use by one task.
 func (r *reducer) start() *running {
 	s := &running{reducer: r}
 	if v, ok := reductions[r.name]; ok {
@@ -52,7 +53,7 @@ func (r *reducer) start() *running {
 	return s
 }
 
-// list folds all elements of x into acc. The order depends on the length of x only.
+// list folds all elements of x into acc. The order of additions depends only on the length of x.
 func (r *running) list(acc float64, x []float32) float64 {
 	whole := 0
 	if r.assembly != nil && len(x) >= lanes {

@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// narrowFirst accepts ops whose argument 0 is of floats that convert to float32 exactly.
+// narrowFirst reports whether float32 can represent the elements of a node's first argument.
 func narrowFirst(n *ir.Node) bool { return isNarrow(n.Arg(0).DType()) }
 
-// prepareRope returns the kernel of a rotary embedding. It rotates pairs of elements by an angle that depends on the
-// row's position and on the pair. All rows of one position share its sines and cosines.
+// prepareRope returns the function that computes a rotary embedding. It rotates pairs of elements by an angle, which
+// depends on the row's position and on the pair.
 func prepareRope(n *ir.Node) func(c *interp.Call) error {
 	attrs := n.Attrs()
 	freqs := make([]float64, attrs.Int("dims")/2)
@@ -26,6 +26,8 @@ func prepareRope(n *ir.Node) func(c *interp.Call) error {
 	return func(c *interp.Call) error { return rope(c, freqs) }
 }
 
+// rope computes a rotary embedding whose pairs have these frequencies. It computes the sines and cosines of each
+// position once, for all rows at that position.
 func rope(c *interp.Call, freqs []float64) error {
 	axis, err := ir.ResolveAxis(int64(c.Node.Attrs().Int("axis")), len(c.Dims))
 	if err != nil {
@@ -34,7 +36,7 @@ func rope(c *interp.Call, freqs []float64) error {
 	last, positions := len(c.Dims)-1, c.Args[1].Ints
 	width, pairs := c.Dims[last], len(freqs)
 	angle := func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
-	if len(c.Args) > 2 { // the angle in turns, as a 64-bit fraction
+	if len(c.Args) > 2 { // an argument has the frequencies in turns: for each a 64-bit fraction, in two words
 		words := c.Args[2].Ints
 		angle = func(pos int64, i int) float64 {
 			turns := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
@@ -53,7 +55,7 @@ func rope(c *interp.Call, freqs []float64) error {
 	if err != nil {
 		return err
 	}
-	second, step := 1, 2 // of a pair
+	second, step := 1, 2 // distance between the elements of a pair, and between pairs
 	if c.Node.Attrs().String_("mode") == "half" {
 		second, step = pairs, 1
 	}
@@ -73,7 +75,7 @@ func rope(c *interp.Call, freqs []float64) error {
 	})
 }
 
-// elements is how many elements the extents have.
+// elements returns the number of elements of a tensor with these extents.
 func elements(dims []int) int {
 	n := 1
 	for _, d := range dims {

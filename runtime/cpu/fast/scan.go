@@ -2,8 +2,8 @@ package fast
 
 import "github.com/vkc-go/vkc/ir"
 
-// scan computes an op that returns the running results of a reduction. The elements of each group go to the output
-// first, and are then folded in place.
+// scan computes an op that returns the running results of a reduction, such as cumsum. For each group it first copies
+// the elements to the output, and then folds them in place.
 func (r *foldRows) scan() error {
 	groups := r.groups()
 	by, attrs := reducers[r.node.Op().Info().Running], r.node.Attrs()
@@ -22,7 +22,7 @@ func (r *foldRows) scan() error {
 	})
 }
 
-// scanner has the options of a scan.
+// scanner computes running results.
 type scanner struct {
 	*reducer
 	sums, exclusive, reverse bool
@@ -40,7 +40,7 @@ func (s *scanner) row(row []float32) {
 			i = len(row) - 1 - i
 		}
 		before := acc
-		if x := float64(row[i]); s.sums { // not by a call
+		if x := float64(row[i]); s.sums { // faster than a call of next
 			acc += x
 		} else {
 			acc = s.next(acc, x)
@@ -53,7 +53,7 @@ func (s *scanner) row(row []float32) {
 	}
 }
 
-// rows is row for neighbouring rows together. at returns element k of each row.
+// rows is row for several neighbouring rows at once. at returns element k of each row.
 func (s *scanner) rows(n, count int, at func(k int) []float32) {
 	acc, by := make([]float64, count), s.start()
 	for k := range n {

@@ -7,13 +7,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// searches reports whether an op finds the coordinate of an extreme in each row.
+// searches reports whether an op returns the coordinate of the largest or smallest element of each row.
 func searches(op ir.Op) bool { return op == ir.OpArgmax || op == ir.OpArgmin }
 
-// found is the first best element of a part of a row.
+// found is the best element of a part of a row, and the first of them if several are equal.
 type found struct {
-	x float32
-	k int
+	x float32 // its value
+	k int     // its coordinate
 }
 
 // search computes argmax or argmin of all rows.
@@ -46,7 +46,8 @@ func (r *foldRows) search() error {
 	return nil
 }
 
-// search returns the first best of elements lo to hi of each row. by finds the best value of a list.
+// search returns the first of the best elements among elements lo to hi of each row. by reduces a list to its best
+// value, and beats reports whether x is better than y.
 func (g *groupFold) search(lo, hi int, by *reducer, beats func(x, y float32) bool) []found {
 	best, extreme := make([]found, g.count), by.start()
 	g.run(g.element, nil, lo, hi, func(row, k int, x []float32) {

@@ -8,14 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// sortable accepts elements that a key of 32 bits orders.
+// sortable reports whether the kernel can sort: a 32-bit key must represent the order of the elements.
 func sortable(n *ir.Node) bool {
 	t := n.Arg(0).DType()
 	return isNarrow(t) || !t.IsFloat() && !t.IsBlock() && t.BlockBytes() <= 4
 }
 
-// sortRows computes sort, argsort and top_k_indices. An entry of a row has the element's key in its high half, and its
-// coordinate in the low half.
+// sortRows computes sort, argsort and top_k_indices. It sorts 64-bit entries: each has an element's key in the high
+// half, and its coordinate in the low half.
 func sortRows(c *interp.Call) error {
 	x, attrs := c.Args[0], c.Node.Attrs()
 	axis, err := ir.ResolveAxis(int64(attrs.Int("axis")), len(x.Dims))
@@ -58,7 +58,8 @@ func sortRows(c *interp.Call) error {
 	})
 }
 
-// floatKey maps floats to integers in their order: the two zeros are equal, and NaN is the largest.
+// floatKey returns the key of a float. Keys have the same order as the floats: the two zeros are equal, and NaN is
+// largest.
 func floatKey(x float32) uint32 {
 	switch bits := math.Float32bits(x); {
 	case x != x:
@@ -72,8 +73,9 @@ func floatKey(x float32) uint32 {
 	}
 }
 
-// sortEntries sorts entries that are in the order of their low halves, and returns them and memory of the same length.
-// Long lists are sorted by the bytes of the keys, the lowest first, since each pass keeps the order of equal bytes.
+// sortEntries sorts entries, which come in the order of their low halves. The result is in one of the two lists; the
+// function returns that one first. It sorts long lists by one byte of the key after the other, from the lowest to the
+// highest (radix sort). Each pass keeps the order of entries with equal bytes.
 func sortEntries(entries, spare []uint64) (sorted, free []uint64) {
 	if len(entries) < 64 {
 		slices.Sort(entries)
@@ -88,7 +90,7 @@ func sortEntries(entries, spare []uint64) (sorted, free []uint64) {
 	for i := range counts {
 		starts, at := &counts[i], 0
 		if starts[byte(entries[0]>>(32+8*i))] == len(entries) {
-			continue // all have this byte
+			continue // all entries have the same byte
 		}
 		for b, n := range starts {
 			starts[b], at = at, at+n

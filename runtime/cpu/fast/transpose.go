@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// moved accepts transposes that change the order of elements, of floats and integers.
+// moved reports whether the kernel can compute a transpose: of floats, integers or bools. Transposes that keep the
+// order of elements are left to the interpreter.
 func moved(n *ir.Node) bool {
 	var order []int64
 	for _, axis := range n.Attrs().Ints("perm") {
@@ -18,6 +19,7 @@ func moved(n *ir.Node) bool {
 	return !slices.IsSorted(order) && (isNarrow(n.DType()) || n.DType().IsInteger() || n.DType() == ir.Bool)
 }
 
+// transpose computes a transpose.
 func transpose(c *interp.Call) error {
 	order := make([]int, len(c.Dims))
 	for i, axis := range c.Node.Attrs().Ints("perm") {
@@ -31,24 +33,24 @@ func transpose(c *interp.Call) error {
 	return move(c, &p, c.Ints, x.Ints)
 }
 
-// side is the side of the square tiles of a transpose: a column of a tile takes a cache line for each element, and a
-// tile's lines fit an L1 cache.
+// side is the length of the sides of a transpose's square tiles. Each element of a tile's column is in another cache
+// line, and all of a tile's lines fit in an L1 cache.
 const side = 32
 
-// move sets dst to the elements of src in a place's order.
+// move sets dst to the elements of src in the order of a place.
 //
-// If the innermost axis of the result steps over more than one element of src, and another axis over one, the elements
-// are moved in tiles along both, so that each cache line is read and written once.
+// If neighbours in the result are not neighbours in src, and another axis of the result has neighbours in src, move
+// copies in tiles along both axes. So each cache line is read and written only once.
 func move[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
 	last := len(p.dims) - 1
 	other := slices.Index(p.steps, 1)
 	if len(dst) == 0 || last < 1 || other < 0 || other == last {
 		return runs(c, p, dst, src)
 	}
-	// The tasks are rows of tiles: some coordinates of the other axis, at one coordinate of each of the rest.
+	// A task is a row of tiles: up to `side` coordinates of the other axis, and one coordinate of each further axis.
 	cols, rows, stride, step := p.dims[last], p.dims[other], 1, p.steps[last]
 	for _, d := range p.dims[other+1:] {
-		stride *= d // from one of the rows to the next in dst
+		stride *= d // distance between the rows in dst
 	}
 	rest := slices.Clone(p.dims)
 	rest[last], rest[other] = 1, (rows+side-1)/side
@@ -78,7 +80,7 @@ func move[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
 	})
 }
 
-// runs sets dst to the elements of src in a place's order, one run along the innermost axis after the other.
+// runs is move without tiles: it copies elements along the innermost axis, one row after the other.
 func runs[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
 	if len(dst) == 0 {
 		return nil

@@ -7,11 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// vectors is whether the assembly runs here.
+// vectors reports whether this processor can run the assembly.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 
-// multiply sets out, with the given row stride, to the dot products of the rows of a and of b, k elements each. A
-// result's bits depend only on its two rows, not on the number of rows in the call.
+// multiply computes the dot products of all rows of a with all rows of b. A row has k elements. The results go to out,
+// which has the given stride between rows. A result's bits depend only on its two rows, not on the other rows of the
+// call.
 func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	if !vectors || k < lanes || rows == 0 || cols == 0 {
 		multiplyPlain(out, stride, a, b, rows, cols, k)
@@ -38,7 +39,7 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 			dots4x3(&tile[0], &a[i*k], k, &b[j*k], k, whole)
 			put(i, j, 4, 3)
 		}
-		for ; j < cols; j++ { // one row of b with four rows of a
+		for ; j < cols; j++ { // four rows of a with one row of b, which is passed as the function's first matrix
 			dots1x4(&tile[0], &b[j*k], k, &a[i*k], k, whole)
 			put(i, j, 4, 1)
 		}
@@ -56,7 +57,7 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	}
 }
 
-// weigh sets out to the sum of rows of len(out) elements, each times its weight.
+// weigh sets out to a weighted sum of rows. A row has len(out) elements.
 func weigh(out, weights, rows []float32) {
 	e, n := len(out), len(weights)
 	if !vectors || n == 0 {
@@ -76,23 +77,23 @@ func weigh(out, weights, rows []float32) {
 	}
 }
 
-// storedDots has the functions of [multiplyStored].
+// storedDots has the assembly for [multiplyStored], by the format of b.
 var storedDots = map[ir.DType]func(out, a *float32, lda int, b *byte, ldb, n int){
 	ir.F16: dots1x4F16, ir.BF16: dots1x4BF16, ir.Q8_0: dots1x4Q8_0, ir.Q4_0: dots1x4Q4_0, ir.Q4_K: dots1x4Q4_K,
 	ir.Q6_K: dots1x4Q6_K,
 }
 
-// decoders decode n blocks.
+// decoders has functions that decode n blocks, by block format.
 var decoders = map[ir.DType]func(dst *float32, src *byte, n int){
 	ir.Q8_0: decodeQ8_0, ir.Q4_0: decodeQ4_0, ir.Q4_K: decodeQ4_K, ir.Q6_K: decodeQ6_K,
 }
 
-// byteDots has the int8 dot products, by the block format of b.
+// byteDots has the assembly for [multiplyBytes], by the block format of b.
 var byteDots = map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int){
 	ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K, ir.Q6_K: byteDotsQ6_K,
 }
 
-// reductions has the assembly of reducers, by name.
+// reductions has the assembly of reducers, by their names.
 var reductions = map[string]reduction{
 	"sum":        {sumList, sumEach},
 	"sumSquares": {sumSquaresList, sumSquaresEach},
@@ -109,8 +110,9 @@ func init() {
 	}
 }
 
-// multiplyStored is multiply with rows of b in the format of their file, beginning at element first. It does not decode
-// them to memory. It reports false for unsupported formats. The results have the same bits as multiply's.
+// multiplyStored is multiply for rows of b in the format of their file, from element first on. It decodes them in
+// registers and not to memory. The results have the same bits as multiply's for decoded rows. It returns false, and
+// computes nothing, for unsupported formats.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
 	dots, elems, size := storedDots[b.DType], b.DType.BlockElems(), b.DType.BlockBytes()
 	if dots == nil || k == 0 || k%max(lanes, elems) != 0 {
@@ -166,7 +168,7 @@ func exps(x []float32, shift float32) {
 	expsPlain(x[whole:], shift)
 }
 
-// fill sets all elements of a list.
+// fill sets all elements of a list to x.
 func fill(list []float32, x float32) {
 	whole := 0
 	if vectors && len(list) >= lanes {
@@ -176,7 +178,7 @@ func fill(list []float32, x float32) {
 	fillPlain(list[whole:], x)
 }
 
-// assembled has the primitives that the assembly computes, by name.
+// assembled returns the assembly of primitives, by name.
 func assembled() map[string]func(out, x, y, z *float32, n int) {
 	if !vectors {
 		return nil

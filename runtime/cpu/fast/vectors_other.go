@@ -23,10 +23,10 @@ func fill(list []float32, x float32) { fillPlain(list, x) }
 
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
 
-// byteDots is empty: no int8 dot products without assembly.
+// byteDots is empty, so that no matmul is computed in int8 without assembly.
 var byteDots map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)
 
 func roundBytes(*int8, *float32, *float32, *float32, int) {}
 
-// reductions is empty: without assembly, reducers fold one element after the other.
+// reductions is empty, because there is no assembly. Reducers fold one element after the other.
 var reductions map[string]reduction

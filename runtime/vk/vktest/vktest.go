@@ -10,16 +10,17 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Required reports whether VKC_REQUIRE_DEVICE=1 is set: then a test that finds no Vulkan device fails
-// where it would be skipped.
+// Required reports whether VKC_REQUIRE_DEVICE=1 is set. Then a test fails if there is no Vulkan device. Otherwise it is
+// skipped.
 func Required() bool { return os.Getenv("VKC_REQUIRE_DEVICE") == "1" }
 
-// Main is for TestMain. It runs the tests, then fails the package if validation layers, switched on
-// from outside with VK_INSTANCE_LAYERS, had anything to say:
+// Main is for TestMain. It runs the tests. The result is a failure if Vulkan's validation layers reported anything,
+// which are enabled by environment variable VK_INSTANCE_LAYERS:
 //
 //	func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 func Main(m *testing.M) int {
-	// Naming what the loader and the layers read makes "go test" run again when it changes.
+	// These are the variables that the loader and the layers read. Because Main reads them, "go test" runs the tests
+	// again when they change.
 	for _, name := range []string{"VK_INSTANCE_LAYERS", "VK_LAYER_ENABLES", "VK_LAYER_VALIDATE_SYNC", "VK_LAYER_PATH",
 		"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} {
 		os.Getenv(name)
@@ -35,8 +36,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Instance opens Vulkan and closes it when the test ends. Without Vulkan the test is skipped, or fails
-// if a device is required.
+// Instance opens Vulkan, and closes it when the test ends. Without Vulkan the test is skipped, or fails if a device is
+// required.
 func Instance(t testing.TB) *vk.Instance {
 	t.Helper()
 	inst, err := vk.Open()
@@ -49,9 +50,8 @@ func Instance(t testing.TB) *vk.Instance {
 	return inst
 }
 
-// Device opens the device that VKC_DEVICE names, or the best one, and closes it when the test ends,
-// which fails if the test has left something open on it. Without a device the test is skipped, or fails
-// if one is required.
+// Device opens the device that VKC_DEVICE names, or the best one, and closes it when the test ends. The test fails if
+// it has left resources open on the device. Without a device the test is skipped, or fails if a device is required.
 func Device(t testing.TB, options vk.DeviceOptions) *vk.Device {
 	t.Helper()
 	inst := Instance(t)

@@ -8,18 +8,18 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// blocks is a format.
+// blocks is a block format.
 type blocks struct {
 	name            string
-	bytes, elements int // of a block
-	// begin prepares values that depend only on the block, in registers or in 64 bytes of local memory. values then
-	// decodes the i-th group of 8 elements.
+	bytes, elements int // the size of a block, and its number of elements
+	// begin generates code that prepares what all elements of a block need, in registers or in 64 bytes of local
+	// memory. values then generates code that decodes the i-th group of 8 elements.
 	begin  func(src Register, room Mem) any
 	values func(src Register, room Mem, begun any, i int, y VecVirtual)
 }
 
-// whole is a format with blocks of 32 elements. Each element is an integer times the block's scale, an f16 at the start
-// of the block. levels loads the i-th group of 8 integers as int32.
+// whole returns a format with blocks of 32 elements, each of which is an integer times the block's scale. The scale is
+// an f16 at the start of the block. levels generates code that loads the i-th group of 8 integers as int32.
 func whole(name string, bytes int, levels func(src Register, i int, y VecVirtual)) blocks {
 	return blocks{name, bytes, 32, func(src Register, _ Mem) any {
 		scale := YMM()
@@ -39,13 +39,13 @@ var q8_0 = whole("Q8_0", 34, func(src Register, i int, y VecVirtual) {
 var q4_0 = whole("Q4_0", 18, func(src Register, i int, y VecVirtual) {
 	VPMOVZXBD(Mem{Base: src, Disp: 2 + 8*(i%2)}, y)
 	nibble(y, i >= 2)
-	eight := YMM() // the levels are from -8 on
+	eight := YMM() // the smallest level is -8
 	VPCMPEQD(eight, eight, eight)
 	VPSLLD(Imm(3), eight, eight)
 	VPADDD(eight, y, y)
 })
 
-// nibble extracts the upper or lower 4 bits of each byte that is in a 32-bit word.
+// nibble generates code that extracts 4 bits of the byte in each 32-bit word: the upper or the lower ones.
 func nibble(y VecVirtual, upper bool) {
 	if upper {
 		VPSRLD(Imm(4), y, y)
@@ -73,7 +73,7 @@ var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
 	VSUBPS(factor, y, y)
 }}
 
-// factorsQ4_K decodes the 8 scales and the 8 minima of a block.
+// factorsQ4_K generates code that decodes the 8 scales and the 8 minima of a block.
 func factorsQ4_K(block Register) (scales, minima VecVirtual) {
 	var factors [2]VecVirtual
 	words := func(i int) Mem { return Mem{Base: block, Disp: 4 + 4*i} }
@@ -123,13 +123,13 @@ var q6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
 	VPAND(word(YMM(), 3), high, high)
 	VPSLLD(Imm(4), high, high)
 	VPOR(high, y, y)
-	VPSUBD(word(YMM(), 32), y, y) // the levels are from -32 on
+	VPSUBD(word(YMM(), 32), y, y) // the smallest level is -32
 	VCVTDQ2PS(y, y)
 	VBROADCASTSS(room.Offset(4*(i/2)), factor)
 	VMULPS(factor, y, y)
 }}
 
-// scaleQ6_K broadcasts the f16 at the end of a block to all elements of a vector.
+// scaleQ6_K generates code that sets all elements of a vector to a block's scale, the f16 at its end.
 func scaleQ6_K(block Register) VecVirtual {
 	bits, d := GP32(), YMM()
 	MOVWLZX(Mem{Base: block, Disp: 208}, bits)
@@ -139,13 +139,13 @@ func scaleQ6_K(block Register) VecVirtual {
 	return d
 }
 
-// half broadcasts the f16 at the beginning of at least 8 bytes of memory to all elements of y.
+// half generates code that sets all elements of y to the f16 in memory. At least 8 bytes must be readable there.
 func half(from Mem, y VecVirtual) {
 	VCVTPH2PS(from, y.AsX())
 	VBROADCASTSS(y.AsX(), y)
 }
 
-// decode makes the function that decodes blocks.
+// decode generates the function that decodes blocks.
 func (f blocks) decode() {
 	TEXT("decode"+f.name, NOSPLIT, "func(dst *float32, src *byte, n int)")
 	Doc(fmt.Sprintf("decode%s decodes n blocks of src into dst.", f.name))
@@ -169,8 +169,8 @@ func (f blocks) decode() {
 	RET()
 }
 
-// dots generates the dot products of a row of floats with 4 rows of blocks. The results have the same bits as dot
-// products with decoded rows.
+// dots generates the function that computes the dot products of a row of floats with 4 rows of blocks. The results have
+// the same bits as dot products with decoded rows.
 func (f blocks) dots() {
 	name := "dots1x4" + f.name
 	TEXT(name, NOSPLIT, "func(out, a *float32, lda int, b *byte, ldb, n int)")

@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// bytes generates the dot products of int8 rows, with a scale per group of 32, with rows of blocks. They sum in
-// integers and then multiply by the scales.
+// bytes generates the functions that compute dot products of an int8 row with rows of blocks. The int8 row has a scale
+// for each group of 32. The functions sum integers, and multiply the sums by the scales.
 func bytes() {
 	roundBytes()
 	byteDots("Q8_0", 34, 32, func(a operands, b Register, sum VecVirtual) {
@@ -31,7 +31,7 @@ func bytes() {
 		VPBLENDD(Imm(0xf0), high, w, w)
 		VPAND(filled(0x0f), w, w)
 		p := pairs(w, a.bytes(0))
-		VPSUBW(pairs(loaded(filled(8)), a.bytes(0)), p, p) // the levels are from -8 on
+		VPSUBW(pairs(loaded(filled(8)), a.bytes(0)), p, p) // the smallest level is -8
 		addProducts(sum, quads(p), scale)
 	})
 	byteDots("Q4_K", 144, 256, func(a operands, b Register, sum VecVirtual) {
@@ -52,7 +52,7 @@ func bytes() {
 	})
 	byteDots("Q6_K", 210, 256, func(a operands, b Register, sum VecVirtual) {
 		words, d := YMM(), scaleQ6_K(b)
-		VPMOVSXBW(Mem{Base: b, Disp: 192}, words) // the scales of every 16
+		VPMOVSXBW(Mem{Base: b, Disp: 192}, words) // a scale for each 16 elements
 		VMOVDQU(words, a.local)
 		for g := range 8 {
 			run := g % 4
@@ -63,7 +63,7 @@ func bytes() {
 			}
 			VPAND(filled(0x0f), w, w)
 			VMOVDQU(Mem{Base: b, Disp: 128 + g/4*32}, high)
-			switch run { // to bits 4 and 5
+			switch run { // move the bit pair to bits 4 and 5
 			case 0:
 				VPSLLW(Imm(4), high, high)
 			case 1:
@@ -74,7 +74,7 @@ func bytes() {
 			VPAND(filled(0x30), high, high)
 			VPOR(high, w, w)
 			p := pairs(w, a.bytes(g))
-			VPSUBW(pairs(loaded(filled(32)), a.bytes(g)), p, p) // the levels are from -32 on
+			VPSUBW(pairs(loaded(filled(32)), a.bytes(g)), p, p) // the smallest level is -32
 			VPBROADCASTW(a.local.Offset(4*g), scale)
 			VPBROADCASTW(a.local.Offset(4*g+2), pair)
 			VPBLENDD(Imm(0xf0), pair, scale, scale)
@@ -85,8 +85,8 @@ func bytes() {
 	})
 }
 
-// operands addresses the current block of an int8 row: its bytes, the scales of its groups of 32, and the scaled sums
-// of the groups. local is a buffer of 32 bytes.
+// operands has the addresses of the current elements of an int8 row: of the bytes, of the scales of the groups of 32,
+// and of the groups' scaled sums. local is a buffer of 32 bytes.
 type operands struct {
 	row, scales, groupSums Register
 	local                  Mem
@@ -95,14 +95,15 @@ type operands struct {
 func (a operands) bytes(group int) Mem { return Mem{Base: a.row, Disp: 32 * group} }
 func (a operands) sums() Mem           { return Mem{Base: a.groupSums} }
 
-// scaleOf puts the scale of a group into all elements of y.
+// scaleOf generates code that sets all elements of y to the scale of a group, and returns y.
 func (a operands) scaleOf(group int, y VecVirtual) VecVirtual {
 	VBROADCASTSS(Mem{Base: a.scales, Disp: 4 * group}, y)
 	return y
 }
 
-// byteDots generates the function for a format with blocks of size bytes and elements elements. block adds the dot
-// product of a block of a and one of b to sum, in every lane.
+// byteDots generates the function for a block format. Its blocks have `size` bytes and `elements` elements. block
+// generates code that adds the dot product of a block with the same elements of a to sum. All elements of sum together
+// are the result.
 func byteDots(format string, size, elements int, block func(a operands, b Register, sum VecVirtual)) {
 	name := "byteDots" + format
 	TEXT(name, NOSPLIT, "func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)")
@@ -136,33 +137,34 @@ func byteDots(format string, size, elements int, block func(a operands, b Regist
 	RET()
 }
 
-// pairs multiplies unsigned by signed bytes, and adds neighbors: 16 sums, which must fit 16 bits.
+// pairs generates code that multiplies unsigned bytes by signed bytes and adds neighbours. The 16 sums must fit in 16
+// bits.
 func pairs(w VecVirtual, a Op) VecVirtual {
 	p := YMM()
 	VPMADDUBSW(a, w, p)
 	return p
 }
 
-// quads adds neighbours of 16 sums: 8 of 32 bits.
+// quads generates code that adds neighbours of 16 sums. The 8 results have 32 bits.
 func quads(p VecVirtual) VecVirtual {
 	VPMADDWD(filled(1, 0), p, p)
 	return p
 }
 
-// addProducts adds integers times a scale to a sum.
+// addProducts generates code that multiplies integers by a scale and adds the results to a sum.
 func addProducts(sum, p, scale VecVirtual) {
 	VCVTDQ2PS(p, p)
 	VFMADD231PS(scale, p, sum)
 }
 
-// loaded is some memory in a vector.
+// loaded generates code that loads a vector from memory.
 func loaded(m Mem) VecVirtual {
 	y := YMM()
 	VMOVDQU(m, y)
 	return y
 }
 
-// filled is memory that has bytes again and again.
+// filled returns the address of constant memory that repeats a pattern of bytes.
 func filled(pattern ...byte) Mem {
 	name := fmt.Sprintf("b%x", pattern)
 	if _, ok := fills[name]; !ok {
@@ -251,7 +253,7 @@ func roundBytes() {
 	RET()
 }
 
-// across reduces all lanes of y by an instruction, and leaves the result in every lane.
+// across generates code that reduces all elements of y by an instruction, and sets all elements to the result.
 func across(y VecVirtual, of func(a, b, c Op)) {
 	t := YMM()
 	VPERM2F128(Imm(1), y, y, t)

@@ -8,8 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// folds generates the two kernels of each reducer: one folds a list, the other folds one more element into each result
-// of a list. Results are float64.
+// folds generates the two functions of each reducer, see foldList and foldEach. Results are float64.
 func folds() {
 	add := func(x, acc VecVirtual) { VADDPD(x, acc, acc) }
 	addSquare := func(x, acc VecVirtual) { VFMADD231PD(x, x, acc) }
@@ -36,7 +35,7 @@ func folds() {
 	}
 }
 
-// foldList generates a function that folds every eighth element of a list into one of eight results.
+// foldList generates a function that folds the elements of a list into eight results: element i into result i%8.
 func foldList(name, what string, step func(x, acc VecVirtual)) {
 	TEXT(name+"List", NOSPLIT, "func(results *float64, x *float32, n int)")
 	Doc(fmt.Sprintf("%sList sets each of 8 results to %s of itself and every eighth of n elements,", name, what),
@@ -66,7 +65,7 @@ func foldList(name, what string, step func(x, acc VecVirtual)) {
 	RET()
 }
 
-// foldEach generates a function that folds one element into each result of a list.
+// foldEach generates a function that folds element i of a list into result i.
 func foldEach(name, what string, step func(x, acc VecVirtual)) {
 	TEXT(name+"Each", NOSPLIT, "func(results *float64, x *float32, n int)")
 	Doc(fmt.Sprintf("%sEach sets each of n results, a multiple of 8, to %s of itself and an element.", name, what))

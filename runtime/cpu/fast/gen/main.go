@@ -1,5 +1,5 @@
-// Command gen writes ../dots_amd64.s and ../dots_amd64.go: dot products on AVX2 and FMA.
-// It is a module of its own, so that vkc does not depend on the assembler.
+// Command gen writes ../dots_amd64.s and ../dots_amd64.go: dot products and other functions in assembly with AVX2 and
+// FMA. It is a module of its own, so that vkc does not depend on the assembler.
 package main
 
 import (
@@ -33,15 +33,15 @@ func main() {
 	Generate()
 }
 
-// ahead is the prefetch distance in bytes for weights. The hardware prefetcher does not help here, because the
-// interleaved rows look like short streams to it.
+// ahead is the prefetch distance in bytes for weights. The code prefetches weights because the processor does not: it
+// takes the interleaved rows for short streams.
 const ahead = 4096
 
-// format is floats of a kind in memory.
+// format is a format of floats in memory.
 type format struct {
-	name string // at the end of the names of functions
-	typ  string // of a pointer to them
-	size uint8  // bytes of one
+	name string // suffix of the names of functions
+	typ  string // Go type of a pointer to the floats
+	size uint8  // size of a float in bytes
 }
 
 var (
@@ -50,7 +50,7 @@ var (
 	bf16 = format{"BF16", "*byte", 2}
 )
 
-// unit is the unit of the distance between rows.
+// unit returns the name of the unit in which the distance between rows is passed.
 func (f format) unit() string {
 	if f == f32 {
 		return "elements"
@@ -58,7 +58,7 @@ func (f format) unit() string {
 	return "bytes"
 }
 
-// load reads 8 elements and converts them to float32.
+// load generates code that reads 8 elements and converts them to float32.
 func (f format) load(from Mem, y VecVirtual) {
 	switch f {
 	case f32:
@@ -71,8 +71,8 @@ func (f format) load(from Mem, y VecVirtual) {
 	}
 }
 
-// dots generates the dot products of rows of a with rows of b. Every dot product sums in the same order for any rows
-// and cols, so its bits do not depend on which function computes it.
+// dots generates the function that computes the dot products of several rows of a with several rows of b. All of these
+// functions sum in the same order, so the bits of a dot product do not depend on which one computes it.
 func dots(rows, cols int, f format) {
 	name := fmt.Sprintf("dots%dx%d%s", rows, cols, f.name)
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, a *float32, lda int, b %s, ldb, n int)", f.typ))
@@ -99,7 +99,7 @@ func dots(rows, cols int, f format) {
 	ofB := make([]Op, cols)
 	for j := range cols {
 		m := Mem{Base: b[j], Index: at, Scale: f.size}
-		if ofB[j] = m; rows > 1 || f != f32 { // then worth a register
+		if ofB[j] = m; rows > 1 || f != f32 { // the elements are used several times, or need converting
 			y := YMM()
 			f.load(m, y)
 			if f != f32 {
@@ -123,7 +123,7 @@ func dots(rows, cols int, f format) {
 	RET()
 }
 
-// putSums stores the sum of the elements of each vector.
+// putSums generates code that stores the sum of the elements of each vector.
 func putSums(out Register, sums []VecVirtual) {
 	high := XMM()
 	for k, s := range sums {
@@ -135,7 +135,8 @@ func putSums(out Register, sums []VecVirtual) {
 	}
 }
 
-// pointers loads a parameter and returns the addresses of that many of its rows.
+// pointers generates code that computes the addresses of the first rows of a matrix. base and stride name the
+// parameters with the matrix's address and the distance between rows.
 func pointers(rows int, base, stride string, size uint8) []Register {
 	first := Load(Param(base), GP64())
 	list := []Register{first}
@@ -151,7 +152,8 @@ func pointers(rows int, base, stride string, size uint8) []Register {
 	return list
 }
 
-// weigh generates the weighted sum of rows of the given number of vectors. Each sum runs in order of the rows.
+// weigh generates the function that computes a weighted sum of rows, for columns of the given number of vectors. It
+// adds the rows in order.
 func weigh(vectors int) {
 	name := fmt.Sprintf("weigh%d", vectors)
 	TEXT(name, NOSPLIT, "func(out, weights, rows *float32, ld, n int)")
@@ -185,7 +187,7 @@ func weigh(vectors int) {
 	RET()
 }
 
-// widen makes the function that widens floats.
+// widen generates the function that converts floats to float32.
 func widen(f format) {
 	name := "widen" + f.name
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *float32, src %s, n int)", f.typ))
@@ -205,12 +207,12 @@ func widen(f format) {
 	RET()
 }
 
-// constant broadcasts a number to all lanes of y, and returns y.
+// constant generates code that sets all elements of vector y to a number, and returns y.
 func constant(y VecVirtual, x float32) VecVirtual {
 	return word(y, math.Float32bits(x))
 }
 
-// word broadcasts 32 bits to all lanes of y, and returns y.
+// word generates code that sets all elements of vector y to a 32-bit word, and returns y.
 func word(y VecVirtual, bits uint32) VecVirtual {
 	if _, ok := words[bits]; !ok {
 		words[bits] = ConstData(fmt.Sprintf("c%08x", bits), U32(bits))
@@ -221,8 +223,9 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 
 var words = map[uint32]Mem{}
 
-// exp replaces x by e^x. It computes 2^n times a polynomial of the remainder, from Cephes' expf (Moshier), within 2
-// units in the last place. It multiplies by 2^n in two steps, so that both ends of float32's range are right.
+// exp generates code that replaces x by e^x. The error is at most 2 units in the last place. It computes 2^n times a
+// polynomial of the remainder, which is from Cephes' expf (Moshier). It multiplies by 2^n in two steps, so that results
+// at both ends of float32's range are right.
 func exp(x VecVirtual) {
 	n, c, p := YMM(), YMM(), YMM()
 	VMINPS(x, constant(c, 89), x) // NaN stays, as the second source
@@ -271,8 +274,8 @@ func exps() {
 	RET()
 }
 
-// primitive generates a function of up to three lists of n elements, a multiple of 8. body computes the result in the
-// first vector.
+// primitive generates the function of a primitive of up to three arguments. It computes lists of n elements, where n is
+// a multiple of 8. body generates code that computes 8 results and leaves them in the first vector.
 func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 	TEXT(name+"Vectors", NOSPLIT, "func(out, x, y, z *float32, n int)")
 	Doc(fmt.Sprintf("%sVectors sets each of n elements, a multiple of 8, to %s.", name, what))
@@ -299,14 +302,14 @@ func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 	RET()
 }
 
-// Predicates of VCMPPS. All except the last are false if an operand is NaN.
+// Predicates of VCMPPS. All except differ are false if an operand is NaN.
 const (
 	equal, less, atMost, atLeast, more, differ = 0x00, 0x11, 0x12, 0x1d, 0x1e, 0x04
 
 	unordered = 0x03
 )
 
-// primitives generates the primitives of elementwise ops.
+// primitives generates the functions of all primitives.
 func primitives() {
 	primitive("add", "x+y", 2, func(x, y, _ VecVirtual) { VADDPS(y, x, x) })
 	primitive("sub", "x-y", 2, func(x, y, _ VecVirtual) { VSUBPS(y, x, x) })
