@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 	"github.com/vkc-go/vkc/passes/plan"
@@ -12,62 +13,43 @@ import (
 )
 
 // add adds a buffer for a value of type t and returns its index. segments are its initial contents.
-func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments ...kernel.Segment) (int, error) {
+func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments ...kernel.Segment) int {
 	n, err := t.MaxBytes()
-	if err != nil {
-		return 0, err
-	}
+	bailout.Check(err)
 	pl.p.Buffers = append(pl.p.Buffers, kernel.Buffer{Kind: kind, Name: name, DType: t.DType, Shape: t.Shape,
 		Bytes: max(align(n, 16), 16), Segments: segments})
-	return len(pl.p.Buffers) - 1, nil
+	return len(pl.p.Buffers) - 1
 }
 
 // align rounds n up to a multiple of to.
 func align(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // interfaceBuffers makes the buffers and ports of the graph's inputs, outputs and states.
-func (sc *scope) interfaceBuffers() error {
+func (sc *scope) interfaceBuffers() {
 	g := sc.g.Ops
-	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
-		i, ok := sc.buffers[n.ID()]
-		if !ok {
-			var err error
-			if i, err = sc.add(kind, name, n.Type()); err != nil {
-				return kernel.Port{}, err
-			}
-			sc.buffers[n.ID()] = i
+	port := func(kind kernel.BufferKind, name string, n *ir.Node) kernel.Port {
+		if _, ok := sc.buffers[n.ID()]; !ok {
+			sc.buffers[n.ID()] = sc.add(kind, name, n.Type())
 		}
-		return kernel.Port{Name: name, Buffer: i, DType: n.DType(), Shape: n.Shape()}, nil
+		return kernel.Port{Name: name, Buffer: sc.buffers[n.ID()], DType: n.DType(), Shape: n.Shape()}
 	}
 	for _, n := range g.Leaves(ir.OpInput) {
-		p, err := port(kernel.BufInput, n.Name(), n)
-		if err != nil {
-			return err
-		}
-		sc.p.Inputs = append(sc.p.Inputs, p)
+		sc.p.Inputs = append(sc.p.Inputs, port(kernel.BufInput, n.Name(), n))
 	}
 	for _, n := range g.Leaves(ir.OpState) {
-		p, err := port(kernel.BufState, n.Name(), n)
-		if err != nil {
-			return err
-		}
+		p := port(kernel.BufState, n.Name(), n)
 		p.Init = ir.InitialOf(n).String()
 		sc.p.States = append(sc.p.States, p)
 	}
 	for _, o := range g.Outputs() {
-		p, err := port(kernel.BufOutput, o.Name, o.Node)
-		if err != nil {
-			return err
-		}
-		sc.p.Outputs = append(sc.p.Outputs, p)
+		sc.p.Outputs = append(sc.p.Outputs, port(kernel.BufOutput, o.Name, o.Node))
 	}
-	return nil
 }
 
 // buffer returns the index of a value's buffer, and makes the buffer at the first call.
-func (sc *scope) buffer(id plan.ValueID) (int, error) {
+func (sc *scope) buffer(id plan.ValueID) int {
 	if i, ok := sc.buffers[id]; ok {
-		return i, nil
+		return i
 	}
 	if outer, ok := sc.leaves[id]; ok {
 		return sc.outer.buffer(outer)
@@ -82,19 +64,21 @@ func (sc *scope) buffer(id plan.ValueID) (int, error) {
 		shared = fmt.Sprintf("%+v %s %s", segments, t, v.Layout)
 		if i, ok := sc.weights[shared]; ok {
 			sc.buffers[id] = i
-			return i, nil
+			return i
 		}
 	}
-	i, err := sc.add(kind, name, t, segments...)
-	if sc.buffers[id] = i; err == nil && v.Layout != kernel.LayoutBlocks {
+	i := sc.add(kind, name, t, segments...)
+	if sc.buffers[id] = i; v.Layout != kernel.LayoutBlocks {
+		var err error
 		b := &sc.p.Buffers[i]
 		b.Layout = v.Layout
 		b.Bytes, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems())
+		bailout.Check(err)
 	}
 	if shared != "" {
 		sc.weights[shared] = i
 	}
-	return i, err
+	return i
 }
 
 // describe returns the kind, name, type and initial contents of a value's buffer. The name is for people.

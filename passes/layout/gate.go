@@ -12,18 +12,12 @@ const wordsPerStep = 3
 // dispatched indirectly. The gate copies their workgroup counts from buffer "grids" to buffer "gated grids" if the
 // condition is true, and otherwise writes zeros, so that the trip does nothing. finishGates fills in the number of
 // steps.
-func (sc *scope) gate(condition, region int) error {
+func (sc *scope) gate(condition, region int) {
 	pl := sc.planner
 	if pl.grids < 0 {
 		counts := ir.Type{DType: ir.U32, Shape: ir.ShapeOf(0)}
-		grids, err := pl.add(kernel.BufGrids, "grids", counts)
-		if err == nil {
-			_, err = pl.add(kernel.BufGated, "gated grids", counts)
-		}
-		if err != nil {
-			return err
-		}
-		pl.grids = grids
+		pl.grids = pl.add(kernel.BufGrids, "grids", counts)
+		pl.add(kernel.BufGated, "gated grids", counts)
 	}
 	k := &kernel.Kernel{Name: "gate", Family: kernel.FamilyMap, Ops: []string{"loop"}, Bindings: []kernel.Binding{
 		{Name: "condition", DType: ir.Bool, Read: true, Elems: 1},
@@ -35,14 +29,13 @@ func (sc *scope) gate(condition, region int) error {
 	pl.p.Steps, pl.kernels = append(pl.p.Steps, st), append(pl.kernels, k)
 	pl.gates, pl.gated = append(pl.gates, k), append(pl.gated, region)
 	pl.clock++
-	return nil
 }
 
 // finishGates sets the range of workgroup counts that each gate copies: the counts of its region's steps. It is called
 // after all steps are laid out.
-func (pl *planner) finishGates() error {
+func (pl *planner) finishGates() {
 	if len(pl.gates) == 0 {
-		return nil
+		return
 	}
 	gated := pl.p.Gated()
 	words := int64(wordsPerStep * len(gated))
@@ -66,5 +59,4 @@ func (pl *planner) finishGates() error {
 			b.Load(1, ir.U32, at, "grids"), b.Integer(ir.U32, 0))
 		k.Stores = []kernel.Store{{Bind: 2, Index: at, Value: counts}}
 	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/plan"
 	"github.com/vkc-go/vkc/quant"
@@ -38,39 +39,27 @@ type scope struct {
 
 // Program makes the program of a graph of kernels: buffers, steps and barriers. Package compiler fills in shaders and
 // grids later. Program also returns the kernel of each step, including the kernels of loop bodies.
-func Program(g *plan.Graph) (*kernel.Program, []*kernel.Kernel, error) {
+func Program(g *plan.Graph) (_ *kernel.Program, _ []*kernel.Kernel, err error) {
+	defer bailout.Caught(&err)
 	pl := &planner{lifetime: map[int][2]int{}, weights: map[string]int{}, grids: -1,
 		p: &kernel.Program{Name: g.Ops.Name}}
-	if err := pl.layOut(pl.scope(g, nil, nil)); err != nil {
-		return nil, nil, err
-	}
+	pl.layOut(pl.scope(g, nil, nil))
 	return pl.p, pl.kernels, nil
 }
 
 // layOut makes the whole program: preparing steps first, then the steps of a run.
-func (pl *planner) layOut(root *scope) error {
-	if err := root.interfaceBuffers(); err != nil {
-		return err
-	}
-	if err := root.prepared(); err != nil {
-		return err
-	}
+func (pl *planner) layOut(root *scope) {
+	root.interfaceBuffers()
+	root.prepared()
 	pl.p.Prepared = len(pl.p.Steps)
-	if err := root.steps(func(id plan.KernelID) bool { return !root.fixed[id] }); err != nil {
-		return err
-	}
-	if err := pl.finishGates(); err != nil {
-		return err
-	}
+	root.steps(func(id plan.KernelID) bool { return !root.fixed[id] })
+	pl.finishGates()
 	pl.placeTemps()
 	if testing.Testing() { // every test that plans also verifies the plan
-		if err := pl.p.CheckArena(); err != nil {
-			return err
-		}
+		bailout.Check(pl.p.CheckArena())
 	}
 	pl.barriers()
 	pl.extents(root)
-	return nil
 }
 
 // extents records in the program the extents of nodes that could be negative for some values of symbols, in a graph and
@@ -126,22 +115,17 @@ func (pl *planner) scope(g *plan.Graph, outer *scope, leaves map[plan.ValueID]pl
 }
 
 // prepared lays out the kernels that run when the program is loaded, of this scope and its loops.
-func (sc *scope) prepared() error {
-	if err := sc.steps(func(id plan.KernelID) bool { return sc.fixed[id] }); err != nil {
-		return err
-	}
+func (sc *scope) prepared() {
+	sc.steps(func(id plan.KernelID) bool { return sc.fixed[id] })
 	for _, id := range sc.g.IDs() {
 		if body := sc.inner[id]; body != nil {
-			if err := body.prepared(); err != nil {
-				return err
-			}
+			body.prepared()
 		}
 	}
-	return nil
 }
 
 // steps lays out the kernels for which `which` returns true, in order.
-func (sc *scope) steps(which func(plan.KernelID) bool) error {
+func (sc *scope) steps(which func(plan.KernelID) bool) {
 	level := -1
 	for _, id := range sc.g.IDs() {
 		if !which(id) {
@@ -152,43 +136,28 @@ func (sc *scope) steps(which func(plan.KernelID) bool) error {
 			sc.clock++
 		}
 		if body := sc.inner[id]; body != nil {
-			if err := body.region(sc.g.Kernel(id)); err != nil {
-				return err
-			}
+			body.region(sc.g.Kernel(id))
 			level = -1
 			continue
 		}
-		if err := sc.step(sc.g.Kernel(id)); err != nil {
-			return err
-		}
+		sc.step(sc.g.Kernel(id))
 	}
-	return nil
 }
 
 // region lays out a loop's body: first the kernels that need to run only once before the trips, then the steps of a
 // trip as a region.
-func (sc *scope) region(loop *kernel.Kernel) error {
+func (sc *scope) region(loop *kernel.Kernel) {
 	ids := sc.g.IDs()
 	once := ids[:sc.g.Once()]
-	if err := sc.steps(func(id plan.KernelID) bool { return !sc.fixed[id] && slices.Contains(once, id) }); err != nil {
-		return err
-	}
+	sc.steps(func(id plan.KernelID) bool { return !sc.fixed[id] && slices.Contains(once, id) })
 	sc.clock++
 	begin, at := sc.clock, len(sc.p.Regions)
 	sc.p.Regions = append(sc.p.Regions, kernel.Region{First: len(sc.p.Steps), Trips: loop.Loop.Trips,
 		Gated: loop.Loop.While})
 	if loop.Loop.While {
-		condition, err := sc.outer.buffer(loop.Bindings[0].Buffer)
-		if err != nil {
-			return err
-		}
-		if err := sc.gate(condition, at); err != nil {
-			return err
-		}
+		sc.gate(sc.outer.buffer(loop.Bindings[0].Buffer), at)
 	}
-	if err := sc.steps(func(id plan.KernelID) bool { return !slices.Contains(once, id) }); err != nil {
-		return err
-	}
+	sc.steps(func(id plan.KernelID) bool { return !slices.Contains(once, id) })
 	region := &sc.p.Regions[at]
 	if region.Count = len(sc.p.Steps) - region.First; region.Count == 0 {
 		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1) // the body has no kernels
@@ -202,28 +171,21 @@ func (sc *scope) region(loop *kernel.Kernel) error {
 			}
 		}
 	}
-	return nil
 }
 
 // step adds the step of a kernel.
-func (sc *scope) step(k *kernel.Kernel) error {
+func (sc *scope) step(k *kernel.Kernel) {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
 	accesses := countAccesses(k)
-	if err := sc.fault(k); err != nil {
-		return err
-	}
+	sc.fault(k)
 	for i, b := range k.Bindings {
-		buf, err := sc.buffer(b.Buffer)
-		if err != nil {
-			return err
-		}
+		buf := sc.buffer(b.Buffer)
 		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
 		st.Moved += min(sc.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]),
 			windowBytes(k, i, sc.p.Buffers[buf].Bytes))
 		sc.touch(buf)
 	}
 	sc.p.Steps, sc.kernels = append(sc.p.Steps, st), append(sc.kernels, k)
-	return nil
 }
 
 // touch extends a buffer's lifetime to the current time.
@@ -237,17 +199,12 @@ func (pl *planner) touch(buf int) {
 }
 
 // fault registers the buffer in which a kernel reports a fault to the host: an element that it has no result for.
-func (sc *scope) fault(k *kernel.Kernel) error {
+func (sc *scope) fault(k *kernel.Kernel) {
 	if k.Fault == nil {
-		return nil
+		return
 	}
 	id := k.Bindings[k.Fault.Bind].Buffer
-	buf, err := sc.buffer(id)
-	if err != nil {
-		return err
-	}
 	n := sc.g.Value(id).Node
-	sc.p.Faults = append(sc.p.Faults, kernel.FaultPort{Buffer: buf, Op: n.Op().String(), Why: quant.Refusal(n.DType()),
-		Elems: int64(n.DType().BlockElems())})
-	return nil
+	sc.p.Faults = append(sc.p.Faults, kernel.FaultPort{Buffer: sc.buffer(id), Op: n.Op().String(),
+		Why: quant.Refusal(n.DType()), Elems: int64(n.DType().BlockElems())})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -86,47 +87,39 @@ type tensorSplitter struct {
 	views        map[*ir.Node]*ir.Node // by reshape, transpose or unsqueeze of a slice: its node in the old graph
 	waits        bool
 	link         *ir.Node // the latest link; nil before the first exchange
-	err          error
 }
 
-func (s *tensorSplitter) run() error {
+func (s *tensorSplitter) run() (err error) {
+	defer bailout.Caught(&err)
 	live := s.old.Live()
 	for id, n := range s.old.Nodes() {
 		if !live[id] && n.Op() != ir.OpInput && n.Op() != ir.OpState {
 			continue
 		}
-		if s.values[id] = s.node(n); s.err != nil {
-			return fmt.Errorf("%s %q: %w", n.Op(), n.Name(), s.err)
+		if s.values[id], err = s.node(n); err != nil {
+			return fmt.Errorf("%s %q: %w", n.Op(), n.Name(), err)
 		}
 	}
 	for _, o := range s.old.Outputs() {
-		v := s.gather(s.values[o.Node.ID()])
-		if s.err == nil {
-			s.err = s.Output(o.Name, v)
-		}
+		bailout.Check(s.Output(o.Name, s.gather(s.values[o.Node.ID()])))
 	}
 	for _, u := range s.old.Updates() {
 		state, v := s.values[u.State.ID()], s.values[u.Value.ID()]
-		n := s.gatherUnless(v, state.axis)
-		if s.err == nil {
-			s.err = s.Update(state.Node, n)
-		}
+		bailout.Check(s.Update(state.Node, s.gatherUnless(v, state.axis)))
 	}
-	return s.err
+	return nil
 }
 
-// add adds a node. It does nothing if s.err is set.
+// add adds a node.
 func (s *tensorSplitter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	if s.err != nil {
-		return nil
-	}
 	n, err := s.Graph.Add(op, args, attrs, "")
-	s.err = err
+	bailout.Check(err)
 	return n
 }
 
 // node adds the shard's node for a node of the old graph.
-func (s *tensorSplitter) node(n *ir.Node) placed {
+func (s *tensorSplitter) node(n *ir.Node) (_ placed, err error) {
+	defer bailout.Caught(&err)
 	args := make([]placed, len(n.Args()))
 	parted := false
 	for i, a := range n.Args() {
@@ -134,28 +127,25 @@ func (s *tensorSplitter) node(n *ir.Node) placed {
 		parted = parted || args[i].axis != isWhole
 	}
 	if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
-		return s.leaf(n)
+		return s.leaf(n), nil
 	}
 	if parted {
-		if v, ok := s.parted(n, args); ok || s.err != nil {
-			if op := n.Op(); (op == ir.OpReshape || op == ir.OpTranspose || op == ir.OpUnsqueeze) && s.err == nil {
+		if v, ok := s.parted(n, args); ok {
+			if op := n.Op(); op == ir.OpReshape || op == ir.OpTranspose || op == ir.OpUnsqueeze {
 				s.views[v.Node] = n
 			}
-			return v
+			return v, nil
 		}
 	}
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
 		nodes[i] = s.gather(a)
 	}
-	return placed{s.copy(n, nodes, nil), isWhole}
+	return placed{s.copy(n, nodes, nil), isWhole}, nil
 }
 
 // copy adds a copy of n with the given arguments. A shape other than nil replaces n's attribute "shape".
 func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.Node {
-	if s.err != nil {
-		return nil
-	}
 	attrs := slices.Clone(n.Attrs())
 	for i := range attrs {
 		if shape != nil && attrs[i].Name == "shape" {
@@ -163,7 +153,7 @@ func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.N
 		}
 	}
 	c, err := s.Graph.Add(n.Op(), args, attrs, n.Pos())
-	s.err = err
+	bailout.Check(err)
 	return c
 }
 
@@ -202,7 +192,7 @@ func (s *tensorSplitter) part(shape ir.Shape, axis int) ir.Shape {
 
 // gather returns the whole value. If the device does not have it, gather adds a collective.
 func (s *tensorSplitter) gather(v placed) *ir.Node {
-	if v.axis == isWhole || s.err != nil {
+	if v.axis == isWhole {
 		return v.Node
 	}
 	if w := s.whole[v.Node]; w != nil {
@@ -244,17 +234,13 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 
 // collective adds a collective op on x and returns its result.
 func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
-	if s.err != nil {
-		return nil
-	}
 	elements := int64(1)
 	for _, d := range x.Shape() {
 		elements *= d.Max()
 	}
 	if elements > maxValues {
-		s.err = fmt.Errorf("devices exchange %d values at once: the limit is %d; use fewer tokens at once", elements,
-			int64(maxValues))
-		return nil
+		bailout.Check(fmt.Errorf("devices exchange %d values at once: the limit is %d; use fewer tokens at once",
+			elements, int64(maxValues)))
 	}
 	if s.link == nil {
 		s.Link = s.linkName()
@@ -295,13 +281,12 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 		return v.Node
 	}
 	x := s.gather(v)
-	if axis == isWhole || s.err != nil {
+	if axis == isWhole {
 		return x
 	}
 	shape := x.Shape()
 	if !s.divides(x.Type(), axis) || x.DType().IsBlock() {
-		s.err = fmt.Errorf("axis %d of %s cannot be cut into %d parts", axis, x.Type(), s.shards)
-		return nil
+		bailout.Check(fmt.Errorf("axis %d of %s cannot be cut into %d parts", axis, x.Type(), s.shards))
 	}
 	starts, limits := make([]int64, len(shape)), slices.Clone(shape)
 	each := shape[axis].Add / s.shards
@@ -318,7 +303,7 @@ func (s *tensorSplitter) parted(n *ir.Node, args []placed) (placed, bool) {
 			args[i] = placed{s.gather(a), isWhole}
 		}
 	}
-	if s.err != nil || !exchanged(n.DType()) ||
+	if !exchanged(n.DType()) ||
 		!slices.ContainsFunc(args, func(a placed) bool { return a.axis != isWhole }) {
 		return placed{}, false
 	}

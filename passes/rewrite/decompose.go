@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -113,7 +114,7 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
 	}
 	dims, err := n.Shape().Eval(nil)
-	r.check(err)
+	bailout.Check(err)
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -392,7 +393,7 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
 	s, n, acc := updates.Shape(), wanted.Shape()[0], analysis.AccType(updates.DType())
 	columns, err := s[0].Mul2(s[2])
-	r.check(err)
+	bailout.Check(err)
 	keys, wanted = r.below(keys, limit), r.below(wanted, limit)
 	order, sorted := r.orderBelow(keys, limit)
 	rows := r.castTo(r.swapAxes(updates, 0, 1), acc)

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -36,7 +37,7 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 func branchBody(around, g *ir.Graph, types []ir.Type) *ir.Graph {
 	body := ir.NewBody(g.Name)
 	r := &rewriter{g: body}
-	r.check(body.DeclareSymbolsOf(around))
+	bailout.Check(body.DeclareSymbolsOf(around))
 	r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: "condition"}, ir.Attr{Name: "dtype", Value: ir.Bool},
 		ir.Attr{Name: "shape", Value: ir.Shape{}})
 	states := make([]*ir.Node, len(types))
@@ -45,9 +46,9 @@ func branchBody(around, g *ir.Graph, types []ir.Type) *ir.Graph {
 			ir.Attr{Name: "dtype", Value: t.DType}, ir.Attr{Name: "shape", Value: t.Shape})
 	}
 	nodes, err := ir.CopyInto(body, g)
-	r.check(err)
+	bailout.Check(err)
 	for i, o := range g.Outputs() {
-		r.check(body.Update(states[i], nodes[o.Node.ID()]))
+		bailout.Check(body.Update(states[i], nodes[o.Node.ID()]))
 	}
 	return body
 }

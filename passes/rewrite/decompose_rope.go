@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -20,6 +21,6 @@ func (r *rewriter) turns(n *ir.Node) *ir.Node {
 		radians[i] = math.Pow(n.Attrs().Float("base"), -2*float64(i)/float64(dims))
 	}
 	d, err := ir.RopeTurns(radians)
-	r.check(err)
+	bailout.Check(err)
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 }

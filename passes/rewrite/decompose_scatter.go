@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -257,7 +258,7 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 // around is flatAround for a shape that must have one.
 func (r *rewriter) around(s ir.Shape, axis int) ir.Shape {
 	flat, err := flatAround(s, axis)
-	r.check(err)
+	bailout.Check(err)
 	return flat
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -29,7 +30,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 		}
 		if w, ok := analysis.WriteOf(n); ok && w.Op == n && n.DType().IsBlock() {
 			if !states[n] {
-				r.check(fmt.Errorf("%s writes blocks, which is done only into a state and in place: %s",
+				bailout.Check(fmt.Errorf("%s writes blocks, which is done only into a state and in place: %s",
 					analysis.OpAt(n), before.WhyNot(w)))
 			}
 			i := slices.Index(n.Args(), w.Values())
@@ -47,9 +48,9 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 	}
 	fresh := ir.NewLike(g)
 	r := &rewriter{g: fresh}
-	defer caught(&err)
+	defer bailout.Caught(&err)
 	own, err := ir.CopyInto(fresh, out)
-	r.check(err)
+	bailout.Check(err)
 	after := analysis.NewOverwrites(out, false)
 	inPlace := map[*ir.Node]bool{}
 	for _, u := range out.Updates() {
@@ -64,14 +65,14 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 			}
 			value = r.copied(value)
 		}
-		r.check(fresh.Update(state, value))
+		bailout.Check(fresh.Update(state, value))
 	}
 	for _, o := range out.Outputs() {
 		n := own[o.Node.ID()]
 		if analysis.IsLeaf(n) || inPlace[o.Node] {
 			n = r.copied(n)
 		}
-		r.check(fresh.Output(o.Name, n))
+		bailout.Check(fresh.Output(o.Name, n))
 	}
 	return fresh, nil
 }

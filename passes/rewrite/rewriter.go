@@ -2,11 +2,12 @@ package rewrite
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // rewriter adds nodes to a new graph. Its first error ends the rewrite, so that decompositions can be written like
-// formulas: its methods panic with a failure, and caught makes that an error again.
+// formulas (see package bailout).
 type rewriter struct {
 	g      *ir.Graph
 	pos    string                  // source position of new nodes
@@ -18,7 +19,7 @@ type rewriter struct {
 func rewrite(g *ir.Graph, pricer kernel.Pricer,
 	f func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (out *ir.Node, err error) {
-		defer caught(&err)
+		defer bailout.Caught(&err)
 		if out = f(&rewriter{rw.New, n.Pos(), pricer, rw.Mapped}, n, args); out != nil {
 			return out, nil
 		}
@@ -26,37 +27,17 @@ func rewrite(g *ir.Graph, pricer kernel.Pricer,
 	})
 }
 
-type failure struct{ error }
-
-// check ends the rewrite if err is an error.
-func (r *rewriter) check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-// caught, deferred, sets err to the error that ended the rewrite.
-func caught(err *error) {
-	switch thrown := recover().(type) {
-	case nil:
-	case failure:
-		*err = thrown.error
-	default:
-		panic(thrown)
-	}
-}
-
 // numel returns the number of elements of a shape.
 func (r *rewriter) numel(s ir.Shape) ir.Dim {
 	n, err := s.Numel()
-	r.check(err)
+	bailout.Check(err)
 	return n
 }
 
 // add adds a node.
 func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	n, err := r.g.Add(op, args, attrs, r.pos)
-	r.check(err)
+	bailout.Check(err)
 	return n
 }
 
@@ -74,7 +55,7 @@ func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 // scalar adds a constant without axes.
 func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
 	d, err := ir.FromFloats(t, []float64{v})
-	r.check(err)
+	bailout.Check(err)
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -223,14 +224,14 @@ func (r *rewriter) destinationRows(s scatterSize, indices *ir.Node) (l destinati
 // slots returns the number of elements of all destination rows.
 func (l destinationRows) slots(r *rewriter, columns ir.Dim) ir.Dim {
 	all, err := l.places.Mul2(columns)
-	r.check(err)
+	bailout.Check(err)
 	return all
 }
 
 // accumulateInto adds the op that accumulates rows of values with the given number of columns into their destination
 // rows. more are further arguments of the op.
-func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node, more []*ir.Node,
-	attrs ...ir.Attr) *ir.Node {
+func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node,
+	more []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	slots := l.slots(r, columns)
 	op, _ := ops.kernel(r, l.size)
 	return r.add(op, append([]*ir.Node{l.at, analysis.Unshaped(values)}, more...),

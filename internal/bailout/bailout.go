@@ -1,0 +1,24 @@
+// Package bailout ends a piece of work at its first error. Functions that do the work call [Check], and the function
+// that began it defers [Caught] and returns the error. The functions in between need no error results. A bailout never
+// leaves a package: each exported function of a package that uses Check catches it.
+package bailout
+
+type failure struct{ error }
+
+// Check ends the work if err is an error.
+func Check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Caught, deferred, sets err to the error that ended the work. Other panics go on.
+func Caught(err *error) {
+	switch thrown := recover().(type) {
+	case nil:
+	case failure:
+		*err = thrown.error
+	default:
+		panic(thrown)
+	}
+}
