@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add over a symbol, whose value (0 to Bound)
+// Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add over a symbol. Its value (0 to Bound)
 // is known at run time. Sym is a symbol's name or an expression over several symbols: a sum such as S+2*T, a product
 // such as B*(T+1), or a quotient such as floor((T+1)/2). Expressions have a canonical form, so dims are comparable with
 // ==: two dims are equal exactly if they are equal for all values of their symbols.

@@ -17,8 +17,8 @@ const (
 // tokens at a time. An importance matrix consists of its results. The input is "tokens" i32[tokens]. For each matrix
 // NAME [out, in] there are two outputs:
 //
-// - NAME.in_sum2 f32[1, in], the sum over all tokens of each input element's square - NAME.counts f32[1], the number of
-// tokens
+//   - NAME.in_sum2 f32[1, in], the sum over all tokens of each input element's square
+//   - NAME.counts f32[1], the number of tokens
 //
 // A stack of matrices [experts, out, in] has a row and a count per expert.
 func Activations(cfg Config, tokens int) (*ir.Graph, error) {

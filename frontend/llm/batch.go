@@ -23,8 +23,9 @@ func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 // Batch returns the graph of one decoding step for several texts at once. Its inputs, for a symbol B up to the number
 // of texts, are:
 //
-// - "tokens" i32[B], one token of each text - "texts" i32[B], the texts to which the tokens belong, all distinct -
-// "positions" i32[B], the number of tokens before each token in its text
+//   - "tokens" i32[B], one token of each text
+//   - "texts" i32[B], the texts to which the tokens belong, all distinct
+//   - "positions" i32[B], the number of tokens before each token in its text
 //
 // Its output is "logits" f32[B, vocabulary], for the token after each. The states are the same as for Steps with these
 // options.

@@ -32,14 +32,18 @@ const samplerParams = 6
 // Sampler returns the graph that samples the next tokens of up to the given number of texts. Its inputs, for a symbol
 // B, are:
 //
-// - "logits" f32[B, vocabulary], or f32[vocabulary] for one text - "recent" i32[B, RecentTokens], the last tokens of
-// each text, oldest first, padded with -1 - "seeds" i64[B] - "positions" i32[B], the positions of the new tokens -
-// "params" f32[B, 6], see SamplerParams - "top_k" i32[B], only if ranked is set; 0 means all
+//   - "logits" f32[B, vocabulary], or f32[vocabulary] for one text
+//   - "recent" i32[B, RecentTokens], the last tokens of each text, oldest first, padded with -1
+//   - "seeds" i64[B]
+//   - "positions" i32[B], the positions of the new tokens
+//   - "params" f32[B, 6], see SamplerParams
+//   - "top_k" i32[B], only if ranked is set; 0 means all
 //
 // Its outputs are:
 //
-// - "token" i32[B], the samples - "last" i32[B, RecentTokens], recent with the samples appended; the next run can use
-// it on the device - "top" f32[B], the largest logit, or NaN if any logit is NaN
+//   - "token" i32[B], the samples
+//   - "last" i32[B, RecentTokens], recent with the samples appended; the next run can use it on the device
+//   - "top" f32[B], the largest logit, or NaN if any logit is NaN
 //
 // Penalties change the logits first. Min-p, top-k and top-p then filter tokens by their probabilities at temperature 1,
 // and treat equally likely tokens alike. Of the rest, the sampler takes the token with the largest sum of
