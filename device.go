@@ -20,8 +20,8 @@ type Device struct {
 	closed atomic.Bool
 }
 
-// kind is the implementation of a device: [vulkan], [processor], [pipeline], [tensorParallel], or [auto], which chooses
-// between the first two for each program.
+// kind is the implementation of a device: [vulkan], [processor], [pipeline], [tensorParallel]; or [auto] with a GPU and
+// [software] without one, which choose between the first two for each program.
 type kind interface {
 	id() *identity
 	compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error)
@@ -144,11 +144,8 @@ type LoadOptions struct {
 	// Progress, if set, receives the progress of loading. Calls do not overlap. It must not use the device.
 	Progress func(Progress)
 	// Guards makes every run check for writes outside of an output or state, and fail with a [*vk.OverrunError]. It is
-	// for tests, and implies NoTrial.
+	// for tests of Vulkan devices.
 	Guards bool
-	// NoTrial loads a program on the device without trying whether the CPU fast path is faster, even on a software
-	// device opened by "auto". It is for tools that examine kernels.
-	NoTrial bool
 	// Share is another executable on this device, to share weights and states with.
 	//
 	// Weights with the same name and type are stored once if the kernels of both executables use the same layout;
@@ -172,11 +169,10 @@ type LoadOptions struct {
 // device.
 //
 // Load starts every kernel once on zeros, because some drivers compile a kernel at its first start; runs are then free
-// of that cost. On a software device opened by "auto" it then runs the program a few times on zeros, there and on the
-// CPU fast path, and keeps it on the faster one; see [OpenDevice]. A program with Share goes where the other one is.
+// of that cost. A program with Share goes where the other one is.
 //
-// After Load, Weights are read only by devices "cpu" and "reference", and by ResetStates if weights are the initial
-// values of states.
+// After Load, Weights are read only by devices "cpu", "reference" and, without a GPU, "auto", until Close; and by
+// ResetStates if weights are the initial values of states.
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)

@@ -15,8 +15,7 @@
 // program to a bundle. Another machine opens it with [OpenBundle], or with [OpenBundleBytes] from memory, and runs it
 // without any compiler.
 //
-// Without a Vulkan device the same graph runs on the CPU fast path, and [Device.Fallback] returns the reason. If the
-// device cannot run a graph, only that graph does, and [Executable.Fallback] returns the reason. If the only device is
-// a software device, "auto" tries each graph on it and on the reference, which starts faster and computes more slowly;
-// [Executable.Why] returns the result. Package check compares the results of a device with the reference.
+// Without a GPU the same graph runs on the CPU fast path. If a GPU cannot be opened, [Device.Fallback] returns the
+// reason. If it cannot run a graph, only that graph runs on the fast path, and [Executable.Fallback] returns the reason.
+// Package check compares the results of a device with the reference.
 package vkc

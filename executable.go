@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/multi"
+	"github.com/vkc-go/vkc/runtime/trial"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -134,9 +135,18 @@ func (e *Executable) Device() string { return e.program().Device() }
 
 // Why gives the reason that the program runs on its device, in one line that begins with the device's name. It differs
 // from [Device.Why] if "auto" chose a device for this graph.
+//
+// On a machine without a GPU, "auto" tries a program in the background once its runs have taken ten times as long as
+// its compilation is expected to take: 10 s, and 0.5 s for each node of the graph. Both devices then repeat up to three
+// runs of the caller, on copies of their inputs and states. Why reports the times. The program changes over if the
+// Vulkan device is at least 1.2 times as fast and returns the same bits. Its states move. Its device tensors remain in
+// host memory. A program that shares memory with another one is not tried.
 func (e *Executable) Why() string {
 	if !e.loaded() {
 		return "no device: the executable is nil"
+	}
+	if t, ok := e.backend.(*trial.Executable); ok && t.Why() != "" {
+		return t.Why()
 	}
 	if exe := e.Vulkan(); exe != nil && exe.Stats().NoRoom > 0 {
 		return e.why + "; it has no room for all workgroups of a persistent kernel at a time, so that steps run " +

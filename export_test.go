@@ -12,28 +12,26 @@ import (
 
 // WithVulkan opens Vulkan by another function.
 func WithVulkan(open func() (*vk.Instance, error)) DeviceOption {
-	return func(o *openOptions) { o.open = open }
+	return func(o *openOptions) { o.open, o.mayHaveGPU = open, func() bool { return true } }
 }
 
-// OpenedByAuto makes a Vulkan device one that "auto" opened, with that limit for the fast path to load for a trial.
-func OpenedByAuto(d *Device, trialLoad time.Duration) {
-	if v, ok := d.kind.(*vulkan); ok {
-		d.kind = &auto{vulkan: v, host: newProcessor(processorName, "", openOptions{}), timeRun: timeRun}
-	}
-	d.kind.(*auto).trialLoad = trialLoad
+// OpenedByAuto makes a Vulkan device a GPU that "auto" opened.
+func OpenedByAuto(d *Device) {
+	d.kind = &auto{d.kind.(*vulkan), newProcessor(processorName, "", openOptions{})}
 }
 
-// SetTimeRun replaces the measurement of trial runs by f, on a device that "auto" opened.
-func SetTimeRun(d *Device, f func(ctx context.Context, exe runtime.Executable, in Tensors,
-	symbols map[string]int64) (time.Duration, error)) {
-	d.kind.(*auto).timeRun = f
+// WithoutGPU has "auto" find no GPU on this machine.
+func WithoutGPU() DeviceOption {
+	return func(o *openOptions) { o.mayHaveGPU = func() bool { return false } }
+}
+
+// SetTrial sets how long programs run before they are tried, the memory of a trial in bytes, and the clock for runs.
+func SetTrial(d *Device, after time.Duration, bytes int64, clock func(runtime.Executable, func() error) (time.Duration, error)) {
+	d.kind.(*software).limits = trialLimits{fixed: after, times: 1, bytes: bytes, clock: clock}
 }
 
 // SetCaps has programs compiled for a device as if those were its caps.
 func SetCaps(d *Device, caps device.Caps) { d.kind.id().caps = caps }
-
-// TrialExtents are the values of symbols that programs are tried at.
-var TrialExtents = trialExtents
 
 // HoldStarts has runs that are started wait until the function that it returns is called.
 func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error) {

@@ -29,11 +29,14 @@ const (
 //   - anything else: the best Vulkan device whose name contains it;
 //   - a list such as "0,1": several of these as one device; see [Devices.Together].
 //
-// "auto" opens the best Vulkan device. If it is a software device, Load tries each program on it and on the CPU fast
-// path and takes the faster; [Executable.Why] reports both times. If no Vulkan device can be opened, "auto" opens the
-// CPU fast path, and [Device.Fallback] says why. A graph that cannot be compiled for the device or loaded there runs on
-// the fast path, and [Executable.Why] says why: the device may lack a feature or memory, its driver may fail, or a GLSL
-// compiler may be missing. Only "auto" falls back to the CPU. On a named device a failed compile or load is an error.
+// "auto" opens the best GPU. A graph that cannot be compiled for the GPU or loaded there runs on the CPU fast path, and
+// [Executable.Why] says why: the GPU may lack a feature or memory, its driver may fail, or a GLSL compiler may be
+// missing. If a GPU cannot be opened, "auto" opens the fast path, and [Device.Fallback] says why. Only "auto" falls back
+// to the CPU. On a named device a failed compile or load is an error.
+//
+// On a machine without a GPU, "auto" opens the fast path, where programs begin at once. It tries a program that runs
+// long, or often, on a Vulkan device in software; see [Executable.Why]. Only graphs with custom ops run there from the
+// beginning. On Linux a machine without a device node of a GPU, such as /dev/dri/renderD128, has none.
 //
 // If the device does not exist OpenDevice returns an error, which is [vk.ErrUnavailable] if there is no Vulkan device
 // at all.
@@ -47,7 +50,8 @@ type DeviceOption func(*openOptions)
 // openOptions are the options of OpenDevice.
 type openOptions struct {
 	vk.DeviceOptions
-	open func() (*vk.Instance, error) // vk.Open
+	open       func() (*vk.Instance, error) // vk.Open
+	mayHaveGPU func() bool                  // vk.MayHaveGPU
 }
 
 // WithMemoryLimit limits the bytes of everything on a Vulkan device: weights, states, temporaries, inputs and outputs,
@@ -76,7 +80,7 @@ func openDevice(want string, opt []DeviceOption) (*Device, error) {
 func OpenDevices(list string, opt ...DeviceOption) (Devices, error) { return openAll(list, opt) }
 
 func openAll(list string, opt []DeviceOption) (_ Devices, err error) {
-	options := openOptions{open: vk.Open}
+	options := openOptions{open: vk.Open, mayHaveGPU: vk.MayHaveGPU}
 	for _, set := range opt {
 		if set != nil {
 			set(&options)

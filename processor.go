@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/cpu"
+	"github.com/vkc-go/vkc/runtime/trial"
 )
 
 // processor is the CPU fast path, or the CPU reference if its name is referenceName.
@@ -51,6 +52,12 @@ func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Exe
 	var options cpu.Options
 	if opt.Share != nil {
 		options.Share, exe.fallback = opt.Share.backend, opt.Share.fallback
+		if t, ok := options.Share.(*trial.Executable); ok {
+			var err error
+			if options.Share, err = t.Stay(ctx, "it shares memory with another program"); err != nil {
+				return nil, err
+			}
+		}
 	}
 	g, _, err := ir.FitWeights(p.Contents.Graph, opt.Weights)
 	if err == nil {

@@ -16,8 +16,9 @@ type Program struct {
 	Contents bundle.Contents
 	Stats    CompileStats
 
-	file    *bundle.File // Contents aliases it; nil for a program just compiled
-	refused error        // the reason that the Vulkan device of "auto" does not run it; nil for other programs
+	file    *bundle.File   // Contents aliases it; nil for a program just compiled
+	refused error          // the reason that the Vulkan device of "auto" does not run it; nil for other programs
+	options CompileOptions // for a device that tries the program later, see [software]
 
 	// In a program compiled for several devices, Contents has only the graph. parts are programs, one per part of
 	// split.

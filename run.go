@@ -43,7 +43,7 @@ func Run(ctx context.Context, g *ir.Graph, weights ir.WeightSource, in Tensors) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	exe, err := dev.LoadGraph(ctx, g, weights, LoadOptions{NoTrial: true}) // a trial takes longer than a single run
+	exe, err := dev.LoadGraph(ctx, g, weights)
 	if err != nil {
 		return nil, err
 	}

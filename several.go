@@ -97,7 +97,7 @@ func (s *several) loadParts(ctx context.Context, p *Program, opt LoadOptions,
 	}
 	for i, one := range parts {
 		own := opt
-		own.NoTrial, own.Weights = true, p.split.Weights(opt.Weights, i)
+		own.Weights = p.split.Weights(opt.Weights, i)
 		if opt.Share != nil {
 			own.Share = share(one.Device)
 		}

@@ -420,7 +420,7 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 // loadModel loads the programs. On an error it closes them.
 func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) error {
 	var err error
-	opt := vkc.LoadOptions{Weights: m.File, NoTrial: true}
+	opt := vkc.LoadOptions{Weights: m.File}
 	if p.step.exe, err = r.Device.Load(ctx, p.step.prog, opt); err != nil {
 		return errors.Join(err, p.close())
 	}

@@ -162,7 +162,7 @@ func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error
 	if l.data, err = c.data(g); err != nil {
 		return nil, errors.Join(err, l.prog.Close())
 	}
-	exe, err := r.Device.Load(ctx, l.prog, vkc.LoadOptions{Weights: weightMap(l.weights), NoTrial: true})
+	exe, err := r.Device.Load(ctx, l.prog, vkc.LoadOptions{Weights: weightMap(l.weights)})
 	if err != nil {
 		res.Status = Refused
 		return nil, errors.Join(err, l.prog.Close())

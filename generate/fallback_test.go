@@ -32,7 +32,6 @@ func TestFallback(t *testing.T) {
 			if loads++; name == "a prompt" && loads > 1 || strings.Contains(p.Contents.Graph.Name, "shift") {
 				return nil, broken
 			}
-			lo.NoTrial = true
 			return device(ctx, d, p, lo)
 		}
 		o.Context = 64
@@ -86,7 +85,6 @@ func TestLateFallback(t *testing.T) {
 				programs = append(programs, name)
 				return nil, broken
 			}
-			lo.NoTrial = true
 			return device(ctx, d, p, lo)
 		}
 		o.Context = 128

@@ -65,7 +65,7 @@ func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
 	}
 	p, ok := b.programs[key]
 	if !ok {
-		executable, err := b.device.LoadGraph(ctx, g, nil, vkc.LoadOptions{NoTrial: true})
+		executable, err := b.device.LoadGraph(ctx, g, nil)
 		if err != nil {
 			return nil, errors.WithMessagef(err, "computation %q", g.Name)
 		}

@@ -17,16 +17,13 @@ import (
 // deviceEntry is one device of vkc devices --json.
 type deviceEntry struct {
 	Index int `json:"index"`
-	// whether --device auto takes the device; a software device is used only when it is faster than the CPU fast path
+	// whether --device auto takes the device, which is a GPU
 	Auto    bool   `json:"auto"`
 	Problem string `json:"problem,omitempty"` // why it cannot be used
 	// features that VKC_DISABLE turned off
 	Disabled []string     `json:"disabled,omitempty"`
 	Caps     *device.Caps `json:"caps"`
 }
-
-// perGraph reports whether --device auto chooses between this device and the CPU fast path for each graph.
-func (d deviceEntry) perGraph() bool { return d.Auto && d.Caps.Type == device.DeviceCPU }
 
 // devicesInfo is the output of vkc devices --json.
 type devicesInfo struct {
@@ -41,9 +38,9 @@ func (a *app) devicesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices that can run programs",
-		Long: `List the devices that can run programs, and which of them --device auto takes (*): of a software device and the CPU
-fast path, the one that runs the graph faster. With --json all that is known of each. The CPU fast path (--device cpu) is
-always there. Exit code 1 where there is no Vulkan.
+		Long: `List the devices that can run programs, and which of them --device auto takes (*): the best GPU, or else the CPU fast
+path. With --json all that is known of each. The CPU fast path (--device cpu) is always there. Exit code 1 where there is
+no Vulkan.
 
 --profile writes a device to a file that --target takes on any machine, with what vkc tune measured of it: so that
 programs are compiled for it where it is not.`,
@@ -119,8 +116,8 @@ func listDevices() (devicesInfo, error) {
 	info.Vulkan = inst.APIVersion().String()
 	best, _, err := vk.Choose(inst.Devices(), "vulkan")
 	for _, d := range inst.Devices() {
-		info.Devices = append(info.Devices, deviceEntry{d.Index, err == nil && d.Index == best, d.Problem, d.Disabled,
-			&d.Caps})
+		info.Devices = append(info.Devices, deviceEntry{d.Index, err == nil && d.Index == best && vk.MayHaveGPU() &&
+			d.Caps.Type != device.DeviceCPU, d.Problem, d.Disabled, &d.Caps})
 	}
 	return info, err
 }
@@ -132,10 +129,7 @@ func (a *app) printDevices(info devicesInfo) error {
 	for _, d := range info.Devices {
 		mark := " "
 		if d.Auto {
-			mark = "*"
-			if !d.perGraph() {
-				auto = " "
-			}
+			mark, auto = "*", " "
 		}
 		c := d.Caps
 		fmt.Fprintf(w, "%s %d\t%s\t%s\t%s\t%s\t%s %s\n", mark, d.Index, c.Name, c.Type, size(int64(c.DeviceMemory)),

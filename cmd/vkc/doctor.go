@@ -203,10 +203,7 @@ func examineVulkan(info devicesInfo, err error) []finding {
 
 func describeDevice(d deviceEntry) string {
 	text := fmt.Sprintf("%s (%s, %s %s)", d.Caps.Name, d.Caps.Type, d.Caps.DriverName, d.Caps.DriverInfo)
-	switch {
-	case d.perGraph():
-		text += ", which --device auto takes for graphs that it runs faster than the CPU fast path does"
-	case d.Auto:
+	if d.Auto {
 		text += ", which --device auto takes"
 	}
 	return text

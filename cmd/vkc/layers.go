@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/vkc-go/vkc"
@@ -16,17 +17,25 @@ func openOne(want, verb string) (*vkc.Device, error) {
 	return openItself(want)
 }
 
-// openItself opens a device to measure or verify it. For "auto" it opens the best device without the CPU fallback,
-// because the fallback would hide a failure of the device.
+// openItself opens a device to measure or verify it, or to look at its kernels. For "auto" it opens the best Vulkan
+// device, also one in software, without the CPU fallback, which would hide a failure of the device.
 func openItself(want string) (*vkc.Device, error) {
-	if !isAuto(want) {
-		return vkc.OpenDevice(want)
+	dev, _, err := openItselfBy(vkc.OpenDevice, want)
+	return dev, err
+}
+
+// openItselfBy is openItself by another function than OpenDevice. missing is the reason that "auto" opened no Vulkan
+// device.
+func openItselfBy(open func(string, ...vkc.DeviceOption) (*vkc.Device, error), want string) (dev *vkc.Device,
+	missing, err error) {
+	if isAuto(want) {
+		if dev, missing = open("vulkan"); missing == nil {
+			return dev, nil, nil
+		}
+		missing = fmt.Errorf("no Vulkan device can be used: %w", missing)
 	}
-	dev, err := vkc.OpenDevice("vulkan")
-	if err != nil {
-		return vkc.OpenDevice(want)
-	}
-	return dev, nil
+	dev, err = open(want)
+	return dev, missing, err
 }
 
 func isAuto(want string) bool { return want == "" || strings.EqualFold(want, "auto") }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,9 +43,9 @@ An input is a .npy file, numbers, or random numbers: floats from -1 to 1, intege
 The sizes of random inputs come from the other inputs, or from --symbol. Where the graph takes an input's elements for
 indices, such as tokens of a vocabulary, those out of range are refused, unless --clamp is given.
 
-Where the best device is a software one, auto tries the graph there and on the CPU fast path, and takes the faster. A graph
-that the device cannot run, auto runs on the fast path, and says why. Neither is so with --check, --profile and --trace,
-which look at kernels.
+Without a GPU, auto runs on the CPU fast path. If runs go on for long (--repeat), it tries a Vulkan device in software in
+the background, and changes over if that is faster and gives the same bits. A graph that a GPU cannot run, auto runs on
+the fast path, and says why. With --check, --profile and --trace, which look at kernels, auto is the best Vulkan device.
 
 With --measure the last run is repeated as vkc bench repeats its cases, after a quarter of a second of work without a gap.
 Printed are medians: of the kernels alone by the device's clock, and of whole runs, with inputs and outputs, by the wall
@@ -62,7 +63,7 @@ its ops have.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto",
-		"auto (where the graph runs fastest), vulkan (the best device), cpu (its fast path), reference, an index of "+
+		"auto (the best GPU, or else the CPU), vulkan (the best device), cpu (its fast path), reference, an index of "+
 			"vkc devices, or part of a name; a list such as 0,1 cuts the graph into parts, one on each")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` with the weights, in place of "+
 		"those that a bundle has")
@@ -103,6 +104,7 @@ type session struct {
 	file    vkc.Weights // closed at the end; nil if the weights come from a bundle
 	weights ir.WeightSource
 	exe     *vkc.Executable
+	why     string // the reason for its device when it was loaded
 	symbols map[string]int64
 	inputs  map[string]*ir.Data
 	outputs map[string]string // files by output
@@ -204,10 +206,16 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	if s.flags.sandbox {
 		open = vkc.OpenSandbox
 	}
-	if s.device, err = open(s.flags.device); err != nil {
+	var missing error
+	if len(s.flags.aboutKernels()) > 0 {
+		s.device, missing, err = openItselfBy(open, s.flags.device)
+	} else {
+		s.device, err = open(s.flags.device)
+	}
+	if err != nil {
 		return err
 	}
-	s.noteDevice()
+	s.noteDevice(cmp.Or(s.device.Fallback(), missing))
 	if s.flags.sandbox && !s.device.IsCPU() {
 		s.note("sandbox: %s", vk.Of(s.device).Robustness())
 	}
@@ -265,8 +273,9 @@ func fallbackLine(why error) string {
 	return "this runs on the CPU fast path, slower than a GPU: " + oneLine(why)
 }
 
-func (s *session) noteDevice() {
-	if s.noteFallback(s.device.Fallback()) {
+// noteDevice prints which device runs the program. fallback is the reason that the CPU replaces a Vulkan device.
+func (s *session) noteDevice(fallback error) {
+	if s.noteFallback(fallback) {
 		return
 	}
 	s.note("device %s", s.device.Why())
@@ -311,25 +320,20 @@ func (f *runFlags) aboutKernels() (flags []string) {
 func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading", false)
 	defer bar.end()
-	kernels := strings.Join(s.flags.aboutKernels(), " and ")
 	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage,
-		NoTrial: kernels != "", Statistics: s.flags.profile})
+		Statistics: s.flags.profile})
 	if err != nil {
 		return err
 	}
 	bar.end()
-	onDevice := s.exe.Vulkan() != nil
+	s.why = s.exe.Why()
 	switch {
-	case kernels != "" && !onDevice && !s.device.IsCPU():
-		return fmt.Errorf("there are no kernels to look at, as --check, --profile and --trace do: %s", s.exe.Why())
-	case (s.flags.profile || s.flags.trace != "") && !onDevice:
+	case (s.flags.profile || s.flags.trace != "") && s.exe.Vulkan() == nil:
 		s.note("%s has no kernels: the time of the whole run is all that is measured there", s.exe.Device())
 	case s.exe.Why() == s.device.Why():
 	case s.noteFallback(s.exe.Fallback()):
-	case kernels != "" && onDevice:
-		s.note("runs on %s: kernels were asked for, by %s", s.exe.Device(), kernels)
 	default:
-		s.note("runs on %s", s.exe.Why())
+		s.note("runs on %s", s.why)
 	}
 	return nil
 }
@@ -357,6 +361,9 @@ func (s *session) execute(ctx context.Context) error {
 				break
 			}
 		}
+	}
+	if why := s.exe.Why(); why != s.why {
+		s.note("runs on %s", why)
 	}
 	if err := s.graph.OutputInfo().Trim(res.Outputs); err != nil {
 		return err

@@ -157,7 +157,7 @@ func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case, rtol, atol float
 		return "compile", err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: l.File, NoTrial: true})
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: l.File})
 	if err != nil {
 		return "compile", err
 	}

@@ -72,7 +72,7 @@ func largest(ctx context.Context, device string, steps int) (float32, vkc.Traffi
 	if err != nil {
 		return 0, vkc.Traffic{}, err
 	}
-	before := dev.Traffic() // exclude the copies by which "auto" tried the program
+	before := dev.Traffic()
 	length, err := iterate(ctx, exe, matrix, vector, steps)
 	after := dev.Traffic()
 	return length, vkc.Traffic{In: after.In - before.In, Out: after.Out - before.Out}, err

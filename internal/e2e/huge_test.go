@@ -46,7 +46,7 @@ func TestHuge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			exe, err := dev.Load(ctx, p, vkc.LoadOptions{NoTrial: true})
+			exe, err := dev.Load(ctx, p, vkc.LoadOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func testPositions(t *testing.T, dev *vkc.Device, caps device.Caps, m matrix, dt
 		!dtype.IsBlock() && !strings.Contains(text, "_row(uint(") {
 		t.Error("no positions of 64 bits, or none that are counted in rows")
 	}
-	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{NoTrial: true})
+	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,8 +39,7 @@ func TestLargerThanABinding(t *testing.T) {
 		table[i*cols+i%cols] = uint8(1 + i/cols)
 	}
 	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: vkc.WeightMap{
-		"table": devtest.TensorOf(t, table, rows, cols)},
-		NoTrial: true})
+		"table": devtest.TensorOf(t, table, rows, cols)}})
 	if err != nil {
 		t.Fatal(err)
 	}

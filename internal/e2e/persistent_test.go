@@ -65,7 +65,7 @@ func loadStep(t *testing.T, dev *vkc.Device, g *ir.Graph, f *gguf.File,
 	opt compiler.Options) (*vkc.Program, *vkc.Executable) {
 	t.Helper()
 	p := compileWith(t, dev.Caps(), g, opt)
-	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{Weights: f, NoTrial: true})
+	exe, err := dev.Load(t.Context(), p, vkc.LoadOptions{Weights: f})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,532 @@
+// Package trial runs a program on one device and tries another device in the background. If the other device is faster
+// and returns the same bits, the program changes over to it, with its states.
+//
+// [Executable] is the program. It begins on the first device. Once its runs have taken [Options].After, it loads the
+// program on the second device too, and both devices repeat a few of the caller's runs on copies of inputs and states.
+package trial
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Options says when a program is tried, and where.
+type Options struct {
+	// Load loads the program on the second device. It returns soon after ctx has ended.
+	Load func(ctx context.Context) (runtime.Executable, error)
+	// First and Second name the devices, for people.
+	First, Second string
+	// After is how long the program's runs take in total before the trial begins.
+	After time.Duration
+	// Turn has room for one element. Programs with the same Turn are tried one after the other.
+	Turn chan struct{}
+	// Clock measures a run of a program; nil means the clock of the machine.
+	Clock func(program runtime.Executable, run func() error) (time.Duration, error)
+}
+
+const (
+	runs   = 3   // of the caller that both devices repeat
+	margin = 1.2 // by which the second device must be faster
+)
+
+// Executable is a program that may change over from one device to another. Its device tensors are always on the first
+// device, so that programs on one device can exchange them. Runs on the second device copy them.
+type Executable struct {
+	*runtime.Signature
+	first  runtime.Executable
+	opt    Options
+	second atomic.Pointer[runtime.Executable] // where it runs after the change-over; nil before
+
+	// A run of a program with states, and any access to these, holds moving for reading. A change-over holds it.
+	moving sync.RWMutex
+
+	asked   atomic.Bool // the trial waits for a run to repeat
+	samples chan sample // has room for one element
+
+	mu    sync.Mutex // guards the fields below
+	spent time.Duration
+	phase phase
+	why   string
+	sets  map[*states]bool // open ones
+	stop  context.CancelFunc
+	done  chan struct{} // closed at the end of the trial
+}
+
+// phase says how far the trial has come.
+type phase int
+
+const (
+	waiting phase = iota // for the program's runs to take long enough
+	trying
+	settled // there is no further trial
+)
+
+// sample is a copy of what a run of the caller reads.
+type sample struct {
+	in      map[string]*ir.Data
+	states  map[string]*ir.Data
+	symbols map[string]int64
+}
+
+// New returns a program that runs on the device where first is loaded. It closes first.
+func New(g *ir.Graph, first runtime.Executable, opt Options) *Executable {
+	if opt.Clock == nil {
+		opt.Clock = func(_ runtime.Executable, run func() error) (time.Duration, error) {
+			start := time.Now()
+			err := run()
+			return time.Since(start), err
+		}
+	}
+	return &Executable{Signature: runtime.SignatureOf(g), first: first, opt: opt, samples: make(chan sample, 1),
+		sets: map[*states]bool{}}
+}
+
+// Why says what the trial has found, in one line that begins with the device's name. It is empty before the trial.
+func (e *Executable) Why() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.why
+}
+
+// now returns the program on the device where it runs.
+func (e *Executable) now() runtime.Executable {
+	if second := e.second.Load(); second != nil {
+		return *second
+	}
+	return e.first
+}
+
+// hold keeps a program with states on its device until release is called. Without states nothing has to move.
+func (e *Executable) hold() (now runtime.Executable, release func()) {
+	if len(e.States()) == 0 {
+		return e.now(), func() {}
+	}
+	e.moving.RLock()
+	return e.now(), e.moving.RUnlock
+}
+
+// Run implements runtime.Executable.
+func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
+	opts ...runtime.RunOptions) (*runtime.Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, e.Explain("run", err)
+	}
+	e.begin()
+	now, release := e.hold()
+	defer release()
+	set := opt.States
+	if opt.States, err = e.unwrap(set); err != nil {
+		return nil, e.Explain("run", err)
+	}
+	if now != e.first {
+		r, err := e.runOnSecond(ctx, now, in, opt)
+		if err == nil || len(e.States()) > 0 || ctx.Err() != nil || !ofDevice(err) {
+			return r, e.Explain("run", err)
+		}
+		e.leave(now, err)
+	}
+	e.offer(ctx, in, opt)
+	var r *runtime.Result
+	took, err := e.opt.Clock(e.first, func() (err error) {
+		r, err = e.first.Run(ctx, in, opt)
+		return err
+	})
+	if err == nil {
+		e.mu.Lock()
+		e.spent += took
+		e.mu.Unlock()
+	}
+	return r, err
+}
+
+// ofDevice reports whether an error comes from the device, and not from an op that has no result for its operands.
+func ofDevice(err error) bool {
+	fault := (*ir.FaultError)(nil)
+	return !errors.As(err, &fault)
+}
+
+// runOnSecond runs the program on the second device. Device tensors are on the first one, so it copies them.
+func (e *Executable) runOnSecond(ctx context.Context, second runtime.Executable, in map[string]*ir.Data,
+	opt runtime.RunOptions) (*runtime.Result, error) {
+	symbols, err := e.Bind(in, opt)
+	if err == nil {
+		_, err = e.NewOutputs(symbols, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in, err = onHost(ctx, in, opt.Inputs); err != nil {
+		return nil, err
+	}
+	keep := opt.Keep
+	opt.Inputs, opt.Keep, opt.More = nil, nil, false
+	r, err := second.Run(ctx, in, opt)
+	if err != nil || len(keep) == 0 {
+		return r, err
+	}
+	r.Kept = map[string]*runtime.DeviceTensor{}
+	for _, name := range keep {
+		if r.Kept[name], err = e.first.Upload(ctx, r.Outputs[name]); err != nil {
+			delete(r.Kept, name)
+			return nil, errors.Join(err, r.CloseKept())
+		}
+		delete(r.Outputs, name)
+	}
+	return r, nil
+}
+
+// onHost returns all inputs as host tensors.
+func onHost(ctx context.Context, in map[string]*ir.Data,
+	tensors map[string]*runtime.DeviceTensor) (map[string]*ir.Data, error) {
+	if len(tensors) == 0 {
+		return in, nil
+	}
+	all := maps.Clone(in)
+	if all == nil {
+		all = map[string]*ir.Data{}
+	}
+	for name, t := range tensors {
+		d, err := t.Read(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		all[name] = d
+	}
+	return all, nil
+}
+
+// offer gives a copy of what a run reads to the trial, if it waits for one. A run with wrong arguments is none.
+func (e *Executable) offer(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) {
+	if !e.asked.CompareAndSwap(true, false) {
+		return
+	}
+	s, err := e.sample(ctx, in, opt)
+	if err != nil {
+		e.asked.Store(true)
+		return
+	}
+	e.samples <- s
+}
+
+// sample copies what a run reads.
+func (e *Executable) sample(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (s sample, err error) {
+	if s.symbols, err = e.Bind(in, opt); err != nil {
+		return s, err
+	}
+	if s.in, err = onHost(ctx, in, opt.Inputs); err != nil {
+		return s, err
+	}
+	s.in = maps.Clone(s.in)
+	for name, d := range in { // the caller may change them after the run
+		own := *d
+		own.Bytes, own.Dims = slices.Clone(own.Bytes), slices.Clone(own.Dims)
+		s.in[name] = &own
+	}
+	from := opt.States
+	if from == nil {
+		from = runtime.StatesOf(e.first)
+	}
+	s.states, err = e.read(from)
+	return s, err
+}
+
+// read copies all states.
+func (e *Executable) read(from runtime.States) (map[string]*ir.Data, error) {
+	values := map[string]*ir.Data{}
+	for _, p := range e.States() {
+		d, err := from.Read(p.Name)
+		if err != nil {
+			return nil, err
+		}
+		values[p.Name] = d
+	}
+	return values, nil
+}
+
+func write(to runtime.States, values map[string]*ir.Data) error {
+	for name, d := range values {
+		if err := to.Write(name, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin begins the trial if it is time.
+func (e *Executable) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.phase != waiting || e.spent < e.opt.After {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	e.phase, e.stop, e.done = trying, stop, make(chan struct{})
+	go e.try(ctx)
+}
+
+// try is the trial. Its errors do not reach the caller's runs.
+func (e *Executable) try(ctx context.Context) {
+	defer close(e.done)
+	defer e.stop()
+	select {
+	case e.opt.Turn <- struct{}{}:
+		defer func() { <-e.opt.Turn }()
+	case <-ctx.Done():
+		return
+	}
+	why, err := e.measure(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		why = fmt.Sprintf("%s: %s was tried and failed: %s", e.opt.First, e.opt.Second, oneLine(err))
+	}
+	e.settle(why)
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(runtime.Reason(err).Error()), " ")
+}
+
+func (e *Executable) settle(why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.phase, e.why = settled, why
+}
+
+// measure loads the program on the second device, compares both devices, and changes over if the second one wins.
+func (e *Executable) measure(ctx context.Context) (why string, err error) {
+	second, err := e.opt.Load(ctx)
+	if err != nil {
+		return "", err
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			err = errors.Join(err, second.Close())
+		}
+	}()
+	own := runtime.StatesOf(e.first) // not used without states
+	if len(e.States()) > 0 {
+		if own, err = e.first.NewStates(); err != nil {
+			return "", err
+		}
+		defer own.Close()
+	}
+	var here, there time.Duration
+	same := true
+	tried := 0
+	for tried < runs && (tried == 0 || float64(there) < 2*float64(here)) {
+		s, err := e.next(ctx)
+		if err != nil {
+			return "", err
+		}
+		a, err := e.repeat(ctx, e.first, own, s)
+		if err != nil {
+			continue // it failed for the caller too, who knows why
+		}
+		b, err := e.repeat(ctx, second, nil, s)
+		if err != nil {
+			return "", err
+		}
+		here, there, tried = here+a.took, there+b.took, tried+1
+		same = same && a.equal(b)
+	}
+	times := fmt.Sprintf("%v for %d of your runs, and %s %v", runtime.Brief(there), tried, e.opt.First, runtime.Brief(here))
+	switch {
+	case float64(there)*margin >= float64(here):
+		return fmt.Sprintf("%s: %s was tried and took %s", e.opt.First, e.opt.Second, times), nil
+	case !same:
+		return fmt.Sprintf("%s: %s was tried and took %s, but its results differ in their last bits: name that device "+
+			"to run there", e.opt.First, e.opt.Second, times), nil
+	}
+	if err := e.changeOver(ctx, second); err != nil {
+		return "", err
+	}
+	kept = true
+	return fmt.Sprintf("%s: it took %s; the bits of the results are the same", e.opt.Second, times), nil
+}
+
+// next waits for the caller's next run and returns what it reads.
+func (e *Executable) next(ctx context.Context) (sample, error) {
+	e.asked.Store(true)
+	select {
+	case s := <-e.samples:
+		return s, nil
+	case <-ctx.Done():
+		return sample{}, ctx.Err()
+	}
+}
+
+// outcome is a repeated run: its duration, the outputs, and the states afterwards.
+type outcome struct {
+	took            time.Duration
+	outputs, states map[string]*ir.Data
+}
+
+func (o outcome) equal(other outcome) bool {
+	same := func(a, b *ir.Data) bool {
+		return a.DType == b.DType && slices.Equal(a.Dims, b.Dims) && bytes.Equal(a.Bytes, b.Bytes)
+	}
+	return maps.EqualFunc(o.outputs, other.outputs, same) && maps.EqualFunc(o.states, other.states, same)
+}
+
+// repeat repeats a run on copies. states are those to use; nil means the program's own.
+func (e *Executable) repeat(ctx context.Context, on runtime.Executable, set runtime.States, s sample) (o outcome, err error) {
+	opt := runtime.RunOptions{Symbols: s.symbols}
+	at := runtime.StatesOf(on)
+	if len(s.states) > 0 && set != nil {
+		at, opt.States = set, set
+	}
+	if err := write(at, s.states); err != nil {
+		return o, err
+	}
+	o.took, err = e.opt.Clock(on, func() error {
+		r, err := on.Run(ctx, s.in, opt)
+		if err == nil {
+			o.outputs = r.Outputs
+		}
+		return err
+	})
+	o.took = max(o.took, 1) // the clock may be coarse
+	if err == nil {
+		o.states, err = e.read(at)
+	}
+	return o, err
+}
+
+// changeOver moves all states to the second device, where the program runs from then on. After an error it runs on the
+// first device as before.
+func (e *Executable) changeOver(ctx context.Context, second runtime.Executable) error {
+	if len(e.States()) > 0 {
+		e.moving.Lock()
+		defer e.moving.Unlock()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := e.move(e.first, second); err != nil {
+		return err
+	}
+	e.second.Store(&second)
+	return nil
+}
+
+// move copies the program's states, and those of NewStates, from one device to another. The caller holds moving.
+func (e *Executable) move(from, to runtime.Executable) (err error) {
+	if len(e.States()) == 0 {
+		return nil
+	}
+	copyAll := func(from, to runtime.States) error {
+		values, err := e.read(from)
+		if err == nil {
+			err = write(to, values)
+		}
+		return err
+	}
+	if err := copyAll(runtime.StatesOf(from), runtime.StatesOf(to)); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	moved := map[*states]runtime.States{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, runtime.Each(slices.Collect(maps.Values(moved)), runtime.States.Close))
+		}
+	}()
+	for s := range e.sets {
+		one, err := to.NewStates()
+		if err != nil {
+			return err
+		}
+		moved[s] = one
+		if err := copyAll(s.at, one); err != nil {
+			return err
+		}
+	}
+	for s, one := range moved {
+		s.at.Close() // nothing is lost if it fails
+		s.at = one
+	}
+	return nil
+}
+
+// leave returns a program without states to the first device, because a run on the second one failed.
+func (e *Executable) leave(second runtime.Executable, why error) {
+	if at := e.second.Load(); at != nil && *at == second && e.second.CompareAndSwap(at, nil) {
+		second.Close()
+		e.settle(fmt.Sprintf("%s: a run on %s failed: %s", e.opt.First, e.opt.Second, oneLine(why)))
+	}
+}
+
+// Stay ends the trial, returns the program to the first device and keeps it there. It returns the program there, for
+// another one to share its memory.
+func (e *Executable) Stay(ctx context.Context, why string) (runtime.Executable, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e.end()
+	if len(e.States()) > 0 {
+		e.moving.Lock()
+		defer e.moving.Unlock()
+	}
+	second := e.second.Load()
+	if second != nil {
+		if err := e.move(*second, e.first); err != nil {
+			return nil, e.Explain("share states of", err)
+		}
+		e.second.Store(nil)
+		if err := (*second).Close(); err != nil {
+			return nil, err
+		}
+	}
+	e.settle(e.opt.First + ": " + why)
+	return e.first, nil
+}
+
+// end ends the trial and waits for it.
+func (e *Executable) end() {
+	e.mu.Lock()
+	began := e.phase == trying
+	e.phase = settled
+	done := e.done
+	if began {
+		e.stop()
+	}
+	e.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+	e.asked.Store(false)
+}
+
+// Close implements runtime.Executable. It ends the trial, and waits for the run that the second device is executing.
+func (e *Executable) Close() error {
+	e.end()
+	err := e.first.Close()
+	if second := e.second.Load(); second != nil {
+		err = errors.Join((*second).Close(), err)
+	}
+	return err
+}
+
+// Upload implements runtime.Executable.
+func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*runtime.DeviceTensor, error) {
+	return e.first.Upload(ctx, d)
+}
+
+// Device implements runtime.Executable.
+func (e *Executable) Device() string { return e.now().Device() }

@@ -1,0 +1,177 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/compiler"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/trial"
+)
+
+// software is what "auto" opens on a machine without a GPU. Programs begin on the CPU fast path at once. A program that
+// runs long is tried in the background on a Vulkan device in software; see [trial.Executable].
+type software struct {
+	*processor
+	open   func() (*vulkan, error)
+	turn   chan struct{} // one trial at a time
+	limits trialLimits
+
+	mu     sync.Mutex // guards the fields below
+	opened *vulkan    // nil until a program needs it
+	failed error      // the reason that it does not open
+	closed bool
+}
+
+// trialLimits says when a program is tried and how much memory that may take.
+type trialLimits struct {
+	// Compiling a graph on one core is expected to take fixed, and perNode for each of its nodes. A program is tried
+	// once its runs have taken this long as many times as times says.
+	fixed, perNode time.Duration
+	times          int
+	bytes          int64                                                         // of the program's buffers on the device
+	clock          func(runtime.Executable, func() error) (time.Duration, error) // nil means the clock of the machine
+}
+
+// softwareTrial has these figures because lavapipe takes 0.1 to 0.3 s to compile a kernel, which has several nodes. A
+// trial in vain costs less than a tenth of the time of the runs before it.
+var softwareTrial = trialLimits{fixed: time.Second, perNode: 50 * time.Millisecond, times: 10, bytes: 1 << 30}
+
+// after returns how long a graph runs before it is tried.
+func (l trialLimits) after(g *ir.Graph) time.Duration {
+	return time.Duration(l.times) * (l.fixed + time.Duration(len(g.Nodes()))*l.perNode)
+}
+
+// device returns the Vulkan device. The first call opens it.
+func (s *software) device() (*vulkan, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("the device is %w", ErrClosed)
+	}
+	if s.opened == nil && s.failed == nil {
+		s.opened, s.failed = s.open()
+	}
+	return s.opened, s.failed
+}
+
+// custom returns the Vulkan device for a graph with custom ops. Their Go code is optional and serves as a check. It
+// returns nil for other graphs, and if there is no such device.
+func (s *software) custom(g *ir.Graph) *auto {
+	if !compiler.IsCustom(g) {
+		return nil
+	}
+	v, err := s.device()
+	if err != nil {
+		return nil
+	}
+	return &auto{v, s.processor}
+}
+
+func (s *software) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	if a := s.custom(g); a != nil {
+		return a.compile(ctx, g, opt)
+	}
+	p, err := s.processor.compile(ctx, g, opt)
+	if err == nil {
+		p.options = opt
+	}
+	return p, err
+}
+
+func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
+	g := p.Contents.Graph
+	if a := s.custom(g); a != nil {
+		return a.load(ctx, p, opt)
+	}
+	exe, err := s.processor.load(ctx, p, opt)
+	if err != nil || opt.Share != nil {
+		return exe, err
+	}
+	exe.backend = trial.New(g, exe.backend, trial.Options{
+		Load:  func(ctx context.Context) (runtime.Executable, error) { return s.loadForTrial(ctx, p, opt.Weights) },
+		First: processorName, Second: "Vulkan in software", After: s.limits.after(g), Turn: s.turn,
+		Clock: s.limits.clock,
+	})
+	return exe, nil
+}
+
+// loadForTrial compiles a program by one compiler process at a time and loads it on the Vulkan device.
+func (s *software) loadForTrial(ctx context.Context, p *Program, weights ir.WeightSource) (runtime.Executable, error) {
+	v, err := s.device()
+	if err != nil {
+		return nil, err
+	}
+	if p.Contents.Program == nil {
+		opt := p.options
+		opt.Weights, opt.Progress, opt.Jobs = weights, nil, 1
+		if p, err = v.compile(ctx, p.Contents.Graph, opt); err != nil {
+			return nil, err
+		}
+	}
+	if need := bytesOf(p.Contents.Program); need > s.limits.bytes {
+		return nil, fmt.Errorf("it would take %d MiB of memory, and a trial may take %d", need>>20, s.limits.bytes>>20)
+	}
+	exe, err := v.load(ctx, p, LoadOptions{Weights: weights})
+	if err != nil {
+		return nil, err
+	}
+	return exe.backend, nil
+}
+
+// bytesOf returns the size of a program's buffers.
+func bytesOf(p *kernel.Program) int64 {
+	n := int64(p.ArenaBytes)
+	for _, b := range p.Buffers {
+		if b.Kind != kernel.BufTemp { // these are in the arena
+			n += int64(b.Bytes)
+		}
+	}
+	return n
+}
+
+// ifOpen returns the Vulkan device if a program has needed it, else nil.
+func (s *software) ifOpen() *vulkan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened
+}
+
+func (s *software) traffic() Traffic {
+	sum := s.processor.traffic()
+	if v := s.ifOpen(); v != nil {
+		sum = sum.Add(v.traffic())
+	}
+	return sum
+}
+
+func (s *software) memory() runtime.MemoryUse {
+	use := s.processor.memory()
+	if v := s.ifOpen(); v != nil {
+		use = use.Add(v.memory())
+	}
+	return use
+}
+
+func (s *software) synchronize(ctx context.Context) error {
+	if v := s.ifOpen(); v != nil {
+		return v.synchronize(ctx)
+	}
+	return nil
+}
+
+func (s *software) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	err := s.processor.close()
+	if s.opened != nil {
+		err = errors.Join(err, s.opened.close())
+	}
+	return err
+}
