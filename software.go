@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,8 +94,13 @@ func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Exec
 	if err != nil || opt.Share != nil {
 		return exe, err
 	}
+	own := *p // the caller may close a bundle before the trial
+	own.Contents.SPIRV = nil
+	for _, code := range p.Contents.SPIRV {
+		own.Contents.SPIRV = append(own.Contents.SPIRV, slices.Clone(code))
+	}
 	exe.backend = trial.New(g, exe.backend, trial.Options{
-		Load:  func(ctx context.Context) (runtime.Executable, error) { return s.loadForTrial(ctx, p, opt.Weights) },
+		Load:  func(ctx context.Context) (runtime.Executable, error) { return s.loadForTrial(ctx, &own, opt.Weights) },
 		First: processorName, Second: "Vulkan in software", After: s.limits.after(g), Turn: s.turn,
 		Clock: s.limits.clock,
 	})

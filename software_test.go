@@ -180,6 +180,41 @@ func TestSoftwareChangesOver(t *testing.T) {
 	}
 }
 
+// TestSoftwareBundle: a bundle's kernels are tried, also if the bundle was closed after it was loaded.
+func TestSoftwareBundle(t *testing.T) {
+	dev := softwareDevice(t, 1<<20)
+	target, err := vkc.OpenDevice("vulkan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	p, err := target.Compile(t.Context(), counting(t), vkc.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "counting.vkb")
+	if err := p.Save(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := vkc.OpenBundle(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := dev.Load(t.Context(), bundle, vkc.LoadOptions{})
+	if err := errors.Join(err, bundle.Close()); err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	devtest.EmptyCache(t)
+	t.Setenv(spirv.ToolsEnv, "")
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	runCounting(t, exe, settleCounting(t, dev, exe))
+	if onFastPath(exe) {
+		t.Error(exe.Why())
+	}
+}
+
 // TestSoftwareTrialFails: the program stays on the CPU, says why, and its runs do not notice.
 func TestSoftwareTrialFails(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -14,6 +14,19 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
+// autoTakesVulkan has "auto" open the best Vulkan device as if it were a GPU, until the function that it returns is
+// called.
+func autoTakesVulkan() (restore func()) {
+	open := openDevice
+	openDevice = func(want string, opt ...vkc.DeviceOption) (*vkc.Device, error) {
+		if want == "" {
+			want = "vulkan"
+		}
+		return open(want, opt...)
+	}
+	return func() { openDevice = open }
+}
+
 // TestFallback: a program that fails on a device after the step has been loaded there has the CPU run the whole model,
 // if vkc chose the device. A device that was named is an error.
 func TestFallback(t *testing.T) {
@@ -23,6 +36,7 @@ func TestFallback(t *testing.T) {
 	broken := errors.New("the driver\nhas a bad day")
 	device := loadOn
 	defer func() { loadOn = device }()
+	defer autoTakesVulkan()()
 	for name, o := range map[string]Options{"a prompt": {}, "a shift": {ContextShift: true}} {
 		loads := 0
 		loadOn = func(ctx context.Context, d *vkc.Device, p *vkc.Program, lo vkc.LoadOptions) (*vkc.Executable, error) {
@@ -76,6 +90,7 @@ func TestLateFallback(t *testing.T) {
 	broken := errors.New("the driver\nhas a bad day")
 	device := loadOn
 	defer func() { loadOn = device }()
+	defer autoTakesVulkan()()
 	late := regexp.MustCompile("sampler|scores")
 	for _, o := range []Options{{}, {Parallel: 2}, {Parallel: 2, Positions: 256}} {
 		var programs []string // that a device did not load

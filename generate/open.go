@@ -152,11 +152,14 @@ const (
 	SplitAuto   = "auto"   // whichever of these is expected to be fastest for one answer, or one device alone
 )
 
+// openDevice opens a device. Tests replace it.
+var openDevice = vkc.OpenDevice
+
 // openDevice opens the device that the options ask for.
 func (m *Model) openDevice(ctx context.Context, o Options) (*vkc.Device, error) {
 	switch o.Split {
 	case "", SplitLayers:
-		return vkc.OpenDevice(o.Device)
+		return openDevice(o.Device)
 	case SplitTensor:
 		return vkc.OpenTensorParallel(o.Device)
 	}
