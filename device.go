@@ -80,8 +80,8 @@ func (d *Device) Name() string { return d.opened().id().caps.Name }
 // where a program runs.
 func (d *Device) Why() string { return d.opened().id().why }
 
-// Fallback returns the reason that "auto" opened the CPU fast path although the machine may have a GPU: no Vulkan device
-// could be used. It returns nil otherwise. The fast path is slower than a GPU, so tell the user.
+// Fallback returns the reason that "auto" opened the CPU fast path although the machine may have a GPU: no Vulkan
+// device could be used. It returns nil otherwise. The fast path is slower than a GPU, so tell the user.
 func (d *Device) Fallback() error { return d.opened().id().fallback }
 
 // Caps returns the device's capabilities, to compile for it. The CPU devices only have a name and a type.

@@ -16,6 +16,6 @@
 // without any compiler.
 //
 // Without a GPU the same graph runs on the CPU fast path. If a GPU cannot be opened, [Device.Fallback] returns the
-// reason. If it cannot run a graph, only that graph runs on the fast path, and [Executable.Fallback] returns the reason.
-// Package check compares the results of a device with the reference.
+// reason. If it cannot run a graph, only that graph runs on the fast path, and [Executable.Fallback] returns the
+// reason. Package check compares the results of a device with the reference.
 package vkc

@@ -26,7 +26,8 @@ func WithoutGPU() DeviceOption {
 }
 
 // SetTrial sets how long programs run before they are tried, the memory of a trial in bytes, and the clock for runs.
-func SetTrial(d *Device, after time.Duration, bytes int64, clock func(runtime.Executable, func() error) (time.Duration, error)) {
+func SetTrial(d *Device, after time.Duration, bytes int64,
+	clock func(runtime.Executable, func() error) (time.Duration, error)) {
 	d.kind.(*software).limits = trialLimits{fixed: after, times: 1, bytes: bytes, clock: clock}
 }
 

@@ -31,8 +31,8 @@ const (
 //
 // "auto" opens the best GPU. A graph that cannot be compiled for the GPU or loaded there runs on the CPU fast path, and
 // [Executable.Why] says why: the GPU may lack a feature or memory, its driver may fail, or a GLSL compiler may be
-// missing. If a GPU cannot be opened, "auto" opens the fast path, and [Device.Fallback] says why. Only "auto" falls back
-// to the CPU. On a named device a failed compile or load is an error.
+// missing. If a GPU cannot be opened, "auto" opens the fast path, and [Device.Fallback] says why. Only "auto" falls
+// back to the CPU. On a named device a failed compile or load is an error.
 //
 // On a machine without a GPU, "auto" opens the fast path, where programs begin at once. It tries a program that runs
 // long, or often, on a Vulkan device in software; see [Executable.Why]. Only graphs with custom ops run there from the

@@ -35,8 +35,11 @@ type trialLimits struct {
 	// once its runs have taken this long as many times as times says.
 	fixed, perNode time.Duration
 	times          int
-	bytes          int64                                                         // of the program's buffers on the device
-	clock          func(runtime.Executable, func() error) (time.Duration, error) // nil means the clock of the machine
+
+	bytes int64 // of the program's buffers on the device
+
+	// clock measures runs; nil means the clock of the machine.
+	clock func(runtime.Executable, func() error) (time.Duration, error)
 }
 
 // softwareTrial has these figures because lavapipe takes 0.1 to 0.3 s to compile a kernel, which has several nodes. A

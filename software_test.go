@@ -90,7 +90,8 @@ func settleCounting(t *testing.T, dev *vkc.Device, exe *vkc.Executable) (n int) 
 	return n
 }
 
-// TestSoftwareStartsAtOnce: without a GPU, loading a program and running it starts no compiler and does not load Vulkan.
+// TestSoftwareStartsAtOnce: without a GPU, loading a program and running it starts no compiler and does not load
+// Vulkan.
 func TestSoftwareStartsAtOnce(t *testing.T) {
 	devtest.OwnCache(t)
 	tools := t.TempDir()
@@ -137,7 +138,8 @@ func TestSoftwareStartsAtOnce(t *testing.T) {
 			if _, err := vkc.Run(t.Context(), counting(t), nil, vkc.Tensors{"x": devtest.Noise(t, 3)}); err != nil {
 				t.Error(err)
 			}
-			if !dev.IsCPU() || dev.Fallback() != nil || exe.Fallback() != nil || !onFastPath(exe) || exe.Vulkan() != nil {
+			if !dev.IsCPU() || dev.Fallback() != nil || exe.Fallback() != nil || !onFastPath(exe) ||
+				exe.Vulkan() != nil {
 				t.Errorf("on %s, fallback %v: %s", exe.Device(), exe.Fallback(), exe.Why())
 			}
 			if _, err := os.Stat(called); err == nil {

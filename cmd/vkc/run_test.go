@@ -133,7 +133,8 @@ func TestRunBundleOfAnotherDevice(t *testing.T) {
 	if err := p.Save(path, p.Contents.Weights); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailure, []string{"run", path, "--input", "x=random:1", "--symbol", "T=2", "--device", "vulkan"}, "H100", "quantumMatrix",
+	fails(t, exitFailure, []string{"run", path, "--input", "x=random:1", "--symbol", "T=2", "--device", "vulkan"},
+		"H100", "quantumMatrix",
 		"vkc compile --target auto")
 	ok(t, "run", path, "--input", "x=random:1", "--symbol", "T=2", "--device", "cpu")
 }

@@ -344,7 +344,8 @@ func (e *Executable) measure(ctx context.Context) (why string, err error) {
 		here, there, tried = here+a.took, there+b.took, tried+1
 		same = same && a.equal(b)
 	}
-	times := fmt.Sprintf("%v for %d of your runs, and %s %v", runtime.Brief(there), tried, e.opt.First, runtime.Brief(here))
+	times := fmt.Sprintf("%v for %d of your runs, and %s %v", runtime.Brief(there), tried, e.opt.First,
+		runtime.Brief(here))
 	switch {
 	case float64(there)*margin >= float64(here):
 		return fmt.Sprintf("%s: %s was tried and took %s", e.opt.First, e.opt.Second, times), nil
@@ -383,8 +384,9 @@ func (o outcome) equal(other outcome) bool {
 	return maps.EqualFunc(o.outputs, other.outputs, same) && maps.EqualFunc(o.states, other.states, same)
 }
 
-// repeat repeats a run on copies. states are those to use; nil means the program's own.
-func (e *Executable) repeat(ctx context.Context, on runtime.Executable, set runtime.States, s sample) (o outcome, err error) {
+// repeat repeats a run on a device, with a set of its states. A nil set means the program's own states.
+func (e *Executable) repeat(ctx context.Context, on runtime.Executable, set runtime.States,
+	s sample) (o outcome, err error) {
 	opt := runtime.RunOptions{Symbols: s.symbols}
 	at := runtime.StatesOf(on)
 	if len(s.states) > 0 && set != nil {

@@ -115,7 +115,9 @@ func counting(t *testing.T) *ir.Graph {
 
 // adding has no states.
 func adding(t *testing.T) *ir.Graph {
-	return devtest.Build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, b.Sym("N", 8)).AddScalar(1)) })
+	return devtest.Build(t, func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, b.Sym("N", 8)).AddScalar(1))
+	})
 }
 
 // run runs the program on zeros and returns the first element of y.
@@ -181,8 +183,9 @@ func TestChangeOver(t *testing.T) {
 		t.Errorf("the first run on other states returns %v", y)
 	}
 	n := p.settle()
-	if why := p.Why(); why != "there: it took 3ms for 3 of your runs, and here 6ms; the bits of the results are the same" {
-		t.Error(why)
+	const why = "there: it took 3ms for 3 of your runs, and here 6ms; the bits of the results are the same"
+	if p.Why() != why {
+		t.Error(p.Why())
 	}
 	onFirst := p.first.runs.Load()
 	if y := p.run(); y != float64(n) {
@@ -199,10 +202,11 @@ func TestChangeOver(t *testing.T) {
 	if y, err := r.Kept["y"].Read(t.Context()); err != nil || first(t, y) != float64(n+101) || len(r.Outputs) != 0 {
 		t.Errorf("from a device tensor: %v, %v, outputs %v", y, err, r.Outputs)
 	}
-	again, err := p.Run(t.Context(), nil, runtime.RunOptions{Inputs: r.Kept, States: set})
+	_, err = p.Run(t.Context(), nil, runtime.RunOptions{Inputs: r.Kept, States: set})
 	devtest.WantError(t, err, `"y"`) // it is no input; the states are as they were
-	if again, err = p.Run(t.Context(), nil, runtime.RunOptions{States: set,
-		Inputs: map[string]*runtime.DeviceTensor{"x": r.Kept["y"]}}); err != nil ||
+	again, err := p.Run(t.Context(), nil, runtime.RunOptions{States: set,
+		Inputs: map[string]*runtime.DeviceTensor{"x": r.Kept["y"]}})
+	if err != nil ||
 		first(t, again.Outputs["y"]) != float64(n+103) {
 		t.Errorf("from a kept output: %v, %v", again, err)
 	}
@@ -259,10 +263,12 @@ func TestNoChangeOver(t *testing.T) {
 	}{
 		"slower": {func(p *pair, _ *trial.Options) { p.second.took = 3 * time.Millisecond },
 			"here: there was tried and took 9ms for 3 of your runs, and here 6ms"},
-		"hardly faster": {func(p *pair, _ *trial.Options) { p.second.took = 1900 * time.Microsecond }, "was tried and took 5.7ms"},
+		"hardly faster": {func(p *pair, _ *trial.Options) { p.second.took = 1900 * time.Microsecond },
+			"was tried and took 5.7ms"},
 		"much slower": {func(p *pair, _ *trial.Options) { p.second.took = time.Second },
 			"here: there was tried and took 1s for 1 of your runs, and here 2ms"},
-		"other bits": {func(p *pair, _ *trial.Options) { p.second.wrong = true }, "but its results differ in their last bits"},
+		"other bits": {func(p *pair, _ *trial.Options) { p.second.wrong = true },
+			"but its results differ in their last bits"},
 		"a failing run": {func(p *pair, _ *trial.Options) { p.second.fails.Store(&lost) },
 			"here: there was tried and failed: lost the device"},
 		"a failing load": {func(p *pair, o *trial.Options) {
