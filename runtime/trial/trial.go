@@ -7,6 +7,7 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,11 +132,11 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 		return nil, e.Explain("run", err)
 	}
 	if now != e.first {
-		r, err := e.runOnSecond(ctx, now, in, opt)
-		if err == nil || len(e.States()) > 0 || ctx.Err() != nil || !ofDevice(err) {
-			return r, e.Explain("run", err)
+		r, failed, err := e.runOnSecond(ctx, now, in, opt)
+		if failed == nil || len(e.States()) > 0 || ctx.Err() != nil {
+			return r, e.Explain("run", cmp.Or(failed, err))
 		}
-		e.leave(now, err)
+		e.leave(now, failed)
 	}
 	e.offer(ctx, in, opt)
 	var r *runtime.Result
@@ -151,40 +152,41 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	return r, err
 }
 
-// ofDevice reports whether an error comes from the device, and not from an op that has no result for its operands.
-func ofDevice(err error) bool {
-	fault := (*ir.FaultError)(nil)
-	return !errors.As(err, &fault)
-}
-
-// runOnSecond runs the program on the second device. Device tensors are on the first one, so it copies them.
+// runOnSecond runs the program on the second device. Device tensors are on the first one, so it copies them. failed is
+// an error of the second device, and err is one of the caller's.
 func (e *Executable) runOnSecond(ctx context.Context, second runtime.Executable, in map[string]*ir.Data,
-	opt runtime.RunOptions) (*runtime.Result, error) {
+	opt runtime.RunOptions) (r *runtime.Result, failed, err error) {
 	symbols, err := e.Bind(in, opt)
 	if err == nil {
 		_, err = e.NewOutputs(symbols, opt)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		in, err = onHost(ctx, in, opt.Inputs)
 	}
-	if in, err = onHost(ctx, in, opt.Inputs); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
 	}
 	keep := opt.Keep
 	opt.Inputs, opt.Keep, opt.More = nil, nil, false
-	r, err := second.Run(ctx, in, opt)
-	if err != nil || len(keep) == 0 {
-		return r, err
+	r, err = second.Run(ctx, in, opt)
+	switch fault := (*ir.FaultError)(nil); {
+	case errors.As(err, &fault): // an op has no result for the caller's values
+		return nil, nil, err
+	case err != nil:
+		return nil, err, nil
+	case len(keep) == 0:
+		return r, nil, nil
 	}
 	r.Kept = map[string]*runtime.DeviceTensor{}
 	for _, name := range keep {
-		if r.Kept[name], err = e.first.Upload(ctx, r.Outputs[name]); err != nil {
-			delete(r.Kept, name)
-			return nil, errors.Join(err, r.CloseKept())
+		t, err := e.first.Upload(ctx, r.Outputs[name])
+		if err != nil {
+			return nil, nil, errors.Join(err, r.CloseKept())
 		}
+		r.Kept[name] = t
 		delete(r.Outputs, name)
 	}
-	return r, nil
+	return r, nil, nil
 }
 
 // onHost returns all inputs as host tensors.

@@ -206,8 +206,7 @@ func TestChangeOver(t *testing.T) {
 	devtest.WantError(t, err, `"y"`) // it is no input; the states are as they were
 	again, err := p.Run(t.Context(), nil, runtime.RunOptions{States: set,
 		Inputs: map[string]*runtime.DeviceTensor{"x": r.Kept["y"]}})
-	if err != nil ||
-		first(t, again.Outputs["y"]) != float64(n+103) {
+	if err != nil || first(t, again.Outputs["y"]) != float64(n+103) {
 		t.Errorf("from a kept output: %v, %v", again, err)
 	}
 	if d, err := p.ReadState("n"); err != nil || first(t, d) != float64(n+2) {
