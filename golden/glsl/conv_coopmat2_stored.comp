@@ -15,16 +15,16 @@ layout(set = 0, binding = 0, std430) readonly buffer X_stored_buffer { float16_t
 layout(set = 0, binding = 1, std430) readonly buffer W_stored_buffer { float16_t w_stored[]; }; // f16
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float16_t result[]; }; // f16
 
-// The larger one; NaN if either is.
+// The larger number; NaN if either is NaN.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }
 
-// Rounds to the nearest f16, ties to even: by integers, since compilers take
-// unpackHalf2x16 of packHalf2x16 for the number itself.
+// Rounds to the nearest f16, ties to even. It is computed in integers, because compilers replace unpackHalf2x16 of
+// packHalf2x16 by its argument.
 float round_f16(float x) {
     uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
-    // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 next to 0.5 is.
+    // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 near 0.5 is.
     precise float small = (uintBitsToFloat(size) + 0.5) - 0.5;
     uint rounded = size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
     rounded = mix(rounded, floatBitsToUint(small), size < 0x38800000u);

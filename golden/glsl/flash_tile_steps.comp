@@ -23,8 +23,8 @@ shared vec4 weights[1152];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
-// a / b. Vulkan's division goes to divisors of 2^126, past which some devices
-// multiply by a reciprocal that is flushed to 0.
+// a / b for all divisors. Vulkan defines division for divisors up to 2^126; beyond that, some devices multiply by a
+// reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
     precise float quotient = a * scale / (b * scale);

@@ -16,15 +16,14 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 w
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
-// which keeps its digits where tanh comes close to -1.
+// 0.5 * x * (1 + tanh(u)), computed as x times the logistic function of 2u. That keeps its digits if tanh is near -1.
 float gelu_tanh(float x) {
     float u = 0.79788456 * (x + 0.044715 * x * x * x);
     return x / (1.0 + exp(-2.0 * u));

@@ -23,18 +23,18 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+// x * 0.0: NaN for infinities and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 float times_zero(float x) {
     uint bits = floatBitsToUint(x);
     return (bits & 0x7f800000u) == 0x7f800000u ? float(NAN) : uintBitsToFloat(bits & 0x80000000u);
 }
 
-// x + 0.0, which drivers take for x: the sum of -0 and 0 is 0.
+// x + 0.0: the sum of -0 and 0 is 0. Drivers would replace the expression by x.
 float plus_zero(float x) {
     return x == 0.0 ? 0.0 : x;
 }
 
-// The low and the high half of a number.
+// The low and the high word of a number.
 uvec2 halves_of_i64(int64_t x) {
     return uvec2(uint(x), uint(x >> 32));
 }

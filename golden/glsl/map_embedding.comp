@@ -16,7 +16,7 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t we
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);

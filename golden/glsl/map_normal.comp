@@ -19,8 +19,8 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16ve
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -31,7 +31,7 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.
+// log(1 + x), near 0 as 2 atanh(x / (2 + x)). Vulkan leaves log undefined for x <= -1.
 float log1p(float x) {
     if (x <= -1.0) return x < -1.0 ? NAN : -INF;
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
@@ -39,10 +39,9 @@ float log1p(float x) {
     return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
 }
 
-// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
-// times the bits of 2/pi from its exponent on, of which 62 stand behind the
-// quadrant. Integers, because float optimizers tend to undo such reductions. The
-// words of 2/pi are selected, since some drivers keep an array in slow memory.
+// x minus the nearest multiple of pi/2 (Payne and Hanek 1983). The mantissa is multiplied by the bits of 2/pi from its
+// exponent on; 62 of these bits come after the quadrant. Integers are used because float optimizers tend to undo such
+// reductions. The words of 2/pi are selected, because some drivers keep an array in slow memory.
 float reduce_half_pi(float x, out int quadrant) {
     quadrant = 0;
     if (!(abs(x) > 0.78539816)) return x;
@@ -73,13 +72,13 @@ float reduce_half_pi(float x, out int quadrant) {
     return below != x < 0.0 ? -r : r;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
@@ -108,8 +107,8 @@ uvec4 random_block(uvec2 seed, uvec2 offset, uint block) {
     return words;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;

@@ -18,8 +18,8 @@ layout(set = 0, binding = 2, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -30,28 +30,27 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;
     return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
-// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
-// two calls that are one.
+// Truncates and saturates; NaN gives 0. It has no branches, so that a compiler recognizes two equal calls.
 int float_to_i32(float x) {
     int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
     int limited = x >= 2147483648.0 ? 0x7fffffff : whole;

@@ -14,7 +14,7 @@ layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4
 layout(set = 0, binding = 1, std430) readonly buffer B_vec4_buffer { vec4 b_vec4[]; };
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;

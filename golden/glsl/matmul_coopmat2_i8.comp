@@ -18,8 +18,8 @@ layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[];
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float16_t result[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;

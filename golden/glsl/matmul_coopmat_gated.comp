@@ -25,7 +25,7 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// The larger one; NaN if either is.
+// The larger number; NaN if either is NaN.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }

@@ -21,8 +21,8 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared int tile_a[1088];
 shared int tile_b[1088];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -33,8 +33,8 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;

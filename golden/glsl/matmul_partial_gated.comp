@@ -18,8 +18,8 @@ shared vec4 tile_a[320];
 shared vec4 tile_b0[160];
 shared vec4 tile_b1[160];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -30,7 +30,7 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// The larger one; NaN if either is.
+// The larger number; NaN if either is NaN.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }

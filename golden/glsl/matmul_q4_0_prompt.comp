@@ -19,8 +19,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[528];
 shared vec4 tile_b[528];
 
-// Four bytes as floats, by way of the halves from 1024 to 1279, whose last bits
-// are a byte: conversions of integers are slower.
+// Four bytes as floats. A byte becomes the last bits of a half from 1024 to 1279, because conversions of integers are
+// slower.
 vec4 bytes_unsigned(uint bytes) {
     vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu | 0x64006400u);
     vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u);

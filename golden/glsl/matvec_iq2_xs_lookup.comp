@@ -26,12 +26,12 @@ layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float resu
 shared uvec2 octet_table[512][8];
 shared uvec2 sign_table[128][16];
 
-// Bit i of the low four bits as byte i.
+// Bit i of the low four bits becomes byte i, as 0 or 1.
 uint spread_bits(uint bits) {
     return (bits & 15u) * 0x204081u & 0x01010101u;
 }
 
-// The signs of eight elements from those of seven: an even number is set.
+// The signs of eight elements, given seven of them: the number of set bits is even.
 uint even_signs(uint seven) {
     return seven | (uint(bitCount(seven)) & 1u) << 7;
 }

@@ -23,20 +23,20 @@ shared uvec4 a_bytes[768];
 shared float a_scales[128];
 shared float partial[68];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// The low byte of each, the first lowest.
+// The low bytes of four integers as a word, the first in the lowest byte.
 uint pack_bytes(ivec4 v) {
     uvec4 bytes = uvec4(v) & 0xffu;
     return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }
 
-// Numbers below 2^22 as signed digits to the base 256, the last digit in the lowest byte: the sum with 3 * 2^22 has the
+// Numbers below 2^22 as signed digits in base 256, the last digit in the lowest byte: a sum with 3 * 2^22 has the
 // nearest integer in its last bits. Infinity counts as 2^22.
 uvec4 digits_of(vec4 v) {
     uvec4 bits = floatBitsToUint(max(v, -4194304.0) + 12582912.0);

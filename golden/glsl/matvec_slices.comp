@@ -27,8 +27,8 @@ shared float sum_sq_parts[8];
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -39,42 +39,41 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;
     return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
-// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
-// two calls that are one.
+// Truncates and saturates; NaN gives 0. It has no branches, so that a compiler recognizes two equal calls.
 int float_to_i32(float x) {
     int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
     int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
     return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);

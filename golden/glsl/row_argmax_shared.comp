@@ -19,8 +19,7 @@ shared int place_lanes[1024];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
-// Whether a at place i comes before b at place j: NaN is largest, and the
-// first of equals wins.
+// Whether a at place i comes before b at place j. NaN is largest; the first of equal numbers comes first.
 bool argmax_beats(float a, int i, float b, int j) {
     if (isnan(a)) return !isnan(b) || i < j;
     return a > b || a == b && i < j;

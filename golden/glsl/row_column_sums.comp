@@ -12,7 +12,7 @@ layout(local_size_x = 64) in;
 layout(set = 0, binding = 0, std430) readonly buffer X_buffer { float x[]; };
 layout(set = 0, binding = 1, std430) writeonly buffer Result_buffer { float result[]; };
 
-// Adds x to a sum, and what rounding takes from that to lost (Knuth, TwoSum).
+// Adds x to a sum, and the rounding error of the addition to lost (Knuth, TwoSum).
 void sum_exactly(inout float sum, inout float lost, float x) {
     precise float total = sum + x;
     precise float part = total - sum;
@@ -21,7 +21,7 @@ void sum_exactly(inout float sum, inout float lost, float x) {
     lost += error;
 }
 
-// A sum with what was lost of it, which of an infinite one is no number.
+// A sum plus its rounding error lost. lost is NaN if the sum is infinite.
 float sum_with(float sum, float lost) {
     return isinf(sum) ? sum : sum + lost;
 }

@@ -18,8 +18,8 @@ shared float lanes[256];
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -35,8 +35,8 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);

@@ -14,7 +14,7 @@ layout(set = 0, binding = 0, std430) readonly buffer X_buffer { float x[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { float weight[]; };
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
-// The larger one; NaN if either is.
+// The larger number; NaN if either is NaN.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }

@@ -21,7 +21,7 @@ shared float parts[8];
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.
+// log(1 + x), near 0 as 2 atanh(x / (2 + x)). Vulkan leaves log undefined for x <= -1.
 float log1p(float x) {
     if (x <= -1.0) return x < -1.0 ? NAN : -INF;
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
@@ -29,8 +29,8 @@ float log1p(float x) {
     return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
 }
 
-// log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
-// drivers take denormals for anything.
+// log. Vulkan allows an error of 2^-21 near 1 and leaves it undefined for x <= 0; some drivers return wrong results for
+// denormals.
 float log_accurate(float x) {
     if (x > 0.7 && x < 1.42) return log1p(x - 1.0);
     if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log(x * 16777216.0) - 16.635532;

@@ -27,21 +27,21 @@ shared uvec4 a_strips[216];
 shared float a_scales[32];
 shared float a_sums[32];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// The low byte of each, the first lowest.
+// The low bytes of four integers as a word, the first in the lowest byte.
 uint pack_bytes(ivec4 v) {
     uvec4 bytes = uvec4(v) & 0xffu;
     return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }
 
-// The 6-bit scale and minimum of group g of 8 in q4_K and q5_K. Groups 4 to 7
-// have their low bits in the last word, the others on top of the first two.
+// The 6-bit scale and minimum of group g of 8 in q4_K and q5_K. Groups 4 to 7 have their low bits in the last word, and
+// their high bits above the scales and minima of the others in the first two words.
 uvec2 scale_min_k4(uvec3 packed, uint g) {
     packed >>= g % 4u * 8u;
     uvec2 low = uvec2(packed.z & 15u, packed.z >> 4 & 15u);

@@ -17,7 +17,7 @@ layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params
 shared uint keys[1024];
 shared uint order[1024];
 
-// A number that orders floats: -0 as 0, NaN after all.
+// An integer with the order of floats: -0 equals 0, and NaN is after all others.
 uint float_order(float x) {
     uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return 0xffffffffu;

@@ -19,7 +19,7 @@ shared uint found[4];
 shared uint keys[64];
 shared uint order[64];
 
-// A number that orders floats: -0 as 0, NaN after all.
+// An integer with the order of floats: -0 equals 0, and NaN is after all others.
 uint float_order(float x) {
     uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return 0xffffffffu;

@@ -7,8 +7,8 @@ var arithmeticLibrary = []Helper{
 	{"NAN", f32Only, `
 #define NAN uintBitsToFloat(0x7fc00000u)`},
 	{"fadd", floats, `
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 TYPE fadd(const TYPE a, const TYPE b) {
     precise TYPE c = a + b;
     return c;
@@ -29,24 +29,24 @@ TYPE fdiv(const TYPE a, const TYPE b) {
     return c;
 }`},
 	{"dot_in_order", []string{"vec4"}, `
-// dot, of a device that multiplies and adds in two steps anyway: its driver could make other products.
+// dot, for a device that multiplies and adds in two steps anyway: its driver could round the multiplications differently.
 float dot_in_order(const vec4 a, const vec4 b) {
     precise float sum = dot(a, b);
     return sum;
 }`},
 	{"fma_in_order", []string{"float", "vec4"}, `
-// fma, likewise.
+// fma, for the same reason.
 TYPE fma_in_order(const TYPE a, const TYPE b, const TYPE sum) {
     precise TYPE c = a * b + sum;
     return c;
 }`},
 	{"nan_max", floats, `
-// The larger one; NaN if either is.
+// The larger number; NaN if either is NaN.
 TYPE nan_max(TYPE a, TYPE b) {
     return isnan(b) || a <= b ? b : a;
 }`},
 	{"nan_min", floats, `
-// The smaller one; NaN if either is.
+// The smaller number; NaN if either is NaN.
 TYPE nan_min(TYPE a, TYPE b) {
     return isnan(b) || a >= b ? b : a;
 }`},
@@ -56,45 +56,45 @@ TYPE nan_clamp(TYPE x, TYPE lo, TYPE hi) {
     return isnan(x) ? x : clamp(x, lo, hi);
 }`},
 	{"div_full", floats, `
-// a / b. Vulkan's division goes to divisors of 2^126, past which some devices
-// multiply by a reciprocal that is flushed to 0.
+// a / b for all divisors. Vulkan defines division for divisors up to 2^126; beyond that, some devices multiply by a
+// reciprocal that is flushed to 0.
 TYPE div_full(TYPE a, TYPE b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
     precise TYPE quotient = a * scale / (b * scale);
     return quotient;
 }`},
 	{"times_zero", f32Only, `
-// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+// x * 0.0: NaN for infinities and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 float times_zero(float x) {
     uint bits = floatBitsToUint(x);
     return (bits & 0x7f800000u) == 0x7f800000u ? float(NAN) : uintBitsToFloat(bits & 0x80000000u);
 }`},
 	{"times_zero", []string{"double"}, `
-// x * 0.0, which drivers take for 0: NaN for infinities and NaN, and otherwise a zero of the sign of x.
+// x * 0.0: NaN for infinities and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 double times_zero(double x) {
     uint bits = unpackDouble2x32(x).y;
     return packDouble2x32((bits & 0x7ff00000u) == 0x7ff00000u ? uvec2(0u, 0x7ff80000u) : uvec2(0u, bits & 0x80000000u));
 }`},
 	{"zero_over", floats, `
-// 0.0 / x, which drivers take for 0: NaN for zeros and NaN, and otherwise a zero of the sign of x.
+// 0.0 / x: NaN for zeros and NaN, otherwise a zero with the sign of x. Drivers would replace the expression by 0.
 TYPE zero_over(TYPE x) {
     if (isinf(x)) return x < 0.0 ? -0.0 : 0.0;
     return x == 0.0 ? TYPE(NAN) : times_zero(x);
 }`},
 	{"plus_zero", floats, `
-// x + 0.0, which drivers take for x: the sum of -0 and 0 is 0.
+// x + 0.0: the sum of -0 and 0 is 0. Drivers would replace the expression by x.
 TYPE plus_zero(TYPE x) {
     return x == 0.0 ? 0.0 : x;
 }`},
 	{"inversesqrt_of_any", floats, `
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 TYPE inversesqrt_of_any(const TYPE x) {
     precise TYPE inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? TYPE(NAN) : inversesqrt(x);
 }`},
 	{"sum_exactly", f32Only, `
-// Adds x to a sum, and what rounding takes from that to lost (Knuth, TwoSum).
+// Adds x to a sum, and the rounding error of the addition to lost (Knuth, TwoSum).
 void sum_exactly(inout float sum, inout float lost, float x) {
     precise float total = sum + x;
     precise float part = total - sum;
@@ -103,39 +103,39 @@ void sum_exactly(inout float sum, inout float lost, float x) {
     lost += error;
 }`},
 	{"sum_with", f32Only, `
-// A sum with what was lost of it, which of an infinite one is no number.
+// A sum plus its rounding error lost. lost is NaN if the sum is infinite.
 float sum_with(float sum, float lost) {
     return isinf(sum) ? sum : sum + lost;
 }`},
 	{"shift_left", intOnly, `
-// No bit stays of a shift by 32 or more, nor of one by less than 0.
+// A shift by 32 or more, or by less than 0, gives 0.
 int shift_left(int a, int b) {
     return uint(b) < 32u ? a << b : 0;
 }`},
 	{"shift_left", longOnly, `
-// No bit stays of a shift by 64 or more, nor of one by less than 0.
+// A shift by 64 or more, or by less than 0, gives 0.
 int64_t shift_left(int64_t a, int64_t b) {
     return b >= 0 && b < 64 ? a << int(b) : int64_t(0);
 }`},
 	{"shift_left", pairOnly, `
-// No bit stays of a shift by 64 or more, nor of one by less than 0.
+// A shift by 64 or more, or by less than 0, gives 0.
 uvec2 shift_left(uvec2 a, uvec2 b) {
     if (b.y != 0u || b.x > 63u) return uvec2(0u);
     if (b.x > 31u) return uvec2(0u, a.x << b.x - 32u);
     return b.x == 0u ? a : uvec2(a.x << b.x, a.y << b.x | a.x >> 32u - b.x);
 }`},
 	{"shift_right", intOnly, `
-// The sign stays of a shift by 32 or more, or by less than 0.
+// A shift by 32 or more, or by less than 0, gives 0 or -1, by the sign.
 int shift_right(int a, int b) {
     return a >> min(uint(b), 31u);
 }`},
 	{"shift_right", longOnly, `
-// The sign stays of a shift by 64 or more, or by less than 0.
+// A shift by 64 or more, or by less than 0, gives 0 or -1, by the sign.
 int64_t shift_right(int64_t a, int64_t b) {
     return a >> (b >= 0 && b < 64 ? int(b) : 63);
 }`},
 	{"shift_right", pairOnly, `
-// The sign stays of a shift by 64 or more, or by less than 0.
+// A shift by 64 or more, or by less than 0, gives 0 or -1, by the sign.
 uvec2 shift_right(uvec2 a, uvec2 b) {
     int high = int(a.y);
     uint sign = uint(high >> 31);
@@ -144,7 +144,7 @@ uvec2 shift_right(uvec2 a, uvec2 b) {
     return b.x == 0u ? a : uvec2(a.x >> b.x | a.y << 32u - b.x, uint(high >> b.x));
 }`},
 	{"div_int", ints, `
-// Truncates; x/0 is 0, and the smallest number by -1 wraps.
+// The truncated quotient. x/0 is 0, and the smallest number divided by -1 wraps around.
 TYPE div_int(TYPE a, TYPE b) {
     if (b == 0) return 0;
     return b == -1 ? -a : a / b;
@@ -155,7 +155,7 @@ uint div_uint(uint a, uint b) {
     return b == 0u ? 0u : a / b;
 }`},
 	{"rem_int", ints, `
-// Has the sign of a; x rem 0 is 0.
+// The remainder with the sign of a; x rem 0 is 0.
 TYPE rem_int(TYPE a, TYPE b) {
     if (b == 0 || b == -1) return 0;
     return a - a / b * b;
@@ -166,7 +166,7 @@ uint rem_uint(uint a, uint b) {
     return b == 0u ? 0u : a % b;
 }`},
 	{"pow_int", ints, `
-// a^b by squaring, which wraps; of negative b, truncated.
+// a^b by squaring. It wraps around; for negative b the result is truncated.
 TYPE pow_int(TYPE a, TYPE b) {
     TYPE y = TYPE(b < 0 && (a > 1 || a < -1 || a == 0) ? 0 : 1);
     if (b < 0) b = (b & 1) == 0 || a != -1 ? TYPE(0) : TYPE(1);
@@ -177,7 +177,7 @@ TYPE pow_int(TYPE a, TYPE b) {
     return y;
 }`},
 	{"pow_uint", uintOnly, `
-// a^b by squaring, which wraps.
+// a^b by squaring. It wraps around.
 uint pow_uint(uint a, uint b) {
     uint y = 1u;
     for (; b > 0u; b >>= 1) {
@@ -187,14 +187,14 @@ uint pow_uint(uint a, uint b) {
     return y;
 }`},
 	{"mod_int", ints, `
-// Has the sign of b; x mod 0 is 0.
+// The remainder with the sign of b; x mod 0 is 0.
 TYPE mod_int(TYPE a, TYPE b) {
     TYPE r = rem_int(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }`},
 	{"rem_trunc", f32Only, `
-// The remainder of a division that truncates, exactly: in integers, eight bits
-// of the quotient at a time. Has the sign of a.
+// The exact remainder of a division that truncates, with the sign of a. It is computed in integers, eight bits of the
+// quotient at a time.
 float rem_trunc(float a, float b) {
     if (isnan(a) || isnan(b) || isinf(a) || b == 0.0) return NAN;
     uint x = floatBitsToUint(a) & 0x7fffffffu, y = floatBitsToUint(b) & 0x7fffffffu;
@@ -209,8 +209,7 @@ float rem_trunc(float a, float b) {
     return floatBitsToInt(a) < 0 ? -r : r;
 }`},
 	{"rem_trunc", []string{"double"}, `
-// a - b * trunc(a / b), corrected where the quotient was rounded across an
-// integer. Has the sign of a.
+// a - b * trunc(a / b), with the sign of a. It is corrected if the quotient was rounded across an integer.
 double rem_trunc(double a, double b) {
     if (isinf(b) && !isinf(a)) return a;
     double r = fma(-trunc(a / b), b, a);
@@ -219,7 +218,7 @@ double rem_trunc(double a, double b) {
     return r;
 }`},
 	{"mod_floor", floats, `
-// a - b * floor(a / b). Has the sign of b.
+// a - b * floor(a / b), with the sign of b.
 TYPE mod_floor(TYPE a, TYPE b) {
     TYPE r = rem_trunc(a, b);
     precise TYPE other = r + b;

@@ -33,7 +33,8 @@ float f8e4m3_to_f32(uint bits) {
     return uintBitsToFloat(mix(x, 0x7fc00000u, magnitude == 0x7fu) | (bits & 0x80u) << 24);
 }`},
 	{"f32_to_f8e4m3", f32Only, `
-// Rounds to nearest even and saturates at 448, as bits: some drivers leave abs out around an inversesqrt.
+// Rounds to nearest even and saturates at 448. It works on bits, because some drivers leave out abs around an
+// inversesqrt.
 uint f32_to_f8e4m3(float x) {
     uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x43e00000u);
     float a = uintBitsToFloat(bits);
@@ -42,16 +43,16 @@ uint f32_to_f8e4m3(float x) {
     return mix(rounded, 0x7fu, isnan(x)) | floatBitsToUint(x) >> 24 & 0x80u;
 }`},
 	{"f8e5m2_to_f32", f32Only, `
-// OCP 8-bit float: 5 exponent and 2 mantissa bits, the upper half of an f16. By integers, since a device may take
-// small f16 for 0.
+// OCP 8-bit float: 5 exponent and 2 mantissa bits, the upper half of an f16. It is computed in integers, because a
+// device may flush small f16 to 0.
 float f8e5m2_to_f32(uint bits) {
     uint magnitude = bits & 0x7fu, small = floatBitsToUint(float(magnitude) * 0.0000152587890625);
     uint x = mix((magnitude << 21) + 0x38000000u, small, magnitude < 4u);
     return uintBitsToFloat(mix(x, magnitude << 21 | 0x7f800000u, magnitude >= 0x7cu) | (bits & 0x80u) << 24);
 }`},
 	{"f32_to_f8e5m2", f32Only, `
-// Rounds to nearest even; what does not fit is infinite, as 65536 is, and found so by bits: some drivers leave
-// abs out around an inversesqrt, which is -inf of -0.
+// Rounds to nearest even; numbers beyond the range become infinite, as 65536 does. It works on bits, because some
+// drivers leave out abs around an inversesqrt, which is -inf for -0.
 uint f32_to_f8e5m2(float x) {
     uint bits = min(floatBitsToUint(x) & 0x7fffffffu, 0x47800000u);
     float a = uintBitsToFloat(bits);
@@ -65,11 +66,11 @@ float round_f8e5m2(float x) {
     return f8e5m2_to_f32(f32_to_f8e5m2(x));
 }`},
 	{"round_f16", f32Only, `
-// Rounds to the nearest f16, ties to even: by integers, since compilers take
-// unpackHalf2x16 of packHalf2x16 for the number itself.
+// Rounds to the nearest f16, ties to even. It is computed in integers, because compilers replace unpackHalf2x16 of
+// packHalf2x16 by its argument.
 float round_f16(float x) {
     uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
-    // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 next to 0.5 is.
+    // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 near 0.5 is.
     precise float small = (uintBitsToFloat(size) + 0.5) - 0.5;
     uint rounded = size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
     rounded = mix(rounded, floatBitsToUint(small), size < 0x38800000u);
@@ -87,30 +88,30 @@ float round_f8e4m3(float x) {
     return f8e4m3_to_f32(f32_to_f8e4m3(x));
 }`},
 	{"converted", f32Only, `
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;
     return abs(x) < 4.7019774e-38 ? x : doubled;
 }`},
 	{"converted_double", []string{"double"}, `
-// An integer that a conversion has rounded: see converted.
+// An integer that a conversion has rounded; see converted.
 double converted_double(const double x) {
     precise double by_half = x * 0.5;
     precise double doubled = by_half * 2.0;
     return doubled;
 }`},
 	{"word_to_float", uintOnly, `
-// Both halves and the product are exact, so the sum is x, rounded once. Some drivers convert the 31 low bits and then
-// add the highest one, which rounds twice.
+// Both halves and the scaled high half are exact, so only the sum is rounded. Some drivers convert the 31 low bits and
+// then add the highest one, which rounds twice.
 float word_to_float(uint x) {
     precise float whole = float(x >> 16) * 65536.0 + float(x & 0xffffu);
     return whole;
 }`},
 	{"uint_to_odd", uintOnly, `
-// x, as far as a float has its digits; the last digit of what has more is odd, so that rounding it to fewer digits
-// gives what rounding x does (Boldo and Melquiond 2008).
+// x with as many digits as a float has. If x has more digits, the last one is made odd. Rounding the result to fewer
+// digits then equals rounding x (Boldo and Melquiond 2008).
 float uint_to_odd(uint x) {
     return x < 0x1000000u ? float(x) : float(x >> 8 | min(x & 0xffu, 1u)) * 256.0;
 }`},
@@ -123,7 +124,7 @@ float float_to_odd(int x) {
     return x < 0 ? -uint_to_odd(uint(-x)) : uint_to_odd(uint(x));
 }`},
 	{"float_to_odd", longOnly, `
-// Of 64 bits the first 32 that are not 0 count, and whether any are set after them.
+// Of 64 bits it uses the first 32 from the first set bit, and whether any bits after them are set.
 float float_to_odd(int64_t x) {
     uvec2 size = uvec2(uint(x), uint(x >> 32));
     if (x < 0) size = uvec2(-size.x, ~size.y + uint(size.x == 0u));
@@ -137,8 +138,8 @@ float float_to_odd(int64_t x) {
     return x < 0 ? -y : y;
 }`},
 	{"float_to_odd", []string{"double"}, `
-// x, as far as a float has its digits; the last digit of what has more is odd, so that rounding it to fewer digits
-// gives what rounding x does (Boldo and Melquiond 2008).
+// x with as many digits as a float has. If x has more digits, the last one is made odd. Rounding the result to fewer
+// digits then equals rounding x (Boldo and Melquiond 2008).
 float float_to_odd(double x) {
     float y = converted(float(x));
     double back = double(y);
@@ -146,8 +147,7 @@ float float_to_odd(double x) {
     return uintBitsToFloat(floatBitsToUint(y) - uint(abs(back) > abs(x)) | 1u);
 }`},
 	{"float_to_i32", floats, `
-// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
-// two calls that are one.
+// Truncates and saturates; NaN gives 0. It has no branches, so that a compiler recognizes two equal calls.
 int float_to_i32(TYPE x) {
     int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
     int limited = x >= 2147483648.0 ? 0x7fffffff : whole;

@@ -11,8 +11,8 @@ float exact_quotient(float a, float b) {
     return uintBitsToFloat(divide_bits(floatBitsToUint(a), floatBitsToUint(b)));
 }`},
 	{"root_of", f32Only, `
-// The square root of v, which is not negative, rounded to nearest: two bits further
-// than the result and with a mark where more would follow.
+// The square root of v, rounded to nearest; v is not negative. The integer root has two bits more than the result, and
+// its last bit says whether more would follow.
 float root_of(float v) {
     if (v == 0.0) return 0.0;
     int exponent;
@@ -39,7 +39,7 @@ float root_of(float v) {
     return uintBitsToFloat((uint(exponent / 2 + top + 112) << 23) + shift_even(root, uint(top - 23)));
 }`},
 	{"half_value", f32Only, `
-// The f16 of these bits, which is finite, as it is: a device may flush denormals when it unpacks.
+// The value of the finite f16 with these bits. A device may flush denormals when it unpacks; this does not.
 float half_value(uint h) {
     uint size = h & 0x7fffu;
     float v = size < 0x400u ? float(size) * 5.9604644775390625e-8 : uintBitsToFloat((size << 13) + 0x38000000u);
@@ -49,26 +49,27 @@ float half_value(uint h) {
 // The bits of the finite f16 nearest to v.
 uint finite_half(float v) { return half_bits(floatBitsToUint(clamp(v, -65504.0, 65504.0))); }`},
 	{"round_level", f32Only, `
-// v rounded to even, by pushing the fraction out.
+// v rounded to even: adding a large number removes the fraction.
 float round_level(float v) {
     precise float up = v + 12582912.0;
     precise float level = up - 12582912.0;
     return level;
 }`},
 	{"round_int", f32Only, `
-// v rounded to even; past 2^22 it is what is left of the bits.
+// v rounded to even; beyond 2^22 it is the remaining bits of the sum.
 int round_int(float v) {
     precise float up = v + 12582912.0;
     return int(floatBitsToUint(up) & 0x7fffffu) - 0x400000;
 }`},
 	{"level_at", f32Only, `
-// The level nearest to v at an inverse scale.
+// The level nearest to v * inverse, from least to most.
 float level_at(float v, float inverse, float least, float most) {
     precise float scaled = inverse * v;
     return clamp(round_level(scaled), least, most);
 }`},
 	{"level_sums", f32Only, `
-// The sums of level times element and of level squared, weighted by the square of each element, at an inverse scale.
+// The sums of level times element and of level squared, for an inverse scale. The weights are the squares of the
+// elements.
 vec2 level_sums(float x[32], uint count, float inverse, float least, float most) {
     precise vec2 sums = vec2(0.0);
     for (uint i = 0u; i < count; ++i) {
@@ -82,7 +83,7 @@ vec2 level_sums(float x[32], uint count, float inverse, float least, float most)
     return sums;
 }`},
 	{"largest_of_run", f32Only, `
-// The element of the largest magnitude of so many, the first of equals.
+// The first of the count elements that has the largest magnitude.
 float largest_of_run(float x[32], uint count) {
     float largest = 0.0;
     for (uint i = 0u; i < count; ++i) {
@@ -91,8 +92,9 @@ float largest_of_run(float x[32], uint count) {
     return largest;
 }`},
 	{"fit_scale", f32Only, `
-// Of 19 scales the one of least error, weighted by the square of each element, and the inverse scale of the levels that
-// it was made for: 0 where all elements count as zero. The outermost level is the least.
+// The best of 19 scales: it has the least error, weighted by the square of each element. inverse is the inverse scale
+// of the levels that it was computed for, or 0 if all elements count as zero. The element with the largest magnitude
+// gets a level near least.
 float fit_scale(float x[32], uint count, float least, float most, out float inverse) {
     float largest = largest_of_run(x, count);
     inverse = 0.0;
@@ -116,8 +118,8 @@ float fit_scale(float x[32], uint count, float least, float most, out float inve
     return scale;
 }`},
 	{"descend_scale", f32Only, `
-// The scale of 16 elements in levels -4 to 3, and those: five passes move one level at a time to where the others would
-// have it. Where all elements count as zero, levels are the least.
+// The scale of 16 elements with levels -4 to 3, and the levels. In five passes each level moves to the best value,
+// given the other levels. If all elements count as zero, all levels are the least.
 float descend_scale(float x[32], out float level[16]) {
     float largest = largest_of_run(x, 16u);
     for (uint i = 0u; i < 16u; ++i) level[i] = -4.0;
@@ -157,13 +159,13 @@ float descend_scale(float x[32], out float level[16]) {
     return exact_quotient(sums.x, sums.y);
 }`},
 	{"line_level", f32Only, `
-// The level from 0 to top that is nearest to v at an inverse scale, 0 being lower.
+// The level from 0 to top that is nearest to v at an inverse scale. Level 0 stands for lower.
 float line_level(float v, float inverse, float lower, float top) {
     precise float above = v - lower;
     return level_at(above, inverse, 0.0, top);
 }`},
 	{"line_error", f32Only, `
-// The error of slope * level + start, with levels of a line. Elements weigh as much as they are large, and base.
+// The error of slope * level + start, with the levels of a line. The weight of an element is its magnitude plus base.
 float line_error(float x[32], uint count, float base, vec2 line, float top, float slope, float start, bool absolute) {
     precise float sum = 0.0;
     for (uint i = 0u; i < count; ++i) {
@@ -178,9 +180,9 @@ float line_error(float x[32], uint count, float base, vec2 line, float top, floa
     return sum;
 }`},
 	{"fit_line", f32Only, `
-// The scale and depth of x as scale * level - depth: of the line from the least element to the greatest, and lines
-// through the levels at so many scales, steps of step_size apart, the one of least error. line is what gives its
-// levels: an inverse scale, and what is level 0.
+// The scale and depth of x, as scale * level - depth. Candidates are the line from the smallest element to the largest,
+// and lines fitted to the levels at several scales, step_size apart; the one with the least error wins. line describes
+// its levels: their inverse scale, and the value of level 0.
 vec2 fit_line(float x[32], uint count, float base, float top, float first, float step_size, uint tries, bool absolute,
               out vec2 line) {
     float lower = x[0], upper = x[0];
@@ -238,7 +240,7 @@ vec2 fit_line(float x[32], uint count, float base, float top, float first, float
     return vec2(scale, -lower);
 }`},
 	{"code_of", f32Only, `
-// A scale in units of which the greatest of a block has top.
+// A scale as an integer code. The largest scale of the block, most, has code top.
 int code_of(float scale, float most, int top) {
     float inverse = inverse_of(floatBitsToUint(most));
     if (inverse > 0.0) inverse = exact_quotient(float(top), most);
@@ -246,8 +248,9 @@ int code_of(float scale, float most, int top) {
     return clamp(round_int(scaled), 0, top);
 }`},
 	{"fit_affine", f32Only, `
-// The levels of a group of a block whose groups have a scale and a minimum, integers times the block's two f16, which
-// are returned. Elements weigh their magnitudes, and where errors count squared the group's root mean square more.
+// The levels of a group of a block. Each group has a scale and a minimum, as integers that multiply the block's two
+// f16. It returns these two. Elements are weighted by magnitude, plus the group's root mean square if errors are
+// squared.
 uint fit_affine(float x[32], uint block, uint group, uint count, float top, float first, float step_size, uint tries,
                 bool absolute, int scale_top) {
     precise float squares = 0.0;
@@ -282,7 +285,7 @@ uint fit_affine(float x[32], uint block, uint group, uint count, float top, floa
     return d | least << 16;
 }`},
 	{"largest_fit", f32Only, `
-// The fit of the largest magnitude among those of so many groups of a block, the first of equals, as bits.
+// The fit with the largest magnitude among the groups of a block, as bits; the first if several are equal.
 uint largest_fit(uint block, uint groups) {
     uint largest = 0u;
     for (uint g = 0u; g < groups; ++g) {
@@ -292,7 +295,7 @@ uint largest_fit(uint block, uint groups) {
     return largest;
 }`},
 	{"ternary_levels", f32Only, `
-// Levels -1 to 1, plus 1, of 32 elements of a block whose f16 is returned.
+// The levels of 32 elements of a block, from -1 to 1, plus 1. It returns the block's f16.
 uint ternary_levels(float x[32], uint block, uint group) {
     group_fits[block][group].x = uintBitsToFloat(largest_of(x) & 0x7fffffffu);
     barrier();
@@ -313,50 +316,50 @@ uint ternary_levels(float x[32], uint block, uint group) {
 // The levels of elements e to e+3 of a block, as bytes.
 uint levels_at(uint block, uint e) { return block_levels[block][e / 4u]; }`},
 	{"codes_at", f32Only, `
-// Bits from shift on of the codes of groups g to g+3, as bytes.
+// Eight bits, from bit shift on, of each code of groups g to g+3, as bytes.
 uint codes_at(uint block, uint g, uint shift) {
     uint codes = 0u;
     for (uint n = 0u; n < 4u; ++n) codes |= (group_codes[block][g + n] >> shift & 255u) << 8u * n;
     return codes;
 }`},
 	{"pack_nibbles_at", f32Only, `
-// Four bits of the levels of elements e to e+3, and above those four of the elements so many further on.
+// The low four bits of the levels of elements e to e+3, and above them those for elements e+stride and following.
 uint pack_nibbles_at(uint block, uint e, uint stride) {
     return levels_at(block, e) & 0x0f0f0f0fu | (levels_at(block, e + stride) & 0x0f0f0f0fu) << 4;
 }`},
 	{"pack_crumbs", f32Only, `
-// Two bits of the levels of elements e to e+3, and of those 32, 64 and 96 further on.
+// The low two bits of the levels of elements e to e+3, then those for the elements 32, 64 and 96 further on.
 uint pack_crumbs(uint block, uint e) {
     uint crumbs = 0u;
     for (uint n = 0u; n < 4u; ++n) crumbs |= (levels_at(block, e + 32u * n) & 0x03030303u) << 2u * n;
     return crumbs;
 }`},
 	{"pack_planes", f32Only, `
-// A bit of the levels of elements e to e+3, and of those in every further run of 32.
+// One bit of the levels of elements e to e+3, and the same for the elements in each further run of 32.
 uint pack_planes(uint block, uint e, uint bit) {
     uint planes = 0u;
     for (uint n = 0u; n < 8u; ++n) planes |= (levels_at(block, e + 32u * n) >> bit & 0x01010101u) << n;
     return planes;
 }`},
 	{"pack_scales_k4", f32Only, `
-// Word i of the 6-bit scales and minima of eight groups.
+// Word i of the packed 6-bit scales and minima of eight groups.
 uint pack_scales_k4(uint block, uint i) {
     if (i < 2u) return codes_at(block, 0u, 8u * i) | (codes_at(block, 4u, 8u * i) >> 4 & 0x03030303u) << 6;
     return codes_at(block, 4u, 0u) & 0x0f0f0f0fu | (codes_at(block, 4u, 8u) & 0x0f0f0f0fu) << 4;
 }`},
 	{"float_bits", f32Only, `
-// The bits of the float m * 2^exponent, which there is.
+// The bits of the float m * 2^exponent. A float must have this value.
 uint float_bits(uint m, int exponent) {
     int top = findMSB(m), unit = top + exponent;
     if (unit < -126) return m << exponent + 149;
     return uint(unit + 127) << 23 | m << 23 - top & 0x7fffffu;
 }`},
 	{"MIDDLES_FP4", f32Only, `
-// Middles between the magnitudes of E2M1, doubled, in halves.
+// The midpoints between consecutive magnitudes of E2M1, doubled, in units of 1/2.
 const uint MIDDLES_FP4[7] = uint[](1u, 3u, 5u, 7u, 10u, 14u, 20u);`},
 	{"ue4m3_bits", f32Only, `
-// A float that is not negative as one of eight bits: four of exponent and three behind the point, rounded to nearest,
-// halves up. Those above 2^8 are 448, as in ggml.
+// A float that is not negative, as an 8-bit float with four exponent and three mantissa bits, rounded to nearest, ties
+// up. Floats above 2^8 become 448, as in ggml.
 uint ue4m3_bits(uint bits) {
     precise float steps = uintBitsToFloat(bits) * 512.0 + 0.5; // of denormals
     if (bits < 0x3c800000u) return min(uint(steps), 7u);
@@ -364,9 +367,8 @@ uint ue4m3_bits(uint bits) {
     return code < 120u ? code : 126u;
 }`},
 	{"exponent_mxfp4", f32Only, `
-// The shared exponent of a block of this largest magnitude: that of its base-2
-// logarithm as a float, which rounds magnitudes just below a power of two up to it,
-// less that of the greatest level.
+// The shared exponent of a block, given its largest magnitude: the exponent of the base-2 logarithm, minus the exponent
+// of the greatest level. The logarithm is a float, so it rounds magnitudes just below a power of two up to that power.
 uint exponent_mxfp4(uint largest) {
     if (largest < 0x800000u) return 0u;
     int exponent = int(largest >> 23) - 127, next = exponent + 1;

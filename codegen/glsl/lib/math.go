@@ -3,7 +3,7 @@ package lib
 // mathLibrary has mathematical functions that GLSL lacks, or that devices may compute inaccurately.
 var mathLibrary = []Helper{
 	{"log1p", f32Only, `
-// log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.
+// log(1 + x), near 0 as 2 atanh(x / (2 + x)). Vulkan leaves log undefined for x <= -1.
 float log1p(float x) {
     if (x <= -1.0) return x < -1.0 ? NAN : -INF;
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
@@ -11,20 +11,20 @@ float log1p(float x) {
     return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
 }`},
 	{"arsinh", f32Only, `
-// sign(x) log(|x| + sqrt(x^2 + 1)), near 0 without cancelling.
+// sign(x) log(|x| + sqrt(x^2 + 1)), without cancellation near 0.
 float arsinh(float x) {
     float a = abs(x), y = a > 4096.0 ? log(a) + 0.6931472 : log1p(a + a * a / (1.0 + sqrt(a * a + 1.0)));
     return a < 0.0001 || isnan(x) ? x : x < 0.0 ? -y : y;
 }`},
 	{"arcosh", f32Only, `
-// log(x + sqrt(x^2 - 1)), near 1 without cancelling.
+// log(x + sqrt(x^2 - 1)), without cancellation near 1.
 float arcosh(float x) {
     float t = x - 1.0;
     if (!(t >= 0.0)) return NAN;
     return x > 4096.0 ? log(x) + 0.6931472 : log1p(t + sqrt(t * (t + 2.0)));
 }`},
 	{"artanh", f32Only, `
-// log((1 + x) / (1 - x)) / 2, near 0 without cancelling.
+// log((1 + x) / (1 - x)) / 2, without cancellation near 0.
 float artanh(float x) {
     float a = abs(x);
     if (!(a <= 1.0)) return NAN;
@@ -32,25 +32,25 @@ float artanh(float x) {
     return a < 0.0001 ? x : x < 0.0 ? -y : y;
 }`},
 	{"log_accurate", f32Only, `
-// log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
-// drivers take denormals for anything.
+// log. Vulkan allows an error of 2^-21 near 1 and leaves it undefined for x <= 0; some drivers return wrong results for
+// denormals.
 float log_accurate(float x) {
     if (x > 0.7 && x < 1.42) return log1p(x - 1.0);
     if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log(x * 16777216.0) - 16.635532;
     return log(x);
 }`},
 	{"log2_accurate", f32Only, `
-// log2, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
-// drivers take denormals for anything.
+// log2. Vulkan allows an error of 2^-21 near 1 and leaves it undefined for x <= 0; some drivers return wrong results
+// for denormals.
 float log2_accurate(float x) {
     if (x > 0.7 && x < 1.42) return log1p(x - 1.0) * 1.442695;
     if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log2(x * 16777216.0) - 24.0;
     return log2(x);
 }`},
 	{"pow_positive", f32Only, `
-// a^b of a finite a > 0, as 2^(b log2 a). a is 2^e m with m from sqrt(1/2) to
-// sqrt(2), and the whole part of the exponent is kept apart: rounding it
-// together with the rest would cost digits, and overflow near the largest float.
+// a^b for a finite a > 0, as 2^(b log2 a). a is 2^e m with m from sqrt(1/2) to sqrt(2). The integer part of the
+// exponent is kept apart: if it were rounded together with the rest, digits would be lost, and large results would
+// overflow.
 float pow_positive(float a, float b) {
     bool tiny = a < 1.1754944e-38;
     int bits = floatBitsToInt(tiny ? a * 16777216.0 : a), e = bits - 0x3f3504f3 >> 23;
@@ -62,7 +62,7 @@ float pow_positive(float a, float b) {
     return exp2(b * whole - n + rest) * intBitsToFloat(h + 127 << 23) * intBitsToFloat(k - h + 127 << 23);
 }`},
 	{"pow_full", f32Only, `
-// pow for all bases: a negative one needs an integral exponent.
+// pow for all bases. A negative base needs an integral exponent.
 float pow_full(float a, float b) {
     if (b == 0.0 || a == 1.0 || a == -1.0 && isinf(b)) return 1.0;
     if (isnan(a) || isnan(b)) return NAN;
@@ -74,8 +74,8 @@ float pow_full(float a, float b) {
     return b - 2.0 * floor(0.5 * b) == 1.0 ? -p : p;
 }`},
 	{"atan_accurate", f32Only, `
-// Arc tangent: beyond tan(pi/8) by that of (x-1)/(x+1), beyond 1 by that of 1/x,
-// to reach a polynomial (Moshier, Cephes atanf.c).
+// Arc tangent by a polynomial (Moshier, Cephes atanf.c). Beyond tan(pi/8) its argument is (x-1)/(x+1), and beyond 1 it
+// is 1/x.
 float atan_accurate(float x) {
     float t = abs(x) > 1.0 ? 1.0 / abs(x) : abs(x), angle = 0.0;
     if (t > 0.41421356) {
@@ -88,9 +88,8 @@ float atan_accurate(float x) {
     return x < 0.0 ? -angle : angle;
 }`},
 	{"atan2_full", f32Only, `
-// The angle of the point (x, y): at the origin, at infinity and with signed
-// zeros too. Of the two ratios it is by the one up to 1, as a driver may take a
-// division by a known 0 for something else.
+// The angle of the point (x, y), also at the origin, at infinity and with signed zeros. It uses the ratio that is at
+// most 1, because a driver may compile a division by a known 0 incorrectly.
 float atan2_full(float y, float x) {
     if (isnan(x) || isnan(y)) return NAN;
     float dx = abs(x), dy = abs(y);
@@ -100,8 +99,7 @@ float atan2_full(float y, float x) {
     return floatBitsToInt(y) < 0 ? -angle : angle;
 }`},
 	{"arcsin", f32Only, `
-// Arc sine: beyond 1/2 by that of sqrt((1-x)/2), to reach a polynomial (Moshier,
-// Cephes asinf.c).
+// Arc sine by a polynomial (Moshier, Cephes asinf.c). Beyond 1/2 its argument is sqrt((1-x)/2).
 float arcsin(float x) {
     float a = abs(x);
     if (a > 1.0) return NAN;
@@ -113,8 +111,7 @@ float arcsin(float x) {
     return floatBitsToInt(x) < 0 ? -a : a;
 }`},
 	{"arccos", f32Only, `
-// Arc cosine, from the arc sine where that loses no digits (Moshier, Cephes
-// asinf.c).
+// Arc cosine, from the arc sine unless that loses digits (Moshier, Cephes asinf.c).
 float arccos(float x) {
     if (abs(x) > 1.0) return NAN;
     if (!(abs(x) > 0.5)) return 1.5707964 - arcsin(x);
@@ -122,10 +119,9 @@ float arccos(float x) {
     return x < 0.0 ? 3.1415927 - a : a;
 }`},
 	{"reduce_half_pi", f32Only, `
-// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
-// times the bits of 2/pi from its exponent on, of which 62 stand behind the
-// quadrant. Integers, because float optimizers tend to undo such reductions. The
-// words of 2/pi are selected, since some drivers keep an array in slow memory.
+// x minus the nearest multiple of pi/2 (Payne and Hanek 1983). The mantissa is multiplied by the bits of 2/pi from its
+// exponent on; 62 of these bits come after the quadrant. Integers are used because float optimizers tend to undo such
+// reductions. The words of 2/pi are selected, because some drivers keep an array in slow memory.
 float reduce_half_pi(float x, out int quadrant) {
     quadrant = 0;
     if (!(abs(x) > 0.78539816)) return x;
@@ -156,13 +152,13 @@ float reduce_half_pi(float x, out int quadrant) {
     return below != x < 0.0 ? -r : r;
 }`},
 	{"sin_reduced", f32Only, `
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }`},
 	{"cos_reduced", f32Only, `
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
@@ -184,7 +180,7 @@ float cos_accurate(float x) {
     return quadrant == 0 || quadrant == 3 ? c : -c;
 }`},
 	{"expm1", f32Only, `
-// e^x - 1: its series near 0, where the subtraction would lose digits.
+// e^x - 1. Near 0, a subtraction would lose digits, so a series is used.
 float expm1(float x) {
     if (abs(x) > 0.5) return exp(x) - 1.0;
     float p = x * 2.4801587e-5 + 1.984127e-4;
@@ -192,14 +188,14 @@ float expm1(float x) {
     return p * x + x;
 }`},
 	{"half_square", f32Only, `
-// Half the square of h; the square itself overflows sooner.
+// h * h / 2, without the overflow of h * h.
 float half_square(float h) {
     precise float half_h = 0.5 * h;
     precise float y = half_h * h;
     return y;
 }`},
 	{"sinh_accurate", f32Only, `
-// Sinh: its series near 0; squares of exp(x/2) overflow only where sinh does.
+// Sinh, near 0 as a series. The square of exp(x/2) overflows only if sinh does.
 float sinh_accurate(float x) {
     float a = abs(x), z = x * x;
     if (a < 1.0) return (((z * 2.7557319e-6 + 1.984127e-4) * z + 8.333334e-3) * z + 0.16666667) * z * x + x;
@@ -208,13 +204,13 @@ float sinh_accurate(float x) {
     return x < 0.0 ? -s : s;
 }`},
 	{"cosh_accurate", f32Only, `
-// Cosh: squares of exp(x/2) overflow only where cosh does.
+// Cosh. The square of exp(x/2) overflows only if cosh does.
 float cosh_accurate(float x) {
     float h = exp(0.5 * abs(x));
     return half_square(h) + 0.5 / h / h;
 }`},
 	{"tanh_safe", f32Only, `
-// Tanh without overflow; near 0 by a minimax polynomial (Moshier, Cephes tanhf.c).
+// Tanh without overflow, near 0 as a minimax polynomial (Moshier, Cephes tanhf.c).
 float tanh_safe(float x) {
     float a = abs(x), z = x * x;
     if (a < 0.625) {
@@ -251,8 +247,7 @@ float selu(float x) {
     return 1.050701 * (x < 0.0 ? 1.6732632 * expm1(x) : x);
 }`},
 	{"gelu_tanh", f32Only, `
-// 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
-// which keeps its digits where tanh comes close to -1.
+// 0.5 * x * (1 + tanh(u)), computed as x times the logistic function of 2u. That keeps its digits if tanh is near -1.
 float gelu_tanh(float x) {
     float u = 0.79788456 * (x + 0.044715 * x * x * x);
     return x / (1.0 + exp(-2.0 * u));

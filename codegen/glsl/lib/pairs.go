@@ -49,7 +49,7 @@ uvec2 pair_sign(uvec2 x) {
     return int(x.y) < 0 ? uvec2(0xffffffffu) : uvec2((x.x | x.y) == 0u ? 0u : 1u, 0u);
 }`},
 	{"pair_divide", pairOnly, `
-// Divides numbers without a sign, up to 2^63, a bit of the quotient at a time; b is not 0.
+// Divides unsigned numbers up to 2^63, one bit of the quotient at a time; b is not 0.
 uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
     if (b.x == 0u) {
         rest = uvec2(a.x, a.y % b.y);
@@ -74,27 +74,27 @@ uvec2 pair_divide(uvec2 a, uvec2 b, out uvec2 rest) {
     return quotient;
 }`},
 	{"div_int", pairOnly, `
-// Truncates; x/0 is 0, and the smallest number by -1 wraps.
+// The truncated quotient. x/0 is 0, and the smallest number divided by -1 wraps around.
 uvec2 div_int(uvec2 a, uvec2 b) {
     if (b == uvec2(0u)) return b;
     uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
     return int(a.y ^ b.y) < 0 ? pair_negate(quotient) : quotient;
 }`},
 	{"rem_int", pairOnly, `
-// Has the sign of a; x rem 0 is 0.
+// The remainder with the sign of a; x rem 0 is 0.
 uvec2 rem_int(uvec2 a, uvec2 b) {
     if (b == uvec2(0u)) return b;
     uvec2 rest, quotient = pair_divide(pair_abs(a), pair_abs(b), rest);
     return int(a.y) < 0 ? pair_negate(rest) : rest;
 }`},
 	{"mod_int", pairOnly, `
-// Has the sign of b; x mod 0 is 0.
+// The remainder with the sign of b; x mod 0 is 0.
 uvec2 mod_int(uvec2 a, uvec2 b) {
     uvec2 rest = rem_int(a, b);
     return rest != uvec2(0u) && int(rest.y ^ b.y) < 0 ? pair_add(rest, b) : rest;
 }`},
 	{"pow_int", pairOnly, `
-// a^b by squaring, which wraps; of negative b, truncated.
+// a^b by squaring. It wraps around; for negative b the result is truncated.
 uvec2 pow_int(uvec2 a, uvec2 b) {
     uvec2 one = uvec2(1u, 0u), y = one;
     if (int(b.y) < 0) return a == one || a == uvec2(0xffffffffu) ? ((b.x & 1u) == 0u ? one : a) : uvec2(0u);
@@ -105,17 +105,17 @@ uvec2 pow_int(uvec2 a, uvec2 b) {
     return y;
 }`},
 	{"argmax_beats_int", pairOnly, `
-// Whether a at place i comes before b at place j: the first of equals wins.
+// Whether a at place i comes before b at place j. The first of equal numbers comes first.
 bool argmax_beats_int(uvec2 a, int i, uvec2 b, int j) {
     return pair_less(b, a) || a == b && i < j;
 }`},
 	{"argmin_beats_int", pairOnly, `
-// Whether a at place i comes before b at place j: the first of equals wins.
+// Whether a at place i comes before b at place j. The first of equal numbers comes first.
 bool argmin_beats_int(uvec2 a, int i, uvec2 b, int j) {
     return pair_less(a, b) || a == b && i < j;
 }`},
 	{"pair_to_float", pairOnly, `
-// Rounds to nearest even: of 32 bits from the first that is set, the last stands for all
+// Rounds to nearest even. It uses the first 32 bits from the first set bit; the last of them also stands for all bits
 // that follow.
 float pair_to_float(uvec2 x) {
     bool negative = int(x.y) < 0;
@@ -130,7 +130,7 @@ float pair_to_float(uvec2 x) {
     return negative ? -size : size;
 }`},
 	{"float_to_odd", pairOnly, `
-// Of 64 bits the first 32 that are not 0 count, and whether any are set after them.
+// Of 64 bits it uses the first 32 from the first set bit, and whether any bits after them are set.
 float float_to_odd(uvec2 x) {
     bool negative = int(x.y) < 0;
     x = pair_abs(x);
@@ -144,7 +144,7 @@ float float_to_odd(uvec2 x) {
     return negative ? -size : size;
 }`},
 	{"pair_to_double", pairOnly, `
-// Rounds once, as both parts and the product are exact.
+// Both words and the scaled high word are exact, so only the sum is rounded.
 double pair_to_double(uvec2 x) {
     return double(int(x.y)) * 4294967296.0lf + double(x.x);
 }`},

@@ -30,14 +30,13 @@ func quantizers() (all []Helper) {
 // formats is an array of 16-bit units, the first in halves[0].
 var quantizeLibrary = []Helper{
 	{"shift_even", f32Only, `
-// v without its last bits, of which there is at least one, rounded to nearest even.
+// v without its last bits (at least one), rounded to nearest even.
 uint shift_even(uint v, uint bits) {
     uint kept = v >> bits, rest = v & (1u << bits) - 1u, middle = 1u << bits - 1u;
     return rest > middle || rest == middle && (kept & 1u) != 0u ? kept + 1u : kept;
 }`},
 	{"significand", f32Only, `
-// The 24 bits of a float other than 0 and its exponent, the bits of denormals
-// moved up.
+// The 24 bits of a float's significand, and its exponent. The float is not 0; the bits of a denormal are shifted up.
 uint significand(uint bits, out int exponent) {
     uint m = bits & 0x7fffffu;
     exponent = int(bits >> 23);
@@ -47,8 +46,8 @@ uint significand(uint bits, out int exponent) {
     return m << up;
 }`},
 	{"divide_bits", f32Only, `
-// The float nearest to a / b, all three as bits: a division by shifts, two bits
-// further than the result and with a mark where more would follow.
+// The float nearest to a / b, all three as bits. It divides by shifts: the quotient has two bits more than the result,
+// and its last bit says whether more would follow.
 uint divide_bits(uint a, uint b) {
     uint sign = (a ^ b) & 0x80000000u;
     a &= 0x7fffffffu;
@@ -78,8 +77,8 @@ uint divide_bits(uint a, uint b) {
     return sign | (uint(exponent - 1) << 23) + shift_even(quotient, 2u);
 }`},
 	{"exact_product", f32Only, `
-// a * b, rounded to nearest. A device may take denormals for zero, so the device
-// makes only the products well above them.
+// a * b, rounded to nearest. A device may flush denormals to zero, so the device multiplies only if the result is far
+// above them.
 float exact_product(float a, float b) {
     precise float product = a * b;
     uint sign = (floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u;
@@ -89,7 +88,7 @@ float exact_product(float a, float b) {
     int exponent_u, exponent_v;
     uint high, low;
     umulExtended(significand(u, exponent_u), significand(v, exponent_v), high, low);
-    // 30 or 31 bits of the product, with a mark where more would follow.
+    // 30 or 31 bits of the result; the last one says whether more would follow.
     uint kept = high << 15 | low >> 17;
     if ((low & 0x1ffffu) != 0u) kept |= 1u;
     int unit = 134 - exponent_u - exponent_v; // kept >> unit counts the least denormal
@@ -98,10 +97,10 @@ float exact_product(float a, float b) {
     return uintBitsToFloat(sign | (uint(drop - unit) << 23) + shift_even(kept, uint(drop)));
 }`},
 	{"exceeds", f32Only, `
-// Whether a > b, neither of them negative and either perhaps denormal.
+// Whether a > b. Neither is negative, and either may be denormal.
 bool exceeds(float a, float b) { return floatBitsToInt(a) > max(0, floatBitsToInt(b)); }`},
 	{"half_bits", f32Only, `
-// The f16 nearest to a float that is not NaN, both as bits.
+// The f16 nearest to a float, both as bits. The float is not NaN.
 uint half_bits(uint bits) {
     uint sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
     if (a >= 0x47800000u) return sign | 0x7c00u;
@@ -110,20 +109,20 @@ uint half_bits(uint bits) {
     return sign | shift_even(a - 0x38000000u, 13u);
 }`},
 	{"f32_to_f16", f32Only, `
-// The bits of the f16 nearest to x; NaN stays NaN. packHalf2x16 rounds as the device
-// likes, and SwiftShader's makes NaN of infinities.
+// The bits of the f16 nearest to x; NaN stays NaN. The rounding of packHalf2x16 depends on the device, and
+// SwiftShader's converts infinities to NaN.
 uint f32_to_f16(float x) {
     if (isnan(x)) return floatBitsToUint(x) >> 16 & 0x8000u | 0x7e00u;
     return half_bits(floatBitsToUint(x));
 }`},
 	{"inverse_of", f32Only, `
-// 1/d, or 0 where that is not finite.
+// 1/d, or 0 if that is not finite.
 float inverse_of(uint d) {
     uint inverse = divide_bits(0x3f800000u, d);
     return (inverse & 0x7fffffffu) < 0x7f800000u ? uintBitsToFloat(inverse) : 0.0;
 }`},
 	{"largest_of", f32Only, `
-// The element of the largest magnitude, the first of equals, as bits.
+// The first element with the largest magnitude, as bits.
 uint largest_of(float x[32]) {
     uint largest = 0u;
     for (uint i = 0u; i < 32u; ++i) {
@@ -133,7 +132,7 @@ uint largest_of(float x[32]) {
     return largest;
 }`},
 	{"range_of", f32Only, `
-// The least and the greatest element; of zeros the first.
+// The smallest and the largest element; of several zeros the first.
 vec2 range_of(float x[32]) {
     vec2 range = x[0].xx;
     for (uint i = 1u; i < 32u; ++i) {
@@ -143,34 +142,34 @@ vec2 range_of(float x[32]) {
     return range;
 }`},
 	{"level_of", f32Only, `
-// v in units of a scale, plus an offset, without its fraction.
+// v divided by a scale, plus an offset, without its fraction.
 uint level_of(float v, float inverse, float offset, int top) {
     precise float scaled = v * inverse;
     precise float level = scaled + offset;
     return uint(min(int(level), top));
 }`},
 	{"pack_nibbles", f32Only, `
-// Elements i and i+16 in each byte, two of them from element i on.
+// The levels of elements i and i+16 in each byte, for two elements from i on.
 uint pack_nibbles(uint level[32], uint i) {
     return level[i] & 15u | (level[i + 16u] & 15u) << 4 | (level[i + 1u] & 15u) << 8 | (level[i + 17u] & 15u) << 12;
 }`},
 	{"fifth_bits", f32Only, `
-// The fifth bits of all elements.
+// The fifth bits of all levels.
 uint fifth_bits(uint level[32]) {
     uint bits = 0u;
     for (uint i = 0u; i < 32u; ++i) bits |= level[i] >> 4 << i;
     return bits;
 }`},
 	{"round_away", f32Only, `
-// v rounded to the nearest integer, halves away from 0.
+// v rounded to the nearest integer, ties away from 0.
 int round_away(float v) {
     precise float whole = trunc(v);
     int level = int(whole);
     return abs(v - whole) >= 0.5 ? level + (v < 0.0 ? -1 : 1) : level;
 }`},
 	{"level_iq4_nl", f32Only, `
-// The number of the level nearest to v, the greater of two as near: how many middles between levels, doubled, there are
-// up to it.
+// The number of the level nearest to v; of two equally near levels the greater. It counts the midpoints between levels,
+// doubled, that are at most v.
 uint level_iq4_nl(float v) {
     vec4 twice = vec4(2.0 * v);
     uvec4 below = uvec4(greaterThanEqual(twice, vec4(-231.0, -187.0, -148.0, -114.0)));
@@ -180,7 +179,7 @@ uint level_iq4_nl(float v) {
     return below.x + below.y + below.z + below.w;
 }`},
 	{"nearest_iq4_nl", f32Only, `
-// The level nearest to v, the greater of two as near: the steps from the least one, -127, that lead up to it.
+// The level nearest to v; of two equally near levels the greater. It adds up the steps from the least level, -127.
 float nearest_iq4_nl(float v) {
     vec4 twice = vec4(2.0 * v), none = vec4(0.0);
     vec4 steps = mix(none, vec4(23.0, 21.0, 18.0, 16.0), greaterThanEqual(twice, vec4(-231.0, -187.0, -148.0, -114.0)));
@@ -190,8 +189,8 @@ float nearest_iq4_nl(float v) {
     return steps.x + steps.y + steps.z + steps.w - 127.0;
 }`},
 	{"fit_iq4_nl", f32Only, `
-// The sums of level times element and of level squared, weighted by the square
-// of each element, at an inverse scale.
+// The sums of level times element and of level squared, for an inverse scale. The weights are the squares of the
+// elements.
 vec2 fit_iq4_nl(float x[32], float inverse) {
     precise vec2 sums = vec2(0.0);
     for (uint i = 0u; i < 32u; ++i) {
@@ -205,8 +204,7 @@ vec2 fit_iq4_nl(float x[32], float inverse) {
     return sums;
 }`},
 	{"scale_iq4_nl", f32Only, `
-// Of 16 scales the one of least squared error, weighted by the square of each
-// element, as bits.
+// The best of 16 scales, as bits: it has the least squared error, weighted by the square of each element.
 uint scale_iq4_nl(float x[32]) {
     uint largest = largest_of(x);
     if (uintBitsToFloat(largest & 0x7fffffffu) < 1e-15) return 0u;

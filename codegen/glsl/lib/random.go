@@ -3,7 +3,7 @@ package lib
 // randomLibrary computes the words of random streams.
 var randomLibrary = []Helper{
 	{"halves_of_i64", []string{"int64_t"}, `
-// The low and the high half of a number.
+// The low and the high word of a number.
 uvec2 halves_of_i64(int64_t x) {
     return uvec2(uint(x), uint(x >> 32));
 }`},
