@@ -1,6 +1,7 @@
 package vk_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -174,6 +175,9 @@ func expect(t testing.TB, what string, got *ir.Data, want []float32) {
 	}
 	if err := got.Check(); err != nil {
 		t.Fatalf("%s: %v", what, err)
+	}
+	if bytes.Equal(got.Bytes, floatBytes(want)) {
+		return
 	}
 	if have := floats(got.Bytes); !slices.Equal(have, want) {
 		for i := range min(len(have), len(want)) {
