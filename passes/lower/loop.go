@@ -4,16 +4,15 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
 // copyBody copies the nodes of graph g to another graph. It replaces leaves by the nodes in given. It returns the
 // copies by the IDs of the originals.
-func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) {
-	if err := to.DeclareSymbolsOf(g); err != nil {
-		return nil, err
-	}
+func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) []*ir.Node {
+	bailout.Check(to.DeclareSymbolsOf(g))
 	nodes := make([]*ir.Node, len(g.Nodes()))
 	for i, n := range g.Nodes() {
 		if nodes[i] = given[n]; nodes[i] != nil {
@@ -24,11 +23,10 @@ func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) ([]*ir.Node, error) 
 			args[j] = nodes[a.ID()]
 		}
 		var err error
-		if nodes[i], err = to.Add(n.Op(), args, n.Attrs(), n.Pos()); err != nil {
-			return nil, err
-		}
+		nodes[i], err = to.Add(n.Op(), args, n.Attrs(), n.Pos())
+		bailout.Check(err)
 	}
-	return nodes, nil
+	return nodes
 }
 
 // sinks reports whether argument n of a loop is computed inside the loop's body instead of being passed in a buffer.
@@ -60,48 +58,38 @@ func isGiven(n *ir.Node) bool {
 
 // sunkBody returns a loop's body in which some arguments are computed inside (see sinks). It also returns the other
 // arguments, except the initial values of carried values.
-func sunkBody(around *ir.Graph, loop *ir.Node) (*ir.Graph, []*ir.Node, error) {
+func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, left []*ir.Node, err error) {
+	defer bailout.Caught(&err)
 	g := loop.Attrs().Graph("body")
-	to := ir.NewLike(g)
-	if err := to.DeclareSymbolsOf(around); err != nil {
-		return nil, nil, err
-	}
+	to = ir.NewLike(g)
+	bailout.Check(to.DeclareSymbolsOf(around))
 	carried := len(g.Leaves(ir.OpState))
 	sunk, given := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{}
-	var sink func(n *ir.Node) (*ir.Node, error)
-	sink = func(n *ir.Node) (m *ir.Node, err error) {
+	var sink func(n *ir.Node) *ir.Node
+	sink = func(n *ir.Node) *ir.Node {
 		if sunk[n] != nil {
-			return sunk[n], nil
+			return sunk[n]
 		}
 		args := make([]*ir.Node, len(n.Args()))
 		for i, a := range n.Args() {
-			if args[i], err = sink(a); err != nil {
-				return nil, err
-			}
+			args[i] = sink(a)
 		}
+		var err error
 		sunk[n], err = to.Add(n.Op(), args, n.Attrs(), n.Pos())
-		return sunk[n], err
+		bailout.Check(err)
+		return sunk[n]
 	}
-	var left []*ir.Node
 	for i, in := range g.Leaves(ir.OpInput) {
 		a := loop.Arg(carried + i)
 		if !sinks(loop, a) {
 			left = append(left, a)
 			continue
 		}
-		var err error
-		if given[in], err = sink(a); err != nil {
-			return nil, nil, err
-		}
+		given[in] = sink(a)
 	}
-	nodes, err := copyBody(to, g, given)
-	if err != nil {
-		return nil, nil, err
-	}
+	nodes := copyBody(to, g, given)
 	for _, u := range g.Updates() {
-		if err := to.Update(nodes[u.State.ID()], nodes[u.Value.ID()]); err != nil {
-			return nil, nil, err
-		}
+		bailout.Check(to.Update(nodes[u.State.ID()], nodes[u.Value.ID()]))
 	}
 	return to, left, nil
 }

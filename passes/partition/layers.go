@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -218,32 +219,32 @@ func (s *layerSplitter) computes(from, to int) bool {
 }
 
 // build makes part i. ends are the positions at which the parts end.
-func (s *layerSplitter) build(i int, ends []int) (Part, error) {
+func (s *layerSplitter) build(i int, ends []int) (p Part, err error) {
+	defer bailout.Caught(&err)
 	from, to := 0, ends[i]
 	if i > 0 {
 		from = ends[i-1]
 	}
-	p := Part{Graph: ir.NewGraph(fmt.Sprintf("%s.part%d", s.g.Name, i))}
-	if err := p.DeclareSymbolsOf(s.g); err != nil {
-		return p, err
-	}
+	p = Part{Graph: ir.NewGraph(fmt.Sprintf("%s.part%d", s.g.Name, i))}
+	bailout.Check(p.DeclareSymbolsOf(s.g))
 	copies := map[*ir.Node]*ir.Node{}
 	// get returns the part's node for a node of the whole graph. It adds leaves, and inputs for values of other parts.
-	get := func(n *ir.Node) (c *ir.Node, err error) {
-		if c = copies[n]; c != nil {
-			return c, nil
+	get := func(n *ir.Node) *ir.Node {
+		if copies[n] != nil {
+			return copies[n]
 		}
+		var err error
 		if inEachPart(n) {
 			if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
 				p.Stored += maxBytes(n)
 			}
-			c, err = p.Add(n.Op(), nil, n.Attrs(), n.Pos())
+			copies[n], err = p.Add(n.Op(), nil, n.Attrs(), n.Pos())
 		} else {
-			c, err = p.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: s.passedName(n)},
+			copies[n], err = p.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: s.passedName(n)},
 				{Name: "dtype", Value: n.DType()}, {Name: "shape", Value: n.Shape()}}, n.Pos())
 		}
-		copies[n] = c
-		return c, err
+		bailout.Check(err)
+		return copies[n]
 	}
 	for id := from; id < to; id++ {
 		n := s.g.Nodes()[id]
@@ -252,20 +253,12 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 		}
 		args := make([]*ir.Node, len(n.Args()))
 		for j, a := range n.Args() {
-			var err error
-			if args[j], err = get(a); err != nil {
-				return p, err
-			}
+			args[j] = get(a)
 		}
-		c, err := p.Add(n.Op(), args, n.Attrs(), n.Pos())
-		if err != nil {
-			return p, err
-		}
-		copies[n] = c
+		copies[n], err = p.Add(n.Op(), args, n.Attrs(), n.Pos())
+		bailout.Check(err)
 		if s.last[id] >= to {
-			if err := p.Output(s.passedName(n), c); err != nil {
-				return p, err
-			}
+			bailout.Check(p.Output(s.passedName(n), copies[n]))
 			p.Gives = append(p.Gives, s.passedName(n))
 		}
 	}
@@ -284,28 +277,12 @@ func (s *layerSplitter) build(i int, ends []int) (Part, error) {
 	}
 	for _, u := range s.g.Updates() {
 		if here(u.Value, u.State) {
-			state, err := get(u.State)
-			if err != nil {
-				return p, err
-			}
-			value, err := get(u.Value)
-			if err == nil {
-				err = p.Update(state, value)
-			}
-			if err != nil {
-				return p, err
-			}
+			bailout.Check(p.Update(get(u.State), get(u.Value)))
 		}
 	}
 	for _, o := range s.g.Outputs() {
 		if here(o.Node, nil) {
-			n, err := get(o.Node)
-			if err == nil {
-				err = p.Graph.Output(o.Name, n)
-			}
-			if err != nil {
-				return p, err
-			}
+			bailout.Check(p.Graph.Output(o.Name, get(o.Node)))
 		}
 	}
 	return p, nil
