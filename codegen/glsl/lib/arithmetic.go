@@ -29,7 +29,7 @@ TYPE fdiv(const TYPE a, const TYPE b) {
     return c;
 }`},
 	{"dot_in_order", []string{"vec4"}, `
-// dot, for a device that multiplies and adds in two steps anyway: its driver could round the multiplications differently.
+// dot, for a device that multiplies and adds in two steps anyway. Its driver could round the terms differently.
 float dot_in_order(const vec4 a, const vec4 b) {
     precise float sum = dot(a, b);
     return sum;
