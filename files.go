@@ -102,6 +102,7 @@ func ReadGraph(path string) (*ir.Graph, error) {
 	return parseGraph(path, text)
 }
 
+// parseGraph parses the contents of a graph file.
 func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	start := bytes.TrimSpace(text)
 	begins := func(with string) bool { return bytes.HasPrefix(start, []byte(with)) }
@@ -177,6 +178,7 @@ func (p *Program) Parts() (list []*Program, err error) {
 	return list, nil
 }
 
+// openedBundle returns the program in a bundle. After an error it closes the file.
 func openedBundle(f *bundle.File, name string) (*Program, error) {
 	g, err := f.Graph()
 	if err != nil {

@@ -67,6 +67,7 @@ func OpenSandbox(want string, opt ...DeviceOption) (*Device, error) {
 	return openDevice(want, append(slices.Clone(opt), func(o *openOptions) { o.Robust = true }))
 }
 
+// openDevice opens a device, or several as one.
 func openDevice(want string, opt []DeviceOption) (*Device, error) {
 	all, err := openAll(want, opt)
 	if err != nil {
@@ -79,6 +80,7 @@ func openDevice(want string, opt []DeviceOption) (*Device, error) {
 // twice is opened twice; both share the hardware.
 func OpenDevices(list string, opt ...DeviceOption) (Devices, error) { return openAll(list, opt) }
 
+// openAll opens the devices of a list with the same options.
 func openAll(list string, opt []DeviceOption) (_ Devices, err error) {
 	options := openOptions{open: vk.Open, mayHaveGPU: vk.MayHaveGPU}
 	for _, set := range opt {

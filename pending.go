@@ -134,6 +134,8 @@ func (s *starts) next() {
 	s.nextLocked()
 }
 
+// nextLocked is next for a caller that holds the lock. Of the waiting runs it takes the first one with the highest
+// priority.
 func (s *starts) nextLocked() {
 	if s.running = len(s.waiting) > 0; !s.running {
 		return
@@ -291,6 +293,7 @@ func (e *Executable) RunBatch(ctx context.Context, in []Tensors, opt ...RunOptio
 	return runBatch(ctx, in, func(ctx context.Context, one Tensors) *Pending { return e.Start(ctx, one, opt...) })
 }
 
+// runBatch starts a run for each element of in, and waits for all runs. If one fails, it stops the others.
 func runBatch(ctx context.Context, in []Tensors, start func(context.Context, Tensors) *Pending) ([]*Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

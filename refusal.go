@@ -50,6 +50,7 @@ type refusedError struct {
 	err    error
 }
 
+// Error returns the reason in one line.
 func (e *refusedError) Error() string {
 	why := runtime.Reason(e.err).Error()
 	if unsupported := (*UnsupportedError)(nil); errors.As(e.err, &unsupported) {

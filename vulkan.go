@@ -23,6 +23,7 @@ type vulkan struct {
 	tuning func() (*tunefile.File, error)
 }
 
+// openVulkan opens the Vulkan device that want names.
 func openVulkan(want string, options openOptions) (*vulkan, error) {
 	inst, err := options.open()
 	if err != nil {

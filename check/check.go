@@ -79,6 +79,7 @@ func (r *Report) Err() error {
 	return errors.New("past the tolerance: " + strings.Join(bad, "; "))
 }
 
+// title names the value in messages.
 func (v Value) title() string {
 	if v.State {
 		return fmt.Sprintf("state %q", v.Name)
@@ -119,6 +120,7 @@ func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[stri
 	return r, nil
 }
 
+// state compares a state of exe with the reference's.
 func (c *Checker) state(exe runtime.Executable, u ir.Update) (Value, error) {
 	name, tol := u.State.Name(), c.tolerances[u.Value.ID()]
 	if exe == nil {

@@ -60,6 +60,7 @@ func pairs(from, to []string) map[string]string {
 	return m
 }
 
+// pairNodes maps the names of nodes in one list to those of the nodes at the same positions in the other.
 func pairNodes(from, to []*ir.Node) map[string]string {
 	m := map[string]string{}
 	for i := range from {
@@ -70,6 +71,7 @@ func pairNodes(from, to []*ir.Node) map[string]string {
 
 func (r renaming) symbol(s string) string { return r.dim(ir.Dim{Sym: s}).Sym }
 
+// dim renames the symbols of an extent.
 func (r renaming) dim(d ir.Dim) ir.Dim {
 	return d.Rename(func(symbol string) string {
 		if t, ok := r.symbols[symbol]; ok {
@@ -79,6 +81,7 @@ func (r renaming) dim(d ir.Dim) ir.Dim {
 	})
 }
 
+// shape renames the symbols of a shape.
 func (r renaming) shape(s ir.Shape) ir.Shape {
 	out := slices.Clone(s)
 	for i := range out {
@@ -87,6 +90,7 @@ func (r renaming) shape(s ir.Shape) ir.Shape {
 	return out
 }
 
+// buffer renames the symbols and weights of a buffer. A buffer that is a single weight has the weight's name.
 func (r renaming) buffer(b *kernel.Buffer) {
 	b.Shape = r.shape(b.Shape)
 	b.Segments = slices.Clone(b.Segments)
@@ -100,6 +104,7 @@ func (r renaming) buffer(b *kernel.Buffer) {
 	}
 }
 
+// ports returns the ports with new names, and renames the symbols of their shapes.
 func (r renaming) ports(ports []kernel.Port, names map[string]string) []kernel.Port {
 	out := slices.Clone(ports)
 	for i := range out {
@@ -109,6 +114,7 @@ func (r renaming) ports(ports []kernel.Port, names map[string]string) []kernel.P
 	return out
 }
 
+// grid renames the symbols of a grid.
 func (r renaming) grid(g *kernel.Grid) {
 	for i := range g {
 		g[i] = slices.Clone(g[i])

@@ -239,6 +239,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	return run(&State{Graph: g, passes: table}, opt)
 }
 
+// run runs the passes of s up to pass opt.Until.
 func run(s *State, opt Options) (*State, error) {
 	if opt.Context == nil {
 		opt.Context = context.Background()
@@ -296,6 +297,7 @@ func (s *State) arrange() error {
 	return nil
 }
 
+// known reports whether there is a pass with this name.
 func known(name string) bool {
 	for _, p := range table {
 		if p.Name == name {
@@ -305,6 +307,7 @@ func known(name string) bool {
 	return false
 }
 
+// names lists the names of all passes.
 func names() string {
 	var list []string
 	for _, p := range table {

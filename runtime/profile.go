@@ -213,6 +213,7 @@ func (p *Profile) summary(busy time.Duration) string {
 	return fmt.Sprintf("%d kernels, busy %v, device %v, wall %v", len(p.Kernels), busy, p.GPU, p.Wall)
 }
 
+// shownOps joins the names of a kernel's ops, and cuts a long list off.
 func shownOps(ops []string) string {
 	s := strings.Join(ops, " ")
 	if len(s) <= maxOpsShown {

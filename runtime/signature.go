@@ -69,6 +69,7 @@ func NewSignature(name string, inputs, outputs, states []Port, symbols []Symbol,
 		picks: picks}, nil
 }
 
+// addLeaf adds an input or state to a graph.
 func addLeaf(g *ir.Graph, op ir.Op, p Port) error {
 	_, err := g.Add(op, nil, []ir.Attr{
 		{Name: "name", Value: p.Name}, {Name: "dtype", Value: p.Type.DType}, {Name: "shape", Value: p.Type.Shape},
@@ -93,6 +94,7 @@ func SignatureOf(g *ir.Graph) *Signature {
 	return s
 }
 
+// leafPorts returns the graph's inputs or states as ports.
 func leafPorts(g *ir.Graph, op ir.Op) []Port {
 	var ports []Port
 	for _, n := range g.Leaves(op) {

@@ -45,6 +45,7 @@ func (t *touched) bytes(buffer int) (from, to int64, ok bool) {
 	return b.Offset, b.Offset + align(b.Bytes, kernel.ArenaAlign), b.Kind == kernel.BufTemp
 }
 
+// add records that a step since the last barrier accesses a buffer.
 func (t *touched) add(b kernel.Bind) {
 	from, to, ok := t.bytes(b.Buffer)
 	switch {

@@ -109,6 +109,7 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 	return newLowerer(f, c).lower()
 }
 
+// lower makes the cluster's kernel.
 func (l *lowerer) lower() (*kernel.Kernel, error) {
 	if err := l.f.ctx.Err(); err != nil {
 		return nil, err
@@ -229,6 +230,7 @@ func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
 	return at
 }
 
+// lowerMap makes a kernel in which each point computes one element of the results.
 func (l *lowerer) lowerMap() {
 	l.k.Family = kernel.FamilyMap
 	if slices.ContainsFunc(l.c.tails, func(n *ir.Node) bool { return n.DType().IsBlock() }) {

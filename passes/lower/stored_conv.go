@@ -63,8 +63,8 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 	return w
 }
 
-// Kernels returns the kernels that store the two operands, and the matmul (product).
-func (w *StoredConv) Kernels() (stores []*kernel.Kernel, product *kernel.Kernel, err error) {
+// Kernels returns the kernels that store the two operands, and the matmul.
+func (w *StoredConv) Kernels() (stores []*kernel.Kernel, matmul *kernel.Kernel, err error) {
 	x, err := w.storeArgument()
 	if err != nil {
 		return nil, nil, err
@@ -73,8 +73,8 @@ func (w *StoredConv) Kernels() (stores []*kernel.Kernel, product *kernel.Kernel,
 	if err != nil {
 		return nil, nil, err
 	}
-	product, err = w.product()
-	return []*kernel.Kernel{x, weights}, product, err
+	matmul, err = w.matmul()
+	return []*kernel.Kernel{x, weights}, matmul, err
 }
 
 // ceilDiv returns n/by rounded up.
@@ -227,10 +227,10 @@ func (w *StoredConv) storeWeights() (*kernel.Kernel, error) {
 		})
 }
 
-// product returns the matmul of the stored operands: windows [positions, window] times weights [window, outputs]. Rows
+// matmul returns the matmul of the stored operands: windows [positions, window] times weights [window, outputs]. Rows
 // are positions in storage order through all images, so that they have one stride. A guard skips positions without a
 // result.
-func (w *StoredConv) product() (*kernel.Kernel, error) {
+func (w *StoredConv) matmul() (*kernel.Kernel, error) {
 	l := newLowerer(w.f, w.cluster)
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[w.n] = true
@@ -248,7 +248,7 @@ func (w *StoredConv) product() (*kernel.Kernel, error) {
 	return l.finish()
 }
 
-// addOperands adds the loads of the stored operands, and their product, to the matmul with result coordinates row and
+// addOperands adds the loads of the stored operands, and their matmul, to the kernel with result coordinates row and
 // col.
 func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)

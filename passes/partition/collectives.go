@@ -110,6 +110,7 @@ func collective(name, doc, prologue, each, result string, shape func(ir.Shape, i
 
 var collectiveAttrs = []ir.AttrInfo{{Name: "shards", Kind: ir.AttrInt, Doc: "how many devices there are"}}
 
+// collectiveKernel returns the GLSL kernel of a collective op with the given outputs and body.
 func collectiveKernel(outputs []string, body string) *ir.CustomKernel {
 	return &ir.CustomKernel{
 		Outputs: outputs, Workgroup: [3]int{collectiveLanes},
@@ -118,6 +119,7 @@ func collectiveKernel(outputs []string, body string) *ir.CustomKernel {
 	}
 }
 
+// checkCollective checks the arguments and attributes of a collective op.
 func checkCollective(c *ir.Call) error {
 	switch shards := c.Attrs.Int("shards"); {
 	case shards < 2 || shards > mailbox.MaxRanks:
@@ -267,6 +269,7 @@ func sumWords(all [][]uint32) []uint32 {
 	return sum
 }
 
+// toWords returns bytes as little-endian 32-bit words.
 func toWords(b []byte) []uint32 {
 	words := make([]uint32, len(b)/4)
 	for i := range words {
@@ -275,6 +278,7 @@ func toWords(b []byte) []uint32 {
 	return words
 }
 
+// fromWords is the inverse of toWords.
 func fromWords(words []uint32) []byte {
 	b := make([]byte, 0, 4*len(words))
 	for _, w := range words {

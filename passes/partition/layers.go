@@ -80,6 +80,7 @@ func inEachPart(n *ir.Node) bool {
 	return false
 }
 
+// newLayerSplitter returns a layerSplitter with the costs of a cut at each position.
 func newLayerSplitter(g *ir.Graph) *layerSplitter {
 	nodes := g.Nodes()
 	s := &layerSplitter{g: g, live: g.Live(), last: make([]int, len(nodes)), first: make([]int, len(nodes)),

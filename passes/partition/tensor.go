@@ -488,6 +488,7 @@ func sameOutside(a, b ir.Shape) bool {
 	return errX == nil && errY == nil && x == y || a.Equal(b)
 }
 
+// unsqueeze copies an unsqueeze of a divided value. The new axes may move the divided axis.
 func (s *tensorSplitter) unsqueeze(n *ir.Node, x placed) (placed, bool) {
 	axis := x.axis
 	for _, at := range slices.Sorted(slices.Values(n.Attrs().Ints("axes"))) {

@@ -91,6 +91,7 @@ func (g *Graph) Append(k *kernel.Kernel) KernelID {
 	return id
 }
 
+// add adds a kernel to the graph, but not to the order of execution.
 func (g *Graph) add(k *kernel.Kernel, once bool) KernelID {
 	id := KernelID(len(g.kernels))
 	g.kernels, g.once = append(g.kernels, nil), append(g.once, once)

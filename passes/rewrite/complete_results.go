@@ -16,6 +16,7 @@ type loopCompleter struct {
 	results map[*ir.Node][]*ir.Node // by loop of the new graph: the nodes of its results
 }
 
+// newLoopCompleter returns a loopCompleter for graph g.
 func newLoopCompleter(g *ir.Graph) *loopCompleter {
 	c := &loopCompleter{shown: map[*ir.Node]bool{}, users: g.Users(), results: map[*ir.Node][]*ir.Node{}}
 	for _, o := range g.Outputs() {

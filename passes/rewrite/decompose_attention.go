@@ -15,6 +15,7 @@ type attentionParts struct {
 	wide                      ir.DType // dtype of the scores
 }
 
+// attentionPartsOf returns the extents for an attention of queries q and keys k.
 func attentionPartsOf(q, k *ir.Node) attentionParts {
 	qs, ks := q.Shape(), k.Shape()
 	rank := len(qs)

@@ -63,6 +63,7 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	return e, nil
 }
 
+// newExecutable prepares a graph for runs. It is [Load] without the graph's name in errors.
 func newExecutable(g *ir.Graph, weights ir.WeightSource, opt Options) (*executable, error) {
 	share, err := sharedWith(opt.Share)
 	if err != nil {
@@ -191,6 +192,7 @@ func (e *executable) readState(name string, open func() (*interp.Program, error)
 // WriteState implements runtime.Executable.
 func (e *executable) WriteState(name string, d *ir.Data) error { return e.writeState(name, d, e.open) }
 
+// writeState writes a state of the program that open returns.
 func (e *executable) writeState(name string, d *ir.Data, open func() (*interp.Program, error)) error {
 	p, err := open()
 	if err == nil {
@@ -205,6 +207,7 @@ func (e *executable) writeState(name string, d *ir.Data, open func() (*interp.Pr
 // ResetStates implements runtime.Executable.
 func (e *executable) ResetStates() error { return e.resetStates(e.open) }
 
+// resetStates resets the states of the program that open returns.
 func (e *executable) resetStates(open func() (*interp.Program, error)) error {
 	p, err := open()
 	if err == nil {

@@ -128,6 +128,8 @@ type MemoryStats struct {
 // minAlignment keeps buffers on separate cache lines, even if the driver asks for less.
 const minAlignment = 256
 
+// newAllocator returns an allocator without blocks. blockBytes is the size of a block, which may be smaller in a small
+// heap.
 func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType,
 	blockBytes, maxAllocation uint64) *allocator {
 	a := &allocator{source: source, types: types, maxAllocation: maxAllocation}
@@ -226,6 +228,7 @@ func (a *allocator) otherEmpty(b *memoryBlock) bool {
 	})
 }
 
+// drop returns a block to the driver.
 func (a *allocator) drop(b *memoryBlock) {
 	a.blocks = slices.DeleteFunc(a.blocks, func(o *memoryBlock) bool { return o == b })
 	a.source.destroy(objectMemory, b.memory) // unmaps as well
@@ -244,6 +247,7 @@ func (a *allocator) trim() {
 	}
 }
 
+// statistics returns a copy of the statistics.
 func (a *allocator) statistics() MemoryStats {
 	a.mu.Lock()
 	defer a.mu.Unlock()

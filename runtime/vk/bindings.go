@@ -86,6 +86,7 @@ func (b *Bindings) check(sets []BindingSet) (layouts []uint64, descriptors int, 
 	return layouts, descriptors, nil
 }
 
+// checkBinding returns an error if the range cannot be bound to a kernel on this device.
 func (d *Device) checkBinding(r BufferRange) error {
 	if r.Buffer == nil {
 		return fmt.Errorf("no buffer")
@@ -118,6 +119,7 @@ func (r BufferRange) extent() int64 {
 	return r.Size
 }
 
+// descriptorWords returns the arguments for the C function that writes the sets: five words for each binding.
 func (b *Bindings) descriptorWords(sets []BindingSet) []uint64 {
 	var words []uint64
 	for i, set := range sets {

@@ -226,6 +226,7 @@ func ownerOf(kind kernel.BufferKind) runtime.MemoryOwner {
 	return runtime.OwnOther
 }
 
+// newBuffer makes a buffer for the program, and counts it in the statistics.
 func (m *programMemory) newBuffer(name string, of kernel.BufferKind, size int64, kind MemoryKind) (*Buffer, error) {
 	b, err := m.device.newBuffer(ownerOf(of), name, size, kind)
 	if err != nil {

@@ -74,6 +74,7 @@ func decodeCache(identity [sha256.Size]byte, file []byte) ([]byte, error) {
 	return payload, nil
 }
 
+// cacheSum returns the checksum of a cache file.
 func cacheSum(identity [sha256.Size]byte, payload []byte) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	h.Write(identity[:])
@@ -82,6 +83,7 @@ func cacheSum(identity [sha256.Size]byte, payload []byte) (sum [sha256.Size]byte
 	return sum
 }
 
+// openPipelineCache makes the device's cache, and fills it from the file if there is a usable one.
 func openPipelineCache(d *Device) (*pipelineCache, error) {
 	c := &pipelineCache{device: d}
 	identity := cacheIdentity(&d.info)
@@ -119,6 +121,7 @@ func (d *Device) SavePipelineCache() error {
 	return d.cache.save()
 }
 
+// save writes the cache to its file, if pipelines were added since the last save.
 func (c *pipelineCache) save() error {
 	if c.path == "" || !c.grown.Swap(false) {
 		return nil

@@ -148,6 +148,7 @@ func nativeFeatures(f *device.Features) C.vkc_features {
 	}
 }
 
+// matrix2 converts the properties of cooperative matrices, version 2.
 func matrix2(p *C.vkc_probe) *device.Matrix2 {
 	f := &p.features
 	return &device.Matrix2{
@@ -160,6 +161,7 @@ func matrix2(p *C.vkc_probe) *device.Matrix2 {
 	}
 }
 
+// matrixShapes converts a list of matrix shapes.
 func matrixShapes(list []C.vkc_matrix) []device.MatrixShape {
 	var shapes []device.MatrixShape
 	for i := range list {
@@ -179,6 +181,7 @@ var components = map[uint32]device.Component{
 	1000141000: "bf16", 1000491002: "f8e4m3", 1000491003: "f8e5m2",
 }
 
+// component converts a VkComponentTypeKHR.
 func component(c uint32) device.Component {
 	if name, ok := components[c]; ok {
 		return name

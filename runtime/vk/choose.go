@@ -148,6 +148,7 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	return 0, "", fmt.Errorf("vk: no device's name contains %q; the devices are %s", want, listDevices(devices))
 }
 
+// chooseIndex is Choose for a device's index.
 func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
 	for _, d := range devices {
 		if d.Index != n {
@@ -162,6 +163,7 @@ func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
 	return 0, "", fmt.Errorf("vk: there is no device %d; the devices are %s", n, listDevices(devices))
 }
 
+// bestOf returns the device of the preferred type, and among those the one with most memory.
 func bestOf(devices []DeviceInfo) DeviceInfo {
 	best := devices[0]
 	for _, d := range devices[1:] {
@@ -173,6 +175,7 @@ func bestOf(devices []DeviceInfo) DeviceInfo {
 	return best
 }
 
+// explain says why device best was chosen from the matching ones. every means that any device would have matched.
 func explain(best DeviceInfo, matching []DeviceInfo, want string, every bool) string {
 	name := best.Caps.Name
 	if !every {
@@ -190,6 +193,7 @@ func explain(best DeviceInfo, matching []DeviceInfo, want string, every bool) st
 		formatBytes(best.Caps.DeviceMemory))
 }
 
+// listDevices returns the indices and names of devices, for messages.
 func listDevices(devices []DeviceInfo) string {
 	var names []string
 	for _, d := range devices {

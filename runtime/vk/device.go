@@ -106,6 +106,7 @@ const (
 	objectCommandPool    objectType = 25
 )
 
+// newDevice opens the device with an index in inst.Devices.
 func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error) {
 	info := inst.infos[index]
 	if info.Problem != "" {
@@ -215,6 +216,7 @@ func (d *Device) MemoryAvailable() uint64 {
 	return d.info.Heaps[heap].Size - min(used, d.info.Heaps[heap].Size)
 }
 
+// available returns how much this process may still allocate from a heap, as the driver estimates it.
 func (d *Device) available(heap int) (uint64, bool) {
 	budget, usage, ok := d.native.memoryBudget()
 	if !ok || heap >= len(budget) {

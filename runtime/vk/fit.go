@@ -106,6 +106,7 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	return nil
 }
 
+// shader adds the capabilities that a kernel needs and the device lacks.
 func (l *gapList) shader(caps *device.Caps, s *kernel.Shader) {
 	user := "kernel " + s.Name
 	for _, feature := range s.Needs {
@@ -168,6 +169,7 @@ func (l *gapList) bind(caps *device.Caps, b *kernel.Buffer, byAddress bool) {
 	}
 }
 
+// buffer adds the gaps of a buffer.
 func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 	user := fmt.Sprintf("%s %s", b.Kind, b.Name)
 	size := uint64(b.Bytes)

@@ -205,6 +205,7 @@ type layoutCache struct {
 	pipelines map[[2]int]*pipelineLayout
 }
 
+// pipeline returns the layout for kernels with so many buffers and bytes of push constants.
 func (c *layoutCache) pipeline(buffers, pushBytes int) (*pipelineLayout, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,6 +229,7 @@ func (c *layoutCache) pipeline(buffers, pushBytes int) (*pipelineLayout, error) 
 	return layout, nil
 }
 
+// set returns the descriptor set layout for so many buffers.
 func (c *layoutCache) set(buffers int) (uint64, error) {
 	if set, ok := c.sets[buffers]; ok {
 		return set, nil
@@ -243,6 +245,7 @@ func (c *layoutCache) set(buffers int) (uint64, error) {
 	return set, nil
 }
 
+// release destroys all layouts.
 func (c *layoutCache) release() {
 	for _, l := range c.pipelines {
 		c.device.native.destroy(objectPipelineLayout, l.handle)

@@ -126,6 +126,7 @@ func (m *programMemory) bytesShare(s *kernel.Step, symbols map[string]int64) flo
 	return now / max(bound, 1)
 }
 
+// dimShare returns an extent in this run as a fraction of its maximum.
 func dimShare(d ir.Dim, symbols map[string]int64) float64 {
 	if d.IsStatic() || d.Max() <= 0 {
 		return 1
@@ -143,6 +144,7 @@ type runLog struct {
 	spans       []runtime.HostSpan
 }
 
+// newRunLog returns a log that begins now, or nil unless it is wanted.
 func newRunLog(wanted bool) *runLog {
 	if !wanted {
 		return nil

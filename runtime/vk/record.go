@@ -230,6 +230,7 @@ func (c *CommandList) DispatchIndirect(counts *Buffer, offset int64) {
 	}
 }
 
+// kernelName returns the name of the bound kernel, for errors.
 func (c *CommandList) kernelName() string {
 	if c.pipeline == nil {
 		return "(none bound)"
@@ -262,6 +263,7 @@ func (c *CommandList) prepare() bool {
 	return true
 }
 
+// emitState adds commands for those of pipeline, buffers and push constants that have changed since the last dispatch.
 func (c *CommandList) emitState(layout *pipelineLayout) {
 	if c.pipeline != c.boundPipeline {
 		c.emit(opBindPipeline, c.pipeline.handle)
@@ -292,6 +294,8 @@ func (c *CommandList) written(b *Buffer) {
 	}
 }
 
+// checkBuffer records that the list uses a range of a buffer. If the range is invalid, it records an error and returns
+// false.
 func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align int64) bool {
 	if c.broken() {
 		return false
@@ -378,6 +382,8 @@ func (c *CommandList) Timestamp(t *Timestamps, i int) {
 	}
 }
 
+// checkTimestamps records that the list uses slot i of t. If there is no such slot, it records an error and returns
+// false.
 func (c *CommandList) checkTimestamps(t *Timestamps, i int) bool {
 	if c.broken() {
 		return false

@@ -314,6 +314,8 @@ func (rec *recorder) recordList(c *CommandList, bindings *Bindings, steps []int,
 	}
 }
 
+// recordStep records the dispatch of step i. Its workgroup counts are constants if the recording is for fixed symbols,
+// and are in a buffer otherwise.
 func (rec *recorder) recordStep(c *CommandList, bindings *Bindings, i int) {
 	c.BindPipeline(rec.pipelines[rec.steps[i].Shader])
 	c.Bind(bindings, i)

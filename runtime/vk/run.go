@@ -44,6 +44,7 @@ func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, bet
 	return r, nil
 }
 
+// wrap returns err with what the program was doing.
 func (e *Executable) wrap(doing string, err error) error {
 	if e == nil || e.program == nil {
 		return fmt.Errorf("%s a program: %w", doing, err)
@@ -69,6 +70,7 @@ type job struct {
 	log      *runLog
 }
 
+// run checks the arguments of a run and makes it. The caller holds the program's lock.
 func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between func() error, opt runtime.RunOptions,
 	log *runLog) (*runtime.Result, error) {
 	symbols, err := e.Bind(in, opt)
@@ -227,6 +229,8 @@ func present(list ...*Recording) []*Recording {
 	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
+// submit submits recordings and waits for them. Where a recording ends with an exchange between devices, it waits,
+// calls j.between, and continues with the rest.
 func (e *Executable) submit(ctx context.Context, recordings []*Recording, j *job) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -100,6 +100,7 @@ func (m *programMemory) weightLike(b *kernel.Buffer) *buffer {
 	return nil
 }
 
+// borrowState makes program e use a state of program `from`, if that has a state of this name.
 func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 	i, err := from.State(port.Name)
 	if err != nil {

@@ -57,6 +57,7 @@ func (p *Pipeline) Representations() ([]Representation, error) {
 	return list, p.device.checkResult(r, "read representations of pipeline %s", p.name)
 }
 
+// captured returns an error if the pipeline is closed, or was compiled without capture c.
 func (p *Pipeline) captured(c Capture, what string) error {
 	if p == nil || p.closed.Load() {
 		return fmt.Errorf("vk: %s of a pipeline: it is closed, or was never made", what)

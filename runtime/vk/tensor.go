@@ -124,6 +124,7 @@ func (e *Executable) upload(ctx context.Context, t ir.DType, dims []int,
 	return tensor, nil
 }
 
+// newUploaded makes a device tensor, whose buffer fill writes.
 func (d *Device) newUploaded(dtype ir.DType, dims []int, fill func(b *Buffer) error) (*runtime.DeviceTensor, error) {
 	size, err := ir.ByteSize(dtype, dims)
 	if err != nil {

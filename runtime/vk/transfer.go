@@ -65,6 +65,7 @@ func (d *Device) disown(r resource) {
 	d.mu.Unlock()
 }
 
+// destroy frees the slots' memory and command pools.
 func (s *stagingRing) destroy(slots []*stagingSlot) {
 	for _, slot := range slots {
 		s.device.native.destroy(objectCommandPool, slot.pool)
@@ -138,6 +139,7 @@ func (d *Device) fill(ctx context.Context, dst *Buffer, offset int64, src []byte
 	}, order{overlaps: true})
 }
 
+// upload copies size bytes to a buffer. fill returns them in pieces: it writes the bytes from position `at` on to p.
 func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error,
 	o order) error {
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -178,6 +180,7 @@ func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset i
 	return d.download(ctx, dst, src, offset, order{})
 }
 
+// download is Download that waits only for what o demands.
 func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
 	if err := runtime.CheckContext(ctx); err != nil {
@@ -276,6 +279,7 @@ func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64
 	return nil
 }
 
+// checkTransfer returns an error if the range cannot be copied on this device.
 func (d *Device) checkTransfer(doing string, b *Buffer, offset, size int64) error {
 	if err := d.usable(doing); err != nil {
 		return err

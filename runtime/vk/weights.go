@@ -40,6 +40,7 @@ type knownWeight struct {
 	buffer *sharedBuffer
 }
 
+// newWeightStore returns an empty store.
 func newWeightStore() *weightStore {
 	w := &weightStore{token: make(chan struct{}, 1), known: map[weightKind][]knownWeight{},
 		prepared: map[contentKey]*sharedBuffer{}}
@@ -72,6 +73,7 @@ func (w *weightStore) add(kind weightKind, k knownWeight) {
 	k.buffer.forget = func() { w.remove(kind, k) }
 }
 
+// remove removes a weight from the store.
 func (w *weightStore) remove(kind weightKind, k knownWeight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

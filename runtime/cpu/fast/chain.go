@@ -135,6 +135,7 @@ type chains struct {
 	uses     []int  // by node ID: how many arguments of nodes, outputs and updates of states are the node
 }
 
+// newChains counts the uses of a graph's nodes.
 func newChains(g *ir.Graph) *chains {
 	c := &chains{nodes: g.Nodes(), constant: interp.IsConstant(g), uses: make([]int, len(g.Nodes()))}
 	live := g.Live()
