@@ -139,7 +139,7 @@ func (m *flashMatrix) valuePitch() int { return schedule.StagedPitch(m.width, sc
 func (m *flashMatrix) defineFunctions() {
 	function := func(name, params, body string) expr.Expr {
 		name = m.Fresh(m.Root, name)
-		m.Define(fmt.Sprintf("float %s(%s)", name, params), func() { m.Line("return %s;", body) })
+		m.Define(fmt.Sprintf("float %s(%s)", name, params), func() { m.Return(expr.Of(body)) })
 		return expr.Of(name)
 	}
 	place := "const in uint row, const in uint col, const in float "
@@ -189,12 +189,11 @@ func (m *flashMatrix) scoreFunction() expr.Expr {
 		key := m.Named("key", expr.Plus(expr.Of("first_key"), expr.Of("frag_col")))
 		m.BindAxis(m.ax.Key, m.Limit(key, m.K.Fold, m.s.TileN))
 		if m.scalesLate() {
-			m.Line("return %s;",
-				expr.Choose(expr.Binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), expr.Of("dot_product"),
-					m.lowest()))
+			m.Return(expr.Choose(expr.Binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), expr.Of("dot_product"),
+				m.lowest()))
 			return
 		}
-		m.Line("return %s;", m.score(expr.Of("dot_product"), key, m.axisOrZero(m.ax.Query)))
+		m.Return(m.score(expr.Of("dot_product"), key, m.axisOrZero(m.ax.Query)))
 	})
 	return expr.Of(name)
 }
@@ -210,7 +209,7 @@ func (m *flashMatrix) axisOrZero(axis int) expr.Expr {
 // store finishes the rows and stores them. Each fragment passes through shared memory, so that the invocations of a row
 // can read their columns.
 func (m *flashMatrix) store() {
-	m.Line("")
+	m.Blank()
 	if m.inRegisters && m.usesResult(0) {
 		m.raise() // so that the shift is the largest score
 	}
@@ -219,9 +218,9 @@ func (m *flashMatrix) store() {
 		top, total := m.rowNumbers(i)
 		m.storeOnceIn(row, top, total)
 		m.Repeat("n", m.cols, func(n expr.Expr) {
-			m.Line("subgroupBarrier();")
+			m.Do("subgroupBarrier")
 			m.toScratch(m.sum(i, n))
-			m.Line("subgroupBarrier();")
+			m.Do("subgroupBarrier")
 			m.ifRow(row, func() {
 				m.BindAcc(0, top)
 				m.BindAcc(1, total)
@@ -262,11 +261,11 @@ func (m *flashMatrix) rowNumbers(i expr.Expr) (top, total expr.Expr) {
 		return m.shift.Name, m.total.Name
 	}
 	total = m.total.At(i)
-	m.Line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", total, total, m.add)
+	m.Do("coopMatReduceNV", total, total, expr.Of("gl_CooperativeMatrixReduceRowNV"), m.add)
 	read := func(fragment expr.Expr, name string) expr.Expr {
-		m.Line("subgroupBarrier();")
+		m.Do("subgroupBarrier")
 		m.toScratch(fragment)
-		m.Line("subgroupBarrier();")
+		m.Do("subgroupBarrier")
 		return m.Variable("float", name, expr.At(m.scratch, expr.Times(expr.Plus(m.own, m.row), m.frag)))
 	}
 	total = read(total, "row_total")

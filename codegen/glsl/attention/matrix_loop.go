@@ -6,6 +6,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/blocks"
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -24,7 +25,7 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	if m.a.Mask == nil {
 		whole = m.Named("all_see", m.seen(m.Limit(m.queryOf(m.row0), m.K.Parallel[m.ax.Query], m.queries())))
 	}
-	m.Line("")
+	m.Blank()
 	if !first.Is("0u") || !m.allSeeSome() {
 		m.OpenIf(expr.Binary("<", first, end))
 		defer m.Close()
@@ -78,7 +79,7 @@ func (m *flashMatrix) step(key0, whole expr.Expr, which int) {
 	m.fetchKeys(expr.Plus(key0, expr.Uint(2*m.s.TileN)))
 	m.fetchValues(expr.Plus(key0, expr.Uint(m.s.TileN)))
 	m.weigh(now, key0, whole)
-	m.Line("")
+	m.Blank()
 	m.Repeat("j", m.keys, func(j expr.Expr) {
 		m.multiplyKeys(ahead, j, m.keyTile(1-which))
 		m.multiplyValues(now, j, m.valueTile(which))
@@ -149,7 +150,7 @@ func (m *flashMatrix) readQueries() {
 		})
 		m.Barrier()
 		if lines < s.TileM {
-			m.Open("if (%s / %du == %du)", m.row0, lines, first/lines)
+			m.Open(&syntax.If{Cond: expr.Format("%s / %du == %du", m.row0, lines, first/lines)})
 		} else {
 			m.OpenScope()
 		}
@@ -249,6 +250,6 @@ func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 // loadB loads a fragment, as operand B, from a tile in shared memory.
 func (m *flashMatrix) loadB(at expr.Expr, pitch int, major string) expr.Expr {
 	b := m.Unset(m.fragment("B"), "b")
-	m.Line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%sMajor);", b, m.tiles, at, pitch, major)
+	m.Do("coopMatLoad", b, m.tiles, at, expr.Uint(pitch), expr.Of("gl_CooperativeMatrixLayout"+major+"Major"))
 	return b
 }

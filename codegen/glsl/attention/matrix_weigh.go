@@ -5,13 +5,14 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
 // weigh converts scores to weights in shared memory, or prepares the conversion in registers. It rescales the sums if
 // the shift of the weights changes.
 func (m *flashMatrix) weigh(scores expr.Array, key0, whole expr.Expr) {
-	m.Line("")
+	m.Blank()
 	if m.inRegisters {
 		m.scoreFragments(scores, key0, whole)
 		m.follow(scores)
@@ -32,7 +33,7 @@ func (m *flashMatrix) weightOfFragment(scores expr.Array, j expr.Expr) func(i ex
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		score, total := m.scoreAt(scores, i, j), m.total.At(i)
 		m.Do("coopMatPerElementNV", score, score, m.weightOf, m.shift.At(i))
-		m.Line("%s = %s + %s;", total, total, score)
+		m.Assign(total, expr.Binary("+", total, score))
 		m.Assign(weight(i), expr.Call(m.fragment("A"), score))
 	})
 	return weight
@@ -57,12 +58,14 @@ func (m *flashMatrix) follow(scores expr.Array) {
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		growth := m.Variable(m.fragment("Accumulator"), "growth",
 			expr.Binary("-", m.scaled(m.top.At(i)), m.shift.At(i)))
-		e := m.Free("e")
-		m.Open("[[unroll]] for (int %s = 0; %[1]s < %s.length(); ++%[1]s)", e, growth)
-		m.Line("%s = %s || %s[%s] > %s;", grew, grew, growth, e, m.FloatLit(maxGrowth))
+		e := syntax.Ident(m.Free("e"))
+		m.Open(&syntax.For{Hint: emit.Unroll,
+			Init: &syntax.Declare{Type: "int", Vars: []syntax.Var{{Name: e.Text, Init: expr.Int(0)}}},
+			Cond: expr.Format("%s < %s.length()", e, growth), Post: &syntax.Assign{To: e, Op: "++"}})
+		m.Assign(grew, expr.Format("%s || %s[%s] > %s", grew, growth, e, m.FloatLit(maxGrowth)))
 		m.Close()
 	})
-	m.Open("if (subgroupAny(%s))", grew)
+	m.Open(&syntax.If{Cond: expr.Call("subgroupAny", grew)})
 	m.raise()
 	m.Close()
 }
@@ -73,8 +76,8 @@ func (m *flashMatrix) raise() {
 	m.Repeat("i", m.strips, func(i expr.Expr) {
 		shift, total := m.shift.At(i), m.total.At(i)
 		best, correction := expr.Of(m.Fresh(m.Scope, "best")), expr.Of(m.Fresh(m.Scope, "correction"))
-		m.Line("%s %s, %s;", acc, best, correction)
-		m.Line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", best, m.top.At(i), m.largerOf)
+		m.Variables(acc, syntax.Var{Name: best.Text}, syntax.Var{Name: correction.Text})
+		m.Do("coopMatReduceNV", best, m.top.At(i), expr.Of("gl_CooperativeMatrixReduceRowNV"), m.largerOf)
 		if m.scalesLate() {
 			m.Assign(best, m.scaled(best))
 		}
@@ -115,7 +118,7 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, whole expr.Expr) {
 		each()
 	case m.scalesLate() && !m.a.Causal && m.evenly():
 	case m.scalesLate():
-		m.Open("if (%s > %s)", expr.Plus(key0, expr.Uint(m.s.TileN)), whole)
+		m.Open(&syntax.If{Cond: expr.Binary(">", expr.Plus(key0, expr.Uint(m.s.TileN)), whole)})
 		each()
 		m.Close()
 	default:
@@ -141,7 +144,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	if m.parts > 1 {
 		m.Barrier()
 	} else {
-		m.Line("subgroupBarrier();")
+		m.Do("subgroupBarrier")
 	}
 	row := m.Named("row", expr.Plus(m.row0, m.row))
 	own, first := row, row // lines of the shared arrays: of this subgroup, and of the first subgroup with the same rows
@@ -178,11 +181,11 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 		pair := func(i int) expr.Expr { return mine.At(expr.Plus(expr.Times(c, 2), expr.Uint(i))) }
 		w := m.Variable("vec2", "pair", expr.Of(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
 		m.Update(m.total.Name, "+=", expr.Plus(expr.Member(w, "x"), expr.Member(w, "y")))
-		m.Line("%s[%s] = packHalf2x16(%s);", m.weights,
-			expr.Plus(expr.Plus(expr.Times(own, weightPitch), expr.Times(m.lane, each/2)), c), w)
+		m.Assign(expr.At(m.weights, expr.Plus(expr.Plus(expr.Times(own, weightPitch), expr.Times(m.lane, each/2)), c)),
+			expr.Call("packHalf2x16", w))
 	})
 	m.spread(correction)
-	m.Line("subgroupBarrier();")
+	m.Do("subgroupBarrier")
 	f := m.Unset(m.fragment("Accumulator"), "corrections")
 	m.LoadMatrix(f, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 	m.Repeat("n", m.cols, func(n expr.Expr) {

@@ -48,7 +48,7 @@ func (t *flashTile) overSteps(first, end expr.Expr) {
 	f.nextKeys = f.Array("vec4", "next_keys", f.keyRounds)
 	f.nextValues = f.Array("vec4", "next_values", f.valueRounds)
 	f.stageQueries()
-	f.Line("")
+	f.Blank()
 	key0 := f.keyLoop(first, end, s.TileN)
 	f.score = f.Filled("vec4", "score", s.ThreadM*s.ThreadN/4, "i", func(i expr.Expr) expr.Expr {
 		return expr.Of("vec4(0.0)")
@@ -166,7 +166,7 @@ func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
 func (f *flashSteps) multiplyStep(first expr.Expr, name string, rows expr.Expr, otherName string, others int,
 	at func(depth, j expr.Expr) expr.Expr, sum func(i, j expr.Expr) expr.Expr) {
 	s := f.s
-	f.Line("")
+	f.Blank()
 	f.Repeat("depth", s.TileK, func(depth expr.Expr) {
 		left := f.Array("vec4", name, s.ThreadM/4)
 		f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {

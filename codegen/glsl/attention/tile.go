@@ -30,9 +30,9 @@ func EmitTile(e *emit.Emitter) {
 		t.overRows(first, end)
 	}
 
-	t.Line("")
+	t.Blank()
 	t.acrossLanes(t.total, "+")
-	t.Line("")
+	t.Blank()
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) { t.storeOwn(i, t.Named("row", t.rowOf(i))) })
 }
 
@@ -72,7 +72,7 @@ func (t *flashTile) declare() {
 
 // overRows writes the loop over the keys, with tiles stored row by row.
 func (t *flashTile) overRows(first, end expr.Expr) {
-	t.Line("")
+	t.Blank()
 	key0 := t.keyLoop(first, end, t.s.TileN)
 	t.score = t.products("score", key0, t.a.Q, t.a.K, t.dotAxis())
 	if f := t.a.Factor; f != nil {
@@ -144,7 +144,7 @@ func (t *flashTile) eachQuad(lines, quads int, body func(i, line, quad expr.Expr
 func (t *flashTile) multiply(sums expr.Array) {
 	s := t.s
 	pitch := schedule.TilePitch(s.TileK)
-	t.Line("")
+	t.Blank()
 	quad := t.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
 	keys := t.Filled("vec4", "keys4", s.ThreadN, "j", func(j expr.Expr) expr.Expr {
 		return expr.At(t.kTile, expr.Plus(expr.Times(t.keyOf(j), pitch), quad))
@@ -164,7 +164,7 @@ func (t *flashTile) multiply(sums expr.Array) {
 // weigh converts scores to weights, and rescales the sums to the largest score so far.
 func (t *flashTile) weigh(key0 expr.Expr) {
 	s := t.s
-	t.Line("")
+	t.Blank()
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		t.bindRow(t.Named("row", t.rowOf(i)))
 		t.Assign(t.best.At(i), t.lowest())
@@ -260,12 +260,12 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 func (t *flashTile) addValues(key0, end expr.Expr) {
 	s := t.s
 	quads := schedule.ValueQuads(t.width)
-	t.Line("")
+	t.Blank()
 	v0 := t.Loop("v0", expr.Of("0u"), expr.Uint(s.TileN), s.TileK)
 	t.Comment("Stage values.")
 	t.eachQuad(s.TileK, quads, func(_, line, quad expr.Expr) {
 		key := t.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
-		t.Line("%s[%s] = vec4(0.0);", t.vTile, expr.Plus(expr.Times(line, quads), quad))
+		t.Assign(expr.At(t.vTile, expr.Plus(expr.Times(line, quads), quad)), expr.Call("vec4", expr.Of("0.0")))
 		t.OpenIf(expr.Binary("<", key, end))
 		t.BindAxis(t.ax.Key, key)
 		v := t.Quad(t.a.V, t.valueAxis(), expr.Times(quad, 4), "v4", true)
@@ -273,7 +273,7 @@ func (t *flashTile) addValues(key0, end expr.Expr) {
 		t.Close()
 	})
 	t.Barrier()
-	t.Line("")
+	t.Blank()
 	line := t.Loop("line", expr.Of("0u"), expr.Uint(s.TileK), 1)
 	values := t.Array("vec4", "values4", t.quads)
 	t.Repeat("n", t.quads, func(n expr.Expr) {

@@ -31,7 +31,7 @@ func EmitVec(e *emit.Emitter) {
 	v.declare()
 	first, end := v.keyRange()
 
-	v.Line("")
+	v.Blank()
 	key0 := v.keyLoop(first, end, s.TileN)
 	v.scores(key0, end)
 	v.addValues()
@@ -140,7 +140,7 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 	s := v.s
 	key4 := v.fetch(v.a.K, v.dotAxis(), "keys4", v.dots, key0, end)
 	v.value4 = v.fetch(v.a.V, v.valueAxis(), "values4", v.quads, key0, end)
-	v.Line("")
+	v.Blank()
 	v.score = v.Array("float", "score", v.rows*s.ThreadN)
 	v.Repeat("u", s.ThreadN, func(u expr.Expr) {
 		v.Repeat("r", v.rows, func(r expr.Expr) {
@@ -192,7 +192,7 @@ func (v *flashVec) seenScore(dot, key, end expr.Expr) expr.Expr {
 
 // addValues multiplies the team's values by the weights and adds to the sums.
 func (v *flashVec) addValues() {
-	v.Line("")
+	v.Blank()
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
 		v.Repeat("n", v.quads, func(n expr.Expr) {
 			x := v.Variable("vec4", "v4", v.value4(u, n))
@@ -225,7 +225,7 @@ func (v *flashVec) meet() {
 	})
 	subgroups := v.s.Workgroup / v.s.Subgroup
 	if subgroups == 1 {
-		v.Line("")
+		v.Blank()
 		v.OpenIf(expr.Binary("==", v.team, expr.Uint(0)))
 		v.Repeat("r", v.rows, func(r expr.Expr) { v.storeOwn(r, r) })
 		v.Close()
@@ -240,11 +240,11 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	results := v.rows * quads
 	sums := v.Share("vec4", "shared_sums", subgroups*results)
 	stats := v.Share("vec2", "shared_weights", subgroups*v.rows)
-	v.Line("")
+	v.Blank()
 	v.OpenIf(expr.Binary("<", expr.Of("gl_SubgroupInvocationID"), expr.Uint(v.lanes)))
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		place := expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), v.rows), r)
-		v.Line("%s[%s] = vec2(%s, %s);", stats, place, v.top.At(r), v.total.At(r))
+		v.Assign(expr.At(stats, place), expr.Call("vec2", v.top.At(r), v.total.At(r)))
 		v.Repeat("n", v.quads, func(n expr.Expr) {
 			column := v.column(n)
 			if !v.whole(v.width, v.quads) {
@@ -256,7 +256,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	})
 	v.Close()
 	v.Barrier()
-	v.Line("")
+	v.Blank()
 	id := v.EachResult(v.self, results)
 	row, quad := v.Named("row", expr.Quotient(id, quads, results)), v.Named("quad", expr.Remainder(id, quads, results))
 	v.joinOne(row, quad, subgroups, quads, sums, stats)
@@ -268,7 +268,7 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Plus(expr.Times(g, v.rows), row)) }
 	best := v.Variable("float", "best", v.lowest())
 	g := v.Loop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
-	v.Line("%s = max(%s, %s.x);", best, best, stat(g))
+	v.Assign(best, expr.Call("max", best, expr.Member(stat(g), "x")))
 	v.Close()
 	total := v.Variable("float", "sum", expr.Of("0.0"))
 	weighted := slices.ContainsFunc(v.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(2) })
@@ -278,10 +278,10 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	}
 	g = v.Loop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
 	_, correction := v.rebase(best, expr.Member(stat(g), "x"))
-	v.Line("%s += %s * %s.y;", total, correction, stat(g))
+	v.Update(total, "+=", expr.Binary("*", correction, expr.Member(stat(g), "y")))
 	if weighted {
-		v.Line("%s += %s * %s[%s];", sum, correction, sums,
-			expr.Plus(expr.Times(expr.Plus(expr.Times(g, v.rows), row), quads), quad))
+		v.Update(sum, "+=", expr.Binary("*", correction,
+			expr.At(sums, expr.Plus(expr.Times(expr.Plus(expr.Times(g, v.rows), row), quads), quad))))
 	}
 	v.Close()
 	v.ifRow(row, func() {

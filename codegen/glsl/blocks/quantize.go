@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/lib"
 	"github.com/vkc-go/vkc/codegen/glsl/rows"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -48,7 +49,7 @@ func (w *blockWriter) makeBlock() {
 	}
 	x := w.gather()
 	halves := w.Unset("uint", "halves", (w.format.BlockBytes()+1)/2)
-	w.Line("quantize_%s(%s, %s);", w.format, x, halves)
+	w.Do("quantize_"+w.format.String(), x, halves)
 	w.storeUnits(func(unit int, i expr.Expr) expr.Expr {
 		switch unit {
 		case 1:
@@ -91,7 +92,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	x = w.Unset("float", "x", 32)
 	if w.Valid != nil {
 		i := w.Loop("i", expr.Of("0u"), expr.Uint(w.run), 1)
-		w.Line("%s[%s] = 0.0;", x, i)
+		w.Assign(expr.At(x, i), expr.Of("0.0"))
 		w.Close()
 	}
 	w.OpenIf(w.Valid)
@@ -105,13 +106,14 @@ func (w *blockWriter) gather() (x expr.Expr) {
 	v := w.Value(store.Value)
 	w.Assign(expr.At(x, j), v)
 	if worst != nil {
-		w.Line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v)
+		w.Assign(worst, expr.Format("max(%s, floatBitsToUint(%s) & 0x7fffffffu)", worst, v))
 	}
 	w.Close()
 	if f := w.K.Fault; f != nil {
-		w.Open("if (%s > %#xu)", worst, math.Float32bits(f.Most))
+		w.Open(&syntax.If{Cond: expr.Format("%s > %#xu", worst, math.Float32bits(f.Most))})
 		w.Plan(nil, []kernel.Index{f.Index})
-		w.Line("atomicMax(%s[0], ~(%s));", w.View(w.Buffers[f.Bind], 1), w.Coordinate(f.Index))
+		w.Do("atomicMax", expr.At(expr.Of(w.View(w.Buffers[f.Bind], 1)), expr.Int(0)),
+			expr.Unary("~", w.Coordinate(f.Index)))
 		w.Close()
 	}
 	w.Close()

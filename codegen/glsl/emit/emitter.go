@@ -125,45 +125,21 @@ func (e *Emitter) Need(names ...string) {
 	}
 }
 
-// Line writes statements into the open scope. It formats them like fmt.Sprintf; an expr.Expr among args becomes a
-// subtree. An empty format writes a blank line.
-func (e *Emitter) Line(format string, args ...any) {
-	if format == "" {
-		e.Scope.Write(&syntax.Blank{})
-		return
-	}
-	e.lineIn(e.Scope, format, args...)
-}
-
-func (e *Emitter) lineIn(s *scope, format string, args ...any) {
-	list, err := syntax.Format(format, args...)
-	if err != nil {
-		e.Fail("%v", err)
-	}
-	s.Write(list...)
-}
+// Blank writes an empty line.
+func (e *Emitter) Blank() { e.Scope.Write(&syntax.Blank{}) }
 
 func (s *scope) Write(list ...syntax.Stmt) { s.body = append(s.body, list...) }
 
 // Comment writes a comment line, after a blank line unless it is the first line of its block.
 func (e *Emitter) Comment(format string, args ...any) {
 	if b := e.Scope; len(b.body) > 0 || b.head == nil && b.parent != nil {
-		e.Line("")
+		e.Blank()
 	}
 	e.Scope.Write(&syntax.Comment{Text: fmt.Sprintf("// "+format, args...)})
 }
 
-// Open begins a block, such as "for (…)" or "if (…)".
-func (e *Emitter) Open(format string, args ...any) {
-	head, err := syntax.Head(format, args...)
-	if err != nil {
-		e.Fail("%v", err)
-	}
-	e.openHead(head)
-}
-
-// openHead begins the block of a loop or branch.
-func (e *Emitter) openHead(head syntax.Stmt) { e.Scope = newScope(e.Scope, head) }
+// Open begins the body of a loop or branch.
+func (e *Emitter) Open(head syntax.Stmt) { e.Scope = newScope(e.Scope, head) }
 
 // OpenElse begins the else block of the branch that was closed last.
 func (e *Emitter) OpenElse() {
@@ -354,7 +330,8 @@ func (e *Emitter) symbolLines() []syntax.Stmt {
 			e.Fail("it needs symbol %s but binds no params", name)
 			return nil
 		}
-		e.lineIn(s, "const uint %s = %s[%d];", e.symbolNames[name], e.View(e.Buffers[p], 1), i)
+		s.Write(&syntax.Declare{Qualifiers: "const", Type: "uint", Vars: []syntax.Var{{Name: e.symbolNames[name],
+			Init: expr.Format("%s[%d]", e.View(e.Buffers[p], 1), i)}}})
 	}
 	return s.body
 }

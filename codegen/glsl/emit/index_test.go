@@ -201,9 +201,9 @@ func TestSharedIndex(t *testing.T) {
 	v := b.Apply(ir.OpMul, ir.F32, nil,
 		b.Apply(ir.OpMul, ir.F32, nil, b.Load(0, ir.F32, x, "x"), b.Load(1, ir.F32, x, "w")), scale)
 	e.BindAxis(0, expr.Of("row"))
-	e.Open("for (uint j = 0u; j < 7u; ++j)")
+	e.OpenFor("", "j", expr.Uint(0), expr.Uint(7), expr.Uint(1))
 	e.BindAxis(1, expr.Of("j"))
-	e.Line("sum += %s;", e.Eval(v)[0])
+	e.Update(expr.Of("sum"), "+=", e.Eval(v)[0])
 	e.Close()
 	want := []string{
 		"float exponential = exp(s[row]);",

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -250,7 +251,7 @@ func (e *Emitter) Invocations(n ir.Dim, name string, bind func(id expr.Expr)) (o
 	}
 	id := e.Variable("uint", name, expr.Of("gl_GlobalInvocationID.x"))
 	if _, whole := n.Quo(int64(wg)); !whole {
-		e.Line("if (%s >= %s) return;", id, e.Dim(n))
+		e.When(expr.Binary(">=", id, e.Dim(n)), &syntax.Return{})
 	}
 	bind(id)
 	return 0

@@ -57,8 +57,38 @@ func (e *Emitter) Do(function string, args ...expr.Expr) {
 	e.Scope.Write(&syntax.Do{X: expr.Call(function, args...)})
 }
 
+// Return writes a return of x, or of nothing.
+func (e *Emitter) Return(x expr.Expr) { e.Scope.Write(&syntax.Return{X: x}) }
+
+// Increment writes ++x.
+func (e *Emitter) Increment(x expr.Expr) { e.Update(x, "++", nil) }
+
+// When writes a statement that runs under a condition, on one line.
+func (e *Emitter) When(cond expr.Expr, then syntax.Stmt) {
+	e.Scope.Write(&syntax.If{Cond: cond, Then: []syntax.Stmt{then}, Inline: true})
+}
+
+// Set is the statement that [Emitter.Assign] writes.
+func Set(to, value expr.Expr) syntax.Stmt { return &syntax.Assign{To: to, Op: "=", Value: value} }
+
+// Variables declares variables of a type in one statement.
+func (e *Emitter) Variables(typ string, vars ...syntax.Var) {
+	e.Scope.Write(&syntax.Declare{Type: typ, Vars: vars})
+}
+
+// Note writes a comment after the last statement.
+func (e *Emitter) Note(comment string) {
+	e.Scope.Write(&syntax.Comment{Text: "// " + comment, Trailing: true})
+}
+
 // Barrier writes a barrier: an invocation waits for the others of its workgroup, and for their writes to shared memory.
-func (e *Emitter) Barrier() { e.Do("barrier") }
+// A comment may say why.
+func (e *Emitter) Barrier(why ...string) {
+	e.Do("barrier")
+	for _, comment := range why {
+		e.Note(comment)
+	}
+}
 
 // Named declares a variable for an expression, unless it is a plain name or number already.
 func (e *Emitter) Named(name string, t expr.Expr) expr.Expr {
@@ -75,7 +105,7 @@ func (e *Emitter) OpenIf(cond expr.Expr) {
 		e.OpenScope()
 		return
 	}
-	e.openHead(&syntax.If{Cond: cond})
+	e.Open(&syntax.If{Cond: cond})
 	e.Scope.guard = true
 }
 
@@ -157,22 +187,36 @@ func (e *Emitter) hinted(hint, name string, first expr.Expr, end expr.Expr, step
 // OpenFor opens a loop that steps a variable from first to end, and returns the variable. hint is Unroll, DontUnroll or
 // "".
 func (e *Emitter) OpenFor(hint, name string, first, end, step expr.Expr) expr.Expr {
-	i := e.Free(name)
-	at := syntax.Ident(i)
-	next := &syntax.Assign{To: at, Op: "+=", Value: step}
+	op := "+="
 	if step.Is("1u") {
-		next = &syntax.Assign{To: at, Op: "++"}
+		op, step = "++", nil
 	}
-	e.openHead(&syntax.For{Hint: hint, Post: next, Cond: &syntax.Expr{Op: syntax.Binary, Text: "<",
-		Args: []expr.Expr{at, end}},
-		Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: i, Init: first}}}})
-	e.Scope.Names[i] = true
+	return e.openCounter(hint, e.Free(name), first, "<", end, op, step)
+}
+
+// OpenShifts opens a loop that shifts a variable by a bit per step, from first while test holds: "<" or "<=" to the
+// left, ">" to the right. It returns the variable, which has exactly that name.
+func (e *Emitter) OpenShifts(hint, name string, first expr.Expr, test string, end expr.Expr) expr.Expr {
+	shift := "<<="
+	if test == ">" {
+		shift = ">>="
+	}
+	return e.openCounter(hint, name, first, test, end, shift, expr.Uint(1))
+}
+
+func (e *Emitter) openCounter(hint, name string, first expr.Expr, test string, end expr.Expr, op string,
+	step expr.Expr) expr.Expr {
+	at := syntax.Ident(name)
+	e.Open(&syntax.For{Hint: hint, Post: &syntax.Assign{To: at, Op: op, Value: step},
+		Cond: &syntax.Expr{Op: syntax.Binary, Text: test, Args: []expr.Expr{at, end}},
+		Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: name, Init: first}}}})
+	e.Scope.Names[name] = true
 	return at
 }
 
 // OpenLanes opens the loop over count neighbours that an invocation computes together.
 func (e *Emitter) OpenLanes(count int) {
-	e.Open("[[unroll]] for (uint %s = 0u; %[1]s < %du; ++%[1]s)", component, count)
+	e.openCounter(Unroll, component, expr.Uint(0), "<", expr.Uint(count), "++", nil)
 }
 
 // Share declares an array in shared memory.

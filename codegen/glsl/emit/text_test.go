@@ -194,14 +194,14 @@ func TestNames(t *testing.T) {
 		}
 	}
 	// A name that an inner block took must not be declared around the block.
-	e.Open("if (true)")
+	e.Open(&syntax.If{Cond: expr.Of("true")})
 	inner := e.Fresh(e.Scope, "y")
 	if outer := e.declare(e.Root, "float", "y", expr.Of("1.0")); outer.Is(inner) {
 		t.Errorf("%s outside would be hidden by %s inside", outer, inner)
 	}
 	e.Close()
 	outer := e.Fresh(e.Root, "z")
-	e.Open("if (true)")
+	e.Open(&syntax.If{Cond: expr.Of("true")})
 	if inner := e.Fresh(e.Scope, "z"); inner == outer {
 		t.Errorf("%s inside hides the one outside", inner)
 	}

@@ -42,6 +42,15 @@ func Of(s string) Expr {
 	return x
 }
 
+// Format parses a formula that is written as a format of package fmt. Expressions among args become parts of it.
+func Format(format string, args ...any) Expr {
+	x, err := syntax.FormatExpression(format, args...)
+	if err != nil {
+		return syntax.Ident(fmt.Sprintf(format, args...)) // the statement that uses it reports the error
+	}
+	return x
+}
+
 // At returns element i of an array or vector, or nil if array is nil.
 func At(array, i Expr) Expr {
 	if array == nil {

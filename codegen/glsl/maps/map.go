@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -58,7 +59,7 @@ func emitSingle(e *emit.Emitter) {
 		e.Grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
 	}
 	if e.Launch.Workgroup > 1 {
-		e.Line("if (gl_LocalInvocationID.x > 0u) return;")
+		e.When(expr.Format("gl_LocalInvocationID.x > 0u"), &syntax.Return{})
 	}
 	if e.K.Guard == nil {
 		e.StoreAll(e.K.Stores)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -50,7 +51,7 @@ func EmitTile(e *emit.Emitter) {
 	e.Barrier()
 	t.compute()
 	if opened > 0 {
-		e.Line("barrier(); // before shared memory is used for another tile")
+		e.Barrier("before shared memory is used for another tile")
 	}
 	for range opened {
 		e.Close()
@@ -117,10 +118,12 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 	if !t.SetGrid(dim, []ir.Dim{extent}, int64(s.size)) {
 		return 0
 	}
-	s.tile = expr.Of(t.Free(t.ParaName(s.axis) + "_tile"))
-	t.Open("for (uint %s = %s; %s < %s; %[1]s += gl_NumWorkGroups.%[5]s)", s.tile, id, expr.Times(s.tile, s.size),
-		t.Dim(extent), emit.GridAxis[dim])
-	t.Scope.Names[s.tile.String()] = true
+	name := t.Free(t.ParaName(s.axis) + "_tile")
+	s.tile = syntax.Ident(name)
+	t.Open(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: name, Init: expr.Of(id)}}},
+		Cond: expr.Binary("<", expr.Times(s.tile, s.size), t.Dim(extent)),
+		Post: &syntax.Assign{To: s.tile, Op: "+=", Value: expr.Of("gl_NumWorkGroups." + emit.GridAxis[dim])}})
+	t.Scope.Names[name] = true
 	return 1
 }
 

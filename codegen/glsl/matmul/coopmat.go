@@ -121,11 +121,11 @@ func (c *coopMat) pass() {
 					c.StoreMatrix(sum, c.tiles, expr.Times(at, per16), pitch*per16, "Row")
 				}
 			}
-			c.Line("subgroupBarrier();")
+			c.Do("subgroupBarrier")
 			row := expr.Plus(expr.Plus(c.Row0, c.fragRow), expr.Times(i, s.FragM))
 			col := expr.Plus(expr.Plus(c.Col0, c.fragCol), expr.Times(j, wide*s.FragN))
 			c.finishFragments(row, col, place, quads, total, wide)
-			c.Line("subgroupBarrier();")
+			c.Do("subgroupBarrier")
 		})
 	})
 }

@@ -1,7 +1,6 @@
 package matmul
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
@@ -93,7 +92,8 @@ func (c *coopMat2) declareSums() {
 				name = syntax.Ident(c.Fresh(c.Scope, Numbered(name.Text, n, len(c.pieces))))
 			}
 			c.pieces[n].sums = append(c.pieces[n].sums, name)
-			c.Line("%s %s = %s;", c.sumsType(c.sums), name, expr.Call(c.sumsType(c.sums), c.Quads.Zero))
+			typ := c.sumsType(c.sums)
+			c.Variables(typ, syntax.Var{Name: name.Text, Init: expr.Call(typ, c.Quads.Zero)})
 		}
 	}
 }
@@ -146,7 +146,8 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	if clamp {
 		mode = "gl_CooperativeMatrixClampModeConstantNV"
 	}
-	c.Line("tensorLayoutNV<2, %s> %s = createTensorLayoutNV(2, %s);", mode, name, mode)
+	c.Variables("tensorLayoutNV<2, "+mode+">",
+		syntax.Var{Name: name, Init: expr.Call("createTensorLayoutNV", expr.Int(2), expr.Of(mode))})
 	sizes := [2]expr.Expr{c.Dim(c.extent(outer)), c.Dim(c.extent(inner))}
 	spare := false
 	for i, axis := range []int{outer, inner} {
@@ -158,25 +159,26 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	if p.Run > 0 {
 		sizes[1], spare = expr.Uint(c.s.TileK), true
 	}
-	c.Line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0], sizes[1])
+	layout := expr.Of(name)
+	c.Assign(layout, expr.Call("setTensorLayoutDimensionNV", layout, sizes[0], sizes[1]))
 	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
-		c.Line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.Coordinate(p.Pitch))
+		c.Assign(layout, expr.Call("setTensorLayoutStrideNV", layout, c.Coordinate(p.Pitch), expr.Of("1u")))
 	}
 }
 
 // slice prints a layout that is limited to one tile.
-func (c *coopMat2) slice(name string, outer expr.Expr, outerTile int, inner expr.Expr, innerTile int) string {
-	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer, outerTile, inner, innerTile)
+func (c *coopMat2) slice(name string, outer expr.Expr, outerTile int, inner expr.Expr, innerTile int) expr.Expr {
+	return expr.Call("sliceTensorLayoutNV", expr.Of(name), outer, expr.Uint(outerTile), inner, expr.Uint(innerTile))
 }
 
 // accumulate writes the loop along the contraction axis.
 func (c *coopMat2) accumulate() {
 	switch {
 	case len(c.operands) > 0:
-		c.Line("")
+		c.Blank()
 		c.stages(c.step)
 	case c.s.Unroll > 0:
-		c.Line("")
+		c.Blank()
 		c.unrolledSteps()
 	default:
 		k0 := c.Loop("k0", expr.Of("0u"), c.depth(), c.s.TileK)
@@ -190,7 +192,7 @@ func (c *coopMat2) accumulate() {
 func (c *coopMat2) depth() expr.Expr {
 	depth := c.Dim(c.K.Fold)
 	if !c.s.HideSteps {
-		c.Line("")
+		c.Blank()
 		return depth
 	}
 	c.Comment("The number of steps is hidden from the compiler, which would unroll them by 8 and run out of registers.")
@@ -274,10 +276,11 @@ func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent
 	if t.plain.Along {
 		tile = c.slice(t.layout, origin, extent, k0, c.s.TileK)
 	}
+	args := []expr.Expr{name, expr.Of(t.buffer), t.base, tile}
 	if t.plain.Along != isA {
-		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed
+		args = append(args, expr.Of("createTensorViewNV(2, false, 1, 0)")) // transposed
 	}
-	c.Line("coopMatLoadTensorNV(%s, %s, %s, %s);", name, t.buffer, t.base, tile)
+	c.Do("coopMatLoadTensorNV", args...)
 	return name
 }
 
@@ -359,8 +362,7 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 			value = expr.Call(c.sumsType(b.DType), value)
 		}
 		row, col := c.origin(p)
-		c.Line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.View(b, 1), at,
-			c.slice(name, row, c.pieceM, col, c.pieceN))
+		c.Do("coopMatStoreTensorNV", value, expr.Of(c.View(b, 1)), at, c.slice(name, row, c.pieceM, col, c.pieceN))
 	}
 	c.Close()
 }
@@ -384,7 +386,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
 	name := c.Fresh(c.Root, "finish_"+b.Base)
 	c.perElement(name, func() {
 		c.Plan([]*kernel.Expr{s.Value}, nil)
-		c.Line("return %s;", c.Coerce(c.ComputeType(s.Value.DType), "float", c.Value(s.Value)))
+		c.Return(c.Coerce(c.ComputeType(s.Value.DType), "float", c.Value(s.Value)))
 	})
 	for i, p := range c.pieces {
 		tiles[i] = c.Unset(c.sumsType(ir.F32), Numbered(b.Base+"_tile", i, len(c.pieces)))
@@ -398,7 +400,7 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	name := c.Fresh(c.Root, "store_elements")
 	c.perElement(name, func() {
 		c.StoreAll(stores)
-		c.Line("return %s;", c.Products[0].Sums.Name)
+		c.Return(c.Products[0].Sums.Name)
 	})
 	c.Comment("Store element by element.")
 	for i, p := range c.pieces {
@@ -436,13 +438,13 @@ func (c *coopMat2) perElement(name string, body func()) {
 		row := c.Named("row", expr.Plus(c.Row0, expr.Of("tile_row")))
 		col := c.Named("col", expr.Plus(c.Col0, expr.Of("tile_col")))
 		if cond := c.inside(row, col); cond != nil {
-			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums.Name)
+			c.When(expr.Unary("!", cond), &syntax.Return{X: c.Products[0].Sums.Name})
 		}
 		c.BindAxis(c.Row, row)
 		c.BindAxis(c.Col, col)
 		c.bindSums()
 		if cond := c.guards(true); cond != nil {
-			c.Line("if (!(%s)) return %s;", cond, c.Products[0].Sums.Name)
+			c.When(expr.Unary("!", cond), &syntax.Return{X: c.Products[0].Sums.Name})
 		}
 		body()
 	})

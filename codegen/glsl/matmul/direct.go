@@ -21,7 +21,7 @@ func EmitDirect(e *emit.Emitter) {
 	m.DeclareSums(s.ThreadM * s.ThreadN)
 	column := func(j expr.Expr) expr.Expr { return expr.Plus(expr.Plus(m.Col0, self), expr.Times(j, s.Workgroup)) }
 
-	m.Line("")
+	m.Blank()
 	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
 	cols := m.directColumns(k0, column)
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
@@ -30,7 +30,7 @@ func EmitDirect(e *emit.Emitter) {
 	})
 	m.Close()
 
-	m.Line("")
+	m.Blank()
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		row := m.Named("row", expr.Plus(m.Row0, i))
 		m.Repeat("j", s.ThreadN, func(j expr.Expr) {

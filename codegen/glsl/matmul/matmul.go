@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
@@ -54,7 +55,7 @@ func New(e *emit.Emitter, tile kernel.Tile, band int) *Base {
 	numbered("b", m.B)
 	m.placeWorkgroup()
 	if g := m.K.Guard; g != nil && g.Batch != nil {
-		m.Line("if (!(%s)) return;", m.Eval(g.Batch)[0])
+		m.When(expr.Unary("!", m.Eval(g.Batch)[0]), &syntax.Return{})
 	}
 	return m
 }
@@ -285,6 +286,6 @@ func (m *Base) overlapped(s emit.TileStages) {
 	s.Put(expr.Of("0u"))
 	m.Barrier()
 	m.Close()
-	m.Line("")
+	m.Blank()
 	m.Ahead("k", m.K.Fold, m.Tile.TileK, s)
 }

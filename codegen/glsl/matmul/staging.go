@@ -210,7 +210,7 @@ func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 	whole := schedule.DivisibleBy(c.extent(st.axis), schedule.OctetElems)
 	low := c.quadAlong(st.value, st.axis, inner, true, st.Name+"_low")
 	high := c.quadAlong(st.value, st.axis, expr.Plus(inner, expr.Uint(4)), whole, st.Name+"_high")
-	c.Line("%s = uvec4(%s, %s);", dst, c.pack(low), c.pack(high))
+	c.Assign(dst, expr.Call("uvec4", append(c.pack(low), c.pack(high)...)...))
 }
 
 // unitView returns the name of the buffer's array of octets.
@@ -230,20 +230,21 @@ func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
 	for i := range c.unit / 4 {
 		at := expr.Plus(inner, expr.Uint(4*i))
 		quad := c.quadAlong(st.value, st.axis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.Name, i))
-		c.Line("%s[%d] = %s;", dst, i, expr.Call("pack_bytes", quad))
+		c.Assign(expr.Format("%s[%d]", dst, i), expr.Call("pack_bytes", quad))
 	}
 }
 
 // pack prints four floats, rounded to the dtype of the matrices, as two words.
-func (c *staging) pack(quad expr.Expr) string {
+func (c *staging) pack(quad expr.Expr) []expr.Expr {
 	if !expr.IsPlain(quad) {
 		quad = c.Variable("vec4", "quad", quad)
 	}
+	pack := "packHalf2x16"
 	if c.dtype == ir.BF16 {
-		c.Helper("pack_bf16", "float")
-		return fmt.Sprintf("pack_bf16(%s.xy), pack_bf16(%s.zw)", quad, quad)
+		pack = "pack_bf16"
+		c.Helper(pack, "float")
 	}
-	return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", quad, quad)
+	return []expr.Expr{expr.Call(pack, expr.Member(quad, "xy")), expr.Call(pack, expr.Member(quad, "zw"))}
 }
 
 // put stores an invocation's octets in the operand's tile of a stage.

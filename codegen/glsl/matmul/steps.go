@@ -61,7 +61,7 @@ func (m *matTile) putAcross(o *Operand, stage, four, depth, value expr.Expr) {
 // multiplySteps multiplies the tiles of a stage and adds to the sums. x and y are the invocation's column and row.
 func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	s := m.s
-	m.Line("")
+	m.Blank()
 	m.Repeat("depth", s.TileK, func(depth expr.Expr) {
 		vectors := map[*Operand]expr.Array{}
 		read := func(list []*Operand, base string, at expr.Expr, count, apart int) {

@@ -47,7 +47,7 @@ func EmitTile(e *emit.Emitter) {
 		t.takeTurns(x, y)
 	}
 
-	m.Line("")
+	m.Blank()
 	if s.Steps {
 		t.finishSteps(x, y)
 		return
@@ -97,7 +97,7 @@ func (m *matTile) tileSize(o *Operand) int {
 
 // takeTurns writes a loop that copies tiles to shared memory and then multiplies them.
 func (m *matTile) takeTurns(x, y expr.Expr) {
-	m.Line("")
+	m.Blank()
 	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), m.s.TileK)
 	for _, o := range slices.Concat(m.A, m.B) {
 		m.Comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
@@ -223,7 +223,7 @@ func (m *matTile) fetch(o *Operand, k0 expr.Expr, keep func(i, line, quad, value
 func (m *matTile) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) {
 	s := m.s
 	pitch := schedule.TilePitch(s.TileK)
-	m.Line("")
+	m.Blank()
 	quad := m.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
 	read := func(o *Operand, line expr.Expr) expr.Expr {
 		place := expr.Plus(expr.Times(stage, m.tileSize(o)), expr.Plus(expr.Times(line, pitch), quad))

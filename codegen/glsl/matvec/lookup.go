@@ -96,13 +96,14 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 		makers *= 2
 	}
 	each := t.copies / makers
-	v.Line("")
+	v.Blank()
 	i := v.Loop("i", v.self, expr.Uint(entries*makers), v.S.Workgroup)
-	v.Line("uint n = %s;", expr.Remainder(i, entries, entries*makers))
-	v.Line("%s %s = %s;", t.typ, reader, value)
+	v.Variable("uint", "n", expr.Remainder(i, entries, entries*makers))
+	v.Variable(t.typ, reader, expr.Of(value))
 	first := expr.Plus(expr.Of("n"), expr.Times(expr.Quotient(i, entries, entries*makers), each))
 	v.Repeat("c", each, func(c expr.Expr) {
-		v.Line("%s[n][%s] = %s;", t.name, expr.Binary("%", expr.Plus(first, c), expr.Uint(t.copies)), reader)
+		v.Assign(expr.At(expr.At(t.name, expr.Of("n")), expr.Binary("%", expr.Plus(first, c), expr.Uint(t.copies))),
+			expr.Of(reader))
 	})
 	v.Close()
 	v.AddFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, reader),
@@ -188,7 +189,7 @@ func (v *matVec) pairStrip(rows expr.Array, i expr.Expr) {
 	v.Repeat("t", half, func(t expr.Expr) {
 		first, second := v.quadOfStrip(rows, i, t), v.quadOfStrip(rows, i, expr.Plus(t, expr.Uint(half)))
 		odd := v.Variable("int", "odd", expr.Of(fmt.Sprintf("%s >> 8 & 0x00ff00ff | %s & 0xff00ff00", first, second)))
-		v.Line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first, first, second)
+		v.Assign(first, expr.Format("%s & 0x00ff00ff | (%s & 0x00ff00ff) << 8", first, second))
 		v.Assign(second, odd)
 	})
 }

@@ -147,7 +147,7 @@ func (v *matVec) storeOwn() {
 		v.shareRowSums()
 		v.Barrier()
 	}
-	v.Line("")
+	v.Blank()
 	v.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		v.bindRowSums(i)
 		v.Repeat("j", s.ThreadN, func(j expr.Expr) {
@@ -174,9 +174,9 @@ func (v *matVec) shareTables() {
 		typ, count := emit.Scalars[b.DType].Carrier, int(b.Elems)
 		table := v.Share(typ, b.Base+"_table", count)
 		v.SharedTables[i] = table.Text
-		v.Line("")
+		v.Blank()
 		n := v.Loop("n", v.self, expr.Uint(count), v.S.Workgroup)
-		v.Line("%s[%s] = %s[%s];", table, n, v.View(b, 1), n)
+		v.Assign(expr.At(table, n), expr.At(expr.Of(v.View(b, 1)), n))
 		v.Close()
 	}
 	v.Barrier()
@@ -199,7 +199,7 @@ func (v *matVec) meet(shared partials) {
 func (v *matVec) finishParts(parts int, read func(n int, part, id expr.Expr) expr.Expr) {
 	s := v.S
 	results := s.TileM * s.TileN
-	v.Line("")
+	v.Blank()
 	id := v.EachResult(v.self, results)
 	own := expr.Quotient(id, s.TileN, results)
 	row := v.Named("row", expr.Plus(v.Row0, own))
@@ -245,7 +245,7 @@ func (v *matVec) partials() (results, parts int) {
 func (v *matVec) shareParts(shared partials) {
 	s := v.S
 	results, _ := v.partials()
-	v.Line("")
+	v.Blank()
 	part := expr.Quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
 	v.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		row := expr.Plus(expr.Times(part, results+1), expr.Times(i, s.TileN))
@@ -300,7 +300,7 @@ func (v *matVec) halveSums(at func(j expr.Expr) []expr.Expr, half, mask int) {
 		low, high := at(j), at(expr.Plus(j, expr.Uint(half)))
 		for n := range low {
 			own, others := expr.Choose(upper, high[n], low[n]), expr.Choose(upper, low[n], high[n])
-			v.Line("%s = (%s) + subgroupShuffleXor(%s, %du);", low[n], own, others, mask)
+			v.Assign(low[n], expr.Format("(%s) + subgroupShuffleXor(%s, %du)", own, others, mask))
 		}
 	})
 }

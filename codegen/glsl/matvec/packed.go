@@ -4,6 +4,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/blocks"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -37,18 +38,19 @@ func (r packedReader) activations(run place) activations {
 		row := rowArrays{r.Array("int", o.Name+"_bytes", n),
 			expr.Variable(expr.Of(r.Fresh(r.Scope, o.Name+"_scales"))),
 			expr.Variable(expr.Of(r.Fresh(r.Scope, o.Name+"_sums")))}
-		r.Line("vec4 %s, %s;", row.scales.Name, row.sums.Name)
+		r.Variables("vec4", syntax.Var{Name: row.scales.Name.Text}, syntax.Var{Name: row.sums.Name.Text})
 		r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
 			plane := r.rows.strip(o, r.partOf(run, p).k)
 			r.Repeat("t", r.run.Quads, func(t expr.Expr) {
 				r.Assign(row.elements.At(expr.Plus(expr.Times(p, r.run.Quads), t)), plane.elements.At(t))
 			})
-			r.Line("%s[%s] = %s / float(1u << 2u * %s);", row.scales.Name, p, plane.scales.Name, p)
+			r.Assign(expr.At(row.scales.Name, p), expr.Format("%s / float(1u << 2u * %s)", plane.scales.Name, p))
 			bias := ""
 			if n := r.form().Bias; n > 1 {
 				bias = expr.Float(float64(n), 32, "").String() + " * "
 			}
-			r.Line("%s[%s] = %s%s * float(%s);", row.sums.Name, p, bias, plane.scales.Name, plane.sums.Name)
+			r.Assign(expr.At(row.sums.Name, p),
+				expr.Format("%s%s * float(%s)", bias, plane.scales.Name, plane.sums.Name))
 		})
 		return row
 	})
@@ -64,10 +66,11 @@ func (r packedReader) addColumn(run place, rows activations, j expr.Expr) {
 		if r.form().High != "" {
 			bits := r.Variable("uvec4", "bits", expr.Call("high_fields_"+b.Base, at, run.e))
 			high := r.dots("high", bits, "0x01010101u << ", row)
-			r.Line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, in the same unit as dots
+			// 4 times as much, in the same unit as dots
+			r.Update(dots, "+=", expr.Format("%s << ivec4(2, 3, 4, 5)", high))
 		}
-		r.Line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.SumsAt(j)[n], b.Base, at, run.e,
-			row.scales.Name, dots, row.sums.Name)
+		r.Update(r.SumsAt(j)[n], "+=", expr.Call("scaled_"+b.Base, at, run.e,
+			expr.Binary("*", row.scales.Name, expr.Call("vec4", dots)), row.sums.Name))
 	}
 }
 
@@ -78,7 +81,7 @@ func (r packedReader) dots(name string, words expr.Expr, mask string, row rowArr
 	r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
 		r.Repeat("t", quads, func(t expr.Expr) {
 			x := row.elements.At(expr.Plus(expr.Times(p, quads), t))
-			r.Line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p, words, t, mask, p, x)
+			r.Update(expr.At(dots, p), "+=", expr.Format("dotPacked4x8EXT(%s[%s] & (%s%s), %s)", words, t, mask, p, x))
 		})
 	})
 	return dots

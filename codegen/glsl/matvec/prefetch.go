@@ -4,6 +4,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/blocks"
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
@@ -17,12 +18,14 @@ func (v *matVec) prefetchRuns(steps expr.Expr, add func(step expr.Expr)) {
 	runs, lanes := v.S.Prefetch.Runs(), v.S.LanesPerRow
 	first := v.Variable("uint", "first", v.part)
 	last := expr.Plus(first, expr.Uint((runs-1)*lanes))
-	v.Open("for (; %s; %s += %du)", expr.Binary("<", last, steps), first, runs*lanes)
+	v.Open(&syntax.For{Cond: expr.Binary("<", last, steps),
+		Post: &syntax.Assign{To: first, Op: "+=", Value: expr.Uint(runs * lanes)}})
 	v.Repeat("n", runs, func(n expr.Expr) {
 		add(v.Variable("uint", "step", expr.Plus(first, expr.Times(n, lanes))))
 	})
 	v.Close()
-	v.Open("for (; %s; %s += %du)", expr.Binary("<", first, steps), first, lanes)
+	v.Open(&syntax.For{Cond: expr.Binary("<", first, steps),
+		Post: &syntax.Assign{To: first, Op: "+=", Value: expr.Uint(lanes)}})
 	add(first)
 	v.Close()
 }
@@ -65,7 +68,8 @@ func (v *matVec) prefetchBlocks(rows resident) {
 			}
 		}
 	})
-	v.Line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
+	v.Update(expr.Of("ones"), "+=", expr.Format("int(gl_NumWorkGroups.x >> 31 & %s)", asked))
+	v.Note("+ 0")
 }
 
 // loadToRegisters loads the words and the scale of a run of a block.
@@ -104,7 +108,6 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 		return nil
 	}
 	count := v.S.Prefetch.Depth
-	early := expr.Array{Name: expr.Of(v.Fresh(v.Scope, "early")), Len: count}
 	o := v.B[0]
 	b := v.blockBuffer(o)
 	i := schedule.LargestPlane(b.DType)
@@ -114,7 +117,8 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 	all := schedule.PrefetchSectors(v.K, v.S)
 	b.Early = true
 	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
-	v.Line("uint %s%s; // blocks, asked for while the row is made ready", early.Name, emit.ArraySize(count))
+	early := v.Array("uint", "early", count)
+	v.Note("blocks, asked for while the row is made ready")
 	v.Repeat("n", count, func(n expr.Expr) {
 		sector := expr.Plus(v.self, expr.Times(n, v.S.Workgroup))
 		if count*v.S.Workgroup > all { // the last column may not exist
@@ -126,7 +130,7 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 		v.BindAxis(v.Col, col)
 		first := expr.Times(v.blockOf(o, expr.Of("0u")), bytes/4)
 		within := expr.Times(expr.Binary("%", sector, expr.Uint(sectors)), schedule.SectorBytes/4)
-		v.Line("%s = %s_early[%s];", early.At(n), b.Name, expr.Plus(expr.Plus(expr.Uint(base/4), first), within))
+		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), expr.Plus(expr.Plus(expr.Uint(base/4), first), within)))
 	})
 	return func() expr.Expr {
 		all := v.Variable("uint", "all", expr.Of("0u"))

@@ -51,13 +51,13 @@ func (v *matVec) unrollColumns() {
 	}
 	first, columns := 0, v.groups*v.S.ThreadN
 	if v.preload != nil {
-		v.Line("")
+		v.Blank()
 		v.OpenScope()
 		pass()
 		v.preload, first = nil, columns
 	}
 	if first < v.S.TileN {
-		v.Line("")
+		v.Blank()
 		v.firstCol = v.Loop("first_col", expr.Uint(first), expr.Uint(v.S.TileN), columns)
 		pass()
 		v.firstCol = nil
@@ -68,7 +68,7 @@ func (v *matVec) unrollColumns() {
 // loadResident loads the rows of all runs of an invocation into registers.
 func (v *matVec) loadResident() resident {
 	v.reader.prepare()
-	v.Line("")
+	v.Blank()
 	r := v.reader.(columnReader)
 	rows := v.placeResident(r.parts())
 	if v.S.Prefetch.Blocks() {
@@ -150,7 +150,7 @@ func (v *matVec) takeStrip(row rowArrays, k, array, i, c expr.Expr, tile int) {
 
 // addResident multiplies every column of a pass by the rows in registers, and adds to the sums.
 func (v *matVec) addResident(rows resident) {
-	v.Line("")
+	v.Blank()
 	v.Repeat("j", v.S.ThreadN, func(j expr.Expr) {
 		v.bindColumn(j)
 		for i, run := range rows {

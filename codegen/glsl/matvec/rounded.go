@@ -76,7 +76,7 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, 
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.Variable("uvec4", "size", expr.Of("uvec4(0u)"))
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
-		v.Line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h))
+		v.Assign(size, expr.Format("max(%s, floatBitsToUint(%s) & 0x7fffffffu)", size, x(h)))
 	})
 	top := v.Variable("uint", "top", expr.Of(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size,
 		size)))
@@ -99,16 +99,16 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 	v := r.matVec
 	if v.S.Digits == 0 {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
-		v.Line("float steps = byte_steps(%s);", top)
+		v.Variable("float", "steps", expr.Call("byte_steps", top))
 		largest := expr.Of(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
 		scale = v.Variable("float", "scale", expr.Binary("*", largest, expr.Float(float64(float32(1.0/127)), 32, "")))
 		return scale
 	}
 	// Steps is a power of two that brings the largest element below 2^22. If that element is infinite or NaN, the scale
 	// is that element, and steps makes all other elements tiny.
-	v.Line("uint exponent = clamp(%s >> 23, 22u, 254u);", top)
-	v.Line("bool special = %s >= 0x7f800000u;", top)
-	v.Line("float steps = uintBitsToFloat((special ? 1u : 275u - exponent) << 23);")
+	v.Variable("uint", "exponent", expr.Format("clamp(%s >> 23, 22u, 254u)", top))
+	v.Variable("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
+	v.Variable("float", "steps", expr.Format("uintBitsToFloat((special ? 1u : 275u - exponent) << 23)"))
 	return v.Variable("float", "scale",
 		expr.Of(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
 }
@@ -117,13 +117,13 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 	v := r.matVec
 	if v.S.Digits == 0 {
-		v.Line("%s[%s][%s] = round_bytes(%s, steps);", array, unit, word, x)
+		v.Assign(expr.At(expr.At(array, unit), word), expr.Call("round_bytes", x, expr.Of("steps")))
 		return
 	}
 	digits := v.Variable("uvec4", "digits", expr.Of(fmt.Sprintf("digits_of(%s * steps)", x)))
 	v.Repeat("digit", v.S.Digits, func(digit expr.Expr) {
-		v.Line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", array,
-			expr.Plus(expr.Times(digit, r.digitUnits()), unit), word, digits, digit)
+		v.Assign(expr.At(expr.At(array, expr.Plus(expr.Times(digit, r.digitUnits()), unit)), word),
+			expr.Format("pack_bytes(ivec4(%s >> 8u * %s))", digits, digit))
 	})
 }
 

@@ -2,6 +2,7 @@ package matvec
 
 import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
@@ -12,8 +13,8 @@ func (v *matVec) shareRowSums() {
 	for _, p := range v.K.Phases {
 		array := v.Share("float", p.Name+"_parts", s.ThreadM*v.rowParts())
 		v.rowSums = append(v.rowSums, array)
-		v.Line("")
-		v.Line("// %s: sum over the row.", p.Name)
+		v.Blank()
+		v.Scope.Write(&syntax.Comment{Text: "// " + p.Name + ": sum over the row."})
 		v.Repeat("i", s.ThreadM, func(i expr.Expr) { v.shareRowSum(p, array, i) })
 	}
 }

@@ -131,7 +131,7 @@ func (r *skinny) accumulate() {
 	r.OpenScope()
 	fetch(expr.Times(r.part, s.TileK))
 	r.Close()
-	r.Line("")
+	r.Blank()
 	even := schedule.DivisibleBy(r.K.Fold, step) // all subgroups have the same number of steps
 	var k0 expr.Expr
 	if even {
@@ -140,7 +140,7 @@ func (r *skinny) accumulate() {
 		k0 = r.Rolled("step_start", expr.Of("0u"), r.Dim(r.K.Fold), step)
 		k0 = r.Named("k0", expr.Plus(k0, expr.Times(r.part, s.TileK)))
 	}
-	r.Line("barrier(); // what is in shared memory has been multiplied")
+	r.Barrier("what is in shared memory has been multiplied")
 	for i, o := range r.B {
 		r.putWeights(o, fetched[i])
 	}

@@ -88,7 +88,7 @@ func (r *skinny) addBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
 		four := r.Variable("uvec4", "four", r.BytesAt(bytes, emit.Along{Axis: r.Fold, Extent: r.K.Fold},
 			expr.Plus(k, expr.Uint(16*w)), 16))
 		r.Repeat("n", 4, func(n expr.Expr) {
-			r.Line("%s += dotPacked4x8EXT(int(%s[%s]), ones);", sum, four, n)
+			r.Update(sum, "+=", expr.Call("dotPacked4x8EXT", expr.Call("int", expr.At(four, n)), expr.Of("ones")))
 		})
 	}
 }
@@ -113,7 +113,7 @@ func (r *skinny) putRows(a rowArrays) {
 		place, scale := r.rowScale(row, at), r.scaleOfRead(a.scales.At(i))
 		r.Assign(expr.At(r.rows.scales, place), scale)
 		if r.Affine {
-			r.Line("%s[%s] = %s * float(%s);", r.rows.others, place, scale, a.sums.At(i))
+			r.Assign(expr.At(r.rows.others, place), expr.Binary("*", scale, expr.Call("float", a.sums.At(i))))
 		}
 	})
 }
@@ -205,9 +205,9 @@ func (r *skinny) putFloats(four, row, at expr.Expr) {
 		bits = 21
 	}
 	exponent := r.Variable("uint", "exponent", expr.Of(fmt.Sprintf("clamp(%s >> 23, %du, 254u)", top, bits+1)))
-	r.Line("bool special = %s >= 0x7f800000u;", top)
-	r.Line("%s = special ? mix(vec4(0.0), sign(%[1]s), isinf(%[1]s)) : %[1]s * uintBitsToFloat(%du - %s << 23);", x,
-		254+bits, exponent)
+	r.Variable("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
+	r.Assign(x, expr.Choose(expr.Of("special"), expr.Format("mix(vec4(0.0), sign(%s), isinf(%[1]s))", x),
+		expr.Format("%s * uintBitsToFloat(%du - %s << 23)", x, 254+bits, exponent)))
 	if r.Element == ir.I8 {
 		r.putDigits(x, row, at)
 	} else {
@@ -215,8 +215,8 @@ func (r *skinny) putFloats(four, row, at expr.Expr) {
 	}
 	r.OpenIf(expr.Binary("==", expr.Binary("%", at, expr.Uint(r.Strip)), expr.Uint(0)))
 	place := r.rowScale(row, at)
-	r.Line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place,
-		top, exponent, bits)
+	r.Assign(expr.At(r.rows.scales, place),
+		expr.Format("special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23)", top, exponent, bits))
 	if sum != nil {
 		r.Assign(expr.At(r.rows.others, place), sum)
 	}
@@ -230,8 +230,8 @@ func (r *skinny) putDigits(x, row, at expr.Expr) {
 	r.Helper("pack_bytes", "ivec4")
 	r.Repeat("part", r.Parts, func(part expr.Expr) {
 		unit := r.rowUnit(row, at, part)
-		r.Line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", r.rows.elements, unit,
-			r.component(at, 4, 0), digits, part)
+		r.Assign(expr.At(expr.At(r.rows.elements, unit), r.component(at, 4, 0)),
+			expr.Format("pack_bytes(ivec4(%s >> 8u * %s))", digits, part))
 	})
 }
 

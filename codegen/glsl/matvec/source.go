@@ -99,7 +99,7 @@ func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) ex
 		x := v.quadOfStrip(row.elements, i, t)
 		v.Assign(x, read(t))
 		if row.sums.Len > 0 {
-			v.Line("%s += dot(%s, vec4(1.0));", row.sums.At(i), x)
+			v.Update(row.sums.At(i), "+=", expr.Call("dot", x, expr.Call("vec4", expr.Of("1.0"))))
 		}
 	})
 	if row.sums.Len == 0 || !v.small() {
@@ -157,7 +157,7 @@ func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
 		v.Repeat("digit", v.S.RowBytes(), func(digit expr.Expr) {
 			words(i, digit, func(t, word expr.Expr) {
 				x := v.quadOfStrip(row.elements, i, expr.Plus(expr.Times(digit, v.run.Quads), t))
-				v.Line("%s = int(%s);", x, word)
+				v.Assign(x, expr.Call("int", word))
 				if row.sums.Len > 0 {
 					v.Update(sum, "+=", v.atDigit(expr.Call("dotPacked4x8EXT", x, expr.Of("ones")), digit))
 				}
@@ -192,5 +192,6 @@ func (v *matVec) eachWord(word, four func(n expr.Expr) expr.Expr, use func(t, wo
 // declareOnes declares int8 ones: a dot product with them is a sum. They are not a constant, because drivers turn a dot
 // product with a constant into a sum byte by byte, which is slow (M-matvec-blocks).
 func (v *matVec) declareOnes() {
-	v.Line("int ones = 0x01010101 + int(gl_NumWorkGroups.x >> 31); // + 0")
+	v.Variable("int", "ones", expr.Of("0x01010101 + int(gl_NumWorkGroups.x >> 31)"))
+	v.Note("+ 0")
 }

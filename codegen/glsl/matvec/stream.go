@@ -20,7 +20,7 @@ type place struct {
 // schedule, it takes one run at a time, prefetches several, or reads the rows from shared memory.
 func (v *matVec) stream() {
 	v.reader.prepare()
-	v.Line("")
+	v.Blank()
 	if v.S.TileK == 0 {
 		v.reader.addRun(place{k: v.Loop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
 			v.run.Elems*v.S.LanesPerRow)})

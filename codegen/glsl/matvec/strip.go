@@ -79,7 +79,7 @@ func (v *matVec) liftSums() {
 	}
 	v.Repeat("i", v.S.ThreadM*v.S.ThreadN, func(i expr.Expr) {
 		for _, sum := range v.SumsAt(i) {
-			v.Line("%s *= 16777216.0;", sum)
+			v.Update(sum, "*=", expr.Of("16777216.0"))
 		}
 	})
 }
@@ -283,13 +283,13 @@ func (v *matVec) addScaled(at place, n int, j, block expr.Expr, dots expr.Array,
 		}
 		switch {
 		case f.Affine && ints:
-			v.Line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum, a, scale, dot, scale, x)
+			v.Update(sum, "+=", expr.Format("%s * (%s.x * float(%s) + %s.y * float(%s))", a, scale, dot, scale, x))
 		case f.Affine:
-			v.Line("%s += %s.x * %s + %s.y * %s;", sum, scale, factorsOf(dot), scale, x)
+			v.Update(sum, "+=", expr.Format("%s.x * %s + %s.y * %s", scale, factorsOf(dot), scale, x))
 		case ints:
-			v.Line("%s += %s * %s * float(%s);", sum, a, scale, dot)
+			v.Update(sum, "+=", expr.Format("%s * %s * float(%s)", a, scale, dot))
 		default:
-			v.Line("%s += %s * %s;", sum, scale, factorsOf(dot))
+			v.Update(sum, "+=", expr.Format("%s * %s", scale, factorsOf(dot)))
 		}
 	})
 }

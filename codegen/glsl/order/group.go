@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
@@ -32,18 +33,23 @@ func EmitGroup(e *emit.Emitter) {
 	found := e.Share("uint", "found", int(lanes))
 
 	w.Comment("How often does each number stand in the row?")
-	w.stride("i", "0u", expr.Uint(numbers).String(), func(i expr.Expr) { w.Line("%s[%s] = 0u;", w.counts, i) })
+	w.stride("i", "0u", expr.Uint(numbers).String(), func(i expr.Expr) {
+		w.Assign(expr.At(w.counts, i), expr.Uint(0))
+	})
 	w.Barrier()
 	fold := w.Dim(w.K.Fold)
-	w.stride("j", "0u", fold.String(), func(j expr.Expr) { w.Line("atomicAdd(%s[%s], 1u);", w.counts, w.numberOf(j)) })
+	w.stride("j", "0u", fold.String(), func(j expr.Expr) {
+		w.Do("atomicAdd", expr.At(w.counts, w.numberOf(j)), expr.Uint(1))
+	})
 	w.Barrier()
-	w.Line("uint first = 0u; // group of this number")
+	w.Variable("uint", "first", expr.Of("0u"))
+	w.Note("group of this number")
 	// A loop over all numbers that masks the later ones takes twice as long.
-	w.Open("for (uint i = 0u; i < %s; ++i)", number)
-	w.Line("first += (%s[i] + %du) / %du;", w.counts, w.K.Group.Rows-1, w.K.Group.Rows)
+	i := w.OpenFor("", "i", expr.Uint(0), number, expr.Uint(1))
+	w.Update(expr.Of("first"), "+=", expr.Format("(%s[%s] + %du) / %du", w.counts, i, w.K.Group.Rows-1, w.K.Group.Rows))
 	w.Close()
-	w.Line("uint own = %s[%s], places = (own + %du) / %du * %du;", w.counts, number, w.K.Group.Rows-1,
-		w.K.Group.Rows, w.K.Group.Rows)
+	w.Variables("uint", syntax.Var{Name: "own", Init: expr.At(w.counts, number)}, syntax.Var{Name: "places",
+		Init: expr.Format("(own + %du) / %du * %[2]du", w.K.Group.Rows-1, w.K.Group.Rows)})
 
 	w.Comment("How many of them are in the runs before this invocation's?")
 	run := expr.Binary("/", expr.Plus(fold, expr.Uint(lanes-1)), expr.Uint(lanes))
@@ -52,29 +58,29 @@ func EmitGroup(e *emit.Emitter) {
 	if !schedule.DivisibleBy(w.K.Fold, int(lanes)) {
 		begin, end = expr.Call("min", begin, fold), expr.Call("min", end, fold)
 	}
-	w.Line("uint begin = %s, end = %s;", begin, end)
-	w.Line("uint mine = 0u;")
-	w.eachOwn(number, func(expr.Expr) { w.Line("++mine;") })
-	w.Line("%s[%s] = mine;", found, w.self)
+	w.Variables("uint", syntax.Var{Name: "begin", Init: begin}, syntax.Var{Name: "end", Init: end})
+	w.Variable("uint", "mine", expr.Of("0u"))
+	w.eachOwn(number, func(expr.Expr) { w.Increment(expr.Of("mine")) })
+	w.Assign(expr.At(found, w.self), expr.Of("mine"))
 	w.Barrier()
-	w.Line("uint place = 0u;")
-	w.Open("for (uint i = 0u; i < %s; ++i)", w.self)
-	w.Line("place += %s[i];", found)
+	w.Variable("uint", "place", expr.Of("0u"))
+	i = w.OpenFor("", "i", expr.Uint(0), w.self, expr.Uint(1))
+	w.Update(expr.Of("place"), "+=", expr.At(found, i))
 	w.Close()
 
 	w.Comment("Place them.")
 	w.eachOwn(number, func(j expr.Expr) {
 		w.Assign(w.at("place"), expr.Call("int", j))
-		w.Line("++place;")
+		w.Increment(expr.Of("place"))
 	})
 	w.stride("i", "own", "places", func(i expr.Expr) { w.Assign(w.at(i.Text), expr.Int(-1)) })
 	w.stride("i", "0u", fmt.Sprintf("places / %du", w.K.Group.Rows), func(i expr.Expr) {
-		w.Line("%s[(first + %s) * %du] = int(%s);", w.table, i, w.width, number)
+		w.Assign(expr.Format("%s[(first + %s) * %du]", w.table, i, w.width), expr.Call("int", number))
 	})
 	w.OpenIf(expr.Binary("==", number, expr.Uint(numbers-1)))
 	w.Comment("The groups left over.")
 	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.K.Group.Rows, w.width),
-		expr.Uint(w.K.Group.Groups*w.width).String(), func(i expr.Expr) { w.Line("%s[%s] = -1;", w.table, i) })
+		expr.Uint(w.K.Group.Groups*w.width).String(), func(i expr.Expr) { w.Assign(expr.At(w.table, i), expr.Int(-1)) })
 	w.Close()
 }
 

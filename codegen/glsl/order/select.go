@@ -4,6 +4,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/rows"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
@@ -66,35 +67,36 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 		expr.Of("0u"))
 	rank := w.Variable("uint", "rank", w.Dim(w.K.Take))
 	keyRounds, rounds := 3, 3+(bitsOf(w.K.Fold.Max())+schedule.SelectBits-1)/schedule.SelectBits
-	w.Open("for (uint round = 0u; round < %du; ++round)", rounds)
-	w.Line("bool by_key = round < %du;", keyRounds)
-	w.Line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", schedule.SelectBits,
-		rounds-1, schedule.SelectBits)
+	w.Open(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "round", Init: expr.Uint(0)}}},
+		Cond: expr.Format("round < %du", rounds), Post: &syntax.Assign{To: expr.Of("round"), Op: "++"}})
+	w.Variable("bool", "by_key", expr.Binary("<", expr.Of("round"), expr.Uint(keyRounds)))
+	w.Variable("uint", "shift", expr.Format("by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du",
+		schedule.SelectBits, rounds-1, schedule.SelectBits))
 	bin := w.lanesOver("bin", expr.Uint(schedule.SelectBins))
-	w.Line("%s[%s] = 0u;", w.bins, bin)
+	w.Assign(expr.At(w.bins, bin), expr.Of("0u"))
 	w.Close()
 	w.Barrier()
 	n, j := w.eachOwn()
-	w.Line("uint key = %s[%s];", w.own, n)
-	w.Line("if ((key & %s) == %s && (%s & %s) == %s) atomicAdd(%s[(by_key ? key : %s) >> shift & %du], 1u);",
-		keyBits, key, j, placeBits, place, w.bins, j, schedule.SelectBins-1)
+	w.Variable("uint", "key", expr.At(w.own, n))
+	w.When(expr.Format("(key & %s) == %s && (%s & %s) == %s", keyBits, key, j, placeBits, place), &syntax.Do{
+		X: expr.Format("atomicAdd(%s[(by_key ? key : %s) >> shift & %du], 1u)", w.bins, j, schedule.SelectBins-1)})
 	w.Close()
 	w.Barrier()
 	w.findBin(rank)
-	w.Line("%s = %s[1];", rank, w.found)
-	w.Open("if (by_key)")
-	w.Line("%s |= %s[0] << shift;", key, w.found)
-	w.Line("%s |= %du << shift;", keyBits, schedule.SelectBins-1)
-	w.Line("// All of the bin are taken: places do not matter.")
-	w.Open("if (%s == %s[2])", rank, w.found)
-	w.Line("%s |= ~%s;", key, keyBits)
-	w.Line("%s = 0xffffffffu;", place)
-	w.Line("break;")
+	w.Assign(rank, expr.At(w.found, expr.Of("1")))
+	w.OpenIf(expr.Of("by_key"))
+	w.Update(key, "|=", expr.Binary("<<", expr.At(w.found, expr.Of("0")), expr.Of("shift")))
+	w.Update(keyBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
+	w.Scope.Write(&syntax.Comment{Text: "// All of the bin are taken: places do not matter."})
+	w.OpenIf(expr.Binary("==", rank, expr.At(w.found, expr.Of("2"))))
+	w.Update(key, "|=", expr.Format("~%s", keyBits))
+	w.Assign(place, expr.Of("0xffffffffu"))
+	w.Scope.Write(&syntax.Jump{Word: "break"})
 	w.Close()
 	w.Close()
 	w.OpenElse()
-	w.Line("%s |= %s[0] << shift;", place, w.found)
-	w.Line("%s |= %du << shift;", placeBits, schedule.SelectBins-1)
+	w.Update(place, "|=", expr.Binary("<<", expr.At(w.found, expr.Of("0")), expr.Of("shift")))
+	w.Update(placeBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
 	w.Close()
 	w.Close()
 	return key, place
@@ -104,24 +106,30 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 func (w *selectWriter) findBin(rank expr.Expr) {
 	lanes := w.Launch.Workgroup
 	per := schedule.SelectBins / lanes
-	w.Line("uint first_bin = %s * %du, own_bins = 0u;", w.Local, per)
-	w.Line("for (uint b = 0u; b < %du; ++b) own_bins += %s[first_bin + b];", per, w.bins)
-	w.Line("uint up_to = own_bins;")
-	w.Line("%s[%s] = up_to;", w.sums, w.Local)
+	w.Variables("uint", syntax.Var{Name: "first_bin", Init: expr.Times(w.Local, per)},
+		syntax.Var{Name: "own_bins", Init: expr.Uint(0)})
+	w.Scope.Write(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "b", Init: expr.Uint(0)}}},
+		Cond: expr.Format("b < %du", per), Post: &syntax.Assign{To: expr.Of("b"), Op: "++"}, Inline: true,
+		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("own_bins"), Op: "+=", Value: expr.Format("%s[first_bin + b]",
+			w.bins)}}})
+	w.Variable("uint", "up_to", expr.Of("own_bins"))
+	w.Assign(expr.At(w.sums, w.Local), expr.Of("up_to"))
 	w.Barrier()
-	w.Open("for (uint distance = 1u; distance < %du; distance <<= 1u)", lanes)
-	w.Line("uint other = %s >= distance ? %s[%s - distance] : 0u;", w.Local, w.sums, w.Local)
+	w.OpenShifts("", "distance", expr.Uint(1), "<", expr.Uint(lanes))
+	w.Variable("uint", "other", expr.Format("%s >= distance ? %s[%s - distance] : 0u", w.Local, w.sums, w.Local))
 	w.Barrier()
-	w.Line("up_to += other;")
-	w.Line("%s[%s] = up_to;", w.sums, w.Local)
+	w.Update(expr.Of("up_to"), "+=", expr.Of("other"))
+	w.Assign(expr.At(w.sums, w.Local), expr.Of("up_to"))
 	w.Barrier()
 	w.Close()
-	w.Line("uint before = up_to - own_bins;")
-	w.Open("if (before < %s && %s <= up_to)", rank, rank)
-	w.Line("while (before + %s[first_bin] < %s) before += %s[first_bin++];", w.bins, rank, w.bins)
-	w.Line("%s[0] = first_bin;", w.found)
-	w.Line("%s[1] = %s - before;", w.found, rank)
-	w.Line("%s[2] = %s[first_bin];", w.found, w.bins)
+	w.Variable("uint", "before", expr.Binary("-", expr.Of("up_to"), expr.Of("own_bins")))
+	w.OpenIf(expr.Format("before < %s && %s <= up_to", rank, rank))
+	w.Scope.Write(&syntax.For{While: true, Cond: expr.Format("before + %s[first_bin] < %s", w.bins, rank), Inline: true,
+		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("before"), Op: "+=", Value: expr.Format("%s[first_bin++]",
+			w.bins)}}})
+	w.Assign(expr.At(w.found, expr.Of("0")), expr.Of("first_bin"))
+	w.Assign(expr.At(w.found, expr.Of("1")), expr.Binary("-", rank, expr.Of("before")))
+	w.Assign(expr.At(w.found, expr.Of("2")), expr.At(w.bins, expr.Of("first_bin")))
 	w.Close()
 	w.Barrier()
 }
@@ -129,17 +137,17 @@ func (w *selectWriter) findBin(rank expr.Expr) {
 // collect copies the elements up to the last selected one to shared memory, in any order.
 func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Comment("Gather what is not behind it.")
-	w.Line("if (%s == 0u) %s[3] = 0u;", w.Local, w.found)
+	w.When(expr.Binary("==", w.Local, expr.Uint(0)), emit.Set(expr.At(w.found, expr.Int(3)), expr.Uint(0)))
 	place := w.lanesOver("place", expr.Uint(w.selected.n))
-	w.Line("%s = 0xffffffffu;", w.selected.key(place))
-	w.Line("%s = 0xffffffffu;", w.selected.from(place))
+	w.Assign(w.selected.key(place), expr.Of("0xffffffffu"))
+	w.Assign(w.selected.from(place), expr.Of("0xffffffffu"))
 	w.Close()
 	w.Barrier()
 	n, j := w.eachOwn()
-	w.Line("uint key = %s[%s];", w.own, n)
-	w.Open("if (key < %s || key == %s && %s <= %s)", last, last, j, lastPlace)
-	w.Line("uint at = min(atomicAdd(%s[3], 1u), %du);", w.found, w.selected.n-1)
-	w.Line("%s = key;", w.selected.key(expr.Of("at")))
+	w.Variable("uint", "key", expr.At(w.own, n))
+	w.OpenIf(expr.Format("key < %s || key == %s && %s <= %s", last, last, j, lastPlace))
+	w.Variable("uint", "at", expr.Format("min(atomicAdd(%s[3], 1u), %du)", w.found, w.selected.n-1))
+	w.Assign(w.selected.key(expr.Of("at")), expr.Of("key"))
 	w.Assign(w.selected.from(expr.Of("at")), j)
 	w.Close()
 	w.Close()

@@ -5,6 +5,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/rows"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
@@ -103,14 +104,16 @@ func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 // slots at decreasing distances.
 func (r sorter) network(p sortPlaces) {
 	r.Comment("Sort runs of growing size.")
-	r.Open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
-	r.Open("for (uint distance = size >> 1u; distance > 0u; distance >>= 1u)")
+	size := r.OpenShifts("", "size", expr.Uint(2), "<=", expr.Uint(p.n))
+	r.OpenShifts("", "distance", expr.Binary(">>", size, expr.Uint(1)), ">", expr.Uint(0))
 	pair := r.lanesOver("pair", expr.Uint(p.n/2))
-	r.Line("uint a = 2u * %s - (%s & distance - 1u), b = a + distance;", pair, pair)
+	r.Variables("uint", syntax.Var{Name: "a", Init: expr.Format("2u * %s - (%[1]s & distance - 1u)", pair)},
+		syntax.Var{Name: "b", Init: expr.Format("a + distance")})
 	a, b := expr.Of("a"), expr.Of("b")
-	r.Line("uint key_a = %s, key_b = %s, from_a = %s, from_b = %s;", p.key(a), p.key(b), p.from(a), p.from(b))
-	r.Line("bool later = key_a > key_b || key_a == key_b && from_a > from_b;")
-	r.Open("if (later == ((a & size) == 0u))")
+	r.Variables("uint", syntax.Var{Name: "key_a", Init: p.key(a)}, syntax.Var{Name: "key_b", Init: p.key(b)},
+		syntax.Var{Name: "from_a", Init: p.from(a)}, syntax.Var{Name: "from_b", Init: p.from(b)})
+	r.Variable("bool", "later", expr.Format("key_a > key_b || key_a == key_b && from_a > from_b"))
+	r.OpenIf(expr.Format("later == ((a & size) == 0u)"))
 	r.Assign(p.key(a), expr.Of("key_b"))
 	r.Assign(p.key(b), expr.Of("key_a"))
 	r.Assign(p.from(a), expr.Of("from_b"))

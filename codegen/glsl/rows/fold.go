@@ -71,7 +71,7 @@ func (r *Writer) commentOnce(i int, s string) {
 	if i == 0 {
 		r.Comment("%s.", s)
 	} else {
-		r.Line("// %s.", s)
+		r.Scope.Write(&syntax.Comment{Text: "// " + s + "."})
 	}
 }
 
@@ -112,7 +112,7 @@ func (r *Writer) accumulate(f fold, value expr.Expr) {
 	v := r.Coerce(r.ComputeType(f.Value.DType), f.typ, value)
 	if f.lost != nil {
 		r.Helper("sum_exactly", f.typ)
-		r.Line("sum_exactly(%s, %s, %s);", f.value, f.lost, v)
+		r.Do("sum_exactly", f.value, f.lost, v)
 		return
 	}
 	if f.place == nil {
@@ -168,7 +168,8 @@ func (r *Writer) finishPlace(f fold) expr.Expr {
 	if r.K.Fold.Min() > 0 {
 		return f.place
 	}
-	r.Line("if (%s == 0x7fffffff) %s = 0; // the row is empty", f.place, f.place)
+	r.When(expr.Binary("==", f.place, expr.Of("0x7fffffff")), emit.Set(f.place, expr.Int(0)))
+	r.Note("the row is empty")
 	return f.place
 }
 
@@ -200,8 +201,8 @@ func (r *Writer) exchange(f fold) {
 		r.Need(emit.NeedSubgroupTypes)
 	}
 	within := min(r.Lanes, r.Launch.Subgroup)
-	r.Open("[[unroll]] for (uint distance = %du; distance > 0u; distance >>= 1u)", within/2)
-	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, expr.Of("distance")) }
+	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(within/2), ">", expr.Uint(0))
+	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, distance) }
 	if f.place == nil {
 		r.combine(f, f.value, shuffled(f.value))
 	} else {
@@ -216,7 +217,7 @@ func (r *Writer) exchange(f fold) {
 
 // takeIfBetter replaces the extremum by another value if that comes before it.
 func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
-	r.Open("if (%s)", r.beats(f, value, place, f.value, f.place))
+	r.OpenIf(r.beats(f, value, place, f.value, f.place))
 	r.Assign(f.value, value)
 	r.Assign(f.place, place)
 	r.Close()
@@ -232,9 +233,9 @@ func (r *Writer) exchangeSubgroups(f fold) {
 		names = append(names, r.Share("int", f.place.Text+"_places", r.Launch.Workgroup/r.Launch.Subgroup))
 		vars = append(vars, f.place)
 	}
-	r.Open("if (gl_SubgroupInvocationID == 0u)")
+	r.OpenIf(expr.Binary("==", expr.Of("gl_SubgroupInvocationID"), expr.Of("0u")))
 	for i, n := range names {
-		r.Line("%s[gl_SubgroupID] = %s;", n, vars[i])
+		r.Assign(expr.At(n, expr.Of("gl_SubgroupID")), vars[i])
 	}
 	r.Close()
 	r.Barrier()
@@ -282,9 +283,9 @@ func (r *Writer) exchangeShared(f fold) {
 		r.Assign(expr.At(places, r.Local), f.place)
 	}
 	r.Barrier()
-	r.Open("for (uint half_row = %du; half_row > 0u; half_row >>= 1u)", r.Lanes/2)
-	r.Open("if (%s < half_row)", r.Thread)
-	partner := expr.Binary("+", r.Local, expr.Of("half_row"))
+	half := r.OpenShifts("", "half_row", expr.Uint(r.Lanes/2), ">", expr.Uint(0))
+	r.OpenIf(expr.Binary("<", r.Thread, half))
+	partner := expr.Binary("+", r.Local, half)
 	if places == nil {
 		r.Assign(f.value, r.combined(f, f.value, expr.At(values, partner)))
 	} else {
@@ -309,7 +310,7 @@ func (r *Writer) exchangeShared(f fold) {
 func (r *Writer) laneArray(typ, kind string) expr.Expr {
 	key := kind + typ
 	if name, ok := r.Arrays[key]; ok {
-		r.Line("barrier(); // until all have read what the last fold left")
+		r.Barrier("until all have read what the last fold left")
 		return name
 	}
 	name := r.Share(typ, kind+"lanes", r.Launch.Workgroup)

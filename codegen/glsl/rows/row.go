@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -72,7 +73,7 @@ func (r *Writer) Place(s emit.Space) (opened int) {
 // LeaveShared writes a barrier if shared memory will be used again for other rows.
 func (r *Writer) LeaveShared() {
 	if len(r.Shared) > 0 && r.Scope != r.Root {
-		r.Line("barrier(); // before shared memory is used for other rows")
+		r.Barrier("before shared memory is used for other rows")
 	}
 }
 
@@ -215,7 +216,7 @@ func (r *Writer) keepingLoop(name string, runs ir.Dim) (j expr.Expr, opened int)
 	}
 	if runs.Add != int64(r.slots*r.Lanes) {
 		j = r.Named(name, j)
-		r.Open("if (%s < %s)", j, r.Dim(runs))
+		r.Open(&syntax.If{Cond: expr.Binary("<", j, r.Dim(runs))})
 		return j, opened + 1
 	}
 	if opened == 0 {

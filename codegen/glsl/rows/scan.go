@@ -5,7 +5,6 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
-	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -126,7 +125,7 @@ func (w *scanWriter) together() {
 	if t.loop {
 		w.combine(w.phase, sum, all)
 		if len(w.Shared) > 0 {
-			w.Line("barrier(); // before shared memory is used for the next tile")
+			w.Barrier("before shared memory is used for the next tile")
 		}
 		w.Close()
 	}
@@ -204,12 +203,12 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 		place = w.Thread
 	}
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
-	w.Open("[[unroll]] for (uint distance = 1u; distance < %du; distance <<= 1u)", within)
-	other := w.Variable(w.phase.typ, "other", w.shuffled(upTo, expr.Binary("-", lane, expr.Of("distance"))))
-	w.when(expr.Binary(">=", place, expr.Of("distance")), w.combining(w.phase, upTo, other))
+	distance := w.OpenShifts(emit.Unroll, "distance", expr.Uint(1), "<", expr.Uint(within))
+	other := w.Variable(w.phase.typ, "other", w.shuffled(upTo, expr.Binary("-", lane, distance)))
+	w.When(expr.Binary(">=", place, distance), w.combining(w.phase, upTo, other))
 	w.Close()
 	before = w.Variable(w.phase.typ, "before", w.shuffled(upTo, expr.Binary("-", lane, expr.Uint(1))))
-	w.when(expr.Binary("==", place, expr.Uint(0)), &syntax.Assign{To: before, Op: "=", Value: w.nothing()})
+	w.When(expr.Binary("==", place, expr.Uint(0)), emit.Set(before, w.nothing()))
 	if w.Lanes > within {
 		return before, w.acrossSubgroups(t, upTo, before)
 	}
@@ -226,16 +225,12 @@ func (w *scanWriter) shuffled(x, lane expr.Expr) expr.Expr {
 	return expr.Call("subgroupShuffle", x, expr.Binary("&", lane, expr.Uint(w.Launch.Subgroup-1)))
 }
 
-// when writes a statement that runs under a condition, on one line.
-func (w *scanWriter) when(cond expr.Expr, then syntax.Stmt) {
-	w.Scope.Write(&syntax.If{Cond: cond, Then: []syntax.Stmt{then}, Inline: true})
-}
-
 // acrossSubgroups folds the results of the row's earlier subgroups into before, and returns the fold of all subgroups.
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all expr.Expr) {
 	size := w.Launch.Subgroup
 	parts := w.Share(w.phase.typ, "parts", w.Launch.Workgroup/size)
-	w.Line("if (gl_SubgroupInvocationID == %du) %s[gl_SubgroupID] = %s;", size-1, parts, upTo)
+	w.When(expr.Binary("==", expr.Of("gl_SubgroupInvocationID"), expr.Uint(size-1)),
+		emit.Set(expr.At(parts, expr.Of("gl_SubgroupID")), upTo))
 	w.Barrier()
 	first, own := expr.Of("0u"), expr.Of("gl_SubgroupID")
 	if w.Rows > 1 {
@@ -252,7 +247,7 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 		at = expr.Binary("+", first, at)
 	}
 	part := w.Variable(w.phase.typ, "part", expr.At(parts, at))
-	w.when(expr.Binary("<", n, own), w.combining(w.phase, ahead, part))
+	w.When(expr.Binary("<", n, own), w.combining(w.phase, ahead, part))
 	if t.loop {
 		w.combine(w.phase, all, part)
 	}
@@ -267,16 +262,17 @@ func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
 	w.Assign(expr.At(sums, w.Local), upTo)
 	w.Barrier()
-	w.Open("for (uint distance = 1u; distance < %du; distance <<= 1u)", w.Lanes)
+	distance := w.OpenShifts("", "distance", expr.Uint(1), "<", expr.Uint(w.Lanes))
 	other := w.Variable(w.phase.typ, "other", w.nothing())
-	w.Line("if (%s >= distance) %s = %s[%s - distance];", w.Thread, other, sums, w.Local)
+	w.When(expr.Binary(">=", w.Thread, distance), emit.Set(other, expr.At(sums, expr.Binary("-", w.Local, distance))))
 	w.Barrier()
 	w.combine(w.phase, upTo, other)
 	w.Assign(expr.At(sums, w.Local), upTo)
 	w.Barrier()
 	w.Close()
 	before = w.Variable(w.phase.typ, "before", w.nothing())
-	w.Line("if (%s > 0u) %s = %s[%s - 1u];", w.Thread, before, sums, w.Local)
+	w.When(expr.Binary(">", w.Thread, expr.Uint(0)),
+		emit.Set(before, expr.At(sums, expr.Binary("-", w.Local, expr.Uint(1)))))
 	if t.loop {
 		end := expr.Uint(w.Lanes - 1)
 		if w.Rows > 1 {

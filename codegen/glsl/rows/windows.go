@@ -73,7 +73,7 @@ func (b *windowWriter) run() {
 	}
 	b.Close()
 
-	b.Line("")
+	b.Blank()
 	b.eachRow()
 	b.BindAcc(0, f.value)
 	b.StoreAll(b.K.Stores)

@@ -91,6 +91,14 @@ func Statements(src string) ([]Stmt, error) {
 	return list, p.end()
 }
 
+// FormatExpression parses an expression like Format.
+func FormatExpression(format string, args ...any) (*Expr, error) {
+	src, trees, err := expand(format, args)
+	p := newParser(src, trees)
+	x := p.expr()
+	return x, cmp.Or(err, p.end())
+}
+
 // Format parses statements that are written as a format of package fmt. Expressions among args become parts of the
 // tree.
 func Format(format string, args ...any) ([]Stmt, error) {
@@ -98,14 +106,6 @@ func Format(format string, args ...any) ([]Stmt, error) {
 	p := newParser(src, trees)
 	list := p.stmts("")
 	return list, cmp.Or(err, p.end())
-}
-
-// Head parses the head of a loop or branch, such as "if (%s > %s)" or "[[unroll]] for (…)", like Format.
-func Head(format string, args ...any) (Stmt, error) {
-	src, trees, err := expand(format, args)
-	p := newParser(src, trees)
-	s := p.head()
-	return s, cmp.Or(err, p.end())
 }
 
 // WithBody returns a loop or branch with the given body.
