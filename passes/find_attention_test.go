@@ -219,8 +219,10 @@ func TestFindAttention(t *testing.T) {
 func TestAttentionTable(t *testing.T) {
 	const page = "../docs/ATTENTION.md"
 	text := "# Attention by ops\n\n" +
-		"Models from other frameworks write attention as several ops. The table lists the spellings that vkc is tested with, and\n" +
-		"the families of the kernels that each becomes. One kernel `attention` means that vkc recognizes the spelling: the kernel\n" +
+		"Models from other frameworks write attention as several ops. The table lists the spellings " +
+		"that vkc is tested with, and\n" +
+		"the families of the kernels that each becomes. One kernel `attention` means that vkc " +
+		"recognizes the spelling: the kernel\n" +
 		"stores no scores. Otherwise a matmul, a softmax (`row`) and a second matmul compute it, and store them.\n" +
 		"`go test ./passes -run AttentionTable -update-golden` writes this page.\n\n" +
 		"| spelling | kernels | which |\n|---|---:|---|\n"
