@@ -307,6 +307,18 @@ func TestWrongRunsAreNoSamples(t *testing.T) {
 	}
 }
 
+// TestFaultsAreTheCallers: a value for which an op has no result is no reason to leave the second device.
+func TestFaultsAreTheCallers(t *testing.T) {
+	p := load(t, adding(t), nil)
+	p.settle()
+	fault := error(&ir.FaultError{})
+	p.second.fails.Store(&fault)
+	_, err := p.Run(t.Context(), map[string]*ir.Data{"x": devtest.TensorOf(t, make([]float32, 3), 3)})
+	if got := (*ir.FaultError)(nil); !errors.As(err, &got) || p.Device() != p.second.Device() {
+		t.Errorf("%v: %s", err, p.Why())
+	}
+}
+
 // TestReturns: a program without states returns to the first device when the second one fails.
 func TestReturns(t *testing.T) {
 	p := load(t, adding(t), nil)
