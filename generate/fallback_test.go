@@ -91,7 +91,7 @@ func TestLateFallback(t *testing.T) {
 	device := loadOn
 	defer func() { loadOn = device }()
 	defer autoTakesVulkan()()
-	late := regexp.MustCompile("sampler|scores")
+	late, model := regexp.MustCompile("sampler|scores"), tinyModel(t)
 	for _, o := range []Options{{}, {Parallel: 2}, {Parallel: 2, Positions: 256}} {
 		var programs []string // that a device did not load
 		fails := false
@@ -107,7 +107,7 @@ func TestLateFallback(t *testing.T) {
 		o.Fallback = func(why error) { reasons = append(reasons, why) }
 		// outcomes are the tokens of several answers, and the scores of a text that the second answer begins with.
 		outcomes := func(m *Model) (ids []int32, odds []float64) {
-			text := m.Tokenizer().Encode("func main() {\n\tfor i := range ", tokenizer.Options{Whole: true})
+			text := m.Tokenizer().Encode("for x in a range of 2 do", tokenizer.Options{Whole: true})
 			scored, err := m.Score(t.Context(), text, 2)
 			if err != nil {
 				t.Fatal(err)
@@ -127,13 +127,13 @@ func TestLateFallback(t *testing.T) {
 			}
 			return ids, odds
 		}
-		m, err := Open(t.Context(), gollama, o)
+		m, err := Open(t.Context(), model, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantIDs, wantOdds := outcomes(m)
 		fails = true
-		again, err := Open(t.Context(), gollama, o)
+		again, err := Open(t.Context(), model, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestLateFallback(t *testing.T) {
 			}
 		}
 		o.Device = "vulkan"
-		named, err := Open(t.Context(), gollama, o)
+		named, err := Open(t.Context(), model, o)
 		if err != nil {
 			t.Fatal(err)
 		}
