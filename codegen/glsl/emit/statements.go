@@ -71,7 +71,12 @@ func (e *Emitter) When(cond expr.Expr, then syntax.Stmt) {
 // Set is the statement that [Emitter.Assign] writes.
 func Set(to, value expr.Expr) syntax.Stmt { return &syntax.Assign{To: to, Op: "=", Value: value} }
 
-// Variables declares variables of a type in one statement.
+// Exactly declares a variable with exactly that name, in any scope.
+func (e *Emitter) Exactly(typ, name string, value expr.Expr) {
+	e.Variables(typ, syntax.Var{Name: name, Init: value})
+}
+
+// Variables declares variables of a type in one statement, with exactly these names.
 func (e *Emitter) Variables(typ string, vars ...syntax.Var) {
 	e.Scope.Write(&syntax.Declare{Type: typ, Vars: vars})
 }

@@ -98,8 +98,8 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	each := t.copies / makers
 	v.Blank()
 	i := v.Loop("i", v.self, expr.Uint(entries*makers), v.S.Workgroup)
-	v.Variable("uint", "n", expr.Remainder(i, entries, entries*makers))
-	v.Variable(t.typ, reader, expr.Of(value))
+	v.Exactly("uint", "n", expr.Remainder(i, entries, entries*makers))
+	v.Exactly(t.typ, reader, expr.Of(value))
 	first := expr.Plus(expr.Of("n"), expr.Times(expr.Quotient(i, entries, entries*makers), each))
 	v.Repeat("c", each, func(c expr.Expr) {
 		v.Assign(expr.At(expr.At(t.name, expr.Of("n")), expr.Binary("%", expr.Plus(first, c), expr.Uint(t.copies))),

@@ -99,16 +99,16 @@ func (r *roundedRows) roundTo(top expr.Expr) (scale expr.Expr) {
 	v := r.matVec
 	if v.S.Digits == 0 {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
-		v.Variable("float", "steps", expr.Call("byte_steps", top))
+		v.Exactly("float", "steps", expr.Call("byte_steps", top))
 		largest := expr.Of(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
 		scale = v.Variable("float", "scale", expr.Binary("*", largest, expr.Float(float64(float32(1.0/127)), 32, "")))
 		return scale
 	}
 	// Steps is a power of two that brings the largest element below 2^22. If that element is infinite or NaN, the scale
 	// is that element, and steps makes all other elements tiny.
-	v.Variable("uint", "exponent", expr.Format("clamp(%s >> 23, 22u, 254u)", top))
-	v.Variable("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
-	v.Variable("float", "steps", expr.Format("uintBitsToFloat((special ? 1u : 275u - exponent) << 23)"))
+	v.Exactly("uint", "exponent", expr.Format("clamp(%s >> 23, 22u, 254u)", top))
+	v.Exactly("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
+	v.Exactly("float", "steps", expr.Format("uintBitsToFloat((special ? 1u : 275u - exponent) << 23)"))
 	return v.Variable("float", "scale",
 		expr.Of(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))
 }

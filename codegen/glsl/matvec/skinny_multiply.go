@@ -205,7 +205,7 @@ func (r *skinny) putFloats(four, row, at expr.Expr) {
 		bits = 21
 	}
 	exponent := r.Variable("uint", "exponent", expr.Of(fmt.Sprintf("clamp(%s >> 23, %du, 254u)", top, bits+1)))
-	r.Variable("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
+	r.Exactly("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
 	r.Assign(x, expr.Choose(expr.Of("special"), expr.Format("mix(vec4(0.0), sign(%s), isinf(%[1]s))", x),
 		expr.Format("%s * uintBitsToFloat(%du - %s << 23)", x, 254+bits, exponent)))
 	if r.Element == ir.I8 {

@@ -192,6 +192,6 @@ func (v *matVec) eachWord(word, four func(n expr.Expr) expr.Expr, use func(t, wo
 // declareOnes declares int8 ones: a dot product with them is a sum. They are not a constant, because drivers turn a dot
 // product with a constant into a sum byte by byte, which is slow (M-matvec-blocks).
 func (v *matVec) declareOnes() {
-	v.Variable("int", "ones", expr.Of("0x01010101 + int(gl_NumWorkGroups.x >> 31)"))
+	v.Exactly("int", "ones", expr.Of("0x01010101 + int(gl_NumWorkGroups.x >> 31)"))
 	v.Note("+ 0")
 }

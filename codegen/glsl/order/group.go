@@ -42,7 +42,7 @@ func EmitGroup(e *emit.Emitter) {
 		w.Do("atomicAdd", expr.At(w.counts, w.numberOf(j)), expr.Uint(1))
 	})
 	w.Barrier()
-	w.Variable("uint", "first", expr.Of("0u"))
+	w.Exactly("uint", "first", expr.Of("0u"))
 	w.Note("group of this number")
 	// A loop over all numbers that masks the later ones takes twice as long.
 	i := w.OpenFor("", "i", expr.Uint(0), number, expr.Uint(1))
@@ -59,11 +59,11 @@ func EmitGroup(e *emit.Emitter) {
 		begin, end = expr.Call("min", begin, fold), expr.Call("min", end, fold)
 	}
 	w.Variables("uint", syntax.Var{Name: "begin", Init: begin}, syntax.Var{Name: "end", Init: end})
-	w.Variable("uint", "mine", expr.Of("0u"))
+	w.Exactly("uint", "mine", expr.Of("0u"))
 	w.eachOwn(number, func(expr.Expr) { w.Increment(expr.Of("mine")) })
 	w.Assign(expr.At(found, w.self), expr.Of("mine"))
 	w.Barrier()
-	w.Variable("uint", "place", expr.Of("0u"))
+	w.Exactly("uint", "place", expr.Of("0u"))
 	i = w.OpenFor("", "i", expr.Uint(0), w.self, expr.Uint(1))
 	w.Update(expr.Of("place"), "+=", expr.At(found, i))
 	w.Close()

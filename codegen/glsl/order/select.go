@@ -69,15 +69,15 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	keyRounds, rounds := 3, 3+(bitsOf(w.K.Fold.Max())+schedule.SelectBits-1)/schedule.SelectBits
 	w.Open(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "round", Init: expr.Uint(0)}}},
 		Cond: expr.Format("round < %du", rounds), Post: &syntax.Assign{To: expr.Of("round"), Op: "++"}})
-	w.Variable("bool", "by_key", expr.Binary("<", expr.Of("round"), expr.Uint(keyRounds)))
-	w.Variable("uint", "shift", expr.Format("by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du",
+	w.Exactly("bool", "by_key", expr.Binary("<", expr.Of("round"), expr.Uint(keyRounds)))
+	w.Exactly("uint", "shift", expr.Format("by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du",
 		schedule.SelectBits, rounds-1, schedule.SelectBits))
 	bin := w.lanesOver("bin", expr.Uint(schedule.SelectBins))
 	w.Assign(expr.At(w.bins, bin), expr.Of("0u"))
 	w.Close()
 	w.Barrier()
 	n, j := w.eachOwn()
-	w.Variable("uint", "key", expr.At(w.own, n))
+	w.Exactly("uint", "key", expr.At(w.own, n))
 	w.When(expr.Format("(key & %s) == %s && (%s & %s) == %s", keyBits, key, j, placeBits, place), &syntax.Do{
 		X: expr.Format("atomicAdd(%s[(by_key ? key : %s) >> shift & %du], 1u)", w.bins, j, schedule.SelectBins-1)})
 	w.Close()
@@ -112,17 +112,17 @@ func (w *selectWriter) findBin(rank expr.Expr) {
 		Cond: expr.Format("b < %du", per), Post: &syntax.Assign{To: expr.Of("b"), Op: "++"}, Inline: true,
 		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("own_bins"), Op: "+=", Value: expr.Format("%s[first_bin + b]",
 			w.bins)}}})
-	w.Variable("uint", "up_to", expr.Of("own_bins"))
+	w.Exactly("uint", "up_to", expr.Of("own_bins"))
 	w.Assign(expr.At(w.sums, w.Local), expr.Of("up_to"))
 	w.Barrier()
 	w.OpenShifts("", "distance", expr.Uint(1), "<", expr.Uint(lanes))
-	w.Variable("uint", "other", expr.Format("%s >= distance ? %s[%s - distance] : 0u", w.Local, w.sums, w.Local))
+	w.Exactly("uint", "other", expr.Format("%s >= distance ? %s[%s - distance] : 0u", w.Local, w.sums, w.Local))
 	w.Barrier()
 	w.Update(expr.Of("up_to"), "+=", expr.Of("other"))
 	w.Assign(expr.At(w.sums, w.Local), expr.Of("up_to"))
 	w.Barrier()
 	w.Close()
-	w.Variable("uint", "before", expr.Binary("-", expr.Of("up_to"), expr.Of("own_bins")))
+	w.Exactly("uint", "before", expr.Binary("-", expr.Of("up_to"), expr.Of("own_bins")))
 	w.OpenIf(expr.Format("before < %s && %s <= up_to", rank, rank))
 	w.Scope.Write(&syntax.For{While: true, Cond: expr.Format("before + %s[first_bin] < %s", w.bins, rank), Inline: true,
 		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("before"), Op: "+=", Value: expr.Format("%s[first_bin++]",
@@ -144,9 +144,9 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Close()
 	w.Barrier()
 	n, j := w.eachOwn()
-	w.Variable("uint", "key", expr.At(w.own, n))
+	w.Exactly("uint", "key", expr.At(w.own, n))
 	w.OpenIf(expr.Format("key < %s || key == %s && %s <= %s", last, last, j, lastPlace))
-	w.Variable("uint", "at", expr.Format("min(atomicAdd(%s[3], 1u), %du)", w.found, w.selected.n-1))
+	w.Exactly("uint", "at", expr.Format("min(atomicAdd(%s[3], 1u), %du)", w.found, w.selected.n-1))
 	w.Assign(w.selected.key(expr.Of("at")), expr.Of("key"))
 	w.Assign(w.selected.from(expr.Of("at")), j)
 	w.Close()

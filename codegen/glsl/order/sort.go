@@ -112,7 +112,7 @@ func (r sorter) network(p sortPlaces) {
 	a, b := expr.Of("a"), expr.Of("b")
 	r.Variables("uint", syntax.Var{Name: "key_a", Init: p.key(a)}, syntax.Var{Name: "key_b", Init: p.key(b)},
 		syntax.Var{Name: "from_a", Init: p.from(a)}, syntax.Var{Name: "from_b", Init: p.from(b)})
-	r.Variable("bool", "later", expr.Format("key_a > key_b || key_a == key_b && from_a > from_b"))
+	r.Exactly("bool", "later", expr.Format("key_a > key_b || key_a == key_b && from_a > from_b"))
 	r.OpenIf(expr.Format("later == ((a & size) == 0u)"))
 	r.Assign(p.key(a), expr.Of("key_b"))
 	r.Assign(p.key(b), expr.Of("key_a"))
