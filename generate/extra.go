@@ -101,7 +101,8 @@ func (m *Model) loadAlone(ctx context.Context, g *ir.Graph, precision string) (_
 
 // run runs an extra program that has no states. Its inputs are on the host (in) and on the model's device (o.Inputs).
 // All outputs stay on the model's device.
-func (p *loadedExtra) run(ctx context.Context, m *Model, in vkc.Tensors, o vkc.RunOptions) (res *vkc.Result, err error) {
+func (p *loadedExtra) run(ctx context.Context, m *Model, in vkc.Tensors,
+	o vkc.RunOptions) (res *vkc.Result, err error) {
 	if !p.alone {
 		return p.Run(ctx, in, o)
 	}

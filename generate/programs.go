@@ -51,7 +51,8 @@ func (m *Model) candidates(o Options) (list []candidate, err error) {
 	}
 	step := func(rows, length int) {
 		how := append(slices.Clone(options), llm.Likeliest(), llm.Within(length))
-		c := candidate{sizedProgram: sizedProgram{rows: rows, length: length}, faster: length < m.context, short: length < m.context}
+		c := candidate{sizedProgram: sizedProgram{rows: rows, length: length}, faster: length < m.context,
+			short: length < m.context}
 		if m.slotCount == 1 {
 			g, err := llm.Step(m.config, m.context, how...)
 			add(c, g, err)

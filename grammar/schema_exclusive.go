@@ -83,7 +83,8 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	return false
 }
 
-// refTarget returns the schema to which a chain of $ref leads, if they have no other keywords, or else the schema itself.
+// refTarget returns the schema to which a chain of $ref leads, if they have no other keywords, or else the schema
+// itself.
 func (s *schemas) refTarget(schema any) (*object, bool) {
 	for range maxNesting {
 		o, ok := schema.(*object)

@@ -20,8 +20,8 @@ shared float lanes[128];
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -32,14 +32,14 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -145,7 +145,7 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -261,8 +261,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -273,28 +273,27 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;
     return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
-// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
-// two calls that are one.
+// Truncates and saturates; NaN gives 0. It has no branches, so that a compiler recognizes two equal calls.
 int float_to_i32(float x) {
     int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
     int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
@@ -351,8 +350,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -363,28 +362,27 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;
     return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
-// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
-// two calls that are one.
+// Truncates and saturates; NaN gives 0. It has no branches, so that a compiler recognizes two equal calls.
 int float_to_i32(float x) {
     int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
     int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
@@ -452,8 +450,8 @@ shared float partial[512];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
-// a / b. Vulkan's division goes to divisors of 2^126, past which some devices
-// multiply by a reciprocal that is flushed to 0.
+// a / b for all divisors. Vulkan defines division for divisors up to 2^126; beyond that, some devices multiply by a
+// reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
     precise float quotient = a * scale / (b * scale);
@@ -626,14 +624,14 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -784,8 +782,8 @@ shared float lanes[128];
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -796,8 +794,8 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
@@ -874,8 +872,8 @@ shared vec4 tile_a[320];
 shared vec4 tile_b0[160];
 shared vec4 tile_b1[160];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -891,7 +889,7 @@ float fdiv(const float a, const float b) {
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1059,14 +1057,14 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1188,14 +1186,14 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1316,7 +1314,7 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1436,8 +1434,8 @@ shared float lanes[128];
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -1448,8 +1446,8 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
@@ -1509,7 +1507,7 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float resu
 
 shared float partial[144];
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1517,7 +1515,7 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-// The products of a and b added to a sum one by one, each with a multiplication.
+// sum plus the dot product of a and b, term by term, each with its own multiplication.
 float dot_onto(float sum, vec4 a, vec4 b) {
     return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }

@@ -24,8 +24,8 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -36,14 +36,14 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -140,13 +140,13 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint 
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -249,8 +249,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -261,28 +261,27 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;
     return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
-// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
-// two calls that are one.
+// Truncates and saturates; NaN gives 0. It has no branches, so that a compiler recognizes two equal calls.
 int float_to_i32(float x) {
     int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
     int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
@@ -343,8 +342,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -355,28 +354,27 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The sine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
     return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
 }
 
-// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+// The cosine on [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float cos_reduced(float x) {
     float z = x * x;
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// A number that a conversion has rounded. Some drivers take a conversion and the one back for nothing at all, but not
-// a half and its double. Of the smallest numbers the half would lose a digit.
+// A number that a conversion has rounded. Some drivers remove a conversion and the conversion back, but they do not
+// remove halving and doubling. For the smallest numbers halving would lose a digit.
 float converted(const float x) {
     precise float by_half = x * 0.5;
     precise float doubled = by_half * 2.0;
     return abs(x) < 4.7019774e-38 ? x : doubled;
 }
 
-// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
-// two calls that are one.
+// Truncates and saturates; NaN gives 0. It has no branches, so that a compiler recognizes two equal calls.
 int float_to_i32(float x) {
     int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
     int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
@@ -446,14 +444,14 @@ shared float weights[528];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;
 }
 
-// a / b. Vulkan's division goes to divisors of 2^126, past which some devices
-// multiply by a reciprocal that is flushed to 0.
+// a / b for all divisors. Vulkan defines division for divisors up to 2^126; beyond that, some devices multiply by a
+// reciprocal that is flushed to 0.
 float div_full(float a, float b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
     precise float quotient = a * scale / (b * scale);
@@ -632,20 +630,20 @@ layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uin
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -783,8 +781,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -795,8 +793,8 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
@@ -860,8 +858,8 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uin
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -877,13 +875,13 @@ float fdiv(const float a, const float b) {
     return c;
 }
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1028,20 +1026,20 @@ layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; }
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1147,20 +1145,20 @@ layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; }
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1265,13 +1263,13 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint 
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// fma, likewise.
+// fma, for the same reason.
 float fma_in_order(const float a, const float b, const float sum) {
     precise float c = a * b + sum;
     return c;
 }
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1380,8 +1378,8 @@ shared float sum_sq_parts[4];
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
@@ -1392,8 +1390,8 @@ float fmul(const float a, const float b) {
     return c;
 }
 
-// inversesqrt. Where x is itself an inverse a driver may make one square root of both, which is -0 of -0 and NaN of
-// -inf: these two have branches of their own.
+// inversesqrt of any number. If x is itself an inverse, a driver may compute one square root for both, which is -0 for
+// -0 and NaN for -inf. So these two values have branches.
 float inversesqrt_of_any(const float x) {
     precise float inverse = 1.0 / x;
     return x == 0.0 ? inverse : x < 0.0 ? float(NAN) : inversesqrt(x);
@@ -1464,7 +1462,7 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float resu
 
 shared float partial[9];
 
-// Four signed bytes as floats: 128 more than each is unsigned.
+// Four signed bytes as floats. The bytes plus 128 are converted as unsigned.
 vec4 bytes_signed(uint bytes) {
     uint above = bytes ^ 0x80808080u;
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
@@ -1472,7 +1470,7 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-// The products of a and b added to a sum one by one, each with a multiplication.
+// sum plus the dot product of a and b, term by term, each with its own multiplication.
 float dot_onto(float sum, vec4 a, vec4 b) {
     return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }

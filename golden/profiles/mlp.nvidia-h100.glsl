@@ -21,15 +21,14 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[160];
 shared vec4 tile_b[160];
 
-// Ops of the graph, which are rounded one by one: no compiler takes a precise one together with others. A precise
-// variable where they stand would make all precise that it comes from, also what sums take in.
+// Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
+// call would also make the computation of the operands precise, such as long sums.
 float fadd(const float a, const float b) {
     precise float c = a + b;
     return c;
 }
 
-// 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
-// which keeps its digits where tanh comes close to -1.
+// 0.5 * x * (1 + tanh(u)), computed as x times the logistic function of 2u. That keeps its digits if tanh is near -1.
 float gelu_tanh(float x) {
     float u = 0.79788456 * (x + 0.044715 * x * x * x);
     return x / (1.0 + exp(-2.0 * u));
@@ -218,7 +217,7 @@ float fdiv(const float a, const float b) {
     return c;
 }
 
-// The larger one; NaN if either is.
+// The larger number; NaN if either is NaN.
 float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }
@@ -272,8 +271,7 @@ layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params
 
 #define INF uintBitsToFloat(0x7f800000u)
 
-// Whether a at place i comes before b at place j: NaN is largest, and the
-// first of equals wins.
+// Whether a at place i comes before b at place j. NaN is largest; the first of equal numbers comes first.
 bool argmax_beats(float a, int i, float b, int j) {
     if (isnan(a)) return !isnan(b) || i < j;
     return a > b || a == b && i < j;

@@ -29,13 +29,13 @@ func Depth(pace time.Duration, collected int) int {
 	return min(int(max(enough/max(pace, 1), least)), deepest)
 }
 
-// JoinDepth limits the number of steps in flight of a batch that answers may join. collected is the number of steps collected
-// since an answer last joined or left. At first the limit is low. So requests that arrive shortly after the first one
-// wait for few steps, and start together.
+// JoinDepth limits the number of steps in flight of a batch that answers may join. collected is the number of steps
+// collected since an answer last joined or left. At first the limit is low. So requests that arrive shortly after the
+// first one wait for few steps, and start together.
 func JoinDepth(collected int) int { return max(least, 2*collected) }
 
-// CollectAtOnce returns how many of the steps in flight the host collects together, oldest first. Waking up costs the CPU
-// more time than starting a step (M-host-token).
+// CollectAtOnce returns how many of the steps in flight the host collects together, oldest first. Waking up costs the
+// CPU more time than starting a step (M-host-token).
 func CollectAtOnce(inFlight int) int { return max(1, inFlight/2) }
 
 // SubmitsTogether reports whether the next step waits, to be submitted together with its successor. inFlight is the
