@@ -248,11 +248,3 @@ func (e *Emitter) AllOf(values []*kernel.Expr) expr.Expr {
 	}
 	return all
 }
-
-// ArraySize prints the brackets of an array declaration, or nothing for a single element.
-func ArraySize(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return fmt.Sprintf("[%d]", n)
-}
