@@ -78,7 +78,7 @@ func (a *auto) load(ctx context.Context, p *Program, opt LoadOptions) (*Executab
 const becauseShared = "the executable that it shares with is there"
 
 // loadOnHost loads a graph on the CPU fast path. refused is the reason that the device does not run the graph. It is
-// nil if the program is loaded there only because opt.Share is there.
+// nil if the device could run it, but opt.Share is an executable on the CPU fast path.
 func (a *auto) loadOnHost(ctx context.Context, g *ir.Graph, refused error, opt LoadOptions) (_ *Executable, err error) {
 	if opt.Weights, err = holdWeights(g, opt.Weights); err != nil {
 		return nil, err

@@ -67,11 +67,11 @@ func (m *machine) forget() {
 // Work is counted instead of timed, so that the limits are the same on every machine. One unit is about one visited
 // node of the vocabulary's trie.
 const (
-	placeWork = 16      // of a configuration
+	placeWork = 16      // units to visit one configuration
 	bytesWork = 8       // bytes of a state per unit
-	maxWork   = 1 << 26 // of a text, before its first token: about half a second
-	tokenWork = 1 << 19 // further work per token: a few milliseconds
-	pauseWork = 1 << 17 // between calls of Text.Pause
+	maxWork   = 1 << 26 // limit of units for a text before its first token: about half a second
+	tokenWork = 1 << 19 // units that each token adds to the limit: a few milliseconds
+	pauseWork = 1 << 17 // units between two calls of Text.Pause
 )
 
 // work is the remaining budget of a text.

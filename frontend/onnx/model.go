@@ -123,8 +123,8 @@ type Dim struct {
 // DataType is the type of a tensor's elements, by ONNX's numbers.
 type DataType int32
 
-// dataType is a row of the table of ONNX's types: its name, and its dtype in vkc, or Invalid. Four-bit types are stored
-// two per byte. vkc expands them to a byte each, of dtype unpacked.
+// dataType is a row of the table of ONNX's types: its name, and its dtype in vkc, or Invalid. ONNX files store two
+// elements of a four-bit type per byte. vkc expands each of them to one element of the dtype in field unpacked.
 type dataType struct {
 	name     string
 	dtype    ir.DType

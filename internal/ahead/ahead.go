@@ -29,9 +29,9 @@ func Depth(pace time.Duration, collected int) int {
 	return min(int(max(enough/max(pace, 1), least)), deepest)
 }
 
-// JoinDepth limits the number of steps in flight of a batch that answers may join. collected is the number of steps
-// collected since an answer last joined or left. At first the limit is low. So requests that arrive shortly after the
-// first one wait for few steps, and start together.
+// JoinDepth returns the maximum number of steps in flight for a batch that new answers may join. collected is the
+// number of steps collected since an answer last joined or left. At first the maximum is low, so that requests which
+// arrive shortly after the first one wait for few steps, and start together.
 func JoinDepth(collected int) int { return max(least, 2*collected) }
 
 // CollectAtOnce returns how many of the steps in flight the host collects together, oldest first. Waking up costs the

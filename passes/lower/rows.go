@@ -88,8 +88,8 @@ func (l *lowerer) isPerElement(n *ir.Node) bool {
 	return errA == nil && errB == nil && a == b && l.k.Fold.Min() > 1
 }
 
-// isReduced reports whether n is a reduction among c's cores. It has one value per row even if its shape equals the
-// rows' shape.
+// isReduced reports whether n is a reduction among c's cores. Such a node has one value per row, even if extents of 1
+// make its shape equal the rows' shape.
 func isReduced(n *ir.Node, c *Cluster) bool {
 	return n.Op().Class() == ir.ClassReduce && slices.Contains(c.Cores, n)
 }

@@ -187,8 +187,8 @@ func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	return s
 }
 
-// factor prints the factor of the weight of the bound row and key (see kernel.AttentionFactor). dot is q·k of the
-// score, and other is q·k of the factor.
+// factor prints what a gradient multiplies the softmax weight of the bound row and key by (see kernel.AttentionFactor).
+// dot is the dot product of Q and K in the score, and other is the one of Factor.Q and Factor.K.
 func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Less))
 	if f.a.Softcap != 0 {
