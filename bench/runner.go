@@ -116,8 +116,8 @@ type loaded struct {
 // Close frees the case's resources on the device. Compiled programs stay cached.
 func (l *loaded) Close() error { return errors.Join(l.exe.Close(), l.prog.Close()) }
 
-// only returns an error if l has a kernel that checked does not have, because no check then covers that kernel. checked
-// may be nil.
+// only returns an error if l has a kernel that is not among those of checked, because no check covers such a kernel. If
+// checked is nil, it returns nil.
 func (l *loaded) only(checked *loaded) error {
 	if checked == nil {
 		return nil

@@ -3,8 +3,8 @@ package ir
 import "fmt"
 
 // FaultError means that a run failed because an op has no result for one of its input values, such as NaN for quantize.
-// The run returns no outputs. Its effect on states depends on the device: the reference leaves them unchanged, while a
-// device has already written the failed run's results, so the caller must set or reset them.
+// The run returns no outputs. The CPU leaves states unchanged. A Vulkan device has already written the failed run's
+// results to them, so the caller must set or reset the states.
 type FaultError struct {
 	Op          string // such as "quantize"
 	First, Last int64  // the fault is in this range of elements of the op's argument, in row-major order

@@ -13,9 +13,9 @@ import (
 // minWork is the least work worth a goroutine of its own: about 10 µs, counted in multiply-adds.
 const minWork = 1 << 14
 
-// parallel calls f for each task from 0 to tasks-1 on the workers, and stops early when ctx ends. Concurrent calls have
-// different values of worker, from 0 to workers-1. work is the cost of one task in multiply-adds; a small total runs on
-// the calling goroutine.
+// parallel calls f for each task from 0 to tasks-1 on the workers, and stops early when ctx ends. Concurrent calls of f
+// get different values of worker, from 0 to workers-1. work is the cost of one task in multiply-adds. If tasks*work is
+// small, all tasks run on the calling goroutine.
 func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
 	workers = min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
 	if workers <= 1 {

@@ -110,8 +110,8 @@ func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) ke
 	return l.indexOf(v, kernel.Last(extent))
 }
 
-// updated returns the coordinate along axis at which dynamic_update_slice n writes the update's element with coordinate
-// at.
+// updated maps a coordinate of the update along axis to the coordinate of the result where dynamic_update_slice n
+// writes that element.
 func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) kernel.Index {
 	at = at.Plus(l.startIndex(n, axis))
 	if n.Attrs().Bool("wrap") {

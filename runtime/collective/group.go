@@ -36,8 +36,8 @@ type Group struct {
 	inFlight []*Run // asynchronous runs, oldest first
 }
 
-// New makes the group of devices with these traits. vulkan has the same devices, or is empty if all are the CPU. A
-// group of both kinds is an error.
+// New makes the group of devices with these traits. vulkan holds the same devices in the same order, or is empty if all
+// are CPUs. A group of both kinds is an error.
 func New(list []Traits, vulkan []*vk.Device) (*Group, error) {
 	if len(vulkan) != 0 && len(vulkan) != len(list) {
 		return nil, fmt.Errorf("devices: %d of %d are Vulkan devices and others are not: want one or the other to "+

@@ -151,8 +151,8 @@ func (x *Tensor) begin(ctx context.Context, symbols map[string]int64) (*collecti
 	return x.group.Begin(c, exchanges)
 }
 
-// runPart runs the part of a rank. Rank 0 writes the outputs where opt says. The other ranks leave theirs on their
-// devices.
+// runPart runs one rank's part of the graph. Rank 0 writes its outputs to the destinations in opt. The other ranks
+// leave theirs on their devices.
 func (x *Tensor) runPart(rank int, run *collective.Run, values shardInputs, link *ir.Data, opt runtime.RunOptions,
 	own runtime.States) (*runtime.Result, error) {
 	e, in := x.exes[rank], values.host

@@ -314,7 +314,8 @@ func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent
 	return name
 }
 
-// multiplyColumns multiplies strip n of the j-th fragment of this subgroup's columns of a B by all rows.
+// multiplyColumns multiplies strip n of column fragment j, of the subgroup's columns of a B, by every fragment of rows.
+// It scales the results and adds them to the f32 sums. The matmul is transposed, so columns lie along FragM.
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.s, r.weights[o]
 	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())
