@@ -48,6 +48,15 @@ func (c *chains) members(b *compiler, members []*ir.Node) (result int) {
 	return result
 }
 
+// result prepares v as the result of a chain that passes its results on. A chain needs no code to return an argument.
+func (b *compiler) result(v int) int {
+	if b.values[v] != (value{}) {
+		b.code = nil
+		return v
+	}
+	return b.stored(v)
+}
+
 // stored returns a value equal to v that the last instruction computes, because only the last instruction writes the
 // chain's result.
 func (b *compiler) stored(v int) int {

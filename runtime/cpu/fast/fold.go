@@ -34,7 +34,7 @@ type foldStep struct {
 // ops that become part of the fold.
 func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	in := n.Op().Info()
-	if !foldable(n.Op()) || !narrow(n) || c.constant[n.ID()] {
+	if !foldable(n.Op()) || !narrow(n) || c.constant[n.ID()] || c.uses[n.ID()] == 0 {
 		return nil
 	}
 	var members []*ir.Node
@@ -51,7 +51,7 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 		return b, c.read(b, x)
 	}
 	b, element := begin()
-	f := &fold{node: n, element: b.chain(element)}
+	f := &fold{node: n, element: b.chain(b.result(element))}
 	f.args = f.element.args
 	switch {
 	case searches(n.Op()):
@@ -67,7 +67,7 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 			by, of = squares, of.Args[0]
 		}
 		b, element := begin()
-		f.steps = append(f.steps, foldStep{by, b.chain(b.scalar(of, element, n.Attrs()))})
+		f.steps = append(f.steps, foldStep{by, b.chain(b.result(b.scalar(of, element, n.Attrs())))})
 	}
 	if in.Class != ir.ClassReduce {
 		b, element := begin()
@@ -264,6 +264,7 @@ func (r *foldRows) compute() error {
 				g.results[i] = g.step(i, 0, r.n)
 			}
 			g.finish(0, r.n)
+			g.mend()
 		})
 	}
 	list := make([]*groupFold, len(groups))
@@ -292,10 +293,14 @@ func (r *foldRows) compute() error {
 	if r.each == nil {
 		parts, each = 1, r.n
 	}
-	return r.call.Parallel(len(list)*parts, r.work(each*groups[0].count), func(_, task int) {
+	err := r.call.Parallel(len(list)*parts, r.work(each*groups[0].count), func(_, task int) {
 		k := task % parts * each
 		list[task/parts].finish(k, min(k+each, r.n))
 	})
+	if err != nil {
+		return err
+	}
+	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].mend() })
 }
 
 // work estimates the cost of all steps for a number of elements, in multiply-adds.
@@ -355,21 +360,27 @@ func (g *groupFold) step(i, lo, hi int) []float64 {
 
 // finish computes the op's results: of each row for a reduction, else of elements lo to hi of each row.
 func (g *groupFold) finish(lo, hi int) {
-	var results [][]float64
 	if g.each != nil {
-		results = g.rowValues(g.each)
-		g.run(g.each, results, lo, hi, nil)
-	} else {
-		results = [][]float64{g.value(g.node.Op().Info().Fold.Finish)}
-		for i, y := range results[0] {
-			g.put(g.from+i, y)
-		}
+		g.run(g.each, g.rowValues(g.each), lo, hi, nil)
+		return
 	}
-	for _, list := range slices.Concat(results, g.results) {
-		for row, y := range list {
-			if math.Abs(y) > math.MaxFloat32 || y != y {
-				g.reference(row, lo, hi)
-			}
+	for i, y := range g.value(g.node.Op().Info().Fold.Finish) {
+		g.put(g.from+i, y)
+	}
+}
+
+// mend computes rows again, as the interpreter does, if one of their row values is not finite in float32: their results
+// may still be finite.
+func (g *groupFold) mend() {
+	values := g.results
+	if g.each != nil {
+		values = slices.Concat(values, g.rowValues(g.each))
+	} else {
+		values = slices.Concat(values, [][]float64{g.value(g.node.Op().Info().Fold.Finish)})
+	}
+	for row := range g.count {
+		if slices.ContainsFunc(values, func(v []float64) bool { return !(math.Abs(v[row]) <= math.MaxFloat32) }) {
+			g.reference(row)
 		}
 	}
 }
@@ -377,9 +388,8 @@ func (g *groupFold) finish(lo, hi int) {
 // put rounds y and stores it as an element of the output.
 func (g *groupFold) put(at int, y float64) { g.call.Out[at] = float32(ir.RoundTo(y, g.node.DType())) }
 
-// reference is finish for a single row, but computes as the interpreter does, in float64. It is for rows with a row
-// value that is not finite in float32, because their results may still be finite.
-func (g *groupFold) reference(row, lo, hi int) {
+// reference is finish for a whole row, but computes as the interpreter does, in float64.
+func (g *groupFold) reference(row int) {
 	x := make([]float64, 0, g.n)
 	one := groupFold{foldRows: g.foldRows, group: group{g.from + row, 1}}
 	one.run(g.element, nil, 0, g.n, func(_, _ int, list []float32) {
@@ -392,7 +402,7 @@ func (g *groupFold) reference(row, lo, hi int) {
 		g.put(g.from+row, y[0])
 		return
 	}
-	for k := lo; k < hi; k++ {
+	for k := range y {
 		at, z := g.at(g.from+row, k), [2]float64{1, 0} // weight and bias
 		for i := range g.weights {
 			var v [1]float32

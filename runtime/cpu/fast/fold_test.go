@@ -81,6 +81,29 @@ func TestLongFolds(t *testing.T) {
 	}
 }
 
+// TestFoldAfter folds a value that waits for another one, which is then a member of the chain too.
+func TestFoldAfter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 5))
+	for _, of := range []string{"sum %a", "reduce_max %a {axes=[1]}", "argmax %a {axis=1}", "rms_norm %a", "cumsum %a",
+		"norm1 %a {axes=[0]}"} {
+		for _, x := range []string{"%x", "%n"} {
+			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+				%%x = input {name="x", dtype=f32, shape=[5,40]}
+				%%y = input {name="y", dtype=f32, shape=[5,40]}
+				%%n = neg %%x
+				%%e = exp %%y
+				%%a = after %s, %%e
+				%%o = %s
+				output "o" %%o
+			}`, x, of))
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, g, values(t, rng, g, nil), nil)
+		}
+	}
+}
+
 // TestFoldExtremes compares folds of rows with elements whose squares or sums float32 cannot represent, with infinities
 // and with NaN.
 func TestFoldExtremes(t *testing.T) {
