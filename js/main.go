@@ -36,7 +36,7 @@ func function(f func(args []js.Value) (any, error)) js.Func {
 		settle = js.FuncOf(func(_ js.Value, done []js.Value) any {
 			go func() {
 				defer settle.Release()
-				if y, err := f(args); err != nil {
+				if y, err := caught(f, args); err != nil {
 					done[1].Invoke(js.Global().Get("Error").New(err.Error()))
 				} else {
 					done[0].Invoke(y)
@@ -47,6 +47,31 @@ func function(f func(args []js.Value) (any, error)) js.Func {
 		return js.Global().Get("Promise").New(settle)
 	})
 }
+
+// caught calls f. A panic of package js about a value of another type than expected becomes an error.
+func caught(f func(args []js.Value) (any, error), args []js.Value) (y any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("wrong arguments: %v", p)
+		}
+	}()
+	return f(args)
+}
+
+// await waits for a promise. Meanwhile the page runs: Go yields to it only while no goroutine can run.
+func await(promise js.Value) js.Value {
+	done := make(chan js.Value, 1)
+	then := js.FuncOf(func(_ js.Value, args []js.Value) any {
+		done <- args[0]
+		return nil
+	})
+	defer then.Release()
+	promise.Call("then", then)
+	return <-done
+}
+
+// absent reports whether a field or argument is left out.
+func absent(v js.Value) bool { return v.IsUndefined() || v.IsNull() }
 
 // object makes an object of functions that is released by its function close.
 func object(fields map[string]any, closeAll func() error) map[string]any {
@@ -107,7 +132,7 @@ func read(path string, weights js.Value) (*ir.Graph, openWeights, error) {
 		return f.Graph, openWeights{f, f.Close}, nil
 	}
 	g, err := vkc.ReadGraph(path)
-	if err != nil || weights.IsUndefined() {
+	if err != nil || absent(weights) {
 		return g, none, err
 	}
 	w, err := vkc.OpenWeights(weights.String())
@@ -122,11 +147,11 @@ func run(exe *vkc.Executable, inputs js.Value) (any, error) {
 	in := vkc.Tensors{}
 	for _, p := range exe.Inputs() {
 		x := inputs.Get(p.Name)
-		if x.IsUndefined() {
+		if absent(x) {
 			continue // the program reports it, with all that are missing
 		}
 		var dims []int
-		if list := x.Get("dims"); !list.IsUndefined() {
+		if list := x.Get("dims"); !absent(list) {
 			for i := range list.Length() {
 				dims = append(dims, list.Index(i).Int())
 			}
@@ -136,12 +161,16 @@ func run(exe *vkc.Executable, inputs js.Value) (any, error) {
 				return nil, fmt.Errorf("input %q: give {data, dims}, since its shape %s has symbols", p.Name, p.Type.Shape)
 			}
 		}
-		d, err := ir.NewData(p.Type.DType, dims...)
+		size, err := ir.ByteSize(p.Type.DType, dims)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", p.Name, err)
 		}
-		if have := x.Get("bytes").Length(); have != len(d.Bytes) {
-			return nil, fmt.Errorf("input %q: %s%v has %d bytes, and %d are given", p.Name, d.DType, dims, len(d.Bytes), have)
+		if have := x.Get("bytes").Length(); int64(have) != size {
+			return nil, fmt.Errorf("input %q: %s%v has %d bytes, and %d are given", p.Name, p.Type.DType, dims, size, have)
+		}
+		d, err := ir.NewData(p.Type.DType, dims...)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", p.Name, err)
 		}
 		js.CopyBytesToGo(d.Bytes, x.Get("bytes"))
 		in[p.Name] = d
@@ -179,7 +208,7 @@ func open(args []js.Value) (any, error) {
 }
 
 // answer continues a prompt, or answers the last of a list of messages with role and content. It passes each piece of
-// text to onText, which returns false to end the answer.
+// text to onText, which returns a promise of whether to go on.
 func answer(m *generate.Model, prompt, options, onText js.Value) (any, error) {
 	s := generate.Sampling{}
 	for name, set := range map[string]func(x float64){
@@ -202,7 +231,7 @@ func answer(m *generate.Model, prompt, options, onText js.Value) (any, error) {
 			return nil, err
 		}
 		text.WriteString(token.Text)
-		if !onText.Invoke(token.Text).Bool() {
+		if !await(onText.Invoke(token.Text)).Bool() {
 			break
 		}
 	}
@@ -223,6 +252,9 @@ func promptOf(m *generate.Model, prompt js.Value) ([]int32, error) {
 
 // number calls set with a field of an object, if the object has it.
 func number(object js.Value, name string, set func(x float64)) {
+	if absent(object) {
+		return
+	}
 	if v := object.Get(name); v.Type() == js.TypeNumber {
 		set(v.Float())
 	}

@@ -85,7 +85,12 @@ class Program {
   async run(inputs) {
     const plain = {};
     for (const [name, x] of Object.entries(inputs)) {
-      const data = x.data ?? x;
+      const data = x?.data ?? x;
+      if (!ArrayBuffer.isView(data)) throw new TypeError(`input "${name}" is no typed array`);
+      const want = arrays[this.inputs.find((p) => p.name === name)?.type.split("[")[0]];
+      if (want && !(data instanceof want)) {
+        throw new TypeError(`input "${name}" is a ${data.constructor.name}, want a ${want.name}`);
+      }
       plain[name] = { bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength), dims: x.dims };
     }
     const outputs = await this.#core.run(plain);
@@ -120,7 +125,7 @@ class Model {
     const done = this.#core.generate(prompt, options, (text) => {
       pieces.push(text);
       wake();
-      return open;
+      return turn().then(() => open); // the loop and the page run before the next token
     }).then(() => { open = false; wake(); }, (err) => { failure = err; open = false; wake(); });
     try {
       for (;;) {
@@ -139,6 +144,15 @@ class Model {
   close() {
     return this.#core.close();
   }
+}
+
+// turn waits until other tasks have run, without the delay of setTimeout.
+function turn() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => { port1.close(); resolve(); };
+    port2.postMessage(null);
+  });
 }
 
 // fileSystem implements the calls of Node's fs that Go uses, for reading files in memory and writing to the console.

@@ -29,6 +29,9 @@ test("a graph with a symbol runs, and says what is wrong with its inputs", async
   await assert.rejects(program.run({ x }), /input "n" is missing/);
   await assert.rejects(program.run({ x: x.data, n: Int32Array.of(2) }), /give \{data, dims\}/);
   await assert.rejects(program.run({ x: { ...x, dims: [3, 2] }, n: Int32Array.of(2) }), /24 bytes, and 16 are given/);
+  await assert.rejects(program.run({ x: { ...x, dims: [1e9, 2] }, n: Int32Array.of(2) }), /and 16 are given/);
+  await assert.rejects(program.run({ x: { ...x, dims: ["2"] }, n: Int32Array.of(2) }), /wrong arguments/);
+  await assert.rejects(program.run({ x: { ...x, data: Int32Array.of(1, 2, 3, 4) } }), /"x" is a Int32Array, want a Float32/);
   await program.close();
 });
 
@@ -53,11 +56,15 @@ test("a language model answers, the same each time, and stops where the loop is 
   assert.equal(await answer({ maxTokens: 64 }), first);
   const random = { maxTokens: 16, temperature: 1, seed: 7 };
   assert.equal(await answer(random), await answer(random));
-  let pieces = 0;
-  for await (const piece of model.generate("func main() {", { maxTokens: 64 })) {
+  let pieces = 0, beats = 0;
+  const beat = setInterval(() => beats++, 1); // others run while it generates
+  for await (const piece of model.generate("func main() {", { maxTokens: 1000 })) {
     assert.ok(first.startsWith(piece) || pieces > 0);
     if (++pieces === 3) break;
   }
+  clearInterval(beat);
   assert.equal(pieces, 3);
+  assert.ok(beats > 0, "nothing else runs between tokens");
+  await assert.rejects(async () => { for await (const _ of model.generate(undefined)); }, /wrong arguments/);
   await model.close();
 });
