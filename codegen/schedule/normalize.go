@@ -130,6 +130,7 @@ func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) ker
 	case kernel.PrefetchSectors:
 		if drop = !early || !planes; !drop {
 			p.Depth = min(p.Depth, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))
+			drop = p.Depth == 0
 		}
 	}
 	if drop {

@@ -30,7 +30,8 @@ type Options struct {
 	First, Second string
 	// After is how long the program's runs take in total before the trial begins.
 	After time.Duration
-	// Turn has room for one element. Programs with the same Turn are tried one after the other.
+	// Turn has room for one element. Programs with the same Turn load and repeat runs one after the
+	// other. A program has no turn while it waits for the caller's next run.
 	Turn chan struct{}
 	// Clock measures a run of a program; nil means the clock of the machine.
 	Clock func(program runtime.Executable, run func() error) (time.Duration, error)
@@ -138,12 +139,15 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 		}
 		e.leave(now, failed)
 	}
-	e.offer(ctx, in, opt)
+	copied := e.wanted(ctx, in, opt)
 	var r *runtime.Result
 	took, err := e.opt.Clock(e.first, func() (err error) {
 		r, err = e.first.Run(ctx, in, opt)
 		return err
 	})
+	if copied != nil { // only now, so that the trial does not repeat the run while it still goes on
+		e.samples <- *copied
+	}
 	if err == nil {
 		e.mu.Lock()
 		e.spent += took
@@ -209,17 +213,18 @@ func onHost(ctx context.Context, in map[string]*ir.Data,
 	return all, nil
 }
 
-// offer gives a copy of what a run reads to the trial, if it waits for one. A run with wrong arguments is none.
-func (e *Executable) offer(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) {
+// wanted returns a copy of what a run reads, if the trial waits for one, or else nil. It returns nil for wrong
+// arguments.
+func (e *Executable) wanted(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) *sample {
 	if !e.asked.CompareAndSwap(true, false) {
-		return
+		return nil
 	}
 	s, err := e.sample(ctx, in, opt)
 	if err != nil {
 		e.asked.Store(true)
-		return
+		return nil
 	}
-	e.samples <- s
+	return &s
 }
 
 // sample copies what a run reads.
@@ -282,12 +287,6 @@ func (e *Executable) begin() {
 func (e *Executable) try(ctx context.Context) {
 	defer close(e.done)
 	defer e.stop()
-	select {
-	case e.opt.Turn <- struct{}{}:
-		defer func() { <-e.opt.Turn }()
-	case <-ctx.Done():
-		return
-	}
 	why, err := e.measure(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -296,6 +295,17 @@ func (e *Executable) try(ctx context.Context) {
 		why = fmt.Sprintf("%s: %s was tried and failed: %s", e.opt.First, e.opt.Second, oneLine(err))
 	}
 	e.settle(why)
+}
+
+// inTurn calls f while no other program with the same Turn is loaded or measured for a trial.
+func (e *Executable) inTurn(ctx context.Context, f func() error) error {
+	select {
+	case e.opt.Turn <- struct{}{}:
+		defer func() { <-e.opt.Turn }()
+		return f()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func oneLine(err error) string {
@@ -308,9 +318,14 @@ func (e *Executable) settle(why string) {
 	e.phase, e.why = settled, why
 }
 
-// measure loads the program on the second device, compares both devices, and changes over if the second one wins.
+// measure loads the program on the second device, compares both devices, and changes over if the second one wins. Other
+// programs have their turn while it waits for the caller's runs.
 func (e *Executable) measure(ctx context.Context) (why string, err error) {
-	second, err := e.opt.Load(ctx)
+	var second runtime.Executable
+	err = e.inTurn(ctx, func() (err error) {
+		second, err = e.opt.Load(ctx)
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -335,13 +350,19 @@ func (e *Executable) measure(ctx context.Context) (why string, err error) {
 		if err != nil {
 			return "", err
 		}
-		a, err := e.repeat(ctx, e.first, own, s)
-		if err != nil {
-			continue // it failed for the caller too, who knows why
-		}
-		b, err := e.repeat(ctx, second, nil, s)
+		var a, b outcome
+		var failed error // for the caller too, who knows why
+		err = e.inTurn(ctx, func() (err error) {
+			if a, failed = e.repeat(ctx, e.first, own, s); failed == nil {
+				b, err = e.repeat(ctx, second, nil, s)
+			}
+			return err
+		})
 		if err != nil {
 			return "", err
+		}
+		if failed != nil {
+			continue
 		}
 		here, there, tried = here+a.took, there+b.took, tried+1
 		same = same && a.equal(b)

@@ -418,6 +418,22 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
+// TestIdleProgramsKeepNoTurn: a program that is not run any more does not delay the trial of another one.
+func TestIdleProgramsKeepNoTurn(t *testing.T) {
+	turn := make(chan struct{}, 1)
+	share := func(_ *pair, o *trial.Options) { o.Turn = turn }
+	idle, other := load(t, counting(t), share), load(t, counting(t), share)
+	for idle.loads.Load() == 0 {
+		idle.run()
+	}
+	for other.Why() == "" {
+		other.run()
+	}
+	if other.Device() != other.second.Device() {
+		t.Error(other.Why())
+	}
+}
+
 // TestConcurrentRuns: runs of several goroutines go on during the change-over, and no update of a state is lost.
 func TestConcurrentRuns(t *testing.T) {
 	p := load(t, counting(t), nil)
