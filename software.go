@@ -93,6 +93,9 @@ func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Exec
 	if a := s.custom(g); a != nil {
 		return a.load(ctx, p, opt)
 	}
+	if opt.Share.Vulkan() != nil { // a program with custom ops
+		return s.loadNextTo(ctx, p, opt)
+	}
 	exe, err := s.processor.load(ctx, p, opt)
 	if err != nil || opt.Share != nil {
 		return exe, err
@@ -108,6 +111,25 @@ func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Exec
 		Clock: s.limits.clock,
 	})
 	return exe, nil
+}
+
+// loadNextTo loads a program on the Vulkan device, where the executable is that it shares with.
+func (s *software) loadNextTo(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
+	v, err := s.device()
+	if err != nil {
+		return nil, err
+	}
+	a := &auto{v, s.processor}
+	if p.Contents.Program == nil && p.refused == nil {
+		options := p.options
+		if options.Weights == nil {
+			options.Weights = opt.Weights
+		}
+		if p, err = a.compile(ctx, p.Contents.Graph, options); err != nil {
+			return nil, err
+		}
+	}
+	return a.load(ctx, p, opt)
 }
 
 // loadForTrial compiles a program by one compiler process at a time and loads it on the Vulkan device.

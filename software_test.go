@@ -291,4 +291,19 @@ func TestSoftwareCustomOps(t *testing.T) {
 	if exe.Vulkan() == nil {
 		t.Errorf("on %s: %s", exe.Device(), exe.Why())
 	}
+	p, err := dev.Compile(t.Context(), counting(t), vkc.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := dev.Load(t.Context(), p, vkc.LoadOptions{Share: exe})
+	if err != nil {
+		t.Fatalf("a program that shares with it: %v", err)
+	}
+	defer next.Close()
+	if next.Vulkan() == nil {
+		t.Errorf("the program that shares with it is on %s: %s", next.Device(), next.Why())
+	}
+	if y := runsOf(t, next); y != 0 {
+		t.Errorf("its first run counts %v before it", y)
+	}
 }
