@@ -189,8 +189,8 @@ func (l *loaded) start(ctx context.Context, c *Case) error {
 	return nil
 }
 
-// compile compiles a graph for the runner's device or target. The program will share weights with beside, if that is
-// not nil.
+// compile compiles a graph for the runner's device or target. If beside is not nil, the new program will share weights
+// with it.
 func (r *Runner) compile(ctx context.Context, g *ir.Graph, beside *vkc.Program) (*vkc.Program, error) {
 	opt := vkc.CompileOptions{NoCache: r.NoCache, Beside: beside}
 	if r.NoTuning {

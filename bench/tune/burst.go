@@ -38,7 +38,7 @@ func (s *stand) record(c *contender, one, window time.Duration) (*burst, error) 
 	return s.burstOf(c, batches, replays)
 }
 
-// burstOf records a burst of so many batches, and of so many dispatches in each.
+// burstOf records a burst of the given number of batches. Each batch dispatches the schedule replays times.
 func (s *stand) burstOf(c *contender, batches, replays int) (_ *burst, err error) {
 	groups, err := c.grid.Eval(s.trials[0].symbols)
 	if err != nil {

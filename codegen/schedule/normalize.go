@@ -129,8 +129,8 @@ func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) ker
 		}
 	case kernel.PrefetchSectors:
 		if drop = !early || !planes; !drop {
-			p.Depth = min(p.Depth, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))
-			drop = p.Depth == 0
+			most := ceilDivInt(PrefetchSectors(k, s), s.Workgroup)
+			p.Depth, drop = min(p.Depth, most), most == 0
 		}
 	}
 	if drop {
