@@ -20,9 +20,9 @@ type CompileOptions struct {
 	// prints a device's tuning. If it is nil, [Device.Compile] uses the tuning of its device and [Compile] uses none.
 	// An empty, non-nil tuning means none for both.
 	Tuning device.Tuning
-	// Beside is a program for the same device with which this one will share weights or states (LoadOptions.Share).
+	// ShareWith is a program for the same device with which this one will share weights or states (LoadOptions.Share).
 	// For a device that consists of several, both programs are then split at the same layers.
-	Beside *Program
+	ShareWith *Program
 	// NoCache compiles without reading or writing the cache.
 	NoCache bool
 	// Jobs is the number of compiler processes; 0 means one per core.

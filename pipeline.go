@@ -47,11 +47,11 @@ func (d *pipeline) backend() any { return nil }
 
 func (d *pipeline) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	return d.compileParts(ctx, g, opt, func(g *ir.Graph) (multi.Split, error) {
-		var beside multi.Layers
-		if opt.Beside != nil {
-			beside, _ = opt.Beside.split.(multi.Layers)
+		var other multi.Layers
+		if opt.ShareWith != nil {
+			other, _ = opt.ShareWith.split.(multi.Layers)
 		}
-		return multi.SplitLayers(g, d.members.describe(), beside)
+		return multi.SplitLayers(g, d.members.describe(), other)
 	})
 }
 

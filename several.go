@@ -52,7 +52,7 @@ func (s *several) compileParts(ctx context.Context, g *ir.Graph, opt CompileOpti
 	all := p.split.Parts()
 	for i, one := range all {
 		own := opt
-		own.Beside, own.Weights = nil, p.split.Weights(opt.Weights, i)
+		own.ShareWith, own.Weights = nil, p.split.Weights(opt.Weights, i)
 		part, err := s.members[one.Device].Compile(ctx, one.Graph, own)
 		if err != nil {
 			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(all),

@@ -189,10 +189,10 @@ func (l *loaded) start(ctx context.Context, c *Case) error {
 	return nil
 }
 
-// compile compiles a graph for the runner's device or target. If beside is not nil, the new program will share weights
+// compile compiles a graph for the runner's device or target. If other is not nil, the new program will share weights
 // with it.
-func (r *Runner) compile(ctx context.Context, g *ir.Graph, beside *vkc.Program) (*vkc.Program, error) {
-	opt := vkc.CompileOptions{NoCache: r.NoCache, Beside: beside}
+func (r *Runner) compile(ctx context.Context, g *ir.Graph, other *vkc.Program) (*vkc.Program, error) {
+	opt := vkc.CompileOptions{NoCache: r.NoCache, ShareWith: other}
 	if r.NoTuning {
 		opt.Tuning = device.Tuning{}
 	}

@@ -59,7 +59,7 @@ type Stats struct {
 	// Fitted is the number of weights whose stored dtype differs from the graph's declaration.
 	Fitted int
 	// Without names the device's features that the kernels do not use because the installed GLSL compiler is too old.
-	// The names are those of [spirv.Feature].
+	// [spirv.Feature] lists the names.
 	Without []string
 	// CacheErr is the reason that the program could not be stored in the cache, if so. The program is valid.
 	CacheErr error

@@ -84,8 +84,8 @@ func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	return out, nil
 }
 
-// quotient returns the number of elements of num divided by that of den. It first cancels equal extents, so that both
-// may contain symbols.
+// quotient divides the number of elements of num by the number of elements of den. It first cancels equal extents, so
+// that both may contain symbols.
 func quotient(num, den ir.Shape) (ir.Dim, error) {
 	num, den = append(ir.Shape{}, num...), append(ir.Shape{}, den...)
 	for i := 0; i < len(den); {

@@ -93,7 +93,7 @@ func TestMistakes(t *testing.T) {
 			`slice(f32[6,8]): axis 0 of input "x" [6,8]: limit 7 can pass the extent 6`},
 		{"bias alone", func(b *frontend.Builder, x, y frontend.Tensor) {
 			x.LayerNorm(frontend.Tensor{}, x.Sum(0), 1e-5)
-		}, "layer_norm(f32[6,8], f32[8]): a bias needs a weight beside it"},
+		}, "layer_norm(f32[6,8], f32[8]): a bias needs a weight too"},
 		{"literal", func(b *frontend.Builder, x, y frontend.Tensor) { x.Cast(ir.U8).AddScalar(256) },
 			"const(u8[6,8]): 256 is not a value of u8"},
 		{"literal fraction", func(b *frontend.Builder, x, y frontend.Tensor) { x.Cast(ir.I32).MulScalar(0.5) },

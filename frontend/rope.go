@@ -52,7 +52,7 @@ func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 }
 
 // RopeTables rotates pairs of innermost elements by angles with given cosines and sines: (a, b) becomes (a*cos-b*sin,
-// a*sin+b*cos). Both tables have one value per pair in their innermost axis. Their outer axes broadcast to those of t:
+// a*sin+b*cos). Both tables have one value per pair in their innermost axis. Their outer axes broadcast to t's:
 // [T, pairs] for t of [B, H, T, D]. The first 2*pairs elements are rotated, the others stay. RopeHalf is the only
 // allowed option.
 func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {

@@ -22,7 +22,7 @@ func (t Tensor) RMSNorm(weight Tensor, eps float64) Tensor {
 // variance. Weight and bias are vectors. The bias, or both, may be the zero Tensor.
 func (t Tensor) LayerNorm(weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
-		fail("layer_norm", errors.New("a bias needs a weight beside it"), t, bias)
+		fail("layer_norm", errors.New("a bias needs a weight too"), t, bias)
 	}
 	return t.apply(ir.OpLayerNorm, present(weight, bias), attr("eps", eps))
 }
@@ -32,7 +32,7 @@ func (t Tensor) LayerNorm(weight, bias Tensor, eps float64) Tensor {
 // Tensor.
 func (t Tensor) GroupNorm(groups int, weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
-		fail("group_norm", errors.New("a bias needs a weight beside it"), t, bias)
+		fail("group_norm", errors.New("a bias needs a weight too"), t, bias)
 	}
 	return t.apply(ir.OpGroupNorm, present(weight, bias), attr("groups", groups), attr("eps", eps))
 }
@@ -42,7 +42,7 @@ func (t Tensor) GroupNorm(groups int, weight, bias Tensor, eps float64) Tensor {
 // Tensor.
 func (t Tensor) BatchNorm(mean, variance, weight, bias Tensor, eps float64) Tensor {
 	if weight.IsZero() && !bias.IsZero() {
-		fail("batch_norm", errors.New("a bias needs a weight beside it"), t, bias)
+		fail("batch_norm", errors.New("a bias needs a weight too"), t, bias)
 	}
 	return t.apply(ir.OpBatchNorm, append([]Tensor{mean, variance}, present(weight, bias)...), attr("eps", eps))
 }

@@ -139,7 +139,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 		err = fmt.Errorf("generate: %s of GPU memory and several devices (%s): want one or the other",
 			sizeText(m.gpuMemory), m.device.Name())
 	case m.gpuMemory > 0 && !vk.Of(m.device).HasHostMemory():
-		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: "+
+		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own besides the machine's: "+
 			"leave that out", sizeText(m.gpuMemory), m.device.Name())
 	}
 	return m, err

@@ -266,7 +266,7 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if p, err := m.fromBundle(g); p != nil || err != nil {
 		return p, err
 	}
-	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress, Beside: m.first})
+	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress, ShareWith: m.first})
 	if err != nil && m.bundle != nil {
 		err = fmt.Errorf("the bundle has no program %q for this context, cache or number of answers: %w", g.Name, err)
 	}

@@ -328,7 +328,7 @@ func TestSchemaErrors(t *testing.T) {
 		`{"type":"string","format":"email"}`:  `format "email"`,
 		`{"type":"string","pattern":"a\\bc"}`: "pattern",
 		`{"type":"string","pattern":"(?=a)"}`: "pattern",
-		`{"type":"string","pattern":"a","minLength":2}`:               "beside a pattern",
+		`{"type":"string","pattern":"a","minLength":2}`:               "together with a pattern",
 		`{"type":"number","minimum":"0.5"}`:                           "minimum is 0.5: want a number",
 		`{"type":"string","minLength":-1}`:                            "minLength",
 		`{"$ref":"#/$defs/x"}`:                                        "leads nowhere",

@@ -345,7 +345,7 @@ func (s *schemas) choice(o *object, where string) *expr {
 	}
 	for _, k := range o.keys {
 		if k != "const" && k != "enum" && k != "type" {
-			return s.fail(where, "%s beside enum or const is not supported: leave it out", k)
+			return s.fail(where, "%s together with enum or const is not supported: leave it out", k)
 		}
 	}
 	names := s.types(o, where)

@@ -117,7 +117,7 @@ func (s *schemas) merge(a, b any, where string) any {
 	}
 	if len(declared(x)) != len(declared(out)) && x.has("additionalProperties") ||
 		len(declared(y)) != len(declared(out)) && y.has("additionalProperties") {
-		s.fail(where, "additionalProperties beside properties of another schema is not supported: list all in one")
+		s.fail(where, "additionalProperties and another schema's properties are not supported: use one schema")
 	}
 	return out
 }

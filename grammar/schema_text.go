@@ -27,7 +27,7 @@ func (s *schemas) string(o *object, where string) *expr {
 			return s.fail(where, "format %q is not supported: want date, time, date-time or uuid, or a pattern", name)
 		}
 		if o.has("pattern") {
-			return s.fail(where, "format beside pattern is not supported: leave one out")
+			return s.fail(where, "format together with pattern is not supported: leave one out")
 		}
 		pattern = "^(" + known + ")$"
 	}
@@ -39,7 +39,7 @@ func (s *schemas) string(o *object, where string) *expr {
 	case pattern == "":
 		return seq(text(`"`), repeat(s.char(), low, high), text(`"`))
 	case low > 0 || high >= 0:
-		return s.fail(where, "minLength and maxLength beside a pattern or format are not supported: say the "+
+		return s.fail(where, "minLength and maxLength together with a pattern or format are not supported: say the "+
 			"length in it, as in ^[a-z]{1,8}$")
 	}
 	if !s.spend(32 * len(pattern)) {

@@ -81,7 +81,7 @@ type BlockPart struct {
 //
 // A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at), which read four, two or one byte or a
 // half as a float at a byte offset, and by WORDS(at), which reads sixteen bytes if the block size is a multiple of 16.
-// So only these readers depend on the memory layout of blocks. The layout is that of GGUF, or "parts in planes": all
+// So only these readers depend on the memory layout of blocks. The layout is GGUF's, or "parts in planes": all
 // scales in one array, all quants in another, and so on. In that layout, the constant at the start of at, or 0,
 // identifies the part. CODEBOOK is the array of the format's codebook (quant.Codebook).
 type BlockDecode struct {
@@ -204,7 +204,7 @@ return vec4(CODEBOOK[four & 15u], CODEBOOK[four >> 8 & 15u], CODEBOOK[four >> 16
 }
 
 // twoPlanes returns GLSL for the levels of the four bytes that the expression word reads, with two neighbouring nibbles
-// each: even has the levels of bytes 0 and 2, odd those of bytes 1 and 3.
+// each: even has the levels of bytes 0 and 2, odd has bytes 1 and 3.
 func twoPlanes(word string) string {
 	return fmt.Sprintf(`
 uint four = %s;

@@ -222,7 +222,7 @@ uint quantize_q8_K(float x[32], uint block, uint group) {
     return zero ? 0u : divide_bits(floatBitsToUint(1.0), inverse);
 }`,
 		Pack: `
-// Word i of a block of q8_K, in which every 16 levels have their sum beside them.
+// Word i of a block of q8_K, which stores the sum of every 16 levels next to them.
 uint pack_q8_K(uint i, uint block, uint d) {
     if (i == 0u) return d;
     if (i < 65u) return levels_at(block, 4u * (i - 1u));

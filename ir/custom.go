@@ -15,7 +15,7 @@ import (
 // Kernel is a complete compute shader in GLSL or SPIR-V.
 type CustomOp struct {
 	// Name is "package.op", such as "acme.snake": two words of lower-case letters and digits; the second may also have
-	// single underscores. The dot distinguishes custom ops from those of vkc.
+	// single underscores. The dot distinguishes custom ops from vkc's own.
 	Name string
 	// Doc describes the op in one line.
 	Doc string
@@ -37,7 +37,7 @@ type CustomOp struct {
 	Kernel *CustomKernel
 
 	// Float and Int are the reference implementation of Expr and Body, in float64 if any argument is a float, and in
-	// exact integers. Reference is that of Kernel and returns all results. They are optional: without one the op only
+	// exact integers. Reference implements Kernel and returns all results. They are optional: without one the op only
 	// runs on devices, and comparing it with the reference is an error.
 	Float     func(x []float64, a Attrs) float64
 	Int       func(x []int64, a Attrs) int64

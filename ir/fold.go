@@ -64,8 +64,8 @@ const (
 	LeafPartCount                 // the number of the chunk's elements
 )
 
-// EvalScalar evaluates s bottom-up: leaf returns the value of a leaf, and apply that of an op on the values of its
-// arguments.
+// EvalScalar evaluates s bottom-up: leaf returns the value of a leaf, and apply applies an op to the values of
+// its arguments.
 func EvalScalar[T any](s *Scalar, leaf, apply func(s *Scalar, args []T) T) T {
 	if s.Leaf != 0 {
 		return leaf(s, nil)

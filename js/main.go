@@ -1,7 +1,7 @@
 //go:build js && wasm
 
 // Command js is vkc for JavaScript: vkc.mjs loads it as WebAssembly, and calls the functions that it sets in the object
-// vkcModule. Programs run on the CPU. Files are those of the module's own file system, which vkc.mjs keeps in memory.
+// vkcModule. Programs run on the CPU. Files are in the module's own file system, which vkc.mjs keeps in memory.
 package main
 
 import (

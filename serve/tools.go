@@ -327,13 +327,13 @@ func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
 	}
 	if q.Grammar != "" {
 		if source != "" {
-			return nil, refuse(http.StatusBadRequest, "grammar", "grammar beside response_format: want one of them")
+			return nil, refuse(http.StatusBadRequest, "grammar", "grammar and response_format: want one of them")
 		}
 		source, param = "gbnf "+q.Grammar, "grammar"
 		parse = func() (*grammar.Grammar, error) { return grammar.ParseGBNF(q.Grammar) }
 	}
 	if t != nil && source != "" {
-		return nil, refuse(http.StatusBadRequest, param, "%s beside tools: leave one out", param)
+		return nil, refuse(http.StatusBadRequest, param, "%s together with tools: leave one out", param)
 	}
 	if t != nil && t.must {
 		source, param = "tools "+strings.Join(t.names, " ")+string(q.Tools), "tools"

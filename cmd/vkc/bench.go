@@ -164,7 +164,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return err
 	}
 	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {
-		return usagef("--max-regress %v: want a number above 0, beside --against", f.maxRegress)
+		return usagef("--max-regress %v: want a number above 0, together with --against", f.maxRegress)
 	}
 	for flag, path := range map[string]string{"output": f.output, "plot": f.plot, "chart": f.chart, "trace": f.trace} {
 		if err := writable(flag, path); err != nil {

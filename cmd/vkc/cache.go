@@ -67,7 +67,7 @@ func (a *app) cacheCommand() *cobra.Command {
 		Short: "List, verify or clear the caches of compiled programs, shaders and pipelines",
 		Long: `List, verify or clear the caches of compiled programs, shaders and pipelines. They are in vkc below the user's cache
 directory, or where $VKC_CACHE_DIR says; $VKC_CACHE=off turns them off. A damaged entry is never used. What vkc tune
-measured lies beside them and stays: vkc tune --reset forgets it.`,
+measured lies next to them and stays: vkc tune --reset forgets it.`,
 		Example: "  vkc cache ls\n  vkc cache verify\n  vkc cache clear",
 	}
 	group(cmd)

@@ -10,7 +10,7 @@ import (
 func generic(caps device.Caps) heuristics {
 	return heuristics{
 		machine: machine{device.MachineOf(caps), device.CoresOf(caps)},
-		handicaps: handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64,
+		handicaps: handicaps{clamped: 1.5, withDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64,
 			gathered: 3, gatheredTile: 1.4, seldomFull: 1.5}, // guessed
 		fill:           2 * device.CoresOf(caps),
 		cache:          2 << 20,

@@ -156,7 +156,7 @@ func (m machine) normTime() float64 { return float64(1.8 * m.LaunchNs) }
 // tiles.
 type handicaps struct {
 	clamped      float64 // reads are clamped at the edges of narrow tiles; wide tiles lose more
-	besideDriver float64 // operands pass through shared memory, and the driver stages its matrices there too
+	withDriver   float64 // operands pass through shared memory, and the driver stages its matrices there too
 	shifted      float64 // eight elements of a window are unaligned and must be shifted
 	unaligned    float64 // operands are not aligned to 16 bytes
 	computed     float64 // operands are computed in the kernel; this is the maximum

@@ -277,7 +277,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{h.clamped + float64(tile.TileN)/512, "reads held back at the edges"})
 			case tensor:
 			case workgroup:
-				note(handicap{h.besideDriver, "operands staged beside the driver's own"})
+				note(handicap{h.withDriver, "operands staged in addition to the driver's own"})
 			case octetLoad(k, o.v, o.axis, dtype):
 			case isWindow(k, o.v, o.axis):
 				note(handicap{h.shifted, "windows shifted into place"})

@@ -12,7 +12,7 @@ import (
 func nvidia(caps device.Caps) heuristics {
 	t := generic(caps)
 	// The slowdowns are from measurements M-handicaps and M-conv-bytes.
-	t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
+	t.handicaps = handicaps{clamped: 1.5, withDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
 		computedRows: 77, gathered: 3.2, gatheredTile: 1.4, seldomFull: 1.5}
 	// 50 MB for 132 cores on an H100, 40 for 108 on an A100, and more per core on graphics cards since 2022.
 	t.cache = max(t.cache, int64(caps.Cores)*384<<10)

@@ -34,7 +34,7 @@ const usage = `train trains a language model of gollama's shape from random weig
   train -lora 8 -ext .s -steps 200 -checkpoint lora.safetensors
 
 Stopped by Ctrl-C it writes its checkpoint, and the same command goes on from there. The second trains small matrices
-beside gollama's own weights, on the library's assembly. Without a GPU, -layers 2 -batch 2 -context 64 takes minutes.
+next to gollama's own weights, on the library's assembly. Without a GPU, -layers 2 -batch 2 -context 64 takes minutes.
 
 `
 
@@ -77,7 +77,7 @@ func main() {
 	flag.Float64Var(&o.rate, "rate", 1e-3, "the highest learning rate")
 	flag.StringVar(&o.rule, "rule", "adamw", "adamw, lion, or muon for the matrices in the model and adamw for "+
 		"others")
-	flag.IntVar(&o.lora, "lora", 0, "leave the model as it is, and train matrices of that `rank` beside its own")
+	flag.IntVar(&o.lora, "lora", 0, "leave the model as it is, and train matrices of that `rank` next to its own")
 	flag.BoolVar(&o.remat, "remat", false, "compute layers again for their gradients, which takes less memory and "+
 		"more time")
 	flag.BoolVar(&o.half, "half", false, "multiply matrices in f16 and add up in f32, with a scale of the loss that "+

@@ -122,7 +122,7 @@ func (r *metadata) config(a architecture) Config {
 	c.KVHeads = r.sizeOr("attention.head_count_kv", c.Heads)
 	c.HeadDim = r.sizeOr("attention.key_length", c.Width/c.Heads)
 	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim && r.err == nil {
-		r.err = fmt.Errorf("values of %d elements beside keys of %d are not supported", v, c.HeadDim)
+		r.err = fmt.Errorf("values of %d elements with keys of %d are not supported", v, c.HeadDim)
 	}
 	c.AttentionScale = r.floatOr("attention.scale", 0)
 	c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 0)

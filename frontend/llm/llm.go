@@ -138,7 +138,7 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)
 	if most := tokens.Dim(0).Max(); how.atOnce > 0 && most > int64(how.atOnce) {
-		b.Fail("llm", fmt.Errorf("%d tokens at once: layers keep room for %d beside their window", most, how.atOnce))
+		b.Fail("llm", fmt.Errorf("%d tokens at once: layers keep room for %d besides their window", most, how.atOnce))
 	}
 	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)

@@ -323,7 +323,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"heads per layer", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{2, 2}}}, "llama.attention.head_count_kv"},
 		{"too many heads", tiny{meta: map[string]any{"llama.attention.head_count": uint32(1000), "llama.attention.head_count_kv": nil}}, "1000 heads share a width of 64"},
 		{"odd rope", tiny{meta: map[string]any{"llama.rope.dimension_count": uint32(7)}}, "7 elements of a head of 16 cannot turn"},
-		{"value length", tiny{meta: map[string]any{"llama.attention.value_length": uint32(8)}}, "values of 8 elements beside keys of 16"},
+		{"value length", tiny{meta: map[string]any{"llama.attention.value_length": uint32(8)}}, "values of 8 elements with keys of 16"},
 		{"eps", tiny{meta: map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(math.NaN())}}, "the epsilon of the norms is NaN"},
 		{"base", tiny{meta: map[string]any{"llama.rope.freq_base": float32(math.Inf(1))}}, "the base of the rotary embedding is +Inf"},
 		{"experts", tiny{meta: map[string]any{"llama.expert_count": uint32(8)}}, "llama.expert_used_count"},

@@ -232,7 +232,7 @@ func (x *externals) open(name string) (*mmap.File, error) {
 		return f, nil
 	}
 	if x.folder == "" {
-		return nil, fmt.Errorf("the model was read from memory, so there are no files beside it")
+		return nil, fmt.Errorf("the model was read from memory, so there are no files next to it")
 	}
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("the file must lie in the model's folder")

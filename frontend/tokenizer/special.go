@@ -15,7 +15,7 @@ type part struct {
 }
 
 // EncodeChat returns the tokens of a rendered chat template. Only pieces that come from the template can name special
-// tokens, not those of users. Apart from that, the pieces count as one text: a word may span several. The BOS token
+// tokens, users' pieces cannot. Apart from that, the pieces count as one text: a word may span several. The BOS token
 // comes first, if the vocabulary asks for it and the template has not added it.
 func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 	var text strings.Builder

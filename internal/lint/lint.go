@@ -1,5 +1,5 @@
 // Package lint has the rules of this repository that a program can check. Each is an analyzer, with the reason for the
-// rule in its documentation. scripts/test runs them through vkclint, together with those of go vet.
+// rule in its documentation. scripts/test runs them through vkclint, together with go vet's own rules.
 package lint
 
 import (

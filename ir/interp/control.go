@@ -25,7 +25,7 @@ func newBodies(opt Options) *bodies {
 	return &bodies{opt: opt, made: map[*ir.Graph]*Program{}}
 }
 
-// program returns the program of a body. ctx must be a run's context, because that of Options ended with New.
+// program returns the program of a body. ctx must be a run's context: the context in Options ended with New.
 func (b *bodies) program(ctx context.Context, g *ir.Graph) (*Program, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

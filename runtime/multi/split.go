@@ -26,14 +26,14 @@ type Part struct {
 // Layers are the consecutive parts of a graph for a [Pipeline].
 type Layers []partition.Part
 
-// SplitLayers cuts a graph into consecutive parts for these devices. beside is another program's split, or empty: the
+// SplitLayers cuts a graph into consecutive parts for these devices. other is another program's split, or empty: the
 // weights and states that both programs have stay on the same devices.
-func SplitLayers(g *ir.Graph, list []Member, beside Layers) (Layers, error) {
+func SplitLayers(g *ir.Graph, list []Member, other Layers) (Layers, error) {
 	stored, err := storedBy(g)
 	if err != nil {
 		return nil, err
 	}
-	return partition.SplitLayers(g, shares(list, float64(stored)), partition.Homes(beside))
+	return partition.SplitLayers(g, shares(list, float64(stored)), partition.Homes(other))
 }
 
 // Parts implements Split.

@@ -30,7 +30,7 @@ func (p *primitive) apply(out, x, y, z []float32) {
 // lanes is the number of elements in a vector.
 const lanes = 8
 
-// of1 returns the primitive of a function of one number, and of2 that of a function of two.
+// of1 returns the primitive of a function of one number, of2 of a function of two.
 func of1(f func(x float32) float32) *primitive {
 	return &primitive{work: 4, plain: func(out, x, _, _ []float32) {
 		for i, v := range x {

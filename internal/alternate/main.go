@@ -1,12 +1,12 @@
-// Beside measures vkc and ggml on one device in alternation: a round of ggml's kernels, a round of vkc's, and so on. A
-// GPU that has just started to work is up to a third slower than a minute later, so times of separate runs cannot be
+// Alternate measures vkc and ggml on one device in alternation: a round of ggml's kernels, a round of vkc's, and so on.
+// A GPU that has just started to work is up to a third slower than a minute later, so times of separate runs cannot be
 // compared.
 //
-//	go run ./internal/beside -vkc bin/vkc -ops "test-backend-ops" -anchors anchors.json -report vkc.json
+//	go run ./internal/alternate -vkc bin/vkc -ops "test-backend-ops" -anchors anchors.json -report vkc.json
 //
-// -ops is ggml's own benchmark of ops (test-backend-ops, of ggml 0.27). Beside writes the file of cases that it reads.
-// For both sides the best of all rounds counts. Beside prints a line per case, and writes ggml's times as anchors and
-// vkc's as a report, for
+// -ops is ggml's own benchmark of ops (test-backend-ops, of ggml 0.27). Alternate writes the file of cases that it
+// reads. For both sides the best of all rounds counts. Alternate prints a line per case, and writes ggml's times as
+// anchors and vkc's as a report, for
 //
 //	vkc bench --from vkc.json --against anchors.json --page docs/PERFORMANCE.md
 //
