@@ -6,11 +6,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/vkc-go/vkc/internal/disabled"
 )
 
 // DisableEnv names the environment variable that turns device features off: a comma-separated list of names for
 // [Caps.Without].
-const DisableEnv = "VKC_DISABLE"
+const DisableEnv = disabled.Env
 
 // switches has the names in VKC_DISABLE that turn off several features, or a feature with another name.
 var switches = map[string][]string{
@@ -40,10 +42,11 @@ const firstRuntimeFeature = "Sync2"
 const TransferQueue = "transfer_queue"
 
 // prices has the names of uses of a device that are not features. The function makes the use unprofitable. For the
-// transfer queue it does nothing, because the runtime looks at the name itself.
+// transfer queue and for AVX-512 it does nothing, because the runtimes look at the names themselves.
 var prices = map[string]func(*Machine){
-	"persistent":  func(m *Machine) { m.MeetNs = -1 },
-	TransferQueue: func(*Machine) {},
+	"persistent":    func(m *Machine) { m.MeetNs = -1 },
+	TransferQueue:   func(*Machine) {},
+	disabled.AVX512: func(*Machine) {},
 }
 
 // Without returns the caps of a device without the named features. A name is one of:
@@ -51,7 +54,8 @@ var prices = map[string]func(*Machine){
 //   - a name of [Caps.Has];
 //   - coopmat for cooperative matrices, int_dot for integer dot products, subgroup for all subgroup features;
 //   - vulkan1.2 or vulkan1.3 for that version and later ones;
-//   - persistent for persistent kernels, or transfer_queue for copies at the same time as kernels.
+//   - persistent for persistent kernels, or transfer_queue for copies at the same time as kernels;
+//   - avx512 for vector instructions of the CPU, which changes no caps.
 //
 // Features that depend on a removed feature are removed too. For an unknown name it returns an error that lists the
 // names.

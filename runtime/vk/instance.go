@@ -3,11 +3,10 @@ package vk
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/disabled"
 )
 
 // Instance is a Vulkan instance with its list of devices. Its methods may be called concurrently.
@@ -27,8 +26,8 @@ var newestAPI = device.Version(1, 3, 0)
 // Open loads the system's Vulkan loader, creates an instance and queries its devices. Its error wraps [ErrUnavailable]
 // if the machine has no Vulkan. It returns an instance without error if there are no devices.
 func Open() (*Instance, error) {
-	disabled := strings.FieldsFunc(os.Getenv(device.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
-	newest, err := device.Caps{API: newestAPI}.Without(disabled...)
+	off := disabled.List()
+	newest, err := device.Caps{API: newestAPI}.Without(off...)
 	if err != nil {
 		return nil, fmt.Errorf("vk: $%s: %w", device.DisableEnv, err)
 	}
@@ -37,14 +36,14 @@ func Open() (*Instance, error) {
 		return nil, err
 	}
 	inst := &Instance{native: native, open: map[*Device]struct{}{}}
-	if err := inst.probe(disabled); err != nil {
+	if err := inst.probe(off); err != nil {
 		native.close()
 		return nil, err
 	}
 	return inst, nil
 }
 
-func (inst *Instance) probe(disabled []string) error {
+func (inst *Instance) probe(off []string) error {
 	physical, r := inst.native.devices()
 	if err := r.check("enumerate devices"); err != nil {
 		return err
@@ -55,8 +54,8 @@ func (inst *Instance) probe(disabled []string) error {
 		if err := r.check("probe device %d", i); err != nil {
 			return err
 		}
-		info.Index, info.Disabled = i, disabled
-		if info.Caps, err = info.Caps.Without(disabled...); err != nil {
+		info.Index, info.Disabled = i, off
+		if info.Caps, err = info.Caps.Without(off...); err != nil {
 			return fmt.Errorf("vk: $%s: %w", device.DisableEnv, err)
 		}
 		inst.infos = append(inst.infos, info)

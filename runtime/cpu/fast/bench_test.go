@@ -94,3 +94,21 @@ func BenchmarkFold(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkMultiply multiplies matrices of float32 with each width of vectors, on one core. It reports multiply-adds as
+// bytes.
+func BenchmarkMultiply(b *testing.B) {
+	defer func(v *assembly) { vector = v }(vector)
+	rng := rand.New(rand.NewPCG(13, 3))
+	for _, vector = range assemblies() {
+		for _, k := range []int{27, 64, 576, 1024} {
+			b.Run(fmt.Sprintf("%s/%d", vector.name, k), func(b *testing.B) {
+				x, y, out := whole(rng, tileRows*k), whole(rng, tileCols*k), make([]float32, tileRows*tileCols)
+				b.SetBytes(int64(tileRows * tileCols * k))
+				for b.Loop() {
+					multiply(out, tileCols, x, y, tileRows, tileCols, k)
+				}
+			})
+		}
+	}
+}

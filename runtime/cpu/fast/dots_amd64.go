@@ -5,19 +5,19 @@
 package fast
 
 // dots1x4 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
-// The rows are lda elements and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb elements apart. n is the elements of a row.
 func dots1x4(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
 // dots1x4F16 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
-// The rows are lda elements and ldb bytes apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb bytes apart. n is the elements of a row, must be a multiple of 8.
 func dots1x4F16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // dots1x4BF16 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
-// The rows are lda elements and ldb bytes apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb bytes apart. n is the elements of a row, must be a multiple of 8.
 func dots1x4BF16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // dots4x3 sets out, row-major, to the dot products of 4 rows of a with 3 rows of b.
-// The rows are lda elements and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+// The rows are lda elements and ldb elements apart. n is the elements of a row.
 func dots4x3(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
 // weigh4 sets 32 elements of out to the weighted sums over n rows.
@@ -61,6 +61,64 @@ func decodeQ6_K(dst *float32, src *byte, n int)
 // dots1x4Q6_K sets out to the dot products of a with 4 rows of b.
 // The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
 func dots1x4Q6_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// dots1x4Z sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
+// The rows are lda elements and ldb elements apart. n is the elements of a row.
+func dots1x4Z(out *float32, a *float32, lda int, b *float32, ldb int, n int)
+
+// dots1x4F16Z sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
+// The rows are lda elements and ldb bytes apart. n is the elements of a row, must be a multiple of 16.
+func dots1x4F16Z(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// dots1x4BF16Z sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
+// The rows are lda elements and ldb bytes apart. n is the elements of a row, must be a multiple of 16.
+func dots1x4BF16Z(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// dots4x6Z sets out, row-major, to the dot products of 4 rows of a with 6 rows of b.
+// The rows are lda elements and ldb elements apart. n is the elements of a row.
+func dots4x6Z(out *float32, a *float32, lda int, b *float32, ldb int, n int)
+
+// weigh4Z sets 64 elements of out to the weighted sums over n rows.
+// The rows are ld elements apart.
+func weigh4Z(out *float32, weights *float32, rows *float32, ld int, n int)
+
+// weigh1Z sets 16 elements of out to the weighted sums over n rows.
+// The rows are ld elements apart.
+func weigh1Z(out *float32, weights *float32, rows *float32, ld int, n int)
+
+// widenF16Z widens n floats of src, a multiple of 16, into dst.
+func widenF16Z(dst *float32, src *byte, n int)
+
+// widenBF16Z widens n floats of src, a multiple of 16, into dst.
+func widenBF16Z(dst *float32, src *byte, n int)
+
+// decodeQ8_0Z decodes n blocks of src into dst.
+func decodeQ8_0Z(dst *float32, src *byte, n int)
+
+// dots1x4Q8_0Z sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda is ignored.
+func dots1x4Q8_0Z(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// decodeQ4_0Z decodes n blocks of src into dst.
+func decodeQ4_0Z(dst *float32, src *byte, n int)
+
+// dots1x4Q4_0Z sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 32. lda is ignored.
+func dots1x4Q4_0Z(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// decodeQ4_KZ decodes n blocks of src into dst.
+func decodeQ4_KZ(dst *float32, src *byte, n int)
+
+// dots1x4Q4_KZ sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
+func dots1x4Q4_KZ(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// decodeQ6_KZ decodes n blocks of src into dst.
+func decodeQ6_KZ(dst *float32, src *byte, n int)
+
+// dots1x4Q6_KZ sets out to the dot products of a with 4 rows of b.
+// The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
+func dots1x4Q6_KZ(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
 // roundBytes rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.
 // It sets sums to the scaled sums of the groups.

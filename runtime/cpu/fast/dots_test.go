@@ -16,7 +16,9 @@ func whole(rng *rand.Rand, n int) []float32 {
 }
 
 // TestMultiply compares vectorized matmuls with plain Go, and checks that nothing else is written.
-func TestMultiply(t *testing.T) {
+func TestMultiply(t *testing.T) { eachWidth(t, testMultiply) }
+
+func testMultiply(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, k := range []int{0, 1, 7, 8, 9, 31, 64, 100} {
 		for rows := range 10 {
@@ -35,7 +37,9 @@ func TestMultiply(t *testing.T) {
 }
 
 // TestMultiplyAlone checks that a result has the same bits regardless of the other rows in the call.
-func TestMultiplyAlone(t *testing.T) {
+func TestMultiplyAlone(t *testing.T) { eachWidth(t, testMultiplyAlone) }
+
+func testMultiplyAlone(t *testing.T) {
 	const rows, cols, k = 11, 13, 77
 	rng := rand.New(rand.NewPCG(2, 1))
 	a, b, all := make([]float32, rows*k), make([]float32, cols*k), make([]float32, rows*cols)
@@ -57,7 +61,9 @@ func TestMultiplyAlone(t *testing.T) {
 }
 
 // TestWeigh compares vectorized weighted sums of rows with plain Go, and checks that nothing else is written.
-func TestWeigh(t *testing.T) {
+func TestWeigh(t *testing.T) { eachWidth(t, testWeigh) }
+
+func testWeigh(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for n := range 90 {
 		for _, rows := range []int{0, 1, 2, 13} {

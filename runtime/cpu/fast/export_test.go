@@ -1,6 +1,13 @@
 package fast
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// EachWidth is eachWidth.
+func EachWidth(t *testing.T, test func(t *testing.T)) { eachWidth(t, test) }
 
 // Ops lists the ops with kernels in this package.
 func Ops() []ir.Op {

@@ -18,8 +18,11 @@ import (
 // poisoned, and checks that some of them are computed here.
 func TestOps(t *testing.T) { testOps(t, false) }
 
-// TestSmokeOps is TestOps with the few cases of each op for a quick run, for the race detector.
-func TestSmokeOps(t *testing.T) { testOps(t, true) }
+// TestSmokeOps is TestOps with the few cases of each op for a quick run, for the race detector. It runs them with each
+// width of vectors.
+func TestSmokeOps(t *testing.T) {
+	fast.EachWidth(t, func(t *testing.T) { testOps(t, true) })
+}
 
 func testOps(t *testing.T, smoke bool) {
 	var names []string

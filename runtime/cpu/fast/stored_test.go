@@ -29,7 +29,9 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 
 // TestDecode compares the decoders of stored elements with the formats' definitions, on random bits. It checks that
 // nothing else is written.
-func TestDecode(t *testing.T) {
+func TestDecode(t *testing.T) { eachWidth(t, testDecode) }
+
+func testDecode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for _, d := range ir.DTypes() {
 		if decodable, _ := quant.Supported(d); !decodable && d != ir.F16 && d != ir.BF16 {
@@ -55,7 +57,9 @@ func TestDecode(t *testing.T) {
 }
 
 // TestMultiplyStored checks that matmuls with stored rows give the same bits as with decoded rows.
-func TestMultiplyStored(t *testing.T) {
+func TestMultiplyStored(t *testing.T) { eachWidth(t, testMultiplyStored) }
+
+func testMultiplyStored(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	for _, d := range []ir.DType{ir.F16, ir.BF16, ir.Q8_0, ir.Q4_0, ir.Q4_K, ir.Q6_K} {
 		for _, k := range []int{8, 24, 32, 96, 256} {

@@ -13,44 +13,56 @@ type blocks struct {
 	name            string
 	bytes, elements int // the size of a block, and its number of elements
 	// begin generates code that prepares what all elements of a block need, in registers or in 64 bytes of local
-	// memory. values then generates code that decodes the i-th group of 8 elements.
+	// memory. values then generates code that decodes a vector of elements, from element `at` of the block on.
 	begin  func(src Register, room Mem) any
-	values func(src Register, room Mem, begun any, i int, y VecVirtual)
+	values func(src Register, room Mem, begun any, at int, y VecVirtual)
 }
 
+// blocks returns the formats.
+func (w width) blocks() []blocks { return []blocks{w.q8_0(), w.q4_0(), q4_K, q6_K} }
+
 // whole returns a format with blocks of 32 elements, each of which is an integer times the block's scale. The scale is
-// an f16 at the start of the block. levels generates code that loads the i-th group of 8 integers as int32.
-func whole(name string, bytes int, levels func(src Register, i int, y VecVirtual)) blocks {
+// an f16 at the start of the block. levels generates code that loads a vector of integers as int32.
+func (w width) whole(name string, bytes int, levels func(src Register, at int, y VecVirtual)) blocks {
 	return blocks{name, bytes, 32, func(src Register, _ Mem) any {
-		scale := YMM()
+		scale := w.vector()
 		half(Mem{Base: src}, scale)
 		return scale
-	}, func(src Register, _ Mem, scale any, i int, y VecVirtual) {
-		levels(src, i, y)
+	}, func(src Register, _ Mem, scale any, at int, y VecVirtual) {
+		levels(src, at, y)
 		VCVTDQ2PS(y, y)
 		VMULPS(scale.(VecVirtual), y, y)
 	}}
 }
 
-var q8_0 = whole("Q8_0", 34, func(src Register, i int, y VecVirtual) {
-	VPMOVSXBD(Mem{Base: src, Disp: 2 + 8*i}, y)
-})
+func (w width) q8_0() blocks {
+	return w.whole("Q8_0", 34, func(src Register, at int, y VecVirtual) {
+		VPMOVSXBD(Mem{Base: src, Disp: 2 + at}, y)
+	})
+}
 
-var q4_0 = whole("Q4_0", 18, func(src Register, i int, y VecVirtual) {
-	VPMOVZXBD(Mem{Base: src, Disp: 2 + 8*(i%2)}, y)
-	nibble(y, i >= 2)
-	eight := YMM() // the smallest level is -8
-	VPCMPEQD(eight, eight, eight)
-	VPSLLD(Imm(3), eight, eight)
-	VPADDD(eight, y, y)
-})
+func (w width) q4_0() blocks {
+	return w.whole("Q4_0", 18, func(src Register, at int, y VecVirtual) {
+		VPMOVZXBD(Mem{Base: src, Disp: 2 + at%16}, y)
+		nibble(y, at >= 16)
+		VPSUBD(word(like(y), 8), y, y) // the smallest level is -8
+	})
+}
+
+// like returns a new vector of the size of another.
+func like(y VecVirtual) VecVirtual {
+	if y.Size() == 64 {
+		return ZMM()
+	}
+	return YMM()
+}
 
 // nibble generates code that extracts 4 bits of the byte in each 32-bit word: the upper or the lower ones.
 func nibble(y VecVirtual, upper bool) {
 	if upper {
 		VPSRLD(Imm(4), y, y)
 	} else {
-		VPAND(word(YMM(), 15), y, y)
+		and(word(like(y), 15), y, y)
 	}
 }
 
@@ -62,9 +74,9 @@ var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
 	VMOVUPS(scales, room)
 	VMOVUPS(minima, room.Offset(32))
 	return nil
-}, func(src Register, room Mem, _ any, i int, y VecVirtual) {
-	group, factor := i/4, YMM()
-	VPMOVZXBD(Mem{Base: src, Disp: 16 + group/2*32 + i%4*8}, y)
+}, func(src Register, room Mem, _ any, at int, y VecVirtual) {
+	group, factor := at/32, like(y)
+	VPMOVZXBD(Mem{Base: src, Disp: 16 + group/2*32 + at%32}, y)
 	nibble(y, group%2 == 1)
 	VCVTDQ2PS(y, y)
 	VBROADCASTSS(room.Offset(4*group), factor)
@@ -114,18 +126,18 @@ var q6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
 		VMOVUPS(y, room.Offset(32*i))
 	}
 	return nil
-}, func(src Register, room Mem, _ any, i int, y VecVirtual) {
-	run, high, factor := i/4%4, YMM(), YMM()
-	VPMOVZXBD(Mem{Base: src, Disp: i/16*64 + run%2*32 + i%4*8}, y)
+}, func(src Register, room Mem, _ any, at int, y VecVirtual) {
+	run, high, factor := at/32%4, like(y), like(y)
+	VPMOVZXBD(Mem{Base: src, Disp: at/128*64 + run%2*32 + at%32}, y)
 	nibble(y, run >= 2)
-	VPMOVZXBD(Mem{Base: src, Disp: 128 + i/16*32 + i%4*8}, high)
+	VPMOVZXBD(Mem{Base: src, Disp: 128 + at/128*32 + at%32}, high)
 	VPSRLD(Imm(uint64(2*run)), high, high)
-	VPAND(word(YMM(), 3), high, high)
+	and(word(like(y), 3), high, high)
 	VPSLLD(Imm(4), high, high)
-	VPOR(high, y, y)
-	VPSUBD(word(YMM(), 32), y, y) // the smallest level is -32
+	or(high, y, y)
+	VPSUBD(word(like(y), 32), y, y) // the smallest level is -32
 	VCVTDQ2PS(y, y)
-	VBROADCASTSS(room.Offset(4*(i/2)), factor)
+	VBROADCASTSS(room.Offset(at/16*4), factor)
 	VMULPS(factor, y, y)
 }}
 
@@ -146,19 +158,20 @@ func half(from Mem, y VecVirtual) {
 }
 
 // decode generates the function that decodes blocks.
-func (f blocks) decode() {
-	TEXT("decode"+f.name, NOSPLIT, "func(dst *float32, src *byte, n int)")
-	Doc(fmt.Sprintf("decode%s decodes n blocks of src into dst.", f.name))
+func (w width) decode(f blocks) {
+	name := "decode" + f.name + w.suffix
+	TEXT(name, NOSPLIT, "func(dst *float32, src *byte, n int)")
+	Doc(name + " decodes n blocks of src into dst.")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
 	room := AllocLocal(64)
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
 	begun := f.begin(src, room)
-	for i := range f.elements / 8 {
-		y := YMM()
-		f.values(src, room, begun, i, y)
-		VMOVUPS(y, Mem{Base: dst, Disp: 32 * i})
+	for at := 0; at < f.elements; at += w.lanes() {
+		y := w.vector()
+		f.values(src, room, begun, at, y)
+		VMOVUPS(y, Mem{Base: dst, Disp: 4 * at})
 	}
 	ADDQ(U32(f.bytes), src)
 	ADDQ(U32(4*f.elements), dst)
@@ -169,31 +182,27 @@ func (f blocks) decode() {
 	RET()
 }
 
-// dots generates the function that computes the dot products of a row of floats with 4 rows of blocks. The results have
+// dotsOfBlocks generates the function that computes the dot products of a row of floats with 4 rows of blocks. The results have
 // the same bits as dot products with decoded rows.
-func (f blocks) dots() {
-	name := "dots1x4" + f.name
+func (w width) dotsOfBlocks(f blocks) {
+	name := "dots1x4" + f.name + w.suffix
 	TEXT(name, NOSPLIT, "func(out, a *float32, lda int, b *byte, ldb, n int)")
 	Doc(name+" sets out to the dot products of a with 4 rows of b.", fmt.Sprintf("The rows are ldb bytes apart. "+
 		"n, the elements of a row, must be a multiple of %d. lda is ignored.", f.elements))
 	a, n := Load(Param("a"), GP64()), Load(Param("n"), GP64())
 	b := pointers(4, "b", "ldb", 1)
 	room := AllocLocal(64)
-	sums := make([]VecVirtual, 4)
-	for i := range sums {
-		sums[i] = YMM()
-		VXORPS(sums[i], sums[i], sums[i])
-	}
+	sums := w.zeros(4)
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
 	for j, row := range b {
 		PREFETCHT0(Mem{Base: row, Disp: ahead})
 		begun := f.begin(row, room)
-		for i := range f.elements / 8 {
-			y := YMM()
-			f.values(row, room, begun, i, y)
-			VFMADD231PS(Mem{Base: a, Disp: 32 * i}, y, sums[j])
+		for at := 0; at < f.elements; at += w.lanes() {
+			y := w.vector()
+			f.values(row, room, begun, at, y)
+			VFMADD231PS(Mem{Base: a, Disp: 4 * at}, y, sums[j])
 		}
 		ADDQ(U32(f.bytes), row)
 	}

@@ -1,5 +1,6 @@
-// Command gen writes ../dots_amd64.s and ../dots_amd64.go: dot products and other functions in assembly with AVX2 and
-// FMA. It is a module of its own, so that vkc does not depend on the assembler.
+// Command gen writes ../dots_amd64.s and ../dots_amd64.go: dot products and other functions in assembly. The functions
+// that take most of a model's time exist for each width of vectors. It is a module of its own, so that vkc does not
+// depend on the assembler.
 package main
 
 import (
@@ -13,17 +14,19 @@ import (
 
 func main() {
 	ConstraintExpr("amd64")
-	for _, f := range []format{f32, f16, bf16} {
-		dots(1, 4, f)
-	}
-	dots(4, 3, f32)
-	weigh(4)
-	weigh(1)
-	widen(f16)
-	widen(bf16)
-	for _, f := range []blocks{q8_0, q4_0, q4_K, q6_K} {
-		f.decode()
-		f.dots()
+	for _, w := range []width{avx2, avx512} {
+		for _, f := range []format{f32, f16, bf16} {
+			w.dots(1, 4, f)
+		}
+		w.dots(w.tile[0], w.tile[1], f32)
+		w.weigh(4)
+		w.weigh(1)
+		w.widen(f16)
+		w.widen(bf16)
+		for _, f := range w.blocks() {
+			w.decode(f)
+			w.dotsOfBlocks(f)
+		}
 	}
 	bytes()
 	exps()
@@ -31,6 +34,89 @@ func main() {
 	folds()
 	repeat()
 	Generate()
+}
+
+// width is a size of vectors, with the instructions for it.
+type width struct {
+	suffix string // of the names of functions
+	size   int    // the bytes of a vector
+	tile   [2]int // the rows of both matrices in the function that computes most of a matmul; its sums fill the registers
+}
+
+var (
+	avx2   = width{"", 32, [2]int{4, 3}}  // and FMA, F16C
+	avx512 = width{"Z", 64, [2]int{4, 6}} // F, BW, DQ, VL, VNNI
+)
+
+// lanes returns the number of 32-bit elements in a vector.
+func (w width) lanes() int { return w.size / 4 }
+
+// vector returns a new vector.
+func (w width) vector() VecVirtual {
+	if w.size == 64 {
+		return ZMM()
+	}
+	return YMM()
+}
+
+// zero returns a new vector of zeros.
+func (w width) zero() VecVirtual {
+	v := w.vector()
+	VXORPS(v, v, v)
+	return v
+}
+
+// zeros returns n new vectors of zeros.
+func (w width) zeros(n int) []VecVirtual {
+	list := make([]VecVirtual, n)
+	for i := range list {
+		list[i] = w.zero()
+	}
+	return list
+}
+
+// first returns a function that loads the first n elements of a vector, of which there are fewer than lanes. The others
+// become 0, and the processor does not read them.
+func (w width) first(n Register) func(from Mem, to VecVirtual) {
+	if w.size == 64 {
+		bits, mask := GP64(), K()
+		MOVQ(U32(0xffff), bits)
+		BZHIQ(n, bits, bits)
+		KMOVW(bits.As32(), mask)
+		return func(from Mem, to VecVirtual) { VMOVUPS_Z(from, mask, to) }
+	}
+	if masks.Symbol.Name == "" {
+		masks = GLOBL("masks", RODATA|NOPTR)
+		for i := range 2 * w.lanes() {
+			DATA(4*i, U32(map[bool]uint32{true: 1<<32 - 1}[i < w.lanes()]))
+		}
+	}
+	at, from, mask := GP64(), GP64(), w.vector()
+	MOVQ(U32(w.lanes()), at)
+	SUBQ(n, at)
+	LEAQ(masks, from)
+	VMOVUPS(Mem{Base: from, Index: at, Scale: 4}, mask)
+	return func(from Mem, to VecVirtual) { VMASKMOVPS(from, mask, to) }
+}
+
+var masks Mem // has 8 words of ones and then 8 zeros
+
+// Instructions on bits have other names for 64 bytes.
+
+func and(a, b Op, to VecVirtual) {
+	if to.Size() == 64 {
+		VPANDD(a, b, to)
+	} else {
+		VPAND(a, b, to)
+	}
+}
+
+func or(a, b Op, to VecVirtual) {
+	if to.Size() == 64 {
+		VPORD(a, b, to)
+	} else {
+		VPOR(a, b, to)
+	}
 }
 
 // ahead is the prefetch distance in bytes for weights. The code prefetches weights because the processor does not: it
@@ -58,7 +144,7 @@ func (f format) unit() string {
 	return "bytes"
 }
 
-// load generates code that reads 8 elements and converts them to float32.
+// load generates code that reads a vector of elements and converts them to float32.
 func (f format) load(from Mem, y VecVirtual) {
 	switch f {
 	case f32:
@@ -72,12 +158,16 @@ func (f format) load(from Mem, y VecVirtual) {
 }
 
 // dots generates the function that computes the dot products of several rows of a with several rows of b. All of these
-// functions sum in the same order, so the bits of a dot product do not depend on which one computes it.
-func dots(rows, cols int, f format) {
-	name := fmt.Sprintf("dots%dx%d%s", rows, cols, f.name)
+// functions of a width sum in the same order, so the bits of a dot product do not depend on which one computes it.
+func (w width) dots(rows, cols int, f format) {
+	name := fmt.Sprintf("dots%dx%d%s%s", rows, cols, f.name, w.suffix)
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, a *float32, lda int, b %s, ldb, n int)", f.typ))
+	multiple := ""
+	if f != f32 {
+		multiple = fmt.Sprintf(", must be a multiple of %d", w.lanes())
+	}
 	Doc(fmt.Sprintf("%s sets out, row-major, to the dot products of %d rows of a with %d rows of b.", name, rows, cols),
-		"The rows are lda elements and ldb "+f.unit()+" apart. n, the elements of a row, must be a multiple of 8.")
+		fmt.Sprintf("The rows are lda elements and ldb %s apart. n is the elements of a row%s.", f.unit(), multiple))
 	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
 	a := pointers(rows, "a", "lda", 4)
 	strideOf := f.size
@@ -85,22 +175,18 @@ func dots(rows, cols int, f format) {
 		strideOf = 1
 	}
 	b := pointers(cols, "b", "ldb", strideOf)
-	sums := make([]VecVirtual, rows*cols)
-	for i := range sums {
-		sums[i] = YMM()
-		VXORPS(sums[i], sums[i], sums[i])
-	}
+	sums := w.zeros(rows * cols)
 	at := GP64()
 	XORQ(at, at)
-	next, done := "next", "done"
-	Label(next)
-	CMPQ(at, n)
-	JGE(LabelRef(done))
+	left := n // the elements of a row that are not summed yet
+	SUBQ(U32(w.lanes()), left)
+	JL(LabelRef("rest"))
+	Label("next")
 	ofB := make([]Op, cols)
 	for j := range cols {
 		m := Mem{Base: b[j], Index: at, Scale: f.size}
 		if ofB[j] = m; rows > 1 || f != f32 { // the elements are used several times, or need converting
-			y := YMM()
+			y := w.vector()
 			f.load(m, y)
 			if f != f32 {
 				PREFETCHT0(Mem{Base: b[j], Index: at, Scale: f.size, Disp: ahead})
@@ -108,30 +194,57 @@ func dots(rows, cols int, f format) {
 			ofB[j] = y
 		}
 	}
-	x := YMM()
+	x := w.vector()
 	for i := range rows {
 		VMOVUPS(Mem{Base: a[i], Index: at, Scale: 4}, x)
 		for j := range cols {
 			VFMADD231PS(ofB[j], x, sums[i*cols+j])
 		}
 	}
-	ADDQ(Imm(8), at)
-	JMP(LabelRef(next))
-	Label(done)
+	ADDQ(Imm(uint64(w.lanes())), at)
+	SUBQ(U32(w.lanes()), left)
+	JGE(LabelRef("next"))
+	Label("rest")
+	if f == f32 {
+		ADDQ(U32(w.lanes()), left)
+		JZ(LabelRef("done"))
+		load := w.first(left)
+		y := w.vector()
+		for j := range cols { // the mask leaves few registers
+			load(Mem{Base: b[j], Index: at, Scale: 4}, y)
+			for i := range rows {
+				load(Mem{Base: a[i], Index: at, Scale: 4}, x)
+				VFMADD231PS(y, x, sums[i*cols+j])
+			}
+		}
+	}
+	Label("done")
 	putSums(out, sums)
 	VZEROUPPER()
 	RET()
 }
 
-// putSums generates code that stores the sum of the elements of each vector.
+// putSums generates code that stores the sum of the elements of each vector. There are a multiple of 4 vectors.
 func putSums(out Register, sums []VecVirtual) {
-	high := XMM()
-	for k, s := range sums {
-		VEXTRACTF128(Imm(1), s, high)
-		VADDPS(high, s.AsX(), s.AsX())
-		VHADDPS(s.AsX(), s.AsX(), s.AsX())
-		VHADDPS(s.AsX(), s.AsX(), s.AsX())
-		VMOVSS(s.AsX(), Mem{Base: out, Disp: 4 * k})
+	for k := 0; k < len(sums); k += 4 {
+		s, t := sums[k:k+4], like(sums[0])
+		add := func(lower, upper func(ops ...Op), a, b VecVirtual) { // a becomes sums of halves of a and of b
+			lower(b, a, t)
+			upper(b, a, a)
+			VADDPS(t, a, a)
+		}
+		add(VUNPCKLPS, VUNPCKHPS, s[0], s[1])
+		add(VUNPCKLPS, VUNPCKHPS, s[2], s[3])
+		add(VUNPCKLPD, VUNPCKHPD, s[0], s[2]) // each 16 bytes now have an element for each of the vectors
+		if t.Size() == 64 {
+			VEXTRACTF64X4(Imm(1), s[0], t.AsY())
+			VADDPS(t.AsY(), s[0].AsY(), s[0].AsY())
+			VEXTRACTF32X4(Imm(1), s[0].AsY(), t.AsX())
+		} else {
+			VEXTRACTF128(Imm(1), s[0], t.AsX())
+		}
+		VADDPS(t.AsX(), s[0].AsX(), s[0].AsX())
+		VMOVUPS(s[0].AsX(), Mem{Base: out, Disp: 4 * k})
 	}
 }
 
@@ -154,25 +267,21 @@ func pointers(rows int, base, stride string, size uint8) []Register {
 
 // weigh generates the function that computes a weighted sum of rows, for columns of the given number of vectors. It
 // adds the rows in order.
-func weigh(vectors int) {
-	name := fmt.Sprintf("weigh%d", vectors)
+func (w width) weigh(vectors int) {
+	name := fmt.Sprintf("weigh%d%s", vectors, w.suffix)
 	TEXT(name, NOSPLIT, "func(out, weights, rows *float32, ld, n int)")
-	Doc(fmt.Sprintf("%s sets %d elements of out to the weighted sums over n rows.", name, 8*vectors),
+	Doc(fmt.Sprintf("%s sets %d elements of out to the weighted sums over n rows.", name, w.lanes()*vectors),
 		"The rows are ld elements apart.")
 	weights, rows := Load(Param("weights"), GP64()), Load(Param("rows"), GP64())
 	apart, n := Load(Param("ld"), GP64()), Load(Param("n"), GP64())
-	sums := make([]VecVirtual, vectors)
-	for i := range sums {
-		sums[i] = YMM()
-		VXORPS(sums[i], sums[i], sums[i])
-	}
+	sums := w.zeros(vectors)
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
-	w := YMM()
-	VBROADCASTSS(Mem{Base: weights}, w)
+	weight := w.vector()
+	VBROADCASTSS(Mem{Base: weights}, weight)
 	for i, s := range sums {
-		VFMADD231PS(Mem{Base: rows, Disp: 32 * i}, w, s)
+		VFMADD231PS(Mem{Base: rows, Disp: w.size * i}, weight, s)
 	}
 	ADDQ(Imm(4), weights)
 	LEAQ(Mem{Base: rows, Index: apart, Scale: 4}, rows)
@@ -181,26 +290,26 @@ func weigh(vectors int) {
 	Label("stop")
 	out := Load(Param("out"), GP64())
 	for i, s := range sums {
-		VMOVUPS(s, Mem{Base: out, Disp: 32 * i})
+		VMOVUPS(s, Mem{Base: out, Disp: w.size * i})
 	}
 	VZEROUPPER()
 	RET()
 }
 
 // widen generates the function that converts floats to float32.
-func widen(f format) {
-	name := "widen" + f.name
+func (w width) widen(f format) {
+	name := "widen" + f.name + w.suffix
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *float32, src %s, n int)", f.typ))
-	Doc(name + " widens n floats of src, a multiple of 8, into dst.")
+	Doc(fmt.Sprintf("%s widens n floats of src, a multiple of %d, into dst.", name, w.lanes()))
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
-	at, y := GP64(), YMM()
+	at, y := GP64(), w.vector()
 	XORQ(at, at)
 	Label("next")
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
 	f.load(Mem{Base: src, Index: at, Scale: f.size}, y)
 	VMOVUPS(y, Mem{Base: dst, Index: at, Scale: 4})
-	ADDQ(Imm(8), at)
+	ADDQ(Imm(uint64(w.lanes())), at)
 	JMP(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()

@@ -1,0 +1,150 @@
+package fast
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/internal/disabled"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// assembly is the functions of one width of vectors. They check no bounds. The sums of different widths differ in
+// order, and so in their last bits.
+type assembly struct {
+	name     string // as $VKC_DISABLE names it
+	lanes    int    // number of float32 elements in a vector
+	dots1x4  func(out, a *float32, lda int, b *float32, ldb, n int)
+	tile     func(out, a *float32, lda int, b *float32, ldb, n int) // for 4 rows of a and tileCols rows of b
+	tileCols int
+	weigh4   func(out, weights, rows *float32, ld, n int) // for four vectors
+	weigh1   func(out, weights, rows *float32, ld, n int) // for one vector
+	dots     map[ir.DType]dotsOf                          // by the format of b; see multiplyStored
+	decoders map[ir.DType]decoder
+}
+
+// dotsOf computes the dot products of a row of a with four rows of b, which are in the format of their file.
+type dotsOf = func(out, a *float32, lda int, b *byte, ldb, n int)
+
+// decoder decodes n blocks, or n elements of a format without blocks: a multiple of lanes.
+type decoder = func(dst *float32, src *byte, n int)
+
+// vector is the assembly that this package uses, or nil if there is none. Only tests change it.
+var vector = widest(assemblies())
+
+// widest returns the last assembly that is not disabled, or nil.
+func widest(list []*assembly) *assembly {
+	for _, a := range slices.Backward(list) {
+		if !disabled.Has(a.name) {
+			return a
+		}
+	}
+	return nil
+}
+
+// multiply computes the dot products of all rows of a with all rows of b. A row has k elements. The results go to out,
+// which has the given stride between rows. A result's bits depend only on its two rows, not on the other rows of the
+// call.
+func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
+	if vector == nil || k == 0 || rows == 0 || cols == 0 {
+		multiplyPlain(out, stride, a, b, rows, cols, k)
+		return
+	}
+	_, _, _ = a[:rows*k], b[:cols*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
+	const high = 4
+	wide := vector.tileCols
+	var tile [high * 8]float32
+	put := func(i, j, rows, cols int) {
+		for r := range rows {
+			copy(out[(i+r)*stride+j:][:cols], tile[r*cols:])
+		}
+	}
+	i := 0
+	for ; i+high <= rows; i += high {
+		j := 0
+		for ; j+wide <= cols; j += wide {
+			vector.tile(&tile[0], &a[i*k], k, &b[j*k], k, k)
+			put(i, j, high, wide)
+		}
+		for ; j < cols; j++ { // four rows of a with one row of b, which is passed as the function's first matrix
+			vector.dots1x4(&tile[0], &b[j*k], k, &a[i*k], k, k)
+			put(i, j, high, 1)
+		}
+	}
+	for ; i < rows; i++ {
+		j := 0
+		for ; j+4 <= cols; j += 4 {
+			vector.dots1x4(&tile[0], &a[i*k], k, &b[j*k], k, k)
+			put(i, j, 1, 4)
+		}
+		for ; j < cols; j++ { // one row, four times
+			vector.dots1x4(&tile[0], &a[i*k], k, &b[j*k], 0, k)
+			put(i, j, 1, 1)
+		}
+	}
+}
+
+// weigh sets out to a weighted sum of rows. A row has len(out) elements.
+func weigh(out, weights, rows []float32) {
+	e, n := len(out), len(weights)
+	if vector == nil || n == 0 {
+		weighPlain(out, weights, rows, 0)
+		return
+	}
+	_ = rows[:n*e] // the assembly checks no bounds
+	at, lanes := 0, vector.lanes
+	for ; at+4*lanes <= e; at += 4 * lanes {
+		vector.weigh4(&out[at], &weights[0], &rows[at], e, n)
+	}
+	for ; at+lanes <= e; at += lanes {
+		vector.weigh1(&out[at], &weights[0], &rows[at], e, n)
+	}
+	if at < e {
+		weighPlain(out, weights, rows, at)
+	}
+}
+
+// multiplyStored is multiply for rows of b in the format of their file, from element first on. It decodes them in
+// registers and not to memory. The results have the same bits as multiply's for decoded rows. It returns false, and
+// computes nothing, for unsupported formats.
+func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
+	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
+	if vector == nil || vector.dots[b.DType] == nil || k == 0 || k%max(vector.lanes, elems) != 0 {
+		return false
+	}
+	dots := vector.dots[b.DType]
+	src, row := b.Bytes[first/elems*size:(first+cols*k)/elems*size], k/elems*size
+	_, _ = a[:rows*k], out[:(rows-1)*stride+cols]
+	for i := range rows {
+		j := 0
+		for ; j+4 <= cols; j += 4 {
+			dots(&out[i*stride+j], &a[i*k], k, &src[j*row], row, k)
+		}
+		for ; j < cols; j++ { // one row, four times
+			var tile [4]float32
+			dots(&tile[0], &a[i*k], k, &src[j*row], 0, k)
+			out[i*stride+j] = tile[0]
+		}
+	}
+	return true
+}
+
+// decode is [interp.Stored.Decode].
+func decode(dst []float32, s *interp.Stored, first int) error {
+	elems, size := s.DType.BlockElems(), s.DType.BlockBytes()
+	src := s.Bytes[first/elems*size : (first+len(dst))/elems*size]
+	whole := 0
+	if vector != nil && vector.decoders[s.DType] != nil {
+		step := 1 // blocks at a time
+		if elems == 1 {
+			step = vector.lanes
+		}
+		if blocks := len(dst) / elems / step * step; blocks > 0 {
+			vector.decoders[s.DType](&dst[0], &src[0], blocks)
+			whole = blocks * elems
+		}
+	}
+	if whole == len(dst) {
+		return nil
+	}
+	return s.Decode(dst[whole:], first+whole)
+}
