@@ -68,7 +68,7 @@ func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 	return err
 }
 
-// points returns the figures of a case; none without a baseline.
+// points returns b's results of the case with that name. b may be nil.
 func (b *Baseline) points(name string) (list []Point) {
 	if b == nil {
 		return nil
@@ -81,6 +81,7 @@ func (b *Baseline) points(name string) (list []Point) {
 	return list
 }
 
+// testName matches llama-bench's names of tests, such as "pp512" and "tg128 @ d4096".
 var testName = regexp.MustCompile(`^(pp|tg)(\d+)(?: @ d(\d+))?$`)
 
 // describeTest spells out the name of a test, such as tg128 @ d4096.

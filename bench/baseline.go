@@ -67,7 +67,7 @@ var h100Anchors []byte
 //go:embed anchors/h200.json
 var h200Anchors []byte
 
-// builtin has vkc's own anchors, by the name for OpenBaseline.
+// builtin maps the names that OpenBaseline accepts in place of a path to vkc's own anchor files.
 var builtin = map[string][]byte{"h100": h100Anchors, "h200": h200Anchors}
 
 // OpenBaseline reads a report of vkc bench --json or a file of anchors, or returns vkc's own anchors by name: "h100",
@@ -152,7 +152,7 @@ func positive(list ...float64) bool {
 	return set == 1
 }
 
-// baselineOf takes the times of a report.
+// baselineOf returns a report's times as points. text is the report's JSON, name its file.
 func baselineOf(name string, text []byte) (*Baseline, error) {
 	r, err := parseReport(text)
 	if err != nil {
@@ -260,7 +260,7 @@ func (b *Baseline) Judge(r *Report) []Verdict {
 	return list
 }
 
-// judge compares the result of a goal's case with the goal.
+// judge compares the result of a goal's case with the goal. A case without a result does not reach it.
 func (b *Baseline) judge(g Goal, r *Report) Verdict {
 	v := Verdict{Goal: g}
 	res := r.Find(g.Case)
@@ -292,6 +292,8 @@ func (b *Baseline) judge(g Goal, r *Report) Verdict {
 	return v.fill(measured, have, most, have <= most, "<=", unit)
 }
 
+// fill sets the texts of a verdict. sign is ">=" or "<=", the relation of a good result to want. Without a
+// measurement Have stays empty and the goal is not reached.
 func (v Verdict) fill(measured bool, have, want float64, reached bool, sign, unit string) Verdict {
 	v.Want = fmt.Sprintf("%s %s %s", sign, digits(want), unit)
 	if measured {

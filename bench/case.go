@@ -20,8 +20,8 @@ type Case struct {
 	// Build makes the graph with the given sizes. The check calls it again with smaller sizes for the samples, so it
 	// must take all sizes of labelled axes from s.
 	Build func(b *frontend.Builder, s Sizes)
-	// Axes maps the names of inputs, weights and outputs to axis labels, such as "m k": a label that Samples may pick
-	// along, or "." for an axis that they never do. An unlisted tensor has no labelled axes.
+	// Axes maps the names of inputs, weights and outputs to axis labels, such as "m k". Samples may pick coordinates
+	// along a labelled axis; "." stands for an axis that is always whole. An unlisted tensor has no labelled axes.
 	Axes map[string]string
 	// Samples are the parts of the outputs that are compared with the reference. Without samples all outputs are
 	// compared.
@@ -78,7 +78,7 @@ func (c *Case) axes(name string, rank int) ([]string, error) {
 // data is the random tensors that a case runs on, by name.
 type data struct{ inputs, weights, states map[string]*ir.Data }
 
-// data makes random data for all leaves.
+// data makes random data for all inputs, weights and states of g.
 func (c *Case) data(g *ir.Graph) (d data, err error) {
 	for op, to := range map[ir.Op]*map[string]*ir.Data{ir.OpInput: &d.inputs, ir.OpWeight: &d.weights,
 		ir.OpState: &d.states} {
@@ -89,7 +89,7 @@ func (c *Case) data(g *ir.Graph) (d data, err error) {
 	return d, nil
 }
 
-// tensors makes random data for the leaves of one kind.
+// tensors makes random data for the leaves of g with op OpInput, OpWeight or OpState.
 func (c *Case) tensors(g *ir.Graph, op ir.Op) (map[string]*ir.Data, error) {
 	all := map[string]*ir.Data{}
 	for _, n := range g.Leaves(op) {

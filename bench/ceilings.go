@@ -17,15 +17,15 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Precision names the units that do a case's arithmetic.
+// Precision names the arithmetic that bounds a case, and so the ceiling for it: dtype and execution units.
 type Precision string
 
 // The precisions.
 const (
-	MatrixF16 Precision = "f16"    // matmuls of f16 or bf16 in matrix units with f32 accumulation
-	MatrixI8  Precision = "i8"     // matmuls of bytes in matrix units with i32 accumulation
-	SplitF32  Precision = "bf16x3" // matmuls of f32 as three of bf16 in matrix units
-	VectorF32 Precision = "f32"    // multiply-adds of f32 outside matrix units
+	MatrixF16 Precision = "f16"    // f16 or bf16 matmuls on tensor cores, with f32 accumulation
+	MatrixI8  Precision = "i8"     // int8 matmuls on tensor cores, with i32 accumulation
+	SplitF32  Precision = "bf16x3" // f32 matmuls as three bf16 matmuls on tensor cores
+	VectorF32 Precision = "f32"    // f32 multiply-adds outside tensor cores
 	NoFlops   Precision = "none"   // bound by memory or by launches, whatever it computes
 )
 
@@ -39,7 +39,7 @@ type Ceilings struct {
 func (c Ceilings) Flops(p Precision) float64 {
 	switch p {
 	case MatrixF16:
-		// A device without matrix units does these matmuls with vector instructions.
+		// A device without tensor cores does these matmuls with vector instructions.
 		return max(c.MatrixF16, c.VectorF32)
 	case SplitF32:
 		return max(c.MatrixF16/3, c.VectorF32)
@@ -105,17 +105,17 @@ var (
 	matrixProbe string
 )
 
-// probe is a kernel of one binding to read and one to write.
+// probe is a kernel that measures one ceiling. It reads one buffer and writes another.
 type probe struct {
-	name   string
-	source string
-	env    string
-	groups uint32
-	read   int64    // bytes of the buffer that is read
-	write  int64    // and of the one that is written
-	work   float64  // bytes or operations per dispatch
-	full   bool     // needs full subgroups of the usual size
-	dtype  ir.DType // dtype of the data it reads, f32 if unset
+	name          string
+	source        string
+	env           string
+	groups        uint32
+	readBytes     int64    // bytes of the buffer that it reads
+	writeBytes    int64    // bytes of the buffer that it writes
+	work          float64  // bytes or operations per dispatch
+	fullSubgroups bool     // whether it needs full subgroups of the usual size
+	dtype         ir.DType // dtype of the data it reads, f32 if unset
 }
 
 // MeasureCeilings measures the ceilings in about a second. It compiles the probes with the compilers and shader cache
@@ -132,7 +132,7 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 		{fmaKernel(dev.Caps()), &c.VectorF32, 1e12},
 		{matrixKernel(dev.Caps(), ir.F16), &c.MatrixF16, 1e12},
 		{matrixKernel(dev.Caps(), ir.I8), &c.MatrixI8, 1e12},
-		{probe{name: "launch", source: copyProbe, groups: 1, read: 4096, write: 4096}, &c.LaunchNs, 0},
+		{probe{name: "launch", source: copyProbe, groups: 1, readBytes: 4096, writeBytes: 4096}, &c.LaunchNs, 0},
 	} {
 		if m.probe.source == "" {
 			continue
@@ -156,12 +156,13 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 	return c, nil
 }
 
+// copyKernel copies 256 MiB, or 32 MiB on a CPU device.
 func copyKernel(caps device.Caps) probe {
 	bytes := int64(256 << 20)
 	if caps.Type == device.DeviceCPU {
 		bytes = 32 << 20
 	}
-	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / 16 / 256), read: bytes, write: bytes,
+	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / 16 / 256), readBytes: bytes, writeBytes: bytes,
 		work: 2 * float64(bytes)}
 }
 
@@ -173,16 +174,18 @@ func probeGroups(caps device.Caps) uint32 {
 	return max(caps.Cores, 128) * 16
 }
 
+// fmaKernel does f32 multiply-adds in registers on all cores.
 func fmaKernel(caps device.Caps) probe {
 	rounds := 512
 	groups := probeGroups(caps)
 	return probe{
-		name: "f32", source: defines(fmaProbe, "ROUNDS", rounds), groups: groups, read: 16 * 512, write: 16 * 256 * int64(groups),
+		name: "f32", source: defines(fmaProbe, "ROUNDS", rounds), groups: groups, readBytes: 16 * 512, writeBytes: 16 * 256 * int64(groups),
 		work: float64(groups) * 256 * float64(rounds) * 16 * 2,
 	}
 }
 
-// matrixKernel multiplies f16 or i8. It has no source if the device has no cooperative matrices for them.
+// matrixKernel multiplies f16 or i8 matrices with cooperative matrices on all cores. It has no source if the device
+// has no cooperative matrices for dtype t.
 func matrixKernel(caps device.Caps, t ir.DType) probe {
 	name, elem, sum, sums := t.String()+" matrix", "float16_t", "float", device.Component("f32")
 	if t == ir.I8 {
@@ -205,12 +208,12 @@ func matrixKernel(caps device.Caps, t ir.DType) probe {
 	return probe{
 		name:   name,
 		source: defines(matrixProbe, "ELEM", elem, "SUM", sum, "ROUNDS", rounds, "M", int(m.M), "N", int(m.N), "K", int(m.K), "SUBGROUP", int(caps.SubgroupSize)),
-		env:    "vulkan1.3", groups: groups, read: int64(t.BlockBytes()) * 4 * int64(m.K) * int64(max(m.M, m.N)), write: 4 * 8 * int64(groups) * int64(m.M) * int64(m.N),
-		work: float64(groups) * 8 * 8 * float64(rounds) * tile * 2, full: true, dtype: t,
+		env:    "vulkan1.3", groups: groups, readBytes: int64(t.BlockBytes()) * 4 * int64(m.K) * int64(max(m.M, m.N)), writeBytes: 4 * 8 * int64(groups) * int64(m.M) * int64(m.N),
+		work: float64(groups) * 8 * 8 * float64(rounds) * tile * 2, fullSubgroups: true, dtype: t,
 	}
 }
 
-// defines adds #define lines, of names and numbers, after the version.
+// defines inserts #define lines after the #version line of GLSL source. list alternates names and values.
 func defines(source string, list ...any) string {
 	version, rest, _ := strings.Cut(source, "\n")
 	var b strings.Builder
@@ -228,12 +231,12 @@ func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.D
 		return 0, err
 	}
 	defer pipeline.Close()
-	src, err := dev.NewBuffer("src", p.read, vk.DeviceMemory)
+	src, err := dev.NewBuffer("src", p.readBytes, vk.DeviceMemory)
 	if err != nil {
 		return 0, err
 	}
 	defer src.Close()
-	dst, err := dev.NewBuffer("dst", p.write, vk.DeviceMemory)
+	dst, err := dev.NewBuffer("dst", p.writeBytes, vk.DeviceMemory)
 	if err != nil {
 		return 0, err
 	}
@@ -257,7 +260,7 @@ func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.D
 		return 0, err
 	}
 	defer burst.close()
-	if err := hammer(ctx, dev, burst, opt.Warm); err != nil {
+	if err := warmUp(ctx, dev, burst, opt.Warm); err != nil {
 		return 0, err
 	}
 	return burst.median()
@@ -280,7 +283,7 @@ func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error
 	}
 	caps := dev.Caps()
 	desc := vk.PipelineDesc{Name: p.name, Code: compiled[0].SPIRV, Buffers: 2}
-	if p.full && caps.RequiredSubgroupSize && caps.Features.FullSubgroups {
+	if p.fullSubgroups && caps.RequiredSubgroupSize && caps.Features.FullSubgroups {
 		desc.SubgroupSize, desc.FullSubgroups = int(caps.SubgroupSize), true
 	}
 	return dev.NewPipeline(desc)
@@ -296,7 +299,7 @@ func (p probe) fill(ctx context.Context, dev *vk.Device, src *vk.Buffer) error {
 	case ir.I8:
 		t, fill = ir.I8, anyByte
 	}
-	d, err := Random(p.name, t, fill, int(p.read)/t.BlockBytes())
+	d, err := Random(p.name, t, fill, int(p.readBytes)/t.BlockBytes())
 	if err != nil {
 		return err
 	}

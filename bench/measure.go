@@ -95,7 +95,7 @@ func Measure(ctx context.Context, dev *vk.Device, exe *vk.Executable, opt Option
 		return t, err
 	}
 	defer burst.Close()
-	times, err := settled(ctx, dev, burst, opt.Warm)
+	times, err := repeatUntilSteady(ctx, dev, burst, opt.Warm)
 	if err != nil {
 		return t, err
 	}
@@ -136,13 +136,13 @@ func MeasureWall(opt Options, run func() error) (Timing, error) {
 // rounds bounds how often a burst is timed again.
 const rounds = 6
 
-// settled repeats a burst until it no longer gets faster, and returns the sorted times of the last repetition. On an
-// H100 that had been idle for eight seconds, the usual warm-up was too short for the memory clock to rise, and a
-// program that takes 2640 us took 5840 until then.
-func settled(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) ([]time.Duration, error) {
+// repeatUntilSteady repeats a burst until it no longer gets faster, and returns the sorted times of the last
+// repetition. On an H100 that had been idle for eight seconds, the usual warm-up was too short for the memory clock
+// to rise, and a program that takes 2640 us took 5840 until then.
+func repeatUntilSteady(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) ([]time.Duration, error) {
 	var times []time.Duration
 	for range rounds {
-		if err := hammer(ctx, dev, burst, warm); err != nil {
+		if err := warmUp(ctx, dev, burst, warm); err != nil {
 			return nil, err
 		}
 		again, err := burst.Times()
@@ -185,7 +185,8 @@ func estimate(ctx context.Context, dev *vk.Device, copies *vk.Replicas) (time.Du
 // maxDispatches limits a burst, because recording it takes host memory and time.
 const maxDispatches = 1 << 14
 
-// shape returns how many batches of how many replays fill the window.
+// shape returns how many batches of how many replays fill the window, if one replay takes time one and has the given
+// number of steps (dispatches).
 func shape(one, window time.Duration, steps int) (batches, replays int) {
 	replays = int((minBatch + one - 1) / one)
 	batches = int(window / (one * time.Duration(replays)))
@@ -205,10 +206,10 @@ func shape(one, window time.Duration, steps int) (batches, replays int) {
 // submitter is recorded work that may be submitted again while it is in flight.
 type submitter interface{ Submit() (vk.Point, error) }
 
-// hammer submits the burst without a gap for the duration of the warm-up, and then once more. The warm-up starts when
+// warmUp submits the burst without a gap for the duration of the warm-up, and then once more. The warm-up starts when
 // the first submission has completed. An H100 that had been idle for seconds took 250 ms to begin. For another 80 ms,
 // until its memory clock rose, a replay took 302 us instead of 175.
-func hammer(ctx context.Context, dev *vk.Device, burst submitter, warm time.Duration) error {
+func warmUp(ctx context.Context, dev *vk.Device, burst submitter, warm time.Duration) error {
 	first, err := burst.Submit()
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ type Model struct {
 	filled int            // positions of the cache with a text
 }
 
-// textTest is a case of a Model.
+// textTest is a case of a Model: it reads a prompt of some tokens, or generates them one by one, after a text of
+// depth tokens.
 type textTest struct {
 	model         *Model
 	tokens, depth int
@@ -152,7 +153,7 @@ func (m *Model) Close() error {
 	return m.loaded.close()
 }
 
-// text runs a case of a model.
+// text loads a language model, reads a text of t.depth random tokens, and times test t after it.
 func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 	m := t.model
 	rate := Rate{Model: m.name(), Backend: "Vulkan", Test: t.String()}
@@ -281,34 +282,34 @@ func (m *Model) run(ctx context.Context, after, n int) error {
 }
 
 // answer generates n tokens after a sequence of the given length, as package generate does: each step takes the
-// previous step's token on the device, and the host reads tokens while later steps are in flight. pace is the time of a
-// step and decides how many are in flight.
+// previous step's token on the device, and the host reads tokens while later steps are in flight. pace is the time of
+// a step and decides how many steps are in flight.
 func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) error {
-	var flying []*vkc.DeviceTensor
-	landed := 0
-	land := func(some int) error {
-		_, err := flying[some-1].Read(ctx)
-		for _, t := range flying[:some] {
+	var inFlight []*vkc.DeviceTensor // the tokens of submitted steps that the host has not read
+	collected := 0
+	collect := func(steps int) error {
+		_, err := inFlight[steps-1].Read(ctx)
+		for _, t := range inFlight[:steps] {
 			t.Close()
 		}
-		flying, landed = flying[some:], landed+some
+		inFlight, collected = inFlight[steps:], collected+steps
 		return err
 	}
 	defer func() {
-		for _, t := range flying {
+		for _, t := range inFlight {
 			t.Close()
 		}
 	}()
 	for i := range n {
-		depth := ahead.Depth(pace, landed)
+		depth := ahead.Depth(pace, collected)
 		in, symbols, err := m.tokens(after+i, 1)
 		if err != nil {
 			return err
 		}
 		o := runtime.RunOptions{Symbols: symbols, Keep: []string{"logits", "likeliest", "top"},
-			More: ahead.SubmitsTogether(len(flying), depth) && i+1 < n}
+			More: ahead.SubmitsTogether(len(inFlight), depth) && i+1 < n}
 		if i > 0 {
-			in, o.Inputs = nil, map[string]*vkc.DeviceTensor{"tokens": flying[len(flying)-1]}
+			in, o.Inputs = nil, map[string]*vkc.DeviceTensor{"tokens": inFlight[len(inFlight)-1]}
 		}
 		res, err := m.loaded.of(1, after+i+1).exe.Run(ctx, in, o)
 		if err != nil {
@@ -316,13 +317,13 @@ func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) er
 		}
 		res.Kept["logits"].Close()
 		res.Kept["top"].Close()
-		if flying = append(flying, res.Kept["likeliest"]); len(flying) == depth && i+1 < n {
-			if err := land(ahead.CollectAtOnce(depth)); err != nil {
+		if inFlight = append(inFlight, res.Kept["likeliest"]); len(inFlight) == depth && i+1 < n {
+			if err := collect(ahead.CollectAtOnce(depth)); err != nil {
 				return err
 			}
 		}
 	}
-	return land(len(flying))
+	return collect(len(inFlight))
 }
 
 // tokens returns the inputs of a run with that many random tokens after a text of the given length.
@@ -335,7 +336,7 @@ func (m *Model) tokens(after, n int) (in vkc.Tensors, symbols map[string]int64, 
 	return vkc.Tensors{"tokens": d}, map[string]int64{"S": int64(after + n)}, err
 }
 
-// modelProgram processes some tokens of a prompt, or one token.
+// modelProgram is one compiled graph of a model: it processes some tokens of a prompt, or one token.
 type modelProgram struct {
 	graph *ir.Graph
 	prog  *vkc.Program
@@ -350,7 +351,8 @@ type modelPrograms struct {
 	length, most   []int
 }
 
-// of returns the program that reads the given number of tokens at once. length is the length of the sequence with them.
+// of returns the program that processes the given number of tokens in one run. length is the length of the sequence
+// including them.
 func (p *modelPrograms) of(tokens, length int) *modelProgram {
 	list, sizes, size := append(slices.Clone(p.short), p.step), p.length, length
 	if tokens > 1 {
@@ -360,6 +362,7 @@ func (p *modelPrograms) of(tokens, length int) *modelProgram {
 	return list[min(i, len(list)-1)]
 }
 
+// all returns the programs with the decode step first.
 func (p *modelPrograms) all() []*modelProgram {
 	return slices.Concat([]*modelProgram{p.step}, p.short, p.prompts)
 }
@@ -378,7 +381,7 @@ func (p *modelPrograms) close() error {
 	return errors.Join(errs...)
 }
 
-// compileModel compiles a model with only its first layers, and with its embedding and output.
+// compileModel compiles the programs of a model that is cut to its first layers, but keeps its embedding and output.
 func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *modelPrograms, err error) {
 	p = &modelPrograms{step: &modelProgram{}}
 	cfg, cache, window := m.config, llm.Cache(m.Cache), llm.KeepWindow(m.most())

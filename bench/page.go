@@ -58,6 +58,7 @@ type page struct {
 
 func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.text, format, args...) }
 
+// head writes the lines above the tables: device, versions, ceilings, and how many goals the results reach.
 func (p *page) head(b *Baseline, reached, goals int) {
 	r := p.report
 	p.printf("%s, ", r.Device)
@@ -76,6 +77,7 @@ func (p *page) head(b *Baseline, reached, goals int) {
 	}
 }
 
+// ceilings writes the measured ceilings, except the ones that the device lacks.
 func (p *page) ceilings(c Ceilings) {
 	p.printf("Ceilings measured in the same run: copy %s GB/s", digits(c.CopyGBps))
 	if c.VectorF32 > 0 {
@@ -90,6 +92,7 @@ func (p *page) ceilings(c Ceilings) {
 	p.printf(".\n")
 }
 
+// row writes the table row of one result, with other programs' results and the goals of its case.
 func (p *page) row(r *Result) {
 	var want, have []string
 	for _, v := range p.goals[r.Name] {

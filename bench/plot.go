@@ -59,11 +59,12 @@ var colors = map[string]string{
 	"attention": chart.Colors[4], "model": chart.Colors[5],
 }
 
+// plot is the drawing of one report. Methods write SVG elements into body.
 type plot struct {
 	report   *Report
 	ceilings Ceilings  // the ceilings that can be drawn
 	points   []*Result // with flops
-	bars     []*Result // without
+	bars     []*Result // memory-bound cases, without flops
 	body     strings.Builder
 
 	// Ranges of the roofline in powers of ten: flops per byte, and TFLOP/s.
@@ -103,14 +104,17 @@ func powers(list []float64) (lo, hi int) {
 	return lo, max(hi, lo+1)
 }
 
+// x returns the pixel column of v flops per byte.
 func (p *plot) x(v float64) float64 {
 	return plotLeft + (math.Log10(v)-float64(p.x0))/float64(p.x1-p.x0)*(plotRight-plotLeft)
 }
 
+// y returns the pixel row of v TFLOP/s.
 func (p *plot) y(v float64) float64 {
 	return plotBottom - (math.Log10(v)-float64(p.y0))/float64(p.y1-p.y0)*(plotBottom-plotTop)
 }
 
+// roofline draws the axes, the ceilings as roofs, and a circle per case with flops.
 func (p *plot) roofline() {
 	p.axes()
 	c := p.ceilings
@@ -166,6 +170,7 @@ func (p *plot) memoryRoof(slope float64) {
 		y0+(y1-y0)*0.08-6, angle, digits(slope*1e3))
 }
 
+// flatRoof draws an arithmetic ceiling as a horizontal line, from its corner with the memory roof to the right edge.
 func (p *plot) flatRoof(name string, tflops float64) {
 	if tflops <= 0 {
 		return
@@ -182,6 +187,7 @@ func (p *plot) flatRoof(name string, tflops float64) {
 		p.x(from), y, plotRight, y, p.x(from)+8, y-6, name, digits(tflops))
 }
 
+// legend draws the color of each suite that has points.
 func (p *plot) legend() {
 	x := plotLeft + 12
 	for _, suite := range Suites() {
@@ -193,7 +199,8 @@ func (p *plot) legend() {
 	}
 }
 
-// shares draws the bars.
+// shares draws a bar for each memory-bound case: its share of the copy bandwidth. Without a measured bandwidth it
+// draws none.
 func (p *plot) shares() {
 	copyGBps := p.ceilings.CopyGBps
 	if len(p.bars) == 0 || copyGBps <= 0 {
@@ -219,6 +226,7 @@ func (p *plot) shares() {
 
 const plotStyle = chart.Style + `.roof{stroke:#222;stroke-width:1.5}`
 
+// finish writes the SVG document: size, style, heading and body.
 func (p *plot) finish(w io.Writer) error {
 	height := plotBottom + 60
 	if len(p.bars) > 0 {

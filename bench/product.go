@@ -82,7 +82,7 @@ func epsilon(t ir.DType) float64 {
 	return 0x1p-24
 }
 
-// decode decodes floats or integers.
+// decode converts raw, elements of dtype t, to float64 values.
 func decode(values []float64, t ir.DType, raw []byte) {
 	if t.IsFloat() {
 		ir.DecodeFloats(values, t, raw)
@@ -127,7 +127,7 @@ func eachRow(d *ir.Data, f func(chunk, row int, values []float64)) error {
 	return failed
 }
 
-// foldRows returns the sum of the rows times their factors.
+// foldRows returns the sum over all rows of row i times factors[i]: a vector of the given width.
 func foldRows(d *ir.Data, factors []float64, width int) ([]float64, error) {
 	parts := make([][]float64, (d.Dims[0]+rowChunk-1)/rowChunk)
 	err := eachRow(d, func(chunk, row int, values []float64) {
@@ -160,7 +160,7 @@ func dotRows(d *ir.Data, vector []float64) ([]float64, error) {
 	return out, err
 }
 
-// largestOf returns the largest magnitude of an element.
+// largestOf returns the largest magnitude of an element of d.
 func largestOf(d *ir.Data) (float64, error) {
 	rows := make([]float64, d.Dims[0])
 	err := eachRow(d, func(_, row int, values []float64) {

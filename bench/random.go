@@ -52,7 +52,8 @@ func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	return d, nil
 }
 
-// chunks calls f for pieces of n elements, on all cores.
+// chunks splits n elements into pieces of the given size and calls f for each piece, on all cores, with the piece's
+// index and its range from..to of elements.
 func chunks(n, size int, f func(chunk, from, to int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -70,6 +71,7 @@ func chunks(n, size int, f func(chunk, from, to int)) {
 	wg.Wait()
 }
 
+// fillFloats writes n uniform random floats of dtype t into dst.
 func fillFloats(rng *rand.Rand, dst []byte, t ir.DType, n int, fill Fill) {
 	values := make([]float64, n)
 	for i := range values {
@@ -78,6 +80,7 @@ func fillFloats(rng *rand.Rand, dst []byte, t ir.DType, n int, fill Fill) {
 	ir.EncodeFloats(dst, t, values)
 }
 
+// fillInts writes n uniform random integers or bools of dtype t into dst.
 func fillInts(rng *rand.Rand, dst []byte, t ir.DType, n int, fill Fill) {
 	values := make([]int64, n)
 	span := max(int64(fill.Hi-fill.Lo), 1)

@@ -93,6 +93,7 @@ func ReadReport(path string) (*Report, error) {
 	return r, nil
 }
 
+// parseReport reads the JSON of vkc bench --json.
 func parseReport(text []byte) (*Report, error) {
 	if len(text) > maxReport {
 		return nil, errors.New("too long for a report of vkc bench")

@@ -58,8 +58,8 @@ func (r *Runner) Run(ctx context.Context, c Case) (res Result, err error) {
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// run is Run with an error for any failure. If the case has a stand-in, run checks that against the reference instead
-// of the case itself.
+// run compiles, checks and times a case, and returns an error for any failure. A case with a stand-in is not compared
+// with the reference: run checks the stand-in, and requires that the case has no other kernels.
 func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	var checked *loaded
 	if c.StandIn != nil {
@@ -116,8 +116,8 @@ type loaded struct {
 // Close frees the case's resources on the device. Compiled programs stay cached.
 func (l *loaded) Close() error { return errors.Join(l.exe.Close(), l.prog.Close()) }
 
-// only returns an error if l has a kernel that is not among those of checked, because no check covers such a kernel. If
-// checked is nil, it returns nil.
+// only returns an error if l has a kernel that checked lacks, because then no check covers that kernel. If checked is
+// nil, it returns nil.
 func (l *loaded) only(checked *loaded) error {
 	if checked == nil {
 		return nil
@@ -203,7 +203,7 @@ func (r *Runner) compile(ctx context.Context, g *ir.Graph, other *vkc.Program) (
 	return vkc.Compile(ctx, g, opt)
 }
 
-// describe notes the kernels of a run, equal ones once.
+// describe records the number of kernels of a run, and their distinct schedules.
 func (r *Result) describe(p *kernel.Program) {
 	steps := p.Steps[p.Prepared:]
 	r.Kernels = len(steps)
@@ -243,7 +243,7 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	if !c.Cached && opt.Copies == 0 {
 		opt.Copies = CopiesFor(r.Device.Caps(), int64(res.Moved))
 	}
-	t, err := r.clock(ctx, l.exe, opt, func() error { // into memory that is there, as a library's functions have it
+	t, err := r.clock(ctx, l.exe, opt, func() error { // into preallocated memory, as a library's functions do
 		_, err := l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols, Into: l.out})
 		return err
 	})

@@ -42,6 +42,7 @@ func Last(count int) Pick {
 	return func(_ *rand.Rand, n int) []int { return span(max(n-count, 0), n) }
 }
 
+// span returns the integers from from to to-1.
 func span(from, to int) []int {
 	var list []int
 	for i := from; i < to; i++ {
@@ -55,8 +56,8 @@ func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) 
 	return c.check(ctx, data{inputs: in, weights: weights}, out)
 }
 
-// check compares each of the case's samples of the outputs with the reference. A case without samples is compared as a
-// whole.
+// check compares each of the case's samples of the outputs with the reference. Without samples it compares the whole
+// outputs.
 func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error {
 	samples := c.Samples
 	if len(samples) == 0 {

@@ -7,6 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// attentionCases are prompts, square and causal or not, and decode steps of one query, each with and without grouped
+// heads.
 func attentionCases(scale Scale) []Case {
 	t, heads := scale.of(4096, 32), scale.of(32, 4)
 	list := []Case{

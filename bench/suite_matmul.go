@@ -10,6 +10,7 @@ import (
 // matrixSample compares the elements of 48 random rows in 48 random columns.
 var matrixSample = []Sample{{"m": Some(48), "n": Some(48)}}
 
+// matmulCases are square matmuls and one layer's shape in each dtype, precision and block format.
 func matmulCases(scale Scale) []Case {
 	var list []Case
 	for _, t := range []ir.DType{ir.F16, ir.BF16} {
@@ -19,7 +20,7 @@ func matmulCases(scale Scale) []Case {
 		}
 		list = append(list, denseCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)))
 	}
-	// Next to a multiple of every tile, and a right operand that is not transposed.
+	// Sizes one below and one above a multiple of every tile size.
 	for _, n := range []int{4095, 4097} {
 		n = scale.of(n, n-3968)
 		list = append(list, denseCase(ir.F16, n, n, n))
@@ -126,7 +127,7 @@ func splitCase(m, n, k int) Case {
 	return c
 }
 
-// quantCase is a matmul of f32 activations with stored weights, which the compiler may repack, in a given precision.
+// quantCase is a matmul of f32 activations with weights of dtype t, which the compiler may repack, in precision p.
 // HalfSums also allows rounding both operands to f16, as other programs do.
 func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	c := denseCase(t, m, n, k)
@@ -156,6 +157,7 @@ func fusedProductCase(m, n, k int) Case {
 	return c
 }
 
+// matvecCases are one to eight rows times weights of each dtype, in full precision and with int8 rows.
 func matvecCases(scale Scale) []Case {
 	k, large, small := scale.of(14336, 512), scale.of(14336, 96), scale.of(4096, 64)
 	var list []Case
@@ -178,7 +180,7 @@ func matvecCases(scale Scale) []Case {
 	return list
 }
 
-// bytesRowCase is a few rows of i8 times stored weights of i8.
+// bytesRowCase is a few rows of i8 times i8 weights.
 func bytesRowCase(rows, n, k int) Case {
 	c := bytesCase(rows, n, k)
 	c.Name = fmt.Sprintf("matvec/i8/%dx%d/n%d", n, k, rows)
@@ -190,7 +192,7 @@ func bytesRowCase(rows, n, k int) Case {
 	return c
 }
 
-// matvecCase is a few rows of f32 times stored weights.
+// matvecCase is a few rows of f32 times weights of dtype t.
 func matvecCase(t ir.DType, rows, n, k int) Case {
 	c := quantCase(t, rows, n, k, frontend.FullPrecision)
 	c.Name = fmt.Sprintf("matvec/%s/%dx%d/n%d", t, n, k, rows)
@@ -199,7 +201,8 @@ func matvecCase(t ir.DType, rows, n, k int) Case {
 	return c
 }
 
-// byteCase allows quantizing rows to int8. The quantization is a separate kernel, and its launch counts.
+// byteCase is matvecCase that allows quantizing the rows to int8. The quantization is a separate kernel, and its
+// launch counts.
 func byteCase(t ir.DType, rows, n, k int) Case {
 	c := matvecCase(t, rows, n, k)
 	c.Name += "/int8"

@@ -7,9 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// memoryCases are bound by memory traffic: elementwise ops, gated layers, and ops that only move data.
 func memoryCases(scale Scale) []Case {
 	list := elementwiseCases(scale.of(64<<20, 1<<16))
-	// From sizes that fit in a core's cache to sizes that fit in none, as above.
+	// Sizes from a core's cache upwards; the elementwise cases above exceed every cache.
 	for _, n := range []int{1 << 10, 1 << 15, 1 << 20} {
 		list = append(list, addCase(scale.of(n, n/32)))
 	}
@@ -17,7 +18,7 @@ func memoryCases(scale Scale) []Case {
 	return append(list, movingCases(scale)...)
 }
 
-// flat is a case of inputs, named by letters, of n elements.
+// flat is an elementwise case. inputs has one letter per input, each an f32 vector of n elements.
 func flat(what string, n int, inputs string, f func(in []frontend.Tensor) frontend.Tensor) Case {
 	c := Case{
 		Name: name(what, n), Sizes: Sizes{"n": n}, Axes: map[string]string{"y": "n"},
@@ -40,6 +41,7 @@ func addCase(n int) Case {
 	return flat("add/f32", n, "ab", func(in []frontend.Tensor) frontend.Tensor { return in[0].Add(in[1]) })
 }
 
+// elementwiseCases read one to three vectors of n elements and write one.
 func elementwiseCases(n int) []Case {
 	return []Case{
 		addCase(n),
@@ -51,7 +53,7 @@ func elementwiseCases(n int) []Case {
 	}
 }
 
-// gatedCases are the elementwise work of feed-forward layers.
+// gatedCases are the elementwise ops of feed-forward layers: SwiGLU, and bias, GELU and residual.
 func gatedCases(scale Scale) []Case {
 	rows, width := scale.of(512, 16), scale.of(34816, 256)
 	swiglu := Case{
@@ -75,6 +77,7 @@ func gatedCases(scale Scale) []Case {
 	return []Case{swiglu, bias}
 }
 
+// movingCases compute little: they gather, rotate, transpose, pad and concatenate.
 func movingCases(scale Scale) []Case {
 	var list []Case
 	rows, width, table := scale.of(8192, 64), scale.of(4096, 256), scale.of(32000, 256)
@@ -149,6 +152,7 @@ func grid(what string, t ir.DType, m, n int, out string, f func(frontend.Tensor)
 	return c
 }
 
+// concatCase joins two matrices along their rows' axis.
 func concatCase(m, n int) Case {
 	return Case{
 		Name: fmt.Sprintf("concat/f32/2x%dx%d", m, n), Sizes: Sizes{"m": m, "n": n},

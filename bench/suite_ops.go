@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// opsCases are reductions, norms, scans, scatters, convolutions and mixtures of experts.
 func opsCases(scale Scale) []Case {
 	var list []Case
 	rows, cols := scale.of(32768, 64), scale.of(4096, 256)
@@ -108,6 +109,7 @@ func sumAllCase(m, n int) Case {
 	return c
 }
 
+// scanCases are prefix sums and sorts along rows and along columns.
 func scanCases(scale Scale) []Case {
 	rows := 16
 	long, wide := scale.of(1<<20, 1<<12), scale.of(200000, 2000)

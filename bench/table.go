@@ -84,6 +84,7 @@ func (r *Result) schedule() string {
 	return text
 }
 
+// count prints a number of kernels, or "-" for none.
 func count(n int) string {
 	if n == 0 {
 		return "-"
@@ -106,6 +107,7 @@ func digits(x float64) string {
 	return fmt.Sprintf("%.3f", x)
 }
 
+// shorten cuts s to at most `most` bytes, and adds an ellipsis if it cut.
 func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s

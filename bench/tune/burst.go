@@ -20,7 +20,7 @@ const (
 
 // burst is a recording of many dispatches of one schedule, in batches. The dispatches run one after another, each on
 // the next copy of the buffers. A timestamp before and after each batch measures it. If another kernel runs in between
-// (see other), a batch is one dispatch.
+// (harness.filler), a batch is one dispatch.
 type burst struct {
 	recording *vk.Recording
 	stamps    *vk.Timestamps
@@ -28,9 +28,9 @@ type burst struct {
 	replays   int // in each batch
 }
 
-// record makes a burst that takes about the time of window, if one dispatch takes about the time of one.
-func (s *stand) record(c *contender, one, window time.Duration) (*burst, error) {
-	if s.other != nil {
+// newBurst records a burst of c that takes about as long as window. one is the approximate time of one dispatch.
+func (s *harness) newBurst(c *candidate, one, window time.Duration) (*burst, error) {
+	if s.filler != nil {
 		return s.burstOf(c, min(max(int(window/one), 3), maxSamples), 1)
 	}
 	replays := int(min((minBatch+one-1)/one, maxReplays/maxBatches))
@@ -39,7 +39,7 @@ func (s *stand) record(c *contender, one, window time.Duration) (*burst, error) 
 }
 
 // burstOf records a burst of the given number of batches. Each batch dispatches the schedule replays times.
-func (s *stand) burstOf(c *contender, batches, replays int) (_ *burst, err error) {
+func (s *harness) burstOf(c *candidate, batches, replays int) (_ *burst, err error) {
 	groups, err := c.grid.Eval(s.trials[0].symbols)
 	if err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func (s *stand) burstOf(c *contender, batches, replays int) (_ *burst, err error
 	list := s.dev.NewCommandList()
 	list.ResetTimestamps(b.stamps)
 	for i := range batches {
-		if s.other != nil {
-			s.other.record(list)
+		if s.filler != nil {
+			s.filler.record(list)
 		}
 		list.BindPipeline(c.pipeline)
 		list.Timestamp(b.stamps, 2*i)
@@ -97,8 +97,8 @@ const (
 	cpuWarm   = 5 * time.Millisecond
 )
 
-// Time implements [Stand]: the schedules alternate several times, right after a warm-up with the same work.
-func (s *stand) Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error) {
+// Time implements [Harness]: the schedules alternate several times, right after a warm-up with the same work.
+func (s *harness) Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error) {
 	warm := gpuWarm
 	switch {
 	case s.caps.Type == device.DeviceCPU:
@@ -116,13 +116,13 @@ func (s *stand) Time(ctx context.Context, which []int, window time.Duration, tur
 		bursts[n] = b
 	}
 	for start := time.Now(); time.Since(start) < warm; {
-		if err := s.turn(ctx, bursts, nil); err != nil {
+		if err := s.runAll(ctx, bursts, nil); err != nil {
 			return nil, err
 		}
 	}
 	all := make([][]time.Duration, len(which))
 	for range turns {
-		if err := s.turn(ctx, bursts, all); err != nil {
+		if err := s.runAll(ctx, bursts, all); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +136,7 @@ func (s *stand) Time(ctx context.Context, which []int, window time.Duration, tur
 
 // burstFor returns a burst of a schedule that takes about the time of window, or the shortest one if window is 0. The
 // first burst of a schedule is always the shortest, since its speed is unknown.
-func (s *stand) burstFor(ctx context.Context, c *contender, window time.Duration) (*burst, error) {
+func (s *harness) burstFor(ctx context.Context, c *candidate, window time.Duration) (*burst, error) {
 	if c.burst == nil {
 		var err error
 		if c.burst, err = s.burstOf(c, 3, 1); err != nil || window == 0 {
@@ -153,7 +153,7 @@ func (s *stand) burstFor(ctx context.Context, c *contender, window time.Duration
 	if err != nil {
 		return nil, err
 	}
-	next, err := s.record(c, max(slices.Min(times), 500*time.Nanosecond), window)
+	next, err := s.newBurst(c, max(slices.Min(times), 500*time.Nanosecond), window)
 	if err != nil {
 		return nil, err
 	}
@@ -162,15 +162,16 @@ func (s *stand) burstFor(ctx context.Context, c *contender, window time.Duration
 	return next, old.close()
 }
 
-// turn runs each burst once and submits the next one while one runs. If all is not nil, it appends the times.
-func (s *stand) turn(ctx context.Context, bursts []*burst, all [][]time.Duration) error {
+// runAll runs each burst once. It submits the next burst while one runs, so that the device never idles. If samples
+// is not nil, it appends the times of bursts[n] to samples[n].
+func (s *harness) runAll(ctx context.Context, bursts []*burst, samples [][]time.Duration) error {
 	var before vk.Point
 	finish := func(n int, at vk.Point) error {
-		if err := s.dev.Wait(ctx, at); err != nil || all == nil {
+		if err := s.dev.Wait(ctx, at); err != nil || samples == nil {
 			return err
 		}
 		times, err := bursts[n].times()
-		all[n] = append(all[n], times...)
+		samples[n] = append(samples[n], times...)
 		return err
 	}
 	for n, b := range bursts {

@@ -29,12 +29,12 @@ type operand struct {
 	dims    []int
 	size    int64 // bytes in use
 	data    []byte
-	rotate  bool // in a program, replays would not find it in the cache
+	rotated bool // timed dispatches use copies in turn, as in a program it is not in the cache
 }
 
 // operands makes random data for the bindings of a kernel, except write-only ones.
 func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
-	list, places := make([]operand, len(k.step.Binds)), placing(k.Kernel)
+	list, indexBindings := make([]operand, len(k.step.Binds)), scatterIndices(k.Kernel)
 	for i, bind := range k.step.Binds {
 		b := &k.program.Buffers[bind.Buffer]
 		dims, err := b.Shape.Eval(symbols)
@@ -45,10 +45,10 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotate: b.Kind != kernel.BufTemp &&
+		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotated: b.Kind != kernel.BufTemp &&
 			b.Kind != kernel.BufParams && b.Kind != kernel.BufFault}
 		if bind.Read || !bind.Write {
-			if o.data, err = k.fill(i, &o, symbols, places[i]); err != nil {
+			if o.data, err = k.fill(i, &o, symbols, indexBindings[i]); err != nil {
 				return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)
 			}
 		}
@@ -57,9 +57,9 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	return list, nil
 }
 
-// fill makes the content of binding i, which the kernel reads. places means that its elements are the positions at
-// which the kernel stores its results, as in a scatter.
-func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) ([]byte, error) {
+// fill makes the content of binding i, which the kernel reads. If isIndex, its elements are the positions at which
+// the kernel stores its results, as in a scatter.
+func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, isIndex bool) ([]byte, error) {
 	switch o.buffer.Kind {
 	case kernel.BufParams:
 		var words []byte
@@ -83,10 +83,10 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) 
 		return all, nil
 	}
 	switch t := o.buffer.DType; {
-	case places && t.IsInteger():
-		return counted(t, o.dims, true)
+	case isIndex && t.IsInteger():
+		return countingData(t, o.dims, true)
 	case o.buffer.Kind == kernel.BufTemp && (t == ir.I32 || t == ir.I64):
-		return counted(t, o.dims, false)
+		return countingData(t, o.dims, false)
 	}
 	d, err := bench.Random(fmt.Sprintf("binding %d", i), o.buffer.DType, bench.Fill{}, o.dims...)
 	if err != nil {
@@ -95,10 +95,10 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, places bool) 
 	return d.Bytes, nil
 }
 
-// placing returns the bindings with the indices at which a kernel stores its results, as in a scatter. In a real run
-// all these indices are distinct: the graph asserts it (attribute unique), or an earlier kernel removed duplicates.
-// Random indices would have duplicates, and the schedule would decide which result survives.
-func placing(k *kernel.Kernel) map[int]bool {
+// scatterIndices returns the bindings with the indices at which a kernel stores its results, as in a scatter. In a
+// real run all these indices are distinct: the graph asserts it (attribute unique), or an earlier kernel removed
+// duplicates. Random indices would have duplicates, and the schedule would decide which result survives.
+func scatterIndices(k *kernel.Kernel) map[int]bool {
 	var roots []*kernel.Expr
 	for _, s := range k.Stores {
 		s.Index.Walk(func(f *kernel.Factor) {
@@ -119,10 +119,10 @@ func placing(k *kernel.Kernel) map[int]bool {
 	return binds
 }
 
-// counted returns integers that count up from 0. It stands for integers that another kernel computes, which are usually
-// orders of rows or starts of groups. With outer it counts along the first axis first. For [3,2] that gives rows (0,3),
-// (1,4), (2,5): if a row is a coordinate or a page, all rows are distinct and their numbers small.
-func counted(t ir.DType, dims []int, outer bool) ([]byte, error) {
+// countingData returns integers that count up from 0. It stands for integers that another kernel computes, which are
+// usually sorted row numbers or the starts of groups. With outer it counts along the first axis first. For [3,2] that
+// gives rows (0,3), (1,4), (2,5): if a row is a coordinate or a page, all rows are distinct and their numbers small.
+func countingData(t ir.DType, dims []int, outer bool) ([]byte, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {
 		return nil, err
@@ -161,8 +161,7 @@ func (o *operand) untouched(all []byte) error {
 	return nil
 }
 
-// evaluable bounds the operations and elements of kernels that the host
-// evaluator computes.
+// evaluable bounds the operations and elements of kernels that the host evaluator computes.
 const evaluable = 1 << 19
 
 // evaluate computes a kernel's results on the host, by binding. It returns nil if that would take long, or if the
@@ -231,8 +230,9 @@ func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Bu
 // compareChunk is how many elements one goroutine compares.
 const compareChunk = 1 << 20
 
-// same returns an error if results differ by more than the tolerance. It compares chunks on all cores. If the tolerance
-// is relative to the largest element, each chunk uses its own largest element, which makes the comparison stricter.
+// same returns an error if two results of a binding differ by more than the tolerance. It compares chunks on all
+// cores. If the tolerance is relative to the largest element, each chunk uses its own largest element, which makes
+// the comparison stricter.
 func same(have, want *ir.Data, tol ir.Tolerance) error {
 	if bytes.Equal(have.Bytes, want.Bytes) {
 		return nil

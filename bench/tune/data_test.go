@@ -48,7 +48,7 @@ func TestPlaces(t *testing.T) {
 			}
 			writes := 0
 			for _, k := range list {
-				if len(placing(k.Kernel)) == 0 {
+				if len(scatterIndices(k.Kernel)) == 0 {
 					continue
 				}
 				writes++

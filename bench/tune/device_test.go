@@ -200,8 +200,8 @@ func TestOtherCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	s := opened.(*stand)
-	if s.other == nil {
+	s := opened.(*harness)
+	if s.filler == nil {
 		t.Fatal("nothing runs before the kernel")
 	}
 	standard, _, err := schedule.Select(kernels[0].Kernel, lab.caps)

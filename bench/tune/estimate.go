@@ -31,20 +31,22 @@ func NewEstimator(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error
 	return estimator{d}, d.caps, nil
 }
 
+// estimator is the Lab of NewEstimator.
 type estimator struct{ *lab }
 
 // Open implements [Lab].
-func (e estimator) Open(_ context.Context, k *Kernel) (Stand, error) {
-	return &estimates{stand{lab: e.lab, kernel: k}}, nil
+func (e estimator) Open(_ context.Context, k *Kernel) (Harness, error) {
+	return &estimates{harness{lab: e.lab, kernel: k}}, nil
 }
 
-// estimates is a stand without buffers.
-type estimates struct{ stand }
+// estimates is a harness without buffers: it compiles schedules, and derives their times from the driver's
+// statistics.
+type estimates struct{ harness }
 
-// Check implements [Stand]: there are no results.
+// Check implements [Harness]: there are no results.
 func (*estimates) Check(context.Context, int) error { return nil }
 
-// Time implements [Stand].
+// Time implements [Harness].
 func (e *estimates) Time(_ context.Context, which []int, _ time.Duration, _ int) ([]time.Duration, error) {
 	times := make([]time.Duration, len(which))
 	for n, i := range which {
@@ -114,7 +116,7 @@ func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
 		each = s.TileN * max(s.Splits, 1)
 	case kernel.FlashMatrix:
 		each = s.TileN * max(s.Splits, 1)
-	case interface{ Tiles() kernel.Tile }: // other matmuls
+	case interface{ Tiles() kernel.Tile }: // fillerKernel matmuls
 		each = s.Tiles().TileK
 	default: // no loop: each invocation computes its part once
 	}
@@ -124,10 +126,10 @@ func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
 	return max(fold/float64(each), 1) / counted
 }
 
-// Agreement is how alike two files rank the schedules of a kernel.
+// Agreement says how similarly two tuning files rank the schedules of one kernel.
 type Agreement struct {
 	About       string
-	Schedules   int     // that both timed
+	Schedules   int     // timed in both files
 	Correlation float64 // of ranks; NaN of fewer than two
 }
 

@@ -22,7 +22,7 @@ type Kernel struct {
 	Symbols map[string]int64
 	Uses    int // steps that run it, of all graphs
 
-	program *kernel.Program // the one that the kernel is of
+	program *kernel.Program // has the kernel as a step
 	step    kernel.Step
 }
 
@@ -80,6 +80,7 @@ func Merge(lists ...[]*Kernel) []*Kernel {
 	return all
 }
 
+// compare orders two numbers like cmp.Compare, but treats NaN as equal to every number.
 func compare(a, b float64) int {
 	switch {
 	case a < b:
@@ -121,9 +122,9 @@ func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, 
 	return p.Values(values)
 }
 
-// others returns a second set of symbol values for checking results: about half of the measured ones, and odd, so that
-// no tile size divides them. It returns nil if the kernel has no symbols.
-func (k *Kernel) others() map[string]int64 {
+// secondSymbols returns a second set of symbol values for checking results: about half of the measured ones, and odd,
+// so that no tile size divides them. It returns nil if the kernel has no symbols.
+func (k *Kernel) secondSymbols() map[string]int64 {
 	if len(k.Kernel.Symbols()) == 0 {
 		return nil
 	}
@@ -135,8 +136,8 @@ func (k *Kernel) others() map[string]int64 {
 	return values
 }
 
-// tolerance bounds the difference between the results of two schedules. It combines the tolerances of the fused ops, as
-// package interp does: errors of different ops add as the root of the sum of squares.
+// tolerance bounds the difference between the results of two schedules in dtype t. It combines the tolerances of the
+// fused ops, as package interp does: errors of different ops add as the root of the sum of squares.
 func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 	if !t.IsFloat() {
 		return ir.Tolerance{}

@@ -20,7 +20,7 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// device is the Lab of a Vulkan device.
+// lab is the Lab of a Vulkan device.
 type lab struct {
 	dev   *vk.Device
 	caps  device.Caps
@@ -64,15 +64,15 @@ func newDevice(ctx context.Context, dev *vk.Device) (*lab, error) {
 }
 
 // Open implements [Lab].
-func (d *lab) Open(ctx context.Context, k *Kernel) (_ Stand, err error) {
-	s := &stand{lab: d, kernel: k}
+func (d *lab) Open(ctx context.Context, k *Kernel) (_ Harness, err error) {
+	s := &harness{lab: d, kernel: k}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
 	values := []map[string]int64{k.Symbols}
-	if other := k.others(); other != nil {
+	if other := k.secondSymbols(); other != nil {
 		values = append(values, other)
 	}
 	for _, symbols := range values {
@@ -89,7 +89,7 @@ func (d *lab) Open(ctx context.Context, k *Kernel) (_ Stand, err error) {
 	if err := s.allocate(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.openOther(ctx)
+	return s, s.openFiller(ctx)
 }
 
 // trial is one set of symbol values and input data on which results of schedules are checked.
@@ -99,22 +99,23 @@ type trial struct {
 	want     map[int]*ir.Data // results by binding; nil before the first schedule has run
 }
 
-// stand implements [Stand] on a Vulkan device: a kernel, with buffers that all its schedules share.
-type stand struct {
+// harness implements [Harness] on a Vulkan device. It holds a kernel's buffers, which all schedules of the kernel
+// use.
+type harness struct {
 	*lab
 	kernel  *Kernel
-	trials  []trial // the first is the timed one
-	made    []interface{ Close() error }
-	buffers []*vk.Buffer // by binding
-	sets    *vk.Bindings // by copy of the buffers
+	trials  []trial                      // the first is the timed one
+	closers []interface{ Close() error } // what Close releases, last first
+	buffers []*vk.Buffer                 // by binding
+	sets    *vk.Bindings                 // by copy of the buffers
 	copies  int
-	other   *other // runs before each timed dispatch; nil on a CPU device
-	list    []*contender
-	warm    bool // something has been timed
+	filler  *fillerKernel // runs before each timed dispatch; nil on a CPU device and before openFiller
+	list    []*candidate  // in the order given to Prepare
+	warm    bool          // something has been timed
 }
 
-// contender is one schedule with its compiled pipeline, ready to run.
-type contender struct {
+// candidate is one schedule with its compiled pipeline, ready to run.
+type candidate struct {
 	schedule kernel.Schedule
 	grid     kernel.Grid
 	pipeline *vk.Pipeline
@@ -123,20 +124,20 @@ type contender struct {
 	burst    *burst
 }
 
-// Close implements [Stand].
-func (s *stand) Close() error {
+// Close implements [Harness].
+func (s *harness) Close() error {
 	var errs []error
 	for _, c := range s.list {
 		errs = append(errs, c.close())
 	}
-	for i := len(s.made) - 1; i >= 0; i-- {
-		errs = append(errs, s.made[i].Close())
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i].Close())
 	}
-	s.made, s.list = nil, nil
+	s.closers, s.list = nil, nil
 	return errors.Join(errs...)
 }
 
-func (c *contender) close() error {
+func (c *candidate) close() error {
 	var errs []error
 	if c.burst != nil {
 		errs = append(errs, c.burst.close())
@@ -148,12 +149,12 @@ func (c *contender) close() error {
 }
 
 // allocate makes the buffers, and enough copies of the non-temporary ones that they do not fit in the device's cache.
-func (s *stand) allocate(ctx context.Context) error {
+func (s *harness) allocate(ctx context.Context) error {
 	first := s.trials[0]
 	total, rotated := int64(0), int64(0)
 	for _, o := range first.operands {
 		total += o.buffer.Bytes + guard
-		if o.rotate {
+		if o.rotated {
 			rotated += o.buffer.Bytes + guard
 		}
 	}
@@ -173,11 +174,11 @@ func (s *stand) allocate(ctx context.Context) error {
 			return err
 		}
 		s.buffers = append(s.buffers, b)
-		if err := s.put(ctx, b, o); err != nil {
+		if err := s.writeContent(ctx, b, o); err != nil {
 			return err
 		}
 		for n := range sets {
-			if n > 0 && o.rotate {
+			if n > 0 && o.rotated {
 				if b, err = s.copy(ctx, s.buffers[i], o); err != nil {
 					return err
 				}
@@ -190,21 +191,22 @@ func (s *stand) allocate(ctx context.Context) error {
 	if s.sets, err = s.dev.NewBindings(sets); err != nil {
 		return err
 	}
-	s.made = append(s.made, s.sets)
+	s.closers = append(s.closers, s.sets)
 	return nil
 }
 
-func (s *stand) buffer(o *operand) (*vk.Buffer, error) {
+// buffer allocates device memory for operand o, with a guard after it. Close releases it.
+func (s *harness) buffer(o *operand) (*vk.Buffer, error) {
 	b, err := s.dev.NewBuffer(o.buffer.Name, o.buffer.Bytes+guard, vk.DeviceMemory)
 	if err != nil {
 		return nil, err
 	}
-	s.made = append(s.made, b)
+	s.closers = append(s.closers, b)
 	return b, nil
 }
 
 // copy makes another buffer for operand o, with the contents of from.
-func (s *stand) copy(ctx context.Context, from *vk.Buffer, o *operand) (*vk.Buffer, error) {
+func (s *harness) copy(ctx context.Context, from *vk.Buffer, o *operand) (*vk.Buffer, error) {
 	b, err := s.buffer(o)
 	if err != nil {
 		return nil, err
@@ -219,16 +221,16 @@ func (s *stand) copy(ctx context.Context, from *vk.Buffer, o *operand) (*vk.Buff
 	return b, s.dev.Run(ctx, fill)
 }
 
-// Prepare implements [Stand]: it compiles the schedules in parallel on all cores.
-func (s *stand) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]error, error) {
+// Prepare implements [Harness]: it compiles the schedules in parallel on all cores.
+func (s *harness) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]error, error) {
 	var symbols []string
 	for _, sym := range s.kernel.program.Symbols {
 		symbols = append(symbols, sym.Name)
 	}
 	var shaders []spirv.Shader
-	var compiled []*contender
+	var compiled []*candidate
 	for _, sched := range schedules {
-		c := &contender{schedule: sched}
+		c := &candidate{schedule: sched}
 		s.list = append(s.list, c)
 		sh, err := glsl.Emit(s.kernel.Kernel, sched, s.caps, symbols)
 		if err != nil {
@@ -269,7 +271,8 @@ func (s *stand) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]err
 	return errs, nil
 }
 
-func (s *stand) pipeline(c *contender, code []byte) (err error) {
+// pipeline makes the candidate's Vulkan pipeline from its SPIR-V code.
+func (s *harness) pipeline(c *candidate, code []byte) (err error) {
 	n := c.needs.SubgroupSize
 	full := n > 0 && c.needs.Workgroup%n == 0 && s.caps.Features.FullSubgroups
 	c.pipeline, err = s.dev.NewPipeline(vk.PipelineDesc{Name: s.kernel.Name, Code: code,
@@ -277,8 +280,8 @@ func (s *stand) pipeline(c *contender, code []byte) (err error) {
 	return err
 }
 
-// Check implements [Stand].
-func (s *stand) Check(ctx context.Context, i int) error {
+// Check implements [Harness].
+func (s *harness) Check(ctx context.Context, i int) error {
 	for n := range s.trials {
 		if err := s.check(ctx, s.list[i], &s.trials[n]); err != nil {
 			if len(s.trials) > 1 {
@@ -287,18 +290,18 @@ func (s *stand) Check(ctx context.Context, i int) error {
 			return err
 		}
 	}
-	// What is timed is the first.
+	// Time uses the data of the first trial.
 	if len(s.trials) > 1 {
 		return s.upload(ctx, &s.trials[0], func(*operand) bool { return true })
 	}
 	return nil
 }
 
-// upload writes the content of some operands.
-func (s *stand) upload(ctx context.Context, t *trial, which func(*operand) bool) error {
+// upload writes the initial content of the operands for which include returns true.
+func (s *harness) upload(ctx context.Context, t *trial, include func(*operand) bool) error {
 	for i := range t.operands {
-		if o := &t.operands[i]; which(o) {
-			if err := s.put(ctx, s.buffers[i], o); err != nil {
+		if o := &t.operands[i]; include(o) {
+			if err := s.writeContent(ctx, s.buffers[i], o); err != nil {
 				return err
 			}
 		}
@@ -306,8 +309,9 @@ func (s *stand) upload(ctx context.Context, t *trial, which func(*operand) bool)
 	return nil
 }
 
-// put writes the content of a buffer before a run.
-func (s *stand) put(ctx context.Context, b *vk.Buffer, o *operand) error {
+// writeContent writes an operand's content before a run into b: its data, or the guard pattern if the kernel only
+// writes it.
+func (s *harness) writeContent(ctx context.Context, b *vk.Buffer, o *operand) error {
 	if o.data != nil {
 		return s.dev.Upload(ctx, b, 0, o.initial())
 	}
@@ -321,9 +325,9 @@ func (s *stand) put(ctx context.Context, b *vk.Buffer, o *operand) error {
 	return s.dev.Run(ctx, fill)
 }
 
-// check runs a schedule once on a trial's data and compares its results. If the host evaluator did not run, the results
-// of the first schedule become the reference.
-func (s *stand) check(ctx context.Context, c *contender, t *trial) error {
+// check runs a schedule once on a trial's data and compares its results with t.want. If t.want is nil, because the
+// host evaluator could not compute it, this run's results become t.want.
+func (s *harness) check(ctx context.Context, c *candidate, t *trial) error {
 	written := func(o *operand) bool { return o.binding.Write }
 	which := written
 	if len(s.trials) > 1 {
@@ -332,7 +336,7 @@ func (s *stand) check(ctx context.Context, c *contender, t *trial) error {
 	if err := s.upload(ctx, t, which); err != nil {
 		return err
 	}
-	if err := s.once(ctx, c, t.symbols); err != nil {
+	if err := s.runOnce(ctx, c, t.symbols); err != nil {
 		return err
 	}
 	reference := t.want == nil
@@ -363,8 +367,9 @@ func (s *stand) check(ctx context.Context, c *contender, t *trial) error {
 	return nil
 }
 
-// once runs a schedule a single time.
-func (s *stand) once(ctx context.Context, c *contender, symbols map[string]int64) error {
+// runOnce dispatches a schedule once on the harness's first buffers, with the given symbol values, and waits for it.
+// The grid depends on the values.
+func (s *harness) runOnce(ctx context.Context, c *candidate, symbols map[string]int64) error {
 	groups, err := c.grid.Eval(symbols)
 	if err != nil {
 		return err

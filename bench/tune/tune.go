@@ -18,15 +18,14 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Lab opens kernels for measurement.
+// Lab opens kernels for measurement on one device.
 type Lab interface {
 	// Open uploads a kernel and its data.
-	Open(ctx context.Context, k *Kernel) (Stand, error)
+	Open(ctx context.Context, k *Kernel) (Harness, error)
 }
 
-// Stand is a test stand: one kernel with its data on the device, on which schedules of the kernel are checked and
-// timed.
-type Stand interface {
+// Harness is one kernel with its data on the device, on which schedules of the kernel are checked and timed.
+type Harness interface {
 	// Prepare compiles schedules; it is called once. The other methods refer to a schedule by its index in the list.
 	// The errors, by index, say why a schedule cannot run.
 	Prepare(ctx context.Context, schedules []kernel.Schedule) ([]error, error)
@@ -114,6 +113,7 @@ func Tune(ctx context.Context, lab Lab, kernels []*Kernel, file *tunefile.File, 
 	return rows, err
 }
 
+// tuner measures chunks of schedules, one kernel's chunk at a time, until the budget is spent.
 type tuner struct {
 	lab   Lab
 	file  *tunefile.File
@@ -125,12 +125,12 @@ type tuner struct {
 // job is the tuning of one kernel.
 type job struct {
 	kernel   *Kernel
-	record   tunefile.Kernel
+	results  tunefile.Kernel
 	standard kernel.Schedule   // the default
 	todo     []kernel.Schedule // not measured yet
 	variants int
 	chunks   int // approximate number of measured chunks, including earlier tunings
-	dead     error
+	failed   error
 }
 
 // newJobs makes the jobs on all cores, because listing the schedules of a matmul takes a while.
@@ -141,7 +141,7 @@ func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 	for i, k := range kernels {
 		group.Go(func() error {
 			jobs[i] = newJob(k, file, opt.Caps)
-			jobs[i].chunks = (len(jobs[i].record.Measured) + opt.Chunk - 1) / opt.Chunk
+			jobs[i].chunks = (len(jobs[i].results.Measured) + opt.Chunk - 1) / opt.Chunk
 			return nil
 		})
 	}
@@ -151,15 +151,15 @@ func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 
 // newJob starts from the measurements of an earlier tuning at the same lengths.
 func newJob(k *Kernel, file *tunefile.File, caps device.Caps) *job {
-	j := &job{kernel: k, record: tunefile.Kernel{Key: k.Key, About: k.About, Lengths: k.lengths()}}
+	j := &job{kernel: k, results: tunefile.Kernel{Key: k.Key, About: k.About, Lengths: k.lengths()}}
 	// Times at other lengths do not compare.
-	if old := file.Find(k.Key); old != nil && slices.Equal(old.Lengths, j.record.Lengths) {
-		j.record = *old
-		j.record.Measured = slices.Clone(old.Measured)
+	if old := file.Find(k.Key); old != nil && slices.Equal(old.Lengths, j.results.Lengths) {
+		j.results = *old
+		j.results.Measured = slices.Clone(old.Measured)
 	}
 	list := schedule.Variants(k.Kernel, caps)
 	if len(list) == 0 {
-		j.dead = errors.New("it has no schedule on this device")
+		j.failed = errors.New("it has no schedule on this device")
 		return j
 	}
 	j.standard, j.variants = list[0].Schedule, len(list)
@@ -171,23 +171,24 @@ func newJob(k *Kernel, file *tunefile.File, caps device.Caps) *job {
 	return j
 }
 
+// find returns the measurement of a schedule, or nil.
 func (j *job) find(s kernel.Schedule) *tunefile.Measurement {
-	for i := range j.record.Measured {
-		if j.record.Measured[i].Schedule == s {
-			return &j.record.Measured[i]
+	for i := range j.results.Measured {
+		if j.results.Measured[i].Schedule == s {
+			return &j.results.Measured[i]
 		}
 	}
 	return nil
 }
 
-// note stores a measurement, replacing an earlier one.
-func (j *job) note(m tunefile.Measurement) {
+// record stores a measurement, replacing an earlier one of the same schedule.
+func (j *job) record(m tunefile.Measurement) {
 	m.Why = m.Why[:min(len(m.Why), maxWhy)]
 	if old := j.find(m.Schedule); old != nil {
 		*old = m
 		return
 	}
-	j.record.Measured = append(j.record.Measured, m)
+	j.results.Measured = append(j.results.Measured, m)
 }
 
 // maxWhy bounds the reasons in a file, since compilers can be wordy.
@@ -195,9 +196,9 @@ const maxWhy = 300
 
 // row summarizes the measurements of the kernel.
 func (j *job) row() Row {
-	r := Row{About: j.record.About, Uses: j.kernel.Uses, Tried: j.variants - len(j.todo), Variants: j.variants,
-		Default: j.record.Default}
-	for _, m := range j.record.Measured {
+	r := Row{About: j.results.About, Uses: j.kernel.Uses, Tried: j.variants - len(j.todo), Variants: j.variants,
+		Default: j.results.Default}
+	for _, m := range j.results.Measured {
 		switch m.Status {
 		case tunefile.Wrong:
 			r.Wrong++
@@ -205,11 +206,11 @@ func (j *job) row() Row {
 			r.Failed++
 		}
 	}
-	if b := j.record.Best; b != nil {
+	if b := j.results.Best; b != nil {
 		r.Best, r.Schedule, r.Changed = b.Micros, b.Schedule, b.Schedule != j.standard
 	}
-	if j.dead != nil {
-		r.Why = strings.Join(strings.Fields(j.dead.Error()), " ")
+	if j.failed != nil {
+		r.Why = strings.Join(strings.Fields(j.failed.Error()), " ")
 	}
 	return r
 }
@@ -232,11 +233,11 @@ func (t *tuner) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, vk.ErrDeviceLost):
-			return fmt.Errorf("kernel %s: %w", j.record.About, err)
+			return fmt.Errorf("kernel %s: %w", j.results.About, err)
 		case err != nil:
-			j.dead, j.todo = err, nil
+			j.failed, j.todo = err, nil
 		}
-		if err := t.keep(j); err != nil {
+		if err := t.store(j); err != nil {
 			return err
 		}
 	}
@@ -249,25 +250,26 @@ func (t *tuner) next() *job {
 	var best *job
 	most := 0.0
 	for _, j := range t.jobs {
-		if len(j.todo) == 0 || j.dead != nil {
+		if len(j.todo) == 0 || j.failed != nil {
 			continue
 		}
 		if j.chunks == 0 {
 			return j
 		}
 		turns := float64(j.chunks)
-		if w := float64(j.kernel.Uses) * j.record.Default / (turns * turns); best == nil || w > most {
+		if w := float64(j.kernel.Uses) * j.results.Default / (turns * turns); best == nil || w > most {
 			best, most = j, w
 		}
 	}
 	return best
 }
 
+// progress reports the progress to Options.Progress, before a chunk of job next.
 func (t *tuner) progress(next *job, spent time.Duration) {
 	if t.opt.Progress == nil {
 		return
 	}
-	p := Progress{Kernels: len(t.jobs), About: next.record.About, Default: next.record.Default, Spent: spent}
+	p := Progress{Kernels: len(t.jobs), About: next.results.About, Default: next.results.Default, Spent: spent}
 	for _, j := range t.jobs {
 		p.Schedules += j.variants
 		p.Tried += j.variants - len(j.todo)
@@ -275,21 +277,21 @@ func (t *tuner) progress(next *job, spent time.Duration) {
 			p.Done++
 		}
 	}
-	if b := next.record.Best; b != nil {
+	if b := next.results.Best; b != nil {
 		p.Best = b.Micros
 	}
 	t.opt.Progress(p)
 }
 
-// keep stores the measurements of a kernel in the file.
-func (t *tuner) keep(j *job) error {
-	if len(j.record.Measured) == 0 {
+// store stores the measurements of a kernel in the file.
+func (t *tuner) store(j *job) error {
+	if len(j.results.Measured) == 0 {
 		return nil
 	}
-	if old := t.file.Find(j.record.Key); old != nil {
-		*old = j.record
+	if old := t.file.Find(j.results.Key); old != nil {
+		*old = j.results
 	} else {
-		t.file.Kernels = append(t.file.Kernels, j.record)
+		t.file.Kernels = append(t.file.Kernels, j.results)
 	}
 	if t.opt.Save == nil {
 		return nil
@@ -301,7 +303,7 @@ func (t *tuner) keep(j *job) error {
 // interleaved measurements are comparable.
 func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	list := []kernel.Schedule{j.standard}
-	if b := j.record.Best; b != nil && b.Schedule != j.standard {
+	if b := j.results.Best; b != nil && b.Schedule != j.standard {
 		list = append(list, b.Schedule)
 	}
 	n := 0
@@ -310,12 +312,12 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 			list = append(list, j.todo[n])
 		}
 	}
-	stand, err := t.lab.Open(ctx, j.kernel)
+	harness, err := t.lab.Open(ctx, j.kernel)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stand.Close()) }()
-	right, err := j.right(ctx, stand, list)
+	defer func() { err = errors.Join(err, harness.Close()) }()
+	correct, err := j.correct(ctx, harness, list)
 	if err != nil {
 		return err
 	}
@@ -323,7 +325,7 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	if t.opt.Caps.Type == device.DeviceCPU {
 		margin = CPUMargin
 	}
-	if err := j.race(ctx, stand, list, right, margin); err != nil {
+	if err := j.race(ctx, harness, list, correct, margin); err != nil {
 		return err
 	}
 	j.todo = j.todo[n:]
@@ -331,35 +333,36 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// right returns the indices in list of the schedules with correct results, and notes the others. It fails if the
-// default, list[0], cannot run or is not correct, because then the others have nothing to compare with.
-func (j *job) right(ctx context.Context, stand Stand, list []kernel.Schedule) ([]int, error) {
-	failed, err := stand.Prepare(ctx, list)
+// correct returns the indices in list of the schedules with correct results, and records the others as wrong or
+// failed. It fails if the default, list[0], cannot run or is not correct, because then the others have nothing to
+// compare with.
+func (j *job) correct(ctx context.Context, harness Harness, list []kernel.Schedule) ([]int, error) {
+	failed, err := harness.Prepare(ctx, list)
 	if err != nil {
 		return nil, err
 	}
-	var right []int
+	var correct []int
 	for i, s := range list {
 		err := failed[i]
 		if err == nil {
-			err = stand.Check(ctx, i)
+			err = harness.Check(ctx, i)
 		}
 		wrong := (*WrongError)(nil)
 		switch {
 		case err == nil:
-			right = append(right, i)
+			correct = append(correct, i)
 			continue
 		case ctx.Err() != nil || errors.Is(err, vk.ErrDeviceLost):
 			return nil, err
 		case i == 0:
 			return nil, fmt.Errorf("its default schedule, %s: %w", s, err)
 		case errors.As(err, &wrong):
-			j.note(tunefile.Measurement{Schedule: s, Status: tunefile.Wrong, Why: err.Error()})
+			j.record(tunefile.Measurement{Schedule: s, Status: tunefile.Wrong, Why: err.Error()})
 		default:
-			j.note(tunefile.Measurement{Schedule: s, Status: tunefile.Failed, Why: err.Error()})
+			j.record(tunefile.Measurement{Schedule: s, Status: tunefile.Failed, Why: err.Error()})
 		}
 	}
-	return right, nil
+	return correct, nil
 }
 
 // rounds are the rounds of a race, in which schedules of a kernel compete: a first measurement that drops clearly
@@ -368,33 +371,34 @@ var rounds = []struct {
 	window time.Duration
 	turns  int
 	within float64 // factor of the best time up to which schedules stay
-	most   int     // of those
+	most   int     // maximum number of schedules that stay
 }{
 	{0, 1, 1.6, 12},
 	{3 * time.Millisecond, 1, 1.15, 4},
 	{10 * time.Millisecond, 3, 0, 0},
 }
 
-// race times the schedules list[i] for i in in, over several rounds. It notes the times and the fastest schedule. That
-// replaces the default only if it is faster by the margin.
-func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in []int, margin float64) error {
+// race times the schedules list[i] for each i in in, over several rounds. It records the times and the fastest
+// schedule, which replaces the default only if it is faster by the margin (0.02 is 2 %).
+func (j *job) race(ctx context.Context, harness Harness, list []kernel.Schedule, in []int, margin float64) error {
 	var times []time.Duration
 	for n, r := range rounds {
 		var err error
-		if times, err = stand.Time(ctx, in, r.window, r.turns); err != nil {
+		if times, err = harness.Time(ctx, in, r.window, r.turns); err != nil {
 			return err
 		}
 		if n == len(rounds)-1 {
 			break
 		}
-		in = j.goOn(list, in, times, r.within, r.most)
+		in = j.survivors(list, in, times, r.within, r.most)
 	}
 	j.decide(list, in, times, margin)
 	return nil
 }
 
-// goOn returns the schedules for the next round, always including the default, and records the times of the others.
-func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, within float64, most int) []int {
+// survivors returns the schedules for the next round of a race: the default, and at most `most` whose time is at most
+// within times the best. It records the times of the others.
+func (j *job) survivors(list []kernel.Schedule, in []int, times []time.Duration, within float64, most int) []int {
 	order := make([]int, len(in)) // indices into times
 	for i := range order {
 		order[i] = i
@@ -413,7 +417,7 @@ func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, with
 			next = append(next, i)
 			continue
 		}
-		j.note(tunefile.Measurement{Schedule: list[i], Status: tunefile.Slow, Micros: micros(times[n])})
+		j.record(tunefile.Measurement{Schedule: list[i], Status: tunefile.Slow, Micros: micros(times[n])})
 	}
 	return next
 }
@@ -422,7 +426,7 @@ func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, with
 func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration, margin float64) {
 	best := 0
 	for n, i := range in {
-		j.note(tunefile.Measurement{Schedule: list[i], Status: tunefile.OK, Micros: micros(times[n])})
+		j.record(tunefile.Measurement{Schedule: list[i], Status: tunefile.OK, Micros: micros(times[n])})
 		if times[n] < times[best] {
 			best = n
 		}
@@ -436,7 +440,7 @@ func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration, ma
 			won.Next = us
 		}
 	}
-	j.record.Best, j.record.Default = &won, micros(times[0])
+	j.results.Best, j.results.Default = &won, micros(times[0])
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -31,7 +31,7 @@ type fakeLab struct {
 	onOpen func()
 }
 
-func (l *fakeLab) Open(_ context.Context, k *Kernel) (Stand, error) {
+func (l *fakeLab) Open(_ context.Context, k *Kernel) (Harness, error) {
 	if l.onOpen != nil {
 		l.onOpen()
 	}
@@ -315,13 +315,13 @@ func TestGoOn(t *testing.T) {
 		list[i] = kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: i + 1}}
 	}
 	j := &job{}
-	next := j.goOn(list, []int{0, 1, 2, 3, 5}, []time.Duration{90, 10, 11, 12, 30}, 1.5, 2)
+	next := j.survivors(list, []int{0, 1, 2, 3, 5}, []time.Duration{90, 10, 11, 12, 30}, 1.5, 2)
 	if diff := cmp.Diff([]int{0, 1, 2}, next); diff != "" {
 		t.Error(diff) // the default, though slow, and the best two
 	}
-	if len(j.record.Measured) != 2 || j.record.Measured[0].Status != tunefile.Slow ||
-		j.record.Measured[1].Schedule != list[5] {
-		t.Errorf("%+v", j.record.Measured)
+	if len(j.results.Measured) != 2 || j.results.Measured[0].Status != tunefile.Slow ||
+		j.results.Measured[1].Schedule != list[5] {
+		t.Errorf("%+v", j.results.Measured)
 	}
 }
 
