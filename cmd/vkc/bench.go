@@ -36,7 +36,6 @@ type benchFlags struct {
 	model         benchModelFlags
 }
 
-// benchCommand declares the command vkc bench and its flags.
 func (a *app) benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
@@ -128,7 +127,7 @@ func (f *benchFlags) check() error {
 	return full
 }
 
-// cases checks the flags and returns the cases they choose. auto is the scale for --scale auto.
+// cases checks the flags and returns the cases they choose.
 func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 	for _, s := range f.suites {
 		if err := oneOf("suite", s, bench.Suites()); err != nil {
@@ -156,8 +155,6 @@ func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 	return chosen, nil
 }
 
-// bench runs vkc bench: it checks the flags, measures the cases on the device, or reads them with --from, and
-// reports. After an interruption it reports the cases that were measured.
 func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if err := f.model.open(); err != nil {
 		return err
@@ -231,7 +228,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
 	switch {
 	case !strings.Contains(f.device, ","), f.model.split == generate.SplitLayers:
-		return openForMeasuring(f.device)
+		return openItself(f.device)
 	case f.model.split == generate.SplitTensor:
 		return vkc.OpenTensorParallel(f.device)
 	}
@@ -250,7 +247,6 @@ func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
 	return dev, nil
 }
 
-// listCases prints the suite and name of each case, for vkc bench --list.
 func (a *app) listCases(cases []bench.Case) error {
 	for _, c := range cases {
 		if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", c.Suite, c.Name); err != nil {
@@ -294,7 +290,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			*traces = append(*traces, runtime.Trace{Name: c.Name, Profile: p})
 		}
 	}
-	noted := map[string]bool{dev.Why(): true}
+	said := map[string]bool{dev.Why(): true}
 	for i, c := range cases {
 		bar.report(int64(i), int64(len(cases)))
 		res, err := r.Run(ctx, c)
@@ -302,8 +298,8 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			return report, fmt.Errorf("case %s: %w", c.Name, err)
 		}
 		report.Results = append(report.Results, res)
-		if t := res.Text; t != nil && t.On != "" && !noted[t.On] {
-			noted[t.On] = true
+		if t := res.Text; t != nil && t.On != "" && !said[t.On] {
+			said[t.On] = true
 			bar.end()
 			a.note("%s runs on %s", t.Test, t.On)
 		}

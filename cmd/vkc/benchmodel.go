@@ -16,10 +16,9 @@ type benchModelFlags struct {
 	bench.Model
 	path, kv string
 	split    string
-	names    []string // flags that go only with -m
+	names    []string // of the flags that want a model
 }
 
-// register declares the flags of vkc bench -m. names gets the flags that go only with -m.
 func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE`")
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)

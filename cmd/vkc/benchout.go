@@ -14,8 +14,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// readReports reads the results of several runs on one device and merges them into one report. Of equal cases the
-// last file's result counts.
+// readReports reads the results of earlier runs on one device as one.
 func readReports(paths []string) (all *bench.Report, err error) {
 	for _, path := range paths {
 		r, err := bench.ReadReport(path)
@@ -33,8 +32,7 @@ func readReports(paths []string) (all *bench.Report, err error) {
 	return all, nil
 }
 
-// finishBench prints and stores a report. It returns an error if a case failed, or regressed by more than
-// --max-regress against base.
+// finishBench prints and stores a report, and judges it.
 func (a *app) finishBench(r *bench.Report, base *bench.Baseline, f *benchFlags) error {
 	if f.output != "" {
 		text, err := json.MarshalIndent(r, "", "  ")
@@ -89,7 +87,7 @@ func (a *app) printBench(r *bench.Report, base *bench.Baseline) error {
 	return base.WriteTable(a.stdout, r)
 }
 
-// writePage replaces the benchmark's tables in the Markdown document at path.
+// writePage replaces the tables in a document.
 func writePage(path string, r *bench.Report, base *bench.Baseline) error {
 	old, err := inputfile.Read(path)
 	if err != nil {

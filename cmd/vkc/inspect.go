@@ -23,7 +23,6 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// inspectCommand declares the command vkc inspect and its flags.
 func (a *app) inspectCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
@@ -108,7 +107,7 @@ type typeTotal struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-// inspect reads a file of any kind that vkc knows, and returns its description.
+// inspect reads a file of any kind that vkc knows, and returns what there is to show.
 func inspect(path string) (_ *inspected, err error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -157,7 +156,6 @@ func looksLikeGraph(path string) (bool, error) {
 	}), nil
 }
 
-// graph describes a graph file.
 func (info *inspected) graph(path string) error {
 	g, err := vkc.ReadGraph(path)
 	if err != nil {
@@ -243,7 +241,6 @@ func (info *inspected) onnx(path string) (err error) {
 	return nil
 }
 
-// addPorts appends the inputs, outputs and states of a program.
 func (info *inspected) addPorts(sig *runtime.Signature) {
 	for _, list := range []struct {
 		kind  string
@@ -255,7 +252,6 @@ func (info *inspected) addPorts(sig *runtime.Signature) {
 	}
 }
 
-// weights describes a file of weights: GGUF, safetensors, one part of a model in several files, or their index.
 func (info *inspected) weights(path string) (err error) {
 	w, err := vkc.OpenWeights(path)
 	part := (*filefmt.PartError)(nil)
@@ -315,7 +311,6 @@ func openPart(path, format string) (vkc.Weights, error) {
 	return safetensors.OpenPart(path)
 }
 
-// bundle describes a compiled bundle.
 func (info *inspected) bundle(path string) (err error) {
 	f, err := bundle.Open(path)
 	if err != nil {
@@ -371,7 +366,6 @@ func (info *inspected) addKey(key string, value any) {
 	info.Metadata = append(info.Metadata, k)
 }
 
-// addTensor appends a tensor of n bytes. offset is its position in the file, or 0.
 func (info *inspected) addTensor(name, dtype string, dims []int, offset, n int64) {
 	t := inspectedTensor{Name: name, Type: dtype, Shape: dims, Offset: offset, Bytes: n, Elements: 1}
 	if t.Shape == nil {
@@ -391,7 +385,7 @@ func bitsPer(bytes, elements int64) float64 {
 	return 8 * float64(bytes) / float64(elements)
 }
 
-// total sums the tensors up by type and in all.
+// total fills in the sums.
 func (info *inspected) total() {
 	for _, t := range info.Tensors {
 		i := slices.IndexFunc(info.Types, func(s typeTotal) bool { return s.Type == t.Type })
@@ -410,13 +404,13 @@ func (info *inspected) total() {
 	info.Bits = bitsPer(info.Bytes, info.Elements)
 }
 
-// The number of elements and characters of a long metadata value that are shown.
+// The parts of a long value of the metadata that are shown.
 const (
 	shownItems = 6
 	shownRunes = 100
 )
 
-// cut shortens long values of the metadata.
+// cut shortens long values.
 func (info *inspected) cut() {
 	for i := range info.Metadata {
 		k := &info.Metadata[i]
@@ -431,7 +425,6 @@ func (info *inspected) cut() {
 	}
 }
 
-// printInspected prints the description as tables.
 func (a *app) printInspected(info *inspected) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s: %s, %s\n", ir.Printable(info.File), info.Format, size(info.FileBytes))
@@ -486,7 +479,6 @@ func (k *inspectedKey) text() string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// itemText formats a metadata value, or an element of one.
 func itemText(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -31,7 +31,6 @@ type runFlags struct {
 	tuning                   tuningFlags
 }
 
-// runCommand declares the command vkc run and its flags.
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
@@ -95,7 +94,7 @@ its ops have.`,
 	return cmd
 }
 
-// session is one vkc run: its flags, the open program, and the inputs.
+// session is one vkc run.
 type session struct {
 	*app
 	flags   *runFlags
@@ -105,14 +104,13 @@ type session struct {
 	file    vkc.Weights // closed at the end; nil if the weights come from a bundle
 	weights ir.WeightSource
 	exe     *vkc.Executable
-	why     string // why the program ran on its device when it was loaded; auto may change it later
+	why     string // the reason for its device when it was loaded
 	symbols map[string]int64
 	inputs  map[string]*ir.Data
-	outputs map[string]string // the file to write, by output name
+	outputs map[string]string // files by output
 	checker *check.Checker
 }
 
-// run runs vkc run: it opens the program, executes it, and reports on the run.
 func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if f.repeat < 1 {
 		return usagef("--repeat %d: want at least 1", f.repeat)
@@ -210,7 +208,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	}
 	var missing error
 	if len(s.flags.aboutKernels()) > 0 {
-		s.device, missing, err = openForMeasuringBy(open, s.flags.device)
+		s.device, missing, err = openItselfBy(open, s.flags.device)
 	} else {
 		s.device, err = open(s.flags.device)
 	}
@@ -286,7 +284,6 @@ func (s *session) noteDevice(fallback error) {
 	}
 }
 
-// compile compiles graph g for the session's device.
 func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 	bar := s.progress("compiling shaders", false)
 	defer bar.end()
@@ -320,7 +317,6 @@ func (f *runFlags) aboutKernels() (flags []string) {
 	return flags
 }
 
-// load loads the program on the device, and prints where it runs if that differs from the device's choice.
 func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading", false)
 	defer bar.end()
@@ -428,7 +424,7 @@ func (s *session) writeTrace(p *runtime.Profile) error {
 	return writeTraceFile(s.flags.trace, runtime.Trace{Name: s.exe.Device(), Profile: p})
 }
 
-// store writes the outputs of --output to their files.
+// store writes the outputs that files were asked for.
 func (s *session) store(res *runtime.Result) error {
 	for _, o := range s.exe.Outputs() {
 		path, ok := s.outputs[o.Name]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"sync/atomic"
@@ -31,7 +32,9 @@ type tensor struct {
 
 // weights writes the weight data section, and then the index section, which contains the checksums.
 func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
-	w.begin(KindData, 0)
+	if err := w.begin(KindData, 0); err != nil {
+		return err
+	}
 	start := w.pos
 	idx := index{ChunkBytes: chunkSize}
 	for _, r := range refs {
@@ -39,31 +42,42 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 		if err != nil {
 			return err
 		}
-		w.summed(make([]byte, alignUp(w.pos-start, tensorAlign)-(w.pos-start)))
+		pad := alignUp(w.pos-start, tensorAlign) - (w.pos - start)
+		if err := w.summed(make([]byte, pad)); err != nil {
+			return err
+		}
 		t := tensor{Name: r.name, DType: d.DType, Dims: d.Dims, Offset: w.pos - start, Bytes: int64(len(d.Bytes))}
 		if t.Dims == nil {
 			t.Dims = []int{}
 		}
-		if err := mmap.Guard(func() error { w.summed(d.Bytes); return w.err }); err != nil {
+		if err := mmap.Guard(func() error { return w.summed(d.Bytes) }); err != nil {
 			return fmt.Errorf("weight %q: %w", r.name, err)
 		}
 		idx.Tensors = append(idx.Tensors, t)
 	}
-	w.end()
+	if err := w.end(); err != nil {
+		return err
+	}
 	w.sums.finish()
 	idx.CRC32C = w.sums.crcs
-	w.json(KindIndex, idx)
-	return w.err
+	text, err := json.Marshal(idx)
+	if err != nil {
+		return err
+	}
+	return w.section(KindIndex, 0, text)
 }
 
 // summed writes bytes of weight data and updates the checksums of their chunks.
-func (w *writer) summed(p []byte) {
+func (w *writer) summed(p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), chunkSize-w.sums.fill)
 		w.sums.add(p[:n])
-		w.write(p[:n])
+		if err := w.write(p[:n]); err != nil {
+			return err
+		}
 		p = p[n:]
 	}
+	return nil
 }
 
 // chunkSums computes the checksums of weight data while it is written, chunk by chunk.

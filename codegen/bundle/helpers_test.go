@@ -117,15 +117,16 @@ func assembled(t testing.TB, list []text) []byte {
 	t.Helper()
 	var b buffer
 	w := &writer{to: &b}
-	w.zeros(headSize(len(list)))
+	if err := w.zeros(headSize(len(list))); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range list {
-		w.section(s.kind, s.index, s.content)
+		if err := w.section(s.kind, s.index, s.content); err != nil {
+			t.Fatal(err)
+		}
 		if s.kind == KindData {
 			w.sections[len(w.sections)-1].SHA256 = [32]byte{}
 		}
-	}
-	if w.err != nil {
-		t.Fatal(w.err)
 	}
 	copy(b.data, encodeHead(w.sections, w.pos))
 	return b.data

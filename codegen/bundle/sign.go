@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
@@ -132,7 +133,15 @@ func Sign(path, out string, key ed25519.PrivateKey) error {
 		return err
 	}
 	err = mmap.Guard(func() error {
-		return writeFile(out, func(to sink) error { return f.copySigned(to, key) })
+		to, err := atomicfile.Create(out, 0o666)
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		if err := f.copySigned(to, key); err != nil {
+			return err
+		}
+		return to.Commit()
 	})
 	if err != nil {
 		return fmt.Errorf("vkb: sign %s: %w", path, err)
@@ -147,19 +156,29 @@ func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
 	if f.signature != nil {
 		n--
 	}
-	w.zeros(headSize(n))
+	if err := w.zeros(headSize(n)); err != nil {
+		return err
+	}
 	for _, s := range f.sections {
 		content := f.mapping.Bytes()[s.Offset:s.end()]
 		switch s.Kind {
 		case KindSignature:
 			continue
 		case KindData:
-			w.begin(s.Kind, s.Index)
-			w.summed(content)
+			if err := w.begin(s.Kind, s.Index); err != nil {
+				return err
+			}
+			if err := w.summed(content); err != nil {
+				return err
+			}
 			w.sums.finish()
-			w.end()
+			if err := w.end(); err != nil {
+				return err
+			}
 		default:
-			w.section(s.Kind, s.Index, content)
+			if err := w.section(s.Kind, s.Index, content); err != nil {
+				return err
+			}
 			if w.sections[len(w.sections)-1].SHA256 != s.SHA256 {
 				return fmt.Errorf("section %s changed while it was read", s)
 			}

@@ -11,16 +11,23 @@ import (
 func perElement(f kernel.Family) bool { return f == kernel.FamilyScan || f == kernel.FamilySort }
 
 // sort orders a row and runs the stores once per rank.
-func (r *run) sort(fold int64) {
+func (r *run) sort(fold int64) error {
 	p := r.k.Phases[0]
 	var keys []number
-	var order []int64
 	undef := false
-	r.eachElement(fold, func(j int64) {
-		v := r.value(p.Value)
-		keys, order = append(keys, v), append(order, j)
+	err := r.eachElement(fold, func(int64) error {
+		v, err := r.value(p.Value)
+		keys = append(keys, v)
 		undef = undef || v.undef
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	order := make([]int64, len(keys))
+	for i := range order {
+		order[i] = int64(i)
+	}
 	compare := func(a, b number) int { return cmp.Compare(a.i, b.i) }
 	if p.Value.DType.IsFloat() {
 		compare = func(a, b number) int { return nanLast(a.f, b.f) }
@@ -32,9 +39,13 @@ func (r *run) sort(fold int64) {
 		}
 		return cmp.Or(c, cmp.Compare(i, j)) // equal keys keep their order
 	})
-	r.eachElement(r.extent(r.k.Take), func(place int64) {
+	take, err := r.k.Take.Eval(r.symbols)
+	if err != nil {
+		return err
+	}
+	return r.eachElement(take, func(place int64) error {
 		r.accs[0] = number{i: order[place], undef: undef}
-		r.stores(true)
+		return r.stores(true)
 	})
 }
 

@@ -33,7 +33,7 @@ func attention(c *interp.Call) error {
 	const some = 8 // number of queries in a task
 	rows := len(c.Out) / e
 	return c.Parallel((rows+some-1)/some, some*s*(d+e+16*elementWork)/8, func(worker, task int) {
-		all, exponentials := c.Room(worker, s+1), newExponentials()
+		all := c.Room(worker, s+1)
 		for row := task * some; row < min((task+1)*some, rows); row++ {
 			i, head, outer := row%t, row/t%h, row/t/h
 			group := outer*g + head/(h/g) // consecutive query heads share a key head
@@ -63,7 +63,7 @@ func attention(c *interp.Call) error {
 			if sinks != nil {
 				weights = append(scores, sinks[head]) // a sink adds to the denominator but has no value
 			}
-			total := exponentials.of(weights)
+			total := exponentials(weights)
 			out := c.Out[row*e : (row+1)*e]
 			weigh(out, weights[:len(scores)], v.Floats[group*v.Apart+first*e:])
 			for x := range out {
@@ -105,18 +105,10 @@ func (m *mask) add(scores []float32, at int) {
 	}
 }
 
-// exponentials computes the exponentials of softmax.
-type exponentials struct{ greatest, sum *running }
-
-// newExponentials returns an exponentials for one worker.
-func newExponentials() exponentials {
-	return exponentials{reducers[ir.OpReduceMax].start(), reducers[ir.OpSum].start()}
-}
-
-// of replaces each element of a row by exp(x-max), where max is the row's maximum, and returns the sum.
-func (e exponentials) of(row []float32) (total float64) {
-	exps(row, float32(e.greatest.list(e.greatest.first, row)))
-	return e.sum.list(e.sum.first, row)
+// exponentials replaces each element of a row by exp(x-max), where max is the row's maximum, and returns the sum.
+func exponentials(row []float32) (total float64) {
+	exps(row, float32(reducers[ir.OpReduceMax].list(row)))
+	return reducers[ir.OpSum].list(row)
 }
 
 // optional returns the elements of argument i, or nil if it is omitted.

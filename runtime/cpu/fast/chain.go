@@ -16,9 +16,11 @@ import (
 const block = 1024
 
 // chain is the program of one kernel. Its operands are lists of up to `block` elements. Their order is: the arguments,
-// the row values, the constants, and the temporaries for results of instructions.
+// the kept values, the row values, the constants, and the temporaries for results of instructions.
 type chain struct {
 	args        []*ir.Node
+	reads       []bool       // by argument: whether the chain reads it
+	kept        []*ir.Scalar // values that an earlier chain of a fold computed; see foldChains
 	row         []*ir.Scalar // row values, which are equal for all elements of a row; see fold
 	constants   []float32
 	code        []instruction
@@ -64,7 +66,7 @@ func (p *chain) compute(c *interp.Call) error {
 func (p *chain) begin(places []place) *scratch {
 	s := p.scratch()
 	for i := range p.args {
-		if places[i].repeats() {
+		if p.reads[i] && places[i].repeats() {
 			places[i].read(s.fill(i), 0)
 		}
 	}
@@ -82,6 +84,7 @@ func (p *chain) run(out []float32, places []place, lo int, s *scratch) {
 func (p *chain) read(places []place, lo, n int, s *scratch) {
 	for i := range p.args {
 		switch at := &places[i]; {
+		case !p.reads[i]:
 		case at.repeats():
 			s.operands[i] = s.fills[i]
 		case at.direct(lo, n) != nil:
@@ -110,12 +113,13 @@ func (p *chain) scratch() *scratch {
 	if s, ok := p.idle.Get().(*scratch); ok {
 		return s
 	}
-	s := &scratch{fills: make([][]float32, len(p.args)), operands: make([][]float32, len(p.args))}
+	lists := len(p.args) + len(p.kept)
+	s := &scratch{fills: make([][]float32, len(p.args)), operands: make([][]float32, lists)}
 	for range len(p.row) + len(p.constants) + p.temporaries {
 		s.operands = append(s.operands, make([]float32, block))
 	}
 	for i, x := range p.constants {
-		fill(s.operands[len(p.args)+len(p.row)+i], x)
+		fill(s.operands[lists+len(p.row)+i], x)
 	}
 	return s
 }

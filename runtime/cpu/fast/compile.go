@@ -14,14 +14,17 @@ type compiler struct {
 	values []value
 	bits   map[uint32]int     // the value of each constant, by the constant's bits
 	row    map[*ir.Scalar]int // the value of each row value
+	kept   []int              // the values that an earlier chain of the fold computed
 	code   []instruction      // the operands are numbers of values
 }
 
-// value is an argument of the chain, a constant, a row value or, if all fields are nil, the result of an instruction.
+// value is an argument of the chain, a constant, a row value, a kept value or, if all fields are nil, the result of an
+// instruction.
 type value struct {
 	arg      *ir.Node
 	constant *float32
 	row      *ir.Scalar
+	kept     *ir.Scalar
 }
 
 // newCompiler returns a compiler without values.
@@ -184,17 +187,25 @@ func (b *compiler) chain(result int) *chain {
 		if x.arg != nil {
 			at[v] = len(p.args)
 			p.args = append(p.args, x.arg)
+			p.reads = append(p.reads, used[v] || v == result)
 		}
 	}
 	for v, x := range b.values {
+		if x.kept != nil && (used[v] || v == result) {
+			at[v] = len(p.args) + len(p.kept)
+			p.kept = append(p.kept, x.kept)
+		}
+	}
+	lists := len(p.args) + len(p.kept)
+	for v, x := range b.values {
 		if x.row != nil {
-			at[v] = len(p.args) + len(p.row)
+			at[v] = lists + len(p.row)
 			p.row = append(p.row, x.row)
 		}
 	}
 	for v, x := range b.values {
 		if x.constant != nil && (used[v] || v == result) {
-			at[v] = len(p.args) + len(p.row) + len(p.constants)
+			at[v] = lists + len(p.row) + len(p.constants)
 			p.constants = append(p.constants, *x.constant)
 		}
 	}
@@ -209,7 +220,7 @@ func (b *compiler) chain(result int) *chain {
 			}
 		}
 		if len(free) == 0 {
-			free = append(free, len(p.args)+len(p.row)+len(p.constants)+p.temporaries)
+			free = append(free, lists+len(p.row)+len(p.constants)+p.temporaries)
 			p.temporaries++
 		}
 		at[c.out] = free[len(free)-1]

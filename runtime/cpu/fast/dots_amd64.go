@@ -212,33 +212,56 @@ func toF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 // toBF16Vectors sets each of n elements, a multiple of 8, to the bf16 nearest to x, of two the even one.
 func toBF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 
-// sumList sets each of 8 results to the sum of all of itself and every eighth of n elements,
-// of which there are a multiple of 8. Result i begins with element i.
-func sumList(results *float64, x *float32, n int)
+// sumRows sets each of the results to the sum of all of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+func sumRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // sumEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
 func sumEach(results *float64, x *float32, n int)
 
-// sumSquaresList sets each of 8 results to the sum of the squares of all of itself and every eighth of n elements,
-// of which there are a multiple of 8. Result i begins with element i.
-func sumSquaresList(results *float64, x *float32, n int)
+// sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of all of itself and an element.
 func sumSquaresEach(results *float64, x *float32, n int)
 
-// leastList sets each of 8 results to the least, or NaN if one is NaN, of itself and every eighth of n elements,
-// of which there are a multiple of 8. Result i begins with element i.
-func leastList(results *float64, x *float32, n int)
+// leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+func leastRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastEach(results *float64, x *float32, n int)
 
-// greatestList sets each of 8 results to the greatest, or NaN if one is NaN, of itself and every eighth of n elements,
-// of which there are a multiple of 8. Result i begins with element i.
-func greatestList(results *float64, x *float32, n int)
+// greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestEach(results *float64, x *float32, n int)
+
+// greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the
+// first NaN. It sets the coordinates of replaced ones to k.
+func greatestAt(best *float32, at *int32, x *float32, k int32, n int)
+
+// leastAt replaces each of n best elements, a multiple of 8, by an element of x that is less or the
+// first NaN. It sets the coordinates of replaced ones to k.
+func leastAt(best *float32, at *int32, x *float32, k int32, n int)
+
+// equalAt returns the index of the first group of 8 elements with one that equals y, or n, which is a multiple
+// of 8, if there is none.
+func equalAt(x *float32, y float32, n int) int
+
+// runningSum sets each of n elements of out, a multiple of 4, to the sum of sum, the element of x and those before.
+// It returns the last result.
+func runningSum(out *float32, x *float32, sum float64, n int) float64
+
+// runningAdd adds each of n elements of x, a multiple of 8, to a sum, and sets out to the sums.
+func runningAdd(sums *float64, out *float32, x *float32, n int)
+
+// transpose8 transposes n squares of 8 by 8 elements. The squares are neighbours in the rows of dst, which are to
+// elements apart, and one below the other in src, whose rows are from elements apart.
+func transpose8(dst *float32, src *float32, to int, from int, n int)
 
 // repeatVectors sets n elements, a multiple of 8, to x.
 func repeatVectors(out *float32, x float32, n int)

@@ -10149,29 +10149,48 @@ GLOBL c00000001<>(SB), RODATA|NOPTR, $4
 DATA c00007fff<>+0(SB)/4, $0x00007fff
 GLOBL c00007fff<>(SB), RODATA|NOPTR, $4
 
-// func sumList(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·sumList(SB), NOSPLIT, $0-24
-	MOVQ    results+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    n+16(FP), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	XORQ    BX, BX
+// func sumRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2
+TEXT ·sumRows(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ    DI, DI
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Y2
-	VADDPD    Y2, Y0, Y0
-	VCVTPS2PD 16(CX)(BX*4), Y2
-	VADDPD    Y2, Y1, Y1
-	ADDQ      $0x08, BX
+	CMPQ      DI, BX
+	JGE       end
+	VCVTPS2PD (CX)(DI*4), Y1
+	VADDPD    Y1, Y2, Y2
+	VCVTPS2PD 16(CX)(DI*4), Y1
+	VADDPD    Y1, Y3, Y3
+	ADDQ      $0x08, DI
 	JMP       next
 
+end:
+	VADDPD       Y3, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VADDPD       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
 stop:
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
 	VZEROUPPER
 	RET
 
@@ -10201,29 +10220,48 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumSquaresList(results *float64, x *float32, n int)
-// Requires: AVX, FMA3
-TEXT ·sumSquaresList(SB), NOSPLIT, $0-24
-	MOVQ    results+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    n+16(FP), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	XORQ    BX, BX
+// func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sumSquaresRows(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ    DI, DI
 
 next:
-	CMPQ        BX, DX
-	JGE         stop
-	VCVTPS2PD   (CX)(BX*4), Y2
-	VFMADD231PD Y2, Y2, Y0
-	VCVTPS2PD   16(CX)(BX*4), Y2
-	VFMADD231PD Y2, Y2, Y1
-	ADDQ        $0x08, BX
+	CMPQ        DI, BX
+	JGE         end
+	VCVTPS2PD   (CX)(DI*4), Y1
+	VFMADD231PD Y1, Y1, Y2
+	VCVTPS2PD   16(CX)(DI*4), Y1
+	VFMADD231PD Y1, Y1, Y3
+	ADDQ        $0x08, DI
 	JMP         next
 
+end:
+	VADDPD       Y3, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VADDPD       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
 stop:
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
 	VZEROUPPER
 	RET
 
@@ -10253,33 +10291,60 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastList(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·leastList(SB), NOSPLIT, $0-24
-	MOVQ    results+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    n+16(FP), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	XORQ    BX, BX
+// func leastRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2
+TEXT ·leastRows(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ    DI, DI
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Y2
-	VCMPPD    $0x03, Y2, Y2, Y3
-	VMINPD    Y0, Y2, Y0
-	VBLENDVPD Y3, Y2, Y0, Y0
-	VCVTPS2PD 16(CX)(BX*4), Y2
-	VCMPPD    $0x03, Y2, Y2, Y3
-	VMINPD    Y1, Y2, Y1
-	VBLENDVPD Y3, Y2, Y1, Y1
-	ADDQ      $0x08, BX
+	CMPQ      DI, BX
+	JGE       end
+	VCVTPS2PD (CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMINPD    Y2, Y1, Y2
+	VBLENDVPD Y4, Y1, Y2, Y2
+	VCVTPS2PD 16(CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMINPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y1, Y3, Y3
+	ADDQ      $0x08, DI
 	JMP       next
 
+end:
+	VCMPPD       $0x03, Y3, Y3, Y1
+	VMINPD       Y2, Y3, Y2
+	VBLENDVPD    Y1, Y3, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VMINPD       Y1, Y2, Y1
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
 stop:
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
 	VZEROUPPER
 	RET
 
@@ -10313,33 +10378,60 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestList(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·greatestList(SB), NOSPLIT, $0-24
-	MOVQ    results+0(FP), AX
-	MOVQ    x+8(FP), CX
-	MOVQ    n+16(FP), DX
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	XORQ    BX, BX
+// func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2
+TEXT ·greatestRows(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ    DI, DI
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Y2
-	VCMPPD    $0x03, Y2, Y2, Y3
-	VMAXPD    Y0, Y2, Y0
-	VBLENDVPD Y3, Y2, Y0, Y0
-	VCVTPS2PD 16(CX)(BX*4), Y2
-	VCMPPD    $0x03, Y2, Y2, Y3
-	VMAXPD    Y1, Y2, Y1
-	VBLENDVPD Y3, Y2, Y1, Y1
-	ADDQ      $0x08, BX
+	CMPQ      DI, BX
+	JGE       end
+	VCVTPS2PD (CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMAXPD    Y2, Y1, Y2
+	VBLENDVPD Y4, Y1, Y2, Y2
+	VCVTPS2PD 16(CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y1, Y3, Y3
+	ADDQ      $0x08, DI
 	JMP       next
 
+end:
+	VCMPPD       $0x03, Y3, Y3, Y1
+	VMAXPD       Y2, Y3, Y2
+	VBLENDVPD    Y1, Y3, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VMAXPD       Y1, Y2, Y1
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
 stop:
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
 	VZEROUPPER
 	RET
 
@@ -10368,6 +10460,213 @@ next:
 	VMOVUPD   Y1, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestAt(best *float32, at *int32, x *float32, k int32, n int)
+// Requires: AVX
+TEXT ·greatestAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ       SI, BX
+	JGE        stop
+	VMOVUPS    (AX)(SI*4), Y1
+	VMOVUPS    (DX)(SI*4), Y2
+	VCMPPS     $0x16, Y1, Y2, Y3
+	VCMPPS     $0x07, Y1, Y1, Y4
+	VANDPS     Y4, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VMOVUPS    Y1, (AX)(SI*4)
+	VMASKMOVPS Y0, Y3, (CX)(SI*4)
+	ADDQ       $0x08, SI
+	JMP        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastAt(best *float32, at *int32, x *float32, k int32, n int)
+// Requires: AVX
+TEXT ·leastAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ       SI, BX
+	JGE        stop
+	VMOVUPS    (AX)(SI*4), Y1
+	VMOVUPS    (DX)(SI*4), Y2
+	VCMPPS     $0x19, Y1, Y2, Y3
+	VCMPPS     $0x07, Y1, Y1, Y4
+	VANDPS     Y4, Y3, Y3
+	VBLENDVPS  Y3, Y2, Y1, Y1
+	VMOVUPS    Y1, (AX)(SI*4)
+	VMASKMOVPS Y0, Y3, (CX)(SI*4)
+	ADDQ       $0x08, SI
+	JMP        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalAt(x *float32, y float32, n int) int
+// Requires: AVX
+TEXT ·equalAt(SB), NOSPLIT, $0-32
+	VBROADCASTSS y+8(FP), Y0
+	MOVQ         x+0(FP), AX
+	MOVQ         n+16(FP), CX
+	XORQ         DX, DX
+
+next:
+	CMPQ      DX, CX
+	JGE       stop
+	VCMPPS    $0x00, (AX)(DX*4), Y0, Y1
+	VMOVMSKPS Y1, BX
+	TESTL     BX, BX
+	JNZ       stop
+	ADDQ      $0x08, DX
+	JMP       next
+
+stop:
+	MOVQ DX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func runningSum(out *float32, x *float32, sum float64, n int) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·runningSum(SB), NOSPLIT, $0-40
+	VBROADCASTSD sum+16(FP), Y0
+	VXORPD       Y1, Y1, Y1
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+24(FP), DX
+	XORQ         BX, BX
+
+next:
+	CMPQ       BX, DX
+	JGE        stop
+	VCVTPS2PD  (CX)(BX*4), Y2
+	VPERMPD    $0x90, Y2, Y3
+	VBLENDPD   $0x01, Y1, Y3, Y3
+	VADDPD     Y3, Y2, Y2
+	VPERM2F128 $0x08, Y2, Y2, Y3
+	VADDPD     Y3, Y2, Y2
+	VPERMPD    $0xff, Y2, Y3
+	VADDPD     Y0, Y2, Y2
+	VADDPD     Y3, Y0, Y0
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, (AX)(BX*4)
+	ADDQ       $0x04, BX
+	JMP        next
+
+stop:
+	MOVSD X0, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func runningAdd(sums *float64, out *float32, x *float32, n int)
+// Requires: AVX
+TEXT ·runningAdd(SB), NOSPLIT, $0-32
+	MOVQ sums+0(FP), AX
+	MOVQ out+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ       SI, BX
+	JGE        stop
+	VCVTPS2PD  (DX)(SI*4), Y0
+	VADDPD     (AX)(SI*8), Y0, Y0
+	VMOVUPD    Y0, (AX)(SI*8)
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (CX)(SI*4)
+	VCVTPS2PD  16(DX)(SI*4), Y0
+	VADDPD     32(AX)(SI*8), Y0, Y0
+	VMOVUPD    Y0, 32(AX)(SI*8)
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, 16(CX)(SI*4)
+	ADDQ       $0x08, SI
+	JMP        next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func transpose8(dst *float32, src *float32, to int, from int, n int)
+// Requires: AVX
+TEXT ·transpose8(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ to+16(FP), DX
+	MOVQ from+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), R8
+
+next:
+	TESTQ       SI, SI
+	JZ          stop
+	LEAQ        (CX)(BX*4), R10
+	LEAQ        (AX)(DX*4), R9
+	VMOVUPS     (CX), X0
+	VINSERTF128 $0x01, (R10), Y0, Y0
+	VMOVUPS     16(CX), X1
+	VINSERTF128 $0x01, 16(R10), Y1, Y1
+	VMOVUPS     (CX)(BX*1), X2
+	VINSERTF128 $0x01, (R10)(BX*1), Y2, Y2
+	VMOVUPS     16(CX)(BX*1), X3
+	VINSERTF128 $0x01, 16(R10)(BX*1), Y3, Y3
+	VMOVUPS     (CX)(BX*2), X4
+	VINSERTF128 $0x01, (R10)(BX*2), Y4, Y4
+	VMOVUPS     16(CX)(BX*2), X5
+	VINSERTF128 $0x01, 16(R10)(BX*2), Y5, Y5
+	VMOVUPS     (CX)(R8*1), X6
+	VINSERTF128 $0x01, (R10)(R8*1), Y6, Y6
+	VMOVUPS     16(CX)(R8*1), X7
+	VINSERTF128 $0x01, 16(R10)(R8*1), Y7, Y7
+	VUNPCKLPS   Y2, Y0, Y8
+	VUNPCKHPS   Y2, Y0, Y9
+	VUNPCKLPS   Y6, Y4, Y10
+	VUNPCKHPS   Y6, Y4, Y11
+	VUNPCKLPD   Y10, Y8, Y0
+	VMOVUPS     Y0, (AX)
+	VUNPCKHPD   Y10, Y8, Y0
+	VMOVUPS     Y0, (AX)(DX*1)
+	VUNPCKLPD   Y11, Y9, Y0
+	VMOVUPS     Y0, (AX)(DX*2)
+	VUNPCKHPD   Y11, Y9, Y0
+	VMOVUPS     Y0, (AX)(DI*1)
+	VUNPCKLPS   Y3, Y1, Y8
+	VUNPCKHPS   Y3, Y1, Y9
+	VUNPCKLPS   Y7, Y5, Y10
+	VUNPCKHPS   Y7, Y5, Y11
+	VUNPCKLPD   Y10, Y8, Y1
+	VMOVUPS     Y1, (R9)
+	VUNPCKHPD   Y10, Y8, Y1
+	VMOVUPS     Y1, (R9)(DX*1)
+	VUNPCKLPD   Y11, Y9, Y1
+	VMOVUPS     Y1, (R9)(DX*2)
+	VUNPCKHPD   Y11, Y9, Y1
+	VMOVUPS     Y1, (R9)(DI*1)
+	ADDQ        $0x20, AX
+	LEAQ        (CX)(BX*8), CX
+	DECQ        SI
+	JMP         next
 
 stop:
 	VZEROUPPER

@@ -20,14 +20,22 @@ type fold struct {
 	args    []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
 	weights []*ir.Node // the argument by which each element's result is multiplied, and the one then added to it
 	element *chain     // an element of the op's argument
-	steps   []foldStep
-	each    *chain // an element's result; nil for a reduction
+	long    foldChains // for rows that tasks share, or that are too long for a task's memory
+	short   foldChains // for other rows: values that several chains use are kept in the task's memory
+}
+
+// foldChains are the chains of a fold's steps, and of the results for elements.
+type foldChains struct {
+	steps []foldStep
+	each  *chain       // an element's result; nil for a reduction
+	kept  []*ir.Scalar // the values that later chains read from memory
 }
 
 // foldStep is a step of a fold: it reduces the results of a chain.
 type foldStep struct {
 	*reducer
-	of *chain
+	of    *chain
+	keeps int // the value of foldChains.kept that the chain computes; -1 if there is none
 }
 
 // folding returns the fold that computes a node, or nil if there is none. It sets within, by ID, for the elementwise
@@ -43,47 +51,132 @@ func (c *chains) folding(n *ir.Node, within []bool) *fold {
 		members = c.before(x, within)
 		within[x.ID()] = true
 	}
+	f := &fold{node: n}
 	begin := func() (b *compiler, element int) {
-		b = newCompiler()
-		if members != nil {
+		if b = newCompiler(); members != nil {
 			return b, c.members(b, members)
 		}
 		return b, c.read(b, x)
 	}
 	b, element := begin()
-	f := &fold{node: n, element: b.chain(b.result(element))}
+	f.element = b.chain(b.result(element))
 	f.args = f.element.args
 	switch {
 	case searches(n.Op()):
 		return f
 	case in.Running != 0:
 		b, element := begin()
-		f.each = b.chain(b.stored(element))
+		f.long.each = b.chain(b.stored(element))
 		return f
 	}
-	for _, s := range in.Fold.Steps {
-		by, of := reducers[s.By], s.Map
-		if of != nil && of.Op == ir.OpSqr && s.By == ir.OpSum {
-			by, of = squares, of.Args[0]
-		}
-		b, element := begin()
-		f.steps = append(f.steps, foldStep{by, b.chain(b.result(b.scalar(of, element, n.Attrs())))})
-	}
-	if in.Class != ir.ClassReduce {
-		b, element := begin()
-		v := b.scalar(in.Fold.Finish, element, n.Attrs())
-		for i, a := range n.Args()[1:] {
-			at := c.read(b, a)
-			f.weights = append(f.weights, b.values[at].arg)
-			v = b.instruction(primitives[[]string{"*", "+"}[i]], []int{v, at})
-		}
-		if name, ok := roundings[n.DType()]; ok {
-			v = b.instruction(primitives[name], []int{v})
-		}
-		f.each = b.chain(b.stored(v))
-		f.args = f.each.args
+	f.long = c.stages(f, members, nil)
+	f.short = f.long
+	if kept := f.shared(); len(kept) > 0 {
+		f.short = c.stages(f, members, kept)
 	}
 	return f
+}
+
+// shared returns the values that a chain of a fold computes and a later one uses, in the order of computation. The
+// element is one of them if elementwise ops compute it.
+func (f *fold) shared() (kept []*ir.Scalar) {
+	row := f.node.Op().Info().Fold
+	last := len(row.Steps)
+	if f.long.each == nil {
+		last--
+	}
+	if last > 0 && len(f.element.code) > 0 {
+		kept = append(kept, element)
+	}
+	for i, s := range row.Steps {
+		_, of := reducing(s)
+		used := f.long.each != nil && has(row.Finish, of)
+		for _, later := range row.Steps[i+1:] {
+			used = used || has(later.Map, of)
+		}
+		known := slices.ContainsFunc(kept, func(k *ir.Scalar) bool { return equalScalars(k, of) })
+		if used && !known && of != nil && of.Leaf == 0 {
+			kept = append(kept, of)
+		}
+	}
+	return kept
+}
+
+// element is the expression of a row's element.
+var element = &ir.Scalar{Leaf: ir.LeafElement}
+
+// has reports whether an expression has the expression part.
+func has(s, part *ir.Scalar) bool {
+	return s != nil && (equalScalars(s, part) ||
+		slices.ContainsFunc(s.Args, func(a *ir.Scalar) bool { return has(a, part) }))
+}
+
+// equalScalars reports whether two expressions compute the same.
+func equalScalars(a, b *ir.Scalar) bool {
+	return a != nil && b != nil && a.Op == b.Op && a.Leaf == b.Leaf && a.Step == b.Step && a.Value == b.Value &&
+		a.Attr == b.Attr && slices.EqualFunc(a.Args, b.Args, equalScalars)
+}
+
+// reducing returns the reducer of a step, and the value that it reduces: nil means the element.
+func reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
+	if s.Map != nil && s.Map.Op == ir.OpSqr && s.By == ir.OpSum {
+		return squares, s.Map.Args[0]
+	}
+	return reducers[s.By], s.Map
+}
+
+// stages compiles the chains of a fold's steps and results. members are the elementwise ops that compute an element.
+// kept are the values that the chains pass on in memory.
+func (c *chains) stages(f *fold, members []*ir.Node, kept []*ir.Scalar) foldChains {
+	n, row := f.node, f.node.Op().Info().Fold
+	list := foldChains{kept: kept}
+	var ready []*ir.Scalar // the kept values that earlier chains have computed
+	if len(kept) > 0 && kept[0] == element {
+		ready = kept[:1]
+	}
+	begin := func() (b *compiler, x int) {
+		b = newCompiler()
+		for _, a := range f.element.args { // the same first arguments in every chain
+			b.of[a] = b.value(value{arg: a})
+		}
+		for i := range ready {
+			b.kept = append(b.kept, b.value(value{kept: ready[i]}))
+		}
+		switch {
+		case len(ready) > 0 && ready[0] == element:
+			return b, b.kept[0]
+		case members != nil:
+			return b, c.members(b, members)
+		}
+		return b, c.read(b, n.Arg(0))
+	}
+	for _, s := range row.Steps {
+		by, of := reducing(s)
+		b, x := begin()
+		step := foldStep{by, b.chain(b.result(b.scalar(of, x, n.Attrs()))), -1}
+		if i := len(ready); i < len(kept) && kept[i] == of {
+			step.keeps = i
+			ready = kept[:i+1]
+		}
+		list.steps = append(list.steps, step)
+	}
+	if n.Op().Info().Class == ir.ClassReduce {
+		return list
+	}
+	b, x := begin()
+	v := b.scalar(row.Finish, x, n.Attrs())
+	f.weights = nil
+	for i, a := range n.Args()[1:] {
+		at := c.read(b, a)
+		f.weights = append(f.weights, b.values[at].arg)
+		v = b.instruction(primitives[[]string{"*", "+"}[i]], []int{v, at})
+	}
+	if name, ok := roundings[n.DType()]; ok {
+		v = b.instruction(primitives[name], []int{v})
+	}
+	list.each = b.chain(b.stored(v))
+	f.args = list.each.args
+	return list
 }
 
 // foldable reports whether an op folds rows of floats by reducers of this package.
@@ -96,6 +189,11 @@ func foldable(op ir.Op) bool {
 // scalar compiles an expression of a row in package ir, and returns its value. element is the value of the row's
 // element, and nil means the element itself.
 func (b *compiler) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
+	for _, v := range b.kept {
+		if equalScalars(s, b.values[v].kept) {
+			return v
+		}
+	}
 	switch {
 	case s == nil || s.Leaf == ir.LeafElement:
 		return element
@@ -187,9 +285,10 @@ func (f *fold) geometry(c *interp.Call) (*foldRows, error) {
 		kept = append(kept, axis)
 		r.rows *= dims[axis]
 	}
-	r.across = r.inner > 1 || f.each == nil && r.n < short && r.rows > short
+	reduces := f.node.Op().Class() == ir.ClassReduce
+	r.across = r.inner > 1 || reduces && r.n < short && r.rows > short
 	order := slices.Concat(inner, along, outer)
-	if r.across && f.each == nil && r.inner < block { // a block of rows may have any kept coordinates
+	if r.across && reduces && r.inner < block { // a block of rows may have any kept coordinates
 		order, r.inner = slices.Concat(kept, along), r.rows
 	}
 	slices.Reverse(order)
@@ -208,7 +307,7 @@ func (f *fold) axes(rank int) ([]bool, error) {
 	switch {
 	case attrs.Has("axis"):
 		list[0] = int64(attrs.Int("axis"))
-	case f.each == nil:
+	case f.node.Op().Class() == ir.ClassReduce:
 		list = attrs.Ints("axes")
 	}
 	return ir.ResolveAxes(list, rank)
@@ -257,10 +356,12 @@ func (r *foldRows) compute() error {
 	groups := r.groups()
 	each, parts := r.parts(groups)
 	if parts == 1 {
-		return r.call.Parallel(len(groups), r.work(r.n*groups[0].count), func(_, task int) {
+		return r.call.Parallel(len(groups), r.work(r.n*groups[0].count), func(worker, task int) {
 			g := r.group(groups[task])
+			g.values = map[*ir.Scalar][]float64{}
+			g.keep(worker)
 			g.begin()
-			for i := range r.steps {
+			for i := range g.steps {
 				g.results[i] = g.step(i, 0, r.n)
 			}
 			g.finish(0, r.n)
@@ -272,7 +373,7 @@ func (r *foldRows) compute() error {
 		list[i] = r.group(g)
 		list[i].begin()
 	}
-	for i, s := range r.steps {
+	for i, s := range r.long.steps {
 		results := make([][]float64, len(groups)*parts)
 		err := r.call.Parallel(len(results), r.work(each*groups[0].count), func(_, task int) {
 			k := task % parts * each
@@ -290,7 +391,7 @@ func (r *foldRows) compute() error {
 			}
 		}
 	}
-	if r.each == nil {
+	if r.long.each == nil {
 		parts, each = 1, r.n
 	}
 	err := r.call.Parallel(len(list)*parts, r.work(each*groups[0].count), func(_, task int) {
@@ -305,12 +406,12 @@ func (r *foldRows) compute() error {
 
 // work estimates the cost of all steps for a number of elements, in multiply-adds.
 func (r *foldRows) work(elements int) int {
-	each := len(r.steps)
-	for _, s := range r.steps {
+	each := len(r.long.steps)
+	for _, s := range r.long.steps {
 		each += s.of.work
 	}
-	if r.each != nil {
-		each += r.each.work
+	if r.long.each != nil {
+		each += r.long.each.work
 	}
 	return max(1, elements*each/4)
 }
@@ -318,23 +419,51 @@ func (r *foldRows) work(elements int) int {
 // groupFold is the state of one group.
 type groupFold struct {
 	*foldRows
+	*foldChains
 	group
-	firsts  []float64   // the first elements of the rows, if the fold uses them
-	results [][]float64 // by step: the result of each row
+	firsts  []float64                // the first elements of the rows, if the fold uses them
+	results [][]float64              // by step: the result of each row
+	values  map[*ir.Scalar][]float64 // row values that are known, by row; nil if several tasks use the group
+	rooms   [][]float32              // the elements of foldChains.kept
 }
 
 // group returns the state of a group before the first step.
 func (r *foldRows) group(g group) *groupFold {
-	return &groupFold{foldRows: r, group: g, results: make([][]float64, len(r.steps))}
+	return &groupFold{foldRows: r, foldChains: &r.long, group: g, results: make([][]float64, len(r.long.steps))}
 }
 
-// begin reads the first elements of the rows, if the fold uses them.
+// keep makes the group keep values in the memory of a worker, if that is not too much.
+func (g *groupFold) keep(worker int) {
+	if size := g.count * g.n; len(g.short.kept) > 0 && size <= 2*chunk {
+		g.foldChains = &g.short
+		room := g.call.Room(worker, size*len(g.kept))
+		for i := range g.kept {
+			g.rooms = append(g.rooms, room[i*size:(i+1)*size])
+		}
+	}
+}
+
+// begin computes the elements of the rows if they are kept, and reads the first of each row if the fold uses them.
 func (g *groupFold) begin() {
-	if !g.node.Op().Info().Fold.FromFirst() || g.n == 0 {
+	if len(g.kept) > 0 && g.kept[0] == element {
+		g.run(g.element, 0, 0, g.n, nil)
+	}
+	if !g.node.Op().Info().Fold.FromFirst() {
 		return
 	}
-	g.firsts = make([]float64, g.count)
-	g.run(g.element, nil, 0, 1, func(row, _ int, x []float32) {
+	if g.firsts = make([]float64, g.count); g.n == 0 {
+		return
+	}
+	if p := g.element; len(p.code) == 0 && !g.across { // in a block for each row, run would take longer
+		from := &g.places[p.result]
+		for row := range g.firsts {
+			var x [1]float32
+			from.read(x[:], g.at(g.from+row, 0))
+			g.firsts[row] = float64(x[0])
+		}
+		return
+	}
+	g.run(g.element, -1, 0, 1, func(row, _, _ int, x []float32) {
 		for i, v := range x {
 			g.firsts[row+i] = float64(v)
 		}
@@ -343,25 +472,27 @@ func (g *groupFold) begin() {
 
 // step returns the results of step i, by row, for elements lo to hi of the rows.
 func (g *groupFold) step(i, lo, hi int) []float64 {
-	s, results := g.steps[i], make([]float64, g.count)
-	for row := range results {
-		results[row] = s.first
-	}
-	to := s.start()
-	g.run(s.of, g.rowValues(s.of), lo, hi, func(row, _ int, x []float32) {
+	s := g.steps[i]
+	results := slices.Repeat([]float64{s.first}, g.count)
+	g.fold(s.reducer, results, s.of, s.keeps, lo, hi)
+	return results
+}
+
+// fold folds the results of a chain for elements lo to hi of the rows into results. See run for keeps.
+func (g *groupFold) fold(by *reducer, results []float64, of *chain, keeps, lo, hi int) {
+	g.run(of, keeps, lo, hi, func(row, _, rows int, x []float32) {
 		if g.across {
-			to.each(results, x)
+			by.each(results, x)
 		} else {
-			results[row] = to.list(results[row], x)
+			by.rows(results[row:row+rows], x)
 		}
 	})
-	return results
 }
 
 // finish computes the op's results: of each row for a reduction, else of elements lo to hi of each row.
 func (g *groupFold) finish(lo, hi int) {
 	if g.each != nil {
-		g.run(g.each, g.rowValues(g.each), lo, hi, nil)
+		g.run(g.each, -1, lo, hi, nil)
 		return
 	}
 	for i, y := range g.value(g.node.Op().Info().Fold.Finish) {
@@ -372,14 +503,19 @@ func (g *groupFold) finish(lo, hi int) {
 // mend computes rows again, as the interpreter does, if one of their row values is not finite in float32: their results
 // may still be finite.
 func (g *groupFold) mend() {
-	values := g.results
-	if g.each != nil {
-		values = slices.Concat(values, g.rowValues(g.each))
+	again, known := make([]bool, g.count), g.results
+	if g.each == nil {
+		known = append(slices.Clip(known), g.value(g.node.Op().Info().Fold.Finish))
 	} else {
-		values = slices.Concat(values, [][]float64{g.value(g.node.Op().Info().Fold.Finish)})
+		known = append(slices.Clip(known), g.rowValues(g.each)...)
 	}
-	for row := range g.count {
-		if slices.ContainsFunc(values, func(v []float64) bool { return !(math.Abs(v[row]) <= math.MaxFloat32) }) {
+	for _, list := range known {
+		for row, y := range list {
+			again[row] = again[row] || !(math.Abs(y) <= math.MaxFloat32)
+		}
+	}
+	for row, is := range again {
+		if is {
 			g.reference(row)
 		}
 	}
@@ -391,8 +527,8 @@ func (g *groupFold) put(at int, y float64) { g.call.Out[at] = float32(ir.RoundTo
 // reference is finish for a whole row, but computes as the interpreter does, in float64.
 func (g *groupFold) reference(row int) {
 	x := make([]float64, 0, g.n)
-	one := groupFold{foldRows: g.foldRows, group: group{g.from + row, 1}}
-	one.run(g.element, nil, 0, g.n, func(_, _ int, list []float32) {
+	one := groupFold{foldRows: g.foldRows, foldChains: &g.long, group: group{g.from + row, 1}}
+	one.run(g.element, -1, 0, g.n, func(_, _, _ int, list []float32) {
 		for _, v := range list {
 			x = append(x, float64(v))
 		}
@@ -422,36 +558,47 @@ func (g *groupFold) rowValues(p *chain) [][]float64 {
 	return list
 }
 
-// run runs a chain over elements lo to hi of the rows. rows are the chain's row values. It calls f with the results: x
-// has element k of all rows if across is true, else elements of one row from k on. If f is nil, the results go to the
-// call's output.
-func (g *groupFold) run(p *chain, rows [][]float64, lo, hi int, f func(row, k int, x []float32)) {
+// run runs a chain over elements lo to hi of the rows, and calls f with the results: x has element k of all rows if
+// across is true, else elements of some rows from k on, one row after the other. If keeps is not -1, the results go to
+// the kept values of that number, too. Otherwise, if f is nil, they go to the call's output.
+func (g *groupFold) run(p *chain, keeps, lo, hi int, f func(row, k, rows int, x []float32)) {
 	s := p.begin(g.places)
 	defer p.idle.Put(s)
-	defer clear(s.operands[:len(p.args)]) // the caller's memory
+	own := len(p.args) + len(p.kept)
+	defer clear(s.operands[:own]) // memory of others
+	values := g.rowValues(p)
 	results := func(row, k, n int) []float32 {
-		at := g.at(g.from+row, k)
+		at, within := g.at(g.from+row, k), row*g.n+k
+		if g.across {
+			within = k*g.count + row
+		}
 		p.read(g.places, at, n, s)
+		for i, v := range p.kept {
+			s.operands[len(p.args)+i] = g.rooms[slices.Index(g.kept, v)][within:][:n]
+		}
+		var x []float32
 		switch {
+		case keeps >= 0:
+			x = g.rooms[keeps][within:][:n]
 		case f == nil:
-			p.apply(g.call.Out[at:at+n], s)
-			return nil
+			x = g.call.Out[at : at+n]
 		case len(p.code) == 0:
 			return s.operands[p.result][:n]
+		default:
+			x = s.operands[p.code[len(p.code)-1].out][:n]
 		}
-		x := s.operands[p.code[len(p.code)-1].out][:n]
 		p.apply(x, s)
 		return x
 	}
 	if g.across {
-		for i, list := range rows {
+		for i, list := range values {
 			for row, y := range list {
-				s.operands[len(p.args)+i][row] = float32(y)
+				s.operands[own+i][row] = float32(y)
 			}
 		}
 		for k := lo; k < hi; k++ {
 			if x := results(0, k, g.count); f != nil {
-				f(0, k, x)
+				f(0, k, g.count, x)
 			}
 		}
 		return
@@ -462,15 +609,14 @@ func (g *groupFold) run(p *chain, rows [][]float64, lo, hi int, f func(row, k in
 	}
 	for row := 0; row < g.count; row += some {
 		some := min(some, g.count-row)
-		for i, list := range rows {
+		for i, list := range values {
 			for r := range some {
-				fill(s.operands[len(p.args)+i][r*(hi-lo):][:min(block, hi-lo)], float32(list[row+r]))
+				fill(s.operands[own+i][r*(hi-lo):][:min(block, hi-lo)], float32(list[row+r]))
 			}
 		}
 		for k := lo; k < hi; k += block {
-			x := results(row, k, min(block, some*(hi-k)))
-			for r := 0; f != nil && r < some; r++ {
-				f(row+r, k, x[r*len(x)/some:(r+1)*len(x)/some])
+			if x := results(row, k, min(block, some*(hi-k))); f != nil {
+				f(row, k, some, x)
 			}
 		}
 	}
@@ -478,12 +624,53 @@ func (g *groupFold) run(p *chain, rows [][]float64, lo, hi int, f func(row, k in
 
 // value returns a row value by row of the group.
 func (g *groupFold) value(s *ir.Scalar) []float64 {
+	y, ok := g.values[s]
+	if !ok {
+		y = g.newValue(s)
+		if g.values != nil {
+			g.values[s] = y
+		}
+	}
+	return y
+}
+
+// inline has the functions of the ops that row values use most.
+var inline = map[ir.Op]func(out, x, y []float64){
+	ir.OpAdd: func(out, x, y []float64) {
+		for i := range out {
+			out[i] = x[i] + y[i]
+		}
+	},
+	ir.OpSub: func(out, x, y []float64) {
+		for i := range out {
+			out[i] = x[i] - y[i]
+		}
+	},
+	ir.OpMul: func(out, x, y []float64) {
+		for i := range out {
+			out[i] = x[i] * y[i]
+		}
+	},
+}
+
+// newValue is value for a value that is not known.
+func (g *groupFold) newValue(s *ir.Scalar) []float64 {
+	switch s.Leaf {
+	case ir.LeafResult:
+		return g.results[s.Step]
+	case ir.LeafFirst:
+		return g.firsts
+	}
 	out := make([]float64, g.count)
 	switch s.Leaf {
 	case 0:
 		args, x, of := make([][]float64, len(s.Args)), make([]float64, len(s.Args)), s.Op.Info().Float
 		for i, a := range s.Args {
 			args[i] = g.value(a)
+		}
+		if f := inline[s.Op]; f != nil {
+			f(out, args[0], args[1])
+			return out
 		}
 		for row := range out {
 			for i, a := range args {
@@ -492,15 +679,10 @@ func (g *groupFold) value(s *ir.Scalar) []float64 {
 			out[row] = of(x, nil)
 		}
 		return out
-	case ir.LeafResult:
-		return g.results[s.Step]
 	case ir.LeafMean:
 		for row, y := range g.results[s.Step] {
 			out[row] = y / float64(g.n)
 		}
-		return out
-	case ir.LeafFirst:
-		copy(out, g.firsts)
 		return out
 	}
 	y := s.Value

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -112,15 +111,54 @@ func kernelTests() map[string]func(t *testing.T) {
 		}
 	}
 	for _, r := range []*reducer{reducers[ir.OpSum], squares, reducers[ir.OpReduceMin], reducers[ir.OpReduceMax]} {
-		all[r.name+"List"] = func(t *testing.T) {
+		all[r.name+"Rows"] = func(t *testing.T) {
 			for n := range 40 {
-				inside(t, fmt.Sprintf("%s of %d", r.name, n), func(g *guarded) { r.start().list(0, g.floats(n)) })
+				for rows := 1; rows < 4; rows++ {
+					inside(t, fmt.Sprintf("%s of %d rows of %d", r.name, rows, n), func(g *guarded) {
+						r.rows(guardedSlice[float64](g, rows), g.floats(rows*n))
+					})
+				}
 			}
 		}
 		all[r.name+"Each"] = func(t *testing.T) {
 			for n := range 40 {
 				inside(t, fmt.Sprintf("%s of each of %d", r.name, n), func(g *guarded) {
-					r.start().each(guardedSlice[float64](g, n), g.floats(n))
+					r.each(guardedSlice[float64](g, n), g.floats(n))
+				})
+			}
+		}
+	}
+	all["runningSum"] = func(t *testing.T) {
+		for n := range 40 {
+			inside(t, fmt.Sprintf("running sums of %d", n), func(g *guarded) {
+				runningSums(g.floats(n), g.floats(n), 1)
+			})
+		}
+	}
+	all["runningAdd"] = func(t *testing.T) {
+		for n := range 40 {
+			inside(t, fmt.Sprintf("running sums of %d rows", n), func(g *guarded) {
+				addRunning(guardedSlice[float64](g, n), g.floats(n), g.floats(n))
+			})
+		}
+	}
+	search := func(t *testing.T) {
+		for n := range 40 {
+			for _, greatest := range []bool{false, true} {
+				inside(t, fmt.Sprintf("the best of each of %d", n), func(g *guarded) {
+					beatenBy(g.floats(n), guardedSlice[int32](g, n), g.floats(n), 3, greatest)
+				})
+			}
+			inside(t, fmt.Sprintf("a search of %d", n), func(g *guarded) { skip(g.floats(n), 7) })
+		}
+	}
+	all["greatestAt"], all["leastAt"], all["equalAt"] = search, search, search
+	all["transpose8"] = func(t *testing.T) {
+		for rows := range 20 {
+			for cols := range 20 {
+				inside(t, fmt.Sprintf("%d by %d transposed", rows, cols), func(g *guarded) {
+					to, from := cols+3, rows+5
+					transposeSquares(g.floats(rows*to), g.floats(cols*from), to, from, rows, cols)
 				})
 			}
 		}
@@ -216,24 +254,6 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			})
 		}
 	}
-	for prefix, list := range map[string][]intDots{"pairs": a.pairs, "quads": a.quads} {
-		for _, d := range list {
-			f := &intForm{4, []intDots{d}, a.lanes * intColumns}
-			all[fmt.Sprint(prefix, d.rows)] = func(t *testing.T) {
-				for groups := 1; groups < 4; groups++ {
-					inside(t, fmt.Sprintf("%d groups of integers", groups), func(g *guarded) {
-						offsets := guardedSlice[int](g, groups)
-						for i := range offsets {
-							offsets[i] = i * f.cols * groupBytes
-						}
-						lda, b := groups*groupBytes, guardedSlice[byte](g, groups*f.cols*groupBytes)
-						out, sums := guardedSlice[int32](g, d.rows*f.cols), guardedSlice[int32](g, d.rows)
-						f.multiply(out, guardedSlice[byte](g, d.rows*lda), lda, b, offsets, d.rows, sums)
-					})
-				}
-			}
-		}
-	}
 	return all
 }
 
@@ -254,17 +274,9 @@ func TestGuardPages(t *testing.T) {
 	if !vectors {
 		t.Skip("the assembly does not run on this processor")
 	}
-	files, err := filepath.Glob("*_amd64.s")
+	text, err := os.ReadFile("dots_amd64.s")
 	if err != nil {
 		t.Fatal(err)
-	}
-	var text []byte
-	for _, f := range files {
-		part, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = append(text, part...)
 	}
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^TEXT ·(\w+)\(SB\)`).FindAllSubmatch(text, -1) {

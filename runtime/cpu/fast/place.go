@@ -76,6 +76,14 @@ func (p *place) direct(lo, n int) []float32 {
 	return p.floats[at : at+n]
 }
 
+// contiguous returns all of the argument's elements, or nil if they are not contiguous in memory.
+func (p *place) contiguous() []float32 {
+	if len(p.dims) != 1 || p.steps[0] != 1 {
+		return nil
+	}
+	return p.floats
+}
+
 // start returns the offset of the element for the result's element lo. It also stores that element's coordinates in at,
 // unless at is nil.
 func (p *place) start(lo int, at []int) int {
@@ -113,8 +121,12 @@ func gather[T float32 | int64](p *place, dst []float32, src []T, lo int) {
 	step := p.steps[last]
 	for len(dst) > 0 {
 		n := min(len(dst), p.dims[last]-at[last])
-		for i := range n {
-			dst[i] = float32(src[from+i*step])
+		if floats, ok := any(src).([]float32); ok && step == 1 {
+			copy(dst[:n], floats[from:])
+		} else {
+			for i := range n {
+				dst[i] = float32(src[from+i*step])
+			}
 		}
 		dst = dst[n:]
 		at[last], from = at[last]+n, from+n*step

@@ -31,54 +31,45 @@ func productOf(a, b float64) float64 { return float64(a * b) }
 func greater(a, b float64) float64   { return max(a, b) }
 func lesser(a, b float64) float64    { return min(a, b) }
 
-// reduction is the assembly of a reducer. list folds n elements into 8 results: element i into result i%8. each folds n
-// elements into n results. n is a multiple of lanes.
+// reduction is the assembly of a reducer. rows folds n elements of each row into its result. The rows are `apart`
+// elements from each other. each folds n elements into n results. n is a multiple of lanes.
 type reduction struct {
-	list, each func(results *float64, x *float32, n int)
+	rows func(results *float64, x *float32, first float64, rows, n, apart int)
+	each func(results *float64, x *float32, n int)
 }
 
-// running is a reducer in use by one task, with memory for the results of the assembly.
-type running struct {
-	*reducer
-	assembly *reduction // nil if there is none
-	results  [lanes]float64
-}
-
-// start returns the reducer for use by one task.
-func (r *reducer) start() *running {
-	s := &running{reducer: r}
-	if v, ok := reductions[r.name]; ok {
-		s.assembly = &v
+// rows folds each row of x into its result. The order of additions depends only on the length of a row.
+func (r *reducer) rows(results []float64, x []float32) {
+	n, whole := len(x)/max(len(results), 1), 0
+	if assembly := reductions[r.name]; assembly.rows != nil && n >= lanes {
+		whole = n / lanes * lanes
+		assembly.rows(&results[0], &x[0], r.first, len(results), whole, n)
 	}
-	return s
-}
-
-// list folds all elements of x into acc. The order of additions depends only on the length of x.
-func (r *running) list(acc float64, x []float32) float64 {
-	whole := 0
-	if r.assembly != nil && len(x) >= lanes {
-		for i := range r.results {
-			r.results[i] = r.first
+	if whole == n {
+		return
+	}
+	for row, acc := range results {
+		for _, v := range x[row*n+whole : (row+1)*n] {
+			acc = r.next(acc, float64(v))
 		}
-		whole = len(x) / lanes * lanes
-		r.assembly.list(&r.results[0], &x[0], whole)
-		for _, y := range r.results {
-			acc = r.merge(acc, y)
-		}
+		results[row] = acc
 	}
-	for _, v := range x[whole:] {
-		acc = r.next(acc, float64(v))
-	}
-	return acc
+}
+
+// list returns the result for the elements of a list.
+func (r *reducer) list(x []float32) float64 {
+	result := [1]float64{r.first}
+	r.rows(result[:], x)
+	return result[0]
 }
 
 // each folds x[i] into acc[i].
-func (r *running) each(acc []float64, x []float32) {
+func (r *reducer) each(acc []float64, x []float32) {
 	acc = acc[:len(x)] // the assembly checks no bounds
 	whole := 0
-	if r.assembly != nil && len(x) >= lanes {
+	if assembly := reductions[r.name]; assembly.each != nil && len(x) >= lanes {
 		whole = len(x) / lanes * lanes
-		r.assembly.each(&acc[0], &x[0], whole)
+		assembly.each(&acc[0], &x[0], whole)
 	}
 	for i, v := range x[whole:] {
 		acc[whole+i] = r.next(acc[whole+i], float64(v))

@@ -1,79 +1,160 @@
 package fast
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"slices"
 
-// scan computes an op that returns the running results of a reduction, such as cumsum. For each group it first copies
-// the elements to the output, and then folds them in place.
+	"github.com/vkc-go/vkc/ir"
+)
+
+// scanner computes an op that returns the running results of a reduction, such as cumsum. It folds elements in the
+// output, if elementwise ops must compute them first, and otherwise directly from the argument.
+type scanner struct {
+	*foldRows
+	by                       *reducer
+	sums, exclusive, reverse bool
+	restart                  int       // the number of elements after which the results restart; 0 means never
+	from                     []float32 // the argument's elements; nil if elementwise ops compute them
+}
+
+// scan computes all rows. If there are few groups of many elements, tasks share rows: they first fold their parts, so
+// that each knows the results before its part.
 func (r *foldRows) scan() error {
-	groups := r.groups()
 	by, attrs := reducers[r.node.Op().Info().Running], r.node.Attrs()
-	s := scanner{reducer: by, sums: by == reducers[ir.OpSum], exclusive: attrs.Bool("exclusive"),
+	s := scanner{foldRows: r, by: by, sums: by == reducers[ir.OpSum], exclusive: attrs.Bool("exclusive"),
 		reverse: attrs.Bool("reverse"), restart: attrs.Int("restart")}
-	return r.call.Parallel(len(groups), r.work(4*r.n*groups[0].count), func(_, task int) {
-		g := r.group(groups[task])
-		g.run(g.each, nil, 0, r.n, nil)
-		if r.across {
-			s.rows(r.n, g.count, func(k int) []float32 { return r.call.Out[r.at(g.from, k):][:g.count] })
-			return
+	if p := r.element; len(p.code) == 0 {
+		s.from = r.places[p.result].contiguous()
+	}
+	groups := r.groups()
+	each, parts := r.parts(groups)
+	if s.restart > 0 {
+		each, parts = r.n, 1
+	}
+	before := make([][]float64, len(groups)*parts) // by group and part: the results of the rows before the part
+	for i := range before {
+		before[i] = slices.Repeat([]float64{by.first}, groups[i/parts].count)
+	}
+	work := r.work(4 * each * groups[0].count)
+	if parts > 1 {
+		err := r.call.Parallel(len(before), work, func(_, task int) {
+			k := task % parts * each
+			r.group(groups[task/parts]).fold(by, before[task], r.element, -1, k, min(k+each, r.n))
+		})
+		if err != nil {
+			return err
 		}
-		for row := g.from; row < g.from+g.count; row++ {
-			s.row(r.call.Out[row*r.n : (row+1)*r.n])
+		for i := range groups {
+			s.accumulate(before[i*parts : (i+1)*parts])
 		}
+	}
+	return r.call.Parallel(len(before), work, func(_, task int) {
+		k := task % parts * each
+		s.part(r.group(groups[task/parts]), before[task], k, min(k+each, r.n))
 	})
 }
 
-// scanner computes running results.
-type scanner struct {
-	*reducer
-	sums, exclusive, reverse bool
-	restart                  int // the number of elements after which the results restart; 0 means never
-}
-
-// row replaces the elements of a row by their running results.
-func (s *scanner) row(row []float32) {
-	acc := s.first
-	for i := range row {
-		if s.restart > 0 && i%s.restart == 0 {
-			acc = s.first
-		}
-		if s.reverse {
-			i = len(row) - 1 - i
-		}
-		before := acc
-		if x := float64(row[i]); s.sums { // faster than a call of next
-			acc += x
-		} else {
-			acc = s.next(acc, x)
-		}
-		if s.exclusive {
-			row[i] = float32(before)
-		} else {
-			row[i] = float32(acc)
+// accumulate replaces the results of a group's parts by the results before each part.
+func (s *scanner) accumulate(parts [][]float64) {
+	acc := slices.Repeat([]float64{s.by.first}, len(parts[0]))
+	if s.reverse {
+		slices.Reverse(parts)
+		defer slices.Reverse(parts)
+	}
+	for _, part := range parts {
+		for row, y := range part {
+			part[row], acc[row] = acc[row], s.by.merge(acc[row], y)
 		}
 	}
 }
 
-// rows is row for several neighbouring rows at once. at returns element k of each row.
-func (s *scanner) rows(n, count int, at func(k int) []float32) {
-	acc, by := make([]float64, count), s.start()
-	for k := range n {
-		if k == 0 || s.restart > 0 && k%s.restart == 0 {
-			for i := range acc {
-				acc[i] = s.first
-			}
+// part computes the results for elements lo to hi of the rows of a group. acc has the results before, by row.
+func (s *scanner) part(g *groupFold, acc []float64, lo, hi int) {
+	out := g.call.Out
+	from := s.from
+	if from == nil {
+		from = out
+	}
+	if !s.across {
+		if s.from == nil {
+			g.run(g.each, -1, lo, hi, nil)
 		}
+		for row, before := range acc {
+			at := s.at(g.from+row, 0)
+			s.row(out[at+lo:at+hi], from[at+lo:at+hi], before)
+		}
+		return
+	}
+	const some = 32 // number of elements of a row that stay in the cache between the chain and the fold
+	for i := 0; i < hi-lo; i += some {
+		first, end := lo+i, min(lo+i+some, hi) // coordinates
 		if s.reverse {
-			k = n - 1 - k
+			first, end = max(hi-i-some, lo), hi-i
 		}
-		list := at(k)
-		if !s.exclusive {
-			by.each(acc, list)
+		if s.from == nil {
+			g.run(g.each, -1, first, end, nil)
 		}
-		for i, x := range list {
-			list[i] = float32(acc[i])
-			if s.exclusive {
-				acc[i] = s.next(acc[i], float64(x))
+		for k := first; k < end; k++ {
+			at := k
+			if s.reverse {
+				at = first + end - 1 - k
 			}
+			at = s.at(g.from, at)
+			s.next(acc, i+k-first, out[at:at+g.count], from[at:at+g.count])
+		}
+	}
+}
+
+// row sets out to the running results of x, a part of a row. acc is the result before.
+func (s *scanner) row(out, x []float32, acc float64) {
+	if s.reverse {
+		copy(out, x)
+		slices.Reverse(out)
+		defer slices.Reverse(out)
+		x = out
+	}
+	size := len(x)
+	if s.restart > 0 {
+		size = s.restart
+	}
+	for lo := 0; lo < len(x); lo += size {
+		part := out[lo:min(lo+size, len(x))]
+		if s.running(part, x[lo:], acc); s.exclusive {
+			copy(part[1:], part)
+			part[0] = float32(acc)
+		}
+	}
+}
+
+// running sets out to the running results of the first elements of x, each with its own element.
+func (s *scanner) running(out, x []float32, acc float64) {
+	whole := 0
+	if s.sums {
+		acc, whole = runningSums(out, x, acc)
+	}
+	for i, x := range x[whole:len(out)] {
+		acc = s.by.next(acc, float64(x))
+		out[whole+i] = float32(acc)
+	}
+}
+
+// next folds x, the i-th elements of neighbouring rows, and sets out to the results. acc has the rows' results before.
+func (s *scanner) next(acc []float64, i int, out, x []float32) {
+	if s.restart > 0 && i%s.restart == 0 {
+		for row := range acc {
+			acc[row] = s.by.first
+		}
+	}
+	whole := 0
+	if s.sums && !s.exclusive {
+		whole = addRunning(acc, out, x)
+	}
+	for row, x := range x[whole:] {
+		row += whole
+		before := acc[row]
+		if acc[row] = s.by.next(before, float64(x)); s.exclusive {
+			out[row] = float32(before)
+		} else {
+			out[row] = float32(acc[row])
 		}
 	}
 }

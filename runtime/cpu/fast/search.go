@@ -10,64 +10,93 @@ import (
 // searches reports whether an op returns the coordinate of the largest or smallest element of each row.
 func searches(op ir.Op) bool { return op == ir.OpArgmax || op == ir.OpArgmin }
 
-// found is the best element of a part of a row, and the first of them if several are equal.
-type found struct {
-	x float32 // its value
-	k int     // its coordinate
+// best has, by row, the best element of a part of the row, and its coordinate. If several elements are equally good, it
+// is the first of them.
+type best struct {
+	x  []float32
+	at []int32
 }
 
 // search computes argmax or argmin of all rows.
 func (r *foldRows) search() error {
 	groups := r.groups()
 	each, parts := r.parts(groups)
-	best := make([][]found, len(groups)*parts)
-	by, beats := reducers[ir.OpReduceMax], func(x, y float32) bool { return x > y || x != x && y == y }
-	if r.node.Op() == ir.OpArgmin {
-		by, beats = reducers[ir.OpReduceMin], func(x, y float32) bool { return x < y || x != x && y == y }
-	}
-	err := r.call.Parallel(len(best), r.work(each*groups[0].count), func(_, task int) {
+	list := make([]best, len(groups)*parts)
+	greatest := r.node.Op() == ir.OpArgmax
+	err := r.call.Parallel(len(list), r.work(each*groups[0].count), func(_, task int) {
 		g, lo := r.group(groups[task/parts]), task%parts*each
-		best[task] = g.search(lo, min(lo+each, r.n), by, beats)
+		list[task] = g.search(lo, min(lo+each, r.n), greatest)
 	})
 	if err != nil {
 		return err
 	}
 	for i, g := range groups {
 		for row := range g.count {
-			first := best[i*parts][row]
-			for _, part := range best[i*parts+1 : (i+1)*parts] {
-				if beats(part[row].x, first.x) {
-					first = part[row]
+			first := list[i*parts]
+			for _, part := range list[i*parts+1 : (i+1)*parts] {
+				if beats(part.x[row], first.x[row], greatest) {
+					first = part
 				}
 			}
-			r.call.Ints[g.from+row] = int64(first.k)
+			r.call.Ints[g.from+row] = int64(first.at[row])
 		}
 	}
 	return nil
 }
 
-// search returns the first of the best elements among elements lo to hi of each row. by reduces a list to its best
-// value, and beats reports whether x is better than y.
-func (g *groupFold) search(lo, hi int, by *reducer, beats func(x, y float32) bool) []found {
-	best, extreme := make([]found, g.count), by.start()
-	g.run(g.element, nil, lo, hi, func(row, k int, x []float32) {
-		if g.across {
-			for i, v := range x {
-				if k == lo || beats(v, best[i].x) {
-					best[i] = found{v, k}
+// beats reports whether element x of a row is better than an earlier element y.
+func beats(x, y float32, greatest bool) bool {
+	if x != x {
+		return y == y
+	}
+	return greatest && x > y || !greatest && x < y
+}
+
+// search returns the best among elements lo to hi of each row: the greatest or the least.
+func (g *groupFold) search(lo, hi int, greatest bool) best {
+	found := best{make([]float32, g.count), make([]int32, g.count)}
+	by := reducers[ir.OpReduceMin]
+	if greatest {
+		by = reducers[ir.OpReduceMax]
+	}
+	var extremes [block]float64
+	g.run(g.element, -1, lo, hi, func(row, k, rows int, x []float32) {
+		switch {
+		case g.across && k == lo:
+			copy(found.x, x)
+			for i := range found.at {
+				found.at[i] = int32(k)
+			}
+			return
+		case g.across:
+			for i := beatenBy(found.x, found.at, x, int32(k), greatest); i < len(x); i++ {
+				if beats(x[i], found.x[i], greatest) {
+					found.x[i], found.at[i] = x[i], int32(k)
 				}
 			}
 			return
 		}
-		y := float32(extreme.list(by.first, x))
-		if k > lo && !beats(y, best[row].x) {
-			return
+		list := extremes[:rows]
+		for i := range list {
+			list[i] = by.first
 		}
-		at := slices.Index(x, y)
-		if y != y {
-			at = slices.IndexFunc(x, func(v float32) bool { return math.IsNaN(float64(v)) })
+		by.rows(list, x)
+		n := len(x) / rows
+		for i, y := range list {
+			y := float32(y)
+			if k > lo && !beats(y, found.x[row], greatest) {
+				continue
+			}
+			part := x[i*n : (i+1)*n]
+			at := 0
+			if y != y {
+				at = slices.IndexFunc(part, func(v float32) bool { return math.IsNaN(float64(v)) })
+			} else {
+				at = skip(part, y)
+				at += slices.Index(part[at:], y)
+			}
+			found.x[row+i], found.at[row+i] = y, int32(k+at)
 		}
-		best[row] = found{y, k + at}
 	})
-	return best
+	return found
 }

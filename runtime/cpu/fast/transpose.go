@@ -33,9 +33,13 @@ func transpose(c *interp.Call) error {
 	return move(c, &p, c.Ints, x.Ints)
 }
 
-// side is the length of the sides of a transpose's square tiles. Each element of a tile's column is in another cache
-// line, and all of a tile's lines fit in an L1 cache.
+// side is the length of the sides of a transpose's square tiles. All cache lines of a tile, in the argument and the
+// result, fit in an L1 cache.
 const side = 32
+
+// band is the number of columns of the result in one task. The tasks of a band follow each other: their tiles share
+// pages of memory.
+const band = 32 * side
 
 // move sets dst to the elements of src in the order of a place.
 //
@@ -47,37 +51,52 @@ func move[T float32 | int64](c *interp.Call, p *place, dst, src []T) error {
 	if len(dst) == 0 || last < 1 || other < 0 || other == last {
 		return runs(c, p, dst, src)
 	}
-	// A task is a row of tiles: up to `side` coordinates of the other axis, and one coordinate of each further axis.
+	// A task is a row of tiles: up to `side` coordinates of the other axis, up to `band` of the last one, and one
+	// coordinate of each further axis.
 	cols, rows, stride, step := p.dims[last], p.dims[other], 1, p.steps[last]
 	for _, d := range p.dims[other+1:] {
 		stride *= d // distance between the rows in dst
 	}
-	rest := slices.Clone(p.dims)
-	rest[last], rest[other] = 1, (rows+side-1)/side
-	return c.Parallel(elements(rest), side*cols, func(_, task int) {
-		to, from, first, distance := 0, 0, 0, 1
+	tasks, size := slices.Clone(p.dims), make([]int, len(p.dims))
+	for axis := range size {
+		size[axis] = 1
+	}
+	size[last], size[other] = band, side
+	tasks[last], tasks[other] = (cols+band-1)/band, (rows+side-1)/side
+	return c.Parallel(elements(tasks), side*min(cols, band), func(_, task int) {
+		var at [ir.MaxRank]int // coordinates
+		at[other], task = task%tasks[other]*side, task/tasks[other]
+		to, from, distance := 0, 0, 1
 		for axis := last; axis >= 0; axis-- {
-			i := task % rest[axis]
-			task /= rest[axis]
-			if axis == other {
-				first = i * side
-				i = first
+			if axis != other {
+				at[axis], task = task%tasks[axis]*size[axis], task/tasks[axis]
 			}
-			to, from = to+i*distance, from+i*p.steps[axis]
+			to, from = to+at[axis]*distance, from+at[axis]*p.steps[axis]
 			distance *= p.dims[axis]
 		}
-		some := min(side, rows-first)
-		for col := 0; col < cols; col += side {
-			n := min(side, cols-col)
-			for r := range some {
-				line, at := dst[to+r*stride+col:][:n], from+r+col*step
-				for i := range line {
-					line[i] = src[at]
-					at += step
-				}
-			}
+		some, n := min(side, rows-at[other]), min(band, cols-at[last])
+		for col := 0; col < n; col += side {
+			moveTile(dst[to+col:], src[from+col*step:], stride, step, some, min(side, n-col))
 		}
 	})
+}
+
+// moveTile transposes a tile, which has the given rows and columns in the result. The rows are stride elements apart
+// there, and the columns are step elements apart in src.
+func moveTile[T float32 | int64](dst, src []T, stride, step, rows, cols int) {
+	wholeRows, wholeCols := 0, 0
+	if to, ok := any(dst).([]float32); ok && transposeSquares(to, any(src).([]float32), stride, step, rows, cols) {
+		wholeRows, wholeCols = rows/lanes*lanes, cols/lanes*lanes
+	}
+	for r := range rows {
+		first := 0
+		if r < wholeRows {
+			first = wholeCols
+		}
+		for col := first; col < cols; col++ {
+			dst[r*stride+col] = src[r+col*step]
+		}
+	}
 }
 
 // runs is move without tiles: it copies elements along the innermost axis, one row after the other.

@@ -21,7 +21,6 @@ func assemblies() []*assembly {
 			ir.Q4_K: dots1x4Q4_K, ir.Q6_K: dots1x4Q6_K},
 		decoders: map[ir.DType]decoder{ir.F16: widenF16, ir.BF16: widenBF16, ir.Q8_0: decodeQ8_0, ir.Q4_0: decodeQ4_0,
 			ir.Q4_K: decodeQ4_K, ir.Q6_K: decodeQ6_K},
-		pairs: []intDots{{4, pairs4}, {2, pairs2}, {1, pairs1}},
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -31,8 +30,6 @@ func assemblies() []*assembly {
 				ir.Q4_0: dots1x4Q4_0Z, ir.Q4_K: dots1x4Q4_KZ, ir.Q6_K: dots1x4Q6_KZ},
 			decoders: map[ir.DType]decoder{ir.F16: widenF16Z, ir.BF16: widenBF16Z, ir.Q8_0: decodeQ8_0Z,
 				ir.Q4_0: decodeQ4_0Z, ir.Q4_K: decodeQ4_KZ, ir.Q6_K: decodeQ6_KZ},
-			pairs: []intDots{{8, pairs8Z}, {4, pairs4Z}, {2, pairs2Z}, {1, pairs1Z}},
-			quads: []intDots{{8, quads8Z}, {4, quads4Z}, {2, quads2Z}, {1, quads1Z}},
 		})
 	}
 	return list
@@ -45,10 +42,10 @@ var byteDots = map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b
 
 // reductions has the assembly of reducers, by their names.
 var reductions = map[string]reduction{
-	"sum":        {sumList, sumEach},
-	"sumSquares": {sumSquaresList, sumSquaresEach},
-	"least":      {leastList, leastEach},
-	"greatest":   {greatestList, greatestEach},
+	"sum":        {sumRows, sumEach},
+	"sumSquares": {sumSquaresRows, sumSquaresEach},
+	"least":      {leastRows, leastEach},
+	"greatest":   {greatestRows, greatestEach},
 }
 
 func init() {
@@ -77,6 +74,65 @@ func fill(list []float32, x float32) {
 		repeatVectors(&list[0], x, whole)
 	}
 	fillPlain(list[whole:], x)
+}
+
+// runningSums sets the first elements of out to the running sums of x, which may be the same memory. The first one adds
+// an element to sum. It returns the last sum and the number of sums.
+func runningSums(out, x []float32, sum float64) (last float64, whole int) {
+	if whole = len(out) / 4 * 4; !vectors || whole == 0 {
+		return sum, 0
+	}
+	_ = x[:whole] // the assembly checks no bounds
+	return runningSum(&out[0], &x[0], sum, whole), whole
+}
+
+// addRunning adds the first elements of x to sums, and sets out to the results. It returns their number.
+func addRunning(sums []float64, out, x []float32) (whole int) {
+	if whole = len(out) / lanes * lanes; !vectors || whole == 0 {
+		return 0
+	}
+	_, _ = sums[:whole], x[:whole] // the assembly checks no bounds
+	runningAdd(&sums[0], &out[0], &x[0], whole)
+	return whole
+}
+
+// beatenBy replaces the first of the best elements by better ones of x, and sets the coordinates of these to k. It
+// returns the number of compared elements.
+func beatenBy(best []float32, at []int32, x []float32, k int32, greatest bool) (whole int) {
+	if whole = len(x) / lanes * lanes; !vectors || whole == 0 {
+		return 0
+	}
+	_, _ = best[:whole], at[:whole] // the assembly checks no bounds
+	if greatest {
+		greatestAt(&best[0], &at[0], &x[0], k, whole)
+	} else {
+		leastAt(&best[0], &at[0], &x[0], k, whole)
+	}
+	return whole
+}
+
+// skip returns how many of the first elements of x certainly differ from y.
+func skip(x []float32, y float32) int {
+	whole := len(x) / lanes * lanes
+	if !vectors || whole == 0 {
+		return 0
+	}
+	return equalAt(&x[0], y, whole)
+}
+
+// transposeSquares transposes all whole squares of lanes by lanes elements of a matrix. dst has the given rows and cols.
+// The rows of dst are `to` elements apart, and the rows of src `from`. It returns false, and does nothing, if there is no
+// assembly.
+func transposeSquares(dst, src []float32, to, from, rows, cols int) bool {
+	rows, cols = rows/lanes*lanes, cols/lanes*lanes
+	if !vectors || rows == 0 || cols == 0 {
+		return vectors
+	}
+	_, _ = dst[:(rows-1)*to+cols], src[:(cols-1)*from+rows] // the assembly checks no bounds
+	for r := 0; r < rows; r += lanes {
+		transpose8(&dst[r*to], &src[r], to, from, cols/lanes)
+	}
+	return true
 }
 
 // assembled returns the assembly of primitives, by name.

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// folds generates the two functions of each reducer, see foldList and foldEach. Results are float64.
+// folds generates the two functions of each reducer, see foldRows and foldEach. Results are float64.
 func folds() {
 	add := func(x, acc VecVirtual) { VADDPD(x, acc, acc) }
 	addSquare := func(x, acc VecVirtual) { VFMADD231PD(x, x, acc) }
@@ -21,46 +21,65 @@ func folds() {
 			VBLENDVPD(isNaN, x, acc, acc)
 		}
 	}
+	least := extreme(func(ops ...Op) { VMINPD(ops[0], ops[1], ops[2]) })
+	greatest := extreme(func(ops ...Op) { VMAXPD(ops[0], ops[1], ops[2]) })
 	for _, f := range []struct {
-		name, what string
-		step       func(x, acc VecVirtual)
+		name, what  string
+		step, merge func(x, acc VecVirtual)
 	}{
-		{"sum", "the sum of all", add},
-		{"sumSquares", "the sum of the squares of all", addSquare},
-		{"least", "the least, or NaN if one is NaN,", extreme(func(ops ...Op) { VMINPD(ops[0], ops[1], ops[2]) })},
-		{"greatest", "the greatest, or NaN if one is NaN,", extreme(func(ops ...Op) { VMAXPD(ops[0], ops[1], ops[2]) })},
+		{"sum", "the sum of all", add, add},
+		{"sumSquares", "the sum of the squares of all", addSquare, add},
+		{"least", "the least, or NaN if one is NaN,", least, least},
+		{"greatest", "the greatest, or NaN if one is NaN,", greatest, greatest},
 	} {
-		foldList(f.name, f.what, f.step)
+		foldRows(f.name, f.what, f.step, f.merge)
 		foldEach(f.name, f.what, f.step)
 	}
 }
 
-// foldList generates a function that folds the elements of a list into eight results: element i into result i%8.
-func foldList(name, what string, step func(x, acc VecVirtual)) {
-	TEXT(name+"List", NOSPLIT, "func(results *float64, x *float32, n int)")
-	Doc(fmt.Sprintf("%sList sets each of 8 results to %s of itself and every eighth of n elements,", name, what),
-		"of which there are a multiple of 8. Result i begins with element i.")
-	out, x, n := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
+// foldRows generates a function that folds each of several rows of a list into one result.
+func foldRows(name, what string, step, merge func(x, acc VecVirtual)) {
+	TEXT(name+"Rows", NOSPLIT, "func(results *float64, x *float32, first float64, rows, n, apart int)")
+	Doc(fmt.Sprintf("%sRows sets each of the results to %s of itself and the n elements of a row, a multiple", name,
+		what), "of 8. The rows are apart elements from each other. first is the result for no elements.")
+	out, x, rows := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("rows"), GP64())
+	n, apart := Load(Param("n"), GP64()), Load(Param("apart"), GP64())
+	begin, y := YMM(), YMM()
+	from, _ := Param("first").Resolve()
+	VBROADCASTSD(from.Addr, begin)
+	at := GP64()
+	Label("row")
+	TESTQ(rows, rows)
+	JZ(LabelRef("stop"))
 	var acc [2]VecVirtual
 	for i := range acc {
 		acc[i] = YMM()
-		VMOVUPD(Mem{Base: out, Disp: 32 * i}, acc[i])
+		VMOVAPD(begin, acc[i])
 	}
-	at, y := GP64(), YMM()
 	XORQ(at, at)
 	Label("next")
 	CMPQ(at, n)
-	JGE(LabelRef("stop"))
+	JGE(LabelRef("end"))
 	for i := range acc {
 		VCVTPS2PD(Mem{Base: x, Index: at, Scale: 4, Disp: 16 * i}, y)
 		step(y, acc[i])
 	}
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))
-	Label("stop")
-	for i := range acc {
-		VMOVUPD(acc[i], Mem{Base: out, Disp: 32 * i})
+	Label("end")
+	merge(acc[1], acc[0])
+	for _, lanes := range []uint64{0x4e, 0xb1} { // exchange halves, then neighbours
+		VPERMPD(Imm(lanes), acc[0], y)
+		merge(y, acc[0])
 	}
+	VBROADCASTSD(Mem{Base: out}, y)
+	merge(acc[0], y)
+	VMOVSD(y.AsX(), Mem{Base: out})
+	ADDQ(Imm(8), out)
+	LEAQ(Mem{Base: x, Index: apart, Scale: 4}, x)
+	DECQ(rows)
+	JMP(LabelRef("row"))
+	Label("stop")
 	VZEROUPPER()
 	RET()
 }
@@ -104,6 +123,180 @@ func repeat() {
 	JGE(LabelRef("stop"))
 	VMOVUPS(y, Mem{Base: out, Index: at, Scale: 4})
 	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// search generates the functions of argmax and argmin.
+func search() {
+	for _, f := range []struct {
+		name, what string
+		predicate  uint64
+	}{{"greatest", "greater", notAtMost}, {"least", "less", notAtLeast}} {
+		TEXT(f.name+"At", NOSPLIT, "func(best *float32, at *int32, x *float32, k int32, n int)")
+		Doc(fmt.Sprintf("%sAt replaces each of n best elements, a multiple of 8, by an element of x that is %s or the",
+			f.name, f.what), "first NaN. It sets the coordinates of replaced ones to k.")
+		k := YMM()
+		from, _ := Param("k").Resolve()
+		VBROADCASTSS(from.Addr, k)
+		best, at, x := Load(Param("best"), GP64()), Load(Param("at"), GP64()), Load(Param("x"), GP64())
+		n, i := Load(Param("n"), GP64()), GP64()
+		XORQ(i, i)
+		Label("next")
+		CMPQ(i, n)
+		JGE(LabelRef("stop"))
+		old, y, beats, known := YMM(), YMM(), YMM(), YMM()
+		VMOVUPS(Mem{Base: best, Index: i, Scale: 4}, old)
+		VMOVUPS(Mem{Base: x, Index: i, Scale: 4}, y)
+		VCMPPS(Imm(f.predicate), old, y, beats)
+		VCMPPS(Imm(ordered), old, old, known)
+		VANDPS(known, beats, beats)
+		VBLENDVPS(beats, y, old, old)
+		VMOVUPS(old, Mem{Base: best, Index: i, Scale: 4})
+		VMASKMOVPS(k, beats, Mem{Base: at, Index: i, Scale: 4})
+		ADDQ(Imm(8), i)
+		JMP(LabelRef("next"))
+		Label("stop")
+		VZEROUPPER()
+		RET()
+	}
+	TEXT("equalAt", NOSPLIT, "func(x *float32, y float32, n int) int")
+	Doc("equalAt returns the index of the first group of 8 elements with one that equals y, or n, which is a multiple",
+		"of 8, if there is none.")
+	y, equals := YMM(), YMM()
+	from, _ := Param("y").Resolve()
+	VBROADCASTSS(from.Addr, y)
+	x, n, i, mask := Load(Param("x"), GP64()), Load(Param("n"), GP64()), GP64(), GP32()
+	XORQ(i, i)
+	Label("next")
+	CMPQ(i, n)
+	JGE(LabelRef("stop"))
+	VCMPPS(Imm(equal), Mem{Base: x, Index: i, Scale: 4}, y, equals)
+	VMOVMSKPS(equals, mask)
+	TESTL(mask, mask)
+	JNZ(LabelRef("stop"))
+	ADDQ(Imm(8), i)
+	JMP(LabelRef("next"))
+	Label("stop")
+	Store(i, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// runningSums generates the functions of cumsum. Sums are float64.
+func runningSums() {
+	TEXT("runningSum", NOSPLIT, "func(out, x *float32, sum float64, n int) float64")
+	Doc("runningSum sets each of n elements of out, a multiple of 4, to the sum of sum, the element of x and those before.",
+		"It returns the last result.")
+	sum, zero := YMM(), YMM()
+	begin, _ := Param("sum").Resolve()
+	VBROADCASTSD(begin.Addr, sum)
+	VXORPD(zero, zero, zero)
+	out, x, n, i := Load(Param("out"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64()), GP64()
+	XORQ(i, i)
+	Label("next")
+	CMPQ(i, n)
+	JGE(LabelRef("stop"))
+	y, before, total, narrow := YMM(), YMM(), YMM(), XMM()
+	VCVTPS2PD(Mem{Base: x, Index: i, Scale: 4}, y)
+	VPERMPD(Imm(0x90), y, before) // elements 0, 0, 1 and 2
+	VBLENDPD(Imm(1), zero, before, before)
+	VADDPD(before, y, y)
+	VPERM2F128(Imm(0x08), y, y, before) // 0, 0 and the low half
+	VADDPD(before, y, y)
+	VPERMPD(Imm(0xff), y, total)
+	VADDPD(sum, y, y)
+	VADDPD(total, sum, sum)
+	VCVTPD2PSY(y, narrow)
+	VMOVUPS(narrow, Mem{Base: out, Index: i, Scale: 4})
+	ADDQ(Imm(4), i)
+	JMP(LabelRef("next"))
+	Label("stop")
+	Store(sum.AsX(), ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+
+	TEXT("runningAdd", NOSPLIT, "func(sums *float64, out, x *float32, n int)")
+	Doc("runningAdd adds each of n elements of x, a multiple of 8, to a sum, and sets out to the sums.")
+	sums, to, from := Load(Param("sums"), GP64()), Load(Param("out"), GP64()), Load(Param("x"), GP64())
+	count, at := Load(Param("n"), GP64()), GP64()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, count)
+	JGE(LabelRef("stop"))
+	for k := range 2 {
+		y, narrow := YMM(), XMM()
+		VCVTPS2PD(Mem{Base: from, Index: at, Scale: 4, Disp: 16 * k}, y)
+		VADDPD(Mem{Base: sums, Index: at, Scale: 8, Disp: 32 * k}, y, y)
+		VMOVUPD(y, Mem{Base: sums, Index: at, Scale: 8, Disp: 32 * k})
+		VCVTPD2PSY(y, narrow)
+		VMOVUPS(narrow, Mem{Base: to, Index: at, Scale: 4, Disp: 16 * k})
+	}
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// transposes generates the function that transposes a square of 8 by 8 elements.
+func transposes() {
+	TEXT("transpose8", NOSPLIT, "func(dst, src *float32, to, from, n int)")
+	Doc("transpose8 transposes n squares of 8 by 8 elements. The squares are neighbours in the rows of dst, which are to",
+		"elements apart, and one below the other in src, whose rows are from elements apart.")
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	to, from, n := Load(Param("to"), GP64()), Load(Param("from"), GP64()), Load(Param("n"), GP64())
+	SHLQ(Imm(2), to)
+	SHLQ(Imm(2), from)
+	to3, from3, high, low := GP64(), GP64(), GP64(), GP64()
+	LEAQ(Mem{Base: to, Index: to, Scale: 2}, to3)
+	LEAQ(Mem{Base: from, Index: from, Scale: 2}, from3)
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	LEAQ(Mem{Base: src, Index: from, Scale: 4}, low)
+	LEAQ(Mem{Base: dst, Index: to, Scale: 4}, high)
+	rowOf := func(base, base4, step, step3 Register, i int) Mem {
+		if i >= 4 {
+			base, i = base4, i-4
+		}
+		return []Mem{{Base: base}, {Base: base, Index: step, Scale: 1}, {Base: base, Index: step, Scale: 2},
+			{Base: base, Index: step3, Scale: 1}}[i]
+	}
+	var a, b [8]VecVirtual
+	for i := range 4 { // a[i] has the low halves of rows i and i+4, and a[i+4] the high halves
+		for half := range 2 {
+			y, m := YMM(), rowOf(src, low, from, from3, i)
+			m.Disp += 16 * half
+			VMOVUPS(m, y.AsX())
+			m = rowOf(src, low, from, from3, i+4)
+			m.Disp += 16 * half
+			VINSERTF128(Imm(1), m, y, y)
+			a[i+4*half] = y
+		}
+	}
+	for half := range 2 {
+		h := 4 * half
+		for i := range b[:4] {
+			b[h+i] = YMM()
+		}
+		VUNPCKLPS(a[h+1], a[h], b[h])
+		VUNPCKHPS(a[h+1], a[h], b[h+1])
+		VUNPCKLPS(a[h+3], a[h+2], b[h+2])
+		VUNPCKHPS(a[h+3], a[h+2], b[h+3])
+		for i, of := range [4]func(){
+			func() { VUNPCKLPD(b[h+2], b[h], a[h]) }, func() { VUNPCKHPD(b[h+2], b[h], a[h]) },
+			func() { VUNPCKLPD(b[h+3], b[h+1], a[h]) }, func() { VUNPCKHPD(b[h+3], b[h+1], a[h]) },
+		} {
+			of()
+			VMOVUPS(a[h], rowOf(dst, high, to, to3, h+i))
+		}
+	}
+	ADDQ(Imm(32), dst)
+	LEAQ(Mem{Base: src, Index: from, Scale: 8}, src)
+	DECQ(n)
 	JMP(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"math"
 
@@ -14,14 +13,7 @@ import (
 )
 
 func main() {
-	ofInts := flag.Bool("ints", false, "the functions of 8-bit integers, not the others")
-	flag.Parse()
 	ConstraintExpr("amd64")
-	if *ofInts {
-		integers()
-		Generate()
-		return
-	}
 	for _, w := range []width{avx2, avx512} {
 		for _, f := range []format{f32, f16, bf16} {
 			w.dots(1, 4, f)
@@ -40,6 +32,9 @@ func main() {
 	exps()
 	primitives()
 	folds()
+	search()
+	runningSums()
+	transposes()
 	repeat()
 	Generate()
 }
@@ -423,7 +418,8 @@ func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 const (
 	equal, less, atMost, atLeast, more, differ = 0x00, 0x11, 0x12, 0x1d, 0x1e, 0x04
 
-	unordered = 0x03
+	unordered, ordered    = 0x03, 0x07
+	notAtMost, notAtLeast = 0x16, 0x19 // true if an operand is NaN
 )
 
 // primitives generates the functions of all primitives.
