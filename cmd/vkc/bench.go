@@ -36,6 +36,7 @@ type benchFlags struct {
 	model         benchModelFlags
 }
 
+// benchCommand declares the command vkc bench and its flags.
 func (a *app) benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
@@ -127,7 +128,7 @@ func (f *benchFlags) check() error {
 	return full
 }
 
-// cases checks the flags and returns the cases they choose.
+// cases checks the flags and returns the cases they choose. auto is the scale for --scale auto.
 func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 	for _, s := range f.suites {
 		if err := oneOf("suite", s, bench.Suites()); err != nil {
@@ -155,6 +156,8 @@ func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 	return chosen, nil
 }
 
+// bench runs vkc bench: it checks the flags, measures the cases on the device, or reads them with --from, and
+// reports. After an interruption it reports the cases that were measured.
 func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if err := f.model.open(); err != nil {
 		return err
@@ -228,7 +231,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
 	switch {
 	case !strings.Contains(f.device, ","), f.model.split == generate.SplitLayers:
-		return openItself(f.device)
+		return openForMeasuring(f.device)
 	case f.model.split == generate.SplitTensor:
 		return vkc.OpenTensorParallel(f.device)
 	}
@@ -247,6 +250,7 @@ func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
 	return dev, nil
 }
 
+// listCases prints the suite and name of each case, for vkc bench --list.
 func (a *app) listCases(cases []bench.Case) error {
 	for _, c := range cases {
 		if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", c.Suite, c.Name); err != nil {
@@ -290,7 +294,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			*traces = append(*traces, runtime.Trace{Name: c.Name, Profile: p})
 		}
 	}
-	said := map[string]bool{dev.Why(): true}
+	noted := map[string]bool{dev.Why(): true}
 	for i, c := range cases {
 		bar.report(int64(i), int64(len(cases)))
 		res, err := r.Run(ctx, c)
@@ -298,8 +302,8 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			return report, fmt.Errorf("case %s: %w", c.Name, err)
 		}
 		report.Results = append(report.Results, res)
-		if t := res.Text; t != nil && t.On != "" && !said[t.On] {
-			said[t.On] = true
+		if t := res.Text; t != nil && t.On != "" && !noted[t.On] {
+			noted[t.On] = true
 			bar.end()
 			a.note("%s runs on %s", t.Test, t.On)
 		}

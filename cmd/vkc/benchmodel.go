@@ -16,9 +16,10 @@ type benchModelFlags struct {
 	bench.Model
 	path, kv string
 	split    string
-	names    []string // of the flags that want a model
+	names    []string // flags that go only with -m
 }
 
+// register declares the flags of vkc bench -m. names gets the flags that go only with -m.
 func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE`")
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -14,7 +14,8 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// readReports reads the results of earlier runs on one device as one.
+// readReports reads the results of several runs on one device and merges them into one report. Of equal cases the
+// last file's result counts.
 func readReports(paths []string) (all *bench.Report, err error) {
 	for _, path := range paths {
 		r, err := bench.ReadReport(path)
@@ -32,7 +33,8 @@ func readReports(paths []string) (all *bench.Report, err error) {
 	return all, nil
 }
 
-// finishBench prints and stores a report, and judges it.
+// finishBench prints and stores a report. It returns an error if a case failed, or regressed by more than
+// --max-regress against base.
 func (a *app) finishBench(r *bench.Report, base *bench.Baseline, f *benchFlags) error {
 	if f.output != "" {
 		text, err := json.MarshalIndent(r, "", "  ")
@@ -87,7 +89,7 @@ func (a *app) printBench(r *bench.Report, base *bench.Baseline) error {
 	return base.WriteTable(a.stdout, r)
 }
 
-// writePage replaces the tables in a document.
+// writePage replaces the benchmark's tables in the Markdown document at path.
 func writePage(path string, r *bench.Report, base *bench.Baseline) error {
 	old, err := inputfile.Read(path)
 	if err != nil {

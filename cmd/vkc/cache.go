@@ -61,6 +61,7 @@ type cacheSum struct {
 
 func (s cacheSum) String() string { return fmt.Sprintf("%d, %s", s.Entries, size(s.Bytes)) }
 
+// cacheCommand declares the command vkc cache and its flags.
 func (a *app) cacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
@@ -70,7 +71,7 @@ directory, or where $VKC_CACHE_DIR says; $VKC_CACHE=off turns them off. A damage
 measured lies next to them and stays: vkc tune --reset forgets it.`,
 		Example: "  vkc cache ls\n  vkc cache verify\n  vkc cache clear",
 	}
-	group(cmd)
+	rejectUnknownSubcommands(cmd)
 	var asJSON bool
 	ls := &cobra.Command{
 		Use: "ls", Short: "List the cached programs, the newest first, and the size of the other caches",
@@ -94,6 +95,7 @@ drivers and are checked when one is used.`,
 	return cmd
 }
 
+// cacheList runs vkc cache ls.
 func (a *app) cacheList(asJSON bool) error {
 	c, err := openCaches()
 	if err != nil {
@@ -124,6 +126,7 @@ func (a *app) cacheList(asJSON bool) error {
 	return a.printCaches(&info)
 }
 
+// printCaches prints the cached programs as a table, and the sizes of the other caches.
 func (a *app) printCaches(info *cacheInfo) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s\n", info.Dir)
@@ -142,6 +145,7 @@ func (a *app) printCaches(info *cacheInfo) error {
 	return err
 }
 
+// cacheVerify runs vkc cache verify: it removes damaged entries and returns an error if there were any.
 func (a *app) cacheVerify() error {
 	c, err := openCaches()
 	if err != nil {
@@ -168,6 +172,8 @@ func (a *app) cacheVerify() error {
 	return nil
 }
 
+// cacheClear runs vkc cache clear: it removes every program, shader and pipeline cache, but not the measurements of
+// vkc tune.
 func (a *app) cacheClear() error {
 	c, err := openCaches()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
+// chatCommand declares the command vkc chat and its flags.
 func (a *app) chatCommand() *cobra.Command {
 	var f generateFlags
 	var system string
@@ -46,15 +47,17 @@ const chatHelp = `Commands in a conversation:
   /help           list these commands
   /quit           end the conversation`
 
-// talker reads messages and shows answers: a terminal, or plain streams.
-type talker interface {
-	// message returns the next message, or io.EOF.
-	message() (string, error)
+// chatUI is a user interface of a conversation: a terminal (console), or plain streams (streamUI). Writes show text
+// to the user.
+type chatUI interface {
+	// readMessage returns the next message, or io.EOF.
+	readMessage() (string, error)
 	io.Writer
-	// answering returns a context that ends when the user interrupts the answer.
-	answering(ctx context.Context) (context.Context, context.CancelFunc)
+	// interruptible returns a context that ends when the user presses Ctrl-C, which stops an answer.
+	interruptible(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
+// chat runs vkc chat: it loads the model and runs a conversation on the terminal, or on standard input and output.
 func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err error) {
 	f.chat = true
 	m, err := f.open(ctx, a, "chat")
@@ -68,7 +71,7 @@ func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err er
 		return err
 	}
 	if terminalOf(os.Stdin) == nil || terminalOf(os.Stdout) == nil {
-		return c.run(ctx, newPlainTalker(ctx, a.stdout, a.stdout.Flush))
+		return c.run(ctx, newStreamUI(ctx, a.stdout, a.stdout.Flush))
 	}
 	a.note("%s. /help lists commands", m.Why())
 	console, err := newConsole(ctx)
@@ -88,9 +91,9 @@ type conversation struct {
 }
 
 // run reads messages and commands, and answers each message, until the input ends or the user quits.
-func (c *conversation) run(ctx context.Context, t talker) error {
+func (c *conversation) run(ctx context.Context, ui chatUI) error {
 	for {
-		text, err := t.message()
+		text, err := ui.readMessage()
 		if err == io.EOF {
 			return ctx.Err()
 		} else if err != nil {
@@ -102,7 +105,7 @@ func (c *conversation) run(ctx context.Context, t talker) error {
 		case command == "/quit", command == "/exit":
 			return nil
 		case command == "/help":
-			fmt.Fprintln(t, chatHelp)
+			fmt.Fprintln(ui, chatHelp)
 			continue
 		case command == "/clear":
 			c.messages = nil
@@ -112,85 +115,89 @@ func (c *conversation) run(ctx context.Context, t talker) error {
 			continue
 		case command == "/retry":
 			if len(c.messages) < 2 {
-				fmt.Fprintln(t, "There is no message to answer once more.")
+				fmt.Fprintln(ui, "There is no message to answer once more.")
 				continue
 			}
 			text = c.messages[len(c.messages)-2].Content.(string)
 			c.messages = c.messages[:len(c.messages)-2]
 			c.flags.sampling.Seed++
 		case strings.HasPrefix(command, "/"):
-			fmt.Fprintf(t, "There is no command %s; /help lists them. A space before it makes it a message.\n", command)
+			fmt.Fprintf(ui, "There is no command %s; /help lists them. A space before it makes it a message.\n", command)
 			continue
 		}
-		if err := c.answer(ctx, t, text); err != nil {
+		if err := c.answer(ctx, ui, text); err != nil {
 			return err
 		}
 	}
 }
 
-// prompt returns the tokens of the conversation with one more message of the user. If the conversation is too long, its
-// oldest messages are dropped; forgotten counts them.
-func (c *conversation) prompt(text string) (prompt []int32, forgotten int, err error) {
+// prompt returns the tokens of the conversation with one more message of the user, text. If they leave too little of
+// the context for an answer, prompt drops the oldest messages from c.messages; dropped counts them.
+func (c *conversation) prompt(text string) (prompt []int32, dropped int, err error) {
 	var messages []chat.Message
 	if c.system != "" {
 		messages = append(messages, chat.Message{Role: "system", Content: c.system})
 	}
 	messages = append(append(messages, c.messages...), chat.Message{Role: "user", Content: text})
-	room := c.model.Context() / 4
+	reserved := c.model.Context() / 4
 	if n := c.flags.sampling.MaxTokens; n > 0 {
-		room = min(n, room)
+		reserved = min(n, reserved)
 	}
-	prompt, forgotten, err = c.model.Fit(chat.Context{Messages: messages, AddGenerationPrompt: true}, room)
+	prompt, dropped, err = c.model.Fit(chat.Context{Messages: messages, AddGenerationPrompt: true}, reserved)
 	if err == nil {
-		c.messages = c.messages[forgotten:]
+		c.messages = c.messages[dropped:]
 	}
-	return prompt, forgotten, err
+	return prompt, dropped, err
 }
 
-// answer prints the model's answer and adds it to the conversation, even if it was interrupted.
-func (c *conversation) answer(ctx context.Context, t talker, text string) error {
-	prompt, forgotten, err := c.prompt(text)
+// answer asks the model for a reply to the user's message text, prints the reply on ui while it is generated, and
+// appends both to c.messages. If the user interrupts it, the partial reply is kept. A prompt that cannot be made is
+// printed and is no error.
+func (c *conversation) answer(ctx context.Context, ui chatUI, text string) error {
+	prompt, dropped, err := c.prompt(text)
 	if err != nil {
-		fmt.Fprintln(t, err)
+		fmt.Fprintln(ui, err)
 		return nil
 	}
-	if forgotten > 0 {
-		fmt.Fprintf(t, "[the context of %d tokens is full: the first %d messages are forgotten]\n", c.model.Context(),
-			forgotten)
+	if dropped > 0 {
+		fmt.Fprintf(ui, "[the context of %d tokens is full: the first %d messages are forgotten]\n", c.model.Context(),
+			dropped)
 	}
-	answering, stop := t.answering(ctx)
+	answerCtx, stop := ui.interruptible(ctx)
 	defer stop()
-	var said strings.Builder
-	stats, err := answer(answering, c.model, prompt, c.flags.sampling, func(text string) error {
-		said.WriteString(text)
-		_, err := io.WriteString(t, text)
+	var reply strings.Builder
+	stats, err := answer(answerCtx, c.model, prompt, c.flags.sampling, func(text string) error {
+		reply.WriteString(text)
+		_, err := io.WriteString(ui, text)
 		return err
 	})
-	stopped := answering.Err() != nil && ctx.Err() == nil
-	if err != nil && !stopped {
+	interrupted := answerCtx.Err() != nil && ctx.Err() == nil
+	if err != nil && !interrupted {
 		return err
 	}
 	c.messages = append(c.messages, chat.Message{Role: "user", Content: text},
-		chat.Message{Role: "assistant", Content: said.String()})
-	fmt.Fprintln(t)
+		chat.Message{Role: "assistant", Content: reply.String()})
+	fmt.Fprintln(ui)
 	if c.flags.stats && stats != "" {
-		fmt.Fprintf(t, "[%s]\n", stats)
+		fmt.Fprintf(ui, "[%s]\n", stats)
 	}
 	return nil
 }
 
-// plainTalker talks by streams.
-type plainTalker struct {
+// streamUI reads messages from standard input and writes answers to a stream. A line that ends with \ continues in
+// the next.
+type streamUI struct {
 	io.Writer
 	lines *bufio.Reader
 	flush func() error
 }
 
-func newPlainTalker(ctx context.Context, w io.Writer, flush func() error) *plainTalker {
-	return &plainTalker{Writer: w, lines: bufio.NewReader(standardInput(ctx)), flush: flush}
+func newStreamUI(ctx context.Context, w io.Writer, flush func() error) *streamUI {
+	return &streamUI{Writer: w, lines: bufio.NewReader(standardInput(ctx)), flush: flush}
 }
 
-func (p *plainTalker) message() (string, error) {
+// readMessage implements [chatUI].
+func (p *streamUI) readMessage() (string, error) {
 	var text strings.Builder
 	for {
 		line, err := p.lines.ReadString('\n')
@@ -205,12 +212,12 @@ func (p *plainTalker) message() (string, error) {
 	}
 }
 
-func (p *plainTalker) Write(b []byte) (int, error) {
+func (p *streamUI) Write(b []byte) (int, error) {
 	n, err := p.Writer.Write(b)
 	return n, errors.Join(err, p.flush())
 }
 
-func (p *plainTalker) answering(ctx context.Context) (context.Context, context.CancelFunc) {
+func (p *streamUI) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
@@ -265,7 +272,7 @@ func (c *console) close() {
 	term.Restore(int(os.Stdin.Fd()), c.saved)
 }
 
-// Read returns keys to the line editor.
+// Read passes keys to the line editor, which is term.Terminal.
 func (c *console) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		select {
@@ -283,7 +290,8 @@ func (c *console) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *console) message() (string, error) {
+// readMessage implements [chatUI]. Pasted lines are one message.
+func (c *console) readMessage() (string, error) {
 	if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
 		c.SetSize(width, height)
 	}
@@ -307,8 +315,9 @@ func (c *console) message() (string, error) {
 	}
 }
 
-// answering watches for Ctrl-C; other keys are for the next message.
-func (c *console) answering(ctx context.Context) (context.Context, context.CancelFunc) {
+// interruptible implements [chatUI]. It watches for Ctrl-C during an answer, and keeps other keys for the next
+// message.
+func (c *console) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

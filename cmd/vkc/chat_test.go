@@ -73,13 +73,13 @@ func TestChat(t *testing.T) {
 
 func TestPlainTalker(t *testing.T) {
 	typed(t, "one\r\ntwo \\\nthree\\\n\nlast\\")
-	p := newPlainTalker(t.Context(), io.Discard, func() error { return nil })
+	p := newStreamUI(t.Context(), io.Discard, func() error { return nil })
 	for _, want := range []string{"one", "two \nthree\n", "last"} {
-		if have, err := p.message(); err != nil || have != want {
+		if have, err := p.readMessage(); err != nil || have != want {
 			t.Errorf("%q, %v, want %q", have, err, want)
 		}
 	}
-	if text, err := p.message(); err != io.EOF {
+	if text, err := p.readMessage(); err != io.EOF {
 		t.Errorf("%q, %v after the end", text, err)
 	}
 }

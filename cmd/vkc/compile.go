@@ -48,6 +48,7 @@ type programInfo struct {
 	Without []string `json:"without,omitempty"`
 }
 
+// compileCommand declares the command vkc compile and its flags.
 func (a *app) compileCommand() *cobra.Command {
 	var f compileFlags
 	cmd := &cobra.Command{
@@ -100,7 +101,7 @@ func (a *app) compileCommand() *cobra.Command {
 	return cmd
 }
 
-// compileModel is compile with --generate.
+// compileModel runs vkc compile --generate: it compiles all programs of a GGUF model into one bundle.
 func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) error {
 	m := &f.graph.model
 	if isModel, err := isGGUF(path); err != nil || !isModel {
@@ -136,6 +137,7 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 	return a.printCompiled(p.Contents.Graph, p, f)
 }
 
+// compile runs vkc compile for a graph or for one program of a model.
 func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	if f.generate {
 		return a.compileModel(cmd.Context(), path, f)
@@ -179,6 +181,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	return a.printCompiled(p.Contents.Graph, p, f)
 }
 
+// printCompiled prints what a bundle contains: one line, or JSON.
 func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error {
 	st, err := os.Stat(f.output)
 	if err != nil {
@@ -200,7 +203,7 @@ func infoOf(s vkc.CompileStats) programInfo {
 	return programInfo{s.Kernels, s.Shaders, s.CacheHit, s.Processes, millis(s.Elapsed), s.Without}
 }
 
-// noteCompile prints the cost of compiling.
+// noteCompile prints what compiling cost, and whether weights are decoded or the cache failed.
 func (a *app) noteCompile(s vkc.CompileStats) {
 	switch {
 	case s.CacheHit:

@@ -17,7 +17,7 @@ import (
 // deviceEntry is one device of vkc devices --json.
 type deviceEntry struct {
 	Index int `json:"index"`
-	// whether --device auto takes the device, which is a GPU
+	// whether --device auto selects this device; only a GPU
 	Auto    bool   `json:"auto"`
 	Problem string `json:"problem,omitempty"` // why it cannot be used
 	// features that VKC_DISABLE turned off
@@ -32,6 +32,7 @@ type devicesInfo struct {
 	Error   string        `json:"error,omitempty"`
 }
 
+// devicesCommand declares the command vkc devices and its flags.
 func (a *app) devicesCommand() *cobra.Command {
 	var asJSON bool
 	var profile, device string
@@ -75,7 +76,7 @@ programs are compiled for it where it is not.`,
 	return cmd
 }
 
-// writeProfile writes a device as a profile.
+// writeProfile writes the caps and tuning of device want as a profile for --target.
 func (a *app) writeProfile(want, path string) (err error) {
 	if !strings.HasSuffix(path, ".json") {
 		return usagef("--profile %s: want a FILE.json, by which --target tells files from names", path)
@@ -122,6 +123,7 @@ func listDevices() (devicesInfo, error) {
 	return info, err
 }
 
+// printDevices prints the devices as a table. An asterisk marks the one that --device auto selects.
 func (a *app) printDevices(info devicesInfo) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  DEVICE\tNAME\tTYPE\tMEMORY\tVULKAN\tDRIVER")

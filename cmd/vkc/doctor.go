@@ -27,6 +27,7 @@ type finding struct {
 	Fix      string `json:"fix,omitempty"`     // how to repair it, if not OK
 }
 
+// doctorCommand declares the command vkc doctor and its flags.
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -244,6 +245,7 @@ func layerDirs() []string {
 	return bases
 }
 
+// examineCache checks that vkc can write to the cache directory.
 func examineCache() finding {
 	f := finding{Name: "cache", Optional: true, Purpose: "keeps compiled programs"}
 	root, err := cachefile.Root()
@@ -275,6 +277,7 @@ func tryToWrite(dir string) error {
 	return os.Remove(f.Name())
 }
 
+// printFindings prints a line per finding, and how to fix the failed ones.
 func (a *app) printFindings(findings []finding) error {
 	width := 0
 	for _, f := range findings {

@@ -46,6 +46,7 @@ type dumpFlags struct {
 	tuning               tuningFlags
 }
 
+// dumpCommand declares the command vkc dump and its flags.
 func (a *app) dumpCommand() *cobra.Command {
 	f := dumpFlags{kernel: -1}
 	cmd := &cobra.Command{
@@ -112,7 +113,8 @@ its machine code, where it says so (VK_KHR_pipeline_executable_properties):
 // noKernel is the default of --kernel.
 const noKernel = -1
 
-// complete fills in the stage that other flags imply, and rejects combinations of flags that make no sense.
+// complete fills in the stage that other flags imply, and rejects combinations of flags that make no sense. staged
+// and targeted say whether --stage and --target are given.
 func (f *dumpFlags) complete(staged, targeted bool) error {
 	switch {
 	case staged:
@@ -149,6 +151,7 @@ func (f *dumpFlags) complete(staged, targeted bool) error {
 	return nil
 }
 
+// dump runs vkc dump: it reads the graph or bundle and prints the stage or report that the flags select.
 func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {
@@ -200,7 +203,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	return err
 }
 
-// dumper prints one program.
+// dumper prints one program. Each method prints one stage or report.
 type dumper struct {
 	*app
 	ctx     context.Context
@@ -322,14 +325,14 @@ func (d *dumper) decisions() error {
 		} else if !p.Taken && p.Before > p.After && p.Gain() <= 0 {
 			choice += fmt.Sprintf(": less than %.2f times as fast", p.Margin)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Rule, p.Kernel, listed(p.Of), p.What, before, after,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Rule, p.Kernel, firstAndCount(p.Of), p.What, before, after,
 			gain, choice)
 	}
 	return w.Flush()
 }
 
-// listed returns the first name and the number of the others.
-func listed(names []string) string {
+// firstAndCount returns the first name and the number of the others, such as "k3 and 2 others".
+func firstAndCount(names []string) string {
 	switch len(names) {
 	case 0:
 		return "-"
@@ -380,8 +383,8 @@ func (d *dumper) lower() (*compiler.Lowered, error) {
 	return compiler.Lower(d.ctx, d.graph, caps, tuning)
 }
 
-// pick returns the numbers of the kernels to print.
-func (d *dumper) pick(n int) ([]int, error) {
+// selectedKernels returns the numbers of the kernels to print: all n, or the one of --kernel.
+func (d *dumper) selectedKernels(n int) ([]int, error) {
 	if k := d.flags.kernel; k >= n {
 		return nil, usagef("--kernel %d: the program has %d kernels, counted from 0", k, n)
 	} else if k >= 0 {
@@ -394,24 +397,25 @@ func (d *dumper) pick(n int) ([]int, error) {
 	return all, nil
 }
 
+// kernels prints the fused kernels before scheduling.
 func (d *dumper) kernels() error {
 	s, err := passes.Run(d.graph, passes.Options{Context: d.ctx})
 	if err != nil {
 		return err
 	}
-	list, err := d.pick(len(s.Kernels))
+	list, err := d.selectedKernels(len(s.Kernels))
 	if err != nil {
 		return err
 	}
 	for _, i := range list {
-		fmt.Fprintf(d.stdout, "; kernel %d: %s\n%s", i, bound(s.Program, i), s.Kernels[i])
+		fmt.Fprintf(d.stdout, "; kernel %d: %s\n%s", i, bindingsLine(s.Program, i), s.Kernels[i])
 	}
 	return nil
 }
 
-// bound returns a line that lists the buffers bound to a step, by their names in the graph. The shader has generic
-// names, because kernels of several layers share one GLSL source.
-func bound(p *kernel.Program, step int) string {
+// bindingsLine returns a line that lists the buffers bound to a step, by their names in the graph. The shader has
+// generic names, because kernels of several layers share one GLSL source.
+func bindingsLine(p *kernel.Program, step int) string {
 	binds := p.Dispatches()[step].Binds
 	parts := make([]string, len(binds))
 	for n, bind := range binds {
@@ -442,12 +446,13 @@ func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err er
 	return low.Program, low.GLSL, low.Reasons, nil
 }
 
+// plan prints the buffers and steps, or one step with --kernel.
 func (d *dumper) plan() error {
 	p, _, _, err := d.lowered()
 	if err != nil {
 		return err
 	}
-	list, err := d.pick(len(p.Steps))
+	list, err := d.selectedKernels(len(p.Steps))
 	if err != nil {
 		return err
 	}
@@ -472,6 +477,7 @@ func (d *dumper) step(p *kernel.Program, i int) error {
 	return nil
 }
 
+// glsl prints the shader sources.
 func (d *dumper) glsl() error {
 	p, sources, reasons, err := d.lowered()
 	if err != nil {
@@ -483,7 +489,7 @@ func (d *dumper) glsl() error {
 	return d.shaders(p, reasons, func(i int) (string, error) { return sources[i], nil })
 }
 
-// spirv disassembles the shaders, of a graph after compiling it.
+// spirv disassembles the shaders. It compiles a graph first; a bundle has its SPIR-V.
 func (d *dumper) spirv() error {
 	ctx := d.ctx
 	if d.program == nil {
@@ -504,9 +510,10 @@ func (d *dumper) spirv() error {
 	return d.shaders(c.Program, nil, func(i int) (string, error) { return tools.Disassemble(ctx, c.SPIRV[i]) })
 }
 
-// shaders prints the source of each shader once, under a heading that lists the kernels sharing it.
+// shaders prints the source of each shader once, under a heading that lists the kernels sharing it. text returns the
+// source of a shader.
 func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader int) (string, error)) error {
-	list, err := d.pick(len(p.Steps))
+	list, err := d.selectedKernels(len(p.Steps))
 	if err != nil {
 		return err
 	}
@@ -518,7 +525,7 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 			head += "; " + reasons[i]
 		}
 		if first, ok := seen[st.Shader]; ok {
-			fmt.Fprintf(d.stdout, "// %s; the shader of kernel %d\n// %s\n\n", head, first, bound(p, i))
+			fmt.Fprintf(d.stdout, "// %s; the shader of kernel %d\n// %s\n\n", head, first, bindingsLine(p, i))
 			continue
 		}
 		seen[st.Shader] = i
@@ -526,7 +533,7 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 		if err != nil {
 			return fmt.Errorf("kernel %d: %w", i, err)
 		}
-		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bound(p, i), source)
+		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bindingsLine(p, i), source)
 	}
 	if d.flags.kernel >= 0 {
 		return nil
@@ -536,7 +543,7 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 		head := fmt.Sprintf("kernels %d to %d in one dispatch: %s", k.First, k.First+k.Count-1, k.Dispatch.Schedule)
 		if first, ok := seen[k.Dispatch.Shader]; ok {
 			first := p.Persistent[first-len(p.Steps)].First
-			fmt.Fprintf(d.stdout, "// %s; the shader that begins with kernel %d\n// %s\n\n", head, first, bound(p, i))
+			fmt.Fprintf(d.stdout, "// %s; the shader that begins with kernel %d\n// %s\n\n", head, first, bindingsLine(p, i))
 			continue
 		}
 		seen[k.Dispatch.Shader] = i
@@ -544,7 +551,7 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.Dispatch.Name, err)
 		}
-		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bound(p, i), source)
+		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bindingsLine(p, i), source)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipel
 		}
 	}
 	c := d.program.Contents
-	list, err := d.pick(len(c.Program.Steps))
+	list, err := d.selectedKernels(len(c.Program.Steps))
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipel
 	return nil
 }
 
-// stats prints the driver's statistics for each kernel.
+// stats prints the driver's statistics of each kernel, such as registers and spills.
 func (d *dumper) stats() error {
 	var costs []runtime.KernelCost
 	var steps []kernel.Step
@@ -83,7 +83,7 @@ func (d *dumper) stats() error {
 	return w.Flush()
 }
 
-// isa prints machine code.
+// isa prints the machine code that the driver made of each kernel.
 func (d *dumper) isa() error {
 	return d.onDriver(vk.CaptureRepresentations, func(i int, p *vk.Pipeline) error {
 		st := &d.program.Contents.Program.Steps[i]

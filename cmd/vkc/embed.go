@@ -16,6 +16,7 @@ type embedFlags struct {
 	normalize bool
 }
 
+// embedCommand declares the command vkc embed and its flags.
 func (a *app) embedCommand() *cobra.Command {
 	var f embedFlags
 	cmd := &cobra.Command{
@@ -41,6 +42,7 @@ the text itself what it is for, such as "search_query: ".`,
 	return cmd
 }
 
+// embed runs vkc embed: it prints a line of JSON with the embedding of each text.
 func (a *app) embed(ctx context.Context, f *embedFlags, texts []string) (err error) {
 	if err := f.model.check("embed"); err != nil {
 		return err

@@ -25,7 +25,7 @@ type loadFlags struct {
 	path, kv string
 	trusted  string // file of the public keys whose bundles are trusted
 	options  generate.Options
-	guesses  *int // at a time; nil if not given
+	guesses  *int // tokens guessed at a time, --draft-tokens; nil if not given
 }
 
 type generateFlags struct {
@@ -37,6 +37,7 @@ type generateFlags struct {
 	chat, stats bool
 }
 
+// generateCommand declares the command vkc generate and its flags.
 func (a *app) generateCommand() *cobra.Command {
 	var f generateFlags
 	cmd := &cobra.Command{
@@ -129,7 +130,8 @@ const splitHelp = "of several devices (--device 0,1) each has some of the layers
 
 const autoHelp = "; auto is what is expected to be fastest for one answer, of these and one device alone"
 
-// check refuses flags that are wrong, before a file is opened, and completes the options.
+// check refuses wrong flags before a file is opened, and completes f.options. command is the verb, for error
+// messages.
 func (f *loadFlags) check(command string) error {
 	if f.path == "" {
 		return usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
@@ -182,14 +184,14 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 	if err := f.check(command); err != nil {
 		return nil, err
 	}
-	done := f.attend(a)
+	done := f.setCallbacks(a)
 	defer done()
 	return generate.Open(ctx, f.path, f.options)
 }
 
-// attend sets the callbacks for loading a model: a progress bar, which done removes, and the check that a bundle is
-// trusted.
-func (f *loadFlags) attend(a *app) (done func()) {
+// setCallbacks sets the callbacks for loading a model: a progress bar, which done removes, and the check that a
+// bundle is trusted.
+func (f *loadFlags) setCallbacks(a *app) (done func()) {
 	bar := a.progress("loading", false)
 	f.options.Progress = bar.stage
 	f.options.Trust = func(ctx context.Context, p *vkc.Program) error { return a.trust(ctx, p, f.trusted) }
@@ -262,6 +264,7 @@ func (f *generateFlags) grammar() (*grammar.Grammar, error) {
 	return g, nil
 }
 
+// generate runs vkc generate: it prints the model's continuation of the prompt.
 func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	text, err := textOf(ctx, []string{f.prompt})
 	if err != nil {
@@ -304,7 +307,8 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	return nil
 }
 
-// answer generates a continuation of the prompt. stats is a line with the speed.
+// answer generates a continuation of the prompt, and calls show for each piece of text. stats is a line with the
+// speed.
 func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.Sampling,
 	show func(text string) error) (stats string, err error) {
 	start := time.Now()

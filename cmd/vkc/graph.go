@@ -44,6 +44,7 @@ func (f *graphFlags) add(cmd *cobra.Command) {
 	f.model.add(cmd)
 }
 
+// add declares the flags.
 func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.context, "ctx", 0,
 		fmt.Sprintf("of a model: `N` tokens at most; 0 means %d, or what the model was trained for", modelContext))
@@ -57,7 +58,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	f.onnx.add(cmd)
 }
 
-// read reads a graph, or builds the graph of a model. Its matmuls may be as inexact as --precision allows.
+// read reads a graph, or builds the graph of a model. It applies --precision to the graph's matmuls.
 func (f *graphFlags) read(path string) (*ir.Graph, error) {
 	g, w, err := f.open(path, "")
 	if w != nil {
@@ -222,6 +223,7 @@ func isGGUF(path string) (bool, error) {
 	return string(head) == "GGUF", err
 }
 
+// graphCommand declares the command vkc graph and its flags.
 func (a *app) graphCommand() *cobra.Command {
 	var f modelFlags
 	var output string

@@ -16,6 +16,7 @@ type imatrixFlags struct {
 	output string
 }
 
+// imatrixCommand declares the command vkc imatrix and its flags.
 func (a *app) imatrixCommand() *cobra.Command {
 	var f imatrixFlags
 	cmd := &cobra.Command{
@@ -37,6 +38,7 @@ llama.cpp's programs read. Measure with a model of floats, or one that lost litt
 	return cmd
 }
 
+// imatrix runs vkc imatrix: it runs the model over the text in path and writes the importance matrix.
 func (a *app) imatrix(ctx context.Context, f *imatrixFlags, path string) error {
 	switch {
 	case f.model.path == "":

@@ -37,10 +37,10 @@ func parseSymbols(list []string) (map[string]int64, error) {
 	return symbols, nil
 }
 
-// checkSymbols rejects symbols that the program does not have and values out of bounds. It replaces the spelling that
-// an ONNX file uses for a name by the program's spelling.
+// checkSymbols rejects symbols that the program does not have, and values below least or above a symbol's bound. It
+// replaces names that only the ONNX file uses by the program's.
 func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64) error {
-	if err := respell(sig, symbols); err != nil {
+	if err := useSymbolNames(sig, symbols); err != nil {
 		return err
 	}
 	var names []runtime.Port
@@ -58,9 +58,9 @@ func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64)
 	return nil
 }
 
-// respell renames the keys of symbols. A user may name an extent as the ONNX file does, which need not be an
-// identifier; respell replaces that name by the symbol's.
-func respell(sig *runtime.Signature, symbols map[string]int64) error {
+// useSymbolNames renames the keys of symbols, in place. A user may name an extent as the ONNX file does, which need
+// not be an identifier; the key then becomes the symbol's name in the program.
+func useSymbolNames(sig *runtime.Signature, symbols map[string]int64) error {
 	for _, name := range slices.Sorted(maps.Keys(symbols)) {
 		if ir.IsIdent(name) {
 			continue
@@ -68,7 +68,7 @@ func respell(sig *runtime.Signature, symbols map[string]int64) error {
 		var meant []string
 		for _, s := range sig.Symbols() {
 			number, ok := strings.CutPrefix(s.Name, onnx.SymbolOf(name))
-			if ok && (number == "" || isNumbered.MatchString(number)) {
+			if ok && (number == "" || clashSuffix.MatchString(number)) {
 				meant = append(meant, s.Name)
 			}
 		}
@@ -88,8 +88,8 @@ func respell(sig *runtime.Signature, symbols map[string]int64) error {
 	return nil
 }
 
-// isNumbered matches the suffix of a symbol that was renamed to avoid a clash.
-var isNumbered = regexp.MustCompile(`^_[0-9]+$`)
+// clashSuffix matches the suffix of a symbol that was renamed to avoid a clash.
+var clashSuffix = regexp.MustCompile(`^_[0-9]+$`)
 
 // readInputs makes the tensors of the --input flags. It makes random ones last, because their shapes may depend on the
 // others.
@@ -124,7 +124,7 @@ func readInputs(g *ir.Graph, flags []string, symbols map[string]int64) (map[stri
 		if in[p.Name], err = readInput(p, text); err != nil {
 			return nil, err
 		}
-		learn(known, p, in[p.Name].Dims)
+		inferSymbols(known, p, in[p.Name].Dims)
 	}
 	if err := missingSymbols(random, known); err != nil {
 		return nil, err
@@ -225,8 +225,9 @@ func isFile(path string) bool {
 	return err == nil
 }
 
-// learn adds the symbols that follow from the shape of a tensor. The run checks later that all tensors agree.
-func learn(known map[string]int64, p runtime.Port, dims []int) {
+// inferSymbols adds to known the symbols that follow from the shape dims of input p's tensor. The run checks later
+// that all tensors agree.
+func inferSymbols(known map[string]int64, p runtime.Port, dims []int) {
 	if len(dims) != len(p.Type.Shape) {
 		return
 	}
@@ -300,6 +301,7 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, limit in
 // randomChunk is the number of elements generated at a time.
 const randomChunk = 1 << 16
 
+// fillRandom fills d with random values: floats in [-1, 1), integers in [0, limit).
 func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {
 	if d.DType.IsBlock() {
 		return nil, fmt.Errorf("%s: there are no random blocks: pass a FILE.npy", d)
@@ -330,6 +332,7 @@ func hasPort(ports []runtime.Port, name string) bool {
 	return slices.ContainsFunc(ports, func(p runtime.Port) bool { return p.Name == name })
 }
 
+// portNames lists ports for an error message.
 func portNames(ports []runtime.Port) string {
 	if len(ports) == 0 {
 		return "none"

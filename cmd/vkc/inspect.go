@@ -23,6 +23,7 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
+// inspectCommand declares the command vkc inspect and its flags.
 func (a *app) inspectCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
@@ -107,7 +108,7 @@ type typeTotal struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-// inspect reads a file of any kind that vkc knows, and returns what there is to show.
+// inspect reads a file of any kind that vkc knows, and returns its description.
 func inspect(path string) (_ *inspected, err error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -156,6 +157,7 @@ func looksLikeGraph(path string) (bool, error) {
 	}), nil
 }
 
+// graph describes a graph file.
 func (info *inspected) graph(path string) error {
 	g, err := vkc.ReadGraph(path)
 	if err != nil {
@@ -241,6 +243,7 @@ func (info *inspected) onnx(path string) (err error) {
 	return nil
 }
 
+// addPorts appends the inputs, outputs and states of a program.
 func (info *inspected) addPorts(sig *runtime.Signature) {
 	for _, list := range []struct {
 		kind  string
@@ -252,6 +255,7 @@ func (info *inspected) addPorts(sig *runtime.Signature) {
 	}
 }
 
+// weights describes a file of weights: GGUF, safetensors, one part of a model in several files, or their index.
 func (info *inspected) weights(path string) (err error) {
 	w, err := vkc.OpenWeights(path)
 	part := (*filefmt.PartError)(nil)
@@ -311,6 +315,7 @@ func openPart(path, format string) (vkc.Weights, error) {
 	return safetensors.OpenPart(path)
 }
 
+// bundle describes a compiled bundle.
 func (info *inspected) bundle(path string) (err error) {
 	f, err := bundle.Open(path)
 	if err != nil {
@@ -366,6 +371,7 @@ func (info *inspected) addKey(key string, value any) {
 	info.Metadata = append(info.Metadata, k)
 }
 
+// addTensor appends a tensor of n bytes. offset is its position in the file, or 0.
 func (info *inspected) addTensor(name, dtype string, dims []int, offset, n int64) {
 	t := inspectedTensor{Name: name, Type: dtype, Shape: dims, Offset: offset, Bytes: n, Elements: 1}
 	if t.Shape == nil {
@@ -385,7 +391,7 @@ func bitsPer(bytes, elements int64) float64 {
 	return 8 * float64(bytes) / float64(elements)
 }
 
-// total fills in the sums.
+// total sums the tensors up by type and in all.
 func (info *inspected) total() {
 	for _, t := range info.Tensors {
 		i := slices.IndexFunc(info.Types, func(s typeTotal) bool { return s.Type == t.Type })
@@ -404,13 +410,13 @@ func (info *inspected) total() {
 	info.Bits = bitsPer(info.Bytes, info.Elements)
 }
 
-// The parts of a long value of the metadata that are shown.
+// The number of elements and characters of a long metadata value that are shown.
 const (
 	shownItems = 6
 	shownRunes = 100
 )
 
-// cut shortens long values.
+// cut shortens long values of the metadata.
 func (info *inspected) cut() {
 	for i := range info.Metadata {
 		k := &info.Metadata[i]
@@ -425,6 +431,7 @@ func (info *inspected) cut() {
 	}
 }
 
+// printInspected prints the description as tables.
 func (a *app) printInspected(info *inspected) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s: %s, %s\n", ir.Printable(info.File), info.Format, size(info.FileBytes))
@@ -479,6 +486,7 @@ func (k *inspectedKey) text() string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
+// itemText formats a metadata value, or an element of one.
 func itemText(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -14,19 +14,20 @@ func openOne(want, verb string) (*vkc.Device, error) {
 	if strings.Contains(want, ",") {
 		return nil, usagef("%s: --device %s: want one device", verb, want)
 	}
-	return openItself(want)
+	return openForMeasuring(want)
 }
 
-// openItself opens a device to measure or verify it, or to look at its kernels. For "auto" it opens the best Vulkan
-// device, also one in software, without the CPU fallback, which would hide a failure of the device.
-func openItself(want string) (*vkc.Device, error) {
-	dev, _, err := openItselfBy(vkc.OpenDevice, want)
+// openForMeasuring opens a device to measure or verify it, or to look at its kernels. For "auto" it opens the best
+// Vulkan device, even one in software, and never falls back to the CPU, because that would hide a failure of the
+// device.
+func openForMeasuring(want string) (*vkc.Device, error) {
+	dev, _, err := openForMeasuringBy(vkc.OpenDevice, want)
 	return dev, err
 }
 
-// openItselfBy is openItself by another function than OpenDevice. missing is the reason that "auto" opened no Vulkan
-// device.
-func openItselfBy(open func(string, ...vkc.DeviceOption) (*vkc.Device, error), want string) (dev *vkc.Device,
+// openForMeasuringBy is openForMeasuring with another function than vkc.OpenDevice. missing is the reason that "auto"
+// opened no Vulkan device.
+func openForMeasuringBy(open func(string, ...vkc.DeviceOption) (*vkc.Device, error), want string) (dev *vkc.Device,
 	missing, err error) {
 	if isAuto(want) {
 		if dev, missing = open("vulkan"); missing == nil {

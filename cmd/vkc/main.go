@@ -64,7 +64,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(a.stderr)
 	root.InitDefaultCompletionCmd(args...)
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		group(c)
+		rejectUnknownSubcommands(c)
 	}
 	once := sync.Once{} // a verb looks for the tools as often as it compiles
 	err := root.ExecuteContext(spirv.WithNotice(ctx, func(why *spirv.PassedOverError) {
@@ -76,7 +76,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	if last := (*lastWord)(nil); ctx.Err() != nil && !errors.As(err, &last) {
+	if last := (*finalError)(nil); ctx.Err() != nil && !errors.As(err, &last) {
 		a.say("interrupted")
 		return exitInterrupted
 	}
@@ -107,9 +107,9 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// lastWord is an error that a command returns after an interrupt, when it has shut down in order. It is printed
-// although the command was interrupted.
-type lastWord struct{ error }
+// finalError is an error that a command returns after an interrupt and an orderly shutdown. Unlike other errors, it
+// is printed although the command was interrupted.
+type finalError struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takeOnce makes the flags of a command and its subcommands reject a second value. Declare a flag that may be repeated
-// as a list: StringArray, StringSlice or IntSlice.
-func takeOnce(cmd *cobra.Command) {
+// rejectRepeated makes the flags of a command and its subcommands reject a second value. Declare a flag that may be
+// repeated as a list: StringArray, StringSlice or IntSlice.
+func rejectRepeated(cmd *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			_, list := f.Value.(pflag.SliceValue)
@@ -19,7 +19,7 @@ func takeOnce(cmd *cobra.Command) {
 		})
 	}
 	for _, c := range cmd.Commands() {
-		takeOnce(c)
+		rejectRepeated(c)
 	}
 }
 

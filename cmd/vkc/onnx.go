@@ -14,11 +14,13 @@ import (
 	"github.com/vkc-go/vkc/npy"
 )
 
-// onnxFlags give values that an ONNX model leaves open and that building the graph needs.
+// onnxFlags give values that an ONNX model leaves open: extents, their bounds, and inputs that the graph needs as
+// constants.
 type onnxFlags struct {
 	dims, bounds, constants []string
 }
 
+// add declares the flags.
 func (f *onnxFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
 		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; or "+
@@ -82,8 +84,8 @@ func parseNumbers(flag string, list []string) (map[string]int, error) {
 // spelledName matches a symbol's name as an ONNX file may spell it, but no expression.
 var spelledName = regexp.MustCompile(`^[\w.:]+$`)
 
-// parseDims reads --dim flags.
-func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
+// parseDims parses --dim flags. bounds has the values of --bound, for symbols in the expressions.
+func parseDims(list []string, bounds map[string]int) (map[string]ir.Dim, error) {
 	pairs, err := parsePairs("dim", "N or NAME=32*W", list)
 	if err != nil {
 		return nil, err
@@ -94,7 +96,7 @@ func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
 			text = onnx.SymbolOf(text)
 		}
 		dims[name], err = ir.ParseDimOf(text, func(symbol string) (ir.Dim, error) {
-			for name, n := range given {
+			for name, n := range bounds {
 				if name == symbol || onnx.SymbolOf(name) == symbol {
 					return ir.Symbol(symbol, n), nil
 				}

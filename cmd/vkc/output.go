@@ -13,13 +13,13 @@ import (
 	"github.com/vkc-go/vkc/internal/atomicfile"
 )
 
-// output is a stream for people or programs. It keeps the first write error, so that a full disk makes the command fail
-// even if the command ignores its own errors. Control characters are written as escapes, because names come from files
-// that may be hostile.
+// output is a stream for people or programs. It keeps the first write error, so that a full disk makes the command
+// fail even if the command ignores its own errors. It escapes control characters, because names come from files that
+// may be hostile.
 type output struct {
-	w     *bufio.Writer
-	part  []byte // the first bytes of an incomplete character
-	first error
+	w          *bufio.Writer
+	incomplete []byte // the first bytes of an incomplete character
+	firstErr   error
 }
 
 func newOutput(w io.Writer) *output { return &output{w: bufio.NewWriter(w)} }
@@ -27,16 +27,16 @@ func newOutput(w io.Writer) *output { return &output{w: bufio.NewWriter(w)} }
 // Write implements [io.Writer].
 func (o *output) Write(text []byte) (int, error) {
 	all := text
-	if len(o.part) > 0 {
-		all = append(o.part, text...)
+	if len(o.incomplete) > 0 {
+		all = append(o.incomplete, text...)
 	}
 	for len(all) > 0 && utf8.FullRune(all) {
 		r, n := utf8.DecodeRune(all)
 		o.rune(r, all[:n])
 		all = all[n:]
 	}
-	o.part = append([]byte(nil), all...)
-	return len(text), o.first
+	o.incomplete = append([]byte(nil), all...)
+	return len(text), o.firstErr
 }
 
 // rune writes one character, or the escape for it.
@@ -47,27 +47,27 @@ func (o *output) rune(r rune, text []byte) {
 		_, err = fmt.Fprintf(o.w, `\x%02x`, text[0])
 	case r == '\n' || r == '\t' || strconv.IsPrint(r):
 		_, err = o.w.Write(text)
-	case r > 0xffff: // a pair, so that JSON stays JSON
+	case r > 0xffff: // a surrogate pair, so that JSON stays JSON
 		hi, lo := utf16.EncodeRune(r)
 		_, err = fmt.Fprintf(o.w, `\u%04x\u%04x`, hi, lo)
 	default:
 		_, err = fmt.Fprintf(o.w, `\u%04x`, r)
 	}
-	if o.first == nil {
-		o.first = err
+	if o.firstErr == nil {
+		o.firstErr = err
 	}
 }
 
 // Flush writes buffered output and returns the first error of all writes.
 func (o *output) Flush() error {
-	for _, b := range o.part {
+	for _, b := range o.incomplete {
 		fmt.Fprintf(o.w, `\x%02x`, b)
 	}
-	o.part = nil
-	if err := o.w.Flush(); o.first == nil {
-		o.first = err
+	o.incomplete = nil
+	if err := o.w.Flush(); o.firstErr == nil {
+		o.firstErr = err
 	}
-	return o.first
+	return o.firstErr
 }
 
 // writable checks that the file of a flag can be written, before the command does any work for it. path is empty if the

@@ -17,6 +17,7 @@ type perplexityFlags struct {
 	json   bool
 }
 
+// perplexityCommand declares the command vkc perplexity and its flags.
 func (a *app) perplexityCommand() *cobra.Command {
 	var f perplexityFlags
 	cmd := &cobra.Command{
@@ -38,6 +39,7 @@ measures, so that figures of equal --ctx and equal texts compare. What does not 
 	return cmd
 }
 
+// perplexity runs vkc perplexity: it measures how well the model predicts the text in path.
 func (a *app) perplexity(ctx context.Context, f *perplexityFlags, path string) error {
 	if err := f.model.check("perplexity"); err != nil {
 		return err

@@ -26,6 +26,7 @@ type quantizeFlags struct {
 	requantize, json       bool
 }
 
+// quantizeCommand declares the command vkc quantize and its flags.
 func (a *app) quantizeCommand() *cobra.Command {
 	var f quantizeFlags
 	cmd := &cobra.Command{
@@ -125,6 +126,7 @@ func parseKeep(text string) (quantize.Rule, error) {
 	return quantize.Rule{Pattern: pattern, Type: t}, err
 }
 
+// quantize runs vkc quantize: it quantizes the model in file in and prints the report.
 func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
 	if sameFile(in, f.output) {
 		return usagef("%s is both read and written: name another output", in)
@@ -167,11 +169,10 @@ func sameFile(in, out string) bool {
 	return errIn == nil && errOut == nil && os.SameFile(a, b)
 }
 
-// maxImatrixBytes bounds an importance matrix: the largest models' have some
-// hundred megabytes.
+// maxImatrixBytes bounds an importance matrix. The largest models' matrices have some hundred megabytes.
 const maxImatrixBytes = 4 << 30
 
-// readImatrix reads either form of an importance matrix.
+// readImatrix reads an importance matrix, a .dat file or GGUF.
 func readImatrix(path string) (*imatrix.Matrix, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -218,6 +219,7 @@ type quantizedTensor struct {
 	Note     string   `json:"note,omitempty"`
 }
 
+// printQuantized prints the loss of each tensor, as a table or JSON.
 func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 	for _, note := range r.Notes {
 		a.note("note: %s", note)
@@ -248,6 +250,7 @@ func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 	return err
 }
 
+// quantizedInfoOf converts a report for JSON. file is the written GGUF file.
 func quantizedInfoOf(r *quantize.Report, file string) quantizedInfo {
 	info := quantizedInfo{File: file, Tensors: []quantizedTensor{}, Notes: r.Notes, Before: r.BytesIn,
 		Bytes: r.BytesOut, Ratio: r.Ratio(), RMSE: number(r.RMSE)}

@@ -39,6 +39,7 @@ func (a *app) printJSON(v any) error {
 	return enc.Encode(v)
 }
 
+// rootCommand declares vkc itself and its groups of commands.
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "vkc",
@@ -79,7 +80,7 @@ Errors are on standard error, results on standard output.`,
 			root.AddCommand(c)
 		}
 	}
-	group(root)
+	rejectUnknownSubcommands(root)
 	help := root.RunE
 	version := root.Flags().BoolP("version", "v", false, "print the version, as vkc version does")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -90,7 +91,7 @@ Errors are on standard error, results on standard output.`,
 	}
 	root.SetHelpCommand(helpCommand())
 	completeValues(root)
-	takeOnce(root)
+	rejectRepeated(root)
 	return root
 }
 
@@ -116,8 +117,9 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// group makes a command with subcommands print its help, and reject unknown subcommands.
-func group(cmd *cobra.Command) {
+// rejectUnknownSubcommands makes a command with subcommands print its help when called alone, and reject unknown
+// subcommands with a suggestion.
+func rejectUnknownSubcommands(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -135,7 +137,7 @@ func group(cmd *cobra.Command) {
 // exactArgs requires exactly these arguments. The names are for the error message.
 func exactArgs(names ...string) cobra.PositionalArgs { return atLeastArgs(len(names), names...) }
 
-// atLeastArgs is like exactArgs, but arguments after the first "least" are optional.
+// atLeastArgs is like exactArgs, but the arguments after the first least are optional.
 func atLeastArgs(least int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		verb := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")

@@ -31,6 +31,7 @@ type runFlags struct {
 	tuning                   tuningFlags
 }
 
+// runCommand declares the command vkc run and its flags.
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
@@ -94,7 +95,7 @@ its ops have.`,
 	return cmd
 }
 
-// session is one vkc run.
+// session is one vkc run: its flags, the open program, and the inputs.
 type session struct {
 	*app
 	flags   *runFlags
@@ -104,13 +105,14 @@ type session struct {
 	file    vkc.Weights // closed at the end; nil if the weights come from a bundle
 	weights ir.WeightSource
 	exe     *vkc.Executable
-	why     string // the reason for its device when it was loaded
+	why     string // why the program ran on its device when it was loaded; auto may change it later
 	symbols map[string]int64
 	inputs  map[string]*ir.Data
-	outputs map[string]string // files by output
+	outputs map[string]string // the file to write, by output name
 	checker *check.Checker
 }
 
+// run runs vkc run: it opens the program, executes it, and reports on the run.
 func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if f.repeat < 1 {
 		return usagef("--repeat %d: want at least 1", f.repeat)
@@ -208,7 +210,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	}
 	var missing error
 	if len(s.flags.aboutKernels()) > 0 {
-		s.device, missing, err = openItselfBy(open, s.flags.device)
+		s.device, missing, err = openForMeasuringBy(open, s.flags.device)
 	} else {
 		s.device, err = open(s.flags.device)
 	}
@@ -284,6 +286,7 @@ func (s *session) noteDevice(fallback error) {
 	}
 }
 
+// compile compiles graph g for the session's device.
 func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 	bar := s.progress("compiling shaders", false)
 	defer bar.end()
@@ -317,6 +320,7 @@ func (f *runFlags) aboutKernels() (flags []string) {
 	return flags
 }
 
+// load loads the program on the device, and prints where it runs if that differs from the device's choice.
 func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading", false)
 	defer bar.end()
@@ -424,7 +428,7 @@ func (s *session) writeTrace(p *runtime.Profile) error {
 	return writeTraceFile(s.flags.trace, runtime.Trace{Name: s.exe.Device(), Profile: p})
 }
 
-// store writes the outputs that files were asked for.
+// store writes the outputs of --output to their files.
 func (s *session) store(res *runtime.Result) error {
 	for _, o := range s.exe.Outputs() {
 		path, ok := s.outputs[o.Name]

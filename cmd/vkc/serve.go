@@ -25,9 +25,10 @@ type serveFlags struct {
 	drain            time.Duration
 	serve            serve.Options
 
-	parallel, positions *int // the model's options, if given
+	parallel, positions *int // --parallel and --kv-tokens; nil if not given
 }
 
+// serveCommand declares the command vkc serve and its flags.
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -96,14 +97,14 @@ func (f *serveFlags) check() error {
 		return usagef("--listen: %w; want HOST:PORT", err)
 	}
 	for _, number := range []struct {
-		flag       string
-		said, into *int
+		flag        string
+		given, into *int
 	}{{"parallel", f.parallel, &f.model.options.Parallel}, {"kv-tokens", f.positions, &f.model.options.Positions}} {
-		if number.said == nil {
+		if number.given == nil {
 			continue
 		}
-		if *number.into = *number.said; *number.said < 1 {
-			return usagef("--%s %d: want at least 1", number.flag, *number.said)
+		if *number.into = *number.given; *number.given < 1 {
+			return usagef("--%s %d: want at least 1", number.flag, *number.given)
 		}
 	}
 	switch {
@@ -153,14 +154,14 @@ func readKey(path string) (string, error) {
 	return key, nil
 }
 
-// served is a model that answers requests.
-type served interface {
+// loadedModel is a language or embedding model that answers requests.
+type loadedModel interface {
 	Why() string
 	Close() error
 }
 
 // load loads a language model, or an embedding model if the file is one.
-func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, error) {
+func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
 	if err := f.model.check("serve"); err != nil {
 		return nil, nil, err
 	}
@@ -192,7 +193,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 		o.Parallel = defaultParallel
 	}
 	if several {
-		defer f.model.attend(a)()
+		defer f.model.setCallbacks(a)()
 		r, err := generate.OpenReplicas(ctx, f.model.path, f.model.options)
 		if err != nil {
 			return nil, nil, err
@@ -206,12 +207,13 @@ func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, e
 	return m, serve.New(m, f.serve), nil
 }
 
+// serve runs vkc serve: it answers requests until a signal, then shuts down in order.
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	troubles := make(notices, 16)
-	f.model.options.Fallback = func(why error) { fmt.Fprintln(troubles, fallbackLine(why)) } // requests load programs
+	notes := make(notices, 16)
+	f.model.options.Fallback = func(why error) { fmt.Fprintln(notes, fallbackLine(why)) } // requests load programs
 	// Close the model after all answers have ended. The contexts of their requests end them.
 	m, handler, err := f.load(ctx, a)
 	if err != nil {
@@ -224,7 +226,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(troubles, "", 0),
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(notes, "", 0),
 	}
 	a.note("%s", m.Why())
 	a.say("%s at http://%s", f.serve.Name, l.Addr())
@@ -232,7 +234,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	go func() { ended <- server.Serve(l) }()
 	for ctx.Err() == nil {
 		select {
-		case line := <-troubles:
+		case line := <-notes:
 			a.say("%s", line)
 		case err := <-ended:
 			server.Close() // this ends the contexts of requests
@@ -245,22 +247,22 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	a.note("ending, once all requests are answered")
 	cut := f.await(handler)
 	// Only handlers that report the shutdown to clients are still running, and requests that are still arriving.
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
-	if server.Shutdown(patience) != nil {
+	if server.Shutdown(shutdownCtx) != nil {
 		server.Close() // cancels the contexts of requests
 	}
 	handler.Wait()
 	if cut > 0 {
-		return &lastWord{fmt.Errorf("serve: after --drain %v answers were under way still, and cut: %d", f.drain, cut)}
+		return &finalError{fmt.Errorf("serve: after --drain %v answers were under way still, and cut: %d", f.drain, cut)}
 	}
 	return nil
 }
 
-// farewell is the time for clients to read the end of their responses when the server stops.
-const farewell = 10 * time.Second
+// shutdownGrace is the time for clients to read the end of their responses when the server stops.
+const shutdownGrace = 10 * time.Second
 
-// await returns when all requests are answered. Meanwhile the listener stays open and tells new requests that the
+// await returns when all requests are answered. Until then the listener stays open and tells new requests that the
 // server is shutting down. After --drain it cuts the remaining answers and returns their number.
 func (f *serveFlags) await(handler *serve.Server) (cut int) {
 	answered := make(chan struct{})

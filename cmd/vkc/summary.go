@@ -88,6 +88,7 @@ func (s *session) print(res *runtime.Result, report *check.Report, measured *mea
 	return s.printRun(&info)
 }
 
+// printRun prints the outputs, the check, the profile and the measured times.
 func (s *session) printRun(info *runInfo) error {
 	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	for _, o := range info.Outputs {
@@ -142,7 +143,7 @@ func (m *measureInfo) line() string {
 	return text
 }
 
-// describe sums a tensor up.
+// describe summarizes a tensor: its first elements, range and NaNs.
 func describe(name string, d *ir.Data) (outputInfo, error) {
 	out := outputInfo{Name: name, DType: d.DType, Shape: d.Dims}
 	if out.Shape == nil {
@@ -185,7 +186,7 @@ func (o *outputInfo) span() string {
 	return text
 }
 
-// first is the first values, for people.
+// firstErr is the first values, for people.
 func (o *outputInfo) first() string {
 	parts := make([]string, len(o.First))
 	for i, v := range o.First {
@@ -204,6 +205,7 @@ func (o *outputInfo) first() string {
 // short prints six digits of a number.
 func short(n number) string { return strconv.FormatFloat(float64(n), 'g', 6, 64) }
 
+// checkInfos converts a check's report for JSON; nil if there was no check.
 func checkInfos(report *check.Report) []checkInfo {
 	if report == nil {
 		return nil

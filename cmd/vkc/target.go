@@ -18,7 +18,7 @@ func targetHelp() string {
 		strings.Join(device.Profiles(), ", ") + ", or a FILE.json of vkc devices --profile)"
 }
 
-// tuningFlags are the flags of commands that compile.
+// tuningFlags are the flags of commands that compile. They select measured schedules.
 type tuningFlags struct {
 	file string
 	none bool
@@ -34,7 +34,7 @@ func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
 	flags.BoolVar(&f.none, "no-tuning", false, "take no notice of what vkc tune measured")
 }
 
-// choose returns the target and the tuning that the flags select; given are the target's own.
+// choose returns the target and the tuning that the flags select. own is the target's tuning, used without flags.
 func (f *tuningFlags) choose(caps device.Caps, own device.Tuning) (device.Caps, device.Tuning, error) {
 	switch {
 	case f.none && f.file != "":

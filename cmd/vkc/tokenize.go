@@ -17,6 +17,7 @@ type tokenizeFlags struct {
 	special, ids bool
 }
 
+// tokenizeCommand declares the command vkc tokenize and its flags.
 func (a *app) tokenizeCommand() *cobra.Command {
 	var f tokenizeFlags
 	cmd := &cobra.Command{
@@ -48,6 +49,7 @@ Names of special tokens in the text, such as <|im_end|>, are plain text unless -
 	return cmd
 }
 
+// tokenize runs vkc tokenize: it prints the tokens of a text.
 func (a *app) tokenize(ctx context.Context, f *tokenizeFlags, args []string) (err error) {
 	file, err := gguf.Open(f.model)
 	if err != nil {
@@ -73,7 +75,7 @@ func (a *app) tokenize(ctx context.Context, f *tokenizeFlags, args []string) (er
 	return nil
 }
 
-// textOf returns the argument of a command, or standard input.
+// textOf returns the only argument of a command, or standard input if there is none or it is "-".
 func textOf(ctx context.Context, args []string) (string, error) {
 	if len(args) == 1 && args[0] != "-" {
 		return args[0], nil

@@ -49,6 +49,7 @@ func readSigner(file string) (ed25519.PrivateKey, error) {
 	return bundle.ReadPrivateKey(file)
 }
 
+// signCommand declares the command vkc sign and its flags.
 func (a *app) signCommand() *cobra.Command {
 	var key, out string
 	cmd := &cobra.Command{
@@ -84,6 +85,7 @@ the same at once; vkc keygen makes keys.`,
 	return cmd
 }
 
+// keygenCommand declares the command vkc keygen and its flags.
 func (a *app) keygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen KEY.pem",

@@ -35,6 +35,7 @@ type tuneFlags struct {
 	list, reset, json     bool
 }
 
+// tuneCommand declares the command vkc tune and its flags.
 func (a *app) tuneCommand() *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
@@ -123,6 +124,7 @@ func (f *tuneFlags) check(args []string) error {
 	return (&benchFlags{suites: f.suites, filter: f.filter, scale: f.scale}).check()
 }
 
+// tune runs vkc tune: it measures or estimates the schedules of kernels and prints the winners.
 func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error) {
 	symbols, err := parseSymbols(f.symbols)
 	if err != nil {
@@ -184,7 +186,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	return errors.Join(stopped, a.printTuning(rows, file, path, f), a.printAgreement(file, f))
 }
 
-// printAgreement prints how alike estimates and measurements order schedules.
+// printAgreement prints, with --against, how similarly estimates and measurements rank the schedules of each kernel.
 func (a *app) printAgreement(file *tunefile.File, f *tuneFlags) error {
 	if f.against == "" || f.json {
 		return nil
@@ -234,7 +236,7 @@ func progressText(p tune.Progress) string {
 	return text
 }
 
-// tuneKernels returns the kernels of the graph or of the chosen cases.
+// tuneKernels returns the kernels of the graph in args, or else of the chosen cases of vkc bench.
 func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string]int64, caps device.Caps,
 	f *tuneFlags) ([]*tune.Kernel, error) {
 	if len(args) > 0 {
@@ -348,6 +350,7 @@ type tuneRow struct {
 	Why      string  `json:"why,omitempty"`
 }
 
+// printTuning prints a line per kernel, and the total time before and after tuning.
 func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *tuneFlags) error {
 	if f.json {
 		info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine,

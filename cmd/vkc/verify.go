@@ -55,6 +55,7 @@ type failingProgram struct {
 // maxFailing limits the failing programs in a report.
 const maxFailing = 20
 
+// verifyCommand declares the command vkc verify and its flags.
 func (a *app) verifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
@@ -129,6 +130,8 @@ did not pass and why. Exit code 1 if a case failed that --except does not name.`
 	return cmd
 }
 
+// verify runs vkc verify --ops: it runs the op cases on the device, prints the results, and writes the report of
+// --report.
 func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 	opt, err := f.options()
 	if err != nil {
@@ -140,7 +143,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	a.note("device %s", dev.Why())
-	report, err := a.prove(ctx, dev, opt)
+	report, err := a.runOpCases(ctx, dev, opt)
 	if err != nil {
 		return a.reportError(ctx, f.report, err)
 	}
@@ -236,8 +239,8 @@ func (f *verifyFlags) options() (opt optest.Options, err error) {
 	return opt, nil
 }
 
-// prove runs the cases under a progress bar.
-func (a *app) prove(ctx context.Context, dev *vkc.Device, opt optest.Options) (*optest.Report, error) {
+// runOpCases runs the op cases on the device under a progress bar.
+func (a *app) runOpCases(ctx context.Context, dev *vkc.Device, opt optest.Options) (*optest.Report, error) {
 	bar := a.progress("verifying", false)
 	defer bar.end()
 	opt.Jobs = goruntime.GOMAXPROCS(0)

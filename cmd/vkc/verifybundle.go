@@ -77,6 +77,7 @@ func (a *app) verifySigner(p *vkc.Program, trusted string) error {
 	return nil
 }
 
+// verifyShaders runs spirv-val over the bundle's shaders, if it is installed.
 func (a *app) verifyShaders(ctx context.Context, p *vkc.Program) error {
 	err := p.Validate(ctx)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {

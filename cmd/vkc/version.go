@@ -17,6 +17,7 @@ type versionInfo struct {
 	Platform  string `json:"platform"`
 }
 
+// versionCommand declares the command vkc version and its flags.
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -34,6 +35,7 @@ func thisVersion() versionInfo {
 	return versionInfo{vkc.Version(), generator.ID(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
+// printVersion prints one line, or JSON.
 func (a *app) printVersion(asJSON bool) error {
 	v := thisVersion()
 	if asJSON {

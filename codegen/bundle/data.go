@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"sync/atomic"
@@ -32,9 +31,7 @@ type tensor struct {
 
 // weights writes the weight data section, and then the index section, which contains the checksums.
 func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
-	if err := w.begin(KindData, 0); err != nil {
-		return err
-	}
+	w.begin(KindData, 0)
 	start := w.pos
 	idx := index{ChunkBytes: chunkSize}
 	for _, r := range refs {
@@ -42,42 +39,31 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 		if err != nil {
 			return err
 		}
-		pad := alignUp(w.pos-start, tensorAlign) - (w.pos - start)
-		if err := w.summed(make([]byte, pad)); err != nil {
-			return err
-		}
+		w.summed(make([]byte, alignUp(w.pos-start, tensorAlign)-(w.pos-start)))
 		t := tensor{Name: r.name, DType: d.DType, Dims: d.Dims, Offset: w.pos - start, Bytes: int64(len(d.Bytes))}
 		if t.Dims == nil {
 			t.Dims = []int{}
 		}
-		if err := mmap.Guard(func() error { return w.summed(d.Bytes) }); err != nil {
+		if err := mmap.Guard(func() error { w.summed(d.Bytes); return w.err }); err != nil {
 			return fmt.Errorf("weight %q: %w", r.name, err)
 		}
 		idx.Tensors = append(idx.Tensors, t)
 	}
-	if err := w.end(); err != nil {
-		return err
-	}
+	w.end()
 	w.sums.finish()
 	idx.CRC32C = w.sums.crcs
-	text, err := json.Marshal(idx)
-	if err != nil {
-		return err
-	}
-	return w.section(KindIndex, 0, text)
+	w.json(KindIndex, idx)
+	return w.err
 }
 
 // summed writes bytes of weight data and updates the checksums of their chunks.
-func (w *writer) summed(p []byte) error {
+func (w *writer) summed(p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), chunkSize-w.sums.fill)
 		w.sums.add(p[:n])
-		if err := w.write(p[:n]); err != nil {
-			return err
-		}
+		w.write(p[:n])
 		p = p[n:]
 	}
-	return nil
 }
 
 // chunkSums computes the checksums of weight data while it is written, chunk by chunk.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
@@ -180,114 +181,88 @@ func faultf(pos int64, format string, args ...any) error {
 	return &fault{pos, fmt.Sprintf(format, args...)}
 }
 
+// require ends the reading of a directory with an error unless ok.
+func require(ok bool, pos int64, format string, args ...any) {
+	if !ok {
+		bailout.Check(faultf(pos, format, args...))
+	}
+}
+
 // decodeHead reads and checks the directory of a bundle, and checks the sections' extents and checksums.
-func decodeHead(b []byte) ([]Section, error) {
-	n, err := decodeHeader(b)
-	if err != nil {
-		return nil, err
-	}
+func decodeHead(b []byte) (sections []Section, err error) {
+	defer bailout.Caught(&err)
+	n := decodeHeader(b)
 	head := b[:headSize(n)]
-	if sum := headSum(head); !bytes.Equal(sum[:], head[hashedHead:headerSize]) {
-		return nil, faultf(hashedHead, "the checksum does not match the header and directory: the file is damaged")
-	}
-	sections := make([]Section, n)
+	sum := headSum(head)
+	require(bytes.Equal(sum[:], head[hashedHead:headerSize]), hashedHead,
+		"the checksum does not match the header and directory: the file is damaged")
+	sections = make([]Section, n)
 	end := int64(len(head))
 	for i := range sections {
 		at := headSize(i)
-		s, err := decodeEntry(head, at)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 && !follows(s, sections[i-1]) {
-			return nil, faultf(at, "section %s stands after section %s: sections must be in order, each once",
+		s := decodeEntry(head, at)
+		if i > 0 {
+			require(follows(s, sections[i-1]), at, "section %s stands after section %s: sections must be in order, each once",
 				s, sections[i-1])
 		}
-		if want := alignUp(end, s.Kind.align()); s.Offset != want {
-			return nil, faultf(at, "section %s begins at byte %d, want %d, after the one before", s, s.Offset, want)
-		}
-		if err := checkExtent(b, s, end, at); err != nil {
-			return nil, err
-		}
+		want := alignUp(end, s.Kind.align())
+		require(s.Offset == want, at, "section %s begins at byte %d, want %d, after the one before", s, s.Offset, want)
+		checkExtent(b, s, end, at)
 		sections[i], end = s, s.end()
 	}
-	if end != int64(len(b)) {
-		return nil, faultf(end, "%d bytes belong to no section", int64(len(b))-end)
-	}
+	require(end == int64(len(b)), end, "%d bytes belong to no section", int64(len(b))-end)
 	return sections, nil
 }
 
 // decodeHeader checks the header and returns the number of sections. b then contains the whole directory.
-func decodeHeader(b []byte) (int, error) {
-	le := binary.LittleEndian
-	if len(b) < headerSize {
-		if len(b) >= len(magic) && string(b[:len(magic)]) == magic {
-			return 0, faultf(int64(len(b)), "the file ends inside the header of %d bytes: it was cut short", headerSize)
-		}
-		return 0, faultf(0, "not a vkc bundle: %d bytes, want a header of %d", len(b), headerSize)
+func decodeHeader(b []byte) int {
+	le, length := binary.LittleEndian, int64(len(b))
+	if length < headerSize {
+		require(!bytes.HasPrefix(b, []byte(magic)), length, "the file ends inside the header of %d bytes: it was cut short",
+			headerSize)
+		require(false, 0, "not a vkc bundle: %d bytes, want a header of %d", length, headerSize)
 	}
-	if string(b[:len(magic)]) != magic {
-		return 0, faultf(0, "not a vkc bundle: it begins with %q, want %q", b[:len(magic)], magic)
-	}
+	require(string(b[:len(magic)]) == magic, 0, "not a vkc bundle: it begins with %q, want %q", b[:len(magic)], magic)
 	v, n, size := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint64(b[16:])
-	switch {
-	case v > version:
-		return 0, faultf(8, "the format has version %d, this vkc reads version %d: use a newer vkc", v, version)
-	case v != version:
-		return 0, faultf(8, "the format has version %d, want %d", v, version)
-	case size > uint64(len(b)):
-		return 0, faultf(int64(len(b)), "the file ends here, but had %d bytes when it was written: it was cut short",
-			size)
-	case size < uint64(len(b)):
-		return 0, faultf(int64(size), "the file goes on after its end, to byte %d", len(b))
-	case n > maxSections || headSize(int(n)) > int64(len(b)):
-		return 0, faultf(12, "%d sections do not fit the file", n)
-	case le.Uint64(b[24:]) != 0:
-		return 0, faultf(24, "a reserved field is not zero")
-	}
-	return int(n), nil
+	require(v <= version, 8, "the format has version %d, this vkc reads version %d: use a newer vkc", v, version)
+	require(v == version, 8, "the format has version %d, want %d", v, version)
+	require(size <= uint64(length), length, "the file ends here, but had %d bytes when it was written: it was cut short",
+		size)
+	require(size == uint64(length), int64(size), "the file goes on after its end, to byte %d", length)
+	require(n <= maxSections && headSize(int(n)) <= length, 12, "%d sections do not fit the file", n)
+	require(le.Uint64(b[24:]) == 0, 24, "a reserved field is not zero")
+	return int(n)
 }
 
 // decodeEntry decodes the section table entry at byte at of the file's head, and checks its kind, index and size.
-func decodeEntry(head []byte, at int64) (Section, error) {
+func decodeEntry(head []byte, at int64) Section {
 	le := binary.LittleEndian
 	b := head[at : at+entrySize]
 	s := Section{Kind: Kind(le.Uint32(b)), Index: int(le.Uint32(b[4:])), SHA256: [sha256.Size]byte(b[24:56])}
-	if s.Kind < KindMeta || s.Kind >= numKinds {
-		return s, faultf(at, "a section is of %s, which this vkc does not know: use a newer vkc", s.Kind)
-	}
-	if s.Index != 0 && !s.Kind.numbered() || s.Index < 0 || s.Index >= maxShaders {
-		return s, faultf(at+4, "section %s has index %d", s.Kind, s.Index)
-	}
+	require(s.Kind >= KindMeta && s.Kind < numKinds, at,
+		"a section is of %s, which this vkc does not know: use a newer vkc", s.Kind)
+	require(s.Index == 0 || s.Kind.numbered() && s.Index > 0 && s.Index < maxShaders, at+4, "section %s has index %d",
+		s.Kind, s.Index)
 	offset, length := le.Uint64(b[8:]), le.Uint64(b[16:])
-	if length > uint64(kinds[s.Kind].max) {
-		return s, faultf(at+16, "section %s has %d bytes, the limit is %d", s, length, kinds[s.Kind].max)
-	}
-	if offset > 1<<62 {
-		return s, faultf(at+8, "section %s begins at byte %d", s, offset)
-	}
+	require(length <= uint64(kinds[s.Kind].max), at+16, "section %s has %d bytes, the limit is %d", s, length,
+		kinds[s.Kind].max)
+	require(offset <= 1<<62, at+8, "section %s begins at byte %d", s, offset)
 	s.Offset, s.Length = int64(offset), int64(length)
-	return s, nil
+	return s
 }
 
 // checkExtent checks that section s is inside the file b, that the bytes from end to its start are zero, and that its
 // checksum matches. at is the position of its directory entry.
-func checkExtent(b []byte, s Section, end, at int64) error {
-	if s.end() > int64(len(b)) {
-		return faultf(at+8, "section %s ends at byte %d, the file at %d", s, s.end(), len(b))
-	}
-	for i, c := range b[end:s.Offset] {
-		if c != 0 {
-			return faultf(end+int64(i), "the padding before section %s is not zero: the file is damaged", s)
-		}
-	}
+func checkExtent(b []byte, s Section, end, at int64) {
+	require(s.end() <= int64(len(b)), at+8, "section %s ends at byte %d, the file at %d", s, s.end(), len(b))
+	padding := b[end:s.Offset]
+	zeros := len(padding) - len(bytes.TrimLeft(padding, "\x00"))
+	require(zeros == len(padding), end+int64(zeros), "the padding before section %s is not zero: the file is damaged", s)
 	want := [sha256.Size]byte{}
 	if s.Kind != KindData {
 		want = sha256.Sum256(b[s.Offset:s.end()])
 	}
-	if s.SHA256 != want {
-		return faultf(s.Offset, "the checksum does not match section %s: the file is damaged", s)
-	}
-	return nil
+	require(s.SHA256 == want, s.Offset, "the checksum does not match section %s: the file is damaged", s)
 }
 
 // follows reports whether section b may come after section a.

@@ -117,16 +117,15 @@ func assembled(t testing.TB, list []text) []byte {
 	t.Helper()
 	var b buffer
 	w := &writer{to: &b}
-	if err := w.zeros(headSize(len(list))); err != nil {
-		t.Fatal(err)
-	}
+	w.zeros(headSize(len(list)))
 	for _, s := range list {
-		if err := w.section(s.kind, s.index, s.content); err != nil {
-			t.Fatal(err)
-		}
+		w.section(s.kind, s.index, s.content)
 		if s.kind == KindData {
 			w.sections[len(w.sections)-1].SHA256 = [32]byte{}
 		}
+	}
+	if w.err != nil {
+		t.Fatal(w.err)
 	}
 	copy(b.data, encodeHead(w.sections, w.pos))
 	return b.data

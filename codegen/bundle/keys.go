@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/inputfile"
 )
 
@@ -96,22 +97,15 @@ func readPEM(path, kind string) ([][]byte, error) {
 
 // WriteKeys makes a new pair of signing keys. It writes the private key to path, readable by this user only, and the
 // public key to path.pub. Neither file may exist yet.
-func WriteKeys(path string) (ed25519.PublicKey, error) {
+func WriteKeys(path string) (key ed25519.PublicKey, err error) {
+	defer bailout.Caught(&err)
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return nil, err
-	}
+	bailout.Check(err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return nil, err
-	}
+	bailout.Check(err)
 	open, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		return nil, err
-	}
-	if err := writePEM(path, privateBlock, secret, 0o600); err != nil {
-		return nil, err
-	}
+	bailout.Check(err)
+	bailout.Check(writePEM(path, privateBlock, secret, 0o600))
 	if err := writePEM(path+".pub", publicBlock, open, 0o644); err != nil {
 		os.Remove(path) // one key of a pair is useless
 		return nil, err

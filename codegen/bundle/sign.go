@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
@@ -133,15 +132,7 @@ func Sign(path, out string, key ed25519.PrivateKey) error {
 		return err
 	}
 	err = mmap.Guard(func() error {
-		to, err := atomicfile.Create(out, 0o666)
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		if err := f.copySigned(to, key); err != nil {
-			return err
-		}
-		return to.Commit()
+		return writeFile(out, func(to sink) error { return f.copySigned(to, key) })
 	})
 	if err != nil {
 		return fmt.Errorf("vkb: sign %s: %w", path, err)
@@ -156,29 +147,19 @@ func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
 	if f.signature != nil {
 		n--
 	}
-	if err := w.zeros(headSize(n)); err != nil {
-		return err
-	}
+	w.zeros(headSize(n))
 	for _, s := range f.sections {
 		content := f.mapping.Bytes()[s.Offset:s.end()]
 		switch s.Kind {
 		case KindSignature:
 			continue
 		case KindData:
-			if err := w.begin(s.Kind, s.Index); err != nil {
-				return err
-			}
-			if err := w.summed(content); err != nil {
-				return err
-			}
+			w.begin(s.Kind, s.Index)
+			w.summed(content)
 			w.sums.finish()
-			if err := w.end(); err != nil {
-				return err
-			}
+			w.end()
 		default:
-			if err := w.section(s.Kind, s.Index, content); err != nil {
-				return err
-			}
+			w.section(s.Kind, s.Index, content)
 			if w.sections[len(w.sections)-1].SHA256 != s.SHA256 {
 				return fmt.Errorf("section %s changed while it was read", s)
 			}

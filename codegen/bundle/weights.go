@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -35,71 +36,56 @@ type refSet struct {
 	byName map[string]int
 }
 
-// add adds a weight. It returns an error if the weight is in the set with another type.
-func (s *refSet) add(r weightRef) error {
+// add adds a weight. It fails if the weight is in the set with another type.
+func (s *refSet) add(r weightRef) {
 	if i, ok := s.byName[r.name]; ok {
 		if err := s.list[i].check(r); err != nil {
-			return fmt.Errorf("two uses of a weight differ: %w", err)
+			bailout.Check(fmt.Errorf("two uses of a weight differ: %w", err))
 		}
-		return nil
+		return
 	}
 	if s.byName == nil {
 		s.byName = map[string]int{}
 	}
 	s.byName[r.name] = len(s.list)
 	s.list = append(s.list, r)
-	return nil
 }
 
-// program adds the weights of a program, in the order of its buffers.
-func (s *refSet) program(p *kernel.Program) error {
+// program adds the weights of a program, in the order of its buffers, and then the weights that are initial values of
+// its states.
+func (s *refSet) program(p *kernel.Program) {
 	for _, b := range p.Buffers {
 		for _, seg := range b.Segments {
-			if seg.Weight == "" {
-				continue
-			}
-			if err := s.add(segmentRef(seg)); err != nil {
-				return err
+			if seg.Weight != "" {
+				s.add(segmentRef(seg))
 			}
 		}
 	}
-	return s.firstStates(p)
-}
-
-// firstStates adds the weights that are initial values of a program's states.
-func (s *refSet) firstStates(p *kernel.Program) error {
 	for _, port := range p.States {
 		first, err := ir.ParseInitial(port.Init)
 		if err != nil {
-			return fmt.Errorf("state %q: init: %w", port.Name, err)
+			bailout.Check(fmt.Errorf("state %q: init: %w", port.Name, err))
 		}
-		name, ok := first.Weight()
-		if !ok {
-			continue
-		}
-		dims, err := port.Shape.Eval(nil)
-		if err != nil {
-			return fmt.Errorf("state %q: %w", port.Name, err)
-		}
-		if err := s.add(weightRef{name, port.DType, dims}); err != nil {
-			return err
+		if name, ok := first.Weight(); ok {
+			s.add(weightRef{name, port.DType, fixed("state", port.Name, port.Shape)})
 		}
 	}
-	return nil
 }
 
 // graph adds the weights of a graph.
-func (s *refSet) graph(g *ir.Graph) error {
+func (s *refSet) graph(g *ir.Graph) {
 	for _, n := range g.Leaves(ir.OpWeight) {
-		dims, err := n.Shape().Eval(nil) // the shape of a weight has no symbols
-		if err != nil {
-			return fmt.Errorf("weight %q: %w", n.Name(), err)
-		}
-		if err := s.add(weightRef{n.Name(), n.DType(), dims}); err != nil {
-			return err
-		}
+		s.add(weightRef{n.Name(), n.DType(), fixed("weight", n.Name(), n.Shape())})
 	}
-	return nil
+}
+
+// fixed returns the extents of a state or weight, whose shape has no symbols.
+func fixed(what, name string, s ir.Shape) []int {
+	dims, err := s.Eval(nil)
+	if err != nil {
+		bailout.Check(fmt.Errorf("%s %q: %w", what, name, err))
+	}
+	return dims
 }
 
 func segmentRef(s kernel.Segment) weightRef { return weightRef{s.Weight, s.DType, s.Dims} }
@@ -107,31 +93,22 @@ func segmentRef(s kernel.Segment) weightRef { return weightRef{s.Weight, s.DType
 // weightRefs lists the weights to include. The program's weights come first, in the order of its buffers, so that an
 // upload reads the file sequentially. Then come the weights that only the graph uses, the weights of the model's other
 // programs, and the remaining weights of the model's file.
-func (c *Contents) weightRefs() ([]weightRef, error) {
+func (c *Contents) weightRefs() (list []weightRef, err error) {
 	if c.Weights == nil {
 		return nil, nil
 	}
+	defer bailout.Caught(&err)
 	var set refSet
-	if err := set.program(c.Program); err != nil {
-		return nil, err
-	}
-	if err := set.graph(c.Graph); err != nil {
-		return nil, err
-	}
+	set.program(c.Program)
+	set.graph(c.Graph)
 	for _, part := range c.Parts {
-		if err := set.program(part.Program); err != nil {
-			return nil, err
-		}
+		set.program(part.Program)
 	}
 	if all, ok := c.Weights.(interface{ Names() []string }); ok && c.Model != nil {
 		for _, name := range all.Names() {
 			d, err := c.Weights.Weight(name)
-			if err != nil {
-				return nil, err
-			}
-			if err := set.add(weightRef{name, d.DType, d.Dims}); err != nil {
-				return nil, err
-			}
+			bailout.Check(err)
+			set.add(weightRef{name, d.DType, d.Dims})
 		}
 	}
 	return set.list, nil
@@ -182,14 +159,13 @@ func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
 
 // CheckWeights returns a [*ir.WeightError] that lists the program's weights that src does not have, or has with another
 // type. src may be nil if the program has no weights.
-func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
+func CheckWeights(p *kernel.Program, src ir.WeightSource) (err error) {
 	if p == nil {
 		return errors.New("vkb: there is no program: it is nil")
 	}
+	defer bailout.Caught(&err)
 	var set refSet
-	if err := set.program(p); err != nil {
-		return err
-	}
+	set.program(p)
 	bad := &ir.WeightError{Total: len(set.list)}
 	for _, r := range set.list {
 		if err := ir.CheckWeight(src, r.name, r.dtype, r.dims); err != nil {

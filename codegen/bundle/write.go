@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/json"
@@ -60,21 +61,23 @@ func Encode(c *Contents) ([]byte, error) {
 
 // Write writes the bundle to path. The file appears only when it is complete. Weights are copied one at a time.
 func Write(path string, c *Contents) error {
-	err := func() error {
-		f, err := atomicfile.Create(path, 0o666)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := encode(f, c); err != nil {
-			return err
-		}
-		return f.Commit()
-	}()
-	if err != nil {
+	if err := writeFile(path, func(to sink) error { return encode(to, c) }); err != nil {
 		return fmt.Errorf("vkb: write %s: %w", path, err)
 	}
 	return nil
+}
+
+// writeFile writes a file that appears only when it is complete.
+func writeFile(path string, write func(to sink) error) error {
+	f, err := atomicfile.Create(path, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 // buffer is a sink in memory.
@@ -91,8 +94,10 @@ type sink interface {
 	io.WriterAt
 }
 
-// writer writes sections one after another, and remembers them for the directory.
+// writer writes sections one after another, and remembers them for the directory. After its first error, err, it writes
+// nothing.
 type writer struct {
+	err      error
 	to       sink
 	pos      int64
 	sections []Section
@@ -124,24 +129,14 @@ func encode(to sink, c *Contents) error {
 	if n > maxSections {
 		return fmt.Errorf("%d sections are over the limit of %d", n, maxSections)
 	}
-	if err := w.zeros(headSize(n)); err != nil {
-		return err
-	}
-	for _, t := range texts {
-		if err := w.section(t.kind, t.index, t.content); err != nil {
-			return err
-		}
-	}
+	w.zeros(headSize(n))
+	w.texts(texts)
 	if len(refs) > 0 {
 		if err := w.weights(refs, c.Weights); err != nil {
 			return err
 		}
 	}
-	for _, t := range model {
-		if err := w.section(t.kind, t.index, t.content); err != nil {
-			return err
-		}
-	}
+	w.texts(model)
 	return w.finish(c.Sign)
 }
 
@@ -169,13 +164,10 @@ func (c *Contents) modelTexts() (list []text, err error) {
 // finish writes the signature if there is a key, and then the header and the directory.
 func (w *writer) finish(key ed25519.PrivateKey) error {
 	if key != nil {
-		content, err := json.Marshal(sign(key, w.sections, w.sums.shas))
-		if err != nil {
-			return err
-		}
-		if err := w.section(KindSignature, 0, content); err != nil {
-			return err
-		}
+		w.json(KindSignature, sign(key, w.sections, w.sums.shas))
+	}
+	if w.err != nil {
+		return w.err
 	}
 	_, err := w.to.WriteAt(encodeHead(w.sections, w.pos), 0)
 	return err
@@ -241,41 +233,49 @@ func (c *Contents) shaderTexts() ([]text, error) {
 	return list, nil
 }
 
+// texts writes sections whose content is in memory.
+func (w *writer) texts(list []text) {
+	for _, t := range list {
+		w.section(t.kind, t.index, t.content)
+	}
+}
+
+// json writes a section with the JSON of a value.
+func (w *writer) json(kind Kind, value any) {
+	content, err := json.Marshal(value)
+	w.err = cmp.Or(w.err, err)
+	w.section(kind, 0, content)
+}
+
 // section writes a section with the given content.
-func (w *writer) section(kind Kind, index int, content []byte) error {
-	if err := w.begin(kind, index); err != nil {
-		return err
-	}
+func (w *writer) section(kind Kind, index int, content []byte) {
+	w.begin(kind, index)
 	w.sections[len(w.sections)-1].SHA256 = sha256.Sum256(content)
-	if err := w.write(content); err != nil {
-		return err
-	}
-	return w.end()
+	w.write(content)
+	w.end()
 }
 
 // begin starts a section. Everything written until end is its content.
-func (w *writer) begin(kind Kind, index int) error {
-	if err := w.zeros(alignUp(w.pos, kind.align()) - w.pos); err != nil {
-		return err
-	}
+func (w *writer) begin(kind Kind, index int) {
+	w.zeros(alignUp(w.pos, kind.align()) - w.pos)
 	w.sections = append(w.sections, Section{Kind: kind, Index: index, Offset: w.pos})
-	return nil
 }
 
 // end ends the current section and records its length.
-func (w *writer) end() error {
+func (w *writer) end() {
 	s := &w.sections[len(w.sections)-1]
 	s.Length = w.pos - s.Offset
-	if limit := kinds[s.Kind].max; s.Length > limit {
-		return fmt.Errorf("section %s has %d bytes, the limit is %d", s, s.Length, limit)
+	if limit := kinds[s.Kind].max; w.err == nil && s.Length > limit {
+		w.err = fmt.Errorf("section %s has %d bytes, the limit is %d", s, s.Length, limit)
 	}
-	return nil
 }
 
-func (w *writer) write(p []byte) error {
-	n, err := w.to.Write(p)
-	w.pos += int64(n)
-	return err
+func (w *writer) write(p []byte) {
+	if w.err == nil {
+		var n int
+		n, w.err = w.to.Write(p)
+		w.pos += int64(n)
+	}
 }
 
-func (w *writer) zeros(n int64) error { return w.write(bytes.Repeat([]byte{0}, int(n))) }
+func (w *writer) zeros(n int64) { w.write(bytes.Repeat([]byte{0}, int(n))) }

@@ -44,33 +44,8 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 		SubgroupSize: e.SubgroupSize, Workgroup: e.Launch.Workgroup}
 	sh.parts = parts{about: about(e), extensions: extensions(e, all), modes: modes(e), buffers: buffers,
 		shared: e.Shared, functions: all[:len(all)-1], main: all[len(all)-1]}
-	if device.LosesNaN(caps) {
-		sh.parts.macros = keepNaN(all)
-	}
 	sh.Source = sh.parts.text(e.Launch.Workgroup)
 	return sh, e.Err
-}
-
-// nanLosers are the built-in functions that return a number for NaN in some drivers.
-var nanLosers = emit.WordSet("exp exp2 log log2")
-
-// keepNaN returns macros that redefine the nanLosers which functions call, so that they keep NaN. A macro is not
-// expanded inside itself, so its body calls the built-in function.
-func keepNaN(functions []*syntax.Definition) string {
-	var b strings.Builder
-	guarded := map[string]bool{}
-	for _, f := range functions {
-		f.Names(func(name string) {
-			if nanLosers[name] && !guarded[name] {
-				guarded[name] = true
-				fmt.Fprintf(&b, "#define %s(x) mix(%[1]s(x), x, isnan(x))\n", name)
-			}
-		})
-	}
-	if b.Len() == 0 {
-		return ""
-	}
-	return "\n// The device may give a number for NaN.\n" + b.String()
 }
 
 // writers has, for each variant, the function that writes main. A custom op has its own shader instead.

@@ -161,9 +161,6 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	from := p.Shader.parts
 	w.parts.extensions = union(w.parts.extensions, from.extensions)
 	w.parts.modes = union(w.parts.modes, from.modes)
-	if !strings.Contains(w.parts.macros, from.macros) {
-		w.parts.macros += from.macros
-	}
 	from.buffers = w.bound(from.buffers, p.Slots)
 	names := w.conflicts(from)
 	names["gl_WorkGroupID"], names["gl_NumWorkGroups"], names["gl_GlobalInvocationID"] = w.at, w.of, w.id

@@ -61,7 +61,6 @@ type parts struct {
 	about      string   // comments
 	extensions []string // lines that enable extensions
 	modes      []string // execution modes
-	macros     string
 	buffers    []emit.View
 	shared     []emit.Shared
 	functions  []*syntax.Definition // also macros and constants; each uses only earlier ones
@@ -75,7 +74,7 @@ func (p parts) text(workgroup int) string {
 	for _, m := range p.modes {
 		b.WriteString("\n" + m)
 	}
-	fmt.Fprintf(&b, "%s\nlayout(local_size_x = %d) in;\n\n", p.macros, workgroup)
+	fmt.Fprintf(&b, "\nlayout(local_size_x = %d) in;\n\n", workgroup)
 	for _, v := range p.buffers {
 		b.WriteString(v.String())
 	}

@@ -23,10 +23,10 @@ void main() {
     uint batch_remainder = batch % 57u;
 
     // Lines of x.
-    [[unroll]] for (uint n = 0u; n < 8u; ++n) {
-        uint place = n * 128u + local;
-        uint at = place % 32u;
-        uint line = place / 32u;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        uint slot = local + i * 128u;
+        uint line = slot / 32u;
+        uint at = slot % 32u;
         uint row = gl_WorkGroupID.y * 32u + at;
         uint col = gl_WorkGroupID.x * 32u + line;
         if (row < 57u) {
@@ -36,10 +36,10 @@ void main() {
     barrier();
 
     // Points of the tile.
-    [[unroll]] for (uint n = 0u; n < 2u; ++n) {
-        uint place = n * 128u + local;
-        uint at = place % 8u;
-        uint line = place / 8u;
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = local + i * 128u;
+        uint line = slot / 8u;
+        uint at = slot % 8u;
         uint col4 = gl_WorkGroupID.x * 8u + at;
         uint row = gl_WorkGroupID.y * 32u + line;
         if (row < 57u) {

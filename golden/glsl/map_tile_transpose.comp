@@ -26,10 +26,10 @@ void main() {
     uint local = gl_LocalInvocationID.x;
 
     // Lines of a.
-    [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-        uint place = n * 256u + local;
-        uint at = place % 16u;
-        uint line = place / 16u;
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint slot = local + i * 256u;
+        uint line = slot / 16u;
+        uint at = slot % 16u;
         uint row4 = gl_WorkGroupID.y * 16u + at;
         uint col = gl_WorkGroupID.x * 64u + line;
         if (col < 300u) {
@@ -42,10 +42,10 @@ void main() {
     barrier();
 
     // Points of the tile.
-    [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-        uint place = n * 256u + local;
-        uint at = place % 16u;
-        uint line = place / 16u;
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint slot = local + i * 256u;
+        uint line = slot / 16u;
+        uint at = slot % 16u;
         uint col4 = gl_WorkGroupID.x * 16u + at;
         uint row = gl_WorkGroupID.y * 64u + line;
         if (col4 < 75u) {

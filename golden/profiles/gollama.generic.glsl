@@ -431,9 +431,6 @@ void main() {
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 
-// The device may give a number for NaN.
-#define exp2(x) mix(exp2(x), x, isnan(x))
-
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rope_vec4_buffer { vec4 rope_vec4[]; };
@@ -447,6 +444,9 @@ shared vec4 tile_k[160];
 shared vec4 tile_v[256];
 shared float weights[1056];
 shared float partial[512];
+
+// The device's own may give a number for NaN.
+#define exp2(x) mix(exp2(x), x, isnan(x))
 
 #define INF uintBitsToFloat(0x7f800000u)
 
@@ -855,9 +855,6 @@ void main() {
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
-// The device may give a number for NaN.
-#define exp(x) mix(exp(x), x, isnan(x))
-
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
@@ -871,6 +868,9 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b0[160];
 shared vec4 tile_b1[160];
+
+// The device's own may give a number for NaN.
+#define exp(x) mix(exp(x), x, isnan(x))
 
 // Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
 // call would also make the computation of the operands precise, such as long sums.

@@ -5,9 +5,6 @@
 // Schedule: tile wg=64 tile=8x8x8 thread=1x1.
 #version 450
 
-// The device may give a number for NaN.
-#define exp(x) mix(exp(x), x, isnan(x))
-
 layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
@@ -18,6 +15,9 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared vec4 tile_a[24];
 shared vec4 tile_b[24];
+
+// The device's own may give a number for NaN.
+#define exp(x) mix(exp(x), x, isnan(x))
 
 // Ops of the graph are rounded one by one, so no compiler may fuse a precise one with others. A precise variable at the
 // call would also make the computation of the operands precise, such as long sums.
@@ -151,14 +151,14 @@ void main() {
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 
-// The device may give a number for NaN.
-#define exp(x) mix(exp(x), x, isnan(x))
-
 layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
 layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+// The device's own may give a number for NaN.
+#define exp(x) mix(exp(x), x, isnan(x))
 
 #define INF uintBitsToFloat(0x7f800000u)
 

@@ -66,7 +66,7 @@ type flashMatrix struct {
 	tiles, scratch, shared, weights expr.Expr     // shared arrays; in tiles, all keys come before the values
 	q, o, p                         expr.Array    // fragments of queries, results and weights
 	scores                          [2]expr.Array // fragments of scores of the current tile and of the next
-	nextK, nextV                    expr.Array    // registers of the prefetched keys and values
+	keyMover, valueMover            *emit.Mover
 
 	// By row: the shift, so that weights are 2^(score - shift); the sum of weights; and with inRegisters, the largest
 	// score so far in each column of fragments.
@@ -112,8 +112,10 @@ func (m *flashMatrix) declare() {
 	m.o = m.Filled(acc, "sums", m.strips*m.cols, "n", func(n expr.Expr) expr.Expr {
 		return expr.Call(acc, expr.Of("0.0"))
 	})
-	m.nextK = m.Array("uvec4", "next_keys", m.rounds(int(m.a.Dot.Add)))
-	m.nextV = m.Array("uvec4", "next_values", m.rounds(m.width))
+	m.keyMover = m.mover(m.a.K, m.dotAxis(), false)
+	m.keyMover.Declare("uvec4", "next_keys")
+	m.valueMover = m.mover(m.a.V, m.valueAxis(), true)
+	m.valueMover.Declare("uvec4", "next_values")
 	if !m.inRegisters {
 		m.shift = expr.Variable(m.Variable("float", "top", m.lowest()))
 		m.total = expr.Variable(m.Variable("float", "total", expr.Of("0.0")))

@@ -50,13 +50,13 @@ func (m *flashMatrix) allSeeSome() bool {
 // begin loads the first two tiles of keys and the first tile of values to shared memory, and computes the scores of the
 // first tile.
 func (m *flashMatrix) begin(first expr.Expr) {
-	m.fetchKeys(first)
-	m.putKeys(m.keyTile(0))
-	m.fetchValues(first)
-	m.putValues(m.valueTile(0))
-	m.fetchKeys(expr.Plus(first, expr.Uint(m.s.TileN)))
+	m.keyMover.Fetch(first)
+	m.keyMover.Put(m.keyTile(0))
+	m.valueMover.Fetch(first)
+	m.valueMover.Put(m.valueTile(0))
+	m.keyMover.Fetch(expr.Plus(first, expr.Uint(m.s.TileN)))
 	if m.stages > 1 {
-		m.putKeys(m.keyTile(1))
+		m.keyMover.Put(m.keyTile(1))
 	}
 	m.Barrier()
 	for i := range m.scores {
@@ -65,7 +65,7 @@ func (m *flashMatrix) begin(first expr.Expr) {
 	m.Repeat("j", m.keys, func(j expr.Expr) { m.multiplyKeys(m.scores[0], j, m.keyTile(0)) })
 	if m.stages == 1 {
 		m.Barrier()
-		m.putKeys(m.keyTile(0))
+		m.keyMover.Put(m.keyTile(0))
 	}
 }
 
@@ -76,8 +76,8 @@ func (m *flashMatrix) step(key0, whole expr.Expr, which int) {
 	defer m.Close()
 	now, ahead := m.scores[which], m.scores[1-which]
 	m.Barrier()
-	m.fetchKeys(expr.Plus(key0, expr.Uint(2*m.s.TileN)))
-	m.fetchValues(expr.Plus(key0, expr.Uint(m.s.TileN)))
+	m.keyMover.Fetch(expr.Plus(key0, expr.Uint(2*m.s.TileN)))
+	m.valueMover.Fetch(expr.Plus(key0, expr.Uint(m.s.TileN)))
 	m.weigh(now, key0, whole)
 	m.Blank()
 	m.Repeat("j", m.keys, func(j expr.Expr) {
@@ -87,8 +87,8 @@ func (m *flashMatrix) step(key0, whole expr.Expr, which int) {
 	if m.stages == 1 {
 		m.Barrier()
 	}
-	m.putKeys(m.keyTile(which))
-	m.putValues(m.valueTile(1 - which))
+	m.keyMover.Put(m.keyTile(which))
+	m.valueMover.Put(m.valueTile(1 - which))
 }
 
 // keyTile and valueTile print the index of the first octet of a stage's tile in shared memory.
@@ -100,17 +100,14 @@ func (m *flashMatrix) valueTile(stage int) expr.Expr {
 	return expr.Uint(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch())
 }
 
-// rounds is the number of octets (eight f16) of a tile that each invocation loads. Lines have width elements.
-func (m *flashMatrix) rounds(width int) int {
-	total := m.s.TileN * (width / schedule.OctetElems)
-	return (total + m.s.Workgroup - 1) / m.s.Workgroup
-}
-
-// octets distributes the octets of a tile over the workgroup, and calls body for each octet of this invocation.
-func (m *flashMatrix) octets(lines, width int, body func(i, line, octet expr.Expr)) {
-	m.EachUnit(m.self, lines, width/schedule.OctetElems, func(i, line, octet expr.Expr) {
-		body(i, m.Variable("uint", "line", line), m.Variable("uint", "octet", octet))
-	})
+// tileMover returns the mover of a tile of lines, such as keys, of the given number of elements.
+func (m *flashMatrix) tileMover(lines, width int,
+	load func(i, from, line, octet expr.Expr, keep func(value expr.Expr))) *emit.Mover {
+	pitch := schedule.StagedPitch(width, schedule.OctetElems)
+	return &emit.Mover{E: m.Emitter, Self: m.self, Lines: lines, PerLine: width / schedule.OctetElems, Line: "line",
+		Unit: "octet", Load: load, Store: func(tile, line, octet, value expr.Expr) {
+			m.Assign(expr.At(m.tiles, expr.Plus(tile, expr.Plus(expr.Times(line, pitch), octet))), value)
+		}}
 }
 
 // octet prints eight neighbours of an operand as f16, in the four words of a uvec4. They are loaded unchanged, decoded
@@ -143,11 +140,10 @@ func (m *flashMatrix) readQueries() {
 	for first := 0; first < s.TileM; first += lines {
 		last := min(first+lines, s.TileM)
 		m.Comment("Rows %d to %d come by way of shared memory.", first, last-1)
-		m.octets(last-first, dot, func(_, line, octet expr.Expr) {
-			m.bindRow(m.Named("row", expr.Plus(expr.Uint(first), line)))
-			m.Assign(expr.At(m.tiles, expr.Plus(expr.Times(line, pitch), octet)),
-				m.octet(m.a.Q, m.dotAxis(), expr.Times(octet, schedule.OctetElems)))
-		})
+		m.tileMover(last-first, dot, func(_, first, line, octet expr.Expr, keep func(value expr.Expr)) {
+			m.bindRow(m.Named("row", expr.Plus(first, line)))
+			keep(m.octet(m.a.Q, m.dotAxis(), expr.Times(octet, schedule.OctetElems)))
+		}).Move(expr.Uint(first))
 		m.Barrier()
 		if lines < s.TileM {
 			m.Open(&syntax.If{Cond: expr.Format("%s / %du == %du", m.row0, lines, first/lines)})
@@ -180,45 +176,29 @@ func (m *flashMatrix) scoreAt(scores expr.Array, i, j expr.Expr) expr.Expr {
 	return scores.At(expr.Plus(expr.Times(i, m.keys), j))
 }
 
-// fetch loads a tile of keys or values into registers. Past the last key that any row sees, it loads that key again,
+// mover returns the mover of a tile of keys or values. Past the last key that any row sees, it loads that key again,
 // and sets values to 0. Elements are rounded only when they are packed: a separate rounding takes a dozen instructions
 // per element, and the code of a fetch is repeated for every round of every tile.
-func (m *flashMatrix) fetch(v *kernel.Expr, a emit.Along, next expr.Array, key0 expr.Expr, values bool) {
-	width, v := int(a.Extent.Add), schedule.Unrounded(v, ir.F16)
+func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along, values bool) *emit.Mover {
+	v = schedule.Unrounded(v, ir.F16)
 	cut := m.a.Causal || !m.evenly()
-	first, known := expr.LiteralOf(key0)
-	end, endKnown := expr.LiteralOf(m.end)
-	inside := known && endKnown && first.V+int64(m.s.TileN) <= end.V
-	m.octets(m.s.TileN, width, func(i, line, octet expr.Expr) {
+	return m.tileMover(m.s.TileN, int(a.Extent.Add), func(_, key0, line, octet expr.Expr, keep func(value expr.Expr)) {
+		first, known := expr.LiteralOf(key0)
+		end, endKnown := expr.LiteralOf(m.end)
+		inside := known && endKnown && first.V+int64(m.s.TileN) <= end.V
 		key := m.Named("key", expr.Plus(key0, line))
-		if inside {
-			m.BindAxis(m.ax.Key, key)
-		} else {
-			m.BindAxis(m.ax.Key, expr.Call("min", key, expr.Binary("-", m.end, expr.Uint(1))))
+		at := key
+		if !inside {
+			at = expr.Call("min", key, expr.Binary("-", m.end, expr.Uint(1)))
 		}
+		m.BindAxis(m.ax.Key, at)
 		x := m.octet(v, a, expr.Times(octet, schedule.OctetElems))
 		if values && cut && !inside {
 			x = expr.Choose(expr.Binary("<", key, m.end), x, expr.Of("uvec4(0u)"))
 		}
-		m.Assign(next.At(i), x)
+		keep(x)
 	})
 }
-
-// put stores the fetched octets in a tile in shared memory.
-func (m *flashMatrix) put(next expr.Array, width int, tile expr.Expr) {
-	pitch := schedule.StagedPitch(width, schedule.OctetElems)
-	m.octets(m.s.TileN, width, func(i, line, octet expr.Expr) {
-		m.Assign(expr.At(m.tiles, expr.Plus(tile, expr.Plus(expr.Times(line, pitch), octet))), next.At(i))
-	})
-}
-
-// fetchKeys and fetchValues load the tile that begins at key0. putKeys and putValues store it in shared memory.
-func (m *flashMatrix) fetchKeys(key0 expr.Expr) { m.fetch(m.a.K, m.dotAxis(), m.nextK, key0, false) }
-func (m *flashMatrix) fetchValues(key0 expr.Expr) {
-	m.fetch(m.a.V, m.valueAxis(), m.nextV, key0, true)
-}
-func (m *flashMatrix) putKeys(tile expr.Expr)   { m.put(m.nextK, int(m.a.Dot.Add), tile) }
-func (m *flashMatrix) putValues(tile expr.Expr) { m.put(m.nextV, m.width, tile) }
 
 // multiplyKeys multiplies the queries by the j-th fragment of the tile of keys, which begins at index place.
 func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {

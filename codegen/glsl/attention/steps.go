@@ -23,11 +23,8 @@ func (t *flashTile) fourOf(array expr.Array, i, four expr.Expr) expr.Expr {
 // flashSteps is an attention with tiles stored step by step.
 type flashSteps struct {
 	*flashTile
-	stage                  int        // vec4 per stage
-	tile                   expr.Expr  // two stages of keys or values, in shared memory
-	nextKeys, nextValues   expr.Array // the registers of an invocation's prefetched vectors
-	keyQuads, valueQuads   int        // vec4 per line of a step
-	keyRounds, valueRounds int        // vec4 of a step that an invocation prefetches
+	tile       expr.Expr // two stages of keys or values, in shared memory
+	valueQuads int       // vec4 per line of values
 }
 
 // shareSteps declares the tiles in shared memory. Keys and values use the same tile, one after the other.
@@ -41,35 +38,39 @@ func (t *flashTile) shareSteps() {
 // overSteps writes the loop over the keys.
 func (t *flashTile) overSteps(first, end expr.Expr) {
 	s := t.s
-	f := &flashSteps{flashTile: t, stage: schedule.FlashStage(t.K, s), tile: t.kTile,
-		keyQuads: s.TileK / 4, valueQuads: schedule.ValueQuads(t.width)}
-	f.keyRounds = (s.TileN*f.keyQuads + s.Workgroup - 1) / s.Workgroup
-	f.valueRounds = (s.TileK*f.valueQuads + s.Workgroup - 1) / s.Workgroup
-	f.nextKeys = f.Array("vec4", "next_keys", f.keyRounds)
-	f.nextValues = f.Array("vec4", "next_values", f.valueRounds)
+	f := &flashSteps{flashTile: t, tile: t.kTile, valueQuads: schedule.ValueQuads(t.width)}
+	keys := f.mover(s.TileN, s.TileK/4, func(stage, line, quad, value expr.Expr) {
+		f.PutFours("quad4", f.tile, stage, expr.Times(quad, 4), line, s.TileN, value)
+	}, nil)
+	values := f.mover(s.TileK, f.valueQuads, func(stage, line, quad, value expr.Expr) {
+		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Plus(expr.Times(line, f.valueQuads), quad))), value)
+	}, nil)
+	keys.Declare("vec4", "next_keys")
+	values.Declare("vec4", "next_values")
 	f.stageQueries()
 	f.Blank()
 	key0 := f.keyLoop(first, end, s.TileN)
 	f.score = f.Filled("vec4", "score", s.ThreadM*s.ThreadN/4, "i", func(i expr.Expr) expr.Expr {
 		return expr.Of("vec4(0.0)")
 	})
-	f.fetchKeys(key0)(expr.Of("0u"))
-	f.putKeys(expr.Of("0u"))
+	keys.Load, values.Load = f.loadKey(f.a.K, f.dotAxis(), key0), f.loadValue(key0, end)
+	keys.Fetch(expr.Of("0u"))
+	keys.Put(expr.Of("0u"))
 	f.Barrier()
+	stages := emit.TileStages{Apart: schedule.FlashStage(t.K, s), Movers: []*emit.Mover{keys}, Multiply: f.multiplyKeys}
 	f.OpenScope()
-	f.Ahead("d", ir.D(schedule.FlashDepth(f.K, s)), s.TileK,
-		emit.TileStages{Apart: f.stage, Fetch: f.fetchKeys(key0), Put: f.putKeys, Multiply: f.multiplyKeys})
+	f.Ahead("d", ir.D(schedule.FlashDepth(f.K, s)), s.TileK, stages)
 	f.Close()
 
 	f.Comment("The first values are on their way while scores become weights.")
-	f.fetchValues(key0, end)(expr.Of("0u"))
+	values.Fetch(expr.Of("0u"))
 	f.weigh(key0)
 	f.keepWeights()
-	f.putValues(expr.Of("0u"))
+	values.Put(expr.Of("0u"))
 	f.Barrier()
+	stages.Movers, stages.Multiply = []*emit.Mover{values}, f.multiplyValues
 	f.OpenScope()
-	f.Ahead("v", ir.D(s.TileN), s.TileK,
-		emit.TileStages{Apart: f.stage, Fetch: f.fetchValues(key0, end), Put: f.putValues, Multiply: f.multiplyValues})
+	f.Ahead("v", ir.D(s.TileN), s.TileK, stages)
 	f.Close()
 	f.Close()
 }
@@ -79,53 +80,13 @@ func (f *flashSteps) stageQueries() {
 	s, over := f.s, f.dotAxis()
 	f.Comment("Stage queries.")
 	d0 := f.Loop("d0", expr.Of("0u"), expr.Uint(schedule.FlashDepth(f.K, s)), s.TileK)
-	f.eachQuad(s.TileM, f.keyQuads, func(_, line, quad expr.Expr) {
+	f.mover(s.TileM, s.TileK/4, func(_, line, quad, value expr.Expr) {
+		f.PutFours("quad4", f.qTile, expr.Of("0u"), expr.Plus(d0, expr.Times(quad, 4)), line, s.TileM, value)
+	}, func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		f.bindRow(line)
-		v := f.Quad(f.a.Q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", schedule.DivisibleBy(over.Extent, s.TileK))
-		f.PutFours("quad4", f.qTile, expr.Of("0u"), expr.Plus(d0, expr.Times(quad, 4)), line, s.TileM, v)
-	})
+		keep(f.Quad(f.a.Q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", schedule.DivisibleBy(over.Extent, s.TileK)))
+	}).Move(d0)
 	f.Close()
-}
-
-// fetchKeys returns a function that loads the step at d0 of the contraction axis, for the keys from key0 on.
-func (f *flashSteps) fetchKeys(key0 expr.Expr) func(d0 expr.Expr) {
-	return func(d0 expr.Expr) {
-		over := f.dotAxis()
-		f.eachQuad(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
-			f.BindAxis(f.ax.Key, f.Variable("uint", "key", f.Limit(expr.Plus(key0, line), f.K.Fold, f.s.TileN)))
-			v := f.Quad(f.a.K, over, expr.Plus(d0, expr.Times(quad, 4)), "k4",
-				schedule.DivisibleBy(over.Extent, f.s.TileK))
-			f.Assign(f.nextKeys.At(i), v)
-		})
-	}
-}
-
-func (f *flashSteps) putKeys(stage expr.Expr) {
-	f.eachQuad(f.s.TileN, f.keyQuads, func(i, line, quad expr.Expr) {
-		f.PutFours("quad4", f.tile, stage, expr.Times(quad, 4), line, f.s.TileN, f.nextKeys.At(i))
-	})
-}
-
-// fetchValues returns a function that loads the step of values v0, counted from key0. Values past the last key that any
-// row sees become 0.
-func (f *flashSteps) fetchValues(key0, end expr.Expr) func(v0 expr.Expr) {
-	return func(v0 expr.Expr) {
-		f.eachQuad(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
-			next := f.nextValues.At(i)
-			key := f.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
-			f.Assign(next, expr.Of("vec4(0.0)"))
-			f.OpenIf(expr.Binary("<", key, end))
-			f.BindAxis(f.ax.Key, key)
-			f.Assign(next, f.Quad(f.a.V, f.valueAxis(), expr.Times(quad, 4), "v4", true))
-			f.Close()
-		})
-	}
-}
-
-func (f *flashSteps) putValues(stage expr.Expr) {
-	f.eachQuad(f.s.TileK, f.valueQuads, func(i, line, quad expr.Expr) {
-		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Plus(expr.Times(line, f.valueQuads), quad))), f.nextValues.At(i))
-	})
 }
 
 // keepWeights stores an invocation's weights in shared memory; a vec4 has the weights of four adjacent rows.

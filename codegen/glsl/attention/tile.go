@@ -106,17 +106,11 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 	d0 := t.Loop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
 	all := schedule.DivisibleBy(over.Extent, s.TileK)
 	t.Comment("Stage queries and keys.")
-	t.eachQuad(s.TileM, s.TileK/4, func(_, line, quad expr.Expr) {
+	t.mover(s.TileM, s.TileK/4, t.rowByRow(t.qTile), func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		t.bindRow(line)
-		v := t.Quad(q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", all)
-		t.Assign(expr.At(t.qTile, expr.Plus(expr.Times(line, schedule.TilePitch(s.TileK)), quad)), v)
-	})
-	t.eachQuad(s.TileN, s.TileK/4, func(_, line, quad expr.Expr) {
-		key := t.Variable("uint", "key", t.Limit(expr.Plus(key0, line), t.K.Fold, s.TileN))
-		t.BindAxis(t.ax.Key, key)
-		v := t.Quad(k, over, expr.Plus(d0, expr.Times(quad, 4)), "k4", all)
-		t.Assign(expr.At(t.kTile, expr.Plus(expr.Times(line, schedule.TilePitch(s.TileK)), quad)), v)
-	})
+		keep(t.Quad(q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", all))
+	}).Move(d0)
+	t.mover(s.TileN, s.TileK/4, t.rowByRow(t.kTile), t.loadKey(k, over, key0)).Move(d0)
 	t.Barrier()
 	t.multiply(sums)
 	t.Barrier()
@@ -132,12 +126,40 @@ func (t *flashTile) of(array expr.Array, i, j expr.Expr) expr.Expr {
 	return array.At(expr.Plus(expr.Times(i, t.s.ThreadN), j))
 }
 
-// eachQuad distributes lines of quads over the workgroup, and calls body for each quad of this invocation. Neighbouring
-// invocations take neighbouring quads. i counts the invocation's own quads.
-func (t *flashTile) eachQuad(lines, quads int, body func(i, line, quad expr.Expr)) {
-	t.EachUnit(t.self, lines, quads, func(i, line, quad expr.Expr) {
-		body(i, t.Named("line", line), t.Named("quad", quad))
-	})
+// mover returns the mover of a tile with the given number of lines and of quads per line.
+func (t *flashTile) mover(lines, quads int, store func(stage, line, quad, value expr.Expr),
+	load func(i, from, line, quad expr.Expr, keep func(value expr.Expr))) *emit.Mover {
+	return &emit.Mover{E: t.Emitter, Self: t.self, Lines: lines, PerLine: quads, Line: "line", Unit: "quad", Load: load,
+		Store: store}
+}
+
+// rowByRow stores quads in a shared array of queries or keys, line after line.
+func (t *flashTile) rowByRow(array expr.Expr) func(stage, line, quad, value expr.Expr) {
+	return func(_, line, quad, value expr.Expr) {
+		t.Assign(expr.At(array, expr.Plus(expr.Times(line, schedule.TilePitch(t.s.TileK)), quad)), value)
+	}
+}
+
+// loadKey loads a quad of a key, from element d0 on, for the keys from key0 on.
+func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) func(i, d0, line, quad expr.Expr,
+	keep func(value expr.Expr)) {
+	return func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
+		t.BindAxis(t.ax.Key, t.Variable("uint", "key", t.Limit(expr.Plus(key0, line), t.K.Fold, t.s.TileN)))
+		keep(t.Quad(k, over, expr.Plus(d0, expr.Times(quad, 4)), "k4", schedule.DivisibleBy(over.Extent, t.s.TileK)))
+	}
+}
+
+// loadValue loads a quad of a value, for the values from v0 on, counted from key0. Values past the last key that any
+// row sees become 0.
+func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
+	return func(_, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
+		key := t.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
+		keep(expr.Of("vec4(0.0)"))
+		t.OpenIf(expr.Binary("<", key, end))
+		t.BindAxis(t.ax.Key, key)
+		keep(t.Quad(t.a.V, t.valueAxis(), expr.Times(quad, 4), "v4", true))
+		t.Close()
+	}
 }
 
 // multiply multiplies the queries and keys in shared memory, and adds to the sums.
@@ -255,23 +277,16 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 	})
 }
 
-// addValues multiplies the tile's values by the weights and adds to the sums. Values past the last key that any row
-// sees become 0.
+// addValues multiplies the tile's values by the weights and adds to the sums.
 func (t *flashTile) addValues(key0, end expr.Expr) {
 	s := t.s
 	quads := schedule.ValueQuads(t.width)
 	t.Blank()
 	v0 := t.Loop("v0", expr.Of("0u"), expr.Uint(s.TileN), s.TileK)
 	t.Comment("Stage values.")
-	t.eachQuad(s.TileK, quads, func(_, line, quad expr.Expr) {
-		key := t.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
-		t.Assign(expr.At(t.vTile, expr.Plus(expr.Times(line, quads), quad)), expr.Call("vec4", expr.Of("0.0")))
-		t.OpenIf(expr.Binary("<", key, end))
-		t.BindAxis(t.ax.Key, key)
-		v := t.Quad(t.a.V, t.valueAxis(), expr.Times(quad, 4), "v4", true)
-		t.Assign(expr.At(t.vTile, expr.Plus(expr.Times(line, quads), quad)), v)
-		t.Close()
-	})
+	t.mover(s.TileK, quads, func(_, line, quad, value expr.Expr) {
+		t.Assign(expr.At(t.vTile, expr.Plus(expr.Times(line, quads), quad)), value)
+	}, t.loadValue(key0, end)).Move(v0)
 	t.Barrier()
 	t.Blank()
 	line := t.Loop("line", expr.Of("0u"), expr.Uint(s.TileK), 1)

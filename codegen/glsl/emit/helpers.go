@@ -1,8 +1,10 @@
 package emit
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/glsl/lib"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
@@ -33,6 +35,9 @@ func (e *Emitter) Functions() []*syntax.Definition {
 	main := e.Definition("void main() {\n}\n")
 	main.Body = syntax.Prune(append(e.symbolLines(), e.Root.body...))
 	var own []*syntax.Definition
+	if device.LosesNaN(e.Caps) {
+		own = slices.Clone(lib.NaNGuards)
+	}
 	for _, h := range lib.All {
 		for _, typ := range h.Types {
 			if e.Helpers[h.Name+" "+typ] {

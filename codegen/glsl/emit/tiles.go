@@ -37,13 +37,96 @@ func (e *Emitter) tiles(f schedule.AxisTiles) expr.Expr {
 	return expr.Binary("/", e.Dim(d.Plus(int64(f.Tile)-1)), expr.Uint(f.Tile))
 }
 
+// Mover moves a tile of an operand to shared memory, a unit (a vec4 or an octet) at a time. An invocation stores each of
+// its units at once, or keeps all in registers between their load and their store.
+type Mover struct {
+	E    *Emitter
+	Self expr.Expr // number of the invocation in its workgroup
+	Name string    // of the tile, for comments; "" for no comment
+	// The tile has Lines lines of PerLine units. Neighbouring invocations take neighbouring units or, with Across,
+	// neighbouring lines.
+	Lines, PerLine int
+	Across         bool
+	// Line and Unit name the variables for the position of a unit in the tile; "" for no variable.
+	Line, Unit string
+	// Load loads a unit for the step that begins at from, and calls keep with its value. i counts the invocation's own
+	// units.
+	Load func(i, from, line, unit expr.Expr, keep func(value expr.Expr))
+	// Store stores a unit in the tile of a stage.
+	Store func(stage, line, unit, value expr.Expr)
+	// Registers has the units between Fetch and Put.
+	Registers expr.Array
+}
+
+// Declare declares the registers.
+func (m *Mover) Declare(typ, name string) {
+	all := m.E.Launch.Workgroup
+	m.Registers = m.E.Array(typ, name, (m.Lines*m.PerLine+all-1)/all)
+}
+
+// Each calls body for each unit that the invocation moves. i counts them.
+func (m *Mover) Each(body func(i, line, unit expr.Expr)) {
+	lines, perLine := m.Lines, m.PerLine
+	if m.Across {
+		lines, perLine = perLine, lines
+	}
+	m.E.EachUnit(m.Self, lines, perLine, func(i, line, unit expr.Expr) {
+		if m.Across {
+			line, unit = unit, line
+		}
+		if m.Line != "" {
+			line = m.E.Named(m.Line, line)
+			unit = m.E.Named(m.Unit, unit)
+		}
+		body(i, line, unit)
+	})
+}
+
+// Fetch loads the units of the step that begins at from into registers.
+func (m *Mover) Fetch(from expr.Expr) {
+	if m.Name != "" {
+		m.E.Comment("Fetch %s.", m.Name)
+	}
+	m.Each(func(i, line, unit expr.Expr) {
+		m.Load(i, from, line, unit, func(value expr.Expr) { m.E.Assign(m.Registers.At(i), value) })
+	})
+}
+
+// Put stores the registers in the tile of a stage.
+func (m *Mover) Put(stage expr.Expr) {
+	m.Each(func(i, line, unit expr.Expr) { m.Store(stage, line, unit, m.Registers.At(i)) })
+}
+
+// Move loads the units of the step that begins at from, and stores each at once in the first stage.
+func (m *Mover) Move(from expr.Expr) {
+	if m.Name != "" {
+		m.E.Comment("Stage %s.", m.Name)
+	}
+	m.Each(func(i, line, unit expr.Expr) {
+		m.Load(i, from, line, unit, func(value expr.Expr) { m.Store(expr.Of("0u"), line, unit, value) })
+	})
+}
+
 // TileStages describes tiles in shared memory with two stages. While invocations multiply one stage, they prefetch the
 // next tiles into registers.
-type TileStages struct { // distance between stages, in elements of the shared array
-	Apart    int                       // loads the tiles of a step into registers
-	Fetch    func(at expr.Expr)        // stores them in a stage
-	Put      func(stage expr.Expr)     // stores them in a stage
+type TileStages struct {
+	Apart    int // distance between stages, in elements of the shared array
+	Movers   []*Mover
 	Multiply func(at, stage expr.Expr) // multiplies the tiles of a step
+}
+
+// Fetch loads the tiles of a step into registers.
+func (s TileStages) Fetch(at expr.Expr) {
+	for _, m := range s.Movers {
+		m.Fetch(at)
+	}
+}
+
+// Put stores them in a stage.
+func (s TileStages) Put(stage expr.Expr) {
+	for _, m := range s.Movers {
+		m.Put(stage)
+	}
 }
 
 // Ahead writes the loop over an extent with such tiles. The tiles of the first step are already in shared memory.

@@ -92,6 +92,17 @@ func (h Helper) Definition(typ string) *syntax.Definition {
 	return d
 }
 
+// NaNGuards are macros that make built-in functions keep NaN, for devices on which these may return a number. A macro
+// is not expanded inside itself, so its body calls the built-in function. The macros come before all functions.
+var NaNGuards = []*syntax.Definition{guard("exp"), guard("exp2"), guard("log"), guard("log2")}
+
+func guard(function string) *syntax.Definition {
+	x := syntax.Ident("x")
+	return &syntax.Definition{Note: "// The device's own may give a number for NaN.\n", Type: "#define", Name: function,
+		Params: []syntax.Param{{Name: "x"}},
+		Value:  syntax.Calling("mix", syntax.Calling(function, x), x, syntax.Calling("isnan", x))}
+}
+
 // All has the helpers in the order of definition: a function uses only earlier ones. Functions of floats treat NaN and
 // infinity as IEEE 754 does.
 var All = slices.Concat(arithmeticLibrary, mathLibrary, randomLibrary, conversionLibrary, orderLibrary, byteLibrary,

@@ -135,68 +135,69 @@ func (t *tileWriter) fetch() {
 		t.arrays = append(t.arrays, array)
 		t.Comment("Lines of %s.", b.Name)
 		width := t.K.VectorWidth(t.Other, t.K.Parallel[t.Other], 4, []*kernel.Expr{v}, nil)
-		t.eachRun(t.other, t.inner, width, func(r emit.Run, along, line expr.Expr) {
-			first := expr.Binary("+", expr.Binary("*", line, expr.Uint(t.pitch)), along)
-			t.fetchRun(v, r, array, first)
-		})
+		mover := t.mover(t.other, t.inner, width)
+		mover.Load = func(_, _, line, unit expr.Expr, keep func(value expr.Expr)) {
+			t.insideRun(t.other, t.inner, width, line, unit, func(r emit.Run) { keep(t.run(v, r)) })
+		}
+		mover.Store = func(_, line, unit, value expr.Expr) {
+			first := expr.Plus(expr.Times(line, t.pitch), expr.Times(unit, width))
+			if width == 1 {
+				t.Assign(expr.At(array, first), value)
+				return
+			}
+			t.OpenLanes(width)
+			t.Assign(expr.At(array, expr.Plus(first, emit.Lane)), expr.At(value, emit.Lane))
+			t.Close()
+		}
+		mover.Move(expr.Of("0u"))
 	}
 }
 
-// fetchRun copies the run's neighbours to shared memory, from slot first on.
-func (t *tileWriter) fetchRun(v *kernel.Expr, r emit.Run, array, first expr.Expr) {
+// run prints a run's neighbours, as a carrier or a vector of carriers.
+func (t *tileWriter) run(v *kernel.Expr, r emit.Run) expr.Expr {
 	b := t.Buffers[v.Bind]
 	t.Plan(nil, []kernel.Index{v.Index})
 	if r.Width == 1 {
 		t.BindAxis(r.Axis, r.Base)
-		t.Assign(expr.At(array, first), t.CarrierAt(b, t.IndexValue(v.Index)))
-		return
+		return t.CarrierAt(b, t.IndexValue(v.Index))
 	}
 	typ, value := t.VectorAt(b, r.Width, t.VectorIndex(r, v.Index))
-	name := t.Variable(typ, fmt.Sprintf("%s%d", b.Base, r.Width), value)
-	t.OpenLanes(r.Width)
-	t.Assign(expr.At(array, expr.Binary("+", first, emit.Lane)), expr.At(name, emit.Lane))
-	t.Close()
+	return t.Variable(typ, fmt.Sprintf("%s%d", b.Base, r.Width), value)
 }
 
 // compute writes the points of the tile, along the innermost axis.
 func (t *tileWriter) compute() {
 	t.Comment("Points of the tile.")
 	roots, width := t.K.Roots(), t.Launch.Vec
-	t.eachRun(t.inner, t.other, width, func(r emit.Run, along, line expr.Expr) {
-		for i, v := range t.Loads {
-			at := along
-			if width > 1 {
-				at = expr.Binary("+", along, emit.Lane)
+	t.mover(t.inner, t.other, width).Each(func(_, line, unit expr.Expr) {
+		t.insideRun(t.inner, t.other, width, line, unit, func(r emit.Run) {
+			for i, v := range t.Loads {
+				at := expr.Times(unit, width)
+				if width > 1 {
+					at = expr.Plus(at, emit.Lane)
+				}
+				at = expr.Plus(expr.Times(at, t.pitch), line)
+				t.BindValue(v, t.FromCarrier(v.DType, expr.At(t.arrays[i], at)))
 			}
-			at = expr.Binary("+", expr.Binary("*", at, expr.Uint(t.pitch)), line)
-			t.BindValue(v, t.FromCarrier(v.DType, expr.At(t.arrays[i], at)))
-		}
-		t.RunLanes(r, roots, t.K.Stores, nil)
+			t.RunLanes(r, roots, t.K.Stores, nil)
+		})
 	})
 }
 
-// eachRun loops over the runs of width neighbours in a tile. Neighbouring invocations take neighbouring runs along one
-// side. body gets a run's position along that side, and its line.
-func (t *tileWriter) eachRun(along, lines side, width int, body func(r emit.Run, at, line expr.Expr)) {
-	perLine := along.size / width
-	rounds := perLine * lines.size / t.Launch.Workgroup
-	n := t.OpenFor(emit.Unroll, "n", expr.Of("0u"), expr.Uint(rounds), expr.Uint(1))
-	place := t.Variable("uint", "place", expr.Binary("+", expr.Binary("*", n, expr.Uint(t.Launch.Workgroup)), t.local))
-	unit := t.Variable("uint", "at", expr.Binary("%", place, expr.Uint(perLine)))
-	line := t.Variable("uint", "line", expr.Binary("/", place, expr.Uint(perLine)))
-	at := unit
-	if width > 1 {
-		at = expr.Binary("*", unit, expr.Uint(width))
-	}
+// mover returns a mover of the tile with lines along one side. A unit is a run of width neighbours.
+func (t *tileWriter) mover(along, lines side, width int) *emit.Mover {
+	return &emit.Mover{E: t.Emitter, Self: t.local, Lines: lines.size, PerLine: along.size / width, Line: "line",
+		Unit: "at"}
+}
+
+// insideRun calls body for a run of the tile, in a block that runs only if the run is inside the map.
+func (t *tileWriter) insideRun(along, lines side, width int, line, unit expr.Expr, body func(r emit.Run)) {
 	global := t.Variable("uint", t.unitName(along.axis, width),
-		expr.Binary("+", expr.Binary("*", along.tile, expr.Uint(perLine)), unit))
-	other := t.Variable("uint", t.ParaName(lines.axis),
-		expr.Binary("+", expr.Binary("*", lines.tile, expr.Uint(lines.size)), line))
-	cond := t.inside(along, lines, width, global, other)
-	t.OpenIf(cond)
+		expr.Plus(expr.Times(along.tile, along.size/width), unit))
+	other := t.Variable("uint", t.ParaName(lines.axis), expr.Plus(expr.Times(lines.tile, lines.size), line))
+	t.OpenIf(t.inside(along, lines, width, global, other))
 	t.BindAxis(lines.axis, other)
-	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis)), at, line)
-	t.Close()
+	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis)))
 	t.Close()
 }
 

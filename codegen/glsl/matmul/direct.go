@@ -83,11 +83,7 @@ func (m *matDirect) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) 
 	for _, o := range m.A {
 		rows[o] = m.Variable(m.Quads.Typ(), o.Name+"_row", m.directQuad(o, k0, q))
 	}
-	m.Repeat("j", s.ThreadN, func(j expr.Expr) {
-		for n, p := range m.Products {
-			sum := m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j))[n]
-			col := cols[p.B].At(expr.Plus(expr.Times(j, quads), q))
-			m.AddQuads(sum, rows[p.A], col)
-		}
+	m.addRow(i, s.ThreadN, rows, func(o *Operand, j expr.Expr) expr.Expr {
+		return cols[o].At(expr.Plus(expr.Times(j, quads), q))
 	})
 }

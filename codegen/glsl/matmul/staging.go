@@ -33,16 +33,14 @@ type staging struct {
 type staged struct {
 	*Operand
 	value  *kernel.Expr // the operand without casts that rounding to dtype makes redundant
-	raw    bool         // octets are copied from memory unchanged
-	extent int          // rows or columns of the tile, along the operand's own axis
-	lines  int          // lines of the tile in shared memory
-	inner  int          // elements per line
-	axis   int          // the axis along a line
-	outer  int          // the axis that numbers the lines
-	base   int          // start of the tile in a stage, in octets
-	units  int          // octets of the tile, without padding
-	rounds int          // octets that an invocation loads
-	next   expr.Array   // the registers for these octets
+	mover  *emit.Mover
+	raw    bool // octets are copied from memory unchanged
+	extent int  // rows or columns of the tile, along the operand's own axis
+	lines  int  // lines of the tile in shared memory
+	inner  int  // elements per line
+	axis   int  // the axis along a line
+	outer  int  // the axis that numbers the lines
+	base   int  // start of the tile in a stage, in octets
 }
 
 // newStaging returns the staging of a kernel's operands, and declares the shared array.
@@ -76,17 +74,11 @@ func (c *staging) stageOperands() {
 		if !o.Along {
 			st.axis, st.outer, st.inner, st.lines = o.axis, c.Fold, st.extent, c.Tile.TileK
 		}
-		st.raw = c.isRaw(st)
-		st.units = st.lines * st.inner / c.unit
-		st.rounds = (st.units + c.Launch.Workgroup - 1) / c.Launch.Workgroup
+		st.raw = schedule.UnitLoad(c.K, o.Value, o.axis, c.dtype, c.unit)
+		st.mover = c.mover(st)
 		c.octets += schedule.StagedUnits(o.Along, st.extent, c.Tile.TileK, c.unit)
 		c.operands = append(c.operands, st)
 	}
-}
-
-// isRaw reports whether the octets are aligned in memory and have the matrix dtype already.
-func (c *staging) isRaw(st *staged) bool {
-	return schedule.UnitLoad(c.K, st.Operand.Value, st.Operand.axis, c.dtype, c.unit)
 }
 
 // shiftedOctets adds the function that loads eight 16-bit neighbours from any position, out of two aligned octets, and
@@ -120,34 +112,38 @@ func (c *staging) isPacked(st *staged) bool {
 		emit.Along{Axis: st.axis, Extent: c.extent(st.axis)})
 }
 
-// eachOctet calls body for each octet of a tile that this invocation loads. i counts the invocation's own octets. line
-// and octet are the octet's position in the tile.
-func (c *staging) eachOctet(st *staged, body func(i, line, octet expr.Expr)) {
-	c.EachUnit(c.self, st.lines, st.inner/c.unit, body)
+// mover returns the mover of an operand's octets.
+func (c *staging) mover(st *staged) *emit.Mover {
+	lines := map[bool]string{true: "rows", false: "columns"}[st.Operand.axis == c.Row]
+	return &emit.Mover{E: c.Emitter, Self: c.self, Name: fmt.Sprintf("%d %s of %s", st.extent, lines, st.Name),
+		Lines: st.lines, PerLine: st.inner / c.unit,
+		Load: func(i, k0, line, octet expr.Expr, _ func(value expr.Expr)) { c.load(st, i, k0, line, octet) },
+		Store: func(stage, line, octet, value expr.Expr) {
+			at := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
+				expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
+			c.Assign(expr.At(c.tiles, at), value)
+		}}
 }
 
-// fetch loads an invocation's octets of an operand's tile into registers, for the step at k0 of the contraction axis.
-func (c *staging) fetch(st *staged, k0 expr.Expr) {
-	c.Comment("Fetch %d %s of %s.", st.extent,
-		map[bool]string{true: "rows", false: "columns"}[st.Operand.axis == c.Row], st.Name)
-	c.eachOctet(st, func(i, line, octet expr.Expr) {
-		from := map[int]expr.Expr{c.Row: c.Row0, c.Col: c.Col0, c.Fold: k0}
-		at := expr.Plus(from[st.outer], line)
-		inner := c.Variable("uint", c.axisVariable(st.axis), expr.Plus(from[st.axis], expr.Times(octet, c.unit)))
-		inside := c.insideOctet(st, from, at, inner)
-		if st.outer != c.Fold {
-			at = c.ClampTo(at, st.outer, st.extent)
-		}
-		at = c.Variable("uint", c.axisVariable(st.outer), at)
-		c.BindAxis(st.outer, at)
-		dst := st.next.At(i)
-		if inside != nil {
-			c.Assign(dst, expr.Call(c.unitType, expr.Uint(0)))
-		}
-		c.OpenIf(inside)
-		c.octet(st, inner, dst)
-		c.Close()
-	})
+// load loads an octet of an operand's tile into the invocation's i-th register, for the step at k0 of the contraction
+// axis.
+func (c *staging) load(st *staged, i, k0, line, octet expr.Expr) {
+	from := map[int]expr.Expr{c.Row: c.Row0, c.Col: c.Col0, c.Fold: k0}
+	at := expr.Plus(from[st.outer], line)
+	inner := c.Variable("uint", c.axisVariable(st.axis), expr.Plus(from[st.axis], expr.Times(octet, c.unit)))
+	inside := c.insideOctet(st, from, at, inner)
+	if st.outer != c.Fold {
+		at = c.ClampTo(at, st.outer, st.extent)
+	}
+	at = c.Variable("uint", c.axisVariable(st.outer), at)
+	c.BindAxis(st.outer, at)
+	dst := st.mover.Registers.At(i)
+	if inside != nil {
+		c.Assign(dst, expr.Call(c.unitType, expr.Uint(0)))
+	}
+	c.OpenIf(inside)
+	c.octet(st, inner, dst)
+	c.Close()
 }
 
 // axisVariable is a name for the coordinate along an axis.
@@ -247,29 +243,15 @@ func (c *staging) pack(quad expr.Expr) []expr.Expr {
 	return []expr.Expr{expr.Call(pack, expr.Member(quad, "xy")), expr.Call(pack, expr.Member(quad, "zw"))}
 }
 
-// put stores an invocation's octets in the operand's tile of a stage.
-func (c *staging) put(st *staged, stage expr.Expr) {
-	c.eachOctet(st, func(i, line, octet expr.Expr) {
-		at := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
-			expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
-		c.Assign(expr.At(c.tiles, at), st.next.At(i))
-	})
-}
-
 // stages writes the loop along the contraction axis. It calls multiply with the position k0, and the index of the
 // filled stage in the shared array.
 func (c *staging) stages(multiply func(k0, stage expr.Expr)) {
+	var movers []*emit.Mover
 	for _, st := range c.operands {
-		st.next = c.Array(c.unitType, "next_"+st.Name, st.rounds)
+		st.mover.Declare(c.unitType, "next_"+st.Name)
+		movers = append(movers, st.mover)
 	}
-	each := func(do func(st *staged, at expr.Expr)) func(at expr.Expr) {
-		return func(at expr.Expr) {
-			for _, st := range c.operands {
-				do(st, at)
-			}
-		}
-	}
-	c.overlapped(emit.TileStages{Apart: c.octets, Fetch: each(c.fetch), Put: each(c.put), Multiply: multiply})
+	c.overlapped(emit.TileStages{Apart: c.octets, Movers: movers, Multiply: multiply})
 }
 
 // loadStaged loads a matrix from an operand's tile in shared memory, beginning at offset.

@@ -11,28 +11,13 @@ import (
 // rows and columns as vectors of four neighbours, and multiplies all rows by all columns. So it needs registers for one
 // step at a time. With quads along the contraction axis it would need registers for four steps.
 
-// across reports whether an operand is loaded four lines (rows or columns) at a time. The lines are neighbours in
-// memory, and also in a step of the tile.
-func (m *matTile) across(o *Operand) bool {
-	return m.s.Steps && schedule.FoursAcross(m.K, o.Value, o.axis)
-}
-
-// eachAcross calls body for each vec4 of four lines of a tile that this invocation loads. i counts the invocation's own
-// vectors, four is the number of the group of lines, and depth is the step along the contraction axis.
-func (m *matTile) eachAcross(o *Operand, body func(i, four, depth expr.Expr)) {
-	m.EachUnit(m.self, m.s.TileK, m.extentOf(o)/4, func(i, depth, four expr.Expr) {
-		four = m.Variable("uint", "four", four)
-		body(i, four, m.Variable("uint", "depth", depth))
-	})
-}
-
-// fetchAcross is fetch for an operand that is loaded four lines at a time.
-func (m *matTile) fetchAcross(o *Operand, k0 expr.Expr, keep func(i, four, depth, value expr.Expr)) {
-	origin, extent := m.Col0, m.extent(o.axis)
-	if o.axis == m.Row {
-		origin = m.Row0
-	}
-	m.eachAcross(o, func(i, four, depth expr.Expr) {
+// moveAcross makes a mover load an operand four lines (rows or columns) at a time. The lines are neighbours in memory,
+// and also in a step of the tile. A line of the mover is such a group of lines, and a unit is a step along the
+// contraction axis.
+func (m *matTile) moveAcross(o *Operand, mover *emit.Mover, origin expr.Expr) {
+	extent := m.extent(o.axis)
+	mover.Lines, mover.PerLine, mover.Line, mover.Unit = m.extentOf(o)/4, m.s.TileK, "four", "depth"
+	mover.Load = func(_, k0, four, depth expr.Expr, keep func(value expr.Expr)) {
 		at := expr.Plus(origin, expr.Times(four, 4))
 		if !schedule.DivisibleBy(extent, m.extentOf(o)) { // repeated lines have no stored results
 			at = expr.Call("min", at, m.Coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
@@ -41,21 +26,19 @@ func (m *matTile) fetchAcross(o *Operand, k0 expr.Expr, keep func(i, four, depth
 		k := m.Named("k", expr.Plus(k0, depth))
 		m.BindAxis(m.Fold, k)
 		if emit.WholeStep(m.K.Fold, k0, m.s.TileK) {
-			keep(i, four, depth, m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
+			keep(m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
 			return
 		}
 		name := m.Variable("vec4", o.QuadName(), expr.Of("vec4(0.0)"))
 		m.OpenIf(expr.Binary("<", k, m.Dim(m.K.Fold)))
 		m.Assign(name, m.quadAlong(o.Value, o.axis, at, true, o.QuadName()))
 		m.Close()
-		keep(i, four, depth, name)
-	})
-}
-
-// putAcross stores a vec4 of four lines in a step of an operand's tile.
-func (m *matTile) putAcross(o *Operand, stage, four, depth, value expr.Expr) {
-	place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))), four)
-	m.Assign(expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place)), value)
+		keep(name)
+	}
+	mover.Store = func(stage, four, depth, value expr.Expr) {
+		place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))), four)
+		m.Assign(expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place)), value)
+	}
 }
 
 // multiplySteps multiplies the tiles of a stage and adds to the sums. x and y are the invocation's column and row.

@@ -1,6 +1,7 @@
 package matmul
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
@@ -37,14 +38,28 @@ func EmitTile(e *emit.Emitter) {
 	}
 	across := s.TileN / s.ThreadN
 	x, y := m.PlaceInTile(self, across, s.Paired, "tx", "ty")
-	t := &matTile{Base: m, s: s, self: self, tiles: map[*Operand]expr.Expr{}, next: map[*Operand]expr.Array{}}
+	t := &matTile{Base: m, s: s, self: self, tiles: map[*Operand]expr.Expr{}}
+	var movers []*emit.Mover
 	for _, o := range slices.Concat(m.A, m.B) {
 		t.tiles[o] = m.Share(m.Quads.Typ(), "tile_"+o.Name, max(s.Stages, 1)*t.tileSize(o))
+		movers = append(movers, t.mover(o))
 	}
+	multiply := func(_, stage expr.Expr) { t.multiplyTiles(x, y, stage) }
 	if s.Stages > 1 {
-		t.overlap(x, y)
+		for i, o := range slices.Concat(m.A, m.B) {
+			movers[i].Declare(m.Quads.Typ(), "next_"+o.Name)
+		}
+		m.overlapped(emit.TileStages{Apart: 1, Movers: movers, Multiply: multiply})
 	} else {
-		t.takeTurns(x, y)
+		m.Blank()
+		k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
+		for _, mover := range movers {
+			mover.Move(k0)
+		}
+		m.Barrier()
+		multiply(k0, expr.Of("0u"))
+		m.Barrier()
+		m.Close()
 	}
 
 	m.Blank()
@@ -75,8 +90,7 @@ type matTile struct {
 	*Base
 	s     kernel.MatTile
 	self  expr.Expr
-	tiles map[*Operand]expr.Expr  // in shared memory
-	next  map[*Operand]expr.Array // registers of the prefetched vectors
+	tiles map[*Operand]expr.Expr // in shared memory
 }
 
 // extentOf is the number of rows of an A's tile, or columns of a B's.
@@ -95,87 +109,35 @@ func (m *matTile) tileSize(o *Operand) int {
 	return m.extentOf(o) * schedule.TilePitch(m.s.TileK)
 }
 
-// takeTurns writes a loop that copies tiles to shared memory and then multiplies them.
-func (m *matTile) takeTurns(x, y expr.Expr) {
-	m.Blank()
-	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), m.s.TileK)
-	for _, o := range slices.Concat(m.A, m.B) {
-		m.Comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
-		if m.across(o) {
-			m.fetchAcross(o, k0, func(_, four, depth, value expr.Expr) {
-				m.putAcross(o, expr.Of("0u"), four, depth, value)
-			})
-		} else {
-			m.fetch(o, k0, func(_, line, quad, value expr.Expr) { m.put(o, expr.Of("0u"), line, quad, value) })
-		}
-	}
-	m.Barrier()
-	m.multiplyTiles(x, y, expr.Of("0u"))
-	m.Barrier()
-	m.Close()
-}
-
-// overlap writes a loop that prefetches the next tiles while it multiplies.
-func (m *matTile) overlap(x, y expr.Expr) {
-	operands := slices.Concat(m.A, m.B)
-	for _, o := range operands {
-		m.next[o] = m.Array(m.Quads.Typ(), "next_"+o.Name, m.rounds(o))
-	}
-	m.overlapped(emit.TileStages{Apart: 1, Fetch: m.fetchNext, Put: m.putNext,
-		Multiply: func(_, stage expr.Expr) { m.multiplyTiles(x, y, stage) }})
-}
-
-// rounds is the number of quads of an operand's tile that an invocation loads.
-func (m *matTile) rounds(o *Operand) int {
-	return (m.extentOf(o)*m.s.TileK/4 + m.s.Workgroup - 1) / m.s.Workgroup
-}
-
-// linesOf names the lines of an operand's tile, for comments in the shader.
-func (m *matTile) linesOf(o *Operand) string {
+// mover returns the mover of an operand's tile: TileK/4 quads of each line (a row of A, a column of B) along the
+// contraction axis. Neighbouring invocations take neighbours in memory.
+func (m *matTile) mover(o *Operand) *emit.Mover {
+	lines, origin := "columns", m.Col0
 	if o.axis == m.Row {
-		return "rows"
+		lines, origin = "rows", m.Row0
 	}
-	return "columns"
-}
-
-// fetchNext loads the tiles at k0 into registers.
-func (m *matTile) fetchNext(k0 expr.Expr) {
-	for _, o := range slices.Concat(m.A, m.B) {
-		m.Comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.Name)
-		keep := func(i, _, _, value expr.Expr) { m.Assign(m.next[o].At(i), value) }
-		if m.across(o) {
-			m.fetchAcross(o, k0, keep)
-		} else {
-			m.fetch(o, k0, keep)
+	mover := &emit.Mover{E: m.Emitter, Self: m.self, Name: fmt.Sprintf("%d %s of %s", m.extentOf(o), lines, o.Name),
+		Lines: m.extentOf(o), PerLine: m.s.TileK / 4, Across: !o.Along, Line: "line", Unit: "quad"}
+	if m.s.Steps && schedule.FoursAcross(m.K, o.Value, o.axis) {
+		m.moveAcross(o, mover, origin)
+		return mover
+	}
+	mover.Load = func(_, k0, line, quad expr.Expr, keep func(value expr.Expr)) {
+		at := m.Variable("uint", m.ParaName(o.axis), m.ClampTo(expr.Plus(origin, line), o.axis, m.extentOf(o)))
+		m.BindAxis(o.axis, at)
+		k := m.Variable("uint", "k", expr.Plus(k0, expr.Times(quad, 4)))
+		keep(m.Quad(o, k, emit.WholeStep(m.K.Fold, k0, m.s.TileK)))
+	}
+	mover.Store = func(stage, line, quad, value expr.Expr) {
+		first := expr.Times(stage, m.tileSize(o))
+		if m.s.Steps {
+			m.PutFours(o.QuadName(), m.tiles[o], first, expr.Times(quad, 4), line, m.extentOf(o), value)
+			return
 		}
+		place := expr.Plus(expr.Times(line, schedule.TilePitch(m.s.TileK)), quad)
+		m.Assign(expr.At(m.tiles[o], expr.Plus(first, place)), value)
 	}
-}
-
-// putNext stores the tiles in registers to shared memory, in the given stage.
-func (m *matTile) putNext(stage expr.Expr) {
-	for _, o := range slices.Concat(m.A, m.B) {
-		if m.across(o) {
-			m.eachAcross(o, func(i, four, depth expr.Expr) {
-				m.putAcross(o, stage, four, depth, m.next[o].At(i))
-			})
-			continue
-		}
-		m.eachQuad(o, func(i, line, quad expr.Expr) {
-			m.put(o, stage, line, quad, m.next[o].At(i))
-		})
-	}
-}
-
-// put stores a quad in the tile of a stage. line and quad are its position in the tile.
-func (m *matTile) put(o *Operand, stage, line, quad, value expr.Expr) {
-	if m.s.Steps {
-		m.PutFours(o.QuadName(), m.tiles[o], expr.Times(stage, m.tileSize(o)), expr.Times(quad, 4), line, m.extentOf(o),
-			value)
-		return
-	}
-	place := expr.Plus(expr.Times(stage, m.tileSize(o)),
-		expr.Plus(expr.Times(line, schedule.TilePitch(m.s.TileK)), quad))
-	m.Assign(expr.At(m.tiles[o], place), value)
+	return mover
 }
 
 // multiplyTiles multiplies the tiles of a stage and adds to the sums.
@@ -184,50 +146,18 @@ func (m *matTile) multiplyTiles(x, y, stage expr.Expr) {
 		m.multiplySteps(x, y, stage)
 		return
 	}
-	m.multiply(m.tiles, x, y, stage)
+	m.multiplyLines(x, y, stage)
 }
 
-// eachQuad calls body for each quad of a tile that this invocation loads. i counts the invocation's own quads. line and
-// quad are the quad's position in the tile. Neighbouring invocations take neighbours in memory.
-func (m *matTile) eachQuad(o *Operand, body func(i, line, quad expr.Expr)) {
-	lines, perLine := m.extentOf(o), m.s.TileK/4
-	if !o.Along {
-		lines, perLine = perLine, lines
-	}
-	m.EachUnit(m.self, lines, perLine, func(i, line, quad expr.Expr) {
-		if !o.Along {
-			line, quad = quad, line
-		}
-		line = m.Variable("uint", "line", line)
-		body(i, line, m.Variable("uint", "quad", quad))
-	})
-}
-
-// fetch loads the tile of an operand at k0: TileK/4 quads of each line. It calls keep for each quad that this
-// invocation loads, with i, line and quad as in eachQuad.
-func (m *matTile) fetch(o *Operand, k0 expr.Expr, keep func(i, line, quad, value expr.Expr)) {
-	origin := m.Col0
-	if o.axis == m.Row {
-		origin = m.Row0
-	}
-	m.eachQuad(o, func(i, line, quad expr.Expr) {
-		at := m.Variable("uint", m.ParaName(o.axis), m.ClampTo(expr.Plus(origin, line), o.axis, m.extentOf(o)))
-		m.BindAxis(o.axis, at)
-		k := m.Variable("uint", "k", expr.Plus(k0, expr.Times(quad, 4)))
-		value := m.Quad(o, k, emit.WholeStep(m.K.Fold, k0, m.s.TileK))
-		keep(i, line, quad, value)
-	})
-}
-
-// multiply multiplies the tiles of a stage and adds to the sums.
-func (m *matTile) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) {
+// multiplyLines is multiplyTiles for tiles that are stored line by line.
+func (m *matTile) multiplyLines(x, y, stage expr.Expr) {
 	s := m.s
 	pitch := schedule.TilePitch(s.TileK)
 	m.Blank()
 	quad := m.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
 	read := func(o *Operand, line expr.Expr) expr.Expr {
 		place := expr.Plus(expr.Times(stage, m.tileSize(o)), expr.Plus(expr.Times(line, pitch), quad))
-		return expr.At(tiles[o], place)
+		return expr.At(m.tiles[o], place)
 	}
 	cols := map[*Operand]expr.Array{}
 	for _, o := range m.B {
@@ -243,13 +173,7 @@ func (m *matTile) multiply(tiles map[*Operand]expr.Expr, x, y, stage expr.Expr) 
 		for _, o := range m.A {
 			rows[o] = m.Variable(m.Quads.Typ(), o.Name+"_row", read(o, expr.Plus(y, expr.Times(i, s.TileM/s.ThreadM))))
 		}
-		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			for n, p := range m.Products {
-				sum := m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j))[n]
-				col := cols[p.B].At(j)
-				m.AddQuads(sum, rows[p.A], col)
-			}
-		})
+		m.addRow(i, s.ThreadN, rows, func(o *Operand, j expr.Expr) expr.Expr { return cols[o].At(j) })
 	})
 	m.Close()
 }

@@ -1,7 +1,6 @@
 package keval
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -9,32 +8,24 @@ import (
 )
 
 // attention computes an attention kernel directly from its definition: row by row, with all scores of a row in memory.
-func (r *run) attention(dims []int, keys int64) error {
+func (r *run) attention(dims []int, keys int64) {
 	ax := r.k.AttentionAxes()
 	rows, elements := dims[:ax.Value], dims[ax.Value]
 	for _, row := range r.m.order(rows) {
 		r.moveTo(row, rows)
 		r.at = append(r.at[:ax.Value], 0, 0, 0, 0) // value, key, contraction and factor axes
-		if err := r.attentionRow(keys, elements); err != nil {
-			return fmt.Errorf("at %v: %w", r.at, err)
-		}
+		r.attentionRow(keys, elements)
 	}
-	return nil
 }
 
 // attentionRow computes one row and its stores.
-func (r *run) attentionRow(keys int64, elements int) error {
+func (r *run) attentionRow(keys int64, elements int) {
 	ax := r.k.AttentionAxes()
-	first, end, err := r.keysOf(keys)
-	if err != nil {
-		return err
-	}
+	first, end := r.keysOf(keys)
 	scores := make([]number, max(end-first, 0))
 	top := math.Inf(-1)
 	for i := range scores {
-		if scores[i], err = r.score(first + int64(i)); err != nil {
-			return fmt.Errorf("score of key %d: %w", first+int64(i), err)
-		}
+		scores[i] = r.score(first + int64(i))
 		top = max(top, scores[i].f)
 	}
 	sum, undef := 0.0, false
@@ -49,10 +40,7 @@ func (r *run) attentionRow(keys int64, elements int) error {
 	r.accs[1] = number{f: ir.RoundTo(sum, ir.F32), undef: undef}
 	if r.k.Attention.Factor != nil {
 		for i := range scores {
-			f, err := r.weightFactor(first + int64(i))
-			if err != nil {
-				return fmt.Errorf("factor of key %d: %w", first+int64(i), err)
-			}
+			f := r.weightFactor(first + int64(i))
 			if scores[i].f != 0 {
 				scores[i] = number{f: float64(scores[i].f * f.f), undef: scores[i].undef || f.undef}
 			}
@@ -60,28 +48,21 @@ func (r *run) attentionRow(keys int64, elements int) error {
 	}
 	for e := range elements {
 		r.moveAlong(ax.Value, int64(e))
-		if r.accs[2], err = r.weighted(scores, first); err != nil {
-			return fmt.Errorf("value %d: %w", e, err)
-		}
-		if err := r.stores(true); err != nil {
-			return err
-		}
+		r.accs[2] = r.weighted(scores, first)
+		r.stores(true)
 	}
 	r.moveAlong(ax.Value, 0)
-	return r.stores(false)
+	r.stores(false)
 }
 
 // keysOf returns the keys, first to end-1, that the current row sees within its run of keys (see kernel.AttentionAxes).
-func (r *run) keysOf(keys int64) (first, end int64, err error) {
+func (r *run) keysOf(keys int64) (first, end int64) {
 	ax := r.k.AttentionAxes()
 	splits := r.k.Parallel[ax.Split].Add
 	each := (keys + splits - 1) / max(splits, 1)
-	seen, err := r.index(r.k.Seen(kernel.Axis(ax.Query, r.k.Parallel[ax.Query])))
-	if err != nil {
-		return 0, 0, err
-	}
+	seen := r.index(r.k.Seen(kernel.Axis(ax.Query, r.k.Parallel[ax.Query])))
 	first = r.at[ax.Split] * each
-	return first, min(first+each, seen), nil
+	return first, min(first+each, seen)
 }
 
 // moveAlong changes one coordinate, and marks all cached values as outdated.
@@ -92,89 +73,62 @@ func (r *run) moveAlong(axis int, to int64) {
 }
 
 // score returns the score of a key for the current row. An infinite mask overrides the sum, as in any float addition.
-func (r *run) score(key int64) (number, error) {
+func (r *run) score(key int64) number {
 	r.inFold = true
 	defer func() { r.inFold = false }()
 	a, ax := r.k.Attention, r.k.AttentionAxes()
 	r.moveAlong(ax.Key, key)
-	sum, err := r.dot(a.Q, a.K, ax.Dot, a.Dot.Add)
-	if err != nil {
-		return sum, err
-	}
+	sum := r.dot(a.Q, a.K, ax.Dot, a.Dot.Add)
 	sum.f = float64(sum.f * a.Scale)
 	if a.Softcap != 0 {
 		sum.f = float64(a.Softcap * math.Tanh(sum.f))
 	}
 	if a.Mask != nil {
-		m, err := r.value(a.Mask)
-		if err != nil {
-			return sum, err
-		}
+		m := r.value(a.Mask)
 		sum.f += m.float(a.Mask.DType)
 		sum.undef = sum.undef || m.undef
 	}
-	return sum, nil
+	return sum
 }
 
 // dot returns the sum of q*k over n coordinates of an axis.
-func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number, err error) {
+func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number) {
 	for d := range n {
 		r.moveAlong(axis, d)
-		x, errQ := r.value(q)
-		y, errK := r.value(k)
-		if errQ != nil {
-			return sum, errQ
-		} else if errK != nil {
-			return sum, errK
-		}
+		x, y := r.value(q), r.value(k)
 		sum.f += float64(x.float(q.DType) * y.float(k.DType))
 		sum.undef = sum.undef || x.undef || y.undef
 	}
-	return sum, nil
+	return sum
 }
 
 // weightFactor returns the factor by which a key's weight is multiplied; see kernel.AttentionFactor.
-func (r *run) weightFactor(key int64) (number, error) {
+func (r *run) weightFactor(key int64) number {
 	r.inFold = true
 	defer func() { r.inFold = false }()
 	a, ax := r.k.Attention, r.k.AttentionAxes()
 	r.moveAlong(ax.Key, key)
-	sum, err := r.dot(a.Factor.Q, a.Factor.K, ax.Factor, a.Factor.Dot.Add)
-	if err != nil {
-		return sum, err
-	}
-	less, err := r.value(a.Factor.Less)
-	if err != nil {
-		return sum, err
-	}
+	sum, less := r.dot(a.Factor.Q, a.Factor.K, ax.Factor, a.Factor.Dot.Add), r.value(a.Factor.Less)
 	sum.f -= less.float(a.Factor.Less.DType)
 	sum.undef = sum.undef || less.undef
 	if a.Softcap != 0 {
-		score, err := r.dot(a.Q, a.K, ax.Dot, a.Dot.Add)
-		if err != nil {
-			return sum, err
-		}
-		bent := math.Tanh(score.f * a.Scale)
+		bent := math.Tanh(r.dot(a.Q, a.K, ax.Dot, a.Dot.Add).f * a.Scale)
 		sum.f = float64(sum.f * (1 - float64(bent*bent)))
 	}
-	return sum, nil
+	return sum
 }
 
 // weighted returns the weighted sum of V at the current value coordinate. weights[i] is the weight of key first+i.
-func (r *run) weighted(weights []number, first int64) (number, error) {
+func (r *run) weighted(weights []number, first int64) (sum number) {
 	r.inFold = true
 	defer func() { r.inFold = false }()
 	a, ax := r.k.Attention, r.k.AttentionAxes()
-	sum := number{}
 	for i, w := range weights {
 		r.moveAlong(ax.Key, first+int64(i))
-		v, err := r.value(a.V)
-		if err != nil {
-			return sum, err
-		}
+		v := r.value(a.V)
 		sum.f += float64(w.f * v.float(a.V.DType))
 		sum.undef = sum.undef || w.undef || v.undef
 	}
 	sum.f = ir.RoundTo(sum.f, ir.F32)
-	return sum, nil
+	return sum
 }

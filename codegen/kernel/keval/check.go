@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -30,7 +31,7 @@ func CheckHazards(p *kernel.Program) error {
 func conflict(p *kernel.Program, s, t kernel.Step) (a, b int, ok bool) {
 	for _, x := range s.Binds {
 		for _, y := range t.Binds {
-			if (x.Write || y.Write) && shared(p, x.Buffer, y.Buffer) {
+			if (x.Write || y.Write) && p.Overlap(x.Buffer, y.Buffer) {
 				return x.Buffer, y.Buffer, true
 			}
 		}
@@ -38,92 +39,68 @@ func conflict(p *kernel.Program, s, t kernel.Step) (a, b int, ok bool) {
 	return 0, 0, false
 }
 
-// shared reports whether two buffers have bytes in common.
-func shared(p *kernel.Program, a, b int) bool {
-	if a == b {
-		return true
-	}
-	x, y := p.Buffers[a], p.Buffers[b]
-	return x.Kind == kernel.BufTemp && y.Kind == kernel.BufTemp && x.Offset < y.Offset+y.Bytes &&
-		y.Offset < x.Offset+x.Bytes
-}
-
 // checkKernel checks that a kernel agrees with its step, and that its properties are consistent.
-func checkKernel(k *kernel.Kernel, st kernel.Step) error {
+func checkKernel(k *kernel.Kernel, st kernel.Step) (err error) {
+	defer bailout.Caught(&err)
 	if len(st.Binds) != len(k.Bindings) {
-		return fmt.Errorf("%d buffers for %d bindings", len(st.Binds), len(k.Bindings))
+		fail("%d buffers for %d bindings", len(st.Binds), len(k.Bindings))
 	}
 	for i, b := range k.Bindings {
 		if b.Read != st.Binds[i].Read || b.Write != st.Binds[i].Write {
-			return fmt.Errorf("binding %d (%s): the kernel and the step differ on how it is used", i, b.Name)
+			fail("binding %d (%s): the kernel and the step differ on how it is used", i, b.Name)
 		}
 	}
-	if k.Family == kernel.FamilyCustom {
+	switch {
+	case k.Family == kernel.FamilyCustom:
 		return checkCustom(k)
+	case k.Family == kernel.FamilyMatMul && len(k.Parallel) < 2:
+		fail("a matrix product of %d axes", len(k.Parallel))
+	case k.Family == kernel.FamilyAttention:
+		bailout.Check(k.CheckAttention())
 	}
-	if k.Family == kernel.FamilyMatMul && len(k.Parallel) < 2 {
-		return fmt.Errorf("a matrix product of %d axes", len(k.Parallel))
-	}
-	if k.Family == kernel.FamilyAttention {
-		if err := k.CheckAttention(); err != nil {
-			return err
-		}
-	}
-	var err error
-	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if err == nil {
-			err = checkExpr(k, e)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	if err := checkFolds(k); err != nil {
-		return err
-	}
-	return checkStores(k)
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) { checkExpr(k, e) })
+	checkFolds(k)
+	checkStores(k)
+	return nil
 }
 
-// checkExpr returns an error if an expression's binding, dtype or arguments are invalid.
-func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
+// checkExpr fails if an expression's binding, dtype or arguments are invalid.
+func checkExpr(k *kernel.Kernel, e *kernel.Expr) {
 	switch e.Kind {
 	case kernel.ExprLoad:
 		if e.Bind < 0 || e.Bind >= len(k.Bindings) {
-			return fmt.Errorf("e%d loads from binding %d of %d", e.ID, e.Bind, len(k.Bindings))
+			fail("e%d loads from binding %d of %d", e.ID, e.Bind, len(k.Bindings))
 		}
 		want := k.Bindings[e.Bind].DType
 		if want.IsBlock() {
 			want = ir.F32
 		}
 		if e.DType != want {
-			return fmt.Errorf("e%d is %s, its binding %s", e.ID, e.DType, k.Bindings[e.Bind].DType)
+			fail("e%d is %s, its binding %s", e.ID, e.DType, k.Bindings[e.Bind].DType)
 		}
 	case kernel.ExprAcc:
 		if e.Acc < 0 || e.Acc >= results(k) {
-			return fmt.Errorf("e%d: no phase or product %d", e.ID, e.Acc)
+			fail("e%d: no phase or product %d", e.ID, e.Acc)
 		}
 	case kernel.ExprRandom:
 		if len(e.Args) != 2 || e.DType != ir.U32 || e.Word > kernel.WordSecond {
-			return fmt.Errorf("e%d: word %d of a random stream of %d arguments as %s", e.ID, e.Word,
-				len(e.Args), e.DType)
+			fail("e%d: word %d of a random stream of %d arguments as %s", e.ID, e.Word, len(e.Args), e.DType)
 		}
 		for _, a := range e.Args {
 			if a.DType != ir.U32 && a.DType != ir.I64 {
-				return fmt.Errorf("e%d: a seed or offset of %s", e.ID, a.DType)
+				fail("e%d: a seed or offset of %s", e.ID, a.DType)
 			}
 		}
 	case kernel.ExprApply:
 		if in := e.Op.Info(); in.Class != ir.ClassElementwise || len(e.Args) < in.MinArgs() ||
 			len(e.Args) > in.MaxArgs() {
-			return fmt.Errorf("e%d: %s of %d arguments", e.ID, e.Op, len(e.Args))
+			fail("e%d: %s of %d arguments", e.ID, e.Op, len(e.Args))
 		}
 		if t := e.DType; t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && e.Op != ir.OpCast &&
 			!e.Op.Info().IsExact(t, e.Attrs) {
-			return fmt.Errorf("e%d: %s gives %s, which devices compute in f32: compute it in f32 and cast", e.ID, e.Op,
-				t)
+			fail("e%d: %s gives %s, which devices compute in f32: compute it in f32 and cast", e.ID, e.Op, t)
 		}
 	}
-	return nil
 }
 
 // results is the number of results of a kernel's phases and matmuls, or of its attention.
@@ -134,92 +111,77 @@ func results(k *kernel.Kernel) int {
 	return len(k.Phases) + len(k.Products)
 }
 
-// checkFolds returns an error if a kernel has phases, matmuls or extents that its family does not allow. An operand of
-// a matmul or phase must not use results that are computed later.
-func checkFolds(k *kernel.Kernel) error {
+// checkFolds fails if a kernel has phases, matmuls or extents that its family does not allow. An operand of a matmul or
+// phase must not use results that are computed later.
+func checkFolds(k *kernel.Kernel) {
 	if perElement(k.Family) && (len(k.Phases) != 1 || len(k.Products) > 0) {
-		return fmt.Errorf("a %s of %d phases and %d products, want one phase", k.Family, len(k.Phases), len(k.Products))
+		fail("a %s of %d phases and %d products, want one phase", k.Family, len(k.Phases), len(k.Products))
 	}
 	if k.Family == kernel.FamilySort && k.Take.Max() > k.Fold.Max() {
-		return fmt.Errorf("a sort that takes %s of %s", k.Take, k.Fold)
+		fail("a sort that takes %s of %s", k.Take, k.Fold)
 	}
 	if k.Limit != nil && !perElement(k.Family) {
-		return fmt.Errorf("a limit in a %s kernel", k.Family)
+		fail("a limit in a %s kernel", k.Family)
 	}
 	for i, p := range k.Phases {
 		for j := i; j < len(k.Phases); j++ {
 			if p.Value.UsesAcc(k.PhaseAcc(j)) {
-				return fmt.Errorf("phase %d (%s) uses the result of phase %d", i, p.Name, j)
+				fail("phase %d (%s) uses the result of phase %d", i, p.Name, j)
 			}
 		}
 	}
 	if k.RowSums() {
-		if err := k.CheckRowSums(); err != nil {
-			return err
-		}
+		bailout.Check(k.CheckRowSums())
 	}
-	if err := k.CheckCols(); err != nil {
-		return err
-	}
+	bailout.Check(k.CheckCols())
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1
 	for i, p := range k.Products {
 		switch {
 		case p.A.Uses(col) || p.B.Uses(row):
-			return fmt.Errorf("product %d (%s): an operand uses the other one's axis", i, p.Name)
+			fail("product %d (%s): an operand uses the other one's axis", i, p.Name)
 		case p.A.UsesAnyAcc() || p.B.UsesAnyAcc():
-			return fmt.Errorf("product %d (%s) uses a result", i, p.Name)
+			fail("product %d (%s) uses a result", i, p.Name)
 		}
 	}
-	return nil
 }
 
-// checkStores returns an error if a kernel stores nothing, or stores something that its family does not allow.
-func checkStores(k *kernel.Kernel) error {
+// checkStores fails if a kernel stores nothing, or stores something that its family does not allow.
+func checkStores(k *kernel.Kernel) {
 	for i, s := range k.Stores {
 		fold := k.Family != kernel.FamilyMap && (s.Value.Uses(k.FoldAxis()) || s.Index.Uses(k.FoldAxis()))
 		if fold && (!s.PerElement || k.Family == kernel.FamilyAttention) {
-			return fmt.Errorf("store %d uses the fold axis outside of its loop", i)
+			fail("store %d uses the fold axis outside of its loop", i)
 		}
-		if err := checkPerElement(k, s); err != nil {
-			return fmt.Errorf("store %d %w", i, err)
-		}
+		checkPerElement(k, i, s)
 	}
 	switch k.Family {
 	case kernel.FamilyGroup:
-		return k.CheckGroup()
+		bailout.Check(k.CheckGroup())
 	case kernel.FamilyQuantize:
-		return k.CheckQuantize()
+		bailout.Check(k.CheckQuantize())
 	default:
 		if len(k.Stores) == 0 {
-			return fmt.Errorf("nothing is stored")
+			fail("nothing is stored")
 		}
-		return nil
 	}
 }
 
-// checkPerElement returns an error if a store is per row element in a family without such stores, or must be and is
-// not.
-func checkPerElement(k *kernel.Kernel, s kernel.Store) error {
+// checkPerElement fails if store i is per row element in a family without such stores, or must be and is not.
+func checkPerElement(k *kernel.Kernel, i int, s kernel.Store) {
 	switch k.Family {
-	case kernel.FamilyRow:
-		return nil
-	case kernel.FamilyQuantize:
-		return nil
+	case kernel.FamilyRow, kernel.FamilyQuantize:
 	case kernel.FamilyScan, kernel.FamilySort:
 		if !s.PerElement {
-			return fmt.Errorf("of a %s is not per row element", k.Family)
+			fail("store %d of a %s is not per row element", i, k.Family)
 		}
-		return nil
 	case kernel.FamilyAttention:
 		value := k.AttentionAxes().Value
 		if !s.PerElement && (s.Value.Uses(value) || s.Index.Uses(value) || s.Value.UsesAcc(2)) {
-			return fmt.Errorf("uses an element of the row's result outside of the loop over it")
+			fail("store %d uses an element of the row's result outside of the loop over it", i)
 		}
-		return nil
 	default:
 		if s.PerElement {
-			return fmt.Errorf("is per row element in a %s kernel", k.Family)
+			fail("store %d is per row element in a %s kernel", i, k.Family)
 		}
-		return nil
 	}
 }

@@ -4,62 +4,47 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // custom runs a custom kernel by its op's Go reference: it reads every element of the arguments and stores every
 // element of the results. It cannot check which elements the GLSL itself accesses.
-func (r *run) custom() error {
+func (r *run) custom() {
 	c := r.k.Custom
 	op := c.Op.Info().Custom
 	args := make([]*ir.Data, c.Args)
 	for i := range args {
-		d, err := r.tensor(i, c.Types[i])
-		if err != nil {
-			return fmt.Errorf("argument %s: %w", c.Name(i), err)
-		}
-		args[i] = d
+		r.doing, r.number = "argument", i
+		args[i] = r.tensor(i, c.Types[i])
 	}
 	out, err := op.Evaluate(args, c.Attrs, c.Types[c.Args:], r.symbols)
-	if err != nil {
-		return err
-	}
+	bailout.Check(err)
 	for i, d := range out {
+		r.doing, r.number = "result", i
 		size := d.DType.BlockBytes()
 		for x := range d.Elems() {
-			v := decode(d.DType, d.Bytes[x*size:(x+1)*size])
-			if err := r.store(c.Args+i, int64(x), v, d.DType); err != nil {
-				return fmt.Errorf("result %s: %w", c.Name(c.Args+i), err)
-			}
+			r.store(c.Args+i, int64(x), decode(d.DType, d.Bytes[x*size:(x+1)*size]), d.DType)
 		}
 	}
-	return nil
 }
 
 // tensor returns the contents of a binding.
-func (r *run) tensor(bind int, t ir.Type) (*ir.Data, error) {
+func (r *run) tensor(bind int, t ir.Type) *ir.Data {
 	dims, err := t.Shape.Eval(r.symbols)
-	if err != nil {
-		return nil, err
-	}
+	bailout.Check(err)
 	d, err := ir.NewData(t.DType, dims...)
-	if err != nil {
-		return nil, err
-	}
+	bailout.Check(err)
 	if t.DType.IsBlock() {
 		mem := r.m.mem[r.step.Binds[bind].Buffer]
 		copy(d.Bytes, mem.bytes[mem.base:])
-		return d, nil
+		return d
 	}
 	size := t.DType.BlockBytes()
 	for x := range d.Elems() {
-		v, err := r.load(bind, int64(x))
-		if err != nil {
-			return nil, err
-		}
-		encode(d.Bytes[x*size:(x+1)*size], t.DType, v, t.DType)
+		encode(d.Bytes[x*size:(x+1)*size], t.DType, r.load(bind, int64(x)), t.DType)
 	}
-	return d, nil
+	return d
 }
 
 // checkCustom checks that the bindings of a custom kernel agree with the types of its call.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -16,6 +17,10 @@ type run struct {
 	step    kernel.Step
 	symbols map[string]int64
 	elems   []int64 // run-time number of elements, by buffer
+
+	// doing and number say in errors what part of the kernel is computed, such as phase 0.
+	doing  string
+	number int
 
 	fold     int64   // extent of the fold axis
 	at       []int64 // coordinates, the fold axis last
@@ -60,34 +65,46 @@ type pending struct {
 }
 
 // step runs the kernel of step i at every point of its parallel axes.
-func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
+func (m *Machine) step(i int, symbols map[string]int64, elems []int64) (err error) {
 	k := m.kernels[i]
 	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems,
 		touched: make([][]touch, len(m.prog.Buffers))}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("step %d (%s): at %v: %s %d: %w", i, k.Name, r.at, r.doing, r.number, err)
+		}
+	}()
+	defer bailout.Caught(&err)
 	if k.Family == kernel.FamilyCustom {
-		return r.custom()
+		r.custom()
+		return nil
 	}
 	r.prepare()
 	dims, err := ir.Shape(k.Parallel).Eval(symbols)
-	if err != nil {
-		return err
-	}
+	bailout.Check(err)
 	fold := int64(0)
 	if k.Family != kernel.FamilyMap {
-		if fold, err = k.Fold.Eval(symbols); err != nil {
-			return err
-		}
+		fold = r.extent(k.Fold)
 	}
 	if k.Family == kernel.FamilyAttention {
-		return r.attention(dims, fold)
+		r.attention(dims, fold)
+		return nil
 	}
 	for _, n := range m.order(dims) {
 		r.moveTo(n, dims)
-		if err := r.compute(fold); err != nil {
-			return fmt.Errorf("at %v: %w", r.at, err)
-		}
+		r.compute(fold)
 	}
 	return nil
+}
+
+// fail ends the step with an error.
+func fail(format string, args ...any) { bailout.Check(fmt.Errorf(format, args...)) }
+
+// extent returns the run-time value of an extent.
+func (r *run) extent(d ir.Dim) int64 {
+	n, err := d.Eval(r.symbols)
+	bailout.Check(err)
+	return n
 }
 
 // order returns the numbers of the points of a space, in the order of the visits.
@@ -139,167 +156,115 @@ func (r *run) moveTo(point int, dims []int) {
 	r.turn = r.round
 }
 
-// compute runs the folds and stores of one point.
-func (r *run) compute(fold int64) error {
+// compute runs the folds and stores of one point, unless the kernel's guard skips it.
+func (r *run) compute(fold int64) {
 	switch r.k.Family {
 	case kernel.FamilyScan:
-		return r.scan(fold)
+		r.scan(fold)
+		return
 	case kernel.FamilyGroup:
-		return r.group(fold)
+		r.group(fold)
+		return
+	}
+	if r.guarded() {
+		return
+	}
+	switch r.k.Family {
 	case kernel.FamilyQuantize:
-		if out, err := r.guarded(); out || err != nil {
-			return err
-		}
-		return r.quantize(fold)
-	default:
-		return r.guardedPoint(fold)
-	}
-}
-
-// guardedPoint runs the folds and stores of a point unless the kernel's guard skips it.
-func (r *run) guardedPoint(fold int64) error {
-	if out, err := r.guarded(); out || err != nil {
-		return err
-	}
-	if r.k.Family == kernel.FamilySort {
-		return r.sort(fold)
+		r.quantize(fold)
+		return
+	case kernel.FamilySort:
+		r.sort(fold)
+		return
 	}
 	for i, p := range r.k.Phases {
+		r.doing, r.number = "phase", i
 		f := newFold(p.Combine, r.accT[r.k.PhaseAcc(i)])
-		err := r.eachElement(fold, func(j int64) error {
-			v, err := r.value(p.Value)
-			f.add(v, p.Value.DType, j)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("phase %d (%s): %w", i, p.Name, err)
-		}
+		r.eachElement(fold, func(j int64) { f.add(r.value(p.Value), p.Value.DType, j) })
 		r.accs[r.k.PhaseAcc(i)] = f.result()
 	}
 	r.fold = fold
 	for i := range r.k.Products {
-		sum, err := r.product(i)
-		if err != nil {
-			return err
-		}
-		r.accs[i] = sum
+		r.doing, r.number = "product", i
+		r.accs[i] = r.product(i)
 	}
-	if err := r.stores(false); err != nil {
-		return err
+	r.stores(false)
+	if r.k.Family == kernel.FamilyRow {
+		r.eachElement(fold, func(int64) { r.stores(true) })
 	}
-	if r.k.Family != kernel.FamilyRow {
-		return nil
-	}
-	return r.eachElement(fold, func(int64) error { return r.stores(true) })
 }
 
 // product returns the result of matmul i at the current row and column.
-func (r *run) product(i int) (number, error) {
+func (r *run) product(i int) number {
 	p := r.k.Products[i]
 	sum, ints, undef := 0.0, int64(0), false
-	err := r.eachElement(r.fold, func(int64) error {
-		a, errA := r.value(p.A)
-		b, errB := r.value(p.B)
+	r.eachElement(r.fold, func(int64) {
+		a, b := r.value(p.A), r.value(p.B)
 		sum += float64(a.float(p.A.DType) * b.float(p.B.DType))
 		ints += a.i * b.i
 		undef = undef || a.undef || b.undef
-		if errA != nil {
-			return errA
-		}
-		return errB
 	})
-	if err != nil {
-		return number{}, fmt.Errorf("product %d (%s): %w", i, p.Name, err)
-	}
-	return number{f: ir.RoundTo(sum, ir.F32), i: ir.Wrap(ints, ir.I32), undef: undef}, nil
+	return number{f: ir.RoundTo(sum, ir.F32), i: ir.Wrap(ints, ir.I32), undef: undef}
 }
 
 // otherSum returns the matmul result that e refers to, which belongs to another column than the current one.
-func (r *run) otherSum(e *kernel.Expr) (number, error) {
+func (r *run) otherSum(e *kernel.Expr) number {
 	axis := len(r.k.Parallel) - 1
-	at, err := r.index(e.Index)
-	if err != nil {
-		return number{}, err
-	}
-	here := r.at[axis]
+	at, here := r.index(e.Index), r.at[axis]
 	r.moveAlong(axis, at+r.firstCol)
 	defer r.moveAlong(axis, here)
 	return r.product(e.Acc)
 }
 
 // scan goes along a row and stores the running result at each element.
-func (r *run) scan(fold int64) error {
+func (r *run) scan(fold int64) {
 	p := r.k.Phases[0]
 	f := newFold(p.Combine, r.accT[0])
-	return r.eachElement(fold, func(j int64) error {
-		if beyond, err := r.beyondLimit(); beyond || err != nil {
-			return err
+	r.eachElement(fold, func(j int64) {
+		if l := r.k.Limit; l != nil && r.index(l.At) >= r.extent(l.Below) {
+			return
 		}
-		v, err := r.value(p.Value)
-		if err != nil {
-			return err
-		}
+		v := r.value(p.Value)
 		r.accs[0] = f.result()
 		f.add(v, p.Value.DType, j)
 		if !p.Exclusive {
 			r.accs[0] = f.result()
 		}
-		return r.stores(true)
+		r.stores(true)
 	})
 }
 
-// beyondLimit reports whether the current element is at or after the row's limit.
-func (r *run) beyondLimit() (bool, error) {
-	if r.k.Limit == nil {
-		return false, nil
-	}
-	at, err := r.index(r.k.Limit.At)
-	if err != nil {
-		return false, err
-	}
-	below, err := r.k.Limit.Below.Eval(r.symbols)
-	return at >= below, err
-}
-
 // eachElement calls f for every element of the row, with the coordinate along the fold axis set.
-func (r *run) eachElement(fold int64, f func(j int64) error) error {
+func (r *run) eachElement(fold int64, f func(j int64)) {
 	r.inFold = true
 	defer func() { r.inFold = false }()
 	for j := range fold {
 		r.at[r.k.FoldAxis()] = j
 		r.round++
-		if err := f(j); err != nil {
-			return fmt.Errorf("element %d of the row: %w", j, err)
-		}
+		f(j)
 	}
-	return nil
 }
 
 // stores runs the stores of the current point or element. It computes all values before it stores any, as a device may.
-func (r *run) stores(perElement bool) error {
+func (r *run) stores(perElement bool) {
 	r.pending = r.pending[:0]
 	for i, s := range r.k.Stores {
 		if s.PerElement != perElement || r.leavesOut(s) {
 			continue
 		}
-		v, x, left, err := r.stored(s)
-		if err != nil {
-			return fmt.Errorf("store %d: %w", i, err)
-		}
-		if !left {
+		r.doing, r.number = "store", i
+		if v, x, left := r.stored(s); !left {
 			r.pending = append(r.pending, pending{i, x, v})
 		}
 	}
 	for _, p := range r.pending {
 		s := r.k.Stores[p.store]
+		r.number = p.store
 		if p.v.undef {
-			return fmt.Errorf("store %d: the value depends on memory that holds nothing", p.store)
+			fail("the value depends on memory that holds nothing")
 		}
-		if err := r.store(s.Bind, p.at, p.v, s.Value.DType); err != nil {
-			return fmt.Errorf("store %d: %w", p.store, err)
-		}
+		r.store(s.Bind, p.at, p.v, s.Value.DType)
 	}
-	return nil
 }
 
 // leavesOut reports whether a store does not write the current column.
@@ -312,61 +277,46 @@ func (r *run) leavesOut(s kernel.Store) bool {
 }
 
 // stored returns the value and index of a store. left says that the store's condition is false.
-func (r *run) stored(s kernel.Store) (v number, at int64, left bool, err error) {
+func (r *run) stored(s kernel.Store) (v number, at int64, left bool) {
 	if axis := len(r.k.Parallel) - 1; !s.Cols.All() {
 		here := r.at[axis]
 		r.moveAlong(axis, here-s.Cols.From)
 		r.firstCol = s.Cols.From
 		defer func() { r.firstCol = 0; r.moveAlong(axis, here) }()
 	}
-	if s.Where != nil {
-		if v, err = r.value(s.Where); err != nil || v.i == 0 {
-			return v, 0, true, err
-		}
+	if s.Where != nil && r.value(s.Where).i == 0 {
+		return number{}, 0, true
 	}
-	if v, err = r.value(s.Value); err != nil {
-		return v, 0, false, err
-	}
-	at, err = r.index(s.Index)
-	return v, at, false, err
+	return r.value(s.Value), r.index(s.Index), false
 }
 
 // value returns an expression's value at the current point, from the cache if it is valid.
-func (r *run) value(e *kernel.Expr) (number, error) {
+func (r *run) value(e *kernel.Expr) number {
 	known, since := &r.exprs[e.ID], r.turn
 	if known.inRow {
 		since = r.round
 	}
-	if known.when >= since && known.when > 0 {
-		return known.v, nil
+	if known.when < since || known.when == 0 {
+		v := r.compute1(e)
+		known.v, known.when = v, r.round
 	}
-	v, err := r.compute1(e)
-	if err != nil {
-		return number{}, err
-	}
-	known.v, known.when = v, r.round
-	return v, nil
+	return known.v
 }
 
 // compute1 computes an expression's value, without the cache.
-func (r *run) compute1(e *kernel.Expr) (number, error) {
+func (r *run) compute1(e *kernel.Expr) number {
 	switch e.Kind {
 	case kernel.ExprConst:
-		return number{f: e.Value, i: e.Int}, nil
+		return number{f: e.Value, i: e.Int}
 	case kernel.ExprAcc:
 		if e.Other {
 			return r.otherSum(e)
 		}
-		return r.accs[e.Acc], nil
+		return r.accs[e.Acc]
 	case kernel.ExprIndex:
-		x, err := r.index(e.Index)
-		return number{i: ir.Wrap(x, ir.I32)}, err
+		return number{i: ir.Wrap(r.index(e.Index), ir.I32)}
 	case kernel.ExprLoad:
-		x, err := r.index(e.Index)
-		if err != nil {
-			return number{}, err
-		}
-		return r.load(e.Bind, x)
+		return r.load(e.Bind, r.index(e.Index))
 	case kernel.ExprRandom:
 		return r.random(e)
 	}
@@ -374,34 +324,23 @@ func (r *run) compute1(e *kernel.Expr) (number, error) {
 }
 
 // random computes a word of the stream by the reference's generator.
-func (r *run) random(e *kernel.Expr) (number, error) {
-	x, err := r.index(e.Index)
-	if err != nil {
-		return number{}, err
-	}
+func (r *run) random(e *kernel.Expr) number {
+	x := r.index(e.Index)
 	if x < 0 {
-		return number{}, fmt.Errorf("element %d of a random stream", x)
+		fail("element %d of a random stream", x)
 	}
-	seed, err := r.value(e.Args[0])
-	if err != nil {
-		return number{}, err
-	}
-	offset, err := r.value(e.Args[1])
+	seed, offset := r.value(e.Args[0]), r.value(e.Args[1])
 	words := ir.RandomBlock(uint64(seed.i), uint64(offset.i), uint64(x/4))
-	return number{i: int64(words[e.Word.Of(x)]), undef: seed.undef || offset.undef}, err
+	return number{i: int64(words[e.Word.Of(x)]), undef: seed.undef || offset.undef}
 }
 
 // apply computes an elementwise op. The result is undefined if an argument is, except for the unselected branch of a
 // where.
-func (r *run) apply(e *kernel.Expr) (number, error) {
+func (r *run) apply(e *kernel.Expr) number {
 	known := &r.exprs[e.ID]
 	args := known.args
 	for i, a := range e.Args {
-		v, err := r.value(a)
-		if err != nil {
-			return number{}, err
-		}
-		args[i] = v
+		args[i] = r.value(a)
 	}
 	undef := slices.ContainsFunc(args, func(v number) bool { return v.undef })
 	if e.Op == ir.OpWhere && !args[0].undef {
@@ -410,38 +349,38 @@ func (r *run) apply(e *kernel.Expr) (number, error) {
 			undef = args[2].undef
 		}
 	}
-	v, err := known.reference(e)
+	v := known.reference(e)
 	v.undef = undef
-	return v, err
+	return v
 }
 
 // reference applies the op's scalar reference: the float version if an argument is a float, else the integer version.
-func (k *expr) reference(e *kernel.Expr) (number, error) {
+func (k *expr) reference(e *kernel.Expr) number {
 	args, floats := k.args, k.floats
 	if e.Op == ir.OpCast {
-		return cast(args[0], e.Args[0].DType, e.DType), nil
+		return cast(args[0], e.Args[0].DType, e.DType)
 	}
 	if e.Op == ir.OpBitcast {
 		f, i := ir.Bitcast(args[0].f, args[0].i, e.Args[0].DType, e.DType)
-		return number{f: f, i: i}, nil
+		return number{f: f, i: i}
 	}
 	info := e.Op.Info()
 	if floats && info.Float != nil {
 		for i, a := range e.Args {
 			k.float[i] = args[i].float(a.DType)
 		}
-		return fromFloat(info.Float(k.float, e.Attrs), e.DType), nil
+		return fromFloat(info.Float(k.float, e.Attrs), e.DType)
 	}
-	if info.Custom != nil && (floats || info.Int == nil) {
-		return number{}, fmt.Errorf("custom op %s: %w", info.Name, ir.ErrNoReference)
-	}
-	if floats || info.Int == nil || e.DType.IsFloat() {
-		return number{}, fmt.Errorf("%s : %s has no reference for these arguments", e.Op, e.DType)
+	switch {
+	case info.Custom != nil && (floats || info.Int == nil):
+		fail("custom op %s: %w", info.Name, ir.ErrNoReference)
+	case floats || info.Int == nil || e.DType.IsFloat():
+		fail("%s : %s has no reference for these arguments", e.Op, e.DType)
 	}
 	for i := range args {
 		k.int[i] = args[i].i
 	}
-	return number{i: ir.Wrap(info.Int(k.int, e.Attrs), e.DType)}, nil
+	return number{i: ir.Wrap(info.Int(k.int, e.Attrs), e.DType)}
 }
 
 func fromFloat(f float64, t ir.DType) number {

@@ -1,9 +1,8 @@
 package keval
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -47,109 +46,106 @@ func (v number) float(t ir.DType) float64 {
 	return float64(v.i)
 }
 
-// load reads element x of a binding.
-func (r *run) load(bind int, x int64) (number, error) {
-	b, buf, err := r.binding(bind)
-	if err != nil {
-		return number{}, err
+// put writes bytes of a buffer.
+func (m memory) put(buf int, at int64, raw []byte) {
+	copy(m.bytes[m.base+at:], raw)
+	for i := range raw {
+		if m.tenant != nil {
+			m.tenant[m.base+at+int64(i)] = int32(buf)
+		}
 	}
+}
+
+// bytesAt returns size bytes of a buffer, which must have stored them itself. They hold element x.
+func (r *run) bytesAt(buf int, x, at, size int64) []byte {
+	mem := &r.m.mem[buf]
+	at += mem.base
+	if mem.tenant != nil && mem.tenant[at] != int32(buf) {
+		fail("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf),
+			r.m.name(int(mem.tenant[at])))
+	}
+	return mem.bytes[at : at+size]
+}
+
+// load reads element x of a binding.
+func (r *run) load(bind int, x int64) number {
+	b, buf := r.binding(bind)
 	if !b.Read {
-		return number{}, fmt.Errorf("load from binding %d (%s), which is not declared read", bind, b.Name)
+		fail("load from binding %d (%s), which is not declared read", bind, b.Name)
 	}
 	if x < 0 || x >= r.room(b, buf) || b.DType.IsBlock() {
-		if err := r.inside(b.DType, buf, x); err != nil {
-			return number{}, err
-		}
+		r.inside(b.DType, buf, x)
 		if b.DType.IsBlock() {
 			return r.loadBlock(buf, x)
 		}
-		return number{undef: true}, nil
+		return number{undef: true}
 	}
-	mem := &r.m.mem[buf]
 	size := int64(b.DType.BlockBytes())
-	at := mem.base + x*size
-	if mem.tenant != nil {
-		if have := mem.tenant[at]; have != int32(buf) {
-			return number{}, fmt.Errorf("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf),
-				r.m.name(int(have)))
-		}
-	}
+	raw := r.bytesAt(buf, x, x*size, size)
 	if b.Write {
-		if err := r.claim(buf, x, false); err != nil {
-			return number{}, err
-		}
+		r.claim(buf, x, false)
 	}
-	return decode(b.DType, mem.bytes[at:at+size]), nil
+	return decode(b.DType, raw)
 }
 
 // loadBlock reads element x of a buffer in a block format. It decodes a whole weight at the first access.
-func (r *run) loadBlock(buf int, x int64) (number, error) {
-	if isWritten(r.m.prog.Buffers[buf].Kind) {
+func (r *run) loadBlock(buf int, x int64) number {
+	b := r.m.prog.Buffers[buf]
+	if isWritten(b.Kind) {
 		return r.loadWritten(buf, x)
 	}
 	d, ok := r.m.decoded[buf]
 	if !ok {
-		if r.m.opt.Decode == nil {
-			return number{}, fmt.Errorf("%s needs a decoder", r.m.name(buf))
-		}
-		b := r.m.prog.Buffers[buf]
 		n, err := b.DType.BytesFor(b.Shape.MaxElems())
-		if err != nil {
-			return number{}, err
-		}
+		bailout.Check(err)
 		d = make([]float32, b.Shape.MaxElems())
 		blocks := r.m.mem[buf].bytes
 		if b.Layout == kernel.LayoutPlanes {
 			blocks = kernel.UnpackPlanes(b.DType, blocks, n/int64(b.DType.BlockBytes()))
 		}
-		if err := r.m.opt.Decode(d, b.DType, blocks[:n]); err != nil {
-			return number{}, err
-		}
+		r.decodeBlocks(d, buf, blocks[:n])
 		r.m.decoded[buf] = d
 	}
-	return number{f: float64(d[x])}, nil
+	return number{f: float64(d[x])}
+}
+
+// decodeBlocks decodes whole blocks of a buffer.
+func (r *run) decodeBlocks(to []float32, buf int, blocks []byte) {
+	if r.m.opt.Decode == nil {
+		fail("%s needs a decoder", r.m.name(buf))
+	}
+	bailout.Check(r.m.opt.Decode(to, r.m.prog.Buffers[buf].DType, blocks))
 }
 
 // store writes element x of a binding.
-func (r *run) store(bind int, x int64, v number, t ir.DType) error {
-	b, buf, err := r.binding(bind)
-	if err != nil {
-		return err
-	}
+func (r *run) store(bind int, x int64, v number, t ir.DType) {
+	b, buf := r.binding(bind)
 	if !b.Write {
-		return fmt.Errorf("store to binding %d (%s), which is not declared written", bind, b.Name)
+		fail("store to binding %d (%s), which is not declared written", bind, b.Name)
 	}
 	if n := r.room(b, buf); x < 0 || x >= n {
-		return fmt.Errorf("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
+		fail("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
 	}
-	if err := r.claim(buf, x, true); err != nil {
-		return err
-	}
-	mem := r.m.mem[buf]
-	size := int64(b.DType.BlockBytes())
-	at := mem.base + x*size
-	encode(mem.bytes[at:at+size], b.DType, v, t)
-	if mem.tenant != nil {
-		for i := range size {
-			mem.tenant[at+i] = int32(buf)
-		}
-	}
-	return nil
+	r.claim(buf, x, true)
+	var raw [8]byte
+	size := b.DType.BlockBytes()
+	encode(raw[:size], b.DType, v, t)
+	r.m.mem[buf].put(buf, x*int64(size), raw[:size])
 }
 
 // claim records that the current point reads or writes an element of a buffer that this step writes. On a device,
 // another point may run at the same time.
-func (r *run) claim(buf int, x int64, write bool) error {
+func (r *run) claim(buf int, x int64, write bool) {
 	if r.touched[buf] == nil {
 		r.touched[buf] = make([]touch, r.elems[buf])
 	}
 	at, point := &r.touched[buf][x], r.point+1
 	if at.writer != 0 && (write || at.writer != point) {
-		return fmt.Errorf("element %d of %s is stored by points %d and %d of one step (or read by one of them)",
-			x, r.m.name(buf), at.writer-1, r.point)
+		fail("element %d of %s is stored by points %d and %d of one step (or read by one of them)", x, r.m.name(buf),
+			at.writer-1, r.point)
 	}
 	if write && at.reader != 0 && at.reader != point {
-		return fmt.Errorf("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf),
+		fail("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf),
 			at.reader-1, r.point)
 	}
 	if write {
@@ -157,15 +153,14 @@ func (r *run) claim(buf int, x int64, write bool) error {
 	} else if at.reader == 0 {
 		at.reader = point
 	}
-	return nil
 }
 
 // binding returns a binding and the buffer that the step attaches to it.
-func (r *run) binding(i int) (*kernel.Binding, int, error) {
+func (r *run) binding(i int) (*kernel.Binding, int) {
 	if i < 0 || i >= len(r.k.Bindings) {
-		return nil, 0, fmt.Errorf("no binding %d", i)
+		fail("no binding %d", i)
 	}
-	return &r.k.Bindings[i], r.step.Binds[i].Buffer, nil
+	return &r.k.Bindings[i], r.step.Binds[i].Buffer
 }
 
 // room is the run-time number of elements of a buffer, as the binding counts them. A binding may view blocks as words.
@@ -176,13 +171,12 @@ func (r *run) room(b *kernel.Binding, buf int) int64 {
 	return r.elems[buf]
 }
 
-// inside returns an error if element x is outside of the buffer's memory, which is sized for the bounds of all symbols.
-func (r *run) inside(t ir.DType, buf int, x int64) error {
+// inside fails if element x is outside of the buffer's memory, which is sized for the bounds of all symbols.
+func (r *run) inside(t ir.DType, buf int, x int64) {
 	n := r.m.prog.Buffers[buf].Bytes / int64(t.BlockBytes()) * int64(t.BlockElems())
 	if x < 0 || x >= n {
-		return fmt.Errorf("element %d of %s is outside its memory of %d", x, r.m.name(buf), n)
+		fail("element %d of %s is outside its memory of %d", x, r.m.name(buf), n)
 	}
-	return nil
 }
 
 // decode returns the element of dtype t that the bytes encode.

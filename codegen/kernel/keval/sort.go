@@ -11,23 +11,16 @@ import (
 func perElement(f kernel.Family) bool { return f == kernel.FamilyScan || f == kernel.FamilySort }
 
 // sort orders a row and runs the stores once per rank.
-func (r *run) sort(fold int64) error {
+func (r *run) sort(fold int64) {
 	p := r.k.Phases[0]
 	var keys []number
+	var order []int64
 	undef := false
-	err := r.eachElement(fold, func(int64) error {
-		v, err := r.value(p.Value)
-		keys = append(keys, v)
+	r.eachElement(fold, func(j int64) {
+		v := r.value(p.Value)
+		keys, order = append(keys, v), append(order, j)
 		undef = undef || v.undef
-		return err
 	})
-	if err != nil {
-		return err
-	}
-	order := make([]int64, len(keys))
-	for i := range order {
-		order[i] = int64(i)
-	}
 	compare := func(a, b number) int { return cmp.Compare(a.i, b.i) }
 	if p.Value.DType.IsFloat() {
 		compare = func(a, b number) int { return nanLast(a.f, b.f) }
@@ -39,13 +32,9 @@ func (r *run) sort(fold int64) error {
 		}
 		return cmp.Or(c, cmp.Compare(i, j)) // equal keys keep their order
 	})
-	take, err := r.k.Take.Eval(r.symbols)
-	if err != nil {
-		return err
-	}
-	return r.eachElement(take, func(place int64) error {
+	r.eachElement(r.extent(r.k.Take), func(place int64) {
 		r.accs[0] = number{i: order[place], undef: undef}
-		return r.stores(true)
+		r.stores(true)
 	})
 }
 

@@ -112,3 +112,41 @@ func BenchmarkMultiply(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkInts computes matmuls and convolutions of int8 with each width of vectors.
+func BenchmarkInts(b *testing.B) {
+	defer func(v *assembly) { vector = v }(vector)
+	rng := rand.New(rand.NewPCG(13, 4))
+	for _, c := range []struct {
+		op   string
+		x, w []int
+	}{
+		{"matmul %x, %w", []int{1, 1024}, []int{1024, 1024}}, {"matmul %x, %w", []int{256, 1024}, []int{1024, 1024}},
+		{"conv %x, %w {padding_low=[1,1], padding_high=[1,1]}", []int{1, 64, 64, 64}, []int{64, 64, 3, 3}},
+	} {
+		for _, vector = range assemblies() {
+			b.Run(fmt.Sprintf("%s/%v", vector.name, c.x), func(b *testing.B) {
+				w := extremes(rng, ir.I8, c.w...)
+				g, err := ir.Parse(fmt.Sprintf(`graph "row" {
+					%%x = input {name="x", dtype=i8, shape=%s}
+					%%w = weight {name="w", dtype=i8, shape=%s}
+					%%y = %s
+					output "y" %%y
+				}`, extents(c.x), extents(c.w), c.op))
+				if err != nil {
+					b.Fatal(err)
+				}
+				p, err := interp.New(g, interp.Options{Weights: oneWeight{w}, Replace: Kernels})
+				if err != nil {
+					b.Fatal(err)
+				}
+				in := map[string]*ir.Data{"x": extremes(rng, ir.I8, c.x...)}
+				for b.Loop() {
+					if _, err := p.Run(b.Context(), in, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -20,6 +20,18 @@ type byteRows struct {
 // idleRows has *byteRows that are not in use, whose memory roundRows reuses.
 var idleRows sync.Pool
 
+// scratchWords returns memory of n words with undefined content, and the function that frees it.
+func scratchWords(n int) (words []float32, free func()) {
+	list, ok := idleWords.Get().(*[]float32)
+	if !ok || cap(*list) < n {
+		list = new(make([]float32, n))
+	}
+	return (*list)[:n], func() { idleWords.Put(list) }
+}
+
+// idleWords has the memory of scratchWords that is not in use.
+var idleWords sync.Pool
+
 // takesBytes reports whether a matmul is computed in int8. b is its second matrix, and k the length of the rows.
 func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
 	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && byteDots[b.DType] != nil &&

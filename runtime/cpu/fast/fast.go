@@ -45,6 +45,12 @@ var rows = map[ir.Op]row{
 	ir.OpRope:        {accepts: narrowFirst, prepare: prepareRope, fills: true},
 }
 
+// intRows has the hand-written kernels of ops on 8-bit integers.
+var intRows = map[ir.Op]row{
+	ir.OpMatMul: {accepts: integers, compute: matmulInts, ints: true},
+	ir.OpConv:   {accepts: integers, compute: convInts, ints: true},
+}
+
 // Kernels returns the kernels for the nodes of a graph, by node ID. An entry is nil if the node has no kernel of its
 // own: the interpreter computes it, or the kernel of a later node does.
 func Kernels(g *ir.Graph) []*interp.Kernel {
@@ -55,6 +61,8 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 			continue
 		}
 		if r, ok := rows[n.Op()]; ok && (isNarrow(n.DType()) || r.ints) && r.accepts(n) {
+			list[i] = r.kernel(n)
+		} else if r, ok := intRows[n.Op()]; ok && r.accepts(n) {
 			list[i] = r.kernel(n)
 		} else if f := c.folding(n, within); f != nil {
 			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true,

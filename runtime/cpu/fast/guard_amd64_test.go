@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -254,6 +255,24 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			})
 		}
 	}
+	for prefix, list := range map[string][]intDots{"pairs": a.pairs, "quads": a.quads} {
+		for _, d := range list {
+			f := &intForm{4, []intDots{d}, a.lanes * intColumns}
+			all[fmt.Sprint(prefix, d.rows)] = func(t *testing.T) {
+				for groups := 1; groups < 4; groups++ {
+					inside(t, fmt.Sprintf("%d groups of integers", groups), func(g *guarded) {
+						offsets := guardedSlice[int](g, groups)
+						for i := range offsets {
+							offsets[i] = i * f.cols * groupBytes
+						}
+						lda, b := groups*groupBytes, guardedSlice[byte](g, groups*f.cols*groupBytes)
+						out, sums := guardedSlice[int32](g, d.rows*f.cols), guardedSlice[int32](g, d.rows)
+						f.multiply(out, guardedSlice[byte](g, d.rows*lda), lda, b, offsets, d.rows, sums)
+					})
+				}
+			}
+		}
+	}
 	return all
 }
 
@@ -274,9 +293,17 @@ func TestGuardPages(t *testing.T) {
 	if !vectors {
 		t.Skip("the assembly does not run on this processor")
 	}
-	text, err := os.ReadFile("dots_amd64.s")
+	files, err := filepath.Glob("*_amd64.s")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var text []byte
+	for _, f := range files {
+		part, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, part...)
 	}
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^TEXT ·(\w+)\(SB\)`).FindAllSubmatch(text, -1) {

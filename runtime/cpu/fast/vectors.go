@@ -20,6 +20,8 @@ type assembly struct {
 	weigh1   func(out, weights, rows *float32, ld, n int) // for one vector
 	dots     map[ir.DType]dotsOf                          // by the format of b; see multiplyStored
 	decoders map[ir.DType]decoder
+	pairs    []intDots // see intForm
+	quads    []intDots // nil if there is no instruction for them
 }
 
 // dotsOf computes the dot products of a row of a with four rows of b, which are in the format of their file.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"math"
 
@@ -13,7 +14,14 @@ import (
 )
 
 func main() {
+	ofInts := flag.Bool("ints", false, "the functions of 8-bit integers, not the others")
+	flag.Parse()
 	ConstraintExpr("amd64")
+	if *ofInts {
+		integers()
+		Generate()
+		return
+	}
 	for _, w := range []width{avx2, avx512} {
 		for _, f := range []format{f32, f16, bf16} {
 			w.dots(1, 4, f)
