@@ -118,3 +118,26 @@ func ExampleBuilder_Const() {
 	//   output "y" %5
 	// }
 }
+
+// A low-pass filter: it keeps the first 20 frequencies of each signal.
+func ExampleTensor_RFFT() {
+	g, err := frontend.Build("filter", func(b *frontend.Builder) {
+		signals := b.Input("signals", ir.F32, 8, 1000)
+		spectrum := signals.RFFT(-1) // the last axis has real and imaginary parts
+		low := spectrum.Slice(1, 0, ir.D(20)).Pad([]int{0, 0, 0}, []int{0, 481, 0}, 0)
+		b.Output("filtered", low.IRFFT(1, 1000))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(g)
+	// Output:
+	// graph "filter" {
+	//   %0 = input {name="signals", dtype=f32, shape=[8,1000]} : f32[8,1000]
+	//   %1 = rfft %0 : f32[8,501,2]
+	//   %2 = slice %1 {starts=[0,0,0], limits=[8,20,2]} : f32[8,20,2]
+	//   %3 = pad %2 {low=[0,0,0], high=[0,481,0]} : f32[8,501,2]
+	//   %4 = irfft %3 {n=1000} : f32[8,1000]
+	//   output "filtered" %4
+	// }
+}

@@ -302,6 +302,13 @@ var methodCases = []methodCase{
 	{ir.OpQuantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16).Quantize(ir.Q4_1) }, `quantize %16 {dtype=q4_1} : q4_1[4,32]`},
 	{ir.OpExpertGroups, func(o *operands) frontend.Tensor { return o.i.ExpertGroups(3, 2) }, `expert_groups %3 {experts=3, rows=2} : i32[5,3]`},
 	{ir.OpDequantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16) }, `dequantize %7 {dtype=f16} : f16[4,32]`},
+
+	{ir.OpFFT, func(o *operands) frontend.Tensor { return o.x.Reshape(4, 2).FFT(0) }, `fft %16 : f32[4,2]`},
+	{ir.OpFFT, func(o *operands) frontend.Tensor { return o.x.Reshape(4, 2).IFFT(-2) }, `fft %16 {inverse=true} : f32[4,2]`},
+	{ir.OpRFFT, func(o *operands) frontend.Tensor { return o.seq.RFFT(1) }, `rfft %11 : f32[N,3,2]`},
+	{ir.OpTranspose, func(o *operands) frontend.Tensor { return o.heads.RFFT(1) }, `transpose %17 {perm=[0,2,1,3]} : f32[4,2,8,2]`},
+	{ir.OpIRFFT, func(o *operands) frontend.Tensor { return o.x.Reshape(4, 2).IRFFT(0, 7) }, `irfft %16 {n=7} : f32[7]`},
+	{ir.OpTranspose, func(o *operands) frontend.Tensor { return o.x.Reshape(4, 1, 2).IRFFT(0, 6) }, `transpose %18 {perm=[1,0]} : f32[6,1]`},
 }
 
 // TestMethods calls every method that makes a node, and compares the node with the expected text: operands in order,

@@ -32,6 +32,8 @@ var probeShapes = map[Op][]Shape{
 	OpConvTranspose:      {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
 	OpMatMulID:           {ShapeOf(2, 1, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2)},
 	OpExpertGroups:       {ShapeOf(2, 2)},
+	OpFFT:                {ShapeOf(256, 2)},
+	OpIRFFT:              {ShapeOf(128, 2)},
 	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1), ShapeOf(2)},
 	OpAttentionLSE:       {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1), ShapeOf(2)},
 	OpAttentionGrad: {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2),
@@ -47,6 +49,8 @@ func probeAttr(op Op, a AttrInfo) any {
 		return true
 	case op == OpDynamicSlice && a.Name == "size":
 		return ShapeOf(1)
+	case op == OpIRFFT && a.Name == "n":
+		return int64(254)
 	case a.Default != nil:
 		return a.Default
 	case a.Kind == AttrShape:

@@ -31,10 +31,11 @@ const (
 	ClassComposite // defined by its decomposition
 	ClassControl   // runs its own graphs: branches and loops
 	ClassCustom    // a custom kernel; see CustomOp
+	ClassLinear    // Fourier transforms and linear algebra: whole rows or matrices, never fused
 )
 
 var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window",
-	"indexing", "attention", "random", "composite", "control", "custom"}
+	"indexing", "attention", "random", "composite", "control", "custom", "linear"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }

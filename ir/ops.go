@@ -184,6 +184,11 @@ const (
 	OpOneHot
 	OpRopeTables
 
+	// Fourier transforms and linear algebra.
+	OpFFT
+	OpRFFT
+	OpIRFFT
+
 	// Control.
 	OpIf
 	OpLoop

@@ -42,29 +42,6 @@ func (c *call) floatsConst(t ir.DType, values []float64, dims ...int) tensor {
 	return c.b.Const(d)
 }
 
-// maxTransform is the largest length of a Fourier transform, since a matmul computes it.
-const maxTransform = 4096
-
-// fourier returns the real and the imaginary part of the matrix of a discrete Fourier transform, [n, bins] each. It
-// transforms the first n elements of a signal of the given length.
-func (c *call) fourier(t ir.DType, n, length, bins int, inverse bool) (re, im tensor) {
-	if length < 1 || length > maxTransform {
-		c.fail("a transform of %d elements: want 1 to %d", length, maxTransform)
-	}
-	a, b := make([]float64, n*bins), make([]float64, n*bins)
-	for i := range n {
-		for k := range bins {
-			p := -2 * math.Pi * float64(i*k%length) / float64(length)
-			s := 1.0
-			if inverse {
-				p, s = -p, 1/float64(length)
-			}
-			a[i*bins+k], b[i*bins+k] = s*math.Cos(p), s*math.Sin(p)
-		}
-	}
-	return c.floatsConst(t, a, n, bins), c.floatsConst(t, b, n, bins)
-}
-
 // dft transforms one axis. The innermost axis has extent 1 for real numbers, or 2 for real and imaginary parts. With
 // onesided, the transform of real numbers returns the first half of the frequencies, and the inverse computes real
 // numbers from that half.
@@ -92,57 +69,49 @@ func dft(c *call) tensor {
 	if c.has(1) {
 		length = c.ints(1)[0]
 	}
-	used, bins := length, length // frequencies or elements that are read, and that are made
+	if length < 1 || length > ir.MaxTransform {
+		c.fail("a transform of %d elements: want 1 to %d", length, ir.MaxTransform)
+	}
 	switch {
 	case onesided && inverse:
-		used = length/2 + 1
+		return ofLength(x, axis, length/2+1).IRFFT(axis, length).Unsqueeze(-1)
 	case onesided:
-		bins = length/2 + 1
+		return ofLength(x, axis, length).Index(-1, 0).RFFT(axis)
 	}
-	if used < n.Static() {
-		x = x.Slice(axis, 0, used)
+	x = ofLength(complexOf(x), axis, length)
+	if inverse {
+		return x.IFFT(axis)
 	}
-	re, im := c.fourier(x.DType(), x.Dim(axis).Static(), length, bins, inverse)
-	if onesided && inverse {
-		return c.halfInverse(x, axis, length, re, im)
-	}
-	// Move the transformed axis to the innermost position, and back afterwards.
-	last := x.Rank() - 2
-	a := x.Index(-1, 0).SwapAxes(axis, last)
-	y, z := a.MatMul(re), a.MatMul(im)
-	if complexes {
-		b := x.Index(-1, 1).SwapAxes(axis, last)
-		y, z = y.Sub(b.MatMul(im)), z.Add(b.MatMul(re))
-	}
-	return y.SwapAxes(axis, last).Stack(-1, z.SwapAxes(axis, last))
+	return x.FFT(axis)
 }
 
-// halfInverse computes real numbers, [..., 1], from the first half of their frequencies. Each frequency also represents
-// its conjugate in the other half, except the first and the middle one. The imaginary parts of those two are ignored.
-func (c *call) halfInverse(x tensor, axis, length int, re, im tensor) tensor {
-	share := make([]float64, x.Dim(axis).Static())
-	for k := range share {
-		if share[k] = 2; k == 0 || 2*k == length {
-			share[k] = 1
-		}
+// ofLength drops elements at the end of an axis, or appends zeros.
+func ofLength(x tensor, axis, length int) tensor {
+	n := x.Dim(axis).Static()
+	if length <= n {
+		return x.Slice(axis, 0, ir.D(length))
 	}
-	last, weights := x.Rank()-2, c.floatsConst(x.DType(), share, len(share))
-	real, imaginary := x.Index(-1, 0).SwapAxes(axis, last), x.Index(-1, 1).SwapAxes(axis, last)
-	y := real.Mul(weights).MatMul(re).Sub(imaginary.Mul(weights).MatMul(im))
-	return y.SwapAxes(axis, last).Unsqueeze(-1)
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	high[axis] = length - n
+	return x.Pad(low, high, 0)
 }
 
-// stft transforms frames of a signal [N, L, 1]. Each frame begins step elements after the one before.
+// complexOf appends imaginary parts of 0 to real numbers [..., 1].
+func complexOf(x tensor) tensor { return ofLength(x, x.Rank()-1, 2) }
+
+// stft transforms frames of a signal [N, L, 1], or [N, L, 2] of complex numbers. Each frame begins step elements after
+// the one before.
 func stft(c *call) tensor {
 	x, step := c.x(0), c.ints(1)
-	if x.Rank() == 3 {
-		if !x.Dim(2).Is(1) {
-			c.fail("of %s: only real signals are supported", x)
-		}
-		x = x.Index(2, 0)
+	if x.Rank() == 2 {
+		x = x.Unsqueeze(-1)
 	}
-	if x.Rank() != 2 || !x.Dim(1).IsStatic() || len(step) != 1 || step[0] < 1 {
-		c.fail("of %s by steps of %v: want [N, L, 1] with a number L", x, step)
+	if x.Rank() != 3 || !x.Dim(1).IsStatic() || len(step) != 1 || step[0] < 1 {
+		c.fail("of %s by steps of %v: want [N, L, 1 or 2] with a number L", x, step)
+	}
+	complexes, onesided := x.Dim(2).Is(2), c.flag("onesided", true)
+	if complexes && onesided {
+		c.fail("onesided of %s: it transforms real numbers, [N, L, 1]", x)
 	}
 	length := 0
 	switch {
@@ -155,23 +124,24 @@ func stft(c *call) tensor {
 		c.fail("frames of %d elements of %s", length, x)
 	}
 	frames := (x.Dim(1).Static()-length)/step[0] + 1
-	bins := length
-	if c.flag("onesided", true) {
-		bins = length/2 + 1
-	}
 	at := make([]int32, frames*length)
 	for f := range frames {
 		for i := range length {
 			at[f*length+i] = int32(f*step[0] + i)
 		}
 	}
-	framed := x.IndexSelect(1, c.b.Const(at)).Reshape(x.Dim(0), frames, length)
+	framed := x.IndexSelect(1, c.b.Const(at)).Reshape(x.Dim(0), frames, length, x.Dim(2))
 	if c.has(2) {
-		framed = framed.Mul(c.x(2))
+		framed = framed.Mul(c.x(2).Unsqueeze(-1))
 	}
-	re, im := c.fourier(x.DType(), length, length, bins, false)
-	return framed.MatMul(re).Stack(-1, framed.MatMul(im))
+	if onesided {
+		return framed.Index(-1, 0).RFFT(-1)
+	}
+	return complexOf(framed).FFT(-2)
 }
+
+// maxMel is the largest length of a transform that has a matrix of mel weights, and the largest number of bands.
+const maxMel = 4096
 
 // melWeights returns a matrix that sums the frequencies of a spectrum to bands of equal width in mel (O'Shaughnessy's
 // formula).
@@ -179,7 +149,7 @@ func melWeights(c *call) tensor {
 	bands, length, rate := int(c.number(0)), int(c.number(1)), c.number(2)
 	low, high := c.number(3), c.number(4)
 	bins := length/2 + 1
-	if bands < 1 || bands > maxTransform || length < 1 || length > maxTransform || !(high > low) || !(rate > 0) {
+	if bands < 1 || bands > maxMel || length < 1 || length > maxMel || !(high > low) || !(rate > 0) {
 		c.fail("%d bands of a transform of %d elements, %v to %v Hz at %v", bands, length, low, high, rate)
 	}
 	mel := func(f float64) float64 { return float64(2595 * math.Log10(1+f/700)) }

@@ -177,6 +177,16 @@ var numpyRows = []numpySection{
 			func(o operands) tensor { return o.x.Mul(o.y).Sum(1) },
 			[]float64{28, 28}},
 	}},
+	{"Fourier transforms", []numpyRow{
+		{"np.fft.rfft(v)", "torch.fft.rfft(v)", func(o operands) tensor { return o.v.RFFT(0) },
+			[]float64{6, 0, 1.5, 0.8660254}},
+		{"np.fft.irfft(np.fft.rfft(v), 3)", "torch.fft.irfft(torch.fft.rfft(v), 3)",
+			func(o operands) tensor { return o.v.RFFT(0).IRFFT(0, 3) },
+			[]float64{3, 1, 2}},
+		{"np.fft.fft(v)", "torch.fft.fft(v)",
+			func(o operands) tensor { return o.v.Stack(-1, o.v.MulScalar(0)).FFT(0) },
+			[]float64{6, 0, 1.5, 0.8660254, 1.5, -0.8660254}},
+	}},
 	{"Index, sort, scatter", []numpyRow{
 		{"np.take(x, i, axis=1)", "x.index_select(1, i)", func(o operands) tensor { return o.x.IndexSelect(1, o.i) },
 			[]float64{3, 1, 6, 4}},
@@ -342,6 +352,7 @@ What differs from NumPy:
 - Dtypes never convert by themselves. ` + "`x.Add(n)`" + ` of f32 and i32 is an error; write ` + "`n.Cast(ir.F32)`" + `.
 - Elementwise ops broadcast as in NumPy. Axes may be negative.
 - Nothing is changed in place. ` + "`v[i] = 0`" + ` is an op with a new result. A state keeps a value from run to run.
+- There are no complex numbers: a last axis of 2 has the real and the imaginary parts.
 - Round goes to the nearest even number, as in NumPy.
 
 Corner cases (NaN, division by zero, integer overflow) are in [SEMANTICS.md](SEMANTICS.md); all ops in [OPS.md](OPS.md).

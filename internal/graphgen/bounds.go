@@ -88,6 +88,8 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.random(n)
 	case ir.ClassComposite:
 		b.composite(n, args)
+	case ir.ClassLinear:
+		b.linear(n, args)
 	case ir.ClassCustom:
 		b.copied(args)
 	case ir.ClassControl:

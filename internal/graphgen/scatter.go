@@ -89,7 +89,9 @@ func (g *generator) sort() *ir.Node {
 
 // composite adds an op that is defined by others.
 func (g *generator) composite() *ir.Node {
-	switch g.rng.IntN(5) {
+	switch g.rng.IntN(7) {
+	case 5, 6:
+		return g.linear()
 	case 0:
 		return g.add(ir.OpTril, []*ir.Node{g.pick(anyNode)}, attr("k", g.rng.IntN(7)-3))
 	case 1:

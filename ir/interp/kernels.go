@@ -99,6 +99,10 @@ var kernels = map[ir.Op]kernel{
 	ir.OpRandomNormal:    randomNormal,
 	ir.OpRandomBernoulli: randomBernoulli,
 
+	ir.OpFFT:   fft,
+	ir.OpRFFT:  rfft,
+	ir.OpIRFFT: irfft,
+
 	ir.OpBatchNorm:  batchNorm,
 	ir.OpTril:       tril,
 	ir.OpTriu:       triu,

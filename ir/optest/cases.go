@@ -79,6 +79,7 @@ func templates() []template {
 	s.scatters()
 	s.random()
 	s.composites()
+	s.linear()
 	s.control()
 	s.contract()
 	return s.list

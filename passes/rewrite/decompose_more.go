@@ -30,6 +30,8 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.oneHot(n, args[0])
 	case ir.OpRopeTables:
 		return r.ropeTables(n, args)
+	case ir.OpFFT, ir.OpRFFT, ir.OpIRFFT:
+		return r.transform(n, args[0])
 	case ir.OpMatMul:
 		return r.matmul(n, args)
 	case ir.OpMatMulID:
