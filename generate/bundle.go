@@ -31,7 +31,7 @@ const (
 // nil. It returns the program of a decoding step, which is the bundle's main program.
 func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOptions, key ed25519.PrivateKey) (
 	_ *vkc.Program, err error) {
-	m := &Model{half: opt.Target.Features.Storage16}
+	m := &Model{halfCache: opt.Target.Features.Storage16}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	if err := m.read(path, &o); err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ type Alternative struct {
 type chooser struct {
 	model    *Model
 	sampling Sampling
-	text     *grammar.Text // nil without a grammar
-	next     *masking      // the next token's mask; nil without a grammar
+	text     *grammar.Text // the answer so far, as the grammar reads it; nil without a grammar
+	next     *maskSearch   // the next token's mask; nil without a grammar
 	// forgotten is the number of tokens that context shifts have dropped. Random numbers depend on a token's position
 	// in the whole text.
 	forgotten int
@@ -52,13 +52,14 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	return c, err
 }
 
-// changes reports whether the host changes logits before a token is chosen.
+// changes reports whether the host changes logits before a token is chosen, by a bias or a grammar.
 func (c *chooser) changes() bool { return c.text != nil || len(c.sampling.Bias) > 0 }
 
 // needsLogits reports whether the host needs all logits of a step before the next step.
 func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs }
 
-// choose chooses a token from the outcome of a step. It modifies the logits.
+// choose chooses the next token of an answer from the outcome one of a step. text is the answer's tokens so far. It
+// modifies the outcome's logits.
 func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Token, err error) {
 	t.ID = one.token
 	unchanged := one.logits
@@ -75,7 +76,7 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 		apply(c.next.mask, one.logits)
 	}
 	if c.changes() || !one.chosen {
-		if t.ID, err = c.model.choice(ctx, draw{c.sampling, text, len(text) + c.forgotten}, one.logits); err != nil {
+		if t.ID, err = c.model.chooseOnHost(ctx, sampleRequest{c.sampling, text, len(text) + c.forgotten}, one.logits); err != nil {
 			return t, err
 		}
 	}
@@ -89,31 +90,31 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 	return t, nil
 }
 
-// masking is the computation of one mask: the tokens that a grammar allows next in an answer. It runs concurrently with
-// the engine. Only that answer waits for it.
-type masking struct {
-	slow chan struct{} // closed when the engine stops waiting and continues without this answer
+// maskSearch is the search for the tokens that a grammar allows next in one answer. It runs concurrently with the
+// engine. The engine waits for short searches, and continues without the answer if the search is slow.
+type maskSearch struct {
+	slow chan struct{} // closed when the search takes long, so that the engine does not wait for it
 	over chan struct{} // closed when the mask is known
 	mask grammar.Mask
 	full bool // no token is allowed
 	err  error
 }
 
-// lanes returns a semaphore for slow mask searches: each holds one element while it runs. So grammars use at most half
-// of the cores.
-func lanes() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
+// newMaskSlots returns a semaphore for slow mask searches: each holds one element while it runs, so that they use at
+// most half of the cores.
+func newMaskSlots() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// begin starts computing the mask after token id, or the first mask if id is negative. A computation that takes long
-// becomes slow: it then waits for an element of lanes, and signals news when it ends.
-func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}) {
-	m := &masking{slow: make(chan struct{}), over: make(chan struct{})}
+// begin starts the search for the mask after token id, or for the first mask if id is negative. A search that takes
+// long becomes slow: it waits for an element of maskSlots, and notifies wake when it ends.
+func (c *chooser) begin(ctx context.Context, id int32, maskSlots, wake chan struct{}) {
+	m := &maskSearch{slow: make(chan struct{}), over: make(chan struct{})}
 	c.next = m
-	hasLane, isSlow := false, false
+	hasSlot, isSlow := false, false
 	leave := func() {
-		if hasLane {
-			<-lanes
+		if hasSlot {
+			<-maskSlots
 		}
-		hasLane = false
+		hasSlot = false
 	}
 	c.text.Pause = func() error {
 		if leave(); !isSlow {
@@ -121,8 +122,8 @@ func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}
 			close(m.slow)
 		}
 		select {
-		case lanes <- struct{}{}:
-			hasLane = true
+		case maskSlots <- struct{}{}:
+			hasSlot = true
 			return ctx.Err()
 		case <-ctx.Done():
 			return ctx.Err()
@@ -137,7 +138,7 @@ func (c *chooser) begin(ctx context.Context, id int32, lanes, news chan struct{}
 		}
 		leave()
 		if close(m.over); isSlow {
-			signal(news)
+			notify(wake)
 		}
 	}()
 }
@@ -193,7 +194,7 @@ func logSumExp(logits []float32) float64 {
 	return most + math.Log(sum)
 }
 
-// likeliest returns the n likeliest tokens, the likeliest first. all is the logSumExp of the logits.
+// likeliest returns the n likeliest tokens in descending order. all is the logSumExp of the logits.
 func likeliest(logits []float32, all float64, n int) []Alternative {
 	var list []Alternative // sorted
 	for id, v := range logits {
@@ -217,6 +218,7 @@ type constraints struct {
 	recent     []constraint // ordered by use; the last one is the most recent
 }
 
+// constraint is a grammar with its masks for the model's vocabulary.
 type constraint struct {
 	grammar *grammar.Grammar
 	*grammar.Constraint
@@ -244,7 +246,7 @@ func (c *constraints) of(g *grammar.Grammar, tok *tokenizer.Tokenizer) *grammar.
 	return found.Constraint
 }
 
-// vocabularyOf returns the bytes of the tokens that represent text.
+// vocabularyOf returns the vocabulary for grammars: the bytes of each token that represents text, and the end tokens.
 func vocabularyOf(tok *tokenizer.Tokenizer) *grammar.Vocabulary {
 	pieces := make([]string, tok.Len())
 	var ends []int32

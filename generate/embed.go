@@ -76,7 +76,7 @@ func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error)
 	if n := len(tokens); n == 0 || n > e.model.context {
 		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d", n, e.model.context)
 	}
-	if err := e.model.hasAll(tokens); err != nil {
+	if err := e.model.checkTokens(tokens); err != nil {
 		return nil, err
 	}
 	in, err := vkc.Of(tokens, len(tokens))

@@ -14,7 +14,7 @@ import (
 // engine decodes many answers at once, in steps (continuous batching, Yu et al., "Orca", 2022). A step decodes one
 // token of every running answer, and then prefills a part of one prompt (chunked prefill, Agrawal et al., "Sarathi",
 // 2023), so that a long prompt does not delay answers. Answers join and leave between steps, so that none waits for
-// another. Several steps may be in flight: see flight.
+// another. Several steps may be in flight: see pendingStep.
 //
 // A slow reader never delays a step: decoded tokens are queued without a limit except the context's length.
 type engine struct {
@@ -22,44 +22,44 @@ type engine struct {
 	slots []slot // used by the engine's goroutine only
 	steps int    // so far
 
-	spare []int32 // free pages, if texts share pages
+	freePages []int32 // pages of the KV cache that no slot has; nil without paging
 
-	flights     []*flight     // steps in flight, oldest first
-	collected   int           // steps collected since an answer last joined or left the batch
-	collectedAt time.Time     // when the last steps were collected; zero if none were left in flight
-	pace        time.Duration // duration of recent steps
+	pending     []*pendingStep // steps in flight, oldest first
+	collected   int            // steps collected since an answer last joined or left the batch
+	collectedAt time.Time      // when the last steps were collected; zero if none were left in flight
+	pace        time.Duration  // duration of recent steps
 
-	mu      sync.Mutex
-	waiting []*answer // in the order of their calls
-	running int
-	taken   int // KV-cache positions in use by answers in progress
-	reused  Reused
-	closed  bool
-	news    chan struct{} // holds an element if there may be work
+	mu            sync.Mutex
+	waiting       []*answer // in the order of their calls
+	running       int
+	usedPositions int // KV-cache positions in use by answers in progress
+	reused        Reused
+	closed        bool
+	wake          chan struct{} // holds an element if the engine may have work
 
-	lanes chan struct{}      // see lanes
-	stop  context.CancelFunc // cancels the run in progress
-	ended chan struct{}      // is closed when no step runs any more
+	maskSlots chan struct{}      // see newMaskSlots
+	stop      context.CancelFunc // cancels the run in progress
+	ended     chan struct{}      // is closed when no step runs any more
 }
 
 // answer is a call of Generate in an engine.
 type answer struct {
 	ctx context.Context
 	// The engine's goroutine owns the fields below.
-	text    []int32 // the prompt and the answer so far
-	made    int     // number of tokens generated
-	chooser *chooser
-	decoder *tokenizer.Decoder
-	given   bool         // whether there are tokens that the caller does not know of yet
-	waits   *outcome     // the last step's outcome, if its mask is not known yet; else nil
-	scorer  *loadedExtra // scores the tokens of a text without decoding; or nil
+	text         []int32 // the prompt and the answer so far
+	generated    int     // number of tokens generated
+	chooser      *chooser
+	decoder      *tokenizer.Decoder
+	hasNews      bool         // whether tokens were queued since wakeReaders ran
+	awaitingMask *outcome     // the last step's outcome while the answer waits for its mask; else nil
+	scorer       *loadedExtra // scores the tokens of a text without decoding; or nil
 
-	mu    sync.Mutex
-	known int     // prompt tokens that were already in the cache; set when the answer begins
-	ready []Token // tokens that the caller has not taken
-	over  bool
-	err   error         // the reason for an early end; nil after a regular end
-	more  chan struct{} // holds an element if there may be a token to take
+	mu           sync.Mutex
+	cachedPrompt int     // prompt tokens that were already in the cache; set when the answer begins
+	ready        []Token // tokens that the caller has not taken
+	ended        bool
+	err          error         // the reason for an early end; nil after a regular end
+	wake         chan struct{} // holds an element if a token may be ready
 }
 
 // Load is the current load of a model.
@@ -81,13 +81,13 @@ var errClosed = errors.New("generate: the model is closed")
 // newEngine starts the goroutine that runs all steps of a model. close ends it.
 func newEngine(m *Model) *engine {
 	ctx, stop := context.WithCancel(context.Background())
-	e := &engine{model: m, slots: make([]slot, m.slotCount), news: make(chan struct{}, 1), stop: stop,
-		lanes: lanes(), ended: make(chan struct{}), pace: ahead.First}
+	e := &engine{model: m, slots: make([]slot, m.slotCount), wake: make(chan struct{}, 1), stop: stop,
+		maskSlots: newMaskSlots(), ended: make(chan struct{}), pace: ahead.First}
 	for i := range e.slots {
-		e.slots[i] = slot{model: m, at: int32(i)}
+		e.slots[i] = slot{model: m, index: int32(i)}
 	}
 	for page := range int32(m.pages) {
-		e.spare = append(e.spare, page)
+		e.freePages = append(e.freePages, page)
 	}
 	go e.run(ctx)
 	return e
@@ -99,25 +99,27 @@ func (e *engine) close() {
 	e.closed = true
 	e.mu.Unlock()
 	e.stop()
-	signal(e.news)
+	notify(e.wake)
 	<-e.ended
 }
 
+// load returns the current load, as the engine's goroutine last counted it.
 func (e *engine) load() Load {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Load{e.running, len(e.waiting), float64(e.taken) / float64(e.model.positions())}
+	return Load{e.running, len(e.waiting), float64(e.usedPositions) / float64(e.model.positions())}
 }
 
+// reusedSoFar returns the counts of reused prompt tokens.
 func (e *engine) reusedSoFar() Reused {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.reused
 }
 
-// begin submits an answer to the engine. The answer ends early when its context does.
-func (e *engine) begin(a *answer) *answer {
-	a.text, a.decoder, a.more = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1)
+// submit adds an answer to the waiting ones. The answer ends early when its context does.
+func (e *engine) submit(a *answer) *answer {
+	a.text, a.decoder, a.wake = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -125,14 +127,14 @@ func (e *engine) begin(a *answer) *answer {
 		return a
 	}
 	e.waiting = append(e.waiting, a)
-	signal(e.news)
+	notify(e.wake)
 	return a
 }
 
-// signal makes sure that news holds an element.
-func signal(news chan struct{}) {
+// notify makes sure that the channel wake holds an element, without waiting.
+func notify(wake chan struct{}) {
 	select {
-	case news <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -145,7 +147,7 @@ func (a *answer) take() (tokens []Token, known int, err error) {
 			return nil, 0, err
 		}
 		a.mu.Lock()
-		ready, known, over, err := a.ready, a.known, a.over, a.err
+		ready, known, over, err := a.ready, a.cachedPrompt, a.ended, a.err
 		a.ready = nil
 		a.mu.Unlock()
 		switch {
@@ -155,82 +157,83 @@ func (a *answer) take() (tokens []Token, known int, err error) {
 			return nil, known, err
 		}
 		select {
-		case <-a.more:
+		case <-a.wake:
 		case <-a.ctx.Done():
 		}
 	}
 }
 
-// give queues a token for the caller of Generate. engine.tell wakes the caller.
-func (a *answer) give(t Token) {
+// queue adds a token to those that the caller of Generate takes. engine.wakeReaders wakes the caller.
+func (a *answer) queue(t Token) {
 	a.mu.Lock()
 	a.ready = append(a.ready, t)
 	a.mu.Unlock()
-	a.given = true
+	a.hasNews = true
 }
 
-// tell wakes the callers of answers with new tokens.
-func (e *engine) tell() {
+// wakeReaders wakes the callers whose answers have new tokens.
+func (e *engine) wakeReaders() {
 	for i := range e.slots {
-		if a := e.slots[i].of; a != nil && a.given {
-			a.given = false
-			signal(a.more)
+		if a := e.slots[i].answer; a != nil && a.hasNews {
+			a.hasNews = false
+			notify(a.wake)
 		}
 	}
 }
 
+// end marks an answer as ended, with the reason if it ended early, and wakes its caller.
 func (a *answer) end(err error) {
 	a.mu.Lock()
-	a.over, a.err = true, err
+	a.ended, a.err = true, err
 	a.mu.Unlock()
-	signal(a.more)
+	notify(a.wake)
 }
 
-// run executes steps while an answer can continue.
+// run executes steps while an answer can continue, and otherwise waits for e.wake. It returns when the engine closes.
 func (e *engine) run(ctx context.Context) {
 	defer close(e.ended)
 	for {
 		e.mu.Lock()
-		e.leave()
-		e.join()
-		e.taken = 0
+		e.dropCanceled()
+		e.assignSlots()
+		e.usedPositions = 0
 		for i := range e.slots {
-			if s := &e.slots[i]; s.of != nil {
-				e.taken += len(s.past)
+			if s := &e.slots[i]; s.answer != nil {
+				e.usedPositions += len(s.cached)
 			}
 		}
-		closed, idle := e.closed, !e.goesOn()
+		closed, idle := e.closed, !e.canStep()
 		e.mu.Unlock()
 		switch {
 		case closed:
-			e.forget()
+			e.dropPending()
 			return
 		case idle:
-			e.forget()
-			<-e.news
+			e.dropPending()
+			<-e.wake
 		default:
 			e.step(ctx)
-			e.tell()
+			e.wakeReaders()
 		}
 	}
 }
 
-// goesOn reports whether at least one answer can continue without waiting for its mask.
-func (e *engine) goesOn() bool {
+// canStep reports whether at least one answer can continue without waiting for its mask.
+func (e *engine) canStep() bool {
 	return slices.ContainsFunc(e.slots, func(s slot) bool {
-		return s.of != nil && (s.of.waits == nil || s.of.chooser.known())
+		return s.answer != nil && (s.answer.awaitingMask == nil || s.answer.chooser.known())
 	})
 }
 
-// leave frees the slots of answers with a canceled context, or all slots when the engine closes.
-func (e *engine) leave() {
+// dropCanceled ends running and waiting answers with a canceled context, or all answers when the engine closes.
+func (e *engine) dropCanceled() {
 	for i := range e.slots {
 		switch s := &e.slots[i]; {
-		case s.of == nil:
+		case s.answer == nil:
 		case e.closed:
-			e.free(s, errClosed)
-		case s.of.ctx.Err() != nil:
-			e.free(s, s.of.ctx.Err())
+			e.release(s, errClosed)
+		case s.answer.ctx.Err() != nil:
+			e.release(s, s.answer.ctx.Err())
 		}
 	}
 	waiting := e.waiting
@@ -245,53 +248,54 @@ func (e *engine) leave() {
 	}
 }
 
-// free ends the answer of a slot.
-func (e *engine) free(s *slot, err error) {
-	s.of.end(err)
-	if scorer := s.of.scorer; scorer != nil && scorer.alone {
-		s.keep(0) // its tokens are in the scorer's cache
+// release ends the answer of a slot with err, and makes the slot idle. Its cached tokens stay, for reuse by a later
+// prompt.
+func (e *engine) release(s *slot, err error) {
+	s.answer.end(err)
+	if scorer := s.answer.scorer; scorer != nil && scorer.alone {
+		s.truncate(0) // its tokens are in the scorer's cache
 	}
-	s.of, s.since = nil, e.steps
+	s.answer, s.lastUse = nil, e.steps
 	e.running--
 }
 
-// join assigns free slots to waiting answers. An answer gets the slot that has cached the longest prefix of its prompt,
-// and among equals the one that was released first. With paged KV the first waiting answer gets a slot only when there
-// are enough pages for it. The answers after it wait too.
-func (e *engine) join() {
+// assignSlots assigns idle slots to waiting answers. An answer gets the slot that has cached the longest prefix of
+// its prompt, and among equals the one that was released first. With paged KV the first waiting answer gets a slot
+// only when there are enough pages for it. The answers after it wait too.
+func (e *engine) assignSlots() {
 	for len(e.waiting) > 0 && e.running < len(e.slots) {
 		a := e.waiting[0]
 		var best *slot
 		most := 0
 		for i := range e.slots {
 			s := &e.slots[i]
-			if s.of != nil {
+			if s.answer != nil {
 				continue
 			}
 			known := 0
 			if a.scorer == nil {
-				known = s.known(a.text)
+				known = s.reusable(a.text)
 			}
-			if best == nil || known > most || known == most && s.since < best.since {
+			if best == nil || known > most || known == most && s.lastUse < best.lastUse {
 				best, most = s, known
 			}
 		}
-		if e.model.pages > 0 && !e.provide(best, a.pages(e.model.context)) {
+		if e.model.pages > 0 && !e.reservePages(best, a.pages(e.model.context)) {
 			return
 		}
 		e.waiting = e.waiting[1:]
-		best.keep(most)
+		best.truncate(most)
 		if a.scorer == nil {
 			e.reused.Tokens += len(a.text)
 			e.reused.Known += most
 			a.mu.Lock()
-			a.known = most
+			a.cachedPrompt = most
 			a.mu.Unlock()
 		}
-		best.of, best.since = a, e.steps
+		best.answer, best.lastUse = a, e.steps
 		e.running++
 		if a.chooser != nil && a.chooser.text != nil {
-			a.chooser.begin(a.ctx, -1, e.lanes, e.news)
+			a.chooser.begin(a.ctx, -1, e.maskSlots, e.wake)
 		}
 	}
 }
@@ -303,89 +307,90 @@ func (e *engine) step(ctx context.Context) {
 	e.resume(ctx)
 	var rows []*slot
 	var prompt *slot
-	reads := func(s *slot) bool { // after accepted guesses, no token may be left
-		return s.of != nil && len(s.of.text)-len(s.past) > 1
+	needsPrefill := func(s *slot) bool { // after accepted guesses, no token may be left
+		return s.answer != nil && len(s.answer.text)-len(s.cached) > 1
 	}
 	for i := range e.slots {
-		if s := &e.slots[i]; s.of != nil && s.of.waits == nil && !reads(s) {
+		if s := &e.slots[i]; s.answer != nil && s.answer.awaitingMask == nil && !needsPrefill(s) {
 			rows = append(rows, s)
 		}
-		if s := &e.slots[(i+e.steps)%len(e.slots)]; reads(s) {
+		if s := &e.slots[(i+e.steps)%len(e.slots)]; needsPrefill(s) {
 			prompt = s
 		}
 	}
 	for _, s := range rows {
-		if len(e.flights) > 0 || !s.full() {
+		if len(e.pending) > 0 || !s.needsShift() {
 			continue
 		}
-		if err := s.forget(ctx); err != nil {
+		if err := s.shiftContext(ctx); err != nil {
 			e.fail(ctx, err)
 			return
 		}
 	}
 	switch {
 	case len(rows) == 0:
-		e.forget()
+		e.dropPending()
 	case e.model.drafts != nil:
-		one, err := rows[0].next(ctx, rows[0].of.text)
-		e.after(ctx, rows, []outcome{one}, err)
+		one, err := rows[0].next(ctx, rows[0].answer.text)
+		e.deliver(ctx, rows, []outcome{one}, err)
 	default:
 		e.advance(ctx, rows)
 	}
-	if prompt == nil || prompt.of == nil { // the prompt's answer has failed with the step
+	if prompt == nil || prompt.answer == nil { // the prompt's answer has failed with the step
 		return
 	}
-	most := e.model.partFor(len(prompt.of.text) - len(prompt.past))
+	most := e.model.partFor(len(prompt.answer.text) - len(prompt.cached))
 	if len(rows) > 0 { // every row waits for the prompt's part
 		most = e.model.prompts[0].rows
 	}
-	text, next, err := prompt.of.text, outcome{}, error(nil)
-	if prompt.of.scorer != nil {
+	text, next, err := prompt.answer.text, outcome{}, error(nil)
+	if prompt.answer.scorer != nil {
 		text = text[:len(text)-1] // nothing follows the last token
 		err = prompt.score(ctx, most)
 	} else {
-		next.logits, err = prompt.readPart(ctx, text, most)
+		next.logits, err = prompt.prefillPart(ctx, text, most)
 	}
-	if err != nil || len(prompt.past) == len(text) {
-		e.after(ctx, []*slot{prompt}, []outcome{next}, err)
+	if err != nil || len(prompt.cached) == len(text) {
+		e.deliver(ctx, []*slot{prompt}, []outcome{next}, err)
 	}
 }
 
 // advance submits another step for rows, unless enough steps are in flight, and then processes the oldest step's
 // outcome. If the batch changed, it first collects the steps in flight.
 func (e *engine) advance(ctx context.Context, rows []*slot) {
-	var last *flight
-	flying := len(e.flights)
-	if flying > 0 {
-		last = e.flights[flying-1]
+	var last *pendingStep
+	inFlight := len(e.pending)
+	if inFlight > 0 {
+		last = e.pending[inFlight-1]
 	}
 	depth := e.depth(rows)
-	if flying > 0 && e.stops(rows, flying) {
+	if inFlight > 0 && e.stops(rows, inFlight) {
 		depth = 0 // the step would be one too many
 	}
-	if flying < depth && (last == nil || e.model.goesOn(last, rows)) {
-		f := newFlight(rows)
+	if inFlight < depth && (last == nil || e.model.canFollow(last, rows)) {
+		f := newPendingStep(rows)
 		if last != nil {
-			f = &flight{rows: last.rows, answers: last.answers}
+			f = &pendingStep{rows: last.rows, answers: last.answers}
 		} else {
 			e.collected = 0
 		}
-		more := ahead.SubmitsTogether(flying, depth) && !e.stops(rows, flying+1)
-		if err := e.model.submit(ctx, f, flying, last, more); err != nil {
+		more := ahead.SubmitsTogether(inFlight, depth) && !e.stops(rows, inFlight+1)
+		if err := e.model.submit(ctx, f, inFlight, last, more); err != nil {
 			e.fail(ctx, err)
 			return
 		}
-		if e.flights = append(e.flights, f); len(e.flights) < depth {
+		if e.pending = append(e.pending, f); len(e.pending) < depth {
 			return
 		}
 	}
 	e.collectOldest(ctx)
 }
 
-// depth returns the number of steps of these rows that may be in flight.
+// depth returns the number of steps of these rows that may be in flight. It is 1 if the host must see the logits of a
+// step before the next.
 func (e *engine) depth(rows []*slot) int {
 	for _, s := range rows {
-		if s.of.chooser.needsLogits() {
+		if s.answer.chooser.needsLogits() {
 			return 1
 		}
 	}
@@ -399,34 +404,33 @@ func (e *engine) depth(rows []*slot) int {
 	return depth
 }
 
-// stops reports whether no step may follow the steps in flight: all answers end with them, or one answer needs a
-// context shift first. flying is their number. An answer that ends earlier than others stays in their steps; its
-// results are ignored.
-func (e *engine) stops(rows []*slot, flying int) bool {
+// stops reports whether no step may follow the inFlight steps in flight: all answers end with them, or one answer
+// needs a context shift first. An answer that ends earlier than others stays in their steps; its results are ignored.
+func (e *engine) stops(rows []*slot, inFlight int) bool {
 	all := true
 	for _, s := range rows {
-		if e.model.shift != nil && len(s.of.text)+flying >= e.model.context {
+		if e.model.shift != nil && len(s.answer.text)+inFlight >= e.model.context {
 			return true
 		}
-		all = all && s.of.ends(flying, e.model.context)
+		all = all && s.answer.ends(inFlight, e.model.context)
 	}
 	return all
 }
 
 // collectOldest collects the oldest steps in flight, waiting only for the last of them, and continues their answers.
 func (e *engine) collectOldest(ctx context.Context) {
-	some := e.flights[:ahead.CollectAtOnce(len(e.flights))]
-	e.collected += len(some)
-	err := some[len(some)-1].wait(ctx)
+	oldest := e.pending[:ahead.CollectAtOnce(len(e.pending))]
+	e.collected += len(oldest)
+	err := oldest[len(oldest)-1].wait(ctx)
 	now := time.Now()
 	if !e.collectedAt.IsZero() {
-		e.pace = now.Sub(e.collectedAt) / time.Duration(len(some))
+		e.pace = now.Sub(e.collectedAt) / time.Duration(len(oldest))
 	}
-	if e.collectedAt = now; len(some) == len(e.flights) {
+	if e.collectedAt = now; len(oldest) == len(e.pending) {
 		e.collectedAt = time.Time{}
 	}
-	for _, f := range some {
-		e.flights = e.flights[1:]
+	for _, f := range oldest {
+		e.pending = e.pending[1:]
 		var all []outcome
 		if err == nil {
 			all, err = e.model.collect(ctx, f)
@@ -438,11 +442,11 @@ func (e *engine) collectOldest(ctx context.Context) {
 		var there []*slot
 		var next []outcome
 		for i, s := range f.rows {
-			if s.of == f.answers[i] {
+			if s.answer == f.answers[i] {
 				there, next = append(there, s), append(next, all[i])
 			}
 		}
-		e.after(ctx, there, next, nil)
+		e.deliver(ctx, there, next, nil)
 	}
 	if err != nil {
 		e.fail(ctx, err)
@@ -452,20 +456,21 @@ func (e *engine) collectOldest(ctx context.Context) {
 // ends reports whether an answer certainly ends, or needs a context shift, within the given number of further tokens.
 func (a *answer) ends(more, context int) bool {
 	most := a.chooser.sampling.MaxTokens
-	return most > 0 && a.made+more >= most || len(a.text)+more >= context
+	return most > 0 && a.generated+more >= most || len(a.text)+more >= context
 }
 
-// forget drops the steps in flight without collecting their results.
-func (e *engine) forget() {
-	for _, f := range e.flights {
+// dropPending drops the steps in flight without collecting their results.
+func (e *engine) dropPending() {
+	for _, f := range e.pending {
 		f.close()
 	}
-	e.flights, e.collectedAt = nil, time.Time{}
+	e.pending, e.collectedAt = nil, time.Time{}
 }
 
-// after continues the answers of slots with the outcomes of a step, next[i] for slots[i]. An error of the step ends all
-// answers. It may come from an earlier, asynchronous run, so the contents of all slots are unknown then.
-func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err error) {
+// deliver gives the outcomes of a step to answers: next[i] to the answer of slots[i]. An answer waits in awaitingMask
+// if its mask is not known. An error of the step ends all answers. It may come from an earlier, asynchronous run, so
+// the contents of all slots are unknown then.
+func (e *engine) deliver(ctx context.Context, slots []*slot, next []outcome, err error) {
 	if err != nil {
 		e.fail(ctx, err)
 		return
@@ -473,11 +478,11 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 	over, errs := make([]bool, len(slots)), make([]error, len(slots))
 	var all sync.WaitGroup
 	for i, s := range slots {
-		if s.of.scorer == nil && !s.of.chooser.known() {
-			s.of.waits = &next[i]
+		if s.answer.scorer == nil && !s.answer.chooser.known() {
+			s.answer.awaitingMask = &next[i]
 			continue
 		}
-		choose := func() { over[i], errs[i] = e.choose(ctx, s.of, next[i]) }
+		choose := func() { over[i], errs[i] = e.addToken(ctx, s.answer, next[i]) }
 		if len(slots) == 1 {
 			choose()
 			continue
@@ -489,7 +494,7 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 	defer e.mu.Unlock()
 	for i, s := range slots {
 		if over[i] {
-			e.free(s, errs[i])
+			e.release(s, errs[i])
 		}
 	}
 }
@@ -500,13 +505,13 @@ func (e *engine) resume(ctx context.Context) {
 	var next []outcome
 	for i := range e.slots {
 		s := &e.slots[i]
-		if a := s.of; a != nil && a.waits != nil && a.chooser.known() {
-			slots, next = append(slots, s), append(next, *a.waits)
-			a.waits = nil
+		if a := s.answer; a != nil && a.awaitingMask != nil && a.chooser.known() {
+			slots, next = append(slots, s), append(next, *a.awaitingMask)
+			a.awaitingMask = nil
 		}
 	}
 	if len(slots) > 0 {
-		e.after(ctx, slots, next, nil)
+		e.deliver(ctx, slots, next, nil)
 	}
 }
 
@@ -515,19 +520,20 @@ func (e *engine) fail(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		err = errClosed
 	}
-	e.forget()
+	e.dropPending()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range e.slots {
 		s := &e.slots[i]
-		if s.keep(0); s.of != nil {
-			e.free(s, err)
+		if s.truncate(0); s.answer != nil {
+			e.release(s, err)
 		}
 	}
 }
 
-// choose adds a token to an answer, and reports whether it is complete.
-func (e *engine) choose(ctx context.Context, a *answer, next outcome) (over bool, err error) {
+// addToken chooses a token from the outcome of a step, appends it to the answer, and reports whether the answer is
+// complete.
+func (e *engine) addToken(ctx context.Context, a *answer, next outcome) (over bool, err error) {
 	m, c := e.model, a.chooser
 	if a.scorer != nil || c.next != nil && c.next.full { // the mask became known too late for the last token
 		return true, nil
@@ -538,21 +544,21 @@ func (e *engine) choose(ctx context.Context, a *answer, next outcome) (over bool
 	}
 	if m.tok.IsEnd(token.ID) {
 		if token.Text = a.decoder.Flush(); token.Text != "" || token.Odds != nil {
-			a.give(token)
+			a.queue(token)
 		}
 		return true, nil
 	}
-	a.made++
+	a.generated++
 	token.Text = a.decoder.Next(token.ID)
-	last := a.made == c.sampling.MaxTokens || len(a.text)+1 >= m.context && m.shift == nil
+	last := a.generated == c.sampling.MaxTokens || len(a.text)+1 >= m.context && m.shift == nil
 	if !last && c.text != nil {
-		c.begin(a.ctx, token.ID, e.lanes, e.news)
+		c.begin(a.ctx, token.ID, e.maskSlots, e.wake)
 		last = c.known() && c.next.full
 	}
 	if last {
 		token.Text += a.decoder.Flush()
 	}
 	a.text = append(a.text, token.ID)
-	a.give(token)
+	a.queue(token)
 	return last, nil
 }

@@ -160,11 +160,11 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 	}
 	// at puts as much of a text as is given at a place.
 	at := func(place int, x *text, tokens int) *slot {
-		s := &slot{model: m, at: int32(place)}
-		if _, err := s.read(t.Context(), x.tokens[:x.read]); err != nil {
+		s := &slot{model: m, index: int32(place)}
+		if _, err := s.prefill(t.Context(), x.tokens[:x.read]); err != nil {
 			t.Fatal(err)
 		}
-		s.of = &answer{text: x.tokens[:x.read], chooser: &chooser{sampling: Sampling{Logprobs: true}}}
+		s.answer = &answer{text: x.tokens[:x.read], chooser: &chooser{sampling: Sampling{Logprobs: true}}}
 		for range tokens {
 			next(t, m, x.tokens, s)
 		}
@@ -183,7 +183,7 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 			rows = append(rows, at(places[i], texts[n], r.IntN(steps)))
 		}
 		for i, s := range rows {
-			s.of.text = texts[which[i]].tokens[:len(s.past)+1]
+			s.answer.text = texts[which[i]].tokens[:len(s.cached)+1]
 		}
 		all, err := m.stepAll(t.Context(), rows)
 		if err != nil {
@@ -191,9 +191,9 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 		}
 		for i, got := range all {
 			x := texts[which[i]]
-			if want := x.logits[len(rows[i].past)-x.read-1]; !slices.Equal(got.logits, want) {
+			if want := x.logits[len(rows[i].cached)-x.read-1]; !slices.Equal(got.logits, want) {
 				t.Fatalf("text %d at place %d, row %d of %d, of %d tokens: its logits are not those alone", which[i],
-					places[i], i, len(rows), len(rows[i].past))
+					places[i], i, len(rows), len(rows[i].cached))
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 // next takes one more token of a text, alone.
 func next(t *testing.T, m *Model, tokens []int32, s *slot) outcome {
 	t.Helper()
-	s.of.text = tokens[:len(s.past)+1]
+	s.answer.text = tokens[:len(s.cached)+1]
 	all, err := m.stepAll(t.Context(), []*slot{s})
 	if err != nil {
 		t.Fatal(err)
@@ -445,25 +445,25 @@ func TestKnownBits(t *testing.T) {
 	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2, Deterministic: true})
 	r := rand.New(rand.NewPCG(3, 3))
 	text := randomPrompt(m, r, 240)
-	kept, fresh := &slot{model: m}, &slot{model: m, at: 1}
+	kept, fresh := &slot{model: m}, &slot{model: m, index: 1}
 	for turn, end := range []int{100, 150, 180, 220} {
-		known := kept.known(text[:end])
+		known := kept.reusable(text[:end])
 		if want := []int{0, 0, 128, 128}[turn]; known != want {
 			t.Errorf("turn %d: %d tokens are known, want %d", turn, known, want)
 		}
-		got, err := kept.read(t.Context(), text[:end])
+		got, err := kept.prefill(t.Context(), text[:end])
 		if err != nil {
 			t.Fatal(err)
 		}
-		fresh.keep(0)
-		want, err := fresh.read(t.Context(), text[:end])
+		fresh.truncate(0)
+		want, err := fresh.prefill(t.Context(), text[:end])
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("turn %d: the logits differ", turn)
 		}
-		kept.of = &answer{chooser: &chooser{sampling: Sampling{Logprobs: true}}}
+		kept.answer = &answer{chooser: &chooser{sampling: Sampling{Logprobs: true}}}
 		for range 10 { // an answer
 			next(t, m, text, kept)
 		}

@@ -73,7 +73,7 @@ func (m *Model) extra(ctx context.Context, e extra) (*loadedExtra, error) {
 		if exe, err = m.loadAlone(ctx, g, precision); err != nil {
 			return nil, fmt.Errorf("%w; nor does the CPU fast path: %w", refused, err)
 		}
-		m.tell(refused)
+		m.reportFallback(refused)
 	}
 	if err != nil {
 		return nil, err

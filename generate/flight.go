@@ -15,8 +15,8 @@ type outcome struct {
 	logits []float32 // nil if not needed
 }
 
-// flight is a submitted step whose tokens were not read back yet. The next step reads them on the device.
-type flight struct {
+// pendingStep is a submitted step whose tokens were not read back yet. The next step reads them on the device.
+type pendingStep struct {
 	rows    []*slot
 	answers []*answer // the rows' answers at the time of submission
 	tokens  []int32   // nil until they are read back
@@ -29,32 +29,33 @@ type flight struct {
 }
 
 // close frees the step's results.
-func (f *flight) close() {
+func (f *pendingStep) close() {
 	for _, t := range []*vkc.DeviceTensor{f.token, f.top, f.recent, f.logits} {
 		t.Close() // retires it, which cannot fail
 	}
 }
 
-func newFlight(rows []*slot) *flight {
-	f := &flight{rows: slices.Clone(rows)}
+// newPendingStep returns a step of these slots, not submitted yet.
+func newPendingStep(rows []*slot) *pendingStep {
+	f := &pendingStep{rows: slices.Clone(rows)}
 	for _, s := range rows {
-		f.answers = append(f.answers, s.of)
+		f.answers = append(f.answers, s.answer)
 	}
 	return f
 }
 
-// goesOn reports whether a step of rows can follow step f on the device, without the host. That needs the same rows as
-// in f. Answers of f that have ended may be missing in rows: their row stays in the batch while its slot is free and no
+// canFollow reports whether a step of rows can follow step f on the device, without the host. That needs the rows of
+// f. Answers of f that have ended may be missing in rows: their row stays in the batch while its slot is idle and no
 // smaller program fits.
-func (m *Model) goesOn(f *flight, rows []*slot) bool {
+func (m *Model) canFollow(f *pendingStep, rows []*slot) bool {
 	if m.stepOf(len(rows), m.context) != m.stepOf(len(f.rows), m.context) {
 		return false
 	}
 	for i, s := range f.rows {
 		switch {
-		case len(rows) > 0 && rows[0] == s && s.of == f.answers[i]:
+		case len(rows) > 0 && rows[0] == s && s.answer == f.answers[i]:
 			rows = rows[1:]
-		case s.of != nil || len(s.past) >= s.room():
+		case s.answer != nil || len(s.cached) >= s.capacity():
 			return false
 		}
 	}
@@ -64,22 +65,22 @@ func (m *Model) goesOn(f *flight, rows []*slot) bool {
 // stepKeeps lists the outputs of a step. All of them stay on the device.
 var stepKeeps = []string{"logits", "likeliest", "top"}
 
-// submit submits step f for its rows. flying is the number of steps in flight for the same rows, and last is the latest
-// of them, or nil. more says that the caller submits another step at once.
-func (m *Model) submit(ctx context.Context, f *flight, flying int, last *flight, more bool) (err error) {
+// submit submits step f for its rows. inFlight is the number of steps in flight for the same rows, and last is the
+// latest of them, or nil. more says that the caller submits another step at once.
+func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) (err error) {
 	var tokens, texts, positions, pages []int32
 	draws, needsLogits := false, false
 	for i, s := range f.rows {
 		a := f.answers[i]
-		at := len(s.past)
-		if s.of == a {
-			at += flying
+		at := len(s.cached)
+		if s.answer == a {
+			at += inFlight
 		} // the answer has ended, so the results of this row are ignored
-		at = min(at, s.room()-1)         // an answer that ended earlier would pass the end of its slot
+		at = min(at, s.capacity()-1)     // an answer that ended earlier would pass the end of its slot
 		s.written = max(s.written, at+1) // even if the run ends before it is waited for
-		texts, positions = append(texts, s.at), append(positions, int32(at))
+		texts, positions = append(texts, s.index), append(positions, int32(at))
 		if m.pages > 0 {
-			pages = append(pages, s.table()...)
+			pages = append(pages, s.pageTable()...)
 		}
 		if last == nil {
 			tokens = append(tokens, a.text[at])
@@ -90,15 +91,15 @@ func (m *Model) submit(ctx context.Context, f *flight, flying int, last *flight,
 	if last != nil {
 		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
 	} else {
-		err = give(in, "tokens", tokens, n)
+		err = addInput(in, "tokens", tokens, n)
 	}
 	if m.slotCount > 1 {
-		err = errors.Join(err, give(in, "texts", texts, n), give(in, "positions", positions, n))
+		err = errors.Join(err, addInput(in, "texts", texts, n), addInput(in, "positions", positions, n))
 	} else {
 		o.Symbols = map[string]int64{"S": int64(positions[0]) + 1}
 	}
 	if m.pages > 0 {
-		err = errors.Join(err, give(in, "pages", pages, n, len(pages)/n))
+		err = errors.Join(err, addInput(in, "pages", pages, n, len(pages)/n))
 	}
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (m *Model) submit(ctx context.Context, f *flight, flying int, last *flight,
 	m.count(Speculated{Steps: 1})
 	f.token, f.top, f.logits = res.Kept["likeliest"], res.Kept["top"], res.Kept["logits"]
 	if draws {
-		if err := m.draw(ctx, f, flying, last, more); err != nil {
+		if err := m.sampleOnDevice(ctx, f, inFlight, last, more); err != nil {
 			f.close()
 			return err
 		}
@@ -122,19 +123,20 @@ func (m *Model) submit(ctx context.Context, f *flight, flying int, last *flight,
 	return nil
 }
 
-// draw chooses the tokens of f on the device. If all rows take the likeliest token, the step itself has chosen.
-func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight, more bool) error {
-	var list []draw
+// sampleOnDevice samples the tokens of step f on the device, from its logits. It is for steps in which a row does not
+// take the likeliest token, because that token is an output of the step itself.
+func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) error {
+	var list []sampleRequest
 	for i, s := range f.rows {
 		a := f.answers[i]
 		c := a.chooser
-		list = append(list, draw{c.sampling, a.text, len(s.past) + flying + 1 + c.forgotten})
+		list = append(list, sampleRequest{c.sampling, a.text, len(s.cached) + inFlight + 1 + c.forgotten})
 	}
 	var recent *vkc.DeviceTensor
 	if last != nil {
 		recent = last.recent
 	}
-	res, err := m.drawAll(ctx, list, nil, f.logits, recent, more)
+	res, err := m.sampleAll(ctx, list, nil, f.logits, recent, more)
 	if err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight, m
 }
 
 // wait waits for a step and reads its tokens.
-func (f *flight) wait(ctx context.Context) (err error) {
+func (f *pendingStep) wait(ctx context.Context) (err error) {
 	if f.tokens == nil {
 		f.tokens, err = tokensOf(ctx, f.token, f.top)
 	}
@@ -154,18 +156,18 @@ func (f *flight) wait(ctx context.Context) (err error) {
 
 // collect waits for a step and returns the outcome of each row. If the answer of a row has ended since the step was
 // submitted, the caller ignores the outcome, and the next sequence in the slot overwrites its keys and values.
-func (m *Model) collect(ctx context.Context, f *flight) ([]outcome, error) {
+func (m *Model) collect(ctx context.Context, f *pendingStep) ([]outcome, error) {
 	defer f.close()
 	if err := f.wait(ctx); err != nil {
 		return nil, err
 	}
 	all := make([]outcome, len(f.rows))
 	for i, s := range f.rows {
-		if all[i] = (outcome{token: f.tokens[i], chosen: true}); s.of != f.answers[i] {
+		if all[i] = (outcome{token: f.tokens[i], chosen: true}); s.answer != f.answers[i] {
 			continue
 		}
-		s.past = append(s.past, s.of.text[len(s.past)])
-		if !s.of.chooser.needsLogits() {
+		s.cached = append(s.cached, s.answer.text[len(s.cached)])
+		if !s.answer.chooser.needsLogits() {
 			continue
 		}
 		first, count := i, 1
@@ -185,7 +187,7 @@ func (m *Model) collect(ctx context.Context, f *flight) ([]outcome, error) {
 
 // stepAll decodes one token of the text in each slot and waits for the outcomes.
 func (m *Model) stepAll(ctx context.Context, rows []*slot) ([]outcome, error) {
-	f := newFlight(rows)
+	f := newPendingStep(rows)
 	if err := m.submit(ctx, f, 0, nil, false); err != nil {
 		return nil, err
 	}

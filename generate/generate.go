@@ -50,13 +50,13 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 		}
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
-		told := s.Known == nil
-		for a := m.engine.begin(&answer{ctx: ctx, text: prompt, chooser: c}); ; {
+		reported := s.Known == nil
+		for a := m.engine.submit(&answer{ctx: ctx, text: prompt, chooser: c}); ; {
 			tokens, known, err := a.take()
 			if err != nil {
 				yield(Token{}, err)
-			} else if !told {
-				told = true
+			} else if !reported {
+				reported = true
 				s.Known(known)
 			}
 			if len(tokens) == 0 {
@@ -88,11 +88,11 @@ func (m *Model) check(prompt []int32, s Sampling) error {
 			return fmt.Errorf("generate: Bias has token %d: want 0 to %d", id, m.config.Vocab-1)
 		}
 	}
-	return m.hasAll(prompt)
+	return m.checkTokens(prompt)
 }
 
-// hasAll refuses tokens that the model does not have.
-func (m *Model) hasAll(tokens []int32) error {
+// checkTokens refuses tokens outside the model's vocabulary.
+func (m *Model) checkTokens(tokens []int32) error {
 	for i, id := range tokens {
 		if id < 0 || int(id) >= m.config.Vocab {
 			return fmt.Errorf("generate: token %d of the text is %d: want 0 to %d", i, id, m.config.Vocab-1)

@@ -33,12 +33,12 @@ func parseGrammar(t testing.TB, source string) *grammar.Grammar {
 
 // holdMasks has no mask that takes long go on until the function is called that it returns.
 func holdMasks(m *Model) (release func()) {
-	for range cap(m.engine.lanes) {
-		m.engine.lanes <- struct{}{}
+	for range cap(m.engine.maskSlots) {
+		m.engine.maskSlots <- struct{}{}
 	}
 	return func() {
-		for range cap(m.engine.lanes) {
-			<-m.engine.lanes
+		for range cap(m.engine.maskSlots) {
+			<-m.engine.maskSlots
 		}
 	}
 }

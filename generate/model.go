@@ -16,7 +16,7 @@ type Model struct {
 	file          *gguf.File
 	bundle        *vkc.Program            // the bundle of the file, or nil
 	bundled       map[string]*vkc.Program // the bundle's programs, by the hashes of their graphs
-	half          bool                    // the default cache type is f16
+	halfCache     bool                    // whether the default dtype of the KV cache is f16
 	config        llm.Config
 	tok           *tokenizer.Tokenizer
 	context       int
@@ -25,7 +25,7 @@ type Model struct {
 	pages         int // pages of the KV cache, see Options.Positions; 0 without paging
 	part          int // see partOf
 	device        *vkc.Device
-	first         *vkc.Program    // the program that others share weights and states with
+	first         *vkc.Program    // the program whose weights and states the others share
 	auto          bool            // vkc chose the device, so the CPU may replace it
 	refused       error           // the reason that the CPU replaced the device after the step was loaded; else nil
 	cheapest      bool            // the way to use several devices was chosen by estimated step time
@@ -36,8 +36,8 @@ type Model struct {
 	keep          int             // tokens that a context shift keeps
 	drafts        *vkc.Executable // evaluates a token and guesses after it; nil without speculation
 
-	guesser drafter
-	guesses int // at a time
+	guesser    drafter
+	guessCount int // at a time
 
 	engine *engine
 	ahead  int // see Options.Ahead; 0 to choose it from the duration of a step

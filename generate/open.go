@@ -31,13 +31,14 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		m.refused = refused
 	}
 	if err == nil {
-		m.tell(m.Fallback())
+		m.reportFallback(m.Fallback())
 	}
 	return m, err
 }
 
-// tell passes on why the CPU runs the model or a program of it, if it does.
-func (m *Model) tell(why error) {
+// reportFallback calls Options.Fallback with the reason that the CPU runs the model or a program of it. It does
+// nothing if why is nil.
+func (m *Model) reportFallback(why error) {
 	if why != nil && m.fallback != nil {
 		m.fallback(why)
 	}
@@ -55,9 +56,9 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// refusal returns the error of a program that failed to compile or load on a device. If the CPU may run the program
-// instead, the result is a *refusedError. Package vkc decides about the CPU for the main step; refusal is for programs
-// that follow after the main step is on a device.
+// refusal returns the error of a program that failed to compile or load on a device, nil if err is nil. If the CPU
+// may run the model instead, the result is a *refusedError. what names the program for the message. Package vkc
+// decides about the CPU for the main step; refusal is for programs loaded after it.
 func (m *Model) refusal(ctx context.Context, what string, err error) error {
 	weights, option, room := (*ir.WeightError)(nil), (*OptionError)(nil), (*RoomError)(nil)
 	if err == nil || !m.auto || m.gpuMemory > 0 || ctx.Err() != nil || m.step.Vulkan() == nil ||
@@ -126,7 +127,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 	if m.device, err = m.openDevice(ctx, *o); err != nil {
 		return m, err
 	}
-	m.half = !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool {
+	m.halfCache = !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool {
 		return !d.IsCPU() && !d.Caps().Features.Storage16
 	})
 	if m.bundle != nil && o.Trust != nil && !m.device.IsCPU() {

@@ -95,7 +95,7 @@ func (m *Model) cacheType(o Options) ir.DType {
 	switch {
 	case o.Cache != ir.Invalid:
 		return o.Cache
-	case m.half:
+	case m.halfCache:
 		return ir.F16
 	}
 	return ir.F32

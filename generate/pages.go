@@ -36,59 +36,59 @@ func (a *answer) pages(context int) int {
 	return llm.PagesOf(context)
 }
 
-// provide gives a slot the number of pages that its answer may need at most, so that a running answer never waits for
-// pages. If there are no more spare pages, it takes pages from idle slots: last pages first, beginning with the slot
-// that was released longest ago. If all these are too few, it changes nothing and returns false.
-func (e *engine) provide(s *slot, need int) bool {
-	there := len(s.pages) + len(e.spare)
+// reservePages gives a slot the number of pages that its answer may need at most, so that a running answer never
+// waits for pages. If there are no more free pages, it takes pages from idle slots: last pages first, beginning with
+// the slot that was released longest ago. If all these are too few, it changes nothing and returns false.
+func (e *engine) reservePages(s *slot, need int) bool {
+	available := len(s.pages) + len(e.freePages)
 	for i := range e.slots {
-		if o := &e.slots[i]; o != s && o.of == nil {
-			there += len(o.pages)
+		if o := &e.slots[i]; o != s && o.answer == nil {
+			available += len(o.pages)
 		}
 	}
-	if there < need {
+	if available < need {
 		return false
 	}
 	for len(s.pages) < need {
-		if len(e.spare) == 0 {
-			e.oldest(s).giveBack(e)
+		if len(e.freePages) == 0 {
+			e.oldestIdle(s).freeLastPage(e)
 		}
-		last := len(e.spare) - 1
-		s.pages, e.spare = append(s.pages, e.spare[last]), e.spare[:last]
+		last := len(e.freePages) - 1
+		s.pages, e.freePages = append(s.pages, e.freePages[last]), e.freePages[:last]
 	}
 	for len(s.pages) > need {
-		s.giveBack(e)
+		s.freeLastPage(e)
 	}
 	return true
 }
 
-// oldest is the idle slot with pages, other than s, that was released longest ago.
-func (e *engine) oldest(s *slot) (first *slot) {
+// oldestIdle is the idle slot with pages, other than s, that was released longest ago.
+func (e *engine) oldestIdle(s *slot) (first *slot) {
 	for i := range e.slots {
 		o := &e.slots[i]
-		if o != s && o.of == nil && len(o.pages) > 0 && (first == nil || o.since < first.since) {
+		if o != s && o.answer == nil && len(o.pages) > 0 && (first == nil || o.lastUse < first.lastUse) {
 			first = o
 		}
 	}
 	return first
 }
 
-// giveBack frees the last page of an idle slot.
-func (s *slot) giveBack(e *engine) {
+// freeLastPage frees the last page of an idle slot.
+func (s *slot) freeLastPage(e *engine) {
 	last := len(s.pages) - 1
-	s.pages, e.spare = s.pages[:last], append(e.spare, s.pages[last])
-	s.keep(min(len(s.past), last*llm.PageSize))
+	s.pages, e.freePages = s.pages[:last], append(e.freePages, s.pages[last])
+	s.truncate(min(len(s.cached), last*llm.PageSize))
 }
 
-// table lists the slot's pages as the programs expect them.
-func (s *slot) table() []int32 {
+// pageTable lists the slot's pages as the programs expect them.
+func (s *slot) pageTable() []int32 {
 	all := make([]int32, llm.PagesOf(s.model.context)) // pages beyond the text's length may be any
 	copy(all, s.pages)
 	return all
 }
 
-// room is the number of positions that the slot may write.
-func (s *slot) room() int {
+// capacity is the number of positions that the slot may write.
+func (s *slot) capacity() int {
 	if s.model.pages == 0 {
 		return s.model.context
 	}

@@ -125,11 +125,11 @@ func checkPages(t *testing.T, m *Model) {
 	t.Helper()
 	m.engine.mu.Lock()
 	defer m.engine.mu.Unlock()
-	pages := slices.Clone(m.engine.spare)
+	pages := slices.Clone(m.engine.freePages)
 	for _, s := range m.engine.slots {
 		pages = append(pages, s.pages...)
-		if len(s.past) > len(s.pages)*llm.PageSize {
-			t.Errorf("%d tokens are kept in %d pages", len(s.past), len(s.pages))
+		if len(s.cached) > len(s.pages)*llm.PageSize {
+			t.Errorf("%d tokens are kept in %d pages", len(s.cached), len(s.pages))
 		}
 	}
 	slices.Sort(pages)

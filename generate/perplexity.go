@@ -95,19 +95,19 @@ func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err er
 	return list, nil
 }
 
-// beginsTexts returns the token at the beginning of every text, if there is one.
+// beginsTexts returns the token that begins every text, and whether the tokenizer adds one.
 func (m *Model) beginsTexts() (int32, bool) {
 	bos, ok := m.tok.BOS()
 	frame := m.tok.Encode("", tokenizer.Options{Whole: true})
 	return bos, ok && len(frame) > 0 && frame[0] == bos
 }
 
-// scoresOf returns the log probability of each token of a text except the first.
+// scoresOf returns the log probability of each token of a text except the first. It runs most tokens at a time.
 func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, most int) ([]float32, error) {
 	var all []float32
 	for begin := 0; begin < len(text)-1; begin += most {
 		end, in := min(begin+most, len(text)-1), vkc.Tensors{}
-		if err := give(in, "tokens", text[begin:end], end-begin); err != nil {
+		if err := addInput(in, "tokens", text[begin:end], end-begin); err != nil {
 			return nil, err
 		}
 		_, list, err := scores(ctx, exe, in, text, begin, end)

@@ -35,9 +35,9 @@ type candidate struct {
 	sizedProgram
 	graph   *ir.Graph
 	program *vkc.Program // nil before compilation, and if compilation failed
-	// faster marks an optional program: the model also works without it, but is slower.
-	faster bool
-	short  bool // a step for texts that do not fill the context
+	// optional marks a program that the model works without, more slowly.
+	optional bool
+	short    bool // a step for texts that do not fill the context
 }
 
 // candidates lists the programs that the model may have: first the step for all slots and the whole context, then steps
@@ -51,7 +51,7 @@ func (m *Model) candidates(o Options) (list []candidate, err error) {
 	}
 	step := func(rows, length int) {
 		how := append(slices.Clone(options), llm.Likeliest(), llm.Within(length))
-		c := candidate{sizedProgram: sizedProgram{rows: rows, length: length}, faster: length < m.context,
+		c := candidate{sizedProgram: sizedProgram{rows: rows, length: length}, optional: length < m.context,
 			short: length < m.context}
 		if m.slotCount == 1 {
 			g, err := llm.Step(m.config, m.context, how...)
@@ -62,40 +62,41 @@ func (m *Model) candidates(o Options) (list []candidate, err error) {
 		}
 	}
 	step(m.slotCount, m.context)
-	for _, rows := range m.fewTexts(o) {
-		for _, length := range append(m.shortTexts(o), m.context) {
+	for _, rows := range m.stepRows(o) {
+		for _, length := range append(m.stepLengths(o), m.context) {
 			if rows < m.slotCount || length < m.context {
 				step(rows, length)
 			}
 		}
 	}
-	for i, n := range m.parts() {
+	for i, n := range m.prefillSizes() {
 		g, failed := llm.Steps(m.config, n, m.context, options...)
-		add(candidate{sizedProgram: sizedProgram{rows: n, length: m.context, prompt: true}, faster: i > 0}, g, failed)
+		add(candidate{sizedProgram: sizedProgram{rows: n, length: m.context, prompt: true}, optional: i > 0}, g, failed)
 	}
 	return list, err
 }
 
-// fewTexts lists the numbers of sequences for which there are step programs. The last is the number of slots.
-func (m *Model) fewTexts(o Options) (list []int) {
+// stepRows lists the batch sizes for which there are step programs. The last is the number of slots.
+func (m *Model) stepRows(o Options) (list []int) {
 	for n := 1; n < m.slotCount && !o.Deterministic; n *= rowsRatio {
 		list = append(list, n)
 	}
 	return append(list, m.slotCount)
 }
 
-// shortTexts lists the lengths below the context for which there are step programs. With Deterministic and several
-// slots there are none, because the kernels of an answer must not depend on the longest sequence of the batch.
-func (m *Model) shortTexts(o Options) []int {
+// stepLengths lists the sequence lengths below the context for which there are step programs. With Deterministic and
+// several slots there are none, because the kernels of an answer must not depend on the longest sequence of the
+// batch.
+func (m *Model) stepLengths(o Options) []int {
 	if m.device != nil && m.device.IsCPU() || m.slotCount > 1 && o.Deterministic {
 		return nil
 	}
 	return llm.ShortTexts(m.context)
 }
 
-// parts lists the sizes of the prefill programs. On a CPU one size is as fast as several. If memory is bounded, the
-// temporaries of the largest size are not worth it.
-func (m *Model) parts() []int {
+// prefillSizes lists the sizes of the prefill programs, in tokens. On a CPU one size is as fast as several. If memory
+// is bounded, the temporaries of the largest size are not worth it.
+func (m *Model) prefillSizes() []int {
 	if m.device != nil && m.device.IsCPU() {
 		return []int{min(m.part, 512)}
 	}
@@ -141,7 +142,7 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 		for _, c := range list {
 			programs = append(programs, c.program)
 		}
-		if err := m.makeRoom(programs); err != nil {
+		if err := m.setWeightRoom(programs); err != nil {
 			return err
 		}
 	}
@@ -154,12 +155,12 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, c := range others {
-		if c.program == nil || c.isNoFaster(list) {
+		if c.program == nil || c.isSuperfluous(list) {
 			continue
 		}
 		switch err := m.loadCandidate(ctx, c, o); {
 		case c.short && tooLarge(err):
-		case c.faster && tooLarge(err):
+		case c.optional && tooLarge(err):
 			return nil // the rest is larger still
 		case err != nil:
 			return err
@@ -168,14 +169,14 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	return nil
 }
 
-// compileAll compiles the candidates. It drops optional ones that are too large for the device.
+// compileAll compiles the candidates. It leaves out optional ones that are too large for the device.
 func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) error {
 	for i := range list {
 		c := &list[i]
 		p, err := m.compile(ctx, c.graph, o)
 		switch {
 		case c.short && err != nil && (tooLarge(err) || m.bundle != nil): // bundles of earlier versions have none
-		case c.faster && tooLarge(err):
+		case c.optional && tooLarge(err):
 			return nil // the rest is larger still
 		case err != nil:
 			return err
@@ -188,7 +189,7 @@ func (m *Model) compileAll(ctx context.Context, list []candidate, o Options) err
 
 // loadCandidate loads a program in addition to the main step, and adds it to the model's smallSteps or prompts.
 func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err error) {
-	if c.faster && c.program.Contents.Program == nil && m.step.Vulkan() != nil {
+	if c.optional && c.program.Contents.Program == nil && m.step.Vulkan() != nil {
 		return nil // it would run on the CPU, without the weights and states
 	}
 	if c.exe, err = m.loadProgram(ctx, c.program, m.step); err != nil {
@@ -220,8 +221,9 @@ func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o 
 	return multi.Expected(ctx, g, list, multi.PipelineParallel, compiler.Estimate)
 }
 
-// isNoFaster reports whether a step program is superfluous, because the step for longer sequences has the same kernels.
-func (c candidate) isNoFaster(list []candidate) bool {
+// isSuperfluous reports whether a step program is no faster than the step for longer sequences, because both have the
+// same kernels.
+func (c candidate) isSuperfluous(list []candidate) bool {
 	return slices.ContainsFunc(list, func(o candidate) bool {
 		return !c.prompt && !o.prompt && o.rows == c.rows && o.length > c.length &&
 			o.program.HasKernelsOf(c.program) && c.program.HasKernelsOf(o.program)
@@ -232,18 +234,20 @@ func (c candidate) isNoFaster(list []candidate) bool {
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
 	p, err := m.compile(ctx, g, o)
 	if err == nil && m.gpuMemory > 0 && m.weightRoom == 0 { // only for the first program
-		err = m.makeRoom([]*vkc.Program{p})
+		err = m.setWeightRoom([]*vkc.Program{p})
 	}
 	if err != nil {
 		return nil, err
 	}
 	exe, err := m.loadProgram(ctx, p, share)
 	if err == nil && share == nil { // the only program
-		m.tell(exe.Fallback())
+		m.reportFallback(exe.Fallback())
 	}
 	return exe, err
 }
 
+// loadProgram loads a compiled program on the model's device. It shares weights and states with share, if that is not
+// nil.
 func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Executable) (*vkc.Executable, error) {
 	return loadOn(ctx, m.device, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom,
 		Progress: m.progress})
@@ -260,7 +264,7 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if err != nil {
 		return nil, err
 	}
-	if err := m.checkRoom(g); err != nil {
+	if err := m.checkMemory(g); err != nil {
 		return nil, err
 	}
 	if p, err := m.fromBundle(g); p != nil || err != nil {

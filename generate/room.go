@@ -35,9 +35,9 @@ func sizeText(n uint64) string {
 	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
 }
 
-// checkRoom returns a *RoomError if a model's graph cannot fit in memory, before vkc compiles it or reads weights. It
-// counts weights and KV caches, which every program needs. Load counts the rest before it uploads.
-func (m *Model) checkRoom(g *ir.Graph) error {
+// checkMemory returns a *RoomError if a model's graph cannot fit in memory, before vkc compiles it or reads weights.
+// It counts weights and KV caches, which every program needs. Load counts the rest before it uploads.
+func (m *Model) checkMemory(g *ir.Graph) error {
 	var weights, caches uint64
 	for op, bytes := range map[ir.Op]*uint64{ir.OpWeight: &weights, ir.OpState: &caches} {
 		for _, n := range g.Leaves(op) {
@@ -73,8 +73,9 @@ func (m *Model) checkRoom(g *ir.Graph) error {
 	return host.check() // the reference runs graphs that are too large for the device
 }
 
-// makeRoom computes the GPU memory left for weights after the other needs of all programs.
-func (m *Model) makeRoom(programs []*vkc.Program) error {
+// setWeightRoom computes m.weightRoom: the part of Options.GPUMemory that is left for weights after the other needs
+// of all programs.
+func (m *Model) setWeightRoom(programs []*vkc.Program) error {
 	var states, others uint64
 	for i, p := range programs {
 		if p == nil {
@@ -110,6 +111,7 @@ func (m *Model) makeRoom(programs []*vkc.Program) error {
 	return nil
 }
 
+// check returns e if the memory is too small, or nil. A size of 0 is unknown and passes.
 func (e *RoomError) check() error {
 	if e.Have > 0 && e.Weights+e.Caches > e.Have {
 		return e

@@ -149,18 +149,18 @@ func samplerOf(ranked bool) extra {
 	return sampler
 }
 
-// draw describes the choice of one token.
-type draw struct {
+// sampleRequest is what the sampler needs to choose one token.
+type sampleRequest struct {
 	Sampling
 	text     []int32 // the preceding tokens
 	position int     // the position of the token in its text
 }
 
-// drawAll chooses a token for each row of logits by a sampler program. The logits are on the device (logits) or on the
-// host (here). recent holds each sequence's last tokens on the device; if it is nil, drawAll uploads them. more says
-// that the caller submits another step at once. The results stay on the device as "token", "last" (the last tokens with
-// the new one) and "top" (the largest logits).
-func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits, recent *vkc.DeviceTensor,
+// sampleAll chooses a token for each row of logits by a sampler program. The logits are on the device (logits) or on
+// the host (here). recent holds each sequence's last tokens on the device; if it is nil, sampleAll uploads them. more
+// says that the caller submits another step at once. The results stay on the device as "token", "last" (the last
+// tokens with the new one) and "top" (the largest logits).
+func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Data, logits, recent *vkc.DeviceTensor,
 	more bool) (*vkc.Result, error) {
 	var params []float32
 	var seeds []int64
@@ -177,15 +177,15 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 	}
 	in, there := vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
 	rows := len(list)
-	err := errors.Join(give(in, "params", params, rows, len(params)/rows), give(in, "seeds", seeds, rows),
-		give(in, "positions", positions, rows))
+	err := errors.Join(addInput(in, "params", params, rows, len(params)/rows), addInput(in, "seeds", seeds, rows),
+		addInput(in, "positions", positions, rows))
 	if ranked {
-		err = errors.Join(err, give(in, "top_k", topK, rows))
+		err = errors.Join(err, addInput(in, "top_k", topK, rows))
 	}
 	if recent != nil {
 		there["recent"] = recent
 	} else {
-		err = errors.Join(err, give(in, "recent", last, rows, llm.RecentTokens))
+		err = errors.Join(err, addInput(in, "recent", last, rows, llm.RecentTokens))
 	}
 	if logits != nil {
 		there["logits"] = logits
@@ -202,14 +202,14 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 	return p.run(ctx, m, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"}, More: more})
 }
 
-// give adds an input with these values and dims.
-func give[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
+// addInput adds a tensor with these values and dims to the inputs of a run.
+func addInput[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
 	in[name], err = vkc.Of(values, dims...)
 	return err
 }
 
-// choice returns the token chosen by logits on the host.
-func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, error) {
+// chooseOnHost returns the token chosen by logits that are on the host.
+func (m *Model) chooseOnHost(ctx context.Context, d sampleRequest, logits []float32) (int32, error) {
 	if d.likeliest() {
 		return likeliestOf(logits)
 	}
@@ -221,7 +221,7 @@ func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, er
 	if err != nil {
 		return 0, err
 	}
-	res, err := m.drawAll(ctx, []draw{d}, here, nil, nil, false)
+	res, err := m.sampleAll(ctx, []sampleRequest{d}, here, nil, nil, false)
 	if err != nil {
 		return 0, err
 	}
@@ -238,11 +238,11 @@ func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, er
 
 // tokensOf reads tokens chosen on the device. A token is -1 if a logit was NaN.
 func tokensOf(ctx context.Context, token, top *vkc.DeviceTensor) ([]int32, error) {
-	ids, err := read[int32](ctx, token)
+	ids, err := readValues[int32](ctx, token)
 	if err != nil {
 		return nil, err
 	}
-	tops, err := read[float32](ctx, top)
+	tops, err := readValues[float32](ctx, top)
 	if err != nil {
 		return nil, err
 	}
@@ -254,8 +254,8 @@ func tokensOf(ctx context.Context, token, top *vkc.DeviceTensor) ([]int32, error
 	return ids, nil
 }
 
-// read returns the elements of a tensor on the device.
-func read[T int32 | float32](ctx context.Context, t *vkc.DeviceTensor) ([]T, error) {
+// readValues returns the elements of a tensor on the device.
+func readValues[T int32 | float32](ctx context.Context, t *vkc.DeviceTensor) ([]T, error) {
 	d, err := t.Read(ctx)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 	case likeliest < 0 || likeliest > maxLikeliest:
 		return nil, fmt.Errorf("generate: the likeliest %d tokens: want 0 to %d", likeliest, maxLikeliest)
 	}
-	if err := m.hasAll(text); err != nil {
+	if err := m.checkTokens(text); err != nil {
 		return nil, err
 	}
 	decoder := m.tok.Decoder()
@@ -37,7 +37,7 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 		}
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
-		a := m.engine.begin(&answer{ctx: ctx, text: text, scorer: exe, chooser: &chooser{model: m,
+		a := m.engine.submit(&answer{ctx: ctx, text: text, scorer: exe, chooser: &chooser{model: m,
 			sampling: Sampling{MaxTokens: 1, Likeliest: likeliest}}})
 		for {
 			tokens, _, err := a.take()
@@ -57,12 +57,14 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 	return list, nil
 }
 
-// scored is the number of tokens scored at a time. It is small because each token has logits for the whole vocabulary.
+// scored is the number of tokens scored at a time. It is small because each token has logits for the whole
+// vocabulary.
 func (m *Model) scored() int { return min(llm.Parts(m.part)[0], m.part) }
 
-// score runs up to most further tokens of a text that is being scored, and returns the scores of the tokens after them.
+// score runs up to most further tokens of a text that Model.Score scores. It queues the scores of the tokens after
+// them for the caller.
 func (s *slot) score(ctx context.Context, most int) error {
-	a, begin := s.of, len(s.past)
+	a, begin := s.answer, len(s.cached)
 	end := min(begin+min(most, s.model.scored()), len(a.text)-1)
 	in, err := s.inputs(a.text[begin:end])
 	if err != nil {
@@ -86,9 +88,9 @@ func (s *slot) score(ctx context.Context, most int) error {
 		for j := range min(a.chooser.sampling.Likeliest, columns-1) {
 			odds.Likeliest = append(odds.Likeliest, Alternative{best[i*(columns-1)+j], float64(row[1+j])})
 		}
-		a.give(Token{ID: id, Odds: odds})
+		a.queue(Token{ID: id, Odds: odds})
 	}
-	s.past = append(s.past, a.text[begin:end]...)
+	s.cached = append(s.cached, a.text[begin:end]...)
 	return nil
 }
 
@@ -96,7 +98,7 @@ func (s *slot) score(ctx context.Context, most int) error {
 // tokens to score, text[begin+1:end+1]. It returns all outputs, and the output "scores" as floats.
 func scores(ctx context.Context, exe *vkc.Executable, in vkc.Tensors, text []int32, begin, end int) (vkc.Tensors,
 	[]float32, error) {
-	if err := give(in, "next", text[begin+1:end+1], end-begin); err != nil {
+	if err := addInput(in, "next", text[begin+1:end+1], end-begin); err != nil {
 		return nil, nil, err
 	}
 	res, err := exe.Run(ctx, in, vkc.RunOptions{Symbols: map[string]int64{"S": int64(end)}})

@@ -31,16 +31,19 @@ func (m *Model) openShift(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// full reports whether a text needs a context shift before the next token.
-func (s *slot) full() bool { return s.model.shift != nil && len(s.of.text) >= s.model.context }
+// needsShift reports whether the context is full, so that a context shift must precede the next token.
+func (s *slot) needsShift() bool {
+	return s.model.shift != nil && len(s.answer.text) >= s.model.context
+}
 
-// forget drops old tokens of a full text. No step of the text may be in flight.
-func (s *slot) forget(ctx context.Context) error {
-	m, a := s.model, s.of
-	s.past, s.guessed = s.past[:len(a.text)-1], guessed{} // there is no room for guesses
-	drop := (len(s.past) - m.keep) / 2
+// shiftContext drops the older half of a full text after the first tokens, from the slot and from the answer. No step
+// of the text may be in flight.
+func (s *slot) shiftContext(ctx context.Context) error {
+	m, a := s.model, s.answer
+	s.cached, s.guessed = s.cached[:len(a.text)-1], guessed{} // the full context has no positions for guesses
+	drop := (len(s.cached) - m.keep) / 2
 	in, err := vkc.Tensors{}, error(nil)
-	for name, value := range map[string]int32{"keep": int32(m.keep), "drop": int32(drop), "text": s.at} {
+	for name, value := range map[string]int32{"keep": int32(m.keep), "drop": int32(drop), "text": s.index} {
 		if name == "text" && m.slotCount == 1 {
 			continue
 		}
@@ -48,11 +51,11 @@ func (s *slot) forget(ctx context.Context) error {
 			return err
 		}
 	}
-	o := vkc.RunOptions{Symbols: map[string]int64{"N": int64(len(s.past) - m.keep - drop)}}
+	o := vkc.RunOptions{Symbols: map[string]int64{"N": int64(len(s.cached) - m.keep - drop)}}
 	if _, err := m.shift.Run(ctx, in, o); err != nil {
 		return err
 	}
-	s.past = slices.Delete(s.past, m.keep, m.keep+drop)
+	s.cached = slices.Delete(s.cached, m.keep, m.keep+drop)
 	a.text = slices.Delete(a.text, m.keep, m.keep+drop)
 	a.chooser.forgotten += drop
 	s.moved = true

@@ -68,10 +68,10 @@ func TestForgotten(t *testing.T) {
 	prompt := randomPrompt(m, rand.New(rand.NewPCG(1, 1)), 31)
 	answerOf(t, m, prompt, Sampling{MaxTokens: 4})
 	s := &m.engine.slots[0]
-	if want := slices.Concat(prompt[:3], prompt[17:]); !s.moved || !slices.Equal(s.past[:len(want)], want) {
-		t.Errorf("the device has %v, moved %v; want %v", s.past, s.moved, want)
+	if want := slices.Concat(prompt[:3], prompt[17:]); !s.moved || !slices.Equal(s.cached[:len(want)], want) {
+		t.Errorf("the device has %v, moved %v; want %v", s.cached, s.moved, want)
 	}
-	if known := s.known(slices.Clone(s.past)); known != 3 {
+	if known := s.reusable(slices.Clone(s.cached)); known != 3 {
 		t.Errorf("%d tokens are known, want those that stay", known)
 	}
 	again, fresh := answerOf(t, m, prompt[:20], Sampling{MaxTokens: 5}), openModel(t, tinyModel(t), Options{

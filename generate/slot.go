@@ -9,26 +9,26 @@ import (
 
 // slot is the part of the KV cache that holds the keys and values of one sequence of tokens.
 type slot struct {
-	model *Model
-	at    int32   // its index in the cache
-	past  []int32 // the tokens whose keys and values are in the cache
+	model  *Model
+	index  int32   // its index in the cache
+	cached []int32 // tokens whose keys and values are in the cache, in order
 	// The end of the positions written since the text began: see llm.Config.Reach.
-	written int
-	moved   bool    // a context shift has moved tokens: see forget
-	pages   []int32 // pages of the text, with paged KV
-	parts   int     // tokens that were prefilled in whole parts, from the beginning on
+	written    int
+	moved      bool    // a context shift has moved tokens: see shiftContext
+	pages      []int32 // pages of the text, with paged KV
+	wholeParts int     // number of first tokens that were prefilled in whole parts
 	guessed
 
 	// For the engine.
-	of    *answer // the answer that uses the slot, or nil
-	since int     // the step at which the slot was last assigned or released
+	answer  *answer // the answer that uses the slot, or nil
+	lastUse int     // the step at which the slot was last assigned or released
 }
 
-// known returns how many of a prompt's first tokens need not be prefilled, because the cache has their keys and values.
-// It never counts the last token, because its logits are needed.
-func (s *slot) known(prompt []int32) int {
+// reusable returns how many of a prompt's first tokens need not be prefilled, because the cache has their keys and
+// values. It never counts the last token, because its logits are needed.
+func (s *slot) reusable(prompt []int32) int {
 	n := 0
-	for n < min(len(s.past), len(prompt)-1) && s.past[n] == prompt[n] {
+	for n < min(len(s.cached), len(prompt)-1) && s.cached[n] == prompt[n] {
 		n++
 	}
 	if s.moved { // the moved keys and values depend on dropped tokens
@@ -37,7 +37,7 @@ func (s *slot) known(prompt []int32) int {
 	if s.model.deterministic {
 		// The cache's contents depend on other requests. So only tokens that would be computed in the same way again
 		// are reused.
-		n = min(n, s.parts) / s.model.part * s.model.part
+		n = min(n, s.wholeParts) / s.model.part * s.model.part
 	}
 	if s.model.shift != nil { // with context shifts, sliding-window layers cache everything
 		return n
@@ -45,36 +45,37 @@ func (s *slot) known(prompt []int32) int {
 	return s.model.config.Reach(s.written, n, s.model.part)
 }
 
-// keep drops all cached tokens except the first ones.
-func (s *slot) keep(tokens int) {
-	if s.past, s.guessed = s.past[:tokens], (guessed{}); tokens == 0 {
+// truncate drops all cached tokens except the first ones.
+func (s *slot) truncate(tokens int) {
+	if s.cached, s.guessed = s.cached[:tokens], (guessed{}); tokens == 0 {
 		s.written = 0
 	}
-	s.parts, s.moved = min(s.parts, tokens), s.moved && tokens > s.model.keep
+	s.wholeParts, s.moved = min(s.wholeParts, tokens), s.moved && tokens > s.model.keep
 }
 
-// read prefills a prompt, except for the prefix in the cache.
-func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err error) {
-	s.keep(s.known(prompt))
-	for len(s.past) < len(prompt) {
-		if logits, err = s.readPart(ctx, prompt, s.model.partFor(len(prompt)-len(s.past))); err != nil {
+// prefill computes the keys and values of a prompt, except for the prefix in the cache, and returns the logits after
+// it.
+func (s *slot) prefill(ctx context.Context, prompt []int32) (logits []float32, err error) {
+	s.truncate(s.reusable(prompt))
+	for len(s.cached) < len(prompt) {
+		if logits, err = s.prefillPart(ctx, prompt, s.model.partFor(len(prompt)-len(s.cached))); err != nil {
 			return nil, err
 		}
 	}
 	return logits, nil
 }
 
-// readPart prefills the next part of a text, at most most tokens.
-func (s *slot) readPart(ctx context.Context, text []int32, most int) ([]float32, error) {
-	next := text[len(s.past):]
+// prefillPart prefills the next part of a text, of at most most tokens. It returns logits only for the last part.
+func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float32, error) {
+	next := text[len(s.cached):]
 	if len(next) == 1 && s.model.slotCount == 1 {
 		return s.run(ctx, s.model.step, next, true)
 	}
 	part, prompts := s.model.part, s.model.prompts
 	next = next[:min(len(next), most, prompts[len(prompts)-1].rows)]
-	logits, err := s.run(ctx, s.model.promptOf(len(next)), next, len(s.past)+len(next) == len(text))
-	if err == nil && len(next) == part && s.parts+part == len(s.past) {
-		s.parts = len(s.past)
+	logits, err := s.run(ctx, s.model.promptOf(len(next)), next, len(s.cached)+len(next) == len(text))
+	if err == nil && len(next) == part && s.wholeParts+part == len(s.cached) {
+		s.wholeParts = len(s.cached)
 	}
 	return logits, err
 }
@@ -86,7 +87,7 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 	if err != nil {
 		return nil, err
 	}
-	length := len(s.past) + len(tokens)
+	length := len(s.cached) + len(tokens)
 	s.written = max(s.written, length) // even if the run ends before it is waited for
 	o := vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}}
 	if !wanted {
@@ -98,7 +99,7 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 	if err != nil {
 		return nil, err
 	}
-	s.past = append(s.past, tokens...)
+	s.cached = append(s.cached, tokens...)
 	if !wanted {
 		closeAll(res.Kept)
 		return nil, nil
@@ -109,12 +110,12 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 // inputs returns the inputs of a program that continues the text with tokens.
 func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
 	in := vkc.Tensors{}
-	err := give(in, "tokens", tokens, len(tokens))
+	err := addInput(in, "tokens", tokens, len(tokens))
 	if err == nil && s.model.slotCount > 1 {
-		err = give(in, "text", []int32{s.at})
+		err = addInput(in, "text", []int32{s.index})
 	}
 	if err == nil && s.model.pages > 0 {
-		err = give(in, "pages", s.table(), llm.PagesOf(s.model.context))
+		err = addInput(in, "pages", s.pageTable(), llm.PagesOf(s.model.context))
 	}
 	return in, err
 }

@@ -51,7 +51,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	if m.drafts, err = m.load(ctx, g, o, m.step); err != nil {
 		return err
 	}
-	m.guesses, m.guesser = s.Tokens, lookup{}
+	m.guessCount, m.guesser = s.Tokens, lookup{}
 	if s.Draft == "" {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	}
 	m.guesser = draftModel{d, &slot{model: d}}
 	if why := d.Fallback(); why != nil && m.step.Fallback() == nil {
-		m.tell(fmt.Errorf("the draft model: %w", why))
+		m.reportFallback(fmt.Errorf("the draft model: %w", why))
 	}
 	return m.sameVocabulary(d)
 }
@@ -113,15 +113,16 @@ func (m *Model) count(more Speculated) {
 	m.speculated.Steps += more.Steps
 }
 
-// guessed is a slot's state of speculation.
+// guessed is a slot's state of speculation: guesses that the device has already evaluated, but the answer has not
+// reached.
 type guessed struct {
 	ahead  []int32     // guesses that the device has evaluated, after the text
 	logits [][]float32 // the logits after each of them
 }
 
 // next returns the logits after text, which has one more token than the previous call. If an earlier step already
-// evaluated that token as a guess, the logits are there. Otherwise next evaluates it in one step, together with new
-// guesses if there are any.
+// evaluated that token as a guess, it returns those logits. Otherwise it evaluates the token in one step, together
+// with new guesses if there are any.
 func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	m, last := s.model, text[len(text)-1]
 	if len(s.ahead) > 0 && s.ahead[0] == last {
@@ -130,10 +131,10 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 		m.count(Speculated{Accepted: 1})
 		return outcome{logits: logits}, nil
 	}
-	s.past = s.past[:len(text)-1] // without wrong guesses
+	s.cached = s.cached[:len(text)-1] // without wrong guesses
 	var err error
 	s.guessed = guessed{}
-	if room := min(m.guesses, m.context-len(text)); room > 0 {
+	if room := min(m.guessCount, m.context-len(text)); room > 0 {
 		if s.ahead, err = m.guesser.draft(ctx, text, room); err != nil {
 			return outcome{}, err
 		}
@@ -194,7 +195,7 @@ type draftModel struct {
 
 // draft implements drafter.
 func (d draftModel) draft(ctx context.Context, text []int32, most int) (guesses []int32, err error) {
-	logits, err := d.text.read(ctx, text)
+	logits, err := d.text.prefill(ctx, text)
 	for err == nil {
 		var id int32
 		if id, err = likeliestOf(logits); err != nil {

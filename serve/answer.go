@@ -17,6 +17,7 @@ import (
 	"github.com/vkc-go/vkc/generate"
 )
 
+// chatCompletions answers POST /v1/chat/completions.
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.readRequest(r, "prompt", "echo", "best_of")
 	if err != nil {
@@ -41,6 +42,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, &q, j, chatShape)
 }
 
+// completions answers POST /v1/completions.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.readRequest(r, "messages", "chat_template_kwargs", "tools", "tool_choice", "top_logprobs")
 	if err != nil {
@@ -179,8 +181,8 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 	return map[string]any{"tokens": names, "token_logprobs": odds, "top_logprobs": tops, "text_offset": offsets}
 }
 
-// answer runs a request and writes its answers, complete or streamed. With echo, echoes[i] is the text of prompt i,
-// which comes before each of its answers.
+// answer runs a request's job and writes its answers, complete or streamed. With echo, echoes[i] is the text of
+// prompt i, which comes before each of its answers.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape,
 	echoes ...string) (err error) {
 	if j.sampling.Grammar, err = s.constrain(q, j.tools); err != nil {
@@ -192,7 +194,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		}
 	}
 	a := &answer{w: w, shape: shape, id: newID(shape.id), created: time.Now().Unix(), model: s.o.Name,
-		patience: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, len(j.prompts)*j.answers)}
+		writeTimeout: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, len(j.prompts)*j.answers)}
 	for i := range a.choices {
 		c := &a.choices[i]
 		if *c = (choice{index: i, reader: newCallReader(j.tools), first: shape.first}); echoes != nil {
@@ -207,18 +209,18 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		}
 		for i := range a.choices {
 			c := &a.choices[i]
-			c.tokens, c.echoed = slices.Clone(prompts[i/j.answers]), len(prompts[i/j.answers])
+			c.tokens, c.promptTokens = slices.Clone(prompts[i/j.answers]), len(prompts[i/j.answers])
 		}
 	}
 	if q.Stream {
 		return a.stream(r, s, j, q.StreamOptions.IncludeUsage)
 	}
-	odds := j.sampling.Logprobs // whether the client is told
+	odds := j.sampling.Logprobs // whether the client wants log-probabilities
 	j.sampling.Logprobs = odds || j.wanted < j.answers
-	said := make([]strings.Builder, len(a.choices))
+	texts := make([]strings.Builder, len(a.choices))
 	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
 		c := &a.choices[i]
-		said[i].WriteString(c.reader.next(p.text))
+		texts[i].WriteString(c.reader.next(p.text))
 		c.tokens = append(c.tokens, p.tokens...)
 		return nil
 	})
@@ -230,42 +232,42 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		c := &a.choices[i]
 		c.index = place
 		rest, calls := c.reader.end()
-		fields := shape.full(c.echo+said[i].String()+rest, calls)
+		fields := shape.full(c.echo+texts[i].String()+rest, calls)
 		list = append(list, a.fields(c, fields, ends[i].with(calls), odds))
 	}
-	a.deadline()
+	a.extendDeadline()
 	body := a.body(shape.whole, list...)
 	body["usage"] = use
 	writeJSON(w, http.StatusOK, body)
 	return nil
 }
 
-// answer is an answer being sent to a client.
+// answer is the response to one request while it is sent. It has a choice for each answer that is generated.
 type answer struct {
-	w         http.ResponseWriter
-	shape     shape
-	id, model string
-	created   int64
-	patience  time.Duration
-	tok       *tokenizer.Tokenizer
-	choices   []choice
-	begun     bool
+	w            http.ResponseWriter
+	shape        shape
+	id, model    string
+	created      int64
+	writeTimeout time.Duration
+	tok          *tokenizer.Tokenizer
+	choices      []choice
+	begun        bool
 }
 
 // choice is one of the answers to a request, complete or in progress.
 type choice struct {
-	index  int
-	reader *callReader
-	tokens []generate.Token // tokens not yet reported
-	echoed int              // number of tokens that belong to the prompt
-	told   int              // characters of the reported tokens
-	echo   string           // text before its own text
-	first  map[string]any   // the first piece; nil for none
-	begun  bool
+	index         int
+	reader        *callReader
+	tokens        []generate.Token // tokens not yet reported
+	promptTokens  int              // how many of tokens belong to the prompt
+	reportedChars int              // number of characters of the tokens already reported
+	echo          string           // text before its own text
+	first         map[string]any   // the first piece; nil for none
+	begun         bool
 }
 
-// likeliest returns the indices of the choices to send. Each prompt has each choices, and wanted of them are sent: the
-// ones with the largest mean log-probability, largest first. If wanted is each, it returns all in their order.
+// likeliest returns the indices of the choices to send. Each prompt has `each` choices, of which `wanted` are sent:
+// those with the largest mean log-probability, largest first. If wanted equals each, it returns all in their order.
 func (a *answer) likeliest(each, wanted int) (list []int) {
 	order, means := make([]int, len(a.choices)), make([]float64, len(a.choices))
 	for i, c := range a.choices {
@@ -283,7 +285,7 @@ func (a *answer) likeliest(each, wanted int) (list []int) {
 // meanLogprob is the mean log-probability of a choice's tokens, or minus infinity without tokens.
 func (c *choice) meanLogprob() float64 {
 	sum, n := 0.0, 0
-	for _, t := range c.tokens[c.echoed:] {
+	for _, t := range c.tokens[c.promptTokens:] {
 		if t.Odds != nil {
 			sum, n = sum+t.Odds.Logprob, n+1
 		}
@@ -294,23 +296,24 @@ func (c *choice) meanLogprob() float64 {
 	return sum / float64(n)
 }
 
-// fields adds the common fields of a choice and, with odds, its tokens' log-probabilities.
+// fields adds to fields what every choice of a response has: index, reason for the end, and with odds its tokens'
+// log-probabilities.
 func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
 	fields["index"], fields["finish_reason"], fields["logprobs"] = c.index, nil, nil
 	if end != "" {
 		fields["finish_reason"] = end
 	}
 	if odds {
-		fields["logprobs"] = a.shape.logprobs(a.tok, c.tokens, c.told)
+		fields["logprobs"] = a.shape.logprobs(a.tok, c.tokens, c.reportedChars)
 	}
 	for _, t := range c.tokens {
-		c.told += utf8.RuneCountInString(t.Text)
+		c.reportedChars += utf8.RuneCountInString(t.Text)
 	}
 	c.tokens = nil
 	return fields
 }
 
-// with returns the reason for an answer's end, which differs if the answer has function calls.
+// with returns the finish reason that the protocol wants: "tool_calls" instead of "stop" if the answer has calls.
 func (f finish) with(calls []call) finish {
 	if f == finishStop && calls != nil {
 		return "tool_calls"
@@ -326,24 +329,24 @@ func (a *answer) body(object string, choices ...map[string]any) map[string]any {
 	return map[string]any{"id": a.id, "object": object, "created": a.created, "model": a.model, "choices": choices}
 }
 
-// deadline extends the client's time to read the next write.
-func (a *answer) deadline() {
+// extendDeadline gives the client more time to read the next write.
+func (a *answer) extendDeadline() {
 	// A connection without deadlines, as in tests, is never slow.
-	http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(a.patience))
+	http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(a.writeTimeout))
 }
 
-// stream answers by server-sent events (HTML, section 9.2), one per piece of text. An error before the first event is
-// an ordinary response.
+// stream answers by server-sent events (HTML, section 9.2), one per piece of text. An error before the first event
+// becomes an ordinary response.
 func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error {
-	tell := func(c *choice, fields map[string]any, end finish) error {
-		if err := a.begin(c, withUsage); err != nil {
+	sendFields := func(c *choice, fields map[string]any, end finish) error {
+		if err := a.sendFirst(c, withUsage); err != nil {
 			return err
 		}
-		return a.part(a.fields(c, fields, end, len(c.tokens) > 0), withUsage)
+		return a.sendPart(a.fields(c, fields, end, len(c.tokens) > 0), withUsage)
 	}
 	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
 		c := &a.choices[i]
-		if err := a.begin(c, withUsage); err != nil {
+		if err := a.sendFirst(c, withUsage); err != nil {
 			return err
 		}
 		c.tokens = append(c.tokens, p.tokens...)
@@ -351,7 +354,7 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 		if said == "" && len(c.tokens) == 0 {
 			return nil
 		}
-		return tell(c, a.shape.piece(said, nil), "")
+		return sendFields(c, a.shape.piece(said, nil), "")
 	})
 	switch {
 	case err != nil && !a.begun:
@@ -365,10 +368,10 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 	for i := range a.choices {
 		c := &a.choices[i]
 		rest, calls := c.reader.end()
-		if (rest != "" || calls != nil) && tell(c, a.shape.piece(rest, calls), "") != nil {
+		if (rest != "" || calls != nil) && sendFields(c, a.shape.piece(rest, calls), "") != nil {
 			return nil
 		}
-		if tell(c, a.shape.piece("", nil), ends[i].with(calls)) != nil {
+		if sendFields(c, a.shape.piece("", nil), ends[i].with(calls)) != nil {
 			return nil
 		}
 	}
@@ -379,13 +382,13 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 			return nil
 		}
 	}
-	a.deadline()
+	a.extendDeadline()
 	fmt.Fprint(a.w, "data: [DONE]\n\n")
 	return nil
 }
 
-// part sends a part of a choice.
-func (a *answer) part(fields map[string]any, withUsage bool) error {
+// sendPart sends a part of a choice.
+func (a *answer) sendPart(fields map[string]any, withUsage bool) error {
 	body := a.body(a.shape.part, fields)
 	if withUsage {
 		body["usage"] = nil
@@ -393,8 +396,8 @@ func (a *answer) part(fields map[string]any, withUsage bool) error {
 	return a.event(body)
 }
 
-// open sets the headers of a stream of events, in the first call only.
-func (a *answer) open() {
+// startStream sets the headers of a stream of events, in the first call only.
+func (a *answer) startStream() {
 	if a.begun {
 		return
 	}
@@ -405,26 +408,26 @@ func (a *answer) open() {
 	h.Set("X-Accel-Buffering", "no")
 }
 
-// begin sends the part before all text of a choice.
-func (a *answer) begin(c *choice, withUsage bool) error {
-	a.open()
+// sendFirst sends the part of a choice that comes before all text, in the first call for that choice.
+func (a *answer) sendFirst(c *choice, withUsage bool) error {
+	a.startStream()
 	if c.begun || c.first == nil {
 		return nil
 	}
 	c.begun = true
-	return a.part(a.fields(c, maps.Clone(c.first), "", len(c.tokens) > 0), withUsage)
+	return a.sendPart(a.fields(c, maps.Clone(c.first), "", len(c.tokens) > 0), withUsage)
 }
 
 // event sends an event of a stream. Its error is errGone.
-func (a *answer) event(v any) error { return a.named("", v) }
+func (a *answer) event(v any) error { return a.namedEvent("", v) }
 
-// named sends an event with a name. Its error is errGone.
-func (a *answer) named(name string, v any) error {
+// namedEvent sends an event with a name. Its error is errGone.
+func (a *answer) namedEvent(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	a.deadline()
+	a.extendDeadline()
 	if name != "" {
 		name = "event: " + name + "\n"
 	}
@@ -437,6 +440,7 @@ func (a *answer) named(name string, v any) error {
 	return nil
 }
 
+// health answers /health and /ready: 200, or 503 while the server drains.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if s.draining.Load() {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "draining"})
@@ -501,7 +505,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	if q.Tokens == nil {
 		return refuse(http.StatusBadRequest, "tokens", "tokens is missing: want a list of numbers")
 	}
-	if err := s.knows(q.Tokens, "tokens"); err != nil {
+	if err := s.checkTokens(q.Tokens, "tokens"); err != nil {
 		return err
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"prompt": s.model.Tokenizer().Decode(q.Tokens)})

@@ -24,36 +24,36 @@ type Embedder interface {
 
 // NewEmbeddings returns a server for an embedding model, without text generation. It does not close the model.
 func NewEmbeddings(e Embedder, o Options) *Server {
-	s := New(wordless{e}, o)
+	s := New(embeddingsOnly{e}, o)
 	s.embedder = e
 	return s
 }
 
-// wordless makes a Model of an Embedder. It refuses requests that generate text.
-type wordless struct{ Embedder }
+// embeddingsOnly makes a Model of an Embedder. It refuses requests that generate text.
+type embeddingsOnly struct{ Embedder }
 
 // Prompt implements Model.
-func (wordless) Prompt(chat.Context) ([]int32, error) {
+func (embeddingsOnly) Prompt(chat.Context) ([]int32, error) {
 	return nil, fmt.Errorf("this model makes embeddings and no text: ask /v1/embeddings")
 }
 
 // Parallel implements Model.
-func (wordless) Parallel() int { return 1 }
+func (embeddingsOnly) Parallel() int { return 1 }
 
 // Load implements Model.
-func (wordless) Load() generate.Load { return generate.Load{} }
+func (embeddingsOnly) Load() generate.Load { return generate.Load{} }
 
 // Reused implements Model.
-func (wordless) Reused() generate.Reused { return generate.Reused{} }
+func (embeddingsOnly) Reused() generate.Reused { return generate.Reused{} }
 
 // DeviceBytes implements Model.
-func (wordless) DeviceBytes() uint64 { return 0 }
+func (embeddingsOnly) DeviceBytes() uint64 { return 0 }
 
 // ChatTemplate implements Model.
-func (wordless) ChatTemplate() string { return "" }
+func (embeddingsOnly) ChatTemplate() string { return "" }
 
 // Generate implements Model.
-func (m wordless) Generate(context.Context, []int32, generate.Sampling) iter.Seq2[generate.Token, error] {
+func (m embeddingsOnly) Generate(context.Context, []int32, generate.Sampling) iter.Seq2[generate.Token, error] {
 	_, err := m.Prompt(chat.Context{})
 	return func(yield func(generate.Token, error) bool) {
 		yield(generate.Token{}, refuse(http.StatusBadRequest, "model", "%v", err))
@@ -61,7 +61,7 @@ func (m wordless) Generate(context.Context, []int32, generate.Sampling) iter.Seq
 }
 
 // Score implements Model.
-func (m wordless) Score(context.Context, []int32, int) ([]generate.Token, error) {
+func (m embeddingsOnly) Score(context.Context, []int32, int) ([]generate.Token, error) {
 	_, err := m.Prompt(chat.Context{})
 	return nil, refuse(http.StatusBadRequest, "model", "%v", err)
 }
@@ -99,7 +99,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
 		"the embeddings were not there after %v, which is the server's limit", s.o.Timeout))
 	defer cancel()
-	done, err := s.take(ctx)
+	done, err := s.takeEmbeddingSlot(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 			"embedding": encoded(generate.Unit(v), q.EncodingFormat)})
 		total += len(tokens)
 	}
-	a := answer{w: w, patience: s.o.WriteTimeout}
-	a.deadline()
+	a := answer{w: w, writeTimeout: s.o.WriteTimeout}
+	a.extendDeadline()
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "model": s.o.Name, "data": data,
 		"usage": map[string]int{"prompt_tokens": total, "total_tokens": total}})
 	return nil
@@ -161,7 +161,7 @@ func (s *Server) inputsOf(data json.RawMessage) ([][]int32, error) {
 		} else if json.Unmarshal(one, &all[i]) != nil {
 			return nil, refuse(http.StatusBadRequest, where, "%s is %.40s: want a text, or the tokens of one", where,
 				one)
-		} else if err := s.knows(all[i], where); err != nil {
+		} else if err := s.checkTokens(all[i], where); err != nil {
 			return nil, err
 		}
 		if n := len(all[i]); n == 0 || n > s.embedder.Context() {

@@ -24,8 +24,8 @@ func refuse(status int, param, format string, args ...any) error {
 	return &refusal{status, param, fmt.Sprintf(format, args...)}
 }
 
-// kinds are the protocol's names of errors by status.
-var kinds = map[int]string{
+// errorTypes are the protocol's names of errors by status.
+var errorTypes = map[int]string{
 	http.StatusUnauthorized:    "authentication_error",
 	http.StatusForbidden:       "permission_error",
 	http.StatusNotFound:        "not_found_error",
@@ -57,7 +57,7 @@ const statusClientClosed = 499
 // errorBody is the protocol's JSON of an error.
 func errorBody(err error) any {
 	r := refusalOf(err)
-	kind := kinds[r.status]
+	kind := errorTypes[r.status]
 	switch {
 	case kind != "":
 	case r.status >= 500:

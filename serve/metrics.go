@@ -17,18 +17,18 @@ import (
 // metrics are the metrics of GET /metrics, in the text format of Prometheus 0.0.4. They have vLLM's names, so that load
 // balancers for vLLM replicas work with this server.
 type metrics struct {
-	mu                 sync.Mutex
-	promptTokens, made int
-	refused            int            // because too many requests wait
-	finished           map[string]int // requests by the reason for their end
-	first, each, whole histogram
+	mu                         sync.Mutex
+	promptTokens, answerTokens int
+	refused                    int            // because too many requests wait
+	finished                   map[string]int // requests by the reason for their end
+	first, each, whole         histogram
 }
 
-// record collects the metrics of one request.
+// record measures one request for the metrics: its times and tokens.
 type record struct {
-	m           *metrics
-	asked, last time.Time
-	tokens      int
+	m             *metrics
+	arrived, last time.Time
+	tokens        int
 }
 
 // refuse counts a request that found the queue full.
@@ -42,7 +42,7 @@ func (m *metrics) refuse() {
 func (m *metrics) begin() *record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &record{m: m, asked: time.Now()}
+	return &record{m: m, arrived: time.Now()}
 }
 
 // token records one more token.
@@ -51,12 +51,12 @@ func (r *record) token() {
 	defer r.m.mu.Unlock()
 	now := time.Now()
 	if r.tokens++; r.tokens == 1 {
-		r.m.first.add(now.Sub(r.asked))
+		r.m.first.add(now.Sub(r.arrived))
 	} else {
 		r.m.each.add(now.Sub(r.last))
 	}
 	r.last = now
-	r.m.made++
+	r.m.answerTokens++
 }
 
 // end records the end of the request.
@@ -75,7 +75,7 @@ func (r *record) end(how finish, u usage, err error) {
 		r.m.finished = map[string]int{}
 	}
 	r.m.finished[name]++
-	r.m.whole.add(time.Since(r.asked))
+	r.m.whole.add(time.Since(r.arrived))
 }
 
 // bounds are the upper ends of the histograms' buckets, in seconds.
@@ -87,6 +87,7 @@ type histogram struct {
 	sum    float64
 }
 
+// add counts a duration.
 func (h *histogram) add(d time.Duration) {
 	if h.counts == nil {
 		h.counts = make([]int, len(bounds)+1)
@@ -119,7 +120,7 @@ func (m *metrics) write(w io.Writer, name string, of Model) {
 	one("vllm:prefix_cache_queries_total", "counter", "Tokens of prompts that were looked up.", prompts.Tokens)
 	one("vllm:prefix_cache_hits_total", "counter", "Tokens of prompts that were known from before.", prompts.Known)
 	one("vllm:prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
-	one("vllm:generation_tokens_total", "counter", "Tokens of answers.", m.made)
+	one("vllm:generation_tokens_total", "counter", "Tokens of answers.", m.answerTokens)
 	one("vkc_device_memory_bytes", "gauge", "Memory of the device that the model takes.", of.DeviceBytes())
 	one("vkc_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)
 	fmt.Fprint(w, "# HELP vllm:request_success_total Requests by how they ended.\n",

@@ -18,7 +18,7 @@ import (
 	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
-// request is the JSON of a request for text. Fields outside of request, undone and notes are refused.
+// request is the JSON of a request for text. Fields outside of request, unsupported and ignoredFields are refused.
 type request struct {
 	Model         string          `json:"model"`
 	Messages      []message       `json:"messages"`
@@ -79,8 +79,8 @@ func (m *message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// notes lists fields for the client's own use. They do not affect the text.
-var notes = []string{"user", "metadata", "store", "service_tier", "parallel_tool_calls", "prompt_cache_key",
+// ignoredFields lists fields for the client's own use. They do not affect the text.
+var ignoredFields = []string{"user", "metadata", "store", "service_tier", "parallel_tool_calls", "prompt_cache_key",
 	"safety_identifier"}
 
 // fieldsOf are the names of a struct's fields in JSON.
@@ -92,8 +92,9 @@ func fieldsOf(v any) (names []string) {
 	return names
 }
 
-// undone lists unsupported fields, with the values that are accepted because they request nothing.
-var undone = map[string][]string{
+// unsupported lists fields that the server does not support, with the values that it accepts because they request
+// nothing.
+var unsupported = map[string][]string{
 	"audio":         {"null"},
 	"function_call": {"null", `"none"`},
 	"functions":     {"null", "[]"},
@@ -119,7 +120,7 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 	}
 	if err := json.Unmarshal(data, &fields); err != nil {
 		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-			err = errors.New("it is " + found(wrong.Value))
+			err = errors.New("it is " + describeGot(wrong.Value))
 		}
 		return nil, refuse(http.StatusBadRequest, "", "the request is no JSON object: %v", err)
 	}
@@ -138,15 +139,15 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 	if raw := fields[what]; len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') && raw[0] != brackets[wrong.Value] {
 		what = "a value in " + what
 	}
-	return nil, refuse(http.StatusBadRequest, wrong.Field, "%s is %s, want %s", what, found(wrong.Value),
-		wanted(wrong.Type))
+	return nil, refuse(http.StatusBadRequest, wrong.Field, "%s is %s, want %s", what, describeGot(wrong.Value),
+		describeWanted(wrong.Type))
 }
 
 // brackets has the first byte of JSON values that contain others.
 var brackets = map[string]byte{"array": '[', "object": '{'}
 
-// found describes the JSON value that a client sent, given the kind that encoding/json reports.
-func found(kind string) string {
+// describeGot describes the JSON value that a client sent, given the kind that encoding/json reports.
+func describeGot(kind string) string {
 	words := map[string]string{"array": "a list", "object": "an object", "string": "a string", "number": "a number",
 		"bool": "true or false"}
 	if text, ok := words[kind]; ok {
@@ -155,8 +156,8 @@ func found(kind string) string {
 	return strings.TrimPrefix(kind, "number ")
 }
 
-// wanted describes the JSON value that a type needs.
-func wanted(t reflect.Type) string {
+// describeWanted describes the JSON value that a type needs.
+func describeWanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
@@ -172,7 +173,8 @@ func wanted(t reflect.Type) string {
 	return "an integer"
 }
 
-// readRequest reads a request for text and refuses unsupported fields. foreign lists fields of other paths.
+// readRequest reads a request for text and refuses unsupported fields. foreign lists fields that are only for other
+// paths.
 func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err error) {
 	fields, err := readJSON(r, &q)
 	if err != nil {
@@ -183,7 +185,7 @@ func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err
 			return q, refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
 	}
-	return q, s.checkFields(fields, fieldsOf(q), undone, q.Model)
+	return q, s.checkFields(fields, fieldsOf(q), unsupported, q.Model)
 }
 
 // checkFields refuses unknown fields, unsupported fields, and another model's name.
@@ -191,7 +193,7 @@ func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, 
 	model string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		nothing, isUndone := undone[name]
-		if !isUndone && !slices.Contains(known, name) && !slices.Contains(notes, name) {
+		if !isUndone && !slices.Contains(known, name) && !slices.Contains(ignoredFields, name) {
 			return refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
 		compact := strings.Join(strings.Fields(string(fields[name])), "")
@@ -262,7 +264,7 @@ var samplingFields = map[string]string{"Temperature": "temperature", "TopP": "to
 	"FrequencyPenalty": "frequency_penalty", "Bias": "logit_bias", "MaxTokens": "max_tokens",
 	"Likeliest": "top_logprobs"}
 
-// answers reads the number of answers to return, and the number to generate and choose from.
+// answers sets j.wanted, the number of answers to return, and j.answers, the number to generate and choose from.
 func (q *request) answers(j *job) error {
 	j.wanted = 1
 	if q.Answers != nil {
@@ -354,7 +356,7 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 		if !strings.Contains(s.model.ChatTemplate(), "tools") {
 			return nil, refuse(http.StatusBadRequest, "tools", "the model's template of conversations knows no tools")
 		}
-		c.Tools = t.listed
+		c.Tools = t.forTemplate
 	}
 	for i, m := range list {
 		where := fmt.Sprintf("messages[%d]", i)
@@ -370,10 +372,10 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 		if turn.More, err = m.calls(where); err != nil {
 			return nil, err
 		}
-		said := string(m.Content)
+		content := string(m.Content)
 		switch calls := turn.More != nil && m.Role != "tool"; {
-		case calls && said == "": // a message may consist of calls alone
-		case calls && said == "null":
+		case calls && content == "": // a message may consist of calls alone
+		case calls && content == "null":
 			turn.Content = chat.None
 		default:
 			if turn.Content, err = contentOf(where+".content", m.Content); err != nil {
@@ -386,7 +388,7 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "messages", "%v", err)
 	}
-	return prompt, s.fits(prompt, "messages")
+	return prompt, s.checkLength(prompt, "messages")
 }
 
 // calls returns the fields of a message in addition to its text: the tool calls of an assistant, or the id of the call
@@ -406,7 +408,7 @@ func (m *message) calls(where string) (more chat.Object, err error) {
 		case name == "tool_calls" && m.Role == "assistant":
 			list, _ := v.([]any)
 			for i, one := range list {
-				if !openArguments(one) {
+				if !parseArguments(one) {
 					return nil, refuse(http.StatusBadRequest, at, "%s[%d]: want {\"id\": ID, \"type\": \"function\", "+
 						"\"function\": {\"name\": NAME, \"arguments\": JSON of an object}}", at, i)
 				}
@@ -422,8 +424,9 @@ func (m *message) calls(where string) (more chat.Object, err error) {
 	return more, nil
 }
 
-// openArguments converts the arguments of a call from the protocol's string to an object.
-func openArguments(call any) bool {
+// parseArguments replaces the arguments of a call, a JSON string in the protocol, by the object in the string. It
+// reports whether the call has such arguments.
+func parseArguments(call any) bool {
 	fields, _ := call.(chat.Object)
 	f, _ := fields.Get("function")
 	inner, _ := f.(chat.Object)
@@ -491,16 +494,16 @@ func (s *Server) promptOf(data json.RawMessage) (prompt []int32, text string, er
 		return nil, "", refuse(http.StatusBadRequest, "prompt",
 			"prompt is %.40s: want a text, the tokens of one, or a list of either", data)
 	default:
-		if err := s.knows(prompt, "prompt"); err != nil {
+		if err := s.checkTokens(prompt, "prompt"); err != nil {
 			return nil, "", err
 		}
 		text = s.model.Tokenizer().Decode(prompt)
 	}
-	return prompt, text, s.fits(prompt, "prompt")
+	return prompt, text, s.checkLength(prompt, "prompt")
 }
 
-// knows returns an error if a prompt has a token that the model does not have.
-func (s *Server) knows(tokens []int32, param string) error {
+// checkTokens returns an error if a prompt has a token outside the vocabulary. param names the field for the error.
+func (s *Server) checkTokens(tokens []int32, param string) error {
 	n := int32(s.model.Tokenizer().Len())
 	for i, id := range tokens {
 		if id < 0 || id >= n {
@@ -510,8 +513,8 @@ func (s *Server) knows(tokens []int32, param string) error {
 	return nil
 }
 
-// fits returns an error if a prompt leaves no room for an answer.
-func (s *Server) fits(prompt []int32, param string) error {
+// checkLength returns an error if a prompt is empty or leaves no context for an answer.
+func (s *Server) checkLength(prompt []int32, param string) error {
 	switch {
 	case len(prompt) == 0:
 		return refuse(http.StatusBadRequest, param, "%s has no tokens: want at least one", param)

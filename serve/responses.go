@@ -25,8 +25,8 @@ type responsesRequest struct {
 	} `json:"text"`
 }
 
-// undoneOfResponses lists unsupported fields of /v1/responses, with the values that are accepted.
-var undoneOfResponses = map[string][]string{
+// unsupportedOfResponses lists unsupported fields of /v1/responses, with the values that are accepted.
+var unsupportedOfResponses = map[string][]string{
 	"background":           {"null", "false"},
 	"conversation":         {"null"},
 	"include":              {"null", "[]"},
@@ -46,7 +46,7 @@ type inputItem struct {
 	Name, Arguments string
 }
 
-// chat is the request for a conversation that means the same.
+// chat converts the request to the equivalent request for chat/completions.
 func (q *responsesRequest) chat() (c request, err error) {
 	c = request{Model: q.Model, Stream: q.Stream, MaxAnswer: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP}
 	wrong := func(param, format string, args ...any) (request, error) {
@@ -80,11 +80,11 @@ func (q *responsesRequest) chat() (c request, err error) {
 		}
 		c.Messages = append(c.Messages, turn)
 	}
-	if c.Tools, err = nested(q.Tools, "function"); err != nil {
+	if c.Tools, err = nestFields(q.Tools, "function"); err != nil {
 		return wrong("tools", "tools: %v", err)
 	}
 	if c.ToolChoice = q.ToolChoice; len(q.ToolChoice) > 0 && q.ToolChoice[0] == '{' {
-		one, err := nested(json.RawMessage("["+string(q.ToolChoice)+"]"), "function")
+		one, err := nestFields(json.RawMessage("["+string(q.ToolChoice)+"]"), "function")
 		if err != nil {
 			return wrong("tool_choice", "tool_choice: %v", err)
 		}
@@ -94,7 +94,7 @@ func (q *responsesRequest) chat() (c request, err error) {
 	if len(format) == 0 || string(format) == "null" {
 		return c, nil
 	}
-	one, err := nested(json.RawMessage("["+string(format)+"]"), "json_schema")
+	one, err := nestFields(json.RawMessage("["+string(format)+"]"), "json_schema")
 	if err != nil {
 		return wrong("text", "text.format: %v", err)
 	}
@@ -111,10 +111,10 @@ func encode(v any) json.RawMessage {
 	return data
 }
 
-// nested converts a list of objects to the form of chat/completions. In objects of type kind it moves all fields except
-// "type" into one field named kind: {"type": "function", "name": "f"} becomes {"type": "function", "function": {"name":
-// "f"}}.
-func nested(list json.RawMessage, kind string) (json.RawMessage, error) {
+// nestFields converts a list of objects to the form of chat/completions. In objects of type kind it moves all fields
+// except "type" into one field named kind: {"type": "function", "name": "f"} becomes {"type": "function", "function":
+// {"name": "f"}}.
+func nestFields(list json.RawMessage, kind string) (json.RawMessage, error) {
 	if len(list) == 0 || string(list) == "null" {
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func nested(list json.RawMessage, kind string) (json.RawMessage, error) {
 	return encode(out), nil
 }
 
-// response is an answer to POST /v1/responses in progress.
+// response is an answer to POST /v1/responses while it is sent.
 type response struct {
 	*answer
 	q        *responsesRequest
@@ -149,7 +149,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkFields(fields, fieldsOf(q), undoneOfResponses, q.Model); err != nil {
+	if err := s.checkFields(fields, fieldsOf(q), unsupportedOfResponses, q.Model); err != nil {
 		return err
 	}
 	c, err := q.chat()
@@ -174,23 +174,23 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	x := &response{q: &q, item: newID("msg"), answer: &answer{w: w, id: newID("resp"), created: time.Now().Unix(),
-		model: s.o.Name, patience: s.o.WriteTimeout}}
+		model: s.o.Name, writeTimeout: s.o.WriteTimeout}}
 	if q.Stream {
 		return x.stream(r, s, j)
 	}
-	var said strings.Builder
+	var text strings.Builder
 	reader := newCallReader(t)
 	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
-		said.WriteString(reader.next(p.text))
+		text.WriteString(reader.next(p.text))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	rest, calls := reader.end()
-	said.WriteString(rest)
-	x.deadline()
-	writeJSON(w, http.StatusOK, x.body(end, x.output(said.String(), calls, end), &use))
+	text.WriteString(rest)
+	x.extendDeadline()
+	writeJSON(w, http.StatusOK, x.body(end, x.output(text.String(), calls, end), &use))
 	return nil
 }
 
@@ -254,16 +254,16 @@ func (x *response) output(text string, calls []call, end finish) (items []any) {
 	return items
 }
 
-// tell sends an event.
-func (x *response) tell(kind string, fields map[string]any) error {
+// sendEvent sends an event of this kind. It adds the type and the sequence number to fields.
+func (x *response) sendEvent(kind string, fields map[string]any) error {
 	fields["type"], fields["sequence_number"] = kind, x.sequence
 	x.sequence++
-	return x.named(kind, fields)
+	return x.namedEvent(kind, fields)
 }
 
-// stream answers by events. What fails before the first is an ordinary answer.
+// stream answers by events. An error before the first event becomes an ordinary response.
 func (x *response) stream(r *http.Request, s *Server, j job) error {
-	var said strings.Builder
+	var sent strings.Builder
 	reader := newCallReader(j.tools)
 	at := func(fields map[string]any) map[string]any { // of the message
 		fields["item_id"], fields["output_index"], fields["content_index"] = x.item, 0, 0
@@ -273,27 +273,27 @@ func (x *response) stream(r *http.Request, s *Server, j job) error {
 		if x.begun {
 			return nil
 		}
-		x.open()
-		return errors.Join(x.tell("response.created", map[string]any{"response": x.body("", []any{}, nil)}),
-			x.tell("response.in_progress", map[string]any{"response": x.body("", []any{}, nil)}))
+		x.startStream()
+		return errors.Join(x.sendEvent("response.created", map[string]any{"response": x.body("", []any{}, nil)}),
+			x.sendEvent("response.in_progress", map[string]any{"response": x.body("", []any{}, nil)}))
 	}
-	say := func(text string) error {
+	sendText := func(text string) error {
 		if text == "" {
 			return nil
 		}
-		if said.Len() == 0 {
-			err := errors.Join(x.tell("response.output_item.added", map[string]any{"output_index": 0,
+		if sent.Len() == 0 {
+			err := errors.Join(x.sendEvent("response.output_item.added", map[string]any{"output_index": 0,
 				"item": x.message("", "")}),
-				x.tell("response.content_part.added", at(map[string]any{"part": textPart("")})))
+				x.sendEvent("response.content_part.added", at(map[string]any{"part": textPart("")})))
 			if err != nil {
 				return err
 			}
 		}
-		said.WriteString(text)
-		return x.tell("response.output_text.delta", at(map[string]any{"delta": text, "logprobs": []any{}}))
+		sent.WriteString(text)
+		return x.sendEvent("response.output_text.delta", at(map[string]any{"delta": text, "logprobs": []any{}}))
 	}
 	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
-		return errors.Join(begin(), say(reader.next(p.text)))
+		return errors.Join(begin(), sendText(reader.next(p.text)))
 	})
 	if err != nil {
 		if !x.begun {
@@ -303,31 +303,31 @@ func (x *response) stream(r *http.Request, s *Server, j job) error {
 			failed := refusalOf(err)
 			body := x.body("", []any{}, nil)
 			body["status"], body["error"] = "failed", map[string]any{"code": "server_error", "message": failed.message}
-			x.tell("response.failed", map[string]any{"response": body})
+			x.sendEvent("response.failed", map[string]any{"response": body})
 		}
 		return nil // the status is sent already
 	}
 	rest, calls := reader.end()
-	if errors.Join(begin(), say(rest)) != nil {
+	if errors.Join(begin(), sendText(rest)) != nil {
 		return nil
 	}
-	text := said.String()
+	text := sent.String()
 	items := x.output(text, calls, end)
 	for i, item := range items {
 		fields, _ := item.(map[string]any)
 		if fields["type"] == "message" {
 			if text != "" {
-				x.tell("response.output_text.done", at(map[string]any{"text": text, "logprobs": []any{}}))
-				x.tell("response.content_part.done", at(map[string]any{"part": textPart(text)}))
+				x.sendEvent("response.output_text.done", at(map[string]any{"text": text, "logprobs": []any{}}))
+				x.sendEvent("response.content_part.done", at(map[string]any{"part": textPart(text)}))
 			} else {
-				x.tell("response.output_item.added", map[string]any{"output_index": i, "item": x.message("", "")})
+				x.sendEvent("response.output_item.added", map[string]any{"output_index": i, "item": x.message("", "")})
 			}
 		} else {
-			x.tell("response.output_item.added", map[string]any{"output_index": i, "item": item})
-			x.tell("response.function_call_arguments.done", map[string]any{"output_index": i, "item_id": fields["id"],
+			x.sendEvent("response.output_item.added", map[string]any{"output_index": i, "item": item})
+			x.sendEvent("response.function_call_arguments.done", map[string]any{"output_index": i, "item_id": fields["id"],
 				"name": fields["name"], "arguments": fields["arguments"]})
 		}
-		if x.tell("response.output_item.done", map[string]any{"output_index": i, "item": item}) != nil {
+		if x.sendEvent("response.output_item.done", map[string]any{"output_index": i, "item": item}) != nil {
 			return nil
 		}
 	}
@@ -335,6 +335,6 @@ func (x *response) stream(r *http.Request, s *Server, j job) error {
 	if end == finishLength {
 		kind = "response.incomplete"
 	}
-	x.tell(kind, map[string]any{"response": x.body(end, items, &use)})
+	x.sendEvent(kind, map[string]any{"response": x.body(end, items, &use)})
 	return nil
 }

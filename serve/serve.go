@@ -97,7 +97,7 @@ type Server struct {
 	embedding chan struct{} // holds an element while embeddings are computed
 	busy      busy
 	draining  atomic.Bool
-	life      context.Context // of all answers
+	lifetime  context.Context // parent of the contexts of all answers; Cut ends it
 	cut       context.CancelCauseFunc
 	metrics   metrics
 	grammars  grammars
@@ -126,7 +126,7 @@ func New(m Model, o Options) *Server {
 	}
 	s := &Server{model: m, o: o, mux: http.NewServeMux(), embedding: make(chan struct{}, 1),
 		queue: make(chan struct{}, o.Queue+m.Parallel()), started: time.Now()}
-	s.life, s.cut = context.WithCancelCause(context.Background())
+	s.lifetime, s.cut = context.WithCancelCause(context.Background())
 	for _, route := range []struct {
 		method, path string
 		answer       func(http.ResponseWriter, *http.Request) error
@@ -205,6 +205,7 @@ type busy struct {
 	idle chan struct{} // closed when n becomes 0; nil if nothing waits
 }
 
+// add changes the number of requests in progress by n.
 func (b *busy) add(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,6 +215,7 @@ func (b *busy) add(n int) {
 	}
 }
 
+// wait returns when no request is in progress.
 func (b *busy) wait() {
 	b.mu.Lock()
 	if b.n > 0 && b.idle == nil {
@@ -233,7 +235,7 @@ func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) 
 		defer s.busy.add(-1)
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
+		defer context.AfterFunc(s.lifetime, func() { cancel(context.Cause(s.lifetime)) })()
 		r = r.WithContext(ctx)
 		err := s.admit(r)
 		if err == nil {
@@ -303,8 +305,8 @@ func isLoopback(host string) bool {
 // errGone is the cause of a request that ends because its client does not read.
 var errGone = errors.New("the client does not take what is ready")
 
-// take waits for an answer slot of the model. The returned function releases it.
-func (s *Server) take(ctx context.Context) (done func(), err error) {
+// takeEmbeddingSlot waits until no other embeddings are computed. The returned function ends the exclusion.
+func (s *Server) takeEmbeddingSlot(ctx context.Context) (done func(), err error) {
 	select {
 	case s.embedding <- struct{}{}:
 		return func() { <-s.embedding }, nil
@@ -322,7 +324,7 @@ type job struct {
 	answers  int    // generated for each prompt, each with its own seed
 	wanted   int    // number of answers to return, the most probable ones
 	scored   bool   // whether to also return log probabilities of the prompt
-	silent   bool   // nothing follows the prompts
+	silent   bool   // max_tokens is 0: the answer is the echoed prompt only
 }
 
 // piece is a part of an answer: a text, and the tokens chosen since the last part.
@@ -349,15 +351,15 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// bounded returns a context with the time limit of a request.
-func (s *Server) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout returns a context with the time limit of a request.
+func (s *Server) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
 		"the answer was not there after %v, which is the server's limit", s.o.Timeout))
 }
 
 // score returns the tokens of the prompts of a job, and how probable they are.
 func (s *Server) score(ctx context.Context, j job) ([][]generate.Token, error) {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -378,7 +380,7 @@ func (s *Server) score(ctx context.Context, j job) ([][]generate.Token, error) {
 // run answers a prompt of a job and passes the text to emit piece by piece. An error of emit ends the answer.
 func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece) error) (end finish, u usage,
 	err error) {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	record := s.metrics.begin()
 	defer func() { record.end(end, u, err) }()
@@ -393,7 +395,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	}
 	u.Prompt, end = len(prompt), finishStop
 	j.sampling.Known = func(tokens int) { u.Details.Cached = tokens }
-	cut, fresh := stopper{words: j.stop}, []generate.Token(nil)
+	cut, fresh := stopper{stopWords: j.stop}, []generate.Token(nil)
 	send := func(text string) error {
 		if text == "" && len(fresh) == 0 {
 			return nil
@@ -474,38 +476,38 @@ func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piec
 
 // stopper finds stop words in a text that arrives in pieces.
 type stopper struct {
-	words []string
-	held  string // the end of the text, which may begin a stop word
+	stopWords []string
+	heldBack  string // the end of the text, which may begin a stop word
 }
 
-// next takes the next piece of text, and returns the text that the client may get now. It holds back an end that may be
-// the beginning of a stop word. If it finds a stop word, it returns the text before that word and true.
+// next takes the next piece of text, and returns the text that the client may get now. It holds back an end that may
+// be the beginning of a stop word. If it finds a stop word, it returns the text before that word and true.
 func (c *stopper) next(text string) (before string, found bool) {
-	c.held += text
+	c.heldBack += text
 	first := -1
-	for _, w := range c.words {
-		if i := strings.Index(c.held, w); i >= 0 && (first < 0 || i < first) {
+	for _, w := range c.stopWords {
+		if i := strings.Index(c.heldBack, w); i >= 0 && (first < 0 || i < first) {
 			first = i
 		}
 	}
 	if first >= 0 {
-		before, c.held = c.held[:first], ""
+		before, c.heldBack = c.heldBack[:first], ""
 		return before, true
 	}
 	keep := 0
-	for _, w := range c.words {
-		for n := min(len(w)-1, len(c.held)); n > keep; n-- {
-			if strings.HasSuffix(c.held, w[:n]) {
+	for _, w := range c.stopWords {
+		for n := min(len(w)-1, len(c.heldBack)); n > keep; n-- {
+			if strings.HasSuffix(c.heldBack, w[:n]) {
 				keep = n
 			}
 		}
 	}
-	before, c.held = c.held[:len(c.held)-keep], c.held[len(c.held)-keep:]
+	before, c.heldBack = c.heldBack[:len(c.heldBack)-keep], c.heldBack[len(c.heldBack)-keep:]
 	return before, false
 }
 
 // rest is the held-back text at the end.
-func (c *stopper) rest() string { return c.held }
+func (c *stopper) rest() string { return c.heldBack }
 
 // newID returns a name for an answer.
 func newID(prefix string) string {

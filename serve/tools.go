@@ -14,17 +14,18 @@ import (
 	"github.com/vkc-go/vkc/grammar"
 )
 
-// tools are the functions that an answer may call.
+// tools are the functions that an answer may call, from a request's tools and tool_choice.
 type tools struct {
-	listed []any // as the template shows them
-	names  []string
-	params map[string]json.RawMessage
-	must   bool // the answer is a call
+	forTemplate []any // as the template shows them
+	names       []string
+	params      map[string]json.RawMessage
+	required    bool // tool_choice demands a call
 }
 
 // maxTools bounds the functions of a request, as the protocol does.
 const maxTools = 128
 
+// toolName matches the names of functions that the protocol allows.
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // function is a tool in a request.
@@ -77,9 +78,9 @@ func readTools(list, choice json.RawMessage) (*tools, error) {
 	case word != "auto" && word != "required" || len(functions) == 0:
 		return wrong("tool_choice", "tool_choice is %.80s: want none, auto, required or one of tools", choice)
 	}
-	t.must = word == "required"
+	t.required = word == "required"
 	strict := func(f function) bool { return f.Function.Strict }
-	if i := slices.IndexFunc(functions, strict); i >= 0 && !t.must {
+	if i := slices.IndexFunc(functions, strict); i >= 0 && !t.required {
 		return wrong("tools", "tools[%d] is strict, which holds where tool_choice is required or names a tool: "+
 			"leave strict out, or say so", i)
 	}
@@ -87,15 +88,15 @@ func readTools(list, choice json.RawMessage) (*tools, error) {
 	if err != nil {
 		return wrong("tools", "tools: %v", err)
 	}
-	t.listed, _ = v.([]any)
+	t.forTemplate, _ = v.([]any)
 	return t, nil
 }
 
-// callForm is the format in which a kind of model writes calls.
+// callForm is the text format in which a kind of model writes function calls.
 type callForm struct {
-	mark          string // text in the chat templates of such models
-	before, after string // a call that is asked for
-	arguments     string // the key
+	mark          string // text in the chat templates that identifies such models
+	before, after string // the text around a call's JSON
+	arguments     string // the JSON key of the arguments
 }
 
 // callForms has the formats of Hermes and Qwen, of Mistral, and of Llama 3, which has no mark.
@@ -127,56 +128,57 @@ func (c call) MarshalJSON() ([]byte, error) {
 		"function": map[string]any{"name": c.name, "arguments": c.arguments}})
 }
 
-// callMarks begin calls.
+// callMarks are the texts that begin a call in an answer.
 var callMarks = []string{"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>"}
 
-// callReader separates the text of an answer into prose and calls.
+// callReader separates the text of an answer, which arrives in pieces, into prose and calls.
 type callReader struct {
-	tools *tools // nil without tools
-	marks stopper
-	held  strings.Builder // text that may be calls
-	holds bool
-	any   bool // some prose was returned
+	tools    *tools // nil without tools
+	marks    stopper
+	callText strings.Builder // text that may be calls
+	inCall   bool
+	sawProse bool // some prose was returned
 }
 
 func newCallReader(t *tools) *callReader {
-	return &callReader{tools: t, marks: stopper{words: callMarks}}
+	return &callReader{tools: t, marks: stopper{stopWords: callMarks}}
 }
 
 // next takes more text and returns the part that is certainly prose.
-func (c *callReader) next(text string) (said string) {
+func (c *callReader) next(text string) (prose string) {
 	if c.tools == nil {
 		return text
 	}
-	if c.holds {
-		c.held.WriteString(text)
+	if c.inCall {
+		c.callText.WriteString(text)
 		return ""
 	}
-	begin := strings.TrimLeft(c.marks.held+text, " \t\r\n")
-	if !c.any && (begin == "" || begin[0] == '{' || begin[0] == '[') { // a call without a mark, as Llama 3 writes it
-		c.marks.held += text
+	begin := strings.TrimLeft(c.marks.heldBack+text, " \t\r\n")
+	if !c.sawProse && (begin == "" || begin[0] == '{' || begin[0] == '[') { // a call without a mark, as Llama 3 writes it
+		c.marks.heldBack += text
 		if begin != "" {
-			c.hold(c.marks.rest())
+			c.startCall(c.marks.rest())
 		}
 		return ""
 	}
-	whole := c.marks.held + text
-	said, found := c.marks.next(text)
+	whole := c.marks.heldBack + text
+	prose, found := c.marks.next(text)
 	if found {
-		c.hold(whole[len(said):])
+		c.startCall(whole[len(prose):])
 	}
-	c.any = c.any || said != ""
-	return said
+	c.sawProse = c.sawProse || prose != ""
+	return prose
 }
 
-func (c *callReader) hold(text string) {
-	c.holds, c.marks.held = true, ""
-	c.held.WriteString(text)
+// startCall begins to collect text that may be calls.
+func (c *callReader) startCall(text string) {
+	c.inCall, c.marks.heldBack = true, ""
+	c.callText.WriteString(text)
 }
 
-// end returns the calls, or the rest of the prose.
-func (c *callReader) end() (said string, calls []call) {
-	text := c.held.String() + c.marks.rest()
+// end returns the calls at the end of an answer, or the rest of the prose if that text is no call.
+func (c *callReader) end() (prose string, calls []call) {
+	text := c.callText.String() + c.marks.rest()
 	if c.tools == nil {
 		return "", nil
 	}
@@ -253,8 +255,8 @@ func (t *tools) parseOne(name string, value json.RawMessage) (c call, ok bool) {
 // grammars caches the grammars of recent requests, so that equal ones share masks. Refused sources are cached too, so
 // that they are not parsed again.
 type grammars struct {
-	mu   sync.Mutex
-	kept []source // the most recently used one is last
+	mu     sync.Mutex
+	recent []source // the most recently used one is last
 }
 
 // source is the source of a grammar with its parsed form or error.
@@ -275,8 +277,8 @@ func (g *grammars) of(text string, parse func() (*grammar.Grammar, error)) (*gra
 		if !g.find(&made) { // nor cached by a concurrent request
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			g.kept = append(g.kept, made)
-			g.kept = slices.Clone(g.kept[max(0, len(g.kept)-maxGrammars):])
+			g.recent = append(g.recent, made)
+			g.recent = slices.Clone(g.recent[max(0, len(g.recent)-maxGrammars):])
 		}
 	}
 	return made.grammar, made.err
@@ -286,16 +288,17 @@ func (g *grammars) of(text string, parse func() (*grammar.Grammar, error)) (*gra
 func (g *grammars) find(s *source) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.IndexFunc(g.kept, func(k source) bool { return k.key == s.key })
+	i := slices.IndexFunc(g.recent, func(k source) bool { return k.key == s.key })
 	if i < 0 {
 		return false
 	}
-	*s = g.kept[i]
-	g.kept = append(slices.Delete(g.kept, i, i+1), *s)
+	*s = g.recent[i]
+	g.recent = append(slices.Delete(g.recent, i, i+1), *s)
 	return true
 }
 
-// constrain returns the grammar of an answer, from response_format, grammar and tools; nil allows anything.
+// constrain returns the grammar that a request's answers must match, from response_format, grammar and tools; nil
+// allows anything.
 func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
 	format := struct {
 		Type   string `json:"type"`
@@ -335,7 +338,7 @@ func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
 	if t != nil && source != "" {
 		return nil, refuse(http.StatusBadRequest, param, "%s together with tools: leave one out", param)
 	}
-	if t != nil && t.must {
+	if t != nil && t.required {
 		source, param = "tools "+strings.Join(t.names, " ")+string(q.Tools), "tools"
 		parse = func() (*grammar.Grammar, error) { return t.grammar(s.model.ChatTemplate()) }
 	}

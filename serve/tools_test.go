@@ -108,7 +108,7 @@ func TestGrammarsKept(t *testing.T) {
 		}
 		ask(fmt.Sprintf(`root ::= "%d"`, len(read)))
 	}
-	if read[good] != 1 || read[bad] != 1 || len(g.kept) != maxGrammars {
-		t.Errorf("read %d and %d times, want once; %d are kept", read[good], read[bad], len(g.kept))
+	if read[good] != 1 || read[bad] != 1 || len(g.recent) != maxGrammars {
+		t.Errorf("read %d and %d times, want once; %d are kept", read[good], read[bad], len(g.recent))
 	}
 }

@@ -116,7 +116,7 @@ func steps(k *kernel.Kernel, s kernel.Schedule) float64 {
 		each = s.TileN * max(s.Splits, 1)
 	case kernel.FlashMatrix:
 		each = s.TileN * max(s.Splits, 1)
-	case interface{ Tiles() kernel.Tile }: // fillerKernel matmuls
+	case interface{ Tiles() kernel.Tile }: // other matmuls
 		each = s.Tiles().TileK
 	default: // no loop: each invocation computes its part once
 	}

@@ -43,7 +43,7 @@ type gateway struct {
 	replicas []*replica
 }
 
-// selectedKernels returns the replica with the shortest queue; nil if none takes requests.
+// pick returns the replica with the shortest queue; nil if none takes requests.
 func (g *gateway) pick() (best *replica) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -186,7 +186,7 @@ func (o *outputInfo) span() string {
 	return text
 }
 
-// firstErr is the first values, for people.
+// first is the first values, for people.
 func (o *outputInfo) first() string {
 	parts := make([]string, len(o.First))
 	for i, v := range o.First {
