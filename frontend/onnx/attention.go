@@ -14,8 +14,9 @@ var attentionOps = table{
 	"CausalConvWithState": manyOp(causalConv),
 }
 
-// heads reshapes [batch, length, heads*size] to [batch, heads, length, size].
-func (c *call) heads(x tensor, attr string) tensor {
+// splitHeads reshapes [batch, length, heads*size] to [batch, heads, length, size]. attr names the attribute with the
+// number of heads.
+func (c *call) splitHeads(x tensor, attr string) tensor {
 	n, s := c.intAttr(attr, 0), x.Shape()
 	if x.Rank() != 3 || n < 1 || !s[2].IsStatic() || s[2].Static()%n != 0 {
 		c.fail("of %s with %s %d: want [batch, length, %s*size]", x, attr, n, attr)
@@ -23,35 +24,35 @@ func (c *call) heads(x tensor, attr string) tensor {
 	return x.Reshape(s[0], s[1], n, s[2].Static()/n).SwapAxes(1, 2)
 }
 
-// joinedHeads is the inverse of heads.
-func joinedHeads(x tensor) tensor {
+// mergeHeads reshapes [batch, heads, length, size] to [batch, length, heads*size], the inverse of splitHeads.
+func mergeHeads(x tensor) tensor {
 	s := x.Shape()
 	return x.SwapAxes(1, 2).Reshape(s[0], s[2], s[1].Times(s[3].Add))
 }
 
-// attended is a node Attention while it is built, with queries [B, H, T, D], keys [B, G, S, D] and values [B, G, S, E].
-// Keys and values from the cache come before the node's own.
-type attended struct {
+// attentionNode is a node Attention while it is built, with queries [B, H, T, D], keys [B, G, S, D] and values [B, G,
+// S, E]. Keys and values from the cache come before the node's own.
+type attentionNode struct {
 	*call
 	q, k, v tensor
 	// offset is the number of keys before the first query's own position: an i32 scalar, or [B, 1, 1, 1].
-	offset tensor
-	last   bool   // the queries are at the last positions of the keys, as op attention assumes
-	causal bool   // op attention hides later keys; otherwise seen does
-	window int    // if not 0, the number of keys in the window that op attention applies
-	seen   tensor // bools that broadcast to [B, H, T, S]: the keys that a query attends to; the zero Tensor for all
-	bias   tensor // floats added to the scores, or the zero Tensor
-	scale  float64
+	offset  tensor
+	last    bool   // the queries are at the last positions of the keys, as op attention assumes
+	causal  bool   // op attention hides later keys; otherwise visible does
+	window  int    // if not 0, the number of keys in the window that op attention applies
+	visible tensor // bools that broadcast to [B, H, T, S]: the keys that a query attends to; the zero Tensor for all
+	bias    tensor // floats added to the scores, or the zero Tensor
+	scale   float64
 }
 
 // attention builds Attention of opset 23 and later. Keys and values are appended to a cache, or are themselves a cache
 // that each sequence has partly filled. Scores are computed and summed in f32, for every value of softmax_precision.
 func attention(c *call) []*value {
-	a := &attended{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
+	a := &attentionNode{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	flat := a.q.Rank() == 3
 	queries, keys := c.intAttr("q_num_heads", 0), c.intAttr("kv_num_heads", 0)
 	if flat {
-		a.q, a.k, a.v = c.heads(a.q, "q_num_heads"), c.heads(a.k, "kv_num_heads"), c.heads(a.v, "kv_num_heads")
+		a.q, a.k, a.v = c.splitHeads(a.q, "q_num_heads"), c.splitHeads(a.k, "kv_num_heads"), c.splitHeads(a.v, "kv_num_heads")
 	}
 	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 {
 		c.fail("of %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
@@ -74,14 +75,14 @@ func attention(c *call) []*value {
 		c.fail("of queries %s: their size must be a number", a.q)
 	}
 	a.scale = c.floatAttr("scale", 1/math.Sqrt(float64(a.q.Dim(3).Add)))
-	a.place()
-	a.see()
+	a.appendCache()
+	a.setVisible()
 	y := a.q.Attention(a.k, a.v, a.options()...)
 	if row := a.hasKeys(); !row.IsZero() {
 		y = row.Where(y, y.Lit(0))
 	}
 	if flat {
-		y = joinedHeads(y)
+		y = mergeHeads(y)
 	}
 	out := several(y, a.k, a.v)
 	if c.wants(3) {
@@ -90,8 +91,8 @@ func attention(c *call) []*value {
 	return out
 }
 
-// place puts cached keys and values before the new ones, and determines the queries' positions among the keys.
-func (a *attended) place() {
+// appendCache puts cached keys and values before the new ones, and determines the queries' positions among the keys.
+func (a *attentionNode) appendCache() {
 	queries, fresh := a.q.Dim(2), a.k.Dim(2)
 	switch {
 	case a.has(4):
@@ -101,58 +102,61 @@ func (a *attended) place() {
 	case a.has(6):
 		filled := a.x(6).Cast(ir.I32).Reshape(-1, 1, 1, 1)
 		a.offset = filled.Sub(a.b.DimValue(queries))
-		a.also(a.keys().Lt(filled))
+		a.hideUnless(a.keys().Lt(filled))
 	default:
 		a.offset, a.last = a.b.Const(int32(0)), queries == fresh
 	}
 }
 
 // keys returns the positions of the keys, [1, 1, 1, S].
-func (a *attended) keys() tensor { return a.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
+func (a *attentionNode) keys() tensor { return a.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
 
 // queries returns the queries' positions among the keys, [1, 1, T, 1] or [B, 1, T, 1].
-func (a *attended) queries() tensor { return a.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset) }
-
-// also hides the keys for which seen is false, in addition to keys already hidden.
-func (a *attended) also(seen tensor) {
-	if !a.seen.IsZero() {
-		seen = a.seen.And(seen)
-	}
-	a.seen = seen
+func (a *attentionNode) queries() tensor {
+	return a.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset)
 }
 
-// see determines which keys each query attends to, and the bias of the scores, from the attributes and the mask.
-func (a *attended) see() {
+// hideUnless hides the keys for which the mask visible is false, in addition to keys already hidden.
+func (a *attentionNode) hideUnless(seen tensor) {
+	if !a.visible.IsZero() {
+		seen = a.visible.And(seen)
+	}
+	a.visible = seen
+}
+
+// setVisible determines from the attributes and the mask which keys each query attends to, and the bias of the
+// scores. It leaves causality and the window to op attention if that can apply them.
+func (a *attentionNode) setVisible() {
 	left, right := a.intAttr("left_window_size", -1), a.intAttr("right_window_size", -1)
 	causal := a.intAttr("is_causal", 0) != 0
 	if causal {
 		right = -1 // causality hides all keys after the query's own
 	}
 	if a.causal = causal && a.last; causal && !a.last {
-		a.also(a.keys().Le(a.queries()))
+		a.hideUnless(a.keys().Le(a.queries()))
 	}
 	switch {
 	case left >= 0 && a.causal:
 		a.window = left + 1
 	case left >= 0:
-		a.also(a.keys().Ge(a.queries().AddScalar(float64(-left))))
+		a.hideUnless(a.keys().Ge(a.queries().AddScalar(float64(-left))))
 	}
 	if right >= 0 {
-		a.also(a.keys().Le(a.queries().AddScalar(float64(right))))
+		a.hideUnless(a.keys().Le(a.queries().AddScalar(float64(right))))
 	}
 	if !a.has(3) {
 		return
 	}
-	mask := a.padded(a.x(3))
+	mask := a.padMask(a.x(3))
 	if mask.DType() == ir.Bool {
-		a.also(mask)
+		a.hideUnless(mask)
 		return
 	}
 	a.bias = mask
 }
 
-// padded extends a mask that is shorter than the keys. It hides the keys after the mask's end.
-func (a *attended) padded(mask tensor) tensor {
+// padMask extends a mask that is shorter than the keys. It hides the keys after the mask's end.
+func (a *attentionNode) padMask(mask tensor) tensor {
 	if mask.Rank() < 1 {
 		a.fail("attn_mask is a scalar")
 	}
@@ -172,18 +176,18 @@ func (a *attended) padded(mask tensor) tensor {
 }
 
 // mask returns the mask for op attention: bools, or floats with -Inf for hidden keys. The zero Tensor means no mask.
-func (a *attended) mask() tensor {
+func (a *attentionNode) mask() tensor {
 	switch {
 	case a.bias.IsZero():
-		return a.seen
-	case a.seen.IsZero():
+		return a.visible
+	case a.visible.IsZero():
 		return a.bias
 	}
-	return a.seen.Where(a.bias, a.bias.Lit(math.Inf(-1)))
+	return a.visible.Where(a.bias, a.bias.Lit(math.Inf(-1)))
 }
 
 // options returns the options of op attention.
-func (a *attended) options() []frontend.AttentionOption {
+func (a *attentionNode) options() []frontend.AttentionOption {
 	options := []frontend.AttentionOption{frontend.Scale(a.scale)}
 	if a.causal {
 		options = append(options, frontend.Causal(), frontend.Window(a.window))
@@ -197,25 +201,25 @@ func (a *attended) options() []frontend.AttentionOption {
 	return options
 }
 
-// all returns a mask that also hides the keys that op attention hides itself (causal and window).
-func (a *attended) all() tensor {
+// fullMask returns a mask that also hides the keys that op attention hides itself (causal and window).
+func (a *attentionNode) fullMask() tensor {
 	b := *a
 	if a.causal {
-		b.also(a.keys().Le(a.queries()))
+		b.hideUnless(a.keys().Le(a.queries()))
 	}
 	if a.window > 0 {
-		b.also(a.keys().Gt(a.queries().AddScalar(float64(-a.window))))
+		b.hideUnless(a.keys().Gt(a.queries().AddScalar(float64(-a.window))))
 	}
 	return b.mask()
 }
 
-// hasKeys returns for each query whether it attends to any key. The zero Tensor means that all queries do. ONNX defines
-// the result of a query without keys as 0.
-func (a *attended) hasKeys() tensor {
-	if a.seen.IsZero() && a.bias.IsZero() {
+// hasKeys returns a bool per query: whether it attends to any key. The zero Tensor means that all queries do. ONNX
+// defines the result of a query without keys as 0.
+func (a *attentionNode) hasKeys() tensor {
+	if a.visible.IsZero() && a.bias.IsZero() {
 		return tensor{}
 	}
-	m := a.all()
+	m := a.fullMask()
 	if m.DType() != ir.Bool {
 		m = m.Gt(m.Lit(math.Inf(-1)))
 	}
@@ -224,7 +228,7 @@ func (a *attended) hasKeys() tensor {
 
 // scores returns the fourth result of the node. qk_matmul_output_mode selects one of the stages of the computation:
 // scores, scores after the soft cap, scores after the mask, or weights.
-func (a *attended) scores() tensor {
+func (a *attentionNode) scores() tensor {
 	s, k := a.q.Shape(), a.k
 	if g := k.Dim(1); g != s[1] {
 		if !g.IsStatic() || !s[1].IsStatic() || g.Add < 1 || s[1].Static()%g.Static() != 0 {
@@ -238,7 +242,7 @@ func (a *attended) scores() tensor {
 	if limit := a.floatAttr("softcap", 0); limit > 0 && mode > 0 {
 		y = wide(y, func(y tensor) tensor { return y.DivScalar(limit).Tanh().MulScalar(limit) })
 	}
-	m := a.all()
+	m := a.fullMask()
 	if mode < 2 || m.IsZero() {
 		if mode == 3 {
 			return y.Softmax(-1)
@@ -270,7 +274,7 @@ func linearAttention(c *call) []*value {
 		c.fail("update_rule %q: want decay for gated ones, and beta for delta ones", rule)
 	}
 	t := c.dtypeOf(c.input(0))
-	split := func(i int, attr string) tensor { return castTo(c.heads(c.x(i), attr), ir.F32) }
+	split := func(i int, attr string) tensor { return castTo(c.splitHeads(c.x(i), attr), ir.F32) }
 	q, k, v := split(0, "q_num_heads"), split(1, "kv_num_heads"), split(2, "kv_num_heads")
 	batch, steps, g, d, e := q.Dim(0), q.Dim(2), k.Dim(1).Static(), k.Dim(3), v.Dim(3)
 	if q.Dim(1).Static()%g != 0 || q.Dim(3) != d || !d.IsStatic() || d.Add < 1 {
@@ -319,8 +323,9 @@ func linearAttention(c *call) []*value {
 	return several(castTo(outs[0].SwapAxes(0, 1), t), castTo(last[0], stateType))
 }
 
-// causalConv convolves each channel of [B, C, T] with a window of the position and earlier ones. The last positions are
-// returned as a state for the next call.
+// causalConv builds CausalConvWithState, a convolution over time for decoding in pieces: y[b, c, t] = sum over k of
+// w[c, k] * x[b, c, t-size+1+k], where size is the window's. Input 3 has the size-1 positions before x (zeros without
+// it). The second result is the last size-1 positions, which the next call takes as its input 3.
 func causalConv(c *call) []*value {
 	x, w := c.x(0), c.x(1)
 	if x.Rank() != 3 || w.Rank() != 3 || !w.Shape().IsStatic() || w.Dim(2).Add < 1 || w.Dim(0) != x.Dim(1) {

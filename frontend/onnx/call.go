@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// call is a node that is being built.
+// call is a node of the model while it is built, with its inputs.
 type call struct {
 	*importer
 	node    *Node
@@ -178,8 +178,8 @@ func (c *call) choice(name string, texts ...string) string {
 	return text
 }
 
-// only fails unless an integer attribute has the one value that vkc supports, which is also the default. why explains
-// that.
+// only fails unless integer attribute name has this value, the only one that vkc supports and the default. why
+// explains the restriction.
 func (c *call) only(name string, value int, why string) {
 	if n := c.intAttr(name, value); n != value {
 		c.fail("attribute %s is %d, and vkc computes by %d alone: %s", name, n, value, why)
@@ -217,7 +217,7 @@ func (c *call) axes(i int) (axes []int, given bool) {
 	return nil, false
 }
 
-// axis converts an axis that may count from the end to 0 … rank-1.
+// axis converts an axis, negative if it counts from the end, to 0 … rank-1.
 func (c *call) axis(axis, rank int) int {
 	a, err := ir.ResolveAxis(int64(axis), rank)
 	if err != nil {
@@ -264,8 +264,8 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	return t
 }
 
-// wide applies f to x in f32 if x has 16-bit floats, and rounds the result once. It is for sequences of ops, because
-// each op would round.
+// wide applies f, a sequence of ops, to x in f32 if x has 16-bit floats, and rounds only the result. Otherwise each
+// op would round.
 func wide(x frontend.Tensor, f func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	if t := x.DType(); t == ir.F16 || t == ir.BF16 {
 		return f(x.Cast(ir.F32)).Cast(t)
@@ -287,5 +287,5 @@ func several(list ...frontend.Tensor) []*value {
 	return out
 }
 
-// wants reports whether the node names result i, so that something may read it.
+// wants reports whether the node names result i. Only then can something read it.
 func (c *call) wants(i int) bool { return i < len(c.node.Outputs) && c.node.Outputs[i] != "" }

@@ -31,12 +31,15 @@ func (l *consumed) at(input int) {
 
 // byMemory is an attribute of all ops before opset 6. It allowed a node to overwrite inputs, and can be ignored.
 const (
+	// byMemory is an attribute of all ops before opset 6. It only allowed a node to overwrite inputs, so it can be
+	// ignored.
 	byMemory      = "consumed_inputs"
 	byMemoryUntil = 6
 )
 
-// aside returns a copy of the call, for functions that inspect the node without building it.
-func (c *call) aside() *call {
+// inspector returns a copy of the call for functions that look at the node without building it, so that the
+// attributes they read do not count as consumed.
+func (c *call) inspector() *call {
 	other := *c
 	other.consumed = &consumed{}
 	return &other
@@ -66,8 +69,8 @@ func (c *call) checkConsumed(row *row) {
 	}
 }
 
-// unmade fails if something reads a result that the row did not compute.
-func (c *call) unmade(results []*value) {
+// checkResults fails if something reads a result of the node that the row did not compute.
+func (c *call) checkResults(results []*value) {
 	for i, name := range c.node.Outputs {
 		if name != "" && (i >= len(results) || results[i] == nil) && c.uses(name) > 0 {
 			c.fail("its result %d, %s, is read, and vkc does not make it: it makes %d", i, ir.Printable(name),
@@ -76,8 +79,8 @@ func (c *call) unmade(results []*value) {
 	}
 }
 
-// listed is how many numbers or strings of an attribute an error shows.
-const listed = 8
+// shownItems is how many numbers or strings of an attribute an error shows.
+const shownItems = 8
 
 // text formats the value of an attribute for errors.
 func (a *Attribute) text() string {
@@ -93,7 +96,7 @@ func (a *Attribute) text() string {
 	case AttrInts:
 		return listOf(a.Ints)
 	case AttrStrings:
-		return shortened(fmt.Sprintf("%q", a.Strings[:min(len(a.Strings), listed)]))
+		return shortened(fmt.Sprintf("%q", a.Strings[:min(len(a.Strings), shownItems)]))
 	case AttrTensor:
 		return "a tensor"
 	case AttrGraph:
@@ -103,9 +106,9 @@ func (a *Attribute) text() string {
 }
 
 func listOf[T any](list []T) string {
-	text := strings.ReplaceAll(fmt.Sprint(list[:min(len(list), listed)]), " ", ",")
-	if len(list) > listed {
-		return fmt.Sprintf("%s and %d more", text, len(list)-listed)
+	text := strings.ReplaceAll(fmt.Sprint(list[:min(len(list), shownItems)]), " ", ",")
+	if len(list) > shownItems {
+		return fmt.Sprintf("%s and %d more", text, len(list)-shownItems)
 	}
 	return text
 }

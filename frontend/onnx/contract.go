@@ -38,7 +38,7 @@ func matmul(a, b tensor) tensor {
 	return y
 }
 
-// exactF32 is how many products of two 8-bit integers f32 can sum exactly.
+// exactF32 is how many multiplications of two 8-bit integers f32 can sum exactly.
 const exactF32 = 1 << 24 / (255 * 255)
 
 // anyMatMul is a matmul for every dtype. For integers it computes in floats that represent the sums exactly.
@@ -183,8 +183,8 @@ func sumAbsent(x tensor, letters []rune, later string) (tensor, []rune) {
 	return x.Sum(axes...), left
 }
 
-// permuted transposes axes from the order of letters `from` to the order `to`. A letter that only `to` has becomes an
-// axis of extent 1.
+// permuted transposes the axes of x, which have the letters from, to the order of the letters to. A letter that only
+// `to` has becomes an axis of extent 1.
 func permuted(x tensor, from []rune, to string) tensor {
 	var perm, ones []int
 	for i, l := range []rune(to) {

@@ -14,7 +14,7 @@ var controlOps = table{
 	"SequenceConstruct": controlOp(func(c *call) []*value { return list(c.from(0)) }),
 	"SequenceEmpty": controlOp(func(c *call) []*value { return list(nil) }).
 		leaves("dtype", "it is that of elements, and there are none"),
-	"SequenceAt":     controlOp(func(c *call) []*value { return []*value{c.elements()[c.place(1, 0)]} }),
+	"SequenceAt":     controlOp(func(c *call) []*value { return []*value{c.elements()[c.sequenceIndex(1, 0)]} }),
 	"SequenceInsert": controlOp(sequenceInsert),
 	"SequenceErase":  controlOp(sequenceErase),
 	"SequenceLength": controlOp(sequenceLength),
@@ -28,7 +28,7 @@ var controlOps = table{
 	"OptionalGetElement": controlOp(optionalGetElement),
 }
 
-// list returns the result of a node that is a sequence.
+// list returns the result of a node that is a sequence of values.
 func list(values []*value) []*value { return []*value{{list: values, isList: true}} }
 
 // subgraph builds a graph that is an attribute of the node. inputs are the values of its inputs. It returns its
@@ -57,7 +57,7 @@ func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	return out
 }
 
-// run builds the nodes of a function or subgraph, one level deeper.
+// run builds the nodes of a function or subgraph, and counts one more level of nesting.
 func (c *call) run(nodes []*Node, s *scope) {
 	if c.depth++; c.depth > maxDepth {
 		c.fail("functions and graphs in nodes, more than %d deep", maxDepth)
@@ -175,12 +175,12 @@ func ifNode(c *call) []*value {
 	return results
 }
 
-// whole returns values as tensors. It fails for a value of which only a part is valid.
+// whole returns values as tensors. It fails for a value with only a valid part (validPart).
 func (c *call) whole(values []*value) []tensor {
 	out := make([]tensor, len(values))
 	for i, v := range values {
-		if v.found != nil {
-			c.lost(v)
+		if v.valid != nil {
+			c.failPartlyValid(v)
 		}
 		out[i] = c.asTensor(v)
 	}
@@ -206,7 +206,7 @@ func copies(values []*value) []*value {
 	return out
 }
 
-// joined concatenates tensors along an axis or, with stack, along a new axis.
+// joined concatenates parts along an axis or, with stack, stacks them along a new axis.
 func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	if len(parts) == 0 {
 		c.fail("nothing is joined: the shape of the result is not known")
@@ -233,9 +233,9 @@ func (c *call) elements() []*value {
 	return v.list
 }
 
-// place returns input i, an index into the sequence, which counts from the end if negative. more is 1 if the index may
-// also be the end of the sequence, where an element can be inserted.
-func (c *call) place(i, more int) int {
+// sequenceIndex returns input i, an index into the sequence of input 0. An index below 0 counts from the end. more is
+// 1 if the index may also be the end of the sequence, where an element can be inserted, and otherwise 0.
+func (c *call) sequenceIndex(i, more int) int {
 	n := len(c.elements())
 	list := c.ints(i)
 	if len(list) != 1 {
@@ -254,7 +254,7 @@ func (c *call) place(i, more int) int {
 func sequenceInsert(c *call) []*value {
 	k := len(c.elements())
 	if c.has(2) {
-		k = c.place(2, 1)
+		k = c.sequenceIndex(2, 1)
 	}
 	return list(slices.Insert(slices.Clone(c.elements()), k, c.input(1)))
 }
@@ -263,7 +263,7 @@ func sequenceInsert(c *call) []*value {
 func sequenceErase(c *call) []*value {
 	k := len(c.elements()) - 1
 	if c.has(1) {
-		k = c.place(1, 0)
+		k = c.sequenceIndex(1, 0)
 	}
 	if k < 0 {
 		c.fail("the sequence has no elements")

@@ -7,69 +7,71 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// foundOps are the ops for which the number of result elements depends on values of a run. Their tensors have the
+// dynamicOps are the ops for which the number of result elements depends on values of a run. Their tensors have the
 // maximum size, and the graph has a further output for the count.
-var foundOps = table{
+var dynamicOps = table{
 	"Compress":          manyOp(compress),
 	"NonZero":           manyOp(nonzero),
 	"Unique":            manyOp(unique),
 	"NonMaxSuppression": manyOp(nonMaxSuppression),
 }
 
-// found says that only the first count elements of a value along an axis are valid, like ir.Found.
-type found struct {
+// validPart says that only the first count elements of a value along an axis are valid. It corresponds to ir.Found.
+// For example, NonZero returns a tensor of maximum size, of which only the coordinates of nonzero elements are valid.
+type validPart struct {
 	axis  int
 	count tensor
 }
 
-// along returns a result of which only the first count elements along an axis are valid.
-func along(t tensor, axis int, count tensor) *value {
-	return &value{tensor: t, found: &found{axis, count}}
+// partlyValid returns a value of which only the first count elements along an axis are valid.
+func partlyValid(t tensor, axis int, count tensor) *value {
+	return &value{tensor: t, valid: &validPart{axis, count}}
 }
 
-// cut returns the valid part of a computed value. rest has the value's count, and then the counts of later values,
-// which cut returns as well.
-func (f *found) cut(d *ir.Data, rest []*ir.Data) (*ir.Data, []*ir.Data, error) {
-	n, err := rest[0].Ints()
+// cut returns the valid part of a computed value d. The first element of counts is the value's count; cut returns the
+// others, the counts of later values.
+func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (*ir.Data, []*ir.Data, error) {
+	n, err := counts[0].Ints()
 	if err == nil {
 		d, err = d.Front(f.axis, n[0])
 	}
-	return d, rest[1:], err
+	return d, counts[1:], err
 }
 
-// follow marks the valid part of the node's results, if an input has only a valid part. It fails for ops without a
-// rule.
-func (c *call) follow(results []*value) {
+// propagateValid marks the valid part of the node's result, if an input has only a valid part. It fails for ops
+// without a rule for that.
+func (c *call) propagateValid(results []*value) {
 	for i, v := range c.in {
-		if v == nil || v.found == nil {
+		if v == nil || v.valid == nil {
 			continue
 		}
 		if len(results) != 1 || results[0] == nil || results[0].isList || results[0].isDims {
-			c.lost(v)
+			c.failPartlyValid(v)
 		}
 		r := results[0]
-		axis, ok := c.foundAxis(i, c.shapeOf(v), c.shapeOf(r))
-		if !ok || r.found != nil && *r.found != (found{axis, v.found.count}) {
-			c.lost(v)
+		axis, ok := c.validAxis(i, c.shapeOf(v), c.shapeOf(r))
+		if !ok || r.valid != nil && *r.valid != (validPart{axis, v.valid.count}) {
+			c.failPartlyValid(v)
 		}
-		r.found = &found{axis, v.found.count}
+		r.valid = &validPart{axis, v.valid.count}
 	}
 }
 
-// lost fails because the valid part of v does not tell which part of the result is valid.
-func (c *call) lost(v *value) {
+// failPartlyValid fails because the valid part of input v does not determine which part of the result is valid.
+func (c *call) failPartlyValid(v *value) {
 	c.fail("%q has as many elements along axis %d as a run finds, and vkc cannot say which part of the result is meant",
-		v.name, v.found.axis)
+		v.name, v.valid.axis)
 }
 
-// foundAxis returns the axis of the result that corresponds to the axis along which input i is only partly valid.
-func (c *call) foundAxis(i int, from, to ir.Shape) (axis int, ok bool) {
-	axis = c.in[i].found.axis
+// validAxis returns the axis of the result that corresponds to the axis along which input i is only partly valid.
+// from and to are the shapes of the input and the result.
+func (c *call) validAxis(i int, from, to ir.Shape) (axis int, ok bool) {
+	axis = c.in[i].valid.axis
 	op := c.node.Op
 	if _, ok := elementwiseOps[op]; ok {
 		fromEnd := len(from) - axis
 		for _, other := range c.in { // an operand with extent 1 along the axis combines with every element alike
-			if other != nil && other.found == nil {
+			if other != nil && other.valid == nil {
 				if s := c.shapeOf(other); len(s) >= fromEnd && !s[len(s)-fromEnd].Is(1) {
 					return 0, false
 				}
@@ -127,7 +129,7 @@ func compress(c *call) []*value {
 		x = x.Slice(axis, 0, keep.Dim(0))
 	}
 	y, count := x.Compress(axis, keep)
-	return []*value{along(y, axis, count)}
+	return []*value{partlyValid(y, axis, count)}
 }
 
 // nonzero builds NonZero: the coordinates of the nonzero elements.
@@ -137,7 +139,7 @@ func nonzero(c *call) []*value {
 		x = x.Reshape(1)
 	}
 	at, count := x.Nonzero()
-	return []*value{along(at.Cast(ir.I64), 1, count)}
+	return []*value{partlyValid(at.Cast(ir.I64), 1, count)}
 }
 
 // unique builds Unique: the distinct elements, or slices along an axis, sorted or in the order of their first
@@ -158,8 +160,8 @@ func unique(c *call) []*value {
 		u.Values, u.First, u.Counts = u.Values.IndexSelect(axis, order), u.First.IndexSelect(0, order),
 			u.Counts.IndexSelect(0, order)
 	}
-	return []*value{along(u.Values, axis, u.Count), along(u.First.Cast(ir.I64), 0, u.Count),
-		{tensor: u.Inverse.Cast(ir.I64)}, along(u.Counts.Cast(ir.I64), 0, u.Count)}
+	return []*value{partlyValid(u.Values, axis, u.Count), partlyValid(u.First.Cast(ir.I64), 0, u.Count),
+		{tensor: u.Inverse.Cast(ir.I64)}, partlyValid(u.Counts.Cast(ir.I64), 0, u.Count)}
 }
 
 // maxBoxes is the largest number of boxes chosen per class, because each choice is an unrolled step.
@@ -213,5 +215,5 @@ func nonMaxSuppression(c *call) []*value {
 	box := chosen[0].Concat(2, chosen[1:]...)
 	rows := c.b.Iota(ir.I32, 0, box.Shape()).Stack(3, c.b.Iota(ir.I32, 1, box.Shape()), box).Reshape(-1, 3)
 	y, count := rows.Compress(0, meant[0].Concat(2, meant[1:]...).Reshape(-1))
-	return []*value{along(y.Cast(ir.I64), 0, count)}
+	return []*value{partlyValid(y.Cast(ir.I64), 0, count)}
 }

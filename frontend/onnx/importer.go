@@ -20,28 +20,28 @@ type importer struct {
 	b       *frontend.Builder
 	scratch bool // the graph is only built to compute constants, and then discarded
 
-	weights   map[string]*ir.Data
-	taken     map[string]bool              // names of inputs and weights
-	outputs   [][]string                   // see File.Outputs
-	found     map[string]ir.Found          // by output
-	loops     []string                     // outputs that report whether a loop would have run beyond its bound
-	constants map[*Graph]map[string]*value // initializers
-	problems  []Unsupported
-	needed    []string          // inputs with values that must be known when the graph is built
-	symbols   []string          // symbolic extents of inputs, by the file's names
-	least     map[string]int64  // their minimum values, by the same names
-	longer    map[string]int64  // minimum lengths needed to build some nodes
-	names     map[string]string // by the file's name of an extent: its symbol
-	spellings map[string]string // by symbol: the file's name
-	calls     int               // number of nodes built, counting functions and unrolled loops each time
-	trips     []tensor          // trip numbers of the loops being built, outermost first
-	draws     int               // nodes that draw random numbers
-	depth     int               // of functions and subgraphs
+	weights    map[string]*ir.Data
+	taken      map[string]bool              // names of inputs and weights
+	outputs    [][]string                   // see File.Outputs
+	validParts map[string]ir.Found          // by output
+	loops      []string                     // outputs that report whether a loop would have run beyond its bound
+	constants  map[*Graph]map[string]*value // initializers
+	problems   []Unsupported
+	needed     []string          // inputs with values that must be known when the graph is built
+	symbols    []string          // symbolic extents of inputs, by the file's names
+	least      map[string]int64  // their minimum values, by the same names
+	longer     map[string]int64  // minimum lengths needed to build some nodes
+	names      map[string]string // by the file's name of an extent: its symbol
+	spellings  map[string]string // by symbol: the file's name
+	calls      int               // number of nodes built, counting functions and unrolled loops each time
+	trips      []tensor          // trip numbers of the loops being built, outermost first
+	draws      int               // nodes that draw random numbers
+	depth      int               // of functions and subgraphs
 }
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		found: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{}}
+		validParts: map[string]ir.Found{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{}}
 }
 
 // Limits of the expansion of functions and loops. Without them a small file could expand without end.
@@ -72,8 +72,8 @@ func (s *scope) find(name string) *value {
 // nodeError is the panic with which building a node fails. It is recovered for each node.
 type nodeError struct{ err error }
 
-// errMissing is the error of a node that fails only because the node of an input has failed. Only the input's error is
-// reported.
+// errMissing is the error of a node that fails only because an earlier node, which computes its input, failed. Only
+// the earlier error is reported.
 var errMissing = errors.New("an input is missing")
 
 // fail stops building the current node.
@@ -217,7 +217,8 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 	return n
 }
 
-// symbol returns the dim for an extent that has a name.
+// symbol returns the dim for an extent that has a name: the replacement in Options.Dims, or a symbol with the bound
+// of Options.Bounds.
 func (im *importer) symbol(name string) ir.Dim {
 	if n, ok := im.options.Dims[name]; ok {
 		return n
@@ -269,10 +270,10 @@ func (im *importer) output(out Value, s *scope) {
 		default:
 			names = []string{out.Name}
 			im.b.Output(out.Name, im.asTensor(v))
-			if v.found != nil {
+			if v.valid != nil {
 				count := out.Name + ".count"
-				im.b.Output(count, v.found.count)
-				im.found[out.Name] = ir.Found{Axis: v.found.axis, Count: count}
+				im.b.Output(count, v.valid.count)
+				im.validParts[out.Name] = ir.Found{Axis: v.valid.axis, Count: count}
 			}
 		}
 	})
@@ -369,7 +370,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			c.in = append(c.in, v)
 		}
 		if fn == nil {
-			c.aside().checkUnsigned()
+			c.inspector().checkUnsigned()
 		}
 		switch {
 		case fn != nil:
@@ -381,9 +382,9 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 		}
 		if fn == nil {
 			c.checkConsumed(row)
-			c.aside().markUnsigned(results)
+			c.inspector().markUnsigned(results)
 		}
-		c.unmade(results)
+		c.checkResults(results)
 		from := merged(c.in)
 		for _, v := range results {
 			if v != nil && v.from == nil {
@@ -399,20 +400,21 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	return results, ok
 }
 
-// byRow builds the node in the form of the newest opset, as its row does.
+// byRow builds the node, already in the form of the newest opset, by its op's row: from known dims, as a constant, or
+// as ops.
 func (c *call) byRow(row *row) []*value {
 	if row.fold != nil {
 		if v := row.fold(c); v != nil {
 			return []*value{v}
 		}
 	}
-	if !row.asItIs {
+	if !row.buildsConstants {
 		if folded := c.folded(row); folded != nil {
 			return folded
 		}
 	}
 	results := row.build(c)
-	c.aside().follow(results)
+	c.inspector().propagateValid(results)
 	return results
 }
 
@@ -463,8 +465,8 @@ func (c *call) folded(row *row) []*value {
 			return nil
 		}
 		nodes = append(nodes, v.tensor.Node())
-		if v.found != nil {
-			nodes = append(nodes, v.found.count.Node())
+		if v.valid != nil {
+			nodes = append(nodes, v.valid.count.Node())
 		}
 	}
 	data, err := interp.Eval(context.Background(), g, nodes, interp.Options{})
@@ -474,12 +476,12 @@ func (c *call) folded(row *row) []*value {
 	for _, v := range results {
 		if v != nil && v.data == nil && !v.isDims {
 			v.data, data = data[0], data[1:]
-			if v.found != nil {
-				if v.data, data, err = v.found.cut(v.data, data); err != nil {
+			if v.valid != nil {
+				if v.data, data, err = v.valid.cut(v.data, data); err != nil {
 					panic(nodeError{err})
 				}
 			}
-			v.tensor, v.conv, v.found = frontend.Tensor{}, nil, nil
+			v.tensor, v.conv, v.valid = frontend.Tensor{}, nil, nil
 		}
 	}
 	return results

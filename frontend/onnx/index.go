@@ -17,12 +17,12 @@ var indexOps = table{
 	"TensorScatter":   tensorOp(tensorScatter),
 	"TopK":            manyOp(topK).leaves("sorted", "elements in order are right where any order is"),
 	"RotaryEmbedding": tensorOp(rotaryEmbedding),
-	"CumSum":          tensorOp(running(tensor.CumSum)),
-	"CumProd":         tensorOp(running(tensor.CumProd)),
+	"CumSum":          tensorOp(scanOp(tensor.CumSum)),
+	"CumProd":         tensorOp(scanOp(tensor.CumProd)),
 }
 
-// counted converts indices that may count from the end to nonnegative ones.
-func (c *call) counted(indices tensor, extent ir.Dim) tensor {
+// wrapNegative converts indices in -extent … extent-1 to nonnegative ones: an index below 0 counts from the end.
+func (c *call) wrapNegative(indices tensor, extent ir.Dim) tensor {
 	if indices.DType().Kind() == ir.KindUint {
 		return indices
 	}
@@ -39,7 +39,7 @@ func (c *call) indices(i int, extent ir.Dim) tensor {
 			return t
 		}
 	}
-	return c.counted(t, extent)
+	return c.wrapNegative(t, extent)
 }
 
 // gather builds Gather: slices of x along an axis, selected by a tensor of indices.
@@ -61,8 +61,8 @@ func gather(c *call) tensor {
 	return x.IndexSelect(axis, at.Reshape(-1)).Reshape(to)
 }
 
-// aligned slices x along all axes except one to the extents of indices.
-func (c *call) aligned(x, indices tensor, axis int) tensor {
+// cropToIndices slices x along all axes except one to the extents of indices, as GatherElements needs.
+func (c *call) cropToIndices(x, indices tensor, axis int) tensor {
 	if indices.Rank() != x.Rank() {
 		c.fail("indices %s of %s: both must have as many axes", indices, x)
 	}
@@ -78,7 +78,7 @@ func gatherElements(c *call) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
 	at := c.indices(1, x.Shape()[axis])
-	return c.aligned(x, at, axis).Gather(axis, at)
+	return c.cropToIndices(x, at, axis).Gather(axis, at)
 }
 
 // coordinates returns input i: rows of nonnegative coordinates along the axes of x from skip on.
@@ -133,7 +133,7 @@ func scatter(c *call) tensor {
 // scattered applies scatter to the part of x that updates can reach, which may be smaller than x along the other axes.
 func (c *call) scattered(x tensor, axis int, at, updates tensor,
 	scatter func(x tensor, axis int, at, updates tensor) tensor) tensor {
-	part := c.aligned(x, at, axis)
+	part := c.cropToIndices(x, at, axis)
 	y := scatter(part, axis, at, updates)
 	for i, d := range x.Shape() {
 		if i == axis || d == y.Shape()[i] {
@@ -215,8 +215,8 @@ func topK(c *call) []*value {
 	return several(x.Gather(axis, at), at.Cast(ir.I64))
 }
 
-// running returns the builder of a scan. Its axis must be known when the graph is built.
-func running(along func(x tensor, axis int, options ...frontend.ScanOption) tensor) func(c *call) tensor {
+// scanOp returns the builder of a scan op, such as a cumulative sum. Its axis must be known when the graph is built.
+func scanOp(along func(x tensor, axis int, options ...frontend.ScanOption) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		x, axis := c.x(0), c.ints(1)
 		if len(axis) != 1 {

@@ -10,7 +10,8 @@ import (
 // If the carried values of a loop keep their types, its body is built once, as the body of a loop op. Otherwise the
 // loop is unrolled, which requires that the number of trips is known when the graph is built.
 
-// tryEach returns the results of the first function that succeeds. If none does, it reports the errors of the last one.
+// tryEach returns the results of the first function that succeeds. If none does, it reports the errors of the last
+// one.
 func (c *call) tryEach(ways ...func() []*value) []*value {
 	problems, needed := len(c.problems), len(c.needed)
 	for i, way := range ways {
@@ -52,7 +53,7 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 	stacks := valuesOf(s.Stacks, from)
 	if !goes.IsZero() {
 		for _, v := range stacks {
-			v.found = &found{axis: 0, count: s.Count}
+			v.valid = &validPart{axis: 0, count: s.Count}
 		}
 	}
 	results := append(valuesOf(s.Last, from), stacks...)
@@ -85,14 +86,14 @@ func loop(c *call) []*value {
 	if c.has(1) {
 		l.goes = c.in[1]
 	}
-	ways := []func() []*value{l.whileCounted}
+	ways := []func() []*value{l.whileLoop}
 	first, known := true, true
 	if l.goes != nil {
 		first, known = truth(l.goes)
 	}
 	if l.trips() != nil && known {
 		if first {
-			ways = slices.Insert(ways, 0, l.counted)
+			ways = slices.Insert(ways, 0, l.forLoop)
 		}
 	}
 	if known && (l.limit == nil || l.trips() != nil && l.trips().IsStatic()) {
@@ -130,9 +131,9 @@ func (l *loopNode) trip(i *value, carried []*value) (goes *value, next, outs []*
 	return out[0], out[1 : 1+len(l.first)], out[1+len(l.first):]
 }
 
-// counted builds a loop op with a number of trips that is known when the graph is built, and a condition that stays
-// true.
-func (l *loopNode) counted() []*value {
+// forLoop builds a loop op with a number of trips that is known when the graph is built. It fails if the condition
+// can become false.
+func (l *loopNode) forLoop() []*value {
 	results, _ := l.looped(*l.trips(), tensor{}, l.first,
 		func(i tensor, carried []*value) (_ tensor, next, outs []*value) {
 			goes, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
@@ -144,8 +145,8 @@ func (l *loopNode) counted() []*value {
 	return results
 }
 
-// whileCounted builds a loop op that ends by its condition, or by a limit that is only known in a run.
-func (l *loopNode) whileCounted() []*value {
+// whileLoop builds a loop op that ends by its condition, or by a limit that is only known in a run.
+func (l *loopNode) whileLoop() []*value {
 	goes, trips := l.b.Const(true), l.trips()
 	if l.goes != nil {
 		goes = l.asTensor(l.goes).Reshape()
@@ -172,14 +173,14 @@ func (l *loopNode) whileCounted() []*value {
 			return before(l.asTensor(goes).Reshape(), i.AddScalar(1)), next, outs
 		})
 	if bounded {
-		l.finished(s.Goes)
+		l.addUnfinishedOutput(s.Goes)
 	}
 	return results
 }
 
-// finished adds an output that reports whether the loop would have continued beyond its bound, so that the results are
-// wrong.
-func (c *call) finished(goes tensor) {
+// addUnfinishedOutput adds a graph output that reports whether the loop would have continued beyond its bound, so
+// that the results are wrong: see ir.Unfinished.
+func (c *call) addUnfinishedOutput(goes tensor) {
 	if goes.Builder() != c.b {
 		c.fail("how often it runs is known only in a run, which it must not be for one in another's body")
 	}
@@ -338,7 +339,7 @@ func (s *scanned) loop(xs []tensor) []*value {
 		return within(i.AddScalar(1)), next, outs
 	})
 	for k, v := range results[len(s.first):] {
-		v.found = nil // elements beyond a sequence's length are zeros
+		v.valid = nil // elements beyond a sequence's length are zeros
 		if at(s.outBack, k) {
 			v.tensor = v.tensor.Flip(0)
 		}

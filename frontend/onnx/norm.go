@@ -62,8 +62,8 @@ func batchNorm(c *call) []*value {
 // uses returns the number of nodes of the graph that read a name.
 func (c *call) uses(name string) int { return c.scope.uses[name] }
 
-// trainedNorm is batch normalization with the statistics of the batch itself. It also returns the running statistics,
-// in which momentum is the weight of the old values.
+// trainedNorm builds batch normalization with the statistics of the batch itself. It also returns the running
+// statistics, in which momentum is the weight of the old values.
 func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) []*value {
 	axes := []int{0}
 	for a := 2; a < x.Rank(); a++ {

@@ -205,7 +205,7 @@ func (c *call) renameText(name, otherwise string, names map[string]string) {
 	c.setAttr(name, &Attribute{Type: AttrString, String: text})
 }
 
-// reshaped returns a value with shape s. A constant stays a constant.
+// reshaped returns v with shape s. A constant stays a constant.
 func (c *call) reshaped(v *value, s ir.Shape) *value {
 	out := &value{name: v.name, from: v.from, narrow: v.narrow, unsigned: v.unsigned, large: v.large}
 	if d := v.data; d != nil && s.IsStatic() {
@@ -233,7 +233,8 @@ var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *
 	c.setInput(1, c.reshaped(c.in[1], slices.Concat(y, ones(len(x)-at-len(y)))))
 })}}
 
-// ofChannels: there could be statistics for each element instead of each channel.
+// ofChannels is the change of BatchNormalization in opset 9: attribute spatial allowed statistics for each element
+// instead of each channel.
 func ofChannels(c *call) {
 	c.only("spatial", 1, "statistics are those of channels")
 	c.setAttr("spatial", nil)

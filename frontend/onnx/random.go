@@ -12,25 +12,26 @@ import (
 // each trip.
 var randomOps = table{
 	"Dropout":           controlOp(dropout),
-	"Bernoulli":         drawn(bernoulli),
-	"Multinomial":       drawn(multinomial),
-	"RandomNormal":      drawn(func(c *call) tensor { return c.normal(ir.F32, ir.ShapeOf(c.mustInts("shape")...)) }),
-	"RandomUniform":     drawn(func(c *call) tensor { return c.between(ir.F32, ir.ShapeOf(c.mustInts("shape")...)) }),
-	"RandomNormalLike":  drawn(func(c *call) tensor { return c.normal(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
-	"RandomUniformLike": drawn(func(c *call) tensor { return c.between(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
+	"Bernoulli":         randomOp(bernoulli),
+	"Multinomial":       randomOp(multinomial),
+	"RandomNormal":      randomOp(func(c *call) tensor { return c.normal(ir.F32, ir.ShapeOf(c.mustInts("shape")...)) }),
+	"RandomUniform":     randomOp(func(c *call) tensor { return c.between(ir.F32, ir.ShapeOf(c.mustInts("shape")...)) }),
+	"RandomNormalLike":  randomOp(func(c *call) tensor { return c.normal(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
+	"RandomUniformLike": randomOp(func(c *call) tensor { return c.between(c.dtypeOf(c.input(0)), c.shapeOf(c.in[0])) }),
 }
 
-// drawn returns the row of a random op. It is never computed while the graph is built, because each trip of a loop
+// randomOp returns the row of a random op. It is never computed while the graph is built, because each trip of a loop
 // draws new numbers.
-func drawn(f func(c *call) tensor) row {
+func randomOp(f func(c *call) tensor) row {
 	return controlOp(func(c *call) []*value { return one(f(c)) })
 }
 
-// perOffset is how many elements use one offset of the generator.
+// perOffset is how many elements the generator makes per offset.
 const perOffset = 4
 
-// draw returns the seed and offset for a tensor of shape s.
-func (c *call) draw(s ir.Shape) (seed, offset tensor) {
+// randomState returns the generator's seed and offset for a tensor of shape s. Successive calls give different
+// numbers.
+func (c *call) randomState(s ir.Shape) (seed, offset tensor) {
 	c.draws++
 	first := int64(c.draws)
 	if a := c.anyAttr("seed"); a != nil && a.Type == AttrFloat {
@@ -51,20 +52,20 @@ func (c *call) draw(s ir.Shape) (seed, offset tensor) {
 }
 
 func (c *call) normal(t ir.DType, s ir.Shape) tensor {
-	seed, offset := c.draw(s)
+	seed, offset := c.randomState(s)
 	y := c.b.RandomNormal(seed, offset, c.dtypeAttr("dtype", t), s)
 	return y.Affine(c.floatAttr("scale", 1), c.floatAttr("mean", 0))
 }
 
 func (c *call) between(t ir.DType, s ir.Shape) tensor {
-	seed, offset := c.draw(s)
+	seed, offset := c.randomState(s)
 	low, high := c.floatAttr("low", 0), c.floatAttr("high", 1)
 	return c.b.RandomUniform(seed, offset, c.dtypeAttr("dtype", t), s).Affine(high-low, low)
 }
 
 func bernoulli(c *call) tensor {
 	p := c.x(0)
-	seed, offset := c.draw(p.Shape())
+	seed, offset := c.randomState(p.Shape())
 	is := c.b.RandomUniform(seed, offset, ir.F32, p.Shape()).Lt(castTo(p, ir.F32))
 	return is.Cast(c.dtypeAttr("dtype", p.DType()))
 }
@@ -76,7 +77,7 @@ func multinomial(c *call) tensor {
 		c.fail("of %s, %d samples: want [batch, classes] and at least one", x, n)
 	}
 	s := ir.Shape{x.Dim(0), ir.D(n), x.Dim(1)}
-	seed, offset := c.draw(s)
+	seed, offset := c.randomState(s)
 	noise := c.b.RandomUniform(seed, offset, ir.F32, s).Log().Neg().Log().Neg()
 	return castTo(castTo(x, ir.F32).Unsqueeze(1).Add(noise).Argmax(2), c.dtypeAttr("dtype", ir.I32))
 }
@@ -99,7 +100,7 @@ func dropout(c *call) []*value {
 	if !(p > 0 && p < 1) {
 		c.fail("ratio %v: want at least 0 and below 1", p)
 	}
-	seed, offset := c.draw(x.Shape())
+	seed, offset := c.randomState(x.Shape())
 	keep := c.b.RandomBernoulli(1-p, seed, offset, x.Shape())
 	return several(keep.Where(x.MulScalar(1/(1-p)), x.Lit(0)), keep)
 }

@@ -108,7 +108,7 @@ func resize(c *call) tensor {
 }
 
 // keepAspect sets the factors of axes to the smallest of them or, with policy not_smaller, the largest, and sets the
-// sizes accordingly.
+// sizes accordingly. So the axes keep their proportions.
 func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 	one := math.NaN()
 	for _, a := range axes {
@@ -176,7 +176,7 @@ func (c *call) resize(r *resizing) tensor {
 			continue
 		}
 		r.wantNumbers(c, axis, from, to)
-		x = r.along(c, x, axis, from.Static(), to.Static())
+		x = r.resizeAxis(c, x, axis, from.Static(), to.Static())
 	}
 	return x
 }
@@ -272,8 +272,8 @@ func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) 
 	return true
 }
 
-// source returns the coordinate in the input for element i of n, along an axis that has extent from in the input. Each
-// operation is rounded to f32.
+// source returns the coordinate in the input for element i of the n elements along an axis of the result. The axis
+// has extent from in the input. Each operation is rounded to f32.
 func (r *resizing) source(axis, i, from, n int) float32 {
 	scale, p, size, length := float32(r.scale[axis]), float32(i), float32(from), float32(n)
 	full := float32(scale * size) // the extent of the result before rounding down
@@ -379,8 +379,8 @@ func (r *resizing) round(place float32) int {
 // by a matmul with a matrix of weights.
 const denseTaps = 8
 
-// along resizes one axis, from one extent to another.
-func (r *resizing) along(c *call, x tensor, axis, from, to int) tensor {
+// resizeAxis resizes one axis from extent from to extent to.
+func (r *resizing) resizeAxis(c *call, x tensor, axis, from, to int) tensor {
 	all := make([]taps, to)
 	widest := 1
 	var outside []bool

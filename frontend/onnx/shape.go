@@ -559,7 +559,7 @@ func oneHot(c *call) tensor {
 	if indices.DType().IsFloat() {
 		indices = indices.Cast(ir.I64)
 	}
-	indices = c.counted(indices, ir.D(depth))
+	indices = c.wrapNegative(indices, ir.D(depth))
 	axis := c.axis(c.intAttr("axis", -1), indices.Rank()+1)
 	s := slices.Insert(slices.Clone(indices.Shape()), axis, ir.D(depth))
 	is := indices.Unsqueeze(axis).Eq(c.b.Iota(indices.DType(), axis, s))

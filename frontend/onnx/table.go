@@ -13,8 +13,8 @@ type row struct {
 	// fold, if set, computes integers that may depend on symbols, such as shapes. It returns nil if its inputs are not
 	// such integers.
 	fold func(c *call) *value
-	// asItIs says that build also handles constants.
-	asItIs bool
+	// buildsConstants says that build also handles constants.
+	buildsConstants bool
 	// leftOut lists attributes that build does not read, with the reason why they cannot change a result. Any other
 	// attribute that build has not read is an error.
 	leftOut map[string]string
@@ -38,7 +38,7 @@ var domains map[string]table
 func init() {
 	domains = map[string]table{
 		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,
-			controlOps, attentionOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, foundOps,
+			controlOps, attentionOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps, dynamicOps,
 			textOps),
 		"com.microsoft":            microsoftOps,
 		"ai.onnx.preview.training": trainingOps,
@@ -87,4 +87,4 @@ func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
 func manyOp(f func(c *call) []*value) row { return row{build: f} }
 
 // controlOp is manyOp for an op that looks at its inputs' forms itself.
-func controlOp(f func(c *call) []*value) row { return row{build: f, asItIs: true} }
+func controlOp(f func(c *call) []*value) row { return row{build: f, buildsConstants: true} }

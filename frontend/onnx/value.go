@@ -28,8 +28,8 @@ type value struct {
 	missing bool
 	// from lists the inputs of the model that it depends on.
 	from []string
-	// found, if set, says that only a part of the tensor is valid.
-	found *found
+	// valid, if set, says that only a part of the tensor is valid.
+	valid *validPart
 	// narrow says that data came from a 4-bit type, which has no dtype to round to.
 	narrow bool
 	// unsigned says that the integers are uint64, and large that some may be 2^63 or more: see unsigned.go.
