@@ -1,0 +1,403 @@
+// Onnxruntime compares models on the CPU fast path with onnxruntime: it runs both in turns, with the same number of
+// threads, and compares their results. Without arguments, the models are convolutions of the kinds of image models.
+//
+//	npm install --ignore-scripts --prefix .tools/onnxruntime onnxruntime-node@1.30.0
+//	cd bench/onnxruntime
+//	go run .
+//	go run . -dim N=1,H=640,W=640 -set sr=16000 model.onnx
+//
+// A time is the shortest of all runs, in milliseconds by the wall clock. The columns "cpu" have the processor time of
+// all threads in a run, the least of the turns. The last column is the largest difference of the results relative to
+// the largest result. It is a module of its own, and needs Node, so that vkc depends on neither.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var (
+	folder  = flag.String("peer", "../../.tools/onnxruntime", "the `FOLDER` with node_modules/onnxruntime-node")
+	dims    = flag.String("dim", "", "symbolic extents, such as `N=1,H=640`; others are 1")
+	set     = flag.String("set", "", "elements of inputs, such as `sr=16000`; others are random, and 0 if integers")
+	turns   = flag.Int("turns", 5, "`turns` of each side")
+	seconds = flag.Float64("seconds", 0.4, "`seconds` of a turn")
+	filter  = flag.String("filter", "", "only convolutions with names that match this `RE`")
+	profile = flag.String("cpuprofile", "", "write a profile of vkc's runs to this `FILE`")
+)
+
+func main() {
+	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	if err := compare(flag.Args()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// compare compares all models, and prints a row for each.
+func compare(models []string) (err error) {
+	scratch, err := os.MkdirTemp("", "vkc-onnxruntime-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	peer, err := start(*folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, peer.stop()) }()
+	fmt.Println("| model | onnxruntime | vkc | ratio | onnxruntime, cpu | vkc, cpu | difference |")
+	fmt.Println("|---|---:|---:|---:|---:|---:|---:|")
+	for _, path := range models {
+		name := filepath.Base(path)
+		if err := one(peer, name, path, scratch); err != nil {
+			fmt.Printf("| %s | %v |\n", name, err)
+		}
+	}
+	if len(models) > 0 {
+		return nil
+	}
+	re, err := regexp.Compile(*filter)
+	if err != nil {
+		return err
+	}
+	for _, c := range convs {
+		if !re.MatchString(c.name) {
+			continue
+		}
+		path, err := c.write(scratch)
+		if err == nil {
+			err = one(peer, c.name, path, scratch)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// one compares one model, and prints its row.
+func one(peer *peer, name, path, scratch string) (err error) {
+	ctx := context.Background()
+	options := onnx.Options{Dims: map[string]ir.Dim{}}
+	list, err := pairs(*dims)
+	if err != nil {
+		return err
+	}
+	whole, err := onnx.Read(path)
+	if err != nil {
+		return err
+	}
+	for _, e := range whole.Model.Extents() {
+		if n, ok := list[e]; ok {
+			options.Dims[e] = ir.Dim{Add: n}
+		} else {
+			options.Dims[e] = ir.Dim{Add: 1}
+		}
+	}
+	if err := whole.Close(); err != nil {
+		return err
+	}
+	f, err := onnx.Open(path, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	program, err := dev.Compile(ctx, f.Graph, vkc.CompileOptions{Weights: f})
+	if err != nil {
+		return err
+	}
+	exe, err := dev.Load(ctx, program, vkc.LoadOptions{Weights: f})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	in, err := inputs(f.Graph)
+	if err != nil {
+		return err
+	}
+	request := request{Load: path, Threads: runtime.GOMAXPROCS(0), Folder: scratch}
+	if request.Inputs, err = write(in, scratch); err != nil {
+		return err
+	}
+	theirs, err := peer.ask(request)
+	if err != nil {
+		return err
+	}
+	ours, err := exe.Run(ctx, in, vkc.RunOptions{})
+	if err != nil {
+		return err
+	}
+	difference, err := differ(ours.Outputs, theirs.Outputs)
+	if err != nil {
+		return err
+	}
+	best := answer{Best: math.Inf(1), CPU: math.Inf(1)}
+	peerBest := best
+	for range *turns {
+		turn, err := peer.ask(map[string]float64{"seconds": *seconds})
+		if err != nil {
+			return err
+		}
+		peerBest = peerBest.least(*turn)
+		time.Sleep(20 * time.Millisecond) // onnxruntime's threads wait for work in a loop before they sleep
+		if *turn, err = measure(func() error { _, err := exe.Run(ctx, in, vkc.RunOptions{}); return err }); err != nil {
+			return err
+		}
+		best = best.least(*turn)
+	}
+	fmt.Printf("| %s | %.3f | %.3f | %.2f | %.3f | %.3f | %.1e |\n", name, peerBest.Best, best.Best,
+		best.Best/peerBest.Best, peerBest.CPU, best.CPU, difference)
+	return nil
+}
+
+// measure calls run again and again, for a turn.
+func measure(run func() error) (a answer, err error) {
+	a.Best = math.Inf(1)
+	before, begin, runs := used(), time.Now(), 0
+	for runs < 3 || time.Since(begin).Seconds() < *seconds {
+		start := time.Now()
+		if err := run(); err != nil {
+			return a, err
+		}
+		a.Best = min(a.Best, milliseconds(time.Since(start)))
+		runs++
+	}
+	a.CPU = milliseconds(used()-before) / float64(runs)
+	return a, nil
+}
+
+// least returns the shorter times.
+func (a answer) least(b answer) answer {
+	return answer{Best: min(a.Best, b.Best), CPU: min(a.CPU, b.CPU)}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// used returns the processor time of this process.
+func used() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// pairs parses a list such as N=1,H=640.
+func pairs(text string) (map[string]int64, error) {
+	list := map[string]int64{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q: want NAME=NUMBER", part)
+		}
+		list[name] = n
+	}
+	return list, nil
+}
+
+// inputs returns random inputs of a graph.
+func inputs(g *ir.Graph) (map[string]*ir.Data, error) {
+	given, err := pairs(*set)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(17, 1))
+	in := map[string]*ir.Data{}
+	for _, n := range g.Leaves(ir.OpInput) {
+		extents, err := n.Shape().Eval(nil)
+		if err != nil {
+			return nil, err
+		}
+		d, err := ir.NewData(n.DType(), extents...)
+		if err != nil {
+			return nil, err
+		}
+		values := make([]float64, d.Elems())
+		for i := range values {
+			if v, ok := given[n.Name()]; ok {
+				values[i] = float64(v)
+			} else if n.DType().IsFloat() {
+				values[i] = rng.NormFloat64()
+			}
+		}
+		if n.DType().IsFloat() {
+			ir.EncodeFloats(d.Bytes, d.DType, values)
+		} else {
+			list := make([]int64, len(values))
+			for i, v := range values {
+				list[i] = int64(v)
+			}
+			ir.EncodeInts(d.Bytes, d.DType, list)
+		}
+		in[n.Name()] = d
+	}
+	return in, nil
+}
+
+// types has onnxruntime's names of dtypes.
+var types = map[ir.DType]string{ir.F32: "float32", ir.F64: "float64", ir.I64: "int64", ir.I32: "int32", ir.U8: "uint8",
+	ir.I8: "int8", ir.Bool: "bool", ir.F16: "float16"}
+
+// write writes inputs to files in a folder.
+func write(in map[string]*ir.Data, folder string) (list []tensorFile, err error) {
+	for name, d := range in {
+		path := filepath.Join(folder, fmt.Sprintf("in-%d.bin", len(list)))
+		if err := os.WriteFile(path, d.Bytes, 0o600); err != nil {
+			return nil, err
+		}
+		list = append(list, tensorFile{Name: name, Type: types[d.DType], Dims: d.Dims, File: path})
+	}
+	return list, nil
+}
+
+// differ returns the largest difference of all outputs, relative to the output's largest element.
+func differ(ours map[string]*ir.Data, theirs []tensorFile) (worst float64, err error) {
+	for _, o := range theirs {
+		have := ours[o.Name]
+		if have == nil {
+			return 0, fmt.Errorf("there is no output %q", o.Name)
+		}
+		raw, err := os.ReadFile(o.File)
+		if err != nil {
+			return 0, err
+		}
+		if len(raw) != len(have.Bytes) {
+			return 0, fmt.Errorf("output %q has %d bytes, onnxruntime's %d", o.Name, len(have.Bytes), len(raw))
+		}
+		if !have.DType.IsFloat() {
+			continue
+		}
+		x, err := have.Floats()
+		if err != nil {
+			return 0, err
+		}
+		y, err := (&ir.Data{DType: have.DType, Dims: have.Dims, Bytes: raw}).Floats()
+		if err != nil {
+			return 0, err
+		}
+		largest, most := 0.0, 0.0
+		for i := range x {
+			largest = max(largest, math.Abs(y[i]))
+			most = max(most, math.Abs(x[i]-y[i]))
+		}
+		if most > 0 {
+			worst = max(worst, most/largest)
+		}
+	}
+	return worst, nil
+}
+
+// peer is onnxruntime in a process of Node.
+type peer struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+}
+
+// request asks the peer to load a model.
+type request struct {
+	Load    string  `json:"load"`
+	Threads int     `json:"threads"`
+	Folder  string  `json:"folder"`
+	Inputs  []tensorFile `json:"inputs"`
+}
+
+// tensorFile is an input or output of a model.
+type tensorFile struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Dims []int  `json:"dims"`
+	File string `json:"file"`
+}
+
+// answer is an answer of the peer.
+type answer struct {
+	Error   string  `json:"error"`
+	Outputs []tensorFile `json:"outputs"`
+	Best    float64 `json:"best"`
+	CPU     float64 `json:"cpu"`
+}
+
+// start starts the peer with onnxruntime from a folder.
+func start(folder string) (*peer, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{command: exec.Command("node", "peer.cjs", folder)}
+	p.command.Stderr = os.Stderr
+	if p.in, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	return p, p.command.Start()
+}
+
+// ask sends a request and returns the answer.
+func (p *peer) ask(request any) (*answer, error) {
+	if err := json.NewEncoder(p.in).Encode(request); err != nil {
+		return nil, err
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("onnxruntime: %w", err)
+	}
+	var a answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		return nil, fmt.Errorf("onnxruntime: %s: %w", line, err)
+	}
+	if a.Error != "" {
+		return nil, errors.New("onnxruntime: " + a.Error)
+	}
+	return &a, nil
+}
+
+// stop ends the peer.
+func (p *peer) stop() error {
+	return errors.Join(p.in.Close(), p.command.Wait())
+}
