@@ -16,10 +16,11 @@ type exec struct {
 	ctx     context.Context
 	workers int
 	env     env
-	limit   int64     // largest allowed value of live
-	narrow  bool      // keep floats as float32 if an op returns float32
-	poison  bool      // see Options
-	kernels []*Kernel // by node ID: the kernels of a backend; nil without one
+	limit   int64       // largest allowed value of live
+	narrow  bool        // keep floats as float32 if an op returns float32
+	poison  bool        // see Options
+	kernels []*Kernel   // by node ID: the kernels of a backend; nil without one
+	packed  [][]float32 // by node ID: the argument that the node's kernel packed
 
 	inPlace []bool // as of a Program
 	views   []bool

@@ -17,6 +17,9 @@ func Held(programs []*Program) (weights, states int64) {
 		for _, v := range p.consts {
 			weights += once(v.memory())
 		}
+		for _, list := range p.packed {
+			weights += once(map[any]int{start(list): 4 * len(list)})
+		}
 		for _, v := range p.snapshot() {
 			states += once(v.memory())
 		}

@@ -69,11 +69,12 @@ type prepared struct {
 	opt     Options
 	consts  []value // by node ID: the constants that runs use
 	plan    plan
-	kernels []*Kernel // by node ID: the kernels of Options.Replace; nil without it
-	inPlace []bool    // by node ID: which nodes may overwrite argument 0, a state
-	dims    [][]int   // by node ID: the extents of results that depend on no symbol
-	views   []bool    // by node ID: which nodes may return a view of argument 0
-	direct  []bool    // by node ID: the outputs that kernels compute in the caller's memory
+	kernels []*Kernel   // by node ID: the kernels of Options.Replace; nil without it
+	packed  [][]float32 // by node ID: the argument that the node's kernel packed; nil for none
+	inPlace []bool      // by node ID: which nodes may overwrite argument 0, a state
+	dims    [][]int     // by node ID: the extents of results that depend on no symbol
+	views   []bool      // by node ID: which nodes may return a view of argument 0
+	direct  []bool      // by node ID: the outputs that kernels compute in the caller's memory
 	bodies  *bodies
 }
 
@@ -142,6 +143,9 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	}
 	if p.kernels != nil {
 		if err := mmap.Guard(p.decodeConstants); err != nil {
+			return nil, err
+		}
+		if err := p.packConstants(isConst); err != nil {
 			return nil, err
 		}
 	}
@@ -248,7 +252,7 @@ func (p *Program) ready() *exec {
 		return x
 	}
 	return &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), poison: p.opt.Poison,
-		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views, dims: p.dims}
+		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, packed: p.packed, views: p.views, dims: p.dims}
 }
 
 // rest resets a run's working memory for reuse.

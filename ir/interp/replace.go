@@ -22,6 +22,11 @@ type Kernel struct {
 	// Apart lists the float arguments that may be strided: Compute accepts gaps between the matrices of their two
 	// innermost axes.
 	Apart []int
+	// Pack, if not nil, rearranges argument Packs if that is constant: once, when a program is made. The program keeps
+	// the result instead of the argument, unless something else needs the argument too. It keeps the argument if Pack
+	// returns nil.
+	Pack  func(t Tensor) []float32
+	Packs int
 	// Rounds means that Compute rounds c.Out to the node's dtype itself.
 	Rounds bool
 }
@@ -51,9 +56,13 @@ type Tensor struct {
 	Dims   []int
 	Floats []float32
 	Ints   []int64
-	Stored *Stored // if set, Floats is nil
-	Apart  int     // stride in elements between the matrices of the two innermost axes
+	Stored *Stored   // if set, Floats is nil
+	Packed []float32 // what Pack returned for it; Floats may then be nil
+	Apart  int       // stride in elements between the matrices of the two innermost axes
 }
+
+// Workers returns the number of workers of Parallel.
+func (c *Call) Workers() int { return c.workers }
 
 // Parallel calls f for each task from 0 to tasks-1 on the program's workers, and stops early when the context ends.
 // work is the size of one task in multiply-adds; small totals run on the calling goroutine. Concurrent calls have
@@ -104,6 +113,9 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}
 		if len(a.dims) > 1 && a.apart == 0 {
 			t.Apart = elems(a.dims[len(a.dims)-2:])
+		}
+		if k.Pack != nil && k.Packs == i && x.packed != nil {
+			t.Packed = x.packed[n.ID()]
 		}
 		switch stored := a.stored(); {
 		case stored != nil && k.Stored == i:

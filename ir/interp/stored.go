@@ -91,3 +91,36 @@ func (p *Program) decodeConstants() error {
 	}
 	return nil
 }
+
+// packConstants packs the constant arguments of kernels. It drops those that nothing else needs.
+func (p *Program) packConstants(isConst []bool) error {
+	p.packed = make([][]float32, len(p.consts))
+	needed := make([]bool, len(p.consts))
+	for _, o := range p.graph.Outputs() {
+		needed[o.Node.ID()] = true
+	}
+	for _, u := range p.graph.Updates() {
+		needed[u.Value.ID()] = true
+	}
+	for _, n := range p.plan.nodes {
+		k := p.kernels[n.ID()]
+		for i, a := range argsOf(n, p.kernels) {
+			if !isConst[a.ID()] {
+				continue
+			}
+			if v := p.consts[a.ID()]; k != nil && k.Pack != nil && k.Packs == i && v.n != nil {
+				if err := hostmem.Check(4 * int64(len(v.n))); err != nil {
+					return nodeError(n, err)
+				}
+				p.packed[n.ID()] = k.Pack(Tensor{DType: v.typ, Dims: v.dims, Floats: v.n})
+			}
+			needed[a.ID()] = needed[a.ID()] || k == nil || k.Pack == nil || k.Packs != i || p.packed[n.ID()] == nil
+		}
+	}
+	for i := range p.consts {
+		if isConst[i] && !needed[i] {
+			p.consts[i].n = nil
+		}
+	}
+	return nil
+}

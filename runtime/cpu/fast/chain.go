@@ -163,13 +163,19 @@ func newChains(g *ir.Graph) *chains {
 // shape, and no node outside of the chain uses them, except root. ending sets within, by ID, for the members other than
 // root.
 func (c *chains) ending(root *ir.Node, within []bool) *chain {
-	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !isNarrow(root.DType()) || !computable(root) {
+	if !c.ends(root) {
 		return nil
 	}
-	if root.Op() == ir.OpCast && root.DType() == ir.F32 && isNarrow(root.Arg(0).DType()) {
-		return nil // the interpreter needs no copy for this conversion
-	}
 	return c.compile(c.before(root, within))
+}
+
+// ends reports whether a node can be the last one of a chain.
+func (c *chains) ends(root *ir.Node) bool {
+	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !isNarrow(root.DType()) || !computable(root) {
+		return false
+	}
+	// The interpreter needs no copy for a conversion of narrow floats to f32.
+	return root.Op() != ir.OpCast || root.DType() != ir.F32 || !isNarrow(root.Arg(0).DType())
 }
 
 // before returns the members of the chain that computes root, sorted by ID. It sets within for those other than root.

@@ -1,69 +1,638 @@
 package fast
 
 import (
+	"slices"
+	"sync/atomic"
+
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// conv computes a convolution by matmuls (im2col). For each group, one matrix has the weights: a row for each output
-// channel. The other, the panel, has a row for each of a few windows of the input, with copies of its elements.
-func conv(c *interp.Call) error {
-	x, weights := c.Args[0], c.Args[1]
-	w := windows{Window: ir.WindowOf(c.Node), in: x.Dims[2:], out: c.Dims[2:]}
-	batch, channels := c.Dims[0], c.Dims[1]
-	groups := c.Node.Attrs().Int("groups")
-	inPer, outPer := x.Dims[1]/groups, channels/groups
-	inSize, outSize, kernel := volume(w.in), volume(w.out), volume(weights.Dims[2:])
-	k := inPer * kernel
-	tiles := (outSize + tileCols - 1) / tileCols
-	return c.Parallel(batch*tiles, channels*k*tileCols/8, func(worker, task int) {
-		n, first := task/tiles, task%tiles*tileCols
-		cols := min(tileCols, outSize-first)
-		panel := c.Room(worker, cols*k)
-		taps := make([][]tap, cols)
-		for j := range taps {
-			taps[j] = w.taps(first + j)
+// A convolution is computed by sums over terms: a term is an element of the kernel for one channel of the input. The
+// input's elements for neighbouring positions of the result are neighbours in memory too, at an offset that depends
+// only on the term, if the window moves by 1. So a tile of neighbouring positions is computed in vectors along
+// positions, with the sums of 4 channels of the result in registers.
+//
+// To make that true for every convolution, a task first copies its part of the input with zeros for the padding. If the
+// window moves by more than 1 along an axis, the copy has one image for each remainder of coordinates by the stride.
+// The rows of a copy follow each other, so a tile may reach over several rows; results between rows are not used.
+
+// convolution is the kernel of a convolution and of the elementwise ops after it.
+type convolution struct {
+	node  *ir.Node
+	args  []*ir.Node // the node's, and those of the chain except the node
+	after *chain     // computes the results from the node's elements; nil if they are the same
+	given int        // the argument of the chain that is the node
+	shape atomic.Pointer[convShape]
+}
+
+// channelBlock is the number of channels of the result whose weights are next to each other in memory.
+const channelBlock = 4
+
+// convolved returns the kernel that computes node n by a convolution and a chain. n is the convolution itself, or the
+// end of a chain in which no other node uses the convolution. It sets within, by ID, for all nodes before n. It returns
+// nil if there is no such kernel.
+func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
+	if convolves(n) {
+		f := &convolution{node: n, args: n.Args()}
+		return f.kernel()
+	}
+	if !c.ends(n) {
+		return nil
+	}
+	inside := slices.Clone(within)
+	members := c.before(n, inside)
+	var conv *ir.Node
+	for _, m := range members {
+		for _, a := range m.Args() {
+			if convolves(a) && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) && c.usedBy(a, members) &&
+				(conv == nil || a.ID() > conv.ID()) {
+				conv = a
+			}
 		}
-		for g := range groups {
-			planes := x.Floats[(n*groups+g)*inPer*inSize:][:inPer*inSize]
-			for j, list := range taps {
-				column := panel[j*k : (j+1)*k]
-				if len(list) < kernel { // the window reaches into the padding
-					clear(column)
-				}
-				for ch := range inPer {
-					plane, at := planes[ch*inSize:(ch+1)*inSize], column[ch*kernel:(ch+1)*kernel]
-					for _, t := range list {
-						at[t.kernel] = plane[t.in]
-					}
+	}
+	if conv == nil {
+		return nil
+	}
+	copy(within, inside)
+	within[conv.ID()] = true
+	b := newCompiler()
+	element := b.value(value{arg: conv})
+	if name, ok := roundings[conv.DType()]; ok {
+		element = b.instruction(primitives[name], []int{element})
+	}
+	b.of[conv] = element
+	f := &convolution{node: conv, args: slices.Clone(conv.Args())}
+	f.after = b.chain(b.stored(c.members(b, members)))
+	for i, a := range f.after.args {
+		if a == conv {
+			f.given, f.after.reads[i] = i, false
+		} else {
+			f.args = append(f.args, a)
+		}
+	}
+	return f.kernel()
+}
+
+// convolves reports whether a node is a convolution of floats that float32 represents.
+func convolves(n *ir.Node) bool { return n.Op() == ir.OpConv && isNarrow(n.DType()) && narrow(n) }
+
+// usedBy reports whether only the members of a chain use a node.
+func (c *chains) usedBy(a *ir.Node, members []*ir.Node) bool {
+	uses := 0
+	for _, m := range members {
+		for _, x := range m.Args() {
+			if x == a {
+				uses++
+			}
+		}
+	}
+	return uses == c.uses[a.ID()]
+}
+
+func (f *convolution) kernel() *interp.Kernel {
+	k := &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Rounds: f.after != nil}
+	if !f.depthwise() {
+		k.Packs, k.Pack = 1, func(t interp.Tensor) []float32 { return f.pack(t.Floats) }
+	}
+	return k
+}
+
+// depthwise reports whether each channel of the result depends on one channel of the input, and is the only one.
+func (f *convolution) depthwise() bool {
+	shape := f.node.Arg(1).Shape()
+	return shape[1].Add == 1 && shape[0].Add == int64(f.node.Attrs().Int("groups"))
+}
+
+// pack returns the weights in the order of use: by group, by block of channels, by term, and by channel of the block.
+// The terms are padded to a multiple of 8 with zeros. It returns nil if a weight is not finite and the window reaches
+// into padding: such weights do not count there, but 0 times them is NaN. It also returns nil if there is no weight.
+func (f *convolution) pack(weights []float32) []float32 {
+	if len(weights) == 0 || !f.packable(weights) {
+		return nil
+	}
+	dims, err := f.node.Arg(1).Shape().Eval(nil)
+	if err != nil {
+		return nil
+	}
+	groups := f.node.Attrs().Int("groups")
+	per, terms := dims[0]/groups, volume(dims[1:])
+	blocks, padded := (per+channelBlock-1)/channelBlock, paddedTerms(terms)
+	packed := make([]float32, groups*blocks*padded*channelBlock)
+	for g := range groups {
+		for o := range per {
+			to := packed[(g*blocks+o/channelBlock)*padded*channelBlock+o%channelBlock:]
+			for i, w := range weights[(g*per+o)*terms:][:terms] {
+				to[i*channelBlock] = w
+			}
+		}
+	}
+	return packed
+}
+
+// packable reports whether zeros may stand for the padding.
+func (f *convolution) packable(weights []float32) bool {
+	w := ir.WindowOf(f.node)
+	if !slices.ContainsFunc(slices.Concat(w.Low, w.High), func(n int64) bool { return n != 0 }) {
+		return true
+	}
+	var sum float32
+	for _, x := range weights {
+		sum += x - x
+	}
+	return sum == 0
+}
+
+// paddedTerms returns the number of terms of packed weights.
+func paddedTerms(terms int) int { return (terms + 7) / 8 * 8 }
+
+// convAxis is an axis along which the window moves.
+type convAxis struct {
+	in, out, kernel, stride, dilation, low int
+
+	images []int // the remainders of coordinates of the padded input, by the stride, that the window meets
+	image  []int // by coordinate of the kernel: the index of its remainder
+	shift  []int // by coordinate of the kernel: the distance from a result's coordinate to the image's
+	reach  int   // the largest shift
+}
+
+// newConvAxis adds what follows from the given extents.
+func newConvAxis(a convAxis) convAxis {
+	for k := range a.kernel {
+		at := k * a.dilation
+		i := slices.Index(a.images, at%a.stride)
+		if i < 0 {
+			i = len(a.images)
+			a.images = append(a.images, at%a.stride)
+		}
+		a.image, a.shift = append(a.image, i), append(a.shift, at/a.stride)
+		a.reach = at / a.stride
+	}
+	return a
+}
+
+// inside returns the range of n coordinates of an image, from `first` on, that are not padding, and the input's
+// coordinate of the first of these.
+func (a *convAxis) inside(image, first, n int) (lo, hi, from int) {
+	start := first*a.stride + a.images[image] - a.low // the input's coordinate
+	if start < 0 {
+		lo = (-start + a.stride - 1) / a.stride
+	}
+	hi = min(n, (a.in-start+a.stride-1)/a.stride)
+	if start >= a.in || lo >= hi {
+		return 0, 0, 0
+	}
+	return lo, hi, start + lo*a.stride
+}
+
+// convShape has the parameters of a convolution of an input of given extents, and how it is divided into tasks.
+type convShape struct {
+	dims    []int // of the input
+	workers int
+
+	batch, groups, inPer, outPer, terms int
+	axes                                [3]convAxis // outer axes of extent 1 are added
+
+	column       bool // results are computed one position at a time, because there are only a few
+	direct       bool // the input is used in place: no copy is necessary
+	rows, cols   int  // extents of a task's part along the last two axes of the result
+	channels     int  // number of channels in a task
+	units        int  // number of pairs of an image and a group in a task
+	width, plane int  // distance in elements between rows of a copy, and between its planes
+	room         int  // elements of a copy
+	offsets      []int32
+}
+
+// tasksPerWorker is how many tasks each worker has, so that none waits for long.
+const tasksPerWorker = 2
+
+// A copy of a part of the input and the results for it should fit in a core's L2 cache.
+const convRoom = 1 << 17
+
+// newShape returns the parameters for an input.
+func (f *convolution) newShape(x, out, kernel []int, workers int) *convShape {
+	w, n := ir.WindowOf(f.node), len(x)-2
+	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: f.node.Attrs().Int("groups")}
+	s.inPer, s.outPer = x[1]/s.groups, out[1]/s.groups
+	for i := range s.axes {
+		a := convAxis{in: 1, out: 1, kernel: 1, stride: 1, dilation: 1}
+		if j := i - (len(s.axes) - n); j >= 0 {
+			a = convAxis{in: x[2+j], out: out[2+j], kernel: kernel[2+j], stride: int(w.Stride[j]),
+				dilation: int(w.Dilation[j]), low: int(w.Low[j])}
+		}
+		s.axes[i] = newConvAxis(a)
+	}
+	size := 1
+	s.terms, s.direct = s.inPer, true
+	for _, a := range s.axes {
+		size *= a.out
+		s.terms *= a.kernel
+		s.direct = s.direct && a.kernel == 1 && a.stride == 1 && a.in == a.out
+	}
+	s.channels, s.units = s.outPer, 1
+	if s.direct {
+		s.axes = [3]convAxis{newConvAxis(convAxis{in: 1, out: 1, kernel: 1, stride: 1}),
+			newConvAxis(convAxis{in: 1, out: 1, kernel: 1, stride: 1}),
+			newConvAxis(convAxis{in: size, out: size, kernel: 1, stride: 1})}
+	}
+	if s.column = size < lanes; s.column {
+		s.direct = false
+		s.rows, s.cols = s.axes[1].out, s.axes[2].out
+		s.divide()
+		return s
+	}
+	s.tile()
+	s.divide()
+	s.place()
+	return s
+}
+
+// tile sets the largest extents of a task's part for which it fits in the cache.
+func (s *convShape) tile() {
+	high, wide := &s.axes[1], &s.axes[2]
+	planes := s.inPer * s.axes[0].kernel * len(high.images) * len(wide.images)
+	width := wide.out + wide.reach
+	s.cols = wide.out
+	s.rows = (convRoom - planes*high.reach*width) / ((planes + s.outPer) * width)
+	if s.rows = min(max(s.rows, 1), high.out); s.rows > 1 {
+		s.rows = even(high.out, s.rows)
+		return
+	}
+	least := 4 * 3 * lanes
+	s.cols = (convRoom - planes*(1+high.reach)*wide.reach) / (planes*(1+high.reach) + s.outPer)
+	s.cols = even(wide.out, min(max(s.cols, least), wide.out))
+}
+
+// even returns the size of parts of about equal size, at most `most`, into which n is divided.
+func even(n, most int) int {
+	parts := (n + most - 1) / most
+	return (n + parts - 1) / parts
+}
+
+// divide makes parts smaller until there are enough tasks for all workers, or larger if they are tiny.
+func (s *convShape) divide() {
+	work := s.rows * s.cols * s.terms * s.outPer
+	want, units := tasksPerWorker*s.workers, s.batch*s.groups
+	if s.workers == 1 || work*s.parts()*units/lanes < 1<<14 {
+		want = 1
+	}
+	high, wide := &s.axes[1], &s.axes[2]
+	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 && !s.column {
+		if high.out == 1 {
+			s.cols = even(wide.out, max((s.cols+missing-1)/missing, 6*lanes))
+		} else {
+			least := (6*lanes + s.cols - 1) / s.cols
+			s.rows = even(high.out, min(s.rows, max((s.rows+missing-1)/missing, least)))
+		}
+	}
+	if missing := (want + units*s.parts() - 1) / (units * s.parts()); missing > 1 && s.outPer > channelBlock {
+		blocks := (s.outPer + channelBlock - 1) / channelBlock
+		s.channels = channelBlock * even(blocks, max((blocks+missing-1)/missing, 2))
+	}
+	if s.parts() == 1 {
+		const least = 1 << 16 // multiply-adds of a task
+		s.units = min(max(1, least/max(work, 1)), max(1, units/want))
+	}
+}
+
+// parts returns the number of parts of the result for an image and a group.
+func (s *convShape) parts() int {
+	high, wide := &s.axes[1], &s.axes[2]
+	return s.axes[0].out * ((high.out + s.rows - 1) / s.rows) * ((wide.out + s.cols - 1) / s.cols) *
+		((s.outPer + s.channels - 1) / s.channels)
+}
+
+// place sets where the terms of a sum are in the copy of a part, or in the input.
+func (s *convShape) place() {
+	s.offsets = make([]int32, 0, s.terms)
+	if s.direct {
+		s.width = s.cols
+		for ch := range s.inPer {
+			s.offsets = append(s.offsets, int32(4*ch*s.axes[2].in))
+		}
+		return
+	}
+	deep, high, wide := &s.axes[0], &s.axes[1], &s.axes[2]
+	shared := 0 // padding before a row that is also the padding after the one before
+	if s.cols == wide.out {
+		shared = wide.reach
+		for i := range wide.images {
+			lo, hi, _ := wide.inside(i, 0, wide.out+wide.reach)
+			shared = min(shared, lo, wide.out+wide.reach-hi)
+		}
+	}
+	s.width = s.cols + wide.reach - shared
+	lines := ((s.rows+high.reach)*s.width + shared + 15) / 16
+	s.plane = (lines | 1) * 16 // an odd number of cache lines: planes do not compete for the same part of the cache
+	s.room = s.inPer*deep.kernel*len(high.images)*len(wide.images)*s.plane + lanes
+	for ch := range s.inPer {
+		for d := range deep.kernel {
+			for h := range high.kernel {
+				for w := range wide.kernel {
+					plane := ((ch*deep.kernel+d)*len(high.images)+high.image[h])*len(wide.images) + wide.image[w]
+					s.offsets = append(s.offsets, int32(4*(plane*s.plane+high.shift[h]*s.width+wide.shift[w])))
 				}
 			}
-			out := c.Out[(n*channels+g*outPer)*outSize+first:]
-			of := weights.Floats[g*outPer*k : (g+1)*outPer*k]
-			multiply(out, outSize, of, panel, outPer, cols, k)
-			for j, list := range taps {
-				if len(list) == kernel {
-					continue
-				}
-				for ch := range outPer {
-					if sum := &out[ch*outSize+j]; *sum != *sum {
-						*sum = withoutPadding(of[ch*k:(ch+1)*k], panel[j*k:(j+1)*k], list, kernel)
-					}
-				}
+		}
+	}
+}
+
+// fits reports whether the offsets of all terms fit in 32 bits.
+func (s *convShape) fits() bool {
+	const most = 1<<29 - 1<<10
+	return s.direct && s.inPer*s.axes[2].in < most || !s.direct && s.room < most
+}
+
+// compute is the kernel.
+func (f *convolution) compute(c *interp.Call) error {
+	x, w := c.Args[0], c.Args[1]
+	s := f.shape.Load()
+	if s == nil || !slices.Equal(s.dims, x.Dims) || s.workers != c.Workers() {
+		s = f.newShape(x.Dims, c.Dims, w.Dims, c.Workers())
+		f.shape.Store(s)
+	}
+	r := convRun{convolution: f, convShape: s, call: c, x: x.Floats, weights: w.Packed}
+	if f.after != nil {
+		r.places = make([]place, 0, len(f.after.args))
+		for i := range f.after.args {
+			if i == f.given {
+				r.places = append(r.places, place{})
+				continue
 			}
+			at := len(r.places) + 2
+			if i > f.given {
+				at--
+			}
+			r.places = append(r.places, newPlace(c.Args[at], c.Dims, nil))
+		}
+	}
+	switch {
+	case f.depthwise():
+		if f.packable(w.Floats) {
+			r.weights = w.Floats
+		}
+	case r.weights == nil:
+		r.weights = f.pack(w.Floats)
+	}
+	if r.weights == nil || !s.fits() {
+		return r.plain(w.Floats, w.Dims)
+	}
+	r.outSize = volume(c.Dims[2:])
+	parts := s.parts()
+	tasks := (s.batch*s.groups + s.units - 1) / s.units * parts
+	work := s.units * s.rows * s.cols * s.terms * s.channels / lanes
+	return c.Parallel(tasks, work, func(worker, task int) {
+		first := task / parts * s.units
+		for unit := first; unit < min(first+s.units, s.batch*s.groups); unit++ {
+			r.part(worker, unit, task%parts)
 		}
 	})
 }
 
-// withoutPadding returns the dot product of weights and a row of the panel, without the elements in the padding. These
-// would make the result NaN if their weight is infinite or NaN, since 0 times such a weight is NaN.
-func withoutPadding(weights, column []float32, list []tap, kernel int) (sum float32) {
-	for at := 0; at < len(weights); at += kernel {
-		for _, t := range list {
-			sum += float32(weights[at+t.kernel] * column[at+t.kernel])
+// convRun is one run of a convolution.
+type convRun struct {
+	*convolution
+	*convShape
+	call    *interp.Call
+	x       []float32
+	weights []float32 // packed, unless the convolution is depthwise
+	places  []place   // of the chain's arguments
+	outSize int       // elements of a channel of the result
+}
+
+// part computes a part of the result for an image and a group.
+func (r *convRun) part(worker, unit, part int) {
+	deep, high, wide := &r.axes[0], &r.axes[1], &r.axes[2]
+	blocks := (r.outPer + r.channels - 1) / r.channels
+	channel := part % blocks * r.channels
+	part /= blocks
+	across := (wide.out + r.cols - 1) / r.cols
+	col := part % across * r.cols
+	part /= across
+	down := (high.out + r.rows - 1) / r.rows
+	row := part % down * r.rows
+	depth := part / down
+	p := convPart{convRun: r, unit: unit, depth: depth, row: row, col: col, rows: min(r.rows, high.out-row),
+		cols: min(r.cols, wide.out-col), channel: channel, channels: min(r.channels, r.outPer-channel)}
+	p.inSize = deep.in * high.in * wide.in
+	p.input = r.x[unit*r.inPer*p.inSize:][:r.inPer*p.inSize]
+	p.out = r.call.Out[(unit*r.outPer+channel)*r.outSize:][:p.channels*r.outSize]
+	p.first = (depth*high.out+row)*wide.out + col
+	if r.column {
+		p.columns(worker)
+		return
+	}
+	p.tiles(worker)
+}
+
+// convPart is a part of the result that a task computes.
+type convPart struct {
+	*convRun
+	unit, depth, row, col, rows, cols int
+	channel, channels                 int       // within the group
+	input                             []float32 // the group's channels
+	inSize                            int       // elements of a channel of the input
+	out                               []float32 // the part's channels of the result, as a whole
+	first                             int       // the part's first element in each of them
+}
+
+// tiles computes the part by tiles of neighbouring positions.
+func (p *convPart) tiles(worker int) {
+	positions := (p.rows-1)*p.width + p.cols
+	// Tiles are computed in place if they have no elements between rows, and whole blocks of channels.
+	wide := p.convShape.direct || p.rows == 1 || p.width == p.cols
+	inPlace := wide && positions >= lanes && (p.channels%channelBlock == 0 || p.depthwise())
+	stride, scratch := p.outSize, 0
+	if !inPlace {
+		stride = (positions + lanes - 1) / lanes * lanes
+		scratch = (p.channels + channelBlock - 1) / channelBlock * channelBlock * stride
+	}
+	room := p.call.Room(worker, p.room+scratch)
+	in, sums := room[:p.room], room[p.room:]
+	if p.direct {
+		in = p.input[p.first:]
+	} else {
+		p.copy(in)
+	}
+	if inPlace {
+		sums = p.out[p.first:]
+	}
+	if p.depthwise() {
+		weights := p.weights[p.unit%p.groups*p.terms:][:p.terms]
+		convTaps(sums, in, p.offsets, weights, positions)
+	} else {
+		blocks := (p.channels + channelBlock - 1) / channelBlock
+		all, skip := (p.outPer+channelBlock-1)/channelBlock, paddedTerms(p.terms)*channelBlock
+		weights := p.weights[(p.unit%p.groups*all+p.channel/channelBlock)*skip:][:blocks*skip]
+		for at := 0; at < positions; {
+			vectors := min((positions-at)/lanes, 3)
+			if vectors == 0 {
+				vectors, at = 1, max(0, positions-lanes) // together with some of the positions before
+			}
+			convTile(vectors, sums[at:], stride, in[at:], p.offsets, weights, skip, blocks)
+			at += vectors * lanes
 		}
 	}
-	return sum
+	for ch := range p.channels {
+		from := ch*p.outSize + p.first
+		out := p.out[from:][:p.rows*p.cols]
+		if !inPlace {
+			moveRows(out, p.cols, sums[ch*stride:], p.width, p.cols, p.rows)
+		}
+		p.finish(out, (p.unit*p.outPer+p.channel)*p.outSize+from)
+	}
+}
+
+// finish applies the chain to neighbouring elements of the result, from element `first` of the result on.
+func (p *convPart) finish(out []float32, first int) {
+	if p.after == nil {
+		return
+	}
+	s := p.after.begin(p.places)
+	defer p.after.idle.Put(s)
+	for at := 0; at < len(out); at += block {
+		some := out[at:min(at+block, len(out))]
+		p.after.read(p.places, first+at, len(some), s)
+		s.operands[p.given] = some
+		p.after.apply(some, s)
+	}
+	clear(s.operands[:len(p.after.args)])
+}
+
+// copy copies the part of the input that the windows of the part meet, with zeros for the padding.
+func (p *convPart) copy(to []float32) {
+	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
+	height, width := p.rows+high.reach, p.cols+wide.reach
+	plane := 0
+	for ch := range p.inPer {
+		for d := range deep.kernel {
+			at := p.depth*deep.stride + d*deep.dilation - deep.low
+			for h := range high.images {
+				top, bottom, y := high.inside(h, p.row, height)
+				for w := range wide.images {
+					left, right, x := wide.inside(w, p.col, width)
+					image := to[plane*p.plane:][:p.plane]
+					plane++
+					if at < 0 || at >= deep.in || top == bottom || left == right {
+						clear(image)
+						continue
+					}
+					if top > 0 || bottom < height || left > 0 || right < width {
+						clear(image)
+					}
+					from := p.input[ch*p.inSize+((at*high.in)+y)*wide.in+x:]
+					moveStrided(image[top*p.width+left:], p.width, from, high.stride*wide.in, wide.stride, right-left,
+						bottom-top)
+				}
+			}
+		}
+	}
+}
+
+// moveStrided copies rows of n elements. Elements are `step` apart in src, and rows are `from` apart.
+func moveStrided(dst []float32, to int, src []float32, from, step, n, rows int) {
+	if step == 1 {
+		moveRows(dst, to, src, from, n, rows)
+		return
+	}
+	for r := range rows {
+		line, elems := dst[r*to:][:n], src[r*from:]
+		if step == 2 {
+			whole := secondOnes(line, elems)
+			line, elems = line[whole:], elems[min(2*whole, len(elems)):]
+		}
+		for i := range line {
+			line[i] = elems[i*step]
+		}
+	}
+}
+
+// columns computes a part one position at a time.
+func (p *convPart) columns(worker int) {
+	blocks, padded := (p.channels+channelBlock-1)/channelBlock, paddedTerms(p.terms)
+	room := p.call.Room(worker, padded+blocks*channelBlock)
+	terms, sums := room[:padded], room[padded:]
+	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
+	for y := range p.rows {
+		for x := range p.cols {
+			clear(terms)
+			p.window(terms, deep, high, wide, y, x)
+			if p.depthwise() {
+				sums[0] = dot(terms[:p.terms], p.weights[p.unit%p.groups*p.terms:][:p.terms])
+			} else {
+				all := (p.outPer + channelBlock - 1) / channelBlock
+				weights := p.weights[(p.unit%p.groups*all+p.channel/channelBlock)*padded*channelBlock:]
+				convPosition(sums, terms, weights[:blocks*padded*channelBlock])
+			}
+			for ch := range p.channels {
+				p.out[ch*p.outSize+p.first+y*wide.out+x] = sums[ch]
+			}
+		}
+	}
+	for ch := range p.channels {
+		from := ch*p.outSize + p.first
+		p.finish(p.out[from:][:p.rows*p.cols], (p.unit*p.outPer+p.channel)*p.outSize+from)
+	}
+}
+
+// window sets terms to the elements that the window at a position meets. The others stay 0.
+func (p *convPart) window(terms []float32, deep, high, wide *convAxis, y, x int) {
+	i := 0
+	for ch := range p.inPer {
+		for d := range deep.kernel {
+			atDeep := p.depth*deep.stride + d*deep.dilation - deep.low
+			for h := range high.kernel {
+				atHigh := (p.row+y)*high.stride + h*high.dilation - high.low
+				for w := range wide.kernel {
+					atWide := (p.col+x)*wide.stride + w*wide.dilation - wide.low
+					if atDeep >= 0 && atDeep < deep.in && atHigh >= 0 && atHigh < high.in && atWide >= 0 &&
+						atWide < wide.in {
+						terms[i] = p.input[ch*p.inSize+(atDeep*high.in+atHigh)*wide.in+atWide]
+					}
+					i++
+				}
+			}
+		}
+	}
+}
+
+// volume returns the product of extents.
+func volume(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// plain computes a convolution one element at a time. It leaves out terms in the padding.
+func (r *convRun) plain(weights []float32, kernel []int) error {
+	c, w := r.call, windows{Window: ir.WindowOf(r.node), in: r.dims[2:], out: r.call.Dims[2:]}
+	inSize, outSize, size := volume(w.in), volume(w.out), volume(kernel[2:])
+	err := c.ParallelRange(outSize, r.batch*r.groups*r.outPer*r.inPer*size, func(lo, hi int) {
+		for at := lo; at < hi; at++ {
+			taps := w.taps(at)
+			for i := range r.batch * r.groups * r.outPer {
+				unit := i / r.outPer
+				sum := float32(0)
+				for ch := range r.inPer {
+					plane := r.x[(unit*r.inPer+ch)*inSize:]
+					of := weights[((unit%r.groups*r.outPer+i%r.outPer)*r.inPer+ch)*size:]
+					for _, t := range taps {
+						sum += float32(plane[t.in] * of[t.kernel])
+					}
+				}
+				c.Out[i*outSize+at] = sum
+			}
+		}
+	})
+	if err != nil || r.after == nil {
+		return err
+	}
+	p := convPart{convRun: r}
+	return c.ParallelRange(r.batch*r.groups*r.outPer, outSize, func(lo, hi int) {
+		p.finish(c.Out[lo*outSize:hi*outSize], lo*outSize)
+	})
 }
 
 // windows has the parameters of a convolution's windows, and the extents of input and result along the windowed axes.
@@ -96,11 +665,47 @@ func (w *windows) taps(position int) []tap {
 	return list
 }
 
-// volume returns the product of extents.
-func volume(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
+// The functions below compute in Go what the assembly does.
+
+// convTilePlain is convTile in Go.
+func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
+	blocks int) {
+	for o := range blocks * channelBlock {
+		sums, of := out[o*stride:][:n], weights[o/channelBlock*skip+o%channelBlock:]
+		clear(sums)
+		for i, offset := range offsets {
+			w := of[i*channelBlock]
+			for j, x := range in[offset/4:][:n] {
+				sums[j] += float32(w * x)
+			}
+		}
 	}
-	return n
+}
+
+// convTapsPlain is convTaps in Go.
+func convTapsPlain(out, in []float32, offsets []int32, weights []float32) {
+	clear(out)
+	for i, offset := range offsets {
+		for j, x := range in[offset/4:][:len(out)] {
+			out[j] += float32(weights[i] * x)
+		}
+	}
+}
+
+// convPositionPlain is convPosition in Go.
+func convPositionPlain(out, terms, weights []float32) {
+	clear(out)
+	for o := range out {
+		of := weights[o/channelBlock*len(terms)*channelBlock+o%channelBlock:]
+		for i, x := range terms {
+			out[o] += float32(of[i*channelBlock] * x)
+		}
+	}
+}
+
+// moveRowsPlain is moveRows in Go.
+func moveRowsPlain(dst []float32, to int, src []float32, from, n, rows int) {
+	for r := range rows {
+		copy(dst[r*to:][:n], src[r*from:][:n])
+	}
 }

@@ -2,7 +2,11 @@ package fast_test
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
@@ -67,4 +71,140 @@ func TestConvLeavesPaddingOut(t *testing.T) {
 	if n := len(results["reference"]); numbers == 0 || numbers == n {
 		t.Errorf("%d of %d elements are finite: want some, and not all", numbers, n)
 	}
+}
+
+// convCase is a convolution in a graph, and whether its weights are constant.
+type convCase struct {
+	x, w     []int
+	dtype    ir.DType
+	attrs    string
+	constant bool
+	after    string // further nodes, which compute %out from %y, a residual %r and a bias %b
+}
+
+// randomConv returns a convolution of one to three axes.
+func randomConv(rng *rand.Rand) convCase {
+	c := convCase{dtype: ir.F32, constant: rng.IntN(3) > 0}
+	axes, groups := 1+rng.IntN(3), []int{1, 1, 2, 3}[rng.IntN(4)]
+	in, out := rng.IntN(7), 1+rng.IntN(10)
+	if rng.IntN(4) == 0 {
+		groups, in, out = 1+rng.IntN(5), 1, 1 // depthwise
+	}
+	c.x, c.w = []int{1 + rng.IntN(2), in * groups}, []int{out * groups, in}
+	var strides, dilations, low, high []string
+	for axis := range axes {
+		kernel, stride, dilation := 1+rng.IntN(4), 1+rng.IntN(3), 1+rng.IntN(2)
+		if rng.IntN(3) == 0 {
+			kernel, stride = 1, 1
+		}
+		most := 24
+		if axis < axes-1 {
+			most = 9
+		}
+		pads := [2]int{rng.IntN(3), rng.IntN(3)}
+		if kernel == 1 {
+			pads = [2]int{}
+		}
+		reach := dilation*(kernel-1) + 1
+		c.x, c.w = append(c.x, max(1, reach-pads[0]-pads[1])+rng.IntN(most)), append(c.w, kernel)
+		strides, dilations = append(strides, fmt.Sprint(stride)), append(dilations, fmt.Sprint(dilation))
+		low, high = append(low, fmt.Sprint(pads[0])), append(high, fmt.Sprint(pads[1]))
+	}
+	list := func(values []string) string { return "[" + strings.Join(values, ",") + "]" }
+	c.attrs = fmt.Sprintf("{groups=%d, stride=%s, dilation=%s, padding_low=%s, padding_high=%s}", groups, list(strides),
+		list(dilations), list(low), list(high))
+	c.after = []string{"%out = neg %y", "%s = add %y, %b\n%out = relu %s",
+		"%s = add %r, %y\n%u = add %s, %b\n%out = silu %u", "%s = mul %y, %y\n%out = add %s, %b"}[rng.IntN(4)]
+	if rng.IntN(4) == 0 {
+		c.dtype = ir.F16
+	}
+	return c
+}
+
+// run computes the convolution alone and with the nodes after it.
+func (c convCase) run(t *testing.T, replace func(*ir.Graph) []*interp.Kernel, workers int,
+	values map[string]*ir.Data) map[string]*ir.Data {
+	t.Helper()
+	kind := "input"
+	if c.constant {
+		kind = "weight"
+	}
+	shape := func(dims []int) string { return strings.ReplaceAll(fmt.Sprint(dims), " ", ",") }
+	bias := append([]int{c.w[0]}, slices.Repeat([]int{1}, len(c.w)-2)...)
+	text := fmt.Sprintf(`graph "g" {
+		%%x = input {name="x", dtype=%[1]s, shape=%[2]s}
+		%%w = %[3]s {name="w", dtype=%[1]s, shape=%[4]s}
+		%%b = weight {name="b", dtype=%[1]s, shape=%[5]s}
+		%%alone = conv %%x, %%w %[6]s
+		%%r = sqr %%alone
+		%%y = conv %%x, %%w %[6]s
+		%[7]s
+		output "alone" %%alone
+		output "out" %%out
+	}`, c.dtype, shape(c.x), kind, shape(c.w), shape(bias), c.attrs, c.after)
+	g, err := ir.Parse(text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	p, err := interp.New(g, interp.Options{Weights: weightsOf(values), Replace: replace, Poison: true,
+		Workers: workers})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	in := map[string]*ir.Data{"x": values["x"]}
+	if !c.constant {
+		in["w"] = values["w"]
+	}
+	var out map[string]*ir.Data
+	for range 2 { // the second in memory that the first has used
+		if out, err = p.Run(t.Context(), in, nil); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	}
+	return out
+}
+
+type weightsOf map[string]*ir.Data
+
+func (w weightsOf) Weight(name string) (*ir.Data, error) { return w[name], nil }
+
+// TestConvs compares convolutions of all kinds with the interpreter: alone, and with elementwise ops after them.
+func TestConvs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 8))
+	for i := range 300 {
+		c := randomConv(rng)
+		values := map[string]*ir.Data{}
+		for name, dims := range map[string][]int{"x": c.x, "w": c.w,
+			"b": append([]int{c.w[0]}, slices.Repeat([]int{1}, len(c.w)-2)...)} {
+			list := make([]float64, volume(dims))
+			for k := range list {
+				list[k] = float64(rng.IntN(9)-4) / 4 // sums are exact in any order
+			}
+			d, err := ir.FromFloats(c.dtype, list, dims...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values[name] = d
+		}
+		want := c.run(t, nil, 1, values)
+		for _, workers := range []int{1, 3} {
+			have := c.run(t, fast.Kernels, workers, values)
+			for name := range want {
+				if err := interp.Compare(have[name], want[name], ir.Tolerance{Eps: 8}).Err(); err != nil {
+					t.Errorf("case %d, %d workers, %s of %+v: %v", i, workers, name, c, err)
+				}
+			}
+		}
+		if t.Failed() {
+			break
+		}
+	}
+}
+
+func volume(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
 }

@@ -14,7 +14,8 @@ func Ops() []ir.Op {
 	var list []ir.Op
 	for _, op := range ir.Ops() {
 		_, ok := rows[op]
-		if in := op.Info(); ok || in.Class == ir.ClassElementwise && in.Float != nil || foldable(op) {
+		in := op.Info()
+		if ok || op == ir.OpConv || in.Class == ir.ClassElementwise && in.Float != nil || foldable(op) {
 			list = append(list, op)
 		}
 	}

@@ -34,7 +34,6 @@ type row struct {
 // rows has the hand-written kernels.
 var rows = map[ir.Op]row{
 	ir.OpMatMul: {accepts: matrices, compute: matmul, stored: storedRows, fills: true},
-	ir.OpConv:   {accepts: narrow, compute: conv, fills: true},
 	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
 	ir.OpAttention:   {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
@@ -64,6 +63,8 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 			list[i] = r.kernel(n)
 		} else if r, ok := intRows[n.Op()]; ok && r.accepts(n) {
 			list[i] = r.kernel(n)
+		} else if k := c.convolved(n, within); k != nil {
+			list[i] = k
 		} else if f := c.folding(n, within); f != nil {
 			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true,
 				Rounds: n.Op().Info().Running == 0}

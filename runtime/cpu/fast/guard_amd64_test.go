@@ -164,6 +164,7 @@ func kernelTests() map[string]func(t *testing.T) {
 			}
 		}
 	}
+	maps.Copy(all, convTests())
 	all["repeatVectors"] = func(t *testing.T) {
 		for n := range 40 {
 			inside(t, fmt.Sprintf("fill of %d", n), func(g *guarded) { fill(g.floats(n), 1) })
@@ -271,6 +272,58 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 					})
 				}
 			}
+		}
+	}
+	return all
+}
+
+// convTests are kernelTests for the assembly of convolutions.
+func convTests() map[string]func(t *testing.T) {
+	all := map[string]func(t *testing.T){}
+	tile := func(t *testing.T) {
+		for count := 1; count <= 3; count++ {
+			for terms := 1; terms <= 9; terms++ {
+				inside(t, fmt.Sprintf("a tile of %d vectors, %d terms", count, terms), func(g *guarded) {
+					n, stride, offsets := count*lanes, count*lanes+3, guardedSlice[int32](g, terms)
+					for i := range offsets {
+						offsets[i] = int32(4 * 5 * i)
+					}
+					convTile(count, g.floats(7*stride+n), stride, g.floats(5*(terms-1)+n), offsets,
+						g.floats(2*terms*channelBlock), terms*channelBlock, 2)
+				})
+			}
+		}
+	}
+	all["convTile1"], all["convTile2"], all["convTile3"] = tile, tile, tile
+	taps := func(t *testing.T) {
+		for n := range 80 {
+			inside(t, fmt.Sprintf("%d positions of a channel", n+1), func(g *guarded) {
+				offsets := guardedSlice[int32](g, 2)
+				offsets[1] = 4 * 7
+				convTaps(g.floats(n+1), g.floats(n+8), offsets, g.floats(2), n+1)
+			})
+		}
+	}
+	all["convTaps4"], all["convTaps1"] = taps, taps
+	all["convColumn"] = func(t *testing.T) {
+		for terms := 8; terms <= 32; terms += 8 {
+			inside(t, fmt.Sprintf("one position of %d terms", terms), func(g *guarded) {
+				convPosition(g.floats(12), g.floats(terms), g.floats(12*terms))
+			})
+		}
+	}
+	all["copyRows"] = func(t *testing.T) {
+		for n := range 20 {
+			inside(t, fmt.Sprintf("rows of %d moved", n), func(g *guarded) {
+				moveRows(g.floats(2*(n+1)+n), n+1, g.floats(2*(n+3)+n), n+3, n, 3)
+			})
+		}
+	}
+	all["everySecond"] = func(t *testing.T) {
+		for n := range 40 {
+			inside(t, fmt.Sprintf("%d of every second one", n), func(g *guarded) {
+				secondOnes(g.floats(n), g.floats(2*n+1))
+			})
 		}
 	}
 	return all

@@ -121,9 +121,13 @@ func gather[T float32 | int64](p *place, dst []float32, src []T, lo int) {
 	step := p.steps[last]
 	for len(dst) > 0 {
 		n := min(len(dst), p.dims[last]-at[last])
-		if floats, ok := any(src).([]float32); ok && step == 1 {
+		floats, ok := any(src).([]float32)
+		switch {
+		case step == 0:
+			fill(dst[:n], float32(src[from]))
+		case step == 1 && ok:
 			copy(dst[:n], floats[from:])
-		} else {
+		default:
 			for i := range n {
 				dst[i] = float32(src[from+i*step])
 			}

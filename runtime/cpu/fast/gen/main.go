@@ -15,10 +15,16 @@ import (
 
 func main() {
 	ofInts := flag.Bool("ints", false, "the functions of 8-bit integers, not the others")
+	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
 	flag.Parse()
 	ConstraintExpr("amd64")
-	if *ofInts {
+	switch {
+	case *ofInts:
 		integers()
+		Generate()
+		return
+	case *ofConvs:
+		convs()
 		Generate()
 		return
 	}

@@ -1,0 +1,72 @@
+package fast
+
+import "unsafe"
+
+// convTile computes a tile of some vectors of positions for blocks of 4 channels, which are stride elements apart in
+// out. Term i begins offsets[i] bytes after the start of in. The weights of blocks are skip elements apart.
+func convTile(count int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
+	blocks int) {
+	n := count * lanes
+	if !vectors || len(offsets) == 0 {
+		convTilePlain(n, out, stride, in, offsets, weights, skip, blocks)
+		return
+	}
+	// The assembly checks no bounds. The last offset is the largest.
+	_, _ = out[(channelBlock*blocks-1)*stride+n-1], in[int(offsets[len(offsets)-1])/4+n-1]
+	_ = weights[(blocks-1)*skip+channelBlock*len(offsets)-1]
+	f := [...]func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, blocks int){
+		convTile1, convTile2, convTile3}[count-1]
+	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks)
+}
+
+// convTaps computes n neighbouring positions of one channel. Term i begins offsets[i] bytes after the start of in.
+func convTaps(out, in []float32, offsets []int32, weights []float32, n int) {
+	if !vectors || n < lanes {
+		convTapsPlain(out[:n], in, offsets, weights)
+		return
+	}
+	_, _, _ = out[n-1], in[int(offsets[len(offsets)-1])/4+n-1], weights[len(offsets)-1]
+	at := 0
+	if tiles := n / (4 * lanes); tiles > 0 {
+		convTaps4(&out[0], &in[0], &offsets[0], len(offsets), &weights[0], tiles)
+		at = tiles * 4 * lanes
+	}
+	if tiles := (n - at) / lanes; tiles > 0 {
+		convTaps1(&out[at], &in[at], &offsets[0], len(offsets), &weights[0], tiles)
+		at += tiles * lanes
+	}
+	if at < n { // together with some of the positions before
+		at = n - lanes
+		convTaps1(&out[at], &in[at], &offsets[0], len(offsets), &weights[0], 1)
+	}
+}
+
+// convPosition computes one position for blocks of 4 channels. The number of terms is a multiple of 8.
+func convPosition(out, terms, weights []float32) {
+	if !vectors || len(terms) == 0 {
+		convPositionPlain(out, terms, weights)
+		return
+	}
+	_ = weights[len(out)*len(terms)-1]
+	convColumn(&out[0], &terms[0], len(terms), &weights[0], len(out)/channelBlock)
+}
+
+// moveRows copies rows of n elements, which are `from` elements apart in src and `to` in dst.
+func moveRows(dst []float32, to int, src []float32, from, n, rows int) {
+	if !vectors || n == 0 || rows == 0 {
+		moveRowsPlain(dst, to, src, from, n, rows)
+		return
+	}
+	_, _ = dst[(rows-1)*to+n-1], src[(rows-1)*from+n-1]
+	copyRows(unsafe.SliceData(dst), to, unsafe.SliceData(src), from, n, rows)
+}
+
+// secondOnes sets elements of dst to every second one of src, and returns how many it set.
+func secondOnes(dst, src []float32) int {
+	n := min(len(dst), len(src)/2) / lanes * lanes
+	if !vectors || n == 0 {
+		return 0
+	}
+	everySecond(&dst[0], &src[0], n)
+	return n
+}

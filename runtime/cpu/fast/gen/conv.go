@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// convs generates the functions of convolutions.
+func convs() {
+	for _, vectors := range []int{3, 2, 1} {
+		convTile(vectors)
+	}
+	for _, vectors := range []int{4, 1} {
+		convTaps(vectors)
+	}
+	convColumn()
+	copyRows()
+	everySecond()
+}
+
+// convTile generates the function that computes a tile of a convolution: neighbouring positions of a few vectors, for
+// blocks of 4 channels.
+func convTile(vectors int) {
+	name := fmt.Sprintf("convTile%d", vectors)
+	TEXT(name, NOSPLIT, "func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, "+
+		"blocks int)")
+	Doc(fmt.Sprintf("%s sets %d neighbouring elements of out to weighted sums, for each of 4 times blocks channels.", name,
+		8*vectors),
+		"Channels are stride elements apart. Term i of the n terms of a sum begins offsets[i] bytes after in. Its",
+		"weights are 4 elements, one of each channel of a block. The weights of blocks are skip bytes apart.")
+	out, stride := Load(Param("out"), GP64()), Load(Param("stride"), GP64())
+	in, offsets := Load(Param("in"), GP64()), Load(Param("offsets"), GP64())
+	n, weights := Load(Param("n"), GP64()), Load(Param("weights"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	SHLQ(Imm(2), stride)
+	at, from := GP64(), GP64()
+	Label("block")
+	sums := avx2.zeros(4 * vectors)
+	w := GP64()
+	MOVQ(weights, w)
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("store"))
+	MOVLQSX(Mem{Base: offsets, Index: at, Scale: 4}, from)
+	x := make([]VecVirtual, vectors)
+	for v := range x {
+		x[v] = YMM()
+		VMOVUPS(Mem{Base: in, Index: from, Scale: 1, Disp: 32 * v}, x[v])
+	}
+	y := YMM()
+	for c := range 4 {
+		VBROADCASTSS(Mem{Base: w, Disp: 4 * c}, y)
+		for v := range x {
+			VFMADD231PS(x[v], y, sums[c*vectors+v])
+		}
+	}
+	ADDQ(Imm(16), w)
+	INCQ(at)
+	JMP(LabelRef("next"))
+	Label("store")
+	for c := range 4 {
+		for v := range vectors {
+			VMOVUPS(sums[c*vectors+v], Mem{Base: out, Disp: 32 * v})
+		}
+		ADDQ(stride, out)
+	}
+	skip := Load(Param("skip"), GP64())
+	ADDQ(skip, weights)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// convTaps generates the function that computes neighbouring positions of a convolution of one channel.
+func convTaps(vectors int) {
+	name := fmt.Sprintf("convTaps%d", vectors)
+	TEXT(name, NOSPLIT, "func(out, in *float32, offsets *int32, n int, weights *float32, tiles int)")
+	Doc(fmt.Sprintf("%s sets %d neighbouring elements of out, times tiles, to weighted sums.", name, 8*vectors),
+		"Term i of the n terms of a sum begins offsets[i] bytes after in.")
+	out, in := Load(Param("out"), GP64()), Load(Param("in"), GP64())
+	offsets, n := Load(Param("offsets"), GP64()), Load(Param("n"), GP64())
+	weights, tiles := Load(Param("weights"), GP64()), Load(Param("tiles"), GP64())
+	at, from := GP64(), GP64()
+	Label("tile")
+	sums := avx2.zeros(vectors)
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("store"))
+	MOVLQSX(Mem{Base: offsets, Index: at, Scale: 4}, from)
+	y := YMM()
+	VBROADCASTSS(Mem{Base: weights, Index: at, Scale: 4}, y)
+	for v := range vectors {
+		VFMADD231PS(Mem{Base: in, Index: from, Scale: 1, Disp: 32 * v}, y, sums[v])
+	}
+	INCQ(at)
+	JMP(LabelRef("next"))
+	Label("store")
+	for v := range vectors {
+		VMOVUPS(sums[v], Mem{Base: out, Disp: 32 * v})
+	}
+	ADDQ(Imm(uint64(32*vectors)), out)
+	ADDQ(Imm(uint64(32*vectors)), in)
+	DECQ(tiles)
+	JNZ(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+}
+
+// convColumn generates the function that computes one position of a convolution, for blocks of 4 channels. A vector has
+// two terms of 4 channels.
+func convColumn() {
+	TEXT("convColumn", NOSPLIT, "func(out, x *float32, n int, weights *float32, blocks int)")
+	Doc("convColumn sets 4 times blocks elements of out to weighted sums of the n elements of x, a multiple of 8.",
+		"An element's weights are 4 elements, one of each channel of a block. The weights of blocks follow each other.")
+	out, x := Load(Param("out"), GP64()), Load(Param("x"), GP64())
+	n, weights := Load(Param("n"), GP64()), Load(Param("weights"), GP64())
+	blocks := Load(Param("blocks"), GP64())
+	apart := YMM()
+	VMOVDQU(halves(), apart)
+	at := GP64()
+	Label("block")
+	sums := avx2.zeros(4)
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("store"))
+	for i, s := range sums {
+		y := YMM()
+		VBROADCASTSD(Mem{Base: x, Index: at, Scale: 4, Disp: 8 * i}, y)
+		VPERMILPS(apart, y, y)
+		VFMADD231PS(Mem{Base: weights, Disp: 32 * i}, y, s)
+	}
+	ADDQ(U32(128), weights)
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("store")
+	VADDPS(sums[1], sums[0], sums[0])
+	VADDPS(sums[3], sums[2], sums[2])
+	VADDPS(sums[2], sums[0], sums[0])
+	high := XMM()
+	VEXTRACTF128(Imm(1), sums[0], high)
+	VADDPS(high, sums[0].AsX(), sums[0].AsX())
+	VMOVUPS(sums[0].AsX(), Mem{Base: out})
+	ADDQ(Imm(16), out)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
+}
+
+// halves returns a control of VPERMILPS that repeats element 0 in the lower half of a vector, and 1 in the upper one.
+func halves() Mem {
+	m := GLOBL("halves", RODATA|NOPTR)
+	for i := range 8 {
+		DATA(4*i, U32(i/4))
+	}
+	return m
+}
+
+// copyRows generates the function that copies the rows of a matrix.
+func copyRows() {
+	TEXT("copyRows", NOSPLIT, "func(dst *float32, to int, src *float32, from, n, rows int)")
+	Doc("copyRows copies rows of n elements. They are `from` elements apart in src, and `to` elements in dst.")
+	dst, to := Load(Param("dst"), GP64()), Load(Param("to"), GP64())
+	src, from := Load(Param("src"), GP64()), Load(Param("from"), GP64())
+	n, rows := Load(Param("n"), GP64()), Load(Param("rows"), GP64())
+	at, left, y, word := GP64(), GP64(), YMM(), GP64()
+	Label("row")
+	XORQ(at, at)
+	MOVQ(n, left)
+	part := func(name string, elems int, move func(src, dst Mem)) {
+		Label(name)
+		CMPQ(left, Imm(uint64(elems)))
+		JL(LabelRef("after" + name))
+		move(Mem{Base: src, Index: at, Scale: 4}, Mem{Base: dst, Index: at, Scale: 4})
+		ADDQ(Imm(uint64(elems)), at)
+		SUBQ(Imm(uint64(elems)), left)
+		if elems == 8 {
+			JMP(LabelRef(name))
+		}
+		Label("after" + name)
+	}
+	part("eight", 8, func(src, dst Mem) { VMOVUPS(src, y); VMOVUPS(y, dst) })
+	part("four", 4, func(src, dst Mem) { VMOVUPS(src, y.AsX()); VMOVUPS(y.AsX(), dst) })
+	part("two", 2, func(src, dst Mem) { MOVQ(src, word); MOVQ(word, dst) })
+	part("one", 1, func(src, dst Mem) { MOVL(src, word.As32()); MOVL(word.As32(), dst) })
+	LEAQ(Mem{Base: src, Index: from, Scale: 4}, src)
+	LEAQ(Mem{Base: dst, Index: to, Scale: 4}, dst)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// everySecond generates the function that copies every second element.
+func everySecond() {
+	TEXT("everySecond", NOSPLIT, "func(dst, src *float32, n int)")
+	Doc("everySecond sets n elements of dst, a multiple of 8, to elements 0, 2, 4 and so on of src, which has 2n.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	at, y, z := GP64(), YMM(), YMM()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	VMOVUPS(Mem{Base: src, Index: at, Scale: 8}, y)
+	VMOVUPS(Mem{Base: src, Index: at, Scale: 8, Disp: 32}, z)
+	VSHUFPS(Imm(0x88), z, y, y)
+	VPERMPD(Imm(0xd8), y, y)
+	VMOVUPS(y, Mem{Base: dst, Index: at, Scale: 4})
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
