@@ -337,9 +337,9 @@ type peer struct {
 
 // request asks the peer to load a model.
 type request struct {
-	Load    string  `json:"load"`
-	Threads int     `json:"threads"`
-	Folder  string  `json:"folder"`
+	Load    string       `json:"load"`
+	Threads int          `json:"threads"`
+	Folder  string       `json:"folder"`
 	Inputs  []tensorFile `json:"inputs"`
 }
 
@@ -353,10 +353,10 @@ type tensorFile struct {
 
 // answer is an answer of the peer.
 type answer struct {
-	Error   string  `json:"error"`
+	Error   string       `json:"error"`
 	Outputs []tensorFile `json:"outputs"`
-	Best    float64 `json:"best"`
-	CPU     float64 `json:"cpu"`
+	Best    float64      `json:"best"`
+	CPU     float64      `json:"cpu"`
 }
 
 // start starts the peer with onnxruntime from a folder.
