@@ -73,7 +73,7 @@ func init() {
 			return &list{items: items, kind: generator}
 		},
 		"int": func(r *run, x value, a args) value {
-			if s, ok := bare(x).(str); ok {
+			if s, ok := withoutMarkup(x).(str); ok {
 				if n, ok := parseInt(s.String(), a.int(1, "base", 10)); ok {
 					return n
 				}
@@ -95,7 +95,7 @@ func init() {
 			return a.or(0, "default", 0)
 		},
 		"float": func(r *run, x value, a args) value {
-			if s, ok := bare(x).(str); ok {
+			if s, ok := withoutMarkup(x).(str); ok {
 				if f, ok := parseFloat(s.String()); ok {
 					return f
 				}
@@ -151,7 +151,7 @@ func init() {
 		"sort": func(r *run, x value, a args) value {
 			items := slices.Clone(iterate(r, x))
 			by := []value{a.or(2, "attribute", nil)}
-			if path, ok := bare(by[0]).(str); ok {
+			if path, ok := withoutMarkup(by[0]).(str); ok {
 				by = iterate(r, texts(split(r, path, text(","), -1)))
 			}
 			cased := a.or(1, "case_sensitive", false)
@@ -191,7 +191,7 @@ func init() {
 		"unique": func(r *run, x value, a args) value {
 			seen, all := newDict(), &list{kind: generator}
 			for _, v := range iterate(r, x) {
-				key := folded(r, atPath(r, v, a.or(1, "attribute", nil)), truth(a.or(0, "case_sensitive", false)))
+				key := folded(r, attributeAt(r, v, a.or(1, "attribute", nil)), truth(a.or(0, "case_sensitive", false)))
 				wantKey(r, key)
 				if _, ok := seen.get(r, key); !ok {
 					seen.set(r, key, true)
@@ -207,7 +207,7 @@ func init() {
 			}
 			for _, v := range iterate(r, x) {
 				if attr, ok := a.take(-1, "attribute"); ok {
-					v = atPath(r, v, attr)
+					v = attributeAt(r, v, attr)
 					if missing, ok := a.take(-1, "default"); ok && isUndefined(v) {
 						v = missing
 					}
@@ -225,7 +225,7 @@ func init() {
 		"rejectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, false) },
 		"attr": func(r *run, x value, a args) value {
 			name := a.str(0, "name")
-			if m := method(bare(x), name.String()); m != nil {
+			if m := method(withoutMarkup(x), name.String()); m != nil {
 				return m
 			}
 			if _, ok := x.(*dict); ok { // its items are not attributes
@@ -301,8 +301,8 @@ func stringMethod(name string) func(r *run, x value, a args) value {
 }
 
 func (f filter) eval(r *run, s *scope) value {
-	r.deeper()
-	defer r.higher()
+	r.beginLevel()
+	defer r.endLevel()
 	r.step(1)
 	return callFilter(r, f.name, f.x.eval(r, s), f.args.eval(r, s))
 }
@@ -342,7 +342,7 @@ func tojson(r *run, x value, a args) value {
 
 // length returns the number of characters of a string, or of items of a list or mapping.
 func length(_ *run, x value, _ args) value {
-	switch x := bare(x).(type) {
+	switch x := withoutMarkup(x).(type) {
 	case str:
 		return len(x)
 	case *list:
@@ -365,8 +365,8 @@ func orElse(_ *run, x value, a args) value {
 	return x
 }
 
-// atPath returns the attribute of v at a path such as "function.name", or v itself if path is nil.
-func atPath(r *run, v, path value) value {
+// attributeAt returns the attribute of v at a path such as "function.name", or v itself if path is nil.
+func attributeAt(r *run, v, path value) value {
 	switch path := path.(type) {
 	case nil:
 		return v
@@ -386,11 +386,11 @@ func atPath(r *run, v, path value) value {
 	return nil
 }
 
-// pick returns the attribute at a path of each item.
+// pick returns, for each item, its attribute at a path.
 func pick(r *run, items []value, path value) []value {
 	picked := make([]value, len(items))
 	for i, v := range items {
-		picked[i] = atPath(r, v, path)
+		picked[i] = attributeAt(r, v, path)
 	}
 	return picked
 }
@@ -418,13 +418,13 @@ func joined(r *run, items []value, by str) str {
 // order returns a function that compares values by the attribute at path. It ignores the case of letters unless
 // caseSensitive is true.
 func order(r *run, caseSensitive, path value) func(a, b value) int {
-	key := func(v value) value { return folded(r, atPath(r, v, path), truth(caseSensitive)) }
+	key := func(v value) value { return folded(r, attributeAt(r, v, path), truth(caseSensitive)) }
 	return func(a, b value) int { return compare(r, key(a), key(b)) }
 }
 
-// folded returns a string in lower case, unless cased is set. Other values stay.
+// folded returns a string in lower case for comparisons, unless cased is set. Other values stay.
 func folded(r *run, v value, cased bool) value {
-	if s, ok := bare(v).(str); ok && !cased {
+	if s, ok := withoutMarkup(v).(str); ok && !cased {
 		return change(r, s, unicode.ToLower)
 	}
 	return v
@@ -454,7 +454,7 @@ func choose(r *run, x value, a args, attr, want bool) value {
 		return all
 	}
 	for _, v := range iterate(r, x) {
-		tested := atPath(r, v, path)
+		tested := attributeAt(r, v, path)
 		holds := truth(tested)
 		if len(a.list) > 0 {
 			name, rest := a.shift("test")

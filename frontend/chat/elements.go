@@ -2,13 +2,14 @@ package chat
 
 import "slices"
 
+// eval implements [expr]: x.name is a method, an attribute or an item.
 func (a attribute) eval(r *run, s *scope) value {
 	x := a.x.eval(r, s)
 	r.step(1)
 	if u, ok := x.(undefined); ok {
 		fail("%q is not defined, so it has no %q", u.name, a.name)
 	}
-	if m := method(bare(x), a.name); m != nil {
+	if m := method(withoutMarkup(x), a.name); m != nil {
 		return m
 	}
 	return lookup(r, x, text(a.name))
@@ -44,7 +45,7 @@ func (it item) eval(r *run, s *scope) value {
 // at returns x[key].
 func at(r *run, x, key value) value {
 	r.step(1)
-	x, key = bare(x), bare(key)
+	x, key = withoutMarkup(x), withoutMarkup(key)
 	if u, ok := x.(undefined); ok {
 		fail("%q is not defined, so it has no items", u.name)
 	}
@@ -81,8 +82,9 @@ func at(r *run, x, key value) value {
 	return undefined{"an item"}
 }
 
+// eval implements [expr]: x[from:to:step] of a string or list, as Python slices it.
 func (sl slice) eval(r *run, s *scope) value {
-	x := bare(sl.x.eval(r, s))
+	x := withoutMarkup(sl.x.eval(r, s))
 	bound := func(e expr, missing int) (int, bool) {
 		if e == nil {
 			return missing, false

@@ -9,6 +9,7 @@ func (v variable) eval(r *run, s *scope) value {
 	return s.get(v.name)
 }
 
+// eval implements [expr]: x if cond else y. Without else it may be undefined.
 func (c conditional) eval(r *run, s *scope) value {
 	switch {
 	case truth(c.cond.eval(r, s)):
@@ -19,6 +20,7 @@ func (c conditional) eval(r *run, s *scope) value {
 	return undefined{"a conditional without else"}
 }
 
+// eval implements [expr]: a list or tuple of the items' values.
 func (l listExpr) eval(r *run, s *scope) value {
 	r.step(len(l.items))
 	v := &list{kind: l.kind}
@@ -28,6 +30,7 @@ func (l listExpr) eval(r *run, s *scope) value {
 	return v
 }
 
+// eval implements [expr]: a mapping of the values of keys and items.
 func (d dictExpr) eval(r *run, s *scope) value {
 	r.step(len(d.keys))
 	v := newDict()
@@ -37,6 +40,7 @@ func (d dictExpr) eval(r *run, s *scope) value {
 	return v
 }
 
+// eval evaluates the arguments of a call, with *list and **mapping expanded.
 func (a argExprs) eval(r *run, s *scope) args {
 	var v args
 	for _, x := range a.list {
@@ -62,9 +66,10 @@ func (a argExprs) eval(r *run, s *scope) args {
 	return v
 }
 
+// eval implements [expr]: it calls a function, method or macro.
 func (c call) eval(r *run, s *scope) value {
-	r.deeper()
-	defer r.higher()
+	r.beginLevel()
+	defer r.endLevel()
 	r.step(1)
 	f := c.f.eval(r, s)
 	if loop, ok := f.(*loopValue); ok && loop.again != nil {

@@ -2,12 +2,12 @@ package chat
 
 import "slices"
 
-// control says how a loop's body ended: leave for a break, proceed for a continue, and 0 for its normal end.
+// control says how a loop's body ended: breakLoop, continueLoop, or 0 for its normal end.
 type control uint8
 
 const (
-	leave control = iota + 1
-	proceed
+	breakLoop control = iota + 1
+	continueLoop
 )
 
 // signal is the panic that carries a break or continue from inside a loop's body to the loop.
@@ -19,6 +19,7 @@ func (b block) exec(r *run, s *scope) {
 	}
 }
 
+// exec implements [stmt]: it prints text, or the value of an expression.
 func (p printing) exec(r *run, s *scope) {
 	if p.x == nil {
 		r.print(p.text)
@@ -28,6 +29,7 @@ func (p printing) exec(r *run, s *scope) {
 	r.print(printed(r, p.x.eval(r, s)))
 }
 
+// exec implements [stmt]: it executes one of the branches.
 func (c condition) exec(r *run, s *scope) {
 	r.line = c.line
 	if truth(c.cond.eval(r, s)) {
@@ -39,11 +41,12 @@ func (c condition) exec(r *run, s *scope) {
 
 func (j jump) exec(*run, *scope) {
 	if j.isBreak {
-		panic(signal{leave})
+		panic(signal{breakLoop})
 	}
-	panic(signal{proceed})
+	panic(signal{continueLoop})
 }
 
+// exec implements [stmt]: it assigns a value to names, or to an attribute of a namespace.
 func (a assignment) exec(r *run, s *scope) {
 	r.line = a.line
 	v := a.x.eval(r, s)
@@ -63,6 +66,7 @@ func (s *scope) setAttr(r *run, name, attr string, v value) {
 	ns.set(r, text(attr), v)
 }
 
+// exec implements [stmt]: it assigns the output of the block, after filters.
 func (b blockAssignment) exec(r *run, s *scope) {
 	r.line = b.line
 	v := apply(r, s, b.filters, r.capture(func() { b.body.exec(r, s.inner()) }))
@@ -87,6 +91,7 @@ func apply(r *run, s *scope, list []filter, v value) value {
 	return v
 }
 
+// exec implements [stmt]: it executes the body in a scope with more variables.
 func (w with) exec(r *run, s *scope) {
 	r.line = w.line
 	inner := s.inner()
@@ -126,6 +131,7 @@ func (m macro) function(s *scope) *callable {
 	}}
 }
 
+// exec implements [stmt]: it calls a macro, which can call the block's body by the name caller.
 func (c callBlock) exec(r *run, s *scope) {
 	r.line = c.line
 	target, ok := c.call.(call)
@@ -167,7 +173,7 @@ func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 		}
 		inner.set("loop", loop)
 		inner.bind(r, l.targets, l.many, v)
-		if l.body.until(r, inner) == leave {
+		if l.body.execBody(r, inner) == breakLoop {
 			break
 		}
 	}
@@ -176,8 +182,8 @@ func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 	}
 }
 
-// until executes a loop's body to its end, or to a break or continue, and says which.
-func (b block) until(r *run, s *scope) (c control) {
+// execBody executes a loop's body to its end, or to a break or continue, and says which.
+func (b block) execBody(r *run, s *scope) (c control) {
 	depth, out := r.depth, r.out
 	defer func() {
 		if x := recover(); x != nil {
@@ -247,7 +253,7 @@ func (l *loopValue) get(name string) value {
 
 // iterate returns the items that a loop over v visits.
 func iterate(r *run, v value) []value {
-	switch v := bare(v).(type) {
+	switch v := withoutMarkup(v).(type) {
 	case *list:
 		r.step(len(v.items))
 		return v.items

@@ -26,15 +26,15 @@ func init() {
 	}
 }
 
-// parts builds a list of lists, and limits the number of items in all of them.
-type parts struct {
+// listOfLists builds a list of lists, and limits the number of items in all of them.
+type listOfLists struct {
 	r   *run
 	all list
 	n   int // items in it
 }
 
 // add appends a list.
-func (p *parts) add(items []value) {
+func (p *listOfLists) add(items []value) {
 	if p.n += len(items) + 1; p.n > maxItems {
 		fail("the parts of a list have more than %d items", maxItems)
 	}
@@ -46,7 +46,7 @@ func (p *parts) add(items []value) {
 func batch(r *run, x value, a args) value {
 	size, fill := a.int(0, "linecount", 0), a.or(1, "fill_with", nil)
 	a.need(0, "linecount")
-	p := parts{r: r, all: list{kind: generator}}
+	p := listOfLists{r: r, all: list{kind: generator}}
 	var part []value
 	for _, v := range iterate(r, x) {
 		if len(part) == size {
@@ -79,7 +79,7 @@ func columns(r *run, x value, a args) value {
 	if n > maxRange {
 		fail("%d slices: want at most %d", n, maxRange)
 	}
-	p := parts{r: r, all: list{kind: generator}}
+	p := listOfLists{r: r, all: list{kind: generator}}
 	size, longer := len(items)/n, len(items)%n
 	for i := range max(n, 0) {
 		n := size
@@ -100,7 +100,7 @@ func groupBy(r *run, x value, a args) value {
 	path, missing := a.need(0, "attribute"), a.or(1, "default", nil)
 	cased := truth(a.or(2, "case_sensitive", false))
 	own := func(v value) value {
-		if v = atPath(r, v, path); isUndefined(v) && missing != nil {
+		if v = attributeAt(r, v, path); isUndefined(v) && missing != nil {
 			return missing
 		}
 		return v
@@ -108,7 +108,7 @@ func groupBy(r *run, x value, a args) value {
 	key := func(v value) value { return folded(r, own(v), cased) }
 	items := slices.Clone(iterate(r, x))
 	slices.SortStableFunc(items, func(a, b value) int { return compare(r, key(a), key(b)) })
-	p := parts{r: r}
+	p := listOfLists{r: r}
 	for len(items) > 0 {
 		n := 1
 		for n < len(items) && equal(r, key(items[n]), key(items[0])) {
@@ -197,7 +197,7 @@ func floatDigits(f float64) string {
 // urlEncode percent-encodes a string. From a mapping or pairs it makes a query string.
 func urlEncode(r *run, x value, _ args) value {
 	var pairs []value
-	switch x := bare(x).(type) {
+	switch x := withoutMarkup(x).(type) {
 	case *dict:
 		pairs = x.items().items
 	case *list, undefined:
@@ -254,7 +254,7 @@ func xmlAttributes(r *run, x value, a args) value {
 		if v == nil || isUndefined(v) {
 			continue
 		}
-		key, isText := bare(k).(str)
+		key, isText := withoutMarkup(k).(str)
 		if !isText {
 			fail("an attribute's name is a %s: want a string", describe(k))
 		}

@@ -86,7 +86,7 @@ func parseLayout(s str) layout {
 
 // formatted formats a value as str.format does.
 func (l layout) formatted(r *run, v value) str {
-	v = bare(v)
+	v = withoutMarkup(v)
 	_, isBool := v.(bool)
 	switch s, isText := v.(str); {
 	case isText && (l.verb == 0 || l.verb == 's') && l.sign == 0 && l.align != '=' && !l.alternate && l.group == 0:
@@ -361,7 +361,7 @@ func (l layout) percent(r *run, v value) str {
 		}
 		if i, isInt := index(v); l.verb == 'c' && isInt {
 			s = layout{fill: ' ', precision: -1, verb: 'c'}.integer(r, i)
-		} else if _, isText := bare(v).(str); l.verb == 'c' && (!isText || len(s) != 1) {
+		} else if _, isText := withoutMarkup(v).(str); l.verb == 'c' && (!isText || len(s) != 1) {
 			fail("the format %%c of a %s: want one character, or its number", describe(v))
 		}
 		if l.align == 0 || l.align == '0' {

@@ -328,7 +328,7 @@ func hasRune(s str, is func(rune) bool) bool {
 	return slices.ContainsFunc(s, func(c rune) bool { return is(c &^ mark) })
 }
 
-// texts returns a list of strings.
+// texts returns a list value of strings.
 func texts(parts []str) *list {
 	l := &list{}
 	for _, p := range parts {

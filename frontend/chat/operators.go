@@ -65,7 +65,7 @@ func arithmetic(r *run, op string, x, y value) value {
 	if _, also := y.(markup); (html || also) && op == "+" {
 		return markup{join(r, escaped(r, x), escaped(r, y))}
 	}
-	x, y = bare(x), bare(y)
+	x, y = withoutMarkup(x), withoutMarkup(y)
 	if _, times := x.(int); times && op == "*" {
 		x, y = y, x
 	}
@@ -187,9 +187,9 @@ func holds(r *run, op string, x, y value) bool {
 	case "!=":
 		return !equal(r, x, y)
 	case "in":
-		return contains(r, bare(y), bare(x))
+		return contains(r, withoutMarkup(y), withoutMarkup(x))
 	case "not in":
-		return !contains(r, bare(y), bare(x))
+		return !contains(r, withoutMarkup(y), withoutMarkup(x))
 	}
 	n := compare(r, x, y)
 	switch op {

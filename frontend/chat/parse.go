@@ -75,8 +75,8 @@ func (t token) String() string {
 	return strconv.Quote(t.text)
 }
 
-// deeper counts a level of nesting, and fails at the limit. The function that it returns ends the level.
-func (p *parser) deeper() func() {
+// nest counts a level of nesting, and fails at the limit. The function that it returns ends the level.
+func (p *parser) nest() func() {
 	if p.depth++; p.depth > maxDepth {
 		fail("line %d: this nests more than %d deep", p.peek().line, maxDepth)
 	}
@@ -85,7 +85,7 @@ func (p *parser) deeper() func() {
 
 // block parses statements up to a tag that does not begin a statement, such as else.
 func (p *parser) block() (b block) {
-	defer p.deeper()()
+	defer p.nest()()
 	for {
 		t := p.peek()
 		switch t.kind {
@@ -192,7 +192,7 @@ func (p *parser) endTag(ended string) {
 
 // condition parses an if or elif statement after that word, up to endif.
 func (p *parser) condition(line int) stmt {
-	defer p.deeper()()
+	defer p.nest()()
 	c := condition{line: line, cond: p.tuple(false)}
 	p.want(blockEnd, "")
 	c.then = p.block()

@@ -38,7 +38,7 @@ func (p *parser) tuple(conditionals bool) expr {
 
 // expr parses an expression, including a conditional x if y else z.
 func (p *parser) expr() expr {
-	defer p.deeper()()
+	defer p.nest()()
 	x := p.or()
 	for p.word("if") {
 		c := conditional{cond: p.or(), then: x}
@@ -67,7 +67,7 @@ func (p *parser) and() expr {
 }
 
 func (p *parser) not() expr {
-	defer p.deeper()()
+	defer p.nest()()
 	if p.word("not") {
 		return unary{"not", p.not()}
 	}
@@ -118,7 +118,7 @@ func (p *parser) level(n int) expr {
 
 // unary parses a value after any signs. filters says whether filters and tests may follow.
 func (p *parser) unary(filters bool) expr {
-	defer p.deeper()()
+	defer p.nest()()
 	var x expr
 	switch {
 	case p.op("-"):
@@ -136,7 +136,7 @@ func (p *parser) unary(filters bool) expr {
 
 // primary parses a constant, a name, or an expression in brackets.
 func (p *parser) primary() expr {
-	defer p.deeper()()
+	defer p.nest()()
 	t := p.take()
 	switch {
 	case t.kind == name:

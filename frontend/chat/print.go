@@ -10,7 +10,7 @@ import (
 
 // printed returns a value as Python's str prints it.
 func printed(r *run, v value) str {
-	switch v := bare(v).(type) {
+	switch v := withoutMarkup(v).(type) {
 	case str:
 		return v
 	case undefined:
@@ -41,9 +41,9 @@ func (w *writer) write(s string) { w.add(text(s)) }
 
 // repr writes a value as Python's repr does.
 func (w *writer) repr(v value) {
-	w.r.deeper()
-	defer w.r.higher()
-	switch v := bare(v).(type) {
+	w.r.beginLevel()
+	defer w.r.endLevel()
+	switch v := withoutMarkup(v).(type) {
 	case nil:
 		w.write("None")
 	case bool:
@@ -172,8 +172,8 @@ type jsonStyle struct {
 
 // json writes a value as Python's json.dumps does.
 func (w *writer) json(v value, style jsonStyle, depth int) {
-	w.r.deeper()
-	defer w.r.higher()
+	w.r.beginLevel()
+	defer w.r.endLevel()
 	newline := func(depth int) {
 		if style.lines {
 			w.write("\n")
@@ -182,7 +182,7 @@ func (w *writer) json(v value, style jsonStyle, depth int) {
 			}
 		}
 	}
-	switch v := bare(v).(type) {
+	switch v := withoutMarkup(v).(type) {
 	case nil:
 		w.write("null")
 	case bool:
@@ -243,11 +243,11 @@ func (w *writer) json(v value, style jsonStyle, depth int) {
 // jsonKey writes the key of a JSON object. Python's json.dumps also allows numbers, booleans and None, written as
 // strings.
 func (w *writer) jsonKey(key value, style jsonStyle) {
-	if s, ok := bare(key).(str); ok {
+	if s, ok := withoutMarkup(key).(str); ok {
 		w.jsonText(s, style.ascii)
 		return
 	}
-	switch bare(key).(type) {
+	switch withoutMarkup(key).(type) {
 	case nil, bool, int, float64:
 	default:
 		fail("a key is a %s, which is no JSON: want a string or a number", describe(key))

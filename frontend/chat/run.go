@@ -32,14 +32,14 @@ func (r *run) step(n int) {
 	}
 }
 
-// deeper counts a level of nested calls or values, and fails at the limit. higher ends the level.
-func (r *run) deeper() {
+// beginLevel counts a level of nested calls or values, and fails at the limit. higher ends the level.
+func (r *run) beginLevel() {
 	if r.depth++; r.depth > maxDepth {
 		fail("calls or values nest more than %d deep", maxDepth)
 	}
 }
 
-func (r *run) higher() { r.depth-- }
+func (r *run) endLevel() { r.depth-- }
 
 // print appends s to the output.
 func (r *run) print(s str) {
@@ -52,8 +52,8 @@ func (r *run) print(s str) {
 
 // capture calls f and returns what it prints, instead of adding it to the output.
 func (r *run) capture(f func()) str {
-	r.deeper()
-	defer r.higher()
+	r.beginLevel()
+	defer r.endLevel()
 	before := r.out
 	r.out = nil
 	f()

@@ -24,8 +24,8 @@ func text(s string) str { return str(s) }
 // becomes HTML too.
 type markup struct{ str }
 
-// bare returns a value without markup: a plain string for a markup, and other values unchanged.
-func bare(v value) value {
+// withoutMarkup returns a value without markup: a plain string for a markup, and other values unchanged.
+func withoutMarkup(v value) value {
 	if m, ok := v.(markup); ok {
 		return m.str
 	}
@@ -98,7 +98,7 @@ const maxTupleKey = 1000
 // hashed converts a key to a Go value that is equal for keys that are equal in Python: 1, 1.0 and True are one key. ok
 // is false for lists, mappings and tuples with such items, which cannot be keys because they are mutable.
 func hashed(r *run, key value) (h any, ok bool) {
-	switch k := bare(key).(type) {
+	switch k := withoutMarkup(key).(type) {
 	case str:
 		return k.String(), true
 	case float64:
@@ -127,8 +127,8 @@ func hashedTuple(r *run, l *list) (h any, ok bool) {
 	if len(l.items) > maxTupleKey {
 		fail("a key of a mapping is a tuple of %d items: want at most %d", len(l.items), maxTupleKey)
 	}
-	r.deeper()
-	defer r.higher()
+	r.beginLevel()
+	defer r.endLevel()
 	h = tupleKey{}
 	for _, x := range slices.Backward(l.items) {
 		r.step(10) // for the memory of the key
@@ -233,7 +233,7 @@ func (a args) shift(name string) (value, args) {
 
 // str is need for a string.
 func (a args) str(at int, name string) str {
-	s, ok := bare(a.need(at, name)).(str)
+	s, ok := withoutMarkup(a.need(at, name)).(str)
 	if !ok {
 		fail("the argument %q is a %s: want a string", name, typeName(a.need(at, name)))
 	}
@@ -281,7 +281,7 @@ func typeName(v value) string {
 
 // truth returns the truth value of v, as in Python.
 func truth(v value) bool {
-	switch v := bare(v).(type) {
+	switch v := withoutMarkup(v).(type) {
 	case nil, undefined:
 		return false
 	case bool:
@@ -326,7 +326,7 @@ func number(v value) (i int, f float64, isInt, ok bool) {
 // equal implements Python's operator ==.
 func equal(r *run, a, b value) bool {
 	r.step(1)
-	a, b = bare(a), bare(b)
+	a, b = withoutMarkup(a), withoutMarkup(b)
 	if _, x, _, ok := number(a); ok {
 		_, y, _, ok := number(b)
 		return ok && x == y
@@ -342,8 +342,8 @@ func equal(r *run, a, b value) bool {
 		if !ok || a.kind != b.kind || len(a.items) != len(b.items) {
 			return false
 		}
-		r.deeper()
-		defer r.higher()
+		r.beginLevel()
+		defer r.endLevel()
 		for i, x := range a.items {
 			if !equal(r, x, b.items[i]) {
 				return false
@@ -355,8 +355,8 @@ func equal(r *run, a, b value) bool {
 		if !ok || len(a.keys) != len(b.keys) {
 			return false
 		}
-		r.deeper()
-		defer r.higher()
+		r.beginLevel()
+		defer r.endLevel()
 		for i, k := range a.keys {
 			if v, ok := b.get(r, k); !ok || !equal(r, a.values[i], v) {
 				return false
@@ -378,7 +378,7 @@ func same(a, b str) bool {
 // compare compares two values as Python orders them: it returns -1, 0 or 1, and fails if they have no order.
 func compare(r *run, a, b value) int {
 	r.step(1)
-	a, b = bare(a), bare(b)
+	a, b = withoutMarkup(a), withoutMarkup(b)
 	x, f, _, ok := number(a)
 	y, g, _, ok2 := number(b)
 	if ok && ok2 {
@@ -397,8 +397,8 @@ func compare(r *run, a, b value) int {
 	}
 	if a, ok := a.(*list); ok {
 		if b, ok := b.(*list); ok && a.kind == b.kind {
-			r.deeper()
-			defer r.higher()
+			r.beginLevel()
+			defer r.endLevel()
 			return slices.CompareFunc(a.items, b.items, func(x, y value) int { return compare(r, x, y) })
 		}
 	}

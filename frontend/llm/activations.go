@@ -44,7 +44,7 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 			b.Output(name+SquaresSuffix, squares)
 			b.Output(name+CountsSuffix, counts)
 		})
-		m.layers(in, b.Iota(ir.I32, 0, in.Dim(0)), whole)
+		m.layers(in, b.Iota(ir.I32, 0, in.Dim(0)), noHistory)
 	})
 }
 

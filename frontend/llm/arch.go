@@ -14,7 +14,7 @@ import (
 type architecture struct {
 	name string // the value of general.architecture, and the prefix of its keys
 	norm norm
-	rope pairs
+	rope rotaryPairs
 
 	// encoder means that each token attends to all tokens, later ones too. The output of the last layer represents the
 	// whole text, and there are no logits.
@@ -26,10 +26,10 @@ type architecture struct {
 	// read reads the architecture's own keys. It is nil if there are none.
 	read func(r *metadata, c *Config)
 
-	// parts lists the weights of a layer. whole lists the weights that the model has once, except the embedding, the
-	// last norm and the output; nil for none. FromGGUF refuses a file with other weights.
-	parts func(c Config) []part
-	whole func(c Config) []part
+	// layerWeights lists the weights of a layer. onceWeights lists the weights that the model has once, except the
+	// embedding, the last norm and the output; nil for none. FromGGUF refuses a file with other weights.
+	layerWeights func(c Config) []weightSpec
+	onceWeights  func(c Config) []weightSpec
 
 	// embed changes the embedded tokens before the first layer. Nil changes nothing.
 	embed func(m model, x, positions frontend.Tensor) frontend.Tensor
@@ -56,8 +56,8 @@ var architectures = []architecture{
 	starcoder2,
 }
 
-// recurrent lists architectures with a recurrent state in some layers, instead of keys and values per position. They
-// are left out on purpose: Decode, and everything built on it, can return to any position of a text, and a recurrent
+// recurrent lists architectures with a recurrent state in some layers, instead of keys and values per position. vkc
+// does not support them: Decode, and everything built on it, can return to any position of a text, and a recurrent
 // state cannot.
 var recurrent = []string{
 	"arwkv7", "bamba", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba", "mamba2",
@@ -100,17 +100,18 @@ const (
 	layerNorm      // its weights have biases
 )
 
-// pairs says which elements of a head form the pairs that rotary embeddings rotate.
-type pairs int
+// rotaryPairs says which elements of a head form the pairs that rotary embeddings rotate.
+type rotaryPairs int
 
 const (
-	neighbours pairs = iota // adjacent elements, as in GGUF files of Llama models, which reorder the weights for it
-	halves                  // element i and i+RopeDims/2, as in GPT-NeoX and most other models
-	notRotary               // the architecture has no rotary embeddings
+	neighbours rotaryPairs = iota // adjacent elements, as in GGUF files of Llama models, which reorder the weights for it
+	halves                        // element i and i+RopeDims/2, as in GPT-NeoX and most other models
+	notRotary                     // the architecture has no rotary embeddings
 )
 
-// part describes a weight of an architecture. Its full name is NAME.weight, after the prefix of its layer.
-type part struct {
+// weightSpec describes a weight that an architecture needs: its name and shape. The full name is NAME.weight, after
+// the prefix of its layer.
+type weightSpec struct {
 	name     string
 	shape    ir.Shape
 	bias     ir.Shape // of NAME.bias, which a file may lack; nil for no bias
@@ -118,17 +119,17 @@ type part struct {
 	optional bool     // a file may lack the weight
 }
 
-// vector returns a weight with n elements, such as a norm's.
-func vector(name string, n int) part { return part{name: name, shape: ir.ShapeOf(n)} }
+// vector describes a weight with n elements, such as a norm's.
+func vector(name string, n int) weightSpec { return weightSpec{name: name, shape: ir.ShapeOf(n)} }
 
-// matrix returns the weight of an nn.Linear from in to out elements, with an optional bias.
-func matrix(name string, out, in int) part {
-	return part{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out)}
+// matrix describes the weight of an nn.Linear from in to out elements, with an optional bias.
+func matrix(name string, out, in int) weightSpec {
+	return weightSpec{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out)}
 }
 
 // norms returns the weights of norms of the residual stream.
-func (c Config) norms(names ...string) []part {
-	list := make([]part, len(names))
+func (c Config) norms(names ...string) []weightSpec {
+	list := make([]weightSpec, len(names))
 	for i, name := range names {
 		list[i] = vector(name, c.Width)
 		list[i].norm = true
@@ -136,25 +137,25 @@ func (c Config) norms(names ...string) []part {
 	return list
 }
 
-// top lists the weights that a model has once, outside of its layers.
-func (a architecture) top(c Config) []part {
+// modelWeights lists the weights that a model has once, outside of its layers.
+func (a architecture) modelWeights(c Config) []weightSpec {
 	out := matrix(output, c.Vocab, c.Width)
 	out.optional = true
-	list := []part{{name: tokenTable, shape: out.shape}}
+	list := []weightSpec{{name: tokenTable, shape: out.shape}}
 	if !a.encoder {
 		list = append(append(list, out), c.norms(outputNorm)...)
 	}
-	if a.whole != nil {
-		list = append(list, a.whole(c)...)
+	if a.onceWeights != nil {
+		list = append(list, a.onceWeights(c)...)
 	}
 	return a.biased(list)
 }
 
-// layerParts lists the weights of each layer.
-func (a architecture) layerParts(c Config) []part { return a.biased(a.parts(c)) }
+// allLayerWeights lists the weights of each layer, with the biases of norms.
+func (a architecture) allLayerWeights(c Config) []weightSpec { return a.biased(a.layerWeights(c)) }
 
 // biased adds biases to the weights of norms, if the architecture uses layerNorm.
-func (a architecture) biased(list []part) []part {
+func (a architecture) biased(list []weightSpec) []weightSpec {
 	for i, p := range list {
 		if p.norm && a.norm == layerNorm {
 			list[i].bias = p.shape
@@ -164,35 +165,37 @@ func (a architecture) biased(list []part) []part {
 }
 
 // projections lists the weights that layer.attention uses.
-func (c Config) projections() []part {
+func (c Config) projections() []weightSpec {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	return []part{matrix("attn_q", q, c.Width), matrix("attn_k", kv, c.Width), matrix("attn_v", kv, c.Width),
+	return []weightSpec{matrix("attn_q", q, c.Width), matrix("attn_k", kv, c.Width), matrix("attn_v", kv, c.Width),
 		matrix("attn_output", c.Width, q)}
 }
 
 // fusedProjections lists the weights that layer.fused and layer.attend use.
-func (c Config) fusedProjections() []part {
+func (c Config) fusedProjections() []weightSpec {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	return []part{matrix("attn_qkv", q+2*kv, c.Width), matrix("attn_output", c.Width, q)}
+	return []weightSpec{matrix("attn_qkv", q+2*kv, c.Width), matrix("attn_output", c.Width, q)}
 }
 
 // headNorms lists the weights of the norms that apply to each head of the queries and keys.
-func (c Config) headNorms() []part {
-	return []part{vector("attn_q_norm", c.HeadDim), vector("attn_k_norm", c.HeadDim)}
+func (c Config) headNorms() []weightSpec {
+	return []weightSpec{vector("attn_q_norm", c.HeadDim), vector("attn_k_norm", c.HeadDim)}
 }
 
 // feedForward lists the weights that nn.FeedForward uses.
-func (c Config) feedForward() []part {
-	return []part{matrix("ffn_up", c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)}
+func (c Config) feedForward() []weightSpec {
+	return []weightSpec{matrix("ffn_up", c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)}
 }
 
 // gated lists the weights that layer.gated uses, for a SwiGLU layer or for a mixture of experts.
-func (c Config) gated() []part {
+func (c Config) gated() []weightSpec {
 	if c.Experts == 0 {
-		return []part{matrix("ffn_gate", c.FeedForward, c.Width), matrix("ffn_up", c.FeedForward, c.Width),
+		return []weightSpec{matrix("ffn_gate", c.FeedForward, c.Width), matrix("ffn_up", c.FeedForward, c.Width),
 			matrix("ffn_down", c.Width, c.FeedForward)}
 	}
-	experts := func(name string, out, in int) part { return part{name: name, shape: ir.ShapeOf(c.Experts, out, in)} }
-	return []part{matrix("ffn_gate_inp", c.Experts, c.Width), experts("ffn_gate_exps", c.FeedForward, c.Width),
+	experts := func(name string, out, in int) weightSpec {
+		return weightSpec{name: name, shape: ir.ShapeOf(c.Experts, out, in)}
+	}
+	return []weightSpec{matrix("ffn_gate_inp", c.Experts, c.Width), experts("ffn_gate_exps", c.FeedForward, c.Width),
 		experts("ffn_up_exps", c.FeedForward, c.Width), experts("ffn_down_exps", c.Width, c.FeedForward)}
 }

@@ -70,7 +70,7 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	return newModel(b, cfg, int64(maxContext)).forward(tokens, positions, r.attend, EveryToken)
 }
 
-// batch is the history of rows that belong to different texts: each row is the last token of its text.
+// batch is a [history] for rows that belong to different texts: each row is the last token of its text.
 type batch struct {
 	how                     decoding
 	context                 int
@@ -87,14 +87,14 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	}
 	seen := kept // how many of the kept positions, from the first on, are used
 	if !ring {
-		seen = min(cmp.Or(r.how.within, kept), kept)
+		seen = min(cmp.Or(r.how.maxLength, kept), kept)
 	}
 	extend := func(name string, x frontend.Tensor) frontend.Tensor {
 		cache := r.how.state(b, name, l, ring, kept)
 		if inPages {
 			extended := r.how.scatter(cache, x, paged(r.pages, r.positions))
 			b.Update(cache, extended)
-			all := r.how.inPages(extended, r.pages).Reshape(l.KVHeads, rows, kept, l.HeadDim)
+			all := r.how.pageValues(extended, r.pages).Reshape(l.KVHeads, rows, kept, l.HeadDim)
 			return all.Slice(2, 0, ir.D(seen)).SwapAxes(0, 1)
 		}
 		positions := r.positions
@@ -103,7 +103,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		}
 		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)).Add(positions))
 		b.Update(cache, extended)
-		all := r.how.read(extended).Reshape(l.KVHeads, r.how.texts, kept, l.HeadDim)
+		all := r.how.fromCacheType(extended).Reshape(l.KVHeads, r.how.texts, kept, l.HeadDim)
 		return all.Slice(2, 0, ir.D(seen)).IndexSelect(1, r.texts).SwapAxes(0, 1)
 	}
 	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(extend("cache_k", k), extend("cache_v", v),
@@ -111,7 +111,8 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	return y.Reshape(rows, l.Heads*l.HeadDim)
 }
 
-// mask returns the attention mask of the rows: false for keys after a row's position, and for keys before its window.
+// mask returns the attention mask of the rows, with kept cached positions: false for keys after a row's position, and
+// for keys before its window.
 func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, rows := r.texts.Builder(), r.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
@@ -128,15 +129,16 @@ func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
 }
 
-// scatter writes x, the keys or values of tokens, into the cache, at distinct positions places i32[T].
-func (d decoding) scatter(cache, x, places frontend.Tensor) frontend.Tensor {
-	at := places.Reshape(1, places.Dim(0), 1)
+// scatter writes x, the keys or values of tokens, into the cache at the distinct positions i32[T], and returns the
+// new cache.
+func (d decoding) scatter(cache, x, positions frontend.Tensor) frontend.Tensor {
+	at := positions.Reshape(1, positions.Dim(0), 1)
 	if d.cache.IsBlock() { // whole rows, indexed by head and position
 		at = at.Broadcast(x.Dim(0), x.Dim(1), 1)
 		heads := x.Builder().Iota(ir.I32, 0, x.Dim(0), x.Dim(1), 1)
-		return cache.ScatterNDDistinct(heads.Concat(2, at), d.keep(x))
+		return cache.ScatterNDDistinct(heads.Concat(2, at), d.toCacheType(x))
 	}
-	return cache.ScatterDistinct(1, at.Broadcast(x.Dim(0), x.Dim(1), x.Dim(2)), d.keep(x))
+	return cache.ScatterDistinct(1, at.Broadcast(x.Dim(0), x.Dim(1), x.Dim(2)), d.toCacheType(x))
 }
 
 // textInput adds the input that selects one of several texts. It returns the zero Tensor if there is only one text.

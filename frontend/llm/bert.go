@@ -15,10 +15,10 @@ var bert = architecture{
 	norm:    layerNorm,
 	rope:    notRotary,
 	encoder: true,
-	whole: func(c Config) []part {
-		return append(c.encoderParts(), part{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)})
+	onceWeights: func(c Config) []weightSpec {
+		return append(c.encoderWeights(), weightSpec{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)})
 	},
-	parts: func(c Config) []part {
+	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(c.projections(), c.feedForward(), c.norms("attn_output_norm", "layer_output_norm"))
 	},
 	embed: func(m model, x, positions frontend.Tensor) frontend.Tensor {
@@ -30,13 +30,13 @@ var bert = architecture{
 	},
 }
 
-// encoderParts lists the weights that firstSegment uses. The file determines the number of segments.
-func (c Config) encoderParts() []part {
+// encoderWeights lists the weights that firstSegment uses. The file determines the number of segments.
+func (c Config) encoderWeights() []weightSpec {
 	segments := 2
 	if t := c.Types["token_types.weight"]; len(t.Shape) == 2 {
 		segments = max(t.Shape[0].Static(), 1)
 	}
-	return append(c.norms("token_embd_norm"), part{name: "token_types", shape: ir.ShapeOf(segments, c.Width)})
+	return append(c.norms("token_embd_norm"), weightSpec{name: "token_types", shape: ir.ShapeOf(segments, c.Width)})
 }
 
 // firstSegment adds to each token the embedding of segment 0, and normalizes the result. BERT numbers the segments of a

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// unread lists weights that files may have but no model needs.
-var unread = []string{"attn_rot_embd.weight"} // the angles of rotary embeddings, which RopeBase determines
+// ignoredWeights lists weights that files may have but no model needs.
+var ignoredWeights = []string{"attn_rot_embd.weight"} // the angles of rotary embeddings, which RopeBase determines
 
 // check checks that the numbers agree with each other, and that the weights agree with them.
 func (c Config) check(a architecture) error {
@@ -52,35 +52,35 @@ func (c Config) check(a architecture) error {
 // checkWeights checks that the file has exactly the weights of the architecture. With others, the graph would compute
 // something else than the model.
 func (c Config) checkWeights(a architecture) error {
-	top, layer := a.top(c), a.layerParts(c)
+	top, layer := a.modelWeights(c), a.allLayerWeights(c)
 	for _, p := range top {
-		if err := c.checkPart("", p); err != nil {
+		if err := c.checkSpec("", p); err != nil {
 			return err
 		}
 	}
 	// Layers comes from the file and may be absurd. That is safe, because the first missing weight ends the loop.
 	for i := range c.Layers {
 		for _, p := range layer {
-			if err := c.checkPart(fmt.Sprintf("blk.%d.", i), p); err != nil {
+			if err := c.checkSpec(fmt.Sprintf("blk.%d.", i), p); err != nil {
 				return err
 			}
 		}
 	}
-	return c.checkRest(a, top, layer)
+	return c.refuseOtherWeights(a, top, layer)
 }
 
-// checkPart checks a weight and its bias. prefix is the layer's.
-func (c Config) checkPart(prefix string, p part) error {
+// checkSpec checks a weight and its bias. prefix is the layer's.
+func (c Config) checkSpec(prefix string, p weightSpec) error {
 	if err := c.checkWeight(prefix+p.name+".weight", p.shape, !p.optional); err != nil || p.bias == nil {
 		return err
 	}
 	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
 }
 
-// checkRest returns an error if the file has weights that are not part of the architecture.
-func (c Config) checkRest(a architecture, top, layer []part) error {
+// refuseOtherWeights returns an error if the file has weights that are not part of the architecture.
+func (c Config) refuseOtherWeights(a architecture, top, layer []weightSpec) error {
 	known := map[string]bool{ropeFreqs: true, ropeShort: true, ropeLong: true}
-	add := func(prefix string, list []part) {
+	add := func(prefix string, list []weightSpec) {
 		for _, p := range list {
 			known[prefix+p.name+".weight"] = true
 			known[prefix+p.name+".bias"] = p.bias != nil
@@ -90,7 +90,7 @@ func (c Config) checkRest(a architecture, top, layer []part) error {
 	for i := range c.Layers {
 		prefix := fmt.Sprintf("blk.%d.", i)
 		add(prefix, layer)
-		for _, name := range unread {
+		for _, name := range ignoredWeights {
 			known[prefix+name] = true
 		}
 	}

@@ -156,9 +156,9 @@ func (r *metadata) config(a architecture) Config {
 	return c
 }
 
-// neutral lists keys of features that no architecture of this package supports, with the values that mean that the
-// model does not use the feature.
-var neutral = map[string][]float64{
+// unsupportedKeys lists keys of features that no architecture of this package supports, with the values that mean
+// that the model does not use the feature.
+var unsupportedKeys = map[string][]float64{
 	"attention.clamp_kqv":      {0},
 	"attention.max_alibi_bias": {0},
 	"embedding_scale":          {0, 1},
@@ -175,13 +175,13 @@ var neutral = map[string][]float64{
 
 // refuse records an error if the metadata ask for a feature that the graph would not compute.
 func (r *metadata) refuse(a architecture) {
-	for _, key := range slices.Sorted(maps.Keys(neutral)) {
+	for _, key := range slices.Sorted(maps.Keys(unsupportedKeys)) {
 		whole, err := r.f.Int(r.prefix + key)
 		v := float64(whole)
 		if err != nil {
-			v = r.floatOr(key, neutral[key][0])
+			v = r.floatOr(key, unsupportedKeys[key][0])
 		}
-		if r.err == nil && !slices.Contains(neutral[key], v) {
+		if r.err == nil && !slices.Contains(unsupportedKeys[key], v) {
 			r.err = fmt.Errorf("metadata %q is %v, which is not supported", r.prefix+key, v)
 		}
 	}

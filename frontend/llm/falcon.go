@@ -13,7 +13,7 @@ var falcon = architecture{
 	name: "falcon",
 	norm: layerNorm,
 	rope: halves,
-	parts: func(c Config) []part {
+	layerWeights: func(c Config) []weightSpec {
 		norms := c.norms("attn_norm", "attn_norm_2")
 		norms[1].optional = true
 		return slices.Concat(norms, c.fusedProjections(), c.feedForward())

@@ -10,10 +10,10 @@ import (
 // gemma is Gemma 1 (Gemma Team 2024, arXiv:2403.08295): Llama with embeddings scaled by sqrt(Width), and with GELU for
 // the gate. The definition adds 1 to norm weights; the files' weights include it.
 var gemma = architecture{
-	name:  "gemma",
-	rope:  halves,
-	parts: llamaParts,
-	embed: gemmaEmbed,
+	name:         "gemma",
+	rope:         halves,
+	layerWeights: llamaWeights,
+	embed:        gemmaEmbed,
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		x = x.Add(l.attention(l.norm(x, "attn_norm")))
 		return x.Add(nn.GeGLU(l.norm(x, "ffn_norm"), l.w))

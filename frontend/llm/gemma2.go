@@ -20,13 +20,13 @@ var gemma2 = architecture{
 			c.wideQueries() // 27B
 		}
 	},
-	parts: gemma2Parts,
-	embed: gemmaEmbed,
-	layer: gemma2Layer,
+	layerWeights: gemma2Parts,
+	embed:        gemmaEmbed,
+	layer:        gemma2Layer,
 }
 
-func gemma2Parts(c Config) []part {
-	return append(llamaParts(c), c.norms("post_attention_norm", "post_ffw_norm")...)
+func gemma2Parts(c Config) []weightSpec {
+	return append(llamaWeights(c), c.norms("post_attention_norm", "post_ffw_norm")...)
 }
 
 func gemma2Layer(l layer, x frontend.Tensor) frontend.Tensor {

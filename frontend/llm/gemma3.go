@@ -14,7 +14,7 @@ var gemma3 = architecture{
 			c.wideQueries() // 27B
 		}
 	},
-	parts: func(c Config) []part { return append(gemma2Parts(c), c.headNorms()...) },
-	embed: gemmaEmbed,
-	layer: gemma2Layer,
+	layerWeights: func(c Config) []weightSpec { return append(gemma2Parts(c), c.headNorms()...) },
+	embed:        gemmaEmbed,
+	layer:        gemma2Layer,
 }

@@ -11,11 +11,13 @@ import (
 // gpt2 is GPT-2 (Radford et al. 2019): learned positions added to the token embeddings, and layers with GELU and with
 // biases everywhere.
 var gpt2 = architecture{
-	name:  "gpt2",
-	norm:  layerNorm,
-	rope:  notRotary,
-	whole: func(c Config) []part { return []part{{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)}} },
-	parts: func(c Config) []part {
+	name: "gpt2",
+	norm: layerNorm,
+	rope: notRotary,
+	onceWeights: func(c Config) []weightSpec {
+		return []weightSpec{{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)}}
+	},
+	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), c.feedForward())
 	},
 	embed: func(m model, x, positions frontend.Tensor) frontend.Tensor {

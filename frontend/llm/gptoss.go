@@ -16,7 +16,7 @@ var gptOSS = architecture{
 	experts:   true,
 	exactYaRN: true,
 	read:      func(_ *metadata, c *Config) { c.WindowPeriod = 2 },
-	parts: func(c Config) []part {
+	layerWeights: func(c Config) []weightSpec {
 		experts := c.gated()
 		for i, p := range experts {
 			if len(p.shape) == 3 {
@@ -24,7 +24,7 @@ var gptOSS = architecture{
 			}
 		}
 		return slices.Concat(c.norms("attn_norm", "post_attention_norm"), c.projections(), experts,
-			[]part{vector("attn_sinks", c.Heads)})
+			[]weightSpec{vector("attn_sinks", c.Heads)})
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
 		x = x.Add(l.attention(l.norm(x, "attn_norm")))

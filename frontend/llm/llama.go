@@ -9,13 +9,13 @@ import (
 // llama is Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971) and models with the same layers: Mistral, TinyLlama,
 // and, with experts, Mixtral (Jiang et al. 2024, arXiv:2401.04088).
 var llama = architecture{
-	name:    "llama",
-	experts: true,
-	parts:   llamaParts,
-	layer:   llamaLayer,
+	name:         "llama",
+	experts:      true,
+	layerWeights: llamaWeights,
+	layer:        llamaLayer,
 }
 
-func llamaParts(c Config) []part {
+func llamaWeights(c Config) []weightSpec {
 	return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.projections(), c.gated())
 }
 

@@ -67,7 +67,7 @@ func step(cfg Config, name string, maxContext int, options []Option,
 	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
 		in := b.Input("tokens", ir.I32, tokens(b))
 		how := newDecoding(options)
-		length := b.Sym("S", min(cmp.Or(how.within, maxContext), maxContext))
+		length := b.Sym("S", min(cmp.Or(how.maxLength, maxContext), maxContext))
 		logits := Decode(b, cfg, in, length, maxContext, LastToken, options...)
 		how.output(b, logits, logits.Reshape(-1))
 	})
@@ -77,26 +77,26 @@ func step(cfg Config, name string, maxContext int, options []Option,
 func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows) frontend.Tensor {
 	m := newModel(b, cfg, tokens.Dim(0).Max())
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0))
-	return m.forward(tokens, positions, whole, rows)
+	return m.forward(tokens, positions, noHistory, rows)
 }
 
-// whole is the history of tokens that begin a text: there are no earlier ones.
-func whole(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+// noHistory is the [history] of tokens that begin a text: there are no earlier keys and values.
+func noHistory(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 	return l.attendText(q, k, v, o)
 }
 
 // Option changes the graphs of Step and Decode.
 type Option func(*decoding)
 
-// decoding holds the options.
+// decoding holds the options of Step and Decode.
 type decoding struct {
-	cache  ir.DType
-	atOnce int  // maximum tokens per run if layers cache only their window, see KeepWindow; otherwise 0
-	texts  int  // number of texts in the cache
-	pages  int  // number of pages that the texts share, of PageSize positions each; 0 if each text has its own memory
-	rows   int  // maximum texts per step, see AtMost; 0 for all
-	likely bool // see Likeliest
-	within int  // bound of S, see Within; 0 for the cache's size
+	cache     ir.DType
+	atOnce    int  // maximum tokens per run if layers cache only their window, see KeepWindow; otherwise 0
+	texts     int  // number of texts in the cache
+	pages     int  // number of pages that the texts share, of PageSize positions each; 0 if each text has its own memory
+	rows      int  // maximum texts per step, see AtMost; 0 for all
+	likeliest bool // see Likeliest
+	maxLength int  // bound of S, see Within; 0 for the cache's size
 }
 
 func newDecoding(options []Option) decoding {
@@ -114,16 +114,17 @@ func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 // Likeliest adds two outputs to Step, Steps and Batch. "likeliest" i32[B] or, for one text, i32[1], is the index of the
 // largest logit, the first of equal ones. "top" f32 is that logit, or NaN if any logit is NaN. With greedy sampling the
 // host then need not read the logits, and the next step reads the token on the device.
-func Likeliest() Option { return func(d *decoding) { d.likely = true } }
+func Likeliest() Option { return func(d *decoding) { d.likeliest = true } }
 
 // Within limits the texts of Step, Steps and Batch to n positions, fewer than the states have. The compiler then
 // chooses kernels that suit short texts.
-func Within(n int) Option { return func(d *decoding) { d.within = n } }
+func Within(n int) Option { return func(d *decoding) { d.maxLength = n } }
 
-// output adds the outputs for logits [B, vocabulary]. shaped is the same tensor in the shape of output "logits".
+// output adds the outputs of a step for logits [B, vocabulary]. shaped is the same tensor in the shape of output
+// "logits".
 func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 	b.Output("logits", shaped)
-	if d.likely {
+	if d.likeliest {
 		best := logits.Argmax(-1)
 		b.Output("likeliest", best)
 		// This gather fuses with the argmax into one kernel.
@@ -155,26 +156,26 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 			case !ring && how.pages > 0:
 				extended := how.scatter(cache, x, paged(pages, positions))
 				b.Update(cache, extended)
-				return how.inPages(extended, pages).Slice(1, 0, length)
+				return how.pageValues(extended, pages).Slice(1, 0, length)
 			case how.texts > 1:
 				first := text.MulScalar(float64(kept))
 				if ring {
 					extended := how.scatter(cache, x, first.Add(positions.Mod(positions.Lit(float64(kept)))))
 					b.Update(cache, extended)
-					own := how.read(extended).DynamicSlice(1, first, ir.D(kept))
+					own := how.fromCacheType(extended).DynamicSlice(1, first, ir.D(kept))
 					return unroll(own, maxContext).Slice(1, 0, length)
 				}
-				extended := cache.DynamicUpdateSlice(1, how.keep(x), start.Add(first))
+				extended := cache.DynamicUpdateSlice(1, how.toCacheType(x), start.Add(first))
 				b.Update(cache, extended)
-				return how.read(extended).DynamicSlice(1, first, length)
+				return how.fromCacheType(extended).DynamicSlice(1, first, length)
 			case ring:
-				extended := cache.RingUpdateSlice(1, how.keep(x), start)
+				extended := cache.RingUpdateSlice(1, how.toCacheType(x), start)
 				b.Update(cache, extended)
-				return unroll(how.read(extended), maxContext).Slice(1, 0, length)
+				return unroll(how.fromCacheType(extended), maxContext).Slice(1, 0, length)
 			}
-			extended := cache.DynamicUpdateSlice(1, how.keep(x), start)
+			extended := cache.DynamicUpdateSlice(1, how.toCacheType(x), start)
 			b.Update(cache, extended)
-			return how.read(extended).Slice(1, 0, length)
+			return how.fromCacheType(extended).Slice(1, 0, length)
 		}
 		return l.attendText(q, extend("cache_k", k), extend("cache_v", v), o)
 	}
@@ -194,16 +195,16 @@ func (d decoding) state(b *frontend.Builder, name string, l layer, ring bool, po
 	return b.ShardedState(0, fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, all, l.HeadDim)
 }
 
-// keep converts x to the dtype of the cache.
-func (d decoding) keep(x frontend.Tensor) frontend.Tensor {
+// toCacheType converts x to the dtype of the cache.
+func (d decoding) toCacheType(x frontend.Tensor) frontend.Tensor {
 	if d.cache.IsBlock() {
 		return x.Quantize(d.cache)
 	}
 	return x.Cast(d.cache)
 }
 
-// read converts cached values to f32.
-func (d decoding) read(x frontend.Tensor) frontend.Tensor {
+// fromCacheType converts cached values to f32.
+func (d decoding) fromCacheType(x frontend.Tensor) frontend.Tensor {
 	if d.cache.IsBlock() {
 		return x.Dequantize(ir.F32)
 	}

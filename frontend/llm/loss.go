@@ -40,14 +40,15 @@ func Loss(b *frontend.Builder, cfg Config, tokens, next frontend.Tensor, how Tra
 	m.remat = how.Remat
 	texts := s[0].Static()
 	positions := b.Iota(ir.I32, 1, s).Reshape(-1)
-	logits := m.forward(tokens.Reshape(-1), positions, sideBySide(texts), EveryToken)
+	logits := m.forward(tokens.Reshape(-1), positions, separateTexts(texts), EveryToken)
 	losses, counted := logits.CrossEntropy(next.Reshape(-1))
 	n := counted.Cast(ir.F32).Sum()
 	return losses.Sum().Div(n.Max(n.Lit(1)))
 }
 
-// sideBySide is the history for rows that are the tokens of several texts of equal length, one text after the other.
-func sideBySide(texts int) history {
+// separateTexts returns the [history] for rows that are the tokens of several texts of equal length, one text after
+// the other.
+func separateTexts(texts int) history {
 	return func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 		apart := func(x frontend.Tensor) frontend.Tensor { // [heads, B*T, D] to [B, heads, T, D]
 			t, _ := x.Dim(1).Quo(int64(texts))

@@ -78,9 +78,9 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 	return append(options, frontend.RopeTurns(b.RopeScaled(m.RopeDims, base, factors)))
 }
 
-// history computes a layer's attention. q [Heads, T, HeadDim], and k and v [KVHeads, T, HeadDim], belong to the current
-// tokens. A history knows the keys and values of earlier tokens, and adds the current ones. It returns [T,
-// Heads*HeadDim].
+// history computes a layer's attention. q [Heads, T, HeadDim], and k and v [KVHeads, T, HeadDim], belong to the
+// current tokens. A history knows where the keys and values of earlier tokens are, and adds the current ones. It
+// returns [T, Heads*HeadDim].
 type history func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
 
 // layers applies all layers to the tokens. The result is [T, Width].

@@ -10,12 +10,12 @@ import (
 // nomicBERT is Nomic Embed (Nussbaum et al. 2024, arXiv:2402.01613): BERT with rotary embeddings, one matrix for
 // queries, keys and values, and SwiGLU.
 var nomicBERT = architecture{
-	name:    "nomic-bert",
-	norm:    layerNorm,
-	rope:    halves,
-	encoder: true,
-	whole:   Config.encoderParts,
-	parts: func(c Config) []part {
+	name:        "nomic-bert",
+	norm:        layerNorm,
+	rope:        halves,
+	encoder:     true,
+	onceWeights: Config.encoderWeights,
+	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(c.fusedProjections(), c.gated(), c.norms("attn_output_norm", "layer_output_norm"))
 	},
 	embed: func(m model, x, _ frontend.Tensor) frontend.Tensor { return m.firstSegment(x) },

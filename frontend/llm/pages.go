@@ -20,8 +20,8 @@ func Pages(n int) Option { return func(d *decoding) { d.pages = n } }
 // PagesOf returns the number of pages that hold that many positions.
 func PagesOf(positions int) int { return (positions + PageSize - 1) / PageSize }
 
-// paged maps positions i32[T] of texts to positions of the cache. pages are the pages of one text or, with shape [T,
-// …], the pages of each position's text.
+// paged maps positions i32[T] of texts to positions of the cache, by the page table. pages are the pages of one text
+// or, with shape [T, …], the pages of each position's text.
 func paged(pages, positions frontend.Tensor) frontend.Tensor {
 	which := positions.Div(positions.Lit(PageSize))
 	if pages.Rank() == 1 {
@@ -32,9 +32,10 @@ func paged(pages, positions frontend.Tensor) frontend.Tensor {
 	return which.MulScalar(PageSize).Add(positions.Mod(positions.Lit(PageSize)))
 }
 
-// inPages returns the cached values of the given pages, in f32: [KVHeads, pages*PageSize, HeadDim] for pages i32[…].
-func (d decoding) inPages(cache, pages frontend.Tensor) frontend.Tensor {
+// pageValues returns the cached values of the given pages, in f32: [KVHeads, pages*PageSize, HeadDim] for pages
+// i32[…].
+func (d decoding) pageValues(cache, pages frontend.Tensor) frontend.Tensor {
 	heads, width, size := cache.Dim(0), cache.Dim(2), ir.D(PageSize)
-	x := d.read(cache).Reshape(heads, ir.D(d.pages), size, width).IndexSelect(1, pages.Reshape(-1))
+	x := d.fromCacheType(cache).Reshape(heads, ir.D(d.pages), size, width).IndexSelect(1, pages.Reshape(-1))
 	return x.Reshape(heads, -1, width)
 }

@@ -13,8 +13,8 @@ import (
 var phi3 = architecture{
 	name: "phi3",
 	rope: halves,
-	parts: func(c Config) []part {
-		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), []part{
+	layerWeights: func(c Config) []weightSpec {
+		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), []weightSpec{
 			matrix("ffn_up", 2*c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)})
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {

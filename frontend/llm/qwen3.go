@@ -2,8 +2,8 @@ package llm
 
 // qwen3 is Qwen 3 (Yang et al. 2025, arXiv:2505.09388): Llama with a norm over each head of the queries and keys.
 var qwen3 = architecture{
-	name:  "qwen3",
-	rope:  halves,
-	parts: func(c Config) []part { return append(llamaParts(c), c.headNorms()...) },
-	layer: llamaLayer,
+	name:         "qwen3",
+	rope:         halves,
+	layerWeights: func(c Config) []weightSpec { return append(llamaWeights(c), c.headNorms()...) },
+	layer:        llamaLayer,
 }

@@ -22,7 +22,7 @@ func (c Config) Reach(written, known, atOnce int) int {
 	return known
 }
 
-// ring returns the number of positions that a layer keeps, and whether they form a ring.
+// ring returns the number of positions that a layer caches per text, and whether they form a ring buffer.
 func (d decoding) ring(c Config, layer, maxContext int) (ring bool, kept int) {
 	if d.atOnce > 0 && c.windowed(layer) && c.Window < maxContext-d.atOnce {
 		return true, c.Window + d.atOnce

@@ -46,8 +46,8 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 			l := layer{model: m, index: i, positions: back}
 			move := func(name string, change func(frontend.Tensor) frontend.Tensor) {
 				cache := how.state(b, name, l, false, maxContext)
-				x := change(how.read(cache).DynamicSlice(1, first.Add(drop), moved))
-				b.Update(cache, cache.DynamicUpdateSlice(1, how.keep(x), first))
+				x := change(how.fromCacheType(cache).DynamicSlice(1, first.Add(drop), moved))
+				b.Update(cache, cache.DynamicUpdateSlice(1, how.toCacheType(x), first))
 			}
 			move("cache_k", l.rotate)
 			move("cache_v", func(x frontend.Tensor) frontend.Tensor { return x })

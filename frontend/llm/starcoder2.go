@@ -13,7 +13,7 @@ var starcoder2 = architecture{
 	name: "starcoder2",
 	norm: layerNorm,
 	rope: halves,
-	parts: func(c Config) []part {
+	layerWeights: func(c Config) []weightSpec {
 		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.projections(), c.feedForward())
 	},
 	layer: func(l layer, x frontend.Tensor) frontend.Tensor {

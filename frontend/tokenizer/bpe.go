@@ -73,7 +73,7 @@ func newBPE(v *vocabulary) (model, error) {
 	if k.whole {
 		t.whole = make(map[string]int32, len(v.text))
 		for name, id := range v.text {
-			t.whole[hiddenBytes(name)] = id
+			t.whole[bytesOfName(name)] = id
 		}
 	}
 	t.merger.index = func(m *merging, word string) {
@@ -106,18 +106,18 @@ func (v *vocabulary) mergeable() map[string]int32 {
 func (t *bpe) encode(out []int32, text string, _ bool) []int32 {
 	m := t.merger.get()
 	defer t.merger.put(m)
-	return t.cut(out, text, t.cutters, m)
+	return t.encodeWords(out, text, t.cutters, m)
 }
 
-// cut appends the tokens of a text. cutters[0] splits it into pieces, cutters[1] splits each of these, and so on. The
-// pieces of the last cutter are the words.
-func (t *bpe) cut(out []int32, text string, cutters []cutter, m *merging) []int32 {
+// encodeWords appends the tokens of a text. cutters[0] splits it into pieces, cutters[1] splits each of these, and so
+// on. The pieces of the last cutter are words, which it encodes.
+func (t *bpe) encodeWords(out []int32, text string, cutters []cutter, m *merging) []int32 {
 	for len(text) > 0 {
 		n := cutters[0](text)
 		word := text[:n]
 		text = text[n:]
 		if len(cutters) > 1 {
-			out = t.cut(out, word, cutters[1:], m)
+			out = t.encodeWords(out, word, cutters[1:], m)
 		} else if id, ok := t.whole[word]; ok {
 			out = append(out, id)
 		} else {
@@ -141,8 +141,8 @@ var printable = func() (table [256]rune) {
 	return table
 }()
 
-// hidden is the inverse of printable: it maps each character to its byte.
-var hidden = func() map[rune]byte {
+// byteOfPrintable is the inverse of printable: it maps each character to its byte.
+var byteOfPrintable = func() map[rune]byte {
 	table := map[rune]byte{}
 	for b, r := range printable {
 		table[r] = byte(b)
@@ -150,12 +150,12 @@ var hidden = func() map[rune]byte {
 	return table
 }()
 
-// hiddenBytes returns the bytes of a token from its name, in which a character stands for each byte. If the name has
+// bytesOfName returns the bytes of a token from its name, in which a character stands for each byte. If the name has
 // other characters, the bytes are the name itself.
-func hiddenBytes(name string) string {
+func bytesOfName(name string) string {
 	text := make([]byte, 0, len(name))
 	for _, r := range name {
-		b, ok := hidden[r]
+		b, ok := byteOfPrintable[r]
 		if !ok {
 			return name
 		}

@@ -82,10 +82,10 @@ func nextWide(text string) (class, int) {
 	return classify(r), n
 }
 
-// run returns the length of the longest prefix of a text with only characters of a class.
-func run(text string, of class) int { return count(text, of, len(text)) }
+// prefixOf returns the length in bytes of the longest prefix of a text with only characters of a class.
+func prefixOf(text string, of class) int { return count(text, of, len(text)) }
 
-// count is run with at most `most` characters.
+// count is prefixOf with at most `most` characters.
 func count(text string, of class, most int) int {
 	i := 0
 	for ; most > 0; most-- {
@@ -98,8 +98,8 @@ func count(text string, of class, most int) int {
 	return i
 }
 
-// without returns the length of the longest prefix of a text without characters of a class.
-func without(text string, of class) int {
+// prefixWithout returns the length in bytes of the longest prefix of a text without characters of a class.
+func prefixWithout(text string, of class) int {
 	i := 0
 	for i < len(text) {
 		c, n := next(text[i:])

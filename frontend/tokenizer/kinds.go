@@ -24,40 +24,40 @@ type kind struct {
 	sep     bool     // whether the separator ends a text by default
 }
 
-// one returns a kind with these cutters and no options.
-func one(c ...cutter) kind { return kind{cutters: c} }
+// kindWith returns a kind with these cutters and no options.
+func kindWith(c ...cutter) kind { return kind{cutters: c} }
 
 // common lists the kinds. names has, separated by spaces, the names in tokenizer.ggml.pre that share a kind.
 var common = []struct {
 	names string
 	kind  kind
 }{
-	{"default", one(until(signs("$+<=>^~|")), gpt2, until(numbers(maxNumber)), until(digits3))},
-	{"gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum modern-bert mpt olmo jais trillion granite-docling exaone4", one(gpt2)},
+	{"default", kindWith(until(signs("$+<=>^~|")), gpt2, until(numbers(maxNumber)), until(digits3))},
+	{"gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum modern-bert mpt olmo jais trillion granite-docling exaone4", kindWith(gpt2)},
 	{"jina-v1-en jina-v2-code roberta-bpe", kind{cutters: []cutter{gpt2}, sep: true}},
-	{"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", one(until(numbers(1)), gpt2)},
-	{"falcon", one(until(signs("$+<=>^~|`")), gpt2, until(digits3))},
+	{"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", kindWith(until(numbers(1)), gpt2)},
+	{"falcon", kindWith(until(signs("$+<=>^~|`")), gpt2, until(digits3))},
 	{"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", kind{cutters: []cutter{cl100k(3, letter, true)}, whole: true, bos: true}},
-	{"dbrx smaug-bpe glm4 chatglm-bpe", one(cl100k(3, letter, true))},
-	{"qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 bailingmoe bailingmoe2 llada-moe", one(cl100k(1, letter, true))},
-	{"qwen35", one(cl100k(1, letter|mark, true))},
-	{"seed-coder", one(cl100k(1, letter, false))},
-	{"laguna", one(lines, cl100k(1, letter, true))},
+	{"dbrx smaug-bpe glm4 chatglm-bpe", kindWith(cl100k(3, letter, true))},
+	{"qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 bailingmoe bailingmoe2 llada-moe", kindWith(cl100k(1, letter, true))},
+	{"qwen35", kindWith(cl100k(1, letter|mark, true))},
+	{"seed-coder", kindWith(cl100k(1, letter, false))},
+	{"laguna", kindWith(lines, cl100k(1, letter, true))},
 	{"minicpm5", kind{cutters: []cutter{until(numbers(3)), cl100k(maxNumber, letter, true)}, whole: true}},
-	{"gpt-4o llama4 kanana2 talkie minimax-m2", one(o200k{digits: 3, suffixes: anyCase, tail: "\r\n/"}.cut)},
+	{"gpt-4o llama4 kanana2 talkie minimax-m2", kindWith(o200k{digits: 3, suffixes: anyCase, tail: "\r\n/"}.cut)},
 	{"tekken", kind{cutters: []cutter{o200k{digits: 1, suffixes: noSuffix, tail: "\r\n/"}.cut}, whole: true, bos: true}},
-	{"kimi-k2", one(o200k{digits: 3, suffixes: anyCase, tail: "\r\n", han: true}.cut)},
-	{"tiny_aya cohere2moe", one(until(groups), thirds, o200k{digits: 3, suffixes: anyCase, tail: "\r\n/"}.cut)},
-	{"deepseek-coder", one(until(newlines), until(after(letter)), until(after(punct)), until(eastAsian), until(numbers(1)))},
-	{"deepseek-llm", one(until(newlines), until(after(upper|lower)), until(afterSigns), trailing, until(eastAsian), until(numbers(maxNumber)))},
-	{"deepseek-v3 hunyuan-dense joyai-llm hy_v4", one(until(numbers(3)), until(kana), until(deepseek3))},
-	{"poro-chat bloom gpt3-finnish", one(until(sentence))},
-	{"viking", one(until(sentence), until(numbers(1)))},
-	{"ufakzeka", one(unsuffixed(1, letter, true, blanks))},
-	{"jais-2", one(jais2)},
-	{"exaone-moe", one(exaoneMoE)},
-	{"spark2_5", one(until(numbers(3)), until(kana), until(spark), until(numbers(1)))},
-	{"youtu", one(until(scripts), o200k{digits: 1, suffixes: asciiCase, tail: "\r\n/"}.cut)},
+	{"kimi-k2", kindWith(o200k{digits: 3, suffixes: anyCase, tail: "\r\n", han: true}.cut)},
+	{"tiny_aya cohere2moe", kindWith(until(groups), threesFromEnd, o200k{digits: 3, suffixes: anyCase, tail: "\r\n/"}.cut)},
+	{"deepseek-coder", kindWith(until(newlines), until(after(letter)), until(after(punct)), until(eastAsian), until(numbers(1)))},
+	{"deepseek-llm", kindWith(until(newlines), until(after(upper|lower)), until(afterSigns), trailing, until(eastAsian), until(numbers(maxNumber)))},
+	{"deepseek-v3 hunyuan-dense joyai-llm hy_v4", kindWith(until(numbers(3)), until(kana), until(deepseek3))},
+	{"poro-chat bloom gpt3-finnish", kindWith(until(sentence))},
+	{"viking", kindWith(until(sentence), until(numbers(1)))},
+	{"ufakzeka", kindWith(unsuffixed(1, letter, true, blanks))},
+	{"jais-2", kindWith(jais2)},
+	{"exaone-moe", kindWith(exaoneMoE)},
+	{"spark2_5", kindWith(until(numbers(3)), until(kana), until(spark), until(numbers(1)))},
+	{"youtu", kindWith(until(scripts), o200k{digits: 1, suffixes: asciiCase, tail: "\r\n/"}.cut)},
 	{"chameleon", kind{cutters: []cutter{from("<sentinel:", sentinel), from("IMGIMG", image), until(indent), until(numbers(1)), until(punctuation), gpt2}, bos: true}},
 }
 
@@ -134,11 +134,11 @@ func gpt2(text string) int {
 	before := len(text) - len(body)
 	switch c, _ := next(body); {
 	case c&letter != 0:
-		return before + run(body, letter)
+		return before + prefixOf(body, letter)
 	case c&number != 0:
-		return before + run(body, number)
+		return before + prefixOf(body, number)
 	case c&space == 0 && body != "":
-		return before + without(body, space|letter|number)
+		return before + prefixWithout(body, space|letter|number)
 	}
 	return spaces(text)
 }
@@ -238,10 +238,10 @@ func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	return func(text string) int {
 		c, n := next(text)
 		if c&letters != 0 {
-			return run(text, letters)
+			return prefixOf(text, letters)
 		}
 		if c&(newline|number) == 0 {
-			if m := run(text[n:], letters); m > 0 {
+			if m := prefixOf(text[n:], letters); m > 0 {
 				return n + m
 			}
 		}
@@ -250,7 +250,7 @@ func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 		}
 		if n := signRun(text, space|letters|number); n > 0 {
 			if lines {
-				n += run(text[n:], newline)
+				n += prefixOf(text[n:], newline)
 			}
 			return n
 		}
@@ -261,7 +261,7 @@ func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 // signRun matches  ?[^...]+, where the classes not stand for the dots.
 func signRun(text string, not class) int {
 	body := strings.TrimPrefix(text, " ")
-	if n := without(body, not); n > 0 {
+	if n := prefixWithout(body, not); n > 0 {
 		return len(text) - len(body) + n
 	}
 	return 0
@@ -285,7 +285,7 @@ type o200k struct {
 func (p o200k) cut(text string) int {
 	c, n := next(text)
 	if p.han && c&han != 0 {
-		return run(text, han)
+		return prefixOf(text, han)
 	}
 	if m := p.word(text, c, n); m > 0 {
 		return m + suffix(text[m:], p.suffixes)
@@ -372,7 +372,7 @@ func deepseek3(text string) int {
 		return n
 	}
 	if n := spacedSigns(text); n > 0 {
-		return n + run(text[n:], newline)
+		return n + prefixOf(text[n:], newline)
 	}
 	return blanks(text)
 }
@@ -386,10 +386,10 @@ func signedWord(text string) int {
 		}
 	}
 	if c&(letter|mark) != 0 {
-		return run(text, letter|mark)
+		return prefixOf(text, letter|mark)
 	}
 	if c&(newline|punct|sign) == 0 {
-		if m := run(text[n:], letter|mark); m > 0 {
+		if m := prefixOf(text[n:], letter|mark); m > 0 {
 			return n + m
 		}
 	}
@@ -399,7 +399,7 @@ func signedWord(text string) int {
 // spacedSigns matches  ?[\p{P}\p{S}]+
 func spacedSigns(text string) int {
 	body := strings.TrimPrefix(text, " ")
-	if m := run(body, punct|sign); m > 0 {
+	if m := prefixOf(body, punct|sign); m > 0 {
 		return m + len(text) - len(body)
 	}
 	return 0
@@ -436,9 +436,9 @@ func digits3(text string) int {
 // rest of the number, so the limit keeps the time linear.
 const maxNumber = 192
 
-// thirds splits a piece that consists of digits into groups of three, like thousands: 1234567 into 1, 234 and 567.
-// Other pieces stay whole.
-func thirds(text string) int {
+// threesFromEnd splits a piece that consists of digits into groups of three, counted from the end like thousands:
+// 1234567 into 1, 234 and 567. Other pieces stay whole.
+func threesFromEnd(text string) int {
 	if count(text, number, maxNumber) < len(text) {
 		return len(text)
 	}
@@ -491,9 +491,9 @@ func after(of class) matcher {
 	return func(text string) int {
 		c, n := next(text)
 		if c&space == 0 {
-			return run(text, of)
+			return prefixOf(text, of)
 		}
-		if m := run(text[n:], of); m > 0 {
+		if m := prefixOf(text[n:], of); m > 0 {
 			return n + m
 		}
 		return 0

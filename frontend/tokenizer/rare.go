@@ -77,7 +77,7 @@ func phrase(text string) int {
 			return i
 		}
 		i = at + n
-		i += run(text[i:], mark)
+		i += prefixOf(text[i:], mark)
 	}
 }
 

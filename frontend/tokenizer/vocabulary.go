@@ -231,7 +231,7 @@ func (v *vocabulary) pieces() []string {
 		case v.types[id] == userDefined || v.types[id].special():
 			list[id] = name
 		case v.kind == "gpt2":
-			list[id] = hiddenBytes(name)
+			list[id] = bytesOfName(name)
 		case v.types[id] == byteToken:
 			list[id] = name
 			if b, ok := byteOf(name); ok {

@@ -16,11 +16,11 @@ type wordPiece struct {
 	fold   bool                      // convert text to lower case
 	strip  bool                      // remove accents
 	pool   sync.Pool
-	ascii  [utf8.RuneSelf]pieceChar
+	ascii  [utf8.RuneSelf]charRole
 }
 
-// pieceChar says what a character becomes, and its role in splitting text into words.
-type pieceChar struct {
+// charRole says what a character becomes, and its role in splitting text into words.
+type charRole struct {
 	as   rune
 	role pieceRole
 }
@@ -56,20 +56,20 @@ func newWordPiece(v *vocabulary) (model, error) {
 }
 
 // classify returns the replacement and role of a character.
-func (t *wordPiece) classify(r rune) pieceChar {
+func (t *wordPiece) classify(r rune) charRole {
 	switch {
 	case unicode.IsSpace(r):
-		return pieceChar{r, between}
+		return charRole{r, between}
 	case r == 0, r == unicode.ReplacementChar, unicode.Is(unicode.C, r), t.strip && unicode.Is(unicode.Mn, r):
-		return pieceChar{r, dropped}
+		return charRole{r, dropped}
 	}
 	if t.fold {
 		r = unicode.ToLower(r)
 	}
 	if unicode.IsPunct(r) || r < 0x7f && unicode.IsSymbol(r) || ideograph(r) {
-		return pieceChar{r, alone}
+		return charRole{r, alone}
 	}
-	return pieceChar{r, inWord}
+	return charRole{r, inWord}
 }
 
 // encode splits a text into words by the roles of its characters, and appends the tokens of each.
@@ -96,7 +96,7 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 		word, chars = word[:len(blank)], 0
 	}
 	for _, r := range text {
-		var c pieceChar
+		var c charRole
 		if r < utf8.RuneSelf {
 			c = t.ascii[r]
 		} else {

@@ -24,7 +24,7 @@ type wordSlot struct {
 
 // get appends the tokens of a word, if the cache has them. ok reports whether it does.
 func (w *words) get(out []int32, word string) (all []int32, ok bool) {
-	place := w.place(word)
+	place := w.slotsOf(word)
 	for i := range place {
 		if s := &place[i]; int(s.size) == len(word) && string(s.word[:s.size]) == word {
 			return append(out, s.ids[:s.count]...), true
@@ -35,15 +35,15 @@ func (w *words) get(out []int32, word string) (all []int32, ok bool) {
 
 // put caches the tokens of a word, if they fit into an entry.
 func (w *words) put(word string, ids []int32) {
-	if place := w.place(word); place != nil && len(ids) <= maxWordIDs {
+	if place := w.slotsOf(word); place != nil && len(ids) <= maxWordIDs {
 		place[1] = place[0]
 		s := &place[0]
 		s.size, s.count = uint8(copy(s.word[:], word)), uint8(copy(s.ids[:], ids))
 	}
 }
 
-// place returns the two slots for words with this word's hash, or nil if the word is too long.
-func (w *words) place(word string) []wordSlot {
+// slotsOf returns the two slots for words with this word's hash, or nil if the word is too long.
+func (w *words) slotsOf(word string) []wordSlot {
 	if len(word) > maxWordBytes {
 		return nil
 	}
