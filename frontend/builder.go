@@ -7,17 +7,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Builder makes the nodes of one graph. Use it only in the function passed to Build, and not concurrently.
+// Builder makes the nodes of one graph. Use it only in the function passed to Build, and not concurrently. A body of
+// a loop or branch has a Builder of its own.
 type Builder struct {
 	graph   *ir.Graph
 	done    bool
 	opaques map[*ir.Node]opaqueValue // gradient rules that override the ops' own rules, also for nodes in bodies
 
 	// For the body of a control op: the enclosing builder, and the values that the body captures.
-	outer    *Builder
-	inner    *Builder            // the body being built now
-	given    []Tensor            // the captured values, as tensors of outer
-	captured map[*ir.Node]Tensor // by outer's node: the body's input for it
+	outer      *Builder            // nil for the builder of Build
+	activeBody *Builder            // the body to which new nodes belong now; nil for this graph
+	captures   []Tensor            // the captured values, as tensors of outer
+	captured   map[*ir.Node]Tensor // by outer's node: the body's input for it
 }
 
 // Build returns the graph that define builds. It must have at least one output or state update. If define calls a
@@ -78,18 +79,19 @@ func (b *Builder) Update(state, value Tensor) {
 	}
 }
 
-// add makes a node in the body being built, or else in b's graph, and returns its handle. Every operand must be a
-// tensor; for an omitted optional operand, args ends before it.
+// add makes a node for op and returns its handle. While the function of a loop or branch runs (see If), the node
+// belongs to the body of that function, otherwise to b's graph. Every operand must be a tensor; for an omitted
+// optional operand, args ends before it.
 func (b *Builder) add(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return b.current().addHere(op, args, attrs...)
 }
 
-// addHere is add, but always makes the node in b's own graph.
+// addHere is add, except that the node always belongs to b's own graph, even while a body is built.
 func (b *Builder) addHere(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	b.checkOpen(op.String())
 	nodes := make([]*ir.Node, len(args))
 	for i, a := range args {
-		nodes[i] = b.own(op.String(), i, a, args).node
+		nodes[i] = b.ownTensor(op.String(), i, a, args).node
 	}
 	n, err := b.graph.Add(op, nodes, attrs, shortPos(caller()))
 	if err != nil {
@@ -122,7 +124,7 @@ func (b *Builder) checkArg(op string, i int, a Tensor, args []Tensor) {
 
 // failOther fails because operand i belongs to another graph or body.
 func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
-	from, to := a.b.whole().Name, b.whole().Name
+	from, to := a.b.outermostGraph().Name, b.outermostGraph().Name
 	why := fmt.Sprintf("belongs to graph %q, not to %q", from, to)
 	switch {
 	case a.b.outer != nil:
@@ -134,8 +136,8 @@ func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
 	fail(op, fmt.Errorf("operand %d, %s, %s", i, a.node.Label(), why), args...)
 }
 
-// whole returns the graph of the outermost builder: the graph of Build, not a body.
-func (b *Builder) whole() *ir.Graph {
+// outermostGraph returns the graph of Build, which encloses all bodies.
+func (b *Builder) outermostGraph() *ir.Graph {
 	for b.outer != nil {
 		b = b.outer
 	}

@@ -16,30 +16,30 @@ func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 	const op = "if"
 	b = b.current()
 	b.checkOpen(op)
-	defer b.leave()
+	defer b.endBody()
 	var bodies [2]*Builder
 	for i, f := range []func() []Tensor{then, otherwise} {
-		body := b.body([]string{"then", "else"}[i])
+		body := b.beginBody([]string{"then", "else"}[i])
 		if i > 0 { // both capture the same values
-			for _, t := range bodies[0].given {
+			for _, t := range bodies[0].captures {
 				body.capture(t)
 			}
 		}
 		results := body.define(op, f)
 		for j, t := range results {
-			if err := body.graph.Output(fmt.Sprint(j), body.own(op, j, t, results).node); err != nil {
+			if err := body.graph.Output(fmt.Sprint(j), body.ownTensor(op, j, t, results).node); err != nil {
 				fail(op, err, results...)
 			}
 		}
-		b.inner, bodies[i] = nil, body
+		b.activeBody, bodies[i] = nil, body
 	}
-	for _, t := range bodies[1].given[len(bodies[0].given):] {
+	for _, t := range bodies[1].captures[len(bodies[0].captures):] {
 		bodies[0].capture(t)
 	}
 	for _, body := range bodies {
 		body.done = true
 	}
-	return b.control(ir.OpIf, len(bodies[0].graph.Outputs()), append([]Tensor{cond}, bodies[1].given...),
+	return b.control(ir.OpIf, len(bodies[0].graph.Outputs()), append([]Tensor{cond}, bodies[1].captures...),
 		attr("then", bodies[0].graph), attr("else", bodies[1].graph))
 }
 
@@ -51,7 +51,7 @@ func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []
 		fail("loop", errors.New("there is no function: it is nil"), first...)
 	}
 	l := b.loop("loop")
-	defer l.outer.leave()
+	defer l.outer.endBody()
 	i := l.counter()
 	l.carry(first, func(carried []Tensor) []Tensor { return body(i, carried) })
 	return l.end(trips, false)[1:]
@@ -67,7 +67,7 @@ func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) T
 	b.checkOpen("while")
 	goesFirst := cond(first)
 	l := b.loop("while")
-	defer l.outer.leave()
+	defer l.outer.endBody()
 	goes := l.state(goesFirst)
 	var next []Tensor
 	l.carry(first, func(carried []Tensor) []Tensor {
@@ -111,7 +111,7 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 	}
 	steps := xs[0].Dim(0)
 	l := b.loop(op)
-	defer l.outer.leave()
+	defer l.outer.endBody()
 	at := l.counter()
 	if back {
 		at = l.body.add(ir.OpSub, []Tensor{l.body.DimValue(steps), at.AddScalar(1)})
@@ -149,7 +149,7 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 		fail(op, errors.New("there is no function: it is nil"), first...)
 	}
 	l := b.loop(op)
-	defer l.outer.leave()
+	defer l.outer.endBody()
 	var going []Tensor
 	if !goes.IsZero() {
 		going = []Tensor{l.state(goes)}
@@ -178,7 +178,7 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 // outs at index `at` of that axis.
 func (l *loopBuilder) stack(steps Dim, at Tensor, outs []Tensor) {
 	for i, y := range outs {
-		y = l.body.own(l.op, i, y, outs)
+		y = l.body.ownTensor(l.op, i, y, outs)
 		stack := l.stateOf(Tensor{}, y.DType(), append(mustShape(ir.OpLoop, []Dim{steps}), y.Shape()...))
 		l.update(stack, stack.ScatterNDDistinct(at.Reshape(1, 1), y.Unsqueeze(0)))
 	}
@@ -196,7 +196,7 @@ type loopBuilder struct {
 // loop begins a loop, with a body in which new nodes are made.
 func (b *Builder) loop(op string) *loopBuilder {
 	b = b.current()
-	return &loopBuilder{op: op, outer: b, body: b.body(op)}
+	return &loopBuilder{op: op, outer: b, body: b.beginBody(op)}
 }
 
 // state declares a state of the loop with a first value, and returns it as a tensor of the body.
@@ -207,23 +207,23 @@ func (l *loopBuilder) state(first Tensor) Tensor {
 
 // stateOf declares a state. Its first value is zeros if first is the zero Tensor.
 func (l *loopBuilder) stateOf(first Tensor, t ir.DType, s ir.Shape) Tensor {
-	name := l.body.free(first, "s", len(l.first))
+	name := l.body.unusedName(first, "s", len(l.first))
 	l.first, l.types = append(l.first, first), append(l.types, ir.Type{DType: t, Shape: s})
 	return l.body.addHere(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", s))
 }
 
 // update sets the value that a state has in the next trip.
 func (l *loopBuilder) update(state, next Tensor) {
-	next = l.body.own(l.op, 0, next, []Tensor{next})
+	next = l.body.ownTensor(l.op, 0, next, []Tensor{next})
 	if err := l.body.graph.Update(state.node, next.node); err != nil {
 		fail(l.op, err, state, next)
 	}
 }
 
-// returned is update with a result of the caller's function, which must have the state's type. what names the result in
-// errors.
+// returned is update with next, a result of the caller's function, which must have the state's type. what names the
+// result in errors.
 func (l *loopBuilder) returned(what string, state, next Tensor) {
-	next = l.body.own(l.op, 0, next, []Tensor{next})
+	next = l.body.ownTensor(l.op, 0, next, []Tensor{next})
 	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {
 		fail(l.op, fmt.Errorf("%s is %s at first, and %s after a trip: want one type", what, want, have), state, next)
 	}
@@ -255,14 +255,14 @@ func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 
 // end ends the body, makes the loop op, and returns the final values of the states.
 func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
-	l.outer.inner, l.body.done = nil, true
+	l.outer.activeBody, l.body.done = nil, true
 	args := make([]Tensor, len(l.first))
 	for i, t := range l.first {
 		if args[i] = t; t.IsZero() {
 			args[i] = l.outer.zeros(l.types[i])
 		}
 	}
-	args = append(args, l.body.given...)
+	args = append(args, l.body.captures...)
 	return l.outer.control(ir.OpLoop, len(l.first), args, attr("trips", ir.Shape{mustDim(ir.OpLoop, trips, args...)}),
 		attr("while", while), attr("body", l.body.graph))
 }
@@ -276,27 +276,28 @@ func (b *Builder) zeros(t ir.Type) Tensor {
 	return b.add(ir.OpBroadcast, []Tensor{zero}, attr("shape", t.Shape))
 }
 
-// current returns the builder of the innermost body being built, or b if there is none.
+// current returns the builder of the innermost body that is being built, or b if there is none.
 func (b *Builder) current() *Builder {
-	for b != nil && b.inner != nil {
-		b = b.inner
+	for b != nil && b.activeBody != nil {
+		b = b.activeBody
 	}
 	return b
 }
 
-// body begins a body. New nodes belong to it until leave.
-func (b *Builder) body(name string) *Builder {
+// beginBody begins a body. New nodes belong to it until endBody.
+func (b *Builder) beginBody(name string) *Builder {
 	b.checkOpen(name)
 	body := ir.NewBody(name)
 	if err := body.DeclareSymbolsOf(b.graph); err != nil {
 		fail(name, err)
 	}
-	b.inner = &Builder{graph: body, outer: b, captured: map[*ir.Node]Tensor{}, opaques: b.opaques}
-	return b.inner
+	b.activeBody = &Builder{graph: body, outer: b, captured: map[*ir.Node]Tensor{}, opaques: b.opaques}
+	return b.activeBody
 }
 
-// leave ends the body being built, even an incomplete one, so that a program that recovers from an Error can continue.
-func (b *Builder) leave() { b.inner = nil }
+// endBody ends the body being built, even an incomplete one, so that a program that recovers from an Error can
+// continue.
+func (b *Builder) endBody() { b.activeBody = nil }
 
 // Sees reports whether t can be used now: it belongs to the graph, or to a body that has not ended.
 func (b *Builder) Sees(t Tensor) bool {
@@ -320,8 +321,9 @@ func (b *Builder) define(op string, f func() []Tensor) []Tensor {
 	return results
 }
 
-// own returns operand i as a tensor of b: itself, or the captured value for it if it belongs to an enclosing builder.
-func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
+// ownTensor returns operand i, a, as a tensor of b: a itself, or the body's input that captures it if it belongs to
+// an enclosing builder.
+func (b *Builder) ownTensor(op string, i int, a Tensor, args []Tensor) Tensor {
 	if b.checkArg(op, i, a, args); a.b == b {
 		return a
 	}
@@ -334,9 +336,9 @@ func (b *Builder) own(op string, i int, a Tensor, args []Tensor) Tensor {
 	return Tensor{}
 }
 
-// free returns an unused name for a body's leaf with the value of a. It is a's own name if possible, since errors
-// mention it, and otherwise prefix and a number from n on.
-func (b *Builder) free(a Tensor, prefix string, n int) string {
+// unusedName returns an unused name for a body's leaf with the value of a. It is a's own name if possible, since
+// errors mention it, and otherwise prefix and a number from n on.
+func (b *Builder) unusedName(a Tensor, prefix string, n int) string {
 	name := ""
 	if a.node != nil {
 		name = a.node.Name()
@@ -360,9 +362,9 @@ func (b *Builder) capture(a Tensor) Tensor {
 	case a.node.Op() == ir.OpConst:
 		t = b.addHere(ir.OpConst, nil, a.node.Attrs()...)
 	default:
-		t = b.addHere(ir.OpInput, nil, attr("name", b.free(a, "x", len(b.given))), attr("dtype", a.DType()),
+		t = b.addHere(ir.OpInput, nil, attr("name", b.unusedName(a, "x", len(b.captures))), attr("dtype", a.DType()),
 			attr("shape", a.Shape()))
-		b.given = append(b.given, a)
+		b.captures = append(b.captures, a)
 	}
 	b.captured[a.node] = t
 	return t

@@ -111,6 +111,7 @@ func quotient(num, den ir.Shape) (ir.Dim, error) {
 	return q, nil
 }
 
+// indexOf returns the index of the first extent equal to d, or -1.
 func indexOf(s ir.Shape, d ir.Dim) int {
 	for i, e := range s {
 		if e == d {

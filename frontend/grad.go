@@ -23,7 +23,7 @@ func Grad(loss Tensor, params ...Tensor) []Tensor {
 	return VJP([]Tensor{loss}, []Tensor{loss.seed()}, params...)
 }
 
-// seed returns the gradient of a loss with respect to itself, 1.
+// seed returns the gradient of a loss with respect to itself, which is 1.
 func (t Tensor) seed() Tensor {
 	if !t.DType().IsFloat() {
 		fail("grad", fmt.Errorf("the loss is %s, which has no gradient: want a float", t), t)
@@ -54,7 +54,7 @@ func VJP(results, cotangents []Tensor, params ...Tensor) []Tensor {
 	for i, g := range grads {
 		if g.IsZero() {
 			fail("grad", fmt.Errorf("there is no gradient for param %d, %s: %s", i, params[i],
-				p.why(results, params[i])), results...)
+				p.explainMissing(results, params[i])), results...)
 		}
 	}
 	return grads
@@ -139,7 +139,7 @@ func definedBy(f func(c GradCall) Tensor) gradRule {
 		var params []Tensor
 		for i, w := range want {
 			if w {
-				c.Args[i] = c.Args[i].itself()
+				c.Args[i] = c.Args[i].freshCopy()
 				params = append(params, c.Args[i])
 			}
 		}
@@ -184,12 +184,12 @@ func newPullback(b *Builder, from int, params []Tensor) *pullback {
 	for _, t := range params {
 		p.active[t.node.ID()] = t.DType().IsFloat()
 	}
-	p.spread(nodes[from:])
+	p.markActive(nodes[from:])
 	return p
 }
 
-// spread marks nodes as active if they have a gradient and an active operand.
-func (p *pullback) spread(nodes []*ir.Node) {
+// markActive marks nodes as active if they have a gradient and an active operand.
+func (p *pullback) markActive(nodes []*ir.Node) {
 	for _, n := range nodes {
 		if !n.DType().IsFloat() && ir.Results(n) == nil || n.Op().Info().NoGrad != "" {
 			continue
@@ -219,8 +219,8 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 		grads[y.node.ID()] = sumOf(grads[y.node.ID()], cotangents[i])
 	}
 	for id := len(p.active) - 1; id >= p.from; id-- {
-		if n := p.b.graph.Nodes()[id]; p.active[id] && (p.several(n) || !grads[id].IsZero()) {
-			p.back(n, grads)
+		if n := p.b.graph.Nodes()[id]; p.active[id] && (p.takesAllResults(n) || !grads[id].IsZero()) {
+			p.propagate(n, grads)
 		}
 	}
 	out := make([]Tensor, len(p.params))
@@ -230,8 +230,8 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 	return out
 }
 
-// back propagates a node's gradient to its operands. grads has the gradient of each node, by ID.
-func (p *pullback) back(n *ir.Node, grads []Tensor) {
+// propagate adds a node's gradient to those of its operands. grads has the gradient of each node, by ID.
+func (p *pullback) propagate(n *ir.Node, grads []Tensor) {
 	args := p.operands(n)
 	want, some := make([]bool, len(args)), false
 	for i, a := range args {
@@ -242,8 +242,8 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 		return // n is a param that depends on no other param
 	}
 	c := GradCall{Args: args, Attrs: n.Attrs(), Result: Tensor{p.b, n}, Output: ir.OutputIndex(n), Grad: grads[n.ID()]}
-	if p.several(n) {
-		if c.grads = p.ofResults(n, grads); !slices.ContainsFunc(c.grads, func(g Tensor) bool { return !g.IsZero() }) {
+	if p.takesAllResults(n) {
+		if c.grads = p.resultGrads(n, grads); !slices.ContainsFunc(c.grads, func(g Tensor) bool { return !g.IsZero() }) {
 			return
 		}
 	}
@@ -255,17 +255,17 @@ func (p *pullback) back(n *ir.Node, grads []Tensor) {
 	}
 }
 
-// several reports whether the rule of n computes the gradients of several results together. It does so when run reaches
-// n, which is the first of them.
-func (p *pullback) several(n *ir.Node) bool {
+// takesAllResults reports whether the rule of n computes the gradients of several results together. It does so when
+// run reaches n, which is the first of them.
+func (p *pullback) takesAllResults(n *ir.Node) bool {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.results != nil
 	}
 	return ir.Results(n) != nil
 }
 
-// ofResults returns the gradients of all results of a control op or of Remat.
-func (p *pullback) ofResults(n *ir.Node, grads []Tensor) []Tensor {
+// resultGrads returns the gradients of all results of a control op or of Remat.
+func (p *pullback) resultGrads(n *ir.Node, grads []Tensor) []Tensor {
 	if o, ok := p.b.opaques[n]; ok {
 		list := make([]Tensor, len(o.results))
 		for i, y := range o.results {
@@ -303,9 +303,9 @@ func (p *pullback) rule(n *ir.Node) gradRule {
 	return nil
 }
 
-// why explains why a param has no gradient: every path to it leads through an op without a gradient, or there is no
-// path.
-func (p *pullback) why(results []Tensor, param Tensor) string {
+// explainMissing explains why a param has no gradient: every path to it leads through an op without a gradient, or
+// there is no path.
+func (p *pullback) explainMissing(results []Tensor, param Tensor) string {
 	if !param.DType().IsFloat() {
 		return fmt.Sprintf("a value of %s has none", param.DType())
 	}

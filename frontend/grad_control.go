@@ -54,11 +54,11 @@ func gradOfIf(c GradCall, want []bool) []Tensor {
 			body := b.current()
 			given, params := map[*ir.Node]Tensor{}, make([]Tensor, len(wanted))
 			for i, leaf := range g.Leaves(ir.OpInput) {
-				given[leaf] = body.own("grad", i, values[i], values)
+				given[leaf] = body.ownTensor("grad", i, values[i], values)
 			}
 			for i, v := range wanted {
 				leaf := g.Leaves(ir.OpInput)[v]
-				params[i] = given[leaf].itself()
+				params[i] = given[leaf].freshCopy()
 				given[leaf] = params[i]
 			}
 			from := len(body.graph.Nodes())
@@ -67,7 +67,7 @@ func gradOfIf(c GradCall, want []bool) []Tensor {
 			for i, o := range g.Outputs() {
 				if !c.grads[i].IsZero() {
 					results = append(results, made[o.Node.ID()])
-					cotangents = append(cotangents, body.own("grad", i, c.grads[i], c.grads))
+					cotangents = append(cotangents, body.ownTensor("grad", i, c.grads[i], c.grads))
 				}
 			}
 			grads := newPullback(body, from, params).run(results, cotangents)
@@ -91,15 +91,15 @@ func gradOfIf(c GradCall, want []bool) []Tensor {
 // each trip if gradients read them. A second loop then visits the trips from last to first (Werbos 1990).
 type loopGrad struct {
 	GradCall
-	b      *Builder
-	body   *ir.Graph
-	trips  ir.Dim
-	while  bool
-	states []*ir.Node
-	inputs []*ir.Node
-	next   map[*ir.Node]*ir.Node // by state
-	moving []int                 // indices of the states with gradients
-	wanted []int                 // indices of the inputs with wanted gradients
+	b              *Builder
+	body           *ir.Graph
+	trips          ir.Dim
+	while          bool
+	states         []*ir.Node
+	inputs         []*ir.Node
+	next           map[*ir.Node]*ir.Node // by state
+	statesWithGrad []int                 // indices of the states with gradients
+	wanted         []int                 // indices of the inputs with wanted gradients
 }
 
 // gradOfLoop is the gradient rule of a loop; see loopGrad.
@@ -110,7 +110,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	for _, u := range l.body.Updates() {
 		l.next[u.State] = u.Value
 	}
-	l.findMoving(want)
+	l.findStatesWithGrad(want)
 	l.wanted = indices(want[len(l.states):])
 
 	out := make([]Tensor, len(c.Args))
@@ -118,13 +118,13 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 		copy(out, c.grads)
 		return out
 	}
-	count, stacks := l.keep(l.readStates())
+	count, stacks := l.storeStates(l.readStates())
 	var some Tensor
 	if l.while {
 		some = count.Gt(count.Lit(0))
 	}
 	r := l.b.loop("grad")
-	defer r.outer.leave()
+	defer r.outer.endBody()
 	var ends []Tensor // the condition of the reverse loop
 	var at Tensor
 	if l.while {
@@ -138,8 +138,8 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 		at = r.body.DimValue(l.trips).Sub(i.AddScalar(1))
 		ends = []Tensor{i}
 	}
-	cotangents := make([]Tensor, len(l.moving))
-	for k, i := range l.moving {
+	cotangents := make([]Tensor, len(l.statesWithGrad))
+	for k, i := range l.statesWithGrad {
 		cotangents[k] = r.stateOf(c.grads[i], l.states[i].DType(), l.states[i].Shape())
 	}
 	sums := make([]Tensor, len(l.wanted))
@@ -158,28 +158,28 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	}
 	for k, d := range parts {
 		if !d.IsZero() {
-			r.update(sums[k], sums[k].plus(d))
+			r.update(sums[k], sums[k].addGrad(d))
 		}
 	}
 	all := r.end(l.trips, l.while)[len(ends):]
-	for k, i := range l.moving {
+	for k, i := range l.statesWithGrad {
 		out[i] = all[k]
 	}
 	for k, i := range l.wanted {
-		out[len(l.states)+i] = all[len(l.moving)+k]
+		out[len(l.states)+i] = all[len(l.statesWithGrad)+k]
 	}
 	return out
 }
 
-// findMoving finds the states that depend on a wanted value in any trip. Those have gradients.
-func (l *loopGrad) findMoving(want []bool) {
+// findStatesWithGrad finds the states that depend on a wanted value in any trip. Those have gradients.
+func (l *loopGrad) findStatesWithGrad(want []bool) {
 	p := &pullback{b: l.b, active: make([]bool, len(l.body.Nodes()))}
 	for i, leaf := range slices.Concat(l.states, l.inputs) {
 		p.active[leaf.ID()] = want[i]
 	}
 	for changed := true; changed; {
 		changed = false
-		p.spread(l.body.Nodes())
+		p.markActive(l.body.Nodes())
 		for _, s := range l.states {
 			if v := l.next[s]; v != nil && p.active[v.ID()] && !p.active[s.ID()] {
 				p.active[s.ID()], changed = true, true
@@ -188,7 +188,7 @@ func (l *loopGrad) findMoving(want []bool) {
 	}
 	for i, s := range l.states {
 		if p.active[s.ID()] {
-			l.moving = append(l.moving, i)
+			l.statesWithGrad = append(l.statesWithGrad, i)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 	given := map[*ir.Node]Tensor{}
 	values := l.Args[len(l.states):]
 	for i, leaf := range l.inputs {
-		given[leaf] = body.own("grad", i, values[i], values)
+		given[leaf] = body.ownTensor("grad", i, values[i], values)
 	}
 	for i, s := range l.states {
 		if given[s] = begun[i]; begun[i].IsZero() {
@@ -209,10 +209,10 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 	}
 	var params []Tensor
 	own := func(leaf *ir.Node) { // gives each use its own gradient
-		given[leaf] = given[leaf].itself()
+		given[leaf] = given[leaf].freshCopy()
 		params = append(params, given[leaf])
 	}
-	for _, i := range l.moving {
+	for _, i := range l.statesWithGrad {
 		own(l.states[i])
 	}
 	for _, i := range l.wanted {
@@ -220,38 +220,38 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 	}
 	from := len(body.graph.Nodes())
 	made := body.copyOf(l.body, given)
-	results := make([]Tensor, len(l.moving))
-	for k, i := range l.moving {
+	results := make([]Tensor, len(l.statesWithGrad))
+	for k, i := range l.statesWithGrad {
 		results[k] = given[l.states[i]]
 		if v := l.next[l.states[i]]; v != nil {
 			results[k] = made[v.ID()]
 		}
 	}
 	grads := newPullback(body, from, params).run(results, cotangents)
-	for k := range l.moving {
+	for k := range l.statesWithGrad {
 		if grads[k].IsZero() {
 			grads[k] = body.zeros(params[k].node.Type())
 		}
 		grads[k] = grads[k].as(params[k])
 	}
-	return grads[:len(l.moving)], grads[len(l.moving):]
+	return grads[:len(l.statesWithGrad)], grads[len(l.statesWithGrad):]
 }
 
 // readStates returns the indices of the states that the gradients of a trip read. To find them, it builds the gradients
 // in a body that it discards.
 func (l *loopGrad) readStates() []int {
-	body := l.b.current().body("grad")
-	defer body.outer.leave()
+	body := l.b.current().beginBody("grad")
+	defer body.outer.endBody()
 	leaf := func(i int, s *ir.Node) Tensor {
-		return body.addHere(ir.OpInput, nil, attr("name", body.free(Tensor{}, "begun", i)), attr("dtype", s.DType()),
+		return body.addHere(ir.OpInput, nil, attr("name", body.unusedName(Tensor{}, "begun", i)), attr("dtype", s.DType()),
 			attr("shape", s.Shape()))
 	}
 	begun := make([]Tensor, len(l.states))
 	for i, s := range l.states {
 		begun[i] = leaf(i, s)
 	}
-	cotangents := make([]Tensor, len(l.moving))
-	for k, i := range l.moving {
+	cotangents := make([]Tensor, len(l.statesWithGrad))
+	for k, i := range l.statesWithGrad {
 		cotangents[k] = leaf(len(begun)+k, l.states[i])
 	}
 	states, inputs := l.trip(body, begun, cotangents)
@@ -275,9 +275,9 @@ func (l *loopGrad) readStates() []int {
 	return list
 }
 
-// keep repeats the loop and stores the states in read. It returns the number of trips and, by index of the state, a
-// stack of the state's values at the start of each trip.
-func (l *loopGrad) keep(read []int) (count Tensor, stacks map[int]Tensor) {
+// storeStates repeats the loop and stores the states in read. It returns the number of trips and, by index of the
+// state, a stack of the state's values at the start of each trip.
+func (l *loopGrad) storeStates(read []int) (count Tensor, stacks map[int]Tensor) {
 	for _, i := range read {
 		s := l.states[i]
 		if n, each := l.trips.Max(), s.Shape().MaxElems(); each > 0 && n > maxKept/each {
@@ -289,14 +289,14 @@ func (l *loopGrad) keep(read []int) (count Tensor, stacks map[int]Tensor) {
 		return Tensor{}, nil
 	}
 	f := l.b.loop("grad")
-	defer f.outer.leave()
+	defer f.outer.endBody()
 	given := map[*ir.Node]Tensor{}
 	for i, s := range l.states {
 		given[s] = f.state(l.Args[i])
 	}
 	values := l.Args[len(l.states):]
 	for i, leaf := range l.inputs {
-		given[leaf] = f.body.own("grad", i, values[i], values)
+		given[leaf] = f.body.ownTensor("grad", i, values[i], values)
 	}
 	at := f.counter()
 	made := f.body.copyOf(l.body, given)
@@ -319,9 +319,9 @@ func (l *loopGrad) keep(read []int) (count Tensor, stacks map[int]Tensor) {
 // maxKept is the largest number of elements of a stack of states.
 const maxKept = 1<<32 - 1
 
-// plus returns t+d. If d only adds slices to zeros, as the gradient of a gather does, plus adds the slices to t
-// directly.
-func (t Tensor) plus(d Tensor) Tensor {
+// addGrad returns t+d, the sum of two gradients. If d only adds slices to zeros, as the gradient of a gather does, it
+// adds the slices to t directly.
+func (t Tensor) addGrad(d Tensor) Tensor {
 	n := d.node
 	if n.Op() == ir.OpIndexAdd && d.DType() == t.DType() && isZeros(n.Arg(0)) {
 		return t.apply(ir.OpIndexAdd, []Tensor{{d.b, n.Arg(1)}, {d.b, n.Arg(2)}}, n.Attrs()...)
@@ -338,8 +338,10 @@ func isZeros(n *ir.Node) bool {
 	return err == nil && len(list) == 1 && list[0] == 0
 }
 
-// itself returns a new node with the value of t, so that the two have separate gradients.
-func (t Tensor) itself() Tensor { return t.b.add(ir.OpReshape, []Tensor{t}, attr("shape", t.Shape())) }
+// freshCopy returns a new node with the value of t, so that the two have separate gradients.
+func (t Tensor) freshCopy() Tensor {
+	return t.b.add(ir.OpReshape, []Tensor{t}, attr("shape", t.Shape()))
+}
 
 // widest returns the dtype in which sums of a float dtype accumulate: f64 for f64, else f32.
 func widest(d ir.DType) ir.DType {

@@ -19,8 +19,8 @@ func (c GradCall) foldedAxes() []int {
 	return axes
 }
 
-// kept inserts the folded axes into the result of a reduction, with extent 1.
-func (c GradCall) kept(t Tensor) Tensor {
+// keepFolded inserts the folded axes, with extent 1, into t, which has the shape of a reduction's result.
+func (c GradCall) keepFolded(t Tensor) Tensor {
 	s := append(ir.Shape{}, c.Args[0].Shape()...)
 	for _, i := range c.foldedAxes() {
 		s[i] = ir.D(1)
@@ -28,8 +28,8 @@ func (c GradCall) kept(t Tensor) Tensor {
 	return t.Reshape(s)
 }
 
-// spread broadcasts the gradient of a reduction to all elements that it folds.
-func (c GradCall) spread() Tensor { return c.kept(c.Grad).Broadcast(c.Args[0].Shape()) }
+// spreadGrad broadcasts the gradient of a reduction to all elements that it folds.
+func (c GradCall) spreadGrad() Tensor { return c.keepFolded(c.Grad).Broadcast(c.Args[0].Shape()) }
 
 // count returns the number of elements along some axes of t, in the dtype of t.
 func (t Tensor) count(axes []int) Tensor {
@@ -55,8 +55,8 @@ func (c GradCall) axis() int { return c.Args[0].axis(c.Result.node.Op(), c.Attrs
 // extremum is the gradient of reduce_max and reduce_min: elements equal to the result share it.
 func extremum(c GradCall) Tensor {
 	x := c.Args[0]
-	is := x.Eq(c.kept(c.Result)).Cast(x.DType())
-	return c.spread().Mul(is.Div(is.SumKeep(c.foldedAxes()...)))
+	is := x.Eq(c.keepFolded(c.Result)).Cast(x.DType())
+	return c.spreadGrad().Mul(is.Div(is.SumKeep(c.foldedAxes()...)))
 }
 
 // prod is the gradient of reduce_prod. For each element it is the product of the other elements, even if some are 0.
@@ -66,7 +66,7 @@ func prod(c GradCall) Tensor {
 	rest := zero.Where(x.Lit(1), x) // if only one element is 0, the product of rest is the product of the others
 	zeros, all := zero.Cast(x.DType()).SumKeep(axes...), rest.ProdKeep(axes...)
 	others := zeros.Sub(zero.Cast(x.DType())).Eq(x.Lit(0)).Where(all.Div(rest), x.Lit(0))
-	return c.spread().as(x).Mul(others)
+	return c.spreadGrad().as(x).Mul(others)
 }
 
 // normalized returns x*factor with factor = 1/sqrt(mean square + eps) along the innermost axis. If centred is set, it
@@ -240,30 +240,30 @@ func (c GradCall) cumExtremum() Tensor {
 
 func init() {
 	gradRows(map[ir.Op]gradRule{
-		ir.OpSum:       first(GradCall.spread),
-		ir.OpMean:      first(func(c GradCall) Tensor { return c.spread().Div(c.Args[0].count(c.foldedAxes())) }),
+		ir.OpSum:       first(GradCall.spreadGrad),
+		ir.OpMean:      first(func(c GradCall) Tensor { return c.spreadGrad().Div(c.Args[0].count(c.foldedAxes())) }),
 		ir.OpProd:      first(prod),
 		ir.OpReduceMax: first(extremum),
 		ir.OpReduceMin: first(extremum),
-		ir.OpNorm1:     first(func(c GradCall) Tensor { return c.spread().Mul(c.Args[0].Sign()) }),
+		ir.OpNorm1:     first(func(c GradCall) Tensor { return c.spreadGrad().Mul(c.Args[0].Sign()) }),
 		ir.OpNorm2: first(func(c GradCall) Tensor { // 0 at 0, where the norm has a corner
-			y := c.kept(c.Result)
-			return c.spread().Mul(c.Args[0].Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y)))
+			y := c.keepFolded(c.Result)
+			return c.spreadGrad().Mul(c.Args[0].Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y)))
 		}),
 		ir.OpNormP: first(func(c GradCall) Tensor { // 0 at 0, where the norm may have a corner
-			x, y, p := c.Args[0], c.kept(c.Result), c.Attrs.Float("p")
+			x, y, p := c.Args[0], c.keepFolded(c.Result), c.Attrs.Float("p")
 			ratio := x.Abs().Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y))
 			slope := x.Eq(x.Lit(0)).Where(x.Lit(0), ratio.Powf(p-1).Mul(x.Sign()))
-			return c.spread().Mul(slope)
+			return c.spreadGrad().Mul(slope)
 		}),
 		ir.OpLogSumExp: first(func(c GradCall) Tensor {
-			return c.spread().Mul(c.Args[0].Sub(c.kept(c.Result)).Exp())
+			return c.spreadGrad().Mul(c.Args[0].Sub(c.keepFolded(c.Result)).Exp())
 		}),
 		ir.OpVariance: first(func(c GradCall) Tensor {
 			x, axes := c.Args[0].wide(), c.foldedAxes()
 			n := x.count(axes).SubScalar(float64(c.Attrs.Int("correction")))
 			dev := x.Deviations(axes...).MulScalar(2)
-			return c.spread().as(x).Mul(dev.Div(n.Max(n.Lit(0))))
+			return c.spreadGrad().as(x).Mul(dev.Div(n.Max(n.Lit(0))))
 		}),
 
 		ir.OpCumSum:  first(cumSum),

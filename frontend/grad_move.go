@@ -6,12 +6,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// like returns the gradient in the shape of the first operand, for ops that only change the shape.
-func like(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
+// reshapeGrad is the gradient of ops that only change the shape: the result's gradient in the shape of the first
+// operand.
+func reshapeGrad(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
-// placed is the gradient of x.Slice: along an axis it returns zeros with the given extent, with t written from start
-// on.
-func (t Tensor) placed(axis int, start int64, extent ir.Dim) Tensor {
+// padSlice is the gradient of x.Slice: along an axis it returns zeros with the given extent, with t written from
+// start on.
+func (t Tensor) padSlice(axis int, start int64, extent ir.Dim) Tensor {
 	high, err := extent.Less(t.Dim(axis))
 	if err == nil && high.IsStatic() {
 		low, after := make([]int64, t.Rank()), make([]int64, t.Rank())
@@ -26,8 +27,8 @@ func (t Tensor) placed(axis int, start int64, extent ir.Dim) Tensor {
 	return t.Lit(0).Broadcast(s).DynamicUpdateSlice(axis, t, t.b.Scalar(ir.I32, float64(start)))
 }
 
-// apart inserts step-1 zeros after each element along an axis.
-func (t Tensor) apart(axis int, step int64) Tensor {
+// dilate inserts step-1 zeros after each element along an axis.
+func (t Tensor) dilate(axis int, step int64) Tensor {
 	s := append(ir.Shape{}, t.Shape()...)
 	s[axis] = s[axis].Times(step)
 	high := make([]int, t.Rank()+1)
@@ -40,18 +41,18 @@ func gradOfSlice(c GradCall) Tensor {
 	g, starts, steps := c.Grad, c.Attrs.Ints("starts"), c.Attrs.Ints("steps")
 	for i, d := range c.Args[0].Shape() {
 		if len(steps) > 0 && steps[i] > 1 && !g.Dim(i).Is(0) {
-			g = g.apart(i, steps[i])
+			g = g.dilate(i, steps[i])
 			if over, err := g.Dim(i).Plus(starts[i]).Less(d); err == nil && over.IsStatic() && over.Add > 0 {
 				g = g.Slice(i, 0, g.Dim(i).Plus(-over.Add)) // zeros past the end of x
 			}
 		}
-		g = g.placed(i, starts[i], d)
+		g = g.padSlice(i, starts[i], d)
 	}
 	return g
 }
 
-// transposed is the gradient of transpose: the inverse permutation.
-func transposed(c GradCall) Tensor {
+// transposeGrad is the gradient of transpose: the inverse permutation.
+func transposeGrad(c GradCall) Tensor {
 	perm := c.Attrs.Ints("perm")
 	back := make([]int, len(perm))
 	for i, p := range perm {
@@ -68,8 +69,8 @@ func rolledBack(c GradCall) Tensor {
 	return c.Grad.unary(ir.OpRoll, attr("shifts", shifts))
 }
 
-// parts is the rule of concat: each operand gets a slice of the gradient.
-func parts(c GradCall, i int) Tensor {
+// concatGrad is the rule of concat: each operand gets a slice of the gradient.
+func concatGrad(c GradCall, i int) Tensor {
 	axis, start := c.axis(), ir.D(0)
 	for _, a := range c.Args[:i] {
 		start, _ = start.Sum(a.Dim(axis)) // the shape rule has computed the same sum
@@ -82,8 +83,9 @@ func parts(c GradCall, i int) Tensor {
 	return c.Grad.DynamicSlice(axis, c.Grad.b.DimValue(start), c.Args[i].Dim(axis))
 }
 
-// padded is the gradient of pad. The modes that repeat elements of x are defined by gathers, which it differentiates.
-func padded(c GradCall, want []bool) []Tensor {
+// padGrad is the gradient of pad. The modes that repeat elements of x are defined by gathers, which it
+// differentiates.
+func padGrad(c GradCall, want []bool) []Tensor {
 	x, low, mode := c.Args[0], c.Attrs.Ints("low"), c.Attrs.String_("mode")
 	if mode != "constant" {
 		return definedBy(func(c GradCall) Tensor {
@@ -114,23 +116,23 @@ func padded(c GradCall, want []bool) []Tensor {
 	return []Tensor{g}
 }
 
-// inside returns the indices t clamped to an extent, and for each whether it was in range before.
-func (t Tensor) inside(extent ir.Dim) (limited, is Tensor) {
+// clampIndices returns the indices t clamped to 0 … extent-1, and for each whether it was in range before.
+func (t Tensor) clampIndices(extent ir.Dim) (limited, is Tensor) {
 	i := t.signed()
 	end := i.b.DimValue(extent).to(i.DType()).SubScalar(1)
 	limited = i.Max(i.Lit(0)).Min(end)
 	return limited, limited.Eq(i)
 }
 
-// limited returns the indices t clamped to an extent.
-func (t Tensor) limited(extent ir.Dim) Tensor { l, _ := t.inside(extent); return l }
+// clamped returns the indices t clamped to 0 … extent-1.
+func (t Tensor) clamped(extent ir.Dim) Tensor { l, _ := t.clampIndices(extent); return l }
 
 // coordinates clamps rows of coordinates: column r indexes axis r of shape s. It also returns for each row whether all
 // its coordinates were in range.
 func (t Tensor) coordinates(s ir.Shape) (limited, are Tensor) {
 	columns := make([]Tensor, t.Dim(-1).Static())
 	for r := range columns {
-		column, is := t.Slice(-1, r, r+1).inside(s[r])
+		column, is := t.Slice(-1, r, r+1).clampIndices(s[r])
 		columns[r] = column
 		if r == 0 {
 			are = is
@@ -226,13 +228,13 @@ func (b *Builder) order(s ir.Shape) Tensor {
 
 // readAlong is the read of scatterRule for scatter and scatter_add.
 func readAlong(c GradCall, base Tensor) (at, inside Tensor) {
-	indices, inside := c.Args[1].inside(c.Args[0].Dim(c.axis()))
+	indices, inside := c.Args[1].clampIndices(c.Args[0].Dim(c.axis()))
 	return base.Gather(c.axis(), indices), inside
 }
 
 // readSlices is the read of scatterRule for index_add.
 func readSlices(c GradCall, base Tensor) (at, inside Tensor) {
-	indices, inside := c.Args[1].inside(c.Args[0].Dim(c.axis()))
+	indices, inside := c.Args[1].clampIndices(c.Args[0].Dim(c.axis()))
 	return base.IndexSelect(c.axis(), indices), inside.alongAxis(c.axis(), base.Rank())
 }
 
@@ -248,17 +250,17 @@ func readRows(c GradCall, base Tensor) (at, inside Tensor) {
 
 func init() {
 	gradRows(map[ir.Op]gradRule{
-		ir.OpReshape:   first(like),
-		ir.OpSqueeze:   first(like),
-		ir.OpUnsqueeze: first(like),
-		ir.OpTranspose: first(transposed),
+		ir.OpReshape:   first(reshapeGrad),
+		ir.OpSqueeze:   first(reshapeGrad),
+		ir.OpUnsqueeze: first(reshapeGrad),
+		ir.OpTranspose: first(transposeGrad),
 		ir.OpBroadcast: first(func(c GradCall) Tensor { return c.Grad }),
 		ir.OpSlice:     first(gradOfSlice),
 		ir.OpFlip:      first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpFlip, c.Attrs...) }),
 		ir.OpRoll:      first(rolledBack),
 
-		ir.OpConcat: each(parts),
-		ir.OpPad:    padded,
+		ir.OpConcat: each(concatGrad),
+		ir.OpPad:    padGrad,
 		ir.OpTril:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTril, c.Attrs...) }),
 		ir.OpTriu:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTriu, c.Attrs...) }),
 
@@ -266,15 +268,15 @@ func init() {
 		// the bits are the same in every run.
 		ir.OpGather: first(func(c GradCall) Tensor {
 			x, axis := c.Args[0], c.axis()
-			return x.zeros().ScatterAdd(axis, c.Args[1].limited(x.Dim(axis)), c.Grad)
+			return x.zeros().ScatterAdd(axis, c.Args[1].clamped(x.Dim(axis)), c.Grad)
 		}),
 		ir.OpIndexSelect: first(func(c GradCall) Tensor {
 			x, axis := c.Args[0], c.axis()
-			return x.zeros().IndexAdd(axis, c.Args[1].limited(x.Dim(axis)), c.Grad)
+			return x.zeros().IndexAdd(axis, c.Args[1].clamped(x.Dim(axis)), c.Grad)
 		}),
 		ir.OpEmbedding: first(func(c GradCall) Tensor {
 			table := c.Args[0]
-			return table.zeros().ScatterNDAdd(c.Args[1].limited(table.Dim(0)).Unsqueeze(-1), c.Grad)
+			return table.zeros().ScatterNDAdd(c.Args[1].clamped(table.Dim(0)).Unsqueeze(-1), c.Grad)
 		}),
 		ir.OpGatherND: first(func(c GradCall) Tensor {
 			at, _ := c.Args[1].coordinates(c.Args[0].Shape())

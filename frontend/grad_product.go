@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// times is MatMul with the value of an op's attribute precision.
-func (t Tensor) times(u Tensor, precision string) Tensor {
+// matmulIn is MatMul with the value of an op's attribute precision.
+func (t Tensor) matmulIn(u Tensor, precision string) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{u}, attr("precision", precision))
 }
 
@@ -38,9 +38,9 @@ func matmulGrad(c GradCall, i int) Tensor {
 		}
 	}
 	if tb {
-		return g.T().times(a, precision)
+		return g.T().matmulIn(a, precision)
 	}
-	return a.T().times(g, precision)
+	return a.T().matmulIn(g, precision)
 }
 
 // matmulIDGrad is the rule of matmul_id. For the rows, the gradient is matmul_id of g with the transposed matrices. For
@@ -58,20 +58,20 @@ func matmulIDGrad(c GradCall, i int) Tensor {
 	if err != nil {
 		fail("grad", fmt.Errorf("matmul_id by ids %s: %w", ids, err), x, w, ids)
 	}
-	chosen := ids.limited(experts).Reshape(1, rows, 1)
+	chosen := ids.clamped(experts).Reshape(1, rows, 1)
 	mine := chosen.Eq(x.b.Iota(chosen.DType(), 0, experts, 1, 1))
 	theirs := mine.Where(g.Reshape(1, rows, g.Dim(-1)), g.Lit(0)) // [E, rows, N]
 	x = x.Broadcast(x.Dim(0), used, x.Dim(2)).Reshape(rows, x.Dim(2))
-	return theirs.T().times(x, precision)
+	return theirs.T().matmulIn(x, precision)
 }
 
-// fitted cuts t, or appends zeros, along the axes from the third on, so that they have the extents of s.
-func (t Tensor) fitted(s ir.Shape) Tensor {
+// cropOrPad cuts t, or appends zeros, along the axes from the third on, so that they have the extents of s.
+func (t Tensor) cropOrPad(s ir.Shape) Tensor {
 	for i := 2; i < t.Rank(); i++ {
 		if over, err := t.Dim(i).Less(s[i]); err == nil && over.IsStatic() && over.Add > 0 {
 			t = t.Slice(i, 0, s[i])
 		} else {
-			t = t.placed(i, 0, s[i])
+			t = t.padSlice(i, 0, s[i])
 		}
 	}
 	return t
@@ -108,7 +108,7 @@ func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Te
 	}
 	swapped := ir.Window{Stride: win.Dilation, Dilation: win.Stride, Low: win.Low, High: high}
 	out := wide.apply(ir.OpConv, []Tensor{narrow.SwapAxes(0, 1)}, windowAttrs(swapped, of)...)
-	return out.SwapAxes(0, 1).fitted(to)
+	return out.SwapAxes(0, 1).cropOrPad(to)
 }
 
 // convGrad is the gradient rule of conv: a transposed convolution of the gradient for x, and kernelGrad for the
@@ -119,7 +119,7 @@ func convGrad(c GradCall, i int) Tensor {
 		return kernelGrad(x, c.Grad, win, c.Attrs, w.Shape())
 	}
 	win.High = make([]int64, len(win.High))
-	return c.Grad.apply(ir.OpConvTranspose, []Tensor{w}, windowAttrs(win, c.Attrs)...).fitted(x.Shape())
+	return c.Grad.apply(ir.OpConvTranspose, []Tensor{w}, windowAttrs(win, c.Attrs)...).cropOrPad(x.Shape())
 }
 
 func convTransposeGrad(c GradCall, i int) Tensor {
@@ -127,7 +127,7 @@ func convTransposeGrad(c GradCall, i int) Tensor {
 	if i == 1 {
 		return kernelGrad(c.Grad, x, win, c.Attrs, w.Shape())
 	}
-	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, c.Attrs)...).fitted(x.Shape())
+	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, c.Attrs)...).cropOrPad(x.Shape())
 }
 
 // windows folds the windows of a pooling, one axis after the other. pad is the value of padding elements.

@@ -50,8 +50,8 @@ func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterDistinct is Scatter for indices that never write an element twice, which the caller promises. Otherwise any of
-// the updates may win.
+// ScatterDistinct is Scatter for indices that never write an element twice. The caller must ensure that: otherwise
+// any of the updates may win. It is faster, because no update must wait for another.
 func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }
@@ -95,8 +95,8 @@ func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
 }
 
-// ScatterNDDistinct is ScatterND for distinct coordinates, which the caller promises. Otherwise any of the updates may
-// win.
+// ScatterNDDistinct is ScatterND for distinct coordinates. The caller must ensure that: otherwise any of the updates
+// may win.
 func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates}, attr("unique", true))
 }

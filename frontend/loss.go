@@ -27,7 +27,7 @@ func (t Tensor) CrossEntropy(ids Tensor) (losses, counted Tensor) {
 			t, ids)
 	}
 	x := t.wide()
-	at, inside := ids.inside(t.Dim(-1))
+	at, inside := ids.clampIndices(t.Dim(-1))
 	total := x.LogSumExp(-1)
 	picked := x.Gather(-1, at.Unsqueeze(-1)).Squeeze(-1)
 	losses = inside.Where(total.Sub(picked), total.Lit(0))

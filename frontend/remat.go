@@ -28,7 +28,7 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	}
 	r := &remat{nodes: slices.Clone(b.graph.Nodes()[from:])}
 	for i, t := range results {
-		r.results = append(r.results, b.own(op, i, t, results).node)
+		r.results = append(r.results, b.ownTensor(op, i, t, results).node)
 	}
 	seen := map[*ir.Node]bool{}
 	for _, n := range r.nodes {
@@ -38,7 +38,7 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	read := func(n *ir.Node) {
 		if !seen[n] {
 			seen[n] = true
-			args, r.reads = append(args, Tensor{b, n}), append(r.reads, n)
+			args, r.outside = append(args, Tensor{b, n}), append(r.outside, n)
 		}
 	}
 	for _, n := range r.nodes {
@@ -49,7 +49,7 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	outs := make([]Tensor, len(results))
 	for i, n := range r.results {
 		read(n)
-		outs[i] = Tensor{b, n}.itself()
+		outs[i] = Tensor{b, n}.freshCopy()
 	}
 	for i, t := range outs {
 		o := opaqueValue{args: args, rule: func(GradCall, []bool) []Tensor { return nil }}
@@ -64,7 +64,7 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 // remat is one call of Remat.
 type remat struct {
 	nodes, results []*ir.Node // the nodes that f made
-	reads          []*ir.Node // the nodes from outside that they read
+	outside        []*ir.Node // the nodes outside of f that they read
 }
 
 // grad is the gradient rule: it computes the nodes again, and from them the gradients.
@@ -77,13 +77,13 @@ func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	token = token.Reshape()
 	given := map[*ir.Node]Tensor{}
 	var params []Tensor
-	for i, n := range r.reads {
+	for i, n := range r.outside {
 		t := c.Args[i]
 		if d := t.DType(); !isParameter(t.node) && !d.IsBlock() && d != ir.Bool {
 			t = t.After(token.to(d))
 		}
 		if want[i] {
-			t = t.itself()
+			t = t.freshCopy()
 			params = append(params, t)
 		}
 		given[n] = t

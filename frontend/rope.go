@@ -9,16 +9,16 @@ import (
 )
 
 // RopeOption sets an option of Rope.
-type RopeOption func(*ropeCall)
+type RopeOption func(*ropeOptions)
 
-// ropeCall collects the operands and attributes that options set.
-type ropeCall struct {
+// ropeOptions collects the operands and attributes that options set.
+type ropeOptions struct {
 	operands []Tensor // in addition to x
 	attrs    []ir.Attr
 }
 
 func ropeAttr(name string, value any) RopeOption {
-	return func(c *ropeCall) { c.attrs = append(c.attrs, attr(name, value)) }
+	return func(c *ropeOptions) { c.attrs = append(c.attrs, attr(name, value)) }
 }
 
 // RopeAxis sets the axis of the positions; the default is -2.
@@ -37,14 +37,14 @@ func RopeHalf() RopeOption { return ropeAttr("mode", "half") }
 // RopeTurns sets the angle of every pair per position, in place of base^(-2i/dims). Builder.RopeTurns makes the tensor.
 // It is needed for scaled frequencies, as in Llama 3.
 func RopeTurns(turns Tensor) RopeOption {
-	return func(c *ropeCall) { c.operands = append(c.operands[:1], turns) }
+	return func(c *ropeOptions) { c.operands = append(c.operands[:1], turns) }
 }
 
 // Rope is rotary position embedding (Su et al. 2021): it rotates pair i of innermost elements by the angle
 // position*base^(-2i/dims). The positions are a vector of integers along axis -2 (see RopeAxis). They may also have
 // outer axes of t: [B, T] for t of [B, H, T, D], with separate positions per sequence of a batch.
 func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
-	c := ropeCall{operands: []Tensor{positions}}
+	c := ropeOptions{operands: []Tensor{positions}}
 	for _, o := range options {
 		o(&c)
 	}
@@ -56,7 +56,7 @@ func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 // [T, pairs] for t of [B, H, T, D]. The first 2*pairs elements are rotated, the others stay. RopeHalf is the only
 // allowed option.
 func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {
-	c := ropeCall{operands: []Tensor{cos, sin}}
+	c := ropeOptions{operands: []Tensor{cos, sin}}
 	for _, o := range options {
 		o(&c)
 	}

@@ -16,25 +16,25 @@ func Reverse() ScanOption { return func() ir.Attr { return attr("reverse", true)
 
 // CumSum returns the running sum along an axis. Integers wrap.
 func (t Tensor) CumSum(axis int, options ...ScanOption) Tensor {
-	return t.running(ir.OpCumSum, axis, options)
+	return t.scanOp(ir.OpCumSum, axis, options)
 }
 
 // CumProd returns the running product along an axis. Integers wrap.
 func (t Tensor) CumProd(axis int, options ...ScanOption) Tensor {
-	return t.running(ir.OpCumProd, axis, options)
+	return t.scanOp(ir.OpCumProd, axis, options)
 }
 
 // CumMax returns the running maximum along an axis. From the first NaN on it is NaN.
 func (t Tensor) CumMax(axis int, options ...ScanOption) Tensor {
-	return t.running(ir.OpCumMax, axis, options)
+	return t.scanOp(ir.OpCumMax, axis, options)
 }
 
 // CumMin returns the running minimum along an axis. From the first NaN on it is NaN.
 func (t Tensor) CumMin(axis int, options ...ScanOption) Tensor {
-	return t.running(ir.OpCumMin, axis, options)
+	return t.scanOp(ir.OpCumMin, axis, options)
 }
 
-func (t Tensor) running(op ir.Op, axis int, options []ScanOption) Tensor {
+func (t Tensor) scanOp(op ir.Op, axis int, options []ScanOption) Tensor {
 	attrs := []ir.Attr{attr("axis", axis)}
 	for _, o := range options {
 		attrs = append(attrs, o())

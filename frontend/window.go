@@ -139,13 +139,13 @@ func (t Tensor) pool(op ir.Op, kernel []int, options []WindowOption) Tensor {
 }
 
 // GlobalAvgPool returns the mean over all axes after the channels of t [N, C, …]. It keeps these axes with extent 1.
-func (t Tensor) GlobalAvgPool() Tensor { return t.MeanKeep(t.positions("mean")...) }
+func (t Tensor) GlobalAvgPool() Tensor { return t.MeanKeep(t.spatialAxes("mean")...) }
 
 // GlobalMaxPool returns the maximum over all axes after the channels of t [N, C, …]. It keeps these axes with extent 1.
-func (t Tensor) GlobalMaxPool() Tensor { return t.ReduceMaxKeep(t.positions("reduce_max")...) }
+func (t Tensor) GlobalMaxPool() Tensor { return t.ReduceMaxKeep(t.spatialAxes("reduce_max")...) }
 
-// positions returns the axes after batch and channels.
-func (t Tensor) positions(op string) []int {
+// spatialAxes returns the axes after batch and channels.
+func (t Tensor) spatialAxes(op string) []int {
 	axes := []int{}
 	for axis := 2; axis < t.Rank(); axis++ {
 		axes = append(axes, axis)
