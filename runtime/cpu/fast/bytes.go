@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A matmul in precision int8 rounds the rows of A to int8 if byteDots has a function for the block format of B. Sums of
+// A matmul in precision int8 rounds the rows of A to int8 if there is a function for the block format of B. Sums of
 // integers are faster than decoding the blocks.
 
 // byteRows has rows of floats rounded to int8, with a scale for each group of 32: a float is about scale*byte. See
@@ -34,8 +34,8 @@ var idleWords sync.Pool
 
 // takesBytes reports whether a matmul is computed in int8. b is its second matrix, and k the length of the rows.
 func takesBytes(c *interp.Call, b *interp.Stored, k int) bool {
-	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && byteDots[b.DType] != nil &&
-		k%b.DType.BlockElems() == 0
+	return k > 0 && c.Node.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
+		vector.byteDots[b.DType] != nil && k%b.DType.BlockElems() == 0
 }
 
 // roundRows rounds rows of floats to int8. The length of a row must be a multiple of 32.
@@ -60,7 +60,7 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	blocks := k / elems
 	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
-	dots := byteDots[b.DType]
+	dots := vector.byteDots[b.DType]
 	for i := range rows {
 		bytes, group := &a.bytes[(row+i)*k], (row+i)*k/ir.ByteGroup
 		scale, sum := &a.scales[group], &a.sums[group]

@@ -33,7 +33,7 @@ func roundBytesPlain(x []float32) (bytes []int8, scale, sum float32) {
 }
 
 func needBytes(t *testing.T) {
-	if len(byteDots) == 0 {
+	if vector == nil {
 		t.Skip("this processor has no products of bytes")
 	}
 }
@@ -94,10 +94,12 @@ func finiteBlocks(t *testing.T, rng *rand.Rand, d ir.DType, n int) *interp.Store
 
 // TestMultiplyBytes compares int8 dot products with sums over the decoded blocks and bytes. It checks that nothing else
 // is written.
-func TestMultiplyBytes(t *testing.T) {
+func TestMultiplyBytes(t *testing.T) { eachWidth(t, testMultiplyBytes) }
+
+func testMultiplyBytes(t *testing.T) {
 	needBytes(t)
 	rng := rand.New(rand.NewPCG(11, 1))
-	for d := range byteDots {
+	for d := range vector.byteDots {
 		for _, blocks := range []int{1, 2, 5} {
 			for cols := 1; cols < 10; cols++ {
 				const row, rows, extra = 1, 3, 2
@@ -145,10 +147,12 @@ func TestMultiplyBytes(t *testing.T) {
 
 // TestByteProducts compares matmuls with precision int8, of one matrix and of several, with the interpreter's. It
 // checks that a row has the same bits alone and among other rows, and that full precision is more accurate.
-func TestByteProducts(t *testing.T) {
+func TestByteProducts(t *testing.T) { eachWidth(t, testByteProducts) }
+
+func testByteProducts(t *testing.T) {
 	needBytes(t)
 	rng := rand.New(rand.NewPCG(12, 1))
-	for d := range byteDots {
+	for d := range vector.byteDots {
 		for _, c := range []struct{ matrices, rows int }{{1, 1}, {1, 3}, {1, 70}, {3, 1}, {2, 3}, {2, 70}} {
 			const cols, k = 30, 512
 			x, w := make([]float64, c.matrices*c.rows*k), make([]float32, c.matrices*cols*k)

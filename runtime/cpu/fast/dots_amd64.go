@@ -62,6 +62,22 @@ func decodeQ6_K(dst *float32, src *byte, n int)
 // The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
 func dots1x4Q6_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
+// byteDotsQ8_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ4_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ4_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ6_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
 // dots1x4Z sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
 // The rows are lda elements and ldb elements apart. n is the elements of a row.
 func dots1x4Z(out *float32, a *float32, lda int, b *float32, ldb int, n int)
@@ -120,25 +136,25 @@ func decodeQ6_KZ(dst *float32, src *byte, n int)
 // The rows are ldb bytes apart. n, the elements of a row, must be a multiple of 256. lda is ignored.
 func dots1x4Q6_KZ(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 
+// byteDotsQ8_0Z sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ8_0Z(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ4_0Z sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ4_0Z(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ4_KZ sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ4_KZ(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
+// byteDotsQ6_KZ sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
+// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
+func byteDotsQ6_KZ(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+
 // roundBytes rounds n groups of 32 floats to int8, with a scale per group, by the rule of ir.ByteSteps.
 // It sets sums to the scaled sums of the groups.
 func roundBytes(bytes *int8, scales *float32, sums *float32, x *float32, n int)
-
-// byteDotsQ8_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-
-// byteDotsQ4_0 sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-
-// byteDotsQ4_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-
-// byteDotsQ6_K sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes
-// apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.
-func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
 
 // expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).
 func expVectors(x *float32, shift float32, n int)

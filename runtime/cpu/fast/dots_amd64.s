@@ -428,7 +428,7 @@ stop:
 
 // func decodeQ8_0(dst *float32, src *byte, n int)
 // Requires: AVX, AVX2, F16C
-TEXT ·decodeQ8_0(SB), NOSPLIT, $64-24
+TEXT ·decodeQ8_0(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -465,7 +465,7 @@ stop:
 
 // func dots1x4Q8_0(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dots1x4Q8_0(SB), NOSPLIT, $64-48
+TEXT ·dots1x4Q8_0(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -584,7 +584,7 @@ stop:
 
 // func decodeQ4_0(dst *float32, src *byte, n int)
 // Requires: AVX, AVX2, F16C
-TEXT ·decodeQ4_0(SB), NOSPLIT, $64-24
+TEXT ·decodeQ4_0(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -641,7 +641,7 @@ GLOBL c00000008<>(SB), RODATA|NOPTR, $4
 
 // func dots1x4Q4_0(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dots1x4Q4_0(SB), NOSPLIT, $64-48
+TEXT ·dots1x4Q4_0(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -816,7 +816,7 @@ stop:
 
 // func decodeQ4_K(dst *float32, src *byte, n int)
 // Requires: AVX, AVX2, F16C
-TEXT ·decodeQ4_K(SB), NOSPLIT, $64-24
+TEXT ·decodeQ4_K(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -1142,7 +1142,7 @@ stop:
 
 // func dots1x4Q4_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dots1x4Q4_K(SB), NOSPLIT, $64-48
+TEXT ·dots1x4Q4_K(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -2417,7 +2417,7 @@ stop:
 
 // func decodeQ6_K(dst *float32, src *byte, n int)
 // Requires: AVX, AVX2, F16C
-TEXT ·decodeQ6_K(SB), NOSPLIT, $64-24
+TEXT ·decodeQ6_K(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -2918,7 +2918,7 @@ GLOBL c00000020<>(SB), RODATA|NOPTR, $4
 
 // func dots1x4Q6_K(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·dots1x4Q6_K(SB), NOSPLIT, $64-48
+TEXT ·dots1x4Q6_K(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -4867,6 +4867,1520 @@ stop:
 	VZEROUPPER
 	RET
 
+// func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·byteDotsQ8_0(SB), NOSPLIT, $64-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ        BX, BX
+	JZ           stop
+	PREFETCHT0   4096(SI)
+	VCVTPH2PS    (SI), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(SI), Y4
+	VMOVDQU      (AX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	ADDQ         $0x00000022, SI
+	PREFETCHT0   4096(R8)
+	VCVTPH2PS    (R8), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(R8), Y4
+	VMOVDQU      (AX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         $0x00000022, R8
+	PREFETCHT0   4096(R9)
+	VCVTPH2PS    (R9), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(R9), Y4
+	VMOVDQU      (AX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	ADDQ         $0x00000022, R9
+	PREFETCHT0   4096(DI)
+	VCVTPH2PS    (DI), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(DI), Y4
+	VMOVDQU      (AX), Y6
+	VPSIGNB      Y4, Y6, Y6
+	VPABSB       Y4, Y4
+	VPMADDUBSW   Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x00000022, DI
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JMP          next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+DATA b0100<>+0(SB)/1, $0x01
+DATA b0100<>+1(SB)/1, $0x00
+DATA b0100<>+2(SB)/1, $0x01
+DATA b0100<>+3(SB)/1, $0x00
+DATA b0100<>+4(SB)/1, $0x01
+DATA b0100<>+5(SB)/1, $0x00
+DATA b0100<>+6(SB)/1, $0x01
+DATA b0100<>+7(SB)/1, $0x00
+DATA b0100<>+8(SB)/1, $0x01
+DATA b0100<>+9(SB)/1, $0x00
+DATA b0100<>+10(SB)/1, $0x01
+DATA b0100<>+11(SB)/1, $0x00
+DATA b0100<>+12(SB)/1, $0x01
+DATA b0100<>+13(SB)/1, $0x00
+DATA b0100<>+14(SB)/1, $0x01
+DATA b0100<>+15(SB)/1, $0x00
+DATA b0100<>+16(SB)/1, $0x01
+DATA b0100<>+17(SB)/1, $0x00
+DATA b0100<>+18(SB)/1, $0x01
+DATA b0100<>+19(SB)/1, $0x00
+DATA b0100<>+20(SB)/1, $0x01
+DATA b0100<>+21(SB)/1, $0x00
+DATA b0100<>+22(SB)/1, $0x01
+DATA b0100<>+23(SB)/1, $0x00
+DATA b0100<>+24(SB)/1, $0x01
+DATA b0100<>+25(SB)/1, $0x00
+DATA b0100<>+26(SB)/1, $0x01
+DATA b0100<>+27(SB)/1, $0x00
+DATA b0100<>+28(SB)/1, $0x01
+DATA b0100<>+29(SB)/1, $0x00
+DATA b0100<>+30(SB)/1, $0x01
+DATA b0100<>+31(SB)/1, $0x00
+GLOBL b0100<>(SB), RODATA|NOPTR, $32
+
+// func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·byteDotsQ4_0(SB), NOSPLIT, $64-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ          BX, BX
+	JZ             stop
+	PREFETCHT0     4096(SI)
+	VCVTPH2PS      (SI), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(SI), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VPMADDUBSW     (AX), Y4, Y4
+	VMOVDQU        b08<>+0(SB), Y6
+	VPMADDUBSW     (AX), Y6, Y6
+	VPSUBW         Y6, Y4, Y4
+	VPMADDWD       b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VFMADD231PS    Y5, Y4, Y0
+	ADDQ           $0x00000012, SI
+	PREFETCHT0     4096(R8)
+	VCVTPH2PS      (R8), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(R8), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VPMADDUBSW     (AX), Y4, Y4
+	VMOVDQU        b08<>+0(SB), Y6
+	VPMADDUBSW     (AX), Y6, Y6
+	VPSUBW         Y6, Y4, Y4
+	VPMADDWD       b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VFMADD231PS    Y5, Y4, Y1
+	ADDQ           $0x00000012, R8
+	PREFETCHT0     4096(R9)
+	VCVTPH2PS      (R9), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(R9), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VPMADDUBSW     (AX), Y4, Y4
+	VMOVDQU        b08<>+0(SB), Y6
+	VPMADDUBSW     (AX), Y6, Y6
+	VPSUBW         Y6, Y4, Y4
+	VPMADDWD       b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VFMADD231PS    Y5, Y4, Y2
+	ADDQ           $0x00000012, R9
+	PREFETCHT0     4096(DI)
+	VCVTPH2PS      (DI), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(DI), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VPMADDUBSW     (AX), Y4, Y4
+	VMOVDQU        b08<>+0(SB), Y6
+	VPMADDUBSW     (AX), Y6, Y6
+	VPSUBW         Y6, Y4, Y4
+	VPMADDWD       b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VFMADD231PS    Y5, Y4, Y3
+	ADDQ           $0x00000012, DI
+	ADDQ           $0x00000020, AX
+	ADDQ           $0x04, CX
+	ADDQ           $0x04, DX
+	DECQ           BX
+	JMP            next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+DATA upper4<>+0(SB)/4, $0x00000000
+DATA upper4<>+4(SB)/4, $0x00000000
+DATA upper4<>+8(SB)/4, $0x00000000
+DATA upper4<>+12(SB)/4, $0x00000000
+DATA upper4<>+16(SB)/4, $0x00000004
+DATA upper4<>+20(SB)/4, $0x00000004
+DATA upper4<>+24(SB)/4, $0x00000004
+DATA upper4<>+28(SB)/4, $0x00000004
+GLOBL upper4<>(SB), RODATA|NOPTR, $32
+
+DATA b0f<>+0(SB)/1, $0x0f
+DATA b0f<>+1(SB)/1, $0x0f
+DATA b0f<>+2(SB)/1, $0x0f
+DATA b0f<>+3(SB)/1, $0x0f
+DATA b0f<>+4(SB)/1, $0x0f
+DATA b0f<>+5(SB)/1, $0x0f
+DATA b0f<>+6(SB)/1, $0x0f
+DATA b0f<>+7(SB)/1, $0x0f
+DATA b0f<>+8(SB)/1, $0x0f
+DATA b0f<>+9(SB)/1, $0x0f
+DATA b0f<>+10(SB)/1, $0x0f
+DATA b0f<>+11(SB)/1, $0x0f
+DATA b0f<>+12(SB)/1, $0x0f
+DATA b0f<>+13(SB)/1, $0x0f
+DATA b0f<>+14(SB)/1, $0x0f
+DATA b0f<>+15(SB)/1, $0x0f
+DATA b0f<>+16(SB)/1, $0x0f
+DATA b0f<>+17(SB)/1, $0x0f
+DATA b0f<>+18(SB)/1, $0x0f
+DATA b0f<>+19(SB)/1, $0x0f
+DATA b0f<>+20(SB)/1, $0x0f
+DATA b0f<>+21(SB)/1, $0x0f
+DATA b0f<>+22(SB)/1, $0x0f
+DATA b0f<>+23(SB)/1, $0x0f
+DATA b0f<>+24(SB)/1, $0x0f
+DATA b0f<>+25(SB)/1, $0x0f
+DATA b0f<>+26(SB)/1, $0x0f
+DATA b0f<>+27(SB)/1, $0x0f
+DATA b0f<>+28(SB)/1, $0x0f
+DATA b0f<>+29(SB)/1, $0x0f
+DATA b0f<>+30(SB)/1, $0x0f
+DATA b0f<>+31(SB)/1, $0x0f
+GLOBL b0f<>(SB), RODATA|NOPTR, $32
+
+DATA b08<>+0(SB)/1, $0x08
+DATA b08<>+1(SB)/1, $0x08
+DATA b08<>+2(SB)/1, $0x08
+DATA b08<>+3(SB)/1, $0x08
+DATA b08<>+4(SB)/1, $0x08
+DATA b08<>+5(SB)/1, $0x08
+DATA b08<>+6(SB)/1, $0x08
+DATA b08<>+7(SB)/1, $0x08
+DATA b08<>+8(SB)/1, $0x08
+DATA b08<>+9(SB)/1, $0x08
+DATA b08<>+10(SB)/1, $0x08
+DATA b08<>+11(SB)/1, $0x08
+DATA b08<>+12(SB)/1, $0x08
+DATA b08<>+13(SB)/1, $0x08
+DATA b08<>+14(SB)/1, $0x08
+DATA b08<>+15(SB)/1, $0x08
+DATA b08<>+16(SB)/1, $0x08
+DATA b08<>+17(SB)/1, $0x08
+DATA b08<>+18(SB)/1, $0x08
+DATA b08<>+19(SB)/1, $0x08
+DATA b08<>+20(SB)/1, $0x08
+DATA b08<>+21(SB)/1, $0x08
+DATA b08<>+22(SB)/1, $0x08
+DATA b08<>+23(SB)/1, $0x08
+DATA b08<>+24(SB)/1, $0x08
+DATA b08<>+25(SB)/1, $0x08
+DATA b08<>+26(SB)/1, $0x08
+DATA b08<>+27(SB)/1, $0x08
+DATA b08<>+28(SB)/1, $0x08
+DATA b08<>+29(SB)/1, $0x08
+DATA b08<>+30(SB)/1, $0x08
+DATA b08<>+31(SB)/1, $0x08
+GLOBL b08<>(SB), RODATA|NOPTR, $32
+
+// func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·byteDotsQ4_K(SB), NOSPLIT, $64-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ        BX, BX
+	JZ           stop
+	PREFETCHT0   4096(SI)
+	MOVL         4(SI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(SI), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(SI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (SI), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(SI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(SI), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(SI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(SI), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y0
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      16(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      48(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      48(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      80(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      80(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      112(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      112(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	ADDQ         $0x00000090, SI
+	PREFETCHT0   4096(R8)
+	MOVL         4(R8), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R8), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(R8), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (R8), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(R8), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R8), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(R8), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(R8), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y1
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      16(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      48(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      48(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      80(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      80(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      112(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      112(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         $0x00000090, R8
+	PREFETCHT0   4096(R9)
+	MOVL         4(R9), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R9), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(R9), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (R9), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(R9), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R9), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(R9), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(R9), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y2
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      16(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      48(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      48(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      80(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      80(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      112(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      112(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	ADDQ         $0x00000090, R9
+	PREFETCHT0   4096(DI)
+	MOVL         4(DI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(DI), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(DI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (DI), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(DI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(DI), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(DI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(DI), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y3
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      16(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      48(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      48(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      80(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      80(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      112(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      112(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x00000090, DI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	DECQ         BX
+	JMP          next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+// func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·byteDotsQ6_K(SB), NOSPLIT, $64-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ        BX, BX
+	JZ           stop
+	PREFETCHT0   4096(SI)
+	MOVWLZX      208(SI), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(SI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(SI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   (AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      32(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   32(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      (SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   64(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      32(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   96(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      64(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   128(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      96(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   160(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      64(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   192(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVDQU      96(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   224(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	ADDQ         $0x000000d2, SI
+	PREFETCHT0   4096(R8)
+	MOVWLZX      208(R8), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(R8), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(R8), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   (AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      32(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   32(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      (R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   64(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      32(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   96(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      64(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   128(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      96(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   160(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      64(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   192(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	VMOVDQU      96(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   224(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         $0x000000d2, R8
+	PREFETCHT0   4096(R9)
+	MOVWLZX      208(R9), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(R9), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(R9), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   (AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      32(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   32(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      (R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   64(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      32(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   96(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      64(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   128(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      96(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   160(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      64(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   192(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVDQU      96(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   224(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	ADDQ         $0x000000d2, R9
+	PREFETCHT0   4096(DI)
+	MOVWLZX      208(DI), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(DI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(DI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   (AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   (AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      32(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   32(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   32(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      (DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   64(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   64(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      32(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   96(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   96(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      64(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   128(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   128(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      96(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   160(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   160(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      64(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   192(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   192(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVDQU      96(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VPMADDUBSW   224(AX), Y4, Y4
+	VMOVDQU      b20<>+0(SB), Y6
+	VPMADDUBSW   224(AX), Y6, Y6
+	VPSUBW       Y6, Y4, Y4
+	VPMADDWD     b0100<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x000000d2, DI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	DECQ         BX
+	JMP          next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+DATA b30<>+0(SB)/1, $0x30
+DATA b30<>+1(SB)/1, $0x30
+DATA b30<>+2(SB)/1, $0x30
+DATA b30<>+3(SB)/1, $0x30
+DATA b30<>+4(SB)/1, $0x30
+DATA b30<>+5(SB)/1, $0x30
+DATA b30<>+6(SB)/1, $0x30
+DATA b30<>+7(SB)/1, $0x30
+DATA b30<>+8(SB)/1, $0x30
+DATA b30<>+9(SB)/1, $0x30
+DATA b30<>+10(SB)/1, $0x30
+DATA b30<>+11(SB)/1, $0x30
+DATA b30<>+12(SB)/1, $0x30
+DATA b30<>+13(SB)/1, $0x30
+DATA b30<>+14(SB)/1, $0x30
+DATA b30<>+15(SB)/1, $0x30
+DATA b30<>+16(SB)/1, $0x30
+DATA b30<>+17(SB)/1, $0x30
+DATA b30<>+18(SB)/1, $0x30
+DATA b30<>+19(SB)/1, $0x30
+DATA b30<>+20(SB)/1, $0x30
+DATA b30<>+21(SB)/1, $0x30
+DATA b30<>+22(SB)/1, $0x30
+DATA b30<>+23(SB)/1, $0x30
+DATA b30<>+24(SB)/1, $0x30
+DATA b30<>+25(SB)/1, $0x30
+DATA b30<>+26(SB)/1, $0x30
+DATA b30<>+27(SB)/1, $0x30
+DATA b30<>+28(SB)/1, $0x30
+DATA b30<>+29(SB)/1, $0x30
+DATA b30<>+30(SB)/1, $0x30
+DATA b30<>+31(SB)/1, $0x30
+GLOBL b30<>(SB), RODATA|NOPTR, $32
+
+DATA upper1<>+0(SB)/4, $0x00000000
+DATA upper1<>+4(SB)/4, $0x00000000
+DATA upper1<>+8(SB)/4, $0x00000000
+DATA upper1<>+12(SB)/4, $0x00000000
+DATA upper1<>+16(SB)/4, $0x00000001
+DATA upper1<>+20(SB)/4, $0x00000001
+DATA upper1<>+24(SB)/4, $0x00000001
+DATA upper1<>+28(SB)/4, $0x00000001
+GLOBL upper1<>(SB), RODATA|NOPTR, $32
+
+DATA b20<>+0(SB)/1, $0x20
+DATA b20<>+1(SB)/1, $0x20
+DATA b20<>+2(SB)/1, $0x20
+DATA b20<>+3(SB)/1, $0x20
+DATA b20<>+4(SB)/1, $0x20
+DATA b20<>+5(SB)/1, $0x20
+DATA b20<>+6(SB)/1, $0x20
+DATA b20<>+7(SB)/1, $0x20
+DATA b20<>+8(SB)/1, $0x20
+DATA b20<>+9(SB)/1, $0x20
+DATA b20<>+10(SB)/1, $0x20
+DATA b20<>+11(SB)/1, $0x20
+DATA b20<>+12(SB)/1, $0x20
+DATA b20<>+13(SB)/1, $0x20
+DATA b20<>+14(SB)/1, $0x20
+DATA b20<>+15(SB)/1, $0x20
+DATA b20<>+16(SB)/1, $0x20
+DATA b20<>+17(SB)/1, $0x20
+DATA b20<>+18(SB)/1, $0x20
+DATA b20<>+19(SB)/1, $0x20
+DATA b20<>+20(SB)/1, $0x20
+DATA b20<>+21(SB)/1, $0x20
+DATA b20<>+22(SB)/1, $0x20
+DATA b20<>+23(SB)/1, $0x20
+DATA b20<>+24(SB)/1, $0x20
+DATA b20<>+25(SB)/1, $0x20
+DATA b20<>+26(SB)/1, $0x20
+DATA b20<>+27(SB)/1, $0x20
+DATA b20<>+28(SB)/1, $0x20
+DATA b20<>+29(SB)/1, $0x20
+DATA b20<>+30(SB)/1, $0x20
+DATA b20<>+31(SB)/1, $0x20
+GLOBL b20<>(SB), RODATA|NOPTR, $32
+
 // func dots1x4Z(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·dots1x4Z(SB), NOSPLIT, $0-48
@@ -5382,7 +6896,7 @@ stop:
 
 // func decodeQ8_0Z(dst *float32, src *byte, n int)
 // Requires: AVX, AVX512F, F16C
-TEXT ·decodeQ8_0Z(SB), NOSPLIT, $64-24
+TEXT ·decodeQ8_0Z(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -5411,7 +6925,7 @@ stop:
 
 // func dots1x4Q8_0Z(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, F16C, MMX+
-TEXT ·dots1x4Q8_0Z(SB), NOSPLIT, $64-48
+TEXT ·dots1x4Q8_0Z(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -5500,7 +7014,7 @@ stop:
 
 // func decodeQ4_0Z(dst *float32, src *byte, n int)
 // Requires: AVX, AVX512F, F16C
-TEXT ·decodeQ4_0Z(SB), NOSPLIT, $64-24
+TEXT ·decodeQ4_0Z(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -5510,21 +7024,13 @@ next:
 	JZ           stop
 	VCVTPH2PS    (CX), X0
 	VBROADCASTSS X0, Z0
-	VPMOVZXBD    2(CX), Z1
-	VBROADCASTSS c0000000f<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VBROADCASTSS c00000008<>+0(SB), Z2
-	VPSUBD       Z2, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z0, Z1, Z1
+	VMULPS       around<>+0(SB), Z0, Z0
+	VPMOVZXBD    2(CX), Z2
+	VPERMPS      Z0, Z2, Z1
 	VMOVUPS      Z1, (AX)
-	VPMOVZXBD    2(CX), Z1
-	VPSRLD       $0x04, Z1, Z1
-	VBROADCASTSS c00000008<>+0(SB), Z2
-	VPSUBD       Z2, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z0, Z1, Z1
-	VMOVUPS      Z1, 64(AX)
+	VPSRLD       $0x04, Z2, Z2
+	VPERMPS      Z0, Z2, Z0
+	VMOVUPS      Z0, 64(AX)
 	ADDQ         $0x00000012, CX
 	ADDQ         $0x00000080, AX
 	DECQ         DX
@@ -5534,9 +7040,27 @@ stop:
 	VZEROUPPER
 	RET
 
+DATA around<>+0(SB)/4, $(-8.0)
+DATA around<>+4(SB)/4, $(-7.0)
+DATA around<>+8(SB)/4, $(-6.0)
+DATA around<>+12(SB)/4, $(-5.0)
+DATA around<>+16(SB)/4, $(-4.0)
+DATA around<>+20(SB)/4, $(-3.0)
+DATA around<>+24(SB)/4, $(-2.0)
+DATA around<>+28(SB)/4, $(-1.0)
+DATA around<>+32(SB)/4, $(0.0)
+DATA around<>+36(SB)/4, $(1.0)
+DATA around<>+40(SB)/4, $(2.0)
+DATA around<>+44(SB)/4, $(3.0)
+DATA around<>+48(SB)/4, $(4.0)
+DATA around<>+52(SB)/4, $(5.0)
+DATA around<>+56(SB)/4, $(6.0)
+DATA around<>+60(SB)/4, $(7.0)
+GLOBL around<>(SB), RODATA|NOPTR, $64
+
 // func dots1x4Q4_0Z(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, F16C, MMX+
-TEXT ·dots1x4Q4_0Z(SB), NOSPLIT, $64-48
+TEXT ·dots1x4Q4_0Z(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -5555,78 +7079,46 @@ next:
 	PREFETCHT0   4096(DX)
 	VCVTPH2PS    (DX), X4
 	VBROADCASTSS X4, Z4
-	VPMOVZXBD    2(DX), Z5
-	VBROADCASTSS c0000000f<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
+	VMULPS       around<>+0(SB), Z4, Z4
+	VPMOVZXBD    2(DX), Z6
+	VPERMPS      Z4, Z6, Z5
 	VFMADD231PS  (AX), Z5, Z0
-	VPMOVZXBD    2(DX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VFMADD231PS  64(AX), Z5, Z0
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z4, Z6, Z4
+	VFMADD231PS  64(AX), Z4, Z0
 	ADDQ         $0x00000012, DX
 	PREFETCHT0   4096(SI)
 	VCVTPH2PS    (SI), X4
 	VBROADCASTSS X4, Z4
-	VPMOVZXBD    2(SI), Z5
-	VBROADCASTSS c0000000f<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
+	VMULPS       around<>+0(SB), Z4, Z4
+	VPMOVZXBD    2(SI), Z6
+	VPERMPS      Z4, Z6, Z5
 	VFMADD231PS  (AX), Z5, Z1
-	VPMOVZXBD    2(SI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VFMADD231PS  64(AX), Z5, Z1
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z4, Z6, Z4
+	VFMADD231PS  64(AX), Z4, Z1
 	ADDQ         $0x00000012, SI
 	PREFETCHT0   4096(DI)
 	VCVTPH2PS    (DI), X4
 	VBROADCASTSS X4, Z4
-	VPMOVZXBD    2(DI), Z5
-	VBROADCASTSS c0000000f<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
+	VMULPS       around<>+0(SB), Z4, Z4
+	VPMOVZXBD    2(DI), Z6
+	VPERMPS      Z4, Z6, Z5
 	VFMADD231PS  (AX), Z5, Z2
-	VPMOVZXBD    2(DI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VFMADD231PS  64(AX), Z5, Z2
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z4, Z6, Z4
+	VFMADD231PS  64(AX), Z4, Z2
 	ADDQ         $0x00000012, DI
 	PREFETCHT0   4096(BX)
 	VCVTPH2PS    (BX), X4
 	VBROADCASTSS X4, Z4
-	VPMOVZXBD    2(BX), Z5
-	VBROADCASTSS c0000000f<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
+	VMULPS       around<>+0(SB), Z4, Z4
+	VPMOVZXBD    2(BX), Z6
+	VPERMPS      Z4, Z6, Z5
 	VFMADD231PS  (AX), Z5, Z3
-	VPMOVZXBD    2(BX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000008<>+0(SB), Z6
-	VPSUBD       Z6, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z4, Z5, Z5
-	VFMADD231PS  64(AX), Z5, Z3
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z4, Z6, Z4
+	VFMADD231PS  64(AX), Z4, Z3
 	ADDQ         $0x00000012, BX
 	ADDQ         $0x00000080, AX
 	SUBQ         $0x00000020, CX
@@ -5653,7 +7145,7 @@ stop:
 
 // func decodeQ4_KZ(dst *float32, src *byte, n int)
 // Requires: AVX, AVX2, AVX512F, F16C
-TEXT ·decodeQ4_KZ(SB), NOSPLIT, $64-24
+TEXT ·decodeQ4_KZ(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -5696,141 +7188,85 @@ next:
 	VMULPS       Y2, Y1, Y1
 	VMOVUPS      Y0, (SP)
 	VMOVUPS      Y1, 32(SP)
-	VPMOVZXBD    16(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
 	VBROADCASTSS (SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 32(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 32(SP), Z0
+	VSUBPS       Z0, Z1, Z1
+	VPMOVZXBD    16(CX), Z2
+	VPERMPS      Z1, Z2, Z0
 	VMOVUPS      Z0, (AX)
 	VPMOVZXBD    32(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS (SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 32(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 64(AX)
-	VPMOVZXBD    16(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
+	VPERMPS      Z1, Z0, Z1
+	VMOVUPS      Z1, 64(AX)
 	VBROADCASTSS 4(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 36(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 128(AX)
-	VPMOVZXBD    32(CX), Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 36(SP), Z3
+	VSUBPS       Z3, Z1, Z1
+	VPSRLD       $0x04, Z2, Z2
+	VPERMPS      Z1, Z2, Z2
+	VMOVUPS      Z2, 128(AX)
 	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 4(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 36(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VPERMPS      Z1, Z0, Z0
 	VMOVUPS      Z0, 192(AX)
-	VPMOVZXBD    48(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
 	VBROADCASTSS 8(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 40(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 40(SP), Z0
+	VSUBPS       Z0, Z1, Z1
+	VPMOVZXBD    48(CX), Z2
+	VPERMPS      Z1, Z2, Z0
 	VMOVUPS      Z0, 256(AX)
 	VPMOVZXBD    64(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 8(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 40(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 320(AX)
-	VPMOVZXBD    48(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
+	VPERMPS      Z1, Z0, Z1
+	VMOVUPS      Z1, 320(AX)
 	VBROADCASTSS 12(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 44(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 384(AX)
-	VPMOVZXBD    64(CX), Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 44(SP), Z3
+	VSUBPS       Z3, Z1, Z1
+	VPSRLD       $0x04, Z2, Z2
+	VPERMPS      Z1, Z2, Z2
+	VMOVUPS      Z2, 384(AX)
 	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 12(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 44(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VPERMPS      Z1, Z0, Z0
 	VMOVUPS      Z0, 448(AX)
-	VPMOVZXBD    80(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
 	VBROADCASTSS 16(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 48(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 48(SP), Z0
+	VSUBPS       Z0, Z1, Z1
+	VPMOVZXBD    80(CX), Z2
+	VPERMPS      Z1, Z2, Z0
 	VMOVUPS      Z0, 512(AX)
 	VPMOVZXBD    96(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 16(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 48(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 576(AX)
-	VPMOVZXBD    80(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
+	VPERMPS      Z1, Z0, Z1
+	VMOVUPS      Z1, 576(AX)
 	VBROADCASTSS 20(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 52(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 640(AX)
-	VPMOVZXBD    96(CX), Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 52(SP), Z3
+	VSUBPS       Z3, Z1, Z1
+	VPSRLD       $0x04, Z2, Z2
+	VPERMPS      Z1, Z2, Z2
+	VMOVUPS      Z2, 640(AX)
 	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 20(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 52(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VPERMPS      Z1, Z0, Z0
 	VMOVUPS      Z0, 704(AX)
-	VPMOVZXBD    112(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
 	VBROADCASTSS 24(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 56(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 56(SP), Z0
+	VSUBPS       Z0, Z1, Z1
+	VPMOVZXBD    112(CX), Z2
+	VPERMPS      Z1, Z2, Z0
 	VMOVUPS      Z0, 768(AX)
 	VPMOVZXBD    128(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 24(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 56(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 832(AX)
-	VPMOVZXBD    112(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
+	VPERMPS      Z1, Z0, Z1
+	VMOVUPS      Z1, 832(AX)
 	VBROADCASTSS 28(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 60(SP), Z1
-	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 896(AX)
-	VPMOVZXBD    128(CX), Z0
+	VMULPS       upward<>+0(SB), Z1, Z1
+	VBROADCASTSS 60(SP), Z3
+	VSUBPS       Z3, Z1, Z1
+	VPSRLD       $0x04, Z2, Z2
+	VPERMPS      Z1, Z2, Z2
+	VMOVUPS      Z2, 896(AX)
 	VPSRLD       $0x04, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 28(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 60(SP), Z1
-	VSUBPS       Z1, Z0, Z0
+	VPERMPS      Z1, Z0, Z0
 	VMOVUPS      Z0, 960(AX)
 	ADDQ         $0x00000090, CX
 	ADDQ         $0x00000400, AX
@@ -5841,9 +7277,27 @@ stop:
 	VZEROUPPER
 	RET
 
+DATA upward<>+0(SB)/4, $(0.0)
+DATA upward<>+4(SB)/4, $(1.0)
+DATA upward<>+8(SB)/4, $(2.0)
+DATA upward<>+12(SB)/4, $(3.0)
+DATA upward<>+16(SB)/4, $(4.0)
+DATA upward<>+20(SB)/4, $(5.0)
+DATA upward<>+24(SB)/4, $(6.0)
+DATA upward<>+28(SB)/4, $(7.0)
+DATA upward<>+32(SB)/4, $(8.0)
+DATA upward<>+36(SB)/4, $(9.0)
+DATA upward<>+40(SB)/4, $(10.0)
+DATA upward<>+44(SB)/4, $(11.0)
+DATA upward<>+48(SB)/4, $(12.0)
+DATA upward<>+52(SB)/4, $(13.0)
+DATA upward<>+56(SB)/4, $(14.0)
+DATA upward<>+60(SB)/4, $(15.0)
+GLOBL upward<>(SB), RODATA|NOPTR, $64
+
 // func dots1x4Q4_KZ(out *float32, a *float32, lda int, b *byte, ldb int, n int)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, F16C, MMX+
-TEXT ·dots1x4Q4_KZ(SB), NOSPLIT, $64-48
+TEXT ·dots1x4Q4_KZ(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -5895,141 +7349,85 @@ next:
 	VMULPS       Y6, Y5, Y5
 	VMOVUPS      Y4, (SP)
 	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    16(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 32(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    16(DX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  (AX), Z4, Z0
 	VPMOVZXBD    32(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z0
-	VPMOVZXBD    16(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  64(AX), Z5, Z0
 	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z0
-	VPMOVZXBD    32(DX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 36(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  128(AX), Z6, Z0
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  192(AX), Z4, Z0
-	VPMOVZXBD    48(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 40(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    48(DX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  256(AX), Z4, Z0
 	VPMOVZXBD    64(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z0
-	VPMOVZXBD    48(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  320(AX), Z5, Z0
 	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z0
-	VPMOVZXBD    64(DX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 44(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  384(AX), Z6, Z0
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  448(AX), Z4, Z0
-	VPMOVZXBD    80(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 48(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    80(DX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  512(AX), Z4, Z0
 	VPMOVZXBD    96(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z0
-	VPMOVZXBD    80(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  576(AX), Z5, Z0
 	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z0
-	VPMOVZXBD    96(DX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 52(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  640(AX), Z6, Z0
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  704(AX), Z4, Z0
-	VPMOVZXBD    112(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 56(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    112(DX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  768(AX), Z4, Z0
 	VPMOVZXBD    128(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z0
-	VPMOVZXBD    112(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  832(AX), Z5, Z0
 	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z0
-	VPMOVZXBD    128(DX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 60(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  896(AX), Z6, Z0
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  960(AX), Z4, Z0
 	ADDQ         $0x00000090, DX
 	PREFETCHT0   4096(SI)
@@ -6068,141 +7466,85 @@ next:
 	VMULPS       Y6, Y5, Y5
 	VMOVUPS      Y4, (SP)
 	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    16(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 32(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    16(SI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  (AX), Z4, Z1
 	VPMOVZXBD    32(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z1
-	VPMOVZXBD    16(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  64(AX), Z5, Z1
 	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z1
-	VPMOVZXBD    32(SI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 36(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  128(AX), Z6, Z1
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  192(AX), Z4, Z1
-	VPMOVZXBD    48(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 40(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    48(SI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  256(AX), Z4, Z1
 	VPMOVZXBD    64(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z1
-	VPMOVZXBD    48(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  320(AX), Z5, Z1
 	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z1
-	VPMOVZXBD    64(SI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 44(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  384(AX), Z6, Z1
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  448(AX), Z4, Z1
-	VPMOVZXBD    80(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 48(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    80(SI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  512(AX), Z4, Z1
 	VPMOVZXBD    96(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z1
-	VPMOVZXBD    80(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  576(AX), Z5, Z1
 	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z1
-	VPMOVZXBD    96(SI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 52(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  640(AX), Z6, Z1
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  704(AX), Z4, Z1
-	VPMOVZXBD    112(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 56(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    112(SI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  768(AX), Z4, Z1
 	VPMOVZXBD    128(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z1
-	VPMOVZXBD    112(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  832(AX), Z5, Z1
 	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z1
-	VPMOVZXBD    128(SI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 60(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  896(AX), Z6, Z1
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  960(AX), Z4, Z1
 	ADDQ         $0x00000090, SI
 	PREFETCHT0   4096(DI)
@@ -6241,141 +7583,85 @@ next:
 	VMULPS       Y6, Y5, Y5
 	VMOVUPS      Y4, (SP)
 	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    16(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 32(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    16(DI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  (AX), Z4, Z2
 	VPMOVZXBD    32(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z2
-	VPMOVZXBD    16(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  64(AX), Z5, Z2
 	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z2
-	VPMOVZXBD    32(DI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 36(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  128(AX), Z6, Z2
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  192(AX), Z4, Z2
-	VPMOVZXBD    48(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 40(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    48(DI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  256(AX), Z4, Z2
 	VPMOVZXBD    64(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z2
-	VPMOVZXBD    48(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  320(AX), Z5, Z2
 	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z2
-	VPMOVZXBD    64(DI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 44(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  384(AX), Z6, Z2
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  448(AX), Z4, Z2
-	VPMOVZXBD    80(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 48(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    80(DI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  512(AX), Z4, Z2
 	VPMOVZXBD    96(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z2
-	VPMOVZXBD    80(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  576(AX), Z5, Z2
 	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z2
-	VPMOVZXBD    96(DI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 52(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  640(AX), Z6, Z2
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  704(AX), Z4, Z2
-	VPMOVZXBD    112(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 56(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    112(DI), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  768(AX), Z4, Z2
 	VPMOVZXBD    128(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z2
-	VPMOVZXBD    112(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  832(AX), Z5, Z2
 	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z2
-	VPMOVZXBD    128(DI), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 60(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  896(AX), Z6, Z2
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  960(AX), Z4, Z2
 	ADDQ         $0x00000090, DI
 	PREFETCHT0   4096(BX)
@@ -6414,141 +7700,85 @@ next:
 	VMULPS       Y6, Y5, Y5
 	VMOVUPS      Y4, (SP)
 	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    16(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 32(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    16(BX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  (AX), Z4, Z3
 	VPMOVZXBD    32(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z3
-	VPMOVZXBD    16(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  64(AX), Z5, Z3
 	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z3
-	VPMOVZXBD    32(BX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 36(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  128(AX), Z6, Z3
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  192(AX), Z4, Z3
-	VPMOVZXBD    48(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 40(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    48(BX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  256(AX), Z4, Z3
 	VPMOVZXBD    64(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z3
-	VPMOVZXBD    48(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  320(AX), Z5, Z3
 	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z3
-	VPMOVZXBD    64(BX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 44(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  384(AX), Z6, Z3
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  448(AX), Z4, Z3
-	VPMOVZXBD    80(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 48(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    80(BX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  512(AX), Z4, Z3
 	VPMOVZXBD    96(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z3
-	VPMOVZXBD    80(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  576(AX), Z5, Z3
 	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z3
-	VPMOVZXBD    96(BX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 52(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  640(AX), Z6, Z3
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  704(AX), Z4, Z3
-	VPMOVZXBD    112(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
 	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 56(SP), Z4
+	VSUBPS       Z4, Z5, Z5
+	VPMOVZXBD    112(BX), Z6
+	VPERMPS      Z5, Z6, Z4
 	VFMADD231PS  768(AX), Z4, Z3
 	VPMOVZXBD    128(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z3
-	VPMOVZXBD    112(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
+	VPERMPS      Z5, Z4, Z5
+	VFMADD231PS  832(AX), Z5, Z3
 	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z3
-	VPMOVZXBD    128(BX), Z4
+	VMULPS       upward<>+0(SB), Z5, Z5
+	VBROADCASTSS 60(SP), Z7
+	VSUBPS       Z7, Z5, Z5
+	VPSRLD       $0x04, Z6, Z6
+	VPERMPS      Z5, Z6, Z6
+	VFMADD231PS  896(AX), Z6, Z3
 	VPSRLD       $0x04, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VSUBPS       Z5, Z4, Z4
+	VPERMPS      Z5, Z4, Z4
 	VFMADD231PS  960(AX), Z4, Z3
 	ADDQ         $0x00000090, BX
 	ADDQ         $0x00000400, AX
@@ -6575,271 +7805,403 @@ stop:
 	RET
 
 // func decodeQ6_KZ(dst *float32, src *byte, n int)
-// Requires: AVX, AVX2, AVX512F, F16C
-TEXT ·decodeQ6_KZ(SB), NOSPLIT, $64-24
+// Requires: AVX, AVX2, AVX512BW, AVX512F, F16C
+TEXT ·decodeQ6_KZ(SB), NOSPLIT, $320-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ n+16(FP), DX
 
 next:
-	TESTQ        DX, DX
-	JZ           stop
-	MOVWLZX      208(CX), BX
-	VMOVD        BX, X0
-	VCVTPH2PS    X0, X0
-	VBROADCASTSS X0, Y0
-	VPMOVSXBD    192(CX), Y1
-	VCVTDQ2PS    Y1, Y1
-	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (SP)
-	VPMOVSXBD    200(CX), Y1
-	VCVTDQ2PS    Y1, Y1
-	VMULPS       Y0, Y1, Y1
-	VMOVUPS      Y1, 32(SP)
-	VPMOVZXBD    (CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    128(CX), Z1
-	VPSRLD       $0x00, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS (SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (AX)
-	VPMOVZXBD    16(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    144(CX), Z1
-	VPSRLD       $0x00, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 4(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 64(AX)
-	VPMOVZXBD    32(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    128(CX), Z1
-	VPSRLD       $0x02, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 8(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 128(AX)
-	VPMOVZXBD    48(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    144(CX), Z1
-	VPSRLD       $0x02, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 12(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 192(AX)
-	VPMOVZXBD    (CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    128(CX), Z1
-	VPSRLD       $0x04, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 16(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 256(AX)
-	VPMOVZXBD    16(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    144(CX), Z1
-	VPSRLD       $0x04, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 20(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 320(AX)
-	VPMOVZXBD    32(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    128(CX), Z1
-	VPSRLD       $0x06, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 24(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 384(AX)
-	VPMOVZXBD    48(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    144(CX), Z1
-	VPSRLD       $0x06, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 28(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 448(AX)
-	VPMOVZXBD    64(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    160(CX), Z1
-	VPSRLD       $0x00, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 32(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 512(AX)
-	VPMOVZXBD    80(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    176(CX), Z1
-	VPSRLD       $0x00, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 36(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 576(AX)
-	VPMOVZXBD    96(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    160(CX), Z1
-	VPSRLD       $0x02, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 40(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 640(AX)
-	VPMOVZXBD    112(CX), Z0
-	VBROADCASTSS c0000000f<>+0(SB), Z1
-	VPANDD       Z1, Z0, Z0
-	VPMOVZXBD    176(CX), Z1
-	VPSRLD       $0x02, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 44(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 704(AX)
-	VPMOVZXBD    64(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    160(CX), Z1
-	VPSRLD       $0x04, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 48(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 768(AX)
-	VPMOVZXBD    80(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    176(CX), Z1
-	VPSRLD       $0x04, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 52(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 832(AX)
-	VPMOVZXBD    96(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    160(CX), Z1
-	VPSRLD       $0x06, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 56(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 896(AX)
-	VPMOVZXBD    112(CX), Z0
-	VPSRLD       $0x04, Z0, Z0
-	VPMOVZXBD    176(CX), Z1
-	VPSRLD       $0x06, Z1, Z1
-	VBROADCASTSS c00000003<>+0(SB), Z2
-	VPANDD       Z2, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
-	VPORD        Z1, Z0, Z0
-	VBROADCASTSS c00000020<>+0(SB), Z1
-	VPSUBD       Z1, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VBROADCASTSS 60(SP), Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, 960(AX)
-	ADDQ         $0x000000d2, CX
-	ADDQ         $0x00000400, AX
-	DECQ         DX
-	JMP          next
+	TESTQ           DX, DX
+	JZ              stop
+	MOVWLZX         208(CX), BX
+	VMOVD           BX, X0
+	VCVTPH2PS       X0, X0
+	VBROADCASTSS    X0, Y0
+	VPMOVSXBD       192(CX), Y1
+	VCVTDQ2PS       Y1, Y1
+	VMULPS          Y0, Y1, Y1
+	VMOVUPS         Y1, (SP)
+	VPMOVSXBD       200(CX), Y1
+	VCVTDQ2PS       Y1, Y1
+	VMULPS          Y0, Y1, Y1
+	VMOVUPS         Y1, 32(SP)
+	VMOVDQU32       (CX), Z0
+	VBROADCASTI64X4 128(CX), Z1
+	VPSLLVW         halves4_2<>+0(SB), Z1, Z1
+	VPANDD          widef<>+0(SB), Z0, Z0
+	VPANDD          wide30<>+0(SB), Z1, Z1
+	VPORD           Z1, Z0, Z0
+	VPSUBB          wide20<>+0(SB), Z0, Z0
+	VMOVDQU32       Z0, 64(SP)
+	VMOVDQU32       (CX), Z0
+	VBROADCASTI64X4 128(CX), Z1
+	VPSRLW          $0x04, Z0, Z0
+	VPSRLVW         halves0_2<>+0(SB), Z1, Z1
+	VPANDD          widef<>+0(SB), Z0, Z0
+	VPANDD          wide30<>+0(SB), Z1, Z1
+	VPORD           Z1, Z0, Z0
+	VPSUBB          wide20<>+0(SB), Z0, Z0
+	VMOVDQU32       Z0, 128(SP)
+	VMOVDQU32       64(CX), Z0
+	VBROADCASTI64X4 160(CX), Z1
+	VPSLLVW         halves4_2<>+0(SB), Z1, Z1
+	VPANDD          widef<>+0(SB), Z0, Z0
+	VPANDD          wide30<>+0(SB), Z1, Z1
+	VPORD           Z1, Z0, Z0
+	VPSUBB          wide20<>+0(SB), Z0, Z0
+	VMOVDQU32       Z0, 192(SP)
+	VMOVDQU32       64(CX), Z0
+	VBROADCASTI64X4 160(CX), Z1
+	VPSRLW          $0x04, Z0, Z0
+	VPSRLVW         halves0_2<>+0(SB), Z1, Z1
+	VPANDD          widef<>+0(SB), Z0, Z0
+	VPANDD          wide30<>+0(SB), Z1, Z1
+	VPORD           Z1, Z0, Z0
+	VPSUBB          wide20<>+0(SB), Z0, Z0
+	VMOVDQU32       Z0, 256(SP)
+	VPMOVSXBD       64(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     (SP), Z0, Z0
+	VMOVUPS         Z0, (AX)
+	VPMOVSXBD       80(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     4(SP), Z0, Z0
+	VMOVUPS         Z0, 64(AX)
+	VPMOVSXBD       96(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     8(SP), Z0, Z0
+	VMOVUPS         Z0, 128(AX)
+	VPMOVSXBD       112(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     12(SP), Z0, Z0
+	VMOVUPS         Z0, 192(AX)
+	VPMOVSXBD       128(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     16(SP), Z0, Z0
+	VMOVUPS         Z0, 256(AX)
+	VPMOVSXBD       144(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     20(SP), Z0, Z0
+	VMOVUPS         Z0, 320(AX)
+	VPMOVSXBD       160(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     24(SP), Z0, Z0
+	VMOVUPS         Z0, 384(AX)
+	VPMOVSXBD       176(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     28(SP), Z0, Z0
+	VMOVUPS         Z0, 448(AX)
+	VPMOVSXBD       192(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     32(SP), Z0, Z0
+	VMOVUPS         Z0, 512(AX)
+	VPMOVSXBD       208(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     36(SP), Z0, Z0
+	VMOVUPS         Z0, 576(AX)
+	VPMOVSXBD       224(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     40(SP), Z0, Z0
+	VMOVUPS         Z0, 640(AX)
+	VPMOVSXBD       240(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     44(SP), Z0, Z0
+	VMOVUPS         Z0, 704(AX)
+	VPMOVSXBD       256(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     48(SP), Z0, Z0
+	VMOVUPS         Z0, 768(AX)
+	VPMOVSXBD       272(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     52(SP), Z0, Z0
+	VMOVUPS         Z0, 832(AX)
+	VPMOVSXBD       288(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     56(SP), Z0, Z0
+	VMOVUPS         Z0, 896(AX)
+	VPMOVSXBD       304(SP), Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     60(SP), Z0, Z0
+	VMOVUPS         Z0, 960(AX)
+	ADDQ            $0x000000d2, CX
+	ADDQ            $0x00000400, AX
+	DECQ            DX
+	JMP             next
 
 stop:
 	VZEROUPPER
 	RET
 
+DATA halves4_2<>+0(SB)/2, $0x0004
+DATA halves4_2<>+2(SB)/2, $0x0004
+DATA halves4_2<>+4(SB)/2, $0x0004
+DATA halves4_2<>+6(SB)/2, $0x0004
+DATA halves4_2<>+8(SB)/2, $0x0004
+DATA halves4_2<>+10(SB)/2, $0x0004
+DATA halves4_2<>+12(SB)/2, $0x0004
+DATA halves4_2<>+14(SB)/2, $0x0004
+DATA halves4_2<>+16(SB)/2, $0x0004
+DATA halves4_2<>+18(SB)/2, $0x0004
+DATA halves4_2<>+20(SB)/2, $0x0004
+DATA halves4_2<>+22(SB)/2, $0x0004
+DATA halves4_2<>+24(SB)/2, $0x0004
+DATA halves4_2<>+26(SB)/2, $0x0004
+DATA halves4_2<>+28(SB)/2, $0x0004
+DATA halves4_2<>+30(SB)/2, $0x0004
+DATA halves4_2<>+32(SB)/2, $0x0002
+DATA halves4_2<>+34(SB)/2, $0x0002
+DATA halves4_2<>+36(SB)/2, $0x0002
+DATA halves4_2<>+38(SB)/2, $0x0002
+DATA halves4_2<>+40(SB)/2, $0x0002
+DATA halves4_2<>+42(SB)/2, $0x0002
+DATA halves4_2<>+44(SB)/2, $0x0002
+DATA halves4_2<>+46(SB)/2, $0x0002
+DATA halves4_2<>+48(SB)/2, $0x0002
+DATA halves4_2<>+50(SB)/2, $0x0002
+DATA halves4_2<>+52(SB)/2, $0x0002
+DATA halves4_2<>+54(SB)/2, $0x0002
+DATA halves4_2<>+56(SB)/2, $0x0002
+DATA halves4_2<>+58(SB)/2, $0x0002
+DATA halves4_2<>+60(SB)/2, $0x0002
+DATA halves4_2<>+62(SB)/2, $0x0002
+GLOBL halves4_2<>(SB), RODATA|NOPTR, $64
+
+DATA widef<>+0(SB)/1, $0x0f
+DATA widef<>+1(SB)/1, $0x0f
+DATA widef<>+2(SB)/1, $0x0f
+DATA widef<>+3(SB)/1, $0x0f
+DATA widef<>+4(SB)/1, $0x0f
+DATA widef<>+5(SB)/1, $0x0f
+DATA widef<>+6(SB)/1, $0x0f
+DATA widef<>+7(SB)/1, $0x0f
+DATA widef<>+8(SB)/1, $0x0f
+DATA widef<>+9(SB)/1, $0x0f
+DATA widef<>+10(SB)/1, $0x0f
+DATA widef<>+11(SB)/1, $0x0f
+DATA widef<>+12(SB)/1, $0x0f
+DATA widef<>+13(SB)/1, $0x0f
+DATA widef<>+14(SB)/1, $0x0f
+DATA widef<>+15(SB)/1, $0x0f
+DATA widef<>+16(SB)/1, $0x0f
+DATA widef<>+17(SB)/1, $0x0f
+DATA widef<>+18(SB)/1, $0x0f
+DATA widef<>+19(SB)/1, $0x0f
+DATA widef<>+20(SB)/1, $0x0f
+DATA widef<>+21(SB)/1, $0x0f
+DATA widef<>+22(SB)/1, $0x0f
+DATA widef<>+23(SB)/1, $0x0f
+DATA widef<>+24(SB)/1, $0x0f
+DATA widef<>+25(SB)/1, $0x0f
+DATA widef<>+26(SB)/1, $0x0f
+DATA widef<>+27(SB)/1, $0x0f
+DATA widef<>+28(SB)/1, $0x0f
+DATA widef<>+29(SB)/1, $0x0f
+DATA widef<>+30(SB)/1, $0x0f
+DATA widef<>+31(SB)/1, $0x0f
+DATA widef<>+32(SB)/1, $0x0f
+DATA widef<>+33(SB)/1, $0x0f
+DATA widef<>+34(SB)/1, $0x0f
+DATA widef<>+35(SB)/1, $0x0f
+DATA widef<>+36(SB)/1, $0x0f
+DATA widef<>+37(SB)/1, $0x0f
+DATA widef<>+38(SB)/1, $0x0f
+DATA widef<>+39(SB)/1, $0x0f
+DATA widef<>+40(SB)/1, $0x0f
+DATA widef<>+41(SB)/1, $0x0f
+DATA widef<>+42(SB)/1, $0x0f
+DATA widef<>+43(SB)/1, $0x0f
+DATA widef<>+44(SB)/1, $0x0f
+DATA widef<>+45(SB)/1, $0x0f
+DATA widef<>+46(SB)/1, $0x0f
+DATA widef<>+47(SB)/1, $0x0f
+DATA widef<>+48(SB)/1, $0x0f
+DATA widef<>+49(SB)/1, $0x0f
+DATA widef<>+50(SB)/1, $0x0f
+DATA widef<>+51(SB)/1, $0x0f
+DATA widef<>+52(SB)/1, $0x0f
+DATA widef<>+53(SB)/1, $0x0f
+DATA widef<>+54(SB)/1, $0x0f
+DATA widef<>+55(SB)/1, $0x0f
+DATA widef<>+56(SB)/1, $0x0f
+DATA widef<>+57(SB)/1, $0x0f
+DATA widef<>+58(SB)/1, $0x0f
+DATA widef<>+59(SB)/1, $0x0f
+DATA widef<>+60(SB)/1, $0x0f
+DATA widef<>+61(SB)/1, $0x0f
+DATA widef<>+62(SB)/1, $0x0f
+DATA widef<>+63(SB)/1, $0x0f
+GLOBL widef<>(SB), RODATA|NOPTR, $64
+
+DATA wide30<>+0(SB)/1, $0x30
+DATA wide30<>+1(SB)/1, $0x30
+DATA wide30<>+2(SB)/1, $0x30
+DATA wide30<>+3(SB)/1, $0x30
+DATA wide30<>+4(SB)/1, $0x30
+DATA wide30<>+5(SB)/1, $0x30
+DATA wide30<>+6(SB)/1, $0x30
+DATA wide30<>+7(SB)/1, $0x30
+DATA wide30<>+8(SB)/1, $0x30
+DATA wide30<>+9(SB)/1, $0x30
+DATA wide30<>+10(SB)/1, $0x30
+DATA wide30<>+11(SB)/1, $0x30
+DATA wide30<>+12(SB)/1, $0x30
+DATA wide30<>+13(SB)/1, $0x30
+DATA wide30<>+14(SB)/1, $0x30
+DATA wide30<>+15(SB)/1, $0x30
+DATA wide30<>+16(SB)/1, $0x30
+DATA wide30<>+17(SB)/1, $0x30
+DATA wide30<>+18(SB)/1, $0x30
+DATA wide30<>+19(SB)/1, $0x30
+DATA wide30<>+20(SB)/1, $0x30
+DATA wide30<>+21(SB)/1, $0x30
+DATA wide30<>+22(SB)/1, $0x30
+DATA wide30<>+23(SB)/1, $0x30
+DATA wide30<>+24(SB)/1, $0x30
+DATA wide30<>+25(SB)/1, $0x30
+DATA wide30<>+26(SB)/1, $0x30
+DATA wide30<>+27(SB)/1, $0x30
+DATA wide30<>+28(SB)/1, $0x30
+DATA wide30<>+29(SB)/1, $0x30
+DATA wide30<>+30(SB)/1, $0x30
+DATA wide30<>+31(SB)/1, $0x30
+DATA wide30<>+32(SB)/1, $0x30
+DATA wide30<>+33(SB)/1, $0x30
+DATA wide30<>+34(SB)/1, $0x30
+DATA wide30<>+35(SB)/1, $0x30
+DATA wide30<>+36(SB)/1, $0x30
+DATA wide30<>+37(SB)/1, $0x30
+DATA wide30<>+38(SB)/1, $0x30
+DATA wide30<>+39(SB)/1, $0x30
+DATA wide30<>+40(SB)/1, $0x30
+DATA wide30<>+41(SB)/1, $0x30
+DATA wide30<>+42(SB)/1, $0x30
+DATA wide30<>+43(SB)/1, $0x30
+DATA wide30<>+44(SB)/1, $0x30
+DATA wide30<>+45(SB)/1, $0x30
+DATA wide30<>+46(SB)/1, $0x30
+DATA wide30<>+47(SB)/1, $0x30
+DATA wide30<>+48(SB)/1, $0x30
+DATA wide30<>+49(SB)/1, $0x30
+DATA wide30<>+50(SB)/1, $0x30
+DATA wide30<>+51(SB)/1, $0x30
+DATA wide30<>+52(SB)/1, $0x30
+DATA wide30<>+53(SB)/1, $0x30
+DATA wide30<>+54(SB)/1, $0x30
+DATA wide30<>+55(SB)/1, $0x30
+DATA wide30<>+56(SB)/1, $0x30
+DATA wide30<>+57(SB)/1, $0x30
+DATA wide30<>+58(SB)/1, $0x30
+DATA wide30<>+59(SB)/1, $0x30
+DATA wide30<>+60(SB)/1, $0x30
+DATA wide30<>+61(SB)/1, $0x30
+DATA wide30<>+62(SB)/1, $0x30
+DATA wide30<>+63(SB)/1, $0x30
+GLOBL wide30<>(SB), RODATA|NOPTR, $64
+
+DATA wide20<>+0(SB)/1, $0x20
+DATA wide20<>+1(SB)/1, $0x20
+DATA wide20<>+2(SB)/1, $0x20
+DATA wide20<>+3(SB)/1, $0x20
+DATA wide20<>+4(SB)/1, $0x20
+DATA wide20<>+5(SB)/1, $0x20
+DATA wide20<>+6(SB)/1, $0x20
+DATA wide20<>+7(SB)/1, $0x20
+DATA wide20<>+8(SB)/1, $0x20
+DATA wide20<>+9(SB)/1, $0x20
+DATA wide20<>+10(SB)/1, $0x20
+DATA wide20<>+11(SB)/1, $0x20
+DATA wide20<>+12(SB)/1, $0x20
+DATA wide20<>+13(SB)/1, $0x20
+DATA wide20<>+14(SB)/1, $0x20
+DATA wide20<>+15(SB)/1, $0x20
+DATA wide20<>+16(SB)/1, $0x20
+DATA wide20<>+17(SB)/1, $0x20
+DATA wide20<>+18(SB)/1, $0x20
+DATA wide20<>+19(SB)/1, $0x20
+DATA wide20<>+20(SB)/1, $0x20
+DATA wide20<>+21(SB)/1, $0x20
+DATA wide20<>+22(SB)/1, $0x20
+DATA wide20<>+23(SB)/1, $0x20
+DATA wide20<>+24(SB)/1, $0x20
+DATA wide20<>+25(SB)/1, $0x20
+DATA wide20<>+26(SB)/1, $0x20
+DATA wide20<>+27(SB)/1, $0x20
+DATA wide20<>+28(SB)/1, $0x20
+DATA wide20<>+29(SB)/1, $0x20
+DATA wide20<>+30(SB)/1, $0x20
+DATA wide20<>+31(SB)/1, $0x20
+DATA wide20<>+32(SB)/1, $0x20
+DATA wide20<>+33(SB)/1, $0x20
+DATA wide20<>+34(SB)/1, $0x20
+DATA wide20<>+35(SB)/1, $0x20
+DATA wide20<>+36(SB)/1, $0x20
+DATA wide20<>+37(SB)/1, $0x20
+DATA wide20<>+38(SB)/1, $0x20
+DATA wide20<>+39(SB)/1, $0x20
+DATA wide20<>+40(SB)/1, $0x20
+DATA wide20<>+41(SB)/1, $0x20
+DATA wide20<>+42(SB)/1, $0x20
+DATA wide20<>+43(SB)/1, $0x20
+DATA wide20<>+44(SB)/1, $0x20
+DATA wide20<>+45(SB)/1, $0x20
+DATA wide20<>+46(SB)/1, $0x20
+DATA wide20<>+47(SB)/1, $0x20
+DATA wide20<>+48(SB)/1, $0x20
+DATA wide20<>+49(SB)/1, $0x20
+DATA wide20<>+50(SB)/1, $0x20
+DATA wide20<>+51(SB)/1, $0x20
+DATA wide20<>+52(SB)/1, $0x20
+DATA wide20<>+53(SB)/1, $0x20
+DATA wide20<>+54(SB)/1, $0x20
+DATA wide20<>+55(SB)/1, $0x20
+DATA wide20<>+56(SB)/1, $0x20
+DATA wide20<>+57(SB)/1, $0x20
+DATA wide20<>+58(SB)/1, $0x20
+DATA wide20<>+59(SB)/1, $0x20
+DATA wide20<>+60(SB)/1, $0x20
+DATA wide20<>+61(SB)/1, $0x20
+DATA wide20<>+62(SB)/1, $0x20
+DATA wide20<>+63(SB)/1, $0x20
+GLOBL wide20<>(SB), RODATA|NOPTR, $64
+
+DATA halves0_2<>+0(SB)/2, $0x0000
+DATA halves0_2<>+2(SB)/2, $0x0000
+DATA halves0_2<>+4(SB)/2, $0x0000
+DATA halves0_2<>+6(SB)/2, $0x0000
+DATA halves0_2<>+8(SB)/2, $0x0000
+DATA halves0_2<>+10(SB)/2, $0x0000
+DATA halves0_2<>+12(SB)/2, $0x0000
+DATA halves0_2<>+14(SB)/2, $0x0000
+DATA halves0_2<>+16(SB)/2, $0x0000
+DATA halves0_2<>+18(SB)/2, $0x0000
+DATA halves0_2<>+20(SB)/2, $0x0000
+DATA halves0_2<>+22(SB)/2, $0x0000
+DATA halves0_2<>+24(SB)/2, $0x0000
+DATA halves0_2<>+26(SB)/2, $0x0000
+DATA halves0_2<>+28(SB)/2, $0x0000
+DATA halves0_2<>+30(SB)/2, $0x0000
+DATA halves0_2<>+32(SB)/2, $0x0002
+DATA halves0_2<>+34(SB)/2, $0x0002
+DATA halves0_2<>+36(SB)/2, $0x0002
+DATA halves0_2<>+38(SB)/2, $0x0002
+DATA halves0_2<>+40(SB)/2, $0x0002
+DATA halves0_2<>+42(SB)/2, $0x0002
+DATA halves0_2<>+44(SB)/2, $0x0002
+DATA halves0_2<>+46(SB)/2, $0x0002
+DATA halves0_2<>+48(SB)/2, $0x0002
+DATA halves0_2<>+50(SB)/2, $0x0002
+DATA halves0_2<>+52(SB)/2, $0x0002
+DATA halves0_2<>+54(SB)/2, $0x0002
+DATA halves0_2<>+56(SB)/2, $0x0002
+DATA halves0_2<>+58(SB)/2, $0x0002
+DATA halves0_2<>+60(SB)/2, $0x0002
+DATA halves0_2<>+62(SB)/2, $0x0002
+GLOBL halves0_2<>(SB), RODATA|NOPTR, $64
+
 // func dots1x4Q6_KZ(out *float32, a *float32, lda int, b *byte, ldb int, n int)
-// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, F16C, MMX+
-TEXT ·dots1x4Q6_KZ(SB), NOSPLIT, $64-48
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, F16C, MMX+
+TEXT ·dots1x4Q6_KZ(SB), NOSPLIT, $320-48
 	MOVQ   a+8(FP), AX
 	MOVQ   n+40(FP), CX
 	MOVQ   b+24(FP), DX
@@ -6853,995 +8215,459 @@ TEXT ·dots1x4Q6_KZ(SB), NOSPLIT, $64-48
 	VXORPS Z3, Z3, Z3
 
 next:
-	TESTQ        CX, CX
-	JZ           stop
-	PREFETCHT0   4096(DX)
-	MOVWLZX      208(DX), R8
-	VMOVD        R8, X4
-	VCVTPH2PS    X4, X4
-	VBROADCASTSS X4, Y4
-	VPMOVSXBD    192(DX), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (SP)
-	VPMOVSXBD    200(DX), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    (DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(DX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  (AX), Z4, Z0
-	VPMOVZXBD    16(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(DX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z0
-	VPMOVZXBD    32(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(DX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z0
-	VPMOVZXBD    48(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(DX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  192(AX), Z4, Z0
-	VPMOVZXBD    (DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(DX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  256(AX), Z4, Z0
-	VPMOVZXBD    16(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(DX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z0
-	VPMOVZXBD    32(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(DX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z0
-	VPMOVZXBD    48(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(DX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  448(AX), Z4, Z0
-	VPMOVZXBD    64(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(DX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  512(AX), Z4, Z0
-	VPMOVZXBD    80(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(DX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z0
-	VPMOVZXBD    96(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(DX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z0
-	VPMOVZXBD    112(DX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(DX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  704(AX), Z4, Z0
-	VPMOVZXBD    64(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(DX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  768(AX), Z4, Z0
-	VPMOVZXBD    80(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(DX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z0
-	VPMOVZXBD    96(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(DX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z0
-	VPMOVZXBD    112(DX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(DX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  960(AX), Z4, Z0
-	ADDQ         $0x000000d2, DX
-	PREFETCHT0   4096(SI)
-	MOVWLZX      208(SI), R8
-	VMOVD        R8, X4
-	VCVTPH2PS    X4, X4
-	VBROADCASTSS X4, Y4
-	VPMOVSXBD    192(SI), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (SP)
-	VPMOVSXBD    200(SI), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    (SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(SI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  (AX), Z4, Z1
-	VPMOVZXBD    16(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(SI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z1
-	VPMOVZXBD    32(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(SI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z1
-	VPMOVZXBD    48(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(SI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  192(AX), Z4, Z1
-	VPMOVZXBD    (SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(SI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  256(AX), Z4, Z1
-	VPMOVZXBD    16(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(SI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z1
-	VPMOVZXBD    32(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(SI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z1
-	VPMOVZXBD    48(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(SI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  448(AX), Z4, Z1
-	VPMOVZXBD    64(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(SI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  512(AX), Z4, Z1
-	VPMOVZXBD    80(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(SI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z1
-	VPMOVZXBD    96(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(SI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z1
-	VPMOVZXBD    112(SI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(SI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  704(AX), Z4, Z1
-	VPMOVZXBD    64(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(SI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  768(AX), Z4, Z1
-	VPMOVZXBD    80(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(SI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z1
-	VPMOVZXBD    96(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(SI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z1
-	VPMOVZXBD    112(SI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(SI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  960(AX), Z4, Z1
-	ADDQ         $0x000000d2, SI
-	PREFETCHT0   4096(DI)
-	MOVWLZX      208(DI), R8
-	VMOVD        R8, X4
-	VCVTPH2PS    X4, X4
-	VBROADCASTSS X4, Y4
-	VPMOVSXBD    192(DI), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (SP)
-	VPMOVSXBD    200(DI), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    (DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(DI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  (AX), Z4, Z2
-	VPMOVZXBD    16(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(DI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z2
-	VPMOVZXBD    32(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(DI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z2
-	VPMOVZXBD    48(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(DI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  192(AX), Z4, Z2
-	VPMOVZXBD    (DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(DI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  256(AX), Z4, Z2
-	VPMOVZXBD    16(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(DI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z2
-	VPMOVZXBD    32(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(DI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z2
-	VPMOVZXBD    48(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(DI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  448(AX), Z4, Z2
-	VPMOVZXBD    64(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(DI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  512(AX), Z4, Z2
-	VPMOVZXBD    80(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(DI), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z2
-	VPMOVZXBD    96(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(DI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z2
-	VPMOVZXBD    112(DI), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(DI), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  704(AX), Z4, Z2
-	VPMOVZXBD    64(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(DI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  768(AX), Z4, Z2
-	VPMOVZXBD    80(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(DI), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z2
-	VPMOVZXBD    96(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(DI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z2
-	VPMOVZXBD    112(DI), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(DI), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  960(AX), Z4, Z2
-	ADDQ         $0x000000d2, DI
-	PREFETCHT0   4096(BX)
-	MOVWLZX      208(BX), R8
-	VMOVD        R8, X4
-	VCVTPH2PS    X4, X4
-	VBROADCASTSS X4, Y4
-	VPMOVSXBD    192(BX), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, (SP)
-	VPMOVSXBD    200(BX), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VMOVUPS      Y5, 32(SP)
-	VPMOVZXBD    (BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(BX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS (SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  (AX), Z4, Z3
-	VPMOVZXBD    16(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(BX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 4(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  64(AX), Z4, Z3
-	VPMOVZXBD    32(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    128(BX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 8(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  128(AX), Z4, Z3
-	VPMOVZXBD    48(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    144(BX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 12(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  192(AX), Z4, Z3
-	VPMOVZXBD    (BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(BX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 16(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  256(AX), Z4, Z3
-	VPMOVZXBD    16(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(BX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 20(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  320(AX), Z4, Z3
-	VPMOVZXBD    32(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    128(BX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 24(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  384(AX), Z4, Z3
-	VPMOVZXBD    48(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    144(BX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 28(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  448(AX), Z4, Z3
-	VPMOVZXBD    64(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(BX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 32(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  512(AX), Z4, Z3
-	VPMOVZXBD    80(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(BX), Z5
-	VPSRLD       $0x00, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 36(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  576(AX), Z4, Z3
-	VPMOVZXBD    96(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    160(BX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 40(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  640(AX), Z4, Z3
-	VPMOVZXBD    112(BX), Z4
-	VBROADCASTSS c0000000f<>+0(SB), Z5
-	VPANDD       Z5, Z4, Z4
-	VPMOVZXBD    176(BX), Z5
-	VPSRLD       $0x02, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 44(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  704(AX), Z4, Z3
-	VPMOVZXBD    64(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(BX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 48(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  768(AX), Z4, Z3
-	VPMOVZXBD    80(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(BX), Z5
-	VPSRLD       $0x04, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 52(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  832(AX), Z4, Z3
-	VPMOVZXBD    96(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    160(BX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 56(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  896(AX), Z4, Z3
-	VPMOVZXBD    112(BX), Z4
-	VPSRLD       $0x04, Z4, Z4
-	VPMOVZXBD    176(BX), Z5
-	VPSRLD       $0x06, Z5, Z5
-	VBROADCASTSS c00000003<>+0(SB), Z6
-	VPANDD       Z6, Z5, Z5
-	VPSLLD       $0x04, Z5, Z5
-	VPORD        Z5, Z4, Z4
-	VBROADCASTSS c00000020<>+0(SB), Z5
-	VPSUBD       Z5, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VBROADCASTSS 60(SP), Z5
-	VMULPS       Z5, Z4, Z4
-	VFMADD231PS  960(AX), Z4, Z3
-	ADDQ         $0x000000d2, BX
-	ADDQ         $0x00000400, AX
-	SUBQ         $0x00000100, CX
-	JMP          next
+	TESTQ           CX, CX
+	JZ              stop
+	PREFETCHT0      4096(DX)
+	MOVWLZX         208(DX), R8
+	VMOVD           R8, X4
+	VCVTPH2PS       X4, X4
+	VBROADCASTSS    X4, Y4
+	VPMOVSXBD       192(DX), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, (SP)
+	VPMOVSXBD       200(DX), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, 32(SP)
+	VMOVDQU32       (DX), Z4
+	VBROADCASTI64X4 128(DX), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 64(SP)
+	VMOVDQU32       (DX), Z4
+	VBROADCASTI64X4 128(DX), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 128(SP)
+	VMOVDQU32       64(DX), Z4
+	VBROADCASTI64X4 160(DX), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 192(SP)
+	VMOVDQU32       64(DX), Z4
+	VBROADCASTI64X4 160(DX), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 256(SP)
+	VPMOVSXBD       64(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     (SP), Z4, Z4
+	VFMADD231PS     (AX), Z4, Z0
+	VPMOVSXBD       80(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     4(SP), Z4, Z4
+	VFMADD231PS     64(AX), Z4, Z0
+	VPMOVSXBD       96(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     8(SP), Z4, Z4
+	VFMADD231PS     128(AX), Z4, Z0
+	VPMOVSXBD       112(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     12(SP), Z4, Z4
+	VFMADD231PS     192(AX), Z4, Z0
+	VPMOVSXBD       128(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     16(SP), Z4, Z4
+	VFMADD231PS     256(AX), Z4, Z0
+	VPMOVSXBD       144(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     20(SP), Z4, Z4
+	VFMADD231PS     320(AX), Z4, Z0
+	VPMOVSXBD       160(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     24(SP), Z4, Z4
+	VFMADD231PS     384(AX), Z4, Z0
+	VPMOVSXBD       176(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     28(SP), Z4, Z4
+	VFMADD231PS     448(AX), Z4, Z0
+	VPMOVSXBD       192(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     32(SP), Z4, Z4
+	VFMADD231PS     512(AX), Z4, Z0
+	VPMOVSXBD       208(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     36(SP), Z4, Z4
+	VFMADD231PS     576(AX), Z4, Z0
+	VPMOVSXBD       224(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     40(SP), Z4, Z4
+	VFMADD231PS     640(AX), Z4, Z0
+	VPMOVSXBD       240(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     44(SP), Z4, Z4
+	VFMADD231PS     704(AX), Z4, Z0
+	VPMOVSXBD       256(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     48(SP), Z4, Z4
+	VFMADD231PS     768(AX), Z4, Z0
+	VPMOVSXBD       272(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     52(SP), Z4, Z4
+	VFMADD231PS     832(AX), Z4, Z0
+	VPMOVSXBD       288(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     56(SP), Z4, Z4
+	VFMADD231PS     896(AX), Z4, Z0
+	VPMOVSXBD       304(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     60(SP), Z4, Z4
+	VFMADD231PS     960(AX), Z4, Z0
+	ADDQ            $0x000000d2, DX
+	PREFETCHT0      4096(SI)
+	MOVWLZX         208(SI), R8
+	VMOVD           R8, X4
+	VCVTPH2PS       X4, X4
+	VBROADCASTSS    X4, Y4
+	VPMOVSXBD       192(SI), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, (SP)
+	VPMOVSXBD       200(SI), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, 32(SP)
+	VMOVDQU32       (SI), Z4
+	VBROADCASTI64X4 128(SI), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 64(SP)
+	VMOVDQU32       (SI), Z4
+	VBROADCASTI64X4 128(SI), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 128(SP)
+	VMOVDQU32       64(SI), Z4
+	VBROADCASTI64X4 160(SI), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 192(SP)
+	VMOVDQU32       64(SI), Z4
+	VBROADCASTI64X4 160(SI), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 256(SP)
+	VPMOVSXBD       64(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     (SP), Z4, Z4
+	VFMADD231PS     (AX), Z4, Z1
+	VPMOVSXBD       80(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     4(SP), Z4, Z4
+	VFMADD231PS     64(AX), Z4, Z1
+	VPMOVSXBD       96(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     8(SP), Z4, Z4
+	VFMADD231PS     128(AX), Z4, Z1
+	VPMOVSXBD       112(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     12(SP), Z4, Z4
+	VFMADD231PS     192(AX), Z4, Z1
+	VPMOVSXBD       128(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     16(SP), Z4, Z4
+	VFMADD231PS     256(AX), Z4, Z1
+	VPMOVSXBD       144(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     20(SP), Z4, Z4
+	VFMADD231PS     320(AX), Z4, Z1
+	VPMOVSXBD       160(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     24(SP), Z4, Z4
+	VFMADD231PS     384(AX), Z4, Z1
+	VPMOVSXBD       176(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     28(SP), Z4, Z4
+	VFMADD231PS     448(AX), Z4, Z1
+	VPMOVSXBD       192(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     32(SP), Z4, Z4
+	VFMADD231PS     512(AX), Z4, Z1
+	VPMOVSXBD       208(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     36(SP), Z4, Z4
+	VFMADD231PS     576(AX), Z4, Z1
+	VPMOVSXBD       224(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     40(SP), Z4, Z4
+	VFMADD231PS     640(AX), Z4, Z1
+	VPMOVSXBD       240(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     44(SP), Z4, Z4
+	VFMADD231PS     704(AX), Z4, Z1
+	VPMOVSXBD       256(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     48(SP), Z4, Z4
+	VFMADD231PS     768(AX), Z4, Z1
+	VPMOVSXBD       272(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     52(SP), Z4, Z4
+	VFMADD231PS     832(AX), Z4, Z1
+	VPMOVSXBD       288(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     56(SP), Z4, Z4
+	VFMADD231PS     896(AX), Z4, Z1
+	VPMOVSXBD       304(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     60(SP), Z4, Z4
+	VFMADD231PS     960(AX), Z4, Z1
+	ADDQ            $0x000000d2, SI
+	PREFETCHT0      4096(DI)
+	MOVWLZX         208(DI), R8
+	VMOVD           R8, X4
+	VCVTPH2PS       X4, X4
+	VBROADCASTSS    X4, Y4
+	VPMOVSXBD       192(DI), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, (SP)
+	VPMOVSXBD       200(DI), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, 32(SP)
+	VMOVDQU32       (DI), Z4
+	VBROADCASTI64X4 128(DI), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 64(SP)
+	VMOVDQU32       (DI), Z4
+	VBROADCASTI64X4 128(DI), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 128(SP)
+	VMOVDQU32       64(DI), Z4
+	VBROADCASTI64X4 160(DI), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 192(SP)
+	VMOVDQU32       64(DI), Z4
+	VBROADCASTI64X4 160(DI), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 256(SP)
+	VPMOVSXBD       64(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     (SP), Z4, Z4
+	VFMADD231PS     (AX), Z4, Z2
+	VPMOVSXBD       80(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     4(SP), Z4, Z4
+	VFMADD231PS     64(AX), Z4, Z2
+	VPMOVSXBD       96(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     8(SP), Z4, Z4
+	VFMADD231PS     128(AX), Z4, Z2
+	VPMOVSXBD       112(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     12(SP), Z4, Z4
+	VFMADD231PS     192(AX), Z4, Z2
+	VPMOVSXBD       128(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     16(SP), Z4, Z4
+	VFMADD231PS     256(AX), Z4, Z2
+	VPMOVSXBD       144(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     20(SP), Z4, Z4
+	VFMADD231PS     320(AX), Z4, Z2
+	VPMOVSXBD       160(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     24(SP), Z4, Z4
+	VFMADD231PS     384(AX), Z4, Z2
+	VPMOVSXBD       176(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     28(SP), Z4, Z4
+	VFMADD231PS     448(AX), Z4, Z2
+	VPMOVSXBD       192(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     32(SP), Z4, Z4
+	VFMADD231PS     512(AX), Z4, Z2
+	VPMOVSXBD       208(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     36(SP), Z4, Z4
+	VFMADD231PS     576(AX), Z4, Z2
+	VPMOVSXBD       224(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     40(SP), Z4, Z4
+	VFMADD231PS     640(AX), Z4, Z2
+	VPMOVSXBD       240(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     44(SP), Z4, Z4
+	VFMADD231PS     704(AX), Z4, Z2
+	VPMOVSXBD       256(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     48(SP), Z4, Z4
+	VFMADD231PS     768(AX), Z4, Z2
+	VPMOVSXBD       272(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     52(SP), Z4, Z4
+	VFMADD231PS     832(AX), Z4, Z2
+	VPMOVSXBD       288(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     56(SP), Z4, Z4
+	VFMADD231PS     896(AX), Z4, Z2
+	VPMOVSXBD       304(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     60(SP), Z4, Z4
+	VFMADD231PS     960(AX), Z4, Z2
+	ADDQ            $0x000000d2, DI
+	PREFETCHT0      4096(BX)
+	MOVWLZX         208(BX), R8
+	VMOVD           R8, X4
+	VCVTPH2PS       X4, X4
+	VBROADCASTSS    X4, Y4
+	VPMOVSXBD       192(BX), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, (SP)
+	VPMOVSXBD       200(BX), Y5
+	VCVTDQ2PS       Y5, Y5
+	VMULPS          Y4, Y5, Y5
+	VMOVUPS         Y5, 32(SP)
+	VMOVDQU32       (BX), Z4
+	VBROADCASTI64X4 128(BX), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 64(SP)
+	VMOVDQU32       (BX), Z4
+	VBROADCASTI64X4 128(BX), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 128(SP)
+	VMOVDQU32       64(BX), Z4
+	VBROADCASTI64X4 160(BX), Z5
+	VPSLLVW         halves4_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 192(SP)
+	VMOVDQU32       64(BX), Z4
+	VBROADCASTI64X4 160(BX), Z5
+	VPSRLW          $0x04, Z4, Z4
+	VPSRLVW         halves0_2<>+0(SB), Z5, Z5
+	VPANDD          widef<>+0(SB), Z4, Z4
+	VPANDD          wide30<>+0(SB), Z5, Z5
+	VPORD           Z5, Z4, Z4
+	VPSUBB          wide20<>+0(SB), Z4, Z4
+	VMOVDQU32       Z4, 256(SP)
+	VPMOVSXBD       64(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     (SP), Z4, Z4
+	VFMADD231PS     (AX), Z4, Z3
+	VPMOVSXBD       80(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     4(SP), Z4, Z4
+	VFMADD231PS     64(AX), Z4, Z3
+	VPMOVSXBD       96(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     8(SP), Z4, Z4
+	VFMADD231PS     128(AX), Z4, Z3
+	VPMOVSXBD       112(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     12(SP), Z4, Z4
+	VFMADD231PS     192(AX), Z4, Z3
+	VPMOVSXBD       128(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     16(SP), Z4, Z4
+	VFMADD231PS     256(AX), Z4, Z3
+	VPMOVSXBD       144(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     20(SP), Z4, Z4
+	VFMADD231PS     320(AX), Z4, Z3
+	VPMOVSXBD       160(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     24(SP), Z4, Z4
+	VFMADD231PS     384(AX), Z4, Z3
+	VPMOVSXBD       176(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     28(SP), Z4, Z4
+	VFMADD231PS     448(AX), Z4, Z3
+	VPMOVSXBD       192(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     32(SP), Z4, Z4
+	VFMADD231PS     512(AX), Z4, Z3
+	VPMOVSXBD       208(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     36(SP), Z4, Z4
+	VFMADD231PS     576(AX), Z4, Z3
+	VPMOVSXBD       224(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     40(SP), Z4, Z4
+	VFMADD231PS     640(AX), Z4, Z3
+	VPMOVSXBD       240(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     44(SP), Z4, Z4
+	VFMADD231PS     704(AX), Z4, Z3
+	VPMOVSXBD       256(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     48(SP), Z4, Z4
+	VFMADD231PS     768(AX), Z4, Z3
+	VPMOVSXBD       272(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     52(SP), Z4, Z4
+	VFMADD231PS     832(AX), Z4, Z3
+	VPMOVSXBD       288(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     56(SP), Z4, Z4
+	VFMADD231PS     896(AX), Z4, Z3
+	VPMOVSXBD       304(SP), Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     60(SP), Z4, Z4
+	VFMADD231PS     960(AX), Z4, Z3
+	ADDQ            $0x000000d2, BX
+	ADDQ            $0x00000400, AX
+	SUBQ            $0x00000100, CX
+	JMP             next
 
 stop:
 	MOVQ          out+0(FP), AX
@@ -7859,6 +8685,1301 @@ stop:
 	VEXTRACTF32X4 $0x01, Y0, X4
 	VADDPS        X4, X0, X0
 	VMOVUPS       X0, (AX)
+	VZEROUPPER
+	RET
+
+// func byteDotsQ8_0Z(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·byteDotsQ8_0Z(SB), NOSPLIT, $96-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ        BX, BX
+	JZ           stop
+	VPXOR        Y4, Y4, Y4
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b80<>+0(SB), Y6
+	VPDPBUSD     (AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 64(SP)
+	PREFETCHT0   4096(SI)
+	VCVTPH2PS    (SI), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(SI), Y4
+	VPXOR        b80<>+0(SB), Y4, Y4
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	ADDQ         $0x00000022, SI
+	PREFETCHT0   4096(R8)
+	VCVTPH2PS    (R8), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(R8), Y4
+	VPXOR        b80<>+0(SB), Y4, Y4
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	ADDQ         $0x00000022, R8
+	PREFETCHT0   4096(R9)
+	VCVTPH2PS    (R9), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(R9), Y4
+	VPXOR        b80<>+0(SB), Y4, Y4
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	ADDQ         $0x00000022, R9
+	PREFETCHT0   4096(DI)
+	VCVTPH2PS    (DI), X5
+	VBROADCASTSS X5, Y5
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVDQU      2(DI), Y4
+	VPXOR        b80<>+0(SB), Y4, Y4
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x00000022, DI
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JMP          next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+DATA b80<>+0(SB)/1, $0x80
+DATA b80<>+1(SB)/1, $0x80
+DATA b80<>+2(SB)/1, $0x80
+DATA b80<>+3(SB)/1, $0x80
+DATA b80<>+4(SB)/1, $0x80
+DATA b80<>+5(SB)/1, $0x80
+DATA b80<>+6(SB)/1, $0x80
+DATA b80<>+7(SB)/1, $0x80
+DATA b80<>+8(SB)/1, $0x80
+DATA b80<>+9(SB)/1, $0x80
+DATA b80<>+10(SB)/1, $0x80
+DATA b80<>+11(SB)/1, $0x80
+DATA b80<>+12(SB)/1, $0x80
+DATA b80<>+13(SB)/1, $0x80
+DATA b80<>+14(SB)/1, $0x80
+DATA b80<>+15(SB)/1, $0x80
+DATA b80<>+16(SB)/1, $0x80
+DATA b80<>+17(SB)/1, $0x80
+DATA b80<>+18(SB)/1, $0x80
+DATA b80<>+19(SB)/1, $0x80
+DATA b80<>+20(SB)/1, $0x80
+DATA b80<>+21(SB)/1, $0x80
+DATA b80<>+22(SB)/1, $0x80
+DATA b80<>+23(SB)/1, $0x80
+DATA b80<>+24(SB)/1, $0x80
+DATA b80<>+25(SB)/1, $0x80
+DATA b80<>+26(SB)/1, $0x80
+DATA b80<>+27(SB)/1, $0x80
+DATA b80<>+28(SB)/1, $0x80
+DATA b80<>+29(SB)/1, $0x80
+DATA b80<>+30(SB)/1, $0x80
+DATA b80<>+31(SB)/1, $0x80
+GLOBL b80<>(SB), RODATA|NOPTR, $32
+
+// func byteDotsQ4_0Z(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·byteDotsQ4_0Z(SB), NOSPLIT, $96-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ          BX, BX
+	JZ             stop
+	VPXOR          Y4, Y4, Y4
+	VMOVDQA        Y4, Y5
+	VMOVDQU        b08<>+0(SB), Y6
+	VPDPBUSD       (AX), Y6, Y5
+	VPSUBD         Y5, Y4, Y5
+	VMOVDQU        Y5, 64(SP)
+	PREFETCHT0     4096(SI)
+	VCVTPH2PS      (SI), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(SI), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VMOVDQU        64(SP), Y6
+	VPDPBUSD       (AX), Y4, Y6
+	VCVTDQ2PS      Y6, Y6
+	VFMADD231PS    Y5, Y6, Y0
+	ADDQ           $0x00000012, SI
+	PREFETCHT0     4096(R8)
+	VCVTPH2PS      (R8), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(R8), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VMOVDQU        64(SP), Y6
+	VPDPBUSD       (AX), Y4, Y6
+	VCVTDQ2PS      Y6, Y6
+	VFMADD231PS    Y5, Y6, Y1
+	ADDQ           $0x00000012, R8
+	PREFETCHT0     4096(R9)
+	VCVTPH2PS      (R9), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(R9), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VMOVDQU        64(SP), Y6
+	VPDPBUSD       (AX), Y4, Y6
+	VCVTDQ2PS      Y6, Y6
+	VFMADD231PS    Y5, Y6, Y2
+	ADDQ           $0x00000012, R9
+	PREFETCHT0     4096(DI)
+	VCVTPH2PS      (DI), X5
+	VBROADCASTSS   X5, Y5
+	VBROADCASTSS   (CX), Y4
+	VMULPS         Y4, Y5, Y5
+	VBROADCASTI128 2(DI), Y4
+	VPSRLVD        upper4<>+0(SB), Y4, Y4
+	VPAND          b0f<>+0(SB), Y4, Y4
+	VMOVDQU        64(SP), Y6
+	VPDPBUSD       (AX), Y4, Y6
+	VCVTDQ2PS      Y6, Y6
+	VFMADD231PS    Y5, Y6, Y3
+	ADDQ           $0x00000012, DI
+	ADDQ           $0x00000020, AX
+	ADDQ           $0x04, CX
+	ADDQ           $0x04, DX
+	DECQ           BX
+	JMP            next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+// func byteDotsQ4_KZ(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·byteDotsQ4_KZ(SB), NOSPLIT, $320-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ        BX, BX
+	JZ           stop
+	PREFETCHT0   4096(SI)
+	MOVL         4(SI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(SI), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(SI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (SI), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(SI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(SI), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(SI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(SI), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y0
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      16(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      48(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      48(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      80(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      80(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      112(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      112(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	ADDQ         $0x00000090, SI
+	PREFETCHT0   4096(R8)
+	MOVL         4(R8), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R8), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(R8), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (R8), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(R8), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R8), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(R8), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(R8), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y1
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      16(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      48(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      48(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      80(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      80(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      112(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      112(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	ADDQ         $0x00000090, R8
+	PREFETCHT0   4096(R9)
+	MOVL         4(R9), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R9), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(R9), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (R9), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(R9), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(R9), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(R9), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(R9), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y2
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      16(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      48(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      48(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      80(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      80(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      112(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      112(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	ADDQ         $0x00000090, R9
+	PREFETCHT0   4096(DI)
+	MOVL         4(DI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(DI), R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         4(DI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X4
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VCVTPH2PS    (DI), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y4, Y4
+	MOVL         8(DI), R10
+	ANDL         $0x3f3f3f3f, R10
+	MOVL         12(DI), R11
+	SHRL         $0x04, R11
+	ANDL         $0x0f0f0f0f, R11
+	MOVL         8(DI), R12
+	SHRL         $0x02, R12
+	ANDL         $0x30303030, R12
+	ORL          R12, R11
+	SHLQ         $0x20, R11
+	ORQ          R11, R10
+	VMOVQ        R10, X5
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VCVTPH2PS    2(DI), X6
+	VBROADCASTSS X6, Y6
+	VMULPS       Y6, Y5, Y5
+	VFNMADD231PS (DX), Y5, Y3
+	VMULPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (SP)
+	VMOVDQU      16(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      16(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      48(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 8(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      48(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 12(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      80(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 16(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      80(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 20(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      112(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 24(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      112(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 28(SP), Y5
+	VPXOR        Y6, Y6, Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x00000090, DI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	DECQ         BX
+	JMP          next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+// func byteDotsQ6_KZ(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, AVX512VL, AVX512VNNI, F16C, FMA3, MMX+
+TEXT ·byteDotsQ6_KZ(SB), NOSPLIT, $320-56
+	MOVQ   a+8(FP), AX
+	MOVQ   scales+16(FP), CX
+	MOVQ   sums+24(FP), DX
+	MOVQ   n+48(FP), BX
+	MOVQ   b+32(FP), SI
+	MOVQ   ldb+40(FP), DI
+	LEAQ   (SI)(DI*1), R8
+	LEAQ   (R8)(DI*1), R9
+	LEAQ   (R9)(DI*1), DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+next:
+	TESTQ        BX, BX
+	JZ           stop
+	VPXOR        Y4, Y4, Y4
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     (AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 64(SP)
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     32(AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 96(SP)
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     64(AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 128(SP)
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     96(AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 160(SP)
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     128(AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 192(SP)
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     160(AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 224(SP)
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     192(AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 256(SP)
+	VMOVDQA      Y4, Y5
+	VMOVDQU      b20<>+0(SB), Y6
+	VPDPBUSD     224(AX), Y6, Y5
+	VPSUBD       Y5, Y4, Y5
+	VMOVDQU      Y5, 288(SP)
+	PREFETCHT0   4096(SI)
+	MOVWLZX      208(SI), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(SI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(SI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      32(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SP), Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      (SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SP), Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      32(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(SI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SP), Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      64(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SP), Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      96(SI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SP), Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      64(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      256(SP), Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VMOVDQU      96(SI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(SI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      288(SP), Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y0
+	ADDQ         $0x000000d2, SI
+	PREFETCHT0   4096(R8)
+	MOVWLZX      208(R8), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(R8), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(R8), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      32(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SP), Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      (R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SP), Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      32(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R8), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SP), Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      64(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SP), Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      96(R8), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SP), Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      64(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      256(SP), Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVDQU      96(R8), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R8), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      288(SP), Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	ADDQ         $0x000000d2, R8
+	PREFETCHT0   4096(R9)
+	MOVWLZX      208(R9), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(R9), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(R9), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      32(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SP), Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      (R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SP), Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      32(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(R9), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SP), Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      64(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SP), Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      96(R9), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SP), Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      64(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      256(SP), Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVDQU      96(R9), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(R9), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      288(SP), Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	ADDQ         $0x000000d2, R9
+	PREFETCHT0   4096(DI)
+	MOVWLZX      208(DI), R10
+	VMOVD        R10, X4
+	VCVTPH2PS    X4, X4
+	VBROADCASTSS X4, Y4
+	VPMOVSXBD    192(DI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (SP)
+	VPMOVSXBD    200(DI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, 32(SP)
+	VMOVDQU      (DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD (SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      64(SP), Y6
+	VPDPBUSD     (AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      32(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 8(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 4(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      96(SP), Y6
+	VPDPBUSD     32(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      (DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 16(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 8(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      128(SP), Y6
+	VPDPBUSD     64(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      32(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      128(DI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 24(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 12(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      160(SP), Y6
+	VPDPBUSD     96(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      64(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPSLLW       $0x04, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 32(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 16(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      192(SP), Y6
+	VPDPBUSD     128(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      96(DI), Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPSLLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 40(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 20(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      224(SP), Y6
+	VPDPBUSD     160(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      64(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 48(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 24(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      256(SP), Y6
+	VPDPBUSD     192(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVDQU      96(DI), Y4
+	VPSRLW       $0x04, Y4, Y4
+	VPAND        b0f<>+0(SB), Y4, Y4
+	VMOVDQU      160(DI), Y5
+	VPSRLW       $0x02, Y5, Y5
+	VPAND        b30<>+0(SB), Y5, Y5
+	VPOR         Y5, Y4, Y4
+	VBROADCASTSD 56(SP), Y5
+	VMOVDQU      upper1<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y5
+	VBROADCASTSS 28(CX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVDQU      288(SP), Y6
+	VPDPBUSD     224(AX), Y4, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x000000d2, DI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	DECQ         BX
+	JMP          next
+
+stop:
+	MOVQ         out+0(FP), AX
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y2
+	VUNPCKLPD    Y2, Y0, Y4
+	VUNPCKHPD    Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VMOVUPS      X0, (AX)
 	VZEROUPPER
 	RET
 
@@ -7992,1480 +10113,6 @@ GLOBL c04800000<>(SB), RODATA|NOPTR, $4
 
 DATA c3c010204<>+0(SB)/4, $0x3c010204
 GLOBL c3c010204<>(SB), RODATA|NOPTR, $4
-
-// func byteDotsQ8_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·byteDotsQ8_0(SB), NOSPLIT, $32-56
-	MOVQ   a+8(FP), AX
-	MOVQ   scales+16(FP), CX
-	MOVQ   sums+24(FP), DX
-	MOVQ   n+48(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   ldb+40(FP), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), R9
-	LEAQ   (R9)(DI*1), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-next:
-	TESTQ        BX, BX
-	JZ           stop
-	PREFETCHT0   4096(SI)
-	VCVTPH2PS    (SI), X6
-	VBROADCASTSS X6, Y6
-	VBROADCASTSS (CX), Y4
-	VMULPS       Y4, Y6, Y6
-	VMOVDQU      2(SI), Y4
-	VMOVDQU      (AX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y0
-	ADDQ         $0x00000022, SI
-	PREFETCHT0   4096(R8)
-	VCVTPH2PS    (R8), X6
-	VBROADCASTSS X6, Y6
-	VBROADCASTSS (CX), Y4
-	VMULPS       Y4, Y6, Y6
-	VMOVDQU      2(R8), Y4
-	VMOVDQU      (AX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y1
-	ADDQ         $0x00000022, R8
-	PREFETCHT0   4096(R9)
-	VCVTPH2PS    (R9), X6
-	VBROADCASTSS X6, Y6
-	VBROADCASTSS (CX), Y4
-	VMULPS       Y4, Y6, Y6
-	VMOVDQU      2(R9), Y4
-	VMOVDQU      (AX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y2
-	ADDQ         $0x00000022, R9
-	PREFETCHT0   4096(DI)
-	VCVTPH2PS    (DI), X6
-	VBROADCASTSS X6, Y6
-	VBROADCASTSS (CX), Y4
-	VMULPS       Y4, Y6, Y6
-	VMOVDQU      2(DI), Y4
-	VMOVDQU      (AX), Y5
-	VPSIGNB      Y4, Y5, Y5
-	VPABSB       Y4, Y4
-	VPMADDUBSW   Y5, Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y6, Y4, Y3
-	ADDQ         $0x00000022, DI
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x04, CX
-	ADDQ         $0x04, DX
-	DECQ         BX
-	JMP          next
-
-stop:
-	MOVQ         out+0(FP), AX
-	VUNPCKLPS    Y1, Y0, Y4
-	VUNPCKHPS    Y1, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VUNPCKLPS    Y3, Y2, Y4
-	VUNPCKHPS    Y3, Y2, Y2
-	VADDPS       Y4, Y2, Y2
-	VUNPCKLPD    Y2, Y0, Y4
-	VUNPCKHPD    Y2, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VMOVUPS      X0, (AX)
-	VZEROUPPER
-	RET
-
-DATA b0100<>+0(SB)/1, $0x01
-DATA b0100<>+1(SB)/1, $0x00
-DATA b0100<>+2(SB)/1, $0x01
-DATA b0100<>+3(SB)/1, $0x00
-DATA b0100<>+4(SB)/1, $0x01
-DATA b0100<>+5(SB)/1, $0x00
-DATA b0100<>+6(SB)/1, $0x01
-DATA b0100<>+7(SB)/1, $0x00
-DATA b0100<>+8(SB)/1, $0x01
-DATA b0100<>+9(SB)/1, $0x00
-DATA b0100<>+10(SB)/1, $0x01
-DATA b0100<>+11(SB)/1, $0x00
-DATA b0100<>+12(SB)/1, $0x01
-DATA b0100<>+13(SB)/1, $0x00
-DATA b0100<>+14(SB)/1, $0x01
-DATA b0100<>+15(SB)/1, $0x00
-DATA b0100<>+16(SB)/1, $0x01
-DATA b0100<>+17(SB)/1, $0x00
-DATA b0100<>+18(SB)/1, $0x01
-DATA b0100<>+19(SB)/1, $0x00
-DATA b0100<>+20(SB)/1, $0x01
-DATA b0100<>+21(SB)/1, $0x00
-DATA b0100<>+22(SB)/1, $0x01
-DATA b0100<>+23(SB)/1, $0x00
-DATA b0100<>+24(SB)/1, $0x01
-DATA b0100<>+25(SB)/1, $0x00
-DATA b0100<>+26(SB)/1, $0x01
-DATA b0100<>+27(SB)/1, $0x00
-DATA b0100<>+28(SB)/1, $0x01
-DATA b0100<>+29(SB)/1, $0x00
-DATA b0100<>+30(SB)/1, $0x01
-DATA b0100<>+31(SB)/1, $0x00
-GLOBL b0100<>(SB), RODATA|NOPTR, $32
-
-// func byteDotsQ4_0(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·byteDotsQ4_0(SB), NOSPLIT, $32-56
-	MOVQ   a+8(FP), AX
-	MOVQ   scales+16(FP), CX
-	MOVQ   sums+24(FP), DX
-	MOVQ   n+48(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   ldb+40(FP), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), R9
-	LEAQ   (R9)(DI*1), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-next:
-	TESTQ          BX, BX
-	JZ             stop
-	PREFETCHT0     4096(SI)
-	VCVTPH2PS      (SI), X6
-	VBROADCASTSS   X6, Y6
-	VBROADCASTSS   (CX), Y4
-	VMULPS         Y4, Y6, Y6
-	VBROADCASTI128 2(SI), Y4
-	VPSRLW         $0x04, Y4, Y5
-	VPBLENDD       $0xf0, Y5, Y4, Y4
-	VPAND          b0f<>+0(SB), Y4, Y4
-	VPMADDUBSW     (AX), Y4, Y4
-	VMOVDQU        b08<>+0(SB), Y5
-	VPMADDUBSW     (AX), Y5, Y5
-	VPSUBW         Y5, Y4, Y4
-	VPMADDWD       b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y6, Y4, Y0
-	ADDQ           $0x00000012, SI
-	PREFETCHT0     4096(R8)
-	VCVTPH2PS      (R8), X6
-	VBROADCASTSS   X6, Y6
-	VBROADCASTSS   (CX), Y4
-	VMULPS         Y4, Y6, Y6
-	VBROADCASTI128 2(R8), Y4
-	VPSRLW         $0x04, Y4, Y5
-	VPBLENDD       $0xf0, Y5, Y4, Y4
-	VPAND          b0f<>+0(SB), Y4, Y4
-	VPMADDUBSW     (AX), Y4, Y4
-	VMOVDQU        b08<>+0(SB), Y5
-	VPMADDUBSW     (AX), Y5, Y5
-	VPSUBW         Y5, Y4, Y4
-	VPMADDWD       b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y6, Y4, Y1
-	ADDQ           $0x00000012, R8
-	PREFETCHT0     4096(R9)
-	VCVTPH2PS      (R9), X6
-	VBROADCASTSS   X6, Y6
-	VBROADCASTSS   (CX), Y4
-	VMULPS         Y4, Y6, Y6
-	VBROADCASTI128 2(R9), Y4
-	VPSRLW         $0x04, Y4, Y5
-	VPBLENDD       $0xf0, Y5, Y4, Y4
-	VPAND          b0f<>+0(SB), Y4, Y4
-	VPMADDUBSW     (AX), Y4, Y4
-	VMOVDQU        b08<>+0(SB), Y5
-	VPMADDUBSW     (AX), Y5, Y5
-	VPSUBW         Y5, Y4, Y4
-	VPMADDWD       b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y6, Y4, Y2
-	ADDQ           $0x00000012, R9
-	PREFETCHT0     4096(DI)
-	VCVTPH2PS      (DI), X6
-	VBROADCASTSS   X6, Y6
-	VBROADCASTSS   (CX), Y4
-	VMULPS         Y4, Y6, Y6
-	VBROADCASTI128 2(DI), Y4
-	VPSRLW         $0x04, Y4, Y5
-	VPBLENDD       $0xf0, Y5, Y4, Y4
-	VPAND          b0f<>+0(SB), Y4, Y4
-	VPMADDUBSW     (AX), Y4, Y4
-	VMOVDQU        b08<>+0(SB), Y5
-	VPMADDUBSW     (AX), Y5, Y5
-	VPSUBW         Y5, Y4, Y4
-	VPMADDWD       b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS      Y4, Y4
-	VFMADD231PS    Y6, Y4, Y3
-	ADDQ           $0x00000012, DI
-	ADDQ           $0x00000020, AX
-	ADDQ           $0x04, CX
-	ADDQ           $0x04, DX
-	DECQ           BX
-	JMP            next
-
-stop:
-	MOVQ         out+0(FP), AX
-	VUNPCKLPS    Y1, Y0, Y4
-	VUNPCKHPS    Y1, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VUNPCKLPS    Y3, Y2, Y4
-	VUNPCKHPS    Y3, Y2, Y2
-	VADDPS       Y4, Y2, Y2
-	VUNPCKLPD    Y2, Y0, Y4
-	VUNPCKHPD    Y2, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VMOVUPS      X0, (AX)
-	VZEROUPPER
-	RET
-
-DATA b0f<>+0(SB)/1, $0x0f
-DATA b0f<>+1(SB)/1, $0x0f
-DATA b0f<>+2(SB)/1, $0x0f
-DATA b0f<>+3(SB)/1, $0x0f
-DATA b0f<>+4(SB)/1, $0x0f
-DATA b0f<>+5(SB)/1, $0x0f
-DATA b0f<>+6(SB)/1, $0x0f
-DATA b0f<>+7(SB)/1, $0x0f
-DATA b0f<>+8(SB)/1, $0x0f
-DATA b0f<>+9(SB)/1, $0x0f
-DATA b0f<>+10(SB)/1, $0x0f
-DATA b0f<>+11(SB)/1, $0x0f
-DATA b0f<>+12(SB)/1, $0x0f
-DATA b0f<>+13(SB)/1, $0x0f
-DATA b0f<>+14(SB)/1, $0x0f
-DATA b0f<>+15(SB)/1, $0x0f
-DATA b0f<>+16(SB)/1, $0x0f
-DATA b0f<>+17(SB)/1, $0x0f
-DATA b0f<>+18(SB)/1, $0x0f
-DATA b0f<>+19(SB)/1, $0x0f
-DATA b0f<>+20(SB)/1, $0x0f
-DATA b0f<>+21(SB)/1, $0x0f
-DATA b0f<>+22(SB)/1, $0x0f
-DATA b0f<>+23(SB)/1, $0x0f
-DATA b0f<>+24(SB)/1, $0x0f
-DATA b0f<>+25(SB)/1, $0x0f
-DATA b0f<>+26(SB)/1, $0x0f
-DATA b0f<>+27(SB)/1, $0x0f
-DATA b0f<>+28(SB)/1, $0x0f
-DATA b0f<>+29(SB)/1, $0x0f
-DATA b0f<>+30(SB)/1, $0x0f
-DATA b0f<>+31(SB)/1, $0x0f
-GLOBL b0f<>(SB), RODATA|NOPTR, $32
-
-DATA b08<>+0(SB)/1, $0x08
-DATA b08<>+1(SB)/1, $0x08
-DATA b08<>+2(SB)/1, $0x08
-DATA b08<>+3(SB)/1, $0x08
-DATA b08<>+4(SB)/1, $0x08
-DATA b08<>+5(SB)/1, $0x08
-DATA b08<>+6(SB)/1, $0x08
-DATA b08<>+7(SB)/1, $0x08
-DATA b08<>+8(SB)/1, $0x08
-DATA b08<>+9(SB)/1, $0x08
-DATA b08<>+10(SB)/1, $0x08
-DATA b08<>+11(SB)/1, $0x08
-DATA b08<>+12(SB)/1, $0x08
-DATA b08<>+13(SB)/1, $0x08
-DATA b08<>+14(SB)/1, $0x08
-DATA b08<>+15(SB)/1, $0x08
-DATA b08<>+16(SB)/1, $0x08
-DATA b08<>+17(SB)/1, $0x08
-DATA b08<>+18(SB)/1, $0x08
-DATA b08<>+19(SB)/1, $0x08
-DATA b08<>+20(SB)/1, $0x08
-DATA b08<>+21(SB)/1, $0x08
-DATA b08<>+22(SB)/1, $0x08
-DATA b08<>+23(SB)/1, $0x08
-DATA b08<>+24(SB)/1, $0x08
-DATA b08<>+25(SB)/1, $0x08
-DATA b08<>+26(SB)/1, $0x08
-DATA b08<>+27(SB)/1, $0x08
-DATA b08<>+28(SB)/1, $0x08
-DATA b08<>+29(SB)/1, $0x08
-DATA b08<>+30(SB)/1, $0x08
-DATA b08<>+31(SB)/1, $0x08
-GLOBL b08<>(SB), RODATA|NOPTR, $32
-
-// func byteDotsQ4_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·byteDotsQ4_K(SB), NOSPLIT, $32-56
-	MOVQ   a+8(FP), AX
-	MOVQ   scales+16(FP), CX
-	MOVQ   sums+24(FP), DX
-	MOVQ   n+48(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   ldb+40(FP), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), R9
-	LEAQ   (R9)(DI*1), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-next:
-	TESTQ        BX, BX
-	JZ           stop
-	PREFETCHT0   4096(SI)
-	MOVL         4(SI), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(SI), R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         4(SI), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VCVTPH2PS    (SI), X5
-	VBROADCASTSS X5, Y5
-	VMULPS       Y5, Y4, Y4
-	MOVL         8(SI), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(SI), R11
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         8(SI), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X5
-	VPMOVZXBD    X5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VCVTPH2PS    2(SI), X6
-	VBROADCASTSS X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VFNMADD231PS (DX), Y5, Y0
-	VMULPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (SP)
-	VMOVDQU      16(SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VPMADDUBSW   (AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      16(SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 4(SP), Y5
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      48(SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 8(SP), Y5
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      48(SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SP), Y5
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      80(SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 16(SP), Y5
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      80(SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 20(SP), Y5
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      112(SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 24(SP), Y5
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	VMOVDQU      112(SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 28(SP), Y5
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y0
-	ADDQ         $0x00000090, SI
-	PREFETCHT0   4096(R8)
-	MOVL         4(R8), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(R8), R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         4(R8), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VCVTPH2PS    (R8), X5
-	VBROADCASTSS X5, Y5
-	VMULPS       Y5, Y4, Y4
-	MOVL         8(R8), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(R8), R11
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         8(R8), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X5
-	VPMOVZXBD    X5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VCVTPH2PS    2(R8), X6
-	VBROADCASTSS X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VFNMADD231PS (DX), Y5, Y1
-	VMULPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (SP)
-	VMOVDQU      16(R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VPMADDUBSW   (AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      16(R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 4(SP), Y5
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      48(R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 8(SP), Y5
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      48(R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SP), Y5
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      80(R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 16(SP), Y5
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      80(R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 20(SP), Y5
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      112(R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 24(SP), Y5
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	VMOVDQU      112(R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 28(SP), Y5
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y1
-	ADDQ         $0x00000090, R8
-	PREFETCHT0   4096(R9)
-	MOVL         4(R9), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(R9), R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         4(R9), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VCVTPH2PS    (R9), X5
-	VBROADCASTSS X5, Y5
-	VMULPS       Y5, Y4, Y4
-	MOVL         8(R9), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(R9), R11
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         8(R9), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X5
-	VPMOVZXBD    X5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VCVTPH2PS    2(R9), X6
-	VBROADCASTSS X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VFNMADD231PS (DX), Y5, Y2
-	VMULPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (SP)
-	VMOVDQU      16(R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VPMADDUBSW   (AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      16(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 4(SP), Y5
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      48(R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 8(SP), Y5
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      48(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SP), Y5
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      80(R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 16(SP), Y5
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      80(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 20(SP), Y5
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      112(R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 24(SP), Y5
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	VMOVDQU      112(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 28(SP), Y5
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y2
-	ADDQ         $0x00000090, R9
-	PREFETCHT0   4096(DI)
-	MOVL         4(DI), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(DI), R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         4(DI), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X4
-	VPMOVZXBD    X4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VCVTPH2PS    (DI), X5
-	VBROADCASTSS X5, Y5
-	VMULPS       Y5, Y4, Y4
-	MOVL         8(DI), R10
-	ANDL         $0x3f3f3f3f, R10
-	MOVL         12(DI), R11
-	SHRL         $0x04, R11
-	ANDL         $0x0f0f0f0f, R11
-	MOVL         8(DI), R12
-	SHRL         $0x02, R12
-	ANDL         $0x30303030, R12
-	ORL          R12, R11
-	SHLQ         $0x20, R11
-	ORQ          R11, R10
-	VMOVQ        R10, X5
-	VPMOVZXBD    X5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VCVTPH2PS    2(DI), X6
-	VBROADCASTSS X6, Y6
-	VMULPS       Y6, Y5, Y5
-	VFNMADD231PS (DX), Y5, Y3
-	VMULPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (SP)
-	VMOVDQU      16(DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS (SP), Y5
-	VPMADDUBSW   (AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      16(DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 4(SP), Y5
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      48(DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 8(SP), Y5
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      48(DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 12(SP), Y5
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      80(DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 16(SP), Y5
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      80(DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 20(SP), Y5
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      112(DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 24(SP), Y5
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVDQU      112(DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VBROADCASTSS 28(SP), Y5
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPMADDWD     b0100<>+0(SB), Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000090, DI
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, DX
-	DECQ         BX
-	JMP          next
-
-stop:
-	MOVQ         out+0(FP), AX
-	VUNPCKLPS    Y1, Y0, Y4
-	VUNPCKHPS    Y1, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VUNPCKLPS    Y3, Y2, Y4
-	VUNPCKHPS    Y3, Y2, Y2
-	VADDPS       Y4, Y2, Y2
-	VUNPCKLPD    Y2, Y0, Y4
-	VUNPCKHPD    Y2, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VMOVUPS      X0, (AX)
-	VZEROUPPER
-	RET
-
-// func byteDotsQ6_K(out *float32, a *int8, scales *float32, sums *float32, b *byte, ldb int, n int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·byteDotsQ6_K(SB), NOSPLIT, $32-56
-	MOVQ   a+8(FP), AX
-	MOVQ   scales+16(FP), CX
-	MOVQ   sums+24(FP), DX
-	MOVQ   n+48(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   ldb+40(FP), DI
-	LEAQ   (SI)(DI*1), R8
-	LEAQ   (R8)(DI*1), R9
-	LEAQ   (R9)(DI*1), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-next:
-	TESTQ        BX, BX
-	JZ           stop
-	PREFETCHT0   4096(SI)
-	MOVWLZX      208(SI), R10
-	VMOVD        R10, X5
-	VCVTPH2PS    X5, X5
-	VBROADCASTSS X5, Y5
-	VPMOVSXBW    192(SI), Y4
-	VMOVDQU      Y4, (SP)
-	VMOVDQU      (SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(SI), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   (AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   (AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW (SP), Y6
-	VPBROADCASTW 2(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS (CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      32(SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(SI), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   32(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 4(SP), Y6
-	VPBROADCASTW 6(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 4(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      (SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(SI), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   64(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 8(SP), Y6
-	VPBROADCASTW 10(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 8(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      32(SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(SI), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   96(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 12(SP), Y6
-	VPBROADCASTW 14(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 12(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      64(SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(SI), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   128(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 16(SP), Y6
-	VPBROADCASTW 18(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 16(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      96(SI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(SI), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   160(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 20(SP), Y6
-	VPBROADCASTW 22(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 20(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      64(SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(SI), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   192(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 24(SP), Y6
-	VPBROADCASTW 26(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 24(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	VMOVDQU      96(SI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(SI), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   224(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 28(SP), Y6
-	VPBROADCASTW 30(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 28(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y0
-	ADDQ         $0x000000d2, SI
-	PREFETCHT0   4096(R8)
-	MOVWLZX      208(R8), R10
-	VMOVD        R10, X5
-	VCVTPH2PS    X5, X5
-	VBROADCASTSS X5, Y5
-	VPMOVSXBW    192(R8), Y4
-	VMOVDQU      Y4, (SP)
-	VMOVDQU      (R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   (AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   (AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW (SP), Y6
-	VPBROADCASTW 2(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS (CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      32(R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   32(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 4(SP), Y6
-	VPBROADCASTW 6(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 4(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      (R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   64(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 8(SP), Y6
-	VPBROADCASTW 10(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 8(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      32(R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R8), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   96(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 12(SP), Y6
-	VPBROADCASTW 14(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 12(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      64(R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   128(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 16(SP), Y6
-	VPBROADCASTW 18(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 16(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      96(R8), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   160(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 20(SP), Y6
-	VPBROADCASTW 22(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 20(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      64(R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   192(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 24(SP), Y6
-	VPBROADCASTW 26(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 24(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VMOVDQU      96(R8), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R8), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   224(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 28(SP), Y6
-	VPBROADCASTW 30(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 28(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y1
-	ADDQ         $0x000000d2, R8
-	PREFETCHT0   4096(R9)
-	MOVWLZX      208(R9), R10
-	VMOVD        R10, X5
-	VCVTPH2PS    X5, X5
-	VBROADCASTSS X5, Y5
-	VPMOVSXBW    192(R9), Y4
-	VMOVDQU      Y4, (SP)
-	VMOVDQU      (R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   (AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   (AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW (SP), Y6
-	VPBROADCASTW 2(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS (CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      32(R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   32(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 4(SP), Y6
-	VPBROADCASTW 6(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 4(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      (R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   64(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 8(SP), Y6
-	VPBROADCASTW 10(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 8(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      32(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(R9), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   96(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 12(SP), Y6
-	VPBROADCASTW 14(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 12(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      64(R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   128(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 16(SP), Y6
-	VPBROADCASTW 18(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 16(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      96(R9), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   160(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 20(SP), Y6
-	VPBROADCASTW 22(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 20(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      64(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   192(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 24(SP), Y6
-	VPBROADCASTW 26(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 24(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VMOVDQU      96(R9), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(R9), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   224(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 28(SP), Y6
-	VPBROADCASTW 30(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 28(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y2
-	ADDQ         $0x000000d2, R9
-	PREFETCHT0   4096(DI)
-	MOVWLZX      208(DI), R10
-	VMOVD        R10, X5
-	VCVTPH2PS    X5, X5
-	VBROADCASTSS X5, Y5
-	VPMOVSXBW    192(DI), Y4
-	VMOVDQU      Y4, (SP)
-	VMOVDQU      (DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   (AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   (AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW (SP), Y6
-	VPBROADCASTW 2(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS (CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      32(DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   32(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   32(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 4(SP), Y6
-	VPBROADCASTW 6(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 4(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      (DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   64(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   64(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 8(SP), Y6
-	VPBROADCASTW 10(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 8(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      32(DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      128(DI), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   96(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   96(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 12(SP), Y6
-	VPBROADCASTW 14(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 12(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      64(DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPSLLW       $0x04, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   128(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   128(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 16(SP), Y6
-	VPBROADCASTW 18(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 16(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      96(DI), Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPSLLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   160(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   160(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 20(SP), Y6
-	VPBROADCASTW 22(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 20(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      64(DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   192(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   192(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 24(SP), Y6
-	VPBROADCASTW 26(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 24(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	VMOVDQU      96(DI), Y4
-	VPSRLW       $0x04, Y4, Y4
-	VPAND        b0f<>+0(SB), Y4, Y4
-	VMOVDQU      160(DI), Y6
-	VPSRLW       $0x02, Y6, Y6
-	VPAND        b30<>+0(SB), Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPMADDUBSW   224(AX), Y4, Y7
-	VMOVDQU      b20<>+0(SB), Y4
-	VPMADDUBSW   224(AX), Y4, Y4
-	VPSUBW       Y4, Y7, Y7
-	VPBROADCASTW 28(SP), Y6
-	VPBROADCASTW 30(SP), Y4
-	VPBLENDD     $0xf0, Y4, Y6, Y6
-	VPMADDWD     Y6, Y7, Y7
-	VBROADCASTSS 28(CX), Y6
-	VMULPS       Y6, Y5, Y6
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y7, Y3
-	ADDQ         $0x000000d2, DI
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, DX
-	DECQ         BX
-	JMP          next
-
-stop:
-	MOVQ         out+0(FP), AX
-	VUNPCKLPS    Y1, Y0, Y4
-	VUNPCKHPS    Y1, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VUNPCKLPS    Y3, Y2, Y4
-	VUNPCKHPS    Y3, Y2, Y2
-	VADDPS       Y4, Y2, Y2
-	VUNPCKLPD    Y2, Y0, Y4
-	VUNPCKHPD    Y2, Y0, Y0
-	VADDPS       Y4, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDPS       X4, X0, X0
-	VMOVUPS      X0, (AX)
-	VZEROUPPER
-	RET
-
-DATA b30<>+0(SB)/1, $0x30
-DATA b30<>+1(SB)/1, $0x30
-DATA b30<>+2(SB)/1, $0x30
-DATA b30<>+3(SB)/1, $0x30
-DATA b30<>+4(SB)/1, $0x30
-DATA b30<>+5(SB)/1, $0x30
-DATA b30<>+6(SB)/1, $0x30
-DATA b30<>+7(SB)/1, $0x30
-DATA b30<>+8(SB)/1, $0x30
-DATA b30<>+9(SB)/1, $0x30
-DATA b30<>+10(SB)/1, $0x30
-DATA b30<>+11(SB)/1, $0x30
-DATA b30<>+12(SB)/1, $0x30
-DATA b30<>+13(SB)/1, $0x30
-DATA b30<>+14(SB)/1, $0x30
-DATA b30<>+15(SB)/1, $0x30
-DATA b30<>+16(SB)/1, $0x30
-DATA b30<>+17(SB)/1, $0x30
-DATA b30<>+18(SB)/1, $0x30
-DATA b30<>+19(SB)/1, $0x30
-DATA b30<>+20(SB)/1, $0x30
-DATA b30<>+21(SB)/1, $0x30
-DATA b30<>+22(SB)/1, $0x30
-DATA b30<>+23(SB)/1, $0x30
-DATA b30<>+24(SB)/1, $0x30
-DATA b30<>+25(SB)/1, $0x30
-DATA b30<>+26(SB)/1, $0x30
-DATA b30<>+27(SB)/1, $0x30
-DATA b30<>+28(SB)/1, $0x30
-DATA b30<>+29(SB)/1, $0x30
-DATA b30<>+30(SB)/1, $0x30
-DATA b30<>+31(SB)/1, $0x30
-GLOBL b30<>(SB), RODATA|NOPTR, $32
-
-DATA b20<>+0(SB)/1, $0x20
-DATA b20<>+1(SB)/1, $0x20
-DATA b20<>+2(SB)/1, $0x20
-DATA b20<>+3(SB)/1, $0x20
-DATA b20<>+4(SB)/1, $0x20
-DATA b20<>+5(SB)/1, $0x20
-DATA b20<>+6(SB)/1, $0x20
-DATA b20<>+7(SB)/1, $0x20
-DATA b20<>+8(SB)/1, $0x20
-DATA b20<>+9(SB)/1, $0x20
-DATA b20<>+10(SB)/1, $0x20
-DATA b20<>+11(SB)/1, $0x20
-DATA b20<>+12(SB)/1, $0x20
-DATA b20<>+13(SB)/1, $0x20
-DATA b20<>+14(SB)/1, $0x20
-DATA b20<>+15(SB)/1, $0x20
-DATA b20<>+16(SB)/1, $0x20
-DATA b20<>+17(SB)/1, $0x20
-DATA b20<>+18(SB)/1, $0x20
-DATA b20<>+19(SB)/1, $0x20
-DATA b20<>+20(SB)/1, $0x20
-DATA b20<>+21(SB)/1, $0x20
-DATA b20<>+22(SB)/1, $0x20
-DATA b20<>+23(SB)/1, $0x20
-DATA b20<>+24(SB)/1, $0x20
-DATA b20<>+25(SB)/1, $0x20
-DATA b20<>+26(SB)/1, $0x20
-DATA b20<>+27(SB)/1, $0x20
-DATA b20<>+28(SB)/1, $0x20
-DATA b20<>+29(SB)/1, $0x20
-DATA b20<>+30(SB)/1, $0x20
-DATA b20<>+31(SB)/1, $0x20
-GLOBL b20<>(SB), RODATA|NOPTR, $32
 
 // func expVectors(x *float32, shift float32, n int)
 // Requires: AVX, AVX2, FMA3

@@ -175,15 +175,6 @@ func kernelTests() map[string]func(t *testing.T) {
 			inside(t, fmt.Sprintf("exp of %d", n), func(g *guarded) { exps(g.floats(n), 0.5) })
 		}
 	}
-	for d, name := range map[ir.DType]string{ir.Q8_0: "Q8_0", ir.Q4_0: "Q4_0", ir.Q4_K: "Q4_K", ir.Q6_K: "Q6_K"} {
-		all["byteDots"+name] = func(t *testing.T) {
-			eachProduct(t, "bytes "+name, d.BlockElems(), func(g *guarded, rows, cols, k int) {
-				groups := rows * k / ir.ByteGroup
-				a := &byteRows{guardedSlice[int8](g, rows*k), g.floats(groups), g.floats(groups)}
-				multiplyBytes(g.floats(rows*cols), cols, a, 0, g.stored(d, cols*k), 0, rows, cols, k)
-			})
-		}
-	}
 	all["roundBytes"] = func(t *testing.T) {
 		for groups := 1; groups < 6; groups++ {
 			inside(t, fmt.Sprintf("%d groups rounded", groups), func(g *guarded) {
@@ -253,6 +244,15 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 				if !multiplyStored(g.floats(rows*cols), cols, g.floats(rows*k), g.stored(d, cols*k), 0, rows, cols, k) {
 					t.Errorf("there are no products by %s", d)
 				}
+			})
+		}
+	}
+	for d, name := range map[ir.DType]string{ir.Q8_0: "Q8_0", ir.Q4_0: "Q4_0", ir.Q4_K: "Q4_K", ir.Q6_K: "Q6_K"} {
+		all["byteDots"+name] = func(t *testing.T) {
+			eachProduct(t, "bytes "+name, d.BlockElems(), func(g *guarded, rows, cols, k int) {
+				groups := rows * k / ir.ByteGroup
+				a := &byteRows{guardedSlice[int8](g, rows*k), g.floats(groups), g.floats(groups)}
+				multiplyBytes(g.floats(rows*cols), cols, a, 0, g.stored(d, cols*k), 0, rows, cols, k)
 			})
 		}
 	}

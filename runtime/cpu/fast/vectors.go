@@ -20,12 +20,16 @@ type assembly struct {
 	weigh1   func(out, weights, rows *float32, ld, n int) // for one vector
 	dots     map[ir.DType]dotsOf                          // by the format of b; see multiplyStored
 	decoders map[ir.DType]decoder
-	pairs    []intDots // see intForm
-	quads    []intDots // nil if there is no instruction for them
+	byteDots map[ir.DType]byteDotsOf // by the block format of b; see multiplyBytes
+	pairs    []intDots               // see intForm
+	quads    []intDots               // nil if there is no instruction for them
 }
 
 // dotsOf computes the dot products of a row of a with four rows of b, which are in the format of their file.
 type dotsOf = func(out, a *float32, lda int, b *byte, ldb, n int)
+
+// byteDotsOf computes the dot products of a row of int8 with four rows of n blocks.
+type byteDotsOf = func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)
 
 // decoder decodes n blocks, or n elements of a format without blocks: a multiple of lanes.
 type decoder = func(dst *float32, src *byte, n int)

@@ -21,6 +21,8 @@ func assemblies() []*assembly {
 			ir.Q4_K: dots1x4Q4_K, ir.Q6_K: dots1x4Q6_K},
 		decoders: map[ir.DType]decoder{ir.F16: widenF16, ir.BF16: widenBF16, ir.Q8_0: decodeQ8_0, ir.Q4_0: decodeQ4_0,
 			ir.Q4_K: decodeQ4_K, ir.Q6_K: decodeQ6_K},
+		byteDots: map[ir.DType]byteDotsOf{ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K,
+			ir.Q6_K: byteDotsQ6_K},
 		pairs: []intDots{{4, pairs4}, {2, pairs2}, {1, pairs1}},
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
@@ -31,16 +33,13 @@ func assemblies() []*assembly {
 				ir.Q4_0: dots1x4Q4_0Z, ir.Q4_K: dots1x4Q4_KZ, ir.Q6_K: dots1x4Q6_KZ},
 			decoders: map[ir.DType]decoder{ir.F16: widenF16Z, ir.BF16: widenBF16Z, ir.Q8_0: decodeQ8_0Z,
 				ir.Q4_0: decodeQ4_0Z, ir.Q4_K: decodeQ4_KZ, ir.Q6_K: decodeQ6_KZ},
+			byteDots: map[ir.DType]byteDotsOf{ir.Q8_0: byteDotsQ8_0Z, ir.Q4_0: byteDotsQ4_0Z, ir.Q4_K: byteDotsQ4_KZ,
+				ir.Q6_K: byteDotsQ6_KZ},
 			pairs: []intDots{{8, pairs8Z}, {4, pairs4Z}, {2, pairs2Z}, {1, pairs1Z}},
 			quads: []intDots{{8, quads8Z}, {4, quads4Z}, {2, quads2Z}, {1, quads1Z}},
 		})
 	}
 	return list
-}
-
-// byteDots has the assembly for [multiplyBytes], by the block format of b.
-var byteDots = map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int){
-	ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K, ir.Q6_K: byteDotsQ6_K,
 }
 
 // reductions has the assembly of reducers, by their names.
@@ -54,7 +53,6 @@ var reductions = map[string]reduction{
 func init() {
 	if !vectors {
 		clear(reductions)
-		clear(byteDots)
 	}
 }
 

@@ -2,8 +2,6 @@
 
 package fast
 
-import "github.com/vkc-go/vkc/ir"
-
 func assemblies() []*assembly { return nil }
 
 func exps(x []float32, shift float32) { expsPlain(x, shift) }
@@ -11,9 +9,6 @@ func exps(x []float32, shift float32) { expsPlain(x, shift) }
 func fill(list []float32, x float32) { fillPlain(list, x) }
 
 func assembled() map[string]func(out, x, y, z *float32, n int) { return nil }
-
-// byteDots is empty, so that no matmul is computed in int8 without assembly.
-var byteDots map[ir.DType]func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)
 
 func roundBytes(*int8, *float32, *float32, *float32, int) {}
 

@@ -12,14 +12,22 @@ import (
 type blocks struct {
 	name            string
 	bytes, elements int // the size of a block, and its number of elements
-	// begin generates code that prepares what all elements of a block need, in registers or in 64 bytes of local
+	// begin generates code that prepares what all elements of a block need, in registers or in roomBytes of local
 	// memory. values then generates code that decodes a vector of elements, from element `at` of the block on.
 	begin  func(src Register, room Mem) any
 	values func(src Register, room Mem, begun any, at int, y VecVirtual)
 }
 
+// roomBytes is the local memory of a block: for factors, and for the levels of 256 elements.
+const roomBytes = 64 + 256
+
 // blocks returns the formats.
-func (w width) blocks() []blocks { return []blocks{w.q8_0(), w.q4_0(), q4_K, q6_K} }
+func (w width) blocks() []blocks {
+	if w.size == 64 {
+		return []blocks{w.q8_0(), tableQ4_0, tableQ4_K, bytesQ6_K}
+	}
+	return []blocks{w.q8_0(), w.q4_0(), q4_K, q6_K}
+}
 
 // whole returns a format with blocks of 32 elements, each of which is an integer times the block's scale. The scale is
 // an f16 at the start of the block. levels generates code that loads a vector of integers as int32.
@@ -84,6 +92,115 @@ var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
 	VBROADCASTSS(room.Offset(32+4*group), factor)
 	VSUBPS(factor, y, y)
 }}
+
+// A vector of 64 bytes holds the values of all 16 levels. Looking them up there gives the same bits as computing each
+// element.
+
+// levels has the values of the levels of some elements, and the bytes with their levels in the lower bits.
+type levels struct {
+	values VecVirtual
+	bytes  [2]VecVirtual
+}
+
+// look generates code that looks up a vector of elements of the lower or the upper nibbles of 32 bytes, or of 16. The
+// lower ones come first.
+func (l *levels) look(bytes Mem, upper bool, vector int, y VecVirtual) {
+	b := l.bytes[vector]
+	if upper {
+		VPSRLD(Imm(4), b, b)
+	} else {
+		b = ZMM()
+		VPMOVZXBD(bytes, b)
+		l.bytes[vector] = b
+	}
+	VPERMPS(l.values, b, y)
+}
+
+// numbers returns the address of constant memory with 16 consecutive numbers.
+func numbers(name string, first float32) Mem {
+	if _, ok := fills[name]; !ok {
+		fills[name] = GLOBL(name, RODATA|NOPTR)
+		for i := range 16 {
+			DATA(4*i, F32(first+float32(i)))
+		}
+	}
+	return fills[name]
+}
+
+var tableQ4_0 = blocks{"Q4_0", 18, 32, func(src Register, _ Mem) any {
+	scale := ZMM()
+	half(Mem{Base: src}, scale)
+	VMULPS(numbers("around", -8), scale, scale)
+	return &levels{values: scale}
+}, func(src Register, _ Mem, begun any, at int, y VecVirtual) {
+	begun.(*levels).look(Mem{Base: src, Disp: 2}, at == 16, 0, y)
+}}
+
+var tableQ4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
+	q4_K.begin(src, room)
+	return &levels{}
+}, func(src Register, room Mem, begun any, at int, y VecVirtual) {
+	group, l := at/32, begun.(*levels)
+	if at%32 == 0 {
+		l.values = ZMM()
+		factor := ZMM()
+		VBROADCASTSS(room.Offset(4*group), l.values)
+		VMULPS(numbers("upward", 0), l.values, l.values)
+		VBROADCASTSS(room.Offset(32+4*group), factor)
+		VSUBPS(factor, l.values, l.values)
+	}
+	l.look(Mem{Base: src, Disp: 16 + group/2*32 + at%32}, group%2 == 1, at%32/16, y)
+}}
+
+// bytesQ6_K is q6_K for vectors of 64 bytes: it computes 64 levels at a time, as bytes.
+var bytesQ6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
+	q6_K.begin(src, room)
+	for part := range 4 {
+		w, high := ZMM(), ZMM()
+		VMOVDQU32(Mem{Base: src, Disp: part / 2 * 64}, w)
+		VBROADCASTI64X4(Mem{Base: src, Disp: 128 + part/2*32}, high)
+		if part%2 == 0 {
+			VPSLLVW(halves(4, 2), high, high)
+		} else {
+			VPSRLW(Imm(4), w, w)
+			VPSRLVW(halves(0, 2), high, high)
+		}
+		VPANDD(filledWide(0x0f), w, w)
+		VPANDD(filledWide(0x30), high, high)
+		VPORD(high, w, w)
+		VPSUBB(filledWide(32), w, w) // the smallest level is -32
+		VMOVDQU32(w, room.Offset(64+64*part))
+	}
+	return nil
+}, func(_ Register, room Mem, _ any, at int, y VecVirtual) {
+	VPMOVSXBD(room.Offset(64+at), y)
+	VCVTDQ2PS(y, y)
+	VMULPS_BCST(room.Offset(at/16*4), y, y)
+}}
+
+// filledWide returns the address of 64 bytes of constant memory that repeat a byte.
+func filledWide(x byte) Mem {
+	name := fmt.Sprintf("wide%x", x)
+	if _, ok := fills[name]; !ok {
+		fills[name] = GLOBL(name, RODATA|NOPTR)
+		for i := range 64 {
+			DATA(i, U8(x))
+		}
+	}
+	return fills[name]
+}
+
+// halves returns the address of constant memory with 16 words of 16 bits that are lower, and 16 that are upper.
+func halves(lower, upper uint16) Mem {
+	name := fmt.Sprintf("halves%d_%d", lower, upper)
+	if _, ok := fills[name]; !ok {
+		fills[name] = GLOBL(name, RODATA|NOPTR)
+		for i := range 32 {
+			DATA(2*i, U16([]uint16{lower, upper}[i/16]))
+		}
+	}
+	return fills[name]
+}
 
 // factorsQ4_K generates code that decodes the 8 scales and the 8 minima of a block.
 func factorsQ4_K(block Register) (scales, minima VecVirtual) {
@@ -163,7 +280,7 @@ func (w width) decode(f blocks) {
 	TEXT(name, NOSPLIT, "func(dst *float32, src *byte, n int)")
 	Doc(name + " decodes n blocks of src into dst.")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
-	room := AllocLocal(64)
+	room := AllocLocal(roomBytes)
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
@@ -191,7 +308,7 @@ func (w width) dotsOfBlocks(f blocks) {
 		"n, the elements of a row, must be a multiple of %d. lda is ignored.", f.elements))
 	a, n := Load(Param("a"), GP64()), Load(Param("n"), GP64())
 	b := pointers(4, "b", "ldb", 1)
-	room := AllocLocal(64)
+	room := AllocLocal(roomBytes)
 	sums := w.zeros(4)
 	Label("next")
 	TESTQ(n, n)

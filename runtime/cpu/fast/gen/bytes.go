@@ -9,32 +9,35 @@ import (
 )
 
 // bytes generates the functions that compute dot products of an int8 row with rows of blocks. The int8 row has a scale
-// for each group of 32. The functions sum integers, and multiply the sums by the scales.
-func bytes() {
-	roundBytes()
-	byteDots("Q8_0", 34, 32, func(a operands, b Register, sum VecVirtual) {
-		w, x, scale := YMM(), YMM(), YMM()
+// for each group of 32. The functions sum integers, and multiply the sums by the scales. Vectors of 32 bytes fit the
+// groups, so all widths have those.
+func (w width) bytes() {
+	w.byteDots("Q8_0", 34, 32, 128, func(a operands, b Register, sum VecVirtual) {
+		w, scale := YMM(), YMM()
 		half(Mem{Base: b}, scale)
 		VMULPS(a.scaleOf(0, YMM()), scale, scale)
 		VMOVDQU(Mem{Base: b, Disp: 2}, w)
+		if a.vnni {
+			VPXOR(filled(0x80), w, w) // add 128, the lowest level
+			addProducts(sum, a.dot(0, w), scale)
+			return
+		}
+		x := YMM()
 		VMOVDQU(a.bytes(0), x)
 		VPSIGNB(w, x, x) // move the signs of w to x, since VPMADDUBSW needs one unsigned operand
 		VPABSB(w, w)
 		addProducts(sum, quads(pairs(w, x)), scale)
 	})
-	byteDots("Q4_0", 18, 32, func(a operands, b Register, sum VecVirtual) {
-		w, high, scale := YMM(), YMM(), YMM()
+	w.byteDots("Q4_0", 18, 32, 8, func(a operands, b Register, sum VecVirtual) {
+		w, scale := YMM(), YMM()
 		half(Mem{Base: b}, scale)
 		VMULPS(a.scaleOf(0, YMM()), scale, scale)
 		VBROADCASTI128(Mem{Base: b, Disp: 2}, w)
-		VPSRLW(Imm(4), w, high)
-		VPBLENDD(Imm(0xf0), high, w, w)
+		VPSRLVD(upperHalf(4), w, w)
 		VPAND(filled(0x0f), w, w)
-		p := pairs(w, a.bytes(0))
-		VPSUBW(pairs(loaded(filled(8)), a.bytes(0)), p, p) // the smallest level is -8
-		addProducts(sum, quads(p), scale)
+		addProducts(sum, a.dot(0, w), scale)
 	})
-	byteDots("Q4_K", 144, 256, func(a operands, b Register, sum VecVirtual) {
+	w.byteDots("Q4_K", 144, 256, 0, func(a operands, b Register, sum VecVirtual) {
 		scales, minima := factorsQ4_K(b)
 		VFNMADD231PS(a.sums(), minima, sum)
 		VMULPS(Mem{Base: a.scales}, scales, scales)
@@ -47,16 +50,21 @@ func bytes() {
 			}
 			VPAND(filled(0x0f), w, w)
 			VBROADCASTSS(a.local.Offset(4*g), scale)
-			addProducts(sum, quads(pairs(w, a.bytes(g))), scale)
+			addProducts(sum, a.dot(g, w), scale)
 		}
 	})
-	byteDots("Q6_K", 210, 256, func(a operands, b Register, sum VecVirtual) {
-		words, d := YMM(), scaleQ6_K(b)
-		VPMOVSXBW(Mem{Base: b, Disp: 192}, words) // a scale for each 16 elements
-		VMOVDQU(words, a.local)
+	w.byteDots("Q6_K", 210, 256, 32, func(a operands, b Register, sum VecVirtual) {
+		d := scaleQ6_K(b)
+		for i := range 2 { // a scale for each 16 elements
+			scales := YMM()
+			VPMOVSXBD(Mem{Base: b, Disp: 192 + 8*i}, scales)
+			VCVTDQ2PS(scales, scales)
+			VMULPS(d, scales, scales)
+			VMOVUPS(scales, a.local.Offset(32*i))
+		}
 		for g := range 8 {
 			run := g % 4
-			w, high, pair, scale := YMM(), YMM(), YMM(), YMM()
+			w, high, scale := YMM(), YMM(), YMM()
 			VMOVDQU(Mem{Base: b, Disp: g/4*64 + run%2*32}, w)
 			if run >= 2 {
 				VPSRLW(Imm(4), w, w)
@@ -73,23 +81,22 @@ func bytes() {
 			}
 			VPAND(filled(0x30), high, high)
 			VPOR(high, w, w)
-			p := pairs(w, a.bytes(g))
-			VPSUBW(pairs(loaded(filled(32)), a.bytes(g)), p, p) // the smallest level is -32
-			VPBROADCASTW(a.local.Offset(4*g), scale)
-			VPBROADCASTW(a.local.Offset(4*g+2), pair)
-			VPBLENDD(Imm(0xf0), pair, scale, scale)
-			VPMADDWD(scale, p, p)
-			VMULPS(a.scaleOf(g, scale), d, scale)
-			addProducts(sum, p, scale)
+			VBROADCASTSD(a.local.Offset(8*g), scale)
+			VPERMPS(scale, loaded(upperHalf(1)), scale)
+			VMULPS(a.scaleOf(g, YMM()), scale, scale)
+			addProducts(sum, a.dot(g, w), scale)
 		}
 	})
 }
 
 // operands has the addresses of the current elements of an int8 row: of the bytes, of the scales of the groups of 32,
-// and of the groups' scaled sums. local is a buffer of 32 bytes.
+// and of the groups' scaled sums. local is a buffer of 64 bytes.
 type operands struct {
 	row, scales, groupSums Register
 	local                  Mem
+	vnni                   bool
+	lowest                 byte // the lowest level of blocks is -lowest
+	first                  Mem  // with VNNI: for each group, the sums of the bytes times -lowest
 }
 
 func (a operands) bytes(group int) Mem { return Mem{Base: a.row, Disp: 32 * group} }
@@ -101,26 +108,75 @@ func (a operands) scaleOf(group int, y VecVirtual) VecVirtual {
 	return y
 }
 
+// begin generates code that computes first for some groups.
+func (a operands) begin(groups int) {
+	if !a.vnni || a.lowest == 0 {
+		return
+	}
+	zero := YMM()
+	VPXOR(zero, zero, zero)
+	for g := range groups {
+		sums := YMM()
+		VMOVDQA(zero, sums)
+		VPDPBUSD(a.bytes(g), loaded(filled(a.lowest)), sums)
+		VPSUBD(sums, zero, sums)
+		VMOVDQU(sums, a.first.Offset(32*g))
+	}
+}
+
+// dot generates code that computes the dot product of a group with levels, which are unsigned bytes: the lowest level is
+// 0. The elements of the result have sums of four products.
+func (a operands) dot(group int, w VecVirtual) VecVirtual {
+	if !a.vnni {
+		p := pairs(w, a.bytes(group))
+		if a.lowest > 0 {
+			VPSUBW(pairs(loaded(filled(a.lowest)), a.bytes(group)), p, p)
+		}
+		return quads(p)
+	}
+	sums := YMM()
+	if a.lowest > 0 {
+		VMOVDQU(a.first.Offset(32*group), sums)
+	} else {
+		VPXOR(sums, sums, sums)
+	}
+	VPDPBUSD(a.bytes(group), w, sums)
+	return sums
+}
+
+// upperHalf returns the address of constant memory with four words of 0 and four words of x.
+func upperHalf(x uint32) Mem {
+	name := fmt.Sprintf("upper%d", x)
+	if _, ok := fills[name]; !ok {
+		fills[name] = GLOBL(name, RODATA|NOPTR)
+		for i := range 8 {
+			DATA(4*i, U32(uint32(i/4)*x))
+		}
+	}
+	return fills[name]
+}
+
 // byteDots generates the function for a block format. Its blocks have `size` bytes and `elements` elements. block
 // generates code that adds the dot product of a block with the same elements of a to sum. All elements of sum together
 // are the result.
-func byteDots(format string, size, elements int, block func(a operands, b Register, sum VecVirtual)) {
-	name := "byteDots" + format
+func (w width) byteDots(format string, size, elements int, lowest byte,
+	block func(a operands, b Register, sum VecVirtual)) {
+	name := "byteDots" + format + w.suffix
 	TEXT(name, NOSPLIT, "func(out *float32, a *int8, scales, sums *float32, b *byte, ldb, n int)")
 	Doc(fmt.Sprintf("%s sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes", name),
 		"apart. Every 32 elements of a share an element of scales; sums has their sum times that scale.")
 	a := operands{row: Load(Param("a"), GP64()), scales: Load(Param("scales"), GP64()),
-		groupSums: Load(Param("sums"), GP64()), local: AllocLocal(32)}
+		groupSums: Load(Param("sums"), GP64()), local: AllocLocal(64), vnni: w.size == 64, lowest: lowest}
+	if a.vnni {
+		a.first = AllocLocal(elements)
+	}
 	n := Load(Param("n"), GP64())
 	b := pointers(4, "b", "ldb", 1)
-	sums := make([]VecVirtual, 4)
-	for i := range sums {
-		sums[i] = YMM()
-		VXORPS(sums[i], sums[i], sums[i])
-	}
+	sums := avx2.zeros(4)
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
+	a.begin(elements / 32)
 	for j, row := range b {
 		PREFETCHT0(Mem{Base: row, Disp: ahead})
 		block(a, row, sums[j])

@@ -41,8 +41,9 @@ func main() {
 			w.decode(f)
 			w.dotsOfBlocks(f)
 		}
+		w.bytes()
 	}
-	bytes()
+	roundBytes()
 	exps()
 	primitives()
 	folds()
