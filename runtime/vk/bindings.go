@@ -1,9 +1,6 @@
 package vk
 
-import (
-	"fmt"
-	"sync/atomic"
-)
+import "fmt"
 
 // BufferRange is the part of a buffer bound at one binding of a kernel.
 type BufferRange struct {
@@ -23,12 +20,10 @@ type BindingSet struct {
 
 // Bindings is a group of descriptor sets made together, for example one for each dispatch in a recording.
 type Bindings struct {
-	device *Device
-	pool   uint64
+	object
 	sets   []uint64
 	counts []int       // buffers of each set
 	users  [][]*Buffer // the buffers of each set
-	closed atomic.Bool
 
 	// If grids of a program depend on symbols, the device reads their workgroup counts from buffer grids at offset
 	// gridsAt. If symbols is set, the recording has the counts for these values instead.
@@ -37,27 +32,27 @@ type Bindings struct {
 	symbols map[string]int64
 }
 
-// NewBindings makes a descriptor set for each element of sets. [CommandList.Bind] selects one by its index.
-func (d *Device) NewBindings(sets []BindingSet) (*Bindings, error) {
+// NewBindings makes a descriptor set for each element of list. [CommandList.Bind] selects one by its index.
+func (d *Device) NewBindings(list []BindingSet) (*Bindings, error) {
 	if err := d.usable("make bindings"); err != nil {
 		return nil, err
 	}
-	b := &Bindings{device: d}
-	if len(sets) == 0 {
+	b := &Bindings{object: object{device: d}}
+	if len(list) == 0 {
 		d.adopt(b)
 		return b, nil
 	}
-	layouts, descriptors, err := b.check(sets)
+	layouts, descriptors, err := b.check(list)
 	if err != nil {
 		return nil, err
 	}
-	var r Result
-	b.pool, b.sets, r = d.native.createSets(layouts, descriptors)
-	if err := d.checkResult(r, "create %d descriptor sets", len(sets)); err != nil {
+	pool, sets, r := d.native.createSets(layouts, descriptors)
+	if err := d.checkResult(r, "create %d descriptor sets", len(list)); err != nil {
 		return nil, err
 	}
-	if err := d.checkResult(d.native.updateSets(b.descriptorWords(sets)), "update descriptor sets"); err != nil {
-		d.native.destroy(objectDescriptorPool, b.pool)
+	b.sets, b.owned[0] = sets, handle{objectDescriptorPool, pool}
+	if err := d.checkResult(d.native.updateSets(b.descriptorWords(list)), "update descriptor sets"); err != nil {
+		b.release()
 		return nil, err
 	}
 	d.adopt(b)
@@ -131,20 +126,6 @@ func (b *Bindings) descriptorWords(sets []BindingSet) []uint64 {
 }
 
 // Close frees the sets after the work submitted so far has finished. Closing twice is fine.
-func (b *Bindings) Close() error {
-	if b != nil && !b.closed.Swap(true) {
-		b.device.retire(b)
-	}
-	return nil
-}
+func (b *Bindings) Close() error { return closeOnce(b) }
 
 func (b *Bindings) describe() string { return fmt.Sprintf("bindings of %d kernels", len(b.sets)) }
-
-func (b *Bindings) release() {
-	b.closed.Store(true)
-	if b.pool != 0 {
-		b.device.native.destroy(objectDescriptorPool, b.pool)
-	}
-}
-
-func (b *Bindings) isClosed() bool { return b.closed.Load() }

@@ -78,10 +78,47 @@ type lifetimes struct {
 
 func (l *lifetimes) init() { l.live, l.left.L = map[resource]struct{}{}, &l.mu }
 
-// resource is an object on a device that its user must close.
+// resource is an object on a device that its user must close. It embeds an [object].
 type resource interface {
 	describe() string // kind and name, for reports
-	release()         // destroys it; the device must not be using it
+	isClosed() bool
+	release() // destroys it; the device must not be using it
+	base() *object
+}
+
+// object is the common part of all resources.
+type object struct {
+	device *Device
+	closed atomic.Bool
+	owned  [2]handle // Vulkan's objects, which release destroys in this order; zero for none
+}
+
+// handle is an object of Vulkan.
+type handle struct {
+	kind objectType
+	id   uint64
+}
+
+func (o *object) base() *object  { return o }
+func (o *object) isClosed() bool { return o.closed.Load() }
+
+func (o *object) release() {
+	for _, h := range o.owned {
+		if h.id != 0 {
+			o.device.native.destroy(h.kind, h.id)
+		}
+	}
+}
+
+// closeOnce marks a resource as closed and retires it, unless it is nil or closed.
+func closeOnce[T any, P interface {
+	*T
+	resource
+}](r P) error {
+	if r != nil && !r.base().closed.Swap(true) {
+		r.base().device.retire(r)
+	}
+	return nil
 }
 
 // retiree is a retired resource. The device may use it until its two timelines reach these points.
@@ -396,6 +433,7 @@ func (l *lifetimes) releaseAll() (left []string) {
 	l.retired = nil
 	for r := range l.live {
 		left = append(left, r.describe())
+		r.base().closed.Store(true)
 		r.release()
 	}
 	clear(l.live)

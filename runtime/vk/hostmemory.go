@@ -18,9 +18,8 @@ type HostBuffer struct {
 
 // imported is the buffer that one device has made of the memory.
 type imported struct {
-	device         *Device
-	buffer, memory uint64
-	address        uint64
+	object
+	address uint64
 }
 
 // hostPage is the unit of the size of a HostBuffer, which every device can import.
@@ -56,15 +55,14 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 		}
 	}()
 	for _, d := range devices {
-		i := &imported{device: d}
-		var r Result
-		i.buffer, i.memory, r = d.native.importHost(h.memory, size)
+		buffer, memory, r := d.native.importHost(h.memory, size)
+		i := &imported{object: object{device: d, owned: [2]handle{{objectBuffer, buffer}, {objectMemory, memory}}}}
 		d.adopt(i)
 		h.imported = append(h.imported, i)
 		if err := d.checkResult(r, "import %s of host memory", formatBytes(size)); err != nil {
 			return nil, err
 		}
-		i.address = d.native.address(i.buffer)
+		i.address = d.native.address(buffer)
 	}
 	return h, nil
 }
@@ -123,8 +121,3 @@ func (h *HostBuffer) Close() error {
 }
 
 func (i *imported) describe() string { return "host memory that several devices share" }
-
-func (i *imported) release() {
-	i.device.native.destroy(objectBuffer, i.buffer)
-	i.device.native.destroy(objectMemory, i.memory)
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -21,7 +20,7 @@ type requirements struct {
 
 // Buffer is a range of memory that kernels, copies and indirect dispatches may use.
 type Buffer struct {
-	device  *Device
+	object
 	name    string
 	kind    MemoryKind
 	size    int64
@@ -29,7 +28,6 @@ type Buffer struct {
 	piece   allocation
 	address uint64
 	owner   runtime.MemoryOwner
-	closed  atomic.Bool
 }
 
 // NewBuffer makes a buffer of size bytes with undefined contents. name appears in errors and in validation messages.
@@ -47,25 +45,25 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 		return nil, err
 	}
 	d.reap()
-	handle, req, r := d.native.createBuffer(uint64(size))
+	id, req, r := d.native.createBuffer(uint64(size))
 	if err := d.checkResult(r, "create buffer %s of %s", name, formatBytes(uint64(size))); err != nil {
 		return nil, err
 	}
-	piece, err := d.allocate(owner, name, kind, handle, req)
+	piece, err := d.allocate(owner, name, kind, id, req)
 	if err != nil {
-		d.native.destroy(objectBuffer, handle)
+		d.native.destroy(objectBuffer, id)
 		return nil, err
 	}
-	r = d.native.bind(handle, piece.block.memory, piece.offset)
+	r = d.native.bind(id, piece.block.memory, piece.offset)
 	if err := d.checkResult(r, "bind buffer %s", name); err != nil {
-		d.native.destroy(objectBuffer, handle)
+		d.native.destroy(objectBuffer, id)
 		d.memory.free(piece)
 		d.used.release(owner, piece.size)
 		return nil, err
 	}
-	d.native.setName(objectBuffer, handle, name)
-	b := &Buffer{device: d, name: name, kind: kind, size: size, handle: handle, piece: piece, owner: owner,
-		address: d.native.address(handle)}
+	d.native.setName(objectBuffer, id, name)
+	b := &Buffer{object: object{device: d, owned: [2]handle{{objectBuffer, id}}}, name: name, kind: kind, size: size,
+		handle: id, piece: piece, owner: owner, address: d.native.address(id)}
 	d.adopt(b)
 	return b, nil
 }
@@ -227,29 +225,20 @@ func (b *Buffer) Bytes() []byte {
 
 // Close frees the buffer after the work submitted so far has finished. Recordings and bindings that use it must not be
 // submitted any more. Closing twice is fine.
-func (b *Buffer) Close() error {
-	if b != nil && !b.closed.Swap(true) {
-		b.device.retire(b)
-	}
-	return nil
-}
+func (b *Buffer) Close() error { return closeOnce(b) }
 
 func (b *Buffer) describe() string {
 	return fmt.Sprintf("buffer %s (%s)", b.name, formatBytes(uint64(b.size)))
 }
 
 func (b *Buffer) release() {
-	b.closed.Store(true)
-	b.device.native.destroy(objectBuffer, b.handle)
+	b.object.release()
 	b.device.used.release(b.owner, b.piece.size)
 	// free fails only on a double free, which retire rules out.
 	if err := b.device.memory.free(b.piece); err != nil {
 		panic(err)
 	}
 }
-
-// isClosed implements user, for recordings that use the buffer.
-func (b *Buffer) isClosed() bool { return b.closed.Load() }
 
 // checkRange returns an error unless bytes offset to offset+size are in the buffer and it is open.
 func (b *Buffer) checkRange(doing string, offset, size int64) error {

@@ -272,11 +272,11 @@ func (n nativeDevice) importHost(memory unsafe.Pointer, size uint64) (buffer, im
 
 // exportBuffer makes a buffer with memory that CUDA can import. After an error the caller must destroy the returned
 // objects.
-func (n nativeDevice) exportBuffer(size uint64) (exported, Result) {
+func (n nativeDevice) exportBuffer(size uint64) (*exported, Result) {
 	out := C.vkc_export{fd: -1}
 	r := Result(C.vkc_buffer_export(n.ptr, C.uint64_t(size), &out))
-	return exported{buffer: uint64(out.buffer), memory: uint64(out.memory), size: uint64(out.size),
-		fd: int(out.fd)}, r
+	owned := [2]handle{{objectBuffer, uint64(out.buffer)}, {objectMemory, uint64(out.memory)}}
+	return &exported{object: object{owned: owned}, size: uint64(out.size), fd: int(out.fd)}, r
 }
 
 // allocateHost returns zeroed host memory, or nil.

@@ -52,7 +52,7 @@ func (nativeDevice) address(uint64) uint64      { return 0 }
 func (nativeDevice) importHost(unsafe.Pointer, uint64) (uint64, uint64, Result) {
 	return 0, 0, unreachable
 }
-func (nativeDevice) exportBuffer(uint64) (exported, Result)            { return exported{}, unreachable }
+func (nativeDevice) exportBuffer(uint64) (*exported, Result)           { return &exported{}, unreachable }
 func allocateHost(_, _ uint64) unsafe.Pointer                          { return nil }
 func freeHost(unsafe.Pointer)                                          {}
 func (nativeDevice) createSetLayout(int) (uint64, Result)              { return 0, unreachable }

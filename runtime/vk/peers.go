@@ -61,10 +61,10 @@ type Places struct {
 
 // exported is a buffer with memory that CUDA imports through a file descriptor.
 type exported struct {
-	buffer, memory, size uint64
-	fd                   int
-	device               *Device
-	address              uint64 // of the buffer, for kernels
+	object
+	size    uint64
+	fd      int
+	address uint64 // of the buffer, for kernels
 }
 
 // NewPlaces allocates a buffer of so many 32-bit words on each device, with undefined contents. most is the largest
@@ -85,12 +85,12 @@ func (p *Peers) NewPlaces(words, most int) (_ *Places, err error) {
 		}
 		one, r := d.native.exportBuffer(size)
 		one.device = d
-		d.adopt(&one)
-		all.list = append(all.list, &one)
+		d.adopt(one)
+		all.list = append(all.list, one)
 		if err := d.checkResult(r, "allocate %s that CUDA is to import", formatBytes(size)); err != nil {
 			return nil, err
 		}
-		one.address = d.native.address(one.buffer)
+		one.address = d.native.address(one.owned[0].id)
 		if err := p.native.importMemory(rank, one.fd, one.size, 4*uint64(max(most, 1)), &all.cuda[rank]); err != nil {
 			return nil, fmt.Errorf("vk: %s of %s for peer copies: %w", formatBytes(size), d.info.Caps.Name, err)
 		}
@@ -153,8 +153,3 @@ func (p *Places) Close() error {
 }
 
 func (e *exported) describe() string { return "memory that peers copy to" }
-
-func (e *exported) release() {
-	e.device.native.destroy(objectBuffer, e.buffer)
-	e.device.native.destroy(objectMemory, e.memory)
-}

@@ -8,7 +8,6 @@ import (
 	goruntime "runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -37,12 +36,10 @@ type PipelineDesc struct {
 
 // Pipeline is a kernel compiled for the device.
 type Pipeline struct {
-	device *Device
-	name   string
-	handle uint64
-	layout *pipelineLayout
-	closed atomic.Bool
-
+	object
+	name    string
+	handle  uint64
+	layout  *pipelineLayout
 	capture Capture
 }
 
@@ -81,15 +78,16 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	if desc.Capture&CaptureRepresentations != 0 {
 		cache = 0 // driver turnip has no machine code of pipelines from its cache
 	}
-	handle, r := d.native.createPipeline(layout.handle, cache, &desc, ids, values)
+	id, r := d.native.createPipeline(layout.handle, cache, &desc, ids, values)
 	if err := d.checkResult(r, "compile pipeline %s", desc.Name); err != nil {
 		return nil, err
 	}
 	if cache != 0 {
 		d.cache.grown.Store(true)
 	}
-	d.native.setName(objectPipeline, handle, desc.Name)
-	p := &Pipeline{device: d, name: desc.Name, handle: handle, layout: layout, capture: desc.Capture}
+	d.native.setName(objectPipeline, id, desc.Name)
+	p := &Pipeline{object: object{device: d, owned: [2]handle{{objectPipeline, id}}}, name: desc.Name, handle: id,
+		layout: layout, capture: desc.Capture}
 	d.adopt(p)
 	return p, nil
 }
@@ -180,21 +178,9 @@ func (p *Pipeline) Name() string {
 }
 
 // Close frees the pipeline after the work submitted so far has finished. Closing twice is fine.
-func (p *Pipeline) Close() error {
-	if p != nil && !p.closed.Swap(true) {
-		p.device.retire(p)
-	}
-	return nil
-}
+func (p *Pipeline) Close() error { return closeOnce(p) }
 
 func (p *Pipeline) describe() string { return "pipeline " + p.name }
-
-func (p *Pipeline) release() {
-	p.closed.Store(true)
-	p.device.native.destroy(objectPipeline, p.handle)
-}
-
-func (p *Pipeline) isClosed() bool { return p.closed.Load() }
 
 // layoutCache makes each layout once and keeps it as long as the device. There are few layouts.
 type layoutCache struct {

@@ -3,16 +3,14 @@ package vk
 import (
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 )
 
 // Timestamps is an array of slots in which commands store the device's time.
 type Timestamps struct {
-	device *Device
-	pool   uint64
-	count  int
-	closed atomic.Bool
+	object
+	pool  uint64
+	count int
 }
 
 // NewTimestamps makes count slots.
@@ -30,7 +28,7 @@ func (d *Device) NewTimestamps(count int) (*Timestamps, error) {
 	if err := d.checkResult(r, "create %d timestamps", count); err != nil {
 		return nil, err
 	}
-	t := &Timestamps{device: d, pool: pool, count: count}
+	t := &Timestamps{object: object{device: d, owned: [2]handle{{objectQueryPool, pool}}}, pool: pool, count: count}
 	d.adopt(t)
 	return t, nil
 }
@@ -81,18 +79,6 @@ func tickDuration(from, to uint64, bits uint32, period float32) time.Duration {
 }
 
 // Close frees the slots after the work submitted so far has finished. Closing twice is fine.
-func (t *Timestamps) Close() error {
-	if t != nil && !t.closed.Swap(true) {
-		t.device.retire(t)
-	}
-	return nil
-}
+func (t *Timestamps) Close() error { return closeOnce(t) }
 
 func (t *Timestamps) describe() string { return fmt.Sprintf("timestamps (%d)", t.count) }
-
-func (t *Timestamps) release() {
-	t.closed.Store(true)
-	t.device.native.destroy(objectQueryPool, t.pool)
-}
-
-func (t *Timestamps) isClosed() bool { return t.closed.Load() }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync/atomic"
 )
 
 // Stage is a set of kinds of work that access memory, which a barrier orders.
@@ -109,18 +108,12 @@ func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
 	return words
 }
 
-// user is a resource that a recording uses. It must be open when the recording is submitted.
-type user interface {
-	describe() string
-	isClosed() bool
-}
-
 // CommandList is a list of commands for a recording. It is plain memory: its methods do not call Vulkan. After an
 // error, further commands have no effect, and [Device.Record] returns the error. A list is not safe for concurrent use.
 type CommandList struct {
 	device *Device
 	words  []uint64
-	users  map[user]struct{}
+	users  map[resource]struct{} // which must be open when the recording is submitted
 	err    error
 
 	pipeline *Pipeline
@@ -140,7 +133,7 @@ type CommandList struct {
 
 // NewCommandList starts an empty list.
 func (d *Device) NewCommandList() *CommandList {
-	c := &CommandList{device: d, users: map[user]struct{}{}}
+	c := &CommandList{device: d, users: map[resource]struct{}{}}
 	if d == nil {
 		c.err = d.usable("record")
 	}
@@ -162,7 +155,7 @@ func (c *CommandList) emit(op opcode, operands ...uint64) {
 }
 
 // uses records that the list uses u. It returns false if u is closed.
-func (c *CommandList) uses(u user) bool {
+func (c *CommandList) uses(u resource) bool {
 	if u.isClosed() {
 		c.fail("%s %w", u.describe(), ErrClosed)
 		return false
@@ -405,12 +398,11 @@ func (c *CommandList) Dispatches() int {
 
 // Recording is a recorded command list. It may be submitted any number of times.
 type Recording struct {
-	device       *Device
+	object
 	name         string
 	pool, buffer uint64
-	users        []user
+	users        []resource
 	ends         bool // whether the host must act after it, before later recordings are submitted
-	closed       atomic.Bool
 
 	// For recordings that may be in groups.
 	words          []uint64 // the commands without the first and the last barrier; nil for other recordings
@@ -441,7 +433,8 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 		d.native.destroy(objectCommandPool, pool)
 		return nil, err
 	}
-	rec := &Recording{device: d, name: name, pool: pool, buffer: buffer}
+	rec := &Recording{object: object{device: d, owned: [2]handle{{objectCommandPool, pool}}}, name: name, pool: pool,
+		buffer: buffer}
 	for u := range c.users {
 		rec.users = append(rec.users, u)
 	}
@@ -478,25 +471,18 @@ func (r *Recording) ready(d *Device) error {
 
 // Close frees the recording after the work submitted so far has finished. Closing twice is fine.
 func (r *Recording) Close() error {
-	if r == nil {
+	if r == nil || r.closed.Swap(true) { // from now on no group of recordings ends with it
 		return nil
 	}
-	if !r.closed.Swap(true) {
-		r.device.queue.Lock()
-		groups := r.groups
-		r.groups = nil
-		r.device.queue.Unlock()
-		for _, g := range groups {
-			_ = g.whole.Close()
-		}
-		r.device.retire(r)
+	r.device.queue.Lock()
+	groups := r.groups
+	r.groups = nil
+	r.device.queue.Unlock()
+	for _, g := range groups {
+		_ = g.whole.Close()
 	}
+	r.device.retire(r)
 	return nil
 }
 
 func (r *Recording) describe() string { return "recording " + r.name }
-
-func (r *Recording) release() {
-	r.closed.Store(true)
-	r.device.native.destroy(objectCommandPool, r.pool)
-}

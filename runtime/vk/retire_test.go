@@ -76,6 +76,7 @@ func fakeDevice() (*Device, *fakeQueues) {
 
 // fakeResource is used until points of both queues.
 type fakeResource struct {
+	object
 	q        *fakeQueues
 	used     [queueCount]uint64
 	released bool
