@@ -1,6 +1,6 @@
-// Package bailout ends a piece of work at its first error. Functions that do the work call [Check], and the function
-// that began it defers [Caught] and returns the error. The functions in between need no error results. A bailout never
-// leaves a package: each exported function of a package that uses Check catches it.
+// Package bailout ends a piece of work at its first error. Functions that do the work call [Check] and [Must], and the
+// function that began it defers [Caught] and returns the error. The functions in between need no error results. A
+// bailout never leaves a package or a goroutine: each exported function of a package that uses Check catches it.
 package bailout
 
 type failure struct{ error }
@@ -12,7 +12,14 @@ func Check(err error) {
 	}
 }
 
-// Caught, deferred, sets err to the error that ended the work. Other panics go on.
+// Must returns v. If err is an error, it ends the work.
+func Must[T any](v T, err error) T {
+	Check(err)
+	return v
+}
+
+// Caught, deferred, sets err to the error that ended the work. Other panics go on. If the function defers more, such as
+// a clean-up for which it reads err, Caught comes last, because it must run first.
 func Caught(err *error) {
 	switch thrown := recover().(type) {
 	case nil:

@@ -30,9 +30,9 @@ func (k *boundKey) equal(x *boundKey) bool {
 // steps returns the bound recording of a run if an earlier run with resources a had the same tensors. It returns nil
 // otherwise, or if kernels cannot write all outputs directly. The earlier run must be done. given lists the copies of
 // inputs, symbols and grids from host memory.
-func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) (*Recording, error) {
+func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) *Recording {
 	if !a.prepareKey(e, given, j) {
-		return nil, nil
+		return nil
 	}
 	at := slices.IndexFunc(a.bound, func(b *bound) bool { return b.key.equal(&a.key) })
 	if at < 0 {
@@ -42,17 +42,14 @@ func (a *asyncRun) steps(e *Executable, given []bufferCopy, j *job) (*Recording,
 		}
 		a.bound = slices.Insert(a.bound, 0, &bound{key: a.key})
 		a.key = boundKey{}
-		return nil, nil
+		return nil
 	}
 	toFront(a.bound, at)
 	b := a.bound[0]
 	if b.recording == nil {
-		if err := b.record(e, j.symbols); err != nil {
-			_ = b.Close()
-			return nil, err
-		}
+		b.record(e, j.symbols)
 	}
-	return b.recording, nil
+	return b.recording
 }
 
 // prepareKey sets a.key to the key of a run. It returns false if kernels cannot write all outputs directly.
@@ -117,7 +114,12 @@ func (m *programMemory) filledBy(c bufferCopy) int {
 }
 
 // record makes the recording for b.key.
-func (b *bound) record(e *Executable, symbols map[string]int64) error {
+func (b *bound) record(e *Executable, symbols map[string]int64) {
+	defer func() {
+		if b.recording == nil {
+			_ = b.Close() // what the failed recording has made
+		}
+	}()
 	ranges := slices.Clone(b.key.states.ranges)
 	for i, x := range b.key.inputs {
 		if x != nil {
@@ -135,16 +137,10 @@ func (b *bound) record(e *Executable, symbols map[string]int64) error {
 	for i, x := range b.key.kept {
 		ranges[e.program.Outputs[i].Buffer] = Whole(x)
 	}
-	bindings, err := e.bind(ranges, &b.resources)
-	if err != nil {
-		return err
-	}
+	bindings := e.bind(ranges, &b.resources)
 	if bindings.grids, bindings.gridsAt = counts, countsAt; b.key.full {
 		bindings.symbols = symbols
 	}
-	b.recording, err = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.given, nil)
-	if err == nil {
-		b.keep(b.recording)
-	}
-	return err
+	b.recording = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.given, nil)
+	b.keep(b.recording)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -123,13 +124,13 @@ func (d *Device) HasHostMemory() bool {
 }
 
 // placeWeights decides which weights go to host memory because of opt.WeightRoom.
-func (m *programMemory) placeWeights(opt LoadOptions) error {
+func (m *programMemory) placeWeights(opt LoadOptions) {
 	if opt.WeightRoom == 0 {
-		return nil
+		return
 	}
 	if !m.device.HasHostMemory() {
-		return fmt.Errorf("weights in host memory: device %s has no memory but its own: leave out the bound of %s on "+
-			"the weights there", m.device.info.Caps.Name, formatBytes(opt.WeightRoom))
+		bailout.Check(fmt.Errorf("weights in host memory: device %s has no memory but its own: leave out the bound of "+
+			"%s on the weights there", m.device.info.Caps.Name, formatBytes(opt.WeightRoom)))
 	}
 	used := m.device.used.use()[runtime.OwnWeights]
 	for _, b := range m.of(kernel.BufPrepared) {
@@ -147,7 +148,6 @@ func (m *programMemory) placeWeights(opt LoadOptions) error {
 			}
 		}
 	}
-	return nil
 }
 
 // hostFirst reports whether buffer b consists only of the named weights.
@@ -157,30 +157,27 @@ func hostFirst(b *kernel.Buffer, names map[string]bool) bool {
 }
 
 // allocate makes the program's buffers and the host's staging buffers. All temporaries are in one buffer, the arena.
-func (m *programMemory) allocate() error {
+func (m *programMemory) allocate() {
 	p := m.program
 	m.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes,
 		Steps: len(p.Steps) - p.Prepared, Prepared: p.Prepared}
 	var arena *Buffer
 	if p.ArenaBytes > 0 {
-		var err error
-		if arena, err = m.newBuffer("temporaries", kernel.BufTemp, p.ArenaBytes, DeviceMemory); err != nil {
-			return err
-		}
+		arena = m.newBuffer("temporaries", kernel.BufTemp, p.ArenaBytes, DeviceMemory)
 	}
 	for i := range m.buffers {
 		b := &m.buffers[i]
 		if b.Kind == kernel.BufTemp {
 			b.at = BufferRange{Buffer: arena, Offset: b.Offset, Size: b.Bytes}
-		} else if err := m.allocateBuffer(b); err != nil {
-			return err
+		} else {
+			m.allocateBuffer(b)
 		}
 	}
-	return m.connect()
+	m.connect()
 }
 
 // allocateBuffer makes the memory of buffer b, unless it is borrowed from another program.
-func (m *programMemory) allocateBuffer(b *buffer) error {
+func (m *programMemory) allocateBuffer(b *buffer) {
 	guard := int64(0)
 	if m.guards(b) {
 		guard = guardSize
@@ -190,10 +187,7 @@ func (m *programMemory) allocateBuffer(b *buffer) error {
 		if b.inHost {
 			owner = runtime.OwnHostWeights
 		}
-		made, err := m.device.newBuffer(owner, b.Name, guard+b.Bytes+guard, kind)
-		if err != nil {
-			return err
-		}
+		made := bailout.Must(m.device.newBuffer(owner, b.Name, guard+b.Bytes+guard, kind))
 		m.stats.Bytes[b.Kind] += made.Size()
 		b.at.Buffer = made
 		switch b.Kind {
@@ -208,7 +202,6 @@ func (m *programMemory) allocateBuffer(b *buffer) error {
 	}
 	// The range that kernels access includes the guard after the buffer, so that an overrun writes there.
 	b.at.Offset = guard
-	return nil
 }
 
 // ownerOf returns the purpose of a program's buffers of some kind, for memory statistics.
@@ -227,14 +220,11 @@ func ownerOf(kind kernel.BufferKind) runtime.MemoryOwner {
 }
 
 // newBuffer makes a buffer for the program, and counts it in the statistics.
-func (m *programMemory) newBuffer(name string, of kernel.BufferKind, size int64, kind MemoryKind) (*Buffer, error) {
-	b, err := m.device.newBuffer(ownerOf(of), name, size, kind)
-	if err != nil {
-		return nil, err
-	}
+func (m *programMemory) newBuffer(name string, of kernel.BufferKind, size int64, kind MemoryKind) *Buffer {
+	b := bailout.Must(m.device.newBuffer(ownerOf(of), name, size, kind))
 	m.keep(b)
 	m.stats.Bytes[of] += size
-	return b, nil
+	return b
 }
 
 // memoryKind returns the kind of memory for a buffer.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -13,7 +14,7 @@ const smallCopy = 64 << 10
 
 // connect sets buffer.host for inputs and outputs: the buffer itself if the host can map and access it fast, else a new
 // staging buffer, from or to which the device copies.
-func (m *programMemory) connect() error {
+func (m *programMemory) connect() {
 	for _, port := range slices.Concat(m.program.Inputs, m.program.Outputs) {
 		b, d := &m.buffers[port.Buffer], m.device
 		if b.host != nil {
@@ -28,15 +29,11 @@ func (m *programMemory) connect() error {
 		if output {
 			kind = ReadbackMemory
 		}
-		var err error
-		if b.host, err = d.newBuffer(runtime.OwnStaging, "staging of "+port.Name, b.Bytes, kind); err != nil {
-			return err
-		}
+		b.host = bailout.Must(d.newBuffer(runtime.OwnStaging, "staging of "+port.Name, b.Bytes, kind))
 		m.keep(b.host)
 		m.stats.StagingBytes += b.Bytes
 		b.fixed = port.Shape.IsStatic() || b.Bytes <= smallCopy
 	}
-	return nil
 }
 
 // cached reports whether the host's caches hold the buffer's memory, so that the host reads it at full speed.
@@ -109,28 +106,24 @@ type copies struct {
 
 // prepare returns a recording of the copies in list, or nil if list is empty. The device must have finished the
 // recording that it returned before.
-func (x *copies) prepare(m *programMemory, name string, list []bufferCopy) (*Recording, error) {
+func (x *copies) prepare(m *programMemory, name string, list []bufferCopy) *Recording {
 	if len(list) == 0 {
-		return nil, nil
+		return nil
 	}
 	if x.recording != nil && slices.Equal(x.list, list) {
-		return x.recording, nil
+		return x.recording
 	}
 	c := m.device.NewCommandList()
 	c.copyAll(list)
 	x.list = nil // in case it fails halfway
 	if x.recording == nil {
-		r, err := m.device.Record(name, c)
-		if err != nil {
-			return nil, err
-		}
-		m.keep(r)
-		x.recording = r
-	} else if err := x.recording.rerecord(c); err != nil {
-		return nil, err
+		x.recording = bailout.Must(m.device.Record(name, c))
+		m.keep(x.recording)
+	} else {
+		bailout.Check(x.recording.rerecord(c))
 	}
 	x.list = list
-	return x.recording, nil
+	return x.recording
 }
 
 // copiesBefore returns the copies before the steps: from device tensors (from, by port), and from staging memory.

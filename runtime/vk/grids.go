@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 )
 
 // indirectStride is the size of a VkDispatchIndirectCommand.
@@ -37,7 +38,7 @@ type symbolBuffer struct {
 
 // makeGrids evaluates grids that do not depend on symbols, allocates a buffer for the counts of the others, and finds
 // the buffers that depend on symbols.
-func (rec *recorder) makeGrids() (err error) {
+func (rec *recorder) makeGrids() {
 	g := &rec.grids
 	g.symbols = gridSymbolsOf(rec.program)
 	g.list = make([]grid, len(rec.steps))
@@ -50,18 +51,14 @@ func (rec *recorder) makeGrids() (err error) {
 		switch {
 		case x.gated:
 		case s.Grid.IsStatic():
-			if x.counts, err = s.Grid.Eval(nil); err != nil {
-				return err
-			}
+			x.counts = bailout.Must(s.Grid.Eval(nil))
 		default:
 			*x = grid{symbolic: true, offset: size}
 			size += indirectStride
 		}
 	}
 	if size > 0 {
-		if g.symbolic, err = rec.newBuffer("grids", kernel.BufParams, size, SharedMemory); err != nil {
-			return err
-		}
+		g.symbolic = rec.newBuffer("grids", kernel.BufParams, size, SharedMemory)
 		g.written = append(g.written, symbolBuffer{g.symbolic, rec.putCounts(func(x *grid) bool { return x.symbolic })})
 	}
 	for _, b := range rec.of(kernel.BufGrids) {
@@ -76,7 +73,6 @@ func (rec *recorder) makeGrids() (err error) {
 		}
 		g.written = append(g.written, symbolBuffer{b.at.Buffer, rec.putSymbols})
 	}
-	return nil
 }
 
 // gridSymbolsOf returns the symbols that grids depend on, or nil if the program does not declare all of them.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 )
 
 const (
@@ -44,11 +45,11 @@ func (m *programMemory) guards(b *buffer) bool {
 
 // recordGuards makes a recording that fills all outputs and their guards with the pattern, for use before each run. It
 // also fills the guards of states, which is done only once because the states' contents must stay.
-func (rec *recorder) recordGuards() error {
+func (rec *recorder) recordGuards() {
 	if !rec.guarded {
-		return nil
+		return
 	}
-	if err := rec.device.runOnce(context.Background(), "guards of states", func(c *CommandList) {
+	bailout.Check(rec.device.runOnce(context.Background(), "guards of states", func(c *CommandList) {
 		for _, b := range rec.of(kernel.BufState) {
 			if b.borrowed {
 				continue // the program that made the state has filled its guards
@@ -56,33 +57,28 @@ func (rec *recorder) recordGuards() error {
 			c.FillBuffer(b.at.Buffer, 0, guardSize, guardPattern)
 			c.FillBuffer(b.at.Buffer, guardSize+b.Bytes, guardSize, guardPattern)
 		}
-	}); err != nil {
-		return err
-	}
+	}))
 	c := rec.device.NewCommandList()
 	for _, b := range rec.of(kernel.BufOutput) {
 		c.FillBuffer(b.at.Buffer, 0, b.at.Buffer.Size(), guardPattern)
 	}
-	var err error
-	if rec.guard, err = rec.device.Record("guards of outputs", c); err == nil {
-		rec.keep(rec.guard)
-	}
-	return err
+	rec.guard = bailout.Must(rec.device.Record("guards of outputs", c))
+	rec.keep(rec.guard)
 }
 
 // fillGuards fills all outputs and their guards with the pattern. So elements that a kernel does not write are noticed,
 // too.
-func (rec *recorder) fillGuards(ctx context.Context) error {
+func (rec *recorder) fillGuards(ctx context.Context) {
 	if rec.guard == nil {
-		return nil
+		return
 	}
-	return rec.device.Run(ctx, rec.guard)
+	bailout.Check(rec.device.Run(ctx, rec.guard))
 }
 
-// checkGuards returns an error if the pattern around an output or state has changed.
-func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int64) error {
+// checkGuards ends the run with an error if the pattern around an output or state has changed.
+func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int64) {
 	if !m.guarded {
-		return nil
+		return
 	}
 	for _, list := range [][]kernel.Port{m.program.Outputs, m.program.States} {
 		for _, port := range list {
@@ -93,20 +89,12 @@ func (m *programMemory) checkGuards(ctx context.Context, symbols map[string]int6
 			size := b.Bytes
 			// The pattern fills the whole buffer of an output, so the check begins right after the last element.
 			if b.Kind == kernel.BufOutput {
-				dims, err := port.Shape.Eval(symbols)
-				if err != nil {
-					return err
-				}
-				if size, err = port.DType.BytesFor(elements(dims)); err != nil {
-					return err
-				}
+				dims := bailout.Must(port.Shape.Eval(symbols))
+				size = bailout.Must(port.DType.BytesFor(elements(dims)))
 			}
-			if err := m.checkGuard(ctx, port, size); err != nil {
-				return err
-			}
+			m.checkGuard(ctx, port, size)
 		}
 	}
-	return nil
 }
 
 func elements(dims []int) int64 {
@@ -118,23 +106,20 @@ func elements(dims []int) int64 {
 }
 
 // checkGuard checks the guards before a tensor and after its first size bytes.
-func (m *programMemory) checkGuard(ctx context.Context, port kernel.Port, size int64) error {
+func (m *programMemory) checkGuard(ctx context.Context, port kernel.Port, size int64) {
 	b := &m.buffers[port.Buffer]
 	buf := b.at.Buffer
 	for _, at := range []struct{ offset, size int64 }{{0, guardSize},
 		{guardSize + size, buf.Size() - guardSize - size}} {
 		have := make([]byte, at.size)
-		if err := m.device.Download(ctx, have, buf, at.offset); err != nil {
-			return err
-		}
+		bailout.Check(m.device.Download(ctx, have, buf, at.offset))
 		var pattern [4]byte
 		binary.NativeEndian.PutUint32(pattern[:], guardPattern)
 		for i, x := range have {
 			if offset := at.offset + int64(i); x != pattern[offset%4] {
-				return &OverrunError{Name: port.Name, State: b.Kind == kernel.BufState,
-					Offset: offset - guardSize, Size: size}
+				bailout.Check(&OverrunError{Name: port.Name, State: b.Kind == kernel.BufState,
+					Offset: offset - guardSize, Size: size})
 			}
 		}
 	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -205,78 +206,45 @@ func (a *asyncRun) isFree() bool {
 }
 
 // runAsync submits an asynchronous run. It first waits until the run that used the same resources before is done.
-func (e *Executable) runAsync(ctx context.Context, j *job) (_ *runtime.Result, err error) {
+func (e *Executable) runAsync(ctx context.Context, j *job) *runtime.Result {
 	capacities := e.capacities(j.in)
 	a := e.inFlight.acquire(e.device, capacities)
-	if err := errors.Join(e.device.Wait(ctx, a.busy), e.timedOut()); err != nil {
-		return nil, err
-	}
-	if j.kept, err = a.keep(e, j.outputs); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			closeAll(j.kept)
-		}
-	}()
-	if err := a.uploadLarge(ctx, e, j, capacities); err != nil {
-		return nil, err
-	}
-	given, err := a.writeSmall(e, j)
-	if err != nil {
-		return nil, err
-	}
-	list, bound, err := a.recordings(e, given, j)
-	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+	bailout.Check(errors.Join(e.device.Wait(ctx, a.busy), e.timedOut()))
+	j.kept = bailout.Must(a.keep(e, j.outputs))
+	a.uploadLarge(ctx, e, j, capacities)
+	list, bound := a.recordings(e, a.writeSmall(e, j), j)
+	bailout.Check(ctx.Err())
 	e.grids.now = nil // unknown until the run is submitted
 	submit := e.device.Submit
 	if j.more {
 		submit = e.device.Gather
 	}
-	p, err := submit(list...)
-	if err != nil {
-		return nil, err // earlier submissions may still be in flight
-	}
+	p := bailout.Must(submit(list...)) // after an error, earlier submissions may still be in flight
 	if e.inFlight.last, a.busy = p, p; !bound {
 		e.grids.now = j.symbols
 	}
 	e.inFlight.next = (e.inFlight.next + 1) % maxInFlight
-	result := &runtime.Result{}
-	return result, e.readOutputs(result, j)
+	return e.readOutputs(j)
 }
 
 // recordings returns a run's recordings. If an earlier run on these resources had tensors at the same addresses, it is
 // a single recording in which kernels access them directly, and bound is true. Otherwise it is the program's steps,
 // between recordings that copy the inputs and outputs.
-func (a *asyncRun) recordings(e *Executable, given []bufferCopy, j *job) (list []*Recording, bound bool, err error) {
-	if r, err := a.steps(e, given, j); r != nil || err != nil {
-		return []*Recording{r}, true, err
+func (a *asyncRun) recordings(e *Executable, given []bufferCopy, j *job) (list []*Recording, bound bool) {
+	if r := a.steps(e, given, j); r != nil {
+		return []*Recording{r}, true
 	}
-	main, err := e.stepsOn(j.states, j.symbols)
-	if err != nil {
-		return nil, false, err
-	}
-	before, err := a.before.prepare(&e.programMemory, "inputs", given)
-	if err != nil {
-		return nil, false, err
-	}
-	after, err := a.after.prepare(&e.programMemory, "outputs", e.copiesAfter(j.outputs, j.kept, true))
-	if err != nil {
-		return nil, false, err
-	}
-	return present(before, main, after), false, err
+	main := e.stepsOn(j.states, j.symbols)
+	before := a.before.prepare(&e.programMemory, "inputs", given)
+	after := a.after.prepare(&e.programMemory, "outputs", e.copiesAfter(j.outputs, j.kept, true))
+	return present(before, main, after), false
 }
 
 // uploadLarge starts the uploads of larger inputs to device buffers. The run then treats them as device tensors
 // (j.from).
-func (a *asyncRun) uploadLarge(ctx context.Context, e *Executable, j *job, capacities []int64) error {
+func (a *asyncRun) uploadLarge(ctx context.Context, e *Executable, j *job, capacities []int64) {
 	if capacities == nil {
-		return nil
+		return
 	}
 	j.from = slices.Clone(j.from)
 	if a.large == nil {
@@ -290,29 +258,22 @@ func (a *asyncRun) uploadLarge(ctx context.Context, e *Executable, j *job, capac
 			if b != nil {
 				e.inFlight.given -= b.size
 				b.Close() // retires it, which cannot fail
+				a.large[i] = nil
 			}
-			var err error
-			if a.large[i], err = e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run", capacities[i],
-				DeviceMemory); err != nil {
-				return err
-			}
+			a.large[i] = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "input "+port.Name+" of a run",
+				capacities[i], DeviceMemory))
 			e.inFlight.given += a.large[i].size
 		}
 		j.from[i] = a.large[i]
-		if err := e.device.fill(ctx, j.from[i], 0, j.in[port.Name].Bytes); err != nil {
-			return err
-		}
+		bailout.Check(e.device.fill(ctx, j.from[i], 0, j.in[port.Name].Bytes))
 	}
-	return nil
 }
 
 // writeSmall writes the run's small inputs, symbols and workgroup counts to a.host, and returns the copies from there
 // to the program's buffers. Small inputs are copied at their maximum size, so that the copies are the same for all
 // lengths.
-func (a *asyncRun) writeSmall(e *Executable, j *job) (list []bufferCopy, err error) {
-	if err := a.open(e); err != nil {
-		return nil, err
-	}
+func (a *asyncRun) writeSmall(e *Executable, j *job) (list []bufferCopy) {
+	a.open(e)
 	at := int64(0)
 	put := func(to *Buffer, toAt, size int64) []byte {
 		memory := a.host.Bytes()[at:][:size]
@@ -333,11 +294,9 @@ func (a *asyncRun) writeSmall(e *Executable, j *job) (list []bufferCopy, err err
 		}
 	}
 	for _, b := range e.grids.written {
-		if err := b.put(put(b.Buffer, 0, b.size), j.symbols); err != nil {
-			return nil, err
-		}
+		bailout.Check(b.put(put(b.Buffer, 0, b.size), j.symbols))
 	}
-	return append(list, e.copiesBefore(sizes, j.from, true)...), nil
+	return append(list, e.copiesBefore(sizes, j.from, true)...)
 }
 
 // aligned rounds a size up to a multiple of 16.
@@ -350,9 +309,9 @@ func (d *Device) alignBinding(size int64) int64 {
 }
 
 // open allocates a.host, unless it exists.
-func (a *asyncRun) open(e *Executable) (err error) {
+func (a *asyncRun) open(e *Executable) {
 	if a.host != nil {
-		return nil
+		return
 	}
 	size := int64(16)
 	for i := range e.program.Inputs {
@@ -361,13 +320,9 @@ func (a *asyncRun) open(e *Executable) (err error) {
 	for _, b := range e.grids.written {
 		size += e.device.alignBinding(b.size)
 	}
-	a.host, err = e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", size, SharedMemory)
-	if err != nil {
-		return err
-	}
+	a.host = bailout.Must(e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", size, SharedMemory))
 	e.keep(a.host)
 	e.keep(a)
-	return nil
 }
 
 // keep returns memory for the outputs of a run, by port. It reuses slots that are free and large enough.

@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -77,32 +78,21 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 
 func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
 	opt LoadOptions) (_ *Executable, err error) {
-	e, err := d.newExecutable(p, spirv, weights, opt)
-	if err != nil {
-		return nil, err
-	}
+	defer bailout.Caught(&err)
+	e, loaded := d.newExecutable(p, spirv, weights, opt), false
 	defer func() {
-		if err != nil {
+		if !loaded {
 			_ = e.resources.Close()
 		}
 	}()
 	if opt.Share != nil {
-		if err := e.borrowFrom(ctx, opt.Share); err != nil {
-			return nil, err
-		}
+		bailout.Check(e.borrowFrom(ctx, opt.Share))
 		defer opt.Share.unlock()
 	}
-	if err := e.checkLoad(spirv); err != nil {
-		return nil, err
-	}
-	uploaded, err := d.weights.lock(ctx)
-	if err != nil {
-		return nil, err
-	}
+	e.checkLoad(spirv)
+	uploaded := bailout.Must(d.weights.lock(ctx))
 	defer uploaded()
-	if err := e.place(ctx, spirv, opt); err != nil {
-		return nil, err
-	}
+	e.place(ctx, spirv, opt)
 	report := reportTo(opt.Progress)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.compile(groupCtx, spirv, opt.Statistics, report) })
@@ -112,36 +102,25 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		}
 		return e.uploadWeights(groupCtx, report)
 	})
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
+	bailout.Check(group.Wait())
 	e.own.ranges = e.ranges()
 	e.keep(e.own)
-	if err := errors.Join(e.own.record(), e.recordGuards()); err != nil {
-		return nil, err
-	}
-	if err := e.prepare(ctx); err != nil {
-		return nil, err
-	}
+	e.own.record()
+	e.recordGuards()
+	e.prepare(ctx)
 	e.addPrepared(spirv)
 	uploaded()
-	if err := e.warmUp(ctx, report); err != nil {
-		return nil, err
-	}
-	if err := e.recordMain(); err != nil {
-		return nil, err
-	}
+	e.warmUp(ctx, report)
+	e.recordMain()
 	e.stats.CacheErr = d.SavePipelineCache()
+	loaded = true
 	return e, nil
 }
 
 // newExecutable checks the program and makes an Executable of it. It makes nothing on the device.
 func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
-	opt LoadOptions) (*Executable, error) {
-	signature, err := checkProgram(p, spirv, opt.Graph.Picks()...)
-	if err != nil {
-		return nil, err
-	}
+	opt LoadOptions) *Executable {
+	signature := bailout.Must(checkProgram(p, spirv, opt.Graph.Picks()...))
 	e := &Executable{Signature: signature, signed: signedExtents(p), token: make(chan struct{}, 1)}
 	e.programMemory = newMemory(d, p, weights, opt.Guards)
 	e.steps, e.machine = p.Dispatches(), opt.Machine
@@ -150,47 +129,33 @@ func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.Wei
 		e.labels = append(e.labels, fmt.Sprintf("output %q of %s", port.Name, ir.Titled("program", p.Name)))
 	}
 	e.token <- struct{}{}
-	return e, nil
+	return e
 }
 
 // checkLoad checks that the device can run the program, and that the weight source has all weights.
-func (e *Executable) checkLoad(spirv [][]byte) error {
-	if err := e.device.checkFit(e.program); err != nil {
-		return err
-	}
-	if err := e.device.checkModules(e.program, spirv); err != nil {
-		return err
-	}
-	return bundle.CheckWeights(e.missing(), e.weights)
+func (e *Executable) checkLoad(spirv [][]byte) {
+	bailout.Check(e.device.checkFit(e.program))
+	bailout.Check(e.device.checkModules(e.program, spirv))
+	bailout.Check(bundle.CheckWeights(e.missing(), e.weights))
 }
 
 // place finds the weights that are already on the device and allocates all other buffers.
-func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions) error {
-	if err := e.findWeights(ctx); err != nil {
-		return err
-	}
+func (e *Executable) place(ctx context.Context, spirv [][]byte, opt LoadOptions) {
+	e.findWeights(ctx)
 	e.findPrepared(spirv)
-	if err := e.placeWeights(opt); err != nil {
-		return err
-	}
-	if err := e.checkTotal(); err != nil {
-		return err
-	}
-	if err := e.allocate(); err != nil {
-		return err
-	}
-	return e.makeGrids()
+	e.placeWeights(opt)
+	bailout.Check(e.checkTotal())
+	e.allocate()
+	e.makeGrids()
 }
 
 // warmUp runs every kernel once, because some drivers compile a kernel only then. It then sets the states to their
 // initial values.
-func (e *Executable) warmUp(ctx context.Context, report reporter) error {
-	return e.keepStates(ctx, func() error {
-		if err := e.warm(ctx, report); err != nil {
-			return err
-		}
+func (e *Executable) warmUp(ctx context.Context, report reporter) {
+	e.keepStates(ctx, func() {
+		e.warm(ctx, report)
 		_ = e.takeFaults() // results of a warm-up are discarded, and so are its faults
-		return e.own.begin(ctx, true)
+		e.own.begin(ctx, true)
 	})
 }
 
@@ -241,7 +206,8 @@ func ports(list []kernel.Port) []runtime.Port {
 }
 
 // compile makes the pipelines of all shaders that steps use.
-func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics bool, report reporter) error {
+func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics bool, report reporter) (err error) {
+	defer bailout.Caught(&err)
 	p := rec.program
 	rec.pipelines = make([]*Pipeline, len(p.Shaders))
 	var descs []PipelineDesc
@@ -257,12 +223,9 @@ func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics boo
 		descs = append(descs, desc)
 		shaders = append(shaders, i)
 	}
-	made, err := rec.device.newPipelines(ctx, descs, func(done int) {
+	made := bailout.Must(rec.device.newPipelines(ctx, descs, func(done int) {
 		report(runtime.StagePipelines, int64(done), int64(len(descs)))
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	for i, p := range made {
 		rec.pipelines[shaders[i]] = p
 		rec.keep(p)

@@ -6,17 +6,18 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 )
 
 // prepare runs the prepared steps: the program's first steps, which depend only on weights. Their results stay in
 // buffers of their own, the prepared weights. It skips steps that are only needed for results that are borrowed from
 // another program.
-func (rec *recorder) prepare(ctx context.Context) error {
+func (rec *recorder) prepare(ctx context.Context) {
 	steps := rec.unprepared()
 	if len(steps) == 0 {
-		return nil
+		return
 	}
-	err := rec.device.runOnce(ctx, "preparation of "+rec.program.Name, func(c *CommandList) {
+	bailout.Check(rec.device.runOnce(ctx, "preparation of "+rec.program.Name, func(c *CommandList) {
 		for n, i := range steps {
 			// The barrier of a skipped step may be missing here.
 			if n > 0 && (rec.program.Steps[i].Barrier || steps[n-1] != i-1) {
@@ -26,11 +27,8 @@ func (rec *recorder) prepare(ctx context.Context) error {
 		}
 		c.Barrier(StageCompute, StageCompute) // for the first run, and for copies of prepared weights
 		c.Barrier(StageCompute, StageTransfer)
-	})
-	if err != nil {
-		return err
-	}
-	return rec.takeFaults()
+	}))
+	bailout.Check(rec.takeFaults())
 }
 
 // unprepared returns the prepared steps that must run, in order.

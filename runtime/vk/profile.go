@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -19,49 +20,35 @@ type profiler struct {
 
 // profiler returns the recording for profiles, and makes it at the first call. It returns nil if the device has no
 // timestamps.
-func (rec *recorder) profiler(symbols map[string]int64) (*profiler, error) {
+func (rec *recorder) profiler(symbols map[string]int64) *profiler {
 	of := rec.own.find(rec.tripsOf(symbols))
 	if of.profile != nil || rec.device.info.Caps.TimestampBits == 0 || rec.stats.Steps == 0 {
-		return of.profile, nil
+		return of.profile
 	}
-	steps, err := rec.ran(symbols)
-	if err != nil {
-		return nil, err
-	}
-	stamps, err := rec.device.NewTimestamps(len(steps) + 1)
-	if err != nil {
-		return nil, err
-	}
+	steps := bailout.Must(rec.ran(symbols))
+	stamps := bailout.Must(rec.device.NewTimestamps(len(steps) + 1))
 	c := rec.device.NewCommandList()
 	rec.recordList(c, rec.own.bindings, steps, stamps)
 	r, err := rec.finish("profile of "+rec.program.Name, c)
 	if err != nil {
 		_ = stamps.Close()
-		return nil, err
+		bailout.Check(err)
 	}
 	of.profile = &profiler{r, stamps, steps}
-	return of.profile, nil
+	return of.profile
 }
 
 // readProfile makes a profile of the timestamps of the last run.
-func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *runLog) (*runtime.Profile, error) {
+func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *runLog) *runtime.Profile {
 	if p == nil {
-		return &runtime.Profile{}, nil
+		return &runtime.Profile{}
 	}
-	times, err := p.stamps.Read(0, len(p.steps)+1)
-	if err != nil {
-		return nil, err
-	}
+	times := bailout.Must(p.stamps.Read(0, len(p.steps)+1))
 	profile := &runtime.Profile{GPU: times[len(times)-1]}
-	if err := log.align(profile, rec.device, p.stamps); err != nil {
-		return nil, err
-	}
+	log.align(profile, rec.device, p.stamps)
 	for i, step := range p.steps {
 		s := &rec.program.Steps[step]
-		cost, err := rec.cost(s)
-		if err != nil {
-			return nil, err
-		}
+		cost := rec.cost(s)
 		profile.Kernels = append(profile.Kernels, runtime.KernelTime{
 			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Start: times[i].Nanoseconds(),
 			Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
@@ -70,16 +57,16 @@ func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *run
 			Cost:  cost, PeakGFlops: 1e3 * rec.peak(s), PeakGBps: rec.machine.CopyGBps,
 		})
 	}
-	return profile, nil
+	return profile
 }
 
 // cost returns the driver's statistics about a step's kernel, or nil if they were not captured.
-func (rec *recorder) cost(s *kernel.Step) (runtime.KernelCost, error) {
+func (rec *recorder) cost(s *kernel.Step) runtime.KernelCost {
 	p := rec.pipelines[s.Shader]
 	if p == nil || p.capture&CaptureStatistics == 0 {
-		return nil, nil
+		return nil
 	}
-	return p.Cost()
+	return bailout.Must(p.Cost())
 }
 
 // peak returns the peak rate of the arithmetic units that a step's kernel uses (tensor cores or not), in 10^12
@@ -168,18 +155,14 @@ func (l *runLog) note(what string) {
 const hostWaits = "wait for the results"
 
 // align sets the profile's Offset: when the first kernel began, on the host's clock.
-func (l *runLog) align(p *runtime.Profile, d *Device, stamps *Timestamps) error {
+func (l *runLog) align(p *runtime.Profile, d *Device, stamps *Timestamps) {
 	clock, ok := d.Calibrate()
 	if !ok {
 		p.Offset, p.Clock = l.estimate(p.GPU), runtime.Estimated
-		return nil
+		return
 	}
-	ticks, err := stamps.Ticks(0, 1)
-	if err != nil {
-		return err
-	}
+	ticks := bailout.Must(stamps.Ticks(0, 1))
 	p.Offset, p.Clock = clock.At(ticks[0]).Sub(l.began), runtime.Calibrated
-	return nil
 }
 
 // estimate returns when the first kernel began, if the last one ended when the host's wait ended. gpu is the time from

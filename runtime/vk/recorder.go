@@ -9,6 +9,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -27,12 +28,10 @@ type recorder struct {
 }
 
 // recordMain makes the program's recording at load, unless trip counts depend on a run's symbols.
-func (rec *recorder) recordMain() error {
-	if rec.tripsOf(nil) != "" {
-		return nil
+func (rec *recorder) recordMain() {
+	if rec.tripsOf(nil) == "" {
+		rec.mainSteps(nil)
 	}
-	_, err := rec.mainSteps(nil)
-	return err
 }
 
 // addressBytes is the size of a buffer's address.
@@ -40,11 +39,8 @@ const addressBytes = 8
 
 // bind makes a descriptor set for each step, which binds its buffers to the memory in ranges. It adds the resources
 // that it makes to made.
-func (rec *recorder) bind(ranges []BufferRange, made *resources) (*Bindings, error) {
-	addresses, err := rec.addresses(ranges, made)
-	if err != nil {
-		return nil, err
-	}
+func (rec *recorder) bind(ranges []BufferRange, made *resources) *Bindings {
+	addresses := rec.addresses(ranges, made)
 	sets := make([]BindingSet, len(rec.steps))
 	for i, s := range rec.steps {
 		sets[i].Name = s.Name
@@ -56,18 +52,15 @@ func (rec *recorder) bind(ranges []BufferRange, made *resources) (*Bindings, err
 			sets[i].Buffers = append(sets[i].Buffers, bound)
 		}
 	}
-	bindings, err := rec.device.NewBindings(sets)
-	if err != nil {
-		return nil, err
-	}
+	bindings := bailout.Must(rec.device.NewBindings(sets))
 	bindings.grids = rec.grids.symbolic
 	made.keep(bindings)
-	return bindings, nil
+	return bindings
 }
 
 // addresses makes a buffer with the addresses of all buffers that kernels access by address. It returns the range of
 // each address in that buffer, by index of the buffer that it points to.
-func (rec *recorder) addresses(ranges []BufferRange, made *resources) (map[int]BufferRange, error) {
+func (rec *recorder) addresses(ranges []BufferRange, made *resources) map[int]BufferRange {
 	at := map[int]BufferRange{}
 	stride := max(int64(rec.device.info.Caps.StorageAlignment), addressBytes)
 	for _, s := range rec.program.Steps {
@@ -78,19 +71,16 @@ func (rec *recorder) addresses(ranges []BufferRange, made *resources) (map[int]B
 		}
 	}
 	if len(at) == 0 {
-		return nil, nil
+		return nil
 	}
-	list, err := rec.device.newBuffer(runtime.OwnOther, "addresses", stride*int64(len(at)), SharedMemory)
-	if err != nil {
-		return nil, err
-	}
+	list := bailout.Must(rec.device.newBuffer(runtime.OwnOther, "addresses", stride*int64(len(at)), SharedMemory))
 	made.keep(list)
 	for i, r := range at {
 		r.Buffer = list
 		at[i] = r
 		binary.NativeEndian.PutUint64(list.Bytes()[r.Offset:], ranges[i].Buffer.Address()+uint64(ranges[i].Offset))
 	}
-	return at, nil
+	return at
 }
 
 // recordings is a cache of recordings of a program with the same bindings: an element for each combination of the
@@ -170,38 +160,35 @@ func toFront[T any](list []T, at int) {
 }
 
 // mainSteps returns the recording of the program on its own states, with the copies that are the same in every run.
-func (rec *recorder) mainSteps(symbols map[string]int64) (_ *Recording, err error) {
+func (rec *recorder) mainSteps(symbols map[string]int64) *Recording {
 	r := rec.own.find(rec.tripsOf(symbols))
 	if r.main == nil {
 		in, out := rec.fixedCopies()
-		r.main, err = rec.recordSteps("program "+rec.program.Name, rec.own.bindings, symbols, in, out)
+		r.main = rec.recordSteps("program "+rec.program.Name, rec.own.bindings, symbols, in, out)
 	}
-	return r.main, err
+	return r.main
 }
 
 // stepsOn returns a recording of the steps on states s without copies, for runs with device tensors or with other
 // states than the program's own.
-func (rec *recorder) stepsOn(s *states, symbols map[string]int64) (_ *Recording, err error) {
+func (rec *recorder) stepsOn(s *states, symbols map[string]int64) *Recording {
 	if in, out := rec.fixedCopies(); s == rec.own && len(in)+len(out) == 0 {
 		return rec.mainSteps(symbols)
 	}
 	r := s.find(rec.tripsOf(symbols))
 	if r.alone == nil {
-		r.alone, err = rec.recordSteps("steps of "+rec.program.Name, s.bindings, symbols, nil, nil)
+		r.alone = rec.recordSteps("steps of "+rec.program.Name, s.bindings, symbols, nil, nil)
 	}
-	return r.alone, err
+	return r.alone
 }
 
 // partsOn is stepsOn split into parts, for a run in which the host acts at each exchange between devices.
-func (rec *recorder) partsOn(s *states, symbols map[string]int64) ([]*Recording, error) {
+func (rec *recorder) partsOn(s *states, symbols map[string]int64) []*Recording {
 	r := s.find(rec.tripsOf(symbols))
 	if r.parts != nil {
-		return r.parts, nil
+		return r.parts
 	}
-	steps, err := rec.joined(symbols)
-	if err != nil {
-		return nil, err
-	}
+	steps := rec.joined(symbols)
 	var parts []*Recording
 	for len(steps) > 0 {
 		n := 1
@@ -215,13 +202,13 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) ([]*Recording,
 		part, err := rec.finish("part of "+rec.program.Name, c)
 		if err != nil {
 			(&recorded{parts: parts}).close()
-			return nil, err
+			bailout.Check(err)
 		}
 		part.ends = n < len(steps)
 		parts, steps = append(parts, part), steps[n:]
 	}
 	r.parts = parts
-	return parts, nil
+	return parts
 }
 
 // ran returns the indices of a run's steps in the order of execution, with the bodies of loops repeated.
@@ -248,22 +235,19 @@ func (rec *recorder) ran(symbols map[string]int64) (list []int, err error) {
 
 // joined returns the dispatches of a run: like ran, but with persistent kernels in place of the steps that they
 // replace.
-func (rec *recorder) joined(symbols map[string]int64) ([]int, error) {
-	steps, err := rec.ran(symbols)
-	if err == nil && rec.stats.Persistent > 0 {
+func (rec *recorder) joined(symbols map[string]int64) []int {
+	steps := bailout.Must(rec.ran(symbols))
+	if rec.stats.Persistent > 0 {
 		steps = rec.program.Joined(steps)
 	}
-	return steps, err
+	return steps
 }
 
 // recordSteps records the copies in before, the dispatches of a run with the given bindings, and the copies in after.
 // symbols determine the trip counts.
 func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[string]int64,
-	before, after []bufferCopy) (*Recording, error) {
-	steps, err := rec.joined(symbols)
-	if err != nil {
-		return nil, err
-	}
+	before, after []bufferCopy) *Recording {
+	steps := rec.joined(symbols)
 	c := rec.device.NewCommandList()
 	c.grouped = true
 	if len(before) > 0 {
@@ -275,7 +259,7 @@ func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[st
 		c.Barrier(StageCompute, StageTransfer)
 		c.copyAll(after)
 	}
-	return rec.finish(name, c)
+	return bailout.Must(rec.finish(name, c))
 }
 
 // finish is Device.Record, and counts the recording in the statistics.

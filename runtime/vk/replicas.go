@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -27,39 +28,33 @@ const maxReplicas = 1 << 10
 // Replicate makes Replicas with the given number of copies. The executable's own buffers are the first copy. The others
 // get their current contents. Allocation errors come from [Device.NewBuffer].
 func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, err error) {
-	if err := runtime.CheckContext(ctx); err != nil {
-		return nil, e.wrap("replicate", err)
-	}
-	if copies < 1 || copies > maxReplicas {
-		return nil, e.wrap("replicate", fmt.Errorf("%d copies; want 1 to %d", copies, maxReplicas))
-	}
-	if err := e.lock(ctx); err != nil {
-		return nil, e.wrap("replicate", err)
-	}
-	defer e.unlock()
-	r := &Replicas{exe: e, bindings: []*Bindings{e.own.bindings}}
+	defer e.explain("replicate", &err)
+	r := &Replicas{exe: e}
 	defer func() {
 		if err != nil {
-			err = e.wrap("replicate", err)
 			r.Close()
 		}
 	}()
+	defer bailout.Caught(&err)
+	bailout.Check(runtime.CheckContext(ctx))
+	if copies < 1 || copies > maxReplicas {
+		return nil, fmt.Errorf("%d copies; want 1 to %d", copies, maxReplicas)
+	}
+	bailout.Check(e.lock(ctx))
+	defer e.unlock()
+	r.bindings = []*Bindings{e.own.bindings}
 	list := e.device.NewCommandList()
 	for range copies - 1 {
-		if err := r.add(list); err != nil {
-			return nil, err
-		}
+		r.add(list)
 	}
-	fill, err := e.device.Record("replicas of "+e.program.Name, list)
-	if err != nil {
-		return nil, err
-	}
+	fill := bailout.Must(e.device.Record("replicas of "+e.program.Name, list))
 	defer fill.Close()
-	return r, e.device.Run(ctx, fill)
+	bailout.Check(e.device.Run(ctx, fill))
+	return r, nil
 }
 
 // add makes one more copy, and adds the commands that fill it to list.
-func (r *Replicas) add(list *CommandList) error {
+func (r *Replicas) add(list *CommandList) {
 	e := r.exe
 	ranges := e.ranges()
 	for i, b := range e.program.Buffers {
@@ -69,20 +64,13 @@ func (r *Replicas) add(list *CommandList) error {
 			continue
 		}
 		own := ranges[i].Buffer
-		made, err := e.device.NewBuffer(b.Name, own.Size(), DeviceMemory)
-		if err != nil {
-			return err
-		}
+		made := bailout.Must(e.device.NewBuffer(b.Name, own.Size(), DeviceMemory))
 		r.made.keep(made)
 		list.CopyBuffer(made, 0, own, 0, own.Size())
 		ranges[i].Buffer = made
 	}
-	bindings, err := e.bind(ranges, &r.made)
-	if err != nil {
-		return err
-	}
+	bindings := e.bind(ranges, &r.made)
 	r.bindings = append(r.bindings, bindings)
-	return nil
 }
 
 // Close frees the copies once the device is done with them. Closing twice is fine.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -23,33 +24,30 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 // values after between has returned. An error of between ends the run. If between is nil, the kernels themselves wait
 // for one another.
 func (e *Executable) RunInParts(ctx context.Context, in map[string]*ir.Data, between func() error,
-	opts ...runtime.RunOptions) (*runtime.Result, error) {
-	opt, err := runtime.CheckRun(ctx, opts)
-	if err != nil {
-		return nil, e.wrap("run", err)
-	}
+	opts ...runtime.RunOptions) (_ *runtime.Result, err error) {
+	defer e.explain("run", &err)
+	defer bailout.Caught(&err)
+	opt := bailout.Must(runtime.CheckRun(ctx, opts))
 	log := newRunLog(opt.Profile)
-	if err := e.lock(ctx); err != nil {
-		return nil, e.wrap("run", err)
-	}
+	bailout.Check(e.lock(ctx))
 	defer e.unlock()
 	log.note("wait for another run")
-	r, err := e.run(ctx, in, between, opt, log)
-	if err != nil {
-		return nil, e.wrap("run", err)
-	}
+	r := e.run(ctx, in, between, opt, log)
 	if r.Profile != nil {
 		log.finish(r.Profile)
 	}
 	return r, nil
 }
 
-// wrap returns err with what the program was doing.
-func (e *Executable) wrap(doing string, err error) error {
-	if e == nil || e.program == nil {
-		return fmt.Errorf("%s a program: %w", doing, err)
+// explain adds to the error of an exported method, if any, what the program was doing. It is deferred.
+func (e *Executable) explain(doing string, err *error) {
+	switch {
+	case *err == nil:
+	case e == nil || e.program == nil:
+		*err = fmt.Errorf("%s a program: %w", doing, *err)
+	default:
+		*err = e.Explain(doing, *err)
 	}
-	return e.Explain(doing, err)
 }
 
 // job is a run of which the arguments have been checked.
@@ -72,96 +70,63 @@ type job struct {
 
 // run checks the arguments of a run and makes it. The caller holds the program's lock.
 func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between func() error, opt runtime.RunOptions,
-	log *runLog) (*runtime.Result, error) {
-	symbols, err := e.Bind(in, opt)
-	if err == nil {
-		err = checkExtents(e.signed, symbols)
-	}
-	if err != nil {
-		return nil, err
-	}
+	log *runLog) *runtime.Result {
+	symbols := bailout.Must(e.Bind(in, opt))
+	bailout.Check(checkExtents(e.signed, symbols))
 	j := &job{in: in, there: opt.Inputs, symbols: symbols, profiled: opt.Profile, more: opt.More,
 		between: between, log: log}
-	if j.outputs, err = e.NewOutputs(symbols, opt); err != nil {
-		return nil, err
-	}
-	var release func()
-	if j.from, release, err = e.holdInputs(opt.Inputs); err != nil {
-		return nil, err
-	}
+	j.outputs = bailout.Must(e.NewOutputs(symbols, opt))
+	from, release, err := e.holdInputs(opt.Inputs)
+	bailout.Check(err)
+	j.from = from
 	defer release() // by then the run is submitted, or never will be
-	if j.states, err = e.statesOf(opt); err != nil {
-		return nil, err
-	}
+	j.states = bailout.Must(e.statesOf(opt))
 	if j.profiled {
-		if j.profiler, err = e.profiler(symbols); err != nil {
-			return nil, err
+		j.profiler = e.profiler(symbols)
+	}
+	var result *runtime.Result
+	defer func() {
+		if result == nil {
+			closeAll(j.kept)
 		}
-	}
+	}()
 	if e.isAsync(j) {
-		return e.runAsync(ctx, j)
+		result = e.runAsync(ctx, j)
+		return result
 	}
-	if j.kept, err = e.newKeptAll(j.outputs); err != nil {
-		return nil, err
-	}
+	j.kept = bailout.Must(e.newKeptAll(j.outputs))
 	log.note("check inputs, make outputs")
-	result, err := e.runWaiting(ctx, j)
-	if err != nil {
-		closeAll(j.kept)
-		return nil, err
-	}
-	return result, nil
+	result = e.runWaiting(ctx, j)
+	return result
 }
 
 // runWaiting makes a synchronous run.
-func (e *Executable) runWaiting(ctx context.Context, j *job) (*runtime.Result, error) {
+func (e *Executable) runWaiting(ctx context.Context, j *job) *runtime.Result {
 	// An asynchronous run may still be reading the memory that the host writes below.
-	if err := e.device.Wait(ctx, e.inFlight.last); err != nil {
-		return nil, err
-	}
+	bailout.Check(e.device.Wait(ctx, e.inFlight.last))
 	j.log.note("wait for the device")
 	_ = e.takeFaults() // drop the faults of an earlier run, if its caller stopped waiting for it
-	if err := e.grids.put(j.symbols); err != nil {
-		return nil, err
-	}
-	recordings, err := e.submissions(j, e.writeInputs(j))
-	if err != nil {
-		return nil, err
-	}
-	if err := e.fillGuards(ctx); err != nil {
-		return nil, err
-	}
+	bailout.Check(e.grids.put(j.symbols))
+	recordings := e.submissions(j, e.writeInputs(j))
+	e.fillGuards(ctx)
 	j.log.note("write inputs")
-	if err := e.submit(ctx, recordings, j); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(e.timedOut(), e.takeFaults()); err != nil {
-		return nil, err
-	}
-	if err := e.checkGuards(ctx, j.symbols); err != nil {
-		return nil, err
-	}
-	result := &runtime.Result{}
-	if err := e.readOutputs(result, j); err != nil {
-		return nil, err
-	}
+	e.submit(ctx, recordings, j)
+	bailout.Check(errors.Join(e.timedOut(), e.takeFaults()))
+	e.checkGuards(ctx, j.symbols)
+	result := e.readOutputs(j)
 	j.log.note("read outputs")
 	if j.profiled {
-		result.Profile, err = e.readProfile(j.profiler, j.symbols, j.log)
+		result.Profile = e.readProfile(j.profiler, j.symbols, j.log)
 	}
-	return result, err
+	return result
 }
 
 // readOutputs copies outputs to host memory, and makes device tensors of kept outputs.
-func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
-	outputs, kept := j.outputs, j.kept
-	result.Outputs = map[string]*ir.Data{}
+func (e *Executable) readOutputs(j *job) *runtime.Result {
+	outputs, kept, result := j.outputs, j.kept, &runtime.Result{Outputs: map[string]*ir.Data{}}
 	for i, port := range e.Outputs() {
 		if kept[i].Buffer != nil {
-			t, err := e.keptTensor(i, outputs[i].Data, kept[i])
-			if err != nil {
-				return err
-			}
+			t := bailout.Must(e.keptTensor(i, outputs[i].Data, kept[i]))
 			if result.Kept == nil {
 				result.Kept = map[string]*runtime.DeviceTensor{}
 			}
@@ -175,7 +140,7 @@ func (e *Executable) readOutputs(result *runtime.Result, j *job) error {
 		e.device.traffic.out.Add(uint64(n))
 		result.Outputs[port.Name] = outputs[i].Data
 	}
-	return nil
+	return result
 }
 
 // writeInputs copies inputs from the host to mapped memory, and returns the sizes of all inputs.
@@ -193,7 +158,7 @@ func (e *Executable) writeInputs(j *job) []int64 {
 }
 
 // submissions returns the recordings of a synchronous run, in order. sizes are the sizes of its inputs.
-func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err error) {
+func (e *Executable) submissions(j *job, sizes []int64) []*Recording {
 	isSet := func(b *Buffer) bool { return b != nil }
 	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
 	var main *Recording
@@ -203,25 +168,16 @@ func (e *Executable) submissions(j *job, sizes []int64) (_ []*Recording, err err
 	case j.profiler != nil:
 		main = j.profiler.recording
 	case j.between != nil:
-		parts, err = e.partsOn(j.states, j.symbols)
+		parts = e.partsOn(j.states, j.symbols)
 	case j.states != e.own || slices.ContainsFunc(j.from, isSet) || slices.ContainsFunc(j.kept, isKept):
-		main, err = e.stepsOn(j.states, j.symbols)
+		main = e.stepsOn(j.states, j.symbols)
 	default:
-		main, err = e.mainSteps(j.symbols)
+		main = e.mainSteps(j.symbols)
 		recorded = true
 	}
-	if err != nil {
-		return nil, err
-	}
-	before, err := e.copiesIn.prepare(&e.programMemory, "inputs", e.copiesBefore(sizes, j.from, recorded))
-	if err != nil {
-		return nil, err
-	}
-	after, err := e.copiesOut.prepare(&e.programMemory, "outputs", e.copiesAfter(j.outputs, j.kept, recorded))
-	if err != nil {
-		return nil, err
-	}
-	return present(slices.Concat([]*Recording{before, main}, parts, []*Recording{after})...), nil
+	before := e.copiesIn.prepare(&e.programMemory, "inputs", e.copiesBefore(sizes, j.from, recorded))
+	after := e.copiesOut.prepare(&e.programMemory, "outputs", e.copiesAfter(j.outputs, j.kept, recorded))
+	return present(slices.Concat([]*Recording{before, main}, parts, []*Recording{after})...)
 }
 
 // present returns the recordings that are not nil.
@@ -231,34 +187,23 @@ func present(list ...*Recording) []*Recording {
 
 // submit submits recordings and waits for them. Where a recording ends with an exchange between devices, it waits,
 // calls j.between, and continues with the rest.
-func (e *Executable) submit(ctx context.Context, recordings []*Recording, j *job) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (e *Executable) submit(ctx context.Context, recordings []*Recording, j *job) {
+	bailout.Check(ctx.Err())
 	for i, r := range recordings {
 		if !r.ends {
 			continue
 		}
-		p, err := e.device.Submit(recordings[:i+1]...)
-		if err != nil {
-			return err
-		}
+		p := bailout.Must(e.device.Submit(recordings[:i+1]...))
 		e.inFlight.last = p
-		if err := e.device.Wait(context.Background(), p); err != nil { // a run that has begun always completes
-			return err
-		}
-		if err := j.between(); err != nil {
-			return err
-		}
-		return e.submit(context.Background(), recordings[i+1:], j)
+		bailout.Check(e.device.Wait(context.Background(), p)) // a run that has begun always completes
+		bailout.Check(j.between())
+		e.submit(context.Background(), recordings[i+1:], j)
+		return
 	}
-	p, err := e.device.Submit(recordings...)
-	if err != nil {
-		return err
-	}
+	p := bailout.Must(e.device.Submit(recordings...))
 	e.inFlight.last = p
 	j.log.note("submit")
-	err = e.device.Wait(ctx, p)
+	err := e.device.Wait(ctx, p)
 	j.log.note(hostWaits)
-	return err
+	bailout.Check(err)
 }

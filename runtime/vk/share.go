@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -120,38 +121,31 @@ func (e *Executable) borrowState(port kernel.Port, from *Executable) error {
 }
 
 // keepStates saves the borrowed states, calls do, which overwrites states, and restores the borrowed states.
-func (rec *recorder) keepStates(ctx context.Context, do func() error) error {
+func (rec *recorder) keepStates(ctx context.Context, do func()) {
 	copies := map[*Buffer]*Buffer{} // by state
 	for _, b := range rec.of(kernel.BufState) {
 		if !b.borrowed {
 			continue
 		}
-		c, err := rec.device.NewBuffer("copy of "+b.Name, b.at.Buffer.Size(), DeviceMemory)
-		if err != nil {
-			return err
-		}
+		c := bailout.Must(rec.device.NewBuffer("copy of "+b.Name, b.at.Buffer.Size(), DeviceMemory))
 		defer c.Close()
 		copies[b.at.Buffer] = c
 	}
 	if len(copies) == 0 {
-		return do()
+		do()
+		return
 	}
-	move := func(back bool) error {
-		return rec.device.runOnce(ctx, "copies of states", func(c *CommandList) {
+	move := func(back bool) {
+		bailout.Check(rec.device.runOnce(ctx, "copies of states", func(c *CommandList) {
 			for from, to := range copies {
 				if back {
 					from, to = to, from
 				}
 				c.CopyBuffer(to, 0, from, 0, to.Size())
 			}
-		})
+		}))
 	}
-	if err := move(false); err != nil {
-		return err
-	}
-	err := do()
-	if back := move(true); err == nil {
-		err = back
-	}
-	return err
+	move(false)
+	defer move(true)
+	do()
 }

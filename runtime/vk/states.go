@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -23,15 +24,11 @@ type states struct {
 }
 
 // record makes the bindings for these states, and the recording that resets them.
-func (s *states) record() error {
-	bindings, err := s.exe.bind(s.ranges, &s.resources)
-	if err != nil {
-		return err
-	}
-	s.bindings = bindings
+func (s *states) record() {
+	s.bindings = s.exe.bind(s.ranges, &s.resources)
 	s.keep(&s.recordings)
 	if len(s.exe.program.States) == 0 {
-		return nil
+		return
 	}
 	c := s.exe.device.NewCommandList()
 	for i, b := range s.exe.program.Buffers {
@@ -39,139 +36,106 @@ func (s *states) record() error {
 			c.FillBuffer(s.ranges[i].Buffer, s.ranges[i].Offset, b.Bytes, 0)
 		}
 	}
-	if s.reset, err = s.exe.device.Record("reset of "+s.exe.program.Name, c); err == nil {
-		s.keep(s.reset)
-	}
-	return err
+	s.reset = bailout.Must(s.exe.device.Record("reset of "+s.exe.program.Name, c))
+	s.keep(s.reset)
 }
 
 // NewStates implements runtime.Executable.
-func (e *Executable) NewStates() (runtime.States, error) {
-	if err := e.lock(context.Background()); err != nil {
-		return nil, e.wrap("make states of", err)
-	}
+func (e *Executable) NewStates() (_ runtime.States, err error) {
+	defer e.explain("make states of", &err)
+	s := &states{exe: e}
+	defer func() {
+		if err != nil {
+			_ = s.resources.Close()
+		}
+	}()
+	defer bailout.Caught(&err)
+	bailout.Check(e.lock(context.Background()))
 	defer e.unlock()
-	s := &states{exe: e, ranges: e.ranges()}
-	if err := s.make(); err != nil {
-		_ = s.resources.Close()
-		return nil, e.wrap("make states of", err)
-	}
+	s.make()
 	return s, nil
 }
 
 // make makes the buffers of a set of states other than the program's own, and resets them.
-func (s *states) make() error {
+func (s *states) make() {
 	e := s.exe
 	if e.own.reset == nil {
-		return runtime.ErrNoStates
+		bailout.Check(runtime.ErrNoStates)
 	}
+	s.ranges = e.ranges()
 	for i := range e.buffers {
 		b := &e.buffers[i]
 		if b.Kind != kernel.BufState {
 			continue
 		}
-		made, err := e.device.newBuffer(ownerOf(b.Kind), b.Name, b.at.Buffer.Size(), e.memoryKind(b))
-		if err != nil {
-			return err
-		}
+		made := bailout.Must(e.device.newBuffer(ownerOf(b.Kind), b.Name, b.at.Buffer.Size(), e.memoryKind(b)))
 		s.keep(made)
 		s.ranges[i].Buffer = made
 	}
-	if err := s.record(); err != nil {
-		return err
-	}
+	s.record()
 	if e.tripsOf(nil) == "" {
-		if _, err := e.stepsOn(s, nil); err != nil {
-			return err
-		}
+		e.stepsOn(s, nil)
 	}
-	return s.begin(context.Background(), false)
+	s.begin(context.Background(), false)
 }
 
 // begin sets the states to their initial values: zeros, or weights. If spare is true it uploads no weights to borrowed
 // states, which the caller restores.
-func (s *states) begin(ctx context.Context, spare bool) error {
+func (s *states) begin(ctx context.Context, spare bool) {
 	e := s.exe
 	if s.reset == nil {
-		return nil
+		return
 	}
-	if _, err := e.device.Submit(s.reset); err != nil {
-		return err
-	}
+	bailout.Must(e.device.Submit(s.reset))
 	for _, port := range e.program.States {
 		if port.Init == "" || spare && e.buffers[port.Buffer].borrowed {
 			continue
 		}
-		d, err := port.First(e.weights)
-		if err != nil {
-			return err
-		}
+		d := bailout.Must(port.First(e.weights))
 		at := s.ranges[port.Buffer]
-		if err := e.device.UploadFunc(ctx, at.Buffer, at.Offset, int64(len(d.Bytes)), func(p []byte, from int64) error {
-			// The weight may be part of a mapped file.
+		fill := func(p []byte, from int64) error { // the weight may be part of a mapped file
 			return mmap.Guard(func() error { copy(p, d.Bytes[from:]); return nil })
-		}); err != nil {
-			return err
 		}
+		bailout.Check(e.device.UploadFunc(ctx, at.Buffer, at.Offset, int64(len(d.Bytes)), fill))
 	}
-	return nil
 }
 
 // use calls do with the program's lock held. It returns an error if the program or the states are closed.
-func (s *states) use(doing string, do func(e *Executable) error) error {
-	e := s.exe
-	if err := e.lock(context.Background()); err != nil {
-		return e.wrap(doing, err)
-	}
-	defer e.unlock()
+func (s *states) use(doing string, do func(e *Executable)) (err error) {
+	defer s.exe.explain(doing, &err)
+	defer bailout.Caught(&err)
+	bailout.Check(s.exe.lock(context.Background()))
+	defer s.exe.unlock()
 	if s.closed.Load() {
-		return e.wrap(doing, runtime.ErrStatesClosed)
+		return runtime.ErrStatesClosed
 	}
-	if err := do(e); err != nil {
-		return e.wrap(doing, err)
-	}
+	do(s.exe)
 	return nil
 }
 
 // Read implements runtime.States.
 func (s *states) Read(name string) (d *ir.Data, err error) {
-	err = s.use("read state of", func(e *Executable) error {
-		i, err := e.State(name)
-		if err != nil {
-			return err
-		}
-		port := &e.program.States[i]
-		dims, err := port.Shape.Eval(nil) // states are static
-		if err != nil {
-			return err
-		}
-		if d, err = ir.NewData(port.DType, dims...); err != nil {
-			return err
-		}
-		at := s.ranges[port.Buffer]
-		return e.device.Download(context.Background(), d.Bytes, at.Buffer, at.Offset)
+	err = s.use("read state of", func(e *Executable) {
+		port := &e.program.States[bailout.Must(e.State(name))]
+		dims := bailout.Must(port.Shape.Eval(nil)) // states are static
+		made, at := bailout.Must(ir.NewData(port.DType, dims...)), s.ranges[port.Buffer]
+		bailout.Check(e.device.Download(context.Background(), made.Bytes, at.Buffer, at.Offset))
+		d = made
 	})
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d, err
 }
 
 // Write implements runtime.States.
 func (s *states) Write(name string, d *ir.Data) error {
-	return s.use("write state of", func(e *Executable) error {
-		i, err := e.CheckState(name, d)
-		if err != nil {
-			return err
-		}
-		at := s.ranges[e.program.States[i].Buffer]
-		return e.device.Upload(context.Background(), at.Buffer, at.Offset, d.Bytes)
+	return s.use("write state of", func(e *Executable) {
+		at := s.ranges[e.program.States[bailout.Must(e.CheckState(name, d))].Buffer]
+		bailout.Check(e.device.Upload(context.Background(), at.Buffer, at.Offset, d.Bytes))
 	})
 }
 
 // Reset implements runtime.States.
 func (s *states) Reset() error {
-	return s.use("reset states of", func(*Executable) error { return s.begin(context.Background(), false) })
+	return s.use("reset states of", func(*Executable) { s.begin(context.Background(), false) })
 }
 
 // Close implements runtime.States. Runs in progress complete first.

@@ -78,12 +78,13 @@ func (d *Device) newTensor(name string, size int64, kind MemoryKind) (*Buffer, e
 }
 
 // Upload implements runtime.Executable. It overlaps with runs in progress, because nothing reads the tensor yet.
-func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
+func (e *Executable) Upload(ctx context.Context, data *ir.Data) (_ *runtime.DeviceTensor, err error) {
+	defer e.explain("upload for", &err)
 	if data == nil {
-		return nil, e.wrap("upload for", runtime.ErrNothing)
+		return nil, runtime.ErrNothing
 	}
 	if err := data.Check(); err != nil {
-		return nil, e.wrap("upload for", err)
+		return nil, err
 	}
 	return e.upload(ctx, data.DType, data.Dims, func(b *Buffer) error {
 		return e.device.fill(ctx, b, 0, data.Bytes)
@@ -92,9 +93,10 @@ func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.Device
 
 // UploadFrom implements runtime.Executable. Like Upload, it overlaps with runs in progress.
 func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
-	from io.ReaderAt) (*runtime.DeviceTensor, error) {
+	from io.ReaderAt) (_ *runtime.DeviceTensor, err error) {
+	defer e.explain("upload for", &err)
 	if from == nil {
-		return nil, e.wrap("upload for", runtime.ErrNoReader)
+		return nil, runtime.ErrNoReader
 	}
 	return e.upload(ctx, t, dims, func(b *Buffer) error {
 		size, err := ir.ByteSize(t, dims)
@@ -111,17 +113,13 @@ func (e *Executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 func (e *Executable) upload(ctx context.Context, t ir.DType, dims []int,
 	fill func(b *Buffer) error) (*runtime.DeviceTensor, error) {
 	if err := runtime.CheckContext(ctx); err != nil {
-		return nil, e.wrap("upload for", err)
+		return nil, err
 	}
 	if err := e.enter(); err != nil {
-		return nil, e.wrap("upload for", err)
+		return nil, err
 	}
 	defer e.device.leave()
-	tensor, err := e.device.newUploaded(t, dims, fill)
-	if err != nil {
-		return nil, e.wrap("upload for", err)
-	}
-	return tensor, nil
+	return e.device.newUploaded(t, dims, fill)
 }
 
 // newUploaded makes a device tensor, whose buffer fill writes.

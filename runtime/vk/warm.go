@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -12,19 +13,15 @@ import (
 // warm dispatches one workgroup of every kernel, because some drivers compile a kernel at its first dispatch. Inputs
 // and temporaries are zeros. The results do not matter: every run overwrites temporaries and outputs, and the caller
 // resets the states afterwards.
-func (rec *recorder) warm(ctx context.Context, report reporter) error {
+func (rec *recorder) warm(ctx context.Context, report reporter) {
 	first := rec.firstSteps()
 	if len(first) == 0 {
-		return nil
+		return
 	}
-	if err := rec.grids.put(warmSymbols(rec.program)); err != nil {
-		return err
-	}
-	if err := rec.tryPersistent(ctx); err != nil {
-		return err
-	}
+	bailout.Check(rec.grids.put(warmSymbols(rec.program)))
+	rec.tryPersistent(ctx)
 	for i, step := range first {
-		if err := rec.device.runOnce(ctx, "warm-up of "+rec.program.Steps[step].Name, func(c *CommandList) {
+		bailout.Check(rec.device.runOnce(ctx, "warm-up of "+rec.program.Steps[step].Name, func(c *CommandList) {
 			// A kernel must not use results of another kernel's warm-up as addresses.
 			if i == 0 || mailbox.Follows(rec.program.Steps[step].Ops) {
 				rec.zero(c)
@@ -34,12 +31,9 @@ func (rec *recorder) warm(ctx context.Context, report reporter) error {
 			c.Bind(rec.own.bindings, step)
 			c.Dispatch(1, 1, 1)
 			c.Barrier(StageCompute, stageEverything)
-		}); err != nil {
-			return err
-		}
+		}))
 		report(runtime.StageWarm, int64(i+1), int64(len(first)))
 	}
-	return nil
 }
 
 // warmSymbols returns the values of symbols for the warm-up: 1 each, so that kernels have little work. If that makes an
@@ -85,7 +79,7 @@ func (rec *recorder) zero(c *CommandList) {
 // tryPersistent runs each persistent kernel once on zeros. The workgroups of a persistent kernel wait for each other,
 // so all of them must be resident on the device at the same time. If they wait too long, they are not. The program then
 // runs the steps instead of persistent kernels.
-func (rec *recorder) tryPersistent(ctx context.Context) error {
+func (rec *recorder) tryPersistent(ctx context.Context) {
 	for _, b := range rec.of(kernel.BufLate) {
 		rec.late = append(rec.late, b.at.Buffer.Bytes()[b.at.Offset:][:4])
 	}
@@ -95,7 +89,7 @@ func (rec *recorder) tryPersistent(ctx context.Context) error {
 			continue
 		}
 		tried[k.Dispatch.Shader] = true
-		if err := rec.device.runOnce(ctx, "trial of "+k.Dispatch.Name, func(c *CommandList) {
+		bailout.Check(rec.device.runOnce(ctx, "trial of "+k.Dispatch.Name, func(c *CommandList) {
 			for _, b := range rec.of(kernel.BufMeeting) {
 				c.FillBuffer(b.at.Buffer, b.at.Offset, b.Bytes, 0)
 			}
@@ -103,19 +97,16 @@ func (rec *recorder) tryPersistent(ctx context.Context) error {
 			c.Barrier(StageCompute, StageCompute) // see waitsForRoom
 			rec.recordStep(c, rec.own.bindings, len(rec.program.Steps)+i)
 			c.Barrier(StageCompute, stageEverything)
-		}); err != nil {
-			return err
-		}
+		}))
 	}
 	if rec.timedOut() == nil {
 		rec.stats.Persistent = len(rec.program.Persistent)
-		return nil
+		return
 	}
 	rec.stats.NoRoom = len(rec.program.Persistent)
 	for _, word := range rec.late {
 		clear(word)
 	}
-	return nil
 }
 
 // waitsForRoom reports whether dispatch i is a persistent kernel and the first dispatch (n is 0) of a run. It then

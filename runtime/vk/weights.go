@@ -11,6 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -109,7 +110,7 @@ func headSum(parts [][]byte) (sum uint64, err error) {
 
 // findWeights borrows the weights that are on the device already. The caller holds the lock of the device's weight
 // store.
-func (m *programMemory) findWeights(ctx context.Context) error {
+func (m *programMemory) findWeights(ctx context.Context) {
 	for _, b := range m.of(kernel.BufWeight) {
 		if b.borrowed {
 			continue
@@ -118,14 +119,8 @@ func (m *programMemory) findWeights(ctx context.Context) error {
 		if len(known) == 0 {
 			continue
 		}
-		parts, err := bundle.WeightBytes(*b.Buffer, m.weights)
-		if err != nil {
-			return err
-		}
-		head, err := headSum(parts)
-		if err != nil {
-			return err
-		}
+		parts := bailout.Must(bundle.WeightBytes(*b.Buffer, m.weights))
+		head := bailout.Must(headSum(parts))
 		for _, k := range known {
 			if k.head != head || !k.buffer.join() {
 				continue
@@ -136,12 +131,9 @@ func (m *programMemory) findWeights(ctx context.Context) error {
 				b.borrowed = true
 				break
 			}
-			if err = errors.Join(err, k.buffer.Close()); err != nil {
-				return err
-			}
+			bailout.Check(errors.Join(err, k.buffer.Close()))
 		}
 	}
-	return nil
 }
 
 // errDiffers ends a comparison.
@@ -176,30 +168,23 @@ func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, part
 }
 
 // uploadWeights uploads the weights and constants that are not borrowed, and adds them to the device's store.
-func (m *programMemory) uploadWeights(ctx context.Context, report reporter) error {
+func (m *programMemory) uploadWeights(ctx context.Context, report reporter) (err error) {
+	defer bailout.Caught(&err)
 	var done int64
 	total := m.stats.Bytes[kernel.BufWeight]
 	for _, b := range m.of(kernel.BufWeight) {
 		if b.borrowed {
 			continue
 		}
-		parts, err := bundle.WeightBytes(*b.Buffer, m.weights)
-		if err != nil {
-			return err
-		}
-		head, err := headSum(parts)
-		if err != nil {
-			return err
-		}
+		parts := bailout.Must(bundle.WeightBytes(*b.Buffer, m.weights))
+		head := bailout.Must(headSum(parts))
 		put := func(at, size int64, fill func(p []byte, at int64) error) error {
 			return m.device.UploadFunc(ctx, b.at.Buffer, at, size, fill)
 		}
-		if err := layOut(b.Buffer, parts, put, func(n int64) {
+		bailout.Check(layOut(b.Buffer, parts, put, func(n int64) {
 			done += n
 			report(runtime.StageWeights, done, total)
-		}); err != nil {
-			return err
-		}
+		}))
 		m.device.weights.add(kindOf(b.Buffer), knownWeight{head, b.shared})
 	}
 	return nil
