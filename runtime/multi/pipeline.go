@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -250,18 +251,15 @@ func (x *Pipeline) runAhead(ctx context.Context, in map[string]*ir.Data,
 			own[name] = &ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)}
 		}
 	}
-	if err := x.lockDrained(ctx, maxInFlight-1); err != nil {
-		return nil, err
-	}
+	defer bailout.Caught(&err)
+	bailout.Check(x.lockDrained(ctx, maxInFlight-1))
 	defer x.mu.Unlock()
 	if x.closed {
 		return nil, runtime.ErrProgramClosed
 	}
 	r := &pipelineRun{of: x, opt: opt, next: func() {}, done: make(chan struct{})}
-	if err := r.join(own); err != nil {
-		return nil, err
-	}
-	result, err := r.later()
+	bailout.Check(r.join(own))
+	result, err := r.later() // the run has joined the queues, so it begins also after an error
 	x.inFlight = append(x.inFlight, r)
 	go func() { r.finish(r.run(context.WithoutCancel(ctx))) }()
 	return result, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -65,9 +66,8 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 		left.leave()
 		r.release()
 	}()
-	if err := r.fetch(ctx); err != nil {
-		return nil, err
-	}
+	defer bailout.Caught(&err)
+	r.fetch(ctx)
 	select {
 	case <-left[0].before:
 	case <-ctx.Done():
@@ -95,7 +95,7 @@ func (r *pipelineRun) run(ctx context.Context) (_ *runtime.Result, err error) {
 
 // fetch reads inputs on devices to the host (values). If the program has a single part and an input is on its device,
 // fetch leaves the input there (onDevice).
-func (r *pipelineRun) fetch(ctx context.Context) error {
+func (r *pipelineRun) fetch(ctx context.Context) {
 	for name, memory := range r.held {
 		t := r.opt.Inputs[name]
 		device := -1
@@ -103,7 +103,7 @@ func (r *pipelineRun) fetch(ctx context.Context) error {
 			made, err := later.wait(ctx)
 			if err != nil {
 				r.follows = true
-				return fmt.Errorf("input %q: %w", name, err)
+				bailout.Check(fmt.Errorf("input %q: %w", name, err))
 			}
 			if later.run.of.queues == r.of.queues {
 				device = later.device
@@ -113,24 +113,19 @@ func (r *pipelineRun) fetch(ctx context.Context) error {
 				continue
 			}
 		} else if len(r.tickets) == 1 {
-			same, err := runtime.NewDeviceTensor("input "+name, t.DType(), t.Dims(), memory) // t may be closed by now
-			if err != nil {
-				return err
-			}
-			r.onDevice[name] = same
+			// t may be closed by now.
+			r.onDevice[name] = bailout.Must(runtime.NewDeviceTensor("input "+name, t.DType(), t.Dims(), memory))
 			continue
 		}
 		d := &ir.Data{DType: t.DType(), Dims: t.Dims(), Bytes: make([]byte, t.Size())}
-		if err := memory.ReadAt(ctx, d.Bytes, 0); err != nil {
-			return err
-		}
+		bailout.Check(memory.ReadAt(ctx, d.Bytes, 0))
 		r.values[name] = d
 	}
-	return nil
 }
 
 // runPart runs part i. It adds the values for later parts to given and values, and the program's outputs to result.
 func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result) (err error) {
+	defer bailout.Caught(&err)
 	e, in, gives := r.of.exes[i], map[string]*ir.Data{}, r.of.layers[i].Gives
 	mine := runtime.RunOptions{Symbols: map[string]int64{}, Into: map[string]*ir.Data{}, States: r.own[i],
 		Inputs: r.onDevice, Profile: r.opt.Profile, More: r.opt.More && i == len(r.tickets)-1}
@@ -144,9 +139,7 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 	}
 	for _, port := range e.Outputs() {
 		if slices.Contains(gives, port.Name) {
-			if r.given[port.Name], err = r.of.buffers.get(port, r.symbols); err != nil {
-				return err
-			}
+			r.given[port.Name] = r.of.buffers.get(port, r.symbols)
 			r.values[port.Name], mine.Into[port.Name] = r.given[port.Name], r.given[port.Name]
 		} else if d := r.opt.Into[port.Name]; d != nil {
 			mine.Into[port.Name] = d
@@ -155,10 +148,7 @@ func (r *pipelineRun) runPart(ctx context.Context, i int, result *runtime.Result
 			mine.Keep = append(mine.Keep, port.Name)
 		}
 	}
-	one, err := e.Run(ctx, in, mine)
-	if err != nil {
-		return err
-	}
+	one := bailout.Must(e.Run(ctx, in, mine))
 	for name, d := range one.Outputs {
 		if r.given[name] == nil {
 			result.Outputs[name] = d
@@ -191,11 +181,9 @@ func (r *pipelineRun) finish(result *runtime.Result, err error) {
 }
 
 // later returns the result of a run in progress, whose tensors are each a [laterTensor].
-func (r *pipelineRun) later() (*runtime.Result, error) {
-	outputs, err := r.of.NewOutputs(r.symbols, r.opt)
-	if err != nil {
-		return nil, err
-	}
+func (r *pipelineRun) later() (_ *runtime.Result, err error) {
+	defer bailout.Caught(&err)
+	outputs := bailout.Must(r.of.NewOutputs(r.symbols, r.opt))
 	result := &runtime.Result{Outputs: map[string]*ir.Data{}, Kept: map[string]*runtime.DeviceTensor{}}
 	for i, port := range r.of.Outputs() {
 		t := &laterTensor{run: r, name: port.Name}
@@ -204,11 +192,8 @@ func (r *pipelineRun) later() (*runtime.Result, error) {
 				t.device = r.of.layers[part].Device
 			}
 		}
-		result.Kept[port.Name], err = runtime.NewDeviceTensor(fmt.Sprintf("output %q", port.Name), port.Type.DType,
-			outputs[i].Dims, t)
-		if err != nil {
-			return nil, err
-		}
+		result.Kept[port.Name] = bailout.Must(runtime.NewDeviceTensor(fmt.Sprintf("output %q", port.Name),
+			port.Type.DType, outputs[i].Dims, t))
 	}
 	return result, nil
 }
@@ -271,19 +256,10 @@ type buffers struct {
 }
 
 // get returns host memory for a value in a run with these symbols. Its capacity is enough for all runs.
-func (p *buffers) get(port runtime.Port, symbols map[string]int64) (*ir.Data, error) {
-	d := &ir.Data{DType: port.Type.DType}
-	whole, err := port.Type.MaxBytes()
-	if err == nil {
-		d.Dims, err = port.Type.Shape.Eval(symbols)
-	}
-	if err != nil {
-		return nil, err
-	}
-	size, err := ir.ByteSize(d.DType, d.Dims)
-	if err != nil {
-		return nil, err
-	}
+func (p *buffers) get(port runtime.Port, symbols map[string]int64) *ir.Data {
+	whole := bailout.Must(port.Type.MaxBytes())
+	d := &ir.Data{DType: port.Type.DType, Dims: bailout.Must(port.Type.Shape.Eval(symbols))}
+	size := bailout.Must(ir.ByteSize(d.DType, d.Dims))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.free[port.Name]
@@ -294,7 +270,7 @@ func (p *buffers) get(port runtime.Port, symbols map[string]int64) (*ir.Data, er
 		p.made++
 	}
 	d.Bytes = d.Bytes[:size]
-	return d, nil
+	return d
 }
 
 // put takes back the memory of a finished run.

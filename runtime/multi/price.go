@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
@@ -116,10 +117,7 @@ func Expected(ctx context.Context, g *ir.Graph, list []Member, by Strategy, esti
 // price is Expected that also describes what it has priced.
 func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimate Estimate) (ns float64, of string,
 	err error) {
-	stored, err := storedBy(g)
-	if err != nil {
-		return 0, "", err
-	}
+	defer bailout.Caught(&err)
 	own := func(m Member, g *ir.Graph) (float64, error) {
 		if m.Processor {
 			return 0, fmt.Errorf("what a run takes on the %s is not known", m.Caps.Name)
@@ -128,53 +126,41 @@ func price(ctx context.Context, g *ir.Graph, list []Member, by Strategy, estimat
 	}
 	switch by {
 	case OneDevice:
-		i, err := FirstWithRoom(g, list)
-		if err != nil {
-			return 0, "", err
-		}
-		ns, err := own(list[i], g)
-		return ns, fmt.Sprintf("%.3g GiB of weights and states", float64(stored)/(1<<30)), err
+		ns = bailout.Must(own(list[bailout.Must(FirstWithRoom(g, list))], g))
+		of = fmt.Sprintf("%.3g GiB of weights and states", float64(storedBy(g))/(1<<30))
 	case PipelineParallel:
-		return priceLayers(g, list, own)
+		ns, of = priceLayers(g, list, own)
+	default:
+		ns, of = priceTensor(g, list, own)
 	}
-	return priceTensor(g, list, own)
+	return ns, of, nil
 }
 
 // FirstWithRoom returns the index of the first device with enough memory for a graph's weights and states.
-func FirstWithRoom(g *ir.Graph, list []Member) (int, error) {
-	stored, err := storedBy(g)
-	if err != nil {
-		return 0, err
-	}
-	i := slices.IndexFunc(list, func(m Member) bool { return float64(stored) < m.Memory })
+func FirstWithRoom(g *ir.Graph, list []Member) (_ int, err error) {
+	defer bailout.Caught(&err)
+	stored := float64(storedBy(g))
+	i := slices.IndexFunc(list, func(m Member) bool { return stored < m.Memory })
 	if i < 0 {
-		return 0, fmt.Errorf("none has room for %.3g GiB", float64(stored)/(1<<30))
+		return 0, fmt.Errorf("none has room for %.3g GiB", stored/(1<<30))
 	}
 	return i, nil
 }
 
 // storedBy returns the number of bytes of a graph's weights and states.
-func storedBy(g *ir.Graph) (stored int64, err error) {
+func storedBy(g *ir.Graph) (stored int64) {
 	for _, op := range []ir.Op{ir.OpWeight, ir.OpState} {
 		for _, n := range g.Leaves(op) {
-			size, err := n.Type().MaxBytes()
-			if err != nil {
-				return 0, err
-			}
-			stored += size
+			stored += bailout.Must(n.Type().MaxBytes())
 		}
 	}
-	return stored, nil
+	return stored
 }
 
 // priceLayers estimates a run split into consecutive parts: the sum of the times of all parts and of passing values
 // between them through the host. own estimates the kernels of a graph on a device.
-func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string,
-	err error) {
-	layers, err := SplitLayers(g, list, nil)
-	if err != nil {
-		return 0, "", err
-	}
+func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string) {
+	layers := bailout.Must(SplitLayers(g, list, nil))
 	var terms []string
 	for i, p := range layers {
 		m := list[p.Device]
@@ -183,20 +169,16 @@ func priceLayers(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float6
 			ns += pass
 			terms = append(terms, fmt.Sprintf("%v to pass values on", nanos(pass)))
 		}
-		one, err := own(m, p.Graph)
-		if err != nil {
-			return 0, "", err
-		}
+		one := bailout.Must(own(m, p.Graph))
 		ns += one
 		terms = append(terms, fmt.Sprintf("%v for %.3g GiB", nanos(one), float64(p.Stored)/(1<<30)))
 	}
-	return ns, strings.Join(terms, " + "), nil
+	return ns, strings.Join(terms, " + ")
 }
 
 // priceTensor estimates a run with tensor parallelism: the time of the slowest device's part and of all exchanges. own
 // estimates the kernels of a graph on a device.
-func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string,
-	err error) {
+func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float64, error)) (ns float64, of string) {
 	c := collective.Available(Traits(list))
 	known := map[string]bool{} // equal devices have equal parts
 	var exchanges []int
@@ -205,22 +187,13 @@ func priceTensor(g *ir.Graph, list []Member, own func(Member, *ir.Graph) (float6
 			continue
 		}
 		known[m.Caps.Name] = true
-		s, err := partition.SplitTensor(g, len(list), rank, false)
-		if err != nil {
-			return 0, "", err
-		}
-		one, err := own(m, s.Graph)
-		if err != nil {
-			return 0, "", err
-		}
-		if exchanges, err = s.Exchanges(nil); err != nil {
-			return 0, "", err
-		}
-		ns = max(ns, one)
+		s := bailout.Must(partition.SplitTensor(g, len(list), rank, false))
+		ns = max(ns, bailout.Must(own(m, s.Graph)))
+		exchanges = bailout.Must(s.Exchanges(nil))
 	}
 	all := c.Price(exchanges)
 	of = fmt.Sprintf("%v + %v for %d exchanges: %s", nanos(ns), nanos(all), len(exchanges), c.Describe(exchanges))
-	return ns + all, of, nil
+	return ns + all, of
 }
 
 // shares divides `stored` bytes of weights and states among the devices, in proportion to their memory bandwidth, and

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -147,20 +148,12 @@ func (s *states) open() error {
 	return nil
 }
 
-// Read implements runtime.States.
-func (s *states) Read(name string) (*ir.Data, error) {
-	d, err := s.read(name)
-	return d, s.of.Explain("read state of", err)
-}
-
-// read returns a state's value. It concatenates a cut state.
-func (s *states) read(name string) (*ir.Data, error) {
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	if _, err := s.of.State(name); err != nil {
-		return nil, err
-	}
+// Read implements runtime.States. It concatenates a cut state.
+func (s *states) Read(name string) (_ *ir.Data, err error) {
+	defer func() { err = s.of.Explain("read state of", err) }()
+	defer bailout.Caught(&err)
+	bailout.Check(s.open())
+	bailout.Must(s.of.State(name))
 	defer s.of.lock()()
 	h := s.of.home[name]
 	if !h.cut {
@@ -168,41 +161,25 @@ func (s *states) read(name string) (*ir.Data, error) {
 	}
 	var list []*ir.Data
 	for _, part := range h.parts {
-		d, err := s.parts[part].Read(name)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, d)
+		list = append(list, bailout.Must(s.parts[part].Read(name)))
 	}
 	return joinData(list, h.axis)
 }
 
-// Write implements runtime.States.
-func (s *states) Write(name string, d *ir.Data) error {
-	return s.of.Explain("write state of", s.write(name, d))
-}
-
-// write writes a state's value to each part that has it: a slice of it if the state is cut.
-func (s *states) write(name string, d *ir.Data) error {
-	if err := s.open(); err != nil {
-		return err
-	}
-	if _, err := s.of.CheckState(name, d); err != nil {
-		return err
-	}
+// Write implements runtime.States. It writes to each part that has the state: a slice of d if the state is cut.
+func (s *states) Write(name string, d *ir.Data) (err error) {
+	defer func() { err = s.of.Explain("write state of", err) }()
+	defer bailout.Caught(&err)
+	bailout.Check(s.open())
+	bailout.Must(s.of.CheckState(name, d))
 	defer s.of.lock()()
 	h := s.of.home[name]
 	for i, part := range h.parts {
 		own := d
 		if h.cut {
-			var err error
-			if own, err = cutData(d, h.axis, len(h.parts), i); err != nil {
-				return err
-			}
+			own = bailout.Must(cutData(d, h.axis, len(h.parts), i))
 		}
-		if err := s.parts[part].Write(name, own); err != nil {
-			return err
-		}
+		bailout.Check(s.parts[part].Write(name, own))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime/collective"
@@ -28,12 +29,9 @@ type Layers []partition.Part
 
 // SplitLayers cuts a graph into consecutive parts for these devices. other is another program's split, or empty: the
 // weights and states that both programs have stay on the same devices.
-func SplitLayers(g *ir.Graph, list []Member, other Layers) (Layers, error) {
-	stored, err := storedBy(g)
-	if err != nil {
-		return nil, err
-	}
-	return partition.SplitLayers(g, shares(list, float64(stored)), partition.Homes(other))
+func SplitLayers(g *ir.Graph, list []Member, other Layers) (_ Layers, err error) {
+	defer bailout.Caught(&err)
+	return partition.SplitLayers(g, shares(list, float64(storedBy(g))), partition.Homes(other))
 }
 
 // Parts implements Split.
@@ -53,26 +51,14 @@ type Shards []partition.Shard
 // SplitTensor divides the ops of a graph among the devices of a group. It asks the group whether kernels may wait for
 // one another at an exchange.
 func SplitTensor(ctx context.Context, g *ir.Graph, group *collective.Group) (list Shards, err error) {
-	first, err := partition.SplitTensor(g, group.Ranks, 0, true)
-	if err != nil {
-		return nil, err
-	}
+	defer bailout.Caught(&err)
+	first := bailout.Must(partition.SplitTensor(g, group.Ranks, 0, true))
 	waits := first.Waits
 	if waits {
-		exchanges, err := first.Exchanges(nil)
-		if err != nil {
-			return nil, err
-		}
-		if waits, err = group.Waits(ctx, exchanges); err != nil {
-			return nil, err
-		}
+		waits = bailout.Must(group.Waits(ctx, bailout.Must(first.Exchanges(nil))))
 	}
 	for rank := range group.Ranks {
-		s, err := partition.SplitTensor(g, group.Ranks, rank, waits)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, s)
+		list = append(list, bailout.Must(partition.SplitTensor(g, group.Ranks, rank, waits)))
 	}
 	return list, nil
 }

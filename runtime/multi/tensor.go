@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/collective"
@@ -27,24 +28,17 @@ var _ runtime.Executable = (*Tensor)(nil)
 // NewTensor makes the program of a graph from its loaded parts, by rank. It allocates a channel for a run with the
 // largest exchanges. alike says that all devices have the same kernels. names are the devices' names.
 func NewTensor(ctx context.Context, g *ir.Graph, shards Shards, group *collective.Group, names []string,
-	exes []runtime.Executable, alike bool) (*Tensor, error) {
+	exes []runtime.Executable, alike bool) (_ *Tensor, err error) {
+	defer bailout.Caught(&err)
 	x := &Tensor{program: newProgram(g, names, exes, func(rank int) map[string]int { return shards[rank].Cut }),
 		group: group, shards: shards, alike: alike, ahead: alike}
 	if len(shards[0].Collectives) == 0 {
 		return x, nil
 	}
-	most, err := shards[0].Exchanges(nil)
-	if err == nil {
-		err = group.Lock(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
+	most := bailout.Must(shards[0].Exchanges(nil))
+	bailout.Check(group.Lock(ctx))
 	defer group.Unlock()
-	c, err := x.channel(ctx, most)
-	if err != nil {
-		return nil, err
-	}
+	c := bailout.Must(x.channel(ctx, most))
 	x.ahead, x.transport = alike && c.GoesAhead(), ": "+group.Describe(most)
 	return x, nil
 }
@@ -78,25 +72,18 @@ func (x *Tensor) Device() string { return x.devices(" and ") }
 
 // Run implements runtime.Executable. If all outputs stay on the devices, and kernels wait for each other without the
 // host's help, Run does not wait for the end of the run.
-func (x *Tensor) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtime.RunOptions) (*runtime.Result, error) {
-	opt, err := runtime.CheckRun(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
+func (x *Tensor) Run(ctx context.Context, in map[string]*ir.Data,
+	opts ...runtime.RunOptions) (_ *runtime.Result, err error) {
+	defer bailout.Caught(&err)
+	opt := bailout.Must(runtime.CheckRun(ctx, opts))
 	symbols, own, err := x.check(in, opt)
-	if err != nil {
-		return nil, err
-	}
+	bailout.Check(err)
 	values, release, err := x.given(ctx, in, opt)
-	if err != nil {
-		return nil, err
-	}
+	bailout.Check(err)
 	defer release()
-	if err := x.group.Lock(ctx); err != nil {
-		return nil, err
-	}
+	bailout.Check(x.group.Lock(ctx))
 	defer x.group.Unlock()
-	return x.run(ctx, symbols, values, opt, own)
+	return x.run(ctx, symbols, values, opt, own), nil
 }
 
 // shardInputs are the inputs of one device in a run, by name: tensors in host memory, and tensors on that device.
@@ -108,11 +95,8 @@ type shardInputs struct {
 // run runs the parts of all ranks at once. After a failure the other parts still run to their end, so that all of them
 // update their states.
 func (x *Tensor) run(ctx context.Context, symbols map[string]int64, values []shardInputs, opt runtime.RunOptions,
-	own []runtime.States) (*runtime.Result, error) {
-	run, links, err := x.begin(ctx, symbols)
-	if err != nil {
-		return nil, err
-	}
+	own []runtime.States) *runtime.Result {
+	run, links := x.begin(ctx, symbols)
 	results, errs := make([]*runtime.Result, len(x.exes)), make([]error, len(x.exes))
 	var wait sync.WaitGroup
 	for rank := range x.exes {
@@ -126,29 +110,28 @@ func (x *Tensor) run(ctx context.Context, symbols map[string]int64, values []sha
 		})
 	}
 	wait.Wait()
-	if err = errors.Join(errs...); err == nil && x.alike && run.GoesAhead() && len(opt.Keep) == len(x.Outputs()) {
+	err := errors.Join(errs...)
+	if err == nil && x.alike && run.GoesAhead() && len(opt.Keep) == len(x.Outputs()) {
 		run.Detach()
 	} else if err = x.group.Finish(run, errs); err != nil {
 		for _, r := range results {
 			err = errors.Join(err, r.CloseKept())
 		}
-		return nil, err
+		bailout.Check(err)
 	}
-	return x.result(results, run)
+	return bailout.Must(x.result(results, run))
 }
 
 // begin prepares a run's exchanges. It returns each rank's link: the input tensor through which kernels find the
 // memory for exchanges. Without exchanges the run and the links are nil.
-func (x *Tensor) begin(ctx context.Context, symbols map[string]int64) (*collective.Run, []*ir.Data, error) {
-	exchanges, err := x.shards[0].Exchanges(symbols)
-	if err != nil || len(exchanges) == 0 {
-		return nil, make([]*ir.Data, len(x.exes)), err
+func (x *Tensor) begin(ctx context.Context, symbols map[string]int64) (*collective.Run, []*ir.Data) {
+	exchanges := bailout.Must(x.shards[0].Exchanges(symbols))
+	if len(exchanges) == 0 {
+		return nil, make([]*ir.Data, len(x.exes))
 	}
-	c, err := x.channel(ctx, exchanges)
-	if err != nil {
-		return nil, nil, err
-	}
-	return x.group.Begin(c, exchanges)
+	run, links, err := x.group.Begin(bailout.Must(x.channel(ctx, exchanges)), exchanges)
+	bailout.Check(err)
+	return run, links
 }
 
 // runPart runs one rank's part of the graph. Rank 0 writes its outputs to the destinations in opt. The other ranks

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/collective"
@@ -48,6 +49,7 @@ func (x *Tensor) given(ctx context.Context, in map[string]*ir.Data, opt runtime.
 			done()
 		}
 	}()
+	defer bailout.Caught(&err)
 	var list []shardInputs
 	for range x.exes {
 		one := shardInputs{host: map[string]*ir.Data{}, device: map[string]*runtime.DeviceTensor{}}
@@ -65,10 +67,7 @@ func (x *Tensor) given(ctx context.Context, in map[string]*ir.Data, opt runtime.
 			}
 			continue
 		}
-		d, err := opt.Inputs[name].Read(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
+		d := bailout.Must(opt.Inputs[name].Read(ctx))
 		for rank := range list {
 			list[rank].host[name] = d
 		}
