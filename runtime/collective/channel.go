@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -58,6 +59,7 @@ func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 
 // allocate makes the channel's memory with slots of so many words in all.
 func (c *Channel) allocate(g *Group, words int) (err error) {
+	defer bailout.Caught(&err)
 	memory, t, own := []uint32(nil), transports[c.transport], mailbox.Header
 	if !t.copies {
 		own += words
@@ -65,9 +67,7 @@ func (c *Channel) allocate(g *Group, words int) (err error) {
 	if len(g.vulkan) == 0 {
 		memory = make([]uint32, own)
 	} else {
-		if c.memory, err = vk.NewHostBuffer(g.vulkan, own); err != nil {
-			return err
-		}
+		c.memory = bailout.Must(vk.NewHostBuffer(g.vulkan, own))
 		memory = c.memory.Words()
 	}
 	var inboxes [][]uint32
@@ -75,30 +75,19 @@ func (c *Channel) allocate(g *Group, words int) (err error) {
 		if !t.relays {
 			break
 		}
-		b, err := d.NewInbox(mailbox.Header)
-		if err != nil {
-			return err
-		}
+		b := bailout.Must(d.NewInbox(mailbox.Header))
 		c.inboxes = append(c.inboxes, b)
 		inboxes = append(inboxes, b.Words())
 	}
-	if c.box, err = mailbox.New(memory, len(g.names), inboxes...); err != nil {
-		return err
-	}
+	c.box = bailout.Must(mailbox.New(memory, len(g.names), inboxes...))
 	c.epoch = 1
 	if !t.copies {
 		return nil
 	}
 	if g.copier == nil {
-		if g.copier, err = g.OpenCopier(g.vulkan); err != nil {
-			g.copier = nil
-			return err
-		}
+		g.copier = bailout.Must(g.OpenCopier(g.vulkan))
 	}
-	if c.buffers, err = g.copier.NewBuffers(words, words/(3*len(g.names))); err != nil {
-		c.buffers = nil
-		return err
-	}
+	c.buffers = bailout.Must(g.copier.NewBuffers(words, words/(3*len(g.names))))
 	c.box.Own(words)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/partition"
 	"github.com/vkc-go/vkc/runtime"
@@ -27,21 +28,15 @@ func probeExchanges(t Transport) []int {
 // the first failure. It does not measure the cost of an exchange: the host may be busy loading other programs.
 func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err error) {
 	ranks, t := len(g.names), transports[c.transport]
-	swaps, err := partition.Swaps(ranks, t.values, t.times)
-	if err != nil {
-		return err
-	}
 	in, want := swapped(ranks, t.values, t.times)
 	var parts []runtime.Executable
 	defer func() {
 		err = errors.Join(err, runtime.Each(parts, runtime.Executable.Close))
 	}()
+	defer bailout.Caught(&err)
+	swaps := bailout.Must(partition.Swaps(ranks, t.values, t.times))
 	for rank := range ranks {
-		p, err := g.LoadGraph(ctx, rank, swaps)
-		if err != nil {
-			return err
-		}
-		parts = append(parts, p)
+		parts = append(parts, bailout.Must(g.LoadGraph(ctx, rank, swaps)))
 	}
 	for range probeRuns {
 		if t.once {

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -229,13 +230,9 @@ func (e *Executable) wanted(ctx context.Context, in map[string]*ir.Data, opt run
 
 // sample copies what a run reads.
 func (e *Executable) sample(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (s sample, err error) {
-	if s.symbols, err = e.Bind(in, opt); err != nil {
-		return s, err
-	}
-	if s.in, err = onHost(ctx, in, opt.Inputs); err != nil {
-		return s, err
-	}
-	s.in = maps.Clone(s.in)
+	defer bailout.Caught(&err)
+	s.symbols = bailout.Must(e.Bind(in, opt))
+	s.in = maps.Clone(bailout.Must(onHost(ctx, in, opt.Inputs)))
 	for name, d := range in { // the caller may change them after the run
 		own := *d
 		own.Bytes, own.Dims = slices.Clone(own.Bytes), slices.Clone(own.Dims)
@@ -245,30 +242,23 @@ func (e *Executable) sample(ctx context.Context, in map[string]*ir.Data, opt run
 	if from == nil {
 		from = runtime.StatesOf(e.first)
 	}
-	s.states, err = e.read(from)
-	return s, err
+	s.states = e.read(from)
+	return s, nil
 }
 
 // read copies all states.
-func (e *Executable) read(from runtime.States) (map[string]*ir.Data, error) {
+func (e *Executable) read(from runtime.States) map[string]*ir.Data {
 	values := map[string]*ir.Data{}
 	for _, p := range e.States() {
-		d, err := from.Read(p.Name)
-		if err != nil {
-			return nil, err
-		}
-		values[p.Name] = d
+		values[p.Name] = bailout.Must(from.Read(p.Name))
 	}
-	return values, nil
+	return values
 }
 
-func write(to runtime.States, values map[string]*ir.Data) error {
+func write(to runtime.States, values map[string]*ir.Data) {
 	for name, d := range values {
-		if err := to.Write(name, d); err != nil {
-			return err
-		}
+		bailout.Check(to.Write(name, d))
 	}
-	return nil
 }
 
 // begin begins the trial if it is time.
@@ -298,13 +288,13 @@ func (e *Executable) try(ctx context.Context) {
 }
 
 // inTurn calls f while no other program with the same Turn is loaded or measured for a trial.
-func (e *Executable) inTurn(ctx context.Context, f func() error) error {
+func (e *Executable) inTurn(ctx context.Context, f func()) {
 	select {
 	case e.opt.Turn <- struct{}{}:
 		defer func() { <-e.opt.Turn }()
-		return f()
+		f()
 	case <-ctx.Done():
-		return ctx.Err()
+		bailout.Check(ctx.Err())
 	}
 }
 
@@ -322,45 +312,31 @@ func (e *Executable) settle(why string) {
 // programs have their turn while it waits for the caller's runs.
 func (e *Executable) measure(ctx context.Context) (why string, err error) {
 	var second runtime.Executable
-	err = e.inTurn(ctx, func() (err error) {
-		second, err = e.opt.Load(ctx)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
 	kept := false
 	defer func() {
-		if !kept {
+		if second != nil && !kept {
 			err = errors.Join(err, second.Close())
 		}
 	}()
+	defer bailout.Caught(&err)
+	e.inTurn(ctx, func() { second = bailout.Must(e.opt.Load(ctx)) })
 	own := runtime.StatesOf(e.first) // not used without states
 	if len(e.States()) > 0 {
-		if own, err = e.first.NewStates(); err != nil {
-			return "", err
-		}
+		own = bailout.Must(e.first.NewStates())
 		defer own.Close()
 	}
 	var here, there time.Duration
 	same := true
 	tried := 0
 	for tried < runs && (tried == 0 || float64(there) < 2*float64(here)) {
-		s, err := e.next(ctx)
-		if err != nil {
-			return "", err
-		}
+		s := e.next(ctx)
 		var a, b outcome
 		var failed error // for the caller too, who knows why
-		err = e.inTurn(ctx, func() (err error) {
+		e.inTurn(ctx, func() {
 			if a, failed = e.repeat(ctx, e.first, own, s); failed == nil {
-				b, err = e.repeat(ctx, second, nil, s)
+				b = bailout.Must(e.repeat(ctx, second, nil, s))
 			}
-			return err
 		})
-		if err != nil {
-			return "", err
-		}
 		if failed != nil {
 			continue
 		}
@@ -376,22 +352,20 @@ func (e *Executable) measure(ctx context.Context) (why string, err error) {
 		return fmt.Sprintf("%s: %s was tried and took %s, but its results differ in their last bits: name that device "+
 			"to run there", e.opt.First, e.opt.Second, times), nil
 	}
-	if err := e.changeOver(ctx, second); err != nil {
-		return "", err
-	}
+	e.changeOver(ctx, second)
 	kept = true
 	return fmt.Sprintf("%s: it took %s; the bits of the results are the same", e.opt.Second, times), nil
 }
 
 // next waits for the caller's next run and returns what it reads.
-func (e *Executable) next(ctx context.Context) (sample, error) {
+func (e *Executable) next(ctx context.Context) (s sample) {
 	e.asked.Store(true)
 	select {
-	case s := <-e.samples:
-		return s, nil
+	case s = <-e.samples:
 	case <-ctx.Done():
-		return sample{}, ctx.Err()
+		bailout.Check(ctx.Err())
 	}
+	return s
 }
 
 // outcome is a repeated run: its duration, the outputs, and the states afterwards.
@@ -410,43 +384,33 @@ func (o outcome) equal(other outcome) bool {
 // repeat repeats a run on a device, with a set of its states. A nil set means the program's own states.
 func (e *Executable) repeat(ctx context.Context, on runtime.Executable, set runtime.States,
 	s sample) (o outcome, err error) {
+	defer bailout.Caught(&err)
 	opt := runtime.RunOptions{Symbols: s.symbols}
 	at := runtime.StatesOf(on)
 	if len(s.states) > 0 && set != nil {
 		at, opt.States = set, set
 	}
-	if err := write(at, s.states); err != nil {
-		return o, err
-	}
-	o.took, err = e.opt.Clock(on, func() error {
-		r, err := on.Run(ctx, s.in, opt)
-		if err == nil {
-			o.outputs = r.Outputs
-		}
+	write(at, s.states)
+	var r *runtime.Result
+	o.took = bailout.Must(e.opt.Clock(on, func() (err error) {
+		r, err = on.Run(ctx, s.in, opt)
 		return err
-	})
+	}))
 	o.took = max(o.took, 1) // the clock may be coarse
-	if err == nil {
-		o.states, err = e.read(at)
-	}
-	return o, err
+	o.outputs, o.states = r.Outputs, e.read(at)
+	return o, nil
 }
 
 // changeOver moves all states to the second device, where the program runs from then on. After an error it runs on the
 // first device as before.
-func (e *Executable) changeOver(ctx context.Context, second runtime.Executable) error {
+func (e *Executable) changeOver(ctx context.Context, second runtime.Executable) {
 	if len(e.States()) > 0 {
 		e.moving.Lock()
 		defer e.moving.Unlock()
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err := e.move(e.first, second); err != nil {
-		return err
-	}
+	bailout.Check(ctx.Err())
+	bailout.Check(e.move(e.first, second))
 	e.second.Store(&second)
-	return nil
 }
 
 // move copies the program's states, and those of NewStates, from one device to another. The caller holds moving.
@@ -454,33 +418,19 @@ func (e *Executable) move(from, to runtime.Executable) (err error) {
 	if len(e.States()) == 0 {
 		return nil
 	}
-	copyAll := func(from, to runtime.States) error {
-		values, err := e.read(from)
-		if err == nil {
-			err = write(to, values)
-		}
-		return err
-	}
-	if err := copyAll(runtime.StatesOf(from), runtime.StatesOf(to)); err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	moved := map[*states]runtime.States{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, runtime.Each(slices.Collect(maps.Values(moved)), runtime.States.Close))
 		}
 	}()
+	defer bailout.Caught(&err)
+	write(runtime.StatesOf(to), e.read(runtime.StatesOf(from)))
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for s := range e.sets {
-		one, err := to.NewStates()
-		if err != nil {
-			return err
-		}
-		moved[s] = one
-		if err := copyAll(s.at, one); err != nil {
-			return err
-		}
+		moved[s] = bailout.Must(to.NewStates())
+		write(moved[s], e.read(s.at))
 	}
 	for s, one := range moved {
 		s.at.Close() // nothing is lost if it fails
