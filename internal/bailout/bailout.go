@@ -1,7 +1,9 @@
-// Package bailout ends a piece of work at its first error. Functions that do the work call [Check] and [Must], and the
-// function that began it defers [Caught] and returns the error. The functions in between need no error results. A
-// bailout never leaves a package or a goroutine: each exported function of a package that uses Check catches it.
+// Package bailout ends a piece of work at its first error. Functions that do the work call [Check], [Unless] and [Must],
+// and the function that began it defers [Caught] and returns the error. The functions in between need no error results.
+// A bailout never leaves a package or a goroutine: each exported function of a package that uses it catches it.
 package bailout
+
+import "fmt"
 
 type failure struct{ error }
 
@@ -9,6 +11,13 @@ type failure struct{ error }
 func Check(err error) {
 	if err != nil {
 		panic(failure{err})
+	}
+}
+
+// Unless ends the work with an error, in the form of [fmt.Errorf], unless ok is true.
+func Unless(ok bool, format string, args ...any) {
+	if !ok {
+		panic(failure{fmt.Errorf(format, args...)})
 	}
 }
 

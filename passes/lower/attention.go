@@ -1,11 +1,11 @@
 package lower
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -17,9 +17,6 @@ import (
 func (l *lowerer) lowerAttention() {
 	n := l.c.Cores[0]
 	p := l.openAttention(n)
-	if p == nil {
-		return
-	}
 	p.readOperands()
 	p.readFactor()
 	p.addMask()
@@ -46,10 +43,7 @@ func (l *lowerer) openAttention(n *ir.Node) *attentionPoint {
 	rank := q.Rank()
 	heads, groups, queries, keys := q.Shape()[rank-3], k.Shape()[rank-3], q.Shape()[rank-2], k.Shape()[rank-2]
 	perGroup, ok := heads.Quo(groups.Add)
-	if !ok {
-		l.fail(fmt.Errorf("%s query heads for %s key heads", heads, groups))
-		return nil
-	}
+	bailout.Unless(ok, "%s query heads for %s key heads", heads, groups)
 	p := &attentionPoint{l: l, n: n}
 	if n.Op().Info().Arg("grad") >= 0 {
 		p.grad = n.Attrs().String_("of")
@@ -311,12 +305,13 @@ func (l *lowerer) coordsOf(n *ir.Node) []kernel.Index {
 			return out
 		case n.Op() == ir.OpReshape:
 			return reshaped(n.Shape(), a.Shape(), at)
-		case n.Op().Class() == ir.ClassElementwise && n.Shape().Equal(a.Shape()):
-			return at
 		}
-		return l.failAt(n, fmt.Errorf("%s does not keep its elements one by one", n.Op()))
+		same := n.Op().Class() == ir.ClassElementwise && n.Shape().Equal(a.Shape())
+		bailout.Unless(same, "%s does not keep its elements one by one", n.Op())
+		return at
 	}
-	return l.failAt(n, errNotIdentity)
+	bailout.Check(errNotIdentity)
+	return nil
 }
 
 // followsCore reports whether n is the cluster's first core, or is computed from it in the same kernel.

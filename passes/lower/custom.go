@@ -1,10 +1,10 @@
 package lower
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -56,11 +56,12 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 		}
 		out := slices.IndexFunc(c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i-k.Custom.Args })
 		l := newLowerer(f, c)
-		l.k.Family, l.space = kernel.FamilyMap, c.tails[out].Shape()
-		l.at = l.parallel(l.space)
-		l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: kernel.Linear(l.space, l.at),
-			Value: l.b.Integer(c.tails[out].DType(), 0)}}
-		zeros, err := l.finish()
+		zeros, err := l.make(func() {
+			l.k.Family, l.space = kernel.FamilyMap, c.tails[out].Shape()
+			l.at = l.parallel(l.space)
+			l.k.Stores = []kernel.Store{{Bind: l.binding(c.tails[out], true), Index: kernel.Linear(l.space, l.at),
+				Value: l.b.Integer(c.tails[out].DType(), 0)}}
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -74,11 +75,6 @@ func (f *Fusion) zeroed(c *Cluster, k *kernel.Kernel) (list []*kernel.Kernel, er
 func (l *lowerer) lowerCustom() {
 	n := l.c.tails[0]
 	op := n.Op().Info().Custom
-	types, err := op.Results(ir.NodeCall(n))
-	if err != nil {
-		l.fail(err)
-		return
-	}
 	c := &kernel.Custom{Op: n.Op(), Attrs: ir.WithOutput(n.Attrs(), 0), Args: len(n.Args())}
 	l.k.Family, l.k.Custom = kernel.FamilyCustom, c
 	l.ops[n] = true
@@ -87,18 +83,13 @@ func (l *lowerer) lowerCustom() {
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: op.Args[i].Name, DType: a.DType(), Read: true,
 			Buffer: l.f.bufferNode(a).ID(), Elems: a.Shape().MaxElems()})
 	}
-	for i, t := range types {
+	for i, t := range bailout.Must(op.Results(ir.NodeCall(n))) {
 		j := slices.IndexFunc(l.c.tails, func(o *ir.Node) bool { return ir.OutputIndex(o) == i })
-		if j < 0 {
-			l.fail(fmt.Errorf("%s: no node for result %d", n.Op(), i))
-			return
-		}
+		bailout.Unless(j >= 0, "%s: no node for result %d", n.Op(), i)
 		out := l.c.tails[j]
 		c.Types = append(c.Types, t)
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: op.Kernel.Outputs[i], DType: t.DType, Write: true,
 			Read: c.Zeroed(c.Args + i), Buffer: l.f.bufferNode(out).ID(), Elems: t.Shape.MaxElems()})
 	}
-	if _, err := c.Grid(); err != nil {
-		l.fail(err)
-	}
+	bailout.Must(c.Grid())
 }

@@ -74,7 +74,7 @@ func (l *lowerer) lowerGroup() {
 	l.ops[n] = true
 	l.space = ir.Shape{ir.D(n.Attrs().Int("experts"))}
 	l.parallel(l.space)
-	l.k.Fold = l.numel(ids.Shape())
+	l.k.Fold = numel(ids.Shape())
 	id := l.value(ids, kernel.Unflatten(ids.Shape(), kernel.Axis(l.k.FoldAxis(), l.k.Fold)))
 	l.k.Group = &kernel.Group{Of: l.indexOf(id, kernel.Last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add,
 		Bind: l.binding(n, true)}

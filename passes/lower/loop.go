@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
@@ -127,15 +125,9 @@ func (f *Fusion) resultsOf(loop *ir.Node) []*ir.Node {
 func (l *lowerer) lowerLoop() {
 	loop := l.c.tails[0] // the results have later numbers
 	body, given, err := sunkBody(l.f.Graph, loop)
-	if err != nil {
-		l.fail(err)
-		return
-	}
+	bailout.Check(err)
 	fused, err := l.f.LowerBody(body)
-	if err != nil {
-		l.fail(fmt.Errorf("body %q: %w", body.Name, err))
-		return
-	}
+	bailout.Unless(err == nil, "body %q: %w", body.Name, err)
 	results := l.f.resultsOf(loop)
 	l.k.Family = kernel.FamilyLoop
 	l.k.Loop = &kernel.Loop{Trips: loop.Attrs().Shape("trips")[0], While: loop.Attrs().Bool("while"),

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 	"github.com/vkc-go/vkc/quant"
@@ -39,31 +40,13 @@ type lowerer struct {
 	// an error.
 	cuts  bool
 	grown bool // whether the current node's coordinates are larger than grownIndex
-	err   error
-}
-
-// fail records an error, which finish returns. Only the first one counts. It returns a dummy expression, so that
-// callers can go on.
-func (l *lowerer) fail(err error) *kernel.Expr {
-	if l.err == nil {
-		l.err = err
-	}
-	return l.b.Load(0, ir.F32, kernel.Const(0), "")
 }
 
 // numel returns the number of elements of a shape.
-func (l *lowerer) numel(s ir.Shape) ir.Dim {
+func numel(s ir.Shape) ir.Dim {
 	n, err := s.Numel()
-	if err != nil {
-		l.fail(fmt.Errorf("counting the elements of %s: %w", s, err))
-	}
+	bailout.Unless(err == nil, "counting the elements of %s: %w", s, err)
 	return n
-}
-
-// failAt is fail for functions that return coordinates in n.
-func (l *lowerer) failAt(n *ir.Node, err error) []kernel.Index {
-	l.fail(err)
-	return make([]kernel.Index, n.Rank())
 }
 
 // tryLower returns nil if c can be one kernel, or else the reason why not.
@@ -94,8 +77,7 @@ func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 	for _, run := range c.runs {
 		l := newLowerer(f, c)
 		l.run = run
-		l.lowerMap()
-		k, err := l.finish()
+		k, err := l.make(l.lowerMap)
 		if err != nil {
 			return nil, err
 		}
@@ -114,38 +96,38 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 	if err := l.f.ctx.Err(); err != nil {
 		return nil, err
 	}
-	switch l.c.Kind {
-	case ClusterMap:
-		l.lowerMap()
-	case ClusterRow:
-		l.lowerRow()
-	case ClusterMatMul:
-		l.lowerMatMul()
-	case ClusterScan:
-		l.lowerScan()
-	case ClusterSort:
-		l.lowerSort()
-	case ClusterAttention:
-		l.lowerAttention()
-	case ClusterQuantize:
-		l.lowerQuantize()
-	case ClusterGroup:
-		l.lowerGroup()
-	case ClusterUpdate:
-		l.lowerUpdate()
-	case ClusterCustom:
-		l.lowerCustom()
-	case ClusterLoop:
-		l.lowerLoop()
-	}
-	return l.finish()
+	return l.make(func() {
+		switch l.c.Kind {
+		case ClusterMap:
+			l.lowerMap()
+		case ClusterRow:
+			l.lowerRow()
+		case ClusterMatMul:
+			l.lowerMatMul()
+		case ClusterScan:
+			l.lowerScan()
+		case ClusterSort:
+			l.lowerSort()
+		case ClusterAttention:
+			l.lowerAttention()
+		case ClusterQuantize:
+			l.lowerQuantize()
+		case ClusterGroup:
+			l.lowerGroup()
+		case ClusterUpdate:
+			l.lowerUpdate()
+		case ClusterCustom:
+			l.lowerCustom()
+		case ClusterLoop:
+			l.lowerLoop()
+		}
+	})
 }
 
-// finish completes the kernel and returns it, or the recorded error.
-func (l *lowerer) finish() (*kernel.Kernel, error) {
-	if l.err != nil {
-		return nil, l.err
-	}
+// make calls build, which builds the kernel, and completes it. build bails out if the kernel cannot be built.
+func (l *lowerer) make(build func()) (_ *kernel.Kernel, err error) {
+	defer bailout.Caught(&err)
+	build()
 	l.bindCodebooks()
 	l.k.After = slices.DeleteFunc(l.k.After, func(v int) bool {
 		return slices.ContainsFunc(l.k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == v })
@@ -244,10 +226,7 @@ func (l *lowerer) lowerMap() {
 	}
 	l.at = l.parallel(l.space)
 	for _, n := range l.c.Stored {
-		if !n.Shape().Equal(l.space) {
-			l.fail(fmt.Errorf("shapes %s and %s differ", n.Shape(), l.space))
-			return
-		}
+		bailout.Unless(n.Shape().Equal(l.space), "shapes %s and %s differ", n.Shape(), l.space)
 		l.store(n, l.at, false)
 	}
 }
@@ -261,12 +240,7 @@ func (l *lowerer) lowerRun(n *ir.Node) {
 	}
 	length := ir.D(0)
 	for _, a := range n.Args()[l.run[0]:l.run[1]] {
-		sum, err := length.Sum(a.Shape()[axis])
-		if err != nil {
-			l.fail(err)
-			return
-		}
-		length = sum
+		length = bailout.Must(length.Sum(a.Shape()[axis]))
 	}
 	part := slices.Clone(l.space)
 	part[axis] = length
@@ -417,8 +391,11 @@ func ident(s string) string {
 // errNotIdentity means that a kernel needs a result of its own loop that another invocation computes.
 var errNotIdentity = errors.New("the next op reads it at other coordinates")
 
-func sameCoords(a, b []kernel.Index) bool {
-	return slices.EqualFunc(a, b, func(x, y kernel.Index) bool { return x.Equal(y) })
+// identical ends the lowering unless two elements have the same coordinates.
+func identical(a, b []kernel.Index) {
+	if !slices.EqualFunc(a, b, func(x, y kernel.Index) bool { return x.Equal(y) }) {
+		bailout.Check(errNotIdentity)
+	}
 }
 
 // coordsKey returns the key in memo of an element of n.
@@ -436,19 +413,13 @@ func coordsKey(n *ir.Node, at []kernel.Index) string {
 // range than that; later ops in the same kernel must see the same value as in the reference.
 func (l *lowerer) value(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if l.grown && sizeOf(at) > maxIndex {
-		return l.fail(errIndex)
-	}
-	if l.err != nil {
-		return l.fail(nil)
+		bailout.Check(errIndex)
 	}
 	key := coordsKey(n, at)
 	if e, ok := l.memo[key]; ok {
 		return e
 	}
 	e := l.compute(n, at)
-	if l.err != nil {
-		return e
-	}
 	if !n.DType().IsBlock() { // elements of blocks are decoded to f32
 		e = l.b.Cast(n.DType(), e)
 	}
@@ -471,20 +442,34 @@ func (l *lowerer) compute(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	if slices.Contains(l.c.Cores, n) {
 		return l.coreResult(n, at)
 	}
-	if isCore(n) {
-		return l.fail(fmt.Errorf("%s (%s) is not placed", n, n.Op()))
+	bailout.Unless(!isCore(n), "%s (%s) is not placed", n, n.Op())
+	if !l.cuts || n.DType().IsBlock() {
+		return l.inline(n, at)
 	}
-	grown := l.grown
-	l.grown = sizeOf(at) > grownIndex
-	e := l.pointwise(n, at)
-	l.grown = grown
-	if errors.Is(l.err, errIndex) && l.cuts && !n.DType().IsBlock() {
-		l.err = nil
+	e, err := l.tried(n, at)
+	if errors.Is(err, errIndex) {
 		l.f.newCluster(ClusterMap, n)
 		l.f.why[n.ID()] = fmt.Sprintf("stored: %s", errIndex)
 		return l.load(n, at)
 	}
+	bailout.Check(err)
 	return e
+}
+
+// inline returns the element of n, which the kernel computes from n's arguments.
+func (l *lowerer) inline(n *ir.Node, at []kernel.Index) *kernel.Expr {
+	grown := l.grown
+	l.grown = sizeOf(at) > grownIndex
+	e := l.pointwise(n, at)
+	l.grown = grown
+	return e
+}
+
+// tried is inline that returns an error.
+func (l *lowerer) tried(n *ir.Node, at []kernel.Index) (_ *kernel.Expr, err error) {
+	defer func(grown bool) { l.grown = grown }(l.grown)
+	defer bailout.Caught(&err)
+	return l.inline(n, at), nil
 }
 
 func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -14,10 +15,7 @@ func (l *lowerer) lowerMatMul() {
 	l.k.Family = kernel.FamilyMatMul
 	switch n := l.c.Cores[0]; {
 	case isConv(n):
-		if len(l.c.Cores) > 1 {
-			l.fail(errWindow(n))
-			return
-		}
+		l.alone(n)
 		l.lowerConv(n)
 		return
 	case n.Op() == ir.OpMatMulID:
@@ -46,10 +44,7 @@ func (l *lowerer) lowerMatMul() {
 
 // addProduct adds core n as product number i of the kernel: the sum of a*b along the contraction axis.
 func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) {
-	if a.UsesAnyAcc() || b.UsesAnyAcc() {
-		l.fail(fmt.Errorf("%s needs the other product's result", n))
-		return
-	}
+	bailout.Unless(!a.UsesAnyAcc() && !b.UsesAnyAcc(), "%s needs the other product's result", n)
 	name := "acc"
 	if len(l.c.Cores) > 1 {
 		name = fmt.Sprintf("acc%d", i)
@@ -116,10 +111,6 @@ func (l *lowerer) resultCoords(n *ir.Node) []kernel.Index {
 	if n.Shape().Equal(l.space) {
 		return l.at
 	}
-	a, errA := n.Shape().Numel()
-	b, errB := l.space.Numel()
-	if errA != nil || errB != nil || a != b {
-		return l.failAt(n, fmt.Errorf("its shape %s is not the product's %s", n.Shape(), l.space))
-	}
+	bailout.Unless(sameElems(n.Shape(), l.space), "its shape %s is not the product's %s", n.Shape(), l.space)
 	return reshaped(n.Shape(), l.space, l.at)
 }

@@ -2,10 +2,10 @@ package lower
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -52,9 +52,7 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	case ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic:
 		return l.resize(n, at)
 	}
-	if n.Op().Class() != ir.ClassElementwise {
-		return l.fail(fmt.Errorf("%s has no lowering", n.Op()))
-	}
+	bailout.Unless(n.Op().Class() == ir.ClassElementwise, "%s has no lowering", n.Op())
 	args := make([]*kernel.Expr, len(n.Args()))
 	for i, a := range n.Args() {
 		args[i] = l.value(a, broadcastCoords(a.Shape(), at))
@@ -70,7 +68,7 @@ func (l *lowerer) waitFor(n *ir.Node) {
 	l.waits[n] = true
 	switch h := l.f.home[n.ID()]; {
 	case h == l.c && h != nil || l.f.core[n.ID()] == l.c:
-		l.fail(errAfterItself)
+		bailout.Check(errAfterItself)
 	case h != nil:
 		l.k.After = append(l.k.After, l.f.bufferNode(n).ID())
 	case !analysis.IsLeaf(n):

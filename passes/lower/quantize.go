@@ -1,9 +1,8 @@
 package lower
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 	"github.com/vkc-go/vkc/passes/plan"
@@ -30,11 +29,8 @@ func (l *lowerer) faulty(n *ir.Node) {
 // lowerQuantizedUpdate is lowerQuantize for rows that are written into a state in place.
 func (l *lowerer) lowerQuantizedUpdate(w analysis.Write) {
 	n := w.Op
-	if len(l.c.Cores) == 0 {
-		l.fail(fmt.Errorf("%s writes blocks into a state that are not made by quantize: others are not written by rows",
-			analysis.OpAt(n)))
-		return
-	}
+	bailout.Unless(len(l.c.Cores) > 0, "%s writes blocks into a state that are not made by quantize: others are not "+
+		"written by rows", analysis.OpAt(n))
 	l.ops[n] = true
 	l.storeBlocks(l.c.Cores[0], n, l.placeOf(w, l.quantized(l.c.Cores[0])))
 }
@@ -48,10 +44,7 @@ func (l *lowerer) quantized(n *ir.Node) []kernel.Index {
 	blocks := append(ir.Shape{}, n.Shape()...)
 	inner := len(blocks) - 1
 	width, ok := blocks[inner].Quo(per)
-	if !ok {
-		l.space = n.Shape()
-		return l.failAt(n, fmt.Errorf("rows of %s are no whole blocks of %s", blocks[inner], n.DType()))
-	}
+	bailout.Unless(ok, "rows of %s are no whole blocks of %s", blocks[inner], n.DType())
 	blocks[inner] = width
 	l.space = blocks
 	at := l.parallel(blocks)
@@ -75,29 +68,17 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) {
 // lowerCopy makes a kernel that copies a tensor in a block format as 32-bit words. The last word may extend into the
 // padding that every buffer has.
 func (l *lowerer) lowerCopy() {
-	if len(l.c.tails) > 1 {
-		l.fail(fmt.Errorf("blocks are copied by themselves"))
-		return
-	}
+	bailout.Unless(len(l.c.tails) == 1, "blocks are copied by themselves")
 	n := l.c.tails[0]
 	from := n
 	for from == n || from.Op() == ir.OpReshape && l.f.home[from.ID()] == nil {
-		if from.Op() != ir.OpReshape {
-			l.fail(fmt.Errorf("%s: blocks of %s are made by quantize or copied whole, not computed", n, n.Op()))
-			return
-		}
+		bailout.Unless(from.Op() == ir.OpReshape, "%s: blocks of %s are made by quantize or copied whole, not computed", n,
+			n.Op())
 		from = from.Arg(0)
 	}
-	if !n.Shape().IsStatic() {
-		l.fail(fmt.Errorf("%s: blocks of %s are copied only where their number is known when compiled", n, n.Shape()))
-		return
-	}
-	bytes, err := n.Type().MaxBytes()
-	if err != nil {
-		l.fail(err)
-		return
-	}
-	words := ir.D(int((bytes + 3) / 4))
+	bailout.Unless(n.Shape().IsStatic(), "%s: blocks of %s are copied only where their number is known when compiled", n,
+		n.Shape())
+	words := ir.D(int((bailout.Must(n.Type().MaxBytes()) + 3) / 4))
 	l.ops[n] = true
 	l.space = ir.Shape{words}
 	at := l.parallel(l.space)[0]

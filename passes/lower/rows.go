@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -18,10 +19,7 @@ const maxRowEpilogue = 1 << 16
 func (l *lowerer) lowerRow() {
 	for _, n := range l.c.Cores {
 		if isWindowRow(n) {
-			if len(l.c.Cores) > 1 {
-				l.fail(errWindow(n))
-				return
-			}
+			l.alone(n)
 			l.lowerWindowRow(n)
 			return
 		}
@@ -39,7 +37,7 @@ func (l *lowerer) lowerRow() {
 		}
 	}
 	l.kept = l.parallel(kept)
-	l.k.Fold = l.numel(rows)
+	l.k.Fold = numel(rows)
 	fold := kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	next := [2]int{}
 	for i := range l.space {
@@ -63,16 +61,13 @@ func (l *lowerer) storeRowResults(kept ir.Shape) {
 	for _, n := range l.c.Stored {
 		switch {
 		case l.isPerElement(n):
-			if len(l.c.Cores) < len(l.c.tails) && l.k.Fold.Max() > maxRowEpilogue {
-				l.fail(fmt.Errorf("rows of %s are too long to keep the device busy", l.k.Fold))
-				return
-			}
+			bailout.Unless(len(l.c.Cores) == len(l.c.tails) || l.k.Fold.Max() <= maxRowEpilogue,
+				"rows of %s are too long to keep the device busy", l.k.Fold)
 			l.store(n, l.resultCoords(n), true)
-		case equalModuloOnes(n.Shape(), kept):
-			l.store(n, spread(n.Shape(), l.kept, kept), false)
 		default:
-			l.fail(fmt.Errorf("its shape %s is neither the rows' %s nor the result's %s", n.Shape(), l.space, kept))
-			return
+			bailout.Unless(equalModuloOnes(n.Shape(), kept), "its shape %s is neither the rows' %s nor the result's %s",
+				n.Shape(), l.space, kept)
+			l.store(n, spread(n.Shape(), l.kept, kept), false)
 		}
 	}
 }
@@ -83,9 +78,14 @@ func (l *lowerer) isPerElement(n *ir.Node) bool {
 	if n.Shape().Equal(l.space) {
 		return !isReduced(n, l.c)
 	}
-	a, errA := n.Shape().Numel()
-	b, errB := l.space.Numel()
-	return errA == nil && errB == nil && a == b && l.k.Fold.Min() > 1
+	return sameElems(n.Shape(), l.space) && l.k.Fold.Min() > 1
+}
+
+// sameElems reports whether two shapes have the same number of elements.
+func sameElems(a, b ir.Shape) bool {
+	x, errX := a.Numel()
+	y, errY := b.Numel()
+	return errX == nil && errY == nil && x == y
 }
 
 // isReduced reports whether n is a reduction among c's cores. Such a node has one value per row, even if extents of 1
@@ -152,11 +152,8 @@ var basicFolds = map[ir.Op]kernel.Combine{
 // addPhases adds the phases of a reduction or row op, as the op table defines them (ir.OpInfo.Fold).
 func (l *lowerer) addPhases(n *ir.Node) {
 	fold := n.Op().Info().Fold
-	if fold == nil {
-		l.fail(fmt.Errorf("%s has no lowering: give its row in ir/ops_*.go a fold, or take it apart in "+
-			"passes/rewrite/decompose*.go", n.Op()))
-		return
-	}
+	bailout.Unless(fold != nil, "%s has no lowering: give its row in ir/ops_*.go a fold, or take it apart in "+
+		"passes/rewrite/decompose*.go", n.Op())
 	x := l.value(n.Arg(0), l.at)
 	if fold.FromFirst() {
 		l.first[n] = l.value(n.Arg(0), l.rowStart())
@@ -239,49 +236,31 @@ func (l *lowerer) rowStart() []kernel.Index {
 // coreResult returns the element at coordinates at of one of this cluster's cores.
 func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	accs, ok := l.accs[n]
-	if !ok {
-		return l.fail(fmt.Errorf("%s is needed before its own loop has run", n.Op()))
-	}
+	bailout.Unless(ok, "%s is needed before its own loop has run", n.Op())
 	if isWindowRow(n) {
-		if !sameCoords(at, l.at) {
-			return l.fail(errNotIdentity)
-		}
+		identical(at, l.at)
 		if n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose {
 			return accs[0]
 		}
 		return l.pooled(n, accs[0])
 	}
 	if n.Op().Class() == ir.ClassReduce {
-		if !sameCoords(at, spread(n.Shape(), l.kept, l.keptShape())) {
-			return l.fail(errNotIdentity)
-		}
-		return l.reduced(n, accs)
+		identical(at, spread(n.Shape(), l.kept, l.k.Parallel))
+		fold := n.Op().Info().Fold
+		return l.narrowed(n.DType(), fold.Steps[0].By, l.scalar(fold.Finish, n, nil, accs))
 	}
 	if n.Op().Class() == ir.ClassRow {
 		return l.normalized(n, accs, at)
 	}
-	if !sameCoords(at, l.at) {
-		return l.fail(errNotIdentity)
-	}
+	identical(at, l.at)
 	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) {
 		return accs[0]
 	}
 	if by := n.Op().Info().Running; by != 0 {
 		return l.narrowed(n.DType(), by, accs[0])
 	}
-	if !isOrder(n) {
-		return l.fail(fmt.Errorf("%s has no result of a loop", n.Op()))
-	}
+	bailout.Unless(isOrder(n), "%s has no result of a loop", n.Op())
 	return l.b.Cast(n.DType(), accs[0])
-}
-
-// keptShape returns the shape without the folded axes.
-func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
-
-// reduced returns the result of reduction n from the results of its phases.
-func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) *kernel.Expr {
-	fold := n.Op().Info().Fold
-	return l.narrowed(n.DType(), fold.Steps[0].By, l.scalar(fold.Finish, n, nil, accs))
 }
 
 // narrowed converts the result of a fold to its dtype. Narrow dtypes are folded in wide ones. The maximum or minimum of
@@ -312,12 +291,9 @@ func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 // normalized returns the element at coordinates at of row op n, such as softmax, from the results of its phases. The
 // element must be in the current row.
 func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr, at []kernel.Index) *kernel.Expr {
-	if len(at) != len(l.at) {
-		return l.fail(errNotIdentity)
-	}
-	for i := range at {
-		if !at[i].Equal(l.at[i]) && !l.at[i].Uses(l.k.FoldAxis()) {
-			return l.fail(errNotIdentity)
+	for i := range max(len(at), len(l.at)) {
+		if len(at) != len(l.at) || !at[i].Equal(l.at[i]) && !l.at[i].Uses(l.k.FoldAxis()) {
+			bailout.Check(errNotIdentity)
 		}
 	}
 	x := l.value(n.Arg(0), at)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/plan"
 )
@@ -65,16 +66,8 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 
 // Kernels returns the kernels that store the two operands, and the matmul.
 func (w *StoredConv) Kernels() (stores []*kernel.Kernel, matmul *kernel.Kernel, err error) {
-	x, err := w.storeArgument()
-	if err != nil {
-		return nil, nil, err
-	}
-	weights, err := w.storeWeights()
-	if err != nil {
-		return nil, nil, err
-	}
-	matmul, err = w.matmul()
-	return []*kernel.Kernel{x, weights}, matmul, err
+	defer bailout.Caught(&err)
+	return []*kernel.Kernel{w.storeArgument(), w.storeWeights()}, w.matmul(), nil
 }
 
 // ceilDiv returns n/by rounded up.
@@ -168,20 +161,19 @@ func (w *StoredConv) argumentElems() int64 {
 
 // storing returns a kernel that stores a value at each point of a shape in a buffer.
 func (w *StoredConv) storing(name string, shape ir.Shape, buffer kernel.Binding,
-	value func(l *lowerer, at []kernel.Index) *kernel.Expr) (*kernel.Kernel, error) {
+	value func(l *lowerer, at []kernel.Index) *kernel.Expr) *kernel.Kernel {
 	l := newLowerer(w.f, w.cluster)
-	l.k.Family = kernel.FamilyMap
-	at := l.parallel(shape)
-	v := value(l, at)
-	buffer.Write, buffer.Elems = true, shape.MaxElems() // spare positions are never stored
-	l.k.Bindings = append(l.k.Bindings, buffer)
-	l.k.Stores = []kernel.Store{{Bind: len(l.k.Bindings) - 1, Index: kernel.Linear(shape, at),
-		Value: l.b.Cast(w.dtype, v)}}
-	k, err := l.finish()
-	if err == nil {
-		k.Name = name
-	}
-	return k, err
+	k := bailout.Must(l.make(func() {
+		l.k.Family = kernel.FamilyMap
+		at := l.parallel(shape)
+		v := value(l, at)
+		buffer.Write, buffer.Elems = true, shape.MaxElems() // spare positions are never stored
+		l.k.Bindings = append(l.k.Bindings, buffer)
+		l.k.Stores = []kernel.Store{{Bind: len(l.k.Bindings) - 1, Index: kernel.Linear(shape, at),
+			Value: l.b.Cast(w.dtype, v)}}
+	}))
+	k.Name = name
+	return k
 }
 
 func (w *StoredConv) argumentBinding() kernel.Binding {
@@ -193,7 +185,7 @@ func (w *StoredConv) weightBinding() kernel.Binding {
 }
 
 // storeArgument returns the kernel that stores the padded argument in shape argumentShape.
-func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
+func (w *StoredConv) storeArgument() *kernel.Kernel {
 	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
 		func(l *lowerer, at []kernel.Index) *kernel.Expr {
 			x, last := w.n.Arg(0), len(at)-1
@@ -215,7 +207,7 @@ func (w *StoredConv) storeArgument() (*kernel.Kernel, error) {
 }
 
 // storeWeights returns the kernel that stores the weights in shape weightShape.
-func (w *StoredConv) storeWeights() (*kernel.Kernel, error) {
+func (w *StoredConv) storeWeights() *kernel.Kernel {
 	return w.storing("conv_weights", w.weightShape(), w.weightBinding(),
 		func(l *lowerer, at []kernel.Index) *kernel.Expr {
 			output, window := at[len(at)-1], at[:len(at)-1]
@@ -230,8 +222,13 @@ func (w *StoredConv) storeWeights() (*kernel.Kernel, error) {
 // matmul returns the matmul of the stored operands: windows [positions, window] times weights [window, outputs]. Rows
 // are positions in storage order through all images, so that they have one stride. A guard skips positions without a
 // result.
-func (w *StoredConv) matmul() (*kernel.Kernel, error) {
+func (w *StoredConv) matmul() *kernel.Kernel {
 	l := newLowerer(w.f, w.cluster)
+	return bailout.Must(l.make(func() { w.lowerMatMul(l) }))
+}
+
+// lowerMatMul is matmul without completing the kernel.
+func (w *StoredConv) lowerMatMul(l *lowerer) {
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[w.n] = true
 	row := l.parallel(ir.Shape{{Add: w.positions()}})[0]
@@ -245,7 +242,6 @@ func (w *StoredConv) matmul() (*kernel.Kernel, error) {
 	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
 	w.addOperands(l, row, col)
 	l.storeProducts()
-	return l.finish()
 }
 
 // addOperands adds the loads of the stored operands, and their matmul, to the kernel with result coordinates row and

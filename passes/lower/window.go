@@ -1,11 +1,11 @@
 package lower
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -130,7 +130,7 @@ func (l *lowerer) lowerWindowRow(n *ir.Node) {
 	if weighted {
 		window = append(ir.Shape{perGroup(n)}, window...)
 	}
-	l.k.Fold = l.numel(window)
+	l.k.Fold = numel(window)
 	l.ops[n] = true
 	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	var v *kernel.Expr
@@ -270,9 +270,9 @@ func (l *lowerer) lowerConv(n *ir.Node) {
 	spatial := s[2:]
 	outer := l.parallel(ir.Shape{s[0], groups})
 	row := l.parallel(ir.Shape{outPerGroup(n)})[0]
-	col := l.parallel(ir.Shape{l.numel(spatial)})[0]
+	col := l.parallel(ir.Shape{numel(spatial)})[0]
 	window := append(ir.Shape{perGroup(n)}, n.Arg(1).Shape()[2:]...)
-	l.k.Fold = l.numel(window)
+	l.k.Fold = numel(window)
 	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 
 	channel := outer[1].Mul(kernel.DimIndex(outPerGroup(n))).Plus(row)
@@ -388,7 +388,7 @@ func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	return i32(ir.OpSub, at, one), weights
 }
 
-// errWindow returns the error that op n, which folds windows, cannot share its loop with another op.
-func errWindow(n *ir.Node) error {
-	return fmt.Errorf("%s loops over windows of its own", n.Op())
+// alone ends the lowering if op n, which folds windows, shares its loop with another op.
+func (l *lowerer) alone(n *ir.Node) {
+	bailout.Unless(len(l.c.Cores) == 1, "%s loops over windows of its own", n.Op())
 }
