@@ -1,6 +1,7 @@
-// Package bailout ends a piece of work at its first error. Functions that do the work call [Check], [Unless] and [Must],
-// and the function that began it defers [Caught] and returns the error. The functions in between need no error results.
-// A bailout never leaves a package or a goroutine: each exported function of a package that uses it catches it.
+// Package bailout ends a piece of work at its first error. Functions that do the work call [Check], [Unless] or [Must],
+// and the function that began it defers [Caught] and returns the error. The functions in between need no error
+// results. A bailout never leaves a package or a goroutine: each exported function of a package that uses it catches
+// it. Package internal/lint checks that.
 package bailout
 
 import "fmt"

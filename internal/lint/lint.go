@@ -17,7 +17,7 @@ import (
 const module = "github.com/vkc-go/vkc"
 
 // Analyzers lists the analyzers of this package, which vkclint runs on the whole module.
-var Analyzers = []*analysis.Analyzer{Imports, Exhaustive, Clock, Columns, Documented, Rebuilt, Rounds, Words}
+var Analyzers = []*analysis.Analyzer{Imports, Caught, Exhaustive, Clock, Columns, Documented, Rebuilt, Rounds, Words}
 
 // relative returns the path below the module's own, "." for the module itself.
 func relative(path string) (rel string, ours bool) {

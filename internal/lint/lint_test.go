@@ -18,6 +18,7 @@ func TestAnalyzers(t *testing.T) {
 		{Imports, []string{
 			module + "/ir", module + "/quant", module + "/irregular", module + "/runtime/vk", module + "/cmd/vkc",
 		}},
+		{Caught, []string{module + "/caught"}},
 		{Exhaustive, []string{"exhaustive"}},
 		{Clock, []string{"clock"}},
 		{Columns, []string{"columns"}},

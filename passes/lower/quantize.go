@@ -72,12 +72,12 @@ func (l *lowerer) lowerCopy() {
 	n := l.c.tails[0]
 	from := n
 	for from == n || from.Op() == ir.OpReshape && l.f.home[from.ID()] == nil {
-		bailout.Unless(from.Op() == ir.OpReshape, "%s: blocks of %s are made by quantize or copied whole, not computed", n,
-			n.Op())
+		bailout.Unless(from.Op() == ir.OpReshape, "%s: blocks of %s are made by quantize or copied whole, not computed",
+			n, n.Op())
 		from = from.Arg(0)
 	}
-	bailout.Unless(n.Shape().IsStatic(), "%s: blocks of %s are copied only where their number is known when compiled", n,
-		n.Shape())
+	bailout.Unless(n.Shape().IsStatic(), "%s: blocks of %s are copied only where their number is known when compiled",
+		n, n.Shape())
 	words := ir.D(int((bailout.Must(n.Type().MaxBytes()) + 3) / 4))
 	l.ops[n] = true
 	l.space = ir.Shape{words}

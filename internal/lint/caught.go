@@ -1,0 +1,215 @@
+package lint
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+const bailouts = module + "/internal/bailout"
+
+// Caught finds bailouts that leave a package or a goroutine: an exported function, a goroutine or the value of a
+// package's variable may bail out only if a function in between defers bailout.Caught. A bailout that nothing catches
+// ends the process.
+//
+// A function literal counts as called by the function that it is in. If it is an argument of a function of the same
+// package, it counts only if that function calls the parameter where nothing catches. Calls through interfaces are not
+// followed.
+var Caught = &analysis.Analyzer{
+	Name: "vkccaught",
+	Doc:  "check that bailouts are caught before they leave their package or goroutine",
+	Run:  runCaught,
+}
+
+// unit is a function or function literal.
+type unit struct {
+	node   ast.Node
+	name   string
+	throws bool // whether a bailout may leave it
+	caught bool // whether it defers bailout.Caught
+	calls  []types.Object
+	inside []*unit                // literals that it calls
+	given  map[*unit]types.Object // literals that are arguments of functions of this package, with the parameter
+	params map[types.Object]bool  // parameters of functions that it calls or passes on
+}
+
+type catcher struct {
+	pass  *analysis.Pass
+	units []*unit
+	funcs map[types.Object]*unit
+}
+
+func runCaught(pass *analysis.Pass) (any, error) {
+	if !slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == bailouts }) {
+		return nil, nil
+	}
+	c := &catcher{pass: pass, funcs: map[types.Object]*unit{}}
+	var exported, variables []*unit
+	for _, file := range sources(pass) {
+		for _, decl := range file.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil {
+				u := c.unit(fn, fn.Body, fn.Name.Name)
+				c.funcs[pass.TypesInfo.Defs[fn.Name]] = u
+				if fn.Name.IsExported() {
+					exported = append(exported, u)
+				}
+			} else if !ok {
+				u := c.unit(decl, decl, "a variable of the package")
+				variables = append(variables, u)
+			}
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, u := range c.units {
+			if !u.throws && !u.caught && c.leaves(u) {
+				u.throws, again = true, true
+			}
+		}
+	}
+	for _, u := range slices.Concat(exported, variables) {
+		if u.throws {
+			pass.Reportf(u.node.Pos(), "%s lets a bailout out of the package: defer bailout.Caught", u.name)
+		}
+	}
+	for _, file := range sources(pass) {
+		for n := range ast.Preorder(file) {
+			c.checkGoroutine(n)
+		}
+	}
+	return nil, nil
+}
+
+// leaves reports whether a bailout may leave u, by what is known of other units so far.
+func (c *catcher) leaves(u *unit) bool {
+	for _, o := range u.calls {
+		fn, ok := o.(*types.Func)
+		if ok && fn.Pkg() != nil && fn.Pkg().Path() == bailouts && fn.Name() != "Caught" {
+			return true
+		}
+		if f := c.funcs[origin(o)]; f != nil && f.throws {
+			return true
+		}
+	}
+	for literal, param := range u.given {
+		if literal.throws && c.passesOn(param) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(u.inside, func(l *unit) bool { return l.throws })
+}
+
+// passesOn reports whether a unit that catches nothing calls a parameter.
+func (c *catcher) passesOn(param types.Object) bool {
+	return slices.ContainsFunc(c.units, func(u *unit) bool { return u.params[param] && !u.caught })
+}
+
+// unit makes the unit of a function, and of the literals in it.
+func (c *catcher) unit(node, body ast.Node, name string) *unit {
+	u := &unit{node: node, name: name, given: map[*unit]types.Object{}, params: map[types.Object]bool{}}
+	c.units = append(c.units, u)
+	params, started := map[ast.Node]types.Object{}, map[ast.Node]bool{} // by argument; calls of go statements
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.DeferStmt:
+			if o := c.callee(n.Call); o != nil && o.Name() == "Caught" && o.Pkg() != nil && o.Pkg().Path() == bailouts {
+				u.caught = true
+			}
+		case *ast.GoStmt:
+			started[n.Call] = true
+		case *ast.CallExpr:
+			o := c.callee(n)
+			if !started[n] {
+				u.calls = append(u.calls, o)
+			}
+			if fn, ok := o.(*types.Func); ok && fn.Pkg() == c.pass.Pkg {
+				sig := fn.Origin().Signature()
+				for i, a := range n.Args {
+					if at := min(i, sig.Params().Len()-1); at >= 0 {
+						params[ast.Unparen(a)] = sig.Params().At(at)
+					}
+				}
+			}
+		case *ast.Ident:
+			if v, ok := c.pass.TypesInfo.Uses[n].(*types.Var); ok {
+				if _, ok := v.Type().Underlying().(*types.Signature); ok {
+					u.params[v] = true
+				}
+			}
+		case *ast.FuncLit:
+			l := c.unit(n, n.Body, "a function")
+			if param := params[n]; param != nil {
+				u.given[l] = param
+			} else if !c.inGoroutine(n) {
+				u.inside = append(u.inside, l)
+			}
+			return false
+		}
+		return true
+	})
+	return u
+}
+
+// callee returns the function or variable that a call names, or nil.
+func (c *catcher) callee(call *ast.CallExpr) types.Object {
+	fun := ast.Unparen(call.Fun)
+	if index, ok := fun.(*ast.IndexExpr); ok {
+		fun = index.X
+	}
+	switch f := fun.(type) {
+	case *ast.Ident:
+		return c.pass.TypesInfo.Uses[f]
+	case *ast.SelectorExpr:
+		return c.pass.TypesInfo.Uses[f.Sel]
+	}
+	return nil
+}
+
+// goroutine returns the function that n starts as a goroutine: the call of a go statement, or the argument of a method
+// Go, such as those of a WaitGroup.
+func goroutine(n ast.Node) ast.Expr {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return ast.Unparen(n.Call.Fun)
+	case *ast.CallExpr:
+		if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Go" && len(n.Args) == 1 {
+			return ast.Unparen(n.Args[0])
+		}
+	}
+	return nil
+}
+
+// inGoroutine reports whether a literal is started as a goroutine.
+func (c *catcher) inGoroutine(l *ast.FuncLit) bool {
+	for _, file := range c.pass.Files {
+		if l.Pos() < file.FileStart || l.Pos() > file.FileEnd {
+			continue
+		}
+		for n := range ast.Preorder(file) {
+			if goroutine(n) == ast.Expr(l) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkGoroutine reports a goroutine that a bailout may leave.
+func (c *catcher) checkGoroutine(n ast.Node) {
+	fun := goroutine(n)
+	if fun == nil {
+		return
+	}
+	at := slices.IndexFunc(c.units, func(u *unit) bool { return u.node == ast.Node(fun) })
+	var u *unit
+	if at >= 0 {
+		u = c.units[at]
+	} else if o := c.callee(&ast.CallExpr{Fun: fun}); o != nil {
+		u = c.funcs[origin(o)]
+	}
+	if u != nil && u.throws {
+		c.pass.Reportf(n.Pos(), "this goroutine lets a bailout out: defer bailout.Caught")
+	}
+}
