@@ -84,7 +84,7 @@ func together(results []value) value {
 // branch computes op if: it runs the body that the condition selects.
 func branch(c *call) (value, error) {
 	name := "else"
-	if c.args[0].i[0] != 0 {
+	if c.args[0].first() != 0 {
 		name = "then"
 	}
 	g := c.attrs().Graph(name)
@@ -132,7 +132,7 @@ func loop(c *call) (value, error) {
 		if err := c.ctx.Err(); err != nil {
 			return value{}, err
 		}
-		if c.attrs().Bool("while") && carried[0].i[0] == 0 {
+		if c.attrs().Bool("while") && carried[0].first() == 0 {
 			break
 		}
 		leavesOf(leaves, states, carried)
@@ -152,7 +152,7 @@ func result(c *call) (value, error) { return c.args[0].more[c.attrs().Int("index
 
 // clone returns a deep copy.
 func (v value) clone() value {
-	v.f, v.n, v.i = slices.Clone(v.f), slices.Clone(v.n), slices.Clone(v.i)
+	v.f, v.n, v.i, v.w = slices.Clone(v.f), slices.Clone(v.n), slices.Clone(v.i), slices.Clone(v.w)
 	if v.b != nil {
 		v.b = &blocks{raw: slices.Clone(v.b.raw)}
 	}

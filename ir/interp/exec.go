@@ -111,11 +111,18 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			}
 		}
 	}
+	if k := x.kernels; k == nil || k[n.ID()] == nil || k[n.ID()].Args == nil {
+		if err := checkPicks(n, dims, args); err != nil {
+			return value{}, err
+		}
+	}
 	if x.kernels != nil && x.kernels[n.ID()] != nil {
 		return x.replaced(x.kernels[n.ID()], n, dims, args)
 	}
-	if err := checkPicks(n, dims, args); err != nil {
-		return value{}, err
+	for i := range args {
+		if args[i].w != nil && !(x.kernels != nil && movesWords(n.Op())) {
+			args[i] = args[i].wide()
+		}
 	}
 	if err := x.askHost(n, dims, args); err != nil {
 		return value{}, err

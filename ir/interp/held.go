@@ -29,7 +29,8 @@ func Held(programs []*Program) (weights, states int64) {
 
 // memory returns the sizes in bytes of the slices that a value refers to, by the address of the first element.
 func (v value) memory() map[any]int {
-	list := map[any]int{start(v.f): 8 * len(v.f), start(v.n): 4 * len(v.n), start(v.i): 8 * len(v.i)}
+	list := map[any]int{start(v.f): 8 * len(v.f), start(v.n): 4 * len(v.n), start(v.i): 8 * len(v.i),
+		start(v.w): 4 * len(v.w)}
 	if s := v.stored(); s != nil {
 		list[start(s.Bytes)] = len(s.Bytes)
 	}

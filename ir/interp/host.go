@@ -7,8 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Programs read f32 inputs from the caller's memory without copying, and kernels of a backend compute f32 outputs
-// directly in the caller's memory. Otherwise the copies would dominate ops such as a sum of two large tensors.
+// Programs read inputs of f32, i32 and u32 from the caller's memory without copying, and kernels of a backend compute
+// such outputs directly in the caller's memory. Otherwise the copies would dominate ops such as a sum of two large
+// tensors.
 
 // littleEndian reports whether the machine stores floats in the byte order of tensors.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
@@ -29,6 +30,9 @@ func floatsIn(d *ir.Data) []float32 {
 func lend(d *ir.Data) (value, error) {
 	if n := floatsIn(d); n != nil {
 		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}, nil
+	}
+	if w := wordsIn(d); w != nil {
+		return value{typ: d.DType, dims: d.Dims, w: w, lent: true}, nil
 	}
 	v, err := fromData(d)
 	v.lent = d.DType.IsBlock()
@@ -69,7 +73,8 @@ func (p *Program) planOutputs() []bool {
 	for _, o := range p.graph.Outputs() {
 		names[o.Node]++
 		id := o.Node.ID()
-		list[id] = p.kernels != nil && p.kernels[id] != nil && o.Node.DType() == ir.F32 && names[o.Node] == 1
+		list[id] = p.kernels != nil && p.kernels[id] != nil && names[o.Node] == 1 &&
+			(o.Node.DType() == ir.F32 || p.kernels[id].Words && (o.Node.DType() == ir.I32 || o.Node.DType() == ir.U32))
 	}
 	return list
 }
@@ -78,7 +83,7 @@ func (p *Program) planOutputs() []bool {
 func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
 	made := map[int]*ir.Data{}
 	for _, o := range p.graph.Outputs() {
-		if d := into[o.Name]; d != nil && p.direct[o.Node.ID()] && floatsIn(d) != nil {
+		if d := into[o.Name]; d != nil && p.direct[o.Node.ID()] && (floatsIn(d) != nil || wordsIn(d) != nil) {
 			made[o.Node.ID()] = d
 		}
 	}
@@ -88,7 +93,8 @@ func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
 // room returns the value that a kernel fills. It is in the caller's memory if the node is an output with memory given
 // for it, and otherwise in a reusable buffer.
 func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
-	if !n.DType().IsFloat() {
+	words := k.Words && isWord(n.DType())
+	if !n.DType().IsFloat() && !words {
 		return makeValue(n.DType(), dims)
 	}
 	out, clean := value{typ: n.DType(), dims: dims}, k.Fills
@@ -101,7 +107,7 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 			}
 			clean = true
 		}
-		if out.n = floatsIn(d); out.n != nil {
+		if out.n = floatsIn(&ir.Data{DType: ir.F32, Bytes: d.Bytes}); out.n != nil {
 			out.lent = true
 			if x.made == nil {
 				x.made = map[int]*ir.Data{}
@@ -122,6 +128,9 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 		clear(out.n)
 	case k.Fills && x.poison:
 		poison(out.n)
+	}
+	if words {
+		out.w, out.n = asWords(out.n), nil
 	}
 	return out, nil
 }

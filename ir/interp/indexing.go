@@ -12,7 +12,7 @@ func clampIndex(i int64, n int) int { return int(min(max(i, 0), int64(n-1))) }
 
 // gather computes op gather. It and indexSelect see x as [outer, n, inner], where n is the indexed axis.
 func gather(c *call) (value, error) {
-	x, idx := c.args[0], c.args[1].i
+	x, idx := c.args[0], c.args[1].ints()
 	axis, err := c.axis()
 	if err != nil {
 		return value{}, err
@@ -29,7 +29,7 @@ func gather(c *call) (value, error) {
 
 // indexSelect computes op index_select: slices along an axis.
 func indexSelect(c *call) (value, error) {
-	x, idx := c.args[0], c.args[1].i
+	x, idx := c.args[0], c.args[1].ints()
 	axis, err := c.axis()
 	if err != nil {
 		return value{}, err
@@ -42,7 +42,7 @@ func indexSelect(c *call) (value, error) {
 
 // embedding returns a row of the table per id. It decodes only these rows of a quantized table.
 func embedding(c *call) (value, error) {
-	table, ids := c.args[0], c.args[1].i
+	table, ids := c.args[0], c.args[1].ints()
 	vocab, width := table.dims[0], table.dims[1]
 	if table.b == nil {
 		return c.pick(table, width, func(i int) int { return clampIndex(ids[i], vocab) * width })
@@ -70,7 +70,7 @@ func concat(c *call) (value, error) {
 		return value{}, err
 	}
 	args := slices.Clone(c.args)
-	if slices.ContainsFunc(args, func(a value) bool { return a.f != nil }) {
+	if slices.ContainsFunc(args, func(a value) bool { return a.f != nil || a.i != nil }) {
 		for i := range args {
 			args[i] = args[i].wide()
 		}
@@ -144,7 +144,7 @@ func dynamicSlice(c *call) (value, error) {
 		return value{}, err
 	}
 	from := whole(x.dims)
-	from.off = clampIndex(c.args[1].i[0], x.dims[axis]-c.dims[axis]+1) * from.strides[axis]
+	from.off = clampIndex(c.args[1].first(), x.dims[axis]-c.dims[axis]+1) * from.strides[axis]
 	return c.strided(x, c.dims, from)
 }
 
@@ -158,11 +158,11 @@ func dynamicUpdateSlice(c *call) (value, error) {
 		return updateBlocks(c, axis)
 	}
 	base, update := c.args[0], c.args[1]
-	if base.f != nil || update.f != nil {
+	if base.f != nil || update.f != nil || base.i != nil || update.i != nil {
 		base, update = base.wide(), update.wide()
 	}
 	out, err := base, error(nil)
-	inPlace := c.undo != nil && (base.n != nil) == (update.n != nil)
+	inPlace := c.undo != nil && (base.n != nil) == (update.n != nil) && (base.w != nil) == (update.w != nil)
 	if !inPlace {
 		out, err = c.strided(base, c.dims, whole(base.dims))
 	}
@@ -192,7 +192,7 @@ type updateRun struct{ to, from, n int }
 
 // updateRuns returns the parts to write: two if the update wraps around the end of a ring, otherwise one.
 func (c *call) updateRuns(axis int) []updateRun {
-	extent, n, start := c.args[0].dims[axis], c.args[1].dims[axis], c.args[2].i[0]
+	extent, n, start := c.args[0].dims[axis], c.args[1].dims[axis], c.args[2].first()
 	if !c.attrs().Bool("wrap") {
 		return []updateRun{{clampIndex(start, extent-n+1), 0, n}}
 	}

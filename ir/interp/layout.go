@@ -59,6 +59,8 @@ func moveRegion(dims []int, dst value, d region, src value, s region) {
 		copyRegion(dims, dst.f, d, src.f, s)
 	case dst.n != nil:
 		copyRegion(dims, dst.n, d, src.n, s)
+	case dst.w != nil:
+		copyRegion(dims, dst.w, d, src.w, s)
 	default:
 		copyRegion(dims, dst.i, d, src.i, s)
 	}
@@ -66,9 +68,12 @@ func moveRegion(dims []int, dst value, d region, src value, s region) {
 
 // makeLike returns a zeroed value of another shape with the same storage as v.
 func makeLike(v value, dims []int) (value, error) {
-	if v.n != nil {
+	if v.n != nil || v.w != nil {
 		if err := hostmem.Check(4 * int64(elems(dims))); err != nil {
 			return value{}, err
+		}
+		if v.w != nil {
+			return value{typ: v.typ, dims: dims, w: make([]int32, elems(dims))}, nil
 		}
 		return value{typ: v.typ, dims: dims, n: make([]float32, elems(dims))}, nil
 	}
@@ -173,6 +178,8 @@ func (c *call) pick(x value, run int, from func(i int) int) (value, error) {
 		err = takeRuns(c, out.f, x.f, run, from)
 	case out.n != nil:
 		err = takeRuns(c, out.n, x.n, run, from)
+	case out.w != nil:
+		err = takeRuns(c, out.w, x.w, run, from)
 	default:
 		err = takeRuns(c, out.i, x.i, run, from)
 	}

@@ -262,9 +262,6 @@ func argmin(c *call) (value, error) {
 	return search(c, value.ints, func(x, best int64) bool { return x < best })
 }
 
-// ints returns the elements of an integer or bool value.
-func (v value) ints() []int64 { return v.i }
-
 // search returns, for each row along the axis, the index of the first element that no other beats.
 func search[T any](c *call, get func(value) []T, beats func(x, best T) bool) (value, error) {
 	r, err := foldRows(c, []int64{int64(c.attrs().Int("axis"))})

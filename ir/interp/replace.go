@@ -27,6 +27,8 @@ type Kernel struct {
 	// returns nil.
 	Pack  func(t Tensor) []float32
 	Packs int
+	// Words means that Compute reads and writes integers of at most 32 bits, and bools, in Words in place of Ints.
+	Words bool
 	// Rounds means that Compute rounds c.Out to the node's dtype itself.
 	Rounds bool
 }
@@ -39,6 +41,12 @@ type Call struct {
 	Args    []Tensor
 	Out     []float32 // the result's elements, row-major, if they are floats
 	Ints    []int64   // the result's elements, zeroed, if they are integers or bools
+	Words   []int32   // instead of Ints if the kernel has Words set; zeroed unless Fills is set
+
+	// InPlace means that Out or Words is the memory of argument 0, a state, of which Compute changes parts. Before it
+	// changes elements, it must call Undo with a function that restores them. Only kernels of ops that change parts of
+	// argument 0 need care.
+	InPlace bool
 
 	exec    *exec
 	workers int
@@ -49,6 +57,9 @@ type Call struct {
 // Extents returns the extents of a node of the graph in this run.
 func (c *Call) Extents(n *ir.Node) ([]int, error) { return c.exec.extents(n) }
 
+// Undo adds a function that restores a state if the run fails; see InPlace.
+func (c *Call) Undo(f func()) { c.exec.undo = append(c.exec.undo, f) }
+
 // Tensor is an argument of a [Kernel], row-major. Floats and blocks are in Floats, decoded, or in Stored if the kernel
 // accepts that; integers and bools are in Ints.
 type Tensor struct {
@@ -56,6 +67,7 @@ type Tensor struct {
 	Dims   []int
 	Floats []float32
 	Ints   []int64
+	Words  []int32   // instead of Ints if the kernel has Words set; u32 as the bits of an int32
 	Stored *Stored   // if set, Floats is nil
 	Packed []float32 // what Pack returned for it; Floats may then be nil
 	Apart  int       // stride in elements between the matrices of the two innermost axes
@@ -99,18 +111,32 @@ func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 
 // replaced computes a node by a backend's kernel.
 func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
-	out, err := x.room(k, n, dims)
-	if err != nil || elems(dims) == 0 {
-		return out, err
+	inPlace := x.inPlace != nil && x.inPlace[n.ID()]
+	var out value
+	if inPlace {
+		out = args[0]
+	} else {
+		var err error
+		if out, err = x.room(k, n, dims); err != nil {
+			return value{}, err
+		}
+	}
+	if elems(dims) == 0 {
+		return out, nil
 	}
 	if x.rooms == nil {
 		x.rooms = make([][]float32, x.workers)
 	}
 	c := &x.at
-	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Ints: out.i, Args: c.Args[:0], exec: x,
-		workers: x.workers, rooms: x.rooms, poison: x.poison}
+	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Ints: out.i, Words: out.w, Args: c.Args[:0], exec: x,
+		InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
-		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}
+		t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
+		if k.Words && isWord(a.typ) {
+			t.Words = a.words()
+		} else {
+			t.Ints = a.ints()
+		}
 		if len(a.dims) > 1 && a.apart == 0 {
 			t.Apart = elems(a.dims[len(a.dims)-2:])
 		}
@@ -125,7 +151,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 			if t.Floats, err = a.b.decode(a.typ); err != nil {
 				return value{}, err
 			}
-		default:
+		case a.typ.IsFloat():
 			t.Floats = a.narrow().n
 		}
 		c.Args = append(c.Args, t)
@@ -141,8 +167,11 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	return out, nil
 }
 
-// narrow returns the value with its floats as float32, unless it is f64.
+// narrow returns the value with its floats as float32, unless it is f64, and its integers as words.
 func (v value) narrow() value {
+	if v.i != nil && isWord(v.typ) {
+		v.w, v.i = v.words(), nil
+	}
 	if v.f == nil || v.typ == ir.F64 {
 		return v
 	}

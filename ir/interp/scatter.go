@@ -1,5 +1,11 @@
 package interp
 
+import (
+	"unsafe"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
 // scatterRuns combines runs of `run` consecutive elements of src with runs of dst, in order. Run i of src changes the
 // run that starts at element to(i) of dst, or none if to returns false.
 func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), change func(old, update T) T) {
@@ -25,6 +31,8 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 			changeInPlace(c.undo, base.n, updates.f, run, to, changeBy[float64](mode), round)
 		case base.f != nil:
 			changeInPlace(c.undo, base.f, updates.f, run, to, changeBy[float64](mode), round)
+		case base.w != nil:
+			c.changeWords(base, updates.i, run, mode, to)
 		default:
 			changeInPlace(c.undo, base.i, updates.i, run, to, changeBy[int64](mode),
 				func(list []int64) { wrapInts(list, base.typ) })
@@ -49,8 +57,8 @@ const manyPerUpdate = 8
 
 // changeInPlace is scatterRuns with an undo: it adds to u a function that restores dst. It rounds each element once,
 // after its last change.
-func changeInPlace[D float32 | float64 | int64 | byte, S float64 | int64 | byte](u *undo, dst []D, src []S, run int,
-	to func(i int) (int, bool), change func(old, update S) S, round func(list []S)) {
+func changeInPlace[D float32 | float64 | int64 | int32 | uint32 | byte, S float64 | int64 | byte](u *undo, dst []D,
+	src []S, run int, to func(i int) (int, bool), change func(old, update S) S, round func(list []S)) {
 	old, now, offsets := make([]D, 0, len(src)), make([]S, 0, len(src)), make([]int, 0, len(src)/max(run, 1))
 	known := map[int]int{} // by offset: the number of its run in old, now and offsets
 	for i := 0; run > 0 && i*run < len(src); i++ {
@@ -105,7 +113,7 @@ func scatter(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	idx := c.args[1].i
+	idx := c.args[1].ints()
 	n, picks, inner := c.dims[axis], c.args[2].dims[axis], elems(c.dims[axis+1:])
 	if inner == 1 { // saves two divisions per update
 		return c.scatterInto(1, c.attrs().String_("mode"), func(i int) (int, bool) {
@@ -126,7 +134,7 @@ func indexAdd(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	idx := c.args[1].i
+	idx := c.args[1].ints()
 	n, inner := c.dims[axis], elems(c.dims[axis+1:])
 	return c.scatterInto(inner, "add", func(i int) (int, bool) {
 		at := idx[i%len(idx)]
@@ -144,7 +152,7 @@ type coordinateRows struct {
 
 func newCoordinateRows(x, indices value) coordinateRows {
 	r := indices.dims[len(indices.dims)-1]
-	return coordinateRows{indices.i, x.dims[:r], elems(x.dims[r:])}
+	return coordinateRows{indices.ints(), x.dims[:r], elems(x.dims[r:])}
 }
 
 // at returns the first element of the slice that row i of the indices selects. It clamps indices, and returns false if
@@ -173,4 +181,15 @@ func scatterND(c *call) (value, error) {
 		return scatterBlocks(c, rows)
 	}
 	return c.scatterInto(rows.run, c.attrs().String_("mode"), rows.at)
+}
+
+// changeWords writes updates to the words of a state in place.
+func (c *call) changeWords(base value, updates []int64, run int, mode string, to func(i int) (int, bool)) {
+	round := func(list []int64) { wrapInts(list, base.typ) }
+	if base.typ == ir.U32 {
+		list := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(base.w))), len(base.w))
+		changeInPlace(c.undo, list, updates, run, to, changeBy[int64](mode), round)
+		return
+	}
+	changeInPlace(c.undo, base.w, updates, run, to, changeBy[int64](mode), round)
 }

@@ -37,6 +37,9 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	if err != nil {
 		return fmt.Errorf("state %q: %w", name, err)
 	}
+	if p.kernels == nil {
+		v = v.wide()
+	}
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	p.states.values[name] = v

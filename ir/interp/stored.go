@@ -61,9 +61,9 @@ func keepsStored(n *ir.Node) bool {
 }
 
 // decodeConstants decodes the constants in storage format, except those used only by kernels that accept that format.
-// Such weights are never decoded as a whole.
+// Such weights are never decoded as a whole. Integers become words, unless a kernel reads them as int64.
 func (p *Program) decodeConstants() error {
-	keep := make([]bool, len(p.consts))
+	keep, ints := make([]bool, len(p.consts)), make([]bool, len(p.consts))
 	for i, v := range p.consts {
 		keep[i] = v.s != nil
 	}
@@ -77,10 +77,15 @@ func (p *Program) decodeConstants() error {
 		k := p.kernels[n.ID()]
 		for i, a := range argsOf(n, p.kernels) {
 			keep[a.ID()] = keep[a.ID()] && k != nil && k.Stored == i
+			ints[a.ID()] = ints[a.ID()] || k != nil && !k.Words && isWord(a.DType())
 		}
 	}
 	for i, v := range p.consts {
 		if keep[i] {
+			continue
+		}
+		if ints[i] {
+			p.consts[i] = v.wide()
 			continue
 		}
 		var err error

@@ -13,7 +13,7 @@ import (
 )
 
 // value is a tensor during a run: row-major and immutable, so that views that keep the order of elements can share its
-// slices. Exactly one of f, n, i, b and s is set, and holds the elements.
+// slices. Exactly one of f, n, i, w, b and s is set, and holds the elements.
 type value struct {
 	typ  ir.DType
 	dims []int
@@ -21,6 +21,7 @@ type value struct {
 	f []float64 // floats
 	n []float32 // floats that float32 represents exactly, in half the memory: constants and results of kernels
 	i []int64   // integers, and bools as 0 and 1
+	w []int32   // integers of at most 32 bits, and bools; see isWord
 	b *blocks   // GGML blocks
 	s *Stored   // 16-bit floats, for kernels of a backend that accept them
 
@@ -103,6 +104,13 @@ func fromData(d *ir.Data) (value, error) {
 	case d.DType.IsFloat():
 		v.n = make([]float32, d.Elems())
 		decodeNarrow(v.n, d.DType, d.Bytes)
+	case isWord(d.DType):
+		v.w = make([]int32, d.Elems())
+		if from := wordsIn(d); from != nil {
+			copy(v.w, from)
+		} else {
+			decodeWords(v.w, d.DType, d.Bytes)
+		}
 	default:
 		v.i = make([]int64, d.Elems())
 		ir.DecodeInts(v.i, d.DType, d.Bytes)
@@ -171,6 +179,12 @@ func (v value) encode(d *ir.Data) {
 		}
 	case v.typ.IsFloat():
 		ir.EncodeFloats(d.Bytes, v.typ, v.floats())
+	case v.w != nil:
+		if to := wordsIn(d); to != nil {
+			copy(to, v.w)
+		} else {
+			encodeWords(d.Bytes, v.typ, v.w)
+		}
 	default:
 		ir.EncodeInts(d.Bytes, v.typ, v.i)
 	}
@@ -184,17 +198,21 @@ func (v value) floats() []float64 {
 	case v.n != nil:
 		return widen(v.n)
 	}
-	out := make([]float64, len(v.i))
-	for j, x := range v.i {
+	list := v.ints()
+	out := make([]float64, len(list))
+	for j, x := range list {
 		out[j] = float64(x)
 	}
 	return out
 }
 
-// wide returns the value with float64 elements. Converting a value once serves all its users.
+// wide returns the value with float64 or int64 elements. Converting a value once serves all its users.
 func (v value) wide() value {
-	if v.n != nil {
+	switch {
+	case v.n != nil:
 		v.f, v.n, v.lent = widen(v.n), nil, false
+	case v.w != nil:
+		v.i, v.w, v.lent = v.ints(), nil, false
 	}
 	return v
 }

@@ -27,6 +27,7 @@ type row struct {
 	apart   []int                                       // see [interp.Kernel.Apart]
 	rounds  bool                                        // see [interp.Kernel.Rounds]
 	fills   bool                                        // see [interp.Kernel.Fills]
+	words   bool                                        // see [interp.Kernel.Words]
 	ints    bool                                        // whether the results may be integers or bools
 	prepare func(n *ir.Node) func(c *interp.Call) error // if set, returns the compute function for a node
 }
@@ -38,6 +39,16 @@ var rows = map[ir.Op]row{
 		fills: true},
 	ir.OpAttention:   {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
 	ir.OpTranspose:   {accepts: moved, compute: transpose, ints: true, rounds: true, fills: true},
+	ir.OpGather:      {accepts: movable, compute: gather, ints: true, words: true, rounds: true, fills: true},
+	ir.OpIndexSelect: {accepts: movable, compute: gather, ints: true, words: true, rounds: true, fills: true},
+	ir.OpGatherND:    {accepts: movable, compute: gather, ints: true, words: true, rounds: true, fills: true},
+
+	ir.OpScatter:      {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpScatterAdd:   {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpIndexAdd:     {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpScatterND:    {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+	ir.OpScatterNDAdd: {accepts: scatterable, compute: scatter, ints: true, words: true, rounds: true, fills: true},
+
 	ir.OpSort:        {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
 	ir.OpArgsort:     {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
 	ir.OpTopKIndices: {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
@@ -77,7 +88,8 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 
 // kernel returns the kernel for a node.
 func (r row) kernel(n *ir.Node) *interp.Kernel {
-	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills}
+	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills,
+		Words: r.words}
 	if r.prepare != nil {
 		k.Compute = r.prepare(n)
 	}

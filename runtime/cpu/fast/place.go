@@ -102,14 +102,14 @@ func (p *place) start(lo int, at []int) int {
 // read sets dst to the argument's elements for the result's elements from lo on.
 func (p *place) read(dst []float32, lo int) {
 	if p.floats != nil {
-		gather(p, dst, p.floats, lo)
+		readFrom(p, dst, p.floats, lo)
 	} else {
-		gather(p, dst, p.ints, lo)
+		readFrom(p, dst, p.ints, lo)
 	}
 }
 
-// gather is read for floats or integers.
-func gather[T float32 | int64](p *place, dst []float32, src []T, lo int) {
+// readFrom is read for floats or integers.
+func readFrom[T float32 | int64](p *place, dst []float32, src []T, lo int) {
 	if p.repeats() {
 		for i := range dst {
 			dst[i] = float32(src[0])

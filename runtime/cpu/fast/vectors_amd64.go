@@ -121,9 +121,9 @@ func skip(x []float32, y float32) int {
 	return equalAt(&x[0], y, whole)
 }
 
-// transposeSquares transposes all whole squares of lanes by lanes elements of a matrix. dst has the given rows and cols.
-// The rows of dst are `to` elements apart, and the rows of src `from`. It returns false, and does nothing, if there is no
-// assembly.
+// transposeSquares transposes all whole squares of lanes by lanes elements of a matrix. dst has the given rows and
+// cols. The rows of dst are `to` elements apart, and the rows of src `from`. It returns false, and does nothing, if
+// there is no assembly.
 func transposeSquares(dst, src []float32, to, from, rows, cols int) bool {
 	rows, cols = rows/lanes*lanes, cols/lanes*lanes
 	if !vectors || rows == 0 || cols == 0 {

@@ -1,0 +1,129 @@
+package interp
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Programs with kernels of a backend keep integers of at most 32 bits, and bools, as 32-bit words: in half the memory
+// of int64, and in the caller's memory if possible. Kernels compute words. The interpreter computes int64, so a node
+// without a kernel gets its arguments converted, unless it only moves elements.
+
+// isWord reports whether elements of a dtype are kept as words. Those of u32 are the bits of an int32.
+func isWord(t ir.DType) bool { return !t.IsFloat() && !t.IsBlock() && t.BlockBytes() <= 4 }
+
+// movesWords reports whether an op moves elements of its arguments without converting them. It can compute words.
+func movesWords(op ir.Op) bool {
+	switch op {
+	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze, ir.OpTranspose, ir.OpSlice, ir.OpBroadcast, ir.OpFlip, ir.OpRoll,
+		ir.OpGather, ir.OpIndexSelect, ir.OpGatherND, ir.OpEmbedding, ir.OpConcat, ir.OpDynamicSlice,
+		ir.OpDynamicUpdateSlice, ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd,
+		ir.OpIf, ir.OpLoop, ir.OpResult:
+		return true
+	}
+	return false
+}
+
+// wordsIn returns the elements of a tensor of i32 or u32 without copying, or nil if byte order or alignment do not
+// allow that.
+func wordsIn(d *ir.Data) []int32 {
+	if d.DType != ir.I32 && d.DType != ir.U32 {
+		return nil
+	}
+	return asWords(floatsIn(&ir.Data{DType: ir.F32, Bytes: d.Bytes}))
+}
+
+// asWords returns a list of floats as a list of their bits, in the same memory.
+func asWords(list []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(list))), len(list))
+}
+
+// decodeWords decodes integers or bools.
+func decodeWords(dst []int32, t ir.DType, src []byte) {
+	switch t {
+	case ir.Bool:
+		for i := range dst {
+			dst[i] = 0
+			if src[i] != 0 {
+				dst[i] = 1
+			}
+		}
+	case ir.U8:
+		for i := range dst {
+			dst[i] = int32(src[i])
+		}
+	case ir.I8:
+		for i := range dst {
+			dst[i] = int32(int8(src[i]))
+		}
+	case ir.U16:
+		for i := range dst {
+			dst[i] = int32(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	case ir.I16:
+		for i := range dst {
+			dst[i] = int32(int16(binary.LittleEndian.Uint16(src[2*i:])))
+		}
+	default:
+		for i := range dst {
+			dst[i] = int32(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	}
+}
+
+// encodeWords is the inverse of decodeWords.
+func encodeWords(dst []byte, t ir.DType, src []int32) {
+	switch t.BlockBytes() {
+	case 1:
+		for i, x := range src {
+			dst[i] = byte(x)
+		}
+	case 2:
+		for i, x := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:], uint16(x))
+		}
+	default:
+		for i, x := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
+		}
+	}
+}
+
+// ints returns the elements of an integer or bool value.
+func (v value) ints() []int64 {
+	if v.w == nil {
+		return v.i
+	}
+	out := make([]int64, len(v.w))
+	mask := int64(-1)
+	if v.typ == ir.U32 {
+		mask = math.MaxUint32
+	}
+	for j, x := range v.w {
+		out[j] = int64(x) & mask
+	}
+	return out
+}
+
+// words returns the elements of an integer or bool value of at most 32 bits.
+func (v value) words() []int32 {
+	if v.i == nil {
+		return v.w
+	}
+	out := make([]int32, len(v.i))
+	for j, x := range v.i {
+		out[j] = int32(x)
+	}
+	return out
+}
+
+// first returns the first element of an integer or bool value.
+func (v value) first() int64 {
+	if v.w != nil {
+		v.w = v.w[:1]
+	}
+	return v.ints()[0]
+}

@@ -1,0 +1,108 @@
+package fast
+
+import (
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// index is the type of an element of indices.
+type index interface{ int32 | uint32 | int64 }
+
+// movable reports whether the kernel of a gather or a scatter can compute a node: elements must be 32 bits in kernels.
+func movable(n *ir.Node) bool {
+	for i, a := range n.Args() {
+		if i != 1 && !inWords(a.DType()) {
+			return false
+		}
+	}
+	return true
+}
+
+// gather computes gather, index_select and gather_nd. The result consists of runs of neighbouring elements of the
+// argument.
+func gather(c *interp.Call) error {
+	switch ids := c.Args[1]; {
+	case ids.Words == nil:
+		return gatherBy(c, ids.Ints)
+	case ids.DType == ir.U32:
+		return gatherBy(c, unsigned(ids.Words))
+	default:
+		return gatherBy(c, ids.Words)
+	}
+}
+
+// gatherBy is gather for a type of indices.
+func gatherBy[T index](c *interp.Call, ids []T) error {
+	x, from, out := c.Args[0], elementsOf(c.Args[0]), outOf(c)
+	if c.Node.Op() == ir.OpGatherND {
+		r := newCoordinates(x.Dims, c.Args[1].Dims, ids)
+		return c.ParallelRange(len(out)/r.run, r.run+elementWork, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				at, _ := r.at(i)
+				copy(out[i*r.run:(i+1)*r.run], from[at*r.run:])
+			}
+		})
+	}
+	axis, err := ir.ResolveAxis(int64(c.Node.Attrs().Int("axis")), len(x.Dims))
+	if err != nil {
+		return err
+	}
+	n, picks, inner := x.Dims[axis], c.Dims[axis], elements(c.Dims[axis+1:])
+	same := c.Node.Op() == ir.OpIndexSelect // indices are the same for all coordinates of other axes
+	return c.ParallelRange(len(out)/inner, inner+elementWork, func(lo, hi int) {
+		for lo < hi { // rows with the same coordinates of the axes before
+			outer, pick := lo/picks, lo%picks
+			some := min(hi-lo, picks-pick)
+			x, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+some)*inner]
+			own := ids[pick:]
+			if !same {
+				own = ids[lo*inner:]
+			}
+			switch {
+			case inner == 1:
+				for i, id := range own[:some] {
+					to[i] = x[clamped(id, n)]
+				}
+			case same:
+				for i, id := range own[:some] {
+					copy(to[i*inner:(i+1)*inner], x[clamped(id, n)*inner:])
+				}
+			default:
+				for k := 0; k < len(to); k += inner {
+					for i, id := range own[k : k+inner] {
+						to[k+i] = x[clamped(id, n)*inner+i]
+					}
+				}
+			}
+			lo += some
+		}
+	})
+}
+
+// clamped limits an index to 0..n-1.
+func clamped[T index](i T, n int) int { return int(min(max(int64(i), 0), int64(n-1))) }
+
+// coordinates are the rows of an index tensor: each has the coordinates of a run of elements along the outermost axes
+// of a tensor.
+type coordinates[T index] struct {
+	ids  []T
+	dims []int // extents of the indexed axes
+	run  int   // elements of a run
+}
+
+// newCoordinates returns the coordinates of runs in a tensor with extents dims.
+func newCoordinates[T index](dims, of []int, ids []T) coordinates[T] {
+	r := of[len(of)-1]
+	return coordinates[T]{ids, dims[:r], elements(dims[r:])}
+}
+
+// at returns the number of the run that row i selects. It clamps indices, and returns false if that changes one.
+func (r *coordinates[T]) at(i int) (run int, ok bool) {
+	ok = true
+	for axis, n := range r.dims {
+		id := r.ids[i*len(r.dims)+axis]
+		k := clamped(id, n)
+		run, ok = run*n+k, ok && int64(k) == int64(id)
+	}
+	return run, ok
+}

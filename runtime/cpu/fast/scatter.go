@@ -1,0 +1,422 @@
+package fast
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// A scatter changes runs of neighbouring elements of its base. Each element gets its updates in their order. So that
+// tasks share the work, the base is split into sections, and a stable sort brings the updates of a section together.
+
+// section is the number of elements of a section, unless a run is longer. In float64 they fit in an L2 cache.
+const section = 1 << 15
+
+// listed is the number of updates that a task sorts at a time.
+const listed = 1 << 14
+
+// scattering is the state of one scatter.
+type scattering struct {
+	*interp.Call
+	base, out, from []float32 // words as bits
+	mode            string    // "" replaces elements
+	n, run          int       // the number of updates, and the elements of each
+	each            int       // runs of a section
+	sections        int
+	targets         func(dst []int32, lo int) // sets dst to the runs that updates lo and later ones change; -1 is none
+	// If the index of an element is its target, and updates are added, add adds updates lo to hi to floats or words.
+	add func(floats []float64, words []int32, lo, hi int)
+}
+
+// update is the update of a run of a section.
+type update struct{ run, from int32 } // the run's number in the section, and the update's number
+
+// scatterable reports whether the kernel can compute a scatter.
+func scatterable(n *ir.Node) bool {
+	return movable(n) && max(n.Shape().MaxElems(), n.Arg(2).Shape().MaxElems()) <= math.MaxInt32
+}
+
+// scatter computes scatter, scatter_add, index_add, scatter_nd and scatter_nd_add.
+func scatter(c *interp.Call) error {
+	s := &scattering{Call: c, base: elementsOf(c.Args[0]), out: outOf(c), from: elementsOf(c.Args[2]),
+		mode: c.Node.Attrs().String_("mode"), run: 1}
+	if c.Node.Op() == ir.OpIndexAdd {
+		s.mode = "add"
+	}
+	var err error
+	switch ids := c.Args[1]; {
+	case ids.Words == nil:
+		s.targets, err = targetsOf(s, ids.Ints)
+	case ids.DType == ir.U32:
+		s.targets, err = targetsOf(s, unsigned(ids.Words))
+	default:
+		s.targets, err = targetsOf(s, ids.Words)
+	}
+	if err != nil || len(s.out) == 0 || s.run == 0 {
+		return err
+	}
+	s.n, s.each = len(s.from)/s.run, max(1, section/s.run)
+	s.sections = (len(s.out) + s.each*s.run - 1) / (s.each * s.run)
+	if s.sections == 1 && s.n > listed && !c.InPlace {
+		return s.few()
+	}
+	lists, err := s.sorted()
+	if err != nil {
+		return err
+	}
+	undo := make([]func(), s.sections)
+	if c.InPlace {
+		c.Undo(func() {
+			for _, f := range undo {
+				if f != nil {
+					f()
+				}
+			}
+		})
+	}
+	work := (len(s.out) + elementWork*len(s.from)) / s.sections
+	return c.Parallel(s.sections, work, func(_, k int) { undo[k] = s.section(k, lists[k]) })
+}
+
+// targetsOf returns the function targets for a type of indices. It sets run.
+func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), error) {
+	switch s.Node.Op() {
+	case ir.OpScatterND, ir.OpScatterNDAdd:
+		r := newCoordinates(s.Dims, s.Args[1].Dims, ids)
+		s.run = r.run
+		return func(dst []int32, lo int) {
+			for i := range dst {
+				run, ok := r.at(lo + i)
+				if dst[i] = int32(run); !ok {
+					dst[i] = -1
+				}
+			}
+		}, nil
+	}
+	axis, err := ir.ResolveAxis(int64(s.Node.Attrs().Int("axis")), len(s.Dims))
+	if err != nil {
+		return nil, err
+	}
+	n, picks, inner := s.Dims[axis], s.Args[2].Dims[axis], elements(s.Dims[axis+1:])
+	same := s.Node.Op() == ir.OpIndexAdd // indices are the same for all coordinates of other axes
+	if same {
+		s.run, inner = inner, 1
+	}
+	if s.run*inner == 1 && len(ids) == picks && s.mode == "add" {
+		s.add = func(floats []float64, words []int32, lo, hi int) {
+			if s.Out != nil {
+				addAt(floats, s.from[lo:hi], ids[lo:hi])
+			} else {
+				addAt(words, wordsOf(s.from)[lo:hi], ids[lo:hi])
+			}
+		}
+	}
+	return func(dst []int32, lo int) {
+		for len(dst) > 0 { // updates with the same coordinates of the axes before
+			outer, first := lo/(picks*inner), lo%(picks*inner)
+			part := dst[:min(len(dst), picks*inner-first)]
+			own := ids[first:]
+			if !same {
+				own = ids[lo:]
+			}
+			own = own[:len(part)]
+			from, i := outer*n, first%inner
+			for k, id := range own {
+				switch run := from + int(id); {
+				case int64(id) < 0 || int64(id) >= int64(n):
+					part[k] = -1
+				case inner == 1:
+					part[k] = int32(run)
+				default:
+					part[k] = int32(run*inner + i)
+				}
+				if i++; i == inner {
+					i = 0
+				}
+			}
+			dst, lo = dst[len(part):], lo+len(part)
+		}
+	}, nil
+}
+
+// sorted returns the updates of each section, in their order.
+func (s *scattering) sorted() ([][]update, error) {
+	chunks := (s.n + listed - 1) / listed
+	counts := make([]int, chunks*s.sections) // by chunk and section; later the place of the next update
+	each := func(f func(chunk, lo int, runs []int32)) error {
+		return s.Parallel(chunks, elementWork*listed, func(_, chunk int) {
+			lo := chunk * listed
+			runs := make([]int32, min(listed, s.n-lo))
+			s.targets(runs, lo)
+			f(chunk, lo, runs)
+		})
+	}
+	err := each(func(chunk, _ int, runs []int32) {
+		counts := counts[chunk*s.sections : (chunk+1)*s.sections]
+		for _, run := range runs {
+			if run >= 0 {
+				counts[int(run)/s.each]++
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	lists, total := make([][]update, s.sections), 0
+	for k := range lists {
+		for chunk := range chunks {
+			at := &counts[chunk*s.sections+k]
+			*at, total = total, total+*at
+		}
+	}
+	all := make([]update, total)
+	for k := range lists {
+		end := total
+		if k+1 < s.sections {
+			end = counts[k+1]
+		}
+		if chunks > 0 {
+			lists[k] = all[counts[k]:end]
+		}
+	}
+	return lists, each(func(chunk, lo int, runs []int32) {
+		next := counts[chunk*s.sections : (chunk+1)*s.sections]
+		for i, run := range runs {
+			if run >= 0 {
+				k := int(run) / s.each
+				all[next[k]] = update{run - int32(k*s.each), int32(lo + i)}
+				next[k]++
+			}
+		}
+	})
+}
+
+// section computes a section of the result from its updates. It returns a function that restores the section, if that
+// is in a state.
+func (s *scattering) section(k int, list []update) (undo func()) {
+	lo, hi := k*s.each*s.run, min((k+1)*s.each*s.run, len(s.out))
+	dst := s.out[lo:hi]
+	if !s.InPlace {
+		copy(dst, s.base[lo:hi])
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	dense := 4*len(list)*s.run >= len(dst)
+	if s.InPlace {
+		undo = s.restore(dst, list, dense)
+	}
+	switch {
+	case !s.accumulates():
+		s.combine(dst, list)
+	case dense:
+		sums := make([]float64, len(dst))
+		for i, x := range dst {
+			sums[i] = float64(x)
+		}
+		combine(sums, list, s.from, s.run, s.mode)
+		for i, x := range sums {
+			dst[i] = float32(x)
+		}
+	default:
+		s.accumulate(dst, list)
+	}
+	if dense {
+		s.round(dst)
+		return undo
+	}
+	for _, u := range list {
+		s.round(dst[int(u.run)*s.run:][:s.run])
+	}
+	return undo
+}
+
+// restore returns a function that restores the runs of a section that a list of updates changes.
+func (s *scattering) restore(dst []float32, list []update, dense bool) func() {
+	if dense {
+		old := slices.Clone(dst)
+		return func() { copy(dst, old) }
+	}
+	old := make([]float32, 0, len(list)*s.run)
+	for _, u := range list {
+		old = append(old, dst[int(u.run)*s.run:][:s.run]...)
+	}
+	return func() {
+		for i, u := range list {
+			copy(dst[int(u.run)*s.run:], old[i*s.run:(i+1)*s.run])
+		}
+	}
+}
+
+// accumulates reports whether elements are accumulated in float64.
+func (s *scattering) accumulates() bool { return s.Out != nil && (s.mode == "add" || s.mode == "mul") }
+
+// accumulate combines elements with few updates in float64. It takes the updates of a run together.
+func (s *scattering) accumulate(dst []float32, list []update) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b update) int { return int(a.run) - int(b.run) })
+	sums := make([]float64, s.run)
+	for lo, hi := 0, 0; lo < len(list); lo = hi {
+		to := dst[int(list[lo].run)*s.run:][:s.run]
+		for i, x := range to {
+			sums[i] = float64(x)
+		}
+		for hi = lo; hi < len(list) && list[hi].run == list[lo].run; hi++ {
+			combine(sums, []update{{0, list[hi].from}}, s.from, s.run, s.mode)
+		}
+		for i, x := range sums {
+			to[i] = float32(x)
+		}
+	}
+}
+
+// combine combines elements with their updates, one after the other.
+func (s *scattering) combine(dst []float32, list []update) {
+	switch {
+	case s.Out != nil:
+		combine(dst, list, s.from, s.run, s.mode)
+	case s.Node.DType() == ir.U32:
+		combine(unsigned(wordsOf(dst)), list, unsigned(wordsOf(s.from)), s.run, s.mode)
+	default:
+		combine(wordsOf(dst), list, wordsOf(s.from), s.run, s.mode)
+	}
+}
+
+// round rounds or wraps elements that were combined to the dtype of the result.
+func (s *scattering) round(list []float32) {
+	t := s.Node.DType()
+	switch {
+	case s.mode == "" || t == ir.F32 || t.BlockBytes() == 4 && s.Out == nil:
+	case s.Out != nil:
+		for i, x := range list {
+			list[i] = float32(ir.RoundTo(float64(x), t))
+		}
+	default:
+		for i, x := range wordsOf(list) {
+			wordsOf(list)[i] = int32(ir.Wrap(int64(x), t))
+		}
+	}
+}
+
+// few computes a scatter of many updates to a base of one section. Sums of integers do not depend on their order, so
+// each task has sums of its own. Otherwise one task computes all.
+func (s *scattering) few() error {
+	chunks := (s.n + listed - 1) / listed
+	parts := 1
+	if s.Out == nil && s.mode == "add" {
+		parts = min(chunks, max(1, s.n/(4*len(s.out))), 16)
+	}
+	sums, floats := make([][]float32, parts), make([]float64, len(s.out))
+	err := s.Parallel(parts, elementWork*len(s.from)/parts, func(_, part int) {
+		sums[part] = make([]float32, len(s.out))
+		if part == 0 {
+			copy(sums[0], s.base)
+			for i, x := range s.base {
+				floats[i] = float64(x)
+			}
+		}
+		list, runs := make([]update, listed), make([]int32, listed)
+		for chunk := part; chunk < chunks; chunk += parts {
+			lo := chunk * listed
+			runs := runs[:min(listed, s.n-lo)]
+			if s.add != nil {
+				s.add(floats, wordsOf(sums[part]), lo, lo+len(runs))
+				continue
+			}
+			s.targets(runs, lo)
+			n := 0
+			for i, run := range runs {
+				list[n] = update{run, int32(lo + i)}
+				if run >= 0 {
+					n++
+				}
+			}
+			if s.accumulates() {
+				combine(floats, list[:n], s.from, s.run, s.mode)
+			} else {
+				s.combine(sums[part], list[:n])
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	copy(s.out, sums[0])
+	for _, list := range sums[1:] {
+		for i, x := range wordsOf(list) {
+			s.Words[i] += x
+		}
+	}
+	if s.accumulates() {
+		for i, x := range floats {
+			s.out[i] = float32(x)
+		}
+	}
+	s.round(s.out)
+	return nil
+}
+
+// addAt adds each update to the element of its index.
+func addAt[D, S int32 | float32 | float64, T index](dst []D, from []S, ids []T) {
+	for i, id := range ids {
+		if at := int64(id); at >= 0 && at < int64(len(dst)) {
+			dst[at] += D(from[i])
+		}
+	}
+}
+
+// combine combines elements with updates, each in a wider or the same type.
+func combine[D, S int32 | uint32 | float32 | float64](dst []D, list []update, from []S, run int, mode string) {
+	if run == 1 {
+		switch mode {
+		case "add":
+			for _, u := range list {
+				dst[u.run] += D(from[u.from])
+			}
+		case "mul":
+			for _, u := range list {
+				dst[u.run] *= D(from[u.from])
+			}
+		case "min":
+			for _, u := range list {
+				dst[u.run] = min(dst[u.run], D(from[u.from]))
+			}
+		case "max":
+			for _, u := range list {
+				dst[u.run] = max(dst[u.run], D(from[u.from]))
+			}
+		default:
+			for _, u := range list {
+				dst[u.run] = D(from[u.from])
+			}
+		}
+		return
+	}
+	for _, u := range list {
+		to, x := dst[int(u.run)*run:][:run], from[int(u.from)*run:][:run]
+		switch mode {
+		case "add":
+			for i, y := range x {
+				to[i] += D(y)
+			}
+		case "mul":
+			for i, y := range x {
+				to[i] *= D(y)
+			}
+		case "min":
+			for i, y := range x {
+				to[i] = min(to[i], D(y))
+			}
+		case "max":
+			for i, y := range x {
+				to[i] = max(to[i], D(y))
+			}
+		default:
+			for i, y := range x {
+				to[i] = D(y)
+			}
+		}
+	}
+}
