@@ -206,18 +206,19 @@ type convShape struct {
 // tasksPerWorker is how many tasks each worker has, so that none waits for long.
 const tasksPerWorker = 2
 
-// A copy of a part of the input and the results for it should fit in a core's L2 cache.
-const convRoom = 1 << 17
+// convRoom is the elements of a copy of a part of the input and of the results for it, which should fit in a core's L2
+// cache. Tests change it.
+var convRoom = 1 << 17
 
-// newShape returns the parameters for an input.
-func (f *convolution) newShape(x, out, kernel []int, workers int) *convShape {
-	w, n := ir.WindowOf(f.node), len(x)-2
-	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: f.node.Attrs().Int("groups")}
+// newConvShape returns the parameters for an input and a result of given extents.
+func newConvShape(w ir.Window, groups int, x, out []int, workers int) *convShape {
+	n := len(x) - 2
+	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: groups}
 	s.inPer, s.outPer = x[1]/s.groups, out[1]/s.groups
 	for i := range s.axes {
 		a := convAxis{in: 1, out: 1, kernel: 1, stride: 1, dilation: 1}
 		if j := i - (len(s.axes) - n); j >= 0 {
-			a = convAxis{in: x[2+j], out: out[2+j], kernel: kernel[2+j], stride: int(w.Stride[j]),
+			a = convAxis{in: x[2+j], out: out[2+j], kernel: int(w.Kernel[j]), stride: int(w.Stride[j]),
 				dilation: int(w.Dilation[j]), low: int(w.Low[j])}
 		}
 		s.axes[i] = newConvAxis(a)
@@ -348,10 +349,10 @@ func (f *convolution) compute(c *interp.Call) error {
 	x, w := c.Args[0], c.Args[1]
 	s := f.shape.Load()
 	if s == nil || !slices.Equal(s.dims, x.Dims) || s.workers != c.Workers() {
-		s = f.newShape(x.Dims, c.Dims, w.Dims, c.Workers())
+		s = newConvShape(ir.WindowOf(f.node), f.node.Attrs().Int("groups"), x.Dims, c.Dims, c.Workers())
 		f.shape.Store(s)
 	}
-	r := convRun{convolution: f, convShape: s, call: c, x: x.Floats, weights: w.Packed}
+	r := convRun{convolution: f, convShape: s, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:])}
 	if f.after != nil {
 		r.places = make([]place, 0, len(f.after.args))
 		for i := range f.after.args {
@@ -377,13 +378,17 @@ func (f *convolution) compute(c *interp.Call) error {
 	if r.weights == nil || !s.fits() {
 		return r.plain(w.Floats, w.Dims)
 	}
-	r.outSize = volume(c.Dims[2:])
-	parts := s.parts()
-	tasks := (s.batch*s.groups + s.units - 1) / s.units * parts
-	work := s.units * s.rows * s.cols * s.terms * s.channels / lanes
-	return c.Parallel(tasks, work, func(worker, task int) {
-		first := task / parts * s.units
-		for unit := first; unit < min(first+s.units, s.batch*s.groups); unit++ {
+	return r.parallel()
+}
+
+// parallel computes all parts of the result.
+func (r *convRun) parallel() error {
+	parts, units := r.parts(), r.batch*r.groups
+	tasks := (units + r.units - 1) / r.units * parts
+	work := r.units * r.rows * r.cols * r.terms * r.channels / lanes
+	return r.call.Parallel(tasks, work, func(worker, task int) {
+		first := task / parts * r.units
+		for unit := first; unit < min(first+r.units, units); unit++ {
 			r.part(worker, unit, task%parts)
 		}
 	})
@@ -398,6 +403,8 @@ type convRun struct {
 	weights []float32 // packed, unless the convolution is depthwise
 	places  []place   // of the chain's arguments
 	outSize int       // elements of a channel of the result
+	pool    *pooling  // computes the results of a pool instead of a convolution's; nil for a convolution
+	padding float32   // the value of elements in the padding
 }
 
 // part computes a part of the result for an image and a group.
@@ -441,7 +448,8 @@ func (p *convPart) tiles(worker int) {
 	positions := (p.rows-1)*p.width + p.cols
 	// Tiles are computed in place if they have no elements between rows, and whole blocks of channels.
 	wide := p.convShape.direct || p.rows == 1 || p.width == p.cols
-	inPlace := wide && positions >= lanes && (p.channels%channelBlock == 0 || p.depthwise())
+	single := p.pool != nil || p.depthwise() // a channel alone
+	inPlace := wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
 	stride, scratch := p.outSize, 0
 	if !inPlace {
 		stride = (positions + lanes - 1) / lanes * lanes
@@ -457,10 +465,13 @@ func (p *convPart) tiles(worker int) {
 	if inPlace {
 		sums = p.out[p.first:]
 	}
-	if p.depthwise() {
+	switch {
+	case p.pool != nil:
+		p.pool.fold(sums[:positions], in, p.offsets)
+	case single:
 		weights := p.weights[p.unit%p.groups*p.terms:][:p.terms]
 		convTaps(sums, in, p.offsets, weights, positions)
-	} else {
+	default:
 		blocks := (p.channels + channelBlock - 1) / channelBlock
 		all, skip := (p.outPer+channelBlock-1)/channelBlock, paddedTerms(p.terms)*channelBlock
 		weights := p.weights[(p.unit%p.groups*all+p.channel/channelBlock)*skip:][:blocks*skip]
@@ -473,33 +484,42 @@ func (p *convPart) tiles(worker int) {
 			at += vectors * lanes
 		}
 	}
-	for ch := range p.channels {
-		from := ch*p.outSize + p.first
-		out := p.out[from:][:p.rows*p.cols]
-		if !inPlace {
-			moveRows(out, p.cols, sums[ch*stride:], p.width, p.cols, p.rows)
+	if !inPlace {
+		for ch := range p.channels {
+			moveRows(p.out[ch*p.outSize+p.first:], p.cols, sums[ch*stride:], p.width, p.cols, p.rows)
 		}
-		p.finish(out, (p.unit*p.outPer+p.channel)*p.outSize+from)
 	}
+	p.finish()
 }
 
-// finish applies the chain to neighbouring elements of the result, from element `first` of the result on.
-func (p *convPart) finish(out []float32, first int) {
-	if p.after == nil {
+// finish applies the chain to the part of the result.
+func (p *convPart) finish() {
+	switch {
+	case p.pool != nil:
+		p.pool.divide(p)
+		return
+	case p.after == nil:
 		return
 	}
 	s := p.after.begin(p.places)
 	defer p.after.idle.Put(s)
-	for at := 0; at < len(out); at += block {
-		some := out[at:min(at+block, len(out))]
-		p.after.read(p.places, first+at, len(some), s)
-		s.operands[p.given] = some
-		p.after.apply(some, s)
+	first, lines, n := (p.unit*p.outPer+p.channel)*p.outSize+p.first, p.channels, p.rows*p.cols
+	if n == p.outSize { // the channels follow each other
+		lines, n = 1, p.channels*n
+	}
+	for line := range lines {
+		for at := 0; at < n; at += block {
+			from := line*p.outSize + at
+			out := p.out[p.first+from:][:min(block, n-at)]
+			p.after.read(p.places, first+from, len(out), s)
+			s.operands[p.given] = out
+			p.after.apply(out, s)
+		}
 	}
 	clear(s.operands[:len(p.after.args)])
 }
 
-// copy copies the part of the input that the windows of the part meet, with zeros for the padding.
+// copy copies the part of the input that the windows of the part meet, with the padding around it.
 func (p *convPart) copy(to []float32) {
 	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	height, width := p.rows+high.reach, p.cols+wide.reach
@@ -514,11 +534,11 @@ func (p *convPart) copy(to []float32) {
 					image := to[plane*p.plane:][:p.plane]
 					plane++
 					if at < 0 || at >= deep.in || top == bottom || left == right {
-						clear(image)
+						fill(image, p.padding)
 						continue
 					}
 					if top > 0 || bottom < height || left > 0 || right < width {
-						clear(image)
+						fill(image, p.padding)
 					}
 					from := p.input[ch*p.inSize+((at*high.in)+y)*wide.in+x:]
 					moveStrided(image[top*p.width+left:], p.width, from, high.stride*wide.in, wide.stride, right-left,
@@ -555,11 +575,14 @@ func (p *convPart) columns(worker int) {
 	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	for y := range p.rows {
 		for x := range p.cols {
-			clear(terms)
+			fill(terms, p.padding)
 			p.window(terms, deep, high, wide, y, x)
-			if p.depthwise() {
+			switch {
+			case p.pool != nil:
+				sums[0] = p.pool.all(terms[:p.terms])
+			case p.depthwise():
 				sums[0] = dot(terms[:p.terms], p.weights[p.unit%p.groups*p.terms:][:p.terms])
-			} else {
+			default:
 				all := (p.outPer + channelBlock - 1) / channelBlock
 				weights := p.weights[(p.unit%p.groups*all+p.channel/channelBlock)*padded*channelBlock:]
 				convPosition(sums, terms, weights[:blocks*padded*channelBlock])
@@ -569,13 +592,10 @@ func (p *convPart) columns(worker int) {
 			}
 		}
 	}
-	for ch := range p.channels {
-		from := ch*p.outSize + p.first
-		p.finish(p.out[from:][:p.rows*p.cols], (p.unit*p.outPer+p.channel)*p.outSize+from)
-	}
+	p.finish()
 }
 
-// window sets terms to the elements that the window at a position meets. The others stay 0.
+// window sets terms to the elements that the window at a position meets. The others stay as they are.
 func (p *convPart) window(terms []float32, deep, high, wide *convAxis, y, x int) {
 	i := 0
 	for ch := range p.inPer {
@@ -629,9 +649,12 @@ func (r *convRun) plain(weights []float32, kernel []int) error {
 	if err != nil || r.after == nil {
 		return err
 	}
-	p := convPart{convRun: r}
-	return c.ParallelRange(r.batch*r.groups*r.outPer, outSize, func(lo, hi int) {
-		p.finish(c.Out[lo*outSize:hi*outSize], lo*outSize)
+	return c.ParallelRange(r.batch*r.groups, r.outPer*outSize, func(lo, hi int) {
+		for unit := lo; unit < hi; unit++ {
+			p := convPart{convRun: r, unit: unit, channels: r.outPer, rows: 1, cols: outSize,
+				out: c.Out[unit*r.outPer*outSize:][:r.outPer*outSize]}
+			p.finish()
+		}
 	})
 }
 

@@ -21,3 +21,10 @@ func Ops() []ir.Op {
 	}
 	return list
 }
+
+// SetConvRoom sets the size of a convolution's parts, and returns a function that restores it.
+func SetConvRoom(n int) (restore func()) {
+	before := convRoom
+	convRoom = n
+	return func() { convRoom = before }
+}

@@ -30,11 +30,13 @@ type row struct {
 	words   bool                                        // see [interp.Kernel.Words]
 	ints    bool                                        // whether the results may be integers or bools
 	prepare func(n *ir.Node) func(c *interp.Call) error // if set, returns the compute function for a node
+	packs   int                                         // see [interp.Kernel.Packs]
+	pack    func(n *ir.Node) func(t interp.Tensor) []float32
 }
 
 // rows has the hand-written kernels.
 var rows = map[ir.Op]row{
-	ir.OpMatMul: {accepts: matrices, compute: matmul, stored: storedRows, fills: true},
+	ir.OpMatMul: {accepts: matrices, compute: matmul, stored: storedRows, fills: true, packs: 1, pack: packColumns},
 	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
 	ir.OpAttention:   {accepts: heads, compute: attention, apart: []int{1, 2}, fills: true},
@@ -53,6 +55,8 @@ var rows = map[ir.Op]row{
 	ir.OpArgsort:     {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
 	ir.OpTopKIndices: {accepts: sortable, compute: sortRows, ints: true, rounds: true, fills: true},
 	ir.OpRope:        {accepts: narrowFirst, prepare: prepareRope, fills: true},
+	ir.OpMaxPool:     {accepts: narrow, prepare: preparePool, fills: true},
+	ir.OpAvgPool:     {accepts: narrow, prepare: preparePool, fills: true},
 }
 
 // intRows has the hand-written kernels of ops on 8-bit integers.
@@ -95,6 +99,9 @@ func (r row) kernel(n *ir.Node) *interp.Kernel {
 	}
 	if r.stored != nil {
 		k.Stored = r.stored(n)
+	}
+	if r.pack != nil {
+		k.Packs, k.Pack = r.packs, r.pack(n)
 	}
 	return k
 }

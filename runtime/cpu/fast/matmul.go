@@ -16,6 +16,26 @@ func storedRows(n *ir.Node) int {
 	return -1
 }
 
+// packColumns returns the function that transposes constant matrices b, so that their columns become rows. It returns
+// nil if they are rows already.
+func packColumns(n *ir.Node) func(t interp.Tensor) []float32 {
+	if n.Attrs().Bool("transpose_b") {
+		return nil
+	}
+	return func(t interp.Tensor) []float32 {
+		rank := len(t.Dims)
+		k, cols := t.Dims[rank-2], t.Dims[rank-1]
+		packed := make([]float32, len(t.Floats))
+		for first := 0; first < len(packed); first += k * cols {
+			to, from := packed[first:first+k*cols], t.Floats[first:first+k*cols]
+			for i, x := range from {
+				to[i%cols*k+i/cols] = x
+			}
+		}
+		return packed
+	}
+}
+
 // A task computes a tile of the result, with these extents. A tile's columns of b and a few rows of a fit in the caches
 // of a core.
 const (
@@ -43,6 +63,9 @@ func matmul(c *interp.Call) error {
 		m, count = m*count, 1
 	}
 	p := tiledMatmul{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
+	if b.Packed != nil {
+		b.Floats, p.bRows = b.Packed, true
+	}
 	if b.Stored != nil && takesBytes(c, b.Stored, k) {
 		var err error
 		if p.rounded, err = roundRows(c, a.Floats); err != nil {

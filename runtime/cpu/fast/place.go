@@ -111,9 +111,7 @@ func (p *place) read(dst []float32, lo int) {
 // readFrom is read for floats or integers.
 func readFrom[T float32 | int64](p *place, dst []float32, src []T, lo int) {
 	if p.repeats() {
-		for i := range dst {
-			dst[i] = float32(src[0])
-		}
+		fill(dst, float32(src[0]))
 		return
 	}
 	var at [ir.MaxRank]int

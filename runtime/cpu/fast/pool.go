@@ -1,0 +1,113 @@
+package fast
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// pooling is the kernel of a pool. Its windows are those of a convolution that computes each channel from itself.
+type pooling struct {
+	node  *ir.Node
+	by    *primitive // folds two elements
+	shape atomic.Pointer[convShape]
+}
+
+// preparePool returns the compute function of a max_pool or avg_pool.
+func preparePool(n *ir.Node) func(c *interp.Call) error {
+	f := &pooling{node: n, by: primitives["+"]}
+	if n.Op() == ir.OpMaxPool {
+		f.by = primitives["nan_max"]
+	}
+	return f.compute
+}
+
+func (f *pooling) mean() bool { return f.node.Op() == ir.OpAvgPool }
+
+// compute is the kernel.
+func (f *pooling) compute(c *interp.Call) error {
+	x, w := c.Args[0], ir.WindowOf(f.node)
+	outer := len(x.Dims) - len(w.Kernel)
+	channels := volume(x.Dims[:outer])
+	in := append([]int{1, channels}, x.Dims[outer:]...)
+	s := f.shape.Load()
+	if s == nil || !slices.Equal(s.dims, in) || s.workers != c.Workers() {
+		s = newConvShape(w, channels, in, append([]int{1, channels}, c.Dims[outer:]...), c.Workers())
+		f.shape.Store(s)
+	}
+	r := convRun{convShape: s, call: c, x: x.Floats, outSize: volume(c.Dims[outer:]), pool: f}
+	if !f.mean() {
+		r.padding = float32(math.Inf(-1))
+	}
+	return r.parallel()
+}
+
+// fold sets each element of out to the fold of its window. The windows' terms are at offsets in bytes from in.
+func (f *pooling) fold(out, in []float32, offsets []int32) {
+	for at := 0; at < len(out); at += block {
+		n := min(block, len(out)-at)
+		some := out[at : at+n]
+		copy(some, in[int(offsets[0])/4+at:])
+		for _, offset := range offsets[1:] {
+			f.by.apply(some, some, in[int(offset)/4+at:][:n], some)
+		}
+	}
+}
+
+// all returns the fold of a window's terms.
+func (f *pooling) all(terms []float32) float32 {
+	if !f.mean() {
+		return slices.Max(terms) // NaN if one is NaN
+	}
+	sum := 0.0
+	for _, x := range terms {
+		sum += float64(x)
+	}
+	return float32(sum)
+}
+
+// divide divides the sums of a part by the number of elements in their windows.
+func (f *pooling) divide(p *convPart) {
+	if !f.mean() {
+		return
+	}
+	padded := f.node.Attrs().Bool("count_include_pad")
+	high := ir.WindowOf(f.node).High
+	deep := p.axes[0].count(p.depth, f.pad(high, 0), padded)
+	counts := make([]float32, p.cols)
+	for y := range p.rows {
+		row := deep * p.axes[1].count(p.row+y, f.pad(high, 1), padded)
+		for x := range counts {
+			counts[x] = float32(row * p.axes[2].count(p.col+x, f.pad(high, 2), padded))
+		}
+		out := p.out[p.first+y*p.cols:][:p.cols]
+		primitives["/"].apply(out, out, counts, out)
+	}
+}
+
+// pad returns the padding after axis i of three.
+func (f *pooling) pad(high []int64, i int) int {
+	if i -= 3 - len(high); i < 0 {
+		return 0
+	}
+	return int(high[i])
+}
+
+// count returns how many elements of the window at a coordinate of the result are in the input. If padded is true, it
+// counts those in the padding, too.
+func (a *convAxis) count(at, high int, padded bool) int {
+	first, end := 0, a.in
+	if padded {
+		first, end = -a.low, a.in+high
+	}
+	n := 0
+	for k := range a.kernel {
+		if i := at*a.stride + k*a.dilation - a.low; i >= first && i < end {
+			n++
+		}
+	}
+	return n
+}
