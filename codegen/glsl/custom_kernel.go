@@ -156,7 +156,7 @@ func customBuffers(e *emit.Emitter, c *kernel.Custom) string {
 			case i >= c.Args:
 				access = "writeonly "
 			}
-			e.Need(e.StorageNeeds(&emit.Buffer{Binding: bind})...)
+			e.NeedStorage(&emit.Buffer{Binding: bind})
 		}
 		note := ""
 		if typ != emit.Scalars[bind.DType].Compute {

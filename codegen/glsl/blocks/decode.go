@@ -302,10 +302,9 @@ func blockFunction(e *emit.Emitter, b *emit.Buffer, head, note, body string) {
 func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax.Stmt) {
 	f := blockFormatOf(e, b)
 	head = strings.ReplaceAll(head, "NAME", b.Base)
-	if e.Tables[head] || e.Err != nil {
+	if e.Err != nil || !e.Once(head) {
 		return
 	}
-	e.Tables[head] = true
 	sizes := map[string]string{"ELEMS": fmt.Sprint(b.DType.BlockElems()), "SUPERBLOCK": fmt.Sprint(f.Superblock()),
 		"STRIDE": fmt.Sprint(f.Stride), "PLANES": fmt.Sprint(f.Planes)}
 	d := e.Definition(head + " {\n}\n")
@@ -366,10 +365,9 @@ func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
 
 // blockReader adds one of the functions that read bytes of a block, for a buffer of whole blocks.
 func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
-	if e.Tables[name+" "+b.Base] {
+	if !e.Once(name + " " + b.Base) {
 		return
 	}
-	e.Tables[name+" "+b.Base] = true
 	switch name {
 	case "half":
 		blockReader(e, b, "short")

@@ -37,10 +37,9 @@ func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string 
 		return "unknown"
 	}
 	name := reader + "_" + b.Base + "_" + planes[i].Name
-	if e.Tables[name] {
+	if !e.Once(name) {
 		return name
 	}
-	e.Tables[name] = true
 	unit := min(planes[i].Bytes&-planes[i].Bytes, 4)
 	switch reader {
 	case "words":

@@ -15,7 +15,7 @@ import (
 
 // form returns the GLSL template of an op, for the kind of its last argument: float, signed or unsigned integer. The
 // first argument may be a condition.
-func (e *Emitter) form(v *kernel.Expr) string {
+func form(v *kernel.Expr) string {
 	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
 		x := v.Args[arg]
 		if x.DType.IsInteger() {
@@ -83,7 +83,7 @@ func isReduced(v *kernel.Expr) bool {
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 
 // argUses counts how often each argument occurs in the template of v.
-func (e *Emitter) argUses(v *kernel.Expr) []int {
+func (ts *Types) argUses(v *kernel.Expr) []int {
 	times := make([]int, len(v.Args))
 	if v.Op.Info().Converts() || isCustom(v) {
 		for i := range times {
@@ -91,7 +91,7 @@ func (e *Emitter) argUses(v *kernel.Expr) []int {
 		}
 		return times
 	}
-	for _, name := range e.placeholders(v) {
+	for _, name := range ts.placeholders(v) {
 		if i, err := strconv.Atoi(name); err == nil && i < len(times) {
 			times[i]++
 		}
@@ -100,9 +100,9 @@ func (e *Emitter) argUses(v *kernel.Expr) []int {
 }
 
 // placeholders returns the names of the holes in the template of v, one for each occurrence.
-func (e *Emitter) placeholders(v *kernel.Expr) []string {
+func (ts *Types) placeholders(v *kernel.Expr) []string {
 	var names []string
-	if n := e.template(v); n != nil {
+	if n := ts.template(v); n != nil {
 		n.Walk(func(x *syntax.Expr) {
 			if x.Op == syntax.Hole {
 				names = append(names, x.Text)
@@ -113,15 +113,15 @@ func (e *Emitter) placeholders(v *kernel.Expr) []string {
 }
 
 // template returns the parsed template of v, without operations that its attributes make a no-op.
-func (e *Emitter) template(v *kernel.Expr) *syntax.Expr {
-	form := e.form(v)
+func (ts *Types) template(v *kernel.Expr) *syntax.Expr {
+	form := form(v)
 	if len(v.Args) == 0 || form == "" {
-		e.Fail("op %s has no scalar GLSL form for these arguments", v.Op)
+		ts.Fail("op %s has no scalar GLSL form for these arguments", v.Op)
 		return nil
 	}
 	n, err := parseForm(form)
 	if err != nil {
-		e.Fail("op %s: %v", v.Op, err)
+		ts.Fail("op %s: %v", v.Op, err)
 		return nil
 	}
 	return without(n, v.Attrs)
@@ -163,7 +163,11 @@ func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 	}, func(function string) string { return e.Function(function, through) })
 	switch {
 	case typ == Pair:
-		s.literal, s.operator = pairNumber, e.pairOperator
+		s.operator = e.pairOperator
+		s.literal = func(s string) expr.Expr {
+			n, _ := expr.LiteralOf(expr.Of(s))
+			return pairLit(n.V)
+		}
 	case through == "float" || through == "double":
 		contracts := e.contracts(v)
 		s.operator = func(op string, args ...expr.Expr) expr.Expr {
@@ -180,11 +184,14 @@ func (e *Emitter) apply(v *kernel.Expr, home *scope) expr.Expr {
 	if through != typ && e.ComputeType(v.DType) == "double" {
 		t = expr.Call("double", t)
 	}
-	return e.wrapped(v, t)
+	if neverOverflows[v.Op] {
+		return t
+	}
+	return wrap(v.DType, t)
 }
 
 // rounded applies an operator to floats as an op of the graph, so that the result is rounded by itself.
-func (e *Emitter) rounded(typ, op string, args ...expr.Expr) expr.Expr {
+func (r *Requirements) rounded(typ, op string, args ...expr.Expr) expr.Expr {
 	if len(args) == 1 || !strings.Contains("+-*/", op) { // a sign, or a comparison
 		return operator(op, args...)
 	}
@@ -192,13 +199,13 @@ func (e *Emitter) rounded(typ, op string, args ...expr.Expr) expr.Expr {
 		return t
 	}
 	x := &syntax.Expr{Op: syntax.Binary, Text: op, Precise: true, Args: args}
-	e.Helper(x.Callee(), typ)
+	r.Helper(x.Callee(), typ)
 	return x
 }
 
 // withZero applies an operator to floats if one of them is the literal 0, and reports whether it did. Drivers turn x *
 // 0.0 into 0 and x + 0.0 into x, which is wrong for infinities, NaN and -0.
-func (e *Emitter) withZero(typ, op string, args []expr.Expr) (t expr.Expr, ok bool) {
+func (r *Requirements) withZero(typ, op string, args []expr.Expr) (t expr.Expr, ok bool) {
 	if len(args) != 2 {
 		return t, false
 	}
@@ -209,17 +216,17 @@ func (e *Emitter) withZero(typ, op string, args []expr.Expr) (t expr.Expr, ok bo
 		case !zero || known:
 			continue
 		case op == "*":
-			e.Helper("times_zero", typ)
+			r.Helper("times_zero", typ)
 			t = expr.Call("times_zero", x)
 			if negative {
 				t = expr.Unary("-", t)
 			}
 			return t, true
 		case op == "+" && !negative, op == "-" && i == 0 && negative: // x + 0, 0 + x and x - -0
-			e.Helper("plus_zero", typ)
+			r.Helper("plus_zero", typ)
 			return expr.Call("plus_zero", x), true
 		case op == "-" && i == 1 && !negative: // 0 - x
-			e.Helper("plus_zero", typ)
+			r.Helper("plus_zero", typ)
 			return expr.Call("plus_zero", expr.Unary("-", x)), true
 		}
 	}
@@ -237,8 +244,8 @@ func isZero(t expr.Expr) (negative, ok bool) {
 }
 
 // contracts reports whether v is a multiplication and a phase sums its results. Such a sum may use fused multiply-adds.
-func (e *Emitter) contracts(v *kernel.Expr) bool {
-	return slices.ContainsFunc(e.K.Phases, func(p kernel.Phase) bool {
+func (j *Job) contracts(v *kernel.Expr) bool {
+	return slices.ContainsFunc(j.K.Phases, func(p kernel.Phase) bool {
 		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
 	})
 }
@@ -250,7 +257,7 @@ var Instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "
 
 // Function returns the function to call for a function in a template, and adds it to the shader if it is in the
 // library.
-func (e *Emitter) Function(name, typ string) string {
+func (r *Requirements) Function(name, typ string) string {
 	if other, ok := Instead[name]; ok && (typ == "float" || typ == "double") {
 		name = other
 	}
@@ -258,20 +265,20 @@ func (e *Emitter) Function(name, typ string) string {
 		name = builtin
 	}
 	if lib.Names[name] {
-		e.Helper(name, typ)
+		r.Helper(name, typ)
 	}
 	return name
 }
 
 // arithmetic is the type that an op computes with: the compute type of the result, or, for a bool result, of the
 // arguments.
-func (e *Emitter) arithmetic(v *kernel.Expr) string {
+func (ts *Types) arithmetic(v *kernel.Expr) string {
 	if v.DType != ir.Bool {
-		return e.ComputeType(v.DType)
+		return ts.ComputeType(v.DType)
 	}
-	typ := e.ComputeType(operand(v).DType)
+	typ := ts.ComputeType(operand(v).DType)
 	for _, a := range v.Args {
-		if e.ComputeType(a.DType) == "double" {
+		if ts.ComputeType(a.DType) == "double" {
 			typ = "double"
 		}
 	}
@@ -303,13 +310,6 @@ func (e *Emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []
 // wrapping.
 var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: true, ir.OpMod: true, ir.OpAnd: true,
 	ir.OpOr: true, ir.OpXor: true, ir.OpWhere: true, ir.OpSign: true, ir.OpRelu: true}
-
-func (e *Emitter) wrapped(v *kernel.Expr, t expr.Expr) expr.Expr {
-	if neverOverflows[v.Op] {
-		return t
-	}
-	return e.wrap(v.DType, t)
-}
 
 // doubleFunctions are the functions that GLSL or the library has for doubles.
 var doubleFunctions = WordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf

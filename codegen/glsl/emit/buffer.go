@@ -12,7 +12,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // Buffer is a binding of the kernel, as the shader declares it.
@@ -37,6 +36,12 @@ type Buffer struct {
 	Wide, byRows bool
 	// Folded has the arrays that are addressed row by row, through a macro; see FoldFar.
 	Folded map[string]bool
+}
+
+// Storage has the buffers of the kernel, and prints their elements.
+type Storage struct {
+	Types
+	Buffers []*Buffer
 }
 
 // newBuffer returns the buffer for a binding, under a name that GLSL allows and no other buffer has.
@@ -83,29 +88,29 @@ func (b *Buffer) Subscript(at expr.Expr) expr.Expr {
 }
 
 // Element prints element at of the buffer's array of vectors of the given width.
-func (e *Emitter) Element(b *Buffer, width int, at expr.Expr) expr.Expr {
-	return expr.At(syntax.Ident(e.View(b, width)), b.Subscript(at))
+func (st *Storage) Element(b *Buffer, width int, at expr.Expr) expr.Expr {
+	return expr.At(syntax.Ident(st.View(b, width)), b.Subscript(at))
 }
 
 // View returns the name of the buffer's array with elements of the given width, and declares it.
-func (e *Emitter) View(b *Buffer, width int) string {
+func (st *Storage) View(b *Buffer, width int) string {
 	b.views[width] = true
-	e.Need(e.StorageNeeds(b)...)
+	st.NeedStorage(b)
 	if width == 1 {
 		return b.Name
 	}
 	return fmt.Sprintf("%s_vec%d", b.Name, width)
 }
 
-// StorageNeeds lists the device features that accessing the buffer's elements needs.
-func (e *Emitter) StorageNeeds(b *Buffer) []string {
-	if e.InWords(b) || e.inPairs(b) {
-		return nil
-	}
+// NeedStorage records the device feature that accessing the buffer's elements needs.
+func (st *Storage) NeedStorage(b *Buffer) {
+	need := st.Scalar(b.DType).need
 	if b.DType.IsBlock() {
-		return blockNeeds(b.DType)
+		need = BlockUnits[kernel.BlockUnit(b.DType)].Need
 	}
-	return e.Scalar(b.DType).needs
+	if need != "" && !st.InWords(b) && !st.inPairs(b) {
+		st.Need(need)
+	}
 }
 
 // load prints a load: a lane of a vector that was loaded before, a decoded element of a block, or an array element.
@@ -124,12 +129,12 @@ func (e *Emitter) load(v *kernel.Expr) expr.Expr {
 }
 
 // CarrierAt prints element i of a buffer without blocks, before it is decoded (see scalar.Carrier).
-func (e *Emitter) CarrierAt(b *Buffer, i expr.Expr) expr.Expr {
-	if e.InWords(b) {
-		return e.loadFromWords(b, 1, expr.Narrow(i))
+func (st *Storage) CarrierAt(b *Buffer, i expr.Expr) expr.Expr {
+	if st.InWords(b) {
+		return st.loadFromWords(b, 1, expr.Narrow(i))
 	}
-	element := e.Element(b, 1, i)
-	if s := e.Scalar(b.DType); s.Storage != s.Carrier {
+	element := st.Element(b, 1, i)
+	if s := st.Scalar(b.DType); s.Storage != s.Carrier {
 		element = expr.Call(s.Carrier, element)
 	}
 	return element
@@ -145,13 +150,13 @@ func (e *Emitter) loadVector(b *Buffer, width int, at expr.Expr) (typ string, va
 }
 
 // VectorAt prints element i of the buffer's array of vectors.
-func (e *Emitter) VectorAt(b *Buffer, width int, i expr.Expr) (typ string, value expr.Expr) {
-	s := e.Scalar(b.DType)
+func (st *Storage) VectorAt(b *Buffer, width int, i expr.Expr) (typ string, value expr.Expr) {
+	s := st.Scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
-	if e.InWords(b) {
-		return typ, e.loadFromWords(b, width, expr.Narrow(i))
+	if st.InWords(b) {
+		return typ, st.loadFromWords(b, width, expr.Narrow(i))
 	}
-	value = e.Element(b, width, i)
+	value = st.Element(b, width, i)
 	if s.vec != s.storageVec {
 		value = expr.Call(typ, value)
 	}
@@ -209,13 +214,13 @@ type View struct {
 }
 
 // Declarations returns the arrays that the functions use.
-func (e *Emitter) Declarations(functions []*syntax.Definition) (used []View) {
+func (st *Storage) Declarations(functions []*syntax.Definition) (used []View) {
 	names := map[string]bool{}
 	for _, f := range functions {
 		f.Names(func(name string) { names[name] = true })
 	}
-	for _, b := range e.Buffers {
-		for _, a := range e.arraysOf(b) {
+	for _, b := range st.Buffers {
+		for _, a := range st.arraysOf(b) {
 			if names[a.Name] {
 				used = append(used, View{b, a})
 			}
@@ -225,9 +230,9 @@ func (e *Emitter) Declarations(functions []*syntax.Definition) (used []View) {
 }
 
 // arraysOf lists the arrays that the shader may declare over a buffer.
-func (e *Emitter) arraysOf(b *Buffer) (all []Array) {
+func (st *Storage) arraysOf(b *Buffer) (all []Array) {
 	for _, w := range slices.Sorted(maps.Keys(b.views)) {
-		all = append(all, e.arrayOf(b, w))
+		all = append(all, st.arrayOf(b, w))
 	}
 	return append(all, b.planeArrays()...)
 }
@@ -236,20 +241,20 @@ func (e *Emitter) arraysOf(b *Buffer) (all []Array) {
 // a row to the address in 64 bits. That is necessary because SPIR-V takes an index as a signed number, and because
 // drivers may compute the byte offset of an element in 32 bits even for an address, as NVIDIA's does on an H100. If a
 // built-in function takes the whole array, its size is limited to such offsets.
-func (e *Emitter) FoldFar(functions []*syntax.Definition) []*syntax.Definition {
-	for _, b := range e.Buffers {
+func (st *Storage) FoldFar(functions []*syntax.Definition) []*syntax.Definition {
+	for _, b := range st.Buffers {
 		bytes := b.bytes()
 		if !b.byRows {
 			continue
 		}
-		for _, a := range e.arraysOf(b) {
+		for _, a := range st.arraysOf(b) {
 			if b.Folded[a.Name] = onlyIndexed(functions, a.Name); b.Folded[a.Name] {
 				functions = slices.Clone(functions)
 				for i, f := range functions {
 					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callsForIndices(x, a.Name) })
 				}
 			} else if bytes > math.MaxUint32 || b.Elems > maxIndex || b.Wide && !b.DType.IsBlock() {
-				e.Fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
+				st.Fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
 					"use smaller tensors", b.Name, bytes)
 			}
 		}
@@ -365,15 +370,15 @@ layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array
 }
 
 // arrayOf returns the array over a buffer with elements of the given width.
-func (e *Emitter) arrayOf(b *Buffer, width int) Array {
-	a := Array{Typ: e.Scalar(b.DType).Storage, Name: b.Name}
+func (st *Storage) arrayOf(b *Buffer, width int) Array {
+	a := Array{Typ: st.Scalar(b.DType).Storage, Name: b.Name}
 	switch {
 	case !b.Write:
 		a.Qualifiers = "readonly "
-	case !b.Read && !b.Fault && !e.InWords(b): // atomics read
+	case !b.Read && !b.Fault && !st.InWords(b): // atomics read
 		a.Qualifiers = "writeonly "
 	}
-	if e.InWords(b) {
+	if st.InWords(b) {
 		a.Typ = "uint"
 	} else if b.DType.IsBlock() {
 		a.Typ = BlockUnits[kernel.BlockUnit(b.DType)].Name
@@ -381,9 +386,9 @@ func (e *Emitter) arrayOf(b *Buffer, width int) Array {
 	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // raw 16-bit elements, or blocks
 		a.Typ, a.Name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.Name, width)
 	} else if width > 1 {
-		a.Typ, a.Name = fmt.Sprintf("%s%d", e.Scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.Name, width)
+		a.Typ, a.Name = fmt.Sprintf("%s%d", st.Scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.Name, width)
 	}
-	if b.DType.IsBlock() || a.Typ != b.DType.String() && e.Scalar(b.DType).Storage != e.Scalar(b.DType).Compute {
+	if b.DType.IsBlock() || a.Typ != b.DType.String() && st.Scalar(b.DType).Storage != st.Scalar(b.DType).Compute {
 		a.note = " // " + b.DType.String()
 	}
 	return a
@@ -433,13 +438,6 @@ uint word_NAME(uint block, uint at) {
 uint byte_NAME(uint block, uint at) {
     return uint(NAME[block * UNITSu + at]);
 }`},
-}
-
-func blockNeeds(t ir.DType) []string {
-	if need := BlockUnits[kernel.BlockUnit(t)].Need; need != "" {
-		return []string{need}
-	}
-	return nil
 }
 
 // PlaneUnits has the element types that shaders read a plane with, by size in bytes.

@@ -44,20 +44,20 @@ func (e *Emitter) applyCustom(v *kernel.Expr, home *scope) expr.Expr {
 	for _, at := range v.Attrs {
 		args = append(args, e.AttrLit(at.Value))
 	}
-	return e.wrap(v.DType, expr.Call(customName(op), args...))
+	return wrap(v.DType, expr.Call(customName(op), args...))
 }
 
 // AttrLit prints the value of a custom op's attribute.
-func (e *Emitter) AttrLit(value any) expr.Expr {
+func (ts *Types) AttrLit(value any) expr.Expr {
 	switch x := value.(type) {
 	case int64:
 		return expr.Int(int64(int32(x)))
 	case bool:
 		return expr.Of(fmt.Sprint(x))
 	case float64:
-		return e.FloatLit(x)
+		return ts.FloatLit(x)
 	}
-	e.Fail("attribute of type %T", value)
+	ts.Fail("attribute of type %T", value)
 	return expr.Of("0")
 }
 
@@ -68,25 +68,25 @@ func AttrType(k ir.AttrKind) string {
 
 // customFunction adds the function of a custom op for the types of v's arguments, unless the shader has it. GLSL
 // overloads functions by argument types.
-func (e *Emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
+func (ts *Types) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 	var params []syntax.Param
 	param := func(typ, name string) {
 		if Reserved[name] {
-			e.Fail("custom op %s: %q cannot name an argument or attribute, as it means something in GLSL: choose "+
+			ts.Fail("custom op %s: %q cannot name an argument or attribute, as it means something in GLSL: choose "+
 				"another name", op.Name, name)
 		}
 		params = append(params, syntax.Param{Type: typ, Name: name})
 	}
 	for i, a := range v.Args {
-		typ := e.ComputeType(a.DType)
-		e.NeedType(typ)
+		typ := ts.ComputeType(a.DType)
+		ts.NeedType(typ)
 		param(typ, op.Args[i].Name)
 	}
 	for _, a := range op.Attrs {
 		param(AttrType(a.Kind), a.Name)
 	}
-	result := e.ComputeType(v.DType)
-	e.NeedType(result)
+	result := ts.ComputeType(v.DType)
+	ts.NeedType(result)
 	text := Bracketed(op, "Body", op.Body, "    ")
 	if op.Expr != "" {
 		text = "    return (\n" + Bracketed(op, "Expr", op.Expr, "        ") + "    );\n"
@@ -96,7 +96,7 @@ func (e *Emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 	if op.Doc != "" {
 		fn.Note = "// " + strings.Join(strings.Fields(op.Doc), " ") + "\n"
 	}
-	if !slices.ContainsFunc(e.custom, func(o *syntax.Definition) bool { return o.String() == fn.String() }) {
-		e.custom = append(e.custom, fn)
+	if !slices.ContainsFunc(ts.custom, func(o *syntax.Definition) bool { return o.String() == fn.String() }) {
+		ts.custom = append(ts.custom, fn)
 	}
 }

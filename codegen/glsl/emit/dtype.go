@@ -17,33 +17,36 @@ type scalar struct {
 	// begin the names of the vector types of carriers and of the buffer, such as uvec and u16vec.
 	Carrier, vec, storageVec string
 	decode, encode           string // helper functions from carrier to compute type and back, or ""
-	needs                    []string
+	need                     string // the device feature of such elements in buffers, or ""
 }
 
 // Scalars has a row for each dtype that is not a block format.
 var Scalars = map[ir.DType]scalar{
 	ir.F32:    {Compute: "float", Storage: "float", Carrier: "float", vec: "vec", storageVec: "vec"},
-	ir.F16:    {Compute: "float", Storage: "float16_t", Carrier: "float", vec: "vec", storageVec: "f16vec", needs: []string{NeedStorage16}},
-	ir.BF16:   {Compute: "float", Storage: "uint16_t", Carrier: "uint", vec: "uvec", storageVec: "u16vec", decode: "bf16_to_f32", encode: "f32_to_bf16", needs: []string{NeedStorage16}},
-	ir.F64:    {Compute: "double", Storage: "double", Carrier: "double", vec: "dvec", storageVec: "dvec", needs: []string{NeedFloat64}},
-	ir.F8E4M3: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e4m3_to_f32", encode: "f32_to_f8e4m3", needs: []string{NeedStorage8}},
-	ir.F8E5M2: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e5m2_to_f32", encode: "f32_to_f8e5m2", needs: []string{NeedStorage8}},
-	ir.I64:    {Compute: "int64_t", Storage: "int64_t", Carrier: "int64_t", vec: "i64vec", storageVec: "i64vec", needs: []string{NeedInt64}},
+	ir.F16:    {Compute: "float", Storage: "float16_t", Carrier: "float", vec: "vec", storageVec: "f16vec", need: NeedStorage16},
+	ir.BF16:   {Compute: "float", Storage: "uint16_t", Carrier: "uint", vec: "uvec", storageVec: "u16vec", decode: "bf16_to_f32", encode: "f32_to_bf16", need: NeedStorage16},
+	ir.F64:    {Compute: "double", Storage: "double", Carrier: "double", vec: "dvec", storageVec: "dvec", need: NeedFloat64},
+	ir.F8E4M3: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e4m3_to_f32", encode: "f32_to_f8e4m3", need: NeedStorage8},
+	ir.F8E5M2: {Compute: "float", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e5m2_to_f32", encode: "f32_to_f8e5m2", need: NeedStorage8},
+	ir.I64:    {Compute: "int64_t", Storage: "int64_t", Carrier: "int64_t", vec: "i64vec", storageVec: "i64vec", need: NeedInt64},
 	ir.I32:    {Compute: "int", Storage: "int", Carrier: "int", vec: "ivec", storageVec: "ivec"},
 	ir.U32:    {Compute: "uint", Storage: "uint", Carrier: "uint", vec: "uvec", storageVec: "uvec"},
-	ir.I16:    {Compute: "int", Storage: "int16_t", Carrier: "int", vec: "ivec", storageVec: "i16vec", needs: []string{NeedStorage16}},
-	ir.U16:    {Compute: "uint", Storage: "uint16_t", Carrier: "uint", vec: "uvec", storageVec: "u16vec", needs: []string{NeedStorage16}},
-	ir.I8:     {Compute: "int", Storage: "int8_t", Carrier: "int", vec: "ivec", storageVec: "i8vec", needs: []string{NeedStorage8}},
-	ir.U8:     {Compute: "uint", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
-	ir.Bool:   {Compute: "bool", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
+	ir.I16:    {Compute: "int", Storage: "int16_t", Carrier: "int", vec: "ivec", storageVec: "i16vec", need: NeedStorage16},
+	ir.U16:    {Compute: "uint", Storage: "uint16_t", Carrier: "uint", vec: "uvec", storageVec: "u16vec", need: NeedStorage16},
+	ir.I8:     {Compute: "int", Storage: "int8_t", Carrier: "int", vec: "ivec", storageVec: "i8vec", need: NeedStorage8},
+	ir.U8:     {Compute: "uint", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", need: NeedStorage8},
+	ir.Bool:   {Compute: "bool", Storage: "uint8_t", Carrier: "uint", vec: "uvec", storageVec: "u8vec", need: NeedStorage8},
 }
 
+// Types says how the device computes with each dtype, and converts between dtypes.
+type Types struct{ Requirements }
+
 // ComputeType is the GLSL type of a value.
-func (e *Emitter) ComputeType(t ir.DType) string { return e.Scalar(t).Compute }
+func (ts *Types) ComputeType(t ir.DType) string { return ts.Scalar(t).Compute }
 
 // Scalar returns the row of a dtype. On devices without 64-bit integers, i64 has another row.
-func (e *Emitter) Scalar(t ir.DType) scalar {
-	if t == ir.I64 && e.pairs() {
+func (ts *Types) Scalar(t ir.DType) scalar {
+	if t == ir.I64 && ts.pairs() {
 		return pairScalar
 	}
 	return Scalars[t]
@@ -56,65 +59,55 @@ func Zero(typ string) expr.Expr {
 }
 
 // FromCarrier converts a carrier (a loaded element) of dtype t to a value.
-func (e *Emitter) FromCarrier(t ir.DType, v expr.Expr) expr.Expr {
-	s := e.Scalar(t)
+func (ts *Types) FromCarrier(t ir.DType, v expr.Expr) expr.Expr {
+	s := ts.Scalar(t)
 	switch {
 	case t == ir.Bool:
 		return expr.Binary("!=", v, expr.Of("0u"))
 	case s.decode != "":
-		e.Helper(s.decode, "float")
+		ts.Helper(s.decode, "float")
 		return expr.Call(s.decode, v)
 	}
 	return v
 }
 
 // toCarrier converts a value of dtype from to a carrier of dtype to, for storing it.
-func (e *Emitter) toCarrier(from, to ir.DType, v expr.Expr) expr.Expr {
-	s := e.Scalar(to)
-	v = e.Coerce(e.ComputeType(from), s.Compute, v)
+func (ts *Types) toCarrier(from, to ir.DType, v expr.Expr) expr.Expr {
+	s := ts.Scalar(to)
+	v = ts.Coerce(ts.ComputeType(from), s.Compute, v)
 	switch {
 	case to == ir.Bool:
 		return expr.Call("uint", v)
 	case s.encode != "":
-		e.Helper(s.encode, "float")
+		ts.Helper(s.encode, "float")
 		return expr.Call(s.encode, v)
 	}
 	return v
 }
 
 // Coerce converts a value between compute types, as GLSL constructors do.
-func (e *Emitter) Coerce(from, to string, v expr.Expr) expr.Expr {
+func (ts *Types) Coerce(from, to string, v expr.Expr) expr.Expr {
 	switch {
 	case from == to:
 		return v
 	case to == "bool":
 		return expr.Binary("!=", v, Zero(from))
 	case from == Pair || to == Pair:
-		return e.coercePair(from, to, v)
+		return ts.coercePair(from, to, v)
 	}
-	e.NeedType(to)
+	ts.NeedType(to)
 	return expr.Call(to, v)
 }
 
-// NeedType records the device feature that a variable of a type needs.
-func (e *Emitter) NeedType(typ string) {
-	switch typ {
-	case "double":
-		e.Need(NeedFloat64)
-	case "int64_t":
-		e.Need(NeedInt64)
-	}
-}
-
 // Literal prints a constant of a dtype: f for floats, n for others.
-func (e *Emitter) Literal(t ir.DType, f float64, n int64) expr.Expr {
-	e.NeedType(e.ComputeType(t))
-	switch e.ComputeType(t) {
+func (ts *Types) Literal(t ir.DType, f float64, n int64) expr.Expr {
+	ts.NeedType(ts.ComputeType(t))
+	switch ts.ComputeType(t) {
 	case "float":
-		return e.FloatLit(f)
+		return ts.FloatLit(f)
 	case "double":
 		if f-f != 0 { // infinite or NaN
-			return expr.Call("double", e.FloatLit(f))
+			return expr.Call("double", ts.FloatLit(f))
 		}
 		return expr.Float(f, 64, "lf")
 	case "int64_t":
@@ -133,70 +126,70 @@ func (e *Emitter) Literal(t ir.DType, f float64, n int64) expr.Expr {
 }
 
 // FloatLit prints a float literal. Infinities and NaN are named constants of the library.
-func (e *Emitter) FloatLit(f float64) expr.Expr {
+func (ts *Types) FloatLit(f float64) expr.Expr {
 	switch {
 	case f != f:
-		e.Helper("NAN", "float")
+		ts.Helper("NAN", "float")
 		return expr.Of("NAN")
 	case f-f != 0 && f > 0:
-		e.Helper("INF", "float")
+		ts.Helper("INF", "float")
 		return expr.Of("INF")
 	case f-f != 0:
-		e.Helper("INF", "float")
+		ts.Helper("INF", "float")
 		return expr.Unary("-", expr.Of("INF"))
 	}
 	if r := float64(float32(f)); r-r != 0 { // beyond f32
-		return e.FloatLit(r)
+		return ts.FloatLit(r)
 	}
 	return expr.Float(f, 32, "")
 }
 
 // cast prints x converted to a dtype by the rule of op cast. v is x, already printed.
-func (e *Emitter) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
+func (ts *Types) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	from := x.DType
-	src, dst := e.ComputeType(from), e.ComputeType(to)
+	src, dst := ts.ComputeType(from), ts.ComputeType(to)
 	switch {
 	case from == to:
 		return v
 	case to.IsFloat():
-		return e.toFloat(x, to, v)
+		return ts.toFloat(x, to, v)
 	case to == ir.Bool:
-		return e.Coerce(src, dst, v)
+		return ts.Coerce(src, dst, v)
 	case from.IsFloat():
 		name := "float_to_" + to.String()
 		if dst == Pair {
 			name = "float_to_pair"
 		}
-		e.Helper(name, src)
+		ts.Helper(name, src)
 		return expr.Call(name, v)
 	}
-	v = e.Coerce(src, dst, v)
+	v = ts.Coerce(src, dst, v)
 	if from == ir.Bool {
 		return v
 	}
-	return e.wrap(to, v)
+	return wrap(to, v)
 }
 
 // toFloat converts a value to the nearest number of a float dtype. If the value has more digits than the compute type,
 // it would be rounded twice: to the compute type and to the dtype. So toFloat first rounds to odd. If the compute type
 // itself cannot hold the value, a helper keeps drivers from using the unrounded value.
-func (e *Emitter) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
-	src, dst := e.ComputeType(x.DType), e.ComputeType(to)
+func (ts *Types) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
+	src, dst := ts.ComputeType(x.DType), ts.ComputeType(to)
 	switch {
 	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]:
-		return e.round(to, e.Coerce(src, dst, v))
-	case to == ir.F32 && src == "uint" && device.RoundsWordsTwice(e.Caps):
-		e.Helper("word_to_float", src)
+		return ts.round(to, ts.Coerce(src, dst, v))
+	case to == ir.F32 && src == "uint" && device.RoundsWordsTwice(ts.Caps):
+		ts.Helper("word_to_float", src)
 		return expr.Call("word_to_float", v)
 	case to == ir.F32:
-		e.Helper("converted", dst)
-		return expr.Call("converted", e.Coerce(src, dst, v))
+		ts.Helper("converted", dst)
+		return expr.Call("converted", ts.Coerce(src, dst, v))
 	case to == ir.F64:
-		e.Helper("converted_double", dst)
-		return expr.Call("converted_double", e.Coerce(src, dst, v))
+		ts.Helper("converted_double", dst)
+		return expr.Call("converted_double", ts.Coerce(src, dst, v))
 	}
-	e.Helper("float_to_odd", src)
-	return e.round(to, expr.Call("float_to_odd", v))
+	ts.Helper("float_to_odd", src)
+	return ts.round(to, expr.Call("float_to_odd", v))
 }
 
 // digitsOf is the largest number of binary digits that a value can have.
@@ -217,42 +210,42 @@ func digitsOf(x *kernel.Expr) int {
 }
 
 // bitcast prints a value reinterpreted as another dtype of the same size.
-func (e *Emitter) bitcast(from, to ir.DType, v expr.Expr) expr.Expr {
+func (ts *Types) bitcast(from, to ir.DType, v expr.Expr) expr.Expr {
 	if from == to {
 		return v
 	}
 	if from.BlockBytes() == 8 {
-		e.NeedType("double")
-		name := map[string]string{"double": "int64BitsToDouble", "int64_t": "doubleBitsToInt64"}[e.ComputeType(to)]
+		ts.NeedType("double")
+		name := map[string]string{"double": "int64BitsToDouble", "int64_t": "doubleBitsToInt64"}[ts.ComputeType(to)]
 		switch {
-		case e.ComputeType(from) == Pair:
+		case ts.ComputeType(from) == Pair:
 			name = "packDouble2x32"
-		case e.ComputeType(to) == Pair:
+		case ts.ComputeType(to) == Pair:
 			name = "unpackDouble2x32"
 		default:
-			e.NeedType("int64_t")
+			ts.NeedType("int64_t")
 		}
 		return expr.Call(name, v)
 	}
-	return e.ofWord(to, e.wordOf(from, v))
+	return ts.ofWord(to, ts.wordOf(from, v))
 }
 
 // wordOf converts a value of at most 32 bits to a uint. Its low bits are the value's bits, and the other bits are 0.
-func (e *Emitter) wordOf(t ir.DType, v expr.Expr) expr.Expr {
-	switch s := e.Scalar(t); {
+func (ts *Types) wordOf(t ir.DType, v expr.Expr) expr.Expr {
+	switch s := ts.Scalar(t); {
 	case t == ir.F32:
 		return expr.Call("floatBitsToUint", v)
-	case t == ir.F16 && device.LosesHalfInfinity(e.Caps):
-		return expr.Of(e.bits(t, v.String()))
+	case t == ir.F16 && device.LosesHalfInfinity(ts.Caps):
+		return expr.Of(ts.bits(t, v.String()))
 	case t == ir.F16:
 		return expr.Call("packHalf2x16", expr.Call("vec2", v, expr.Of("0.0")))
 	case s.encode != "":
-		e.Helper(s.encode, "float")
+		ts.Helper(s.encode, "float")
 		return expr.Call(s.encode, v)
 	case s.Compute == "int" && t.BlockBytes() == 2:
-		return e.wrap(ir.U16, expr.Call("uint", v))
+		return wrap(ir.U16, expr.Call("uint", v))
 	case s.Compute == "int" && t.BlockBytes() == 1:
-		return e.wrap(ir.U8, expr.Call("uint", v))
+		return wrap(ir.U8, expr.Call("uint", v))
 	case s.Compute == "int":
 		return expr.Call("uint", v)
 	}
@@ -260,31 +253,31 @@ func (e *Emitter) wordOf(t ir.DType, v expr.Expr) expr.Expr {
 }
 
 // ofWord is the inverse of wordOf.
-func (e *Emitter) ofWord(t ir.DType, bits expr.Expr) expr.Expr {
-	switch s := e.Scalar(t); {
+func (ts *Types) ofWord(t ir.DType, bits expr.Expr) expr.Expr {
+	switch s := ts.Scalar(t); {
 	case t == ir.F32:
 		return expr.Call("uintBitsToFloat", bits)
 	case t == ir.F16:
 		return expr.Of(expr.Call("unpackHalf2x16", bits).String() + ".x")
 	case s.Compute == "int":
-		return e.wrap(t, expr.Call("int", bits))
+		return wrap(t, expr.Call("int", bits))
 	}
-	return e.FromCarrier(t, bits)
+	return ts.FromCarrier(t, bits)
 }
 
 // round rounds a float value to the precision of t.
-func (e *Emitter) round(t ir.DType, v expr.Expr) expr.Expr {
+func (r *Requirements) round(t ir.DType, v expr.Expr) expr.Expr {
 	switch t {
 	case ir.F16, ir.BF16, ir.F8E4M3, ir.F8E5M2:
 		name := "round_" + t.String()
-		e.Helper(name, "float")
+		r.Helper(name, "float")
 		return expr.Call(name, v)
 	}
 	return v
 }
 
 // wrap reduces an integer to the range of a dtype of 8 or 16 bits. It returns integers of other dtypes unchanged.
-func (e *Emitter) wrap(t ir.DType, v expr.Expr) expr.Expr {
+func wrap(t ir.DType, v expr.Expr) expr.Expr {
 	switch t {
 	case ir.I16:
 		return expr.Call("bitfieldExtract", v, expr.Of("0"), expr.Of("16"))

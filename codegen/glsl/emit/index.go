@@ -12,9 +12,6 @@ import (
 // index. Inside a clamp the final sum may be negative too, so there everything is an int. A sum that may need more than
 // 32 bits is an int64_t. Its coordinates are 32-bit, and so are quotients and clamped values that fit.
 
-// isWide reports whether an index may need more than 32 bits.
-func (e *Emitter) isWide(x kernel.Index) bool { return x.Largest() > float64(e.Caps.Position32()) }
-
 // IndexValue prints an index in the open scope. If the last Plan counted more than one use, it declares a variable for
 // it.
 func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
@@ -23,31 +20,13 @@ func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
 		return t
 	}
 	t := e.IndexText(x)
-	if e.Uses.Indices[key] < 2 || expr.IsPlain(t) {
+	if e.uses.indices[key] < 2 || expr.IsPlain(t) {
 		return t
 	}
 	s := e.home(x.Uses, func(acc int) bool { return indexUsesAcc(x, acc) })
 	t = e.declareIndex(s, "at", t)
 	s.indices[key] = t
 	return t
-}
-
-// declareIndex declares a variable for an index in scope s.
-func (e *Emitter) declareIndex(s *scope, name string, t expr.Expr) expr.Expr {
-	if expr.IsWide(t) {
-		return expr.OfType(expr.Wide, e.declare(s, expr.Wide, name, t))
-	}
-	return e.declare(s, "uint", name, t)
-}
-
-// knownIndex returns the printed index that an open scope has for a key.
-func (e *Emitter) knownIndex(key string) (expr.Expr, bool) {
-	for s := e.Scope; s != nil; s = s.parent {
-		if t, ok := s.indices[key]; ok {
-			return t, true
-		}
-	}
-	return nil, false
 }
 
 func indexUsesAcc(x kernel.Index, acc int) bool {
@@ -65,7 +44,7 @@ func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
 	}
 	e.Need(NeedInt64)
 	t := e.sum(x, expr.Int64, func(f *kernel.Factor) expr.Expr {
-		t := e.Factor(f)
+		t := e.factor(f)
 		if !expr.IsWide(t) {
 			t = expr.Call("int64_t", t)
 		}
@@ -75,9 +54,9 @@ func (e *Emitter) IndexText(x kernel.Index) expr.Expr {
 }
 
 // Coordinate prints an index that fits in 32 bits on every device, as [kernel.Kernel.CheckRange] has checked.
-func (e *Emitter) Coordinate(x kernel.Index) expr.Expr { return e.sum(x, expr.Uint, e.narrowFactor) }
-
-func (e *Emitter) narrowFactor(f *kernel.Factor) expr.Expr { return expr.Narrow(e.Factor(f)) }
+func (e *Emitter) Coordinate(x kernel.Index) expr.Expr {
+	return e.sum(x, expr.Uint, func(f *kernel.Factor) expr.Expr { return expr.Narrow(e.factor(f)) })
+}
 
 // sum prints a polynomial. lit and factor print its numbers and factors, in the type of the sum.
 func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*kernel.Factor) expr.Expr) expr.Expr {
@@ -125,8 +104,8 @@ func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	return out
 }
 
-// Factor prints one factor of an index, as a uint or, if it is wide, as an int64_t.
-func (e *Emitter) Factor(f *kernel.Factor) expr.Expr {
+// factor prints one factor of an index, as a uint or, if it is wide, as an int64_t.
+func (e *Emitter) factor(f *kernel.Factor) expr.Expr {
 	switch f.Kind {
 	case kernel.FactorAxis:
 		return e.Axis(f.Axis)
@@ -135,12 +114,12 @@ func (e *Emitter) Factor(f *kernel.Factor) expr.Expr {
 	case kernel.FactorValue:
 		return e.Coerce(e.ComputeType(f.Value.DType), "uint", e.Value(f.Value))
 	}
-	key := FactorKey(f)
+	key := factorKey(f)
 	if t, ok := e.knownIndex(key); ok {
 		return t
 	}
 	t := e.composite(f)
-	if e.Uses.Indices[key] < 2 {
+	if e.uses.indices[key] < 2 {
 		return t
 	}
 	one := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
@@ -148,6 +127,12 @@ func (e *Emitter) Factor(f *kernel.Factor) expr.Expr {
 	t = e.declareIndex(s, e.factorName(f), t)
 	s.indices[key] = t
 	return t
+}
+
+// NameFactor declares a variable for a quotient or remainder, which later indices use.
+func (e *Emitter) NameFactor(f *kernel.Factor) {
+	e.uses.indices[factorKey(f)] = 2
+	e.factor(f)
 }
 
 // composite prints a quotient, remainder or clamp.
@@ -191,8 +176,8 @@ func (e *Emitter) factorName(f *kernel.Factor) string {
 	return base
 }
 
-// FactorKey is the key of a factor in scope.indices.
-func FactorKey(f *kernel.Factor) string {
+// factorKey is the key of a factor in scope.indices.
+func factorKey(f *kernel.Factor) string {
 	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
 }
 
@@ -234,7 +219,7 @@ func (e *Emitter) clampCall(f *kernel.Factor) expr.Expr {
 		if f.Kind == kernel.FactorValue {
 			return e.Coerce(e.ComputeType(f.Value.DType), "int", e.Value(f.Value))
 		}
-		return expr.Call("int", e.Factor(f))
+		return expr.Call("int", e.factor(f))
 	}
 	x, last := e.sum(f.X, expr.Int, factor), e.sum(f.D, expr.Int, factor)
 	if f.D.IsConst() {
@@ -263,7 +248,7 @@ func hasValue(x kernel.Index) bool {
 // signedIndex prints an index as an int.
 func (e *Emitter) signedIndex(x kernel.Index) expr.Expr {
 	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
-		if _, known := e.knownIndex(FactorKey(f)); !known && e.Uses.Indices[FactorKey(f)] < 2 && !onlyAdds(f.X) {
+		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) {
 			if v, lone := loneValue(f.X); !lone || e.ComputeType(v.DType) != "uint" {
 				return e.clampCall(f)
 			}

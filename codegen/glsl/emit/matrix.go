@@ -9,18 +9,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// NeedMatrix records the device features that cooperative matrices of a dtype need.
-func (e *Emitter) NeedMatrix(t ir.DType) {
-	switch t {
-	case ir.BF16:
-		e.Need(NeedBFloat16Matrix)
-	case ir.I8, ir.U8:
-		e.Need(NeedInt8)
-	default:
-		e.Need(NeedFloat16)
-	}
-}
-
 var matrixElements = map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16_t", ir.F32: "float",
 	ir.I8: "int8_t", ir.U8: "uint8_t", ir.I32: "int", ir.U32: "uint"}
 
@@ -35,18 +23,18 @@ func MatrixType(scope string, t ir.DType, rows, cols int, use string) string {
 }
 
 // MultiplyAdd writes sum += a * b for cooperative matrices.
-func (e *Emitter) MultiplyAdd(sum, a, b expr.Expr) {
-	e.Assign(sum, expr.Call("coopMatMulAdd", a, b, sum))
+func (c *Code) MultiplyAdd(sum, a, b expr.Expr) {
+	c.Assign(sum, expr.Call("coopMatMulAdd", a, b, sum))
 }
 
 // LoadMatrix writes a load of a cooperative matrix from an array, beginning at index at. major is Row or Column.
-func (e *Emitter) LoadMatrix(to, array, at expr.Expr, pitch int, major string) {
-	e.Do("coopMatLoad", to, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
+func (c *Code) LoadMatrix(to, array, at expr.Expr, pitch int, major string) {
+	c.Do("coopMatLoad", to, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
 }
 
 // StoreMatrix is the inverse of LoadMatrix.
-func (e *Emitter) StoreMatrix(from, array, at expr.Expr, pitch int, major string) {
-	e.Do("coopMatStore", from, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
+func (c *Code) StoreMatrix(from, array, at expr.Expr, pitch int, major string) {
+	c.Do("coopMatStore", from, array, at, expr.Uint(pitch), syntax.Ident("gl_CooperativeMatrixLayout"+major+"Major"))
 }
 
 // Fragment is the GLSL type of a cooperative matrix of subgroup scope. use is A, B or Accumulator.

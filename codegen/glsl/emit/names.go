@@ -2,6 +2,7 @@ package emit
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/glsl/lib"
@@ -38,20 +39,13 @@ func WordSet(s string) map[string]bool {
 	return set
 }
 
+var notAlphanumeric = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
 // identifier makes a legal GLSL name of any string. The name has only letters, digits and single underscores, and no
 // reserved prefix.
 func identifier(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s) && b.Len() < 40; i++ {
-		c := s[i]
-		switch {
-		case isLetter(c) && c != '_' || '0' <= c && c <= '9' && b.Len() > 0:
-			b.WriteByte(c)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
-			b.WriteByte('_')
-		}
-	}
-	name := strings.TrimSuffix(b.String(), "_")
+	name := strings.TrimLeft(notAlphanumeric.ReplaceAllString(s, "_"), "_0123456789")
+	name = strings.TrimSuffix(name[:min(len(name), 40)], "_")
 	if name == "" || strings.HasPrefix(name, "gl_") {
 		name = "v" + name
 	}
@@ -94,10 +88,10 @@ func Unusable(name string) bool { return Reserved[name] || lib.Names[name] || na
 
 // Fresh returns a name like base that hides no other name, and reserves it in scope s. Sibling blocks may use the same
 // name.
-func (e *Emitter) Fresh(s *scope, base string) string {
+func (c *Code) Fresh(s *scope, base string) string {
 	base = identifier(base)
 	name := base
-	for n := 2; Unusable(name) || e.taken(name); n++ {
+	for n := 2; Unusable(name) || c.taken(name); n++ {
 		name = fmt.Sprintf("%s_%d", base, n)
 	}
 	s.block().Names[name] = true
@@ -106,8 +100,8 @@ func (e *Emitter) Fresh(s *scope, base string) string {
 
 // taken reports whether any open scope has the name. It also looks in inner scopes, because a value may be declared in
 // an outer block while an inner block is being written.
-func (e *Emitter) taken(name string) bool {
-	for s := e.Scope; s != nil; s = s.parent {
+func (c *Code) taken(name string) bool {
+	for s := c.Scope; s != nil; s = s.parent {
 		if s.Names[name] {
 			return true
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // On devices without 64-bit integers, an i64 is a pair of 32-bit words, low word first, as in memory. Functions of
@@ -16,11 +15,6 @@ const Pair = "uvec2"
 // pairScalar is the row of i64 in Scalars on such devices. There are no vectors of pairs.
 var pairScalar = scalar{Compute: Pair, Storage: Pair, Carrier: Pair, vec: Pair, storageVec: Pair}
 
-// pairs reports whether i64 values are pairs. A custom kernel has its own shader and declares its own needs.
-func (e *Emitter) pairs() bool { return !e.Caps.Features.Int64 && e.K.Custom == nil }
-
-func (e *Emitter) inPairs(b *Buffer) bool { return b.DType == ir.I64 && e.pairs() }
-
 // wordwise are the operators that work on pairs word by word.
 var wordwise = []string{"&", "|", "^", "~", "==", "!="}
 
@@ -31,39 +25,33 @@ var pairOperators = map[string]string{"+": "pair_add", "-": "pair_subtract", "*"
 var pairBuiltins = map[string]string{"min": "pair_min", "max": "pair_max", "abs": "pair_abs", "sign": "pair_sign"}
 
 // pairOperator applies an operator to pairs.
-func (e *Emitter) pairOperator(op string, args ...expr.Expr) expr.Expr {
+func (ts *Types) pairOperator(op string, args ...expr.Expr) expr.Expr {
 	name := pairOperators[op]
 	switch {
 	case op == "-" && len(args) == 1:
 		name = "pair_negate"
 	case op == ">":
-		return e.pairOperator("<", args[1], args[0])
+		return ts.pairOperator("<", args[1], args[0])
 	case op == ">=":
-		return expr.Unary("!", e.pairOperator("<", args...))
+		return expr.Unary("!", ts.pairOperator("<", args...))
 	case op == "<=":
-		return expr.Unary("!", e.pairOperator(">", args...))
+		return expr.Unary("!", ts.pairOperator(">", args...))
 	case slices.Contains(wordwise, op):
 		return operator(op, args...)
 	case name == "":
-		e.Fail("pairs of words have no operator %s", op)
+		ts.Fail("pairs of words have no operator %s", op)
 		return args[0]
 	}
-	e.Helper(name, Pair)
+	ts.Helper(name, Pair)
 	return expr.Call(name, args...)
 }
 
 // Operate applies an operator to two values of a compute type.
-func (e *Emitter) Operate(typ, op string, a, b expr.Expr) expr.Expr {
+func (ts *Types) Operate(typ, op string, a, b expr.Expr) expr.Expr {
 	if typ == Pair {
-		return e.pairOperator(op, a, b)
+		return ts.pairOperator(op, a, b)
 	}
 	return expr.Binary(op, a, b)
-}
-
-// pairNumber prints a number in a template as a pair.
-func pairNumber(s string) expr.Expr {
-	n, _ := expr.LiteralOf(expr.Of(s))
-	return pairLit(n.V)
 }
 
 // pairLit prints a constant as a pair.
@@ -72,7 +60,7 @@ func pairLit(n int64) expr.Expr {
 }
 
 // coercePair converts a pair to another compute type, or another type to a pair.
-func (e *Emitter) coercePair(from, to string, v expr.Expr) expr.Expr {
+func (ts *Types) coercePair(from, to string, v expr.Expr) expr.Expr {
 	low := expr.Member(v, "x")
 	switch {
 	case to == "uint":
@@ -80,16 +68,16 @@ func (e *Emitter) coercePair(from, to string, v expr.Expr) expr.Expr {
 	case to == "int":
 		return expr.Call("int", low)
 	case to == "float" || to == "double":
-		e.Helper("pair_to_"+to, Pair)
+		ts.Helper("pair_to_"+to, Pair)
 		return expr.Call("pair_to_"+to, v)
 	case from == "int":
-		e.Helper("int_to_pair", Pair)
+		ts.Helper("int_to_pair", Pair)
 		return expr.Call("int_to_pair", v)
 	case from == "uint":
 		return expr.Call(Pair, v, expr.Uint(0))
 	case from == "bool":
 		return expr.Call(Pair, expr.Call("uint", v), expr.Uint(0))
 	}
-	e.Fail("no conversion of %s to %s", from, to)
+	ts.Fail("no conversion of %s to %s", from, to)
 	return v
 }

@@ -50,7 +50,10 @@ func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []synt
 	if !d.IsFunction() || !slices.ContainsFunc(d.Params, func(p syntax.Param) bool { return !used[p.Name] }) {
 		return nil, nil
 	}
-	byName := handedOn(d.Name, later)
+	byName := false // passed by its name to another function
+	for _, other := range later {
+		other.Walk(func(x *syntax.Expr) { byName = byName || x.Op == syntax.Name && x.Text == d.Name })
+	}
 	params = []syntax.Param{}
 	for place, p := range d.Params {
 		switch {
@@ -64,15 +67,6 @@ func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []synt
 		params = append(params, p)
 	}
 	return params, unused
-}
-
-// handedOn reports whether definitions pass a function by its name.
-func handedOn(name string, later []*syntax.Definition) bool {
-	found := false
-	for _, d := range later {
-		d.Walk(func(x *syntax.Expr) { found = found || x.Op == syntax.Name && x.Text == name })
-	}
-	return found
 }
 
 // dropArguments removes the arguments at the given positions from all calls of a function. It does the same for calls

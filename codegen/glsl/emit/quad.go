@@ -1,8 +1,8 @@
 package emit
 
 import (
+	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -46,12 +46,12 @@ func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base 
 }
 
 // IsVector reports whether four neighbours of an operand are one load of a vector, or one call of a block's decoder.
-func (e *Emitter) IsVector(v *kernel.Expr, a Along) bool {
+func (j *Job) IsVector(v *kernel.Expr, a Along) bool {
 	v = kernel.Widened(v)
-	if v.Kind != kernel.ExprLoad || !e.K.LoadsVector(v, a.Axis, 4) {
+	if v.Kind != kernel.ExprLoad || !j.K.LoadsVector(v, a.Axis, 4) {
 		return false
 	}
-	t := e.K.Bindings[v.Bind].DType
+	t := j.K.Bindings[v.Bind].DType
 	return t.IsBlock() || (Scalars[t].Carrier == "float" || t == ir.I8 || t == ir.U8) && Scalars[t].decode == ""
 }
 
@@ -91,18 +91,14 @@ func (e *Emitter) partialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.
 	end := e.Dim(a.Extent)
 	e.OpenLanes(4)
 	at := expr.Binary("+", k, Lane)
-	e.BindAxisLater(a.Axis, e.partialName(a.Axis), e.capped(at, a.Extent))
+	limited := "at_k"
+	if a.Axis < e.K.FoldAxis() {
+		limited = "at_" + e.ParaName(a.Axis)
+	}
+	e.BindAxisLater(a.Axis, limited, e.capped(at, a.Extent))
 	value := e.as(q.Scalar, v)
 	e.Assign(expr.At(name, Lane), e.Choose(q.Scalar, "neighbour", expr.Binary("<", at, end), value, q.Zero))
 	e.Close()
-}
-
-// partialName is the name of the variable for a coordinate that is limited to the extent of its axis.
-func (e *Emitter) partialName(axis int) string {
-	if axis < e.K.FoldAxis() {
-		return "at_" + e.ParaName(axis)
-	}
-	return "at_k"
 }
 
 // AsFloat prints a value as a float, the type of matmul sums.
@@ -129,11 +125,14 @@ func (e *Emitter) Limit(x expr.Expr, d ir.Dim, tile int) expr.Expr {
 	return e.capped(x, d)
 }
 
+// sumText matches a sum of names and numbers.
+var sumText = regexp.MustCompile(`^[ +\w]*$`)
+
 // capped prints a coordinate limited to the last one of an extent. x may be a sum of coordinates, which cannot wrap
 // around. If one summand alone reaches the last coordinate, it prints that without a comparison.
 func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
 	last := e.Coordinate(kernel.DimIndex(d).Minus(kernel.Const(1)))
-	if end, known := expr.LiteralOf(last); known && strings.IndexFunc(x.String(), notInSums) < 0 {
+	if end, known := expr.LiteralOf(last); known && sumText.MatchString(x.String()) {
 		for _, summand := range strings.Split(x.String(), " + ") {
 			if n, ok := expr.LiteralOf(expr.Of(summand)); ok && n.V >= end.V {
 				return last
@@ -141,11 +140,6 @@ func (e *Emitter) capped(x expr.Expr, d ir.Dim) expr.Expr {
 		}
 	}
 	return expr.Call("min", x, last)
-}
-
-// notInSums reports whether r cannot occur in a sum of names and numbers.
-func notInSums(r rune) bool {
-	return r != ' ' && r != '+' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
 // QuadKind is a type that holds four neighbours of an operand in ordinary arithmetic, without cooperative matrices.

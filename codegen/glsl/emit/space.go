@@ -26,27 +26,27 @@ type Span struct {
 type Space []Span
 
 // newSpace assigns the parallel axes to x, y and z, beginning with the innermost axis.
-func (e *Emitter) newSpace() Space {
+func (j *Job) newSpace() Space {
 	s := Space{{Points: []ir.Dim{ir.D(1)}}}
-	for a := len(e.K.Parallel) - 1; a >= 0; a-- {
+	for a := len(j.K.Parallel) - 1; a >= 0; a-- {
 		last := &s[len(s)-1]
-		n, err := e.K.Parallel[a].Mul2(last.Points[0])
-		wider := Span{Points: append([]ir.Dim{e.K.Parallel[a]}, last.Points...)}
+		n, err := j.K.Parallel[a].Mul2(last.Points[0])
+		wider := Span{Points: append([]ir.Dim{j.K.Parallel[a]}, last.Points...)}
 		fits := wider.Max() <= MaxPoints
 		switch {
 		case err == nil && fits:
 			last.Points[0] = n
 		case len(s) < 3:
-			s = append(s, Span{Axes: []int{a}, Points: []ir.Dim{e.K.Parallel[a]}})
+			s = append(s, Span{Axes: []int{a}, Points: []ir.Dim{j.K.Parallel[a]}})
 			continue
 		default:
-			last.Points = append([]ir.Dim{e.K.Parallel[a]}, last.Points...)
+			last.Points = append([]ir.Dim{j.K.Parallel[a]}, last.Points...)
 		}
 		last.Axes = append([]int{a}, last.Axes...)
 	}
 	for _, g := range s {
 		if g.Max() > MaxPoints {
-			e.Fail("%s points in one dimension are more than 2^31", ir.Shape(g.Points))
+			j.Fail("%s points in one dimension are more than 2^31", ir.Shape(g.Points))
 		}
 	}
 	return s
@@ -80,8 +80,8 @@ func (e *Emitter) count(g Span) expr.Expr {
 }
 
 // gridLimit is the largest number of workgroups along a dimension of a dispatch. Vulkan guarantees 65535.
-func (e *Emitter) gridLimit(dim int) int64 {
-	if n := e.Caps.MaxWorkgroupCount[dim]; n > 0 {
+func (j *Job) gridLimit(dim int) int64 {
+	if n := j.Caps.MaxWorkgroupCount[dim]; n > 0 {
 		return min(int64(n), 1<<31-1)
 	}
 	return 65535
@@ -147,9 +147,9 @@ func (e *Emitter) OuterLoop(dim int, g Span) (opened int) {
 }
 
 // SpanName is the name for the position in a span: the name of the axis if there is one axis, and several otherwise.
-func (e *Emitter) SpanName(g Span, several string) string {
+func (j *Job) SpanName(g Span, several string) string {
 	if len(g.Axes) == 1 {
-		return e.ParaName(g.Axes[0])
+		return j.ParaName(g.Axes[0])
 	}
 	return several
 }
@@ -189,37 +189,6 @@ func (e *Emitter) Split(g Span, width int, id expr.Expr) (unit expr.Expr) {
 		}
 	}
 	return unit
-}
-
-// UsesAxis reports whether any value or index of the kernel depends on an axis.
-func (e *Emitter) UsesAxis(axis int) bool {
-	for _, r := range e.K.Roots() {
-		if r.Uses(axis) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(e.K.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
-}
-
-// ParaName returns the GLSL name of a parallel axis. The last three are batch, row and col, and earlier ones have
-// numbers. A kernel over one axis calls it i. In kernels with a fold axis the last two are batch and row.
-func (e *Emitter) ParaName(axis int) string {
-	names := []string{"batch", "row", "col"}
-	if e.K.Family == kernel.FamilyAttention {
-		if axis == e.K.AttentionAxes().Split {
-			return "chunk"
-		}
-		names = []string{"batch", "group", "head", "query", "col"}
-	}
-	if e.K.Family == kernel.FamilyRow || e.K.Family == kernel.FamilyScan || e.K.Family == kernel.FamilySort {
-		names = names[:2]
-	} else if len(e.K.Parallel) == 1 {
-		return "i"
-	}
-	if i := axis - len(e.K.Parallel) + len(names); i >= 0 {
-		return names[i]
-	}
-	return fmt.Sprintf("axis%d", axis)
 }
 
 // OpenPoint opens a block that runs only at points that the kernel's guard does not skip.

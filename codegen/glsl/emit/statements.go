@@ -13,114 +13,114 @@ import (
 // memory.
 
 // Array declares an array of count elements.
-func (e *Emitter) Array(typ, name string, count int) expr.Array {
+func (c *Code) Array(typ, name string, count int) expr.Array {
 	if count == 1 {
-		return expr.Array{Name: e.Unset(typ, name), Len: 1}
+		return expr.Array{Name: c.Unset(typ, name), Len: 1}
 	}
-	return expr.Array{Name: e.Unset(typ, name, count), Len: count}
+	return expr.Array{Name: c.Unset(typ, name, count), Len: count}
 }
 
 // Filled declares an array and sets each element i to value(i). index is the name of the loop variable i.
-func (e *Emitter) Filled(typ, name string, count int, index string, value func(i expr.Expr) expr.Expr) expr.Array {
-	a := e.Array(typ, name, count)
-	e.Repeat(index, count, func(i expr.Expr) { e.Assign(a.At(i), value(i)) })
+func (c *Code) Filled(typ, name string, count int, index string, value func(i expr.Expr) expr.Expr) expr.Array {
+	a := c.Array(typ, name, count)
+	c.Repeat(index, count, func(i expr.Expr) { c.Assign(a.At(i), value(i)) })
 	return a
 }
 
 // SumLanes adds up a variable over groups of 2*most adjacent invocations of a subgroup. All of them get the sum.
-func (e *Emitter) SumLanes(x expr.Expr, most int) {
+func (c *Code) SumLanes(x expr.Expr, most int) {
 	for mask := most; mask > 0; mask /= 2 {
-		e.Update(x, "+=", Shuffled(x, mask))
+		c.Update(x, "+=", Shuffled(x, mask))
 	}
 }
 
 // Unset declares a variable or array without a value.
-func (e *Emitter) Unset(typ, name string, dims ...int) expr.Expr {
-	v := syntax.Var{Name: e.Fresh(e.Scope, name)}
+func (c *Code) Unset(typ, name string, dims ...int) expr.Expr {
+	v := syntax.Var{Name: c.Fresh(c.Scope, name)}
 	for _, n := range dims {
 		v.Dims = append(v.Dims, expr.Number(strconv.Itoa(n)))
 	}
-	e.Scope.Write(&syntax.Declare{Type: typ, Vars: []syntax.Var{v}})
+	c.Scope.Write(&syntax.Declare{Type: typ, Vars: []syntax.Var{v}})
 	return syntax.Ident(v.Name)
 }
 
 // Assign writes the statement that sets a variable or element.
-func (e *Emitter) Assign(to, value expr.Expr) { e.Update(to, "=", value) }
+func (c *Code) Assign(to, value expr.Expr) { c.Update(to, "=", value) }
 
 // Update writes an assignment with an operator such as "+=".
-func (e *Emitter) Update(to expr.Expr, op string, value expr.Expr) {
-	e.Scope.Write(&syntax.Assign{To: to, Op: op, Value: value})
+func (c *Code) Update(to expr.Expr, op string, value expr.Expr) {
+	c.Scope.Write(&syntax.Assign{To: to, Op: op, Value: value})
 }
 
 // Do writes a call as a statement.
-func (e *Emitter) Do(function string, args ...expr.Expr) {
-	e.Scope.Write(&syntax.Do{X: expr.Call(function, args...)})
+func (c *Code) Do(function string, args ...expr.Expr) {
+	c.Scope.Write(&syntax.Do{X: expr.Call(function, args...)})
 }
 
 // Return writes a return of x, or of nothing.
-func (e *Emitter) Return(x expr.Expr) { e.Scope.Write(&syntax.Return{X: x}) }
+func (c *Code) Return(x expr.Expr) { c.Scope.Write(&syntax.Return{X: x}) }
 
 // Increment writes ++x.
-func (e *Emitter) Increment(x expr.Expr) { e.Update(x, "++", nil) }
+func (c *Code) Increment(x expr.Expr) { c.Update(x, "++", nil) }
 
 // When writes a statement that runs under a condition, on one line.
-func (e *Emitter) When(cond expr.Expr, then syntax.Stmt) {
-	e.Scope.Write(&syntax.If{Cond: cond, Then: []syntax.Stmt{then}, Inline: true})
+func (c *Code) When(cond expr.Expr, then syntax.Stmt) {
+	c.Scope.Write(&syntax.If{Cond: cond, Then: []syntax.Stmt{then}, Inline: true})
 }
 
 // Set is the statement that [Emitter.Assign] writes.
 func Set(to, value expr.Expr) syntax.Stmt { return &syntax.Assign{To: to, Op: "=", Value: value} }
 
 // Exactly declares a variable with exactly that name, in any scope.
-func (e *Emitter) Exactly(typ, name string, value expr.Expr) {
-	e.Variables(typ, syntax.Var{Name: name, Init: value})
+func (c *Code) Exactly(typ, name string, value expr.Expr) {
+	c.Variables(typ, syntax.Var{Name: name, Init: value})
 }
 
 // Variables declares variables of a type in one statement, with exactly these names.
-func (e *Emitter) Variables(typ string, vars ...syntax.Var) {
-	e.Scope.Write(&syntax.Declare{Type: typ, Vars: vars})
+func (c *Code) Variables(typ string, vars ...syntax.Var) {
+	c.Scope.Write(&syntax.Declare{Type: typ, Vars: vars})
 }
 
 // Note writes a comment after the last statement.
-func (e *Emitter) Note(comment string) {
-	e.Scope.Write(&syntax.Comment{Text: "// " + comment, Trailing: true})
+func (c *Code) Note(comment string) {
+	c.Scope.Write(&syntax.Comment{Text: "// " + comment, Trailing: true})
 }
 
 // Barrier writes a barrier: an invocation waits for the others of its workgroup, and for their writes to shared memory.
 // A comment may say why.
-func (e *Emitter) Barrier(why ...string) {
-	e.Do("barrier")
+func (c *Code) Barrier(why ...string) {
+	c.Do("barrier")
 	for _, comment := range why {
-		e.Note(comment)
+		c.Note(comment)
 	}
 }
 
 // Named declares a variable for an expression, unless it is a plain name or number already.
-func (e *Emitter) Named(name string, t expr.Expr) expr.Expr {
+func (c *Code) Named(name string, t expr.Expr) expr.Expr {
 	if expr.IsPlain(t) {
 		return t
 	}
-	return e.declareIndex(e.Scope, name, t)
+	return c.declareIndex(c.Scope, name, t)
 }
 
 // OpenIf opens a block that runs if cond holds, or always if cond is nil. Values that only the block needs are computed
 // inside it.
-func (e *Emitter) OpenIf(cond expr.Expr) {
+func (c *Code) OpenIf(cond expr.Expr) {
 	if cond == nil {
-		e.OpenScope()
+		c.OpenScope()
 		return
 	}
-	e.Open(&syntax.If{Cond: cond})
-	e.Scope.guard = true
+	c.Open(&syntax.If{Cond: cond})
+	c.Scope.guard = true
 }
 
 // OpenBelow opens a block that runs if x < end. It writes the test only if some says that x may reach end.
-func (e *Emitter) OpenBelow(some bool, x, end expr.Expr) {
+func (c *Code) OpenBelow(some bool, x, end expr.Expr) {
 	var cond expr.Expr
 	if some {
 		cond = expr.Binary("<", x, end)
 	}
-	e.OpenIf(cond)
+	c.OpenIf(cond)
 }
 
 // EachResult opens a block that computes one result per invocation, or a loop if there are more results than
@@ -135,31 +135,31 @@ func (e *Emitter) EachResult(self expr.Expr, results int) expr.Expr {
 
 // EachSlot calls body for each of total slots that this invocation takes. Neighbouring invocations take neighbouring
 // slots.
-func (e *Emitter) EachSlot(self expr.Expr, total, invocations int, body func(i, slot expr.Expr)) {
-	e.Repeat("i", (total+invocations-1)/invocations, func(i expr.Expr) {
-		slot := e.Named("slot", expr.Plus(self, expr.Times(i, invocations)))
-		e.OpenBelow(total%invocations != 0, slot, expr.Uint(total))
+func (c *Code) EachSlot(self expr.Expr, total, invocations int, body func(i, slot expr.Expr)) {
+	c.Repeat("i", (total+invocations-1)/invocations, func(i expr.Expr) {
+		slot := c.Named("slot", expr.Plus(self, expr.Times(i, invocations)))
+		c.OpenBelow(total%invocations != 0, slot, expr.Uint(total))
 		body(i, slot)
-		e.Close()
+		c.Close()
 	})
 }
 
 // Repeat writes body in a loop of count iterations that compilers unroll, or without a loop if count is 1.
-func (e *Emitter) Repeat(name string, count int, body func(i expr.Expr)) {
+func (c *Code) Repeat(name string, count int, body func(i expr.Expr)) {
 	i := expr.Of("0u")
 	if count == 1 {
-		e.OpenScope()
+		c.OpenScope()
 	} else {
-		i = e.OpenFor(Unroll, name, i, expr.Uint(count), expr.Uint(1))
+		i = c.OpenFor(Unroll, name, i, expr.Uint(count), expr.Uint(1))
 	}
 	body(i)
-	e.Close()
+	c.Close()
 }
 
 // Free returns a name like base that hides no other name, for a block that will be opened next.
-func (e *Emitter) Free(base string) string {
+func (c *Code) Free(base string) string {
 	name := base
-	for n := 2; Unusable(name) || e.taken(name); n++ {
+	for n := 2; Unusable(name) || c.taken(name); n++ {
 		name = fmt.Sprintf("%s_%d", base, n)
 	}
 	return name
@@ -167,61 +167,61 @@ func (e *Emitter) Free(base string) string {
 
 // Loop opens a loop that steps a variable from first to end, and returns the variable. If there is provably one step,
 // it opens no loop.
-func (e *Emitter) Loop(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
-	return e.hinted("", name, first, end, step)
+func (c *Code) Loop(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
+	return c.hinted("", name, first, end, step)
 }
 
 // Rolled is a Loop that compilers must not unroll. In a program of many kernels, code that runs only a few times is
 // fetched from memory each time. That takes longer than the loop's jumps (M-code-size).
-func (e *Emitter) Rolled(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
-	return e.hinted(DontUnroll, name, first, end, step)
+func (c *Code) Rolled(name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
+	return c.hinted(DontUnroll, name, first, end, step)
 }
 
 // hinted opens a loop with a hint. If the loop would run exactly once, it opens a plain scope instead and returns
 // first.
-func (e *Emitter) hinted(hint, name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
+func (c *Code) hinted(hint, name string, first expr.Expr, end expr.Expr, step int) expr.Expr {
 	from, fromKnown := expr.LiteralOf(first)
 	to, toKnown := expr.LiteralOf(end)
 	if fromKnown && toKnown && from.V < to.V && from.V+int64(step) >= to.V {
-		e.OpenScope()
+		c.OpenScope()
 		return first
 	}
-	return e.OpenFor(hint, name, first, end, expr.Uint(step))
+	return c.OpenFor(hint, name, first, end, expr.Uint(step))
 }
 
 // OpenFor opens a loop that steps a variable from first to end, and returns the variable. hint is Unroll, DontUnroll or
 // "".
-func (e *Emitter) OpenFor(hint, name string, first, end, step expr.Expr) expr.Expr {
+func (c *Code) OpenFor(hint, name string, first, end, step expr.Expr) expr.Expr {
 	op := "+="
 	if step.Is("1u") {
 		op, step = "++", nil
 	}
-	return e.openCounter(hint, e.Free(name), first, "<", end, op, step)
+	return c.openCounter(hint, c.Free(name), first, "<", end, op, step)
 }
 
 // OpenShifts opens a loop that shifts a variable by a bit per step, from first while test holds: "<" or "<=" to the
 // left, ">" to the right. It returns the variable, which has exactly that name.
-func (e *Emitter) OpenShifts(hint, name string, first expr.Expr, test string, end expr.Expr) expr.Expr {
+func (c *Code) OpenShifts(hint, name string, first expr.Expr, test string, end expr.Expr) expr.Expr {
 	shift := "<<="
 	if test == ">" {
 		shift = ">>="
 	}
-	return e.openCounter(hint, name, first, test, end, shift, expr.Uint(1))
+	return c.openCounter(hint, name, first, test, end, shift, expr.Uint(1))
 }
 
-func (e *Emitter) openCounter(hint, name string, first expr.Expr, test string, end expr.Expr, op string,
+func (c *Code) openCounter(hint, name string, first expr.Expr, test string, end expr.Expr, op string,
 	step expr.Expr) expr.Expr {
 	at := syntax.Ident(name)
-	e.Open(&syntax.For{Hint: hint, Post: &syntax.Assign{To: at, Op: op, Value: step},
+	c.Open(&syntax.For{Hint: hint, Post: &syntax.Assign{To: at, Op: op, Value: step},
 		Cond: &syntax.Expr{Op: syntax.Binary, Text: test, Args: []expr.Expr{at, end}},
 		Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: name, Init: first}}}})
-	e.Scope.Names[name] = true
+	c.Scope.Names[name] = true
 	return at
 }
 
 // OpenLanes opens the loop over count neighbours that an invocation computes together.
-func (e *Emitter) OpenLanes(count int) {
-	e.openCounter(Unroll, component, expr.Uint(0), "<", expr.Uint(count), "++", nil)
+func (c *Code) OpenLanes(count int) {
+	c.openCounter(Unroll, component, expr.Uint(0), "<", expr.Uint(count), "++", nil)
 }
 
 // Share declares an array in shared memory.

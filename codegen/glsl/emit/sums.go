@@ -9,11 +9,11 @@ import (
 // have no instruction for these. On those a helper fixes the order of the operations, which costs nothing there.
 
 // Dot multiplies two vec4 and adds up the results.
-func (e *Emitter) Dot(a, b expr.Expr) expr.Expr {
+func (r *Requirements) Dot(a, b expr.Expr) expr.Expr {
 	name := "dot"
-	if device.FusesNothing(e.Caps) {
+	if device.FusesNothing(r.Caps) {
 		name = "dot_in_order"
-		e.Helper(name, "vec4")
+		r.Helper(name, "vec4")
 	}
 	return expr.Call(name, a, b)
 }
@@ -24,7 +24,7 @@ func Shuffled(x expr.Expr, mask int) expr.Expr {
 }
 
 // AtLeast writes x = max(x, other).
-func (e *Emitter) AtLeast(x, other expr.Expr) { e.Assign(x, expr.Call("max", x, other)) }
+func (c *Code) AtLeast(x, other expr.Expr) { c.Assign(x, expr.Call("max", x, other)) }
 
 // AddProduct writes sum += a * b. All have the given type.
 func (e *Emitter) AddProduct(typ string, sum, a, b expr.Expr) {

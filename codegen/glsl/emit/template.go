@@ -35,11 +35,6 @@ func parseForm(form string) (*syntax.Expr, error) {
 	return x, nil
 }
 
-func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
-
-// isNameByte reports whether a name may have c after its first letter.
-func isNameByte(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }
-
 // without removes operations that attributes make an exact no-op: multiplication by 1, and addition of -0. Adding 0 is
 // not a no-op: it turns -0 into 0.
 func without(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {

@@ -21,8 +21,8 @@ func (e *Emitter) PlaceFactors(dim int, factors []schedule.AxisTiles,
 }
 
 // WholeTiles is the number of tiles along an axis of static extent, with the last, partial one.
-func (e *Emitter) WholeTiles(f schedule.AxisTiles) int64 {
-	return (e.K.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
+func (j *Job) WholeTiles(f schedule.AxisTiles) int64 {
+	return (j.K.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
 }
 
 // tiles prints the number of tiles along an axis.

@@ -13,7 +13,7 @@ const maxLine = 72
 // useCount counts the uses of each expression, index and index factor in the code that is written next.
 type useCount struct {
 	values  map[*kernel.Expr]int
-	Indices map[string]int
+	indices map[string]int
 }
 
 // Eval prints the values of expressions in the open scope. The caller uses each value once. Values that several of the
@@ -30,7 +30,7 @@ func (e *Emitter) Eval(roots ...*kernel.Expr) []expr.Expr {
 // Plan counts the uses of values and indices in roots and indices. It does not look into values that open scopes know
 // already.
 func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
-	e.Uses = useCount{values: map[*kernel.Expr]int{}, Indices: map[string]int{}}
+	e.uses = useCount{values: map[*kernel.Expr]int{}, indices: map[string]int{}}
 	for _, r := range roots {
 		e.countValue(r, 1)
 	}
@@ -42,8 +42,8 @@ func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 // countValue adds uses of a value. At the first use it also counts the uses of its parts, unless the value is known
 // already.
 func (e *Emitter) countValue(v *kernel.Expr, times int) {
-	e.Uses.values[v] += times
-	if e.Uses.values[v] > times {
+	e.uses.values[v] += times
+	if e.uses.values[v] > times {
 		return
 	}
 	if _, ok := e.KnownValue(v); ok {
@@ -76,52 +76,31 @@ func (e *Emitter) countValue(v *kernel.Expr, times int) {
 // countIndex adds a use of an index. At the first use it also counts the uses of its parts.
 func (e *Emitter) countIndex(x kernel.Index) {
 	key := x.String()
-	e.Uses.Indices[key]++
-	if _, known := e.knownIndex(key); known || e.Uses.Indices[key] > 1 {
+	e.uses.indices[key]++
+	if _, known := e.knownIndex(key); known || e.uses.indices[key] > 1 {
 		return
 	}
+	e.countFactors(x)
+}
+
+// countFactors adds a use of each factor of an index. At the first use of a quotient, remainder or clamp it also counts
+// the uses of its parts. These are printed inside the factor, so they never get a name of their own.
+func (e *Emitter) countFactors(x kernel.Index) {
 	for _, t := range x.Terms() {
 		for _, f := range t.Factors {
 			switch f.Kind {
 			case kernel.FactorValue:
 				e.countValue(f.Value, 1)
 			case kernel.FactorDiv, kernel.FactorMod, kernel.FactorClamp:
-				e.countFactor(f)
-			}
-		}
-	}
-}
-
-// countFactor adds a use of a quotient, remainder or clamp. At the first use it also counts the uses of its parts.
-func (e *Emitter) countFactor(f *kernel.Factor) {
-	key := FactorKey(f)
-	e.Uses.Indices[key]++
-	if e.Uses.Indices[key] > 1 {
-		return
-	}
-	// X and D are printed inside the factor, so they never get a name of their own.
-	for _, x := range []kernel.Index{f.X, f.D} {
-		for _, t := range x.Terms() {
-			for _, g := range t.Factors {
-				switch g.Kind {
-				case kernel.FactorValue:
-					e.countValue(g.Value, 1)
-				case kernel.FactorDiv, kernel.FactorMod, kernel.FactorClamp:
-					e.countFactor(g)
+				key := factorKey(f)
+				e.uses.indices[key]++
+				if e.uses.indices[key] == 1 {
+					e.countFactors(f.X)
+					e.countFactors(f.D)
 				}
 			}
 		}
 	}
-}
-
-// KnownValue returns the printed form of a value that an open scope has computed already.
-func (e *Emitter) KnownValue(v *kernel.Expr) (expr.Expr, bool) {
-	for s := e.Scope; s != nil; s = s.parent {
-		if t, ok := s.Values[v]; ok {
-			return t, true
-		}
-	}
-	return nil, false
 }
 
 // Value prints an expression in the open scope. It declares a variable for it if the expression is used again, is
@@ -160,7 +139,7 @@ func (e *Emitter) wantsName(v *kernel.Expr, t expr.Expr, home, consumer *scope) 
 	switch {
 	case expr.IsPlain(t):
 		return false
-	case e.Uses.values[v] > 1 &&
+	case e.uses.values[v] > 1 &&
 		!(v.Kind == kernel.ExprLoad && e.vector(v) != nil && !strings.Contains(t.String(), "(")):
 		return true
 	case consumer == nil && home.block() != e.Scope.block() || consumer != nil && home.block() != consumer.block():
@@ -205,34 +184,4 @@ func (e *Emitter) ValueName(v *kernel.Expr) string {
 		base += "_" + where
 	}
 	return base
-}
-
-// axisName is the name of an axis within other names: the first word of its coordinate, if that is a word.
-func (e *Emitter) axisName(axis int) string {
-	t := ""
-	for s := e.Scope; s != nil && t == ""; s = s.parent {
-		if t = s.later[axis]; t == "" {
-			t = s.Axes[axis].String()
-		}
-	}
-	for i := 0; i < len(t); i++ {
-		if !isNameByte(t[i]) {
-			t = t[:i]
-			break
-		}
-	}
-	if t == "" || !isLetter(t[0]) {
-		return "value"
-	}
-	return t
-}
-
-// vector returns the vector variable with the values of a load for every lane, or nil.
-func (e *Emitter) vector(v *kernel.Expr) expr.Expr {
-	for s := e.Scope; s != nil; s = s.parent {
-		if t, ok := s.vectors[v]; ok {
-			return t
-		}
-	}
-	return nil
 }

@@ -82,8 +82,8 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 
 // inRun prints the quotient or remainder of a coordinate along the run's axis by a divisor of the run's width. If lanes
 // share a value, its expression is then the same for them, so that the compiler computes it once in the unrolled loop.
-func (e *Emitter) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
-	for s := e.Scope; s != nil; s = s.parent {
+func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
+	for s := c.Scope; s != nil; s = s.parent {
 		r := s.run
 		if _, bound := s.Axes[r.Axis]; r.Width < 2 || !bound {
 			continue
@@ -145,11 +145,11 @@ func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr
 
 // walkNeeded visits the values that must be computed for the roots. It does not visit parts of values that are known
 // already.
-func (e *Emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
+func (c *Code) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 	seen := map[*kernel.Expr]bool{}
 	var walk func(v *kernel.Expr)
 	walk = func(v *kernel.Expr) {
-		if _, known := e.KnownValue(v); known || seen[v] {
+		if _, known := c.KnownValue(v); known || seen[v] {
 			return
 		}
 		seen[v] = true

@@ -19,7 +19,7 @@ import (
 
 // InWords reports whether the shader declares a buffer as words. A custom kernel has its own shader and declares its
 // own needs.
-func (e *Emitter) InWords(b *Buffer) bool { return e.K.Custom == nil && e.Caps.InWords(b.DType) }
+func (j *Job) InWords(b *Buffer) bool { return j.K.Custom == nil && j.Caps.InWords(b.DType) }
 
 // wordNames are the variables of the GLSL functions in this file. They must not hide a buffer.
 var wordNames = WordSet("i v at block word low high bits shift")
@@ -72,10 +72,10 @@ func extract(t ir.DType, word, shift string) string {
 }
 
 // bits prints the bits of a unit as a uint. Bits above the unit may be set.
-func (e *Emitter) bits(t ir.DType, value string) string {
+func (ts *Types) bits(t ir.DType, value string) string {
 	switch unitOf(t, 1) {
 	case "float":
-		e.Helper("f32_to_f16", "float")
+		ts.Helper("f32_to_f16", "float")
 		return "f32_to_f16(" + value + ")"
 	case "int":
 		return "uint(" + value + ")"
@@ -85,8 +85,8 @@ func (e *Emitter) bits(t ir.DType, value string) string {
 
 // wordAt prints a word of a buffer. If the kernel also writes the buffer, it prints an atomic read, because other
 // invocations may change other bits of the word at the same time.
-func (e *Emitter) wordAt(b *Buffer, at string) string {
-	word := fmt.Sprintf("%s[%s]", e.View(b, 1), at)
+func (st *Storage) wordAt(b *Buffer, at string) string {
+	word := fmt.Sprintf("%s[%s]", st.View(b, 1), at)
 	if b.Write {
 		return "atomicOr(" + word + ", 0u)"
 	}
@@ -100,7 +100,7 @@ func partOfWord(bits int) (word, shift string) {
 }
 
 // loadFromWords prints a call that loads the i-th unit, or vector of units, of a buffer.
-func (e *Emitter) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
+func (st *Storage) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 	verb, t, bits := "load", b.DType, unitBits(b.DType)
 	if width > 1 {
 		verb = fmt.Sprintf("load%d", width)
@@ -113,26 +113,28 @@ func (e *Emitter) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 		if unitOf(t, 1) != "float" {
 			shift = "int(" + shift + ")"
 		}
-		note, body = "Element i", "    return "+extract(t, e.wordAt(b, word), shift)+";\n"
+		note, body = "Element i", "    return "+extract(t, st.wordAt(b, word), shift)+";\n"
 	case whole < 32:
 		word, shift := partOfWord(whole)
-		body = fmt.Sprintf("    uint word = %s >> %s;\n", e.wordAt(b, word), shift) + e.vectorOfWords(t, width, "word")
+		body = fmt.Sprintf("    uint word = %s >> %s;\n", st.wordAt(b, word), shift) + vectorOfWords(t, width, "word")
 	case whole == 32:
-		body = fmt.Sprintf("    uint word = %s[i];\n", e.View(b, 1)) + e.vectorOfWords(t, width, "word")
+		body = fmt.Sprintf("    uint word = %s[i];\n", st.View(b, 1)) + vectorOfWords(t, width, "word")
 	default:
-		body = fmt.Sprintf("    uint low = %s[2u * i], high = %[1]s[2u * i + 1u];\n", e.View(b, 1)) +
-			e.vectorOfWords(t, width, "low", "high")
+		body = fmt.Sprintf("    uint low = %s[2u * i], high = %[1]s[2u * i + 1u];\n", st.View(b, 1)) +
+			vectorOfWords(t, width, "low", "high")
 	}
 	if note == "" {
 		note = fmt.Sprintf("The i-th %d elements", width)
 	}
-	e.wordFunction(name, fmt.Sprintf("// %s of %s, which is %s in words.\n%s %s(uint i) {\n%s}\n", note, b.Name, t,
-		unitOf(t, width), name, body))
+	if st.Once(name) {
+		st.Add(fmt.Sprintf("// %s of %s, which is %s in words.\n%s %s(uint i) {\n%s}\n", note, b.Name, t, unitOf(t, width),
+			name, body))
+	}
 	return expr.Call(name, i)
 }
 
 // vectorOfWords prints the statement that returns the units in words as a vector, from the low bits up.
-func (e *Emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
+func vectorOfWords(t ir.DType, width int, words ...string) string {
 	var units []string
 	for n := range width {
 		at := n * unitBits(t)
@@ -142,17 +144,17 @@ func (e *Emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
 }
 
 // StoreToWords returns the statement that stores the i-th unit, or vector of units, of a buffer.
-func (e *Emitter) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.Stmt {
+func (st *Storage) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.Stmt {
 	verb, t, bits := "store", b.DType, unitBits(b.DType)
 	if width > 1 {
 		verb = fmt.Sprintf("store%d", width)
 	}
-	name, array := b.access[verb], e.View(b, 1)
+	name, array := b.access[verb], st.View(b, 1)
 	unit := func(n int) string {
 		if width == 1 {
-			return e.bits(t, "v")
+			return st.bits(t, "v")
 		}
-		return e.bits(t, fmt.Sprintf("v[%d]", n))
+		return st.bits(t, fmt.Sprintf("v[%d]", n))
 	}
 	// pack prints count units, beginning with unit first, packed into one word.
 	pack := func(first, count int) string {
@@ -176,14 +178,8 @@ func (e *Emitter) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.
 		body = fmt.Sprintf("    %s[2u * i] = %s;\n    %[1]s[2u * i + 1u] = %[3]s;\n", array, pack(0, width/2),
 			pack(width/2, width/2))
 	}
-	e.wordFunction(name, fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
-	return &syntax.Do{X: expr.Call(name, expr.Narrow(i), value)}
-}
-
-// wordFunction adds a function to the shader, unless the shader has it.
-func (e *Emitter) wordFunction(name, source string) {
-	if !e.Tables[name] {
-		e.Tables[name] = true
-		e.Add(source)
+	if st.Once(name) {
+		st.Add(fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
 	}
+	return &syntax.Do{X: expr.Call(name, expr.Narrow(i), value)}
 }

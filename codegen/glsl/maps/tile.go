@@ -68,8 +68,7 @@ func (t *tileWriter) nameOuter() {
 				indexHasLoad(f.X) {
 				return
 			}
-			t.Uses.Indices[emit.FactorKey(f)] = 2
-			t.Factor(f)
+			t.NameFactor(f)
 		})
 	}
 	t.Plan(nil, nil)

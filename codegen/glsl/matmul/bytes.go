@@ -30,7 +30,7 @@ func (m *Base) packedQuad(o *Operand, k expr.Expr, all bool) expr.Expr {
 func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) expr.Expr {
 	b := m.Buffers[v.Bind]
 	b.Units[bytes] = true
-	m.Need(m.StorageNeeds(b)...)
+	m.NeedStorage(b)
 	at := expr.Binary("/", m.IndexAt(v.Index, a.Axis, k), expr.Uint(bytes))
 	return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[bytes].View), b.Subscript(at))
 }

@@ -85,10 +85,9 @@ func (c *staging) stageOperands() {
 // returns its name. The buffer is a whole number of octets long, or its last octet is not needed.
 func (c *staging) shiftedOctets(b *emit.Buffer) string {
 	name := "octet_" + b.Base
-	if c.Tables[name] {
+	if !c.Once(name) {
 		return name
 	}
-	c.Tables[name] = true
 	octets := c.View(b, schedule.OctetElems)
 	c.Add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
 // Elements i to i+7.
@@ -214,7 +213,7 @@ func (c *staging) unitView(b *emit.Buffer) string {
 	if !c.dtype.IsInteger() {
 		return c.View(b, schedule.OctetElems)
 	}
-	c.Need(c.StorageNeeds(b)...)
+	c.NeedStorage(b)
 	b.Units[c.unit] = true
 	return b.Name + "_" + emit.PlaneUnits[c.unit].View
 }

@@ -45,10 +45,9 @@ func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Exp
 // whole number of octets long.
 func (c *staging) windowFunction(b *emit.Buffer) string {
 	name := "window_" + b.Base
-	if c.Tables[name] {
+	if !c.Once(name) {
 		return name
 	}
-	c.Tables[name] = true
 	octets := c.View(b, schedule.OctetElems)
 	c.Add(strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`
 // Elements i+first to i+end-1, and 0 for the others of i to i+7.

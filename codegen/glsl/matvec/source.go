@@ -119,7 +119,7 @@ type byteRows struct{ memoryRows }
 func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	bytes, scale, _ := r.K.ByteRows(o.Value)
 	b := r.Buffers[bytes.Bind]
-	r.Need(r.StorageNeeds(b)...)
+	r.NeedStorage(b)
 	array := func(unit int, at expr.Expr) expr.Expr {
 		b.Units[unit] = true
 		return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[unit].View), b.Subscript(at))

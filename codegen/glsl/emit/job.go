@@ -1,0 +1,67 @@
+package emit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Job says what a shader is written for: a kernel with a schedule, on a device. It keeps the first error, so that code
+// which uses it reads like the shader.
+type Job struct {
+	K       *kernel.Kernel
+	Sched   kernel.Schedule
+	Launch  kernel.Launch // of Sched
+	Caps    device.Caps
+	Symbols []string
+	Err     error
+}
+
+// Fail records an error, unless one was recorded before.
+func (j *Job) Fail(format string, args ...any) {
+	if j.Err == nil {
+		j.Err = fmt.Errorf("kernel %s (%s): "+format, append([]any{j.K.Name, j.Sched}, args...)...)
+	}
+}
+
+// pairs reports whether i64 values are pairs. A custom kernel has its own shader and declares its own needs.
+func (j *Job) pairs() bool { return !j.Caps.Features.Int64 && j.K.Custom == nil }
+
+func (j *Job) inPairs(b *Buffer) bool { return b.DType == ir.I64 && j.pairs() }
+
+// isWide reports whether an index may need more than 32 bits.
+func (j *Job) isWide(x kernel.Index) bool { return x.Largest() > float64(j.Caps.Position32()) }
+
+// UsesAxis reports whether any value or index of the kernel depends on an axis.
+func (j *Job) UsesAxis(axis int) bool {
+	for _, r := range j.K.Roots() {
+		if r.Uses(axis) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(j.K.Stores, func(s kernel.Store) bool { return s.Index.Uses(axis) })
+}
+
+// ParaName returns the GLSL name of a parallel axis. The last three are batch, row and col, and earlier ones have
+// numbers. A kernel over one axis calls it i. In kernels with a fold axis the last two are batch and row.
+func (j *Job) ParaName(axis int) string {
+	names := []string{"batch", "row", "col"}
+	if j.K.Family == kernel.FamilyAttention {
+		if axis == j.K.AttentionAxes().Split {
+			return "chunk"
+		}
+		names = []string{"batch", "group", "head", "query", "col"}
+	}
+	if j.K.Family == kernel.FamilyRow || j.K.Family == kernel.FamilyScan || j.K.Family == kernel.FamilySort {
+		names = names[:2]
+	} else if len(j.K.Parallel) == 1 {
+		return "i"
+	}
+	if i := axis - len(j.K.Parallel) + len(names); i >= 0 {
+		return names[i]
+	}
+	return fmt.Sprintf("axis%d", axis)
+}
