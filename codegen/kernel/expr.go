@@ -87,19 +87,12 @@ func (b *Builder) add(key string, e Expr) *Expr {
 		return have
 	}
 	e.ID = len(b.unique)
-	addIndex := func(x Index) {
-		x.Walk(func(f *Factor) {
-			switch f.Kind {
-			case FactorAxis:
-				e.axes |= 1 << f.Axis
-			case FactorValue:
-				e.axes |= f.Value.axes
-				e.accs |= f.Value.accs
-			}
-		})
-	}
-	addIndex(e.Index)
-	for _, a := range e.Args {
+	e.Index.Walk(func(f *Factor) {
+		if f.Kind == FactorAxis {
+			e.axes |= 1 << f.Axis
+		}
+	})
+	for _, a := range append(e.Index.Values(), e.Args...) {
 		e.axes |= a.axes
 		e.accs |= a.accs
 	}
@@ -326,11 +319,9 @@ func Walk(roots []*Expr, visit func(*Expr)) {
 			return
 		}
 		seen[e] = true
-		e.Index.Walk(func(f *Factor) {
-			if f.Kind == FactorValue {
-				walk(f.Value)
-			}
-		})
+		for _, v := range e.Index.Values() {
+			walk(v)
+		}
 		for _, a := range e.Args {
 			walk(a)
 		}
@@ -339,4 +330,11 @@ func Walk(roots []*Expr, visit func(*Expr)) {
 	for _, r := range roots {
 		walk(r)
 	}
+}
+
+// Any reports whether a condition holds for some expression that the roots depend on.
+func Any(roots []*Expr, holds func(*Expr) bool) bool {
+	found := false
+	Walk(roots, func(e *Expr) { found = found || holds(e) })
+	return found
 }

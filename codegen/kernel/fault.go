@@ -1,10 +1,6 @@
 package kernel
 
-import (
-	"fmt"
-
-	"github.com/vkc-go/vkc/ir"
-)
+import "github.com/vkc-go/vkc/ir"
 
 // Fault makes a run fail because an op has no result for some value, such as quantizing NaN. A kernel cannot stop a
 // run. So it records the fault in a word of memory, and the host checks the word after the run ([Program.Faults]).
@@ -36,17 +32,13 @@ func (f FaultPort) Check(word uint32) error {
 	return &ir.FaultError{Op: f.Op, First: first, Last: first + f.Elems - 1, Why: f.Why}
 }
 
-// checkFaults returns an error if a fault port's buffer is not a fault word, or if two ports share one.
-func (p *Program) checkFaults() error {
+// checkFaults requires that each fault port has a fault word of its own.
+func (c *checker) checkFaults() {
 	seen := map[int]bool{}
-	for i, f := range p.Faults {
-		if f.Buffer < 0 || f.Buffer >= len(p.Buffers) || p.Buffers[f.Buffer].Kind != BufFault || seen[f.Buffer] {
-			return fmt.Errorf("fault %d: buffer %d is no word for it alone", i, f.Buffer)
-		}
-		if f.Elems < 1 || f.Elems > 1<<20 {
-			return fmt.Errorf("fault %d: %d elements", i, f.Elems)
-		}
+	for i, f := range c.Faults {
+		c.require(f.Buffer >= 0 && f.Buffer < len(c.Buffers) && c.Buffers[f.Buffer].Kind == BufFault && !seen[f.Buffer],
+			"fault %d: buffer %d is no word for it alone", i, f.Buffer)
+		c.require(f.Elems >= 1 && f.Elems <= 1<<20, "fault %d: %d elements", i, f.Elems)
 		seen[f.Buffer] = true
 	}
-	return nil
 }

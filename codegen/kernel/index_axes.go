@@ -16,6 +16,25 @@ func (x Index) Walk(visit func(*Factor)) {
 	}
 }
 
+// Values lists the loaded values in x, including those inside quotients, remainders and clamps.
+func (x Index) Values() []*Expr {
+	var values []*Expr
+	x.Walk(func(f *Factor) {
+		if f.Kind == FactorValue {
+			values = append(values, f.Value)
+		}
+	})
+	return values
+}
+
+// HasClamp reports whether x contains a clamp. The clamped axis may be empty. Nothing then uses the value that is read,
+// but a division by the extent, which is 0, could lead outside of the buffer.
+func (x Index) HasClamp() bool {
+	found := false
+	x.Walk(func(f *Factor) { found = found || f.Kind == FactorClamp })
+	return found
+}
+
 // Uses reports whether x depends on the axis, directly or through loaded values.
 func (x Index) Uses(axis int) bool {
 	used := false

@@ -23,20 +23,12 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 			return quo.Plus(q), r
 		}
 	}
-	if d.Min() == 0 && hasClamp(rem) {
+	if d.Min() == 0 && rem.HasClamp() {
 		div = Clamp(div.Minus(Const(1)), Const(max(d.Max()-1, 0))).Plus(Const(1))
 	}
 	q := single(newFactor(Factor{Kind: FactorDiv, X: rem, D: div}))
 	r := single(newFactor(Factor{Kind: FactorMod, X: rem, D: div}))
 	return quo.Plus(q), r
-}
-
-// hasClamp reports whether x contains a clamp. The clamped axis may be empty. Nothing then uses the value that is read,
-// but a division by the extent, which is 0, could lead outside of the buffer.
-func hasClamp(x Index) bool {
-	found := false
-	x.Walk(func(f *Factor) { found = found || f.Kind == FactorClamp })
-	return found
 }
 
 // longDivide is the long division of polynomials. While a term of the remainder is a multiple of the leading term of d,
@@ -158,7 +150,7 @@ func without(fs, take []*Factor) ([]*Factor, bool) {
 // d = g*(a mod d/g) + b. ok reports whether x has that form.
 func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
 	for _, t := range x.terms {
-		g := gcd(abs(t.Coef), d)
+		g := GCD(abs(t.Coef), d)
 		if g <= 1 || g == d {
 			continue
 		}
@@ -172,7 +164,8 @@ func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
 	return Index{}, Index{}, false
 }
 
-func gcd(a, b int64) int64 {
+// GCD is the greatest common divisor.
+func GCD(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}

@@ -66,9 +66,7 @@ func (k *Kernel) keepable(v *Expr) bool {
 
 // takes reports whether v is an argument of e, or part of its index.
 func (e *Expr) takes(v *Expr) bool {
-	found := slices.Contains(e.Args, v)
-	e.Index.Walk(func(f *Factor) { found = found || f.Kind == FactorValue && f.Value == v })
-	return found
+	return slices.Contains(e.Args, v) || slices.Contains(e.Index.Values(), v)
 }
 
 // IsIndexCast reports whether e only converts a coordinate to a number, which is not worth keeping.

@@ -238,28 +238,15 @@ func (k *Kernel) Roots() []*Expr {
 	}
 	guards, _ := k.Guard.parts()
 	roots = append(roots, guards...)
-	addIndex := func(x Index) {
-		x.Walk(func(f *Factor) {
-			if f.Kind == FactorValue {
-				roots = append(roots, f.Value)
-			}
-		})
-	}
-	if k.Group != nil {
-		addIndex(k.Group.Of)
-	}
-	if k.Attention != nil && k.Attention.End != nil {
-		addIndex(*k.Attention.End)
-	}
-	if k.Fault != nil {
-		addIndex(k.Fault.Index)
+	for _, x := range k.own() {
+		roots = append(roots, x.Values()...)
 	}
 	for _, s := range k.Stores {
 		roots = append(roots, s.Value)
 		if s.Where != nil {
 			roots = append(roots, s.Where)
 		}
-		addIndex(s.Index)
+		roots = append(roots, s.Index.Values()...)
 	}
 	return roots
 }
@@ -274,18 +261,27 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	for _, s := range k.Stores {
 		visit(s.Index)
 	}
+	for _, x := range k.own() {
+		visit(*x)
+	}
+}
+
+// own returns the kernel's indices that are in no expression and no store.
+func (k *Kernel) own() []*Index {
+	var all []*Index
 	if k.Limit != nil {
-		visit(k.Limit.At)
+		all = append(all, &k.Limit.At)
 	}
 	if k.Group != nil {
-		visit(k.Group.Of)
+		all = append(all, &k.Group.Of)
 	}
 	if k.Attention != nil && k.Attention.End != nil {
-		visit(*k.Attention.End)
+		all = append(all, k.Attention.End)
 	}
 	if k.Fault != nil {
-		visit(k.Fault.Index)
+		all = append(all, &k.Fault.Index)
 	}
+	return all
 }
 
 // BF16Terms returns the number of bf16 matmuls that compute one matmul with split operands (see Product.BF16x3). It is
@@ -370,19 +366,12 @@ func (e *Expr) describe(number map[*Expr]int) string {
 // which it created them.
 func (x Index) describe(number map[*Expr]int) string {
 	s := x.String()
-	x.Walk(func(f *Factor) {
-		if f.Kind == FactorValue {
-			s += fmt.Sprintf(" where v%d=%%%d", f.Value.ID, number[f.Value])
-		}
-	})
-	if !strings.Contains(s, " where ") {
-		return s
+	for _, v := range x.Values() {
+		s += fmt.Sprintf(" where v%d=%%%d", v.ID, number[v])
 	}
-	x.Walk(func(f *Factor) {
-		if f.Kind == FactorValue {
-			s = strings.ReplaceAll(s, fmt.Sprintf("v%d", f.Value.ID), fmt.Sprintf("{%d}", number[f.Value]))
-		}
-	})
+	for _, v := range x.Values() {
+		s = strings.ReplaceAll(s, fmt.Sprintf("v%d", v.ID), fmt.Sprintf("{%d}", number[v]))
+	}
 	return s
 }
 

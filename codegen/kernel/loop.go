@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -106,67 +107,53 @@ const maxRegionDepth = 2*ir.MaxBodyDepth + 1
 // maxRegions bounds the regions of a program.
 const maxRegions = 1 << 16
 
-// checkRegions returns an error for regions that overlap without nesting, or are nested too deeply.
-func (p *Program) checkRegions() error {
-	if len(p.Regions) > maxRegions {
-		return fmt.Errorf("%d regions, more than %d", len(p.Regions), maxRegions)
-	}
+// checkRegions finds regions that overlap without nesting, or are nested too deeply.
+func (c *checker) checkRegions() {
+	c.require(len(c.Regions) <= maxRegions, "%d regions, more than %d", len(c.Regions), maxRegions)
 	var open []Region
-	for i, r := range p.Regions {
+	for i, r := range c.Regions {
+		c.begin("region %d", i)
 		for len(open) > 0 && open[len(open)-1].end() <= r.First {
 			open = open[:len(open)-1]
 		}
-		last := Region{Count: len(p.Steps)}
+		last := Region{Count: len(c.Steps)}
 		if len(open) > 0 {
 			last = open[len(open)-1]
 		}
-		switch {
-		case r.First < p.Prepared || r.Count < 1 || r.Count > len(p.Steps) || r.First > len(p.Steps),
-			r.First < last.First || r.end() > last.end(),
-			i > 0 && r.First < p.Regions[i-1].First, len(open) > 0 && r.First == last.First && last.Gated:
-			return fmt.Errorf("region %d: %d steps from %d on do not lie in the %d from %d on", i, r.Count, r.First,
-				last.Count, last.First)
-		case len(open) == maxRegionDepth:
-			return fmt.Errorf("region %d: more than %d lie in one another", i, maxRegionDepth)
-		case r.Trips.Min() < 0 || r.Trips.Max() < 0:
-			return fmt.Errorf("region %d: %s trips", i, r.Trips)
-		}
-		if err := p.checkDim(r.Trips); err != nil {
-			return fmt.Errorf("region %d: %w", i, err)
-		}
+		inside := r.First >= c.Prepared && r.Count >= 1 && r.Count <= len(c.Steps) && r.First <= len(c.Steps) &&
+			r.First >= last.First && r.end() <= last.end()
+		ordered := i == 0 || r.First >= c.Regions[i-1].First
+		atGate := len(open) > 0 && r.First == last.First && last.Gated
+		c.require(inside && ordered && !atGate, "%d steps from %d on do not lie in the %d from %d on", r.Count, r.First,
+			last.Count, last.First)
+		c.require(len(open) < maxRegionDepth, "more than %d lie in one another", maxRegionDepth)
+		c.require(r.Trips.Min() >= 0 && r.Trips.Max() >= 0, "%s trips", r.Trips)
+		c.checkDim(r.Trips)
 		open = append(open, r)
 	}
-	return nil
 }
 
-// checkGates returns an error for a region without barriers, a gate that writes no workgroup counts, or a wrong number
-// of counts. The caller has checked that all buffers exist.
-func (p *Program) checkGates() error {
-	for i, borders := range p.Borders() {
-		if borders && !p.Steps[i].Barrier {
-			return fmt.Errorf("step %d (%s): no barrier stands where a region begins or ends", i, p.Steps[i].Name)
-		}
+// checkGates finds regions without barriers, gates that write no workgroup counts, and a wrong number of counts. All
+// buffers are known to exist.
+func (c *checker) checkGates() {
+	for i, borders := range c.Borders() {
+		c.require(!borders || c.Steps[i].Barrier, "step %d (%s): no barrier stands where a region begins or ends", i,
+			c.Steps[i].Name)
 	}
-	words := int64(3 * len(p.Gated()))
+	words := int64(3 * len(c.Gated()))
 	counts := map[BufferKind]bool{}
-	for i, b := range p.Buffers {
+	for i, b := range c.Buffers {
 		if b.Kind != BufGrids && b.Kind != BufGated {
 			continue
 		}
-		if b.DType != ir.U32 || b.Shape.MaxElems() != words || counts[b.Kind] {
-			return fmt.Errorf("buffer %d (%s): %s%s for the workgroup counts of %d steps", i, b.Name, b.DType, b.Shape,
-				words/3)
-		}
+		c.require(b.DType == ir.U32 && b.Shape.MaxElems() == words && !counts[b.Kind],
+			"buffer %d (%s): %s%s for the workgroup counts of %d steps", i, b.Name, b.DType, b.Shape, words/3)
 		counts[b.Kind] = true
 	}
-	for i, r := range p.Regions {
-		writes := !r.Gated
-		for _, b := range p.Steps[r.First].Binds {
-			writes = writes || b.Write && p.Buffers[b.Buffer].Kind == BufGated
-		}
-		if !writes {
-			return fmt.Errorf("region %d: its first step is no gate", i)
-		}
+	for i, r := range c.Regions {
+		writes := slices.ContainsFunc(c.Steps[r.First].Binds, func(b Bind) bool {
+			return b.Write && c.Buffers[b.Buffer].Kind == BufGated
+		})
+		c.require(writes || !r.Gated, "region %d: its first step is no gate", i)
 	}
-	return nil
 }

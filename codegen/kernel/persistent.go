@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -64,34 +63,29 @@ func (p *Program) Overlap(a, b int) bool {
 		x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
 }
 
-// checkPersistent returns an error for persistent kernels without counters, without barriers around them, or with steps
-// that are not consecutive.
-func (p *Program) checkPersistent() error {
-	if len(p.Persistent) > 0 && len(p.Gated()) > 0 {
-		return errors.New("a program of persistent kernels has gates")
-	}
-	borders := p.Borders()
-	last := p.Prepared
-	for i, k := range p.Persistent {
+// checkPersistent finds persistent kernels without counters, without barriers around them, or with steps that are not
+// consecutive.
+func (c *checker) checkPersistent() {
+	c.require(len(c.Persistent) == 0 || len(c.Gated()) == 0, "a program of persistent kernels has gates")
+	borders := c.Borders()
+	last := c.Prepared
+	for i, k := range c.Persistent {
+		c.begin("persistent kernel %d", i)
 		var kinds []BufferKind
 		for _, b := range k.Dispatch.Binds {
-			kinds = append(kinds, p.Buffers[b.Buffer].Kind)
+			kinds = append(kinds, c.Buffers[b.Buffer].Kind)
 		}
-		switch {
-		case k.First < last || k.Count < 2 || k.Count > len(p.Steps) || k.First > len(p.Steps)-k.Count:
-			return fmt.Errorf("persistent kernel %d: it does %d steps from %d on, of %d", i, k.Count, k.First,
-				len(p.Steps))
-		case slices.Contains(borders[k.First+1:k.end()], true):
-			return fmt.Errorf("persistent kernel %d: a region begins or ends among its steps", i)
-		case k.First > p.Prepared && !k.Dispatch.Barrier, k.end() < len(p.Steps) && !p.Steps[k.end()].Barrier:
-			return fmt.Errorf("persistent kernel %d: no barrier stands before or after it", i)
-		case len(kinds) < MeetingBinds || !k.Dispatch.Grid.IsStatic(),
-			!slices.Equal(kinds[len(kinds)-MeetingBinds:], []BufferKind{BufMeeting, BufLate}):
-			return fmt.Errorf("persistent kernel %d: it lacks counters or a number of workgroups", i)
-		}
+		c.require(k.First >= last && k.Count >= 2 && k.Count <= len(c.Steps) && k.First <= len(c.Steps)-k.Count,
+			"it does %d steps from %d on, of %d", k.Count, k.First, len(c.Steps))
+		c.require(!slices.Contains(borders[k.First+1:k.end()], true), "a region begins or ends among its steps")
+		before := k.First <= c.Prepared || k.Dispatch.Barrier
+		after := k.end() == len(c.Steps) || c.Steps[k.end()].Barrier
+		c.require(before && after, "no barrier stands before or after it")
+		c.require(len(kinds) >= MeetingBinds && k.Dispatch.Grid.IsStatic() &&
+			slices.Equal(kinds[len(kinds)-MeetingBinds:], []BufferKind{BufMeeting, BufLate}),
+			"it lacks counters or a number of workgroups")
 		last = k.end()
 	}
-	return nil
 }
 
 // LateError says that the workgroups of a persistent kernel were not all resident at once, so that some stopped

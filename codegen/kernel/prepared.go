@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -50,26 +49,18 @@ func isSymbolic(d ir.Dim) bool { return !d.IsStatic() }
 // Begins reports whether step i is the first step at load or the first step of a run. It needs no barrier before it.
 func (p *Program) Begins(i int) bool { return i == 0 || i == p.Prepared }
 
-// checkPrepared checks that prepared steps read nothing that a run changes, and that no run changes their results.
-func (p *Program) checkPrepared() error {
-	if p.Prepared < 0 || p.Prepared > len(p.Steps) {
-		return fmt.Errorf("%d prepared steps of %d", p.Prepared, len(p.Steps))
-	}
-	for i, s := range p.Dispatches() {
-		prepared := i < p.Prepared
-		if prepared && !s.Grid.IsStatic() {
-			return fmt.Errorf("step %d (%s) is prepared, but its grid depends on symbols", i, s.Name)
-		}
+// checkPrepared requires that prepared steps read nothing that a run changes, and that no run changes their results.
+func (c *checker) checkPrepared() {
+	c.require(c.Prepared >= 0 && c.Prepared <= len(c.Steps), "%d prepared steps of %d", c.Prepared, len(c.Steps))
+	for i, s := range c.Dispatches() {
+		c.begin("step %d (%s)", i, s.Name)
+		prepared := i < c.Prepared
+		c.require(!prepared || s.Grid.IsStatic(), "it is prepared, but its grid depends on symbols")
 		for _, b := range s.Binds {
-			kind := p.Buffers[b.Buffer].Kind
-			switch {
-			case prepared && kind != BufWeight && kind != BufPrepared && kind != BufTemp &&
-				kind != BufFault:
-				return fmt.Errorf("step %d (%s) is prepared, but uses buffer %d, of kind %s", i, s.Name, b.Buffer, kind)
-			case !prepared && kind == BufPrepared && b.Write:
-				return fmt.Errorf("step %d (%s) writes buffer %d, which is prepared", i, s.Name, b.Buffer)
-			}
+			kind := c.Buffers[b.Buffer].Kind
+			lasting := kind == BufWeight || kind == BufPrepared || kind == BufTemp || kind == BufFault
+			c.require(!prepared || lasting, "it is prepared, but uses buffer %d, of kind %s", b.Buffer, kind)
+			c.require(prepared || kind != BufPrepared || !b.Write, "it writes buffer %d, which is prepared", b.Buffer)
 		}
 	}
-	return nil
 }

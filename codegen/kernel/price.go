@@ -61,11 +61,7 @@ type StoredOperand struct {
 
 // ReadsBlocks reports whether a value is decoded from a block format.
 func (k *Kernel) ReadsBlocks(v *Expr) bool {
-	found := false
-	Walk([]*Expr{v}, func(e *Expr) {
-		found = found || e.Kind == ExprLoad && k.Bindings[e.Bind].DType.IsBlock()
-	})
-	return found
+	return Any([]*Expr{v}, func(e *Expr) bool { return e.Kind == ExprLoad && k.Bindings[e.Bind].DType.IsBlock() })
 }
 
 // Tail says that a separate kernel computes the results of a matmul with coordinates From and above along a parallel

@@ -50,11 +50,9 @@ func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 			stores++
 		}
 	}
-	same := stores == 1 && at.Uses(axis) && at.IsVector(axis, width)
-	Walk(k.Roots(), func(v *Expr) {
-		same = same && (v.Kind != ExprLoad || v.Bind != bind || v.Index.Equal(at))
+	return stores == 1 && at.Uses(axis) && at.IsVector(axis, width) && !Any(k.Roots(), func(v *Expr) bool {
+		return v.Kind == ExprLoad && v.Bind == bind && !v.Index.Equal(at)
 	})
-	return same
 }
 
 // VectorWidth returns the number of neighbors along an axis to process at once. It is the largest power of two, up to
@@ -64,11 +62,8 @@ func (k *Kernel) VectorWidth(axis int, extent ir.Dim, most int, roots []*Expr, s
 		if _, ok := extent.Quo(int64(w)); !ok || w > most {
 			continue
 		}
-		gains := slices.ContainsFunc(stores, func(s Store) bool { return k.StoresVector(s, axis, w) })
-		Walk(roots, func(v *Expr) {
-			gains = gains || v.Kind == ExprLoad && k.LoadsVector(v, axis, w)
-		})
-		if gains {
+		if slices.ContainsFunc(stores, func(s Store) bool { return k.StoresVector(s, axis, w) }) ||
+			Any(roots, func(v *Expr) bool { return v.Kind == ExprLoad && k.LoadsVector(v, axis, w) }) {
 			return w
 		}
 	}

@@ -141,7 +141,7 @@ func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plai
 func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 	p := Plain{Load: v, Along: true, Base: v.Index.DropAxis(other)}
 	p.Pitch, _ = v.Index.Stride(other)
-	if hasClamp(v.Index) || p.Pitch.Uses(k.FoldAxis()) || p.Pitch.Uses(other) {
+	if v.Index.HasClamp() || p.Pitch.Uses(k.FoldAxis()) || p.Pitch.Uses(other) {
 		return Plain{}, false
 	}
 	for p.Run = maxRun; p.Run >= OctetElems; p.Run /= 2 {

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -171,7 +172,7 @@ func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 		for _, a := range e.Args {
 			float = float && (a.Kind != kernel.ExprAcc || IsFloatSum(e))
 		}
-		e.Index.Walk(func(f *kernel.Factor) { float = float && (f.Value == nil || !f.Value.UsesAnyAcc()) })
+		float = float && !slices.ContainsFunc(e.Index.Values(), (*kernel.Expr).UsesAnyAcc)
 	})
 	return float
 }

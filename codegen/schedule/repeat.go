@@ -66,11 +66,9 @@ func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
 // isCostly reports whether computing a value takes much longer than loading one, because it calls a function with
 // accurate argument reduction.
 func isCostly(e *kernel.Expr) bool {
-	costly := false
-	kernel.Walk([]*kernel.Expr{e}, func(v *kernel.Expr) {
-		costly = costly || v.Kind == kernel.ExprApply && (v.Op == ir.OpSin || v.Op == ir.OpCos || v.Op == ir.OpTan)
+	return kernel.Any([]*kernel.Expr{e}, func(v *kernel.Expr) bool {
+		return v.Kind == kernel.ExprApply && (v.Op == ir.OpSin || v.Op == ir.OpCos || v.Op == ir.OpTan)
 	})
-	return costly
 }
 
 // repeatedMaps lists maps that compute several points along an axis in each invocation. The points share expensive
@@ -102,17 +100,13 @@ func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 // gathersLittle reports whether a map gathers by loaded indices from a dtype with less than four bytes per element:
 // then even four neighbours are less than 16 bytes, the longest load.
 func gathersLittle(k *kernel.Kernel) bool {
-	little := false
-	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if e.Kind != kernel.ExprLoad {
-			return
+	return kernel.Any(k.Roots(), func(e *kernel.Expr) bool {
+		if e.Kind != kernel.ExprLoad || len(e.Index.Values()) == 0 {
+			return false
 		}
 		t := k.Bindings[e.Bind].DType
-		e.Index.Walk(func(f *kernel.Factor) {
-			little = little || f.Kind == kernel.FactorValue && (t.IsBlock() || t.BlockBytes() < 4)
-		})
+		return t.IsBlock() || t.BlockBytes() < 4
 	})
-	return little
 }
 
 // maxCoarsen is the maximum number of points along an axis per invocation. More do not help (M-rope-coarsening).

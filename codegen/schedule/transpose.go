@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
@@ -77,10 +78,7 @@ func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
 // tileMaps returns schedules that transpose through tiles in shared memory. In small workgroups fewer invocations wait
 // at a barrier for the last few bytes, which matters for f16 (M-transpose).
 func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
-	narrow := false
-	for _, v := range tr.Loads {
-		narrow = narrow || k.Bindings[v.Bind].DType.BlockBytes() < 4
-	}
+	narrow := slices.ContainsFunc(tr.Loads, func(v *kernel.Expr) bool { return k.Bindings[v.Bind].DType.BlockBytes() < 4 })
 	sides, most := []int{64, 32}, h.mapWorkgroup
 	if narrow {
 		sides, most = []int{32}, min(most, 128)

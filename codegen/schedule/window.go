@@ -47,7 +47,7 @@ func (w *Window) and(cond *kernel.Expr, axis int) bool {
 		return w.and(cond.Args[0], axis) && w.and(cond.Args[1], axis)
 	case cond.Op != ir.OpGe && cond.Op != ir.OpLt, cond.Args[0].Kind != kernel.ExprIndex, cond.Args[1].Uses(axis):
 		return false
-	case hasClamp(cond.Args[0].Index):
+	case cond.Args[0].Index.HasClamp():
 		return false
 	}
 	switch stride, ok := cond.Args[0].Index.RunStride(axis, OctetElems); {
@@ -64,12 +64,6 @@ func (w *Window) and(cond *kernel.Expr, axis int) bool {
 func isWindow(k *kernel.Kernel, v *kernel.Expr, axis int) bool {
 	_, ok := WindowLoad(k, v, axis)
 	return ok
-}
-
-func hasClamp(x kernel.Index) bool {
-	found := false
-	x.Walk(func(f *kernel.Factor) { found = found || f.Kind == kernel.FactorClamp })
-	return found
 }
 
 func isZero(v *kernel.Expr) bool { return v.Kind == kernel.ExprConst && v.Value == 0 && v.Int == 0 }

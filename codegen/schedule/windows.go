@@ -141,7 +141,7 @@ func (w *Windows) meetings(k *kernel.Kernel) (all [][2]int) {
 			if row < 1 || tap < 1 {
 				continue
 			}
-			if by := gcd(row, tap); !slices.Contains(all, [2]int{int(row / by), int(tap / by)}) {
+			if by := kernel.GCD(row, tap); !slices.Contains(all, [2]int{int(row / by), int(tap / by)}) {
 				all = append(all, [2]int{int(row / by), int(tap / by)})
 			}
 		}
@@ -157,13 +157,6 @@ func coefficient(x kernel.Index, axis int) int64 {
 		}
 	}
 	return 0
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // Shared lists the largest values of a blocked kernel that depend on row and tap only through their position.

@@ -30,11 +30,7 @@ func (e *Emitter) IndexValue(x kernel.Index) expr.Expr {
 }
 
 func indexUsesAcc(x kernel.Index, acc int) bool {
-	used := false
-	x.Walk(func(f *kernel.Factor) {
-		used = used || f.Kind == kernel.FactorValue && f.Value.UsesAcc(acc)
-	})
-	return used
+	return slices.ContainsFunc(x.Values(), func(v *kernel.Expr) bool { return v.UsesAcc(acc) })
 }
 
 // IndexText prints the polynomial of an index: first the terms that are added, then the terms that are subtracted.

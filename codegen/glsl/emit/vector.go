@@ -153,11 +153,9 @@ func (c *Code) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 			return
 		}
 		seen[v] = true
-		v.Index.Walk(func(f *kernel.Factor) {
-			if f.Kind == kernel.FactorValue {
-				walk(f.Value)
-			}
-		})
+		for _, x := range v.Index.Values() {
+			walk(x)
+		}
 		for _, a := range v.Args {
 			walk(a)
 		}

@@ -65,7 +65,7 @@ func (t *tileWriter) nameOuter() {
 		x.Walk(func(f *kernel.Factor) {
 			uses := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
 			if f.Kind != kernel.FactorDiv && f.Kind != kernel.FactorMod || uses(t.Inner) || uses(t.Other) ||
-				indexHasLoad(f.X) {
+				len(f.X.Values()) > 0 {
 				return
 			}
 			t.NameFactor(f)
@@ -76,13 +76,6 @@ func (t *tileWriter) nameOuter() {
 	for _, s := range t.K.Stores {
 		name(s.Index)
 	}
-}
-
-// indexHasLoad reports whether an index contains a loaded value.
-func indexHasLoad(x kernel.Index) bool {
-	has := false
-	x.Walk(func(f *kernel.Factor) { has = has || f.Kind == kernel.FactorValue })
-	return has
 }
 
 func (t *tileWriter) newSide(axis, size int) side {
