@@ -202,8 +202,8 @@ func decodeHead(b []byte) (sections []Section, err error) {
 		at := headSize(i)
 		s := decodeEntry(head, at)
 		if i > 0 {
-			require(follows(s, sections[i-1]), at, "section %s stands after section %s: sections must be in order, each once",
-				s, sections[i-1])
+			require(follows(s, sections[i-1]), at,
+				"section %s stands after section %s: sections must be in order, each once", s, sections[i-1])
 		}
 		want := alignUp(end, s.Kind.align())
 		require(s.Offset == want, at, "section %s begins at byte %d, want %d, after the one before", s, s.Offset, want)
@@ -218,16 +218,16 @@ func decodeHead(b []byte) (sections []Section, err error) {
 func decodeHeader(b []byte) int {
 	le, length := binary.LittleEndian, int64(len(b))
 	if length < headerSize {
-		require(!bytes.HasPrefix(b, []byte(magic)), length, "the file ends inside the header of %d bytes: it was cut short",
-			headerSize)
+		require(!bytes.HasPrefix(b, []byte(magic)), length,
+			"the file ends inside the header of %d bytes: it was cut short", headerSize)
 		require(false, 0, "not a vkc bundle: %d bytes, want a header of %d", length, headerSize)
 	}
 	require(string(b[:len(magic)]) == magic, 0, "not a vkc bundle: it begins with %q, want %q", b[:len(magic)], magic)
 	v, n, size := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint64(b[16:])
 	require(v <= version, 8, "the format has version %d, this vkc reads version %d: use a newer vkc", v, version)
 	require(v == version, 8, "the format has version %d, want %d", v, version)
-	require(size <= uint64(length), length, "the file ends here, but had %d bytes when it was written: it was cut short",
-		size)
+	require(size <= uint64(length), length,
+		"the file ends here, but had %d bytes when it was written: it was cut short", size)
 	require(size == uint64(length), int64(size), "the file goes on after its end, to byte %d", length)
 	require(n <= maxSections && headSize(int(n)) <= length, 12, "%d sections do not fit the file", n)
 	require(le.Uint64(b[24:]) == 0, 24, "a reserved field is not zero")
@@ -257,7 +257,8 @@ func checkExtent(b []byte, s Section, end, at int64) {
 	require(s.end() <= int64(len(b)), at+8, "section %s ends at byte %d, the file at %d", s, s.end(), len(b))
 	padding := b[end:s.Offset]
 	zeros := len(padding) - len(bytes.TrimLeft(padding, "\x00"))
-	require(zeros == len(padding), end+int64(zeros), "the padding before section %s is not zero: the file is damaged", s)
+	require(zeros == len(padding), end+int64(zeros), "the padding before section %s is not zero: the file is damaged",
+		s)
 	want := [sha256.Size]byte{}
 	if s.Kind != KindData {
 		want = sha256.Sum256(b[s.Offset:s.end()])

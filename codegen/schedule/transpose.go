@@ -78,7 +78,9 @@ func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
 // tileMaps returns schedules that transpose through tiles in shared memory. In small workgroups fewer invocations wait
 // at a barrier for the last few bytes, which matters for f16 (M-transpose).
 func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
-	narrow := slices.ContainsFunc(tr.Loads, func(v *kernel.Expr) bool { return k.Bindings[v.Bind].DType.BlockBytes() < 4 })
+	narrow := slices.ContainsFunc(tr.Loads, func(v *kernel.Expr) bool {
+		return k.Bindings[v.Bind].DType.BlockBytes() < 4
+	})
 	sides, most := []int{64, 32}, h.mapWorkgroup
 	if narrow {
 		sides, most = []int{32}, min(most, 128)

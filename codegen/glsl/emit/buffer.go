@@ -383,10 +383,11 @@ func (st *Storage) arrayOf(b *Buffer, width int) Array {
 	} else if b.DType.IsBlock() {
 		a.Typ = BlockUnits[kernel.BlockUnit(b.DType)].Name
 	}
+	if width > 1 {
+		a.Typ, a.Name = fmt.Sprint(st.Scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.Name, width)
+	}
 	if width == schedule.OctetElems || width > 1 && b.DType.IsBlock() { // raw 16-bit elements, or blocks
-		a.Typ, a.Name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.Name, width)
-	} else if width > 1 {
-		a.Typ, a.Name = fmt.Sprintf("%s%d", st.Scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.Name, width)
+		a.Typ = fmt.Sprintf("uvec%d", min(width, 4))
 	}
 	if b.DType.IsBlock() || a.Typ != b.DType.String() && st.Scalar(b.DType).Storage != st.Scalar(b.DType).Compute {
 		a.note = " // " + b.DType.String()

@@ -37,8 +37,8 @@ func (e *Emitter) tiles(f schedule.AxisTiles) expr.Expr {
 	return expr.Binary("/", e.Dim(d.Plus(int64(f.Tile)-1)), expr.Uint(f.Tile))
 }
 
-// Mover moves a tile of an operand to shared memory, a unit (a vec4 or an octet) at a time. An invocation stores each of
-// its units at once, or keeps all in registers between their load and their store.
+// Mover moves a tile of an operand to shared memory, a unit (a vec4 or an octet) at a time. An invocation stores each
+// of its units at once, or keeps all in registers between their load and their store.
 type Mover struct {
 	E    *Emitter
 	Self expr.Expr // number of the invocation in its workgroup

@@ -127,8 +127,8 @@ func (st *Storage) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 		note = fmt.Sprintf("The i-th %d elements", width)
 	}
 	if st.Once(name) {
-		st.Add(fmt.Sprintf("// %s of %s, which is %s in words.\n%s %s(uint i) {\n%s}\n", note, b.Name, t, unitOf(t, width),
-			name, body))
+		st.Add(fmt.Sprintf("// %s of %s, which is %s in words.\n%s %s(uint i) {\n%s}\n", note, b.Name, t,
+			unitOf(t, width), name, body))
 	}
 	return expr.Call(name, i)
 }

@@ -37,7 +37,8 @@ func (m *Base) BytesAt(v *kernel.Expr, a emit.Along, k expr.Expr, bytes int) exp
 
 // addRow multiplies a quad of an invocation's i-th row by the quads of its columns, for every matmul, and adds to the
 // sums.
-func (m *Base) addRow(i expr.Expr, columns int, rows map[*Operand]expr.Expr, col func(o *Operand, j expr.Expr) expr.Expr) {
+func (m *Base) addRow(i expr.Expr, columns int, rows map[*Operand]expr.Expr,
+	col func(o *Operand, j expr.Expr) expr.Expr) {
 	m.Repeat("j", columns, func(j expr.Expr) {
 		for _, p := range m.Products {
 			m.AddQuads(p.Sums.At(expr.Plus(expr.Times(i, columns), j)), rows[p.A], col(p.B, j))

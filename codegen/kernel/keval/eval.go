@@ -158,25 +158,23 @@ func (r *run) moveTo(point int, dims []int) {
 
 // compute runs the folds and stores of one point, unless the kernel's guard skips it.
 func (r *run) compute(fold int64) {
-	switch r.k.Family {
-	case kernel.FamilyScan:
+	switch family := r.k.Family; {
+	case family == kernel.FamilyScan:
 		r.scan(fold)
-		return
-	case kernel.FamilyGroup:
+	case family == kernel.FamilyGroup:
 		r.group(fold)
-		return
-	}
-	if r.guarded() {
-		return
-	}
-	switch r.k.Family {
-	case kernel.FamilyQuantize:
+	case r.guarded():
+	case family == kernel.FamilyQuantize:
 		r.quantize(fold)
-		return
-	case kernel.FamilySort:
+	case family == kernel.FamilySort:
 		r.sort(fold)
-		return
+	default:
+		r.foldAndStore(fold)
 	}
+}
+
+// foldAndStore computes the phases and matmuls, and then the stores.
+func (r *run) foldAndStore(fold int64) {
 	for i, p := range r.k.Phases {
 		r.doing, r.number = "phase", i
 		f := newFold(p.Combine, r.accT[r.k.PhaseAcc(i)])

@@ -55,7 +55,10 @@ func (r *run) writeGroup(i int64, used bool, rest []int64) {
 // guarded reports whether the guard skips the current point.
 func (r *run) guarded() bool {
 	g := r.k.Guard
-	return g != nil && slices.ContainsFunc([]*kernel.Expr{g.Point, g.Batch, g.Row, g.Col}, func(cond *kernel.Expr) bool {
+	if g == nil {
+		return false
+	}
+	return slices.ContainsFunc([]*kernel.Expr{g.Point, g.Batch, g.Row, g.Col}, func(cond *kernel.Expr) bool {
 		return cond != nil && r.value(cond).i == 0
 	})
 }
