@@ -145,6 +145,7 @@ func attentionGradOf(c GradCall) Tensor {
 	return weights.T().MatMul(grad)
 }
 
+// init adds the gradient rules of attention.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpAttention:     attentionGrad,

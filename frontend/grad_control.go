@@ -362,6 +362,7 @@ func indices(list []bool) []int {
 	return at
 }
 
+// init adds the gradient rules of branches and loops.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpIf:   gradOfIf,

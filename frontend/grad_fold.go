@@ -238,6 +238,7 @@ func (c GradCall) cumExtremum() Tensor {
 	return c.Grad.zeros().ScatterAdd(axis, along(last, is.Where(at, none), c.Attrs.Bool("exclusive")), c.Grad)
 }
 
+// init adds the gradient rules of reductions, scans and ops on rows.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpSum:       first(GradCall.spreadGrad),

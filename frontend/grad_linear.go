@@ -42,6 +42,7 @@ func irfftGrad(c GradCall) Tensor {
 	return g.Mul(g.b.Const(d))
 }
 
+// init adds the gradient rules of Fourier transforms.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpFFT:   first(fftGrad),

@@ -248,6 +248,7 @@ func readRows(c GradCall, base Tensor) (at, inside Tensor) {
 	return at, inside.Squeeze(c.Args[1].Rank() - 1)
 }
 
+// init adds the gradient rules of ops that move elements.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpReshape:   first(reshapeGrad),

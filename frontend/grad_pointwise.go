@@ -40,6 +40,7 @@ func share(chosen, equal, like Tensor) Tensor {
 // itself is the derivative of a+f(b) by a, which is 1.
 func itself(a, _, _ Tensor) Tensor { return a.Lit(1) }
 
+// init adds the gradient rules of elementwise ops.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpAfter: first(func(c GradCall) Tensor { return c.Grad }),

@@ -208,6 +208,7 @@ func resized(c GradCall) Tensor {
 	return x
 }
 
+// init adds the gradient rules of matmuls, convolutions and pooling.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpMatMul:        each(matmulGrad),

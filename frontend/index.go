@@ -51,7 +51,7 @@ func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 }
 
 // ScatterDistinct is Scatter for indices that never write an element twice. The caller must ensure that: otherwise
-// any of the updates may win. It is faster, because no update must wait for another.
+// any of the updates may win. In-place updates of a state then skip the check for equal indices.
 func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }

@@ -97,6 +97,7 @@ func (p *gbnf) name() string {
 	return name
 }
 
+// ruleID returns the number of the rule with a name. It adds the rule if there is none.
 func (p *gbnf) ruleID(name string) int {
 	id, ok := p.ids[name]
 	if !ok {
@@ -124,6 +125,7 @@ func (p *gbnf) definition() {
 	p.rules[id].body = body
 }
 
+// alternatives reads sequences separated by |.
 func (p *gbnf) alternatives() *expr {
 	var list []*expr
 	for {

@@ -288,9 +288,9 @@ func splitRange(out [][][2]byte, low, high rune, n int) [][][2]byte {
 	return append(out, one)
 }
 
-// reached reports for each node whether some bytes lead from it to the end of its rule. With empty it reports whether
-// no bytes do.
-func (b *builder) reached(empty bool) []bool {
+// reachesEnd reports for each node whether some bytes lead from it to the end of its rule. With empty it reports
+// whether no bytes do.
+func (b *builder) reachesEnd(empty bool) []bool {
 	users := make([][]int32, len(b.nodes)) // the nodes that become reachable if a node is
 	for id, n := range b.nodes {
 		targets := slices.Clone(n.free)
@@ -325,7 +325,7 @@ func (b *builder) reached(empty bool) []bool {
 
 // prune removes edges that lead to no end, so that every text can be completed.
 func (b *builder) prune() {
-	ok := b.reached(false)
+	ok := b.reachesEnd(false)
 	for id := range b.nodes {
 		n := &b.nodes[id]
 		n.edges = slices.DeleteFunc(n.edges, func(e edge) bool { return !ok[e.to] })
@@ -339,7 +339,7 @@ func (b *builder) prune() {
 // leftRecursive returns a rule that may call itself before reading a byte, or "". Such a rule would need an infinite
 // stack.
 func (b *builder) leftRecursive() string {
-	empty := b.reached(true)
+	empty := b.reachesEnd(true)
 	first := make([][]int32, len(b.starts)) // the rules that a rule may call before reading a byte
 	for r, start := range b.starts {
 		seen := map[int32]bool{start: true}

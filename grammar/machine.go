@@ -67,23 +67,23 @@ func (m *machine) forget() {
 // Work is counted instead of timed, so that the limits are the same on every machine. One unit is about one visited
 // node of the vocabulary's trie.
 const (
-	placeWork = 16      // units to visit one configuration
-	bytesWork = 8       // bytes of a state per unit
-	maxWork   = 1 << 26 // limit of units for a text before its first token: about half a second
-	tokenWork = 1 << 19 // units that each token adds to the limit: a few milliseconds
-	pauseWork = 1 << 17 // units between two calls of Text.Pause
+	configWork = 16      // units to visit one configuration
+	bytesWork  = 8       // bytes of a state per unit
+	maxWork    = 1 << 26 // limit of units for a text before its first token: about half a second
+	tokenWork  = 1 << 19 // units that each token adds to the limit: a few milliseconds
+	pauseWork  = 1 << 17 // units between two calls of Text.Pause
 )
 
 // work is the remaining budget of a text.
 type work struct {
-	left  int
-	since int // since the last pause
+	left       int
+	sincePause int // since the last pause
 }
 
 // take counts n units of work.
 func (w *work) take(n int) error {
 	w.left -= n
-	w.since += n
+	w.sincePause += n
 	if w.left < 0 {
 		return errWork
 	}
@@ -160,7 +160,7 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 		}
 	}
 	known := m.intern(s)
-	n := placeWork * len(m.list)
+	n := configWork * len(m.list)
 	if known == s {
 		n += s.bytes() / bytesWork
 	}

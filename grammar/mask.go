@@ -84,20 +84,20 @@ func NewVocabulary(pieces []string, ends []int32) *Vocabulary {
 type Constraint struct {
 	v *Vocabulary
 
-	mu    sync.Mutex
-	m     *machine
-	bases map[int32]*base
+	mu        sync.Mutex
+	m         *machine
+	nodeMasks map[int32]*nodeMask
 }
 
-// base is the part of a mask that depends only on a node, not on the stack.
-type base struct {
+// nodeMask is the part of a mask that depends only on a node, not on the stack.
+type nodeMask struct {
 	mask   Mask
 	beyond []int32 // trie nodes at which the rule may have ended but tokens continue
 }
 
 // New returns the constraint of a grammar on the tokens of a vocabulary.
 func New(g *Grammar, v *Vocabulary) *Constraint {
-	return &Constraint{v: v, m: newMachine(g), bases: map[int32]*base{}}
+	return &Constraint{v: v, m: newMachine(g), nodeMasks: map[int32]*nodeMask{}}
 }
 
 // Text is a text being generated. It must not be used concurrently.
@@ -145,10 +145,10 @@ func (t *Text) spend(n int) error {
 	if t.c.m.kept > maxKept {
 		t.c.forget()
 	}
-	if t.work.since < pauseWork || t.Pause == nil {
+	if t.work.sincePause < pauseWork || t.Pause == nil {
 		return nil
 	}
-	t.work.since = 0
+	t.work.sincePause = 0
 	t.c.mu.Unlock()
 	err := t.Pause()
 	t.c.mu.Lock()
@@ -205,7 +205,7 @@ func (t *Text) Mask() (Mask, error) {
 	c := t.c
 	mask := c.newMask()
 	for _, at := range t.at.configs {
-		b, err := t.base(at.at)
+		b, err := t.nodeMask(at.at)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +243,7 @@ func (t *Text) Mask() (Mask, error) {
 // forget empties the caches.
 func (c *Constraint) forget() {
 	c.m.forget()
-	c.bases = map[int32]*base{}
+	c.nodeMasks = map[int32]*nodeMask{}
 }
 
 func (c *Constraint) newMask() Mask {
@@ -252,27 +252,27 @@ func (c *Constraint) newMask() Mask {
 	return mask
 }
 
-// base returns the tokens that may follow node at, if the stack is not known. It caches them.
-func (t *Text) base(at int32) (*base, error) {
+// nodeMask returns the tokens that may follow node at, if the stack is not known. It caches them.
+func (t *Text) nodeMask(at int32) (*nodeMask, error) {
 	c := t.c
-	if b := c.bases[at]; b != nil {
+	if b := c.nodeMasks[at]; b != nil {
 		return b, nil
 	}
 	s, err := c.m.closure(&t.work, config{at, nil})
 	if err != nil {
 		return nil, err
 	}
-	b := &base{mask: c.newMask()}
+	b := &nodeMask{mask: c.newMask()}
 	if err := t.walk(0, s, b.mask, &b.beyond); err != nil {
 		return nil, err
 	}
 	c.m.kept += 4 * len(b.beyond)
-	c.bases[at] = b
+	c.nodeMasks[at] = b
 	return b, nil
 }
 
-// visits is the number of trie nodes that walk visits before it counts them as work.
-const visits = 1 << 10
+// walkBatch is the number of trie nodes that walk visits before it counts them as work.
+const walkBatch = 1 << 10
 
 // walk adds to mask the tokens below trie node n that may follow state from. It appends to beyond the trie nodes at
 // which the rule of from may end although tokens continue. The rest of such a token must match what follows the rule's
@@ -288,7 +288,7 @@ func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 		class := m.g.class[v.bytes[i]]
 		s := path[d-1].next[class]
 		visited++
-		if s == nil || visited == visits {
+		if s == nil || visited == walkBatch {
 			var err error
 			if s, err = m.step(&t.work, path[d-1], class); err == nil {
 				err = t.spend(visited)

@@ -188,7 +188,7 @@ func TestMutations(t *testing.T) {
 			}
 			spent += before - at.work.left
 		}
-		const most = placeWork*maxConfigs + maxKept/bytesWork // of one look at a state
+		const most = configWork*maxConfigs + maxKept/bytesWork // of one look at a state
 		switch {
 		case errors.As(err, new(*TextError)):
 			refused++

@@ -105,17 +105,17 @@ func (s *schemas) spend(n int) bool {
 	return s.err == nil
 }
 
-// inside is a path below another one, for errors. It is truncated if long.
-func inside(where string, keys ...string) string {
-	if len(where) > maxPlace {
+// subpath is a path below another one, for errors. It is truncated if long.
+func subpath(where string, keys ...string) string {
+	if len(where) > maxPath {
 		return where
 	}
 	place := where + "/" + strings.Join(keys, "/")
-	return strings.ToValidUTF8(place[:min(len(place), maxPlace+4)], "")
+	return strings.ToValidUTF8(place[:min(len(place), maxPath+4)], "")
 }
 
-// maxPlace bounds the bytes of a path in errors.
-const maxPlace = 200
+// maxPath bounds the bytes of a path in errors.
+const maxPath = 200
 
 func (s *schemas) fail(where, format string, args ...any) *expr {
 	if s.err == nil {
@@ -197,8 +197,8 @@ func (s *schemas) anyValue() *expr {
 	})
 }
 
-// notes are keywords that do not affect validity.
-var notes = []string{"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default",
+// annotations are keywords that do not affect validity.
+var annotations = []string{"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default",
 	"examples", "deprecated", "readOnly", "writeOnly"}
 
 // typed lists the keywords of each type, in the order in which alternatives are written.
@@ -225,7 +225,7 @@ func known(key string) bool {
 			return true
 		}
 	}
-	return slices.Contains(combining, key) || slices.Contains(notes, key)
+	return slices.Contains(combining, key) || slices.Contains(annotations, key)
 }
 
 // value builds the expression of a schema.
@@ -252,7 +252,7 @@ func (s *schemas) value(schema any, where string, depth int) *expr {
 	}
 	rest := newObject() // the keywords that affect validity
 	for _, k := range o.keys {
-		if !slices.Contains(notes, k) {
+		if !slices.Contains(annotations, k) {
 			rest.set(k, o.values[k])
 		}
 	}
@@ -362,12 +362,12 @@ func (s *schemas) choice(o *object, where string) *expr {
 		}
 	}
 	slices.Sort(texts)
-	return among(slices.Compact(texts))
+	return oneOfTexts(slices.Compact(texts))
 }
 
-// among matches any of the given texts, which are sorted. It merges common prefixes, so that the automaton is in one
-// configuration while it reads a prefix.
-func among(texts []string) *expr {
+// oneOfTexts matches any of the given texts, which are sorted. It merges common prefixes, so that the automaton is in
+// one configuration while it reads a prefix.
+func oneOfTexts(texts []string) *expr {
 	e := alt()
 	for len(texts) > 0 {
 		if texts[0] == "" {
@@ -391,7 +391,7 @@ func among(texts []string) *expr {
 		}
 		begin := text(texts[0][:common])
 		if n > 1 {
-			begin = seq(begin, among(rests))
+			begin = seq(begin, oneOfTexts(rests))
 		}
 		e.list, texts = append(e.list, begin), texts[n:]
 	}

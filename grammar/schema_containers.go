@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// counts reads a minimum and a maximum number of elements or characters. A negative maximum means no bound. Bounds
-// beyond any text's length become one that no text reaches.
-func (s *schemas) counts(o *object, where, least, most string) (low, high int) {
+// lengthBounds reads a minimum and a maximum number of elements or characters. A negative maximum means no bound.
+// Bounds beyond any text's length become one that no text reaches.
+func (s *schemas) lengthBounds(o *object, where, least, most string) (low, high int) {
 	read := func(key string, missing int) int {
 		if !o.has(key) {
 			return missing
@@ -74,25 +74,25 @@ func (s *schemas) object(o *object, where string, depth int) *expr {
 	after, first := seq(), seq()
 	if more != false {
 		key := s.otherKey(all.keys)
-		pair := seq(key, sp, text(":"), sp, s.value(more, inside(where, "additionalProperties"), depth+1))
-		pair = s.part(pair)
-		after = s.part(repeat(seq(text(","), sp, pair, sp), 0, -1))
-		first = s.part(optional(seq(pair, sp, after)))
+		pair := seq(key, sp, text(":"), sp, s.value(more, subpath(where, "additionalProperties"), depth+1))
+		pair = s.shared(pair)
+		after = s.shared(repeat(seq(text(","), sp, pair, sp), 0, -1))
+		first = s.shared(optional(seq(pair, sp, after)))
 	}
 	for _, name := range slices.Backward(all.keys) {
-		value := s.value(all.values[name], inside(where, "properties", name), depth+1)
-		pair := s.part(seq(text(quote(name)), sp, text(":"), sp, value, sp))
+		value := s.value(all.values[name], subpath(where, "properties", name), depth+1)
+		pair := s.shared(seq(text(quote(name)), sp, text(":"), sp, value, sp))
 		with, begin := seq(text(","), sp, pair, after), seq(pair, after)
 		if !required[name] {
 			with, begin = alt(with, after), alt(begin, first)
 		}
-		after, first = s.part(with), s.part(begin)
+		after, first = s.shared(with), s.shared(begin)
 	}
 	return seq(text("{"), sp, first, text("}"))
 }
 
-// part makes a rule of an expression that is used more than once.
-func (s *schemas) part(e *expr) *expr {
+// shared makes a rule of an expression that is used more than once.
+func (s *schemas) shared(e *expr) *expr {
 	return s.add("part "+strconv.Itoa(len(s.rules)), func() *expr { return e })
 }
 
@@ -142,7 +142,7 @@ func (s *schemas) otherThan(names []string) *expr {
 
 // array makes the expression of an array.
 func (s *schemas) array(o *object, where string, depth int) *expr {
-	low, high := s.counts(o, where, "minItems", "maxItems")
+	low, high := s.lengthBounds(o, where, "minItems", "maxItems")
 	if unique, is := o.values["uniqueItems"].(bool); o.has("uniqueItems") && (unique || !is) {
 		return s.fail(where, "uniqueItems is %v: that elements differ is not supported, want false",
 			o.values["uniqueItems"])
@@ -172,11 +172,11 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 	}
 	var list []*expr
 	for i, x := range prefix {
-		list = append(list, s.part(s.value(x, inside(where, "prefixItems", strconv.Itoa(i)), depth+1)))
+		list = append(list, s.shared(s.value(x, subpath(where, "prefixItems", strconv.Itoa(i)), depth+1)))
 	}
 	e := alt()
 	if item != false {
-		e = s.part(s.value(item, inside(where, "items"), depth+1))
+		e = s.shared(s.value(item, subpath(where, "items"), depth+1))
 	}
 	return s.list(list, e, low, high)
 }

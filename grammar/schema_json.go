@@ -77,6 +77,7 @@ func readValue(data []byte) (any, error) {
 	return v, strictjson.Check(data)
 }
 
+// decode reads one value, nested in depth others. See readValue.
 func decode(d *json.Decoder, depth int) (any, error) {
 	t, err := d.Token()
 	if err != nil {

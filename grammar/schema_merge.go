@@ -35,7 +35,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	if key == "allOf" {
 		var all any = rest
 		for i, x := range list {
-			all = s.merge(all, x, inside(where, "allOf", strconv.Itoa(i)))
+			all = s.merge(all, x, subpath(where, "allOf", strconv.Itoa(i)))
 		}
 		return s.value(all, where, depth+1)
 	}
@@ -45,9 +45,9 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	e := alt()
 	for i, x := range list {
 		if len(rest.keys) > 0 {
-			x = s.merge(rest, x, inside(where, key, strconv.Itoa(i)))
+			x = s.merge(rest, x, subpath(where, key, strconv.Itoa(i)))
 		}
-		e.list = append(e.list, s.value(x, inside(where, key, strconv.Itoa(i)), depth+1))
+		e.list = append(e.list, s.value(x, subpath(where, key, strconv.Itoa(i)), depth+1))
 	}
 	return e
 }
@@ -104,7 +104,7 @@ func (s *schemas) merge(a, b any, where string) any {
 		out.set(k, x.values[k])
 	}
 	for _, k := range y.keys {
-		if slices.Contains(notes, k) || !out.has(k) {
+		if slices.Contains(annotations, k) || !out.has(k) {
 			out.set(k, y.values[k])
 			continue
 		}
@@ -209,6 +209,7 @@ func allOf(list ...any) any {
 // valueSet is a set of JSON values in canonical form.
 type valueSet map[string]bool
 
+// setOf returns the set of the values in a list.
 func setOf(list []any) valueSet {
 	s := valueSet{}
 	for _, v := range list {

@@ -18,12 +18,12 @@ func (s *schemas) anyNumber() *expr {
 	return s.add("number", func() *expr {
 		sign := optional(set(span{'+', '+'}, span{'-', '-'}))
 		exponent := seq(set(span{'E', 'E'}, span{'e', 'e'}), sign, digits(1, 2))
-		return seq(optional(text("-")), wholeUp(), anyFraction(), optional(exponent))
+		return seq(optional(text("-")), anyWhole(), anyFraction(), optional(exponent))
 	})
 }
 
-// wholeUp is a whole number from 0 on.
-func wholeUp() *expr { return alt(text("0"), seq(digit('1', '9'), digits(0, -1))) }
+// anyWhole is a whole number from 0 on.
+func anyWhole() *expr { return alt(text("0"), seq(digit('1', '9'), digits(0, -1))) }
 
 // anyFraction is an optional fraction.
 func anyFraction() *expr { return optional(seq(text("."), digits(1, -1))) }
@@ -148,8 +148,8 @@ func (b *bound) mirrored() *bound {
 
 var one = big.NewInt(1)
 
-// ofWhole returns the lower or upper bound of the integers in a range. The bound is itself an integer in the range.
-func (b *bound) ofWhole(lower bool) *bound {
+// toWhole returns the lower or upper bound of the integers in a range. The bound is itself an integer in the range.
+func (b *bound) toWhole(lower bool) *bound {
 	if b == nil {
 		return nil
 	}
@@ -180,10 +180,10 @@ func (s *schemas) number(o *object, where string, whole bool) *expr {
 		if !whole {
 			return s.anyNumber()
 		}
-		return s.add("integer", func() *expr { return seq(optional(text("-")), wholeUp()) })
+		return s.add("integer", func() *expr { return seq(optional(text("-")), anyWhole()) })
 	}
 	if whole {
-		low, high = low.ofWhole(true), high.ofWhole(false)
+		low, high = low.toWhole(true), high.toWhole(false)
 	}
 	e := alt(magnitudes(low, high, whole))
 	if low == nil || low.negative { // mirror numbers below 0 to those above
@@ -304,7 +304,7 @@ func between(low, high string, lowOpen, highOpen bool) fraction {
 // wholeFrom is the whole numbers from one on.
 func wholeFrom(low *big.Int) *expr {
 	if low.Sign() == 0 {
-		return wholeUp()
+		return anyWhole()
 	}
 	n := len(low.String())
 	return alt(digitRange(low.String(), strings.Repeat("9", n)), seq(digit('1', '9'), digits(n, -1)))

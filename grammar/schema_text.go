@@ -15,7 +15,7 @@ const (
 
 // string returns the expression of the strings that a schema allows by its pattern, format and lengths.
 func (s *schemas) string(o *object, where string) *expr {
-	low, high := s.counts(o, where, "minLength", "maxLength")
+	low, high := s.lengthBounds(o, where, "minLength", "maxLength")
 	pattern, ok := o.values["pattern"].(string)
 	if o.has("pattern") && !ok {
 		return s.fail(where, "pattern: want a string")

@@ -85,7 +85,7 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 	case d.IsStatic():
 		return o.Times(d.Add), nil
 	}
-	p, err := d.product().by(o.product())
+	p, err := d.product().multiply(o.product())
 	if err != nil {
 		return Dim{}, fmt.Errorf("(%s)*(%s) is out of range: %w", d, o, err)
 	}
@@ -151,7 +151,7 @@ func (d Dim) Quo2(o Dim) (Dim, bool) {
 	if o.IsStatic() {
 		return d.Quo(o.Add)
 	}
-	p, ok := d.product().over(o.product())
+	p, ok := d.product().dividedBy(o.product())
 	if !ok {
 		return Dim{}, false
 	}

@@ -213,6 +213,7 @@ func (n *notes) cell(of, op, doc string) string {
 	return cell(first)
 }
 
+// write writes the notes as a list.
 func (n notes) write(b *strings.Builder) {
 	for i, note := range n {
 		if i == 0 {

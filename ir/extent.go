@@ -95,8 +95,8 @@ func factorDim(text string) Dim {
 	return d
 }
 
-// by multiplies two products. It fails if both may be negative, because the result is then not an extent.
-func (p product) by(o product) (product, error) {
+// multiply multiplies two products. It fails if both may be negative, because the result is then not an extent.
+func (p product) multiply(o product) (product, error) {
 	out := product{of: slices.Concat(p.of, o.of)}
 	slices.SortFunc(out.of, compareFactors)
 	for _, x := range []struct {
@@ -122,8 +122,8 @@ func compareFactors(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// over returns p/o, and false unless all factors of o are factors of p.
-func (p product) over(o product) (product, bool) {
+// dividedBy returns p/o, and false unless all factors of o are factors of p.
+func (p product) dividedBy(o product) (product, bool) {
 	of := slices.Clone(p.of)
 	for _, factor := range o.of {
 		i := slices.Index(of, factor)
@@ -367,7 +367,7 @@ func (p *extentParser) product(minus bool) (linear, error) {
 	for err == nil && p.take("*") {
 		var next linear
 		if next, err = p.factor(); err == nil {
-			l, err = l.by(next)
+			l, err = l.multiply(next)
 		}
 	}
 	if err != nil || !isNumber {
@@ -381,8 +381,8 @@ func (p *extentParser) product(minus bool) (linear, error) {
 	return linear{coef: map[string]int64{}}.plus(l, n), nil
 }
 
-// by multiplies two sums, as the factors of a product.
-func (l linear) by(o linear) (linear, error) {
+// multiply multiplies two sums, as the factors of a product.
+func (l linear) multiply(o linear) (linear, error) {
 	a, err := l.dim()
 	if err != nil {
 		return linear{}, err

@@ -144,7 +144,7 @@ func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error
 	if info.Infer == nil {
 		return nil, fmt.Errorf("no such op")
 	}
-	if err := g.open(); err != nil {
+	if err := g.checkUnsealed(); err != nil {
 		return nil, err
 	}
 	if len(g.nodes) >= MaxNodes {
@@ -192,7 +192,7 @@ func (g *Graph) declare(n *Node) error {
 			return err
 		}
 	}
-	if err := g.adopt(n); err != nil {
+	if err := g.sealBodies(n); err != nil {
 		return err
 	}
 	name := n.Name()
@@ -282,7 +282,7 @@ func (g *Graph) DeclareDim(d Dim) error {
 
 // Output makes n a result of the graph under that name.
 func (g *Graph) Output(name string, n *Node) error {
-	if err := g.open(); err != nil {
+	if err := g.checkUnsealed(); err != nil {
 		return err
 	}
 	switch {
@@ -307,7 +307,7 @@ func (g *Graph) Output(name string, n *Node) error {
 
 // Update makes each run set the state to value at its end.
 func (g *Graph) Update(state, value *Node) error {
-	if err := g.open(); err != nil {
+	if err := g.checkUnsealed(); err != nil {
 		return err
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of the attention ops to the op table.
 func init() {
 	rows(
 		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of ops that are defined by other ops to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	k := []AttrInfo{{Name: "k", Kind: AttrInt, Default: int64(0),

@@ -2,6 +2,7 @@ package ir
 
 import "fmt"
 
+// init adds the rows of matmul to the op table.
 func init() {
 	rows(
 		OpInfo{Op: OpMatMul, Name: "matmul", Class: ClassContraction, Args: []ArgInfo{{Name: "a"}, {Name: "b"}},

@@ -8,6 +8,7 @@ import (
 // MaxBodyDepth is the maximum nesting depth of bodies of control ops.
 const MaxBodyDepth = 8
 
+// init adds the rows of branches and loops to the op table.
 func init() {
 	captured := ArgInfo{Name: "values", Variadic: true, Optional: true}
 	rows(
@@ -173,8 +174,8 @@ func (n *Node) Bodies() []*Graph {
 // a node has it as an attribute, it cannot change.
 func NewBody(name string) *Graph { return &Graph{Name: name, body: true} }
 
-// adopt seals the bodies of node n of g, and declares their symbols in g.
-func (g *Graph) adopt(n *Node) error {
+// sealBodies seals the bodies of node n of g, and declares their symbols in g.
+func (g *Graph) sealBodies(n *Node) error {
 	for _, body := range n.Bodies() {
 		switch {
 		case body == g:
@@ -198,8 +199,8 @@ func (g *Graph) adopt(n *Node) error {
 	return nil
 }
 
-// open returns an error for a graph that is an attribute of an op.
-func (g *Graph) open() error {
+// checkUnsealed returns an error for a graph that is an attribute of an op.
+func (g *Graph) checkUnsealed() error {
 	if g.sealed {
 		return fmt.Errorf("%s is the body of an op and can no longer change", Titled("graph", g.Name))
 	}

@@ -60,6 +60,7 @@ func within(abs float64, in OpInfo) OpInfo {
 	return in
 }
 
+// init adds the rows of the elementwise ops to the op table.
 func init() {
 	rows(
 		OpInfo{Op: OpNeg, Name: "neg", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
@@ -497,6 +498,7 @@ func b2f(b bool) float64 {
 	return 0
 }
 
+// sign returns 1 for positive numbers, -1 for negative ones, and 0 for zeros and NaN.
 func sign(x float64) float64 {
 	switch {
 	case x > 0:
@@ -507,7 +509,7 @@ func sign(x float64) float64 {
 	return 0
 }
 
-// The built-in max and min return NaN if an argument is NaN; math.Max(Inf, NaN) is Inf.
+// nanMax and nanMin are the built-in max and min. They return NaN if an argument is NaN; math.Max(Inf, NaN) is Inf.
 func nanMax(a, b float64) float64 { return max(a, b) }
 func nanMin(a, b float64) float64 { return min(a, b) }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of the ops for a mixture of experts to the op table.
 func init() {
 	rows(
 		OpInfo{Op: OpMatMulID, Name: "matmul_id", Class: ClassContraction,

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of the ops that move elements by indices to the op table.
 func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	exact := Tolerance{}

@@ -7,6 +7,7 @@ var nameAttr = AttrInfo{Name: "name", Kind: AttrString, Doc: "the name it is giv
 var shardAttr = AttrInfo{Name: "shard", Kind: AttrInt, Default: int64(-1),
 	Doc: "the axis along which devices that run the graph together may each have a part; -1 for none"}
 
+// init adds the rows of the leaves to the op table.
 func init() {
 	typed := []AttrInfo{nameAttr,
 		{Name: "dtype", Kind: AttrDType, Doc: "the element type"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of the Fourier transforms to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	tol := Tolerance{Eps: 256, Abs: 1e-6, Sum: true}
@@ -44,6 +45,7 @@ func (c *Call) complexRows() (Shape, error) {
 	return s, nil
 }
 
+// inferFFT is the rule of fft: the result has the shape of the argument.
 func inferFFT(c *Call) (Type, error) {
 	s, err := c.complexRows()
 	if err != nil {
@@ -68,6 +70,7 @@ func inferRFFT(c *Call) (Type, error) {
 	return Type{c.DType(0), append(slices.Clone(s[:last]), Dim{Add: s[last].Add/2 + 1}, D(2))}, nil
 }
 
+// inferIRFFT is the type rule of irfft.
 func inferIRFFT(c *Call) (Type, error) {
 	s, err := c.complexRows()
 	if err != nil {

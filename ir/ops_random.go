@@ -2,6 +2,7 @@ package ir
 
 import "fmt"
 
+// init adds the rows of the random numbers to the op table.
 func init() {
 	args := []ArgInfo{{Name: "seed"}, {Name: "offset"}}
 	shape := AttrInfo{Name: "shape", Kind: AttrShape, Doc: "the shape"}

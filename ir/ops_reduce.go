@@ -5,6 +5,7 @@ import (
 	"math"
 )
 
+// init adds the rows of the reductions to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	attrs := []AttrInfo{

@@ -8,6 +8,7 @@ import (
 // maxResize limits the product of an axis's extents before and after a resize, so that 32-bit coordinates are exact.
 const maxResize = 1 << 29
 
+// init adds the rows of the resizing ops to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	size := AttrInfo{Name: "size", Kind: AttrShape, Doc: "the new extents of as many innermost axes (1 to 3)"}

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of the ops that normalize or rotate rows to the op table.
 func init() {
 	tol := Tolerance{Eps: 256, Abs: 1e-6, Sum: true}
 	eps := AttrInfo{Name: "eps", Kind: AttrFloat, Default: 1e-5, Doc: "added to the mean square or variance"}

@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of the scans and sorts to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to go along"}

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
+// init adds the rows of the ops that read or write at computed coordinates to the op table.
 func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	unique := AttrInfo{Name: "unique", Kind: AttrBool, Default: false,
-		Doc: "whether the caller promises distinct indices. In-place updates of a state then skip a check. If the promise is broken, any of the updates may remain."}
+		Doc: "whether the caller guarantees that no two indices are equal. In-place updates of a state then skip the check for equal ones. If two are equal after all, any of their updates may remain."}
 	unordered := AttrInfo{Name: "unordered", Kind: AttrBool, Default: false,
 		Doc: "whether floats may be added in any order. Float atomics may then be used, and the last bits may differ between runs."}
 	mode := AttrInfo{Name: "mode", Kind: AttrString, Default: "add", Enum: []string{"add", "mul", "min", "max"},

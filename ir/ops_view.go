@@ -8,6 +8,7 @@ import (
 	"strings"
 )
 
+// init adds the rows of the views to the op table.
 func init() {
 	x := []ArgInfo{{Name: "x"}}
 	rows(

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// init adds the rows of the convolutions and pooling ops to the op table.
 func init() {
 	each := []int64{}
 	padding := []AttrInfo{

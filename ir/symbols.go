@@ -64,7 +64,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	if name, ok := firstBad(dims, isNone); ok {
 		return nil, unknownInput(g, name)
 	}
-	b := binding{value: make(map[string]int64, len(g.symbols)), source: map[string]place{}}
+	b := binding{value: make(map[string]int64, len(g.symbols)), source: map[string]symbolSource{}}
 	if err := b.explicit(g, explicit); err != nil {
 		return nil, err
 	}
@@ -88,11 +88,11 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 		}
 		b.value[s] = v
 	}
-	return b.value, b.follow(g, dims)
+	return b.value, b.checkDerived(g, dims)
 }
 
-// follow checks the axes with derived extents, such as S+T: each must have the value that the symbols imply.
-func (b binding) follow(g *Graph, dims map[string][]int) error {
+// checkDerived checks the axes with derived extents, such as S+T: each must have the value that the symbols imply.
+func (b binding) checkDerived(g *Graph, dims map[string][]int) error {
 	for _, n := range g.Leaves(OpInput) {
 		for i, d := range n.typ.Shape {
 			if !d.isDerived() {
@@ -100,7 +100,7 @@ func (b binding) follow(g *Graph, dims map[string][]int) error {
 			}
 			if want, err := d.Eval(b.value); err != nil || int64(dims[n.Name()][i]) != want {
 				return fmt.Errorf("input %q has shape %v, want %s: %s is %d, not %d as %s is", n.Name(),
-					dims[n.Name()], n.typ.Shape, place{n.Name(), i}, dims[n.Name()][i], want, d)
+					dims[n.Name()], n.typ.Shape, symbolSource{n.Name(), i}, dims[n.Name()][i], want, d)
 			}
 		}
 	}
@@ -110,17 +110,17 @@ func (b binding) follow(g *Graph, dims map[string][]int) error {
 // binding collects the values of symbols, and for each the axis that determines it.
 type binding struct {
 	value  map[string]int64
-	source map[string]place // for errors
+	source map[string]symbolSource // for errors
 }
 
-// place is the source of a symbol's value: an axis of an input, or the caller if input is "". It is only formatted for
-// errors.
-type place struct {
+// symbolSource is the source of a symbol's value: an axis of an input, or the caller if input is "". It is only
+// formatted for errors.
+type symbolSource struct {
 	input string
 	axis  int
 }
 
-func (p place) String() string {
+func (p symbolSource) String() string {
 	if p.input == "" {
 		return "by name"
 	}
@@ -151,7 +151,7 @@ func (b binding) input(n *Node, have []int) error {
 			len(have), len(shape))
 	}
 	for i, d := range shape {
-		if err := b.axis(d, int64(have[i]), place{n.Name(), i}); err != nil {
+		if err := b.axis(d, int64(have[i]), symbolSource{n.Name(), i}); err != nil {
 			return fmt.Errorf("input %q has shape %v, want %s: %w", n.Name(), have, shape, err)
 		}
 	}
@@ -159,9 +159,9 @@ func (b binding) input(n *Node, have []int) error {
 }
 
 // axis solves d = have for the symbol of d.
-func (b binding) axis(d Dim, have int64, where place) error {
+func (b binding) axis(d Dim, have int64, where symbolSource) error {
 	if d.isDerived() {
-		return nil // follow checks it once all symbols are known
+		return nil // checkDerived checks it once all symbols are known
 	}
 	if d.IsStatic() || d.Mul < 1 {
 		if have != d.Add {

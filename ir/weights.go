@@ -182,12 +182,12 @@ func (w *BadWeight) Error() string {
 // Unwrap returns the reason for a missing weight, or nil.
 func (w *BadWeight) Unwrap() error { return w.Err }
 
-// lacking is the error of a source without a tensor of the requested name. Nearest returns similar names.
-type lacking interface{ Nearest() []string }
+// nearestNames is the error of a source without a tensor of the requested name. Nearest returns similar names.
+type nearestNames interface{ Nearest() []string }
 
 // given returns the cell of Error's table for the tensor that the source has.
 func (w *BadWeight) given() string {
-	var lacks lacking
+	var lacks nearestNames
 	switch {
 	case w.Err == nil:
 		return w.Given
@@ -199,7 +199,7 @@ func (w *BadWeight) given() string {
 
 // unread reports whether reading the weight failed.
 func (w *BadWeight) unread() bool {
-	var lacks lacking
+	var lacks nearestNames
 	return w.Err != nil && !errors.As(w.Err, &lacks)
 }
 

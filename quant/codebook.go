@@ -79,8 +79,8 @@ func (c *codebook) codesOf(d *[8]uint8) arranged {
 // quarterCosts are the costs of each code of an entry's quarters.
 type quarterCosts [4][maxQuarters]float32
 
-// set computes the cost of each code of each quarter: the squared errors between its levels times scale and the targets
-// t, with weights w. An entry has elems elements, and so have t and w.
+// set computes the cost of each code of each quarter: the squared errors between its levels times scale and the
+// targets t, with weights w. An entry has elems elements; t and w have as many.
 func (q *quarterCosts) set(elems int, levels *[8]float32, scale float32, t, w []float32) {
 	var scaled [8]float32
 	for i, level := range levels {
@@ -155,6 +155,7 @@ func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 	return pos, cost
 }
 
+// minOf returns the smallest cost.
 func minOf(q *[maxQuarters]float32) float32 {
 	m := q[0]
 	for _, v := range q[1:] {

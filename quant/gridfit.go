@@ -66,7 +66,7 @@ func (f *gridFit) errorAt(scale float32) float32 {
 // least returns the error at the best scale, minus the error at scale zero.
 func (f *gridFit) least() float32 { return -f.scale() * f.tl }
 
-// gridSearch is a block in work.
+// gridSearch is the state of the search for one block.
 type gridSearch struct {
 	*gridFormat
 	c       *codebook
@@ -94,7 +94,7 @@ func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float3
 	}
 	var d float32
 	a.d, d = roundHalf(s.bestUnit(groups, most))
-	for range passesGrid {
+	for range roundPassesGrid {
 		a.d, d = roundHalf(s.roundFits(a, groups, d))
 	}
 	n := f.group / s.c.elems
@@ -109,9 +109,10 @@ func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float3
 	}
 }
 
-// passesGrid is the number of times that d of a block is fitted and its groups are chosen again.
-const passesGrid = 2
+// roundPassesGrid is the number of times that d of a block is fitted and its groups are chosen again.
+const roundPassesGrid = 2
 
+// setLevels sets the levels with each offset.
 func (s *gridSearch) setLevels() {
 	for i, level := range s.c.levels {
 		s.levels[0][i], s.levels[1][i] = level, level
@@ -170,8 +171,8 @@ func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
 // largest level.
 var firstScales = [...]float32{0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3}
 
-// settlesGrid is the maximum number of times that fit chooses new entries for the best scale so far.
-const settlesGrid = 3
+// maxRefitsGrid is the maximum number of times that fit chooses new entries for the best scale so far.
+const maxRefitsGrid = 3
 
 // fit chooses the entries of group g with the least squared error at their best scale. It tries the entries nearest to
 // the group at each of firstScales. Then it chooses the nearest entries again at the best scale so far, while that
@@ -189,7 +190,7 @@ func (s *gridSearch) fit(g int) {
 			*best = try
 		}
 	}
-	for range settlesGrid {
+	for range maxRefitsGrid {
 		try = *best
 		s.choose(&try, g, best.scale())
 		if !(try.least() < best.least()) {
@@ -200,7 +201,7 @@ func (s *gridSearch) fit(g int) {
 }
 
 // bestUnit returns the d with which the multiples fit the scales of the groups best. It tries values that put the
-// largest scale, most, near the largest multiple.
+// largest scale (most) near the largest multiple.
 func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
 	var least float32 = math.MaxFloat32
 	outermost := float32(2*s.steps - 1)

@@ -43,6 +43,7 @@ func packed8(grid []uint64) *ir.Data {
 	return d
 }
 
+// wordsOf4 returns a function that makes the codebook of a format with entries of four levels.
 func wordsOf4(grid []uint32) func() *ir.Data {
 	return sync.OnceValue(func() *ir.Data {
 		d := &ir.Data{DType: ir.U32, Dims: []int{len(grid)}}

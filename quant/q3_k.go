@@ -77,8 +77,8 @@ func putScalesQ3_K(packed *[12]byte, scales *[16]int8) {
 	}
 }
 
-// roundsQ3_K bounds the passes of descendQ3_K over a group.
-const roundsQ3_K = 5
+// maxPassesQ3_K bounds the passes of descendQ3_K over a group.
+const maxPassesQ3_K = 5
 
 // descendQ3_K returns the scale that fits x best under the weights w, and sets q to the levels plus 4. It starts from
 // the scale that maps the largest element to level -4. It then moves one level at a time to the nearest level for the
@@ -91,7 +91,7 @@ func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
 	}
 	var levels [maxGroup]float32
 	qx, qq := levelsQ3_K.sums(&levels, x[:], w[:], -4/largest)
-	for range roundsQ3_K {
+	for range maxPassesQ3_K {
 		moved := false
 		for i, v := range x {
 			wx, level := float32(w[i]*v), levels[i]

@@ -1,7 +1,7 @@
 package quant
 
 // dequantizeQ5_K decodes a block of q5_K. A block has 256 elements in 176 bytes: float16 d, dmin; scales[12]; qh[32];
-// qs[128]. As q4_K with a fifth bit: bit g of qh[i] for element i of group g.
+// qs[128]. The format is q4_K with a fifth bit for each level: bit g of qh[i] for element i of group g.
 func dequantizeQ5_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[176]byte)(block)
 	d, dmin := halfAt(b[0:]), halfAt(b[2:])

@@ -1,8 +1,8 @@
 package quant
 
 // dequantizeQ8_1 decodes a block of q8_1. A block has 32 elements in 36 bytes: float16 d, s; i8 qs[32]. An element is
-// d*q; s is d times the sum of the levels, which a dot product with a format that has a minimum needs. Used for
-// activations.
+// d*q. s is d times the sum of the levels; a dot product with a format that has a minimum needs it. The format is
+// used for activations.
 func dequantizeQ8_1(dst []float32, block []byte) {
 	y, b := (*[32]float32)(dst), (*[36]byte)(block)
 	d := halfAt(b[:])

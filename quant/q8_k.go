@@ -6,8 +6,8 @@ import (
 )
 
 // dequantizeQ8_K decodes a block of q8_K. A block has 256 elements in 292 bytes: f32 d; i8 qs[256]; i16 bsums[16]. An
-// element is d*q; the bsums are the sums of each 16 levels, which a dot product with a format that has a minimum needs.
-// Used for activations.
+// element is d*q. The bsums are the sums of each 16 levels; a dot product with a format that has a minimum needs
+// them. The format is used for activations.
 func dequantizeQ8_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[292]byte)(block)
 	d := math.Float32frombits(binary.LittleEndian.Uint32(b[:]))

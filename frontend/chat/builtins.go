@@ -12,6 +12,7 @@ import (
 // function fills the map, because some filters refer to it.
 var filters map[string]func(r *run, x value, a args) value
 
+// init fills filters.
 func init() {
 	filters = map[string]func(r *run, x value, a args) value{
 		"tojson": tojson,
@@ -510,6 +511,7 @@ func escaped(r *run, x value) str {
 // tests are the tests of Jinja, by name: x is name.
 var tests map[string]func(r *run, x value, a args) bool
 
+// init fills tests.
 func init() {
 	is := func(kind string) func(*run, value, args) bool {
 		return func(_ *run, x value, _ args) bool { return typeName(x) == kind }

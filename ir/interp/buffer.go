@@ -21,9 +21,9 @@ type buffer struct {
 // buffers are the free buffers, by the size class that roomSize returns.
 type buffers [256][]*buffer
 
-// roomSize returns the size in elements of a buffer for at least n elements, and its class. There are four sizes per
+// bufferSize returns the size in elements of a buffer for at least n elements, and its class. There are four sizes per
 // power of two.
-func roomSize(n int) (size, class int) {
+func bufferSize(n int) (size, class int) {
 	n = max(n, 8)
 	log := bits.Len(uint(n - 1))
 	step := 1 << (log - 3)
@@ -33,7 +33,7 @@ func roomSize(n int) (size, class int) {
 
 // buffer returns a buffer of at least n elements with undefined content.
 func (x *exec) buffer(n int) (*buffer, error) {
-	size, class := roomSize(n)
+	size, class := bufferSize(n)
 	list := x.spare[class]
 	if len(list) == 0 {
 		if err := hostmem.Check(4 * int64(size)); err != nil {
@@ -78,14 +78,14 @@ func (x *exec) free(b *buffer) {
 		if x.poison {
 			poison(b.floats)
 		}
-		_, class := roomSize(len(b.floats))
+		_, class := bufferSize(len(b.floats))
 		x.spare[class] = append(x.spare[class], b)
 	}
 }
 
-// leaving returns the first result of a value that outlives the run. It is detached from its buffer, so that no run
+// detached returns the first result of a value that outlives the run. It is detached from its buffer, so that no run
 // reuses the memory.
-func (v value) leaving() value {
+func (v value) detached() value {
 	v.buf, v.more = nil, nil
 	return v
 }

@@ -6,8 +6,8 @@ import "testing"
 func TestRoomSize(t *testing.T) {
 	classes := map[int]int{}
 	for n := 0; n < 1<<40; n += 1 + n/37 {
-		size, class := roomSize(n)
-		again, same := roomSize(size)
+		size, class := bufferSize(n)
+		again, same := bufferSize(size)
 		if size < n || size > max(8, n+n/4+1) || again != size || same != class || class < 0 ||
 			class >= len(buffers{}) {
 			t.Fatalf("%d elements: a room of %d in class %d, which is %d in %d", n, size, class, again, same)

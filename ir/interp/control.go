@@ -54,12 +54,12 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 	}
 	out := make([]value, len(results))
 	for i, n := range results {
-		out[i] = x.vals[n.ID()].leaving()
+		out[i] = x.vals[n.ID()].detached()
 	}
 	for _, n := range results {
 		x.vals[n.ID()] = p.consts[n.ID()]
 	}
-	p.rest(x)
+	p.recycle(x)
 	return out, nil
 }
 
@@ -70,9 +70,9 @@ func leavesOf(leaves map[*ir.Node]value, list []*ir.Node, values []value) {
 	}
 }
 
-// together combines several results into the value of a control op: the first, with the others in more. A result that
-// is itself the value of a control op loses its own more.
-func together(results []value) value {
+// combineResults combines several results into the value of a control op: the first, with the others in its field
+// more. A result that is itself the value of a control op loses its own more.
+func combineResults(results []value) value {
 	for i := range results {
 		results[i].more = nil
 	}
@@ -102,7 +102,7 @@ func branch(c *call) (value, error) {
 	if err != nil {
 		return value{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return together(results), nil
+	return combineResults(results), nil
 }
 
 // loop computes op loop: each trip runs the body with the carried values as its states.
@@ -144,7 +144,7 @@ func loop(c *call) (value, error) {
 			carried[slices.Index(states, u.State)] = next[i]
 		}
 	}
-	return together(carried), nil
+	return combineResults(carried), nil
 }
 
 // result returns one of an op's results after the first.

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// elementwise applies the scalar reference of the op's row to every element, in floats if any argument is a float
-// (where mixes them with bools).
+// elementwise applies the scalar function of the op table to every element: the one for floats if any argument is a
+// float (where mixes them with bools), otherwise the one for integers.
 func elementwise(c *call) (value, error) {
 	for _, a := range c.args {
 		if a.typ.IsFloat() {

@@ -124,7 +124,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			args[i] = args[i].wide()
 		}
 	}
-	if err := x.askHost(n, dims, args); err != nil {
+	if err := x.checkHostMemory(n, dims, args); err != nil {
 		return value{}, err
 	}
 	c := &x.call
@@ -181,8 +181,8 @@ func (x *exec) reserve(n *ir.Node, dims []int) error {
 	return nil
 }
 
-// askHost returns an error if the host lacks the memory that computing a node allocates.
-func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
+// checkHostMemory returns an error if the host lacks the memory that computing a node allocates.
+func (x *exec) checkHostMemory(n *ir.Node, dims []int, args []value) error {
 	switch n.Op() {
 	case ir.OpInput, ir.OpState, ir.OpWeight, ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze, ir.OpIf, ir.OpLoop,
 		ir.OpResult:
@@ -204,7 +204,7 @@ func (x *exec) askHost(n *ir.Node, dims []int, args []value) error {
 // unlimited uses.
 func (x *exec) release(n *ir.Node) {
 	id := n.ID()
-	if x.uses[id] == forever {
+	if x.uses[id] == unlimitedUses {
 		return
 	}
 	x.uses[id]--
@@ -216,8 +216,8 @@ func (x *exec) release(n *ir.Node) {
 	}
 }
 
-// forever is the number of uses of a value that runs must not drop.
-const forever = math.MaxInt
+// unlimitedUses is the number of uses of a value that runs must not drop.
+const unlimitedUses = math.MaxInt
 
 // nodeError adds to an error which node failed, and where the user's program made it. It does not change a
 // [*ir.FaultError], because devices report faults without either.
@@ -250,7 +250,7 @@ func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) 
 		switch {
 		case p.uses[i] == 0:
 		case known(n):
-			p.uses[i] = forever
+			p.uses[i] = unlimitedUses
 		default:
 			needed[i] = true
 			for _, a := range argsOf(n, kernels) {

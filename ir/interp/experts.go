@@ -37,7 +37,8 @@ func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids 
 	return c.floats(out), err
 }
 
-// expertGroups lists the positions of each id, and then writes them to groups in the order of ids.
+// expertGroups writes the positions of each id to one or more groups of the result, in the order of ids. A group is
+// the id and up to `rows` positions; -1 fills the rest.
 func expertGroups(c *call) (value, error) {
 	ids := c.args[0].i
 	experts, rows := c.attrs().Int("experts"), c.attrs().Int("rows")

@@ -11,13 +11,13 @@ func fft(c *call) (value, error) {
 	n := c.dims[len(c.dims)-2]
 	plan, inverse := fourier.For(n), c.attrs().Bool("inverse")
 	return c.transforms(n, 2*n, 2*n, func(x, out []float64, row, work []complex128) {
-		pairs(row[:n], x)
+		toComplex(row[:n], x)
 		if inverse {
 			plan.Inverse(row[:n], work)
 		} else {
 			plan.Transform(row[:n], work)
 		}
-		parts(out, row[:n])
+		fromComplex(out, row[:n])
 	})
 }
 
@@ -27,7 +27,7 @@ func rfft(c *call) (value, error) {
 	plan, bins := fourier.For(n), n/2+1
 	return c.transforms(n, n, 2*bins, func(x, out []float64, row, work []complex128) {
 		plan.Real(x, row, work)
-		parts(out, row[:bins])
+		fromComplex(out, row[:bins])
 	})
 }
 
@@ -36,7 +36,7 @@ func irfft(c *call) (value, error) {
 	n := c.attrs().Int("n")
 	plan, bins := fourier.For(n), n/2+1
 	return c.transforms(n, 2*bins, n, func(x, out []float64, row, work []complex128) {
-		pairs(row[:bins], x)
+		toComplex(row[:bins], x)
 		plan.RealInverse(row, out, work)
 	})
 }
@@ -55,15 +55,15 @@ func (c *call) transforms(n, from, to int, f func(x, out []float64, row, work []
 	return c.floats(out), err
 }
 
-// pairs sets the complex numbers to pairs of floats.
-func pairs(to []complex128, from []float64) {
+// toComplex sets the complex numbers to pairs of floats.
+func toComplex(to []complex128, from []float64) {
 	for i := range to {
 		to[i] = complex(from[2*i], from[2*i+1])
 	}
 }
 
-// parts sets pairs of floats to the complex numbers.
-func parts(to []float64, from []complex128) {
+// fromComplex sets pairs of floats to the complex numbers.
+func fromComplex(to []float64, from []complex128) {
 	for i, v := range from {
 		to[2*i], to[2*i+1] = real(v), imag(v)
 	}

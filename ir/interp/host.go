@@ -26,8 +26,8 @@ func floatsIn(d *ir.Data) []float32 {
 	return unsafe.Slice((*float32)(first), len(d.Bytes)/4)
 }
 
-// lend is fromData without a copy, if the data can be used in the caller's memory.
-func lend(d *ir.Data) (value, error) {
+// borrow is fromData without a copy, if the data can be used in the caller's memory.
+func borrow(d *ir.Data) (value, error) {
 	if n := floatsIn(d); n != nil {
 		return value{typ: d.DType, dims: d.Dims, n: n, lent: true}, nil
 	}
@@ -39,8 +39,8 @@ func lend(d *ir.Data) (value, error) {
 	return v, err
 }
 
-// liesApart reports whether the memory of every output is disjoint from all inputs and other outputs.
-func liesApart(in, into map[string]*ir.Data) bool {
+// disjointOutputs reports whether the memory of every output is disjoint from all inputs and other outputs.
+func disjointOutputs(in, into map[string]*ir.Data) bool {
 	for name, d := range into {
 		for _, x := range in {
 			if overlap(d.Bytes, x.Bytes) {
@@ -79,8 +79,8 @@ func (p *Program) planOutputs() []bool {
 	return list
 }
 
-// given returns, by node ID, the caller's memory into which kernels may compute outputs.
-func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
+// outputMemory returns, by node ID, the caller's memory into which kernels may compute outputs.
+func (p *Program) outputMemory(into map[string]*ir.Data) map[int]*ir.Data {
 	made := map[int]*ir.Data{}
 	for _, o := range p.graph.Outputs() {
 		if d := into[o.Name]; d != nil && p.direct[o.Node.ID()] && (floatsIn(d) != nil || wordsIn(d) != nil) {
@@ -90,9 +90,9 @@ func (p *Program) given(into map[string]*ir.Data) map[int]*ir.Data {
 	return made
 }
 
-// room returns the value that a kernel fills. It is in the caller's memory if the node is an output with memory given
-// for it, and otherwise in a reusable buffer.
-func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
+// newResult returns the value that a kernel fills. It is in the caller's memory if the node is an output with memory
+// given for it, and otherwise in a reusable buffer.
+func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	words := k.Words && isWord(n.DType())
 	if !n.DType().IsFloat() && !words {
 		return makeValue(n.DType(), dims)
@@ -135,8 +135,8 @@ func (x *exec) room(k *Kernel, n *ir.Node, dims []int) (value, error) {
 	return out, nil
 }
 
-// take returns the output that node n computed, in the given memory unless that is nil.
-func (x *exec) take(n *ir.Node, given *ir.Data) (*ir.Data, error) {
+// output returns the output that node n computed, in the given memory unless that is nil.
+func (x *exec) output(n *ir.Node, given *ir.Data) (*ir.Data, error) {
 	d := x.made[n.ID()]
 	switch {
 	case d != nil && (given == nil || d == given):

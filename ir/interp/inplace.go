@@ -15,7 +15,7 @@ import (
 func (p *Program) planStates() []bool {
 	seen, list := map[*ir.Node]bool{}, make([]bool, len(p.graph.Nodes()))
 	for _, u := range p.graph.Updates() {
-		if seen[u.Value] || !p.makes(u.Value) {
+		if seen[u.Value] || !p.makesNewMemory(u.Value) {
 			return nil
 		}
 		seen[u.Value] = true
@@ -48,7 +48,7 @@ func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
 			if a != u.State {
 				continue
 			}
-			if reads++; (n != first || i > 0) && (n.ID() >= first.ID() || !p.makes(n)) {
+			if reads++; (n != first || i > 0) && (n.ID() >= first.ID() || !p.makesNewMemory(n)) {
 				return nil
 			}
 		}
@@ -68,9 +68,9 @@ func writesParts(n *ir.Node) bool {
 	return false
 }
 
-// makes reports whether a node's result is certainly new memory, which no argument or constant shares. Writing parts in
+// makesNewMemory reports whether a node's result is certainly new memory, which no argument or constant shares. Writing parts in
 // place does not count as sharing.
-func (p *Program) makes(n *ir.Node) bool {
+func (p *Program) makesNewMemory(n *ir.Node) bool {
 	if !slices.Contains(p.plan.nodes, n) {
 		return false
 	}

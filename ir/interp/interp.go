@@ -96,7 +96,7 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.firstStates(); err != nil {
+	if err := p.shareStates(); err != nil {
 		return nil, err
 	}
 	p.states.mu.Lock()
@@ -227,14 +227,14 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 		defer p.states.running.RUnlock()
 	}
 	x := p.ready()
-	apart := liesApart(in, into)
+	apart := disjointOutputs(in, into)
 	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in, apart), bodies: p.bodies}
 	x.inPlace, x.direct = nil, p.direct
 	if !p.states.areAliased() {
 		x.inPlace = p.inPlace
 	}
 	if apart {
-		x.made = p.given(into)
+		x.made = p.outputMemory(into)
 	}
 	out, err := p.results(x, into)
 	if err != nil {
@@ -242,7 +242,7 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 		return nil, err
 	}
 	p.commit(x.vals)
-	p.rest(x)
+	p.recycle(x)
 	return out, nil
 }
 
@@ -255,8 +255,8 @@ func (p *Program) ready() *exec {
 		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, packed: p.packed, views: p.views, dims: p.dims}
 }
 
-// rest resets a run's working memory for reuse.
-func (p *Program) rest(x *exec) {
+// recycle resets a run's working memory for reuse.
+func (p *Program) recycle(x *exec) {
 	for _, u := range p.graph.Updates() { // these values moved to the states
 		x.vals[u.Value.ID()] = p.consts[u.Value.ID()]
 	}
@@ -280,7 +280,7 @@ func (p *Program) results(x *exec, into map[string]*ir.Data) (map[string]*ir.Dat
 	out := make(map[string]*ir.Data, len(p.graph.Outputs()))
 	for _, o := range p.graph.Outputs() {
 		err := mmap.Guard(func() (err error) {
-			out[o.Name], err = x.take(o.Node, into[o.Name])
+			out[o.Name], err = x.output(o.Node, into[o.Name])
 			return err
 		})
 		if err != nil {
@@ -299,7 +299,7 @@ func (p *Program) leafOf(in map[string]*ir.Data, apart bool) func(n *ir.Node) (v
 			return before[n.Name()], nil
 		}
 		if apart {
-			return lend(in[n.Name()])
+			return borrow(in[n.Name()])
 		}
 		return fromData(in[n.Name()])
 	}

@@ -27,8 +27,7 @@ type env struct {
 	bodies  *bodies
 }
 
-// kernel computes a node's value. It may share slices with its arguments but
-// must not modify them.
+// kernel computes a node's value. It may share slices with its arguments but must not modify them.
 type kernel func(c *call) (value, error)
 
 // kernels maps ops to their kernels. Elementwise ops, folds and running folds have common kernels and are not listed,

@@ -16,7 +16,7 @@ type rows struct {
 	n     int // elements of a row
 }
 
-// row returns row i of s, the elements of r.x.
+// row returns row i of s. s has the elements of r.x.
 func row[T any](r rows, s []T, i int) []T { return s[i*r.n : (i+1)*r.n] }
 
 // foldRows returns argument 0 as rows that fold the given axes.
@@ -40,9 +40,9 @@ func foldRows(c *call, axes []int64) (rows, error) {
 	return rows{x: x, count: elems(c.dims), n: n}, err
 }
 
-// basics defines the basic reductions: floats folds a row of floats. For integers and bools, ints combines the result
-// so far with an element, starting with first.
-var basics = map[ir.Op]struct {
+// basicFolds defines the basic reductions: floats folds a row of floats. For integers and bools, ints combines the
+// result so far with an element, starting with first.
+var basicFolds = map[ir.Op]struct {
 	floats func(row []float64) float64
 	first  func(t ir.DType) int64
 	ints   func(acc, x int64) int64
@@ -84,7 +84,7 @@ func reduce(c *call) (value, error) {
 
 // reduceInts is reduce for integers and bools.
 func reduceInts(c *call, r rows) (value, error) {
-	b := basics[c.node.Op()]
+	b := basicFolds[c.node.Op()]
 	out := make([]int64, r.count)
 	err := c.parallelRange(r.count, r.n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -115,7 +115,7 @@ func FoldRow(n *ir.Node, row []float64) []float64 {
 	return out
 }
 
-// folder folds rows by an op's row, one after the other.
+// folder computes the Fold of an op on one row of elements after the other.
 type folder struct {
 	steps       []ir.Step
 	maps        []func() float64 // by step: the value to fold for element x; nil for x itself
@@ -193,7 +193,7 @@ func (f *folder) fold(row []float64) (scale int) {
 			}
 			of = f.buf
 		}
-		f.results[i] = basics[s.By].floats(of)
+		f.results[i] = basicFolds[s.By].floats(of)
 	}
 	return scale
 }

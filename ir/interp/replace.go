@@ -117,7 +117,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		out = args[0]
 	} else {
 		var err error
-		if out, err = x.room(k, n, dims); err != nil {
+		if out, err = x.newResult(k, n, dims); err != nil {
 			return value{}, err
 		}
 	}

@@ -11,7 +11,7 @@ type weighted struct {
 // resize computes each result element as a weighted sum of input elements, along up to three axes. share returns the
 // input coordinates and weights for a result coordinate along an axis. An element's weight is the product over the
 // axes.
-func resize(c *call, share func(p place) []weighted) (value, error) {
+func resize(c *call, share func(p resizedCoord) []weighted) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	axes := len(c.attrs().Shape("size"))
 	in, to := [maxAxes]int{1, 1, 1}, [maxAxes]int{1, 1, 1}
@@ -25,7 +25,7 @@ func resize(c *call, share func(p place) []weighted) (value, error) {
 			for axis := range maxAxes {
 				shares[axis] = []weighted{{0, 1}}
 				if axis >= maxAxes-axes {
-					shares[axis] = share(c.place(axis-maxAxes+axes, at[axis], in[axis], to[axis]))
+					shares[axis] = share(c.resizedCoord(axis-maxAxes+axes, at[axis], in[axis], to[axis]))
 				}
 			}
 			for i := range len(out) / outSize {
@@ -49,18 +49,19 @@ func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float
 	return acc
 }
 
-// place is coordinate i of the result along an axis that has `extent` elements in x. The axis is scaled by to/from.
-type place struct{ i, extent, from, to int }
+// resizedCoord is coordinate i of the result along an axis that has `extent` elements in x. The axis is scaled by
+// to/from.
+type resizedCoord struct{ i, extent, from, to int }
 
-// place returns coordinate i along a resized axis, given its number and its extents before and after.
-func (c *call) place(axis, i, from, to int) place {
+// resizedCoord returns coordinate i along a resized axis, given its number and its extents before and after.
+func (c *call) resizedCoord(axis, i, from, to int) resizedCoord {
 	num, den := ir.ResizeScale(c.attrs(), axis, ir.D(from), ir.D(to))
-	return place{i: i, extent: from, from: den.Static(), to: num.Static()}
+	return resizedCoord{i: i, extent: from, from: den.Static(), to: num.Static()}
 }
 
 // source returns the position in the input that corresponds to p: an element, and the fraction of the distance to the
 // next. It computes them from integers, so they are exact.
-func (p place) source(alignCorners bool) (at int, frac float64) {
+func (p resizedCoord) source(alignCorners bool) (at int, frac float64) {
 	num, den := (2*p.i+1)*p.from-p.to, 2*p.to
 	if alignCorners {
 		num, den = p.i*(p.from-1), max(p.to-1, 1)
@@ -75,7 +76,7 @@ func (p place) source(alignCorners bool) (at int, frac float64) {
 // resizeLinear interpolates between two neighbours along each axis.
 func resizeLinear(c *call) (value, error) {
 	align := c.attrs().Bool("align_corners")
-	return resize(c, func(p place) []weighted {
+	return resize(c, func(p resizedCoord) []weighted {
 		at, frac := p.source(align)
 		return []weighted{
 			{clampIndex(int64(at), p.extent), 1 - frac},
@@ -87,7 +88,7 @@ func resizeLinear(c *call) (value, error) {
 // resizeCubic interpolates four neighbours along each axis by cubic convolution.
 func resizeCubic(c *call) (value, error) {
 	align := c.attrs().Bool("align_corners")
-	return resize(c, func(p place) []weighted {
+	return resize(c, func(p resizedCoord) []weighted {
 		at, t := p.source(align)
 		list := make([]weighted, 4)
 		for k, w := range [4]float64{keysOuter(1 + t), keysInner(t), keysInner(1 - t), keysOuter(2 - t)} {
@@ -115,7 +116,7 @@ func resizeNearest(c *call) (value, error) {
 		if axis < outer {
 			return i
 		}
-		p := c.place(axis-outer, i, x.dims[axis], c.dims[axis])
+		p := c.resizedCoord(axis-outer, i, x.dims[axis], c.dims[axis])
 		return min(i*p.from/p.to, p.extent-1)
 	})
 }

@@ -17,8 +17,8 @@ func rowsAlong(dims []int, axis int) axisRows {
 func (a axisRows) count() int      { return a.outer * a.inner }
 func (a axisRows) first(r int) int { return r/a.inner*a.n*a.inner + r%a.inner }
 
-// scanned is scratch memory for a row and its result.
-type scanned[S, D any] struct {
+// scanScratch is scratch memory for a row and its result.
+type scanScratch[S, D any] struct {
 	row []S
 	out []D
 }
@@ -31,9 +31,9 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 		return err
 	}
 	from, to := rowsAlong(c.args[0].dims, axis), rowsAlong(c.dims, axis)
-	spare := sync.Pool{New: func() any { return &scanned[S, D]{make([]S, from.n), make([]D, to.n)} }}
+	spare := sync.Pool{New: func() any { return &scanScratch[S, D]{make([]S, from.n), make([]D, to.n)} }}
 	return c.parallelRange(to.count(), from.n*elementWork, func(lo, hi int) {
-		rows := spare.Get().(*scanned[S, D])
+		rows := spare.Get().(*scanScratch[S, D])
 		defer spare.Put(rows)
 		row, out := rows.row, rows.out
 		for r := lo; r < hi; r++ {
@@ -48,10 +48,10 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 	})
 }
 
-// running computes a scan: the running results of a basic reduction, as in cumsum.
+// running computes a scan: the results so far of a basic reduction, as in cumsum.
 func running(c *call) (value, error) {
-	s := scanning{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
-	x, by := c.args[0], basics[c.node.Op().Info().Running]
+	s := scanAttrs{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
+	x, by := c.args[0], basicFolds[c.node.Op().Info().Running]
 	if x.typ.IsFloat() {
 		out, first := make([]float64, elems(c.dims)), by.floats(nil)
 		err := scanAxis(c, x.floats(), out, func(row, out []float64) {
@@ -68,15 +68,15 @@ func running(c *call) (value, error) {
 	return c.ints(out), err
 }
 
-// scanning holds the attributes of a scan.
-type scanning struct {
+// scanAttrs holds the attributes of a scan.
+type scanAttrs struct {
 	exclusive, reverse bool
 	restart            int
 }
 
-// runningFold sets out to the running results of folding row: two combines the result so far, initially first, with the
-// next element.
-func runningFold[T int64 | float64](row, out []T, s scanning, first T, two func(acc, x T) T) {
+// runningFold sets out to the results so far of folding row: combine folds the result so far, initially first, with
+// the next element.
+func runningFold[T int64 | float64](row, out []T, s scanAttrs, first T, combine func(acc, x T) T) {
 	acc := first
 	for i := range row {
 		if s.restart > 0 && i%s.restart == 0 {
@@ -88,7 +88,7 @@ func runningFold[T int64 | float64](row, out []T, s scanning, first T, two func(
 		if s.exclusive {
 			out[i] = acc
 		}
-		acc = two(acc, row[i])
+		acc = combine(acc, row[i])
 		if !s.exclusive {
 			out[i] = acc
 		}

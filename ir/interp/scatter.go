@@ -24,7 +24,7 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 // place if the updates are few.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
 	base, updates := c.args[0], c.args[2].wide()
-	if c.undo != nil && manyPerUpdate*elems(updates.dims) <= elems(base.dims) {
+	if c.undo != nil && updateCost*elems(updates.dims) <= elems(base.dims) {
 		round := func(list []float64) { roundFloats(list, base.typ) }
 		switch {
 		case base.n != nil:
@@ -52,8 +52,8 @@ func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (va
 	return c.ints(out.i), nil
 }
 
-// manyPerUpdate is the cost of updating an element in place, relative to copying an element.
-const manyPerUpdate = 8
+// updateCost is the cost of updating an element in place, relative to copying an element.
+const updateCost = 8
 
 // changeInPlace is scatterRuns with an undo: it adds to u a function that restores dst. It rounds each element once,
 // after its last change.

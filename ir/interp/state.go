@@ -53,11 +53,11 @@ func (p *Program) WithStates() (*Program, error) {
 }
 
 // ResetStates sets all states to their initial values.
-func (p *Program) ResetStates() error { return p.begin(func(string) bool { return true }) }
+func (p *Program) ResetStates() error { return p.initStates(func(string) bool { return true }) }
 
-// firstStates initializes the states that p does not share with program opt.Share. A state with the same name in both
+// shareStates initializes the states that p does not share with program opt.Share. A state with the same name in both
 // must have the same type. If p shares one state, it adopts all states of that program and adds its own to them.
-func (p *Program) firstStates() error {
+func (p *Program) shareStates() error {
 	share := p.opt.Share
 	if share == nil {
 		return p.ResetStates()
@@ -80,11 +80,11 @@ func (p *Program) firstStates() error {
 	p.states.mu.Lock()
 	known := maps.Clone(p.states.values)
 	p.states.mu.Unlock()
-	return p.begin(func(name string) bool { _, ok := known[name]; return !ok })
+	return p.initStates(func(name string) bool { _, ok := known[name]; return !ok })
 }
 
-// begin sets the states for which which(name) is true to their initial values.
-func (p *Program) begin(which func(name string) bool) error {
+// initStates sets the states for which which(name) is true to their initial values.
+func (p *Program) initStates(which func(name string) bool) error {
 	values := map[string]value{}
 	left := p.opt.memoryLimit()
 	for _, n := range p.graph.Leaves(ir.OpState) {
@@ -150,7 +150,7 @@ func (p *Program) commit(vals []value) {
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	for _, u := range p.graph.Updates() {
-		v := vals[u.Value.ID()].leaving()
+		v := vals[u.Value.ID()].detached()
 		if v.lent {
 			v = v.clone()
 		}

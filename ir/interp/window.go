@@ -49,19 +49,19 @@ func coords(i int, n [maxAxes]int) [maxAxes]int {
 // window's axes.
 type tap struct{ in, kernel int }
 
-// taps appends to list the taps of an output position, in row-major order of the kernel. meets returns the input
+// taps appends to list the taps of an output position, in row-major order of the kernel. inputCoord returns the input
 // coordinate for an output and a kernel coordinate along an axis, and false if it is outside of the input.
-func (w *window) taps(list []tap, position int, meets func(axis, out, k int) (int, bool)) []tap {
+func (w *window) taps(list []tap, position int, inputCoord func(axis, out, k int) (int, bool)) []tap {
 	at := coords(position, w.out)
 	for k0 := range w.kernel[0] {
-		i0, ok0 := meets(0, at[0], k0)
+		i0, ok0 := inputCoord(0, at[0], k0)
 		for k1 := range w.kernel[1] {
-			i1, ok1 := meets(1, at[1], k1)
+			i1, ok1 := inputCoord(1, at[1], k1)
 			if !ok0 || !ok1 {
 				continue
 			}
 			for k2 := range w.kernel[2] {
-				if i2, ok := meets(2, at[2], k2); ok {
+				if i2, ok := inputCoord(2, at[2], k2); ok {
 					list = append(list, tap{(i0*w.in[1]+i1)*w.in[2] + i2, (k0*w.kernel[1]+k1)*w.kernel[2] + k2})
 				}
 			}
@@ -86,13 +86,14 @@ func (w *window) backward(axis, out, k int) (int, bool) {
 	return i, i < w.in[axis]
 }
 
-// positions calls f with the taps of each output position. meets is as in taps, and work is the cost of one position.
-func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int, bool),
+// positions calls f with the taps of each output position. inputCoord is as in taps, and work is the cost of one
+// position.
+func (w *window) positions(c *call, work int, inputCoord func(axis, out, k int) (int, bool),
 	f func(position int, taps []tap)) error {
 	return c.parallelRange(volume(w.out), work, func(lo, hi int) {
 		var list []tap
 		for p := lo; p < hi; p++ {
-			list = w.taps(list[:0], p, meets)
+			list = w.taps(list[:0], p, inputCoord)
 			f(p, list)
 		}
 	})
@@ -120,10 +121,10 @@ func convWith(c *call) ([]float64, error) {
 // convInts convolves 8-bit integers. float64 represents the sums exactly, as in matmulInts. To pad with v, it subtracts
 // v from x, pads with 0, and adds v times the sum of the weights.
 func convInts(c *call) (value, error) {
-	around := float64(c.attrs().Int("padding_value"))
+	paddingValue := float64(c.attrs().Int("padding_value"))
 	x, weights := fromInts(c.args[0].i), fromInts(c.args[1].i)
 	for i := range x {
-		x[i] -= around
+		x[i] -= paddingValue
 	}
 	c.args[0].f, c.args[1].f = x, weights
 	sums, err := convWith(c)
@@ -132,7 +133,7 @@ func convInts(c *call) (value, error) {
 	}
 	padded := make([]float64, c.dims[1]) // by channel of the result
 	for i, w := range weights {
-		padded[i*len(padded)/len(weights)] += float64(around * w)
+		padded[i*len(padded)/len(weights)] += float64(paddingValue * w)
 	}
 	out := make([]int64, len(sums))
 	for i, s := range sums {
@@ -150,7 +151,7 @@ func convTranspose(c *call) (value, error) {
 
 // convolve returns the elements of a convolution before rounding. Each is one chain of additions over the channels of
 // its group and then the kernel, in order. weight returns the index of the kernel for an input and an output channel.
-func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
+func (w *window) convolve(c *call, inputCoord func(axis, out, k int) (int, bool),
 	weight func(in, out int) int) ([]float64, error) {
 	x, weights := c.args[0].floats(), c.args[1].floats()
 	batch, inChannels, outChannels := c.dims[0], c.args[0].dims[1], c.dims[1]
@@ -159,7 +160,7 @@ func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
 	inSize, outSize, kernelSize := volume(w.in), volume(w.out), volume(w.kernel)
 	result := make([]float64, elems(c.dims))
 	work := batch * outChannels * inPerGroup * kernelSize
-	err := w.positions(c, work, meets, func(p int, taps []tap) {
+	err := w.positions(c, work, inputCoord, func(p int, taps []tap) {
 		for n := range batch {
 			for o := range outChannels {
 				first := o / outPerGroup * inPerGroup

@@ -28,15 +28,15 @@ var layoutNames = [layouts]string{"plain", "transposed", "sliced", "stepped", "f
 
 // builder adds a case to a graph. After an error it adds nothing more, and err has that error.
 type builder struct {
-	g       *ir.Graph
-	prefix  string
-	rng     *rand.Rand
-	inputs  map[string]*ir.Data
-	weights map[string]*ir.Data
-	typesOf bool   // infer types only: do not make the tensors of leaves
-	first   values // if not small, the values of the first float input
-	leaves  int    // number of leaves added, for their names
-	err     error
+	g         *ir.Graph
+	prefix    string
+	rng       *rand.Rand
+	inputs    map[string]*ir.Data
+	weights   map[string]*ir.Data
+	typesOnly bool   // infer types only: do not make the tensors of leaves
+	first     values // if not small, the values of the first float input
+	leaves    int    // number of leaves added, for their names
+	err       error
 }
 
 func newBuilder(g *ir.Graph, prefix, seed string) *builder {
@@ -68,7 +68,7 @@ func (b *builder) leaf(op ir.Op, t ir.DType, dims []int, v values, bound int) *i
 	name := fmt.Sprintf("%s.%d", b.prefix, b.leaves)
 	b.leaves++
 	n := b.op(op, nil, attr("name", name), attr("dtype", t), attr("shape", ir.ShapeOf(dims...)))
-	if n == nil || b.typesOf || op == ir.OpState {
+	if n == nil || b.typesOnly || op == ir.OpState {
 		return n
 	}
 	if b.first != small && t.IsFloat() && ir.ShapeOf(dims...).MaxElems() > 0 {
@@ -106,7 +106,7 @@ func (b *builder) input(t ir.DType, dims []int, v values) *ir.Node {
 // given adds an input with the values in list.
 func (b *builder) given(t ir.DType, list []float64, dims ...int) *ir.Node {
 	n := b.leaf(ir.OpInput, t, dims, small, 0)
-	if n != nil && !b.typesOf {
+	if n != nil && !b.typesOnly {
 		b.inputs[n.Name()], b.err = ir.FromFloats(t, list, dims...)
 	}
 	return n

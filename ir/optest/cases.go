@@ -81,7 +81,7 @@ func templates() []template {
 	s.composites()
 	s.linear()
 	s.control()
-	s.contract()
+	s.commonCases()
 	return s.list
 }
 
@@ -93,7 +93,7 @@ func (t template) cases() []Case {
 	}
 	var list []Case
 	for _, dt := range types {
-		if !t.takes(dt) {
+		if !t.accepts(dt) {
 			continue
 		}
 		name := fmt.Sprintf("%s/%s/%s", t.op, dt, t.name)
@@ -105,10 +105,10 @@ func (t template) cases() []Case {
 	return list
 }
 
-// takes reports whether the op's rule accepts the template's arguments with main dtype dt.
-func (t template) takes(dt ir.DType) bool {
+// accepts reports whether the op's rule accepts the template's arguments with main dtype dt.
+func (t template) accepts(dt ir.DType) bool {
 	b := newBuilder(ir.NewGraph(""), "", "")
-	b.typesOf = true
+	b.typesOnly = true
 	t.build(b, dt)
 	return b.err == nil
 }
@@ -172,7 +172,7 @@ func shapeName(dims []int) string {
 	return strings.Join(s, "x")
 }
 
-// ofOp are argument shapes for most ops: every rank, extents of 0 and 1, primes, and extents larger than a workgroup or
-// a tile.
-var ofOp = [][]int{{}, {0}, {1}, {7}, {1031}, {3, 5}, {4, 0}, {67, 129}, {2, 3, 5}, {2, 1, 3, 5}, {2, 3, 1, 2, 3},
+// argShapes are argument shapes for most ops: every rank, extents of 0 and 1, primes, and extents larger than a
+// workgroup or a tile.
+var argShapes = [][]int{{}, {0}, {1}, {7}, {1031}, {3, 5}, {4, 0}, {67, 129}, {2, 3, 5}, {2, 1, 3, 5}, {2, 3, 1, 2, 3},
 	{2, 1, 2, 3, 2, 5}}

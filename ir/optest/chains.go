@@ -12,7 +12,8 @@ import (
 // and may simplify two of them to an expression with a different result. The cases require the result of separate ops.
 // A case concatenates the results of several chains, so that one kernel computes them all.
 
-// chained adds a case of several chains, with their results concatenated along the outermost axis.
+// chained adds a case with several chains of ops. The case's result is their results, concatenated along the
+// outermost axis.
 func (s *suite) chained(op ir.Op, name string, chains func(b *builder, t ir.DType) []*ir.Node) *template {
 	return s.add(op, name, func(b *builder, t ir.DType) *ir.Node {
 		parts := chains(b, t)
@@ -81,7 +82,7 @@ func (s *suite) opChains() {
 					return v != 0 && math.Abs(v) < smallestNormal(t)
 				}))
 			}
-			return b.each(exactOps, b.of(first, x, y), x, y)
+			return b.applyEach(exactOps, b.apply(first, x, y), x, y)
 		}).every().exactly()
 		if pairs.types = []ir.DType{ir.F32}; slices.Contains(sums, first) {
 			pairs.types = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64}
@@ -92,12 +93,12 @@ func (s *suite) opChains() {
 		triples := s.chained(first, "chains/and two more", func(b *builder, t ir.DType) (parts []*ir.Node) {
 			x, y := b.paired(t)
 			for _, second := range sums {
-				z := b.of(second, b.of(first, x, y), x)
-				parts = append(parts, b.each(sums, z, x, y)...)
-				z = b.of(second, y, b.of(first, x, y))
-				parts = append(parts, b.each(sums, z, x, y)...)
-				z = b.of(second, b.of(first, x, y), b.of(first, y, b.of(ir.OpNeg, x, nil)))
-				parts = append(parts, z, b.of(ir.OpSub, z, y))
+				z := b.apply(second, b.apply(first, x, y), x)
+				parts = append(parts, b.applyEach(sums, z, x, y)...)
+				z = b.apply(second, y, b.apply(first, x, y))
+				parts = append(parts, b.applyEach(sums, z, x, y)...)
+				z = b.apply(second, b.apply(first, x, y), b.apply(first, y, b.apply(ir.OpNeg, x, nil)))
+				parts = append(parts, z, b.apply(ir.OpSub, z, y))
 			}
 			return parts
 		}).every().exactly()
@@ -111,20 +112,20 @@ func (s *suite) opChains() {
 					continue
 				}
 				c := b.number(t, v)
-				left, right := b.of(op, c, x), b.of(op, x, c)
+				left, right := b.apply(op, c, x), b.apply(op, x, c)
 				// The reciprocal of a zero is an infinity of the same sign.
-				parts = append(parts, left, right, b.of(ir.OpRecip, left, nil), b.of(ir.OpRecip, right, nil))
+				parts = append(parts, left, right, b.apply(ir.OpRecip, left, nil), b.apply(ir.OpRecip, right, nil))
 			}
 			return parts
 		}).floats().quick()
 	}
 	s.chained(ir.OpAdd, "chains/what a sum loses", func(b *builder, t ir.DType) []*ir.Node {
 		x, y := b.paired(t)
-		sum := b.of(ir.OpAdd, x, y)
-		part := b.of(ir.OpSub, sum, x)
-		lost := b.of(ir.OpAdd, b.of(ir.OpSub, x, b.of(ir.OpSub, sum, part)), b.of(ir.OpSub, y, part)) // Knuth
-		fast := b.of(ir.OpSub, y, part)                                                               // Dekker
-		return []*ir.Node{lost, fast, b.of(ir.OpAdd, sum, lost)}
+		sum := b.apply(ir.OpAdd, x, y)
+		part := b.apply(ir.OpSub, sum, x)
+		lost := b.apply(ir.OpAdd, b.apply(ir.OpSub, x, b.apply(ir.OpSub, sum, part)), b.apply(ir.OpSub, y, part)) // Knuth
+		fast := b.apply(ir.OpSub, y, part)                                                                        // Dekker
+		return []*ir.Node{lost, fast, b.apply(ir.OpAdd, sum, lost)}
 	}).floats().exactly().quick()
 	for _, rows := range []int{1, 20} {
 		name := fmt.Sprintf("chains/%d rows of one number each", rows)
@@ -153,7 +154,7 @@ func (s *suite) inexactChains() {
 		s.chained(group[0], "chains/exact ops after these", func(b *builder, t ir.DType) (parts []*ir.Node) {
 			x, y := b.moderate(t)
 			for _, op := range group {
-				parts = append(parts, b.each(after, b.of(op, x, y), x, y)...)
+				parts = append(parts, b.applyEach(after, b.apply(op, x, y), x, y)...)
 			}
 			return parts
 		})
@@ -163,7 +164,7 @@ func (s *suite) inexactChains() {
 			x, y := b.moderate(t)
 			for _, op := range group {
 				for _, first := range []ir.Op{ir.OpNeg, ir.OpAbs, ir.OpAdd, ir.OpSub, ir.OpMul} {
-					parts = append(parts, b.of(op, b.of(first, x, y), y))
+					parts = append(parts, b.apply(op, b.apply(first, x, y), y))
 				}
 			}
 			return parts
@@ -172,36 +173,36 @@ func (s *suite) inexactChains() {
 	s.chained(ir.OpExp, "chains/inverses", func(b *builder, t ir.DType) (parts []*ir.Node) {
 		x, y := b.moderate(t)
 		for _, p := range inverses {
-			parts = append(parts, b.of(p[1], b.of(p[0], x, nil), nil))
+			parts = append(parts, b.apply(p[1], b.apply(p[0], x, nil), nil))
 		}
 		for _, op := range []ir.Op{ir.OpExp, ir.OpExp2, ir.OpSqrt, ir.OpRsqrt, ir.OpRecip} {
-			parts = append(parts, b.of(ir.OpMul, b.of(op, x, nil), b.of(op, y, nil)))
+			parts = append(parts, b.apply(ir.OpMul, b.apply(op, x, nil), b.apply(op, y, nil)))
 		}
-		return append(parts, b.of(ir.OpMul, b.of(ir.OpDiv, x, y), y), b.of(ir.OpDiv, b.of(ir.OpMul, x, y), y),
-			b.of(ir.OpDiv, x, b.of(ir.OpDiv, x, y)), b.of(ir.OpDiv, x, x))
+		return append(parts, b.apply(ir.OpMul, b.apply(ir.OpDiv, x, y), y), b.apply(ir.OpDiv, b.apply(ir.OpMul, x, y), y),
+			b.apply(ir.OpDiv, x, b.apply(ir.OpDiv, x, y)), b.apply(ir.OpDiv, x, x))
 	}).quick()
 }
 
-// of applies an op of one or two arguments, with sample attributes. y is nil for one argument.
-func (b *builder) of(op ir.Op, x, y *ir.Node) *ir.Node {
+// apply applies an op of one or two arguments, with sample attributes. y is nil for one argument.
+func (b *builder) apply(op ir.Op, x, y *ir.Node) *ir.Node {
 	args := []*ir.Node{x, y}
 	return b.op(op, args[:len(op.Info().Args)], op.Info().SampleAttrs(0, true)...)
 }
 
-// each applies each op to value: a unary op to it alone, and a binary op to it and x, y or itself, in both orders.
-func (b *builder) each(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
+// applyEach applies each op to value: a unary op to it alone, and a binary op to it and x, y or itself, in both orders.
+func (b *builder) applyEach(ops []ir.Op, value, x, y *ir.Node) (list []*ir.Node) {
 	for _, op := range ops {
 		if len(op.Info().Args) == 1 {
-			list = append(list, b.of(op, value, nil))
+			list = append(list, b.apply(op, value, nil))
 			continue
 		}
-		list = append(list, b.of(op, value, x), b.of(op, x, value), b.of(op, value, y), b.of(op, y, value),
-			b.of(op, value, value))
+		list = append(list, b.apply(op, value, x), b.apply(op, x, value), b.apply(op, value, y), b.apply(op, y, value),
+			b.apply(op, value, value))
 	}
 	return list
 }
 
-// paired returns two inputs that together hold every pair of pairedValues.
+// paired returns two inputs. Together they hold every pair of pairedValues.
 func (b *builder) paired(t ir.DType) (x, y *ir.Node) { return b.pairsOf(t, pairedValues(t)) }
 
 // pairedValues returns special values, and values with sums or products that lose digits or exceed the dtype's range.
@@ -273,9 +274,9 @@ func (b *builder) number(t ir.DType, v float64) *ir.Node {
 // chainLength is the number of elements of each chain.
 const chainLength = 192
 
-// digitsOf returns numbers that lose digits in narrower dtypes: powers of two, numbers near them, and numbers near the
-// midpoint of two neighbours of a narrower dtype.
-func digitsOf(t ir.DType) (floats []float64, ints []int64) {
+// roundingCases returns numbers that lose digits in narrower dtypes: powers of two, numbers near them, and numbers
+// near the midpoint of two neighbours of a narrower dtype.
+func roundingCases(t ir.DType) (floats []float64, ints []int64) {
 	if t.IsFloat() {
 		floats = append(floats, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), largest(t), -largest(t),
 			math.Pi, 0.1, 1e10, -3e5)

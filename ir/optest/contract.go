@@ -10,14 +10,14 @@ import (
 // narrow are float dtypes that devices compute in f32, where values can exceed the narrow dtype's range.
 var narrow = []ir.DType{ir.F16, ir.BF16}
 
-// contract adds cases that hold for every float op: special values must match the reference, and another op in the same
-// kernel must see the result rounded to its dtype. Ops of class linear promise less about special values.
-func (s *suite) contract() {
+// commonCases adds cases that hold for every float op: special values must match the reference, and another op in the
+// same kernel must see the result rounded to its dtype. Ops of class linear promise less about special values.
+func (s *suite) commonCases() {
 	done := map[ir.Op]bool{}
 	for _, t := range s.list {
 		elementwise := t.op.Class() == ir.ClassElementwise && t.op != ir.OpLerp // lerp has few extremes
 		if done[t.op] || !t.broad || t.types != nil || t.op.Class() == ir.ClassLeaf || t.op.Class() == ir.ClassLinear ||
-			elementwise && t.name != "extreme" || !t.takes(ir.F32) {
+			elementwise && t.name != "extreme" || !t.accepts(ir.F32) {
 			continue
 		}
 		done[t.op] = true

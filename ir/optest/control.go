@@ -38,11 +38,11 @@ func (b *builder) body(op ir.Op, types ...ir.Type) (*builder, []*ir.Node) {
 	return in, list
 }
 
-// branches adds an if with two values: one branch returns them in order, the other one swapped. turn is the condition.
-func (b *builder) branches(t ir.DType, turn bool) *ir.Node {
+// branches adds an if with two values: one branch returns them in order, the other one swapped. The condition is taken.
+func (b *builder) branches(t ir.DType, taken bool) *ir.Node {
 	x, y := b.leaf(ir.OpInput, t, []int{5}, small, 0), b.leaf(ir.OpInput, t, []int{5}, small, 0)
 	condition := b.constant(ir.Bool, 1)
-	if !turn {
+	if !taken {
 		condition = b.op(ir.OpNot, []*ir.Node{condition})
 	}
 	if b.err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// folded are argument shapes of reductions, scans and row ops, each with the axes to fold.
-var folded = []struct {
+// foldShapes are argument shapes of reductions, scans and row ops. Each has the axes that cases fold, one at a time.
+var foldShapes = []struct {
 	dims []int
 	axes []int
 }{
@@ -17,35 +17,37 @@ var folded = []struct {
 	{[]int{2, 4099}, []int{1}}, {[]int{2, 3, 5}, []int{0, 1, 2}}, {[]int{2, 1, 3, 5}, []int{1, 2}}, {[]int{2, 3, 1, 2, 3}, []int{1}}, {[]int{2, 1, 2, 3, 2, 5}, []int{3, 5}},
 }
 
-// alongAxis adds the cases of an op along one axis.
+// alongAxis adds the cases of an op that has one axis as an attribute, besides attrs: shapes, layouts, dtypes and
+// special values.
 func (s *suite) alongAxis(op ir.Op, attrs ...ir.Attr) {
-	before, v := "", valuesOf(op)
+	prefix, v := "", valuesOf(op)
 	for _, a := range attrs {
-		before += a.Name + " "
+		prefix += a.Name + " "
 	}
-	along := func(axis int) []ir.Attr { return append(slices.Clone(attrs), attr("axis", int64(axis))) }
-	for _, f := range folded {
+	withAxis := func(axis int) []ir.Attr { return append(slices.Clone(attrs), attr("axis", int64(axis))) }
+	for _, f := range foldShapes {
 		for _, axis := range f.axes {
-			s.unary(op, before+fmt.Sprintf("axis %d", axis), f.dims, plain, v, along(axis)...)
+			s.unary(op, prefix+fmt.Sprintf("axis %d", axis), f.dims, plain, v, withAxis(axis)...)
 		}
 	}
-	s.unary(op, before+"axis 0", []int{0}, plain, v, along(0)...).optional()
-	s.unary(op, before+"axis 0", []int{3, 0}, plain, v, along(0)...)
+	s.unary(op, prefix+"axis 0", []int{0}, plain, v, withAxis(0)...).optional()
+	s.unary(op, prefix+"axis 0", []int{3, 0}, plain, v, withAxis(0)...)
 	for l := transposed; l < layouts; l++ {
-		s.unary(op, before+"axis -1", []int{13, 17}, l, v, along(-1)...)
+		s.unary(op, prefix+"axis -1", []int{13, 17}, l, v, withAxis(-1)...)
 	}
-	s.unary(op, before+"axis -1", []int{5, 37}, plain, v, along(-1)...).every().quick()
-	s.unary(op, before+"axis 0", []int{5, 37}, viewed, v, along(0)...).every()
-	s.unary(op, before+"axis -1", []int{11, 17}, plain, sparse, along(-1)...).every().quick()
+	s.unary(op, prefix+"axis -1", []int{5, 37}, plain, v, withAxis(-1)...).every().quick()
+	s.unary(op, prefix+"axis 0", []int{5, 37}, viewed, v, withAxis(0)...).every()
+	s.unary(op, prefix+"axis -1", []int{11, 17}, plain, sparse, withAxis(-1)...).every().quick()
 	// If a whole row is one infinity or NaN, x - max(x) must not become 0.
-	s.unary(op, before+"axis -1", []int{31, 1}, plain, sparse, along(-1)...).every().quick()
-	s.unary(op, before+"axis 0", []int{5, 31}, repeated, sparse, along(0)...).every()
+	s.unary(op, prefix+"axis -1", []int{31, 1}, plain, sparse, withAxis(-1)...).every().quick()
+	s.unary(op, prefix+"axis 0", []int{5, 31}, repeated, sparse, withAxis(0)...).every()
 	if op.Info().Tol == (ir.Tolerance{}) {
-		s.unary(op, before+"axis -1", []int{3, 23}, plain, extreme, along(-1)...).every()
+		s.unary(op, prefix+"axis -1", []int{3, 23}, plain, extreme, withAxis(-1)...).every()
 	}
 }
 
-// reductions adds the cases of reductions over sets of axes, and of argmax and argmin.
+// reductions adds the cases of all reductions. Argmax and argmin fold one axis; the others fold a set of axes. It
+// also adds long rows, and a variance whose correction exceeds the number of elements.
 func (s *suite) reductions() {
 	for _, op := range ir.Ops() {
 		if op.Class() != ir.ClassReduce {
@@ -92,35 +94,35 @@ func (s *suite) longFolds() {
 // reduction adds the cases of a reduction: over all axes, over some, and with each sample of its attributes.
 func (s *suite) reduction(op ir.Op) {
 	v := valuesOf(op)
-	for _, dims := range ofOp {
+	for _, dims := range argShapes {
 		s.unary(op, "all", dims, plain, v, op.Info().SampleAttrs(0, false)...)
 	}
-	over := func(keep bool, axes ...int64) []ir.Attr {
+	withAxes := func(keep bool, axes ...int64) []ir.Attr {
 		return append(op.Info().SampleAttrs(0, false), attr("axes", axes), attr("keepdims", keep))
 	}
 	for i := range op.Info().SampleCount() {
 		attrs := append(op.Info().SampleAttrs(i, true), attr("axes", []int64{1}))
 		s.unary(op, fmt.Sprintf("%v", ir.Attrs(attrs)), []int{5, 37}, plain, v, attrs...).every()
 	}
-	for _, f := range folded {
+	for _, f := range foldShapes {
 		for i, axis := range f.axes {
-			s.unary(op, fmt.Sprintf("axis %d", axis), f.dims, plain, v, over(i%2 == 1, int64(axis))...)
+			s.unary(op, fmt.Sprintf("axis %d", axis), f.dims, plain, v, withAxes(i%2 == 1, int64(axis))...)
 		}
 	}
-	s.unary(op, "axes 0 2", []int{5, 7, 11}, plain, v, over(false, 0, 2)...)
-	s.unary(op, "axes 1 3", []int{3, 5, 7, 11}, plain, v, over(true, 1, 3)...)
-	s.unary(op, "axis 1", []int{3, 0}, plain, v, over(false, 1)...)
+	s.unary(op, "axes 0 2", []int{5, 7, 11}, plain, v, withAxes(false, 0, 2)...)
+	s.unary(op, "axes 1 3", []int{3, 5, 7, 11}, plain, v, withAxes(true, 1, 3)...)
+	s.unary(op, "axis 1", []int{3, 0}, plain, v, withAxes(false, 1)...)
 	for l := transposed; l < layouts; l++ {
-		s.unary(op, "axis 1", []int{13, 17}, l, v, over(false, 1)...)
+		s.unary(op, "axis 1", []int{13, 17}, l, v, withAxes(false, 1)...)
 	}
-	s.unary(op, "axis 1", []int{5, 37}, plain, v, over(false, 1)...).every().quick()
-	s.unary(op, "axis 0", []int{5, 37}, viewed, v, over(true, 0)...).every()
-	s.unary(op, "axis 1", []int{11, 17}, plain, sparse, over(false, 1)...).every().quick()
-	s.unary(op, "axis 1", []int{31, 1}, plain, sparse, over(false, 1)...).every()
-	limits := s.unary(op, "axis 1", []int{5, 11}, plain, full, over(false, 1)...).every().optional()
+	s.unary(op, "axis 1", []int{5, 37}, plain, v, withAxes(false, 1)...).every().quick()
+	s.unary(op, "axis 0", []int{5, 37}, viewed, v, withAxes(true, 0)...).every()
+	s.unary(op, "axis 1", []int{11, 17}, plain, sparse, withAxes(false, 1)...).every().quick()
+	s.unary(op, "axis 1", []int{31, 1}, plain, sparse, withAxes(false, 1)...).every()
+	limits := s.unary(op, "axis 1", []int{5, 11}, plain, full, withAxes(false, 1)...).every().optional()
 	limits.types = integers
 	if op.Info().Tol == (ir.Tolerance{}) {
-		s.unary(op, "axis 1", []int{3, 23}, plain, extreme, over(false, 1)...).every()
+		s.unary(op, "axis 1", []int{3, 23}, plain, extreme, withAxes(false, 1)...).every()
 	}
 }
 

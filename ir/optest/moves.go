@@ -8,7 +8,7 @@ import (
 
 // views adds the cases of views, ops that only change coordinates.
 func (s *suite) views() {
-	for _, dims := range ofOp {
+	for _, dims := range argShapes {
 		n := 1
 		perm, shifts, axes := make([]int64, len(dims)), make([]int64, len(dims)), make([]int64, len(dims))
 		for i, d := range dims {

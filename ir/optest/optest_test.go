@@ -28,7 +28,7 @@ func TestTemplates(t *testing.T) {
 			continue
 		}
 		b := newBuilder(ir.NewGraph(""), "", "")
-		b.typesOf = true
+		b.typesOnly = true
 		tt.build(b, preferred[0])
 		t.Errorf("%s %s has no cases: %v", tt.op, tt.name, b.err)
 	}

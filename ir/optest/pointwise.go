@@ -66,7 +66,7 @@ func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
 	build := func(dims []int, l layout, v values) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.args(op, t, dims, l, v), attrs...) }
 	}
-	for _, dims := range ofOp {
+	for _, dims := range argShapes {
 		s.add(op, label(dims, plain, wide), build(dims, plain, wide))
 	}
 	for l := transposed; l < layouts; l++ {
@@ -168,7 +168,7 @@ func (s *suite) casts() {
 			return b.view(ir.OpBitcast, b.op(ir.OpAdd, []*ir.Node{x, x}), attr("dtype", to))
 		}).every()
 	}
-	for _, dims := range ofOp {
+	for _, dims := range argShapes {
 		s.unary(ir.OpBitcast, "to i32", dims, plain, wide, attr("dtype", ir.I32))
 		s.unary(ir.OpCast, "to i32", dims, plain, wide, attr("dtype", ir.I32))
 	}
@@ -177,7 +177,7 @@ func (s *suite) casts() {
 // leaves adds the cases of inputs, weights, constants, states, iota and dim_value.
 func (s *suite) leaves() {
 	for _, op := range []ir.Op{ir.OpInput, ir.OpWeight} {
-		for _, dims := range ofOp {
+		for _, dims := range argShapes {
 			s.add(op, shapeName(dims), func(b *builder, t ir.DType) *ir.Node { return b.leaf(op, t, dims, wide, 0) })
 		}
 		s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node {
@@ -187,7 +187,7 @@ func (s *suite) leaves() {
 	s.constants()
 	s.add(ir.OpState, "7x13", state([]int{7, 13})).every().quick()
 	s.add(ir.OpState, "scalar", state(nil))
-	for _, dims := range ofOp {
+	for _, dims := range argShapes {
 		for axis := range dims {
 			s.add(ir.OpIota, fmt.Sprintf("%s/axis %d", shapeName(dims), axis), func(b *builder, t ir.DType) *ir.Node {
 				return b.iota(t, dims, axis)
@@ -218,7 +218,7 @@ func (s *suite) constants() {
 			return b.op(ir.OpConst, nil, attr("data", d))
 		}
 	}
-	for _, dims := range ofOp {
+	for _, dims := range argShapes {
 		s.add(ir.OpConst, shapeName(dims), constant(dims, wide))
 	}
 	s.add(ir.OpConst, "extreme", constant([]int{len(extremes(ir.F32))}, extreme)).every().quick()
@@ -243,7 +243,7 @@ func (s *suite) dimValue(n int) {
 		b.leaves++
 		name := b.prefix + ".x"
 		b.op(ir.OpInput, nil, attr("name", name), attr("dtype", t), attr("shape", ir.Shape{symbol}))
-		if b.err == nil && !b.typesOf {
+		if b.err == nil && !b.typesOnly {
 			b.inputs[name], b.err = tensor(b.rng, t, []int{n}, small, 0)
 		}
 		return b.op(ir.OpDimValue, nil, attr("dim", ir.Shape{symbol.Times(2).Plus(3)}))

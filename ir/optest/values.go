@@ -134,7 +134,7 @@ func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Da
 func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
 	switch {
 	case v == digits:
-		list, _ := digitsOf(t)
+		list, _ := roundingCases(t)
 		return list[i%len(list)]
 	case v == extreme:
 		list := extremes(t)
@@ -161,7 +161,7 @@ func integer(rng *rand.Rand, t ir.DType, v values, i, bound int) int64 {
 	case t == ir.Bool:
 		return rng.Int64N(2)
 	case v == digits:
-		_, list := digitsOf(t)
+		_, list := roundingCases(t)
 		return list[rng.IntN(len(list))]
 	case v == extreme:
 		list := extremeInts(t)

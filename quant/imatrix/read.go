@@ -121,6 +121,7 @@ func (c *cursor) count(size int, what string) int {
 	return n
 }
 
+// floats reads n floats.
 func (c *cursor) floats(n int, what string) []float32 {
 	b := c.take(4*n, what)
 	values := make([]float32, len(b)/4)

@@ -27,6 +27,7 @@ type grids struct {
 	IQ1S   []string `json:"iq1s_grid"`
 }
 
+// main reads the JSON file of its first argument, and writes the tables to the Go file of its second.
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("gentables: ")
@@ -84,6 +85,7 @@ func generate(in []byte) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
+// writeSmall writes a table of small numbers as a Go variable with that name and comment.
 func writeSmall[T int8 | uint8](b *bytes.Buffer, name, doc, elem string, values []T) {
 	fmt.Fprintf(b, "\n// %s %s.\nvar %s = [%d]%s{", name, doc, name, len(values), elem)
 	for i, v := range values {
@@ -95,6 +97,7 @@ func writeSmall[T int8 | uint8](b *bytes.Buffer, name, doc, elem string, values 
 	b.WriteString("\n}\n")
 }
 
+// writeGrid writes a table of hex numbers as a Go variable with that name and comment. An entry has that many bits.
 func writeGrid(b *bytes.Buffer, name, doc string, bits int, hex []string) error {
 	fmt.Fprintf(b, "\n// %s %s.\nvar %s = [%d]uint%d{", name, doc, name, len(hex), bits)
 	for i, h := range hex {
