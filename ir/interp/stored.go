@@ -2,6 +2,7 @@ package interp
 
 import (
 	"github.com/vkc-go/vkc/internal/hostmem"
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -113,18 +114,22 @@ func (p *Program) packConstants(isConst []bool) error {
 			if !isConst[a.ID()] {
 				continue
 			}
-			if v := p.consts[a.ID()]; k != nil && k.Pack != nil && k.Packs == i && v.n != nil {
-				if err := hostmem.Check(4 * int64(len(v.n))); err != nil {
+			v := p.consts[a.ID()]
+			if k != nil && k.Pack != nil && k.Packs == i && (v.n != nil || v.w != nil || v.s != nil) {
+				if err := hostmem.Check(4 * int64(elems(v.dims))); err != nil {
 					return nodeError(n, err)
 				}
-				p.packed[n.ID()] = k.Pack(Tensor{DType: v.typ, Dims: v.dims, Floats: v.n})
+				t := Tensor{DType: v.typ, Dims: v.dims, Floats: v.n, Words: v.w, Stored: v.s}
+				if err := mmap.Guard(func() error { p.packed[n.ID()] = k.Pack(t); return nil }); err != nil {
+					return nodeError(n, err)
+				}
 			}
 			needed[a.ID()] = needed[a.ID()] || k == nil || k.Pack == nil || k.Packs != i || p.packed[n.ID()] == nil
 		}
 	}
 	for i := range p.consts {
 		if isConst[i] && !needed[i] {
-			p.consts[i].n = nil
+			p.consts[i].n, p.consts[i].w, p.consts[i].s = nil, nil, nil
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func newIntConv(n *ir.Node, x, weights, out []int) *intConv {
 }
 
 // row packs the weights of an output channel, and returns its summand of the results.
-func (p *intConv) row(dst []byte, weights []int64) (sum int32) {
+func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
 	for at := 0; at < p.inPer; at += p.elems {
 		n := min(p.elems, p.inPer-at)
 		for tap := range p.kernel {
@@ -66,10 +66,10 @@ func (p *intConv) imageBytes() int {
 }
 
 // pack packs the phase of a group of up to elems channels of x. around is the value of the padding.
-func (p *intConv) pack(dst []byte, x []int64, channels, phase int, around int64) {
+func (p *intConv) pack(dst []byte, x []int32, channels, phase int, around int32) {
 	var padding [groupBytes]byte
 	for i := range channels {
-		p.element(padding[:], i, around)
+		p.ofB(padding[:], i, []int32{around}, 1)
 	}
 	for at := 0; at < len(dst); at += groupBytes {
 		copy(dst[at:], padding[:])
@@ -99,17 +99,33 @@ func (p *intConv) pack(dst []byte, x []int64, channels, phase int, around int64)
 		to := dst[(row*p.extent[last]+lo)*groupBytes : (row*p.extent[last]+hi)*groupBytes]
 		from += lo*step + first[last]
 		for i := range channels {
-			line := x[i*size+from:]
-			if p.elems == 4 {
-				for at, k := i, 0; at < len(to); at, k = at+groupBytes, k+step {
-					to[at] = byte(line[k] + shift)
-				}
-				continue
-			}
-			for at, k := 2*i, 0; at < len(to); at, k = at+groupBytes, k+step {
-				to[at], to[at+1] = byte(line[k]), byte(line[k]>>8)
-			}
+			p.ofB(to, i, x[i*size+from:], step)
 		}
+	}
+}
+
+// packConvInts returns the function that packs the weights of a convolution of integers: the rows, and then their
+// summands.
+func packConvInts(n *ir.Node) func(t interp.Tensor) []float32 {
+	return func(t interp.Tensor) []float32 {
+		f := formOf(n.Arg(0).DType())
+		p := &intConv{intForm: f, inPer: t.Dims[1], kernel: volume(t.Dims[2:])}
+		if len(t.Words) == 0 {
+			return nil
+		}
+		lda := p.groups(p.inPer) * p.kernel * groupBytes
+		packed := make([]float32, t.Dims[0]*(lda/4+1))
+		p.rows(packed, t.Words, 0, t.Dims[0], t.Dims[0])
+		return packed
+	}
+}
+
+// rows packs the weights of output channels from lo to hi of n: their rows, and then their summands.
+func (p *intConv) rows(packed []float32, weights []int32, lo, hi, n int) {
+	lda, k := p.groups(p.inPer)*p.kernel*groupBytes, p.inPer*p.kernel
+	sums := as[int32](packed[n*lda/4:])
+	for i := lo; i < hi; i++ {
+		sums[i] = p.row(as[byte](packed)[i*lda:], weights[i*k:])
 	}
 }
 
@@ -120,27 +136,29 @@ func convInts(c *interp.Call) error {
 	batch, channels := c.Dims[0], c.Dims[1]
 	count, k := channels/p.outPer, p.inPer*p.kernel // number of groups of channels
 	if k == 0 {
+		clear(c.Words)
 		return nil
 	}
-	lda := len(p.offsets) * groupBytes
-	image := p.imageBytes()
-	memory, free := scratchWords(channels*(lda/4+1) + batch*count*image/4)
+	lda, image, toPack := len(p.offsets)*groupBytes, p.imageBytes(), channels
+	if weights.Packed != nil {
+		toPack = 0
+	}
+	memory, free := scratchWords(toPack*(lda/4+1) + batch*count*image/4)
 	defer free()
-	rows, memory := as[byte](memory[:channels*lda/4]), memory[channels*lda/4:]
-	sums, images := as[int32](memory[:channels]), as[byte](memory[channels:])
-	err := c.ParallelRange(channels, k, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			sums[i] = p.row(rows[i*lda:], weights.Ints[i*k:])
-		}
-	})
+	packed, images := memory[:toPack*(lda/4+1)], as[byte](memory[toPack*(lda/4+1):])
+	err := c.ParallelRange(toPack, k, func(lo, hi int) { p.rows(packed, weights.Words, lo, hi, channels) })
+	if weights.Packed != nil {
+		packed = weights.Packed
+	}
+	rows, sums := as[byte](packed), as[int32](packed[channels*lda/4:])
 	phases, size := volume(p.phases), volume(p.in)
-	around, parts := int64(c.Node.Attrs().Int("padding_value")), p.groups(p.inPer)*phases
+	around, parts := int32(c.Node.Attrs().Int("padding_value")), p.groups(p.inPer)*phases
 	if err == nil {
 		err = c.Parallel(batch*count*parts, p.area*groupBytes, func(_, task int) {
 			of, part := task/parts, task%parts
 			first := part / phases * p.elems
 			p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes],
-				x.Ints[(of*p.inPer+first)*size:], min(p.elems, p.inPer-first), part%phases, around)
+				x.Words[(of*p.inPer+first)*size:], min(p.elems, p.inPer-first), part%phases, around)
 		})
 	}
 	if err != nil {
@@ -156,14 +174,14 @@ func convInts(c *interp.Call) error {
 		of, panel := task/panels, task%panels
 		first := of % count * p.outPer
 		tile := as[int32](c.Room(worker, p.outPer*p.cols))
-		p.multiply(tile, rows[first*lda:], lda, images[of*image+panel*p.cols*groupBytes:], p.offsets, p.outPer,
+		p.multiply(tile, p.cols, rows[first*lda:], lda, images[of*image+panel*p.cols*groupBytes:], p.offsets, p.outPer,
 			sums[first:])
-		p.put(c.Ints[of*p.outPer*volume(p.out):], tile, panel*p.cols)
+		p.put(c.Words[of*p.outPer*volume(p.out):], tile, panel*p.cols)
 	})
 }
 
 // put copies the results for the positions from first on to the planes of out, and leaves out positions without result.
-func (p *intConv) put(out []int64, tile []int32, first int) {
+func (p *intConv) put(out, tile []int32, first int) {
 	last, size := len(p.out)-1, volume(p.out)
 	for at := 0; at < p.cols; {
 		to, step, rest, inside := 0, p.out[last], (first+at)/p.extent[last], true
@@ -177,10 +195,7 @@ func (p *intConv) put(out []int64, tile []int32, first int) {
 		n := min(p.cols-at, p.extent[last]-from)
 		if have := min(n, p.out[last]-from); inside && rest == 0 && have > 0 {
 			for i := range p.outPer {
-				line := out[i*size+to+from:][:have]
-				for j, x := range tile[i*p.cols+at:][:have] {
-					line[j] = int64(x)
-				}
+				copy(out[i*size+to+from:][:have], tile[i*p.cols+at:])
 			}
 		}
 		at += n

@@ -268,7 +268,7 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 						}
 						lda, b := groups*groupBytes, guardedSlice[byte](g, groups*f.cols*groupBytes)
 						out, sums := guardedSlice[int32](g, d.rows*f.cols), guardedSlice[int32](g, d.rows)
-						f.multiply(out, guardedSlice[byte](g, d.rows*lda), lda, b, offsets, d.rows, sums)
+						f.multiply(out, f.cols, guardedSlice[byte](g, d.rows*lda), lda, b, offsets, d.rows, sums)
 					})
 				}
 			}

@@ -52,7 +52,7 @@ const groupBytes = 4
 func (f *intForm) groups(n int) int { return (n + f.elems - 1) / f.elems }
 
 // ofA packs elements of a row of a, which lie step apart in src. It returns the row's summand of the results.
-func (f *intForm) ofA(dst []byte, src []int64, n, step int) int32 {
+func (f *intForm) ofA(dst []byte, src []int32, n, step int) int32 {
 	dst = dst[:f.groups(n)*groupBytes]
 	if f.elems == 2 {
 		for i := range n {
@@ -65,27 +65,32 @@ func (f *intForm) ofA(dst []byte, src []int64, n, step int) int32 {
 	for i := range n {
 		x := src[i*step]
 		dst[i] = byte(x)
-		sum += int32(x)
+		sum += x
 	}
 	clear(dst[n:])
 	return -shift * sum
 }
 
-// element stores an element of b in a group, as its element i.
-func (f *intForm) element(group []byte, i int, x int64) {
+// ofB stores elements of b as element i of neighbouring groups. They lie step apart in src.
+func (f *intForm) ofB(groups []byte, i int, src []int32, step int) {
 	if f.elems == 2 {
-		binary.LittleEndian.PutUint16(group[2*i:], uint16(x))
-	} else {
-		group[i] = byte(x + shift)
+		for at, k := 2*i, 0; at < len(groups); at, k = at+groupBytes, k+step {
+			groups[at], groups[at+1] = byte(src[k]), byte(src[k]>>8)
+		}
+		return
+	}
+	for at, k := i, 0; at < len(groups); at, k = at+groupBytes, k+step {
+		groups[at] = byte(src[k] + shift)
 	}
 }
 
-// multiply computes the dot products of `rows` rows of a with cols columns of b. See intDots.
-func (f *intForm) multiply(out []int32, a []byte, lda int, b []byte, offsets []int, rows int, sums []int32) {
+// multiply computes the dot products of `rows` rows of a with cols columns of b, see intDots. Rows of out are ldo
+// elements apart.
+func (f *intForm) multiply(out []int32, ldo int, a []byte, lda int, b []byte, offsets []int, rows int, sums []int32) {
 	i := 0
 	for _, d := range f.dots {
 		for ; i+d.rows <= rows; i += d.rows {
-			d.of(&out[i*f.cols], f.cols, &a[i*lda], lda, &b[0], &offsets[0], len(offsets), &sums[i])
+			d.of(&out[i*ldo], ldo, &a[i*lda], lda, &b[0], &offsets[0], len(offsets), &sums[i])
 		}
 	}
 }
@@ -110,16 +115,20 @@ type intMatmul struct {
 	aRow, aCol, bRow, bCol int // strides
 }
 
-// newIntMatmul returns the sizes for a node and the extents of its arguments.
+// newIntMatmul returns the sizes for a node and the extents of its arguments. Without those of a, m is 0.
 func newIntMatmul(n *ir.Node, a, b []int) intMatmul {
 	p := intMatmul{intForm: formOf(n.Arg(0).DType())}
-	p.m, p.k, p.n = a[len(a)-2], a[len(a)-1], b[len(b)-1]
-	p.aRow, p.aCol, p.bRow, p.bCol = p.k, 1, p.n, 1
-	if n.Attrs().Bool("transpose_a") {
-		p.m, p.k, p.aRow, p.aCol = p.k, p.m, 1, p.k
-	}
+	b = b[len(b)-2:]
+	p.k, p.n, p.bRow, p.bCol = b[0], b[1], b[1], 1
 	if n.Attrs().Bool("transpose_b") {
-		p.n, p.bRow, p.bCol = b[len(b)-2], 1, p.k
+		p.n, p.k, p.bRow, p.bCol = b[0], b[1], 1, b[1]
+	}
+	if a != nil {
+		p.m = volume(a[len(a)-2:]) / max(p.k, 1)
+	}
+	p.aRow, p.aCol = p.k, 1
+	if n.Attrs().Bool("transpose_a") {
+		p.aRow, p.aCol = 1, p.m
 	}
 	return p
 }
@@ -130,15 +139,30 @@ func (p *intMatmul) panels() (count, bytes int) {
 }
 
 // pack packs a panel of b.
-func (p *intMatmul) pack(dst []byte, b []int64, panel int) {
+func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 	first := panel * p.cols
 	cols := min(p.cols, p.n-first)
 	clear(dst)
 	for k := range p.k {
-		row := dst[k/p.elems*p.cols*groupBytes:][:p.cols*groupBytes]
-		for j := range cols {
-			p.element(row[j*groupBytes:][:groupBytes], k%p.elems, b[k*p.bRow+(first+j)*p.bCol])
+		row := dst[k/p.elems*p.cols*groupBytes:][:cols*groupBytes]
+		p.ofB(row, k%p.elems, b[k*p.bRow+first*p.bCol:], p.bCol)
+	}
+}
+
+// packInts returns the function that packs the second argument of a matmul of integers.
+func packInts(n *ir.Node) func(t interp.Tensor) []float32 {
+	return func(t interp.Tensor) []float32 {
+		p := newIntMatmul(n, nil, t.Dims)
+		if p.k == 0 || p.n == 0 {
+			return nil
 		}
+		count, size := p.panels()
+		matrices := volume(t.Dims[:len(t.Dims)-2])
+		packed := make([]float32, matrices*count*size/4)
+		for i := range matrices * count {
+			p.pack(as[byte](packed)[i*size:][:size], t.Words[i/count*p.k*p.n:], i%count)
+		}
+		return packed
 	}
 }
 
@@ -148,30 +172,35 @@ func matmulInts(c *interp.Call) error {
 	outer := c.Dims[:len(c.Dims)-2]
 	p := newIntMatmul(c.Node, a.Dims, b.Dims)
 	if p.k == 0 {
+		clear(c.Words)
 		return nil
 	}
 	aOf, bOf := matricesOf(a.Dims, outer), matricesOf(b.Dims, outer)
 	count, size := p.panels()
 	lda := p.groups(p.k) * groupBytes
-	aCount, bCount := volume(a.Dims[:len(a.Dims)-2]), volume(b.Dims[:len(b.Dims)-2])
-	rows := aCount * p.m
-	memory, free := scratchWords((rows*lda+bCount*count*size)/4 + rows)
+	rows, toPack := volume(a.Dims[:len(a.Dims)-2])*p.m, 0
+	if b.Packed == nil {
+		toPack = volume(b.Dims[:len(b.Dims)-2]) * count
+	}
+	memory, free := scratchWords(rows*(lda/4+1) + toPack*size/4)
 	defer free()
-	packedA, packedB := as[byte](memory[:rows*lda/4]), as[byte](memory[rows*lda/4+rows:])
+	packedA, packedB := as[byte](memory[:rows*lda/4]), as[byte](memory[rows*(lda/4+1):])
 	sums := as[int32](memory[rows*lda/4:][:rows])
 	err := c.ParallelRange(rows, p.k, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			from := a.Ints[i/p.m*p.m*p.k+i%p.m*p.aRow:]
-			sums[i] = p.ofA(packedA[i*lda:], from, p.k, p.aCol)
+			sums[i] = p.ofA(packedA[i*lda:], a.Words[i/p.m*p.m*p.k+i%p.m*p.aRow:], p.k, p.aCol)
 		}
 	})
 	if err == nil {
-		err = c.Parallel(bCount*count, size, func(_, task int) {
-			p.pack(packedB[task*size:][:size], b.Ints[task/count*p.k*p.n:], task%count)
+		err = c.Parallel(toPack, size, func(_, task int) {
+			p.pack(packedB[task*size:][:size], b.Words[task/count*p.k*p.n:], task%count)
 		})
 	}
 	if err != nil {
 		return err
+	}
+	if b.Packed != nil {
+		packedB = as[byte](b.Packed)
 	}
 	offsets := make([]int, p.groups(p.k))
 	for i := range offsets {
@@ -182,13 +211,15 @@ func matmulInts(c *interp.Call) error {
 	return c.Parallel(volume(outer)*count*rowTiles, work, func(worker, task int) {
 		row, panel, i := task%rowTiles*tileRows, task/rowTiles%count, task/rowTiles/count
 		n, first := min(tileRows, p.m-row), aOf(i)*p.m+row
-		tile := as[int32](c.Room(worker, n*p.cols))
-		p.multiply(tile, packedA[first*lda:], lda, packedB[(bOf(i)*count+panel)*size:], offsets, n, sums[first:])
-		cols := min(p.cols, p.n-panel*p.cols)
-		for r := range n {
-			to := c.Ints[(i*p.m+row+r)*p.n+panel*p.cols:][:cols]
-			for j, x := range tile[r*p.cols:][:cols] {
-				to[j] = int64(x)
+		to, cols := c.Words[(i*p.m+row)*p.n+panel*p.cols:], min(p.cols, p.n-panel*p.cols)
+		tile, ldo := to, p.n
+		if cols < p.cols {
+			tile, ldo = as[int32](c.Room(worker, n*p.cols)), p.cols
+		}
+		p.multiply(tile, ldo, packedA[first*lda:], lda, packedB[(bOf(i)*count+panel)*size:], offsets, n, sums[first:])
+		if cols < p.cols {
+			for r := range n {
+				copy(to[r*p.n:][:cols], tile[r*p.cols:])
 			}
 		}
 	})
