@@ -69,7 +69,7 @@ type Tensor struct {
 	Ints   []int64
 	Words  []int32   // instead of Ints if the kernel has Words set; u32 as the bits of an int32
 	Stored *Stored   // if set, Floats is nil
-	Packed []float32 // what Pack returned for it; Floats, Words and Stored may then be nil
+	Packed []float32 // what Pack returned for it; Floats, Words and the bytes of Stored may then be nil
 	Apart  int       // stride in elements between the matrices of the two innermost axes
 }
 

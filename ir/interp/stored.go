@@ -62,11 +62,12 @@ func keepsStored(n *ir.Node) bool {
 }
 
 // decodeConstants decodes the constants in storage format, except those used only by kernels that accept that format.
-// Such weights are never decoded as a whole. Integers become words, unless a kernel reads them as int64.
+// Such weights are never decoded as a whole. 16-bit floats that were computed from weights, such as a transposed
+// matrix, get that format too. Integers become words, unless a kernel reads them as int64.
 func (p *Program) decodeConstants() error {
 	keep, ints := make([]bool, len(p.consts)), make([]bool, len(p.consts))
 	for i, v := range p.consts {
-		keep[i] = v.s != nil
+		keep[i] = v.s != nil || storedFloats(v.typ) && (v.n != nil || v.f != nil)
 	}
 	for _, o := range p.graph.Outputs() {
 		keep[o.Node.ID()] = false
@@ -83,6 +84,13 @@ func (p *Program) decodeConstants() error {
 	}
 	for i, v := range p.consts {
 		if keep[i] {
+			if v.s == nil {
+				d, err := v.data()
+				if err != nil {
+					return err
+				}
+				p.consts[i] = value{typ: v.typ, dims: v.dims, s: &Stored{DType: v.typ, Bytes: d.Bytes}}
+			}
 			continue
 		}
 		if ints[i] {
@@ -129,7 +137,10 @@ func (p *Program) packConstants(isConst []bool) error {
 	}
 	for i := range p.consts {
 		if isConst[i] && !needed[i] {
-			p.consts[i].n, p.consts[i].w, p.consts[i].s = nil, nil, nil
+			p.consts[i].n, p.consts[i].w = nil, nil
+			if s := p.consts[i].s; s != nil {
+				p.consts[i].s = &Stored{DType: s.DType}
+			}
 		}
 	}
 	return nil

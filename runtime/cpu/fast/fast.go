@@ -61,8 +61,10 @@ var rows = map[ir.Op]row{
 
 // intRows has the hand-written kernels of ops on 8-bit integers.
 var intRows = map[ir.Op]row{
-	ir.OpMatMul: {accepts: integers, compute: matmulInts, packs: 1, pack: packInts, ints: true, words: true, fills: true},
-	ir.OpConv:   {accepts: integers, compute: convInts, packs: 1, pack: packConvInts, ints: true, words: true, fills: true},
+	ir.OpMatMul: {accepts: integers, compute: matmulInts, packs: 1, pack: packInts, ints: true, words: true,
+		fills: true},
+	ir.OpConv: {accepts: integers, compute: convInts, packs: 1, pack: packConvInts, ints: true, words: true,
+		fills: true},
 }
 
 // Kernels returns the kernels for the nodes of a graph, by node ID. An entry is nil if the node has no kernel of its

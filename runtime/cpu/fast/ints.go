@@ -101,7 +101,7 @@ func integers(n *ir.Node) bool {
 }
 
 // as returns the memory of a list of words as elements of another type.
-func as[T byte | int32](list []float32) []T {
+func as[T byte | [2]byte | int32](list []float32) []T {
 	if len(list) == 0 {
 		return nil
 	}

@@ -2,37 +2,55 @@ package fast
 
 import (
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
 // storedRows returns the index of the argument that the kernel can read in the format of its file: the second matrix,
-// if its rows are contiguous along the contracted axis. It returns -1 for none.
+// if its rows are contiguous along the contracted axis. Packing makes those of 16-bit floats contiguous. It returns -1
+// for none.
 func storedRows(n *ir.Node) int {
-	if n.Attrs().Bool("transpose_b") {
+	if t := n.Arg(1).DType(); n.Attrs().Bool("transpose_b") || !t.IsBlock() && !t.IsInteger() {
 		return 1
 	}
 	return -1
 }
 
-// packColumns returns the function that transposes constant matrices b, so that their columns become rows. It returns
-// nil if they are rows already.
+// packColumns returns the function that transposes constant matrices b, so that their columns become rows. 16-bit
+// floats stay such. It returns nil if the matrices have rows already.
 func packColumns(n *ir.Node) func(t interp.Tensor) []float32 {
 	if n.Attrs().Bool("transpose_b") {
 		return nil
 	}
 	return func(t interp.Tensor) []float32 {
-		rank := len(t.Dims)
-		k, cols := t.Dims[rank-2], t.Dims[rank-1]
+		if t.Stored != nil {
+			packed := make([]float32, (volume(t.Dims)+1)/2)
+			pairs := unsafe.Slice((*[2]byte)(unsafe.Pointer(unsafe.SliceData(t.Stored.Bytes))), volume(t.Dims))
+			transposeMatrices(as[[2]byte](packed), pairs, t.Dims)
+			return packed
+		}
 		packed := make([]float32, len(t.Floats))
-		for first := 0; first < len(packed); first += k * cols {
-			to, from := packed[first:first+k*cols], t.Floats[first:first+k*cols]
-			for i, x := range from {
-				to[i%cols*k+i/cols] = x
+		transposeMatrices(packed, t.Floats, t.Dims)
+		return packed
+	}
+}
+
+// transposeMatrices sets dst to the transposed matrices of src, which has the given extents.
+func transposeMatrices[T float32 | [2]byte](dst, src []T, dims []int) {
+	rows, cols := dims[len(dims)-2], dims[len(dims)-1]
+	const square = 32 // so that the lines of both stay in the cache
+	for at := 0; at < len(src); at += rows * cols {
+		for i0 := 0; i0 < rows; i0 += square {
+			for j0 := 0; j0 < cols; j0 += square {
+				for i := i0; i < min(i0+square, rows); i++ {
+					for j := j0; j < min(j0+square, cols); j++ {
+						dst[at+j*rows+i] = src[at+i*cols+j]
+					}
+				}
 			}
 		}
-		return packed
 	}
 }
 
@@ -64,9 +82,12 @@ func matmul(c *interp.Call) error {
 	}
 	p := tiledMatmul{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
 	if b.Packed != nil {
-		b.Floats, p.bRows = b.Packed, true
+		p.bRows = true
+		if b.Floats = b.Packed; b.Stored != nil {
+			p.stored = &interp.Stored{DType: b.Stored.DType, Bytes: as[byte](b.Packed)}
+		}
 	}
-	if b.Stored != nil && takesBytes(c, b.Stored, k) {
+	if p.stored != nil && takesBytes(c, p.stored, k) {
 		var err error
 		if p.rounded, err = roundRows(c, a.Floats); err != nil {
 			return err

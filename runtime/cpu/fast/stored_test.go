@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -82,6 +83,73 @@ func testMultiplyStored(t *testing.T) {
 				multiply(want, cols+1, a, b, rows, cols, k)
 				if multiplyStored(have, cols+1, a, s, first, rows, cols, k) && !sameFloats(have, want) {
 					t.Errorf("%d columns of %d %s: %v, want %v", cols, k, d, have, want)
+				}
+			}
+		}
+	}
+}
+
+// TestStoredWeights: matmuls read 16-bit weights in the format of their file, whatever the order of their axes. They
+// read constants that are computed from such weights in the same way. No program has a copy in float32.
+func TestStoredWeights(t *testing.T) { eachWidth(t, testStoredWeights) }
+
+func testStoredWeights(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	for _, d := range []ir.DType{ir.F16, ir.BF16} {
+		for _, rows := range []int{1, 7} {
+			for _, op := range []string{
+				"matmul %x, %w", "matmul %x, %wide", "matmul %x, %turned {transpose_b=true}",
+				"matmul %rows, %batch",
+			} {
+				const k, n = 48, 35
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%x = input {name="x", dtype=f32, shape=[%d,%d]}
+					%%w = weight {name="w", dtype=%s, shape=[%d,%d]}
+					%%wide = cast %%w {dtype=f32}
+					%%turned = transpose %%w {perm=[1,0]}
+					%%rows = reshape %%x {shape=[1,%d,%d]}
+					%%batch = reshape %%w {shape=[1,%d,%d]}
+					%%y = %s
+					output "y" %%y
+				}`, rows, k, d, k, n, rows, k, k, n, op))
+				if err != nil {
+					t.Fatal(err)
+				}
+				values, list := whole(rng, rows*k+k*n), make([]float64, rows*k+k*n)
+				for i, x := range values {
+					list[i] = float64(x)
+				}
+				w, err := ir.FromFloats(d, list[rows*k:], k, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				x, err := ir.FromFloats(ir.F32, list[:rows*k], rows, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				results := map[bool][]float64{}
+				for _, here := range []bool{false, true} {
+					options := interp.Options{Weights: oneWeight{w}, Poison: true}
+					if here {
+						options.Replace = Kernels
+					}
+					p, err := interp.New(g, options)
+					if err != nil {
+						t.Fatal(err)
+					}
+					out, err := p.Run(t.Context(), map[string]*ir.Data{"x": x}, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if results[here], err = out["y"].Floats(); err != nil {
+						t.Fatal(err)
+					}
+					if weights, _ := interp.Held([]*interp.Program{p}); here && weights > 2*k*n+4 {
+						t.Errorf("%s of %s: the program has %d bytes of weights, want %d", op, d, weights, 2*k*n)
+					}
+				}
+				if !slices.Equal(results[true], results[false]) {
+					t.Errorf("%s of %d rows by %s: %v, want %v", op, rows, d, results[true], results[false])
 				}
 			}
 		}
