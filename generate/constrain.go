@@ -29,8 +29,8 @@ type Alternative struct {
 type chooser struct {
 	model    *Model
 	sampling Sampling
-	text     *grammar.Text // the answer so far, as the grammar reads it; nil without a grammar
-	next     *maskSearch   // the next token's mask; nil without a grammar
+	guide    *guide      // nil if nothing constrains the answer
+	next     *maskSearch // the next token's mask; nil without a guide
 	// forgotten is the number of tokens that context shifts have dropped. Random numbers depend on a token's position
 	// in the whole text.
 	forgotten int
@@ -44,16 +44,20 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 			return nil, err
 		}
 	}
-	if s.Grammar == nil {
+	if s.Grammar == nil && s.Reasoning.Tokens == 0 {
+		return c, nil
+	}
+	c.guide = newGuide(m, s)
+	if s.Grammar == nil || len(s.GrammarAfter) > 0 {
 		return c, nil
 	}
 	var err error
-	c.text, err = m.constraints.of(s.Grammar, m.tok).Begin()
+	c.guide.text, err = c.guide.constraint.Begin()
 	return c, err
 }
 
-// changes reports whether the host changes logits before a token is chosen, by a bias or a grammar.
-func (c *chooser) changes() bool { return c.text != nil || len(c.sampling.Bias) > 0 }
+// changes reports whether the host changes logits before a token is chosen.
+func (c *chooser) changes() bool { return c.guide != nil || len(c.sampling.Bias) > 0 }
 
 // needsLogits reports whether the host needs all logits of a step before the next step.
 func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs }
@@ -69,14 +73,17 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 	for id, more := range c.sampling.Bias {
 		one.logits[id] += float32(more)
 	}
-	if c.text != nil {
+	if c.guide != nil {
 		if c.next.err != nil {
 			return t, c.next.err
 		}
-		apply(c.next.mask, one.logits)
+		if c.next.mask != nil {
+			apply(c.next.mask, one.logits)
+		}
 	}
 	if c.changes() || !one.chosen {
-		if t.ID, err = c.model.chooseOnHost(ctx, sampleRequest{c.sampling, text, len(text) + c.forgotten}, one.logits); err != nil {
+		q := sampleRequest{c.sampling, text, len(text) + c.forgotten}
+		if t.ID, err = c.model.chooseOnHost(ctx, q, one.logits); err != nil {
 			return t, err
 		}
 	}
@@ -95,8 +102,8 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 type maskSearch struct {
 	slow chan struct{} // closed when the search takes long, so that the engine does not wait for it
 	over chan struct{} // closed when the mask is known
-	mask grammar.Mask
-	full bool // no token is allowed
+	mask grammar.Mask  // nil allows every token
+	full bool          // no token is allowed
 	err  error
 }
 
@@ -116,7 +123,7 @@ func (c *chooser) begin(ctx context.Context, id int32, maskSlots, wake chan stru
 		}
 		hasSlot = false
 	}
-	c.text.Pause = func() error {
+	pause := func() error {
 		if leave(); !isSlow {
 			isSlow = true
 			close(m.slow)
@@ -130,12 +137,7 @@ func (c *chooser) begin(ctx context.Context, id int32, maskSlots, wake chan stru
 		}
 	}
 	go func() {
-		if id >= 0 {
-			m.err = c.text.Take(id)
-		}
-		if m.full = m.err == nil && c.text.Full(); m.err == nil && !m.full {
-			m.mask, m.err = c.text.Mask()
-		}
+		m.mask, m.full, m.err = c.guide.advance(id, pause)
 		leave()
 		if close(m.over); isSlow {
 			notify(wake)
@@ -214,8 +216,8 @@ func likeliest(logits []float32, all float64, n int) []Alternative {
 // constraints caches grammars for a model's vocabulary, with their masks. It keeps the most recently used ones.
 type constraints struct {
 	mu         sync.Mutex
-	vocabulary *grammar.Vocabulary
-	recent     []constraint // ordered by use; the last one is the most recent
+	vocabulary [2]*grammar.Vocabulary // without and with the names of special tokens
+	recent     []constraint           // ordered by use; the last one is the most recent
 }
 
 // constraint is a grammar with its masks for the model's vocabulary.
@@ -231,23 +233,27 @@ const maxConstraints = 4
 func (c *constraints) of(g *grammar.Grammar, tok *tokenizer.Tokenizer) *grammar.Constraint {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.vocabulary == nil {
-		c.vocabulary = vocabularyOf(tok)
+	special := 0
+	if g.Special() {
+		special = 1
+	}
+	if c.vocabulary[special] == nil {
+		c.vocabulary[special] = vocabularyOf(tok, g.Special())
 	}
 	found := constraint{g, nil}
 	if i := slices.IndexFunc(c.recent, func(k constraint) bool { return k.grammar == g }); i >= 0 {
 		found = c.recent[i]
 		c.recent = slices.Delete(c.recent, i, i+1)
 	} else {
-		found.Constraint = grammar.New(g, c.vocabulary)
+		found.Constraint = grammar.New(g, c.vocabulary[special])
 	}
 	c.recent = append(c.recent, found)
 	c.recent = c.recent[max(0, len(c.recent)-maxConstraints):]
 	return found.Constraint
 }
 
-// vocabularyOf returns the vocabulary for grammars: the bytes of each token that represents text, and the end tokens.
-func vocabularyOf(tok *tokenizer.Tokenizer) *grammar.Vocabulary {
+// vocabularyOf returns the bytes of the tokens that represent text and, with special, the names of special tokens.
+func vocabularyOf(tok *tokenizer.Tokenizer, special bool) *grammar.Vocabulary {
 	pieces := make([]string, tok.Len())
 	var ends []int32
 	for id := range int32(tok.Len()) {
@@ -256,6 +262,8 @@ func vocabularyOf(tok *tokenizer.Tokenizer) *grammar.Vocabulary {
 			ends = append(ends, id)
 		case !tok.IsSpecial(id):
 			pieces[id] = tok.Piece(id)
+		case special:
+			pieces[id] = grammar.Token(tok.Token(id))
 		}
 	}
 	return grammar.NewVocabulary(pieces, ends)

@@ -294,7 +294,7 @@ func (e *engine) assignSlots() {
 		}
 		best.answer, best.lastUse = a, e.steps
 		e.running++
-		if a.chooser != nil && a.chooser.text != nil {
+		if a.chooser != nil && a.chooser.guide != nil {
 			a.chooser.begin(a.ctx, -1, e.maskSlots, e.wake)
 		}
 	}
@@ -551,7 +551,7 @@ func (e *engine) addToken(ctx context.Context, a *answer, next outcome) (over bo
 	a.generated++
 	token.Text = a.decoder.Next(token.ID)
 	last := a.generated == c.sampling.MaxTokens || len(a.text)+1 >= m.context && m.shift == nil
-	if !last && c.text != nil {
+	if !last && c.guide != nil {
 		c.begin(a.ctx, token.ID, e.maskSlots, e.wake)
 		last = c.known() && c.next.full
 	}

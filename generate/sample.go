@@ -34,11 +34,24 @@ type Sampling struct {
 	MaxTokens int // 0 means no limit but the context
 	// Grammar constrains the answer: only tokens that it allows are chosen, and the answer ends when it allows none.
 	// MaxTokens may still cut the answer short. nil allows every text.
-	Grammar   *grammar.Grammar
-	Logprobs  bool // whether tokens come with their log-probabilities
-	Likeliest int  // with Logprobs, how many of the likeliest tokens come too
+	Grammar *grammar.Grammar
+	// GrammarAfter, if not empty, lets Grammar constrain only the text after the first of these marks. A mark may be
+	// the name of a special token. With GrammarAgain the answer is free again when the grammar allows no more, until
+	// the next mark; without it, the answer ends.
+	GrammarAfter []string
+	GrammarAgain bool
+	Reasoning    Reasoning
+	Logprobs     bool // whether tokens come with their log-probabilities
+	Likeliest    int  // with Logprobs, how many of the likeliest tokens come too
 	// Known, if set, is called before the first token with the number of prompt tokens found in the KV cache.
 	Known func(tokens int)
+}
+
+// Reasoning limits the reasoning at the start of an answer, which is between the marks Open and Close: after Tokens
+// tokens without Close, the tokens of Close follow. 0 means no limit. Open is empty if the prompt ends with it.
+type Reasoning struct {
+	Tokens      int
+	Open, Close string
 }
 
 // SamplingError describes an invalid field of a Sampling.

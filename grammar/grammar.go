@@ -48,7 +48,12 @@ type Grammar struct {
 	start int32
 	class [256]uint8 // bytes that no edge distinguishes share a class
 	bytes []byte     // one of each class
+	// special means that texts may have the names of special tokens.
+	special bool
 }
+
+// Special reports whether texts of the grammar may have the names of special tokens, as Token spells them.
+func (g *Grammar) Special() bool { return g.special }
 
 // op is the kind of an expr.
 type op uint8

@@ -157,7 +157,7 @@ func (t *Text) spend(n int) error {
 
 // Take appends a token to the text. A token that ends a text appends nothing.
 func (t *Text) Take(id int32) error {
-	v, m := t.c.v, t.c.m
+	v := t.c.v
 	if id < 0 || int(id) >= len(v.pieces) {
 		return fmt.Errorf("grammar: token %d: want 0 to %d", id, len(v.pieces)-1)
 	}
@@ -170,6 +170,22 @@ func (t *Text) Take(id int32) error {
 	if piece == "" && !(s.ends && slices.Contains(v.ends, id)) {
 		return fmt.Errorf("grammar: token %d is not allowed: it is markup, or ends a text that is not whole", id)
 	}
+	return t.append(piece)
+}
+
+// TakeText appends text.
+func (t *Text) TakeText(text string) error {
+	if err := t.lock(); err != nil {
+		return err
+	}
+	defer t.c.mu.Unlock()
+	t.work.left += tokenWork
+	return t.append(text)
+}
+
+// append appends bytes, or nothing if the grammar does not allow them. The caller holds the lock.
+func (t *Text) append(piece string) error {
+	s, m := t.at, t.c.m
 	for i := range len(piece) {
 		var err error
 		if s, err = m.step(&t.work, s, m.g.class[piece[i]]); err == nil {

@@ -54,39 +54,6 @@ func ParseSchema(schema []byte) (*Grammar, error) {
 	return build(s.rules)
 }
 
-// Function is a callable function with a JSON Schema of its parameters.
-type Function struct {
-	Name       string
-	Parameters []byte
-}
-
-// ParseCalls returns the grammar of a call of one of the functions: before, then {"name": NAME, ARGUMENTS: VALUE},
-// where arguments is the key of the value, then after.
-func ParseCalls(before string, functions []Function, arguments, after string) (*Grammar, error) {
-	s := &schemas{ids: map[string]int{}}
-	s.add("root", nil)
-	e := alt()
-	for _, f := range functions {
-		if len(f.Parameters) > maxSource {
-			return nil, fmt.Errorf("schema: the parameters of %s have %d bytes: want at most %d", f.Name,
-				len(f.Parameters), maxSource)
-		}
-		root, err := readValue(f.Parameters)
-		if err != nil {
-			return nil, fmt.Errorf("schema: the parameters of %s: %w", f.Name, err)
-		}
-		s.root, s.scope = root, f.Name
-		value := s.add(f.Name+"#", func() *expr { return s.value(root, f.Name+"#", 0) })
-		head := fmt.Sprintf(`{"name": %s, %s: `, quote(f.Name), quote(arguments))
-		e.list = append(e.list, seq(text(head), value, text("}")))
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	s.rules[0].body = seq(text(before), e, text(after))
-	return build(s.rules)
-}
-
 // schemas makes rules of schemas.
 type schemas struct {
 	root  any

@@ -15,19 +15,20 @@ import (
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/serve/reply"
 )
 
 // chatCompletions answers POST /v1/chat/completions.
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.readRequest(r, "prompt", "echo", "best_of")
+	q, err := s.readRequest(w, r, "prompt", "echo", "best_of")
 	if err != nil {
 		return err
 	}
-	t, err := readTools(q.Tools, q.ToolChoice)
+	t, err := readTools(q.Tools, q.ToolChoice, q.Parallel)
 	if err != nil {
 		return err
 	}
-	prompt, err := s.conversation(q.Messages, q.Template, t)
+	prompt, err := s.conversation(&q, t)
 	if err != nil {
 		return err
 	}
@@ -39,12 +40,39 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j.tools = t
+	s.listen(&j, prompt)
 	return s.answer(w, r, &q, j, chatShape)
 }
 
-// completions answers POST /v1/completions.
+// listen sets how the answer to a conversation is read.
+func (s *Server) listen(j *job, prompt []int32) {
+	if j.form = s.o.Form; j.form == nil {
+		j.form = reply.FormOf(s.model.ChatTemplate())
+	}
+	open, end := j.form.ThinkMarks()
+	tok, last := s.model.Tokenizer(), ""
+	for _, id := range prompt[max(0, len(prompt)-16):] {
+		if tok.IsSpecial(id) {
+			last += tok.Token(id)
+		} else {
+			last += tok.Piece(id)
+		}
+	}
+	j.thinking = strings.HasSuffix(strings.TrimRight(last, " \n"), open)
+	limit := j.sampling.Reasoning.Tokens
+	if limit == 0 {
+		limit = s.o.ThinkTokens
+	}
+	if limit > 0 {
+		j.sampling.Reasoning = generate.Reasoning{Tokens: limit, Open: open, Close: end}
+		if j.thinking {
+			j.sampling.Reasoning.Open = ""
+		}
+	}
+}
+
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.readRequest(r, "messages", "chat_template_kwargs", "tools", "tool_choice", "top_logprobs")
+	q, err := s.readRequest(w, r, "messages", "chat_template_kwargs", "tools", "tool_choice", "top_logprobs")
 	if err != nil {
 		return err
 	}
@@ -68,32 +96,43 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 // shape is the JSON format of an answer: for chat/completions or for completions.
 type shape struct {
 	id, whole, part string // prefix of ids, and the object names of answers and of their parts
-	// full and piece return the fields of a choice with its text. first is the piece before all text, or nil.
-	full, piece func(text string, calls []call) map[string]any
-	first       map[string]any
+	// full returns the fields of a whole choice, and piece those of its next part. first is the piece before all parts,
+	// or nil.
+	full  func(s *said) map[string]any
+	piece func(p reply.Part, s *said) map[string]any
+	first map[string]any
 	// logprobs formats the log-probabilities of tokens. before is the number of characters before them.
 	logprobs func(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any
 }
 
 var chatShape = shape{
 	id: "chatcmpl", whole: "chat.completion", part: "chat.completion.chunk",
-	full: func(text string, calls []call) map[string]any {
-		message := map[string]any{"role": "assistant", "content": text, "refusal": nil}
-		if calls != nil {
-			message["tool_calls"] = calls
+	full: func(s *said) map[string]any {
+		message := map[string]any{"role": "assistant", "content": s.content.String(), "refusal": nil}
+		if s.calls != nil {
+			message["tool_calls"] = s.calls
 		}
-		if calls != nil && text == "" {
+		if s.calls != nil && s.content.Len() == 0 {
 			message["content"] = nil
+		}
+		if s.reasoning.Len() > 0 {
+			message["reasoning_content"] = s.reasoning.String()
 		}
 		return map[string]any{"message": message}
 	},
-	piece: func(text string, calls []call) map[string]any {
-		delta := map[string]any{}
-		if text != "" {
-			delta["content"] = text
-		}
-		if calls != nil {
-			delta["tool_calls"] = numbered(calls)
+	piece: func(p reply.Part, s *said) map[string]any {
+		delta, last := map[string]any{}, len(s.calls)-1
+		switch {
+		case p.Text == "":
+		case p.Kind == reply.Content:
+			delta["content"] = p.Text
+		case p.Kind == reply.Reasoning:
+			delta["reasoning_content"] = p.Text
+		case p.Kind == reply.CallStart:
+			delta["tool_calls"] = []any{map[string]any{"index": last, "id": s.calls[last].id, "type": "function",
+				"function": map[string]any{"name": p.Text, "arguments": ""}}}
+		case p.Kind == reply.Arguments:
+			delta["tool_calls"] = []any{map[string]any{"index": last, "function": map[string]any{"arguments": p.Text}}}
 		}
 		return map[string]any{"delta": delta}
 	},
@@ -103,19 +142,10 @@ var chatShape = shape{
 
 var textShape = shape{
 	id: "cmpl", whole: "text_completion", part: "text_completion",
-	full:  func(text string, _ []call) map[string]any { return map[string]any{"text": text} },
-	piece: func(text string, _ []call) map[string]any { return map[string]any{"text": text} },
+	full:  func(s *said) map[string]any { return map[string]any{"text": s.content.String()} },
+	piece: func(p reply.Part, _ *said) map[string]any { return map[string]any{"text": p.Text} },
 
 	logprobs: textLogprobs,
-}
-
-// numbered returns function calls in the form of a stream, with an index and an id each.
-func numbered(calls []call) (list []map[string]any) {
-	for i, c := range calls {
-		list = append(list, map[string]any{"index": i, "id": newID("call"), "type": "function",
-			"function": map[string]any{"name": c.name, "arguments": c.arguments}})
-	}
-	return list
 }
 
 // chatLogprobs formats log-probabilities for chat/completions.
@@ -185,7 +215,7 @@ func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int)
 // prompt i, which comes before each of its answers.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape,
 	echoes ...string) (err error) {
-	if j.sampling.Grammar, err = s.constrain(q, j.tools); err != nil {
+	if err = s.constrain(q, &j); err != nil {
 		return err
 	}
 	for id := range j.sampling.Bias {
@@ -197,9 +227,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 		writeTimeout: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, len(j.prompts)*j.answers)}
 	for i := range a.choices {
 		c := &a.choices[i]
-		if *c = (choice{index: i, reader: newCallReader(j.tools), first: shape.first}); echoes != nil {
-			c.echo = echoes[i/j.answers]
-			c.first = shape.piece(c.echo, nil)
+		if c.index, c.first = i, shape.first; echoes != nil {
+			echo := reply.Part{Kind: reply.Content, Text: echoes[i/j.answers]}
+			c.said.add(echo)
+			c.first = shape.piece(echo, &c.said)
 		}
 	}
 	if j.scored {
@@ -217,10 +248,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	}
 	odds := j.sampling.Logprobs // whether the client wants log-probabilities
 	j.sampling.Logprobs = odds || j.wanted < j.answers
-	texts := make([]strings.Builder, len(a.choices))
 	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
 		c := &a.choices[i]
-		texts[i].WriteString(c.reader.next(p.text))
+		for _, part := range p.parts {
+			c.said.add(part)
+		}
 		c.tokens = append(c.tokens, p.tokens...)
 		return nil
 	})
@@ -231,9 +263,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	for place, i := range a.likeliest(j.answers, j.wanted) {
 		c := &a.choices[i]
 		c.index = place
-		rest, calls := c.reader.end()
-		fields := shape.full(c.echo+texts[i].String()+rest, calls)
-		list = append(list, a.fields(c, fields, ends[i].with(calls), odds))
+		list = append(list, a.fields(c, shape.full(&c.said), ends[i].with(c.said.calls), odds))
 	}
 	a.extendDeadline()
 	body := a.body(shape.whole, list...)
@@ -257,11 +287,10 @@ type answer struct {
 // choice is one of the answers to a request, complete or in progress.
 type choice struct {
 	index         int
-	reader        *callReader
+	said          said
 	tokens        []generate.Token // tokens not yet reported
-	promptTokens  int              // how many of tokens belong to the prompt
-	reportedChars int              // number of characters of the tokens already reported
-	echo          string           // text before its own text
+	promptTokens  int              // number of tokens that belong to the prompt
+	reportedChars int              // characters of the reported tokens
 	first         map[string]any   // the first piece; nil for none
 	begun         bool
 }
@@ -350,11 +379,16 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 			return err
 		}
 		c.tokens = append(c.tokens, p.tokens...)
-		said := c.reader.next(p.text)
-		if said == "" && len(c.tokens) == 0 {
-			return nil
+		if len(p.parts) == 0 && len(c.tokens) > 0 {
+			return sendFields(c, a.shape.piece(reply.Part{}, &c.said), "")
 		}
-		return sendFields(c, a.shape.piece(said, nil), "")
+		for _, part := range p.parts {
+			c.said.add(part)
+			if err := sendFields(c, a.shape.piece(part, &c.said), ""); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	switch {
 	case err != nil && !a.begun:
@@ -367,11 +401,7 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 	}
 	for i := range a.choices {
 		c := &a.choices[i]
-		rest, calls := c.reader.end()
-		if (rest != "" || calls != nil) && sendFields(c, a.shape.piece(rest, calls), "") != nil {
-			return nil
-		}
-		if sendFields(c, a.shape.piece("", nil), ends[i].with(calls)) != nil {
+		if sendFields(c, a.shape.piece(reply.Part{}, &c.said), ends[i].with(c.said.calls)) != nil {
 			return nil
 		}
 	}

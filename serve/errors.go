@@ -15,13 +15,14 @@ type refusal struct {
 	status  int
 	param   string // the field that is wrong, or ""
 	message string
+	code    string // the protocol's word for the error, or ""
 }
 
 func (r *refusal) Error() string { return r.message }
 
 // refuse returns an error for a request: its status, the invalid field or "", and a description.
 func refuse(status int, param, format string, args ...any) error {
-	return &refusal{status, param, fmt.Sprintf(format, args...)}
+	return &refusal{status: status, param: param, message: fmt.Sprintf(format, args...)}
 }
 
 // errorTypes are the protocol's names of errors by status.
@@ -30,6 +31,13 @@ var errorTypes = map[int]string{
 	http.StatusForbidden:       "permission_error",
 	http.StatusNotFound:        "not_found_error",
 	http.StatusTooManyRequests: "rate_limit_error",
+}
+
+// codes are the protocol's codes of errors by status.
+var codes = map[int]string{
+	http.StatusUnauthorized:    "invalid_api_key",
+	http.StatusNotFound:        "model_not_found",
+	http.StatusTooManyRequests: "rate_limit_exceeded",
 }
 
 // refusalOf converts any error to a refusal. An error that is not the client's is the server's.
@@ -41,14 +49,14 @@ func refusalOf(err error) *refusal {
 	case errors.As(err, &r):
 		return r
 	case errors.As(err, &text): // the request's grammar, schema or tools allow no further token
-		return &refusal{http.StatusBadRequest, "", text.Error()}
+		return &refusal{status: http.StatusBadRequest, message: text.Error()}
 	case errors.As(err, &tooLarge):
-		return &refusal{http.StatusRequestEntityTooLarge, "",
-			fmt.Sprintf("the request is longer than %d bytes, which is the server's limit", tooLarge.Limit)}
+		return &refusal{status: http.StatusRequestEntityTooLarge,
+			message: fmt.Sprintf("the request is longer than %d bytes, which is the server's limit", tooLarge.Limit)}
 	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
-		return &refusal{statusClientClosed, "", "the client is gone"}
+		return &refusal{status: statusClientClosed, message: "the client is gone"}
 	}
-	return &refusal{http.StatusInternalServerError, "", err.Error()}
+	return &refusal{status: http.StatusInternalServerError, message: err.Error()}
 }
 
 // statusClientClosed is recorded if the client disconnected. It is never sent.
@@ -69,7 +77,14 @@ func errorBody(err error) any {
 	if r.param != "" {
 		param = r.param
 	}
-	return map[string]any{"error": map[string]any{"message": r.message, "type": kind, "param": param, "code": nil}}
+	code := any(codes[r.status])
+	switch {
+	case r.code != "":
+		code = r.code
+	case code == "" || r.status == http.StatusNotFound && r.param != "model":
+		code = nil
+	}
+	return map[string]any{"error": map[string]any{"message": r.message, "type": kind, "param": param, "code": code}}
 }
 
 // fail answers with an error.

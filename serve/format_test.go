@@ -171,7 +171,14 @@ func TestFormats(t *testing.T) {
 				continue
 			}
 			for _, c := range part.Choices {
-				text, finish, calls = text+c.Delta.Content, finish+c.Finish, append(calls, c.Delta.Calls...)
+				text, finish = text+c.Delta.Content, finish+c.Finish
+				for _, d := range c.Delta.Calls { // a delta of the last call has no name
+					if d.Function.Name != "" {
+						calls = append(calls, call{})
+					}
+					last := &calls[len(calls)-1].Function
+					last.Name, last.Arguments = last.Name+d.Function.Name, last.Arguments+d.Function.Arguments
+				}
 				if c.Logprobs != nil {
 					told += len(c.Logprobs.Content)
 				}

@@ -18,7 +18,8 @@ import (
 	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
-// request is the JSON of a request for text. Fields outside of request, unsupported and ignoredFields are refused.
+// request is the JSON of a request for text. Fields with the value null count as absent. For other fields see
+// ignoredFields, unsupported and needed.
 type request struct {
 	Model         string          `json:"model"`
 	Messages      []message       `json:"messages"`
@@ -38,7 +39,18 @@ type request struct {
 	RepetitionPenalty *float64        `json:"repetition_penalty"`
 	PresencePenalty   float64         `json:"presence_penalty"`
 	FrequencyPenalty  float64         `json:"frequency_penalty"`
+	RepeatPenalty     *float64        `json:"repeat_penalty"`       // llama.cpp's name of repetition_penalty
 	Template          json.RawMessage `json:"chat_template_kwargs"` // variables of the template
+	Effort            string          `json:"reasoning_effort"`     // a variable of the template, too
+	ThinkTokens       *int            `json:"thinking_budget_tokens"`
+	Generation        *bool           `json:"add_generation_prompt"`
+	IgnoreEnd         bool            `json:"ignore_eos"`
+	StopTokens        []int32         `json:"stop_token_ids"`
+	Parallel          *bool           `json:"parallel_tool_calls"`
+	Schema            json.RawMessage `json:"json_schema"` // llama.cpp's and vLLM's ways to ask for a schema
+	GuidedSchema      json.RawMessage `json:"guided_json"`
+	Structured        json.RawMessage `json:"structured_outputs"`
+	Predict           *int            `json:"n_predict"` // llama.cpp's name of max_tokens
 	ResponseFormat    json.RawMessage `json:"response_format"`
 	Grammar           string          `json:"grammar"` // as llama.cpp's server has it
 	Tools             json.RawMessage `json:"tools"`
@@ -79,9 +91,12 @@ func (m *message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ignoredFields lists fields for the client's own use. They do not affect the text.
-var ignoredFields = []string{"user", "metadata", "store", "service_tier", "parallel_tool_calls", "prompt_cache_key",
-	"safety_identifier"}
+// ignoredFields lists fields for the client's own use, and fields that concern how an answer is computed only. They do
+// not affect the text.
+var ignoredFields = []string{"user", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
+	"safety_identifier", "cache_prompt", "id_slot", "prediction", "priority", "request_id", "return_tokens",
+	"timings_per_token", "n_keep", "n_discard", "t_max_predict_ms", "skip_special_tokens", "spaces_between_special_tokens",
+	"include_stop_str_in_output", "echo_usage", "extra_body", "return_progress", "return_token_ids"}
 
 // fieldsOf are the names of a struct's fields in JSON.
 func fieldsOf(v any) (names []string) {
@@ -92,15 +107,41 @@ func fieldsOf(v any) (names []string) {
 	return names
 }
 
-// unsupported lists fields that the server does not support, with the values that it accepts because they request
-// nothing.
+// unsupported lists unsupported fields, with the values that request nothing. Another value is passed over with a
+// warning, or refused if the answer would not be the one that the client needs: see needed.
 var unsupported = map[string][]string{
-	"audio":         {"null"},
-	"function_call": {"null", `"none"`},
-	"functions":     {"null", "[]"},
-	"modalities":    {"null", `["text"]`},
-	"suffix":        {"null", `""`},
+	"typical_p":              {"1", "1.0"},
+	"top_n_sigma":            {"-1", "-1.0", "0"},
+	"xtc_probability":        {"0", "0.0"},
+	"xtc_threshold":          {},
+	"dry_multiplier":         {"0", "0.0"},
+	"dry_base":               {},
+	"dry_allowed_length":     {},
+	"dry_penalty_last_n":     {},
+	"dry_sequence_breakers":  {},
+	"mirostat":               {"0"},
+	"mirostat_tau":           {},
+	"mirostat_eta":           {},
+	"dynatemp_range":         {"0", "0.0"},
+	"dynatemp_exponent":      {},
+	"repeat_last_n":          {"64"},
+	"n_probs":                {"0"},
+	"min_keep":               {"0"},
+	"min_tokens":             {"0"},
+	"samplers":               {},
+	"verbosity":              {`"medium"`},
+	"web_search_options":     {},
+	"continue_final_message": {"false"},
+	"audio":                  {"null"},
+	"function_call":          {"null", `"none"`},
+	"functions":              {"null", "[]"},
+	"modalities":             {"null", `["text"]`},
+	"suffix":                 {"null", `""`},
 }
+
+// needed lists the fields of unsupported without which an answer is of no use to the client.
+var needed = []string{"audio", "function_call", "functions", "modalities", "suffix", "continue_final_message",
+	"background", "conversation", "previous_response_id", "prompt"}
 
 // Bounds of a request.
 const (
@@ -127,6 +168,7 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 	if wrong := (*strictjson.Error)(nil); errors.As(strictjson.Check(data), &wrong) {
 		return nil, refuse(http.StatusBadRequest, wrong.Place, "the request: %v", wrong)
 	}
+	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	err = json.Unmarshal(data, v)
 	wrong := (*json.UnmarshalTypeError)(nil)
 	switch {
@@ -173,9 +215,8 @@ func describeWanted(t reflect.Type) string {
 	return "an integer"
 }
 
-// readRequest reads a request for text and refuses unsupported fields. foreign lists fields that are only for other
-// paths.
-func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err error) {
+// readRequest reads a request for text. foreign lists fields of other paths.
+func (s *Server) readRequest(w http.ResponseWriter, r *http.Request, foreign ...string) (q request, err error) {
 	fields, err := readJSON(r, &q)
 	if err != nil {
 		return q, err
@@ -185,24 +226,34 @@ func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err
 			return q, refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
 	}
-	return q, s.checkFields(fields, fieldsOf(q), unsupported, q.Model)
+	return q, s.checkFields(w, fields, fieldsOf(q), unsupported, q.Model)
 }
 
-// checkFields refuses unknown fields, unsupported fields, and another model's name.
-func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, undone map[string][]string,
-	model string) error {
+// checkFields checks the names of a request's fields. It refuses a field if the answer would be of no use without it.
+// Other fields that it does not know are passed over, and the header Warnings lists them, unless Options.StrictFields
+// is set. It refuses another model's name with Options.StrictModel.
+func (s *Server) checkFields(w http.ResponseWriter, fields map[string]json.RawMessage, known []string,
+	unsupported map[string][]string, model string) error {
+	var passed []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		nothing, isUndone := undone[name]
-		if !isUndone && !slices.Contains(known, name) && !slices.Contains(ignoredFields, name) {
+		nothing, isUnsupported := unsupported[name]
+		compact := strings.Join(strings.Fields(string(fields[name])), "")
+		switch {
+		case slices.Contains(known, name), slices.Contains(ignoredFields, name),
+			isUnsupported && slices.Contains(nothing, compact):
+			continue
+		case isUnsupported && (slices.Contains(needed, name) || s.o.StrictFields):
+			return refuse(http.StatusBadRequest, name, "%s is not supported here: %sleave it out", name,
+				strings.Join(append(nothing, ""), " or "))
+		case s.o.StrictFields:
 			return refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
-		compact := strings.Join(strings.Fields(string(fields[name])), "")
-		if isUndone && !slices.Contains(nothing, compact) {
-			return refuse(http.StatusBadRequest, name, "%s is not supported here: want %s, or leave it out", name,
-				strings.Join(nothing, " or "))
-		}
+		passed = append(passed, name)
 	}
-	if model != "" && model != s.o.Name {
+	if len(passed) > 0 {
+		w.Header().Set("Warnings", fmt.Sprintf("fields passed over: %.900s", strings.Join(passed, ", ")))
+	}
+	if s.o.StrictModel && model != "" && model != s.o.Name {
 		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", model, s.o.Name)
 	}
 	return nil
@@ -216,10 +267,16 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	if q.Temperature != nil {
 		j.sampling.Temperature = *q.Temperature
 	}
-	if penalty := q.RepetitionPenalty; penalty != nil {
-		if j.sampling.RepeatPenalty = *penalty; *penalty == 0 {
-			return j, refuse(http.StatusBadRequest, "repetition_penalty", "repetition_penalty is 0: want more, as "+
-				"logits are divided by it")
+	for _, penalty := range []struct {
+		name string
+		v    *float64
+	}{{"repeat_penalty", q.RepeatPenalty}, {"repetition_penalty", q.RepetitionPenalty}} {
+		if penalty.v == nil {
+			continue
+		}
+		if j.sampling.RepeatPenalty = *penalty.v; *penalty.v == 0 {
+			return j, refuse(http.StatusBadRequest, penalty.name, "%s is 0: want more, as logits are divided by it",
+				penalty.name)
 		}
 	}
 	if q.Seed != nil {
@@ -228,9 +285,9 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 	for _, most := range []struct {
 		name string
 		n    *int
-	}{{"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} { // the newer name wins
+	}{{"n_predict", q.Predict}, {"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} {
 		switch {
-		case most.n == nil:
+		case most.n == nil || *most.n == -1: // -1 means no limit, as in llama.cpp
 			continue
 		case *most.n < 0 || *most.n == 0 && !q.Echo:
 			return j, refuse(http.StatusBadRequest, most.name, "%s is %d: want at least 1, or 0 with echo", most.name,
@@ -246,6 +303,10 @@ func (q *request) job(prompts ...[]int32) (j job, err error) {
 			len(q.LogitBias), maxBiases)
 	}
 	j.sampling.Bias = q.LogitBias
+	j.stopTokens, j.ignoreEnd = q.StopTokens, q.IgnoreEnd
+	if q.ThinkTokens != nil && *q.ThinkTokens > 0 {
+		j.sampling.Reasoning.Tokens = *q.ThinkTokens
+	}
 	if err := j.sampling.Check(); err != nil {
 		param := ""
 		if wrong := (*generate.SamplingError)(nil); errors.As(err, &wrong) {
@@ -337,12 +398,13 @@ func stopsOf(data json.RawMessage) (list []string, err error) {
 	return list, nil
 }
 
-// conversation makes a prompt of messages, tools and variables of the template.
-func (s *Server) conversation(list []message, variables json.RawMessage, t *tools) ([]int32, error) {
+// conversation makes the prompt of a request's messages, tools and variables of the template.
+func (s *Server) conversation(q *request, t *tools) ([]int32, error) {
+	list, variables := q.Messages, q.Template
 	if len(list) == 0 {
 		return nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
 	}
-	c := chat.Context{AddGenerationPrompt: true}
+	c := chat.Context{AddGenerationPrompt: q.Generation == nil || *q.Generation}
 	if len(variables) > 0 && string(variables) != "null" {
 		v, err := chat.ParseJSON(variables)
 		object, ok := v.(chat.Object)
@@ -351,6 +413,15 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 				"chat_template_kwargs is %.40s: want an object", variables)
 		}
 		c.More = object
+	}
+	if _, ok := c.More.Get("reasoning_effort"); q.Effort != "" && !ok {
+		c.More = append(c.More, chat.Field{Key: "reasoning_effort", Value: q.Effort})
+		if _, ok := c.More.Get("enable_thinking"); !ok {
+			c.More = append(c.More, chat.Field{Key: "enable_thinking", Value: q.Effort != "none"})
+		}
+	}
+	if _, ok := c.More.Get("enable_thinking"); q.ThinkTokens != nil && *q.ThinkTokens == 0 && !ok {
+		c.More = append(c.More, chat.Field{Key: "enable_thinking", Value: false})
 	}
 	if t != nil {
 		if !strings.Contains(s.model.ChatTemplate(), "tools") {
@@ -372,10 +443,11 @@ func (s *Server) conversation(list []message, variables json.RawMessage, t *tool
 		if turn.More, err = m.calls(where); err != nil {
 			return nil, err
 		}
-		content := string(m.Content)
-		switch calls := turn.More != nil && m.Role != "tool"; {
-		case calls && content == "": // a message may consist of calls alone
-		case calls && content == "null":
+		said := string(m.Content)
+		_, hasCalls := turn.More.Get("tool_calls")
+		switch calls := hasCalls && m.Role != "tool"; {
+		case calls && said == "": // a message may consist of calls alone
+		case calls && said == "null":
 			turn.Content = chat.None
 		default:
 			if turn.Content, err = contentOf(where+".content", m.Content); err != nil {
@@ -405,6 +477,15 @@ func (m *message) calls(where string) (more chat.Object, err error) {
 			if _, ok := v.(string); !ok {
 				return nil, refuse(http.StatusBadRequest, at, "%s: want a string", at)
 			}
+		case slices.Contains([]string{"reasoning_content", "reasoning"}, name) && m.Role == "assistant":
+			text, ok := v.(string)
+			if !ok {
+				return nil, refuse(http.StatusBadRequest, at, "%s: want a string", at)
+			}
+			for _, key := range []string{"reasoning_content", "thinking"} { // templates know one of these names
+				more = append(more, chat.Field{Key: key, Value: text})
+			}
+			continue
 		case name == "tool_calls" && m.Role == "assistant":
 			list, _ := v.([]any)
 			for i, one := range list {
@@ -416,8 +497,10 @@ func (m *message) calls(where string) (more chat.Object, err error) {
 			if list == nil {
 				return nil, refuse(http.StatusBadRequest, at, "%s: want a list", at)
 			}
-		default:
+		case name == "tool_calls" || name == "tool_call_id" || name == "audio" || name == "function_call":
 			return nil, refuse(http.StatusBadRequest, at, "%s is not supported here: leave it out", at)
+		default: // a client's own
+			continue
 		}
 		more = append(more, chat.Field{Key: name, Value: v})
 	}
@@ -519,8 +602,8 @@ func (s *Server) checkLength(prompt []int32, param string) error {
 	case len(prompt) == 0:
 		return refuse(http.StatusBadRequest, param, "%s has no tokens: want at least one", param)
 	case len(prompt) >= s.model.Context():
-		return refuse(http.StatusBadRequest, param, "%s has %d tokens, and the context %d: shorten it, or serve the "+
-			"model with more context", param, len(prompt), s.model.Context())
+		return &refusal{http.StatusBadRequest, param, fmt.Sprintf("%s has %d tokens, and the context %d: shorten "+
+			"it, or serve the model with more context", param, len(prompt), s.model.Context()), "context_length_exceeded"}
 	}
 	return nil
 }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/vkc-go/vkc/serve/reply"
 )
 
 // responsesRequest is the JSON of POST /v1/responses.
@@ -20,7 +21,11 @@ type responsesRequest struct {
 	TopP         *float64        `json:"top_p"`
 	Tools        json.RawMessage `json:"tools"`
 	ToolChoice   json.RawMessage `json:"tool_choice"`
-	Text         struct {
+	Parallel     *bool           `json:"parallel_tool_calls"`
+	Reasoning    struct {
+		Effort string `json:"effort"`
+	} `json:"reasoning"`
+	Text struct {
 		Format json.RawMessage `json:"format"`
 	} `json:"text"`
 }
@@ -33,7 +38,6 @@ var unsupportedOfResponses = map[string][]string{
 	"max_tool_calls":       {"null"},
 	"previous_response_id": {"null"},
 	"prompt":               {"null"},
-	"reasoning":            {"null", "{}"},
 	"top_logprobs":         {"null", "0"},
 	"truncation":           {"null", `"disabled"`},
 }
@@ -44,11 +48,13 @@ type inputItem struct {
 	Content, Output json.RawMessage
 	CallID          string `json:"call_id"`
 	Name, Arguments string
+	Summary         []struct{ Text string }
 }
 
 // chat converts the request to the equivalent request for chat/completions.
 func (q *responsesRequest) chat() (c request, err error) {
-	c = request{Model: q.Model, Stream: q.Stream, MaxAnswer: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP}
+	c = request{Model: q.Model, Stream: q.Stream, MaxAnswer: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP,
+		Parallel: q.Parallel, Effort: q.Reasoning.Effort}
 	wrong := func(param, format string, args ...any) (request, error) {
 		return c, refuse(http.StatusBadRequest, param, format, args...)
 	}
@@ -71,12 +77,23 @@ func (q *responsesRequest) chat() (c request, err error) {
 			call := map[string]any{"id": item.CallID, "type": "function",
 				"function": map[string]any{"name": item.Name, "arguments": item.Arguments}}
 			turn = message{Role: "assistant", More: map[string]json.RawMessage{"tool_calls": encode([]any{call})}}
+		case "reasoning":
+			var parts []struct{ Text string }
+			if len(item.Content) > 0 && string(item.Content) != "null" && json.Unmarshal(item.Content, &parts) != nil {
+				return wrong("input", "input[%d].content: want a list of parts", i)
+			}
+			text := ""
+			for _, p := range append(parts, item.Summary...) {
+				text += p.Text
+			}
+			turn = message{Role: "assistant", Content: encode(""),
+				More: map[string]json.RawMessage{"reasoning_content": encode(text)}}
 		case "function_call_output":
 			turn = message{Role: "tool", Content: item.Output,
 				More: map[string]json.RawMessage{"tool_call_id": encode(item.CallID)}}
 		default:
-			return wrong("input", "input[%d] is of type %q: want message, function_call or function_call_output", i,
-				item.Type)
+			return wrong("input", "input[%d] is of type %q: want message, reasoning, function_call or "+
+				"function_call_output", i, item.Type)
 		}
 		c.Messages = append(c.Messages, turn)
 	}
@@ -138,7 +155,11 @@ func nestFields(list json.RawMessage, kind string) (json.RawMessage, error) {
 type response struct {
 	*answer
 	q        *responsesRequest
-	item     string // the name of its message
+	said     said
+	items    [2]string // the ids of the message and of the reasoning
+	index    int       // of the next item of the output
+	kind     reply.Kind
+	open     bool // an item of that kind is not complete
 	sequence int
 }
 
@@ -149,18 +170,18 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkFields(fields, fieldsOf(q), unsupportedOfResponses, q.Model); err != nil {
+	if err := s.checkFields(w, fields, fieldsOf(q), unsupportedOfResponses, q.Model); err != nil {
 		return err
 	}
 	c, err := q.chat()
 	if err != nil {
 		return err
 	}
-	t, err := readTools(c.Tools, c.ToolChoice)
+	t, err := readTools(c.Tools, c.ToolChoice, c.Parallel)
 	if err != nil {
 		return err
 	}
-	prompt, err := s.conversation(c.Messages, nil, t)
+	prompt, err := s.conversation(&c, t)
 	if err != nil {
 		return err
 	}
@@ -168,29 +189,27 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if j.tools = t; t != nil || c.ResponseFormat != nil {
-		if j.sampling.Grammar, err = s.constrain(&c, t); err != nil {
-			return err
-		}
+	j.tools = t
+	s.listen(&j, prompt)
+	if err := s.constrain(&c, &j); err != nil {
+		return err
 	}
-	x := &response{q: &q, item: newID("msg"), answer: &answer{w: w, id: newID("resp"), created: time.Now().Unix(),
-		model: s.o.Name, writeTimeout: s.o.WriteTimeout}}
+	x := &response{q: &q, items: [2]string{newID("msg"), newID("rs")}, answer: &answer{w: w, id: newID("resp"),
+		created: time.Now().Unix(), model: s.o.Name, writeTimeout: s.o.WriteTimeout}}
 	if q.Stream {
 		return x.stream(r, s, j)
 	}
-	var text strings.Builder
-	reader := newCallReader(t)
 	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
-		text.WriteString(reader.next(p.text))
+		for _, part := range p.parts {
+			x.said.add(part)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	rest, calls := reader.end()
-	text.WriteString(rest)
 	x.extendDeadline()
-	writeJSON(w, http.StatusOK, x.body(end, x.output(text.String(), calls, end), &use))
+	writeJSON(w, http.StatusOK, x.body(end, x.output(end), &use))
 	return nil
 }
 
@@ -225,75 +244,69 @@ func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	return body
 }
 
-// message is the output item with the text.
-func (x *response) message(text string, end finish) map[string]any {
-	m := map[string]any{"type": "message", "id": x.item, "role": "assistant", "status": "in_progress",
-		"content": []any{}}
-	if end != "" {
-		m["content"], m["status"] = []any{textPart(text)}, "completed"
+// item is an output item with text: a message, or reasoning. status is that of the protocol.
+func (x *response) item(kind reply.Kind, text, status string) map[string]any {
+	content := []any{}
+	if status != "in_progress" {
+		content = []any{textPart(kind, text)}
 	}
-	if end == finishLength {
-		m["status"] = "incomplete"
+	if kind == reply.Reasoning {
+		return map[string]any{"type": "reasoning", "id": x.items[1], "status": status, "summary": []any{},
+			"content": content}
 	}
-	return m
+	return map[string]any{"type": "message", "id": x.items[0], "role": "assistant", "status": status,
+		"content": content}
 }
 
-func textPart(text string) map[string]any {
+func textPart(kind reply.Kind, text string) map[string]any {
+	if kind == reply.Reasoning {
+		return map[string]any{"type": "reasoning_text", "text": text}
+	}
 	return map[string]any{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
 }
 
-// output lists the output items: the text, if any, and the calls.
-func (x *response) output(text string, calls []call, end finish) (items []any) {
-	if text != "" || calls == nil {
-		items = append(items, x.message(text, end))
+// output lists the output items: the reasoning and the text, if any, and the calls.
+func (x *response) output(end finish) (items []any) {
+	status := "completed"
+	if end == finishLength {
+		status = "incomplete"
 	}
-	for _, c := range calls {
-		items = append(items, map[string]any{"type": "function_call", "id": newID("fc"), "call_id": newID("call"),
-			"name": c.name, "arguments": c.arguments, "status": "completed"})
+	if text := x.said.reasoning.String(); text != "" {
+		items = append(items, x.item(reply.Reasoning, text, "completed"))
+	}
+	if text := x.said.content.String(); text != "" || x.said.calls == nil {
+		items = append(items, x.item(reply.Content, text, status))
+	}
+	for _, c := range x.said.calls {
+		items = append(items, callItem(c, "completed"))
 	}
 	return items
 }
 
-// sendEvent sends an event of this kind. It adds the type and the sequence number to fields.
+func callItem(c call, status string) map[string]any {
+	return map[string]any{"type": "function_call", "id": "fc-" + c.id, "call_id": c.id, "name": c.name,
+		"arguments": c.arguments, "status": status}
+}
+
+// tell sends an event.
 func (x *response) sendEvent(kind string, fields map[string]any) error {
 	fields["type"], fields["sequence_number"] = kind, x.sequence
 	x.sequence++
 	return x.namedEvent(kind, fields)
 }
 
-// stream answers by events. An error before the first event becomes an ordinary response.
+// stream answers by events. An error before the first event is an ordinary response.
 func (x *response) stream(r *http.Request, s *Server, j job) error {
-	var sent strings.Builder
-	reader := newCallReader(j.tools)
-	at := func(fields map[string]any) map[string]any { // of the message
-		fields["item_id"], fields["output_index"], fields["content_index"] = x.item, 0, 0
-		return fields
-	}
-	begin := func() error {
-		if x.begun {
-			return nil
+	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
+		if err := x.begin(); err != nil {
+			return err
 		}
-		x.startStream()
-		return errors.Join(x.sendEvent("response.created", map[string]any{"response": x.body("", []any{}, nil)}),
-			x.sendEvent("response.in_progress", map[string]any{"response": x.body("", []any{}, nil)}))
-	}
-	sendText := func(text string) error {
-		if text == "" {
-			return nil
-		}
-		if sent.Len() == 0 {
-			err := errors.Join(x.sendEvent("response.output_item.added", map[string]any{"output_index": 0,
-				"item": x.message("", "")}),
-				x.sendEvent("response.content_part.added", at(map[string]any{"part": textPart("")})))
-			if err != nil {
+		for _, part := range p.parts {
+			if err := x.part(part); err != nil {
 				return err
 			}
 		}
-		sent.WriteString(text)
-		return x.sendEvent("response.output_text.delta", at(map[string]any{"delta": text, "logprobs": []any{}}))
-	}
-	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
-		return errors.Join(begin(), sendText(reader.next(p.text)))
+		return nil
 	})
 	if err != nil {
 		if !x.begun {
@@ -307,34 +320,105 @@ func (x *response) stream(r *http.Request, s *Server, j job) error {
 		}
 		return nil // the status is sent already
 	}
-	rest, calls := reader.end()
-	if errors.Join(begin(), sendText(rest)) != nil {
+	err = x.begin()
+	if x.said.content.Len() == 0 && x.said.calls == nil { // an empty message
+		err = errors.Join(err, x.part(reply.Part{Kind: reply.Content}))
+	}
+	kind, status := "response.completed", "completed"
+	if end == finishLength {
+		kind, status = "response.incomplete", "incomplete"
+	}
+	if errors.Join(err, x.finish(status)) == nil {
+		x.sendEvent(kind, map[string]any{"response": x.body(end, x.output(end), &use)})
+	}
+	return nil
+}
+
+// begin sends the events before all items.
+func (x *response) begin() error {
+	if x.begun {
 		return nil
 	}
-	text := sent.String()
-	items := x.output(text, calls, end)
-	for i, item := range items {
-		fields, _ := item.(map[string]any)
-		if fields["type"] == "message" {
-			if text != "" {
-				x.sendEvent("response.output_text.done", at(map[string]any{"text": text, "logprobs": []any{}}))
-				x.sendEvent("response.content_part.done", at(map[string]any{"part": textPart(text)}))
-			} else {
-				x.sendEvent("response.output_item.added", map[string]any{"output_index": i, "item": x.message("", "")})
-			}
+	x.startStream()
+	return errors.Join(x.sendEvent("response.created", map[string]any{"response": x.body("", []any{}, nil)}),
+		x.sendEvent("response.in_progress", map[string]any{"response": x.body("", []any{}, nil)}))
+}
+
+// part sends the events of a part of the answer. A part of another kind, and a call, begin a new item.
+func (x *response) part(p reply.Part) error {
+	kind := p.Kind
+	if kind == reply.Arguments {
+		kind = reply.CallStart
+	}
+	var err error
+	if p.Kind == reply.CallStart || !x.open || kind != x.kind {
+		err = x.finish("completed")
+		x.kind, x.open = kind, true
+		x.said.add(p)
+		item := map[string]any(nil)
+		if kind == reply.CallStart {
+			item = callItem(x.said.calls[len(x.said.calls)-1], "in_progress")
 		} else {
-			x.sendEvent("response.output_item.added", map[string]any{"output_index": i, "item": item})
-			x.sendEvent("response.function_call_arguments.done", map[string]any{"output_index": i, "item_id": fields["id"],
-				"name": fields["name"], "arguments": fields["arguments"]})
+			item = x.item(kind, "", "in_progress")
 		}
-		if x.sendEvent("response.output_item.done", map[string]any{"output_index": i, "item": item}) != nil {
-			return nil
+		added := map[string]any{"output_index": x.index, "item": item}
+		err = errors.Join(err, x.sendEvent("response.output_item.added", added))
+		if kind != reply.CallStart {
+			part := x.at(map[string]any{"part": textPart(kind, "")})
+			err = errors.Join(err, x.sendEvent("response.content_part.added", part))
 		}
+	} else {
+		x.said.add(p)
 	}
-	kind := "response.completed"
-	if end == finishLength {
-		kind = "response.incomplete"
+	switch {
+	case p.Text == "" || p.Kind == reply.CallStart || err != nil:
+		return err
+	case p.Kind == reply.Content:
+		return x.sendEvent("response.output_text.delta", x.at(map[string]any{"delta": p.Text, "logprobs": []any{}}))
+	case p.Kind == reply.Reasoning:
+		return x.sendEvent("response.reasoning_text.delta", x.at(map[string]any{"delta": p.Text}))
 	}
-	x.sendEvent(kind, map[string]any{"response": x.body(end, items, &use)})
-	return nil
+	return x.sendEvent("response.function_call_arguments.delta", map[string]any{"output_index": x.index,
+		"item_id": "fc-" + x.said.calls[len(x.said.calls)-1].id, "delta": p.Text})
+}
+
+// at adds the place of the current text.
+func (x *response) at(fields map[string]any) map[string]any {
+	id := x.items[0]
+	if x.kind == reply.Reasoning {
+		id = x.items[1]
+	}
+	fields["item_id"], fields["output_index"], fields["content_index"] = id, x.index, 0
+	return fields
+}
+
+// finish sends the events at the end of the current item.
+func (x *response) finish(status string) (err error) {
+	if !x.open {
+		return nil
+	}
+	var item map[string]any
+	switch x.kind {
+	case reply.CallStart:
+		c := x.said.calls[len(x.said.calls)-1]
+		item = callItem(c, "completed")
+		err = x.sendEvent("response.function_call_arguments.done", map[string]any{"output_index": x.index,
+			"item_id": item["id"], "name": c.name, "arguments": c.arguments})
+	case reply.Reasoning:
+		text := x.said.reasoning.String()
+		item = x.item(x.kind, text, "completed")
+		err = errors.Join(x.sendEvent("response.reasoning_text.done", x.at(map[string]any{"text": text})),
+			x.sendEvent("response.content_part.done", x.at(map[string]any{"part": textPart(x.kind, text)})))
+	default:
+		text := x.said.content.String()
+		item = x.item(x.kind, text, status)
+		done := x.at(map[string]any{"text": text, "logprobs": []any{}})
+		err = errors.Join(x.sendEvent("response.output_text.done", done),
+			x.sendEvent("response.content_part.done", x.at(map[string]any{"part": textPart(x.kind, text)})))
+	}
+	done := map[string]any{"output_index": x.index, "item": item}
+	err = errors.Join(err, x.sendEvent("response.output_item.done", done))
+	x.open = false
+	x.index++
+	return err
 }

@@ -17,13 +17,16 @@
 //	GET  /                      a page to chat with
 //
 // response_format constrains answers to a JSON Schema, and grammar to a grammar in llama.cpp's GBNF. Of tools,
-// functions are supported, in the call formats of Hermes, Qwen, Mistral and Llama 3 models. With tool_choice required,
-// or a name, the model must call one, with arguments that match its schema.
+// functions are supported, in the forms of package reply. A call that has begun follows the schema of its arguments.
+// With tool_choice required, or a name, the model must call one. Reasoning comes as reasoning_content, apart from the
+// answer.
 //
 // Logprobs cover every chosen token, including the token that ends an answer. For a completion with echo they also
 // cover the prompt's tokens.
 //
-// Unsupported fields of a request are refused with status 400 and the field's name. Nothing is ignored silently.
+// A field with the value null counts as absent. A field that is not supported is refused with status 400 if the answer
+// would be of no use without it. Others are passed over, and the header Warnings lists them, unless
+// Options.StrictFields is set. Paths work with and without /v1.
 //
 // # Many clients
 //
@@ -47,10 +50,13 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
+
 	"math/rand/v2"
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,6 +65,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/serve/reply"
 )
 
 // Model is the served model: a [generate.Model].
@@ -85,6 +92,10 @@ type Options struct {
 	MaxTokens    int           // maximum tokens of an answer, whatever the request says; as many as fit
 	Timeout      time.Duration // maximum time of a request, including waiting; 10 minutes
 	WriteTimeout time.Duration // for a client to read available output; 30 seconds
+	Form         *reply.Form   // how the model writes calls and reasoning; by its chat template
+	ThinkTokens  int           // maximum tokens of reasoning, unless the request says; no limit
+	StrictFields bool          // refuse fields that are not supported, instead of passing over them
+	StrictModel  bool          // refuse requests that name another model
 }
 
 // Server answers requests. It is an [http.Handler].
@@ -141,12 +152,15 @@ func New(m Model, o Options) *Server {
 		{"POST", "/tokenize", s.tokenize},
 		{"POST", "/detokenize", s.detokenize},
 	} {
-		s.mux.HandleFunc(route.method+" "+route.path, s.guarded(route.answer))
-		s.mux.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", route.method)
-			fail(w, refuse(http.StatusMethodNotAllowed, "", "%s wants %s, and no %s", r.URL.Path, route.method,
-				r.Method))
-		})
+		short := strings.TrimPrefix(route.path, "/v1")
+		for _, path := range slices.Compact([]string{route.path, short}) {
+			s.mux.HandleFunc(route.method+" "+path, s.guarded(route.answer))
+			s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Allow", route.method)
+				fail(w, refuse(http.StatusMethodNotAllowed, "", "%s wants %s, and no %s", r.URL.Path, route.method,
+					r.Method))
+			})
+		}
 	}
 	s.mux.HandleFunc("/health", s.health)
 	s.mux.HandleFunc("/ready", s.health) // the server starts only after the model is loaded
@@ -285,10 +299,11 @@ func (s *Server) admit(r *http.Request) error {
 	if s.draining.Load() {
 		return refuse(http.StatusServiceUnavailable, "", "the server is about to end, and takes no more requests")
 	}
-	// Pages of other sites may send plain text without asking first, but not JSON.
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return refuse(http.StatusUnsupportedMediaType, "", "the request is %q: want Content-Type: application/json",
-			r.Header.Get("Content-Type"))
+	// Pages of other sites may send another type without asking first. The browser then names their origin.
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if (err != nil || kind != "application/json") && r.Header.Get("Origin") != "" {
+		return refuse(http.StatusUnsupportedMediaType, "",
+			"the request of a page is %q: want Content-Type: application/json", r.Header.Get("Content-Type"))
 	}
 	return nil
 }
@@ -320,17 +335,93 @@ type job struct {
 	prompts  [][]int32
 	sampling generate.Sampling
 	stop     []string
-	tools    *tools // nil if no tools may be called
-	answers  int    // generated for each prompt, each with its own seed
-	wanted   int    // number of answers to return, the most probable ones
-	scored   bool   // whether to also return log probabilities of the prompt
-	silent   bool   // max_tokens is 0: the answer is the echoed prompt only
+	tools    *tools      // nil if no tools may be called
+	form     *reply.Form // how the model writes calls and reasoning; nil for plain text
+	thinking bool        // the prompt ends inside of the reasoning
+	trusted  bool        // a grammar constrains calls
+	answers  int         // generated for each prompt, each with its own seed
+	wanted   int         // number of answers to return, the most probable ones
+	scored   bool        // whether to also return log probabilities of the prompt
+	silent   bool        // nothing follows the prompts
+	// stopTokens end the answer.
+	stopTokens []int32
+	ignoreEnd  bool // the model's end tokens do not
 }
 
-// piece is a part of an answer: a text, and the tokens chosen since the last part.
+// piece is the next parts of an answer, and the tokens chosen since the last piece.
 type piece struct {
-	text   string
+	parts  []reply.Part
 	tokens []generate.Token
+}
+
+// listener takes an answer apart, and ends it at a stop word in its content or after its only call.
+type listener struct {
+	reader *reply.Reader // nil for plain text
+	cut    stopper
+	single bool // one call ends the answer
+	calls  int
+}
+
+func (j *job) listener() *listener {
+	l := &listener{cut: stopper{stopWords: j.stop}}
+	if j.form == nil {
+		return l
+	}
+	o := reply.Options{Thinking: j.thinking, Trusted: j.trusted}
+	if j.tools != nil {
+		o.Tools, l.single = j.tools.callable, j.tools.single
+	}
+	l.reader = reply.NewReader(j.form, o)
+	return l
+}
+
+// next takes more text. It returns the certain parts, and whether the answer ends there.
+func (l *listener) next(text string) (parts []reply.Part, over bool) {
+	if l.reader == nil {
+		return l.stop([]reply.Part{{Kind: reply.Content, Text: text}})
+	}
+	if parts, over = l.stop(l.reader.Next(text)); !over {
+		over = l.single && l.calls > 0 && !l.reader.Calling()
+	}
+	return parts, over
+}
+
+// end returns the rest of the answer.
+func (l *listener) end() (parts []reply.Part) {
+	over := false
+	if l.reader != nil {
+		parts, over = l.stop(l.reader.End())
+	}
+	if rest := l.cut.rest(); rest != "" && !over {
+		parts = append(parts, reply.Part{Kind: reply.Content, Text: rest})
+	}
+	return parts
+}
+
+// stop returns the parts before a stop word or a second call, and whether there is one.
+func (l *listener) stop(list []reply.Part) (parts []reply.Part, over bool) {
+	for _, p := range list {
+		if p.Kind == reply.Content {
+			if p.Text, over = l.cut.next(p.Text); p.Text != "" {
+				parts = append(parts, p)
+			}
+			if over {
+				return parts, true
+			}
+			continue
+		}
+		if rest := l.cut.rest(); rest != "" {
+			parts = append(parts, reply.Part{Kind: reply.Content, Text: rest})
+			l.cut.heldBack = ""
+		}
+		if p.Kind == reply.CallStart {
+			if l.calls++; l.single && l.calls > 1 {
+				return parts, true
+			}
+		}
+		parts = append(parts, p)
+	}
+	return parts, false
 }
 
 // finish is the reason that an answer ended, as spelled by the protocol.
@@ -395,14 +486,26 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	}
 	u.Prompt, end = len(prompt), finishStop
 	j.sampling.Known = func(tokens int) { u.Details.Cached = tokens }
-	cut, fresh := stopper{stopWords: j.stop}, []generate.Token(nil)
-	send := func(text string) error {
-		if text == "" && len(fresh) == 0 {
+	answer, fresh := j.listener(), []generate.Token(nil)
+	send := func(parts []reply.Part) error {
+		if len(parts) == 0 && len(fresh) == 0 {
 			return nil
 		}
-		p := piece{text, fresh}
+		p := piece{parts, fresh}
 		fresh = nil
 		return emit(p)
+	}
+	tok := s.model.Tokenizer()
+	if j.ignoreEnd {
+		j.sampling.Bias = maps.Clone(j.sampling.Bias)
+		if j.sampling.Bias == nil {
+			j.sampling.Bias = map[int32]float64{}
+		}
+		for id := range int32(tok.Len()) {
+			if tok.IsEnd(id) {
+				j.sampling.Bias[id] = -100
+			}
+		}
 	}
 	for token, err := range s.model.Generate(ctx, prompt, j.sampling) {
 		if err != nil {
@@ -411,21 +514,25 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 			}
 			return "", u, err
 		}
-		if !s.model.Tokenizer().IsEnd(token.ID) {
+		if slices.Contains(j.stopTokens, token.ID) {
+			break
+		}
+		text := token.Text
+		if !tok.IsEnd(token.ID) {
 			u.Completion++
 			record.token()
-			if j.tools != nil && s.model.Tokenizer().IsSpecial(token.ID) { // it may begin a call
-				token.Text += s.model.Tokenizer().Token(token.ID)
+			if j.form != nil && tok.IsSpecial(token.ID) && j.form.Names(tok.Token(token.ID)) {
+				text += tok.Token(token.ID)
 			}
 		}
 		if j.sampling.Logprobs {
 			fresh = append(fresh, token)
 		}
-		text, found := cut.next(token.Text)
-		if err := send(text); err != nil {
+		parts, over := answer.next(text)
+		if err := send(parts); err != nil {
 			return "", u, err
 		}
-		if found {
+		if over {
 			u.Total = u.Prompt + u.Completion
 			return finishStop, u, nil
 		}
@@ -434,7 +541,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		end = finishLength
 	}
 	u.Total = u.Prompt + u.Completion
-	return end, u, send(cut.rest())
+	return end, u, send(answer.end())
 }
 
 // runAll runs all answers of a job and passes their text to emit, one piece at a time. Answers run concurrently as far

@@ -252,7 +252,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	s := start(t, newEcho(t), serve.Options{Name: "echo", MaxBody: 1000})
+	s := start(t, newEcho(t), serve.Options{Name: "echo", MaxBody: 1000, StrictFields: true, StrictModel: true})
 	const chat, text = "/v1/chat/completions", "/v1/completions"
 	for _, c := range []struct {
 		path, body string
@@ -295,8 +295,6 @@ func TestRefusals(t *testing.T) {
 		{chat, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400, "messages[0].content", "text only"},
 		{chat, `{"messages": [{"role": "user"}]}`, 400, "messages[0].content", "missing"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}`, 400, "tools", "want function"},
-		{chat, `{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f",
-			"strict": true}}]}`, 400, "tools", "is strict"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}`, 400, "tool_choice", "one of tools"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "xml"}}`, 400, "response_format", "xml"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema":
@@ -305,7 +303,7 @@ func TestRefusals(t *testing.T) {
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "prompt": "x"}`, 400, "prompt", "no field"},
 		{text, `{"prompt": "x", "logprobs": 21}`, 400, "logprobs", "0 to 20"},
 		{text, `{"prompt": "x", "logprobs": true}`, 400, "logprobs", "want a number"},
-		{text, `{"prompt": "x", "max_tokens": -1, "echo": true}`, 400, "max_tokens", "or 0 with echo"},
+		{text, `{"prompt": "x", "max_tokens": -2, "echo": true}`, 400, "max_tokens", "or 0 with echo"},
 		{text, `{"prompt": "x", "best_of": 3, "stream": true}`, 400, "best_of", "no stream"},
 		{text, `{"prompt": "x", "best_of": 1, "n": 2}`, 400, "best_of", "want 2"},
 		{text, `{"prompt": "x", "best_of": 17}`, 400, "best_of", "to 16"},
@@ -341,13 +339,124 @@ func TestRefusals(t *testing.T) {
 	if status, body := get(t, s.URL+chat); status != 405 || !strings.Contains(body, "POST") {
 		t.Errorf("GET: %d %s", status, body)
 	}
-	if status, body := post(t, s.URL+text, `{"prompt": "x"}`, "Content-Type", "text/plain"); status != 415 {
+	if status, body := post(t, s.URL+text, `{"prompt": "x"}`, "Content-Type", "text/plain", "Origin",
+		"https://elsewhere.example"); status != 415 {
 		t.Errorf("plain text: %d %s", status, body)
 	}
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/models", nil)
 	r.Host = "elsewhere.example"
 	if status, body := answered(t, r); status != 403 {
 		t.Errorf("another host: %d %s", status, body)
+	}
+}
+
+// TestTolerance: null is no value, unknown fields are passed over with a warning, and every model name is taken.
+func TestTolerance(t *testing.T) {
+	s := start(t, newEcho(t), serve.Options{Name: "echo"})
+	for _, c := range []struct{ body, warns string }{
+		{`{"prompt": "func main", "max_tokens": 2, "model": "gpt-4o", "stop": null, "suffix": null, "tools": null}`, ""},
+		{`{"prompt": "func main", "max_tokens": 2, "temprature": 0, "dry_multiplier": 0.8, "xtc_probability": 0}`,
+			"fields passed over: dry_multiplier, temprature"},
+		{`{"prompt": "func main", "n_predict": 2, "cache_prompt": true, "id_slot": 3, "repeat_penalty": 1.1}`, ""},
+		{`{"prompt": "func main", "max_tokens": -1, "n_predict": 2, "typical_p": 1.0, "user": "x"}`, ""},
+	} {
+		r, err := http.NewRequest("POST", s.URL+"/completions", strings.NewReader(c.body)) // also without /v1
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d sends it
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 200 || !strings.Contains(string(body), `"text":"func main"`) ||
+			resp.Header.Get("Warnings") != c.warns {
+			t.Errorf("%s: %d %s, warns %q, %v", c.body, resp.StatusCode, body, resp.Header.Get("Warnings"), err)
+		}
+	}
+	// Another site's page may send such requests, but the browser says so.
+	status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`, "Content-Type", "text/plain", "Origin", "https://a.example")
+	if status != 415 {
+		t.Errorf("%d %s", status, body)
+	}
+	status, body = post(t, s.URL+"/v1/completions", `{"prompt": "`+strings.Repeat("x = ", 100)+`"}`)
+	if status != 400 || !strings.Contains(body, `"code":"context_length_exceeded"`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestReasoning: reasoning and calls come apart from the content, whole and in a stream.
+func TestReasoning(t *testing.T) {
+	s := start(t, newEcho(t), serve.Options{Name: "echo"})
+	const tools = `, "tools": [{"type": "function", "function": {"name": "f"}}]`
+	for _, c := range []struct{ say, more, want, whole string }{
+		{"<think>hm</think>\nyes", "", "[hm]yes stop", `"content":"yes","reasoning_content":"hm"`},
+		{`ok <tool_call>{"name": "f"}</tool_call>`, tools, "ok {f}({}) stop", `"name":"f"`},
+		{`<tool_call>{"name": "g"}</tool_call>`, tools, `<tool_call>{"name": "g"}</tool_call> stop`, `"content":"<tool_call>`},
+		{`<think>hm</think>yes`, `, "stop": "h"`, "[hm]yes stop", `"content":"yes"`},
+	} {
+		say, err := json.Marshal(c.say)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := fmt.Sprintf(`{"messages": [{"role": "user", "content": %s}], "stop_token_ids": [9], "max_tokens": `, say)
+		_, counted := post(t, s.URL+"/tokenize", fmt.Sprintf(`{"prompt": %s, "add_special_tokens": false}`, say))
+		var n struct{ Count int }
+		if err := json.Unmarshal([]byte(counted), &n); err != nil {
+			t.Fatal(err)
+		}
+		ask += fmt.Sprint(n.Count) + c.more
+		status, body := post(t, s.URL+"/v1/chat/completions", ask+"}")
+		if status != 200 || !strings.Contains(body, c.whole) {
+			t.Errorf("%s: %d %s", c.say, status, body)
+		}
+		_, body = post(t, s.URL+"/v1/chat/completions", ask+`, "stream": true}`)
+		got, thinks := "", false
+		for line := range strings.Lines(body) {
+			var part struct {
+				Choices []struct {
+					Delta struct {
+						Content   string
+						Reasoning string `json:"reasoning_content"`
+						Calls     []struct {
+							ID       string
+							Function struct{ Name, Arguments string }
+						} `json:"tool_calls"`
+					}
+					Finish string `json:"finish_reason"`
+				}
+			}
+			data, ok := strings.CutPrefix(line, "data: {")
+			if !ok || json.Unmarshal([]byte("{"+data), &part) != nil {
+				continue
+			}
+			for _, one := range part.Choices {
+				d := one.Delta
+				if thinks != (d.Reasoning != "") {
+					got += map[bool]string{true: "]", false: "["}[thinks]
+					thinks = !thinks
+				}
+				got += d.Reasoning + d.Content
+				for _, call := range d.Calls {
+					if call.Function.Name != "" {
+						got += "{" + call.Function.Name + "}"
+						if len(call.ID) != 9 {
+							t.Errorf("id %q", call.ID)
+						}
+					} else {
+						got += "(" + call.Function.Arguments + ")"
+					}
+				}
+				if one.Finish != "" {
+					got += " " + strings.Replace(one.Finish, "length", "stop", 1)
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q\n%s", c.say, got, c.want, body)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"slices"
@@ -12,14 +14,16 @@ import (
 
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/grammar"
+	"github.com/vkc-go/vkc/serve/reply"
 )
 
 // tools are the functions that an answer may call, from a request's tools and tool_choice.
 type tools struct {
 	forTemplate []any // as the template shows them
-	names       []string
-	params      map[string]json.RawMessage
-	required    bool // tool_choice demands a call
+	callable    reply.Tools
+	required    bool // the answer is a call
+	strict      int  // the index of the first function that is strict, or -1
+	single      bool // the answer ends after one call
 }
 
 // maxTools bounds the functions of a request, as the protocol does.
@@ -38,8 +42,8 @@ type function struct {
 	}
 }
 
-// readTools reads tools and tool_choice. It returns nil if the model may not call tools.
-func readTools(list, choice json.RawMessage) (*tools, error) {
+// readTools reads tools, tool_choice and parallel_tool_calls. It returns nil if the model may not call tools.
+func readTools(list, choice json.RawMessage, parallel *bool) (*tools, error) {
 	wrong := func(param, format string, args ...any) (*tools, error) {
 		return nil, refuse(http.StatusBadRequest, param, format, args...)
 	}
@@ -47,12 +51,15 @@ func readTools(list, choice json.RawMessage) (*tools, error) {
 	if len(list) > 0 && json.Unmarshal(list, &functions) != nil || len(functions) > maxTools {
 		return wrong("tools", "tools: want a list of at most %d functions", maxTools)
 	}
-	t := &tools{params: map[string]json.RawMessage{}}
+	t := &tools{single: parallel != nil && !*parallel}
+	named := func(name string) int {
+		return slices.IndexFunc(t.callable, func(c reply.Tool) bool { return c.Name == name })
+	}
 	for i, f := range functions {
 		switch {
 		case f.Type != "function":
 			return wrong("tools", "tools[%d] is of type %q: want function", i, f.Type)
-		case !toolName.MatchString(f.Function.Name) || t.params[f.Function.Name] != nil:
+		case !toolName.MatchString(f.Function.Name) || named(f.Function.Name) >= 0:
 			return wrong("tools", "tools[%d] has the name %.80q: want 1 to 64 letters, digits, _ and -, each name once",
 				i, f.Function.Name)
 		}
@@ -60,17 +67,17 @@ func readTools(list, choice json.RawMessage) (*tools, error) {
 		if len(params) == 0 || string(params) == "null" {
 			params = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 		}
-		t.names = append(t.names, f.Function.Name)
-		t.params[f.Function.Name] = params
+		t.callable = append(t.callable, reply.Tool{Name: f.Function.Name, Parameters: params})
 	}
-	named := function{}
+	chosen := function{}
 	word := ""
 	switch {
 	case len(choice) == 0 || string(choice) == "null":
 		word = "auto"
 	case json.Unmarshal(choice, &word) == nil:
-	case json.Unmarshal(choice, &named) == nil && t.params[named.Function.Name] != nil:
-		t.names, word = []string{named.Function.Name}, "required"
+	case json.Unmarshal(choice, &chosen) == nil && named(chosen.Function.Name) >= 0:
+		i := named(chosen.Function.Name)
+		t.callable, word = t.callable[i:i+1], "required"
 	}
 	switch {
 	case word == "none" || len(functions) == 0 && word == "auto":
@@ -79,11 +86,7 @@ func readTools(list, choice json.RawMessage) (*tools, error) {
 		return wrong("tool_choice", "tool_choice is %.80s: want none, auto, required or one of tools", choice)
 	}
 	t.required = word == "required"
-	strict := func(f function) bool { return f.Function.Strict }
-	if i := slices.IndexFunc(functions, strict); i >= 0 && !t.required {
-		return wrong("tools", "tools[%d] is strict, which holds where tool_choice is required or names a tool: "+
-			"leave strict out, or say so", i)
-	}
+	t.strict = slices.IndexFunc(functions, func(f function) bool { return f.Function.Strict })
 	v, err := chat.ParseJSON(list)
 	if err != nil {
 		return wrong("tools", "tools: %v", err)
@@ -92,164 +95,59 @@ func readTools(list, choice json.RawMessage) (*tools, error) {
 	return t, nil
 }
 
-// callForm is the text format in which a kind of model writes function calls.
-type callForm struct {
-	mark          string // text in the chat templates that identifies such models
-	before, after string // the text around a call's JSON
-	arguments     string // the JSON key of the arguments
-}
-
-// callForms has the formats of Hermes and Qwen, of Mistral, and of Llama 3, which has no mark.
-var callForms = []callForm{
-	{"<tool_call>", "<tool_call>\n", "\n</tool_call>", "arguments"},
-	{"[TOOL_CALLS]", "[", "]", "arguments"}, // the mark is a token without text
-	{"", "", "", "parameters"},
-}
-
-// grammar is the grammar of an answer that must be a call.
-func (t *tools) grammar(template string) (*grammar.Grammar, error) {
-	form := callForms[slices.IndexFunc(callForms, func(f callForm) bool { return strings.Contains(template, f.mark) })]
-	var functions []grammar.Function
-	for _, name := range t.names {
-		functions = append(functions, grammar.Function{Name: name, Parameters: t.params[name]})
-	}
-	return grammar.ParseCalls(form.before, functions, form.arguments, form.after)
-}
-
 // call is a call of a function.
 type call struct {
-	name      string
+	id, name  string
 	arguments string // JSON
 }
 
 // MarshalJSON writes a call as the protocol has them.
 func (c call) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"id": newID("call"), "type": "function",
+	return json.Marshal(map[string]any{"id": c.id, "type": "function",
 		"function": map[string]any{"name": c.name, "arguments": c.arguments}})
 }
 
-// callMarks are the texts that begin a call in an answer.
-var callMarks = []string{"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>"}
-
-// callReader separates the text of an answer, which arrives in pieces, into prose and calls.
-type callReader struct {
-	tools    *tools // nil without tools
-	marks    stopper
-	callText strings.Builder // text that may be calls
-	inCall   bool
-	sawProse bool // some prose was returned
+// callID returns an id of a call: nine letters and digits, because the chat templates of Mistral's models take no
+// other.
+func callID() string {
+	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	id := make([]byte, 9)
+	for i := range id {
+		id[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(id)
 }
 
-func newCallReader(t *tools) *callReader {
-	return &callReader{tools: t, marks: stopper{stopWords: callMarks}}
+// said is what an answer has said so far.
+type said struct {
+	content, reasoning strings.Builder
+	calls              []call
 }
 
-// next takes more text and returns the part that is certainly prose.
-func (c *callReader) next(text string) (prose string) {
-	if c.tools == nil {
-		return text
+// add adds a part. It gives a call that begins an id.
+func (s *said) add(p reply.Part) {
+	switch p.Kind {
+	case reply.Content:
+		s.content.WriteString(p.Text)
+	case reply.Reasoning:
+		s.reasoning.WriteString(p.Text)
+	case reply.CallStart:
+		s.calls = append(s.calls, call{id: callID(), name: p.Text})
+	case reply.Arguments:
+		s.calls[len(s.calls)-1].arguments += p.Text
 	}
-	if c.inCall {
-		c.callText.WriteString(text)
-		return ""
-	}
-	begin := strings.TrimLeft(c.marks.heldBack+text, " \t\r\n")
-	if !c.sawProse && (begin == "" || begin[0] == '{' || begin[0] == '[') { // a call without a mark, as Llama 3 writes it
-		c.marks.heldBack += text
-		if begin != "" {
-			c.startCall(c.marks.rest())
-		}
-		return ""
-	}
-	whole := c.marks.heldBack + text
-	prose, found := c.marks.next(text)
-	if found {
-		c.startCall(whole[len(prose):])
-	}
-	c.sawProse = c.sawProse || prose != ""
-	return prose
 }
 
-// startCall begins to collect text that may be calls.
-func (c *callReader) startCall(text string) {
-	c.inCall, c.marks.heldBack = true, ""
-	c.callText.WriteString(text)
-}
-
-// end returns the calls at the end of an answer, or the rest of the prose if that text is no call.
-func (c *callReader) end() (prose string, calls []call) {
-	text := c.callText.String() + c.marks.rest()
-	if c.tools == nil {
-		return "", nil
-	}
-	if calls = c.tools.parse(text); calls == nil {
-		return text, nil
-	}
-	return "", calls
-}
-
-// parse parses calls of listed functions. It returns nil if the text is anything else.
-func (t *tools) parse(text string) (calls []call) {
-	rest := strings.TrimSpace(text)
-	for rest != "" {
-		for _, mark := range callMarks {
-			rest = strings.TrimSpace(strings.TrimPrefix(rest, mark))
-		}
-		name, inner, bracket := strings.Cut(rest, "[ARGS]") // a newer form of Mistral's
-		if bracket && slices.Contains(t.names, name) {
-			rest = inner
-		} else {
-			name = ""
-		}
-		d := json.NewDecoder(strings.NewReader(rest))
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return nil
-		}
-		rest = rest[d.InputOffset():]
-		list := []json.RawMessage{value}
-		if value[0] == '[' && json.Unmarshal(value, &list) != nil {
-			return nil
-		}
-		for _, one := range list {
-			c, ok := t.parseOne(name, one)
-			if !ok {
-				return nil
-			}
-			calls = append(calls, c)
-		}
-		rest = strings.TrimLeft(rest, " \t\r\n;")
-		rest = strings.TrimSpace(strings.TrimPrefix(rest, "</tool_call>"))
-	}
-	return calls
-}
-
-// parseOne parses a call from JSON that has the name and the arguments, or only the arguments.
-func (t *tools) parseOne(name string, value json.RawMessage) (c call, ok bool) {
-	fields := struct {
-		Name                  string
-		Arguments, Parameters json.RawMessage
-	}{Name: name, Arguments: value}
-	if name == "" {
-		fields.Arguments = nil
-		if json.Unmarshal(value, &fields) != nil {
-			return c, false
+// speller returns how a grammar writes fixed text of a form of calls: the special tokens of the model by their names.
+func (s *Server) speller() func(string) string {
+	tok := s.model.Tokenizer()
+	var names []string
+	for id := range int32(tok.Len()) {
+		if tok.IsSpecial(id) && !tok.IsEnd(id) && tok.Token(id) != "" {
+			names = append(names, tok.Token(id), grammar.Token(tok.Token(id)))
 		}
 	}
-	given := fields.Arguments
-	if given == nil {
-		given = fields.Parameters
-	}
-	var text string
-	if json.Unmarshal(given, &text) == nil {
-		given = json.RawMessage(text)
-	}
-	var compact bytes.Buffer
-	isObject := len(given) > 0 && given[0] == '{'
-	if !isObject || !slices.Contains(t.names, fields.Name) || json.Compact(&compact, given) != nil {
-		return c, false
-	}
-	return call{fields.Name, compact.String()}, true
+	return strings.NewReplacer(names...).Replace
 }
 
 // grammars caches the grammars of recent requests, so that equal ones share masks. Refused sources are cached too, so
@@ -297,9 +195,26 @@ func (g *grammars) find(s *source) bool {
 	return true
 }
 
-// constrain returns the grammar that a request's answers must match, from response_format, grammar and tools; nil
-// allows anything.
-func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
+// schemaAliases reads the ways of llama.cpp and vLLM to ask for a JSON Schema.
+func (q *request) schemaAliases() {
+	list := []json.RawMessage{q.Schema, q.GuidedSchema}
+	var structured struct {
+		JSON json.RawMessage `json:"json"`
+	}
+	if json.Unmarshal(q.Structured, &structured) == nil {
+		list = append(list, structured.JSON)
+	}
+	for _, schema := range list {
+		if len(q.ResponseFormat) == 0 && len(schema) > 0 && schema[0] == '{' {
+			q.ResponseFormat = encode(map[string]any{"type": "json_schema",
+				"json_schema": map[string]any{"schema": schema}})
+		}
+	}
+}
+
+// constrain sets the grammar of a job, from response_format, grammar and tools. A schema or grammar constrains the
+// answer, and not the reasoning before it.
+func (s *Server) constrain(q *request, j *job) error {
 	format := struct {
 		Type   string `json:"type"`
 		Schema *struct {
@@ -309,13 +224,15 @@ func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
 			Strict      *bool           `json:"strict"`
 		} `json:"json_schema"`
 	}{Type: "text"}
+	q.schemaAliases()
 	if len(q.ResponseFormat) > 0 && string(q.ResponseFormat) != "null" {
 		d := json.NewDecoder(bytes.NewReader(q.ResponseFormat))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&format); err != nil {
-			return nil, refuse(http.StatusBadRequest, "response_format", "response_format: %v", err)
+			return refuse(http.StatusBadRequest, "response_format", "response_format: %v", err)
 		}
 	}
+	t := j.tools
 	source, param, parse := "", "response_format", func() (*grammar.Grammar, error) { return nil, nil }
 	switch {
 	case format.Type == "json_object":
@@ -325,29 +242,47 @@ func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
 		source = "schema " + string(format.Schema.Schema)
 		parse = func() (*grammar.Grammar, error) { return grammar.ParseSchema(format.Schema.Schema) }
 	case format.Type != "text":
-		return nil, refuse(http.StatusBadRequest, param, "response_format is %.80s: want text, json_object, or "+
+		return refuse(http.StatusBadRequest, param, "response_format is %.80s: want text, json_object, or "+
 			"json_schema with a schema", q.ResponseFormat)
 	}
 	if q.Grammar != "" {
 		if source != "" {
-			return nil, refuse(http.StatusBadRequest, "grammar", "grammar and response_format: want one of them")
+			return refuse(http.StatusBadRequest, "grammar", "grammar and response_format: want one of them")
 		}
 		source, param = "gbnf "+q.Grammar, "grammar"
 		parse = func() (*grammar.Grammar, error) { return grammar.ParseGBNF(q.Grammar) }
 	}
 	if t != nil && source != "" {
-		return nil, refuse(http.StatusBadRequest, param, "%s together with tools: leave one out", param)
+		return refuse(http.StatusBadRequest, param, "%s together with tools: leave one out", param)
 	}
-	if t != nil && t.required {
-		source, param = "tools "+strings.Join(t.names, " ")+string(q.Tools), "tools"
-		parse = func() (*grammar.Grammar, error) { return t.grammar(s.model.ChatTemplate()) }
+	trusted := false
+	if t != nil {
+		form, opened := j.form, !t.required
+		if t.required {
+			j.form = form.Forced()
+		} else if t.strict >= 0 && form.Forced() != form {
+			return refuse(http.StatusBadRequest, "tools", "tools[%d] is strict, and calls in the form of this model, "+
+				"%s, have no grammar: leave strict out, or have tool_choice required", t.strict, form.Name)
+		}
+		source, param = fmt.Sprint("tools ", form.Name, opened, t.callable), "tools"
+		parse = func() (*grammar.Grammar, error) { return form.Grammar(t.callable, opened, s.speller()) }
+		trusted = true
 	}
 	if source == "" {
-		return nil, nil
+		return nil
 	}
 	g, err := s.grammars.of(source, parse)
-	if err != nil {
-		return nil, refuse(http.StatusBadRequest, param, "%v", err)
+	switch {
+	case err != nil && t != nil && !t.required && t.strict < 0: // calls come without a grammar
+		return nil
+	case err != nil:
+		return refuse(http.StatusBadRequest, param, "%v", err)
+	case t != nil && !t.required:
+		j.sampling.GrammarAfter, j.sampling.GrammarAgain = j.form.Open, true
+	case j.thinking:
+		_, end := j.form.ThinkMarks()
+		j.sampling.GrammarAfter = []string{end}
 	}
-	return g, nil
+	j.sampling.Grammar, j.trusted = g, trusted && g != nil
+	return nil
 }

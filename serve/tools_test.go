@@ -7,80 +7,87 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/grammar"
+	"github.com/vkc-go/vkc/serve/reply"
 )
 
-// TestCalls: calls are found in the output of several kinds of models, divided into any pieces.
-func TestCalls(t *testing.T) {
-	weather := &tools{names: []string{"weather", "time"}}
-	for _, c := range []struct{ text, said, calls string }{
-		{`It is warm.`, "It is warm.", ""},
-		{"<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\"}}\n</tool_call>", "",
-			`weather{"city":"Bonn"}`},
-		{"Let me see. <tool_call>{\"name\":\"time\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"weather\"," +
-			"\"arguments\":\"{\\\"a\\\": 1}\"}", "Let me see. ", `time{} weather{"a":1}`},
-		{`[TOOL_CALLS][{"name": "weather", "arguments": {"a": [1]}}, {"name": "time", "arguments": {}}]`, "",
-			`weather{"a":[1]} time{}`},
-		{`[TOOL_CALLS]weather[ARGS]{"a": 1}`, "", `weather{"a":1}`},
-		{`<|python_tag|>{"name": "weather", "parameters": {"a": 1}}; {"name": "time", "parameters": {}}`, "",
-			`weather{"a":1} time{}`},
-		{` {"name": "weather", "parameters": {}}`, "", `weather{}`},
-		{`{"name": "else", "parameters": {}}`, `{"name": "else", "parameters": {}}`, ""},
-		{`{"answer": 42}`, `{"answer": 42}`, ""},
-		{`<tool_call>{"name": "weather"`, `<tool_call>{"name": "weather"`, ""},
-		{`a < b and a <too`, `a < b and a <too`, ""},
-		{"\n", "\n", ""},
+// TestTools: choices and limits of tools.
+func TestTools(t *testing.T) {
+	const list = `[{"type": "function", "function": {"name": "weather"}}, {"type": "function", "function": {"name": "time", "strict": true}}]`
+	yes, no := true, false
+	for _, c := range []struct {
+		choice   string
+		parallel *bool
+		want     string
+	}{
+		{"", nil, "weather time"},
+		{"null", &yes, "weather time"},
+		{`"auto"`, &no, "weather time single"},
+		{`"required"`, nil, "weather time must"},
+		{`{"type": "function", "function": {"name": "time"}}`, nil, "time must"},
 	} {
-		for step := 1; step < 40; step += 6 {
-			r := newCallReader(weather)
-			said := ""
-			for rest := c.text; rest != ""; {
-				n := min(step, len(rest))
-				said += r.next(rest[:n])
-				rest = rest[n:]
-			}
-			last, calls := r.end()
-			var list []string
-			for _, x := range calls {
-				list = append(list, x.name+x.arguments)
-			}
-			if said += last; said != c.said || strings.Join(list, " ") != c.calls {
-				t.Errorf("%q by %d: said %q, called %q", c.text, step, said, list)
-			}
+		got, err := readTools(json.RawMessage(list), json.RawMessage(c.choice), c.parallel)
+		if err != nil || got.strict != 1 {
+			t.Errorf("%s: %+v, %v", c.choice, got, err)
+			continue
+		}
+		words := []string{}
+		for _, f := range got.callable {
+			words = append(words, f.Name)
+		}
+		if got.required {
+			words = append(words, "must")
+		}
+		if got.single {
+			words = append(words, "single")
+		}
+		if strings.Join(words, " ") != c.want {
+			t.Errorf("%s: %q, want %q", c.choice, words, c.want)
 		}
 	}
 }
 
-// TestForcedCalls: every text that a grammar of calls allows is parsed as a call.
-func TestForcedCalls(t *testing.T) {
-	const list = `[{"type": "function", "function": {"name": "weather", "parameters": {"$defs": {"city": {"enum": ["Bonn"]}},
-		"type": "object", "properties": {"city": {"$ref": "#/$defs/city"}}, "required": ["city"], "additionalProperties": false}}},
-		{"type": "function", "function": {"name": "time"}}]`
-	for _, c := range []struct{ template, choice, text, call string }{
-		{"<tool_call>", `"required"`, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\"}}\n</tool_call>",
-			`weather{"city":"Bonn"}`},
-		{"[TOOL_CALLS]", `"required"`, `[{"name": "time", "arguments": {}}]`, "time{}"},
-		{"tools", `{"type": "function", "function": {"name": "time"}}`, `{"name": "time", "parameters": {}}`, "time{}"},
+// TestListener: stop words count in the content only, and one call may end an answer.
+func TestListener(t *testing.T) {
+	form := reply.FormNamed("hermes")
+	weather := &tools{callable: reply.Tools{{Name: "weather"}}}
+	only := &tools{callable: weather.callable, single: true}
+	const call = `<tool_call>{"name": "weather", "arguments": {"a": "stop"}}</tool_call>`
+	for _, c := range []struct {
+		tools *tools
+		text  string
+		want  string
+		over  bool
+	}{
+		{weather, "<think>stop</think>yes, st stop no", "yes, st  (stop) 0", true},
+		{weather, "st" + call + "on", "ston () 1", false},
+		{weather, call + call, " () 2", false},
+		{only, call + call, " () 1", true},
 	} {
-		tools, err := readTools(json.RawMessage(list), json.RawMessage(c.choice))
-		if err != nil {
-			t.Fatal(err)
+		for _, size := range []int{1, 3, 1000} {
+			j := job{form: form, tools: c.tools, stop: []string{"stop"}}
+			l, s, over := j.listener(), said{}, false
+			for rest := c.text; rest != "" && !over; {
+				n := min(size, len(rest))
+				var parts []reply.Part
+				parts, over = l.next(rest[:n])
+				for _, p := range parts {
+					s.add(p)
+				}
+				rest = rest[n:]
+			}
+			if !over {
+				for _, p := range l.end() {
+					s.add(p)
+				}
+			}
+			got := fmt.Sprintf("%s (%s) %d", s.content.String(), s.reasoning.String(), len(s.calls))
+			if got != c.want || over != c.over && len(c.text) > size {
+				t.Errorf("%q by %d: %q %v, want %q %v", c.text, size, got, over, c.want, c.over)
+			}
 		}
-		g, err := tools.grammar(c.template)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, whole := g.Match(c.text); !whole {
-			t.Errorf("%s: %q is not allowed", c.template, c.text)
-		}
-		if begins, _ := g.Match("I"); begins {
-			t.Errorf("%s: text is allowed", c.template)
-		}
-		r := newCallReader(tools)
-		said := r.next(c.text)
-		last, calls := r.end()
-		if said+last != "" || len(calls) != 1 || calls[0].name+calls[0].arguments != c.call {
-			t.Errorf("%s: said %q, called %v", c.template, said+last, calls)
-		}
+	}
+	if id := callID(); len(id) != 9 || id == callID() {
+		t.Errorf("id %q", id)
 	}
 }
 

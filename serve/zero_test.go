@@ -16,12 +16,12 @@ func TestZero(t *testing.T) {
 	refused, alike := check(nil), check(func(generate.Sampling) bool { return true })
 	table := map[string]check{
 		"max_tokens": refused, "max_completion_tokens": refused, "repetition_penalty": refused, "n": refused,
-		"best_of":     refused,
+		"best_of": refused, "repeat_penalty": refused, "n_predict": refused,
 		"seed":        func(s generate.Sampling) bool { return s.Seed == 0 },
 		"temperature": func(s generate.Sampling) bool { return s.Temperature == 0 },
 		"top_p":       func(s generate.Sampling) bool { return s.TopP != nil && *s.TopP == 0 },
 		"top_k":       alike, "min_p": alike, "presence_penalty": alike, "frequency_penalty": alike,
-		"top_logprobs": alike,
+		"top_logprobs": alike, "thinking_budget_tokens": alike,
 	}
 	numbers := 0
 	for i := range reflect.TypeFor[request]().NumField() {

@@ -122,7 +122,7 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 			c.messages = c.messages[:len(c.messages)-2]
 			c.flags.sampling.Seed++
 		case strings.HasPrefix(command, "/"):
-			fmt.Fprintf(ui, "There is no command %s; /help lists them. A space before it makes it a message.\n", command)
+			fmt.Fprintf(ui, "There is no command %s; /help lists them. A space first makes it a message.\n", command)
 			continue
 		}
 		if err := c.answer(ctx, ui, text); err != nil {

@@ -543,7 +543,8 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 		head := fmt.Sprintf("kernels %d to %d in one dispatch: %s", k.First, k.First+k.Count-1, k.Dispatch.Schedule)
 		if first, ok := seen[k.Dispatch.Shader]; ok {
 			first := p.Persistent[first-len(p.Steps)].First
-			fmt.Fprintf(d.stdout, "// %s; the shader that begins with kernel %d\n// %s\n\n", head, first, bindingsLine(p, i))
+			fmt.Fprintf(d.stdout, "// %s; the shader that begins with kernel %d\n// %s\n\n", head, first,
+				bindingsLine(p, i))
 			continue
 		}
 		seen[k.Dispatch.Shader] = i

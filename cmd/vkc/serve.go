@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/serve"
+	"github.com/vkc-go/vkc/serve/reply"
 )
 
 type serveFlags struct {
@@ -24,6 +25,7 @@ type serveFlags struct {
 	open             bool
 	drain            time.Duration
 	serve            serve.Options
+	toolForm         string
 
 	parallel, positions *int // --parallel and --kv-tokens; nil if not given
 }
@@ -73,6 +75,14 @@ code is 1.`,
 	split.Usage = "of several devices (--device 0,1) each has the whole model (none), or as for vkc generate"
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
+	flags.Int64Var(&f.serve.MaxBody, "max-body", 1<<20, "`N` bytes of a request at most")
+	flags.StringVar(&f.toolForm, "tool-form", "", "how the model writes calls of tools and reasoning, a "+
+		"`FORM` (default by its chat template): "+strings.Join(reply.FormNames(), ", "))
+	flags.IntVar(&f.serve.ThinkTokens, "think-tokens", 0,
+		"`N` tokens of reasoning at most, then the answer; 0 means no limit")
+	flags.BoolVar(&f.serve.StrictFields, "strict-fields", false, "refuse fields of requests that are not supported, "+
+		"instead of passing over them with a header Warnings")
+	flags.BoolVar(&f.serve.StrictModel, "strict-model", false, "refuse requests that name another model")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait this `TIME` for answers that are under way")
 	return cmd
@@ -107,11 +117,18 @@ func (f *serveFlags) check() error {
 			return usagef("--%s %d: want at least 1", number.flag, *number.given)
 		}
 	}
+	f.serve.Form = reply.FormNamed(f.toolForm)
 	switch {
 	case f.serve.Queue < 1:
 		return usagef("--queue %d: want at least 1", f.serve.Queue)
 	case f.serve.MaxTokens < 0:
 		return usagef("--max-tokens %d: want at least 1, or 0 for as many as fit", f.serve.MaxTokens)
+	case f.serve.MaxBody < 1:
+		return usagef("--max-body %d: want at least 1", f.serve.MaxBody)
+	case f.serve.ThinkTokens < 0:
+		return usagef("--think-tokens %d: want at least 1, or 0 for no limit", f.serve.ThinkTokens)
+	case f.toolForm != "" && f.serve.Form == nil:
+		return usagef("--tool-form %s: want one of %s", f.toolForm, strings.Join(reply.FormNames(), ", "))
 	case f.serve.Timeout <= 0:
 		return usagef("--timeout %v: want more than 0", f.serve.Timeout)
 	case f.drain < 0:
@@ -254,7 +271,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	}
 	handler.Wait()
 	if cut > 0 {
-		return &finalError{fmt.Errorf("serve: after --drain %v answers were under way still, and cut: %d", f.drain, cut)}
+		err := fmt.Errorf("serve: after --drain %v answers were under way still, and cut: %d", f.drain, cut)
+		return &finalError{err}
 	}
 	return nil
 }

@@ -217,6 +217,9 @@ func (v *vocabulary) ends() map[int32]bool {
 			ends[int32(id)] = true
 		}
 	}
+	if slices.Contains(v.tokens, "<|channel|>") { // in OpenAI's Harmony format, <|end|> ends a part of an answer
+		delete(ends, int32(slices.Index(v.tokens, "<|end|>")))
+	}
 	return ends
 }
 

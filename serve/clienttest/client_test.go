@@ -42,7 +42,7 @@ func TestClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	s := httptest.NewServer(serve.New(m, serve.Options{Name: "talker", Key: "secret"}))
+	s := httptest.NewServer(serve.New(m, serve.Options{Name: "talker", Key: "secret", StrictModel: true}))
 	defer s.Close()
 	client := openai.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("secret"), option.WithMaxRetries(0))
 	ask := openai.ChatCompletionNewParams{

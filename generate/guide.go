@@ -1,0 +1,116 @@
+package generate
+
+import (
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/grammar"
+)
+
+// guide decides which tokens may come next in one answer, by Sampling's Grammar and Reasoning. An answer is free, or a
+// grammar constrains it, or the tokens that end its reasoning are forced.
+type guide struct {
+	tok        *tokenizer.Tokenizer
+	constraint *grammar.Constraint // nil without a grammar
+	text       *grammar.Text       // nil while the answer is free
+	after      []string            // marks after which the grammar applies
+	again      bool                // whether the answer is free again after the grammar's text
+	tail       string              // the end of the free text, which may begin a mark
+	reasoning  Reasoning
+	thought    int     // tokens of reasoning; -1 once it is over
+	forced     []int32 // the tokens that come next
+}
+
+func newGuide(m *Model, s Sampling) *guide {
+	g := &guide{tok: m.tok, after: s.GrammarAfter, again: s.GrammarAgain, reasoning: s.Reasoning}
+	if s.Grammar != nil {
+		g.constraint = m.constraints.of(s.Grammar, m.tok)
+	}
+	if s.Reasoning.Tokens == 0 {
+		g.thought = -1
+	}
+	return g
+}
+
+// advance takes a token, unless id is negative, and returns the mask of the next one: nil if every token may come. full
+// means that none may.
+func (g *guide) advance(id int32, pause func() error) (mask grammar.Mask, full bool, err error) {
+	if g.text != nil {
+		g.text.Pause = pause
+	}
+	if id >= 0 {
+		if err := g.take(id, pause); err != nil {
+			return nil, false, err
+		}
+	}
+	switch {
+	case len(g.forced) > 0:
+		mask = make(grammar.Mask, (g.tok.Len()+63)/64)
+		mask[g.forced[0]/64] = 1 << (g.forced[0] % 64)
+		return mask, false, nil
+	case g.text == nil:
+		return nil, false, nil
+	case g.text.Full() && g.again:
+		g.text = nil
+		return nil, false, nil
+	case g.text.Full():
+		return nil, true, nil
+	}
+	mask, err = g.text.Mask()
+	return mask, false, err
+}
+
+// take takes a token.
+func (g *guide) take(id int32, pause func() error) error {
+	if len(g.forced) > 0 {
+		g.forced = g.forced[1:]
+	}
+	if g.text != nil {
+		return g.text.Take(id)
+	}
+	piece := g.tok.Piece(id)
+	if g.tok.IsSpecial(id) {
+		piece = g.tok.Token(id)
+	}
+	g.tail += piece
+	longest := max(len(g.reasoning.Open), len(g.reasoning.Close)) + 16 // and white space
+	if g.thought >= 0 {
+		g.think()
+	}
+	for _, mark := range g.after {
+		longest = max(longest, len(mark))
+		_, rest, found := strings.Cut(g.tail, mark)
+		if !found {
+			continue
+		}
+		text, err := g.constraint.Begin()
+		if err != nil {
+			return err
+		}
+		if text.Pause = pause; rest == "" || text.TakeText(rest) == nil {
+			g.text, g.tail = text, ""
+			return nil
+		} // the model has written something else: the answer stays free
+		g.tail = rest
+	}
+	g.tail = g.tail[max(0, len(g.tail)-longest):]
+	return nil
+}
+
+// think counts a token of reasoning, and ends the reasoning if it is too long.
+func (g *guide) think() {
+	begin := strings.TrimLeft(g.tail, " \t\r\n")
+	open := g.reasoning.Open
+	switch {
+	case open != "" && strings.HasPrefix(begin, open):
+		g.reasoning.Open = ""
+	case open != "" && !strings.HasPrefix(open, begin), // an answer without reasoning
+		strings.Contains(g.tail, g.reasoning.Close):
+		g.thought = -1
+		return
+	}
+	if g.thought++; g.thought == g.reasoning.Tokens {
+		g.forced = g.tok.Encode(g.reasoning.Close, tokenizer.Options{Special: true})
+		g.thought = -1
+	}
+}

@@ -1,0 +1,150 @@
+package grammar
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Function is a callable function with a JSON Schema of its parameters. A call is Before, the arguments, and After. The
+// arguments are a JSON object, or with Marks a list.
+type Function struct {
+	Name          string // in errors
+	Parameters    []byte
+	Before, After string
+	Marks         *Marks
+}
+
+// Marks are the texts around each argument: Param, the name, ParamEnd, the argument, and ValueEnd. Arguments that are
+// strings have no quotes.
+type Marks struct{ Param, ParamEnd, ValueEnd string }
+
+// Token returns the name of a special token as a grammar writes it, in the texts of ParseCalls. Ordinary text, such as
+// a string in an argument, never contains it.
+func Token(name string) string { return tokenMark + name }
+
+// tokenMark comes before the name of a special token. It occurs neither in JSON nor in unquoted arguments.
+const tokenMark = "\x01"
+
+// ParseCalls returns the grammar of a call of one of the functions, between two texts. Arguments are always an object,
+// even if a schema allows other values.
+func ParseCalls(before string, functions []Function, after string) (*Grammar, error) {
+	s := &schemas{ids: map[string]int{}}
+	s.add("root", nil)
+	e := alt()
+	special := strings.Contains(before+after, tokenMark)
+	for _, f := range functions {
+		if len(f.Parameters) > maxSource {
+			return nil, fmt.Errorf("schema: the parameters of %s have %d bytes: want at most %d", f.Name,
+				len(f.Parameters), maxSource)
+		}
+		root, err := readValue(f.Parameters)
+		if err != nil {
+			return nil, fmt.Errorf("schema: the parameters of %s: %w", f.Name, err)
+		}
+		special = special || strings.Contains(f.Before+f.After, tokenMark)
+		s.root, s.scope = root, f.Name
+		e.list = append(e.list, seq(text(f.Before), s.arguments(root, f), text(f.After)))
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.rules[0].body = seq(text(before), e, text(after))
+	g, err := build(s.rules)
+	if err == nil {
+		g.special = special
+	}
+	return g, err
+}
+
+// arguments returns the expression of a function's arguments.
+func (s *schemas) arguments(root any, f Function) *expr {
+	where := f.Name + "#"
+	o, ok := root.(*object)
+	switch {
+	case root == true:
+		o = newObject()
+	case !ok:
+		return s.fail(where, "want an object, or true")
+	}
+	if f.Marks != nil {
+		return s.marked(o, where, *f.Marks)
+	}
+	must := newObject()
+	for _, k := range o.keys {
+		must.set(k, o.values[k])
+	}
+	must.set("type", "object")
+	for _, key := range []string{"$ref", "allOf", "anyOf", "oneOf", "const", "enum"} {
+		if o.has(key) { // merging finds the alternatives that are objects
+			kind := newObject()
+			kind.set("type", "object")
+			must = newObject()
+			must.set("allOf", []any{o, kind})
+			break
+		}
+	}
+	return s.add(where, func() *expr { return s.value(must, where, 0) })
+}
+
+// marked returns the expression of arguments that have marks of their own, in the order of the schema's properties.
+func (s *schemas) marked(o *object, where string, m Marks) *expr {
+	properties, _ := o.values["properties"].(*object)
+	if properties == nil {
+		return seq()
+	}
+	required, _ := o.values["required"].([]any)
+	e := seq()
+	line := optional(text("\n"))
+	for _, name := range properties.keys {
+		at := inside(where, "properties", name)
+		one := seq(text(m.Param+name+m.ParamEnd), line, s.unquoted(properties.values[name], at, m.ValueEnd), line,
+			text(m.ValueEnd), line)
+		least := 0
+		for _, r := range required {
+			if r == any(name) {
+				least = 1
+			}
+		}
+		e.list = append(e.list, repeat(one, least, 1))
+	}
+	return e
+}
+
+// unquoted returns the expression of an argument before a mark. A string has no quotes, anything else is JSON.
+func (s *schemas) unquoted(schema any, where, end string) *expr {
+	o, ok := schema.(*object)
+	if !ok || o.values["type"] != any("string") {
+		return s.add(where, func() *expr { return s.value(schema, where, 0) })
+	}
+	list, _ := o.values["enum"].([]any)
+	if one, ok := o.values["const"]; ok {
+		list = []any{one}
+	}
+	e := alt()
+	for _, v := range list {
+		if word, ok := v.(string); ok && !strings.Contains(word, end) {
+			e.list = append(e.list, text(word))
+		}
+	}
+	if len(e.list) > 0 {
+		return e
+	}
+	return without(end)
+}
+
+// without returns the expression of the texts that do not contain a mark. The mark's first character occurs in it once.
+// After a part of the mark comes either a character that does not continue it, or the mark's first character again.
+func without(mark string) *expr {
+	first, size := utf8.DecodeRuneInString(mark)
+	never := span{0, 8} // neither tokenMark nor other control characters
+	starts, ends := alt(), alt()
+	for i := size; i < len(mark); {
+		next, n := utf8.DecodeRuneInString(mark[i:])
+		starts.list = append(starts.list, text(mark[:i]))
+		ends.list = append(ends.list, seq(text(mark[:i]), set(invert([]span{never, {first, first}, {next, next}})...)))
+		i += n
+	}
+	other := set(invert([]span{never, {first, first}})...)
+	return seq(repeat(alt(other, seq(repeat(starts, 0, -1), ends)), 0, -1), repeat(starts, 0, -1))
+}

@@ -1,0 +1,162 @@
+package reply
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// literals reads values as Python writes them, and returns their JSON.
+type literals struct {
+	s      string
+	at     int
+	assign string   // stands between a name and its value in fields
+	quotes []string // marks around strings; a longer one comes before its prefix
+	depth  int
+}
+
+func (l *literals) rest() string { return l.s[l.at:] }
+
+func (l *literals) space() { l.at = len(l.s) - len(strings.TrimLeft(l.rest(), " \t\r\n")) }
+
+// take skips a mark, if it is next.
+func (l *literals) take(mark string) bool {
+	if !strings.HasPrefix(l.rest(), mark) {
+		return false
+	}
+	l.at += len(mark)
+	return true
+}
+
+// fails is the state if an expected mark is not there: more text may have it, or not.
+func (l *literals) fails(mark string) state {
+	if strings.HasPrefix(mark, l.rest()) {
+		return partial
+	}
+	return not
+}
+
+// fields reads names and values up to a closing mark, and returns a JSON object.
+func (l *literals) fields(end string) (object string, st state) {
+	return l.list("{", "}", end, func() (string, state) {
+		l.space()
+		key, st := l.quoted()
+		if st != whole {
+			n := nameLength(l.rest())
+			if n == 0 {
+				return "", max(st, l.fails(l.assign))
+			}
+			key = quote(l.rest()[:n])
+			l.at += n
+		}
+		l.space()
+		if !l.take(l.assign) && !l.take(":") {
+			return "", l.fails(l.assign)
+		}
+		value, st := l.value()
+		return key + ":" + value, st
+	})
+}
+
+// list reads items between commas up to a closing mark.
+func (l *literals) list(open, close, end string, item func() (string, state)) (text string, st state) {
+	if l.depth++; l.depth > maxDepth {
+		return "", not
+	}
+	defer func() { l.depth-- }()
+	var items []string
+	for {
+		if l.space(); l.take(end) {
+			return open + strings.Join(items, ",") + close, whole
+		}
+		if len(items) > 0 && !l.take(",") {
+			return "", l.fails(",")
+		}
+		if l.space(); l.take(end) { // after the last comma
+			return open + strings.Join(items, ",") + close, whole
+		}
+		one, st := item()
+		if st != whole {
+			return "", st
+		}
+		items = append(items, one)
+	}
+}
+
+// value reads one value.
+func (l *literals) value() (text string, st state) {
+	l.space()
+	if text, st := l.quoted(); st != not {
+		return text, st
+	}
+	switch {
+	case l.take("["):
+		return l.list("[", "]", "]", l.value)
+	case l.take("("):
+		return l.list("[", "]", ")", l.value)
+	case l.take("{"):
+		return l.fields("}")
+	}
+	word, _, found := cutAny(l.rest(), ",)]} \t\r\n")
+	if !found {
+		return "", partial // a longer word may follow
+	}
+	l.at += len(word)
+	if json, ok := map[string]string{"True": "true", "False": "false", "None": "null"}[word]; ok {
+		return json, whole
+	}
+	if json.Valid([]byte(word)) {
+		return word, whole
+	}
+	return "", not
+}
+
+// cutAny cuts s before the first of some characters.
+func cutAny(s, chars string) (before, after string, found bool) {
+	i := strings.IndexAny(s, chars)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i:], true
+}
+
+// escapes are the characters that a backslash and a letter stand for.
+var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '0': "\x00", '\n': ""}
+
+// quoted reads a string, and returns it as JSON.
+func (l *literals) quoted() (text string, st state) {
+	for _, mark := range l.quotes {
+		if len(l.rest()) < len(mark) && l.rest() != "" && strings.HasPrefix(mark, l.rest()) {
+			return "", partial
+		}
+		if !l.take(mark) {
+			continue
+		}
+		var b strings.Builder
+		for ; l.rest() != ""; l.at++ {
+			c := l.s[l.at]
+			if l.take(mark) {
+				return quote(b.String()), whole
+			}
+			if c != '\\' || len(mark) > 3 || l.at+1 == len(l.s) {
+				b.WriteByte(c)
+				continue
+			}
+			l.at++
+			if text, ok := escapes[l.s[l.at]]; ok {
+				b.WriteString(text)
+			} else {
+				b.WriteByte(l.s[l.at])
+			}
+		}
+		return "", partial
+	}
+	return "", not
+}
+
+func quote(s string) string {
+	data, err := json.Marshal(s)
+	if err != nil { // strings always encode
+		return `""`
+	}
+	return string(data)
+}

@@ -1,0 +1,336 @@
+package reply
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/grammar"
+)
+
+// syntax is how one call, or a list of calls, is written.
+type syntax interface {
+	// read reads the calls that s begins with: their parts, and their length in bytes.
+	read(s string, t Tools) (parts []Part, n int, st state)
+	// head reads the text of one call up to its arguments, which begin at byte `at` and come before tail. Only text in
+	// the syntax's grammar has a head.
+	head(s string, t Tools) (name string, at int, tail string, ok bool)
+	// calls returns the grammar's description of the calls, or nil if a grammar cannot describe them.
+	calls(t Tools) []grammar.Function
+}
+
+// nameLength returns the number of leading characters of s that a tool's name may have.
+func nameLength(s string) int {
+	i := strings.IndexFunc(s, func(c rune) bool {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		return !(letter || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.')
+	})
+	if i < 0 {
+		return len(s)
+	}
+	return i
+}
+
+// objectSyntax is {"name": NAME, key: ARGUMENTS}, or a list of such objects.
+type objectSyntax struct{ key, before, after string }
+
+func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
+	if st := plausible(s); st == not || len(strings.TrimSpace(s)) == 0 {
+		return nil, 0, st
+	}
+	space := len(s) - len(strings.TrimLeft(s, " \t\r\n"))
+	n, st = span(s[space:])
+	if st != whole {
+		return nil, 0, st
+	}
+	n += space
+	list := []json.RawMessage{repair(s[space:n])}
+	if s[space] == '[' && json.Unmarshal(list[0], &list) != nil || len(list) == 0 {
+		return nil, 0, not
+	}
+	found := false
+	for _, one := range list {
+		calls := t.callOf(one)
+		if found = found || calls != nil; calls == nil {
+			calls = []Part{{Content, string(one)}}
+		}
+		parts = append(parts, calls...)
+	}
+	if !found {
+		return nil, 0, not
+	}
+	return parts, n, whole
+}
+
+func (o objectSyntax) function(t Tool) grammar.Function {
+	before := fmt.Sprintf(`%s{"name": "%s", "%s": `, o.before, t.Name, o.key)
+	return grammar.Function{Name: t.Name, Parameters: t.Parameters, Before: before, After: "}" + o.after}
+}
+
+func (o objectSyntax) calls(t Tools) (list []grammar.Function) {
+	list = []grammar.Function{}
+	for _, one := range t {
+		list = append(list, o.function(one))
+	}
+	return list
+}
+
+func (o objectSyntax) head(s string, t Tools) (name string, at int, tail string, ok bool) {
+	return headOf(s, o.calls(t))
+}
+
+// headOf finds the function whose text before its arguments s begins with.
+func headOf(s string, list []grammar.Function) (name string, at int, tail string, ok bool) {
+	trimmed := strings.TrimLeft(s, " \t\r\n")
+	for _, f := range list {
+		before := strings.TrimLeft(f.Before, " \t\r\n")
+		if strings.HasPrefix(trimmed, before+"{") {
+			return f.Name, len(s) - len(trimmed) + len(before), f.After, true
+		}
+	}
+	return "", 0, "", false
+}
+
+// namedSyntax is one of prefixes, the name, sep, and the arguments. Between the name and sep may stand other text, such
+// as the id of a call. A grammar writes the first prefix, between after the name, and suffix after the arguments.
+type namedSyntax struct {
+	prefixes             []string
+	between, sep, suffix string
+}
+
+// maxBetween bounds the bytes between a tool's name and its arguments.
+const maxBetween = 128
+
+func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
+	rest := s
+	for _, p := range y.prefixes {
+		if p != "" && strings.HasPrefix(s, p) {
+			rest = s[len(p):]
+			break
+		}
+		if len(s) < len(p) && strings.HasPrefix(p, s) {
+			st = partial
+		}
+	}
+	k := nameLength(rest)
+	name := rest[:k]
+	switch {
+	case k == len(rest) && t.begins(name):
+		return nil, 0, partial
+	case !t.has(name):
+		return nil, 0, st
+	}
+	before, given, found := strings.Cut(rest[k:], y.sep)
+	if len(before) > maxBetween || strings.ContainsAny(before, "{}") {
+		return nil, 0, not
+	}
+	if given = strings.TrimLeft(given, " \t\r\n"); !found || given == "" {
+		return nil, 0, partial
+	}
+	size, st := span(given)
+	if st != whole {
+		return nil, 0, st
+	}
+	arguments, ok := object(given[:size])
+	if !ok {
+		return nil, 0, not
+	}
+	return []Part{{CallStart, name}, {Arguments, arguments}}, len(s) - len(given) + size, whole
+}
+
+func (y namedSyntax) calls(t Tools) (list []grammar.Function) {
+	list = []grammar.Function{}
+	for _, one := range t {
+		list = append(list, grammar.Function{Name: one.Name, Parameters: one.Parameters,
+			Before: y.prefixes[0] + one.Name + y.between + y.sep, After: y.suffix})
+	}
+	return list
+}
+
+func (y namedSyntax) head(s string, t Tools) (name string, at int, tail string, ok bool) {
+	return headOf(s, y.calls(t))
+}
+
+// paramsSyntax has each argument between marks of its own: begin, the name, nameEnd; for each argument param, its name,
+// paramEnd, value, the argument, valueEnd; and end. Strings have no quotes.
+type paramsSyntax struct {
+	begin, nameEnd, param, paramEnd, value, valueEnd, end string
+}
+
+func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
+	rest := s
+	// take drops white space and a mark. It returns not or partial if the mark is not there.
+	take := func(mark string) state {
+		if mark == "" {
+			return whole
+		}
+		trimmed := strings.TrimLeft(rest, " \t\r\n")
+		switch {
+		case strings.HasPrefix(trimmed, mark):
+			rest = trimmed[len(mark):]
+			return whole
+		case strings.HasPrefix(mark, trimmed):
+			return partial
+		}
+		return not
+	}
+	until := func(mark string) (string, bool) {
+		before, after, found := strings.Cut(rest, mark)
+		if found {
+			rest = after
+		}
+		return before, found
+	}
+	if st := take(p.begin); st != whole {
+		return nil, 0, st
+	}
+	name := rest[:nameLength(rest)]
+	switch {
+	case len(name) == len(rest) && t.begins(name):
+		return nil, 0, partial
+	case !t.has(name):
+		return nil, 0, not
+	}
+	rest = rest[len(name):]
+	if st := take(p.nameEnd); st != whole {
+		return nil, 0, st
+	}
+	var object strings.Builder
+	for {
+		if p.end != "" {
+			if st := take(p.end); st == whole {
+				break
+			} else if st == partial {
+				return nil, 0, partial
+			}
+		}
+		switch take(p.param) {
+		case partial:
+			return nil, 0, partial
+		case not:
+			if p.end != "" {
+				return nil, 0, not
+			}
+		}
+		key, found := until(p.paramEnd)
+		if !found {
+			return nil, 0, partial
+		}
+		if st := take(p.value); st != whole {
+			return nil, 0, st
+		}
+		text, found := until(p.valueEnd)
+		if !found {
+			return nil, 0, partial
+		}
+		text = strings.TrimSuffix(strings.TrimPrefix(text, "\n"), "\n")
+		quoted, err := json.Marshal(strings.TrimSpace(key))
+		if err != nil {
+			return nil, 0, not
+		}
+		if object.Len() > 0 {
+			object.WriteString(",")
+		}
+		fmt.Fprintf(&object, "%s:%s", quoted, t.value(name, strings.TrimSpace(key), text))
+	}
+	return []Part{{CallStart, name}, {Arguments, "{" + object.String() + "}"}}, len(s) - len(rest), whole
+}
+
+func (p paramsSyntax) calls(t Tools) (list []grammar.Function) {
+	marks := &grammar.Marks{Param: p.param, ParamEnd: p.paramEnd + p.value, ValueEnd: p.valueEnd}
+	list = []grammar.Function{}
+	for _, one := range t {
+		list = append(list, grammar.Function{Name: one.Name, Parameters: one.Parameters,
+			Before: p.begin + one.Name + p.nameEnd + "\n", Marks: marks, After: p.end})
+	}
+	return list
+}
+
+func (paramsSyntax) head(string, Tools) (name string, at int, tail string, ok bool) {
+	return "", 0, "", false
+}
+
+// pythonSyntax is NAME(key=value, ...), or a list of such calls in brackets. listed means that the brackets are
+// required.
+type pythonSyntax struct{ listed bool }
+
+func (p pythonSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
+	l := &literals{s: s, assign: "=", quotes: []string{`"""`, `'''`, `"`, `'`}}
+	l.space()
+	bracket := l.take("[")
+	if p.listed && !bracket {
+		return nil, 0, l.fails("[")
+	}
+	for {
+		l.space()
+		rest := l.rest()
+		name := rest[:nameLength(rest)]
+		l.at += len(name)
+		known, method, _ := strings.Cut(name, ".") // Llama 3 calls tools that it was trained with by NAME.call
+		if method != "" && !strings.HasPrefix("call", method) {
+			return nil, 0, not
+		}
+		switch {
+		case l.rest() == "" && t.begins(known):
+			return nil, 0, partial
+		case !t.has(known):
+			return nil, 0, not
+		}
+		if !l.take("(") {
+			return nil, 0, l.fails("(")
+		}
+		arguments, st := l.fields(")")
+		if st != whole {
+			return nil, 0, st
+		}
+		parts = append(parts, Part{CallStart, known}, Part{Arguments, arguments})
+		if !bracket {
+			return parts, l.at, whole
+		}
+		l.space()
+		switch {
+		case l.take("]"):
+			return parts, l.at, whole
+		case !l.take(","):
+			return nil, 0, l.fails(",")
+		}
+	}
+}
+
+func (pythonSyntax) calls(Tools) []grammar.Function { return nil }
+
+func (pythonSyntax) head(string, Tools) (name string, at int, tail string, ok bool) {
+	return "", 0, "", false
+}
+
+// gemmaSyntax is call:NAME{key:value,...} with strings between <escape> marks.
+type gemmaSyntax struct{}
+
+func (gemmaSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
+	l := &literals{s: s, assign: ":", quotes: []string{"<escape>", `<|"|>`, `"`}}
+	l.space()
+	if !l.take("call:") {
+		return nil, 0, l.fails("call:")
+	}
+	name := l.rest()[:nameLength(l.rest())]
+	l.at += len(name)
+	switch {
+	case l.rest() == "" && t.begins(name):
+		return nil, 0, partial
+	case !t.has(name):
+		return nil, 0, not
+	case !l.take("{"):
+		return nil, 0, l.fails("{")
+	}
+	arguments, st := l.fields("}")
+	if st != whole {
+		return nil, 0, st
+	}
+	return []Part{{CallStart, name}, {Arguments, arguments}}, l.at, whole
+}
+
+func (gemmaSyntax) calls(Tools) []grammar.Function { return nil }
+
+func (gemmaSyntax) head(string, Tools) (name string, at int, tail string, ok bool) {
+	return "", 0, "", false
+}
