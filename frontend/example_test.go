@@ -141,3 +141,18 @@ func ExampleTensor_RFFT() {
 	//   output "filtered" %4
 	// }
 }
+
+// Ridge regression for a batch of data sets: the normal equations by a Cholesky factor.
+func ExampleTensor_Cholesky() {
+	g, err := frontend.Build("ridge", func(b *frontend.Builder) {
+		x, y := b.Input("x", ir.F32, 16, 100, 8), b.Input("y", ir.F32, 16, 100, 1)
+		normal := x.T().MatMul(x).Add(b.Eye(ir.F32, 8, 8))
+		b.Output("weights", normal.Cholesky().CholeskySolve(x.T().MatMul(y)))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ir.FormatNode(g.Outputs()[0].Node))
+	// Output:
+	// %13 = triangular_solve %9, %12 {transpose=true} : f32[16,8,1]
+}

@@ -42,11 +42,72 @@ func irfftGrad(c GradCall) Tensor {
 	return g.Mul(g.b.Const(d))
 }
 
-// init adds the gradient rules of Fourier transforms.
+// symmetric returns the gradient of the lower triangle of a symmetric matrix, from the gradient s of both triangles: an
+// element below the diagonal counts for its mirror image too.
+func symmetric(s Tensor) Tensor { return s.Tril(0).Add(s.Triu(1).T()) }
+
+// mirrored copies the lower triangle to the upper one.
+func (t Tensor) mirrored() Tensor { return t.Tril(0).Add(t.Tril(-1).T()) }
+
+// choleskyGrad is the gradient of cholesky (Murray 2016, "Differentiation of the Cholesky decomposition", equation 10):
+// l^-T p l^-1 with p = l^T g, of which the lower triangle counts, and half of the diagonal.
+func choleskyGrad(c GradCall) Tensor {
+	l, g := c.Result.wide(), c.Grad.wide().Tril(0)
+	p := l.T().MatMul(g)
+	p = p.Tril(0).Add(p.Tril(-1)).MulScalar(0.5)
+	p = l.TriangularSolve(p, Transposed())
+	return symmetric(l.TriangularSolve(p.T(), Transposed()).T())
+}
+
+// solveGrad is the gradient of triangular_solve (Giles 2008, "Collected matrix derivative results for forward and
+// reverse mode algorithmic differentiation", 2.3.1): h = a^-T g for b, and the triangle of -h x^T for a.
+func solveGrad(c GradCall, i int) Tensor {
+	a, x, g := c.Args[0].wide(), c.Result.wide(), c.Grad.wide()
+	lower, transpose := c.Attrs.Bool("lower"), c.Attrs.Bool("transpose")
+	h := a.apply(ir.OpTriangularSolve, []Tensor{g}, attr("lower", lower), attr("transpose", !transpose))
+	if i == 1 {
+		return h
+	}
+	if transpose {
+		h, x = x, h
+	}
+	d := h.MatMulT(x).Neg()
+	if lower {
+		return d.Tril(0)
+	}
+	return d.Triu(0)
+}
+
+// qrGrad is the gradient of qr (Walter, Lehmann and Lamour 2012, "On evaluating higher-order derivatives of the QR
+// decomposition of tall matrices with full column rank in forward and reverse mode algorithmic differentiation"): (g +
+// q m) r^-T, where m is symmetric with the lower triangle of -g^T q.
+func qrGrad(c GradCall) Tensor {
+	q, g := c.Result.wide(), c.Grad.wide()
+	r := q.T().MatMul(c.Args[0].wide()).Triu(0)
+	m := g.T().MatMul(q).Neg().mirrored()
+	return r.TriangularSolve(g.Add(q.MatMul(m)).T(), Upper()).T()
+}
+
+// eigHGrad is the gradient of eigh (Giles 2008, 3.1): v (f * (v^T g)) v^T, where f has the reciprocals of the
+// differences of eigenvalues. Equal ones have no part in it.
+func eigHGrad(c GradCall) Tensor {
+	v, g, x := c.Result.wide(), c.Grad.wide(), c.Args[0].wide()
+	values := x.mirrored().MatMul(v).Mul(v).Sum(-2)
+	apart := values.Unsqueeze(-2).Sub(values.Unsqueeze(-1))
+	same := apart.Eq(apart.Lit(0))
+	f := same.Where(apart.Lit(0), same.Where(apart.Lit(1), apart).Recip())
+	return symmetric(v.MatMul(f.Mul(v.T().MatMul(g))).MatMulT(v))
+}
+
+// init adds the gradient rules of Fourier transforms and linear algebra.
 func init() {
 	gradRows(map[ir.Op]gradRule{
-		ir.OpFFT:   first(fftGrad),
-		ir.OpRFFT:  first(rfftGrad),
-		ir.OpIRFFT: first(irfftGrad),
+		ir.OpCholesky:        first(choleskyGrad),
+		ir.OpTriangularSolve: each(solveGrad),
+		ir.OpQR:              first(qrGrad),
+		ir.OpEigH:            first(eigHGrad),
+		ir.OpFFT:             first(fftGrad),
+		ir.OpRFFT:            first(rfftGrad),
+		ir.OpIRFFT:           first(irfftGrad),
 	})
 }

@@ -309,6 +309,19 @@ var methodCases = []methodCase{
 	{ir.OpTranspose, func(o *operands) frontend.Tensor { return o.heads.RFFT(1) }, `transpose %17 {perm=[0,2,1,3]} : f32[4,2,8,2]`},
 	{ir.OpIRFFT, func(o *operands) frontend.Tensor { return o.x.Reshape(4, 2).IRFFT(0, 7) }, `irfft %16 {n=7} : f32[7]`},
 	{ir.OpTranspose, func(o *operands) frontend.Tensor { return o.x.Reshape(4, 1, 2).IRFFT(0, 6) }, `transpose %18 {perm=[1,0]} : f32[6,1]`},
+	{ir.OpCholesky, func(o *operands) frontend.Tensor { return o.x.MatMulT(o.x).Cholesky() }, `cholesky %16 : f32[2,2]`},
+	{ir.OpTriangularSolve, func(o *operands) frontend.Tensor { return o.x.Slice(1, 0, ir.D(2)).TriangularSolve(o.y) }, `triangular_solve %16, %1 : f32[2,4]`},
+	{ir.OpTriangularSolve, func(o *operands) frontend.Tensor {
+		return o.x.Slice(1, 0, ir.D(2)).TriangularSolve(o.y, frontend.Upper(), frontend.Transposed())
+	}, `triangular_solve %16, %1 {lower=false, transpose=true} : f32[2,4]`},
+	{ir.OpTriangularSolve, func(o *operands) frontend.Tensor {
+		return o.x.Slice(1, 0, ir.D(2)).TriangularSolve(o.keys.Transpose(0, 1, 2).Slice(1, 0, ir.D(2)))
+	}, `triangular_solve %19, %18 : f32[2,2,8]`},
+	{ir.OpTriangularSolve, func(o *operands) frontend.Tensor { return o.x.Slice(1, 0, ir.D(2)).Solve(o.y) }, `triangular_solve %20, %22 {lower=false} : f32[2,4]`},
+	{ir.OpTriangularSolve, func(o *operands) frontend.Tensor { return o.x.Slice(1, 0, ir.D(2)).CholeskySolve(o.y) }, `triangular_solve %16, %17 {transpose=true} : f32[2,4]`},
+	{ir.OpQR, func(o *operands) frontend.Tensor { q, _ := o.x.QR(); return q }, `qr %16 : f32[2,2]`},
+	{ir.OpTriu, func(o *operands) frontend.Tensor { _, r := o.x.QR(); return r }, `triu %19 : f32[2,4]`},
+	{ir.OpEigH, func(o *operands) frontend.Tensor { _, v := o.x.MatMulT(o.x).EigH(); return v }, `eigh %16 : f32[2,2]`},
 }
 
 // TestMethods calls every method that makes a node, and compares the node with the expected text: operands in order,

@@ -56,7 +56,8 @@ type CustomKernel struct {
 	// Outputs names the results, at least one.
 	Outputs []string
 	// Zeroed names results that are filled with 0 before the kernel starts. The kernel may read them, update them with
-	// atomics from several invocations, and leave elements unwritten.
+	// atomics from several invocations, and leave elements unwritten. If the source calls memoryBarrierBuffer, these
+	// results are coherent: after that and a barrier, an invocation reads what others of its workgroup have written.
 	Zeroed []string
 	// Body has the statements of main. In every run it must write each element of each other result from exactly one
 	// invocation, and no invocation may access memory outside the arrays.
@@ -288,6 +289,11 @@ func inferCustomScalar(c *Call) (Type, error) {
 
 // NodeCall returns the call that made a node, for an Infer or Results after the node exists.
 func NodeCall(n *Node) *Call { return &Call{Op: n.op, Args: n.args, Attrs: n.attrs} }
+
+// Exchanges reports whether invocations of a workgroup read elements of results that others have written.
+func (k *CustomKernel) Exchanges() bool {
+	return strings.Contains(k.Body, "memoryBarrierBuffer") || strings.Contains(k.Shared, "memoryBarrierBuffer")
+}
 
 // OutputIndex returns the index of the kernel's result that a node of a custom op has.
 func OutputIndex(n *Node) int { return n.attrs.Int(outputAttr) }

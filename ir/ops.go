@@ -188,6 +188,10 @@ const (
 	OpFFT
 	OpRFFT
 	OpIRFFT
+	OpCholesky
+	OpTriangularSolve
+	OpQR
+	OpEigH
 
 	// Control.
 	OpIf

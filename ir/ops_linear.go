@@ -19,6 +19,20 @@ func init() {
 		OpInfo{Op: OpIRFFT, Name: "irfft", Class: ClassLinear, Args: x,
 			Attrs: []AttrInfo{{Name: "n", Kind: AttrInt, Doc: "the extent of the result"}}, Infer: inferIRFFT, Tol: tol,
 			Doc: "The n real numbers with the first floor(n/2)+1 frequencies x[..., n/2+1, 2], the inverse of rfft. It ignores the imaginary parts of frequency 0 and, if n is even, of frequency n/2."},
+		OpInfo{Op: OpCholesky, Name: "cholesky", Class: ClassLinear, Args: x, Infer: inferCholesky, Tol: tol,
+			Doc: "The lower triangular l with l*lᵀ = x, for symmetric positive definite x[..., n, n]. It reads the lower triangle of x, and so only that has a gradient (Murray 2016). If x is not positive definite, all of the lower triangle of l is NaN. n is a number, at most 4096."},
+		OpInfo{Op: OpTriangularSolve, Name: "triangular_solve", Class: ClassLinear,
+			Args: []ArgInfo{{Name: "a"}, {Name: "b"}},
+			Attrs: []AttrInfo{
+				{Name: "lower", Kind: AttrBool, Default: true, Doc: "read the lower triangle of a, not the upper one"},
+				{Name: "transpose", Kind: AttrBool, Default: false, Doc: "solve aᵀ*x = b"},
+			}, Infer: inferTriangularSolve, Tol: tol,
+			Doc: "The solution x[..., n, k] of a*x = b[..., n, k], for triangular a[..., n, n]. It reads one triangle of a, and so only that has a gradient (Giles 2008). A zero on the diagonal makes elements of x infinite or NaN. n is a number, at most 4096."},
+		OpInfo{Op: OpQR, Name: "qr", Class: ClassLinear, Args: x, Infer: inferQR, Tol: tol,
+			Doc: "The factor q[..., m, n] of x[..., m, n] = q*r, for m >= n. Its columns are orthonormal, and qᵀ*x = r is upper triangular with no negative number on the diagonal. If columns of x are linearly dependent, such q are many, and which one it is depends on the device. The gradient is then not finite. m and n are numbers, at most 65536 and 1024."},
+		OpInfo{Op: OpEigH, Name: "eigh", Class: ClassLinear, Args: x, Infer: inferEigH,
+			Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
+			Doc: "The orthonormal eigenvectors of symmetric x[..., n, n], in columns, by ascending eigenvalue. In each vector the element of the largest magnitude is positive. It reads the lower triangle of x, and so only that has a gradient. Vectors of equal eigenvalues are any of their space, depending on the device, and have no gradient towards each other. n is a number, at most 1024."},
 	)
 }
 
@@ -84,4 +98,76 @@ func inferIRFFT(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s is %s, want [..., %s, 2], the frequencies of %s numbers", c.arg(0), s, want, n)
 	}
 	return Type{c.DType(0), append(slices.Clone(s[:len(s)-2]), n)}, nil
+}
+
+// The largest matrices of ops of linear algebra. A device factors larger ones than fit in shared memory by blocks, or
+// with a vector of each column in shared memory.
+const (
+	maxSolved  = 4096
+	maxQRRows  = 65536
+	maxColumns = 1024
+)
+
+// matrices checks that argument i is [..., rows, columns] of floats, with numbers of at most that many rows and
+// columns.
+func (c *Call) matrices(i int, rows, columns int64) (Shape, error) {
+	if err := c.wantKinds(i, KindFloat); err != nil {
+		return nil, err
+	}
+	s := c.Shape(i)
+	if len(s) < 2 {
+		return nil, fmt.Errorf("%s is %s, want [..., rows, columns]", c.arg(i), s)
+	}
+	m, n := s[len(s)-2], s[len(s)-1]
+	if !m.IsStatic() || !n.IsStatic() || m.Add < 1 || n.Add < 1 || m.Add > rows || n.Add > columns {
+		return nil, fmt.Errorf("%s is %s, want matrices of 1 to %d rows and 1 to %d columns", c.arg(i), s, rows,
+			columns)
+	}
+	return s, nil
+}
+
+// squares is matrices for square ones of at most n rows.
+func (c *Call) squares(i int, n int64) (Shape, error) {
+	s, err := c.matrices(i, n, n)
+	if err == nil && s[len(s)-2] != s[len(s)-1] {
+		err = fmt.Errorf("%s is %s, want square matrices", c.arg(i), s)
+	}
+	return s, err
+}
+
+// inferCholesky is the rule of cholesky: square matrices.
+func inferCholesky(c *Call) (Type, error) {
+	s, err := c.squares(0, maxSolved)
+	return Type{c.DType(0), s}, err
+}
+
+// inferEigH is the rule of eigh: square matrices.
+func inferEigH(c *Call) (Type, error) {
+	s, err := c.squares(0, maxColumns)
+	return Type{c.DType(0), s}, err
+}
+
+// inferQR is the rule of qr: at least as many rows as columns.
+func inferQR(c *Call) (Type, error) {
+	s, err := c.matrices(0, maxQRRows, maxColumns)
+	if err == nil && s[len(s)-2].Add < s[len(s)-1].Add {
+		err = fmt.Errorf("%s is %s, want matrices with at least as many rows as columns", c.arg(0), s)
+	}
+	return Type{c.DType(0), s}, err
+}
+
+// inferTriangularSolve is the rule of triangular_solve: outer axes and the number of rows agree.
+func inferTriangularSolve(c *Call) (Type, error) {
+	a, err := c.squares(0, maxSolved)
+	if err != nil {
+		return Type{}, err
+	}
+	if err := c.wantSame(0, 1); err != nil {
+		return Type{}, err
+	}
+	b := c.Shape(1)
+	if last := len(a) - 1; len(b) != len(a) || !b[:last].Equal(a[:last]) {
+		return Type{}, fmt.Errorf("%s is %s and %s %s: want [..., n, n] and [..., n, k]", c.arg(0), a, c.arg(1), b)
+	}
+	return Type{c.DType(0), b}, nil
 }

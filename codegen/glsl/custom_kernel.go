@@ -151,6 +151,8 @@ func customBuffers(e *emit.Emitter, c *kernel.Custom) string {
 				typ = emit.BlockUnits[kernel.BlockUnit(bind.DType)].Name
 			}
 			switch {
+			case c.Zeroed(i) && c.Kernel().Exchanges():
+				access = "coherent "
 			case c.Zeroed(i):
 				access = ""
 			case i >= c.Args:

@@ -176,6 +176,21 @@ var numpyRows = []numpySection{
 		{"np.einsum('ij,ij->i', x, y)", "torch.einsum('ij,ij->i', x, y)",
 			func(o operands) tensor { return o.x.Mul(o.y).Sum(1) },
 			[]float64{28, 28}},
+		{"np.linalg.cholesky(x @ x.T)", "torch.linalg.cholesky(x @ x.T)",
+			func(o operands) tensor { return o.x.MatMulT(o.x).Cholesky() },
+			[]float64{3.7416575, 0, 8.552360, 1.963961}},
+		{"np.linalg.solve(x[:, :2], x)", "torch.linalg.solve(x[:, :2], x)",
+			func(o operands) tensor { return o.x.Slice(1, 0, ir.D(2)).Solve(o.x) },
+			[]float64{1, 0, -1, 0, 1, 2}},
+		{"scipy.linalg.solve_triangular(x[:, :2], x, lower=True)",
+			"torch.linalg.solve_triangular(x[:, :2], x, upper=False)",
+			func(o operands) tensor { return o.x.Slice(1, 0, ir.D(2)).TriangularSolve(o.x) },
+			[]float64{1, 2, 3, 0, -0.6, -1.2}},
+		{"np.linalg.qr(x)[1]", "torch.linalg.qr(x).R", func(o operands) tensor { return second(o.x.QR()) },
+			[]float64{4.1231056, 5.335784, 6.548462, 0, 0.7276069, 1.4552138}},
+		{"np.linalg.eigh(x @ x.T)[0]", "torch.linalg.eigh(x @ x.T).eigenvalues",
+			func(o operands) tensor { return first(o.x.MatMulT(o.x).EigH()) },
+			[]float64{0.5973279, 90.402672}},
 	}},
 	{"Fourier transforms", []numpyRow{
 		{"np.fft.rfft(v)", "torch.fft.rfft(v)", func(o operands) tensor { return o.v.RFFT(0) },
@@ -226,6 +241,9 @@ var numpyRows = []numpySection{
 
 // first takes the first of two results.
 func first(t, _ tensor) tensor { return t }
+
+// second takes the second of two results.
+func second(_, t tensor) tensor { return t }
 
 // TestFromNumPy runs every row of docs/FROM-NUMPY.md on the processor, and compares the page with the rows.
 func TestFromNumPy(t *testing.T) {

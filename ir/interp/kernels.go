@@ -98,9 +98,13 @@ var kernels = map[ir.Op]kernel{
 	ir.OpRandomNormal:    randomNormal,
 	ir.OpRandomBernoulli: randomBernoulli,
 
-	ir.OpFFT:   fft,
-	ir.OpRFFT:  rfft,
-	ir.OpIRFFT: irfft,
+	ir.OpFFT:             fft,
+	ir.OpRFFT:            rfft,
+	ir.OpIRFFT:           irfft,
+	ir.OpCholesky:        cholesky,
+	ir.OpTriangularSolve: triangularSolve,
+	ir.OpQR:              qr,
+	ir.OpEigH:            eigH,
 
 	ir.OpBatchNorm:  batchNorm,
 	ir.OpTril:       tril,

@@ -9,6 +9,63 @@ import (
 // linear adds the cases of Fourier transforms and linear algebra.
 func (s *suite) linear() {
 	s.transforms()
+	s.factors()
+}
+
+// spread returns a tensor [..., n, n] of random elements up to about 1.5*beside. It adds step*i+first to element i of
+// the diagonal.
+func (b *builder) spread(t ir.DType, dims []int, l layout, first, step, beside float64) *ir.Node {
+	matrix := ir.ShapeOf(dims[len(dims)-2:]...)
+	count := func(axis int64) *ir.Node {
+		return b.op(ir.OpIota, nil, attr("dtype", t), attr("shape", matrix), attr("axis", axis))
+	}
+	row := count(0)
+	diagonal := b.op(ir.OpWhere, []*ir.Node{b.op(ir.OpEq, []*ir.Node{row, count(1)}),
+		b.view(ir.OpAffine, row, attr("mul", step), attr("add", first)),
+		b.view(ir.OpAffine, row, attr("mul", 0.0), attr("add", 0.0))})
+	x := b.view(ir.OpAffine, b.arg(t, dims, l, small), attr("mul", beside), attr("add", 0.0))
+	return b.op(ir.OpAdd, []*ir.Node{x, diagonal})
+}
+
+// factors adds the ops of linear algebra, on matrices that are far from singular: smaller and larger ones than a kernel
+// factors in shared memory. The diagonal dominates, so that rounding changes results little.
+func (s *suite) factors() {
+	for _, dims := range [][]int{{1, 1}, {2, 2}, {3, 7, 7}, {0, 3, 3}, {2, 3, 4, 4}, {2, 40, 40}, {65, 65},
+		{150, 150}} {
+		n := dims[len(dims)-1]
+		for l := plain; l < layouts; l++ {
+			if l != plain && n != 7 {
+				continue
+			}
+			name := label(dims, l, small)
+			s.add(ir.OpCholesky, name, func(b *builder, t ir.DType) *ir.Node {
+				return b.view(ir.OpCholesky, b.spread(t, dims, l, 3, 0, 1.5/float64(n)))
+			}).everyIf(n == 7 && l == plain)
+			s.add(ir.OpQR, name, func(b *builder, t ir.DType) *ir.Node {
+				return b.view(ir.OpQR, b.spread(t, dims, l, 3, 0, 1.5/float64(n)))
+			}).everyIf(n == 7 && l == plain)
+			s.add(ir.OpEigH, name, func(b *builder, t ir.DType) *ir.Node {
+				return b.view(ir.OpEigH, b.spread(t, dims, l, -2, 1, 0.3))
+			}).everyIf(n == 7 && l == plain)
+			for mode := range 4 {
+				lower, transpose := mode&1 == 0, mode&2 != 0
+				s.add(ir.OpTriangularSolve, fmt.Sprintf("%s/lower %v, transpose %v", name, lower, transpose),
+					func(b *builder, t ir.DType) *ir.Node {
+						a := b.spread(t, dims, l, 3, 0, 1.5/float64(n))
+						right := append(append([]int{}, dims[:len(dims)-1]...), []int{1, 3, 70}[len(dims)%3])
+						return b.op(ir.OpTriangularSolve, []*ir.Node{a, b.arg(t, right, l, small)},
+							attr("lower", lower), attr("transpose", transpose))
+					}).everyIf(n == 7 && l == plain && mode == 2)
+			}
+		}
+	}
+	s.unary(ir.OpQR, "", []int{2, 33, 5}, plain, small)
+	s.unary(ir.OpQR, "", []int{300, 3}, plain, wide)
+	for _, n := range []int{5, 100} { // not positive definite, in the last row
+		s.add(ir.OpCholesky, fmt.Sprintf("not positive definite/%dx%d", n, n), func(b *builder, t ir.DType) *ir.Node {
+			return b.view(ir.OpCholesky, b.spread(t, []int{2, n, n}, plain, float64(n)-1.5, -1, 0.1/float64(n)))
+		})
+	}
 }
 
 // transforms adds Fourier transforms: by one matmul, by several, and by a convolution, of any numbers of elements.

@@ -32,6 +32,8 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.ropeTables(n, args)
 	case ir.OpFFT, ir.OpRFFT, ir.OpIRFFT:
 		return r.transform(n, args[0])
+	case ir.OpCholesky, ir.OpTriangularSolve, ir.OpQR, ir.OpEigH:
+		return r.factored(n, args)
 	case ir.OpMatMul:
 		return r.matmul(n, args)
 	case ir.OpMatMulID:
