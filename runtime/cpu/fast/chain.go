@@ -51,13 +51,14 @@ func (p *chain) compute(c *interp.Call) error {
 		places[i] = newPlace(a, c.Dims, nil)
 	}
 	const blocks = 8 // number of blocks in a task
-	tasks := (len(c.Out) + blocks*block - 1) / (blocks * block)
-	return c.Parallel(tasks, max(1, p.work*min(len(c.Out), blocks*block)/4), func(_, task int) {
+	out := outOf(c)
+	tasks := (len(out) + blocks*block - 1) / (blocks * block)
+	return c.Parallel(tasks, max(1, p.work*min(len(out), blocks*block)/4), func(_, task int) {
 		s := p.begin(places)
 		defer p.idle.Put(s)
-		end := min((task+1)*blocks*block, len(c.Out))
+		end := min((task+1)*blocks*block, len(out))
 		for lo := task * blocks * block; lo < end; lo += block {
-			p.run(c.Out[lo:min(lo+block, end)], places, lo, s)
+			p.run(out[lo:min(lo+block, end)], places, lo, s)
 		}
 	})
 }
@@ -171,11 +172,12 @@ func (c *chains) ending(root *ir.Node, within []bool) *chain {
 
 // ends reports whether a node can be the last one of a chain.
 func (c *chains) ends(root *ir.Node) bool {
-	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !isNarrow(root.DType()) || !computable(root) {
+	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !computable(root) {
 		return false
 	}
-	// The interpreter needs no copy for a conversion of narrow floats to f32.
-	return root.Op() != ir.OpCast || root.DType() != ir.F32 || !isNarrow(root.Arg(0).DType())
+	// The interpreter needs no copy for a conversion of narrow floats to f32, or to the dtype of the argument.
+	from := root.Arg(0).DType()
+	return root.Op() != ir.OpCast || from != root.DType() && (root.DType() != ir.F32 || !isNarrow(from))
 }
 
 // before returns the members of the chain that computes root, sorted by ID. It sets within for those other than root.
@@ -194,34 +196,37 @@ func (c *chains) before(root *ir.Node, within []bool) []*ir.Node {
 	return members
 }
 
-// computable reports whether a chain may contain a node. The node must be an elementwise op on floats, or on bools,
-// which are 1 and 0 here. Integers are allowed if the op only compares them with 0, or casts them to floats that
-// represent them exactly.
+// computable reports whether a chain may contain a node. The node must be an elementwise op on floats, words or bools.
+// Words become floats only if these represent them exactly, or are f32. An i64 may only become f32, or choose values.
 func computable(n *ir.Node) bool {
 	info := n.Op().Info()
 	hasFormula := info.Float != nil || info.Int != nil
-	if info.Class != ir.ClassElementwise || !hasFormula || info.Custom != nil ||
-		!isNarrow(n.DType()) && n.DType() != ir.Bool {
+	if info.Class != ir.ClassElementwise || !hasFormula || info.Custom != nil || !inWords(n.DType()) {
 		return false
 	}
-	floats, truths := 0, 0
+	floats, longs := 0, 0
 	for _, a := range n.Args() {
 		switch t := a.DType(); {
 		case isNarrow(t):
 			floats++
-		case t == ir.Bool:
-			truths++
-		case !t.IsInteger():
+		case t == ir.I64:
+			longs++
+		case !isWord(t):
 			return false
 		}
 	}
-	integers := len(n.Args()) - floats - truths
+	words := len(n.Args()) - floats - longs
 	switch {
+	case n.Op() == ir.OpWhere:
+		return longs <= 1
+	case n.Op() == ir.OpCast && longs > 0:
+		return n.DType() == ir.F32
+	case n.Op() == ir.OpCast && words > 0:
+		return isWord(n.DType()) || n.DType() == ir.F32 || n.Arg(0).DType().BlockBytes() <= 2
 	case n.Op() == ir.OpCast:
-		exact := integers == 0 || n.DType() == ir.F32 || n.Arg(0).DType().BlockBytes() <= 2
-		return n.DType() != ir.Bool && exact
+		return true
 	case floats == 0:
-		return integers == 0 && info.GLSL.Bool != ""
+		return longs == 0 && info.Int != nil
 	}
-	return integers == 0 || n.Op() == ir.OpWhere
+	return words == 0 && longs == 0
 }

@@ -12,6 +12,7 @@ import (
 type compiler struct {
 	of     map[*ir.Node]int // the value of each compiled node, and of each argument
 	values []value
+	words  []bool             // by value: whether it is a word, see wordops.go
 	bits   map[uint32]int     // the value of each constant, by the constant's bits
 	row    map[*ir.Scalar]int // the value of each row value
 	kept   []int              // the values that an earlier chain of the fold computed
@@ -35,7 +36,11 @@ func newCompiler() *compiler {
 // compile compiles nodes to a chain. The list has nodes after their arguments, and the last one is the result.
 func (c *chains) compile(members []*ir.Node) *chain {
 	b := newCompiler()
-	return b.chain(b.stored(c.members(b, members)))
+	v := c.members(b, members)
+	if isWord(members[len(members)-1].DType()) {
+		v = b.asWord(v)
+	}
+	return b.chain(b.stored(v))
 }
 
 // members compiles members of a chain, which are listed after their arguments. It returns the value of the last one.
@@ -66,7 +71,9 @@ func (b *compiler) stored(v int) int {
 	if len(b.code) > 0 && b.code[len(b.code)-1].out == v {
 		return v
 	}
-	return b.instruction(primitives[unchanged], []int{v})
+	out := b.instruction(primitives[unchanged], []int{v})
+	b.words[out] = b.words[v]
+	return out
 }
 
 // read returns the value of a node that a member reads. If the node is not a member, it becomes an argument. If it is a
@@ -88,6 +95,7 @@ func (c *chains) read(b *compiler, n *ir.Node) int {
 // value adds a value and returns its number.
 func (b *compiler) value(v value) int {
 	b.values = append(b.values, v)
+	b.words = append(b.words, v.arg != nil && isWord(v.arg.DType()))
 	return len(b.values) - 1
 }
 
@@ -104,6 +112,19 @@ func (b *compiler) constant(x float32) int {
 // node compiles a node with the given arguments, and returns its value. The value is rounded to the node's dtype.
 func (b *compiler) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
+	switch {
+	case n.Op() == ir.OpWhere:
+		return b.chosen(n, args)
+	case n.Op() == ir.OpCast && (isWord(n.DType()) || isWord(n.Arg(0).DType())):
+		return b.converted(n, args[0])
+	case !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return isNarrow(a.DType()) }):
+		if info.GLSL.Bool == "" || !slices.ContainsFunc(args, func(v int) bool { return !b.words[v] }) {
+			return b.ofWords(n, args)
+		}
+	}
+	for i, a := range n.Args() {
+		args[i] = b.asFloat(args[i], a.DType())
+	}
 	form := info.Form(attrs, func(arg int) (float64, bool) { return n.Arg(arg).Number() }).Float
 	if !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return isNarrow(a.DType()) }) {
 		form = info.GLSL.Bool

@@ -37,7 +37,7 @@ func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 		f := &convolution{node: n, args: n.Args()}
 		return f.kernel()
 	}
-	if !c.ends(n) {
+	if !isNarrow(n.DType()) || !c.ends(n) {
 		return nil
 	}
 	inside := slices.Clone(within)
@@ -91,7 +91,8 @@ func (c *chains) usedBy(a *ir.Node, members []*ir.Node) bool {
 }
 
 func (f *convolution) kernel() *interp.Kernel {
-	k := &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Rounds: f.after != nil}
+	k := &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
+		Rounds: f.after != nil}
 	if !f.depthwise() {
 		k.Packs, k.Pack = 1, func(t interp.Tensor) []float32 { return f.pack(t.Floats) }
 	}

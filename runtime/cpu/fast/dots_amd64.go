@@ -228,6 +228,51 @@ func toF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 // toBF16Vectors sets each of n elements, a multiple of 8, to the bf16 nearest to x, of two the even one.
 func toBF16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 
+// addWordsVectors sets each of n elements, a multiple of 8, to x+y, of words.
+func addWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// subWordsVectors sets each of n elements, a multiple of 8, to x-y, of words.
+func subWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// mulWordsVectors sets each of n elements, a multiple of 8, to x*y, of words.
+func mulWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// minWordsVectors sets each of n elements, a multiple of 8, to the lesser of x and y, words.
+func minWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// maxWordsVectors sets each of n elements, a multiple of 8, to the greater of x and y, words.
+func maxWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// minUnsignedVectors sets each of n elements, a multiple of 8, to the lesser of x and y, unsigned words.
+func minUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// maxUnsignedVectors sets each of n elements, a multiple of 8, to the greater of x and y, unsigned words.
+func maxUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// andWordsVectors sets each of n elements, a multiple of 8, to x&y, of words.
+func andWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// orWordsVectors sets each of n elements, a multiple of 8, to x|y, of words.
+func orWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// xorWordsVectors sets each of n elements, a multiple of 8, to x^y, of words.
+func xorWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// equalWordsVectors sets each of n elements, a multiple of 8, to 1 where the words x and y are equal and else 0.
+func equalWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// moreWordsVectors sets each of n elements, a multiple of 8, to 1 where the word x is above y and else 0.
+func moreWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// chooseWordsVectors sets each of n elements, a multiple of 8, to y where the word x is not 0 and else z.
+func chooseWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// floatOfWordsVectors sets each of n elements, a multiple of 8, to the float nearest to the word x, of two the even one.
+func floatOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// wordOfFloatVectors sets each of n elements, a multiple of 8, to the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN.
+func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
 // sumRows sets each of the results to the sum of all of itself and the n elements of a row, a multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func sumRows(results *float64, x *float32, first float64, rows int, n int, apart int)

@@ -10796,6 +10796,361 @@ GLOBL c00000001<>(SB), RODATA|NOPTR, $4
 DATA c00007fff<>+0(SB)/4, $0x00007fff
 GLOBL c00007fff<>(SB), RODATA|NOPTR, $4
 
+// func addWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·addWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPADDD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func subWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·subWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPSUBD  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func mulWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·mulWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPMULLD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func minWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·minWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPMINSD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func maxWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maxWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPMAXSD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func minUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·minUnsignedVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPMINUD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func maxUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·maxUnsignedVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPMAXUD Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func andWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·andWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPAND   Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func orWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·orWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPOR    Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func xorWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·xorWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ    SI, CX
+	JGE     stop
+	VMOVUPS (DX)(SI*4), Y0
+	VMOVUPS (BX)(SI*4), Y1
+	VPXOR   Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func equalWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·equalWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ     SI, CX
+	JGE      stop
+	VMOVUPS  (DX)(SI*4), Y0
+	VMOVUPS  (BX)(SI*4), Y1
+	VPCMPEQD Y1, Y0, Y0
+	VPSRLD   $0x1f, Y0, Y0
+	VMOVUPS  Y0, (AX)(SI*4)
+	ADDQ     $0x08, SI
+	JMP      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func moreWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·moreWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	XORQ SI, SI
+
+next:
+	CMPQ     SI, CX
+	JGE      stop
+	VMOVUPS  (DX)(SI*4), Y0
+	VMOVUPS  (BX)(SI*4), Y1
+	VPCMPGTD Y1, Y0, Y0
+	VPSRLD   $0x1f, Y0, Y0
+	VMOVUPS  Y0, (AX)(SI*4)
+	ADDQ     $0x08, SI
+	JMP      next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func chooseWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·chooseWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ y+16(FP), BX
+	MOVQ z+24(FP), SI
+	XORQ DI, DI
+
+next:
+	CMPQ      DI, CX
+	JGE       stop
+	VMOVUPS   (DX)(DI*4), Y0
+	VMOVUPS   (BX)(DI*4), Y1
+	VMOVUPS   (SI)(DI*4), Y2
+	VPXOR     Y3, Y3, Y3
+	VPCMPEQD  Y3, Y0, Y0
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VMOVUPS   Y0, (AX)(DI*4)
+	ADDQ      $0x08, DI
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func floatOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX
+TEXT ·floatOfWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, CX
+	JGE       stop
+	VMOVUPS   (DX)(BX*4), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·wordOfFloatVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, CX
+	JGE          stop
+	VMOVUPS      (DX)(BX*4), Y0
+	VCMPPS       $0x07, Y0, Y0, Y1
+	VBROADCASTSS c4f000000<>+0(SB), Y2
+	VCMPPS       $0x1d, Y2, Y0, Y2
+	VCVTTPS2DQ   Y0, Y0
+	VPXOR        Y2, Y0, Y0
+	VPAND        Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c4f000000<>+0(SB)/4, $0x4f000000
+GLOBL c4f000000<>(SB), RODATA|NOPTR, $4
+
 // func sumRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 // Requires: AVX, AVX2
 TEXT ·sumRows(SB), NOSPLIT, $0-48

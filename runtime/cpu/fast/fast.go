@@ -83,10 +83,11 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 		} else if k := c.convolved(n, within); k != nil {
 			list[i] = k
 		} else if f := c.folding(n, within); f != nil {
-			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true,
+			list[i] = &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
 				Rounds: n.Op().Info().Running == 0}
 		} else if p := c.ending(n, within); p != nil {
-			list[i] = &interp.Kernel{Compute: p.compute, Args: p.args, Stored: -1, Fills: true, Rounds: true}
+			list[i] = &interp.Kernel{Compute: p.compute, Args: p.args, Stored: -1, Fills: true, Words: true,
+				Rounds: true}
 		}
 	}
 	return list

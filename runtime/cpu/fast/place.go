@@ -7,16 +7,16 @@ import (
 
 // place reads an argument that is broadcast to the shape of a result.
 type place struct {
-	floats []float32
-	ints   []int64 // used instead of floats if the argument has integers
-	dims   []int   // the result's extents, in the order of reading; neighbouring axes are merged if possible
-	steps  []int   // the argument's stride along each axis, 0 for a broadcast axis
+	floats []float32 // words as bits
+	ints   []int64   // used instead of floats if the argument has integers of 64 bits
+	dims   []int     // the result's extents, in the order of reading; neighbouring axes are merged if possible
+	steps  []int     // the argument's stride along each axis, 0 for a broadcast axis
 }
 
 // newPlace returns a place for an argument and a result with extents dims. Elements are read in row-major order of the
 // result's axes in the given order. An order of nil means the result's own.
 func newPlace(t interp.Tensor, dims, order []int) place {
-	p := place{floats: t.Floats, ints: t.Ints}
+	p := place{floats: elementsOf(t), ints: t.Ints}
 	steps := stepsOf(t.Dims, dims)
 	if order != nil {
 		dims, steps = picked(dims, order), picked(steps, order)

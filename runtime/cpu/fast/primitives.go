@@ -145,6 +145,7 @@ func init() {
 		}
 		definitions[name] = e
 	}
+	addWordPrimitives()
 	for name, f := range assembled() {
 		primitives[name].vectors = f
 		primitives[name].work = (primitives[name].work + 3) / 4

@@ -38,7 +38,7 @@ func (r *foldRows) search() error {
 					first = part
 				}
 			}
-			r.call.Ints[g.from+row] = int64(first.at[row])
+			r.call.Words[g.from+row] = first.at[row]
 		}
 	}
 	return nil

@@ -148,5 +148,11 @@ func assembled() map[string]func(out, x, y, z *float32, n int) {
 		"nan_min": minVectors, "nan_max": maxVectors, "neg": negVectors, "abs": absVectors,
 		"sqrt": sqrtVectors, "floor": floorVectors, "ceil": ceilVectors, "roundEven": roundVectors,
 		"trunc": truncVectors, "exp": expOfVectors, roundings[ir.F16]: toF16Vectors, roundings[ir.BF16]: toBF16Vectors,
+
+		"+ words": addWordsVectors, "- words": subWordsVectors, "* words": mulWordsVectors,
+		"min words": minWordsVectors, "max words": maxWordsVectors, "min unsigned": minUnsignedVectors,
+		"max unsigned": maxUnsignedVectors, "& words": andWordsVectors, "| words": orWordsVectors,
+		"^ words": xorWordsVectors, "== words": equalWordsVectors, "> words": moreWordsVectors,
+		"?: words": chooseWordsVectors, floatOfWords: floatOfWordsVectors, wordOf[ir.I32]: wordOfFloatVectors,
 	}
 }

@@ -122,7 +122,7 @@ func convColumn() {
 	n, weights := Load(Param("n"), GP64()), Load(Param("weights"), GP64())
 	blocks := Load(Param("blocks"), GP64())
 	apart := YMM()
-	VMOVDQU(halves(), apart)
+	VMOVDQU(twoEach(), apart)
 	at := GP64()
 	Label("block")
 	sums := avx2.zeros(4)
@@ -154,8 +154,8 @@ func convColumn() {
 	RET()
 }
 
-// halves returns a control of VPERMILPS that repeats element 0 in the lower half of a vector, and 1 in the upper one.
-func halves() Mem {
+// twoEach returns a control of VPERMILPS that repeats element 0 in the lower half of a vector, and 1 in the upper one.
+func twoEach() Mem {
 	m := GLOBL("halves", RODATA|NOPTR)
 	for i := range 8 {
 		DATA(4*i, U32(i/4))

@@ -46,6 +46,7 @@ func main() {
 	roundBytes()
 	exps()
 	primitives()
+	wordPrimitives()
 	folds()
 	search()
 	runningSums()

@@ -1,0 +1,54 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// wordPrimitives generates the functions of the primitives of 32-bit words.
+func wordPrimitives() {
+	for _, p := range []struct {
+		name, what string
+		of         func(ops ...Op)
+	}{
+		{"addWords", "x+y, of words", func(ops ...Op) { VPADDD(ops[0], ops[1], ops[2]) }},
+		{"subWords", "x-y, of words", func(ops ...Op) { VPSUBD(ops[0], ops[1], ops[2]) }},
+		{"mulWords", "x*y, of words", func(ops ...Op) { VPMULLD(ops[0], ops[1], ops[2]) }},
+		{"minWords", "the lesser of x and y, words", func(ops ...Op) { VPMINSD(ops[0], ops[1], ops[2]) }},
+		{"maxWords", "the greater of x and y, words", func(ops ...Op) { VPMAXSD(ops[0], ops[1], ops[2]) }},
+		{"minUnsigned", "the lesser of x and y, unsigned words", func(ops ...Op) { VPMINUD(ops[0], ops[1], ops[2]) }},
+		{"maxUnsigned", "the greater of x and y, unsigned words", func(ops ...Op) { VPMAXUD(ops[0], ops[1], ops[2]) }},
+		{"andWords", "x&y, of words", func(ops ...Op) { VPAND(ops[0], ops[1], ops[2]) }},
+		{"orWords", "x|y, of words", func(ops ...Op) { VPOR(ops[0], ops[1], ops[2]) }},
+		{"xorWords", "x^y, of words", func(ops ...Op) { VPXOR(ops[0], ops[1], ops[2]) }},
+	} {
+		primitive(p.name, p.what, 2, func(x, y, _ VecVirtual) { p.of(y, x, x) })
+	}
+	primitive("equalWords", "1 where the words x and y are equal and else 0", 2, func(x, y, _ VecVirtual) {
+		VPCMPEQD(y, x, x)
+		VPSRLD(Imm(31), x, x)
+	})
+	primitive("moreWords", "1 where the word x is above y and else 0", 2, func(x, y, _ VecVirtual) {
+		VPCMPGTD(y, x, x)
+		VPSRLD(Imm(31), x, x)
+	})
+	primitive("chooseWords", "y where the word x is not 0 and else z", 3, func(x, y, z VecVirtual) {
+		zero := YMM()
+		VPXOR(zero, zero, zero)
+		VPCMPEQD(zero, x, x)
+		VBLENDVPS(x, z, y, x)
+	})
+	primitive("floatOfWords", "the float nearest to the word x, of two the even one", 1, func(x, _, _ VecVirtual) {
+		VCVTDQ2PS(x, x)
+	})
+	primitive("wordOfFloat", "the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN", 1,
+		func(x, _, _ VecVirtual) {
+			isNumber, high, y := YMM(), YMM(), YMM()
+			VCMPPS(Imm(ordered), x, x, isNumber)
+			VCMPPS(Imm(atLeast), constant(YMM(), 1<<31), x, high)
+			VCVTTPS2DQ(x, y) // the lowest word if it is out of range
+			VPXOR(high, y, y)
+			VPAND(isNumber, y, x)
+		})
+}
