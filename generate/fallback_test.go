@@ -37,6 +37,7 @@ func TestFallback(t *testing.T) {
 	device := loadOn
 	defer func() { loadOn = device }()
 	defer autoTakesVulkan()()
+	model := tinyModel(t)
 	for name, o := range map[string]Options{"a prompt": {}, "a shift": {ContextShift: true}} {
 		loads := 0
 		loadOn = func(ctx context.Context, d *vkc.Device, p *vkc.Program, lo vkc.LoadOptions) (*vkc.Executable, error) {
@@ -51,7 +52,7 @@ func TestFallback(t *testing.T) {
 		o.Context = 64
 		var reasons []error
 		o.Fallback = func(why error) { reasons = append(reasons, why) }
-		m, err := Open(t.Context(), gollama, o)
+		m, err := Open(t.Context(), model, o)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -69,12 +70,12 @@ func TestFallback(t *testing.T) {
 			t.Error(err)
 		}
 		loads, o.Device = 0, "vulkan"
-		if m, err := Open(t.Context(), gollama, o); !errors.Is(err, broken) {
+		if m, err := Open(t.Context(), model, o); !errors.Is(err, broken) {
 			t.Errorf("%s on a device that is named: %v, %v", name, m, err)
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if _, err := Open(ended, gollama, Options{Context: 64}); !errors.Is(err, context.Canceled) ||
+		if _, err := Open(ended, model, Options{Context: 64}); !errors.Is(err, context.Canceled) ||
 			strings.Contains(err.Error(), "CPU fast path") {
 			t.Errorf("a context that has ended: %v", err)
 		}

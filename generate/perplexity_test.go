@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
-	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
 )
@@ -23,10 +22,6 @@ func TestPerplexity(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	cfg, err := llm.FromGGUF(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	tok, err := tokenizer.New(f)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +31,7 @@ func TestPerplexity(t *testing.T) {
 	for i := range 2 {
 		ids := ids[i*chunk:][:chunk]
 		ids[0], _ = tok.BOS()
-		logits := logitsOf(t, cfg, f, ids)
+		logits := logitsOf(t, gollama, ids)
 		for at := chunk / 2; at < chunk-1; at++ {
 			sum := 0.0
 			row := logits[at]

@@ -21,31 +21,16 @@ import (
 // TestScore compares with the definition, applied to the logits of one pass over a text that is scored in two parts,
 // alone and while answers are made.
 func TestScore(t *testing.T) {
-	f, err := gguf.Open(gollama)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	cfg, err := llm.FromGGUF(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tok, err := tokenizer.New(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := strings.Repeat("func main() {\n\treturn nil // naïve\n}\n", 30)
-	text := tok.Encode(long, tokenizer.Options{Whole: true})[:150]
-	logits := logitsOf(t, cfg, f, text)
+	tiny := generate.TinyModel(t) // which a software device compiles in a second
 	for _, c := range []struct {
-		name string
-		o    generate.Options
+		name, model string
+		o           generate.Options
 	}{
-		{"cpu", generate.Options{Device: "cpu"}},
-		{"reference", generate.Options{Device: "reference"}},
-		{"device", generate.Options{Device: "vulkan", Cache: ir.F32}},
-		{"several", generate.Options{Device: "vulkan", Cache: ir.F32, Parallel: 4}},
-		{"pages", generate.Options{Device: "vulkan", Cache: ir.F32, Parallel: 2, Positions: 384}},
+		{"cpu", gollama, generate.Options{Device: "cpu"}},
+		{"reference", gollama, generate.Options{Device: "reference"}},
+		{"device", tiny, generate.Options{Device: "vulkan", Cache: ir.F32}},
+		{"several", tiny, generate.Options{Device: "vulkan", Cache: ir.F32, Parallel: 4}},
+		{"pages", tiny, generate.Options{Device: "vulkan", Cache: ir.F32, Parallel: 2, Positions: 384}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.o.Device == "vulkan" {
@@ -54,11 +39,13 @@ func TestScore(t *testing.T) {
 				dev.Close()
 			}
 			c.o.Context = 160
-			text, logits := text, logits
+			m := open(t, c.model, c.o)
+			long := strings.Repeat("func main() {\n\treturn nil // naïve\n}\n", 30)
+			text := m.Tokenizer().Encode(long, tokenizer.Options{Whole: true})[:150]
 			if c.name == "reference" { // which is slow
-				text, logits = text[:7], logits[:7]
+				text = text[:7]
 			}
-			m := open(t, gollama, c.o)
+			logits := logitsOf(t, c.model, text)
 			before, _ := answer(t, m, text[:20], generate.Sampling{MaxTokens: 4})
 			// Other texts that occupy their slots. A text that came later could take over the cached tokens.
 			var others, begun sync.WaitGroup
@@ -95,8 +82,17 @@ func TestScore(t *testing.T) {
 }
 
 // logitsOf are the logits of all tokens of a text, by one pass over all of it.
-func logitsOf(t *testing.T, cfg llm.Config, f *gguf.File, text []int32) (rows [][]float32) {
+func logitsOf(t *testing.T, model string, text []int32) (rows [][]float32) {
 	t.Helper()
+	f, err := gguf.Open(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g, err := frontend.Build("whole", func(b *frontend.Builder) {
 		b.Output("logits", llm.Forward(b, cfg, b.Input("tokens", ir.I32, len(text)), llm.EveryToken))
 	})
