@@ -112,7 +112,7 @@ func attentionCases() []heads {
 		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true, 0, false, ""},
 		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0, false, ""},
 		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19, false, ""},
-		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 16, true, true, grow, 0, true, 0, false, ""},
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 8, 8, true, true, grow, 0, true, 0, false, ""},
 		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 8, 16, true, true, grow, 0, true, 17, false,
 			""},
 		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0, false, ""},

@@ -47,6 +47,9 @@ func skinnyCases(caps device.Caps) (cases []matCase, refused []string) {
 		}
 		for _, bytes := range []bool{false, true} {
 			depth := max(f.Span, 64)
+			if caps.Type == device.DeviceCPU && t != ir.Q4_0 {
+				depth = f.Span // the driver's compiler takes seconds for a step of 64
+			}
 			// Two subgroups share three steps of formats without superblocks.
 			k := (2 + i/2%2) * max(t.BlockElems(), depth)
 			p := product{m: d(1 + (3*i)%8), n: d(21 + 16*(i%3)), k: d(k), a: ir.F32, b: t,
