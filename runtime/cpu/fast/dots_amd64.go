@@ -280,6 +280,13 @@ func sumRows(results *float64, x *float32, first float64, rows int, n int, apart
 // sumEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
 func sumEach(results *float64, x *float32, n int)
 
+// sumWordsRows sets each of the results to the sum of all of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+func sumWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// sumWordsEach sets each of n results, a multiple of 8, to the sum of all of itself and an element.
+func sumWordsEach(results *float64, x *float32, n int)
+
 // sumSquaresRows sets each of the results to the sum of the squares of all of itself and the n elements of a row, a multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
@@ -294,12 +301,26 @@ func leastRows(results *float64, x *float32, first float64, rows int, n int, apa
 // leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
 func leastEach(results *float64, x *float32, n int)
 
+// leastWordsRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+func leastWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// leastWordsEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
+func leastWordsEach(results *float64, x *float32, n int)
+
 // greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 
 // greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
 func greatestEach(results *float64, x *float32, n int)
+
+// greatestWordsRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+func greatestWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+
+// greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
+func greatestWordsEach(results *float64, x *float32, n int)
 
 // greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the
 // first NaN. It sets the coordinates of replaced ones to k.

@@ -11222,6 +11222,77 @@ stop:
 	VZEROUPPER
 	RET
 
+// func sumWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2
+TEXT ·sumWordsRows(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ    DI, DI
+
+next:
+	CMPQ      DI, BX
+	JGE       end
+	VCVTDQ2PD (CX)(DI*4), Y1
+	VADDPD    Y1, Y2, Y2
+	VCVTDQ2PD 16(CX)(DI*4), Y1
+	VADDPD    Y1, Y3, Y3
+	ADDQ      $0x08, DI
+	JMP       next
+
+end:
+	VADDPD       Y3, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VADDPD       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumWordsEach(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·sumWordsEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTDQ2PD (CX)(BX*4), Y0
+	VMOVUPD   (AX)(BX*8), Y1
+	VADDPD    Y0, Y1, Y1
+	VMOVUPD   Y1, (AX)(BX*8)
+	VCVTDQ2PD 16(CX)(BX*4), Y0
+	VMOVUPD   32(AX)(BX*8), Y1
+	VADDPD    Y0, Y1, Y1
+	VMOVUPD   Y1, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func sumSquaresRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·sumSquaresRows(SB), NOSPLIT, $0-48
@@ -11380,6 +11451,93 @@ stop:
 	VZEROUPPER
 	RET
 
+// func leastWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2
+TEXT ·leastWordsRows(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ    DI, DI
+
+next:
+	CMPQ      DI, BX
+	JGE       end
+	VCVTDQ2PD (CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMINPD    Y2, Y1, Y2
+	VBLENDVPD Y4, Y1, Y2, Y2
+	VCVTDQ2PD 16(CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMINPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y1, Y3, Y3
+	ADDQ      $0x08, DI
+	JMP       next
+
+end:
+	VCMPPD       $0x03, Y3, Y3, Y1
+	VMINPD       Y2, Y3, Y2
+	VBLENDVPD    Y1, Y3, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VMINPD       Y1, Y2, Y1
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastWordsEach(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·leastWordsEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTDQ2PD (CX)(BX*4), Y0
+	VMOVUPD   (AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMINPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, (AX)(BX*8)
+	VCVTDQ2PD 16(CX)(BX*4), Y0
+	VMOVUPD   32(AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMINPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func greatestRows(results *float64, x *float32, first float64, rows int, n int, apart int)
 // Requires: AVX, AVX2
 TEXT ·greatestRows(SB), NOSPLIT, $0-48
@@ -11455,6 +11613,93 @@ next:
 	VBLENDVPD Y2, Y0, Y1, Y1
 	VMOVUPD   Y1, (AX)(BX*8)
 	VCVTPS2PD 16(CX)(BX*4), Y0
+	VMOVUPD   32(AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMAXPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestWordsRows(results *float64, x *float32, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2
+TEXT ·greatestWordsRows(SB), NOSPLIT, $0-48
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVQ         apart+40(FP), SI
+	VBROADCASTSD first+16(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y3
+	XORQ    DI, DI
+
+next:
+	CMPQ      DI, BX
+	JGE       end
+	VCVTDQ2PD (CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMAXPD    Y2, Y1, Y2
+	VBLENDVPD Y4, Y1, Y2, Y2
+	VCVTDQ2PD 16(CX)(DI*4), Y1
+	VCMPPD    $0x03, Y1, Y1, Y4
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y1, Y3, Y3
+	ADDQ      $0x08, DI
+	JMP       next
+
+end:
+	VCMPPD       $0x03, Y3, Y3, Y1
+	VMAXPD       Y2, Y3, Y2
+	VBLENDVPD    Y1, Y3, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VMAXPD       Y1, Y2, Y1
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*4), CX
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestWordsEach(results *float64, x *float32, n int)
+// Requires: AVX
+TEXT ·greatestWordsEach(SB), NOSPLIT, $0-24
+	MOVQ results+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTDQ2PD (CX)(BX*4), Y0
+	VMOVUPD   (AX)(BX*8), Y1
+	VCMPPD    $0x03, Y0, Y0, Y2
+	VMAXPD    Y1, Y0, Y1
+	VBLENDVPD Y2, Y0, Y1, Y1
+	VMOVUPD   Y1, (AX)(BX*8)
+	VCVTDQ2PD 16(CX)(BX*4), Y0
 	VMOVUPD   32(AX)(BX*8), Y1
 	VCMPPD    $0x03, Y0, Y0, Y2
 	VMAXPD    Y1, Y0, Y1

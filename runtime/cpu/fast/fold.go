@@ -42,7 +42,7 @@ type foldStep struct {
 // ops that become part of the fold.
 func (c *chains) folding(n *ir.Node, within []bool) *fold {
 	in := n.Op().Info()
-	if !foldable(n.Op()) || !narrow(n) || c.constant[n.ID()] || c.uses[n.ID()] == 0 {
+	if !folds(n) || c.constant[n.ID()] || c.uses[n.ID()] == 0 {
 		return nil
 	}
 	var members []*ir.Node
@@ -89,7 +89,7 @@ func (f *fold) shared() (kept []*ir.Scalar) {
 		kept = append(kept, element)
 	}
 	for i, s := range row.Steps {
-		_, of := reducing(s)
+		_, of := f.reducing(s)
 		used := f.long.each != nil && has(row.Finish, of)
 		for _, later := range row.Steps[i+1:] {
 			used = used || has(later.Map, of)
@@ -118,7 +118,10 @@ func equalScalars(a, b *ir.Scalar) bool {
 }
 
 // reducing returns the reducer of a step, and the value that it reduces: nil means the element.
-func reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
+func (f *fold) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
+	if x := f.node.Arg(0); isWord(x.DType()) {
+		return wordReducer(s.By, x.DType(), x.Shape().MaxElems()), s.Map
+	}
 	if s.Map != nil && s.Map.Op == ir.OpSqr && s.By == ir.OpSum {
 		return squares, s.Map.Args[0]
 	}
@@ -151,9 +154,13 @@ func (c *chains) stages(f *fold, members []*ir.Node, kept []*ir.Scalar) foldChai
 		return b, c.read(b, n.Arg(0))
 	}
 	for _, s := range row.Steps {
-		by, of := reducing(s)
+		by, of := f.reducing(s)
 		b, x := begin()
-		step := foldStep{by, b.chain(b.result(b.scalar(of, x, n.Attrs()))), -1}
+		v := b.scalar(of, x, n.Attrs())
+		if by.words {
+			v = b.asWord(v)
+		}
+		step := foldStep{by, b.chain(b.result(v)), -1}
 		if i := len(ready); i < len(kept) && kept[i] == of {
 			step.keeps = i
 			ready = kept[:i+1]
@@ -177,6 +184,14 @@ func (c *chains) stages(f *fold, members []*ir.Node, kept []*ir.Scalar) foldChai
 	list.each = b.chain(b.stored(v))
 	f.args = list.each.args
 	return list
+}
+
+// folds reports whether a node folds rows by reducers of this package.
+func folds(n *ir.Node) bool {
+	if in := n.Op().Info(); in.Class == ir.ClassReduce && isWord(n.Arg(0).DType()) {
+		return wordReducer(n.Op(), n.Arg(0).DType(), n.Arg(0).Shape().MaxElems()) != nil
+	}
+	return foldable(n.Op()) && narrow(n)
 }
 
 // foldable reports whether an op folds rows of floats by reducers of this package.
@@ -522,7 +537,13 @@ func (g *groupFold) mend() {
 }
 
 // put rounds y and stores it as an element of the output.
-func (g *groupFold) put(at int, y float64) { g.call.Out[at] = float32(ir.RoundTo(y, g.node.DType())) }
+func (g *groupFold) put(at int, y float64) {
+	if t := g.node.DType(); g.call.Words != nil {
+		g.call.Words[at] = int32(ir.Wrap(int64(y), t))
+	} else {
+		g.call.Out[at] = float32(ir.RoundTo(y, t))
+	}
+}
 
 // reference is finish for a whole row, but computes as the interpreter does, in float64.
 func (g *groupFold) reference(row int) {

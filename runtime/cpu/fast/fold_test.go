@@ -184,6 +184,53 @@ func TestTransposes(t *testing.T) {
 	}
 }
 
+// TestWordFolds compares reductions of integers and bools with the interpreter: of rows along any axis, of all lengths
+// around a vector and of none, with the chain of their argument. Sums wrap.
+func TestWordFolds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 6))
+	for _, of := range []string{"sum", "reduce_max", "reduce_min", "any", "all"} {
+		for _, d := range []string{"i32", "u32", "u8", "i16", "bool"} {
+			logical := of == "any" || of == "all"
+			if logical != (d == "bool") || d == "u32" && of != "sum" {
+				continue
+			}
+			for _, shape := range []string{"[T,37]", "[3,T]", "[T,3,16]", "[1100,T]"} {
+				for _, axes := range []string{"[]", "[0]", "[-1]"} {
+					x := "%1 = max %x, %y"
+					if logical {
+						x = "%1 = or %x, %y"
+					}
+					g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+						symbol T <= 1000
+						%%x = input {name="x", dtype=%s, shape=%s}
+						%%y = input {name="y", dtype=%s, shape=[1]}
+						%s
+						%%o = %s %%1 {axes=%s}
+						output "o" %%o
+					}`, d, shape, d, x, of, axes))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, size := range []int64{0, 1, 9, 40} {
+						symbols := map[string]int64{"T": size}
+						in := values(t, rng, g, symbols)
+						for _, x := range in {
+							for i := range x.Bytes {
+								if x.Bytes[i] = byte(rng.Uint32()); d == "bool" {
+									x.Bytes[i] = byte(rng.IntN(20) / 19)
+								}
+							}
+						}
+						if kernels := compare(t, g, in, symbols); len(kernels) != 1 || kernels[0].Op().String() != of {
+							t.Errorf("%d nodes have kernels, want only %s:\n%s", len(kernels), of, g)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestSorts compares sorted rows, and their orders, with the interpreter: of lengths that are sorted in different ways.
 func TestSorts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 4))

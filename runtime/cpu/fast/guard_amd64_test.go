@@ -111,8 +111,10 @@ func kernelTests() map[string]func(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range []*reducer{reducers[ir.OpSum], squares, reducers[ir.OpReduceMin], reducers[ir.OpReduceMax]} {
-		all[r.name+"Rows"] = func(t *testing.T) {
+	for _, r := range []*reducer{reducers[ir.OpSum], squares, reducers[ir.OpReduceMin], reducers[ir.OpReduceMax],
+		wordReducer(ir.OpSum, ir.I32, 1), wordReducer(ir.OpReduceMin, ir.I32, 1), wordReducer(ir.OpReduceMax, ir.I32, 1)} {
+		name := strings.Replace(r.name, " of words", "Words", 1)
+		all[name+"Rows"] = func(t *testing.T) {
 			for n := range 40 {
 				for rows := 1; rows < 4; rows++ {
 					inside(t, fmt.Sprintf("%s of %d rows of %d", r.name, rows, n), func(g *guarded) {
@@ -121,7 +123,7 @@ func kernelTests() map[string]func(t *testing.T) {
 				}
 			}
 		}
-		all[r.name+"Each"] = func(t *testing.T) {
+		all[name+"Each"] = func(t *testing.T) {
 			for n := range 40 {
 				inside(t, fmt.Sprintf("%s of each of %d", r.name, n), func(g *guarded) {
 					r.each(guardedSlice[float64](g, n), g.floats(n))

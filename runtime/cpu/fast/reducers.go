@@ -13,18 +13,51 @@ type reducer struct {
 	first float64                      // the result for no elements
 	merge func(a, b float64) float64   // returns the result for two lists from the results for each
 	next  func(acc, x float64) float64 // folds another element into a result
+	words bool                         // whether the elements are words
 }
 
 // reducers has the reducers of the basic reductions of floats.
 var reducers = map[ir.Op]*reducer{
-	ir.OpSum:       {"sum", 0, sumOf, sumOf},
-	ir.OpProd:      {"product", 1, productOf, productOf},
-	ir.OpReduceMax: {"greatest", math.Inf(-1), greater, greater},
-	ir.OpReduceMin: {"least", math.Inf(1), lesser, lesser},
+	ir.OpSum:       {"sum", 0, sumOf, sumOf, false},
+	ir.OpProd:      {"product", 1, productOf, productOf, false},
+	ir.OpReduceMax: {"greatest", math.Inf(-1), greater, greater, false},
+	ir.OpReduceMin: {"least", math.Inf(1), lesser, lesser, false},
+}
+
+// wordReducer returns the reducer of an op for words of a dtype, or nil if there is none. Its results must be exact:
+// float64 represents integers up to 2^53. n is the largest number of elements.
+func wordReducer(op ir.Op, t ir.DType, n int64) *reducer {
+	least, most := ir.IntRange(t)
+	switch op {
+	case ir.OpSum:
+		if n > 1<<(53-8*t.BlockBytes()) {
+			return nil
+		}
+		return &reducer{"sum of words", 0, sumOf, sumOf, true}
+	case ir.OpAny:
+		return &reducer{"greatest of words", 0, greater, greater, true}
+	case ir.OpAll:
+		return &reducer{"least of words", 1, lesser, lesser, true}
+	}
+	switch { // words of u32 are signed here
+	case op == ir.OpReduceMax && t != ir.U32:
+		return &reducer{"greatest of words", float64(least), greater, greater, true}
+	case op == ir.OpReduceMin && t != ir.U32:
+		return &reducer{"least of words", float64(most), lesser, lesser, true}
+	}
+	return nil
+}
+
+// wide returns an element as float64.
+func (r *reducer) wide(x float32) float64 {
+	if r.words {
+		return float64(word(x))
+	}
+	return float64(x)
 }
 
 // squares is the reducer that sums squares.
-var squares = &reducer{"sumSquares", 0, sumOf, func(acc, x float64) float64 { return acc + float64(x*x) }}
+var squares = &reducer{"sumSquares", 0, sumOf, func(acc, x float64) float64 { return acc + float64(x*x) }, false}
 
 func sumOf(a, b float64) float64     { return a + b }
 func productOf(a, b float64) float64 { return float64(a * b) }
@@ -50,7 +83,7 @@ func (r *reducer) rows(results []float64, x []float32) {
 	}
 	for row, acc := range results {
 		for _, v := range x[row*n+whole : (row+1)*n] {
-			acc = r.next(acc, float64(v))
+			acc = r.next(acc, r.wide(v))
 		}
 		results[row] = acc
 	}
@@ -72,6 +105,6 @@ func (r *reducer) each(acc []float64, x []float32) {
 		assembly.each(&acc[0], &x[0], whole)
 	}
 	for i, v := range x[whole:] {
-		acc[whole+i] = r.next(acc[whole+i], float64(v))
+		acc[whole+i] = r.next(acc[whole+i], r.wide(v))
 	}
 }

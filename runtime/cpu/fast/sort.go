@@ -37,7 +37,7 @@ func sortRows(c *interp.Call) error {
 				if at := from + i*inner; x.Floats != nil {
 					key ^= floatKey(x.Floats[at])
 				} else {
-					key ^= uint32(x.Ints[at] - least)
+					key ^= uint32(x.Words[at]) - uint32(least)
 				}
 				entries[i] = uint64(key)<<32 | uint64(i)
 			}
@@ -47,11 +47,11 @@ func sortRows(c *interp.Call) error {
 				at := to + i*inner
 				switch k := int(uint32(e)); {
 				case c.Node.Op() != ir.OpSort:
-					c.Ints[at] = int64(k)
+					c.Words[at] = int32(k)
 				case x.Floats != nil:
 					c.Out[at] = x.Floats[from+k*inner]
 				default:
-					c.Ints[at] = x.Ints[from+k*inner]
+					c.Words[at] = x.Words[from+k*inner]
 				}
 			}
 		}

@@ -27,10 +27,10 @@ func transpose(c *interp.Call) error {
 	}
 	x := c.Args[0]
 	p := newPlace(x, x.Dims, order)
-	if x.Floats != nil {
-		return move(c, &p, c.Out, x.Floats)
+	if x.Ints != nil {
+		return move(c, &p, c.Ints, x.Ints)
 	}
-	return move(c, &p, c.Ints, x.Ints)
+	return move(c, &p, outOf(c), elementsOf(x))
 }
 
 // side is the length of the sides of a transpose's square tiles. All cache lines of a tile, in the argument and the

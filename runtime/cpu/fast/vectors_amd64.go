@@ -48,6 +48,10 @@ var reductions = map[string]reduction{
 	"sumSquares": {sumSquaresRows, sumSquaresEach},
 	"least":      {leastRows, leastEach},
 	"greatest":   {greatestRows, greatestEach},
+
+	"sum of words":      {sumWordsRows, sumWordsEach},
+	"least of words":    {leastWordsRows, leastWordsEach},
+	"greatest of words": {greatestWordsRows, greatestWordsEach},
 }
 
 func init() {

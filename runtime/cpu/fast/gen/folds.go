@@ -32,13 +32,21 @@ func folds() {
 		{"least", "the least, or NaN if one is NaN,", least, least},
 		{"greatest", "the greatest, or NaN if one is NaN,", greatest, greatest},
 	} {
-		foldRows(f.name, f.what, f.step, f.merge)
-		foldEach(f.name, f.what, f.step)
+		foldRows(f.name, f.what, f.step, f.merge, widenFloats)
+		foldEach(f.name, f.what, f.step, widenFloats)
+		if f.name != "sumSquares" {
+			foldRows(f.name+"Words", f.what, f.step, f.merge, widenWords)
+			foldEach(f.name+"Words", f.what, f.step, widenWords)
+		}
 	}
 }
 
+// widenFloats and widenWords generate code that converts four elements of a list to float64.
+func widenFloats(from Mem, y VecVirtual) { VCVTPS2PD(from, y) }
+func widenWords(from Mem, y VecVirtual)  { VCVTDQ2PD(from, y) }
+
 // foldRows generates a function that folds each of several rows of a list into one result.
-func foldRows(name, what string, step, merge func(x, acc VecVirtual)) {
+func foldRows(name, what string, step, merge func(x, acc VecVirtual), widen func(from Mem, y VecVirtual)) {
 	TEXT(name+"Rows", NOSPLIT, "func(results *float64, x *float32, first float64, rows, n, apart int)")
 	Doc(fmt.Sprintf("%sRows sets each of the results to %s of itself and the n elements of a row, a multiple", name,
 		what), "of 8. The rows are apart elements from each other. first is the result for no elements.")
@@ -61,7 +69,7 @@ func foldRows(name, what string, step, merge func(x, acc VecVirtual)) {
 	CMPQ(at, n)
 	JGE(LabelRef("end"))
 	for i := range acc {
-		VCVTPS2PD(Mem{Base: x, Index: at, Scale: 4, Disp: 16 * i}, y)
+		widen(Mem{Base: x, Index: at, Scale: 4, Disp: 16 * i}, y)
 		step(y, acc[i])
 	}
 	ADDQ(Imm(8), at)
@@ -85,7 +93,7 @@ func foldRows(name, what string, step, merge func(x, acc VecVirtual)) {
 }
 
 // foldEach generates a function that folds element i of a list into result i.
-func foldEach(name, what string, step func(x, acc VecVirtual)) {
+func foldEach(name, what string, step func(x, acc VecVirtual), widen func(from Mem, y VecVirtual)) {
 	TEXT(name+"Each", NOSPLIT, "func(results *float64, x *float32, n int)")
 	Doc(fmt.Sprintf("%sEach sets each of n results, a multiple of 8, to %s of itself and an element.", name, what))
 	out, x, n := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
@@ -95,7 +103,7 @@ func foldEach(name, what string, step func(x, acc VecVirtual)) {
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
 	for i := range 2 {
-		VCVTPS2PD(Mem{Base: x, Index: at, Scale: 4, Disp: 16 * i}, y)
+		widen(Mem{Base: x, Index: at, Scale: 4, Disp: 16 * i}, y)
 		m := Mem{Base: out, Index: at, Scale: 8, Disp: 32 * i}
 		VMOVUPD(m, acc)
 		step(y, acc)
