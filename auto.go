@@ -24,7 +24,7 @@ func openAuto(want string, options openOptions) kind {
 	host := newProcessor(processorName, noVulkan, options)
 	onSoftware := func(why string, open func() (*vulkan, error)) kind {
 		host.why = processorName + ": " + why
-		return &software{processor: host, open: open, turn: make(chan struct{}, 1), limits: softwareTrial}
+		return &software{processor: host, open: open, trialTurn: make(chan struct{}, 1), limits: softwareTrial}
 	}
 	if !options.mayHaveGPU() {
 		return onSoftware("this machine has no GPU", func() (*vulkan, error) { return openVulkan(want, options) })
@@ -47,12 +47,14 @@ const noVulkan = "no Vulkan device can be used"
 
 func (a *auto) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	p, err := a.vulkan.compile(ctx, g, opt)
-	if standsIn(ctx, g, opt.Weights, err) {
+	if runsOnCPUInstead(ctx, g, opt.Weights, err) {
 		return interpreted(g, err), nil
 	}
 	return p, err
 }
 
+// load loads the program on the GPU. It loads the graph on the CPU fast path instead if the GPU could not compile the
+// program, cannot load it, or if opt.Share is on the fast path.
 func (a *auto) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	onDevice := opt.Share.Vulkan() != nil
 	switch {
@@ -63,7 +65,7 @@ func (a *auto) load(ctx context.Context, p *Program, opt LoadOptions) (*Executab
 	}
 	exe, err := a.vulkan.load(ctx, p, opt)
 	if p.Contents.Program != nil && opt.Share == nil && !opt.Guards &&
-		standsIn(ctx, p.Contents.Graph, opt.Weights, err) {
+		runsOnCPUInstead(ctx, p.Contents.Graph, opt.Weights, err) {
 		own, failed := a.loadOnHost(ctx, p.Contents.Graph, err, opt)
 		if failed != nil {
 			return nil, fmt.Errorf("%w; nor does the %s load it: %w", runtime.Reason(err), processorName,
@@ -80,7 +82,7 @@ const becauseShared = "the executable that it shares with is there"
 // loadOnHost loads a graph on the CPU fast path. refused is the reason that the device does not run the graph. It is
 // nil if the device could run it, but opt.Share is an executable on the CPU fast path.
 func (a *auto) loadOnHost(ctx context.Context, g *ir.Graph, refused error, opt LoadOptions) (_ *Executable, err error) {
-	if opt.Weights, err = holdWeights(g, opt.Weights); err != nil {
+	if opt.Weights, err = copyWeights(g, opt.Weights); err != nil {
 		return nil, err
 	}
 	exe, err := a.host.load(ctx, interpreted(g, refused), opt)
@@ -101,13 +103,13 @@ func (a *auto) memory() runtime.MemoryUse { return a.vulkan.memory().Add(a.host.
 
 func (a *auto) close() error { return errors.Join(a.host.close(), a.vulkan.close()) }
 
-// holdWeights copies a graph's weights. The CPU fast path reads weights during runs, but the caller of a Vulkan device
-// may close the weights file after Load returns.
-func holdWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) {
+// copyWeights returns copies of a graph's weights. The CPU fast path reads weights during runs, but with "auto" the
+// caller may close the weights file after Load returns, as on a Vulkan device.
+func copyWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) {
 	if weights == nil {
 		return nil, nil
 	}
-	held := WeightMap{}
+	copies := WeightMap{}
 	for _, n := range g.Leaves(ir.OpWeight) {
 		d, err := weights.Weight(n.Name())
 		if err != nil || d == nil {
@@ -120,7 +122,7 @@ func holdWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) 
 		if err := mmap.Guard(func() error { copied.Bytes = slices.Clone(d.Bytes); return nil }); err != nil {
 			return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
 		}
-		held[n.Name()] = &copied
+		copies[n.Name()] = &copied
 	}
-	return held, nil
+	return copies, nil
 }

@@ -46,10 +46,10 @@ type identity struct {
 
 func (i *identity) id() *identity { return i }
 
-// single implements parts for the kinds that are a single device.
-type single struct{}
+// singleDevice implements parts for the kinds that are a single device.
+type singleDevice struct{}
 
-func (single) parts(self *Device) Devices { return Devices{self} }
+func (singleDevice) parts(self *Device) Devices { return Devices{self} }
 
 // opened returns the kind of a device. For a nil device it returns an empty processor, so that getters need no check.
 func (d *Device) opened() kind {

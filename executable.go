@@ -23,7 +23,7 @@ type Executable struct {
 	backend  runtime.Executable
 	why      string
 	fallback error
-	starts   starts
+	starts   runQueue
 }
 
 // errNotLoaded is the error of methods of a nil Executable.

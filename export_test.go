@@ -50,5 +50,5 @@ func (e *Executable) HoldStarts(ctx context.Context) (release func(), err error)
 func Under(r *Replicas) []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.under)
+	return slices.Clone(r.inProgress)
 }

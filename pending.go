@@ -56,10 +56,10 @@ func (p *Pending) finish(r *Result, err error) {
 	close(p.done)
 }
 
-// starts is the queue of an executable's started runs. It decides which one begins next. Its zero value is ready.
-type starts struct {
+// runQueue is the queue of an executable's started runs. It decides which one begins next. Its zero value is ready.
+type runQueue struct {
 	mu      sync.Mutex
-	waiting []*start      // in the order of Start
+	waiting []*queuedRun  // in the order of Start
 	running bool          // whether nextLocked has let a run begin that has not called next yet
 	room    chan struct{} // buffers one element for each unfinished run, at most maxStarted
 	closing chan struct{} // closed by close; enter makes it together with room
@@ -67,14 +67,14 @@ type starts struct {
 	all     sync.WaitGroup // the unfinished runs
 }
 
-// start is a run in the queue.
-type start struct {
+// queuedRun is a run in the queue.
+type queuedRun struct {
 	priority int
 	begin    chan struct{} // closed when it may begin
 }
 
 // enter waits until fewer than maxStarted runs are unfinished and appends a run to the queue.
-func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
+func (s *runQueue) enter(ctx context.Context, priority int) (*queuedRun, error) {
 	s.mu.Lock()
 	if s.room == nil {
 		s.room, s.closing = make(chan struct{}, maxStarted), make(chan struct{})
@@ -95,7 +95,7 @@ func (s *starts) enter(ctx context.Context, priority int) (*start, error) {
 	if s.closed {
 		return nil, errClosedStart
 	}
-	x := &start{priority, make(chan struct{})}
+	x := &queuedRun{priority, make(chan struct{})}
 	s.waiting = append(s.waiting, x)
 	s.all.Add(1)
 	if !s.running {
@@ -108,7 +108,7 @@ var errClosedStart = fmt.Errorf("start a run: the executable is %w", ErrClosed)
 
 // wait returns nil when the run may begin. The caller must call next when the following run may begin. On an error the
 // run has left the queue, and the caller must not begin it.
-func (s *starts) wait(ctx context.Context, x *start) (err error) {
+func (s *runQueue) wait(ctx context.Context, x *queuedRun) (err error) {
 	select {
 	case <-x.begin:
 		return nil
@@ -128,7 +128,7 @@ func (s *starts) wait(ctx context.Context, x *start) (err error) {
 }
 
 // next lets the next run of the queue begin.
-func (s *starts) next() {
+func (s *runQueue) next() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextLocked()
@@ -136,7 +136,7 @@ func (s *starts) next() {
 
 // nextLocked is next for a caller that holds the lock. Of the waiting runs it takes the first one with the highest
 // priority.
-func (s *starts) nextLocked() {
+func (s *runQueue) nextLocked() {
 	if s.running = len(s.waiting) > 0; !s.running {
 		return
 	}
@@ -151,13 +151,13 @@ func (s *starts) nextLocked() {
 }
 
 // leave counts a run as finished, so that enter admits another one.
-func (s *starts) leave() {
+func (s *runQueue) leave() {
 	<-s.room
 	s.all.Done()
 }
 
 // close makes queued runs fail, waits for runs that have begun, and returns when all are done.
-func (s *starts) close() {
+func (s *runQueue) close() {
 	s.mu.Lock()
 	if !s.closed {
 		if s.closed = true; s.closing != nil {

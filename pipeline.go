@@ -12,7 +12,7 @@ import (
 
 // pipeline is several devices that run consecutive parts of a program. queues orders the runs of all programs on them.
 type pipeline struct {
-	several
+	combined
 	queues multi.Queues
 }
 
@@ -36,15 +36,16 @@ func (d Devices) Together() (*Device, error) {
 	case 1:
 		return d[0], nil
 	}
-	s, err := newSeveral(d, "each has some of a program's layers")
+	s, err := newCombined(d, "each has some of a program's layers")
 	if err != nil {
 		return nil, err
 	}
-	return &Device{kind: &pipeline{several: s}}, nil
+	return &Device{kind: &pipeline{combined: s}}, nil
 }
 
 func (d *pipeline) backend() any { return nil }
 
+// compile cuts the graph into consecutive parts and compiles each for its device.
 func (d *pipeline) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	return d.compileParts(ctx, g, opt, func(g *ir.Graph) (multi.Split, error) {
 		var other multi.Layers
@@ -55,6 +56,7 @@ func (d *pipeline) compile(ctx context.Context, g *ir.Graph, opt CompileOptions)
 	})
 }
 
+// load loads each part on its device.
 func (d *pipeline) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	layers, ok := p.split.(multi.Layers)
 	if !ok || layers[len(layers)-1].Device >= len(d.members) {

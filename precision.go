@@ -30,10 +30,10 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 			return rw.Copy(n, args)
 		}
 		precision := precision
-		if !knows(n.Op(), precision) && ir.AllowsHalf(precision) {
+		if !acceptsPrecision(n.Op(), precision) && ir.AllowsHalf(precision) {
 			precision = ir.PrecisionHalf
 		}
-		if !knows(n.Op(), precision) {
+		if !acceptsPrecision(n.Op(), precision) {
 			return rw.Copy(n, args)
 		}
 		attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "precision" })
@@ -41,8 +41,8 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	})
 }
 
-// knows reports whether an op's attribute precision can have that value.
-func knows(op ir.Op, precision string) bool {
+// acceptsPrecision reports whether an op's attribute precision can have that value.
+func acceptsPrecision(op ir.Op, precision string) bool {
 	return slices.ContainsFunc(op.Info().Attrs, func(a ir.AttrInfo) bool {
 		return a.Name == "precision" && slices.Contains(a.Enum, precision)
 	})

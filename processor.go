@@ -16,7 +16,7 @@ import (
 // processor is the CPU fast path, or the CPU reference if its name is referenceName.
 type processor struct {
 	identity
-	single
+	singleDevice
 	host  cpu.Device // shared by its programs
 	limit int64      // limit of the bytes of a run's values; 0: none
 }
@@ -41,6 +41,7 @@ func interpreted(g *ir.Graph, refused error) *Program {
 	return p
 }
 
+// load prepares the program's graph for the CPU.
 func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	switch {
 	case opt.Share != nil && (!opt.Share.loaded() || opt.Share.Vulkan() != nil):

@@ -14,9 +14,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// refuses reports whether a compile or load failed because of a limit of the device or the machine: a missing feature,
-// too little memory, no GLSL compiler. Such an error is no mistake in the graph.
-func refuses(err error) bool {
+// isRefusal reports whether a compile or load failed because of a limit of the device or the machine: a missing
+// feature, too little memory, no GLSL compiler. Such an error is no mistake in the graph.
+func isRefusal(err error) bool {
 	var (
 		unsupported *UnsupportedError
 		large       *kernel.RangeError
@@ -28,11 +28,11 @@ func refuses(err error) bool {
 		errors.As(err, &memory) || errors.As(err, &mismatch) && mismatch.Smaller != ""
 }
 
-// standsIn reports whether the CPU fast path should run a graph after err, the failure of "auto" to compile it for the
-// device or load it there. If the graph and its weights are valid, the answer is yes, with two exceptions: a program
-// compiled for another device must be recompiled, and with custom ops the user's shaders may be at fault, so err must
-// be a refusal (see [refuses]).
-func standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
+// runsOnCPUInstead reports whether the CPU fast path should run a graph after err, the failure of "auto" to compile
+// it for the device or load it there. If the graph and its weights are valid, the answer is yes, with two exceptions.
+// A program compiled for another device must be recompiled. With custom ops the user's shaders may be at fault, so
+// err must be a refusal (see [isRefusal]).
+func runsOnCPUInstead(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
 	wrongWeights := (*ir.WeightError)(nil)
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.As(err, &wrongWeights) {
 		return false
@@ -41,7 +41,7 @@ func standsIn(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err err
 		return false
 	}
 	another := (*vk.MismatchError)(nil)
-	return refuses(err) || !compiler.IsCustom(g) && !errors.As(err, &another)
+	return isRefusal(err) || !compiler.IsCustom(g) && !errors.As(err, &another)
 }
 
 // refusedError is the one-line reason why a device does not run a graph that the CPU fast path then runs.

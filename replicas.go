@@ -22,9 +22,9 @@ func (d Devices) Close() error { return runtime.Each(d, (*Device).Close) }
 type Replicas struct {
 	exes []*Executable
 
-	mu    sync.Mutex
-	under []int // runs in progress, by device
-	next  int   // the device to prefer in a tie
+	mu         sync.Mutex
+	inProgress []int // runs in progress, by device
+	next       int   // the device to prefer in a tie
 }
 
 // LoadGraph loads a graph on all devices; see [Device.LoadGraph]. Devices with equal caps share the compiled program. A
@@ -41,7 +41,7 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 			"would depend on the device that it goes to: load it on each device by itself", len(d), states[0].Name())
 	}
 	programs := map[string]*Program{}
-	r := &Replicas{exes: make([]*Executable, len(d)), under: make([]int, len(d))}
+	r := &Replicas{exes: make([]*Executable, len(d)), inProgress: make([]int, len(d))}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
@@ -81,17 +81,17 @@ func (r *Replicas) pick() (exe *Executable, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	best := r.next
-	for k := range r.under {
-		if i := (r.next + k) % len(r.under); r.under[i] < r.under[best] {
+	for k := range r.inProgress {
+		if i := (r.next + k) % len(r.inProgress); r.inProgress[i] < r.inProgress[best] {
 			best = i
 		}
 	}
-	r.next = (best + 1) % len(r.under)
-	r.under[best]++
+	r.next = (best + 1) % len(r.inProgress)
+	r.inProgress[best]++
 	return r.exes[best], func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.under[best]--
+		r.inProgress[best]--
 	}
 }
 

@@ -15,30 +15,30 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// several is the common part of [pipeline] and [tensorParallel]: a list of devices that together run each program.
-type several struct {
+// combined is the common part of [pipeline] and [tensorParallel]: a list of devices that together run each program.
+type combined struct {
 	identity
 	members Devices
 }
 
-// newSeveral combines two or more devices. how says in one clause how they share the work, for Device.Why. Each must be
-// a single device.
-func newSeveral(d Devices, how string) (several, error) {
+// newCombined combines two or more devices. how says in one clause how they share the work, for Device.Why. Each must
+// be a single device.
+func newCombined(d Devices, how string) (combined, error) {
 	var names []string
 	for _, one := range d {
 		if one == nil || one.kind == nil || len(one.Parts()) != 1 {
-			return several{}, errors.New("devices together: one is nil or several itself: want those of OpenDevices")
+			return combined{}, errors.New("devices together: one is nil or several itself: want those of OpenDevices")
 		}
 		names = append(names, one.Name())
 	}
-	s := several{identity{caps: d[0].Caps()}, d}
+	s := combined{identity{caps: d[0].Caps()}, d}
 	s.caps.Name = strings.Join(names, " + ")
 	s.why = s.caps.Name + ": " + how
 	return s, nil
 }
 
 // compileParts splits the graph with split and compiles each part for its device.
-func (s *several) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions,
+func (s *combined) compileParts(ctx context.Context, g *ir.Graph, opt CompileOptions,
 	split func(g *ir.Graph) (multi.Split, error)) (*Program, error) {
 	g, fitted, err := compiler.FitWeights(g, opt.Weights)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *several) compileParts(ctx context.Context, g *ir.Graph, opt CompileOpti
 		part, err := s.members[one.Device].Compile(ctx, one.Graph, own)
 		if err != nil {
 			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(all),
-				s.members[one.Device].Name(), notReplaced(runtime.Reason(err))))
+				s.members[one.Device].Name(), withDeviceHint(runtime.Reason(err))))
 		}
 		p.parts = append(p.parts, part)
 		p.Stats.Add(part.Stats)
@@ -64,10 +64,10 @@ func (s *several) compileParts(ctx context.Context, g *ir.Graph, opt CompileOpti
 	return p, nil
 }
 
-// notReplaced adds a hint to an error of one of several devices: the CPU does not replace a device that cannot run its
-// part, because the caller asked for these devices. It leaves errors unchanged that are not the device's fault.
-func notReplaced(err error) error {
-	if driver := (*vk.Error)(nil); !refuses(err) && !errors.As(err, &driver) {
+// withDeviceHint adds a hint to an error of one of several devices: the CPU does not replace a device that cannot run
+// its part, because the caller asked for these devices. It leaves errors unchanged that are not the device's fault.
+func withDeviceHint(err error) error {
+	if driver := (*vk.Error)(nil); !isRefusal(err) && !errors.As(err, &driver) {
 		return err
 	}
 	return fmt.Errorf("%w; several devices are not replaced: leave this one out of the list, or give none, so that "+
@@ -75,13 +75,13 @@ func notReplaced(err error) error {
 }
 
 // errOtherDevices is the error of loading a program that was compiled for other devices.
-func (s *several) errOtherDevices() error {
+func (s *combined) errOtherDevices() error {
 	return fmt.Errorf("on %s: the program was compiled for other devices: compile the graph for these", s.caps.Name)
 }
 
 // loadParts loads each part of a program on its device. If LoadOptions.Share is set, share returns that program's
 // executable on a device. names are the names of the parts' devices.
-func (s *several) loadParts(ctx context.Context, p *Program, opt LoadOptions,
+func (s *combined) loadParts(ctx context.Context, p *Program, opt LoadOptions,
 	share func(device int) *Executable) (exes []*Executable, names []string, err error) {
 	parts := p.split.Parts()
 	if opt.WeightRoom > 0 && len(parts) > 1 {
@@ -103,7 +103,7 @@ func (s *several) loadParts(ctx context.Context, p *Program, opt LoadOptions,
 		}
 		exe, err := s.members[one.Device].Load(ctx, p.parts[i], own)
 		if err != nil {
-			err = multi.Failed(names, i, notReplaced(runtime.Reason(err)))
+			err = multi.Failed(names, i, withDeviceHint(runtime.Reason(err)))
 			return nil, nil, errors.Join(err, runtime.Each(exes, (*Executable).Close))
 		}
 		exes = append(exes, exe)
@@ -119,16 +119,16 @@ func programs(exes []*Executable) (list []runtime.Executable) {
 	return list
 }
 
-func (s *several) parts(*Device) Devices { return s.members }
+func (s *combined) parts(*Device) Devices { return s.members }
 
-func (s *several) traffic() (sum Traffic) {
+func (s *combined) traffic() (sum Traffic) {
 	for _, one := range s.members {
 		sum = sum.Add(one.Traffic())
 	}
 	return sum
 }
 
-func (s *several) memory() runtime.MemoryUse {
+func (s *combined) memory() runtime.MemoryUse {
 	use := runtime.MemoryUse{}
 	for _, one := range s.members {
 		use = use.Add(one.Memory())
@@ -136,11 +136,11 @@ func (s *several) memory() runtime.MemoryUse {
 	return use
 }
 
-func (s *several) synchronize(ctx context.Context) error {
+func (s *combined) synchronize(ctx context.Context) error {
 	return runtime.Each(s.members, func(one *Device) error { return one.Synchronize(ctx) })
 }
 
-func (s *several) close() error { return s.members.Close() }
+func (s *combined) close() error { return s.members.Close() }
 
 // describe returns the devices' speeds and memory sizes in the form that package multi takes to split a graph.
 func (d Devices) describe() (list []multi.Member) {
@@ -171,7 +171,7 @@ func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 		list = append(list, p.String())
 	}
 	open := map[multi.Strategy]func() (*Device, error){multi.PipelineParallel: d.Together,
-		multi.TensorParallel: d.TensorParallel, multi.OneDevice: func() (*Device, error) { return d.alone(g) }}
+		multi.TensorParallel: d.TensorParallel, multi.OneDevice: func() (*Device, error) { return d.firstThatFits(g) }}
 	for _, p := range prices {
 		if !p.Taken {
 			continue
@@ -185,8 +185,8 @@ func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 	return nil, fmt.Errorf("no way to run %q on %d devices: %s", g.Name, len(d), strings.Join(list, "; "))
 }
 
-// alone returns the first device with enough memory for the graph, and closes the others.
-func (d Devices) alone(g *ir.Graph) (*Device, error) {
+// firstThatFits returns the first device with enough memory for the graph, and closes the others.
+func (d Devices) firstThatFits(g *ir.Graph) (*Device, error) {
 	first, err := multi.FirstWithRoom(g, d.describe())
 	if err != nil {
 		return nil, err

@@ -19,9 +19,9 @@ import (
 // runs long is tried in the background on a Vulkan device in software; see [trial.Executable].
 type software struct {
 	*processor
-	open   func() (*vulkan, error)
-	turn   chan struct{} // one trial at a time
-	limits trialLimits
+	open      func() (*vulkan, error)
+	trialTurn chan struct{} // one trial at a time
+	limits    trialLimits
 
 	mu     sync.Mutex // guards the fields below
 	opened *vulkan    // nil until a program needs it
@@ -32,7 +32,7 @@ type software struct {
 // trialLimits says when a program is tried and how much memory that may take.
 type trialLimits struct {
 	// Compiling a graph on one core is expected to take fixed, and perNode for each of its nodes. A program is tried
-	// once its runs have taken this long as many times as times says.
+	// once its runs have taken `times` times as long as that.
 	fixed, perNode time.Duration
 	times          int
 
@@ -77,6 +77,7 @@ func (s *software) custom(g *ir.Graph) *auto {
 	return &auto{v, s.processor}
 }
 
+// compile makes a program for the CPU fast path, or for the Vulkan device if the graph has custom ops.
 func (s *software) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	if a := s.custom(g); a != nil {
 		return a.compile(ctx, g, opt)
@@ -88,6 +89,8 @@ func (s *software) compile(ctx context.Context, g *ir.Graph, opt CompileOptions)
 	return p, err
 }
 
+// load loads a program on the CPU fast path, from which it may move to the Vulkan device later. A program with custom
+// ops is loaded on the Vulkan device, and so is one that shares memory with such a program.
 func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	g := p.Contents.Graph
 	if a := s.custom(g); a != nil {
@@ -107,7 +110,7 @@ func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Exec
 	}
 	exe.backend = trial.New(g, exe.backend, trial.Options{
 		Load:  func(ctx context.Context) (runtime.Executable, error) { return s.loadForTrial(ctx, &own, opt.Weights) },
-		First: processorName, Second: "Vulkan in software", After: s.limits.after(g), Turn: s.turn,
+		First: processorName, Second: "Vulkan in software", After: s.limits.after(g), Turn: s.trialTurn,
 		Clock: s.limits.clock,
 	})
 	return exe, nil
@@ -196,6 +199,7 @@ func (s *software) synchronize(ctx context.Context) error {
 	return nil
 }
 
+// close closes the Vulkan device too, if it was opened.
 func (s *software) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

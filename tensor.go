@@ -17,7 +17,7 @@ import (
 // tensorParallel is several devices that share the work of each op. group is their process group, through which kernels
 // exchange values.
 type tensorParallel struct {
-	several
+	combined
 	group *collective.Group
 }
 
@@ -48,7 +48,7 @@ func (d Devices) TensorParallel() (*Device, error) {
 	if len(d) > mailbox.MaxRanks {
 		return nil, fmt.Errorf("devices: %d share each op: the limit is %d", len(d), mailbox.MaxRanks)
 	}
-	s, err := newSeveral(d, "they share each op")
+	s, err := newCombined(d, "they share each op")
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +89,7 @@ func (d *tensorParallel) compile(ctx context.Context, g *ir.Graph, opt CompileOp
 	})
 }
 
+// load loads each device's shard of the program on the device.
 func (d *tensorParallel) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	shards, ok := p.split.(multi.Shards)
 	if !ok || len(shards) != len(d.members) {
@@ -104,15 +105,15 @@ func (d *tensorParallel) load(ctx context.Context, p *Program, opt LoadOptions) 
 	if err != nil {
 		return nil, err
 	}
-	x, err := multi.NewTensor(ctx, p.Contents.Graph, shards, d.group, names, programs(exes), alike(p.parts))
+	x, err := multi.NewTensor(ctx, p.Contents.Graph, shards, d.group, names, programs(exes), sameKernels(p.parts))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("on %s: %w", d.caps.Name, err), runtime.Each(exes, (*Executable).Close))
 	}
 	return &Executable{backend: x, why: "tensor parallel over " + d.caps.Name + ": " + x.Describe()}, nil
 }
 
-// alike reports whether all parts were compiled for the same kind of device into the same kernels.
-func alike(parts []*Program) bool {
+// sameKernels reports whether all parts were compiled for the same kind of device into the same kernels.
+func sameKernels(parts []*Program) bool {
 	kernels := func(s *Program) (list []string) {
 		if p := s.Contents.Program; p != nil {
 			list = append(list, s.Contents.Meta.Target.Fingerprint())
@@ -127,4 +128,4 @@ func alike(parts []*Program) bool {
 
 func (d *tensorParallel) backend() any { return d.group }
 
-func (d *tensorParallel) close() error { return errors.Join(d.group.Close(), d.several.close()) }
+func (d *tensorParallel) close() error { return errors.Join(d.group.Close(), d.combined.close()) }

@@ -17,7 +17,7 @@ import (
 // vulkan is a Vulkan device. tuning reads its tuning file once.
 type vulkan struct {
 	identity
-	single
+	singleDevice
 	inst   *vk.Instance
 	dev    *vk.Device
 	tuning func() (*tunefile.File, error)
@@ -44,6 +44,7 @@ func openVulkan(want string, options openOptions) (*vulkan, error) {
 	return d, nil
 }
 
+// compile compiles a graph with the schedules of the device's tuning file, unless opt has others.
 func (d *vulkan) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	opt.Target = d.caps
 	if opt.Tuning == nil {
@@ -53,6 +54,7 @@ func (d *vulkan) compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	return Compile(ctx, g, opt)
 }
 
+// load loads the program's kernels on the device.
 func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if opt.Share != nil && opt.Share.Vulkan() == nil {
 		return nil, errSharedElsewhere(&d.identity, opt.Share)
@@ -66,7 +68,7 @@ func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	measured, _ := d.tuning() // an unusable tuning file is ignored
 	options.Machine = device.MachineOf(measured.On(d.caps))
 	if opt.WeightRoom > 0 {
-		options.HostFirst = fewRead(p.Contents.Graph)
+		options.HostFirst = sparselyRead(p.Contents.Graph)
 	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, opt.Weights, options)
 	if err != nil {
@@ -79,9 +81,9 @@ func (d *vulkan) load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	return &Executable{backend: exe, why: d.why}, nil
 }
 
-// fewRead returns the names of weights from which a run reads only rows or expert matrices that an index tensor selects
-// (embeddings, experts). They lose least in slow host memory.
-func fewRead(g *ir.Graph) map[string]bool {
+// sparselyRead returns the names of weights from which a run reads only rows or expert matrices that an index tensor
+// selects (embeddings, experts). They lose least in slow host memory.
+func sparselyRead(g *ir.Graph) map[string]bool {
 	users, names := g.Users(), map[string]bool{}
 	var few func(n *ir.Node) bool
 	few = func(n *ir.Node) bool {

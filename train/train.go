@@ -48,11 +48,11 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress is a step that is done.
+// Progress describes a finished step.
 type Progress struct {
 	Step, Steps int // the first step is 1
 	Loss        float64
-	PerSecond   float64       // tokens, over the steps so far; 0 where Options.Tokens is
+	PerSecond   float64       // tokens, over the steps so far; 0 if Options.Tokens is 0
 	Left        time.Duration // until the last step, at the rate so far
 }
 
@@ -238,7 +238,7 @@ func (t *trainer) step(ctx context.Context, b batch) (*vkc.Result, error) {
 	return t.exe.Run(context.WithoutCancel(ctx), nil, vkc.RunOptions{Inputs: b.inputs, Keep: keep})
 }
 
-// read waits for a step and notes its loss. None is fine.
+// read waits for a step and records its loss. It does nothing if res is nil.
 func (t *trainer) read(res *vkc.Result) error {
 	if res == nil {
 		return nil
@@ -257,7 +257,7 @@ func (t *trainer) read(res *vkc.Result) error {
 		return fmt.Errorf("output %q: %w", t.opt.Loss, err)
 	}
 	t.report.Losses = append(t.report.Losses, x)
-	t.tell(x)
+	t.reportProgress(x)
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return fmt.Errorf("the loss is %v: %w", x, ErrDiverged)
 	}
@@ -281,8 +281,8 @@ func scalar(d *runtime.DeviceTensor) (float64, error) {
 	return list[0], nil
 }
 
-// tell reports the last step to Options.Progress.
-func (t *trainer) tell(loss float64) {
+// reportProgress reports the last step to Options.Progress.
+func (t *trainer) reportProgress(loss float64) {
 	if t.opt.Progress == nil {
 		return
 	}

@@ -6,33 +6,33 @@ package ahead
 import "time"
 
 // Limits of the number of steps in flight. A step is collected when the host has read its token. The target is the
-// number of steps that fill `enough` of device time, at least `least`. So the host rarely wakes up for short steps. For
-// long steps, few steps are wasted after the end of an answer, and a new answer waits only for a few steps of the
-// others. The target is at most `few`, and at most `most` once 2*most steps were collected. So a short answer wastes
-// few steps.
+// number of steps that take targetTime on the device, and at least minSteps. So the host rarely wakes up for short
+// steps. For long steps, few steps are wasted after the end of an answer, and a new answer waits only for a few steps
+// of the others. The target is at most earlySteps, and at most maxSteps once 2*maxSteps steps were collected. So a
+// short answer wastes few steps.
 const (
-	enough = 10 * time.Millisecond
-	least  = 2
-	few    = 16
-	most   = 32
+	targetTime = 10 * time.Millisecond
+	minSteps   = 2
+	earlySteps = 16
+	maxSteps   = 32
 )
 
 // First is the initial pace, at which a device has the fewest steps in flight.
-const First = enough
+const First = targetTime
 
 // Depth is the number of steps that should be in flight, given the time of a step and the number of collected steps.
 func Depth(pace time.Duration, collected int) int {
-	deepest := few
-	if collected >= 2*most {
-		deepest = most
+	deepest := earlySteps
+	if collected >= 2*maxSteps {
+		deepest = maxSteps
 	}
-	return min(int(max(enough/max(pace, 1), least)), deepest)
+	return min(int(max(targetTime/max(pace, 1), minSteps)), deepest)
 }
 
 // JoinDepth returns the maximum number of steps in flight for a batch that new answers may join. collected is the
 // number of steps collected since an answer last joined or left. At first the maximum is low, so that requests which
 // arrive shortly after the first one wait for few steps, and start together.
-func JoinDepth(collected int) int { return max(least, 2*collected) }
+func JoinDepth(collected int) int { return max(minSteps, 2*collected) }
 
 // CollectAtOnce returns how many of the steps in flight the host collects together, oldest first. Waking up costs the
 // CPU more time than starting a step (M-host-token).

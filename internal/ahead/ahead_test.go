@@ -7,18 +7,18 @@ import (
 
 func TestDepth(t *testing.T) {
 	for pace, want := range map[time.Duration]int{
-		0: few, 100 * time.Microsecond: few, 2 * time.Millisecond: 5, First: least, time.Second: least,
+		0: earlySteps, 100 * time.Microsecond: earlySteps, 2 * time.Millisecond: 5, First: minSteps, time.Second: minSteps,
 	} {
 		if got := Depth(pace, 10); got != want {
 			t.Errorf("steps of %v: %d at a time, want %d", pace, got, want)
 		}
 	}
-	for collected, want := range map[int]int{0: few, 2*most - 1: few, 2 * most: most, 1000: most} {
+	for collected, want := range map[int]int{0: earlySteps, 2*maxSteps - 1: earlySteps, 2 * maxSteps: maxSteps, 1000: maxSteps} {
 		if got := Depth(0, collected); got != want {
 			t.Errorf("%d steps collected: %d at a time, want %d", collected, got, want)
 		}
 	}
-	for pace, want := range map[time.Duration]int{0: most, time.Millisecond: 10, 2 * time.Millisecond: 5} {
+	for pace, want := range map[time.Duration]int{0: maxSteps, time.Millisecond: 10, 2 * time.Millisecond: 5} {
 		if got := Depth(pace, 100); got != want {
 			t.Errorf("steps of %v, many collected: %d at a time, want %d", pace, got, want)
 		}

@@ -41,6 +41,7 @@ var (
 	others = []ir.DType{ir.IQ2_XS, ir.IQ3_S}
 )
 
+// allPairs returns all cases.
 func allPairs() []pair {
 	var list []pair
 	for _, n := range []int{1024, 2048, 4096, 8192} {
@@ -146,7 +147,7 @@ func line(op int, extents []int, params []int32, sources ...string) string {
 func source(t ir.DType, extents ...int) string {
 	number, ok := t.GGML()
 	if !ok {
-		panic("beside: GGUF has no " + t.String())
+		panic("alternate: GGUF has no " + t.String())
 	}
 	words := []any{number}
 	for i := range 4 {

@@ -51,6 +51,7 @@ func main() {
 	}
 }
 
+// run measures the selected cases, round by round, and writes the results.
 func run() error {
 	re, err := regexp.Compile(*filter)
 	if err != nil {
@@ -60,7 +61,7 @@ func run() error {
 	if len(pairs) == 0 || *ops == "" {
 		return fmt.Errorf("-ops %q, -filter %q: want ggml's command and a filter that matches a case", *ops, *filter)
 	}
-	dir, err := os.MkdirTemp("", "beside-")
+	dir, err := os.MkdirTemp("", "alternate-")
 	if err != nil {
 		return err
 	}

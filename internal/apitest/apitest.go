@@ -67,7 +67,7 @@ func (p Package) call(t *testing.T, name string, f reflect.Value) {
 	}
 	defer func() {
 		if thrown := recover(); thrown != nil && (p.Allowed == nil || !p.Allowed(thrown)) {
-			t.Errorf("%s panics: %v\n%s", name, thrown, culprit(debug.Stack()))
+			t.Errorf("%s panics: %v\n%s", name, thrown, panicOrigin(debug.Stack()))
 		}
 	}()
 	results := f.Call(args)
@@ -81,8 +81,8 @@ func (p Package) call(t *testing.T, name string, f reflect.Value) {
 	}
 }
 
-// culprit returns the part of a stack between the panic and the call.
-func culprit(stack []byte) string {
+// panicOrigin returns the part of a stack between the panic and the tested call.
+func panicOrigin(stack []byte) string {
 	_, rest, _ := strings.Cut(string(stack), "panic(")
 	lines := strings.Split(rest, "\n")
 	return strings.Join(lines[min(2, len(lines)):min(8, len(lines))], "\n")
@@ -132,6 +132,7 @@ func (p Package) methods(t *testing.T) (methods map[string][]string, testing []s
 	return methods, testing
 }
 
+// typeName returns the name of a receiver's type, without a pointer.
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:

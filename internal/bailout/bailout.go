@@ -6,6 +6,7 @@ package bailout
 
 import "fmt"
 
+// failure is the value of the panic with which a piece of work ends.
 type failure struct{ error }
 
 // Check ends the work if err is an error.

@@ -194,6 +194,7 @@ func (d Dir) subdirs() []string {
 	return dirs
 }
 
+// removeTemps removes old temporary files.
 func (d Dir) removeTemps() error {
 	for _, dir := range d.subdirs() {
 		if err := atomicfile.RemoveStale(dir, staleTempAfter); ignoreAbsent(err) != nil {

@@ -120,6 +120,7 @@ func (b *boxes) labelAt(x, y float64, name string) (tx, ty float64, anchor strin
 	return x + 6, y - 4, "start"
 }
 
+// overlaps reports whether a box overlaps one of the list.
 func (b *boxes) overlaps(box [4]float64) bool {
 	for _, other := range *b {
 		if box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3] {

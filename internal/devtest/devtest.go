@@ -209,6 +209,7 @@ type files struct {
 	content map[string][]byte
 }
 
+// write writes the files to a cache's directory.
 func (f *files) write(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -224,6 +225,7 @@ func (f *files) write(dir string) error {
 	return nil
 }
 
+// read adds the files of compiled shaders and of tools in a cache's directory.
 func (f *files) read(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

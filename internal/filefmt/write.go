@@ -15,6 +15,7 @@ func (s Source) WriteFile(write func(io.Writer) error) error {
 	return nil
 }
 
+// writeAtomic calls write and stores the output at path.
 func writeAtomic(path string, write func(io.Writer) error) error {
 	f, err := atomicfile.Create(path, 0o666)
 	if err != nil {

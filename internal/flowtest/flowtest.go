@@ -138,7 +138,7 @@ func Looped(g *ir.Graph, trips ir.Dim) (*ir.Graph, error) {
 	}
 	loop := l.add(l.to, ir.OpLoop, l.args, ir.Attr{Name: "trips", Value: ir.Shape{trips}},
 		ir.Attr{Name: "body", Value: l.body})
-	l.show(g, loop, len(g.Leaves(ir.OpState)))
+	l.declareOutputs(g, loop, len(g.Leaves(ir.OpState)))
 	return l.to, l.err
 }
 
@@ -162,7 +162,7 @@ func Branched(g *ir.Graph) (*ir.Graph, error) {
 		}
 	}
 	branch := l.add(l.to, ir.OpIf, l.args, ir.Attr{Name: "then", Value: l.body}, ir.Attr{Name: "else", Value: other})
-	l.show(g, branch, 0)
+	l.declareOutputs(g, branch, 0)
 	return l.to, l.err
 }
 
@@ -244,17 +244,17 @@ func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[st
 	return given, out, nil
 }
 
-// mover moves the nodes of a graph into a body, and some of them around it.
+// mover moves the nodes of a graph into a body. Some of them stay outside the body.
 type mover struct {
 	to, body *ir.Graph
-	around   map[*ir.Node]*ir.Node // nodes of to, by nodes of the original graph
+	outside  map[*ir.Node]*ir.Node // nodes of to, by nodes of the original graph
 	nodes    map[*ir.Node]*ir.Node // of the body
 	args     []*ir.Node            // arguments of the op that owns the body
 	err      error
 }
 
 func newMover(g *ir.Graph) *mover {
-	m := &mover{to: ir.NewGraph(g.Name), body: ir.NewBody(g.Name), around: map[*ir.Node]*ir.Node{},
+	m := &mover{to: ir.NewGraph(g.Name), body: ir.NewBody(g.Name), outside: map[*ir.Node]*ir.Node{},
 		nodes: map[*ir.Node]*ir.Node{}}
 	m.err = errors.Join(m.to.DeclareSymbolsOf(g), m.body.DeclareSymbolsOf(g))
 	return m
@@ -283,21 +283,21 @@ func (m *mover) move(g *ir.Graph, updates []ir.Update) {
 			n.ID()%2 == 0 && n.Op().Class() != ir.ClassControl
 		args, own := make([]*ir.Node, len(n.Args())), make([]*ir.Node, len(n.Args()))
 		for i, a := range n.Args() {
-			args[i], own[i] = m.around[a], m.nodes[a]
+			args[i], own[i] = m.outside[a], m.nodes[a]
 			given = given && args[i] != nil
 		}
 		if !given {
 			m.nodes[n] = m.add(m.body, n.Op(), own, n.Attrs()...)
 			continue
 		}
-		m.around[n] = m.add(m.to, n.Op(), args, n.Attrs()...)
-		m.args = append(m.args, m.around[n])
+		m.outside[n] = m.add(m.to, n.Op(), args, n.Attrs()...)
+		m.args = append(m.args, m.outside[n])
 		m.nodes[n] = m.add(m.body, ir.OpInput, nil, named(fmt.Sprintf("given %d", n.ID()), n.Type())...)
 	}
 }
 
-// show declares output i of g as result from+i of node n, which is a loop or a branch.
-func (m *mover) show(g *ir.Graph, n *ir.Node, from int) {
+// declareOutputs declares output i of g as result from+i of node n, which is a loop or a branch.
+func (m *mover) declareOutputs(g *ir.Graph, n *ir.Node, from int) {
 	for i, o := range g.Outputs() {
 		result := n
 		if from+i > 0 {
@@ -309,6 +309,7 @@ func (m *mover) show(g *ir.Graph, n *ir.Node, from int) {
 	}
 }
 
+// zeros adds zeros of a type to a graph.
 func (m *mover) zeros(g *ir.Graph, t ir.Type) *ir.Node {
 	zero, err := ir.FromFloats(t.DType, []float64{0})
 	if m.err = errors.Join(m.err, err); m.err != nil {
@@ -319,6 +320,7 @@ func (m *mover) zeros(g *ir.Graph, t ir.Type) *ir.Node {
 	return m.add(g, ir.OpBroadcast, []*ir.Node{c}, ir.Attr{Name: "shape", Value: t.Shape})
 }
 
+// add adds a node to a graph, or returns nil after an error.
 func (m *mover) add(g *ir.Graph, op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	if m.err != nil {
 		return nil

@@ -54,6 +54,7 @@ func For(n int) *Plan {
 	return p
 }
 
+// newPlan computes the tables for a length.
 func newPlan(n int) *Plan {
 	p := &Plan{n: n, roots: Roots(n)}
 	if LargestFactor(n) <= MaxFactor {
@@ -206,6 +207,7 @@ func (p *Plan) pass(x, y []complex128, f, n, stride int) {
 	}
 }
 
+// pass2 is the pass of factor 2. See pass; m is n/2 and s the stride.
 func (p *Plan) pass2(x, y []complex128, m, s int) {
 	for i := range m {
 		w := p.roots[i*s]
@@ -217,6 +219,7 @@ func (p *Plan) pass2(x, y []complex128, m, s int) {
 	}
 }
 
+// pass4 is the pass of factor 4. See pass; m is n/4 and s the stride.
 func (p *Plan) pass4(x, y []complex128, m, s int) {
 	if s == 1 {
 		x0, x1, x2, x3 := x[:m], x[m:][:m], x[2*m:][:m], x[3*m:][:m]
@@ -249,7 +252,8 @@ func (p *Plan) pass4(x, y []complex128, m, s int) {
 	}
 }
 
-// passOf is the pass of any factor f. It takes f² multiplications for f elements.
+// passOf is the pass of any factor f. See pass; m is n/f and s the stride. It takes f² multiplications for f
+// elements.
 func (p *Plan) passOf(x, y []complex128, f, m, s int) {
 	turn := p.n / f // in roots, an f-th of a turn
 	for i := range m {

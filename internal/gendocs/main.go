@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// main writes docs/OPS.md.
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("gendocs: ")

@@ -411,7 +411,7 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 // contracted sets the bound of a matmul or an attention.
 func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	if n.Op() == ir.OpAttentionLSE || n.Op() == ir.OpAttentionGrad {
-		b.weighted(n, args)
+		b.attentionWeights(n, args)
 		return
 	}
 	if n.Op() == ir.OpAttention {
@@ -449,9 +449,9 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	}
 }
 
-// weighted bounds the ops that compute with attention weights exp(score - lse), and the op that computes lse, the
+// attentionWeights bounds the ops that compute with attention weights exp(score - lse), and the op that computes lse, the
 // logarithm of the sum of exponentials of the scores.
-func (b *Bound) weighted(n *ir.Node, args []Bound) {
+func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 	in, shape, s := n.Op().Info(), n.Arg(0).Shape(), n.Arg(1).Shape()
 	rank := len(shape)
 	d, t, keys := float64(shape[rank-1].Max()), float64(shape[rank-2].Max()), float64(s[rank-2].Max())

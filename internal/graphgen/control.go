@@ -49,8 +49,8 @@ func (g *generator) results(n *ir.Node) *ir.Node {
 // body returns a generator of a body. Leaves of the body are captured from the enclosing graph.
 func (g *generator) body() *generator {
 	b := &generator{rng: g.rng, g: ir.NewBody(""), opt: g.opt, dims: g.dims, float: g.float, makers: g.makers,
-		around: g, depth: g.depth + 1}
-	g.fails(b.g.DeclareSymbolsOf(g.g))
+		outer: g, depth: g.depth + 1}
+	g.keepError(b.g.DeclareSymbolsOf(g.g))
 	return b
 }
 
@@ -69,7 +69,7 @@ func (g *generator) capture(value *ir.Node) *ir.Node {
 	if value == nil {
 		return nil
 	}
-	n := g.leafOf(ir.OpInput, value.Type(), g.around.bounds[value.ID()])
+	n := g.leafOf(ir.OpInput, value.Type(), g.outer.bounds[value.ID()])
 	g.captured = append(g.captured, value)
 	return n
 }
@@ -125,7 +125,7 @@ func (g *generator) loop() *ir.Node {
 			n = body.add(ir.OpReshape, []*ir.Node{s}, attr("shape", s.Shape()))
 		}
 		if n != nil && n != s {
-			body.fails(body.g.Update(s, n))
+			body.keepError(body.g.Update(s, n))
 		}
 	}
 	if len(body.g.Updates()) == 0 {
@@ -135,7 +135,7 @@ func (g *generator) loop() *ir.Node {
 	if d := g.dims[g.rng.IntN(len(g.dims))]; g.rng.IntN(3) == 0 && d.Max() < 30 {
 		trips = d
 	}
-	return g.joined(ir.OpLoop, first, []*generator{body}, attr("trips", ir.Shape{trips}), attr("while", while),
+	return g.addControl(ir.OpLoop, first, []*generator{body}, attr("trips", ir.Shape{trips}), attr("while", while),
 		attr("body", body.g))
 }
 
@@ -167,8 +167,8 @@ func (g *generator) branch() *ir.Node {
 		if b == nil {
 			break
 		}
-		then.fails(then.g.Output(fmt.Sprintf("out%d", i), a))
-		other.fails(other.g.Output(fmt.Sprintf("out%d", i), b))
+		then.keepError(then.g.Output(fmt.Sprintf("out%d", i), a))
+		other.keepError(other.g.Output(fmt.Sprintf("out%d", i), b))
 	}
 	for _, v := range other.captured[len(then.captured):] {
 		then.capture(v)
@@ -176,14 +176,14 @@ func (g *generator) branch() *ir.Node {
 	if len(then.g.Outputs()) == 0 {
 		return nil
 	}
-	return g.joined(ir.OpIf, []*ir.Node{g.flag()}, []*generator{then, other}, attr("then", then.g),
+	return g.addControl(ir.OpIf, []*ir.Node{g.flag()}, []*generator{then, other}, attr("then", then.g),
 		attr("else", other.g))
 }
 
-// joined adds an op with bodies and passes it the values that the bodies capture.
-func (g *generator) joined(op ir.Op, args []*ir.Node, bodies []*generator, attrs ...ir.Attr) *ir.Node {
+// addControl adds an op with bodies and passes it the values that the bodies capture.
+func (g *generator) addControl(op ir.Op, args []*ir.Node, bodies []*generator, attrs ...ir.Attr) *ir.Node {
 	for _, b := range bodies {
-		g.fails(b.err)
+		g.keepError(b.err)
 	}
 	n := g.add(op, append(args, bodies[0].captured...), attrs...)
 	if n == nil {
@@ -192,8 +192,8 @@ func (g *generator) joined(op ir.Op, args []*ir.Node, bodies []*generator, attrs
 	return g.results(n)
 }
 
-// fails keeps the first error.
-func (g *generator) fails(err error) {
+// keepError keeps the first error.
+func (g *generator) keepError(err error) {
 	if g.err == nil {
 		g.err = err
 	}

@@ -67,7 +67,7 @@ type generator struct {
 	err    error
 
 	// of a body:
-	around   *generator
+	outer    *generator
 	captured []*ir.Node // of the enclosing graph; the body's inputs represent them
 	depth    int        // number of enclosing graphs
 }
@@ -190,8 +190,8 @@ func (g *generator) leaf(s ir.Shape, t ir.DType) *ir.Node {
 // named adds a leaf with a name. In a body it adds the leaf to the enclosing graph, with a unique name, and captures
 // it.
 func (g *generator) named(op ir.Op, name string, s ir.Shape, t ir.DType) *ir.Node {
-	if g.around != nil {
-		return g.capture(g.around.named(op, fmt.Sprintf("%s of %d", name, len(g.around.g.Nodes())), s, t))
+	if g.outer != nil {
+		return g.capture(g.outer.named(op, fmt.Sprintf("%s of %d", name, len(g.outer.g.Nodes())), s, t))
 	}
 	return g.add(op, nil, ir.Attr{Name: "name", Value: name}, ir.Attr{Name: "dtype", Value: t},
 		ir.Attr{Name: "shape", Value: s})

@@ -41,6 +41,7 @@ func (g *generator) reshaped(s ir.Shape) ir.Shape {
 	return s
 }
 
+// view adds a random view.
 func (g *generator) view() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
 	if x == nil {
@@ -105,6 +106,7 @@ func (g *generator) broadcast(x *ir.Node) *ir.Node {
 	return g.add(ir.OpBroadcast, []*ir.Node{x}, attr("shape", s))
 }
 
+// indexing adds an op that takes elements by indices, a concat, a pad, a dynamic slice, or an update of a slice.
 func (g *generator) indexing() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
 	if x == nil {
@@ -141,6 +143,7 @@ func (g *generator) vector() *ir.Node {
 	return g.leaf(g.shape(1), g.intType())
 }
 
+// concat adds a concat of x and up to three other nodes that fit.
 func (g *generator) concat(x *ir.Node, axis int) *ir.Node {
 	args := []*ir.Node{x}
 	for range g.rng.IntN(4) {
@@ -168,6 +171,7 @@ func (g *generator) concat(x *ir.Node, axis int) *ir.Node {
 	return g.add(ir.OpConcat, args, attr("axis", axis))
 }
 
+// pad adds a pad of some axes of x.
 func (g *generator) pad(x *ir.Node) *ir.Node {
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	for i := range low {

@@ -25,7 +25,7 @@ var makers = [...]maker{
 	{4, (*generator).reshape},
 	{12, (*generator).view},
 	{8, (*generator).indexing},
-	{3, (*generator).counted},
+	{3, (*generator).coordinates},
 	{4, (*generator).extreme},
 
 	{7, (*generator).reduce},
@@ -82,6 +82,7 @@ var unaryOps = func() []ir.Op {
 	return list
 }()
 
+// unary adds an elementwise op of one argument, often one in a range that every such op accepts.
 func (g *generator) unary() *ir.Node {
 	op := unaryOps[g.rng.IntN(len(unaryOps))]
 	x := g.anyFloat()
@@ -105,6 +106,7 @@ var binaryOps = []ir.Op{ir.OpAdd, ir.OpAdd, ir.OpAdd, ir.OpSub, ir.OpSub, ir.OpM
 	ir.OpDiv, ir.OpMin,
 	ir.OpMax, ir.OpPow, ir.OpMod, ir.OpRem, ir.OpAtan2, ir.OpAfter}
 
+// binary adds an elementwise op of two floats.
 func (g *generator) binary() *ir.Node {
 	op := binaryOps[g.rng.IntN(len(binaryOps))]
 	a := g.anyFloat()
@@ -145,6 +147,7 @@ func (g *generator) broadcastable(s ir.Shape) ir.Shape {
 	return out
 }
 
+// compareOrSelect adds a comparison of exact values, and then a where with its result.
 func (g *generator) compareOrSelect() *ir.Node {
 	a := g.pick(func(n *ir.Node) bool { return !isBool(n) && g.bounds[n.ID()].Exact })
 	b := g.partner(a)
@@ -172,6 +175,7 @@ var parametricOps = func() []ir.Op {
 	return list
 }()
 
+// parametric adds an elementwise op that has attributes or more than two arguments.
 func (g *generator) parametric() *ir.Node {
 	x := g.anyFloat()
 	if i := g.rng.IntN(len(parametricOps) + 1); i < len(parametricOps) {
@@ -203,6 +207,7 @@ func (g *generator) bitcast() *ir.Node {
 	return g.add(ir.OpBitcast, []*ir.Node{x}, attr("dtype", to[x.DType().BlockBytes()]))
 }
 
+// integerOp adds an elementwise op of integers or bools.
 func (g *generator) integerOp() *ir.Node {
 	ops := []ir.Op{ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv, ir.OpMod, ir.OpRem, ir.OpMin, ir.OpMax, ir.OpAnd,
 		ir.OpOr, ir.OpXor,
@@ -228,6 +233,7 @@ func (g *generator) extreme() *ir.Node {
 	return g.add(op, []*ir.Node{x}, attr("axes", g.axes(x.Rank())), attr("keepdims", g.rng.IntN(2) == 0))
 }
 
+// reduce adds a reduction.
 func (g *generator) reduce() *ir.Node {
 	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin, ir.OpNorm1, ir.OpNorm2, ir.OpNormP,
 		ir.OpLogSumExp, ir.OpVariance}
@@ -275,6 +281,7 @@ func (g *generator) axes(rank int) []int {
 	return axes
 }
 
+// row adds a softmax, a log-softmax or a norm.
 func (g *generator) row() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool { return isFloat(n) && n.Rank() > 0 })
 	if x == nil {
@@ -298,6 +305,7 @@ func (g *generator) row() *ir.Node {
 	return g.add(ir.OpLayerNorm, []*ir.Node{x, g.leaf(inner, g.floatType()), g.leaf(inner, g.floatType())}, eps)
 }
 
+// rope adds a rotary embedding.
 func (g *generator) rope() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool {
 		last := n.Rank() - 1
@@ -416,6 +424,7 @@ func (g *generator) blocks(t ir.DType, k int) *ir.Node {
 	return g.add(ir.OpQuantize, []*ir.Node{g.leaf(shape, g.float)}, attr("dtype", t))
 }
 
+// attention adds an attention, and sometimes a gradient of one.
 func (g *generator) attention() *ir.Node {
 	groups := 1 + g.rng.IntN(2)
 	heads := groups * (1 + g.rng.IntN(3))
@@ -513,8 +522,8 @@ func (g *generator) state() *ir.Node {
 	return n
 }
 
-// counted adds a leaf made of coordinates or extents.
-func (g *generator) counted() *ir.Node {
+// coordinates adds a leaf made of coordinates or extents.
+func (g *generator) coordinates() *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		return g.add(ir.OpDimValue, nil, attr("dim", g.shape(1)))
 	}

@@ -16,6 +16,8 @@ func (g *generator) scatter() *ir.Node {
 	return g.scatterInto(base)
 }
 
+// scatterInto adds a random scatter into base, or a gather_nd from it. Shapes are such that the compiler can join the
+// axes on either side of the indexed ones.
 func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	axis := g.rng.IntN(base.Rank())
 	s := slices.Clone(base.Shape())
@@ -65,6 +67,7 @@ func isLinear(s ir.Shape) bool {
 	return err == nil
 }
 
+// sort adds a sort, an argsort, a topk_indices or a scan.
 func (g *generator) sort() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool { return !isBool(n) && n.Rank() > 0 })
 	if x == nil {
@@ -118,33 +121,35 @@ func (g *generator) composite() *ir.Node {
 	return g.add(ir.OpGroupNorm, []*ir.Node{x, channel(), channel()}, attr("groups", groups), eps)
 }
 
-// composite bounds the results of composite ops.
+// composite bounds the results of tril, triu, one_hot, rope_tables and batch_norm. A result of tril or triu is an
+// element of x or 0.
 func (b *Bound) composite(n *ir.Node, args []Bound) {
 	b.Lo, b.Hi, b.Err = min(0, args[0].Lo), max(0, args[0].Hi), args[0].Err
 	switch n.Op() {
 	case ir.OpOneHot:
 		b.Lo, b.Hi, b.Err = 0, 1, 0
-	case ir.OpRopeTables:
-		x, table := args[0], max(args[1].mag(), args[2].mag(), 1)
-		m := 2 * x.mag() * table
-		b.Lo, b.Hi = -m, m
-		b.Err = 2*x.Err*table + 2*x.mag()*max(args[1].Err, args[2].Err) + 4*m
+	case ir.OpRopeTables: // each result is a sum of two products of x and a table
+		x, largestEntry := args[0], max(args[1].mag(), args[2].mag(), 1)
+		magnitude := 2 * x.mag() * largestEntry
+		b.Lo, b.Hi = -magnitude, magnitude
+		b.Err = 2*x.Err*largestEntry + 2*x.mag()*max(args[1].Err, args[2].Err) + 4*magnitude
 	case ir.OpBatchNorm:
 		x, mean, variance := args[0], args[1], args[2]
-		least := variance.Lo + n.Attrs().Float("eps")
-		if least <= 0 {
+		leastVariance := variance.Lo + n.Attrs().Float("eps")
+		if leastVariance <= 0 { // the square root may be NaN
 			b.Bad = true
 			return
 		}
-		scale := 1 / min(1, least)
-		m := (x.mag() + mean.mag()) * scale
-		b.Err = scale*(x.Err+mean.Err+2*x.mag()+2*mean.mag()) + m*scale*(variance.Err+variance.mag()) + 8*m
-		b.parameters(m, args[3:])
+		scale := 1 / min(1, leastVariance)
+		magnitude := (x.mag() + mean.mag()) * scale
+		b.Err = scale*(x.Err+mean.Err+2*x.mag()+2*mean.mag()) + magnitude*scale*(variance.Err+variance.mag()) +
+			8*magnitude
+		b.scaleAndShift(magnitude, args[3:])
 	}
 }
 
-// parameters updates the bound of a norm with magnitude m for its weight and bias.
-func (b *Bound) parameters(m float64, params []Bound) {
+// scaleAndShift updates the bound of a norm with magnitude m for its weight and bias.
+func (b *Bound) scaleAndShift(m float64, params []Bound) {
 	for i, p := range params {
 		if i == 0 {
 			b.Err = b.Err*p.mag() + p.Err*m + m*p.mag()

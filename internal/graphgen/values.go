@@ -80,6 +80,7 @@ func (v Values) Weight(name string) (*ir.Data, error) {
 	return v.tensor(v.rng(name), n, dims)
 }
 
+// tensor returns random elements for node n.
 func (v Values) tensor(rng *rand.Rand, n *ir.Node, dims []int) (*ir.Data, error) {
 	t := n.DType()
 	d, err := ir.NewData(t, dims...)
@@ -105,6 +106,7 @@ func (v Values) tensor(rng *rand.Rand, n *ir.Node, dims []int) (*ir.Data, error)
 	return ir.FromFloats(t, floats, dims...)
 }
 
+// integer returns a random integer from lo to hi.
 func integer(rng *rand.Rand, t ir.DType, lo, hi float64) int64 {
 	if hi-lo > 1<<16 { // any value, but mostly ones near the ends and near 0
 		a, b := ir.IntRange(t)
@@ -166,6 +168,7 @@ func (v Values) Symbols(n int) []map[string]int64 {
 	return list
 }
 
+// valid reports whether all extents of the graph are valid under these symbol values.
 func (v Values) valid(symbols map[string]int64) bool {
 	for _, n := range v.Graph.Nodes() {
 		if _, err := n.Shape().Eval(symbols); err != nil {

@@ -64,6 +64,7 @@ func (g *generator) conv() *ir.Node {
 	return g.add(op, []*ir.Node{x, g.leaf(w, x.DType())}, attrs...)
 }
 
+// pooling adds a max_pool or avg_pool.
 func (g *generator) pooling() *ir.Node {
 	x := g.images()
 	op := ir.OpAvgPool
@@ -90,6 +91,7 @@ func (g *generator) pooling() *ir.Node {
 		attr("padding_low", g.perAxis(axes, 0, 1)), attr("padding_high", g.perAxis(axes, 0, 1)))...)
 }
 
+// resize adds a resizing op.
 func (g *generator) resize() *ir.Node {
 	x := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
 	op := []ir.Op{ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic}[g.rng.IntN(3)]

@@ -23,17 +23,17 @@ func (e *Error) Error() string {
 		"or give the process more memory", (e.Need+1<<20-1)>>20, e.By, max(e.Room, 0)>>20)
 }
 
-// unlooked is the number of bytes that may be requested before the limits are read again, since that reads files.
-const unlooked = 16 << 20
+// uncheckedBytes is the number of bytes that may be requested before the limits are read again, since that reads files.
+const uncheckedBytes = 16 << 20
 
-var asked atomic.Int64 // since they were last looked at
+var requested atomic.Int64 // since they were last looked at
 
 // Check returns an [*Error] if need bytes cannot be allocated.
 func Check(need int64) error {
-	if asked.Add(need) < unlooked {
+	if requested.Add(need) < uncheckedBytes {
 		return nil
 	}
-	asked.Store(0)
+	requested.Store(0)
 	err := check(need, limits())
 	if err == nil {
 		return nil
@@ -46,7 +46,7 @@ func Check(need int64) error {
 func check(need int64, list []limit) error {
 	var least *Error
 	for _, l := range list {
-		if l.left < need+unlooked && (least == nil || l.left < least.Room) {
+		if l.left < need+uncheckedBytes && (least == nil || l.left < least.Room) {
 			least = &Error{Need: need, Room: l.left, By: l.by}
 		}
 	}

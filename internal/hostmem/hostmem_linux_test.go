@@ -68,11 +68,11 @@ func TestLimits(t *testing.T) {
 				}}
 			list := s.limits()
 			var full *Error
-			if err := check(tt.room-unlooked+1, list); !errors.As(err, &full) || full.Room != tt.room ||
+			if err := check(tt.room-uncheckedBytes+1, list); !errors.As(err, &full) || full.Room != tt.room ||
 				!strings.Contains(full.By, tt.by) {
 				t.Errorf("a byte more than there is: %+v, want room for %d by %q, of %v", full, tt.room, tt.by, list)
 			}
-			if err := check(tt.room-unlooked, list); err != nil {
+			if err := check(tt.room-uncheckedBytes, list); err != nil {
 				t.Errorf("as much as there is: %v", err)
 			}
 		})

@@ -16,6 +16,7 @@ type memoryStatus struct {
 	totalVirtual, availableVirtual, extendedVirtual uint64
 }
 
+// limits returns the one limit that Windows gives: the available memory and page file.
 func limits() []limit {
 	status := memoryStatus{}
 	status.length = uint32(unsafe.Sizeof(status))

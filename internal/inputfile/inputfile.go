@@ -36,6 +36,7 @@ func Read(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// kind names the kind of a file that is not a regular one.
 func kind(m fs.FileMode) string {
 	switch {
 	case m.IsDir():

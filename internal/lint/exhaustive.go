@@ -20,6 +20,7 @@ var Exhaustive = &analysis.Analyzer{
 	Run:  runExhaustive,
 }
 
+// runExhaustive checks all switches of a package.
 func runExhaustive(pass *analysis.Pass) (any, error) {
 	for _, file := range pass.Files {
 		for n := range ast.Preorder(file) {

@@ -33,7 +33,8 @@ func (*dependencies) AFact() {}
 // String implements analysis.Fact for tests, which compare it.
 func (d *dependencies) String() string { return fmt.Sprint(len(d.All), " packages") }
 
-// runImports reports the imports of a package that the tables do not allow.
+// runImports reports the imports of a package that Rules or Closures forbid. It stores the package's own dependencies
+// as a fact. When a package that imports this one is checked, the fact tells which dependencies the import adds.
 func runImports(pass *analysis.Pass) (any, error) {
 	rel, ours := relative(pass.Pkg.Path())
 	files := importing(pass)
@@ -46,11 +47,11 @@ func runImports(pass *analysis.Pass) (any, error) {
 			"no rule covers package %s: add a row to internal/lint/rules.go with what it may import, and why", rel)
 		return nil, nil
 	}
-	known := map[string]*dependencies{}
+	facts := map[string]*dependencies{}
 	for _, imp := range pass.Pkg.Imports() {
 		var d dependencies
 		if pass.ImportPackageFact(imp, &d) {
-			known[imp.Path()] = &d
+			facts[imp.Path()] = &d
 		}
 	}
 	all, helpers := map[string]bool{}, map[string]bool{}
@@ -60,17 +61,17 @@ func runImports(pass *analysis.Pass) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			leads := []string{path}
-			reached := []string{path}
-			if d := known[path]; d != nil {
-				leads = append(leads, d.All...)
-				reached = append(reached, d.Helpers...)
+			withDeps := []string{path}
+			counted := []string{path}
+			if d := facts[path]; d != nil {
+				withDeps = append(withDeps, d.All...)
+				counted = append(counted, d.Helpers...)
 			}
-			checkImport(pass, spec, rule, reached)
-			checkClosures(pass, spec, rel, leads)
+			checkImport(pass, spec, rule, counted)
+			checkClosures(pass, spec, rel, withDeps)
 			if _, ours := relative(path); ours {
-				add(all, leads)
-				add(helpers, reached)
+				add(all, withDeps)
+				add(helpers, counted)
 			}
 		}
 	}

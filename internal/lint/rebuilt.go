@@ -18,6 +18,7 @@ var Rebuilt = &analysis.Analyzer{
 	Run:  runRebuilt,
 }
 
+// runRebuilt reports copies of kernels outside of kernel.Map.
 func runRebuilt(pass *analysis.Pass) (any, error) {
 	for _, file := range sources(pass) {
 		for _, decl := range file.Decls {

@@ -129,6 +129,7 @@ func fieldOf(pass *analysis.Pass, lit *ast.CompositeLit, i int, e ast.Expr) (fie
 	return nil, e
 }
 
+// origin returns the declared function or variable that o is an instance of.
 func origin(o types.Object) types.Object {
 	switch o := o.(type) {
 	case *types.Func:
@@ -146,6 +147,7 @@ func returnsProduct(pass *analysis.Pass, e ast.Expr) bool {
 	return ok && bodyReturnsProduct(pass, lit.Body)
 }
 
+// bodyReturnsProduct reports whether a function body returns a product of floats that is not rounded.
 func bodyReturnsProduct(pass *analysis.Pass, body *ast.BlockStmt) bool {
 	for n := range ast.Preorder(body) {
 		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 && isProduct(pass, nil, r.Results[0]) {

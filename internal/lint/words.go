@@ -50,6 +50,7 @@ var Words = &analysis.Analyzer{
 // inComments and inPages match any word that is banned there.
 var inComments, inPages = banned(false), banned(true)
 
+// banned returns a pattern of the banned words: of all, or of those that comments must not have either.
 func banned(pages bool) *regexp.Regexp {
 	var list []string
 	for _, w := range Banned {
@@ -70,6 +71,7 @@ func instead(found string) string {
 	return ""
 }
 
+// runWords reports banned words in the comments of a package.
 func runWords(pass *analysis.Pass) (any, error) {
 	for _, file := range pass.Files {
 		for _, group := range file.Comments {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// mapFile maps a file of that size.
 func mapFile(f *os.File, size int) ([]byte, error) {
 	mapping, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
 	if err != nil {

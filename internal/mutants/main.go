@@ -23,6 +23,7 @@ const listFile = "internal/mutants/faults.txt"
 // wanted is the fraction of faults that tests must detect.
 const wanted = 0.95
 
+// main runs the tool.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -55,7 +56,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	l := lab{dir: dir, timeout: *timeout, clean: map[string]error{}}
+	l := testRunner{dir: dir, timeout: *timeout, clean: map[string]error{}}
 	seen, wrong := 0, []error(nil)
 	fmt.Printf("%-8s %8s  %-44s %s\n", "", "seconds", "fault", "first test that saw it")
 	for _, f := range list {
@@ -89,15 +90,15 @@ const (
 	failed = "ERROR" // the fault itself is wrong
 )
 
-// lab runs tests, with a fault or without.
-type lab struct {
+// testRunner runs tests, with a fault or without.
+type testRunner struct {
 	dir     string
 	timeout time.Duration
 	clean   map[string]error // results of tests without a fault, by their command line
 }
 
 // try runs the tests that should detect a fault. They must pass without it.
-func (l *lab) try(ctx context.Context, f fault) (outcome, by string, err error) {
+func (l *testRunner) try(ctx context.Context, f fault) (outcome, by string, err error) {
 	text, err := os.ReadFile(f.file)
 	if err != nil {
 		return failed, "", err
@@ -147,7 +148,7 @@ var (
 )
 
 // test runs the tests of a fault, on lavapipe as scripts/test does.
-func (l *lab) test(ctx context.Context, f fault, flags ...string) (out string, err error) {
+func (l *testRunner) test(ctx context.Context, f fault, flags ...string) (out string, err error) {
 	args := append([]string{"go", "test", "-count=1", "-failfast", "-vet=off", "-trimpath",
 		"-timeout=" + l.timeout.String()}, flags...)
 	if f.run != "" {

@@ -110,6 +110,7 @@ func (c *Checker) Compare(runs int) error {
 	return nil
 }
 
+// compareRun makes a run in one way and compares its outputs with want.
 func (c *Checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]int64, want map[string]*ir.Data) error {
 	have, err := w.run(in, maps.Clone(symbols))
 	if err != nil {
@@ -494,6 +495,7 @@ func OneOp(t *testing.T, inputs, op string) *ir.Graph {
 	return g
 }
 
+// oneOpText returns the text of OneOp's graph.
 func oneOpText(inputs, op string) string {
 	text := "graph \"op\" {\n"
 	for _, sym := range []string{"N", "T"} {

@@ -32,7 +32,7 @@ const sumPrefix = "activations of "
 // calibrate runs the model on texts and sums, for each matrix, the squares of the activations multiplied by each
 // column.
 func (m *model) calibrate(ctx context.Context, windows [][]int64) (importances, error) {
-	g, err := watched(m.graph)
+	g, err := withActivations(m.graph)
 	if err != nil {
 		return importances{}, err
 	}
@@ -54,8 +54,8 @@ func (m *model) calibrate(ctx context.Context, windows [][]int64) (importances, 
 	return importances{matrix}, err
 }
 
-// watched returns the graph with one more output for each matmul with a weight.
-func watched(g *ir.Graph) (*ir.Graph, error) {
+// withActivations returns the graph with one more output for each matmul with a weight.
+func withActivations(g *ir.Graph) (*ir.Graph, error) {
 	to := ir.NewGraph(g.Name)
 	nodes, err := ir.CopyInto(to, g)
 	if err != nil {

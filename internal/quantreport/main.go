@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 )
 
+// main runs the tool.
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("quantreport: ")
@@ -48,6 +49,8 @@ const (
 	plotFile    = "quant-error.svg"
 )
 
+// run measures the model, or reads the stored measurements. It then measures the random numbers, and writes the
+// results, the page and the drawing.
 func run(ctx context.Context, f flags) error {
 	r, err := measureOrRead(ctx, f)
 	if err != nil {

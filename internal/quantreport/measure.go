@@ -46,7 +46,7 @@ func measure(ctx context.Context, f flags) (_ *results, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f16, ref, err := m.judge(ctx, m.weights, windows, nil)
+	f16, ref, err := m.evaluate(ctx, m.weights, windows, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*res
 		return nil, err
 	}
 	if known.Text != r.Text || known.Calibration != r.Calibration || known.Parameters != r.Parameters ||
-		!near(known.F16.Perplexity, r.F16.Perplexity) {
+		!agree(known.F16.Perplexity, r.F16.Perplexity) {
 		return nil, fmt.Errorf("the f16 model's perplexity is %g on %+v; %s has %g on %+v: measure all formats anew",
 			r.F16.Perplexity, r.Text, resultsFile, known.F16.Perplexity, known.Text)
 	}
@@ -99,8 +99,8 @@ func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*res
 	return known, nil
 }
 
-// near reports whether two measurements agree as closely as measurements on two devices do.
-func near(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Abs(b) }
+// agree reports whether two measurements agree as closely as measurements on two devices do.
+func agree(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Abs(b) }
 
 // importance measures the importance matrix on the calibration files in the folder source.
 func (m *model) importance(ctx context.Context, source string, r *results) (importances, error) {
@@ -122,11 +122,11 @@ func (m *model) measureFormat(ctx context.Context, t ir.DType, windows [][]int64
 	importance importances) (one measured, err error) {
 	one.Type = t
 	score := func(weights importances) (s score, err error) {
-		w, err := m.stored(t, weights)
+		w, err := m.quantizedWeights(t, weights)
 		if err != nil {
 			return s, err
 		}
-		s, _, err = m.judge(ctx, w, windows, ref)
+		s, _, err = m.evaluate(ctx, w, windows, ref)
 		log.Printf("%s: importance %v: %+v", t, weights.Matrix != nil, s)
 		return s, err
 	}

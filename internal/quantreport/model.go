@@ -60,6 +60,7 @@ func openModel(path string, device *vkc.Device) (*model, error) {
 	return m, err
 }
 
+// loadF32 returns a weight of the file, converted to f32.
 func loadF32(f *gguf.File, name string) (*ir.Data, error) {
 	d, err := f.Weight(name)
 	if err != nil {
@@ -118,8 +119,8 @@ func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, win
 	return nil
 }
 
-// stored returns the weights with all matrices quantized to t and dequantized.
-func (m *model) stored(t ir.DType, importance importances) (vkc.WeightMap, error) {
+// quantizedWeights returns the weights with all matrices quantized to t and dequantized.
+func (m *model) quantizedWeights(t ir.DType, importance importances) (vkc.WeightMap, error) {
 	all := vkc.WeightMap{}
 	for name, d := range m.weights {
 		all[name] = d
@@ -148,9 +149,9 @@ func (m *model) stored(t ir.DType, importance importances) (vkc.WeightMap, error
 	return all, nil
 }
 
-// judge scores weights on the windows. For the f16 model ref is nil, and judge returns its logits; the other models are
-// compared with these.
-func (m *model) judge(ctx context.Context, w vkc.WeightMap, windows [][]int64,
+// evaluate scores weights on the windows. For the f16 model ref is nil, and evaluate returns its logits; the other
+// models are compared with these.
+func (m *model) evaluate(ctx context.Context, w vkc.WeightMap, windows [][]int64,
 	ref [][]float64) (s score, logits [][]float64, err error) {
 	n := 0
 	err = m.outputs(ctx, m.graph, w, windows, func(i int, out map[string]*ir.Data) error {
@@ -218,6 +219,7 @@ func (s *score) finish(n int) {
 	s.Perplexity = math.Exp(s.Perplexity)
 }
 
+// logSumExp returns the index of the largest element, and the logarithm of the sum of exponentials.
 func logSumExp(x []float64) (top int, sum float64) {
 	for i, v := range x {
 		if v > x[top] {

@@ -16,6 +16,7 @@ const (
 	normalVectors = 64
 )
 
+// normals returns n normally distributed numbers.
 func normals(n int, seed uint64) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := make([]float32, n)

@@ -28,6 +28,7 @@ numbers and on a trained language model. The commands at the end repeat the meas
 	return b.String()
 }
 
+// writeNormal writes the section of the errors on random numbers.
 func (r *results) writeNormal(b *strings.Builder) {
 	fmt.Fprintf(b, `## On random numbers
 
@@ -45,6 +46,7 @@ of the matrix by %d f32 vectors, summed in float64. There is no importance matri
 	b.WriteString("\n")
 }
 
+// writeModel writes the section of the errors of a language model.
 func (r *results) writeModel(b *strings.Builder) {
 	fmt.Fprintf(b, `## On a language model
 
@@ -103,6 +105,7 @@ var targets = []target{
 	{ir.IQ2_XXS, 16, 0.05},
 }
 
+// writeTargets writes the section that compares the measurements with the project's goals.
 func (r *results) writeTargets(b *strings.Builder) {
 	b.WriteString(`## The targets
 

@@ -114,6 +114,7 @@ func (p *panel) height(value float64) float64 {
 	return p.y + panelHeight*(most-math.Log10(value))/(most-least)
 }
 
+// draw writes the panel as SVG.
 func (p *panel) draw(b *strings.Builder) {
 	fmt.Fprintf(b, `<text x="%d" y="%.0f" font-weight="600">%s</text>`+"\n", panelLeft, p.y-12, p.title)
 	p.drawAxes(b)
@@ -134,6 +135,7 @@ func (p *panel) draw(b *strings.Builder) {
 	}
 }
 
+// drawAxes writes the axes and grid lines.
 func (p *panel) drawAxes(b *strings.Builder) {
 	bottom := p.y + panelHeight
 	for _, v := range bitTicks {
@@ -233,6 +235,7 @@ func nearestOf(b box, list []box) int {
 	return best
 }
 
+// overlapsAny reports whether b overlaps a box of the list.
 func overlapsAny(b box, list []box) bool {
 	for _, o := range list {
 		if b.overlaps(o) {

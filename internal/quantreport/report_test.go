@@ -97,7 +97,7 @@ func TestMeasurements(t *testing.T) {
 		}
 		// Other processors may fuse multiplications into additions in the searches of
 		// codebooks and in the sums here.
-		if !near(rmse, m.RMSE) || !near(matmul, m.Matmul) {
+		if !agree(rmse, m.RMSE) || !agree(matmul, m.Matmul) {
 			t.Errorf("%s loses %g, in a product %g; docs/%s has %g, %g: measure anew", m.Type, rmse, matmul,
 				resultsFile, m.RMSE, m.Matmul)
 		}
@@ -187,7 +187,7 @@ func TestWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g, err = watched(g); err != nil {
+	if g, err = withActivations(g); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]int{}

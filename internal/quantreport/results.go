@@ -62,6 +62,7 @@ func bits(t ir.DType) float64 { return 8 * float64(t.BlockBytes()) / float64(t.B
 // ratio is how many times smaller than f32 a format is.
 func ratio(t ir.DType) float64 { return 32 / bits(t) }
 
+// readResults reads the stored measurements.
 func readResults(docs string) (*results, error) {
 	path := filepath.Join(docs, resultsFile)
 	text, err := os.ReadFile(path)

@@ -32,6 +32,7 @@ func calibrationText(folder string) ([]string, textInfo, error) {
 	return readTexts(os.DirFS(folder), calibrationFiles)
 }
 
+// readTexts reads files, and describes them.
 func readTexts(from fs.FS, names []string) ([]string, textInfo, error) {
 	sum := sha256.New()
 	info := textInfo{Files: len(names)}

@@ -67,7 +67,7 @@ func (m *declarations) checkAccess(want Kernel) error {
 			continue
 		}
 		n := int(m.bindings[id])
-		readonly := m.readonly[id] || m.frozen(m.pointees[pointer][1])
+		readonly := m.readonly[id] || m.readOnly(m.pointees[pointer][1])
 		switch {
 		case n < want.Args && !readonly:
 			return fmt.Errorf("the buffer at binding %d is an argument and may be written: decorate it NonWritable "+
@@ -82,8 +82,8 @@ func (m *declarations) checkAccess(want Kernel) error {
 	return nil
 }
 
-// frozen reports whether no member of a structure is written.
-func (m *declarations) frozen(structure uint32) bool {
+// readOnly reports whether no member of a structure is written.
+func (m *declarations) readOnly(structure uint32) bool {
 	for i := range m.structs[structure] {
 		if !m.members[[2]uint32{structure, uint32(i)}] {
 			return false

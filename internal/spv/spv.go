@@ -248,7 +248,7 @@ func read(module []byte) (*declarations, error) {
 		if fault != nil {
 			return
 		}
-		if len(a) < least[op] {
+		if len(a) < minOperands[op] {
 			fault = fmt.Errorf("damaged SPIR-V: opcode %d with %d operands", op, len(a))
 			return
 		}
@@ -298,8 +298,8 @@ func read(module []byte) (*declarations, error) {
 	return m, fault
 }
 
-// least maps opcodes to the minimum number of operands.
-var least = map[uint32]int{
+// minOperands maps opcodes to the minimum number of operands.
+var minOperands = map[uint32]int{
 	opCapability: 1, opExtension: 1, opExtInstImport: 2, opEntryPoint: 3, opExecutionMode: 2, opExecutionModeID: 2,
 	opConstant: 3, opConstantComposite: 2, opTypeStruct: 1, opTypePointer: 3, opVariable: 3, opDecorate: 2,
 	opMemberDecorate: 3, opTypeBool: 1, opTypeInt: 2, opTypeFloat: 2, opTypeVector: 3, opTypeMatrix: 3, opTypeArray: 3,
@@ -326,6 +326,8 @@ func (m *declarations) decorate(a []uint32) {
 	}
 }
 
+// checkVariables returns an error unless all storage buffers are at bindings 0 to bindings-1 of set 0, and all other
+// variables need no binding.
 func (m *declarations) checkVariables(bindings int) error {
 	for _, v := range m.variables {
 		pointer, id, class := v[0], v[1], v[2]

@@ -18,7 +18,7 @@ type buffer struct {
 	values int // number of values that refer to it
 }
 
-// buffers are the free buffers, by the size class that roomSize returns.
+// buffers are the free buffers, by the size class that bufferSize returns.
 type buffers [256][]*buffer
 
 // bufferSize returns the size in elements of a buffer for at least n elements, and its class. There are four sizes per
