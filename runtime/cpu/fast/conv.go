@@ -45,8 +45,8 @@ func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 	var conv *ir.Node
 	for _, m := range members {
 		for _, a := range m.Args() {
-			if convolves(a) && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) && c.usedBy(a, members) &&
-				(conv == nil || a.ID() > conv.ID()) {
+			if convolves(a) && c.quantized(a) == nil && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) &&
+				c.usedBy(a, members) && (conv == nil || a.ID() > conv.ID()) {
 				conv = a
 			}
 		}

@@ -32,6 +32,13 @@ func newIntConv(n *ir.Node, x, weights, out []int) *intConv {
 		p.extent = append(p.extent, p.out[axis]+reach/int(p.Stride[axis]))
 		p.area *= p.extent[axis]
 	}
+	p.locate()
+	return p
+}
+
+// locate computes the offsets.
+func (p *intConv) locate() {
+	p.offsets = p.offsets[:0]
 	for group := range p.groups(p.inPer) {
 		for tap := range p.kernel {
 			phase, at, step := 0, 0, 1
@@ -45,10 +52,9 @@ func newIntConv(n *ir.Node, x, weights, out []int) *intConv {
 			p.offsets = append(p.offsets, ((group*volume(p.phases)+phase)*p.area+at)*groupBytes)
 		}
 	}
-	return p
 }
 
-// row packs the weights of an output channel, and returns its summand of the results.
+// row packs the weights of an output channel, and returns their sum.
 func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
 	for at := 0; at < p.inPer; at += p.elems {
 		n := min(p.elems, p.inPer-at)
@@ -104,8 +110,7 @@ func (p *intConv) pack(dst []byte, x []int32, channels, phase int, around int32)
 	}
 }
 
-// packConvInts returns the function that packs the weights of a convolution of integers: the rows, and then their
-// summands.
+// packConvInts returns the function that packs the weights of a convolution of integers: the rows, and then their sums.
 func packConvInts(n *ir.Node) func(t interp.Tensor) []float32 {
 	return func(t interp.Tensor) []float32 {
 		f := formOf(n.Arg(0).DType())
@@ -113,14 +118,13 @@ func packConvInts(n *ir.Node) func(t interp.Tensor) []float32 {
 		if len(t.Words) == 0 {
 			return nil
 		}
-		lda := p.groups(p.inPer) * p.kernel * groupBytes
-		packed := make([]float32, t.Dims[0]*(lda/4+1))
+		packed := make([]float32, t.Dims[0]*(p.groups(p.inPer)*p.kernel+1))
 		p.rows(packed, t.Words, 0, t.Dims[0], t.Dims[0])
 		return packed
 	}
 }
 
-// rows packs the weights of output channels from lo to hi of n: their rows, and then their summands.
+// rows packs the weights of output channels from lo to hi of n: their rows, and after all n rows their sums.
 func (p *intConv) rows(packed []float32, weights []int32, lo, hi, n int) {
 	lda, k := p.groups(p.inPer)*p.kernel*groupBytes, p.inPer*p.kernel
 	sums := as[int32](packed[n*lda/4:])
@@ -133,34 +137,49 @@ func (p *intConv) rows(packed []float32, weights []int32, lo, hi, n int) {
 func convInts(c *interp.Call) error {
 	x, weights := c.Args[0], c.Args[1]
 	p := newIntConv(c.Node, x.Dims, weights.Dims, c.Dims)
-	batch, channels := c.Dims[0], c.Dims[1]
-	count, k := channels/p.outPer, p.inPer*p.kernel // number of groups of channels
+	channels, k := c.Dims[1], p.inPer*p.kernel
 	if k == 0 {
 		clear(c.Words)
 		return nil
 	}
-	lda, image, toPack := len(p.offsets)*groupBytes, p.imageBytes(), channels
-	if weights.Packed != nil {
-		toPack = 0
+	toPack, words := 0, len(p.offsets)+1 // words of an output channel
+	if weights.Packed == nil {
+		toPack = channels
 	}
-	memory, free := scratchWords(toPack*(lda/4+1) + batch*count*image/4)
+	memory, free := scratchWords(toPack*words + channels)
 	defer free()
-	packed, images := memory[:toPack*(lda/4+1)], as[byte](memory[toPack*(lda/4+1):])
+	packed, sums := memory[:toPack*words], as[int32](memory[toPack*words:])
 	err := c.ParallelRange(toPack, k, func(lo, hi int) { p.rows(packed, weights.Words, lo, hi, channels) })
+	if err != nil {
+		return err
+	}
 	if weights.Packed != nil {
 		packed = weights.Packed
 	}
-	rows, sums := as[byte](packed), as[int32](packed[channels*lda/4:])
-	phases, size := volume(p.phases), volume(p.in)
-	around, parts := int32(c.Node.Attrs().Int("padding_value")), p.groups(p.inPer)*phases
-	if err == nil {
-		err = c.Parallel(batch*count*parts, p.area*groupBytes, func(_, task int) {
-			of, part := task/parts, task%parts
-			first := part / phases * p.elems
-			p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes],
-				x.Words[(of*p.inPer+first)*size:], min(p.elems, p.inPer-first), part%phases, around)
-		})
+	for i, sum := range as[int32](packed[channels*(words-1):]) {
+		sums[i] = -p.shift * sum
 	}
+	size := volume(p.out)
+	return p.run(c, x.Words, as[byte](packed), sums, int32(c.Node.Attrs().Int("padding_value")),
+		func(channel, at int, line []int32) { copy(c.Words[channel*size+at:], line) })
+}
+
+// run computes a convolution with packed rows of weights and their summands. around is the value of the padding. It
+// calls put for lines of the result, with the channel, counted over the batch, and the position.
+func (p *intConv) run(c *interp.Call, x []int32, rows []byte, sums []int32, around int32,
+	put func(channel, at int, line []int32)) error {
+	batch, count, lda := c.Dims[0], c.Dims[1]/p.outPer, len(p.offsets)*groupBytes
+	phases, size := volume(p.phases), volume(p.in)
+	image, parts := p.imageBytes(), p.groups(p.inPer)*phases
+	memory, free := scratchWords(batch * count * image / 4)
+	defer free()
+	images := as[byte](memory)
+	err := c.Parallel(batch*count*parts, p.area*groupBytes, func(_, task int) {
+		of, part := task/parts, task%parts
+		first := part / phases * p.elems
+		p.pack(images[of*image+part*p.area*groupBytes:][:p.area*groupBytes], x[(of*p.inPer+first)*size:],
+			min(p.elems, p.inPer-first), part%phases, around)
+	})
 	if err != nil {
 		return err
 	}
@@ -170,19 +189,19 @@ func convInts(c *interp.Call) error {
 		step *= p.extent[axis]
 	}
 	panels := (end + p.cols - 1) / p.cols
-	return c.Parallel(batch*count*panels, p.outPer*p.cols*k/16, func(worker, task int) {
+	return c.Parallel(batch*count*panels, p.outPer*p.cols*p.inPer*p.kernel/16, func(worker, task int) {
 		of, panel := task/panels, task%panels
 		first := of % count * p.outPer
 		tile := as[int32](c.Room(worker, p.outPer*p.cols))
 		p.multiply(tile, p.cols, rows[first*lda:], lda, images[of*image+panel*p.cols*groupBytes:], p.offsets, p.outPer,
 			sums[first:])
-		p.put(c.Words[of*p.outPer*volume(p.out):], tile, panel*p.cols)
+		p.put(tile, panel*p.cols, of*p.outPer, put)
 	})
 }
 
-// put copies the results for the positions from first on to the planes of out, and leaves out positions without result.
-func (p *intConv) put(out, tile []int32, first int) {
-	last, size := len(p.out)-1, volume(p.out)
+// put passes on the results for the positions from first on, and leaves out positions without result.
+func (p *intConv) put(tile []int32, first, channel int, put func(channel, at int, line []int32)) {
+	last := len(p.out) - 1
 	for at := 0; at < p.cols; {
 		to, step, rest, inside := 0, p.out[last], (first+at)/p.extent[last], true
 		for axis := last - 1; axis >= 0; axis-- {
@@ -195,7 +214,7 @@ func (p *intConv) put(out, tile []int32, first int) {
 		n := min(p.cols-at, p.extent[last]-from)
 		if have := min(n, p.out[last]-from); inside && rest == 0 && have > 0 {
 			for i := range p.outPer {
-				copy(out[i*size+to+from:][:have], tile[i*p.cols+at:])
+				put(channel+i, to+from, tile[i*p.cols+at:][:have])
 			}
 		}
 		at += n

@@ -76,7 +76,9 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 		if within[i] {
 			continue
 		}
-		if r, ok := rows[n.Op()]; ok && (isNarrow(n.DType()) || r.ints) && r.accepts(n) {
+		if q := c.quantized(n); q != nil {
+			list[i] = q.kernel()
+		} else if r, ok := rows[n.Op()]; ok && (isNarrow(n.DType()) || r.ints) && r.accepts(n) {
 			list[i] = r.kernel(n)
 		} else if r, ok := intRows[n.Op()]; ok && r.accepts(n) {
 			list[i] = r.kernel(n)

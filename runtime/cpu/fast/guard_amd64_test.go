@@ -260,7 +260,7 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 	}
 	for prefix, list := range map[string][]intDots{"pairs": a.pairs, "quads": a.quads} {
 		for _, d := range list {
-			f := &intForm{4, []intDots{d}, a.lanes * intColumns}
+			f := &intForm{4, []intDots{d}, a.lanes * intColumns, 0}
 			all[fmt.Sprint(prefix, d.rows)] = func(t *testing.T) {
 				for groups := 1; groups < 4; groups++ {
 					inside(t, fmt.Sprintf("%d groups of integers", groups), func(g *guarded) {

@@ -17,6 +17,7 @@ type intForm struct {
 	elems int       // of a group: 4 bytes, or 2 words of 16 bits
 	dots  []intDots // for descending numbers of rows, the last one for 1
 	cols  int       // columns of b that the functions compute
+	shift int32     // what is added to elements of b, which makes signed bytes unsigned; the rows' sums correct it
 }
 
 // intDots is the function that computes the dot products of several rows of a with cols columns of b, plus the row's
@@ -26,10 +27,6 @@ type intDots struct {
 	of   func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32)
 }
 
-// shift is what is added to elements of b in groups of four, which makes signed bytes unsigned. The rows' sums correct
-// the results.
-const shift = 128
-
 // formOf returns the form for elements of a dtype, or nil if there is no assembly. Bytes must be signed. Words hold
 // both.
 func formOf(t ir.DType) *intForm {
@@ -37,9 +34,9 @@ func formOf(t ir.DType) *intForm {
 	case vector == nil:
 		return nil
 	case t == ir.I8 && vector.quads != nil:
-		return &intForm{4, vector.quads, vector.lanes * intColumns}
+		return &intForm{4, vector.quads, vector.lanes * intColumns, 128}
 	}
-	return &intForm{2, vector.pairs, vector.lanes * intColumns}
+	return &intForm{2, vector.pairs, vector.lanes * intColumns, 0}
 }
 
 // intColumns is the number of vectors of columns that the functions compute.
@@ -51,24 +48,38 @@ const groupBytes = 4
 // groups returns the number of groups for n elements.
 func (f *intForm) groups(n int) int { return (n + f.elems - 1) / f.elems }
 
-// ofA packs elements of a row of a, which lie step apart in src. It returns the row's summand of the results.
+// ofA packs elements of a row of a, which lie step apart in src. It returns their sum.
 func (f *intForm) ofA(dst []byte, src []int32, n, step int) int32 {
-	dst = dst[:f.groups(n)*groupBytes]
+	dst, sum := dst[:f.groups(n)*groupBytes], int32(0)
 	if f.elems == 2 {
 		for i := range n {
 			binary.LittleEndian.PutUint16(dst[2*i:], uint16(src[i*step]))
+			sum += src[i*step]
 		}
 		clear(dst[2*n:])
-		return 0
+		return sum
 	}
-	sum := int32(0)
 	for i := range n {
 		x := src[i*step]
 		dst[i] = byte(x)
 		sum += x
 	}
 	clear(dst[n:])
-	return -shift * sum
+	return sum
+}
+
+// ofRow packs elements of a row of a minus an offset, which makes unsigned bytes signed. It returns their sum.
+func (f *intForm) ofRow(dst []byte, src []int32, offset int32) int32 {
+	if offset == 0 {
+		return f.ofA(dst, src, len(src), 1)
+	}
+	sum := int32(0)
+	for i, x := range src {
+		dst[i] = byte(x - offset)
+		sum += x - offset
+	}
+	clear(dst[len(src) : f.groups(len(src))*groupBytes])
+	return sum
 }
 
 // ofB stores elements of b as element i of neighbouring groups. They lie step apart in src.
@@ -80,7 +91,7 @@ func (f *intForm) ofB(groups []byte, i int, src []int32, step int) {
 		return
 	}
 	for at, k := i, 0; at < len(groups); at, k = at+groupBytes, k+step {
-		groups[at] = byte(src[k] + shift)
+		groups[at] = byte(src[k] + f.shift)
 	}
 }
 
@@ -138,6 +149,15 @@ func (p *intMatmul) panels() (count, bytes int) {
 	return (p.n + p.cols - 1) / p.cols, p.groups(p.k) * p.cols * groupBytes
 }
 
+// starts returns the offsets in a panel of the groups of its first column.
+func (p *intMatmul) starts() []int {
+	list := make([]int, p.groups(p.k))
+	for i := range list {
+		list[i] = i * p.cols * groupBytes
+	}
+	return list
+}
+
 // pack packs a panel of b.
 func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 	first := panel * p.cols
@@ -188,7 +208,7 @@ func matmulInts(c *interp.Call) error {
 	sums := as[int32](memory[rows*lda/4:][:rows])
 	err := c.ParallelRange(rows, p.k, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			sums[i] = p.ofA(packedA[i*lda:], a.Words[i/p.m*p.m*p.k+i%p.m*p.aRow:], p.k, p.aCol)
+			sums[i] = -p.shift * p.ofA(packedA[i*lda:], a.Words[i/p.m*p.m*p.k+i%p.m*p.aRow:], p.k, p.aCol)
 		}
 	})
 	if err == nil {
@@ -202,10 +222,7 @@ func matmulInts(c *interp.Call) error {
 	if b.Packed != nil {
 		packedB = as[byte](b.Packed)
 	}
-	offsets := make([]int, p.groups(p.k))
-	for i := range offsets {
-		offsets[i] = i * p.cols * groupBytes
-	}
+	offsets := p.starts()
 	rowTiles := (p.m + tileRows - 1) / tileRows
 	work := min(p.m, tileRows) * p.cols * p.k / 16
 	return c.Parallel(volume(outer)*count*rowTiles, work, func(worker, task int) {

@@ -1,0 +1,283 @@
+package fast
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// Quantized models multiply floats that are 8-bit integers minus a zero point, times a scale. If the weights are
+// constant, such a matmul or convolution is one of integers. The zero point of x is subtracted by means of the weights'
+// sums, and the scales are applied after the sums, as factors of whole rows may be.
+
+// quantized is the kernel of such an op. zero, scale and factors may be nil.
+type quantized struct {
+	node    *ir.Node
+	x       *ir.Node // 8-bit integers
+	zero    *ir.Node // one element, subtracted from x
+	scale   *ir.Node // one element, by which x is multiplied
+	w       *ir.Node // the weights without factors, which are integers from -255 to 255
+	factors *ir.Node // one element, or one for each channel or column of the result
+}
+
+// quantized returns the kernel of a node, or nil if it does not multiply such integers.
+func (c *chains) quantized(n *ir.Node) *quantized {
+	if n.Op() != ir.OpMatMul && n.Op() != ir.OpConv || vector == nil || n.DType() != ir.F32 ||
+		n.Attrs().Bool("transpose_a") {
+		return nil
+	}
+	q := &quantized{node: n, w: n.Arg(1)}
+	x := n.Arg(0)
+	x, q.scale = split(x, ir.OpMul)
+	x, q.zero = split(x, ir.OpSub)
+	q.x = integersIn(x)
+	if w, factors := split(q.w, ir.OpMul); factors != nil {
+		q.w, q.factors = w, factors
+	}
+	w, zeros := split(q.w, ir.OpSub)
+	if q.x == nil || integersIn(w) == nil || !c.constant[q.w.ID()] || zeros != nil && integersIn(zeros) == nil {
+		return nil
+	}
+	if q.zero != nil && (integersIn(q.zero) == nil || !single(q.zero)) || q.scale != nil && !single(q.scale) ||
+		q.factors != nil && !single(q.factors) && !q.perOutput() {
+		return nil
+	}
+	dims, err := q.w.Shape().Eval(nil)
+	if err != nil || n.Op() == ir.OpMatMul && len(dims) != 2 {
+		return nil
+	}
+	terms := volume(dims[1:])
+	if n.Op() == ir.OpMatMul {
+		terms = max(dims[0], dims[1])
+	}
+	const most = (1<<31 - 1) / (255 * 255) // sums of more terms may exceed 32 bits
+	if terms > most || slices.Contains(dims, 0) {
+		return nil
+	}
+	return q
+}
+
+// split returns the arguments of a node with the given op, the second one without its broadcast. For a node with
+// another op it returns the node and nil.
+func split(n *ir.Node, op ir.Op) (first, second *ir.Node) {
+	if n.Op() != op || !n.Arg(0).Shape().Equal(n.Shape()) || n.Arg(1).DType() != ir.F32 {
+		return n, nil
+	}
+	for second = n.Arg(1); second.Op() == ir.OpBroadcast; second = second.Arg(0) {
+	}
+	return n.Arg(0), second
+}
+
+// integersIn returns the node of 8-bit integers of which n has the values in float32, or nil.
+func integersIn(n *ir.Node) *ir.Node {
+	for single(n) && (n.Op() == ir.OpReshape || n.Op() == ir.OpUnsqueeze || n.Op() == ir.OpSqueeze) {
+		n = n.Arg(0)
+	}
+	if n.Op() != ir.OpCast || n.DType() != ir.F32 || n.Arg(0).DType() != ir.I8 && n.Arg(0).DType() != ir.U8 {
+		return nil
+	}
+	return n.Arg(0)
+}
+
+// single reports whether a node has one element.
+func single(n *ir.Node) bool {
+	dims, err := n.Shape().Eval(nil)
+	return err == nil && volume(dims) == 1
+}
+
+// perOutput reports whether the factors are constant along all axes of the weights except the channels' or the
+// columns'.
+func (q *quantized) perOutput() bool {
+	dims, err := q.factors.Shape().Eval(nil)
+	if err != nil {
+		return false
+	}
+	axis := 0
+	if q.node.Op() == ir.OpMatMul && !q.node.Attrs().Bool("transpose_b") {
+		axis = 1
+	}
+	shift := q.w.Rank() - len(dims)
+	for i, d := range dims {
+		if d != 1 && i+shift != axis {
+			return false
+		}
+	}
+	return true
+}
+
+// kernel returns the kernel.
+func (q *quantized) kernel() *interp.Kernel {
+	k := &interp.Kernel{Compute: q.conv, Args: []*ir.Node{q.x, q.w}, Stored: -1, Words: true, Fills: true, Rounds: true,
+		Packs: 1, Pack: q.packConv}
+	if q.node.Op() == ir.OpMatMul {
+		k.Compute, k.Pack = q.matmul, q.packMatmul
+	}
+	for _, n := range []*ir.Node{q.zero, q.scale, q.factors} {
+		if n != nil {
+			k.Args = append(k.Args, n)
+		}
+	}
+	return k
+}
+
+// packed is packed weights: the first word says whether they are bytes, and the others depend on the op.
+type packed []float32
+
+// form returns the form of the weights. x says whether elements of b are x, or else the weights.
+func (q *quantized) form(p packed, x bool) *intForm {
+	if p[0] == 0 {
+		return formOf(ir.U8)
+	}
+	f := formOf(ir.I8)
+	if x && q.x.DType() == ir.U8 {
+		f.shift = 0
+	}
+	return f
+}
+
+// integersOf returns the weights as integers, and memory to pack them with its first word.
+func (q *quantized) integersOf(t interp.Tensor) (list []int32, first packed) {
+	list, first = make([]int32, len(t.Floats)), packed{0}
+	if vector.quads != nil {
+		first[0] = 1
+	}
+	for i, x := range t.Floats {
+		if list[i] = int32(x); x < -128 || x > 127 {
+			first[0] = 0
+		}
+	}
+	return list, first
+}
+
+// packConv packs the weights of a convolution.
+func (q *quantized) packConv(t interp.Tensor) []float32 {
+	list, p := q.integersOf(t)
+	conv := &intConv{intForm: q.form(p, true), inPer: t.Dims[1], kernel: volume(t.Dims[2:])}
+	rows := make([]float32, t.Dims[0]*(conv.groups(conv.inPer)*conv.kernel+1))
+	conv.rows(rows, list, 0, t.Dims[0], t.Dims[0])
+	return append(p, rows...)
+}
+
+// packMatmul packs the weights of a matmul: the panels, and then the sums of the columns.
+func (q *quantized) packMatmul(t interp.Tensor) []float32 {
+	list, p := q.integersOf(t)
+	m := newIntMatmul(q.node, nil, t.Dims)
+	m.intForm = q.form(p, false)
+	count, size := m.panels()
+	panels, sums := make([]float32, count*size/4), make([]float32, m.n)
+	for i := range count {
+		m.pack(as[byte](panels)[i*size:][:size], list, i)
+	}
+	for j := range m.n {
+		for k := range m.k {
+			as[int32](sums)[j] += list[k*m.bRow+j*m.bCol]
+		}
+	}
+	return slices.Concat(p, panels, sums)
+}
+
+// scalars returns the zero point of x, and the function that returns the factor of a channel or column.
+func (q *quantized) scalars(c *interp.Call) (zero int32, factor func(i int) float32) {
+	rest := c.Args[2:]
+	take := func(n *ir.Node) (t interp.Tensor) {
+		if n != nil {
+			t, rest = rest[0], rest[1:]
+		}
+		return t
+	}
+	if z := take(q.zero); z.Floats != nil {
+		zero = int32(z.Floats[0])
+	}
+	scale := float32(1)
+	if s := take(q.scale); s.Floats != nil {
+		scale = s.Floats[0]
+	}
+	factors := take(q.factors).Floats
+	switch len(factors) {
+	case 0:
+		return zero, func(int) float32 { return scale }
+	case 1:
+		return zero, func(int) float32 { return scale * factors[0] }
+	}
+	return zero, func(i int) float32 { return scale * factors[i] }
+}
+
+// conv computes a convolution.
+func (q *quantized) conv(c *interp.Call) error {
+	x, weights := c.Args[0], c.Args[1]
+	dims, err := c.Extents(q.w)
+	if err != nil {
+		return err
+	}
+	p := newIntConv(q.node, x.Dims, dims, c.Dims)
+	p.intForm = q.form(weights.Packed, true)
+	p.locate()
+	channels, words := c.Dims[1], len(p.offsets)
+	rows := weights.Packed[1:]
+	zero, factor := q.scalars(c)
+	memory, free := scratchWords(channels)
+	defer free()
+	sums := as[int32](memory)
+	for i, sum := range as[int32](rows[channels*words:]) {
+		sums[i] = -(p.shift + zero) * sum
+	}
+	size := volume(p.out)
+	return p.run(c, x.Words, as[byte](rows), sums, zero, func(channel, at int, line []int32) {
+		to, f := c.Out[channel*size+at:][:len(line)], factor(channel%channels)
+		for i, x := range line {
+			to[i] = float32(x) * f
+		}
+	})
+}
+
+// matmul computes a matmul.
+func (q *quantized) matmul(c *interp.Call) error {
+	x, weights := c.Args[0], c.Args[1]
+	dims, err := c.Extents(q.w)
+	if err != nil {
+		return err
+	}
+	p := newIntMatmul(q.node, nil, dims)
+	p.intForm = q.form(weights.Packed, false)
+	p.m = volume(x.Dims[:len(x.Dims)-1])
+	count, size := p.panels()
+	panels := as[byte](weights.Packed[1:])[:count*size]
+	lda := p.groups(p.k) * groupBytes
+	zero, factor := q.scalars(c)
+	offset := int32(0) // what is subtracted from x to make it a signed byte
+	if q.x.DType() == ir.U8 && p.elems == 4 {
+		offset = 128
+	}
+	memory, free := scratchWords(p.m*(lda/4+1) + 2*p.n)
+	defer free()
+	rows, sums := as[byte](memory[:p.m*lda/4]), as[int32](memory[p.m*lda/4:][:p.m])
+	ofColumn, scales := as[int32](memory[p.m*(lda/4+1):][:p.n]), memory[p.m*(lda/4+1)+p.n:]
+	for j, sum := range as[int32](weights.Packed[1+count*size/4:]) {
+		ofColumn[j], scales[j] = (offset-zero)*sum, factor(j)
+	}
+	err = c.ParallelRange(p.m, p.k, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			sums[i] = -p.shift * (p.ofRow(rows[i*lda:], x.Words[i*p.k:][:p.k], offset))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	starts := p.starts()
+	rowTiles := (p.m + tileRows - 1) / tileRows
+	return c.Parallel(count*rowTiles, min(p.m, tileRows)*p.cols*p.k/16, func(worker, task int) {
+		row, panel := task%rowTiles*tileRows, task/rowTiles
+		n, first := min(tileRows, p.m-row), panel*p.cols
+		tile := as[int32](c.Room(worker, n*p.cols))
+		p.multiply(tile, p.cols, rows[row*lda:], lda, panels[panel*size:], starts, n, sums[row:])
+		cols := min(p.cols, p.n-first)
+		add, scale := ofColumn[first:][:cols], scales[first:][:cols]
+		for i := range n {
+			to, from := c.Out[(row+i)*p.n+first:][:cols], tile[i*p.cols:][:cols]
+			for j := range to {
+				to[j] = float32(from[j]+add[j]) * scale[j]
+			}
+		}
+	})
+}
