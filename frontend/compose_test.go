@@ -70,6 +70,40 @@ var composed = []struct {
 		front, _ := b.Const([]float32{1, 2, 3, 4, 5, 6}, 2, 3).Compress(-1, b.Const([]bool{false, true, true}))
 		return front
 	}, "f32[2,3]", []float64{2, 3, 0, 5, 6, 0}},
+	{"histogram", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float32{0, 0.4, 0.5, 1, 1.9, 2, 2.1, -0.1, float32(math.NaN()), 1.5}, 2, 5).Histogram(4, 0, 2)
+	}, "i32[4]", []float64{2, 1, 1, 3}},
+	{"bincount", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]uint8{3, 1, 3, 0, 7, 3}, 2, 3).Bincount(4)
+	}, "i32[4]", []float64{1, 1, 0, 3}},
+	// [[0 2 0] [0 0 0] [3 0 4] [0 0 0]]
+	{"sparse matmul", func(b *frontend.Builder) frontend.Tensor {
+		return sparse(b, []int32{0, 1, 1, 3, 3}).MatMul(b.Const([]float32{1, 2, 10, 20, 100, 200}, 3, 2))
+	}, "f32[4,2]", []float64{20, 40, 0, 0, 403, 806, 0, 0}},
+	{"sparse matmul of a vector by one row", func(b *frontend.Builder) frontend.Tensor {
+		return sparse(b, []int32{0, 3}).MatMul(b.Const([]float32{1, 10, 100}))
+	}, "f32[1]", []float64{423}},
+	{"gradient of a sparse matmul", func(b *frontend.Builder) frontend.Tensor {
+		s, x := sparse(b, []int32{0, 1, 1, 3, 3}), b.Const([]float32{1, 10, 100})
+		g := frontend.Grad(s.MatMul(x).Mul(b.Const([]float32{1, 2, 3, 4})).Sum(), s.Values, x)
+		return g[0].Stack(0, g[1])
+	}, "f32[2,3]", []float64{10, 3, 300, 9, 2, 12}},
+	{"permutation", func(b *frontend.Builder) frontend.Tensor {
+		p := b.RandomPermutation(b.Scalar(ir.U32, 3), b.Scalar(ir.U32, 0), 50)
+		moved := p.Ne(b.Iota(ir.I32, 0, 50)).Cast(ir.I32).Sum().Gt(b.Scalar(ir.I32, 40)).Cast(ir.I32).Reshape(1)
+		return p.Sort(0).Eq(b.Iota(ir.I32, 0, 50)).All().Cast(ir.I32).Reshape(1).Concat(0, moved)
+	}, "i32[2]", []float64{1, 1}},
+	{"shuffle", func(b *frontend.Builder) frontend.Tensor {
+		x := b.Const([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4)
+		return x.Shuffle(1, b.Scalar(ir.I64, 3), b.Scalar(ir.I64, 1)).Sum(1)
+	}, "f32[2]", []float64{10, 26}},
+	// Of 4000 draws with probabilities 1/4, 0 and 3/4, about 1000 are the first: 27 is a standard deviation.
+	{"categorical", func(b *frontend.Builder) frontend.Tensor {
+		p := b.Const([]float32{1, 0, 3}).Log().Broadcast(4000, 3)
+		counts := p.Categorical(b.Scalar(ir.U32, 5), b.Scalar(ir.U32, 0)).Bincount(3)
+		near := counts.Index(0, 0).Sub(b.Scalar(ir.I32, 1000)).Abs().Lt(b.Scalar(ir.I32, 110))
+		return near.Cast(ir.I32).Reshape(1).Concat(0, counts.Slice(0, 1, ir.D(2)))
+	}, "i32[2]", []float64{1, 0}},
 	{"nonzero", func(b *frontend.Builder) frontend.Tensor {
 		at, _ := b.Const([]float32{0, 5, 0, 6, 0, 7}, 2, 3).Nonzero()
 		return at
@@ -134,6 +168,12 @@ func TestCompositions(t *testing.T) {
 	}
 }
 
+// sparse returns a sparse matrix of three elements, 2, 3 and 4 in the columns 1, 0 and 2.
+func sparse(b *frontend.Builder, starts []int32) frontend.CSR {
+	return frontend.CSR{Starts: b.Const(starts), Columns: b.Const([]int32{1, 0, 2}),
+		Values: b.Const([]float32{2, 3, 4})}
+}
+
 // evaluate runs a graph without inputs and returns its output y.
 func evaluate(t *testing.T, g *ir.Graph) []float64 {
 	t.Helper()
@@ -180,6 +220,12 @@ func TestComposedMistakes(t *testing.T) {
 		{func(o *operands) { o.x.Roll(2, 1) }, "roll(f32[2,4]): axis 2 is outside rank 2"},
 		{func(o *operands) { o.x.Stack(0, o.row) }, "want one rank"},
 		{func(o *operands) { o.b.Arange(ir.I32, 0.5, 1, 3) }, "0.5 is not a value of i32"},
+		{func(o *operands) { o.x.Histogram(3, 1, 1) }, "histogram(f32[2,4]): 3 bins from 1 to 1: want floats"},
+		{func(o *operands) { o.i.Histogram(3, 0, 1) }, "histogram(i32[2,4])"},
+		{func(o *operands) { o.x.Bincount(3) }, "bincount(f32[2,4]): numbers below 3: want integers"},
+		{func(o *operands) { frontend.CSR{Starts: o.i, Columns: o.ivec, Values: o.row}.MatMul(o.x) }, "sparse matmul(i32[2,4], i32[2], f32[4], f32[2,4]): want starts"},
+		{func(o *operands) { o.row.TriangularSolve(o.x) }, "triangular_solve(f32[4], f32[2,4]): want matrices"},
+		{func(o *operands) { o.x.FFT(-1) }, "fft(f32[2,4]): axis -1"},
 		{func(o *operands) { o.x.Dropout(1, o.seed, o.seed) }, "dropout(f32[2,4]): probability 1 is outside 0..1"},
 		{func(o *operands) { o.x.Dropout(math.NaN(), o.seed, o.seed) }, "probability NaN"},
 		{func(o *operands) { o.x.Dropout(0.5, o.one, o.seed) }, `seed (input "one") is i32[], want u32 or i64, and a scalar or the first axes of [2,4]`},

@@ -156,3 +156,19 @@ func ExampleTensor_Cholesky() {
 	// Output:
 	// %13 = triangular_solve %9, %12 {transpose=true} : f32[16,8,1]
 }
+
+// A sparse matrix of 1000 rows and up to 5000 elements, times 16 vectors.
+func ExampleCSR() {
+	g, err := frontend.Build("sparse", func(b *frontend.Builder) {
+		elements := b.Sym("E", 5000)
+		a := frontend.CSR{Starts: b.Input("starts", ir.I32, 1001), Columns: b.Input("columns", ir.I32, elements),
+			Values: b.Input("values", ir.F32, elements)}
+		b.Output("y", a.MatMul(b.Input("x", ir.F32, 1000, 16)))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ir.FormatNode(g.Outputs()[0].Node))
+	// Output:
+	// %16 = index_add %14, %15, %12 : f32[1000,16]
+}

@@ -41,3 +41,35 @@ func (t Tensor) Dropout(p float64, seed, offset Tensor) Tensor {
 	keep := t.b.RandomBernoulli(1-p, seed, offset, t.Shape())
 	return keep.Where(t.MulScalar(1/(1-p)), t.Lit(0))
 }
+
+// RandomGumbel is a tensor of f32 with the standard Gumbel distribution, -log(-log(u)) for uniform u. It computes with
+// 1-u, because small values of that need the precision.
+func (b *Builder) RandomGumbel(seed, offset Tensor, dims ...Dim) Tensor {
+	v := b.RandomUniform(seed, offset, ir.F32, dims...)
+	v = v.AddScalar(0x1p-25).Min(v.Lit(1 - 0x1p-24)) // neither 0 nor 1, whose logarithms are infinite
+	return v.Neg().Log1p().Neg().Log().Neg()
+}
+
+// Categorical draws an index of the innermost axis for each row of t, i32. The elements of a row are the logarithms of
+// the probabilities, up to a common constant: -inf is never drawn unless the whole row is -inf. For several draws per
+// row, broadcast t first. It takes the largest sum of an element and Gumbel noise (Gumbel 1954).
+func (t Tensor) Categorical(seed, offset Tensor) Tensor {
+	t.must("categorical")
+	t = t.wide()
+	return t.Add(t.b.RandomGumbel(seed, offset, t.Shape()).Cast(t.DType())).Argmax(-1)
+}
+
+// RandomPermutation returns the numbers 0 to n-1 in random order, i32[n]. It uses 2*ceil(n/4) offsets. It sorts by two
+// random numbers of 24 bits, so that equal ones, which would keep their order, are rare.
+func (b *Builder) RandomPermutation(seed, offset Tensor, n Dim) Tensor {
+	size := mustShape(ir.OpRandomUniform, []Dim{n})
+	next := offset.AddScalar(float64((size.MaxElems() + 3) / 4))
+	order := b.RandomUniform(seed, offset, ir.F32, n).Argsort(0)
+	return order.Gather(0, b.RandomUniform(seed, next, ir.F32, n).Gather(0, order).Argsort(0))
+}
+
+// Shuffle returns t with its slices along an axis in the order of RandomPermutation.
+func (t Tensor) Shuffle(axis int, seed, offset Tensor) Tensor {
+	t.must("shuffle")
+	return t.IndexSelect(axis, t.b.RandomPermutation(seed, offset, t.Dim(axis)))
+}

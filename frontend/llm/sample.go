@@ -123,13 +123,10 @@ func (s sampler) least(logits, best frontend.Tensor) frontend.Tensor {
 	return kept.Where(sorted, sorted.Lit(math.Inf(1))).ReduceMinKeep(1)
 }
 
-// noise returns Gumbel noise, -log(-log(u)) for uniform u. It computes with v = 1-u, because small v need the
-// precision.
+// noise returns Gumbel noise that depends on seed and position.
 func (s sampler) noise() frontend.Tensor {
 	seeds, positions := s.b.Input("seeds", ir.I64, s.rows), s.b.Input("positions", ir.I32, s.rows)
 	blocks := (s.vocabulary.Static() + 3) / 4 // blocks of random words per token
 	offsets := positions.Cast(ir.U32).Mul(s.b.Scalar(ir.U32, float64(blocks)))
-	v := s.b.RandomUniform(seeds, offsets, ir.F32, s.rows, s.vocabulary)
-	v = v.AddScalar(0x1p-25).Min(v.Lit(1 - 0x1p-24)) // neither 0 nor 1, whose logarithms are infinite
-	return v.Neg().Log1p().Neg().Log().Neg()
+	return s.b.RandomGumbel(seeds, offsets, s.rows, s.vocabulary)
 }

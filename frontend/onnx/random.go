@@ -70,7 +70,7 @@ func bernoulli(c *call) tensor {
 	return is.Cast(c.dtypeAttr("dtype", p.DType()))
 }
 
-// multinomial samples classes of [batch, classes] from their log-probabilities by the Gumbel-max trick (Gumbel 1954).
+// multinomial samples classes of [batch, classes] from their log-probabilities.
 func multinomial(c *call) tensor {
 	x, n := c.x(0), c.intAttr("sample_size", 1)
 	if x.Rank() != 2 || n < 1 {
@@ -78,8 +78,8 @@ func multinomial(c *call) tensor {
 	}
 	s := ir.Shape{x.Dim(0), ir.D(n), x.Dim(1)}
 	seed, offset := c.randomState(s)
-	noise := c.b.RandomUniform(seed, offset, ir.F32, s).Log().Neg().Log().Neg()
-	return castTo(castTo(x, ir.F32).Unsqueeze(1).Add(noise).Argmax(2), c.dtypeAttr("dtype", ir.I32))
+	x = castTo(x, ir.F32).Unsqueeze(1).Broadcast(s)
+	return castTo(x.Categorical(seed, offset), c.dtypeAttr("dtype", ir.I32))
 }
 
 // dropout is the identity except in training, where it drops elements.
