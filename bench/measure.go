@@ -139,7 +139,8 @@ const rounds = 6
 // repeatUntilSteady repeats a burst until it no longer gets faster, and returns the sorted times of the last
 // repetition. On an H100 that had been idle for eight seconds, the usual warm-up was too short for the memory clock
 // to rise, and a program that takes 2640 us took 5840 until then.
-func repeatUntilSteady(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) ([]time.Duration, error) {
+func repeatUntilSteady(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Duration) (
+	[]time.Duration, error) {
 	var times []time.Duration
 	for range rounds {
 		if err := warmUp(ctx, dev, burst, warm); err != nil {

@@ -243,7 +243,8 @@ func (p *pullback) propagate(n *ir.Node, grads []Tensor) {
 	}
 	c := GradCall{Args: args, Attrs: n.Attrs(), Result: Tensor{p.b, n}, Output: ir.OutputIndex(n), Grad: grads[n.ID()]}
 	if p.takesAllResults(n) {
-		if c.grads = p.resultGrads(n, grads); !slices.ContainsFunc(c.grads, func(g Tensor) bool { return !g.IsZero() }) {
+		c.grads = p.resultGrads(n, grads)
+		if !slices.ContainsFunc(c.grads, func(g Tensor) bool { return !g.IsZero() }) {
 			return
 		}
 	}

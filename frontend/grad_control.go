@@ -243,7 +243,8 @@ func (l *loopGrad) readStates() []int {
 	body := l.b.current().beginBody("grad")
 	defer body.outer.endBody()
 	leaf := func(i int, s *ir.Node) Tensor {
-		return body.addHere(ir.OpInput, nil, attr("name", body.unusedName(Tensor{}, "begun", i)), attr("dtype", s.DType()),
+		name := body.unusedName(Tensor{}, "begun", i)
+		return body.addHere(ir.OpInput, nil, attr("name", name), attr("dtype", s.DType()),
 			attr("shape", s.Shape()))
 	}
 	begun := make([]Tensor, len(l.states))

@@ -97,7 +97,7 @@ func (s *schemas) marked(o *object, where string, m Marks) *expr {
 	e := seq()
 	line := optional(text("\n"))
 	for _, name := range properties.keys {
-		at := inside(where, "properties", name)
+		at := subpath(where, "properties", name)
 		one := seq(text(m.Param+name+m.ParamEnd), line, s.unquoted(properties.values[name], at, m.ValueEnd), line,
 			text(m.ValueEnd), line)
 		least := 0

@@ -114,8 +114,8 @@ func init() {
 		floatUnary(OpSoftplus, "softplus", 128, softplus, "softplus({0})", "log(1+e^x).").costs(6),
 		floatUnary(OpMish, "mish", 256, func(x float64) float64 { return x * math.Tanh(softplus(x)) },
 			"{0} * tanh_safe(softplus({0}))", "x*tanh(softplus(x)) (Misra 2019).").costs(16),
-		// Near x = -3 the sum cancels, and the rounding error of the multiplication (up to 2^-23 including the rounding of 1/6)
-		// remains; hardswish multiplies it by 3.
+		// Near x = -3 the sum cancels, and the rounding error of the multiplication (up to 2^-23 including the rounding
+		// of 1/6) remains; hardswish multiplies it by 3.
 		within(7.5e-7, floatUnary(OpHardswish, "hardswish", 8, func(x float64) float64 { return x * hardsigmoid(x) },
 			"{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x).")),
 		within(2.5e-7, floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid,

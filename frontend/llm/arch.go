@@ -104,7 +104,7 @@ const (
 type rotaryPairs int
 
 const (
-	neighbours rotaryPairs = iota // adjacent elements, as in GGUF files of Llama models, which reorder the weights for it
+	neighbours rotaryPairs = iota // adjacent elements, as in GGUF files of Llama models, with weights in that order
 	halves                        // element i and i+RopeDims/2, as in GPT-NeoX and most other models
 	notRotary                     // the architecture has no rotary embeddings
 )

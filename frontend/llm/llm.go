@@ -93,7 +93,7 @@ type decoding struct {
 	cache     ir.DType
 	atOnce    int  // maximum tokens per run if layers cache only their window, see KeepWindow; otherwise 0
 	texts     int  // number of texts in the cache
-	pages     int  // number of pages that the texts share, of PageSize positions each; 0 if each text has its own memory
+	pages     int  // number of pages that the texts share, of PageSize positions; 0 if each has its own memory
 	rows      int  // maximum texts per step, see AtMost; 0 for all
 	likeliest bool // see Likeliest
 	maxLength int  // bound of S, see Within; 0 for the cache's size

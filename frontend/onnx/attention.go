@@ -52,7 +52,8 @@ func attention(c *call) []*value {
 	flat := a.q.Rank() == 3
 	queries, keys := c.intAttr("q_num_heads", 0), c.intAttr("kv_num_heads", 0)
 	if flat {
-		a.q, a.k, a.v = c.splitHeads(a.q, "q_num_heads"), c.splitHeads(a.k, "kv_num_heads"), c.splitHeads(a.v, "kv_num_heads")
+		a.q = c.splitHeads(a.q, "q_num_heads")
+		a.k, a.v = c.splitHeads(a.k, "kv_num_heads"), c.splitHeads(a.v, "kv_num_heads")
 	}
 	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 {
 		c.fail("of %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)

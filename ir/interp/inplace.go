@@ -68,8 +68,8 @@ func writesParts(n *ir.Node) bool {
 	return false
 }
 
-// makesNewMemory reports whether a node's result is certainly new memory, which no argument or constant shares. Writing parts in
-// place does not count as sharing.
+// makesNewMemory reports whether a node's result is certainly new memory, which no argument or constant shares. Writing
+// parts in place does not count as sharing.
 func (p *Program) makesNewMemory(n *ir.Node) bool {
 	if !slices.Contains(p.plan.nodes, n) {
 		return false

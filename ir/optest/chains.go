@@ -123,8 +123,9 @@ func (s *suite) opChains() {
 		x, y := b.paired(t)
 		sum := b.apply(ir.OpAdd, x, y)
 		part := b.apply(ir.OpSub, sum, x)
-		lost := b.apply(ir.OpAdd, b.apply(ir.OpSub, x, b.apply(ir.OpSub, sum, part)), b.apply(ir.OpSub, y, part)) // Knuth
-		fast := b.apply(ir.OpSub, y, part)                                                                        // Dekker
+		// Knuth
+		lost := b.apply(ir.OpAdd, b.apply(ir.OpSub, x, b.apply(ir.OpSub, sum, part)), b.apply(ir.OpSub, y, part))
+		fast := b.apply(ir.OpSub, y, part) // Dekker
 		return []*ir.Node{lost, fast, b.apply(ir.OpAdd, sum, lost)}
 	}).floats().exactly().quick()
 	for _, rows := range []int{1, 20} {
@@ -178,7 +179,8 @@ func (s *suite) inexactChains() {
 		for _, op := range []ir.Op{ir.OpExp, ir.OpExp2, ir.OpSqrt, ir.OpRsqrt, ir.OpRecip} {
 			parts = append(parts, b.apply(ir.OpMul, b.apply(op, x, nil), b.apply(op, y, nil)))
 		}
-		return append(parts, b.apply(ir.OpMul, b.apply(ir.OpDiv, x, y), y), b.apply(ir.OpDiv, b.apply(ir.OpMul, x, y), y),
+		return append(parts, b.apply(ir.OpMul, b.apply(ir.OpDiv, x, y), y),
+			b.apply(ir.OpDiv, b.apply(ir.OpMul, x, y), y),
 			b.apply(ir.OpDiv, x, b.apply(ir.OpDiv, x, y)), b.apply(ir.OpDiv, x, x))
 	}).quick()
 }
