@@ -31,6 +31,7 @@ func graph(b *frontend.Builder) {
 	b.Update(runs, runs.AddScalar(1))
 }
 
+// run builds the graph, runs it several times, and prints the results.
 func run(ctx context.Context, device string, out io.Writer) error {
 	g, err := frontend.Build("basics", graph)
 	if err != nil {

@@ -3,7 +3,7 @@
 //	go run ./examples/classifier
 //	go run ./examples/classifier -steps 600 -o shapes.safetensors
 //
-// The pictures are drawn here, with noise, at random places and of random sizes, so there is nothing to download.
+// The program draws the pictures itself, with noise, random positions and random sizes. So there is nothing to download.
 package main
 
 import (
@@ -44,7 +44,8 @@ func main() {
 	}
 }
 
-// draw returns a picture of a shape: its outline is where a distance from its middle is less than its size.
+// draw returns a noisy picture of a shape. The shape consists of the pixels whose distance from its center is less
+// than its size.
 func draw(rng *rand.Rand, shape int) []float32 {
 	x0, y0, size := 5+6*rng.Float64(), 5+6*rng.Float64(), 2.5+2*rng.Float64()
 	out := make([]float32, 0, side*side)
@@ -72,7 +73,7 @@ func draw(rng *rand.Rand, shape int) []float32 {
 	return out
 }
 
-// pictures draws n of them, which follow from the seed.
+// pictures draws n pictures, determined by the seed.
 func pictures(seed uint64, n int) (vkc.Tensors, error) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var pixels []float32
@@ -89,15 +90,15 @@ func pictures(seed uint64, n int) (vkc.Tensors, error) {
 	return vkc.Tensors{"images": images, "labels": classes}, err
 }
 
-// network gives scores for each shape, for images f32[N, side*side] and weights by name.
+// network returns a score per shape, for images f32[N, side*side] and weights by name.
 func network(images frontend.Tensor, weight func(name string, rows, columns int) frontend.Tensor) frontend.Tensor {
 	x := images.MatMulT(weight("first", hidden, side*side)).Gelu()
 	x = x.MatMulT(weight("second", hidden, hidden)).Gelu()
 	return x.MatMulT(weight("last", len(shapes), hidden))
 }
 
-// step is the graph of a training step.
-func step(b *frontend.Builder) {
+// trainingStep builds the graph of a training step.
+func trainingStep(b *frontend.Builder) {
 	images, labels := b.Input("images", ir.F32, batch, side*side), b.Input("labels", ir.I32, batch)
 	var params []frontend.Tensor
 	logits := network(images, func(name string, rows, columns int) frontend.Tensor {
@@ -113,14 +114,14 @@ func step(b *frontend.Builder) {
 		optim.Steps(b, "step"), frontend.Tensor{})
 }
 
-// use is the graph of the trained network. Its weights may be stored in any dtype.
-func use(b *frontend.Builder) {
+// inference builds the graph that classifies images with the trained weights. These may be stored in any dtype.
+func inference(b *frontend.Builder) {
 	logits := network(b.Input("images", ir.F32, b.Sym("N", 512), side*side),
 		func(name string, rows, columns int) frontend.Tensor { return b.Weight(name, ir.F32, rows, columns) })
 	b.Output("class", logits.Argmax(-1))
 }
 
-// run trains, and returns which part of new pictures is told apart, by the dtype of the weights.
+// run trains the network, and returns its accuracy on new pictures by the dtype of the weights.
 func run(ctx context.Context, device string, steps int, path string, out io.Writer) (right map[ir.DType]float64,
 	err error) {
 	if path == "" {
@@ -136,7 +137,7 @@ func run(ctx context.Context, device string, steps int, path string, out io.Writ
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	g, err := frontend.Build("step", step)
+	g, err := frontend.Build("step", trainingStep)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func run(ctx context.Context, device string, steps int, path string, out io.Writ
 	defer func() { err = errors.Join(err, weights.Close()) }()
 	right = map[ir.DType]float64{}
 	for _, t := range []ir.DType{ir.F32, ir.Q8_0, ir.Q4_0} {
-		stored, bytes, err := quantized(weights, t)
+		stored, bytes, err := quantizedWeights(weights, t)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +174,7 @@ func run(ctx context.Context, device string, steps int, path string, out io.Writ
 	return right, nil
 }
 
-// batches are pictures of their own for each step.
+// batches returns new pictures for each step.
 func batches(after int) iter.Seq2[vkc.Tensors, error] {
 	return func(yield func(vkc.Tensors, error) bool) {
 		for i := after; ; i++ {
@@ -184,8 +185,8 @@ func batches(after int) iter.Seq2[vkc.Tensors, error] {
 	}
 }
 
-// quantized returns the network's weights in a dtype, and their size.
-func quantized(src ir.WeightSource, t ir.DType) (weights vkc.WeightMap, bytes int, err error) {
+// quantizedWeights returns the network's weights in a dtype, and their size.
+func quantizedWeights(src ir.WeightSource, t ir.DType) (weights vkc.WeightMap, bytes int, err error) {
 	weights = vkc.WeightMap{}
 	for _, name := range []string{"first", "second", "last"} {
 		d, err := src.Weight(name)
@@ -204,9 +205,9 @@ func quantized(src ir.WeightSource, t ir.DType) (weights vkc.WeightMap, bytes in
 	return weights, bytes, nil
 }
 
-// accuracy is which part of pictures that were not trained on the network tells apart.
+// accuracy returns the fraction of new pictures that the network classifies correctly.
 func accuracy(ctx context.Context, dev *vkc.Device, weights ir.WeightSource) (float64, error) {
-	g, err := frontend.Build("classify", use)
+	g, err := frontend.Build("classify", inference)
 	if err != nil {
 		return 0, err
 	}

@@ -3,7 +3,7 @@
 //	go build ./examples/colours && ./colours &
 //	curl 'localhost:8080/?rgb=250,20,10&rgb=20,30,240'
 //
-// The bundle in model is made by vkc compile; docs/GUIDE.md tells the whole way.
+// vkc compile made the bundle in folder model; docs/GUIDE.md describes all steps.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 //go:embed model
 var model embed.FS
 
-// open loads the model that this binary carries on the best device there is.
+// open loads the model in the binary on the best device.
 func open(ctx context.Context, files embed.FS, device string) (*vkc.Executable, error) {
 	content, err := files.ReadFile("model/colours.vkb")
 	if err != nil {
@@ -40,7 +40,7 @@ func open(ctx context.Context, files embed.FS, device string) (*vkc.Executable, 
 	return dev.Load(ctx, program, vkc.LoadOptions{}) // the weights are in the bundle
 }
 
-// classify names the colours nearest to some pixels, r, g and b of each from 0 to 1.
+// classify returns the name of the nearest colour of each pixel. A pixel is r, g and b from 0 to 1.
 func classify(ctx context.Context, exe *vkc.Executable, rgb []float32) ([]string, error) {
 	x, err := vkc.Of(rgb, len(rgb)/3, 3)
 	if err != nil {
@@ -65,8 +65,8 @@ func classify(ctx context.Context, exe *vkc.Executable, rgb []float32) ([]string
 	return names, nil
 }
 
-// handler answers ?rgb=R,G,B&rgb=R,G,B with a line for each. net/http calls it
-// from many goroutines, and so may anything that has an executable.
+// handler answers ?rgb=R,G,B&rgb=R,G,B with a line for each pixel. net/http calls it from many goroutines; an
+// executable may be used by many goroutines.
 func handler(exe *vkc.Executable) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		rgb, err := parse(req.URL.Query()["rgb"])
@@ -83,7 +83,7 @@ func handler(exe *vkc.Executable) http.HandlerFunc {
 	}
 }
 
-// maxPixels is the bound of the model's symbol N.
+// maxPixels is the maximum value of the model's symbol N.
 const maxPixels = 4096
 
 // parse reads pixels written as R,G,B, each from 0 to 255.

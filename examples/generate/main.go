@@ -1,4 +1,4 @@
-// Generate goes on with a text, by a language model in a GGUF file:
+// Generate continues a text with a language model from a GGUF file:
 //
 //	go run ./examples/generate examples/gollama/gollama-q8_0.gguf 'func main() {'
 package main
@@ -18,13 +18,13 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("want MODEL.gguf and a text to go on with")
 	}
-	if err := goOn(context.Background(), "", os.Args[1], os.Args[2], os.Stdout); err != nil {
+	if err := continueText(context.Background(), "", os.Args[1], os.Args[2], os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// goOn prints at most 32 tokens that follow a text.
-func goOn(ctx context.Context, device, path, text string, out io.Writer) error {
+// continueText prints at most 32 tokens that follow a text.
+func continueText(ctx context.Context, device, path, text string, out io.Writer) error {
 	m, err := generate.Open(ctx, path, generate.Options{Device: device}) // "" for the best
 	if err != nil {
 		return err

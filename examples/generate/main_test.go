@@ -7,13 +7,13 @@ import (
 
 func TestGoOn(t *testing.T) {
 	var out strings.Builder
-	if err := goOn(t.Context(), "cpu", "../gollama/gollama-q8_0.gguf", "func main() {\n", &out); err != nil {
+	if err := continueText(t.Context(), "cpu", "../gollama/gollama-q8_0.gguf", "func main() {\n", &out); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(out.String(), "\t") {
 		t.Errorf("a function goes on with %q", out.String())
 	}
-	if err := goOn(t.Context(), "cpu", "none.gguf", "x", &out); err == nil {
+	if err := continueText(t.Context(), "cpu", "none.gguf", "x", &out); err == nil {
 		t.Error("there is no such model, and no error")
 	}
 }

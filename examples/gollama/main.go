@@ -63,6 +63,7 @@ type session struct {
 	checker *check.Checker // nil if there is nothing to check
 }
 
+// run completes the prompts of the command line or of the reference, and checks the results.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	m, err := openModel(o.gguf)
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *session) complete(ctx context.Context, p prompt) error {
 	return c.check(s.tolerance())
 }
 
-// verify compares the outputs with the CPU reference's.
+// verify compares the outputs with those of the CPU reference.
 func (s *session) verify(ctx context.Context, in, outputs vkc.Tensors) error {
 	report, err := s.checker.Check(ctx, s.exe, in, nil, outputs)
 	if err != nil {

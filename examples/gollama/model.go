@@ -14,12 +14,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// graphJSON is the graph of the model that lies here, made by vkc graph.
-//
-//go:embed graph.json
+// graphJSON is the graph of the model in this folder. vkc graph made it.
 var graphJSON []byte
 
-// modelFile is the model that lies here.
+// modelFile is the model in this folder.
 const modelFile = "gollama-q8_0.gguf"
 
 // maxTokens is the longest prompt, as in graph.json.
@@ -34,8 +32,8 @@ type model struct {
 	tokenizer *tokenizer.Tokenizer
 }
 
-// openModel opens the model at path, or the one that lies here if path is
-// empty. That one's graph is graph.json; another's is built from the file.
+// openModel opens the model at path, or the one in this folder if path is empty. The graph of the latter is
+// graph.json. The graph of any other model is built from its file.
 func openModel(path string) (m *model, err error) {
 	here := path == ""
 	if here {
@@ -54,7 +52,7 @@ func openModel(path string) (m *model, err error) {
 	return m, nil
 }
 
-// findModel looks for the model in the repository's root and next to this file.
+// findModel looks for the model in the repository's root and in this folder.
 func findModel() (string, error) {
 	for _, path := range []string{filepath.Join("examples", "gollama", modelFile), modelFile} {
 		if _, err := os.Stat(path); err == nil {
@@ -65,6 +63,7 @@ func findModel() (string, error) {
 		modelFile, fs.ErrNotExist)
 }
 
+// read reads the model's settings and tokenizer, and its graph. here means the model in this folder.
 func (m *model) read(here bool) (err error) {
 	if m.config, err = llm.FromGGUF(m.file); err != nil {
 		return err
@@ -83,9 +82,10 @@ func (m *model) read(here bool) (err error) {
 
 func (m *model) close() { m.file.Close() }
 
-// weightType is the type of the matrices.
+// weightType returns the dtype of the matrices.
 func (m *model) weightType() ir.DType { return m.config.Types["token_embd.weight"].DType }
 
+// describe returns a line about the model.
 func (m *model) describe() string {
 	var params int64
 	for _, t := range m.config.Types {

@@ -17,6 +17,7 @@ type prompt struct {
 	Top    [][2]float64 `json:"first_logits_top16"` // token and logit, largest first
 }
 
+// references returns the prompts in reference.json.
 func references() ([]prompt, error) {
 	var file struct{ Prompts []prompt }
 	if err := json.Unmarshal(referenceJSON, &file); err != nil {
@@ -32,6 +33,7 @@ type comparison struct {
 	worst     float64
 }
 
+// compare compares logits with those of a prompt in reference.json.
 func compare(logits []float64, p prompt) comparison {
 	c := comparison{want: int(p.Top[0][0]), got: best(logits, 1)[0].token, n: len(p.Top)}
 	for _, t := range p.Top {
@@ -46,6 +48,7 @@ func compare(logits []float64, p prompt) comparison {
 	return c
 }
 
+// String describes the comparison in one line.
 func (c comparison) String() string {
 	top := "top-1 equal"
 	if c.got != c.want {
@@ -54,8 +57,8 @@ func (c comparison) String() string {
 	return fmt.Sprintf("%s, worst difference of the %d largest logits %.2g", top, c.n, c.worst)
 }
 
-// check refuses another likeliest token, and a difference past the tolerance
-// where there is one.
+// check returns an error if another token is the likeliest, or if a logit differs by more than the tolerance, unless
+// that is 0.
 func (c comparison) check(tolerance float64) error {
 	if c.got != c.want || tolerance > 0 && !(c.worst <= tolerance) {
 		return fmt.Errorf("the logits are not those of reference.json: %v, allowed %.2g", c, tolerance)

@@ -1,10 +1,5 @@
-// Llama-q4 quantizes a language model to q4_0, half a byte a weight and a scale for each 32, and has it go on with a
-// text:
-//
-//	go run ./examples/llama-q4 -prompt 'func main() {'
-//	go run ./examples/llama-q4 -gguf MODEL-f16.gguf -n 64
-//
-// Without -gguf it is the model of examples/gollama, which completes Go source.
+// Llama-q4 quantizes a language model to q4_0, and continues a text with the result. In q4_0 a weight takes half a
+// byte, and 32 weights share a scale.
 package main
 
 import (
@@ -35,6 +30,7 @@ func main() {
 	}
 }
 
+// run quantizes the model, and prints n tokens that follow the prompt.
 func run(ctx context.Context, device, model, prompt string, n int, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "llama-q4-")
 	if err != nil {

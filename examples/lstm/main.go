@@ -35,12 +35,13 @@ const (
 	outputs = 64
 )
 
-// types are the weights of the layer, without biases.
+// types has the dtypes and shapes of the layer's weights. There are no biases.
 var types = map[string]ir.Type{
 	"ih.weight": {DType: ir.F32, Shape: ir.ShapeOf(4*outputs, inputs)},
 	"hh.weight": {DType: ir.F32, Shape: ir.ShapeOf(4*outputs, outputs)},
 }
 
+// lstm builds the graph of the layer.
 func lstm(b *frontend.Builder) {
 	x := b.Input("x", ir.F32, b.Sym("T", steps), batch, inputs) // T steps of 8 sequences
 	all, h, c := nn.LSTM(x, frontend.Tensor{}, frontend.Tensor{}, nn.NewWeights(b, types))
@@ -49,9 +50,10 @@ func lstm(b *frontend.Builder) {
 	b.Output("c", c)
 }
 
-// noise is a weight source, and the input.
+// noise has random tensors by name: the weights and the input.
 type noise map[string]*ir.Data
 
+// Weight returns a weight.
 func (n noise) Weight(name string) (*ir.Data, error) {
 	d, ok := n[name]
 	if !ok {
@@ -60,6 +62,7 @@ func (n noise) Weight(name string) (*ir.Data, error) {
 	return d, nil
 }
 
+// add adds normally distributed numbers.
 func (n noise) add(name string, scale float64, dims ...int) error {
 	count := 1
 	for _, d := range dims {
@@ -74,6 +77,7 @@ func (n noise) add(name string, scale float64, dims ...int) error {
 	return err
 }
 
+// run runs the layer on both lengths, and prints the times.
 func run(ctx context.Context, device string, out io.Writer) error {
 	g, err := frontend.Build("lstm", lstm)
 	if err != nil {

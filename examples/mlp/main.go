@@ -23,8 +23,7 @@ func main() {
 	}
 }
 
-// mlp reads images u8[N, 28, 28] and gives the class of each, i32[N]. N is
-// known only at each run.
+// mlp reads images u8[N, 28, 28] and returns the class of each, i32[N]. N is known only at each run.
 func mlp(b *frontend.Builder) {
 	n := b.Sym("N", 64)
 	x := b.Input("images", ir.U8, n, 28, 28).Reshape(n, 28*28).Cast(ir.F32).DivScalar(255)
@@ -40,7 +39,7 @@ func linear(b *frontend.Builder, name string, x frontend.Tensor, out int) fronte
 	return x.MatMulT(w).Add(b.Weight(name+".bias", ir.F32, out))
 }
 
-// run classifies three images of noise, with noise for weights too.
+// run classifies three images of noise, with noise as weights.
 func run(ctx context.Context, device string, out io.Writer) error {
 	g, err := frontend.Build("mlp", mlp)
 	if err != nil {
@@ -81,8 +80,8 @@ func run(ctx context.Context, device string, out io.Writer) error {
 	return nil
 }
 
-// noiseWeights gives every weight of a graph numbers from -1 to 1, the same ones
-// in every run. A trained model's come from vkc.OpenWeights.
+// noiseWeights returns numbers from -1 to 1 for every weight of a graph, the same ones in every run. For a trained
+// model, vkc.OpenWeights returns the weights.
 func noiseWeights(g *ir.Graph) (vkc.WeightMap, error) {
 	weights, rng := vkc.WeightMap{}, rand.New(rand.NewPCG(3, 4))
 	for _, w := range g.Leaves(ir.OpWeight) {

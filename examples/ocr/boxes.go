@@ -15,20 +15,21 @@ func (p point) length() float64           { return math.Hypot(p.x, p.y) }
 func (p point) cross(q point) float64     { return p.x*q.y - p.y*q.x }
 func (p point) scaled(x, y float64) point { return point{p.x * x, p.y * y} }
 
-// box is a possibly rotated rectangle: the top left corner of a line of text, and the sides along the text and down.
+// box is a rectangle, possibly rotated, around a line of text: its top left corner, and its sides along the text and
+// down.
 type box struct{ at, along, down point }
 
 func (b box) scaled(x, y float64) box {
 	return box{b.at.scaled(x, y), b.along.scaled(x, y), b.down.scaled(x, y)}
 }
 
-// width is how wide the box is where it is as high as the models have lines.
+// width returns the width of the box, scaled to the height of the models' input.
 func (b box) width() int { return max(1, int(math.Ceil(height*b.along.length()/b.down.length()))) }
 
-// quarter is the box of text that runs down this one.
-func (b box) quarter() box { return box{b.at.plus(b.along), b.down, b.along.times(-1)} }
+// turned returns the box for reading text that runs downwards in this one.
+func (b box) turned() box { return box{b.at.plus(b.along), b.down, b.along.times(-1)} }
 
-// corners go around the box.
+// corners returns the corners in order around the box.
 func (b box) corners() [4]point {
 	return [4]point{b.at, b.at.plus(b.along), b.at.plus(b.along).plus(b.down), b.at.plus(b.down)}
 }
@@ -75,7 +76,7 @@ func findBoxes(likely []float32, w, h int) []box {
 		right, down := b.along.times(more/long), b.down.times(more/short)
 		b = box{b.at.plus(right.plus(down).times(-1)), b.along.plus(right.times(2)), b.down.plus(down.times(2))}
 		if b.down.length() >= 1.5*b.along.length() {
-			b = b.quarter()
+			b = b.turned()
 		}
 		boxes = append(boxes, b)
 	}
@@ -94,7 +95,7 @@ func inOrder(boxes []box) []box {
 	return boxes
 }
 
-// hull returns the corners of the least convex shape around pixels, by Andrew's monotone chain.
+// hull returns the corners of the convex hull of pixels, by Andrew's monotone chain.
 func hull(region []int, w int) []point {
 	var all []point
 	for _, at := range region {
@@ -118,7 +119,7 @@ func hull(region []int, w int) []point {
 	return append(lower, half()...)
 }
 
-// smallestBox is the box of least area around a convex shape: one of its sides lies on one of the shape's.
+// smallestBox returns the box of least area around a convex shape. One of its sides lies on a side of the shape.
 func smallestBox(corners []point) (smallest box) {
 	least := math.Inf(1)
 	for i, p := range corners {

@@ -46,6 +46,7 @@ func main() {
 	}
 }
 
+// run reads the text in each picture, and prints it.
 func run(ctx context.Context, device, models, svg string, paths []string) error {
 	dev, err := vkc.OpenDevice(device)
 	if err != nil {
@@ -74,7 +75,7 @@ func run(ctx context.Context, device, models, svg string, paths []string) error 
 	return nil
 }
 
-// reader is the models on a device.
+// reader has the three models, loaded on a device.
 type reader struct {
 	detector, classifier, recogniser *vkc.Executable
 	characters                       []string // by class; the first is the blank between equal characters
@@ -87,7 +88,8 @@ type line struct {
 	sure float64 // the mean probability of the characters
 }
 
-// open compiles the models. The detector's strides want multiples of 32, the recogniser's of 8.
+// open compiles the models. The extents of the detector's input must be multiples of 32, those of the recogniser's
+// input multiples of 8.
 func open(ctx context.Context, dev *vkc.Device, folder string) (r *reader, err error) {
 	const n, h, w = "p2o.DynamicDimension.0", "p2o.DynamicDimension.1", "p2o.DynamicDimension.2"
 	lines := ir.Symbol("N", batch)
@@ -116,6 +118,7 @@ func open(ctx context.Context, dev *vkc.Device, folder string) (r *reader, err e
 	return r, nil
 }
 
+// load loads an ONNX model with these extents of its input.
 func load(ctx context.Context, dev *vkc.Device, path string, dims map[string]ir.Dim) (*vkc.Executable, error) {
 	m, err := onnx.Open(path, onnx.Options{Dims: dims})
 	if err != nil {
@@ -134,7 +137,7 @@ func (r *reader) close() (err error) {
 	return err
 }
 
-// readFile reads a picture. It also returns the file's content, and how large the picture is.
+// readFile reads a picture. It also returns the file's content and the size of the picture.
 func (r *reader) readFile(ctx context.Context, path string) ([]line, []byte, image.Rectangle, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -158,7 +161,7 @@ func (r *reader) read(ctx context.Context, picture *image.RGBA) ([]line, error) 
 	for i, b := range boxes {
 		lines[i].box = b
 	}
-	// Lines of like widths are read together, since a batch is as wide as its widest.
+	// Lines of similar widths form a batch, because every line of a batch takes the width of the widest.
 	byWidth := make([]*line, len(lines))
 	for i := range lines {
 		byWidth[i] = &lines[i]
@@ -231,7 +234,7 @@ func cut(picture *image.RGBA, lines []*line, width int) ([]float32, int) {
 	return x, padded
 }
 
-// upright turns the lines that stand on their heads.
+// upright turns lines that are upside down.
 func (r *reader) upright(ctx context.Context, picture *image.RGBA, lines []*line) error {
 	x, width := cut(picture, lines, 4*height)
 	p, _, err := evaluate(ctx, r.classifier, x, len(lines), 3, height, width)
@@ -240,7 +243,7 @@ func (r *reader) upright(ctx context.Context, picture *image.RGBA, lines []*line
 	}
 	for i, l := range lines {
 		if p[2*i+1] > 0.9 {
-			l.box = l.box.quarter().quarter()
+			l.box = l.box.turned().turned()
 		}
 	}
 	return nil
@@ -263,8 +266,8 @@ func (r *reader) recognise(ctx context.Context, picture *image.RGBA, lines []*li
 	return nil
 }
 
-// decode takes the likeliest character of each step. One that goes on over steps counts once (CTC, Graves et al.,
-// 2006).
+// decode takes the likeliest character of each step. A character that repeats in successive steps counts once (CTC,
+// Graves et al., 2006).
 func decode(p []float32, characters []string) (text string, sure float64) {
 	last, n := 0, 0
 	for step := range slices.Chunk(p, len(characters)) {

@@ -70,7 +70,7 @@ func TestSample(t *testing.T) {
 		picture.Set(x, 0, color.White)
 		picture.Set(x, 1, color.RGBA{R: 255, A: 255})
 	}
-	b := box{along: point{4, 0}, down: point{0, 2}}.quarter().quarter()
+	b := box{along: point{4, 0}, down: point{0, 2}}.turned().turned()
 	x := make([]float32, 3*2*3)
 	sample(x, 3, picture, b, 2, 2, [3]float32{}, [3]float32{1, 1, 1})
 	// Blue, green and red; a row has two pixels and one of padding.

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// opaque puts a picture on white, its corner at 0, 0.
+// opaque returns a picture on a white background, with its corner at 0, 0.
 func opaque(picture image.Image) *image.RGBA {
 	b := picture.Bounds()
 	out := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))

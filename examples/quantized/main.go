@@ -39,6 +39,7 @@ func main() {
 // cost has the bits per weight of a format, and the RMS error of a matmul relative to the RMS of the exact result.
 type cost struct{ bits, err float64 }
 
+// run measures each format, prints the table and draws it.
 func run(ctx context.Context, device, svg string, out io.Writer) (costs map[ir.DType]cost, err error) {
 	dev, err := vkc.OpenDevice(device)
 	if err != nil {

@@ -22,6 +22,7 @@ func main() {
 	}
 }
 
+// run writes the graph to a file.
 func run(out string) error {
 	g, err := layer()
 	if err != nil {

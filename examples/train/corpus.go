@@ -19,14 +19,14 @@ import (
 	"github.com/vkc-go/vkc/train"
 )
 
-// corpus is texts as tokens, one after the other, each after the token that begins a text.
+// corpus is a list of texts as tokens. Each text begins with the token that begins a text.
 type corpus struct {
 	folder string
 	tokens []int32
 }
 
-// sum tells one corpus from another, wherever it lies.
-func (c *corpus) sum() string {
+// hash identifies the content of a corpus.
+func (c *corpus) hash() string {
 	h := fnv.New64a()
 	for _, token := range c.tokens {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(token)))

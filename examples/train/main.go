@@ -135,7 +135,7 @@ func (o options) check() error {
 	return nil
 }
 
-// run trains, and says how it goes.
+// run trains the model, and prints the progress.
 func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 	}
 	report, err := train.Run(ctx, exe, text.batches(o), train.Options{Steps: o.steps, Tokens: o.batch * o.context,
 		Checkpoint: o.checkpoint, Settings: o.settings(text), Every: o.every, Progress: o.progress(out)})
-	o.sum(out, report, err)
+	o.summarize(out, report, err)
 	if drawing != nil && len(report.Losses) > 0 {
 		err = errors.Join(err, draw(drawing, o, report))
 	}
@@ -191,12 +191,13 @@ func run(ctx context.Context, o options, out io.Writer) (_ *train.Report, err er
 // settings lists the options that determine the bits of a training, except the number of steps, which may be raised.
 func (o options) settings(c *corpus) map[string]string {
 	return map[string]string{"-seed": strconv.FormatInt(o.seed, 10), "-batch": strconv.Itoa(o.batch),
-		"-context": strconv.Itoa(o.context), "-corpus": c.sum(), "-layers": strconv.Itoa(o.layers),
+		"-context": strconv.Itoa(o.context), "-corpus": c.hash(), "-layers": strconv.Itoa(o.layers),
 		"-lora": strconv.Itoa(o.lora), "-rule": o.rule, "-half": strconv.FormatBool(o.half),
 		"-rate": strconv.FormatFloat(o.rate, 'g', -1, 64)}
 }
 
-// progress prints the first step, every so many and the last, and before them which steps are not taken again.
+// progress returns a function that prints a step: the first, the last, and every o.quiet-th. If the training resumes
+// from a checkpoint, it prints that first.
 func (o options) progress(out io.Writer) func(train.Progress) {
 	first := true
 	return func(p train.Progress) {
@@ -210,8 +211,8 @@ func (o options) progress(out io.Writer) func(train.Progress) {
 	}
 }
 
-// sum says where a training has come to.
-func (o options) sum(out io.Writer, report *train.Report, err error) {
+// summarize prints how a training ended.
+func (o options) summarize(out io.Writer, report *train.Report, err error) {
 	switch done := len(report.Losses); {
 	case err == nil && report.Resumed >= o.steps:
 		fmt.Fprintf(out, "nothing is left to do: %s has %d steps, and -steps is %d\n", o.checkpoint, done, o.steps)
@@ -241,6 +242,7 @@ func describe(out io.Writer, g *ir.Graph, program *vkc.Program, exe *vkc.Executa
 	fmt.Fprintln(out)
 }
 
+// draw writes the curve of the losses.
 func draw(f *atomicfile.File, o options, report *train.Report) error {
 	if err := train.WriteSVG(f, "Loss by step", train.Curve{Name: o.rule, Losses: report.Losses}); err != nil {
 		return err

@@ -24,6 +24,7 @@ type model struct {
 	tokenizer *tokenizer.Tokenizer
 }
 
+// openModel reads a model's GGUF file.
 func openModel(o options) (*model, error) {
 	path := o.gguf
 	if path == "" {
@@ -127,8 +128,8 @@ func (p *params) weight(name string, t ir.Type) frontend.Tensor {
 	return p.add(name, first, t.Shape)
 }
 
-// adapt adds to the matmul with a matrix [out, in] a matmul with two small matrices [rank, in] and [out, rank]. The
-// second begins as zeros. The token table has no adapter.
+// adapt adds to the matmul y of x with a matrix [out, in] a matmul with two small matrices, [rank, in] and [out,
+// rank]. The second matrix is initially zero. The token table has no adapter.
 func (p *params) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
 	if strings.HasPrefix(weight, "token_embd") {
 		return y
@@ -143,10 +144,11 @@ func (p *params) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
 	return y.Add(x.MatMulT(down).MatMulT(up).MulScalar(2))
 }
 
-// rules are what -rule takes.
+// rules are the values of flag -rule.
 var rules = []string{"adamw", "lion", "muon"}
 
-// rule is how a parameter is trained: with a rate that warms up and goes down to a tenth. Only matrices decay.
+// rule returns the rule that trains a parameter. The learning rate warms up and then decreases to a tenth. Weight
+// decay applies only to matrices.
 func (p *params) rule(step frontend.Tensor) func(frontend.Tensor) optim.Rule {
 	rate := func(top float64) frontend.Tensor {
 		warm := max(1, p.o.steps/20)

@@ -5,7 +5,7 @@
 //	go run ./examples/vad speech.wav
 //	go run ./examples/vad -model .tools/models/vad-lstm/dist/silero_vad_legacy.onnx speech.wav
 //
-// A model hears a window of 32 ms at a time and remembers the ones before in states, which stay on the device.
+// A model takes one window of 32 ms at a time. It keeps what it needs of earlier windows in states on the device.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 const (
 	rate   = 16000 // samples a second
-	window = 512   // samples that a model hears at a time
+	window = 512   // samples in each run
 )
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		speech, err := listen(context.Background(), *device, *model, samples)
+		speech, err := speechProbabilities(context.Background(), *device, *model, samples)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -55,8 +55,8 @@ type detector struct {
 	keep   map[string]string            // the outputs that are the states of the next window, by the inputs' names
 }
 
-// listen returns the probability of speech in each window.
-func listen(ctx context.Context, device, model string, samples []float32) ([]float32, error) {
+// speechProbabilities returns the probability of speech in each window.
+func speechProbabilities(ctx context.Context, device, model string, samples []float32) ([]float32, error) {
 	dev, err := vkc.OpenDevice(device)
 	if err != nil {
 		return nil, err
@@ -67,11 +67,11 @@ func listen(ctx context.Context, device, model string, samples []float32) ([]flo
 		return nil, err
 	}
 	defer d.close()
-	// What is before the first window and after the last sample is silence.
+	// Silence is assumed before the first window and after the last sample.
 	samples = slices.Concat(make([]float32, d.before), samples, make([]float32, window-1))
 	var speech []float32
 	for at := 0; at+d.before+window <= len(samples); at += window {
-		p, err := d.hear(ctx, samples[at:at+d.before+window])
+		p, err := d.probability(ctx, samples[at:at+d.before+window])
 		if err != nil {
 			return nil, err
 		}
@@ -135,8 +135,8 @@ func open(ctx context.Context, dev *vkc.Device, path string) (*detector, error) 
 	return d, nil
 }
 
-// hear returns the probability of speech in the next window.
-func (d *detector) hear(ctx context.Context, samples []float32) (float32, error) {
+// probability returns the probability of speech in the next window.
+func (d *detector) probability(ctx context.Context, samples []float32) (float32, error) {
 	in, err := vkc.Of(samples, 1, len(samples))
 	if err != nil {
 		return 0, err
@@ -170,7 +170,8 @@ func (d *detector) close() error {
 // span is a part of a recording, in seconds.
 type span struct{ start, end float64 }
 
-// spans are where somebody speaks: from where that is likely to where it has not been for a while.
+// spans returns the parts with speech. A part begins when speech is likely, and ends when it has been unlikely for a
+// while.
 func spans(speech []float32) []span {
 	const (
 		likely, unlikely = 0.5, 0.35

@@ -70,7 +70,7 @@ func TestModels(t *testing.T) {
 			t.Skip("make models fetches the models")
 		}
 		for _, device := range []string{"reference", "cpu"} {
-			speech, err := listen(t.Context(), device, model, make([]float32, 5*window))
+			speech, err := speechProbabilities(t.Context(), device, model, make([]float32, 5*window))
 			if err != nil || len(speech) != 5 || slices.Max(speech) > 0.2 || slices.Min(speech) < 0 {
 				t.Errorf("%s on %s: %v, %v", model, device, speech, err)
 			}

@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// readWAV returns the sound of a WAV file of 16 bits, from -1 to 1, its channels mixed, with so many samples a second.
+// readWAV returns the sound of a 16-bit WAV file, resampled to hz samples per second, as numbers from -1 to 1. It
+// mixes the channels.
 func readWAV(path string, hz int) ([]float32, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -20,7 +21,7 @@ func readWAV(path string, hz int) ([]float32, error) {
 	return resampled(samples, from, hz), nil
 }
 
-// parseWAV returns the samples of a file, and how many a second has.
+// parseWAV returns the samples of a file and their number per second.
 func parseWAV(b []byte) (samples []float32, hz int, err error) {
 	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
 		return nil, 0, errors.New("it is no WAV file")
@@ -52,7 +53,7 @@ func parseWAV(b []byte) (samples []float32, hz int, err error) {
 	return nil, 0, errors.New("it has no sound")
 }
 
-// resampled draws lines between samples.
+// resampled resamples by linear interpolation.
 func resampled(samples []float32, from, to int) []float32 {
 	if from == to || len(samples) == 0 {
 		return samples
