@@ -270,6 +270,18 @@ func chooseWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // floatOfWordsVectors sets each of n elements, a multiple of 8, to the float nearest to the word x, of two the even one.
 func floatOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
+// signed8Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 8 signed bits.
+func signed8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// unsigned8Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 8 unsigned bits.
+func unsigned8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// signed16Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 16 signed bits.
+func signed16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// unsigned16Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 16 unsigned bits.
+func unsigned16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+
 // wordOfFloatVectors sets each of n elements, a multiple of 8, to the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN.
 func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 

@@ -11122,6 +11122,100 @@ stop:
 	VZEROUPPER
 	RET
 
+// func signed8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·signed8Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ    BX, CX
+	JGE     stop
+	VMOVUPS (DX)(BX*4), Y0
+	VPSLLD  $0x18, Y0, Y0
+	VPSRAD  $0x18, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func unsigned8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·unsigned8Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, CX
+	JGE          stop
+	VMOVUPS      (DX)(BX*4), Y0
+	VBROADCASTSS c000000ff<>+0(SB), Y1
+	VPAND        Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c000000ff<>+0(SB)/4, $0x000000ff
+GLOBL c000000ff<>(SB), RODATA|NOPTR, $4
+
+// func signed16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·signed16Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ    BX, CX
+	JGE     stop
+	VMOVUPS (DX)(BX*4), Y0
+	VPSLLD  $0x10, Y0, Y0
+	VPSRAD  $0x10, Y0, Y0
+	VMOVUPS Y0, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	JMP     next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func unsigned16Vectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·unsigned16Vectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ         BX, CX
+	JGE          stop
+	VMOVUPS      (DX)(BX*4), Y0
+	VBROADCASTSS c0000ffff<>+0(SB), Y1
+	VPAND        Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c0000ffff<>+0(SB)/4, $0x0000ffff
+GLOBL c0000ffff<>(SB), RODATA|NOPTR, $4
+
 // func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·wordOfFloatVectors(SB), NOSPLIT, $0-40

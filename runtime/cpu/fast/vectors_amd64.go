@@ -158,5 +158,7 @@ func assembled() map[string]func(out, x, y, z *float32, n int) {
 		"max unsigned": maxUnsignedVectors, "& words": andWordsVectors, "| words": orWordsVectors,
 		"^ words": xorWordsVectors, "== words": equalWordsVectors, "> words": moreWordsVectors,
 		"?: words": chooseWordsVectors, floatOfWords: floatOfWordsVectors, wordOf[ir.I32]: wordOfFloatVectors,
+		wrapTo[ir.I8]: signed8Vectors, wrapTo[ir.I16]: signed16Vectors, wrapTo[ir.U8]: unsigned8Vectors,
+		wrapTo[ir.U16]: unsigned16Vectors,
 	}
 }

@@ -35,15 +35,18 @@ func wordTruth(is bool) int32 {
 // floatOfWords is the name of the primitive that converts a signed word to a float.
 const floatOfWords = "float of words"
 
-// wordOf has the names of the primitives that convert a float to a word, by the dtype. wrapTo has the names of the
-// primitives that wrap a word to a dtype.
+// wordOf has the names of the primitives that convert a float to a bool or a word, by the dtype. wrapTo has the names of
+// the primitives that wrap a word to a dtype.
 var wordOf, wrapTo = map[ir.DType]string{}, map[ir.DType]string{}
 
 // addWordPrimitives adds the primitives on words to the others.
 func addWordPrimitives() {
-	for _, t := range []ir.DType{ir.Bool, ir.I8, ir.U8, ir.I16, ir.U16, ir.I32, ir.U32} {
-		wordOf[t], wrapTo[t] = t.String()+" of floats", "wrapped to "+t.String()
+	for _, t := range []ir.DType{ir.Bool, ir.I32, ir.U32} {
+		wordOf[t] = t.String() + " of floats"
 		primitives[wordOf[t]] = of1(func(x float32) float32 { return bitsOfWord(int32(ir.FloatToInt(float64(x), t))) })
+	}
+	for _, t := range []ir.DType{ir.Bool, ir.I8, ir.U8, ir.I16, ir.U16, ir.I32, ir.U32} {
+		wrapTo[t] = "wrapped to " + t.String()
 		primitives[wrapTo[t]] = words1(func(x int32) int32 { return int32(ir.Wrap(int64(x), t)) })
 	}
 	for name, p := range map[string]*primitive{
@@ -148,7 +151,7 @@ func (b *compiler) converted(n *ir.Node, v int) int {
 	from, to := n.Arg(0).DType(), n.DType()
 	switch {
 	case !b.words[v] && from != ir.Bool: // a float, or an i64 read as a float
-		return b.wordInstruction(wordOf[to], v)
+		return b.saturated(v, to)
 	case !isWord(to):
 		v = b.asFloat(v, from)
 		if name, ok := roundings[to]; ok {
@@ -164,6 +167,16 @@ func (b *compiler) converted(n *ir.Node, v int) int {
 		return b.opposite(b.opposite(v))
 	}
 	return b.wordInstruction(wrapTo[to], v)
+}
+
+// saturated returns the integer part of a float, in the range of a dtype.
+func (b *compiler) saturated(v int, t ir.DType) int {
+	if t == ir.Bool || t.BlockBytes() == 4 {
+		return b.wordInstruction(wordOf[t], v)
+	}
+	lo, hi := ir.IntRange(t)
+	v = b.wordInstruction("max words", b.wordInstruction(wordOf[ir.I32], v), b.constant(bitsOfWord(int32(lo))))
+	return b.wordInstruction("min words", v, b.constant(bitsOfWord(int32(hi))))
 }
 
 // opposite returns the opposite of a truth in words.

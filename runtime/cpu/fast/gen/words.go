@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -42,6 +44,15 @@ func wordPrimitives() {
 	primitive("floatOfWords", "the float nearest to the word x, of two the even one", 1, func(x, _, _ VecVirtual) {
 		VCVTDQ2PS(x, x)
 	})
+	for _, bits := range []uint64{8, 16} {
+		primitive(fmt.Sprint("signed", bits), fmt.Sprintf("the word x wrapped to %d signed bits", bits), 1,
+			func(x, _, _ VecVirtual) {
+				VPSLLD(Imm(32-bits), x, x)
+				VPSRAD(Imm(32-bits), x, x)
+			})
+		primitive(fmt.Sprint("unsigned", bits), fmt.Sprintf("the word x wrapped to %d unsigned bits", bits), 1,
+			func(x, _, _ VecVirtual) { VPAND(word(YMM(), 1<<bits-1), x, x) })
+	}
 	primitive("wordOfFloat", "the integer part of x as a word: the nearest word if it is out of range, 0 if it is NaN", 1,
 		func(x, _, _ VecVirtual) {
 			isNumber, high, y := YMM(), YMM(), YMM()
