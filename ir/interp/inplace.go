@@ -15,10 +15,11 @@ import (
 func (p *Program) planStates() []bool {
 	seen, list := map[*ir.Node]bool{}, make([]bool, len(p.graph.Nodes()))
 	for _, u := range p.graph.Updates() {
-		if seen[u.Value] || !p.makesNewMemory(u.Value) {
+		maker := p.makerOf(u.Value)
+		if seen[maker] || !p.makesNewMemory(maker) {
 			return nil
 		}
-		seen[u.Value] = true
+		seen[maker] = true
 	}
 	for _, u := range p.graph.Updates() {
 		for _, n := range p.writers(u) {
@@ -28,16 +29,27 @@ func (p *Program) planStates() []bool {
 	return list
 }
 
+// makerOf returns the node that makes the memory of a node's value: the node itself, or the one before reshapes, unless
+// those have other users.
+func (p *Program) makerOf(n *ir.Node) *ir.Node {
+	for reshapes(n) && p.plan.uses[n.Arg(0).ID()] == 1 {
+		n = n.Arg(0)
+	}
+	return n
+}
+
 // writers returns the nodes that may write an update of a state in place. They form a chain from the state to its new
-// value, in which each node changes some parts. No other node reads the results between them, or the state after the
-// first write. It returns nil if the state must be copied.
+// value, in which each node changes some parts, or reshapes. No other node reads the results between them, or the state
+// after the first write. It returns nil if the state must be copied.
 func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
-	n := u.Value
-	for ; p.kernels != nil && writesParts(n); n = n.Arg(0) {
+	n, reader := u.Value, u.Value // reader is the last node before n, which reads the state in the end
+	for ; p.kernels != nil && (writesParts(n) || reshapes(n)); n = n.Arg(0) {
 		if n != u.Value && p.plan.uses[n.ID()] != 1 {
 			return nil
 		}
-		chain = append(chain, n)
+		if reader = n; writesParts(n) {
+			chain = append(chain, n)
+		}
 	}
 	if n != u.State || len(chain) == 0 {
 		return nil
@@ -48,7 +60,7 @@ func (p *Program) writers(u ir.Update) (chain []*ir.Node) {
 			if a != u.State {
 				continue
 			}
-			if reads++; (n != first || i > 0) && (n.ID() >= first.ID() || !p.makesNewMemory(n)) {
+			if reads++; (n != reader || i > 0) && (n.ID() >= first.ID() || !p.makesNewMemory(n)) {
 				return nil
 			}
 		}
@@ -68,6 +80,11 @@ func writesParts(n *ir.Node) bool {
 	return false
 }
 
+// reshapes reports whether a node's result has the elements of its argument, in the same memory.
+func reshapes(n *ir.Node) bool {
+	return n.Op() == ir.OpReshape || n.Op() == ir.OpSqueeze || n.Op() == ir.OpUnsqueeze
+}
+
 // makesNewMemory reports whether a node's result is certainly new memory, which no argument or constant shares. Writing
 // parts in place does not count as sharing.
 func (p *Program) makesNewMemory(n *ir.Node) bool {
@@ -78,6 +95,12 @@ func (p *Program) makesNewMemory(n *ir.Node) bool {
 	case ir.ClassElementwise:
 		return n.Op() != ir.OpCast || p.kernels != nil && p.kernels[n.ID()] != nil
 	case ir.ClassIndexing, ir.ClassReduce, ir.ClassContraction:
+		return true
+	}
+	switch n.Op() {
+	case ir.OpSlice:
+		return !p.views[n.ID()]
+	case ir.OpBroadcast, ir.OpFlip, ir.OpRoll:
 		return true
 	}
 	return p.kernels != nil && p.kernels[n.ID()] != nil

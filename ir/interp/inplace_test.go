@@ -178,7 +178,7 @@ func TestStateBytes(t *testing.T) {
 	}
 	failed := errors.New("the kernel failed")
 	for op, write := range write {
-		for _, form := range []string{"", "chain", "read", "mul", "max"} {
+		for _, form := range []string{"", "chain", "read", "slice", "reshape", "mul", "max"} {
 			var attrs []any
 			if form == "mul" || form == "max" {
 				if op != ir.OpScatterAdd && op != ir.OpScatterNDAdd {
@@ -193,7 +193,11 @@ func TestStateBytes(t *testing.T) {
 				var fail error
 				program := func(replace func(g *ir.Graph) []*Kernel) *Program {
 					b := newGraph(t)
-					state := b.leaf(ir.OpState, "state", d, ir.ShapeOf(rows, width))
+					shape := ir.ShapeOf(rows, width)
+					if form == "reshape" {
+						shape = ir.ShapeOf(2, rows/2, width)
+					}
+					state := b.leaf(ir.OpState, "state", d, shape)
 					to := ir.OpCast
 					if d.IsBlock() {
 						to = ir.OpQuantize
@@ -203,9 +207,20 @@ func TestStateBytes(t *testing.T) {
 					if form == "read" {
 						b.output("before", b.add(ir.OpIndexSelect, []*ir.Node{state, at}))
 					}
-					after := write(b, state, at, x, attrs...)
+					if form == "slice" {
+						b.output("before", b.add(ir.OpSlice, []*ir.Node{state}, "starts", []int64{0, 0}, "limits",
+							ir.ShapeOf(few, width)))
+					}
+					base := state
+					if form == "reshape" {
+						base = b.add(ir.OpReshape, []*ir.Node{state}, "shape", ir.ShapeOf(rows, width))
+					}
+					after := write(b, base, at, x, attrs...)
 					if form == "chain" {
 						after = write(b, after, at, b.add(ir.OpAdd, []*ir.Node{x, x}))
+					}
+					if form == "reshape" {
+						after = b.add(ir.OpReshape, []*ir.Node{after}, "shape", shape)
 					}
 					b.update(state, after)
 					b.output("z", b.add(ir.OpNeg, []*ir.Node{y}))
@@ -245,7 +260,7 @@ func TestStateBytes(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						if form == "read" && !bytes.Equal(out["before"].Bytes, right["before"].Bytes) {
+						if (form == "read" || form == "slice") && !bytes.Equal(out["before"].Bytes, right["before"].Bytes) {
 							t.Errorf("%s: the value before differs", name)
 						}
 					}

@@ -149,7 +149,8 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	p.inPlace, p.views, p.direct = p.planStates(), p.planViews(), p.planOutputs()
+	p.views = p.planViews()
+	p.inPlace, p.direct = p.planStates(), p.planOutputs()
 	p.dims = make([][]int, len(g.Nodes()))
 	for i, n := range g.Nodes() {
 		if n.Shape().IsStatic() {
