@@ -3,7 +3,8 @@
 //	go run ./examples/classifier
 //	go run ./examples/classifier -steps 600 -o shapes.safetensors
 //
-// The program draws the pictures itself, with noise, random positions and random sizes. So there is nothing to download.
+// The program draws the pictures itself, with noise, random positions and random sizes. So there is nothing to
+// download.
 package main
 
 import (
@@ -73,7 +74,7 @@ func draw(rng *rand.Rand, shape int) []float32 {
 	return out
 }
 
-// pictures draws n pictures, determined by the seed.
+// pictures draws n pictures, which are determined by the seed.
 func pictures(seed uint64, n int) (vkc.Tensors, error) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var pixels []float32

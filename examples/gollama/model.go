@@ -15,6 +15,8 @@ import (
 )
 
 // graphJSON is the graph of the model in this folder. vkc graph made it.
+//
+//go:embed graph.json
 var graphJSON []byte
 
 // modelFile is the model in this folder.

@@ -1,5 +1,10 @@
 // Llama-q4 quantizes a language model to q4_0, and continues a text with the result. In q4_0 a weight takes half a
 // byte, and 32 weights share a scale.
+//
+//	go run ./examples/llama-q4 -prompt 'func main() {'
+//	go run ./examples/llama-q4 -gguf MODEL-f16.gguf -n 64
+//
+// Without -gguf it uses the model of examples/gollama, which completes Go source.
 package main
 
 import (

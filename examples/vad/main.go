@@ -1,4 +1,4 @@
-// Vad finds speech in WAV files with the Silero models, which make models fetches:
+// Vad finds speech in WAV files with the Silero models, which `make models` downloads:
 //
 //	make models
 //	espeak-ng -m -w speech.wav '<speak>Good morning. <break time="2s"/> How are you today?</speak>'
