@@ -118,12 +118,15 @@ func wholeChunks(length, chunk int64) int64 {
 func (c *cut) chunked() int64 { return c.Count * c.Len * c.Block }
 
 // with returns shape s with the given extents in place of axes First to Last.
-func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
-	out := slices.Clone(s[:c.First])
+func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape { return replaced(s, c.First, c.Last, extents) }
+
+// replaced returns shape s with the given extents in place of axes first to last.
+func replaced(s ir.Shape, first, last int, extents []int64) ir.Shape {
+	out := slices.Clone(s[:first])
 	for _, n := range extents {
 		out = append(out, ir.Dim{Add: n})
 	}
-	return append(out, s[c.Last+1:]...)
+	return append(out, s[last+1:]...)
 }
 
 // axes returns the folded axes of a shape that has n axes in place of axes First to Last. Of these n it includes only

@@ -30,13 +30,13 @@ func (c *loopCompleter) loop(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node 
 	own := slices.Clone(args)
 	for i := range ir.Results(n) {
 		if !c.onlyFirst(n, i) {
-			own[i] = r.unary(ir.OpReshape, args[i], ir.Attr{Name: "shape", Value: args[i].Shape()})
+			own[i] = r.unary(ir.OpReshape, args[i], attr("shape", args[i].Shape()))
 		}
 	}
 	loop := r.add(ir.OpLoop, own, n.Attrs()...)
 	results := []*ir.Node{loop}
 	for i := 1; i < len(ir.Results(n)); i++ {
-		results = append(results, r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i}))
+		results = append(results, r.unary(ir.OpResult, loop, attr("index", i)))
 	}
 	c.results[loop] = results
 	return loop

@@ -111,17 +111,17 @@ func (r *rewriter) attentionOf(n *ir.Node, args []*ir.Node) *ir.Node {
 // zeros returns a tensor of n's type filled with 0. It may have no elements.
 func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 	if !n.Shape().IsStatic() || n.Shape().MaxElems() > 0 {
-		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
+		return r.fill(n.DType(), 0, n.Shape())
 	}
 	dims, err := n.Shape().Eval(nil)
 	bailout.Check(err)
-	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
+	return r.add(ir.OpConst, nil, attr("data", &ir.Data{DType: n.DType(), Dims: dims}))
 }
 
 // addedMask returns a mask of dtype t to be added to scores: 0 where a key is visible, else -inf.
 func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
 	seen := r.castTo(mask, ir.Bool)
-	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
+	return r.where(seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1)))
 }
 
 // causal sets scores of hidden keys to -inf. There are t queries and s keys, and the queries are at the last t of s
@@ -143,5 +143,5 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window i
 		seen = r.binary(ir.OpAnd, seen, r.binary(ir.OpGt, col, before))
 	}
 	hidden := r.scalar(scores.DType(), math.Inf(-1))
-	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})
+	return r.where(seen, scores, hidden)
 }

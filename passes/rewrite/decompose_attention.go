@@ -40,8 +40,7 @@ func (r *rewriter) grouped(x *ir.Node, p attentionParts) *ir.Node {
 // cap at each score, or nil without a soft cap.
 func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) {
 	p := attentionPartsOf(args[0], args[1])
-	scores = r.add(ir.OpMatMul, []*ir.Node{r.grouped(args[0], p), r.castTo(args[1], p.wide)},
-		ir.Attr{Name: "transpose_b", Value: true})
+	scores = r.add(ir.OpMatMul, []*ir.Node{r.grouped(args[0], p), r.castTo(args[1], p.wide)}, attr("transpose_b", true))
 	if scale, softcap := analysis.AttentionScale(n), n.Attrs().Float("softcap"); softcap != 0 {
 		bent := r.unary(ir.OpTanh, r.times(scores, scale/softcap))
 		slope = r.binary(ir.OpSub, r.scalar(p.wide, 1), r.unary(ir.OpSqr, bent))
@@ -50,7 +49,7 @@ func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) 
 		scores = r.times(scores, scale)
 	}
 	if i := n.Op().Info().Arg("mask"); i < len(args) {
-		mask := r.unary(ir.OpBroadcast, args[i], ir.Attr{Name: "shape", Value: p.shape(p.heads, p.t, p.s)})
+		mask := r.unary(ir.OpBroadcast, args[i], attr("shape", p.shape(p.heads, p.t, p.s)))
 		mask = r.castTo(r.reshape(mask, p.shape(p.groups, p.rows, p.s)), p.wide)
 		scores = r.add(ir.OpAdd, []*ir.Node{scores, mask})
 	}
@@ -63,14 +62,13 @@ func (r *rewriter) scores(n *ir.Node, args []*ir.Node) (scores, slope *ir.Node) 
 // times returns x*by as an affine op that adds -0. Kernels omit that addition, because it changes no value, not even
 // zeros.
 func (r *rewriter) times(x *ir.Node, by float64) *ir.Node {
-	return r.unary(ir.OpAffine, x, ir.Attr{Name: "mul", Value: by},
-		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+	return r.unary(ir.OpAffine, x, attr("mul", by), attr("add", math.Copysign(0, -1)))
 }
 
 // sinkColumn returns the score of each row's sink, [..., groups, rows, 1].
 func (r *rewriter) sinkColumn(sinks *ir.Node, p attentionParts) *ir.Node {
 	column := r.unary(ir.OpBroadcast, r.reshape(sinks, ir.Shape{p.heads, ir.D(1), ir.D(1)}),
-		ir.Attr{Name: "shape", Value: p.shape(p.heads, p.t, ir.D(1))})
+		attr("shape", p.shape(p.heads, p.t, ir.D(1))))
 	return r.castTo(r.reshape(column, p.shape(p.groups, p.rows, ir.D(1))), p.wide)
 }
 
@@ -78,7 +76,7 @@ func (r *rewriter) sinkColumn(sinks *ir.Node, p attentionParts) *ir.Node {
 func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	scores, _ := r.scores(n, args)
-	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
+	probs := r.unary(ir.OpSoftmax, scores, attr("axis", -1))
 	if len(args) > 4 {
 		probs = r.sharedWith(scores, r.sinkColumn(args[4], p))
 	}
@@ -94,12 +92,12 @@ func (r *rewriter) attentionLSE(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	scores, _ := r.scores(n, args)
 	if len(args) > 3 {
-		scores = r.add(ir.OpConcat, []*ir.Node{scores, r.sinkColumn(args[3], p)}, ir.Attr{Name: "axis", Value: -1})
+		scores = r.onAxis(ir.OpConcat, -1, scores, r.sinkColumn(args[3], p))
 	}
 	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
 	top := r.unary(ir.OpReduceMax, scores, innermost...)
 	none := r.binary(ir.OpEq, top, r.scalar(p.wide, math.Inf(-1)))
-	top = r.add(ir.OpWhere, []*ir.Node{none, r.scalar(p.wide, 0), top})
+	top = r.where(none, r.scalar(p.wide, 0), top)
 	sum := r.unary(ir.OpSum, r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top)), innermost...)
 	return r.reshape(r.binary(ir.OpAdd, r.unary(ir.OpLog, sum), top), n.Shape())
 }
@@ -112,16 +110,16 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	scores, slope := r.scores(n, args)
 	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, column(args[4])))
 	unseen := r.binary(ir.OpOr, r.binary(ir.OpEq, scores, none), r.binary(ir.OpEq, column(args[4]), none))
-	weights = r.add(ir.OpWhere, []*ir.Node{unseen, r.scalar(p.wide, 0), weights})
+	weights = r.where(unseen, r.scalar(p.wide, 0), weights)
 	of := n.Attrs().String_("of")
 	if of != "v" {
 		d := r.binary(ir.OpSub, r.add(ir.OpMatMul, []*ir.Node{grad, r.castTo(args[2], p.wide)},
-			ir.Attr{Name: "transpose_b", Value: true}), column(args[5]))
+			attr("transpose_b", true)), column(args[5]))
 		if slope != nil {
 			d = r.binary(ir.OpMul, d, slope)
 		}
 		d = r.times(r.binary(ir.OpMul, weights, d), analysis.AttentionScale(n))
-		weights = r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpEq, weights, r.scalar(p.wide, 0)), weights, d})
+		weights = r.where(r.binary(ir.OpEq, weights, r.scalar(p.wide, 0)), weights, d)
 	}
 	if of == "q" {
 		out := r.add(ir.OpMatMul, []*ir.Node{weights, r.castTo(args[1], p.wide)})
@@ -132,7 +130,7 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 		from = args[3]
 	}
 	out := r.add(ir.OpMatMul, []*ir.Node{r.reshape(weights, p.shape(p.heads, p.t, p.s)), r.castTo(from, p.wide)},
-		ir.Attr{Name: "transpose_a", Value: true})
+		attr("transpose_a", true))
 	return r.castTo(out, n.DType())
 }
 
@@ -154,5 +152,5 @@ func emptyWith(t, s ir.Dim) bool {
 // whereEmpty returns v if extent d is 0 in a run, else x.
 func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
 	empty := r.add(ir.OpEq, []*ir.Node{r.dimValue(d), r.scalar(ir.I32, 0)})
-	return r.add(ir.OpWhere, []*ir.Node{empty, r.scalar(x.DType(), v), x})
+	return r.where(empty, r.scalar(x.DType(), v), x)
 }

@@ -401,23 +401,20 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 	if acc == ir.I64 {
 		pair := ir.Shape{s[1], columns, ir.D(1)}
 		low, high := r.wordsOf(rows)
-		rows = r.add(ir.OpConcat, []*ir.Node{r.reshape(low, pair), r.reshape(high, pair)},
-			ir.Attr{Name: "axis", Value: 2})
+		rows = r.onAxis(ir.OpConcat, 2, r.reshape(low, pair), r.reshape(high, pair))
 	}
 	most := s[1].Max()
 	chunk := int64(minEqualChunk)
 	for chunk < maxEqualChunk && chunk*chunk < most {
 		chunk *= 2
 	}
-	op, at := foldsEqual[foldKey{mode, acc}], ir.Attr{Name: "chunk", Value: chunk}
-	folded := r.add(op.chunks, []*ir.Node{rows, order, sorted}, at,
-		ir.Attr{Name: "chunks", Value: (most + chunk - 1) / chunk})
+	op, at := foldsEqual[foldKey{mode, acc}], attr("chunk", chunk)
+	folded := r.add(op.chunks, []*ir.Node{rows, order, sorted}, at, attr("chunks", (most+chunk-1)/chunk))
 	begins := r.add(firstEqual, []*ir.Node{sorted, wanted})
 	sums := r.add(op.rows, []*ir.Node{rows, order, sorted, wanted, begins, folded}, at)
 	if acc == ir.I64 {
 		word := func(i int) *ir.Node {
-			x := r.unary(ir.OpSlice, sums, ir.Attr{Name: "starts", Value: []int{0, 0, i}},
-				ir.Attr{Name: "limits", Value: ir.Shape{n, columns, ir.D(i + 1)}})
+			x := r.slice(sums, []int64{0, 0, int64(i)}, ir.Shape{n, columns, ir.D(i + 1)})
 			return r.reshape(x, ir.Shape{n, columns})
 		}
 		sums = r.fromWords(word(0), word(1))
@@ -430,8 +427,8 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
 	n := keys.Shape()[0]
 	if n.Max() <= maxSort {
-		order = r.unary(ir.OpArgsort, keys, ir.Attr{Name: "axis", Value: 0})
-		return order, r.add(ir.OpGather, []*ir.Node{keys, order}, ir.Attr{Name: "axis", Value: 0})
+		order = r.unary(ir.OpArgsort, keys, attr("axis", 0))
+		return order, r.onAxis(ir.OpGather, 0, keys, order)
 	}
 	above := r.castTo(r.binary(ir.OpAdd, keys, r.scalar(ir.I32, 1)), ir.U32)
 	s := radixSort{rewriter: r, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
@@ -460,5 +457,5 @@ func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) 
 // below returns indices as i32. Indices outside of 0 to limit-1 become -1.
 func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
 	is, indices := r.within(indices, limit)
-	return r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(ir.I32, -1)})
+	return r.where(is, indices, r.scalar(ir.I32, -1))
 }

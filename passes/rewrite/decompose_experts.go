@@ -33,8 +33,6 @@ func (r *rewriter) matmulID(n *ir.Node, args []*ir.Node) *ir.Node {
 	if len(args) > 3 || rows == 0 {
 		return nil
 	}
-	groups := r.unary(ir.OpExpertGroups, args[2],
-		ir.Attr{Name: "experts", Value: n.Arg(1).Shape()[0].Add}, ir.Attr{Name: "rows", Value: rows})
-	return r.add(ir.OpMatMulID, append(args[:3:3], groups),
-		ir.Attr{Name: "precision", Value: n.Attrs().String_("precision")})
+	groups := r.unary(ir.OpExpertGroups, args[2], attr("experts", n.Arg(1).Shape()[0].Add), attr("rows", rows))
+	return r.add(ir.OpMatMulID, append(args[:3:3], groups), attr("precision", n.Attrs().String_("precision")))
 }

@@ -24,7 +24,7 @@ func (r *rewriter) foldOfOne(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	out := args[0]
 	if _, isPlace := extremumOf[fold.Steps[0].By]; isPlace {
-		out = r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: out.Shape()})
+		out = r.fill(n.DType(), 0, out.Shape())
 	} else if n.Op().Info().Tol != (ir.Tolerance{}) {
 		out = r.castTo(out, analysis.AccType(out.DType()))
 		// A difference from the first element is 0, or NaN if the element is infinite or NaN. So is a sum of these.
@@ -209,8 +209,7 @@ func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 			symbolic = append(symbolic, int64(i))
 		}
 	}
-	out := f.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, x.Rank())},
-		ir.Attr{Name: "limits", Value: limits})
+	out := f.slice(x, make([]int64, x.Rank()), limits)
 	if len(symbolic) > 0 {
 		out = f.along(ir.OpReduceMin, out, symbolic)
 	}
@@ -256,7 +255,7 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 		}
 		starts, limits := make([]int64, flat.Rank()), append(ir.Shape{}, flat.Shape()...)
 		starts[f.First], limits[f.First] = from, ir.Dim{Add: to}
-		return f.unary(ir.OpSlice, flat, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+		return f.slice(flat, starts, limits)
 	}
 	chunks := piece{x: f.reshape(part(0, f.chunked()), f.with(x.Shape(), f.Count, f.Len, f.Block)), axes: f.axes(3, 1)}
 	again := cut{folded: make([]bool, len(f.folded)), First: f.First, Last: f.Last}
@@ -270,7 +269,7 @@ func (f *longFold) pieces(x *ir.Node) []piece {
 
 // along returns op along some axes of x, which keep extent 1.
 func (f *longFold) along(op ir.Op, x *ir.Node, axes []int64) *ir.Node {
-	return f.unary(op, x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
+	return f.unary(op, x, attr("axes", axes), attr("keepdims", true))
 }
 
 // all is the second step for a piece: it folds `each`, the results of the first step, to one value per row.
@@ -349,5 +348,5 @@ func (f *longFold) placeWhere(x, extremum, place *ir.Node) *ir.Node {
 	if x.DType().IsFloat() {
 		is = f.binary(ir.OpOr, is, f.binary(ir.OpAnd, f.unary(ir.OpIsNaN, x), f.unary(ir.OpIsNaN, extremum)))
 	}
-	return f.add(ir.OpWhere, []*ir.Node{is, place, f.scalar(ir.I32, math.MaxInt32)})
+	return f.where(is, place, f.scalar(ir.I32, math.MaxInt32))
 }

@@ -76,9 +76,9 @@ func (f fourierSteps) allFrequencies(x *ir.Node, n int64) *ir.Node {
 	if n < 3 {
 		return x
 	}
-	others := f.unary(ir.OpFlip, f.sliceAxis(x, 1, 1, 1+(n-1)/2), ir.Attr{Name: "axes", Value: []int{1}})
+	others := f.unary(ir.OpFlip, f.sliceAxis(x, 1, 1, 1+(n-1)/2), attr("axes", []int{1}))
 	others = f.binary(ir.OpMul, others, f.table(x.DType(), []float64{1, -1}, 2))
-	return f.add(ir.OpConcat, []*ir.Node{x, others}, ir.Attr{Name: "axis", Value: 1})
+	return f.onAxis(ir.OpConcat, 1, x, others)
 }
 
 // of returns scale times the transform of x[rows, n, parts], with one part for real numbers and two for complex ones.
@@ -176,11 +176,10 @@ func (f fourierSteps) convolution(x *ir.Node, scale float64) *ir.Node {
 	chirp, kernel := fourier.Chirp(n)
 	size := len(kernel)
 	if x.Shape()[2].Is(1) {
-		x = f.add(ir.OpConcat, []*ir.Node{x, f.binary(ir.OpMul, x, f.scalar(x.DType(), 0))},
-			ir.Attr{Name: "axis", Value: 2})
+		x = f.onAxis(ir.OpConcat, 2, x, f.binary(ir.OpMul, x, f.scalar(x.DType(), 0)))
 	}
-	x = f.unary(ir.OpPad, f.times(x, chirp, n), ir.Attr{Name: "low", Value: []int64{0, 0, 0}},
-		ir.Attr{Name: "high", Value: []int64{0, int64(size - n), 0}})
+	x = f.unary(ir.OpPad, f.times(x, chirp, n), attr("low", []int64{0, 0, 0}),
+		attr("high", []int64{0, int64(size - n), 0}))
 	there, back := fourierSteps{f.rewriter, 1}, fourierSteps{f.rewriter, -1}
 	x = f.times(there.of(x, 1), kernel, size)
 	x = f.sliceAxis(back.of(x, scale/float64(size)), 1, 0, int64(n))
@@ -193,7 +192,7 @@ func (f fourierSteps) times(x *ir.Node, factors []complex128, dims ...int) *ir.N
 	for _, z := range factors {
 		re, im = append(re, real(z)), append(im, -f.sign*imag(z), f.sign*imag(z))
 	}
-	other := f.unary(ir.OpFlip, x, ir.Attr{Name: "axes", Value: []int{-1}})
+	other := f.unary(ir.OpFlip, x, attr("axes", []int{-1}))
 	return f.binary(ir.OpAdd, f.binary(ir.OpMul, x, f.table(x.DType(), re, append(slices.Clone(dims), 1)...)),
 		f.binary(ir.OpMul, other, f.table(x.DType(), im, append(slices.Clone(dims), 2)...)))
 }
@@ -202,12 +201,12 @@ func (f fourierSteps) times(x *ir.Node, factors []complex128, dims ...int) *ir.N
 func (r *rewriter) table(t ir.DType, values []float64, dims ...int) *ir.Node {
 	d, err := ir.FromFloats(t, values, dims...)
 	bailout.Check(err)
-	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+	return r.add(ir.OpConst, nil, attr("data", d))
 }
 
 // sliceAxis returns the elements from start to limit-1 along an axis.
 func (r *rewriter) sliceAxis(x *ir.Node, axis int, start, limit int64) *ir.Node {
 	starts, limits := make([]int64, x.Rank()), slices.Clone(x.Shape())
 	starts[axis], limits[axis] = start, ir.Dim{Add: limit}
-	return r.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+	return r.slice(x, starts, limits)
 }

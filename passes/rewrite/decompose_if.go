@@ -13,7 +13,7 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 	types := ir.Results(n)
 	results := make([]*ir.Node, len(types))
 	for i, t := range types {
-		results[i] = r.unary(ir.OpBroadcast, r.scalar(t.DType, 0), ir.Attr{Name: "shape", Value: t.Shape})
+		results[i] = r.fill(t.DType, 0, t.Shape)
 	}
 	condition := args[0]
 	for _, branch := range []string{"then", "else"} {
@@ -22,11 +22,10 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 		}
 		body := branchBody(r.g, n.Attrs().Graph(branch), types)
 		given := append([]*ir.Node{condition}, append(results, args[1:]...)...)
-		loop := r.add(ir.OpLoop, given, ir.Attr{Name: "trips", Value: ir.ShapeOf(1)},
-			ir.Attr{Name: "while", Value: true}, ir.Attr{Name: "body", Value: body})
+		loop := r.add(ir.OpLoop, given, attr("trips", ir.ShapeOf(1)), attr("while", true), attr("body", body))
 		results = make([]*ir.Node, len(types))
 		for i := range results {
-			results[i] = r.unary(ir.OpResult, loop, ir.Attr{Name: "index", Value: i + 1})
+			results[i] = r.unary(ir.OpResult, loop, attr("index", i+1))
 		}
 	}
 	return results
@@ -38,12 +37,11 @@ func branchBody(around, g *ir.Graph, types []ir.Type) *ir.Graph {
 	body := ir.NewBody(g.Name)
 	r := &rewriter{g: body}
 	bailout.Check(body.DeclareSymbolsOf(around))
-	r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: "condition"}, ir.Attr{Name: "dtype", Value: ir.Bool},
-		ir.Attr{Name: "shape", Value: ir.Shape{}})
+	r.add(ir.OpState, nil, attr("name", "condition"), attr("dtype", ir.Bool), attr("shape", ir.Shape{}))
 	states := make([]*ir.Node, len(types))
 	for i, t := range types {
-		states[i] = r.add(ir.OpState, nil, ir.Attr{Name: "name", Value: fmt.Sprintf("result %d", i)},
-			ir.Attr{Name: "dtype", Value: t.DType}, ir.Attr{Name: "shape", Value: t.Shape})
+		states[i] = r.add(ir.OpState, nil, attr("name", fmt.Sprintf("result %d", i)),
+			attr("dtype", t.DType), attr("shape", t.Shape))
 	}
 	nodes, err := ir.CopyInto(body, g)
 	bailout.Check(err)

@@ -15,7 +15,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		if args[0].DType() == ir.Bool {
 			return nil
 		}
-		return r.add(ir.OpWhere, []*ir.Node{r.castTo(args[0], ir.Bool), args[1], args[2]})
+		return r.where(r.castTo(args[0], ir.Bool), args[1], args[2])
 	case ir.OpClamp, ir.OpAffine:
 		return r.ofIntegers(n, args[0])
 	case ir.OpBatchNorm:
@@ -53,7 +53,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.order(n, args[0])
 	case ir.OpSort:
 		order := r.argsort(n, args[0])
-		return r.add(ir.OpGather, []*ir.Node{args[0], order}, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")})
+		return r.onAxis(ir.OpGather, n.Attrs().Int("axis"), args[0], order)
 	case ir.OpScatter, ir.OpScatterAdd:
 		return r.scatter(n, args)
 	case ir.OpIndexAdd:
@@ -90,7 +90,7 @@ func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 		case !x.DType().IsBlock():
 			x = r.castTo(x, n.DType())
 		case i == 0:
-			x = r.unary(ir.OpDequantize, x, ir.Attr{Name: "dtype", Value: n.DType()})
+			x = r.unary(ir.OpDequantize, x, attr("dtype", n.DType()))
 		}
 		args[i] = x
 	}
@@ -162,7 +162,7 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	row := r.numel(append(ir.Shape{perGroup}, s[2:]...))
 	args = r.widened(args)
 	x := r.reshape(args[0], ir.Shape{s[0], groups, row})
-	x = r.unary(ir.OpLayerNorm, x, ir.Attr{Name: "eps", Value: n.Attrs().Float("eps")})
+	x = r.unary(ir.OpLayerNorm, x, attr("eps", n.Attrs().Float("eps")))
 	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
 }
 
@@ -173,20 +173,20 @@ func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 	column := r.binary(ir.OpSub, r.iota(plane, 1), r.iota(plane, 0))
 	limit := min(max(n.Attrs().Int("k"), -1<<31), 1<<31-1)
 	keep := r.binary(compare, column, r.scalar(ir.I32, float64(limit)))
-	return r.add(ir.OpWhere, []*ir.Node{keep, x, r.scalar(n.DType(), 0)})
+	return r.where(keep, x, r.scalar(n.DType(), 0))
 }
 
 // oneHot returns whether each index equals each coordinate of a new innermost axis.
 func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 	s := n.Shape()
 	wide := append(append(ir.Shape{}, indices.Shape()...), ir.D(1))
-	count := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()},
-		ir.Attr{Name: "shape", Value: ir.Shape{s[len(s)-1]}}, ir.Attr{Name: "axis", Value: 0})
+	count := r.add(ir.OpIota, nil, attr("dtype", indices.DType()),
+		attr("shape", ir.Shape{s[len(s)-1]}), attr("axis", 0))
 	hit := r.binary(ir.OpEq, r.reshape(indices, wide), count)
 	if n.DType() == ir.Bool {
 		return hit
 	}
-	return r.unary(ir.OpCast, hit, ir.Attr{Name: "dtype", Value: n.DType()})
+	return r.unary(ir.OpCast, hit, attr("dtype", n.DType()))
 }
 
 // ropeTables decomposes a rope with tables of cos and sin. It reshapes the two elements of each pair to an axis of
@@ -208,21 +208,20 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	part := func(from int64, limits ir.Shape) *ir.Node {
 		starts := make([]int64, len(s))
 		starts[last] = from
-		return r.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+		return r.slice(x, starts, limits)
 	}
 	y := r.castTo(r.reshape(part(0, ends), split(s, 2)), wide)
 	table := func(t *ir.Node) *ir.Node { return r.reshape(r.castTo(t, wide), split(t.Shape(), 1)) }
-	sign := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: wide},
-		ir.Attr{Name: "shape", Value: split(s, 2)[last:]}, ir.Attr{Name: "axis", Value: axis - last})
-	sign = r.unary(ir.OpAffine, sign, ir.Attr{Name: "mul", Value: 2.0}, ir.Attr{Name: "add", Value: -1.0})
-	other := r.unary(ir.OpFlip, y, ir.Attr{Name: "axes", Value: []int{axis}})
+	sign := r.add(ir.OpIota, nil, attr("dtype", wide), attr("shape", split(s, 2)[last:]), attr("axis", axis-last))
+	sign = r.unary(ir.OpAffine, sign, attr("mul", 2.0), attr("add", -1.0))
+	other := r.unary(ir.OpFlip, y, attr("axes", []int{axis}))
 	out := r.binary(ir.OpAdd, r.binary(ir.OpMul, y, table(args[1])),
 		r.binary(ir.OpMul, other, r.binary(ir.OpMul, sign, table(args[2]))))
 	out = r.reshape(r.castTo(out, n.DType()), ends)
 	if ends[last] == s[last] {
 		return out
 	}
-	return r.add(ir.OpConcat, []*ir.Node{out, part(ends[last].Add, s)}, ir.Attr{Name: "axis", Value: last})
+	return r.onAxis(ir.OpConcat, last, out, part(ends[last].Add, s))
 }
 
 // order is a stable argsort by counting. The rank of an element is the number of elements that come before it, and
@@ -243,8 +242,8 @@ func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	places := ir.Shape{k, length}
 	_, ranks := r.pairs(rank)
 	hit := r.binary(ir.OpEq, ranks, r.iota(places, 0))
-	index := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, 0)})
-	out := r.unary(ir.OpSum, index, ir.Attr{Name: "axes", Value: []int{-1}})
+	index := r.where(hit, r.iota(places, 1), r.scalar(ir.I32, 0))
+	out := r.unary(ir.OpSum, index, attr("axes", []int{-1}))
 	return r.swapAxes(out, axis, last)
 }
 
@@ -277,6 +276,6 @@ func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 
 // count returns the number of true elements along the innermost axis, as i32.
 func (r *rewriter) count(x *ir.Node) *ir.Node {
-	x = r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: ir.I32})
-	return r.unary(ir.OpSum, x, ir.Attr{Name: "axes", Value: []int{-1}})
+	x = r.unary(ir.OpCast, x, attr("dtype", ir.I32))
+	return r.unary(ir.OpSum, x, attr("axes", []int{-1}))
 }

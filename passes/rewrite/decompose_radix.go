@@ -25,16 +25,14 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, analysis.Descending(n), false), shape)}
 	s.sortBy(digitsOf(x.DType()))
 	if isWide(x.DType()) {
-		s.keys = r.add(ir.OpGather, []*ir.Node{r.reshape(r.keysOf(x, analysis.Descending(n), true), shape), s.places},
-			ir.Attr{Name: "axis", Value: 1})
+		s.keys = r.onAxis(ir.OpGather, 1, r.reshape(r.keysOf(x, analysis.Descending(n), true), shape), s.places)
 		s.sortBy(digitsOf(x.DType()))
 	}
 	out := r.swapAxes(r.reshape(s.places, x.Shape()), axis, last)
 	if n.Op() != ir.OpTopKIndices {
 		return out
 	}
-	return r.unary(ir.OpSlice, out, ir.Attr{Name: "starts", Value: make([]int64, n.Rank())},
-		ir.Attr{Name: "limits", Value: n.Shape()})
+	return r.slice(out, make([]int64, n.Rank()), n.Shape())
 }
 
 // radixSort adds the nodes of a radix sort of rows. keys are the rows' keys in the order so far. places are the indices
@@ -75,11 +73,11 @@ func digitsOf(t ir.DType) []int {
 // keysOf maps elements to u32 keys that sort in the same order. Keys of 64-bit elements have two words: high chooses
 // which one it returns.
 func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
-	down := ir.Attr{Name: "descending", Value: descending}
+	down := attr("descending", descending)
 	least, _ := ir.IntRange(x.DType())
 	switch {
 	case x.DType() == ir.F64:
-		return r.unary(doubleKey, x, ir.Attr{Name: "high", Value: high}, down)
+		return r.unary(doubleKey, x, attr("high", high), down)
 	case x.DType().IsFloat():
 		return r.unary(floatKey, x, down)
 	case x.DType() == ir.I64 && high: // i64 has no shifts, and divisions truncate
@@ -89,14 +87,14 @@ func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 	case x.DType() == ir.I64:
 		x, least = r.castTo(x, ir.U32), 0
 	}
-	return r.unary(integerKey, x, ir.Attr{Name: "least", Value: least}, down)
+	return r.unary(integerKey, x, attr("least", least), down)
 }
 
 // sortByDigit sorts by one digit.
 func (s *radixSort) sortByDigit(shift int, m radixMove) {
-	at := ir.Attr{Name: "shift", Value: int64(shift)}
+	at := attr("shift", int64(shift))
 	chunks := (s.keys.Shape()[1].Max() + radixChunk - 1) / radixChunk
-	counts := s.unary(radixCount, s.keys, at, ir.Attr{Name: "chunks", Value: chunks})
+	counts := s.unary(radixCount, s.keys, at, attr("chunks", chunks))
 	starts := s.starts(counts)
 	args := []*ir.Node{s.keys, starts}
 	if !m.first {
@@ -104,7 +102,7 @@ func (s *radixSort) sortByDigit(shift int, m radixMove) {
 	}
 	s.places = s.add(radixMoves[m], args, at)
 	if !m.last {
-		s.keys = s.add(radixMoves[m], args, at, ir.Attr{Name: "output", Value: int64(1)})
+		s.keys = s.add(radixMoves[m], args, at, attr("output", int64(1)))
 	}
 }
 
@@ -114,7 +112,7 @@ func (s *radixSort) sortByDigit(shift int, m radixMove) {
 func (s *radixSort) starts(counts *ir.Node) *ir.Node {
 	shape := counts.Shape()
 	flat := s.reshape(counts, ir.Shape{shape[0], shape[2].Times(radixDigits)})
-	sum := s.unary(ir.OpCumSum, flat, ir.Attr{Name: "axis", Value: 1}, ir.Attr{Name: "exclusive", Value: true})
+	sum := s.unary(ir.OpCumSum, flat, attr("axis", 1), attr("exclusive", true))
 	// Splitting the scan costs one kernel more, which is less than long rows take in one workgroup each.
 	if flat.Shape()[1].Max() > 8*minLongSum {
 		if long := s.longScan(sum, flat); long != nil {

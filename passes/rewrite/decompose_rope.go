@@ -22,5 +22,5 @@ func (r *rewriter) turns(n *ir.Node) *ir.Node {
 	}
 	d, err := ir.RopeTurns(radians)
 	bailout.Check(err)
-	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+	return r.add(ir.OpConst, nil, attr("data", d))
 }

@@ -78,17 +78,13 @@ type longScan struct {
 
 // running returns a scan of x that restarts every `restart` elements, or never if that is 0.
 func (s *longScan) running(x *ir.Node, exclusive, reverse bool, restart int64) *ir.Node {
-	return s.unary(s.op, x, ir.Attr{Name: "axis", Value: s.axis}, ir.Attr{Name: "exclusive", Value: exclusive},
-		ir.Attr{Name: "reverse", Value: reverse}, ir.Attr{Name: "restart", Value: restart})
+	return s.unary(s.op, x, attr("axis", s.axis), attr("exclusive", exclusive),
+		attr("reverse", reverse), attr("restart", restart))
 }
 
 // along returns a shape with the given extents in place of the scanned axis.
 func (s *longScan) along(shape ir.Shape, extents ...int64) ir.Shape {
-	out := slices.Clone(shape[:s.axis])
-	for _, n := range extents {
-		out = append(out, ir.Dim{Add: n})
-	}
-	return append(out, shape[s.axis+1:]...)
+	return replaced(shape, s.axis, s.axis, extents)
 }
 
 // flip reverses the scanned axis if the scan runs in reverse.
@@ -96,14 +92,14 @@ func (s *longScan) flip(x *ir.Node) *ir.Node {
 	if !s.reverse {
 		return x
 	}
-	return s.unary(ir.OpFlip, x, ir.Attr{Name: "axes", Value: []int{s.axis}})
+	return s.unary(ir.OpFlip, x, attr("axes", []int{s.axis}))
 }
 
 // chunked returns the fold of each chunk of x.
 func (s *longScan) chunked(x *ir.Node) *ir.Node {
 	x = s.filled(s.flip(x))
 	x = s.reshape(x, s.along(x.Shape(), s.chunks, s.chunk))
-	return s.unary(s.by, x, ir.Attr{Name: "axes", Value: []int{s.axis + 1}})
+	return s.unary(s.by, x, attr("axes", []int{s.axis + 1}))
 }
 
 // filled pads the scanned axis of x to whole chunks. No element comes after the padding, so its values do not matter.
@@ -116,23 +112,22 @@ func (s *longScan) filled(x *ir.Node) *ir.Node {
 	if s.length.IsStatic() {
 		high[s.axis] = s.chunk*s.chunks - s.length.Add
 	}
-	x = s.unary(ir.OpPad, x, ir.Attr{Name: "low", Value: low}, ir.Attr{Name: "high", Value: high})
+	x = s.unary(ir.OpPad, x, attr("low", low), attr("high", high))
 	if s.length.IsStatic() {
 		return x
 	}
 	// A pad cannot depend on a symbol. Instead, an index_select repeats the last element, the one of padding.
 	place := s.iota(ir.Shape{{Add: s.chunk * s.chunks}}, 0)
-	return s.add(ir.OpIndexSelect, []*ir.Node{x, place}, ir.Attr{Name: "axis", Value: s.axis})
+	return s.onAxis(ir.OpIndexSelect, s.axis, x, place)
 }
 
 // spread broadcasts the value of each chunk to its elements, and removes the padding.
 func (s *longScan) spread(x *ir.Node, shape ir.Shape) *ir.Node {
 	x = s.reshape(x, s.along(shape, s.chunks, 1))
-	x = s.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s.along(shape, s.chunks, s.chunk)})
+	x = s.unary(ir.OpBroadcast, x, attr("shape", s.along(shape, s.chunks, s.chunk)))
 	x = s.reshape(x, s.along(shape, s.chunks*s.chunk))
 	if !s.length.Is(int(s.chunk * s.chunks)) {
-		x = s.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, len(shape))},
-			ir.Attr{Name: "limits", Value: shape})
+		x = s.slice(x, make([]int64, len(shape)), shape)
 	}
 	return s.flip(x)
 }

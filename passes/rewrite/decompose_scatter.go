@@ -60,8 +60,7 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = r.foldHits(base, hit, wide, -1, mode)
 	} else {
 		pos := r.lastHit(hit, places, -1)
-		picked := r.add(ir.OpGather, []*ir.Node{r.notEmpty(upd, last), r.notBelowZero(pos)},
-			ir.Attr{Name: "axis", Value: -1})
+		picked := r.onAxis(ir.OpGather, -1, r.notEmpty(upd, last), r.notBelowZero(pos))
 		out = r.choose(pos, picked, base)
 	}
 	return r.swapAxes(out, axis, last)
@@ -120,7 +119,7 @@ func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 	is, row := r.within(r.reshape(indices, e.along), e.around[1])
 	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(e.along, 0), r.dimValue(e.around[1])), row)
 	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(e.around[2])), r.iota(e.along, 2))
-	at = r.add(ir.OpWhere, []*ir.Node{is, at, r.scalar(ir.I32, -1)})
+	at = r.where(is, at, r.scalar(ir.I32, -1))
 	return r.reshape(at, e.updates[1:2])
 }
 
@@ -149,13 +148,13 @@ func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 			updates = r.foldOfEach(l, last, updates)
 		}
 		indices = r.wideIndex(indices)
-		indices = r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
+		indices = r.where(is, indices, r.scalar(indices.DType(), -1))
 	}
 	if !n.DType().IsFloat() {
 		updates = r.castTo(updates, n.DType()) // wraps
 	}
 	attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "unique" })
-	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, ir.Attr{Name: "unique", Value: true})...)
+	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, attr("unique", true))...)
 }
 
 // destinations describes a scatter by the destination of each of its updates, for distinct.
@@ -230,7 +229,7 @@ func (r *rewriter) equal(l destinations) *ir.Node {
 func (r *rewriter) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
 	if last != nil && l.updates[1].Max() < l.base[1].Max() { // the last update's index is the smaller number
 		is, _ := r.within(l.at, l.base[1])
-		l.at = r.add(ir.OpWhere, []*ir.Node{is, last, r.scalar(ir.I32, -1)})
+		l.at = r.where(is, last, r.scalar(ir.I32, -1))
 		l.base, l.each = l.updates, false
 	}
 	form := kernel.FormCompare
@@ -303,7 +302,7 @@ func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) 
 		return r.reshape(folded, s.base)
 	}
 	rows := r.notEmpty(r.reshape(folded, ir.Shape{l.places, s.base[2]}), 0)
-	picked := r.add(ir.OpIndexSelect, []*ir.Node{rows, r.notBelowZero(l.at)}, ir.Attr{Name: "axis", Value: 0})
+	picked := r.onAxis(ir.OpIndexSelect, 0, rows, r.notBelowZero(l.at))
 	return r.reshape(picked, s.updates)
 }
 
@@ -321,16 +320,14 @@ func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir
 
 // pickedRows returns base [outer, N, inner] with row n replaced by row pos[n] of updates unless pos[n] is negative.
 func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
-	picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)},
-		ir.Attr{Name: "axis", Value: 1})
+	picked := r.onAxis(ir.OpIndexSelect, 1, r.notEmpty(updates, 1), r.notBelowZero(pos))
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
 // hits returns whether each index equals each destination: places = [destinations, indices].
 func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
-	at := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: places},
-		ir.Attr{Name: "axis", Value: 0})
+	at := r.add(ir.OpIota, nil, attr("dtype", indices.DType()), attr("shape", places), attr("axis", 0))
 	return r.binary(ir.OpEq, indices, at)
 }
 
@@ -359,17 +356,17 @@ func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 // hitsOf returns the fold of the updates for which hit is true, along an axis, in the accumulator dtype.
 func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	t := updates.DType()
-	masked := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, neutral(mode, t))})
+	masked := r.where(hit, updates, r.scalar(t, neutral(mode, t)))
 	if t.IsFloat() {
 		masked = r.castTo(masked, analysis.AccType(t))
 	}
-	return r.unary(analysis.ScatterReductions[mode], masked, ir.Attr{Name: "axes", Value: []int{axis}})
+	return r.unary(analysis.ScatterReductions[mode], masked, attr("axes", []int{axis}))
 }
 
 // lastHit returns the last position along an axis at which hit is true, or -1.
 func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
-	pos := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, -1)})
-	top := r.unary(ir.OpReduceMax, pos, ir.Attr{Name: "axes", Value: []int{axis}})
+	pos := r.where(hit, r.iota(places, 1), r.scalar(ir.I32, -1))
+	top := r.unary(ir.OpReduceMax, pos, attr("axes", []int{axis}))
 	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // the maximum of no elements is less
 }
 
@@ -381,7 +378,7 @@ func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
 	}
 	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
 	high[axis] = 1
-	return r.unary(ir.OpPad, x, ir.Attr{Name: "low", Value: low}, ir.Attr{Name: "high", Value: high})
+	return r.unary(ir.OpPad, x, attr("low", low), attr("high", high))
 }
 
 // notBelowZero returns max(pos, 0).
@@ -392,7 +389,7 @@ func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {
 // choose returns picked where pos is not negative, else base.
 func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
 	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
-	return r.add(ir.OpWhere, []*ir.Node{found, picked, base})
+	return r.where(found, picked, base)
 }
 
 // flatIndex converts indices[…, R], in which each row has coordinates along the R outermost axes of shape s, to
@@ -411,8 +408,7 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	flat := r.scalar(t, 0)
 	var outside *ir.Node
 	for i := range rank {
-		column := r.unary(ir.OpSlice, table, ir.Attr{Name: "starts", Value: []int{0, i}},
-			ir.Attr{Name: "limits", Value: ir.Shape{rows, ir.D(i + 1)}})
+		column := r.slice(table, []int64{0, int64(i)}, ir.Shape{rows, ir.D(i + 1)})
 		extent := r.castTo(r.dimValue(s[i]), t)
 		if drop {
 			var below, out *ir.Node
@@ -436,10 +432,10 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 		flat = r.binary(ir.OpAdd, r.binary(ir.OpMul, flat, extent), column)
 	}
 	if outside != nil {
-		flat = r.add(ir.OpWhere, []*ir.Node{outside, r.scalar(t, -1), flat})
+		flat = r.where(outside, r.scalar(t, -1), flat)
 	}
 	if flat.Rank() == 0 { // rows without coordinates all refer to the whole of x
-		flat = r.unary(ir.OpBroadcast, flat, ir.Attr{Name: "shape", Value: ir.Shape{rows}})
+		flat = r.unary(ir.OpBroadcast, flat, attr("shape", ir.Shape{rows}))
 	}
 	return r.reshape(flat, ir.Shape{rows})
 }
@@ -457,7 +453,7 @@ func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 	outer, inner := r.split(x.Shape(), indices)
 	flat := r.flatIndex(indices, x.Shape(), false)
 	rows := r.reshape(x, ir.Shape{outer, inner})
-	return r.reshape(r.add(ir.OpIndexSelect, []*ir.Node{rows, flat}, ir.Attr{Name: "axis", Value: 0}), n.Shape())
+	return r.reshape(r.onAxis(ir.OpIndexSelect, 0, rows, flat), n.Shape())
 }
 
 // scatterND decomposes scatter_nd and scatter_nd_add to a scatter of flattened rows.

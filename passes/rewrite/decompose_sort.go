@@ -55,8 +55,8 @@ func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 		}
 		return r.order(n, x)
 	}
-	return r.unary(ir.OpArgsort, x, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")},
-		ir.Attr{Name: "descending", Value: n.Attrs().Bool("descending")})
+	return r.unary(ir.OpArgsort, x, attr("axis", n.Attrs().Int("axis")),
+		attr("descending", n.Attrs().Bool("descending")))
 }
 
 // topOfChunks decomposes a top-k of long rows: it selects k elements of each chunk of a row, and then k of these. It
@@ -78,12 +78,12 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: chunk})
 	split = append(split, x.Shape()[axis+1:]...)
 	top := func(x *ir.Node, axis int) *ir.Node {
-		return r.unary(ir.OpTopKIndices, x, ir.Attr{Name: "k", Value: k}, ir.Attr{Name: "axis", Value: axis},
-			ir.Attr{Name: "largest", Value: n.Attrs().Bool("largest")})
+		return r.unary(ir.OpTopKIndices, x, attr("k", k), attr("axis", axis),
+			attr("largest", n.Attrs().Bool("largest")))
 	}
 	inChunk := r.reshape(x, split)
 	best := top(inChunk, axis+1)
-	values := r.add(ir.OpGather, []*ir.Node{inChunk, best}, ir.Attr{Name: "axis", Value: axis + 1})
+	values := r.onAxis(ir.OpGather, axis+1, inChunk, best)
 	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, float64(chunk)))
 	places := r.binary(ir.OpAdd, best, first)
 	flat := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks * k})
@@ -97,7 +97,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 			last = r.order(last, values)
 		}
 	}
-	return r.add(ir.OpGather, []*ir.Node{places, last}, ir.Attr{Name: "axis", Value: axis})
+	return r.onAxis(ir.OpGather, axis, places, last)
 }
 
 // withWorst pads an axis to a length with elements that sort after all others.
@@ -118,6 +118,6 @@ func (r *rewriter) withWorst(x *ir.Node, axis int, length int64, descending bool
 	}
 	shape := slices.Clone(x.Shape())
 	shape[axis] = ir.Dim{Add: more}
-	tail := r.unary(ir.OpBroadcast, r.scalar(x.DType(), worst), ir.Attr{Name: "shape", Value: shape})
-	return r.add(ir.OpConcat, []*ir.Node{x, tail}, ir.Attr{Name: "axis", Value: axis})
+	tail := r.fill(x.DType(), worst, shape)
+	return r.onAxis(ir.OpConcat, axis, x, tail)
 }

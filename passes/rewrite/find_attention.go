@@ -287,7 +287,7 @@ func (s *spelled) build(r *rewriter) *ir.Node {
 		attrs = []ir.Attr{{Name: "scale", Value: s.scale * s.softcap}, {Name: "softcap", Value: s.softcap}}
 	}
 	if ir.AllowsHalf(analysis.Precision(s.product)) && ir.AllowsHalf(analysis.Precision(s.result)) {
-		attrs = append(attrs, ir.Attr{Name: "precision", Value: ir.PrecisionHalf})
+		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
 	}
 	a := r.add(ir.OpAttention, args, attrs...)
 	if analysis.AttentionRefusal(a) != "" {
@@ -397,12 +397,11 @@ func (t maskTerm) node(r *rewriter) *ir.Node {
 		if !t.hidesIf {
 			hidden, seen = seen, hidden
 		}
-		return r.add(ir.OpWhere, []*ir.Node{r.mapped(t.cond), hidden, seen})
+		return r.where(r.mapped(t.cond), hidden, seen)
 	}
 	m := r.mapped(t.of)
 	if t.factor == 1 {
 		return m
 	}
-	return r.unary(ir.OpAffine, r.castTo(m, ir.F32), ir.Attr{Name: "mul", Value: t.factor},
-		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+	return r.unary(ir.OpAffine, r.castTo(m, ir.F32), attr("mul", t.factor), attr("add", math.Copysign(0, -1)))
 }

@@ -239,7 +239,7 @@ func (p *int8Matmul) permuted(d *dequantized, x *ir.Node) *ir.Node {
 	}
 	x = p.reshape(x, s)
 	if d.perm != nil {
-		x = p.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: d.perm})
+		x = p.transpose(x, d.perm)
 	}
 	return x
 }
@@ -293,7 +293,7 @@ func (p *int8Matmul) build() *ir.Node {
 	for i, d := range p.ops {
 		x, offset := p.mapped(d.bytes), 0.0
 		if d.perm != nil {
-			x = p.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: d.perm})
+			x = p.transpose(x, d.perm)
 		}
 		if d.bytes.DType() == ir.U8 {
 			offset = 128
@@ -347,13 +347,12 @@ func (p *int8Matmul) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 		if d.bytes.DType() == ir.U8 {
 			around -= 128
 		}
-		attrs = append(without("padding_value"), ir.Attr{Name: "padding_value", Value: around})
+		attrs = append(without("padding_value"), attr("padding_value", around))
 	case has:
 		zero := p.signed(p.permuted(d, p.mapped(d.zero)))
 		images := []int64{0, 0} // batch and channels are not padded
-		x = p.unary(ir.OpPad, p.binary(ir.OpXor, x, zero),
-			ir.Attr{Name: "low", Value: slices.Concat(images, win.Low)},
-			ir.Attr{Name: "high", Value: slices.Concat(images, win.High)})
+		x = p.unary(ir.OpPad, p.binary(ir.OpXor, x, zero), attr("low", slices.Concat(images, win.Low)),
+			attr("high", slices.Concat(images, win.High)))
 		x = p.binary(ir.OpXor, x, zero)
 		attrs = without("padding_low", "padding_high")
 	}
@@ -368,9 +367,9 @@ func (p *int8Matmul) sums(i int, bytes *ir.Node, attrs ir.Attrs) *ir.Node {
 		if p.n.Attrs().Int("groups") == 1 {
 			w[0] = ir.D(1)
 		}
-		ones := p.unary(ir.OpBroadcast, p.scalar(ir.I8, 1), ir.Attr{Name: "shape", Value: w})
+		ones := p.fill(ir.I8, 1, w)
 		return p.add(ir.OpConv, []*ir.Node{bytes, ones}, attrs...)
 	}
-	return p.aligned(i, p.unary(ir.OpSum, p.castTo(bytes, ir.I32), ir.Attr{Name: "axes", Value: p.summedAxes(i)},
-		ir.Attr{Name: "keepdims", Value: true}))
+	return p.aligned(i, p.unary(ir.OpSum, p.castTo(bytes, ir.I32), attr("axes", p.summedAxes(i)),
+		attr("keepdims", true)))
 }

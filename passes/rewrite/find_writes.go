@@ -29,8 +29,7 @@ func FindWrites(g *ir.Graph) (*ir.Graph, error) {
 		for i, p := range parts {
 			if keptAt(p, offsets[i], n) != old {
 				at := r.dimValue(offsets[i])
-				out = r.add(ir.OpDynamicUpdateSlice, []*ir.Node{out, r.mapped(p), at},
-					ir.Attr{Name: "axis", Value: axis})
+				out = r.add(ir.OpDynamicUpdateSlice, []*ir.Node{out, r.mapped(p), at}, attr("axis", axis))
 			}
 		}
 		return out

@@ -30,12 +30,12 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 				weights[i] = r.mapped(storedWeight(s.Arg(1)))
 			}
 			along := columnsOf(group[0])
-			all := r.add(ir.OpConcat, weights, ir.Attr{Name: "axis", Value: along})
+			all := r.add(ir.OpConcat, weights, attr("axis", along))
 			if b := group[0].Arg(1); b.Op() != ir.OpWeight {
 				all = r.add(b.Op(), []*ir.Node{all}, b.Attrs()...)
 			}
-			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: along == 0},
-				ir.Attr{Name: "precision", Value: analysis.Precision(group[0])})
+			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, attr("transpose_b", along == 0),
+				attr("precision", analysis.Precision(group[0])))
 			merged[group[0]] = m
 		}
 		start := int64(0)
@@ -49,7 +49,7 @@ func MergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 		starts[n.Rank()-1] = start
 		limits := slices.Clone(m.Shape())
 		limits[n.Rank()-1] = ir.Dim{Add: start + n.Shape()[n.Rank()-1].Add}
-		return r.unary(ir.OpSlice, m, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+		return r.slice(m, starts, limits)
 	})
 }
 

@@ -41,6 +41,32 @@ func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	return n
 }
 
+// attr returns an attribute.
+func attr(name string, value any) ir.Attr { return ir.Attr{Name: name, Value: value} }
+
+// onAxis adds an op with attribute axis.
+func (r *rewriter) onAxis(op ir.Op, axis int, args ...*ir.Node) *ir.Node {
+	return r.add(op, args, attr("axis", axis))
+}
+
+func (r *rewriter) where(cond, a, b *ir.Node) *ir.Node {
+	return r.add(ir.OpWhere, []*ir.Node{cond, a, b})
+}
+
+// slice returns the elements of x from starts up to, but excluding, limits.
+func (r *rewriter) slice(x *ir.Node, starts []int64, limits ir.Shape) *ir.Node {
+	return r.unary(ir.OpSlice, x, attr("starts", starts), attr("limits", limits))
+}
+
+func (r *rewriter) transpose(x *ir.Node, perm []int64) *ir.Node {
+	return r.unary(ir.OpTranspose, x, attr("perm", perm))
+}
+
+// fill returns a tensor of one number.
+func (r *rewriter) fill(t ir.DType, v float64, s ir.Shape) *ir.Node {
+	return r.unary(ir.OpBroadcast, r.scalar(t, v), attr("shape", s))
+}
+
 func (r *rewriter) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
 	return r.add(op, []*ir.Node{x}, attrs...)
 }
@@ -49,20 +75,19 @@ func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 	if x.Shape().Equal(s) {
 		return x
 	}
-	return r.unary(ir.OpReshape, x, ir.Attr{Name: "shape", Value: s})
+	return r.unary(ir.OpReshape, x, attr("shape", s))
 }
 
 // scalar adds a constant without axes.
 func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
 	d, err := ir.FromFloats(t, []float64{v})
 	bailout.Check(err)
-	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+	return r.add(ir.OpConst, nil, attr("data", d))
 }
 
 // iota adds a tensor in which each element is its i32 coordinate along an axis.
 func (r *rewriter) iota(s ir.Shape, axis int) *ir.Node {
-	return r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: ir.I32}, ir.Attr{Name: "shape", Value: s},
-		ir.Attr{Name: "axis", Value: axis})
+	return r.add(ir.OpIota, nil, attr("dtype", ir.I32), attr("shape", s), attr("axis", axis))
 }
 
 // dimValue adds an extent as an i32 value.
@@ -70,20 +95,20 @@ func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 	if d.IsStatic() {
 		return r.scalar(ir.I32, float64(d.Add))
 	}
-	return r.add(ir.OpDimValue, nil, ir.Attr{Name: "dim", Value: ir.Shape{d}})
+	return r.add(ir.OpDimValue, nil, attr("dim", ir.Shape{d}))
 }
 
 func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
 	if x.DType() == t {
 		return x
 	}
-	return r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: t})
+	return r.unary(ir.OpCast, x, attr("dtype", t))
 }
 
 // copied returns a copy of n: a reshape to the same shape, which fusion stores in a buffer of its own.
 func (r *rewriter) copied(n *ir.Node) *ir.Node {
 	r.pos = n.Pos()
-	return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
+	return r.unary(ir.OpReshape, n, attr("shape", n.Shape()))
 }
 
 func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
@@ -93,17 +118,17 @@ func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
 	if a == b {
 		return x
 	}
-	perm := make([]int, x.Rank())
+	perm := make([]int64, x.Rank())
 	for i := range perm {
-		perm[i] = i
+		perm[i] = int64(i)
 	}
-	perm[a], perm[b] = b, a
-	return r.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: perm})
+	perm[a], perm[b] = int64(b), int64(a)
+	return r.transpose(x, perm)
 }
 
 func (r *rewriter) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
 	if x.Shape().Equal(s) {
 		return x
 	}
-	return r.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s})
+	return r.unary(ir.OpBroadcast, x, attr("shape", s))
 }

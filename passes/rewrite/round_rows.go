@@ -36,8 +36,7 @@ func RoundRows(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 		default:
 			return nil
 		}
-		product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]},
-			ir.Attr{Name: "transpose_b", Value: true})
+		product := r.add(ir.OpMatMul, []*ir.Node{rows, args[1]}, attr("transpose_b", true))
 		if factor != nil {
 			product = r.binary(ir.OpMul, product, factor)
 		}
@@ -80,8 +79,8 @@ func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 // the factor.
 func (r *rewriter) takeNormApart(n *ir.Node) (x, factor *ir.Node) {
 	x = r.castTo(n.Arg(0), ir.F32)
-	last := ir.Attr{Name: "axes", Value: []int64{int64(n.Rank() - 1)}}
-	mean := r.unary(ir.OpMean, r.unary(ir.OpSqr, x), last, ir.Attr{Name: "keepdims", Value: true})
+	last := attr("axes", []int64{int64(n.Rank() - 1)})
+	mean := r.unary(ir.OpMean, r.unary(ir.OpSqr, x), last, attr("keepdims", true))
 	factor = r.unary(ir.OpRsqrt, r.binary(ir.OpAdd, mean, r.scalar(ir.F32, n.Attrs().Float("eps"))))
 	if len(n.Args()) > 1 {
 		x = r.binary(ir.OpMul, x, r.castTo(n.Arg(1), ir.F32))
@@ -119,23 +118,22 @@ func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	k := shape[len(shape)-1].Add
 	groups := append(shape[:len(shape)-1:len(shape)-1], ir.D(int(k/ir.ByteGroup)), ir.D(ir.ByteGroup))
 	x = r.reshape(r.castTo(x, ir.F32), groups)
-	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), ir.Attr{Name: "axes", Value: []int64{int64(len(groups) - 1)}},
-		ir.Attr{Name: "keepdims", Value: true})
+	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), attr("axes", []int64{int64(len(groups) - 1)}),
+		attr("keepdims", true))
 	as := func(t ir.DType, x *ir.Node) *ir.Node {
-		return r.unary(ir.OpBitcast, x, ir.Attr{Name: "dtype", Value: t})
+		return r.unary(ir.OpBitcast, x, attr("dtype", t))
 	}
 	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
 	bits := as(ir.U32, top)
 	const exponents = 0x7f800000
-	mantissa := r.binary(ir.OpOr, word(0x8000), r.binary(ir.OpAnd, word(0x7fff),
-		r.binary(ir.OpShr, bits, word(8))))
-	quotient := r.unary(ir.OpCast, r.binary(ir.OpDiv, word(127<<25), mantissa), ir.Attr{Name: "dtype", Value: ir.F32})
+	mantissa := r.binary(ir.OpOr, word(0x8000), r.binary(ir.OpAnd, word(0x7fff), r.binary(ir.OpShr, bits, word(8))))
+	quotient := r.unary(ir.OpCast, r.binary(ir.OpDiv, word(127<<25), mantissa), attr("dtype", ir.F32))
 	power := r.binary(ir.OpSub, word(117<<23), r.binary(ir.OpAnd, bits, word(exponents)))
 	steps := as(ir.F32, r.binary(ir.OpAdd, as(ir.U32, quotient), power))
 	least := math.Float32bits(ir.LeastByteTop)
 	taken := r.binary(ir.OpLt, r.binary(ir.OpSub, bits, word(least)), word(exponents-least))
-	steps = r.add(ir.OpWhere, []*ir.Node{taken, steps, r.scalar(ir.F32, 0)})
-	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), ir.Attr{Name: "dtype", Value: ir.I8})
+	steps = r.where(taken, steps, r.scalar(ir.F32, 0))
+	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), attr("dtype", ir.I8))
 	scale := r.binary(ir.OpMul, top, r.scalar(ir.F32, 1.0/127))
-	return r.reshape(r.binary(ir.OpMul, r.unary(ir.OpCast, bytes, ir.Attr{Name: "dtype", Value: ir.F32}), scale), shape)
+	return r.reshape(r.binary(ir.OpMul, r.unary(ir.OpCast, bytes, attr("dtype", ir.F32)), scale), shape)
 }

@@ -217,7 +217,7 @@ func (r *rewriter) destinationRows(s scatterSize, indices *ir.Node) (l destinati
 		table := s.updates[:2]
 		at = r.binary(ir.OpAdd, at, r.binary(ir.OpMul, r.iota(table, 0), r.dimValue(s.base[1])))
 	}
-	at = r.add(ir.OpWhere, []*ir.Node{is, at, r.scalar(ir.I32, -1)})
+	at = r.where(is, at, r.scalar(ir.I32, -1))
 	return destinationRows{s, r.reshape(at, ir.Shape{updates}), places, updates}
 }
 
@@ -243,12 +243,12 @@ func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, column
 func (r *rewriter) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
 	slots := l.slots(r, columns)
 	s := sums.Shape()
-	starts, limits := make([]int, len(s)), append(ir.Shape{slots}, s[1:]...)
+	starts, limits := make([]int64, len(s)), append(ir.Shape{slots}, s[1:]...)
 	if len(s) > 1 {
-		starts[1], limits[1] = word, ir.D(word+1)
+		starts[1], limits[1] = int64(word), ir.D(word+1)
 	}
 	if word > 0 || !limits.Equal(s) {
-		sums = r.unary(ir.OpSlice, sums, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+		sums = r.slice(sums, starts, limits)
 	}
 	return r.reshape(sums, ir.Shape{slots})
 }
@@ -264,9 +264,9 @@ func (r *rewriter) accumulated(form kernel.Form, l destinationRows, updates *ir.
 	}
 	words := func(sums *ir.Node, word int) *ir.Node { return r.slotsOf(l, columns, sums, word) }
 	least, _ := ir.IntRange(wide)
-	down := ir.Attr{Name: "descending", Value: s.mode == "min"}
-	of := ir.Attr{Name: "least", Value: least}
-	bitcast := func(x *ir.Node) *ir.Node { return r.unary(ir.OpBitcast, x, ir.Attr{Name: "dtype", Value: ir.F32}) }
+	down := attr("descending", s.mode == "min")
+	of := attr("least", least)
+	bitcast := func(x *ir.Node) *ir.Node { return r.unary(ir.OpBitcast, x, attr("dtype", ir.F32)) }
 	switch {
 	case form == kernel.FormAnyOrder:
 		sums := words(into(acc.accumulationOps, r.castTo(values, ir.F32), nil), 0)
@@ -277,7 +277,7 @@ func (r *rewriter) accumulated(form kernel.Form, l destinationRows, updates *ir.
 	case acc.exponents:
 		values = r.castTo(values, ir.F32)
 		most := into(scatterExponents, values, nil)
-		units := ir.Attr{Name: "lowest", Value: lowestBit(l.updates.Max())}
+		units := attr("lowest", lowestBit(l.updates.Max()))
 		sums := into(acc.accumulationOps, values, []*ir.Node{most}, units)
 		return bitcast(r.add(fixedFloat, []*ir.Node{words(sums, 0), words(sums, 1),
 			words(most, 0)}, units))

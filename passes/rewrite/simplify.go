@@ -17,7 +17,7 @@ const maxFoldElems = 1 << 16
 func FoldConstants(g *ir.Graph) (*ir.Graph, error) {
 	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		if d := foldNode(n, args); d != nil {
-			return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+			return r.add(ir.OpConst, nil, attr("data", d))
 		}
 		return nil
 	})
@@ -151,7 +151,7 @@ func (r *rewriter) joinedTransposes(n, inner *ir.Node) *ir.Node {
 	for i, p := range outer {
 		perm[i] = first[p]
 	}
-	return r.unary(ir.OpTranspose, inner.Arg(0), ir.Attr{Name: "perm", Value: perm})
+	return r.unary(ir.OpTranspose, inner.Arg(0), attr("perm", perm))
 }
 
 // identity returns the argument that n equals bit for bit, or nil if there is none.

@@ -86,7 +86,7 @@ func rowsInBlocks(a *ir.Node) *ir.Node {
 // bytesOf dequantizes blocks in the form in which fusion finds int8 rows: integers times a scale per group.
 func (r *rewriter) bytesOf(blocks *ir.Node) *ir.Node {
 	op := storedRows[blocks.DType()].op
-	levels, scales := r.unary(op, blocks), r.unary(op, blocks, ir.Attr{Name: "output", Value: int64(1)})
+	levels, scales := r.unary(op, blocks), r.unary(op, blocks, attr("output", int64(1)))
 	shape := blocks.Shape()
 	last := len(shape) - 1
 	groups := append(shape[:last:last], ir.D(int(shape[last].Add/ir.ByteGroup)), ir.D(ir.ByteGroup))
