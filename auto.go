@@ -97,9 +97,7 @@ func (a *auto) loadOnHost(ctx context.Context, g *ir.Graph, refused error, opt L
 	return exe, nil
 }
 
-func (a *auto) traffic() Traffic { return a.vulkan.traffic().Add(a.host.traffic()) }
-
-func (a *auto) memory() runtime.MemoryUse { return a.vulkan.memory().Add(a.host.memory()) }
+func (a *auto) hardware() []hardware { return []hardware{a.vulkan, a.host} }
 
 func (a *auto) close() error { return errors.Join(a.host.close(), a.vulkan.close()) }
 

@@ -31,10 +31,16 @@ type kind interface {
 	backend() any
 	// parts returns the devices that self, the Device of this kind, consists of: itself or its members.
 	parts(self *Device) Devices
+	// hardware returns what the device consists of and has opened so far.
+	hardware() []hardware
+	close() error
+}
+
+// hardware is a Vulkan device or the processor.
+type hardware interface {
 	traffic() Traffic
 	memory() runtime.MemoryUse
 	synchronize(ctx context.Context) error
-	close() error
 }
 
 // identity has the fields common to all kinds of devices: the caps, and the values that Why and Fallback return.
@@ -106,18 +112,29 @@ func (d *Device) IsReference() bool { return d.IsCPU() && d.Name() == referenceN
 
 // Traffic counts the tensor bytes copied between the caller's memory and the memory in which the device's programs run.
 // Tensors that stay on the device ([RunOptions].Keep) do not count.
-func (d *Device) Traffic() Traffic { return d.opened().traffic() }
+func (d *Device) Traffic() (sum Traffic) {
+	for _, h := range d.opened().hardware() {
+		sum = sum.Add(h.traffic())
+	}
+	return sum
+}
 
 // Memory returns the bytes allocated on the device by purpose. For the CPU fast path it counts only device tensors; the
 // rest is Go's heap.
-func (d *Device) Memory() runtime.MemoryUse { return d.opened().memory() }
+func (d *Device) Memory() runtime.MemoryUse {
+	use := runtime.MemoryUse{}
+	for _, h := range d.opened().hardware() {
+		use = use.Add(h.memory())
+	}
+	return use
+}
 
 // Synchronize waits until the device has finished all work submitted so far, including asynchronous runs.
 func (d *Device) Synchronize(ctx context.Context) error {
 	if err := d.usable(ctx); err != nil {
 		return fmt.Errorf("synchronize: %w", err)
 	}
-	return d.kind.synchronize(ctx)
+	return runtime.Each(d.kind.hardware(), func(h hardware) error { return h.synchronize(ctx) })
 }
 
 // Close closes the device. Its error names objects that were still open on it. Closing twice is allowed.

@@ -79,6 +79,8 @@ func (d *processor) interpret(ctx context.Context, g *ir.Graph, weights ir.Weigh
 
 func (d *processor) backend() any { return &d.host }
 
+func (d *processor) hardware() []hardware { return []hardware{d} }
+
 func (d *processor) traffic() Traffic { return d.host.Traffic() }
 
 func (d *processor) memory() runtime.MemoryUse { return d.host.Memory() }

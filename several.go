@@ -121,23 +121,11 @@ func programs(exes []*Executable) (list []runtime.Executable) {
 
 func (s *combined) parts(*Device) Devices { return s.members }
 
-func (s *combined) traffic() (sum Traffic) {
+func (s *combined) hardware() (list []hardware) {
 	for _, one := range s.members {
-		sum = sum.Add(one.Traffic())
+		list = append(list, one.kind.hardware()...)
 	}
-	return sum
-}
-
-func (s *combined) memory() runtime.MemoryUse {
-	use := runtime.MemoryUse{}
-	for _, one := range s.members {
-		use = use.Add(one.Memory())
-	}
-	return use
-}
-
-func (s *combined) synchronize(ctx context.Context) error {
-	return runtime.Each(s.members, func(one *Device) error { return one.Synchronize(ctx) })
+	return list
 }
 
 func (s *combined) close() error { return s.members.Close() }

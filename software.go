@@ -169,34 +169,13 @@ func bytesOf(p *kernel.Program) int64 {
 	return n
 }
 
-// ifOpen returns the Vulkan device if a program has needed it, else nil.
-func (s *software) ifOpen() *vulkan {
+func (s *software) hardware() []hardware {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.opened
-}
-
-func (s *software) traffic() Traffic {
-	sum := s.processor.traffic()
-	if v := s.ifOpen(); v != nil {
-		sum = sum.Add(v.traffic())
+	if s.opened == nil { // no program has needed the Vulkan device yet
+		return []hardware{s.processor}
 	}
-	return sum
-}
-
-func (s *software) memory() runtime.MemoryUse {
-	use := s.processor.memory()
-	if v := s.ifOpen(); v != nil {
-		use = use.Add(v.memory())
-	}
-	return use
-}
-
-func (s *software) synchronize(ctx context.Context) error {
-	if v := s.ifOpen(); v != nil {
-		return v.synchronize(ctx)
-	}
-	return nil
+	return []hardware{s.processor, s.opened}
 }
 
 // close closes the Vulkan device too, if it was opened.

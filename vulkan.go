@@ -105,6 +105,8 @@ func sparselyRead(g *ir.Graph) map[string]bool {
 
 func (d *vulkan) backend() any { return d.dev }
 
+func (d *vulkan) hardware() []hardware { return []hardware{d} }
+
 func (d *vulkan) traffic() Traffic { return d.dev.Traffic() }
 
 func (d *vulkan) memory() runtime.MemoryUse { return d.dev.MemoryStats().Owners }

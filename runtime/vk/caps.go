@@ -79,73 +79,59 @@ func caps(p *C.vkc_probe) device.Caps {
 	return c
 }
 
-// features converts the features in the C probe's result.
-func features(p *C.vkc_probe) device.Features {
-	f := &p.features
-	on := func(b C.uint32_t) bool { return b != 0 }
-	// The driver may offer cooperative matrices only in stages other than compute.
-	matrix := on(f.cooperative_matrix) && p.matrix_stages&computeStage != 0
-	return device.Features{
-		Float16: on(f.float16), Float64: on(f.float64), Int8: on(f.int8), Int16: on(f.int16), Int64: on(f.int64),
-		Storage8: on(f.storage8), Storage16: on(f.storage16),
-		PushConstant8: on(f.push_constant8), PushConstant16: on(f.push_constant16),
-		BufferDeviceAddress: on(f.buffer_device_address), ScalarBlockLayout: on(f.scalar_block_layout),
-		MemoryModel: on(f.memory_model), MemoryModelDeviceScope: on(f.memory_model_device_scope),
-		IntegerDotProduct: on(f.integer_dot_product), AtomicFloat32Add: on(f.atomic_float32_add),
-		SharedAtomicFloat32Add: on(f.shared_atomic_float32_add),
-		SubgroupSizeControl:    on(f.subgroup_size_control), FullSubgroups: on(f.full_subgroups),
-		SubgroupExtendedTypes: on(f.subgroup_extended_types), MaximalReconvergence: on(f.maximal_reconvergence),
-		WorkgroupExplicitLayout: on(f.workgroup_explicit_layout), ZeroInitWorkgroup: on(f.zero_init_workgroup),
-		BFloat16: on(f.bfloat16), BFloat16Matrix: matrix && on(f.bfloat16_matrix),
-		Float8: on(f.float8), Float8Matrix: matrix && on(f.float8_matrix),
-		CooperativeMatrix: matrix, CooperativeMatrix2: matrix && on(f.cooperative_matrix2),
-		PreserveNaN16: p.float_controls_f16&1 != 0, PreserveNaN32: p.float_controls_f32&1 != 0, PreserveNaN64: p.float_controls_f64&1 != 0,
-		PreserveDenorm16: p.float_controls_f16&2 != 0, PreserveDenorm32: p.float_controls_f32&2 != 0,
-		Sync2: on(f.synchronization2), Timeline: on(f.timeline_semaphore), Maintenance4: on(f.maintenance4),
-		PushDescriptor: on(f.push_descriptor), PipelineExecutableProperties: on(f.pipeline_executable_properties),
-		MemoryBudget: on(f.memory_budget), CalibratedTimestamps: on(f.calibrated_timestamps),
-		ExternalMemoryHost: on(f.external_memory_host), PortabilitySubset: on(f.portability_subset),
+// featureFlag pairs a feature with its flag in C.
+type featureFlag struct {
+	on   *bool
+	flag *C.uint32_t
+}
+
+// featureFlags lists the features that the C probe finds and that are enabled on a device. C ignores flags of features
+// that shaders do not use when it enables features.
+func featureFlags(f *device.Features, c *C.vkc_features) []featureFlag {
+	return []featureFlag{
+		{&f.Float16, &c.float16}, {&f.Float64, &c.float64}, {&f.BFloat16, &c.bfloat16}, {&f.Float8, &c.float8},
+		{&f.Int8, &c.int8}, {&f.Int16, &c.int16}, {&f.Int64, &c.int64},
+		{&f.Storage8, &c.storage8}, {&f.Storage16, &c.storage16},
+		{&f.PushConstant8, &c.push_constant8}, {&f.PushConstant16, &c.push_constant16},
+		{&f.BufferDeviceAddress, &c.buffer_device_address}, {&f.ScalarBlockLayout, &c.scalar_block_layout},
+		{&f.MemoryModel, &c.memory_model}, {&f.MemoryModelDeviceScope, &c.memory_model_device_scope},
+		{&f.IntegerDotProduct, &c.integer_dot_product}, {&f.AtomicFloat32Add, &c.atomic_float32_add},
+		{&f.SharedAtomicFloat32Add, &c.shared_atomic_float32_add},
+		{&f.SubgroupSizeControl, &c.subgroup_size_control}, {&f.FullSubgroups, &c.full_subgroups},
+		{&f.SubgroupExtendedTypes, &c.subgroup_extended_types}, {&f.MaximalReconvergence, &c.maximal_reconvergence},
+		{&f.WorkgroupExplicitLayout, &c.workgroup_explicit_layout}, {&f.ZeroInitWorkgroup, &c.zero_init_workgroup},
+		{&f.BFloat16Matrix, &c.bfloat16_matrix}, {&f.Float8Matrix, &c.float8_matrix},
+		{&f.CooperativeMatrix, &c.cooperative_matrix}, {&f.CooperativeMatrix2, &c.cooperative_matrix2},
+		{&f.Sync2, &c.synchronization2}, {&f.Timeline, &c.timeline_semaphore}, {&f.Maintenance4, &c.maintenance4},
+		{&f.PushDescriptor, &c.push_descriptor},
+		{&f.PipelineExecutableProperties, &c.pipeline_executable_properties},
+		{&f.MemoryBudget, &c.memory_budget}, {&f.CalibratedTimestamps, &c.calibrated_timestamps},
+		{&f.ExternalMemoryHost, &c.external_memory_host}, {&f.PortabilitySubset, &c.portability_subset},
 	}
 }
 
+// features converts the features in the C probe's result.
+func features(p *C.vkc_probe) (f device.Features) {
+	for _, x := range featureFlags(&f, &p.features) {
+		*x.on = *x.flag != 0
+	}
+	if !f.CooperativeMatrix || p.matrix_stages&computeStage == 0 { // the driver may offer them only in other stages
+		f.CooperativeMatrix, f.CooperativeMatrix2, f.BFloat16Matrix, f.Float8Matrix = false, false, false, false
+	}
+	f.PreserveNaN16, f.PreserveDenorm16 = p.float_controls_f16&1 != 0, p.float_controls_f16&2 != 0
+	f.PreserveNaN32, f.PreserveDenorm32 = p.float_controls_f32&1 != 0, p.float_controls_f32&2 != 0
+	f.PreserveNaN64 = p.float_controls_f64&1 != 0
+	return f
+}
+
 // nativeFeatures converts the shader features to enable on a device to C flags. It is the inverse of features.
-func nativeFeatures(f *device.Features) C.vkc_features {
-	flag := func(on bool) C.uint32_t {
-		if on {
-			return 1
+func nativeFeatures(f device.Features) (c C.vkc_features) {
+	for _, x := range featureFlags(&f, &c) {
+		if *x.on {
+			*x.flag = 1
 		}
-		return 0
 	}
-	return C.vkc_features{
-		float16:                   flag(f.Float16),
-		float64:                   flag(f.Float64),
-		int8:                      flag(f.Int8),
-		int16:                     flag(f.Int16),
-		int64:                     flag(f.Int64),
-		storage8:                  flag(f.Storage8),
-		storage16:                 flag(f.Storage16),
-		push_constant8:            flag(f.PushConstant8),
-		push_constant16:           flag(f.PushConstant16),
-		buffer_device_address:     flag(f.BufferDeviceAddress),
-		scalar_block_layout:       flag(f.ScalarBlockLayout),
-		memory_model:              flag(f.MemoryModel),
-		memory_model_device_scope: flag(f.MemoryModelDeviceScope),
-		integer_dot_product:       flag(f.IntegerDotProduct),
-		atomic_float32_add:        flag(f.AtomicFloat32Add),
-		shared_atomic_float32_add: flag(f.SharedAtomicFloat32Add),
-		subgroup_size_control:     flag(f.SubgroupSizeControl),
-		full_subgroups:            flag(f.FullSubgroups),
-		subgroup_extended_types:   flag(f.SubgroupExtendedTypes),
-		maximal_reconvergence:     flag(f.MaximalReconvergence),
-		workgroup_explicit_layout: flag(f.WorkgroupExplicitLayout),
-		zero_init_workgroup:       flag(f.ZeroInitWorkgroup),
-		bfloat16:                  flag(f.BFloat16),
-		bfloat16_matrix:           flag(f.BFloat16Matrix),
-		float8:                    flag(f.Float8),
-		float8_matrix:             flag(f.Float8Matrix),
-		cooperative_matrix:        flag(f.CooperativeMatrix),
-		cooperative_matrix2:       flag(f.CooperativeMatrix2),
-	}
+	return c
 }
 
 // matrix2 converts the properties of cooperative matrices, version 2.

@@ -26,6 +26,10 @@ func TestCapsAreProbed(t *testing.T) {
 			if key, ok := n.Key.(*ast.Ident); ok {
 				filled[key.Name] = true
 			}
+		case *ast.UnaryExpr: // the address of a feature, in a row of featureFlags
+			if field, ok := n.X.(*ast.SelectorExpr); ok && n.Op == token.AND {
+				filled[field.Sel.Name] = true
+			}
 		case *ast.AssignStmt:
 			for _, to := range n.Lhs {
 				if field, ok := to.(*ast.SelectorExpr); ok {

@@ -154,7 +154,7 @@ func (n nativeInstance) createDevice(p physicalDevice, families [queueCount]int,
 	if robust {
 		ask = 1
 	}
-	features := nativeFeatures(use)
+	features := nativeFeatures(*use)
 	var list [queueCount]C.uint32_t
 	for i, f := range families {
 		list[i] = C.uint32_t(f)
