@@ -15,8 +15,8 @@ const bailouts = module + "/internal/bailout"
 // ends the process.
 //
 // A function literal counts as called by the function that it is in. If it is an argument of a function of the same
-// package, it counts only if that function calls the parameter where nothing catches. Calls through interfaces are not
-// followed.
+// package, it counts only if that function calls the parameter where nothing catches. Calls through interfaces, and
+// through fields of this package's structs, are not followed.
 var Caught = &analysis.Analyzer{
 	Name: "vkccaught",
 	Doc:  "check that bailouts are caught before they leave their package or goroutine",
@@ -110,7 +110,8 @@ func (c *catcher) passesOn(param types.Object) bool {
 func (c *catcher) unit(node, body ast.Node, name string) *unit {
 	u := &unit{node: node, name: name, given: map[*unit]types.Object{}, params: map[types.Object]bool{}}
 	c.units = append(c.units, u)
-	params, started := map[ast.Node]types.Object{}, map[ast.Node]bool{} // by argument; calls of go statements
+	params := map[ast.Node]types.Object{} // by argument
+	apart := map[ast.Node]bool{}          // calls of go statements, and values of this package's fields
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.DeferStmt:
@@ -118,10 +119,15 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 				u.caught = true
 			}
 		case *ast.GoStmt:
-			started[n.Call] = true
+			apart[n.Call] = true
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok {
+				field, ok := c.pass.TypesInfo.Uses[key].(*types.Var)
+				apart[n.Value] = ok && field.IsField() && field.Pkg() == c.pass.Pkg
+			}
 		case *ast.CallExpr:
 			o := c.callee(n)
-			if !started[n] {
+			if !apart[n] {
 				u.calls = append(u.calls, o)
 			}
 			if fn, ok := o.(*types.Func); ok && fn.Pkg() == c.pass.Pkg {
@@ -142,7 +148,7 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 			l := c.unit(n, n.Body, "a function")
 			if param := params[n]; param != nil {
 				u.given[l] = param
-			} else if !c.inGoroutine(n) {
+			} else if !apart[n] && !c.inGoroutine(n) {
 				u.inside = append(u.inside, l)
 			}
 			return false

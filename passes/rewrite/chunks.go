@@ -118,7 +118,9 @@ func wholeChunks(length, chunk int64) int64 {
 func (c *cut) chunked() int64 { return c.Count * c.Len * c.Block }
 
 // with returns shape s with the given extents in place of axes First to Last.
-func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape { return replaced(s, c.First, c.Last, extents) }
+func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
+	return replaced(s, c.First, c.Last, extents)
+}
 
 // replaced returns shape s with the given extents in place of axes first to last.
 func replaced(s ir.Shape, first, last int, extents []int64) ir.Shape {

@@ -57,20 +57,15 @@ for (uint i = first; i < min(wanted_dim0, first + 1024u); i += 128u) {
     begins[i] = low;
 }`,
 	},
-	Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
-		sorted, errSorted := args[0].Ints()
-		wanted, errWanted := args[1].Ints()
-		if err := errors.Join(errSorted, errWanted); err != nil {
-			return nil, err
-		}
+	Reference: reference(func(args []*ir.Data, _ ir.Attrs) []*ir.Data {
+		sorted, wanted := ints(args[0]), ints(args[1])
 		begins := make([]int64, len(wanted))
 		for i, key := range wanted {
 			first, _ := slices.BinarySearch(sorted, key)
 			begins[i] = int64(first)
 		}
-		out, err := ir.FromInts(ir.U32, begins, len(wanted))
-		return []*ir.Data{out}, err
-	},
+		return []*ir.Data{ofInts(ir.U32, begins, len(wanted))}
+	}),
 })
 
 func init() {
@@ -234,7 +229,7 @@ if (team == 0u) {
     ` + store("folded", "gl_WorkGroupID.x * folded_dim1 + column") + `
 }`),
 		},
-		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
 			return foldReference(mode, t, args, a.Int("chunks"), func(sorted, _ []int64, i int) (int, int) {
 				begin := i * a.Int("chunk")
 				end := begin + a.Int("chunk")
@@ -243,7 +238,7 @@ if (team == 0u) {
 				}
 				return begin, end
 			})
-		},
+		}),
 	}
 	rows := ir.CustomOp{
 		Name: named("rows"),
@@ -279,7 +274,7 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
     ` + store("sums", "row * sums_dim1 + column") + `
 }`),
 		},
-		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
 			return foldReference(mode, t, args, args[3].Dims[0], func(sorted, wanted []int64, i int) (int, int) {
 				if wanted[i] < 0 {
 					return 0, 0
@@ -288,7 +283,7 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 				end, _ := slices.BinarySearch(sorted, wanted[i]+1)
 				return begin, end
 			})
-		},
+		}),
 	}
 	return foldEqual{ir.MustRegisterCustom(chunks), ir.MustRegisterCustom(rows)}
 }
@@ -296,17 +291,11 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 // foldReference is the Go reference of both kernels. For each of n results it folds the rows at sorted positions
 // [begin, end), which span returns, in order.
 func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
-	span func(sorted, wanted []int64, i int) (int, int)) (
-	[]*ir.Data, error) {
-	order, errOrder := args[1].Ints()
-	sorted, errSorted := args[2].Ints()
+	span func(sorted, wanted []int64, i int) (int, int)) []*ir.Data {
+	order, sorted := ints(args[1]), ints(args[2])
 	var wanted []int64
-	var errWanted error
 	if len(args) > 3 {
-		wanted, errWanted = args[3].Ints()
-	}
-	if err := errors.Join(errOrder, errSorted, errWanted); err != nil {
-		return nil, err
+		wanted = ints(args[3])
 	}
 	width := args[0].Dims[1]
 	each := func(fold func(to, from int)) {
@@ -320,17 +309,9 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 		}
 	}
 	if t.IsFloat() {
-		rows, err := args[0].Floats()
-		if err != nil {
-			return nil, err
-		}
-		out, err := ir.FromFloats(t, foldedBy(mode, neutral(mode, t), rows, n*width, each), n, width)
-		return []*ir.Data{out}, err
+		return []*ir.Data{ofFloats(t, foldedBy(mode, neutral(mode, t), floats(args[0]), n*width, each), n, width)}
 	}
-	rows, err := args[0].Ints()
-	if err != nil {
-		return nil, err
-	}
+	rows := ints(args[0])
 	if t == ir.I64 {
 		for i := range len(rows) / 2 {
 			rows[i] = rows[2*i] | rows[2*i+1]<<32
@@ -359,11 +340,9 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 		for _, x := range sums {
 			words = append(words, int64(uint32(x)), int64(uint32(x>>32)))
 		}
-		out, err := ir.FromInts(ir.U32, words, n, width, 2)
-		return []*ir.Data{out}, err
+		return []*ir.Data{ofInts(ir.U32, words, n, width, 2)}
 	}
-	out, err := ir.FromInts(t, sums, n, width)
-	return []*ir.Data{out}, err
+	return []*ir.Data{ofInts(t, sums, n, width)}
 }
 
 // foldedBy folds values in a mode into n results, which start at none. each calls its argument once per value, with the

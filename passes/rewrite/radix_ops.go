@@ -125,7 +125,7 @@ for (uint digit = local; digit < 256u; digit += 128u) {
     counts[(row * 256u + digit) * counts_dim2 + chunk] = bins[digit];
 }`,
 		},
-		Reference: countDigits,
+		Reference: reference(countDigits),
 	})
 	radixMoves = map[radixMove]ir.Op{}
 )
@@ -199,7 +199,7 @@ shared uint alike[1024]; // by group and digit: which invocations have it
 shared uint order[2048]; // by place in the chunk's order: two coordinates in the chunk`,
 			SharedBytes: 4 * (1024 + 1024 + 2048), Body: body,
 		},
-		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) { return m.reference(args, a) },
+		Reference: reference(m.reference),
 	}
 }
 
@@ -292,19 +292,15 @@ barrier();
 }`
 
 // countDigits is the Go reference of radixCount.
-func countDigits(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
-	keys, err := args[0].Ints()
-	if err != nil {
-		return nil, err
-	}
+func countDigits(args []*ir.Data, a ir.Attrs) []*ir.Data {
+	keys := ints(args[0])
 	rows, n := args[0].Dims[0], args[0].Dims[1]
 	chunks := a.Int("chunks")
 	counts := make([]int64, rows*radixDigits*chunks)
 	for i, key := range keys {
 		counts[startOf(i, n, chunks, key, a)]++
 	}
-	out, err := ir.FromInts(ir.U32, counts, rows, radixDigits, chunks)
-	return []*ir.Data{out}, err
+	return []*ir.Data{ofInts(ir.U32, counts, rows, radixDigits, chunks)}
 }
 
 // startOf returns the index in tensor counts or starts for element i of rows with n elements: for its row, digit and
@@ -315,21 +311,15 @@ func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
 }
 
 // reference is the Go reference of the kernel: it moves the elements one after the other.
-func (m radixMove) reference(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
-	keys, err := args[0].Ints()
-	next, errNext := args[1].Ints()
-	if err = errors.Join(err, errNext); err != nil {
-		return nil, err
-	}
+func (m radixMove) reference(args []*ir.Data, a ir.Attrs) []*ir.Data {
+	keys, next := ints(args[0]), ints(args[1])
 	n, chunks := args[0].Dims[1], args[1].Dims[2]
 	from := make([]int64, len(keys))
 	for i := range from {
 		from[i] = int64(i % n)
 	}
 	if !m.first {
-		if from, err = args[2].Ints(); err != nil {
-			return nil, err
-		}
+		from = ints(args[2])
 	}
 	places, sorted := make([]int64, len(keys)), make([]int64, len(keys))
 	for i, key := range keys {
@@ -338,11 +328,9 @@ func (m radixMove) reference(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
 		next[start]++
 		places[at], sorted[at] = from[i], key
 	}
-	out := make([]*ir.Data, 2)
-	out[0], err = ir.FromInts(ir.I32, places, args[0].Dims...)
-	out[1], errNext = ir.FromInts(ir.U32, sorted, args[0].Dims...)
-	if m.last {
-		out = out[:1]
+	out := []*ir.Data{ofInts(ir.I32, places, args[0].Dims...)}
+	if !m.last {
+		out = append(out, ofInts(ir.U32, sorted, args[0].Dims...))
 	}
-	return out, errors.Join(err, errNext)
+	return out
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -36,7 +37,7 @@ type accumulation struct {
 	load      string   // GLSL that reads element e of the updates to element i of an array
 	change    string   // GLSL that accumulates element i into BINS[at]; slot is the element of the result
 	flush     string   // GLSL that accumulates BINS[at], in shared memory, into element slot of the result
-	one       func(args []*ir.Data, a ir.Attrs) (func(place []int64, element, slot int), error)
+	one       func(args []*ir.Data, a ir.Attrs) func(place []int64, element, slot int)
 }
 
 // accumulationKind is the size of a kernel that accumulates. Copies of a window in shared memory start at different
@@ -79,9 +80,9 @@ var (
 		name: "most", doc: "The largest of the updates that each place meets, or 0.", args: []ir.ArgInfo{u32Values},
 		words: 1, load: "value[i] = values[e];", change: maximum,
 		flush: "if (BINS[at] > 0u) atomicMax(sums[slot], BINS[at]);",
-		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
-			values, err := args[1].Ints()
-			return func(place []int64, e, _ int) { place[0] = max(place[0], values[e]) }, err
+		one: func(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
+			values := ints(args[1])
+			return func(place []int64, e, _ int) { place[0] = max(place[0], values[e]) }
 		},
 	}.register()
 	// scatterExponents finds the largest exponent of each destination's updates.
@@ -92,9 +93,9 @@ var (
 		load:   "value[i] = max(floatBitsToUint(values[e]) >> 23u & 255u, 1u);",
 		change: maximum,
 		flush:  "if (BINS[at] > 0u) atomicMax(sums[slot], BINS[at]);",
-		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
-			values, err := args[1].Floats()
-			return func(place []int64, e, _ int) { place[0] = max(place[0], exponentOf(values[e])) }, err
+		one: func(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
+			values := floats(args[1])
+			return func(place []int64, e, _ int) { place[0] = max(place[0], exponentOf(values[e])) }
 		},
 	}.register()
 	// scatterSum adds 32-bit integers.
@@ -102,9 +103,9 @@ var (
 		name: "sum", doc: "The sum of the updates that each place meets, which wraps.", args: []ir.ArgInfo{u32Values},
 		words: 1, adds: true, waits: 1. / 8, load: "value[i] = values[e];", change: "atomicAdd(BINS[at], value[i]);",
 		flush: "if (BINS[at] != 0u) atomicAdd(sums[slot], BINS[at]);",
-		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
-			values, err := args[1].Ints()
-			return func(place []int64, e, _ int) { place[0] = int64(uint32(place[0] + values[e])) }, err
+		one: func(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
+			values := ints(args[1])
+			return func(place []int64, e, _ int) { place[0] = int64(uint32(place[0] + values[e])) }
 		},
 	}.register()
 	// scatterWide adds 64-bit integers, given as two words.
@@ -112,12 +113,9 @@ var (
 		name: "wide", doc: "The sum of the updates that each place meets, of 64 bits as two words, which wraps.",
 		args:  []ir.ArgInfo{u32Values, {Name: "high"}},
 		words: 2, waits: 1. / 8, load: "value[i] = uvec2(values[e], high[e]);", change: addPair, flush: flushPair,
-		one: func(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
-			low, errLow := args[1].Ints()
-			high, errHigh := args[2].Ints()
-			return func(place []int64, e, _ int) {
-				addWide(place, uint64(low[e])|uint64(high[e])<<32)
-			}, errors.Join(errLow, errHigh)
+		one: func(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
+			low, high := ints(args[1]), ints(args[2])
+			return func(place []int64, e, _ int) { addWide(place, uint64(low[e])|uint64(high[e])<<32) }
 		},
 	}.register()
 	// scatterFloat adds floats by float atomics, in any order.
@@ -164,17 +162,15 @@ if (largest == 255u) {
 } else {
     ` + strings.ReplaceAll(flushPair, "\n", "\n    ") + `
 }`,
-		one: func(args []*ir.Data, a ir.Attrs) (func([]int64, int, int), error) {
-			values, errValues := args[1].Floats()
-			most, errMost := args[2].Ints()
-			lowest := a.Int("lowest")
+		one: func(args []*ir.Data, a ir.Attrs) func([]int64, int, int) {
+			values, most, lowest := floats(args[1]), ints(args[2]), a.Int("lowest")
 			return func(place []int64, e, slot int) {
 				if most[slot] == 255 {
 					place[0] |= flagOf(values[e])
 					return
 				}
 				addWide(place, fixedOf(values[e], int(most[slot]), lowest))
-			}, errors.Join(errValues, errMost)
+			}
 		},
 	}.register()
 )
@@ -187,12 +183,12 @@ const swapFloat = `for (uint old = BINS[at], seen; ; old = seen) {
 }`
 
 // addFloat is the Go reference of the accumulations of floats.
-func addFloat(args []*ir.Data, _ ir.Attrs) (func([]int64, int, int), error) {
-	values, err := args[1].Floats()
+func addFloat(args []*ir.Data, _ ir.Attrs) func([]int64, int, int) {
+	values := floats(args[1])
 	return func(place []int64, e, _ int) {
 		sum := math.Float32frombits(uint32(place[0])) + float32(values[e])
 		place[0] = int64(math.Float32bits(sum))
-	}, err
+	}
 }
 
 // maximum keeps the largest value. If destinations have several updates each, it reads the previous value first, which
@@ -292,7 +288,7 @@ func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 			}
 			return []ir.Type{{DType: result, Shape: shape}}, nil
 		},
-		Reference: a.reference,
+		Reference: reference(a.reference),
 	}
 	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{kind.lanes},
 		Needs: a.needs}
@@ -379,18 +375,13 @@ for (uint slot = begin + local; slot < begin + count; slot += LANES) {
 }`
 
 // reference is the Go reference: it accumulates the updates one after the other.
-func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) ([]*ir.Data, error) {
-	indices, err := args[0].Ints()
-	one, errOne := a.one(args, attrs)
-	if err = errors.Join(err, errOne); err != nil {
-		return nil, err
-	}
+func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) []*ir.Data {
+	indices, one := ints(args[0]), a.one(args, attrs)
 	columns, slots := args[1].Elems()/max(len(indices), 1), attrs.Int("slots")
 	sums := make([]int64, slots*a.words)
 	for row, place := range indices {
-		if place >= 0 && int(place+1)*columns > slots {
-			return nil, fmt.Errorf("index %d of %d columns in %d slots", place, columns, slots)
-		}
+		bailout.Unless(place < 0 || int(place+1)*columns <= slots, "index %d of %d columns in %d slots", place, columns,
+			slots)
 		for j := 0; place >= 0 && j < columns; j++ {
 			slot := int(place)*columns + j
 			one(sums[slot*a.words:][:a.words], row*columns+j, slot)
@@ -400,11 +391,11 @@ func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) ([]*ir.Data, er
 	if a.words > 1 {
 		dims = append(dims, a.words)
 	}
-	out, err := ir.FromInts(ir.U32, sums, dims...)
-	if err == nil && a.float { // the words are the floats' bits
+	out := ofInts(ir.U32, sums, dims...)
+	if a.float { // the words are the floats' bits
 		out.DType = ir.F32
 	}
-	return []*ir.Data{out}, err
+	return []*ir.Data{out}
 }
 
 // These ops convert the results of accumulations back to numbers.

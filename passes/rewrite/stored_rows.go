@@ -54,7 +54,7 @@ for (uint e = begin + gl_LocalInvocationID.x; e < end; e += 128u) {
     if (i == 0u) scales[block] = unpackHalf2x16(uint(x[first])).x;
 }`),
 		},
-		Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
+		Reference: reference(func(args []*ir.Data, _ ir.Attrs) []*ir.Data {
 			d := args[0]
 			levels := &ir.Data{DType: ir.I8, Dims: d.Dims, Bytes: make([]byte, d.Elems())}
 			scales := make([]float64, d.Elems()/ir.ByteGroup)
@@ -66,9 +66,8 @@ for (uint e = begin + gl_LocalInvocationID.x; e < end; e += 128u) {
 				}
 			}
 			dims := append(d.Dims[:len(d.Dims)-1:len(d.Dims)-1], d.Dims[len(d.Dims)-1]/ir.ByteGroup)
-			out, err := ir.FromFloats(ir.F32, scales, dims...)
-			return []*ir.Data{levels, out}, err
-		},
+			return []*ir.Data{levels, ofFloats(ir.F32, scales, dims...)}
+		}),
 	}
 }
 

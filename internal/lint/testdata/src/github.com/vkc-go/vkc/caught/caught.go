@@ -56,6 +56,10 @@ func Starts() {
 	group.Wait()
 }
 
+type row struct{ work func() int }
+
+var rows = []row{{work: func() int { return work() }}}
+
 var table = map[string]func(){ // want `a variable of the package lets a bailout out of the package`
 	"work": func() { work() },
 }
