@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/internal/progcache"
@@ -97,7 +98,7 @@ func FitWeights(g *ir.Graph, weights ir.WeightSource) (fit *ir.Graph, changed in
 
 // Compile compiles a graph for a device. If the cache has the program of an equal graph for the same kind of device,
 // Compile returns it and starts no compiler process. Graphs that differ only in names are equal.
-func Compile(ctx context.Context, g *ir.Graph, opt Options) (*Compiled, error) {
+func Compile(ctx context.Context, g *ir.Graph, opt Options) (_ *Compiled, err error) {
 	start := time.Now()
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
@@ -106,15 +107,12 @@ func Compile(ctx context.Context, g *ir.Graph, opt Options) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCompilation(ctx, g, opt)
-	if err != nil {
-		return nil, runtime.Explain("compile", g.Name, err)
-	}
+	defer func() { err = runtime.Explain("compile", g.Name, err) }()
+	defer bailout.Caught(&err)
+	c := newCompilation(ctx, g, opt)
 	p, ok := c.fromCache()
 	if !ok {
-		if p, err = c.compile(ctx); err != nil {
-			return nil, runtime.Explain("compile", g.Name, err)
-		}
+		p = c.compile(ctx)
 	}
 	p.Stats.Kernels, p.Stats.Shaders = len(p.Contents.Program.Steps), len(p.Contents.Program.Shaders)
 	p.Stats.Without, p.Stats.Fitted = c.without, fitted
@@ -138,13 +136,10 @@ type compilation struct {
 
 // newCompilation finds the GLSL compiler and the caches, and removes the features from the target that the compiler
 // cannot express.
-func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation, error) {
+func newCompilation(ctx context.Context, g *ir.Graph, opt Options) *compilation {
 	c := &compilation{g: g, opt: opt, caps: opt.Target}
 	if c.caps.Name == "" {
-		var err error
-		if c.caps, err = device.Profile("generic"); err != nil {
-			return nil, err
-		}
+		c.caps = bailout.Must(device.Profile("generic"))
 	}
 	if !opt.NoCache {
 		// If there is no cache directory, the compile only takes longer.
@@ -155,15 +150,12 @@ func newCompilation(ctx context.Context, g *ir.Graph, opt Options) (*compilation
 		programs = "" // no cache of programs: a key does not contain these functions
 	}
 	c.cache = progcache.Open(programs)
-	var err error
-	if c.tools, err = spirv.Find(ctx, spirv.FindOptions{CacheDir: c.root}); err != nil {
-		return nil, err
-	}
-	if c.caps, c.without, err = toolcaps.Expressible(ctx, c.tools, c.caps); err != nil {
-		return nil, err
-	}
+	c.tools = bailout.Must(spirv.Find(ctx, spirv.FindOptions{CacheDir: c.root}))
+	caps, without, err := toolcaps.Expressible(ctx, c.tools, c.caps)
+	bailout.Check(err)
+	c.caps, c.without = caps, without
 	c.key = cacheKey(g, c.caps, c.tools, opt)
-	return c, nil
+	return c
 }
 
 // cacheKey returns the hash of everything that a compiled program depends on.
@@ -193,11 +185,8 @@ func (c *compilation) fromCache() (*Compiled, bool) {
 }
 
 // compile compiles the graph and stores the program in the cache.
-func (c *compilation) compile(ctx context.Context) (*Compiled, error) {
-	low, err := lower(ctx, c.g, c.caps, c.opt)
-	if err != nil {
-		return nil, err
-	}
+func (c *compilation) compile(ctx context.Context) *Compiled {
+	low := lower(ctx, c.g, c.caps, c.opt)
 	low.Program.GraphHash = c.g.HashString()
 	var shaders []spirv.Shader
 	for i, src := range low.GLSL {
@@ -206,9 +195,7 @@ func (c *compilation) compile(ctx context.Context) (*Compiled, error) {
 				TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs, c.caps.API)})
 		}
 	}
-	if err := c.validateCustom(ctx, low); err != nil {
-		return nil, err
-	}
+	bailout.Check(c.validateCustom(ctx, low))
 	opt := spirv.Options{Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root}
 	if report := c.opt.Progress; report != nil {
 		opt.Progress = func(done, total int) {
@@ -216,9 +203,7 @@ func (c *compilation) compile(ctx context.Context) (*Compiled, error) {
 		}
 	}
 	results, stats, err := c.tools.Compile(ctx, shaders, opt)
-	if err != nil {
-		return nil, explainCustom(err, shaders)
-	}
+	bailout.Check(explainCustom(err, shaders))
 	p := &Compiled{
 		Contents: bundle.Contents{Meta: c.meta(), Graph: c.g, Program: low.Program, GLSL: low.GLSL},
 		Stats:    Stats{Processes: stats.Processes},
@@ -232,7 +217,7 @@ func (c *compilation) compile(ctx context.Context) (*Compiled, error) {
 	if p.Stats.CacheErr = c.noRoot; c.noRoot == nil {
 		p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
 	}
-	return p, nil
+	return p
 }
 
 // meta returns the program's metadata: the generator, tools and target.

@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -26,12 +27,13 @@ type Lowered struct {
 
 // Lower runs the passes on a graph, chooses schedules for a device and generates GLSL. tuning has schedules that won in
 // measurements; it may be nil. Lower needs neither a device nor a compiler.
-func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (*Lowered, error) {
-	return lower(ctx, g, caps, Options{Tuning: tuning})
+func Lower(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning) (_ *Lowered, err error) {
+	defer bailout.Caught(&err)
+	return lower(ctx, g, caps, Options{Tuning: tuning}), nil
 }
 
 // lower is [Lower] with all options.
-func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lowered, error) {
+func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Lowered {
 	pricer, persistence := opt.Pricer, opt.Persistence
 	if pricer == nil {
 		pricer = func(caps device.Caps) kernel.Pricer { return schedule.NewPricer(caps) }
@@ -39,37 +41,28 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lo
 	if persistence == nil {
 		persistence = schedule.Runs
 	}
-	s, err := passes.Run(g, passes.Options{
+	s := bailout.Must(passes.Run(g, passes.Options{
 		Context: ctx,
 		Limits:  passes.Limits{Bindings: device.Bindings(caps), Weigh: glsl.Weigh},
 		Pricer:  pricer(caps),
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	low := &Lowered{State: s}
 	s.Program.Target = caps.Name
-	if err := refuseMissing(s.Kernels, caps); err != nil {
-		return nil, err
-	}
-	if err := refuseLarge(s); err != nil {
-		return nil, err
-	}
+	bailout.Check(refuseMissing(s.Kernels, caps))
+	bailout.Check(refuseLarge(s))
 	var symbols []string
 	for _, sym := range s.Program.Symbols {
 		symbols = append(symbols, sym.Name)
 	}
 	made := map[kernel.Identity]choice{}
 	for i, k := range s.Kernels {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+		bailout.Check(ctx.Err())
 		id := k.Identity()
 		c, ok := made[id]
 		if !ok {
-			if c, err = low.shade(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt.Tuning, symbols); err != nil {
-				return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
-			}
+			var err error
+			c, err = low.shade(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt.Tuning, symbols)
+			bailout.Unless(err == nil, "kernel %d (%s): %w", i, k.Name, err)
 			made[id] = c
 		}
 		low.Schedules, low.Reasons = append(low.Schedules, c.schedule), append(low.Reasons, c.reason)
@@ -79,13 +72,10 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) (*Lo
 			st.Binds[j].Address = schedule.ByAddress(k, b, caps)
 		}
 	}
-	if err := low.join(persistence(s.Program, s.Kernels, low.Schedules, caps)); err != nil {
-		return nil, err
-	}
-	if err := s.Program.Check(); err != nil {
-		return nil, fmt.Errorf("the compiled program does not hold together, which is a bug in vkc: %w", err)
-	}
-	return low, nil
+	low.join(persistence(s.Program, s.Kernels, low.Schedules, caps))
+	err := s.Program.Check()
+	bailout.Unless(err == nil, "the compiled program does not hold together, which is a bug in vkc: %w", err)
+	return low
 }
 
 // choice is the schedule and shader chosen for a kernel, and for all kernels with the same identity.
@@ -98,16 +88,12 @@ type choice struct {
 
 // shade chooses the schedule of a kernel, generates its shader and adds that with the given name.
 func (low *Lowered) shade(k *kernel.Kernel, name string, caps device.Caps, tuning device.Tuning,
-	symbols []string) (choice, error) {
+	symbols []string) (c choice, err error) {
+	defer bailout.Caught(&err)
 	sched, why, tuned, err := schedule.SelectTuned(k, caps, tuning)
-	if err != nil {
-		return choice{}, err
-	}
-	sh, err := glsl.Emit(k, sched, caps, symbols)
-	if err != nil {
-		return choice{}, err
-	}
-	c := choice{schedule: sched, text: sched.String(), reason: why, grid: sh.Grid}
+	bailout.Check(err)
+	sh := bailout.Must(glsl.Emit(k, sched, caps, symbols))
+	c = choice{schedule: sched, text: sched.String(), reason: why, grid: sh.Grid}
 	if tuned {
 		c.text += ", " + why
 	}

@@ -7,14 +7,15 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // join adds a persistent kernel for each of the given runs of consecutive steps. A persistent kernel does the work of
 // all steps of its run in one launch; its workgroups wait for each other between two steps.
-func (low *Lowered) join(runs []schedule.Run) error {
+func (low *Lowered) join(runs []schedule.Run) {
 	if len(runs) == 0 {
-		return nil
+		return
 	}
 	p := low.Program
 	buffer := func(kind kernel.BufferKind, name string, words int) int {
@@ -26,10 +27,7 @@ func (low *Lowered) join(runs []schedule.Run) error {
 	late := buffer(kernel.BufLate, "workgroups waited in vain", 1)
 	made := map[string]int{} // index of a shader, by its source
 	for _, r := range runs {
-		k, sh, err := low.persistent(r)
-		if err != nil {
-			return err
-		}
+		k, sh := low.persistent(r)
 		for _, b := range []int{meeting, late} {
 			k.Dispatch.Binds = append(k.Dispatch.Binds, kernel.Bind{Buffer: b, Read: true, Write: true})
 		}
@@ -41,23 +39,18 @@ func (low *Lowered) join(runs []schedule.Run) error {
 		k.Dispatch.Shader = shader
 		p.Persistent = append(p.Persistent, k)
 	}
-	return nil
 }
 
 // persistent returns the persistent kernel of a run of steps. The caller adds the index of its shader, and the bindings
 // of the two buffers through which workgroups wait.
-func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader, error) {
+func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader) {
 	steps := low.Program.Steps[r.First : r.First+r.Count]
 	d := kernel.Step{Name: fmt.Sprintf("persistent_%d", r.Count), Barrier: steps[0].Barrier,
 		Schedule: r.Why}
 	slots := map[int]int{} // index of the binding, by buffer
 	var phases []glsl.Phase
 	for _, s := range steps {
-		phase := glsl.Phase{Shader: low.shaders[s.Shader]}
-		var err error
-		if phase.Grid, err = s.Grid.Eval(nil); err != nil {
-			return kernel.Persistent{}, nil, err
-		}
+		phase := glsl.Phase{Shader: low.shaders[s.Shader], Grid: bailout.Must(s.Grid.Eval(nil))}
 		for _, b := range s.Binds {
 			slot, ok := slots[b.Buffer]
 			if !ok {
@@ -78,10 +71,7 @@ func (low *Lowered) persistent(r schedule.Run) (kernel.Persistent, *glsl.Shader,
 			return o.Write && low.Program.Overlap(b.Buffer, o.Buffer)
 		})
 	}
-	sh, err := glsl.Persistent(d.Name, phases, changes, r.Groups)
-	if err != nil {
-		return kernel.Persistent{}, nil, err
-	}
+	sh := bailout.Must(glsl.Persistent(d.Name, phases, changes, r.Groups))
 	d.Grid = sh.Grid
-	return kernel.Persistent{First: r.First, Count: r.Count, Dispatch: d}, sh, nil
+	return kernel.Persistent{First: r.First, Count: r.Count, Dispatch: d}, sh
 }
