@@ -129,8 +129,8 @@ func (p *attentionPoint) limitKeys() {
 		return
 	}
 	over := kernel.Axis(l.k.AttentionAxes().Key, l.k.Fold)
-	before := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(over), l.b.FromIndex(l.k.FirstSeen(p.row)))
-	p.add(l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
+	before := l.is(ir.OpLt, l.b.FromIndex(over), l.b.FromIndex(l.k.FirstSeen(p.row)))
+	p.add(l.f32(ir.OpWhere, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0)))
 }
 
 // read loads an element of the named argument at the batch's coordinates followed by at.
@@ -151,7 +151,7 @@ func (p *attentionPoint) ofKey(name string, along ...kernel.Index) *kernel.Expr 
 // add adds a term to the mask, which the kernel adds to the scores.
 func (p *attentionPoint) add(e *kernel.Expr) {
 	if p.a.Mask != nil {
-		e = p.l.b.Apply(ir.OpAdd, ir.F32, nil, p.a.Mask, e)
+		e = p.l.f32(ir.OpAdd, p.a.Mask, e)
 	}
 	p.a.Mask = e
 }
@@ -161,7 +161,7 @@ func (p *attentionPoint) add(e *kernel.Expr) {
 func (p *attentionPoint) addMask() {
 	l, in := p.l, p.n.Op().Info()
 	times := func(e *kernel.Expr, by float64) *kernel.Expr {
-		return l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, e), l.b.Float(ir.F32, by))
+		return l.f32(ir.OpMul, l.b.Cast(ir.F32, e), l.b.Float(ir.F32, by))
 	}
 	if i := in.Arg("mask"); i < len(p.n.Args()) && !analysis.IsSplat(p.n.Arg(i), 0) {
 		at := slices.Concat(p.batch, []kernel.Index{p.head, p.query, p.key})
@@ -175,47 +175,46 @@ func (p *attentionPoint) addMask() {
 		return
 	}
 	lse := p.ofQuery("lse")
-	none := l.b.Apply(ir.OpEq, ir.Bool, nil, lse, l.b.Float(ir.F32, math.Inf(-1)))
+	none := l.is(ir.OpEq, lse, l.b.Float(ir.F32, math.Inf(-1)))
 	by := func(x float64) *kernel.Expr { return l.b.Float(ir.F32, x) }
-	factor := l.b.Apply(ir.OpWhere, ir.F32, nil, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
-	p.add(l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, lse), factor))
+	factor := l.f32(ir.OpWhere, none, by(math.Log2E), by(-math.Log2E)) // -inf stays
+	p.add(l.f32(ir.OpMul, l.b.Cast(ir.F32, lse), factor))
 }
 
 // result returns the value that a row stores, computed from the maximum of the scores, the sum of the weights and the
 // weighted sum of the values.
 func (p *attentionPoint) result() *kernel.Expr {
 	l, n, in := p.l, p.n, p.n.Op().Info()
-	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	top, sum, weighted := l.b.Acc(0, ir.F32, "top"), l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
 	if p.grad != "" { // weights are relative to the maximum, and already normalized
 		scale := 1.0
 		if p.grad != "v" {
 			scale = analysis.AttentionScale(n)
 		}
-		return f32(ir.OpMul, f32(ir.OpMul, weighted, f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale))
+		return l.f32(ir.OpMul, l.f32(ir.OpMul, weighted, l.f32(ir.OpExp2, top)), l.b.Float(ir.F32, scale))
 	}
 	var sink *kernel.Expr
 	if i := in.Arg("sinks"); i < len(n.Args()) {
 		s := l.value(n.Arg(i), []kernel.Index{p.head})
-		sink = f32(ir.OpMul, l.b.Cast(ir.F32, s), l.b.Float(ir.F32, math.Log2E))
+		sink = l.f32(ir.OpMul, l.b.Cast(ir.F32, s), l.b.Float(ir.F32, math.Log2E))
 	}
 	none := func(x *kernel.Expr) *kernel.Expr {
-		return l.b.Apply(ir.OpEq, ir.Bool, nil, x, l.b.Float(ir.F32, math.Inf(-1)))
+		return l.is(ir.OpEq, x, l.b.Float(ir.F32, math.Inf(-1)))
 	}
-	weight := func(x, relativeTo *kernel.Expr) *kernel.Expr { return f32(ir.OpExp2, f32(ir.OpSub, x, relativeTo)) }
+	weight := func(x, relativeTo *kernel.Expr) *kernel.Expr { return l.f32(ir.OpExp2, l.f32(ir.OpSub, x, relativeTo)) }
 	if in.Arg("v") < 0 {
 		if sink != nil { // if no score is a number, any maximum will do
-			most := f32(ir.OpMax, top, sink)
-			most = f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
-			sum, top = f32(ir.OpAdd, f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
+			most := l.f32(ir.OpMax, top, sink)
+			most = l.f32(ir.OpWhere, none(most), l.b.Float(ir.F32, 0), most)
+			sum, top = l.f32(ir.OpAdd, l.f32(ir.OpMul, sum, weight(top, most)), weight(sink, most)), most
 		}
-		return f32(ir.OpMul, f32(ir.OpAdd, top, f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2))
+		return l.f32(ir.OpMul, l.f32(ir.OpAdd, top, l.f32(ir.OpLog2, sum)), l.b.Float(ir.F32, math.Ln2))
 	}
 	if sink != nil { // one more weight, for the value 0; a row without visible keys has the result 0 rather than NaN
-		result := f32(ir.OpDiv, weighted, f32(ir.OpAdd, sum, weight(sink, top)))
-		return f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result)
+		result := l.f32(ir.OpDiv, weighted, l.f32(ir.OpAdd, sum, weight(sink, top)))
+		return l.f32(ir.OpWhere, none(top), l.b.Float(ir.F32, 0), result)
 	}
-	return f32(ir.OpDiv, weighted, sum)
+	return l.f32(ir.OpDiv, weighted, sum)
 }
 
 // endOfKeys returns the number of keys that a row needs to read, if a mask hides all later keys: it has the form

@@ -57,7 +57,7 @@ func (l *lowerer) groupOfRows(n *ir.Node, cols ir.Dim) (expert *kernel.Expr) {
 	grid := l.parallel(ir.Shape{groups, rows, cols})
 	expert = l.value(table, []kernel.Index{grid[0], {}})
 	row := l.value(table, []kernel.Index{grid[0], grid[1].Plus(kernel.Const(1))})
-	exists := func(v *kernel.Expr) *kernel.Expr { return l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(ir.I32, 0)) }
+	exists := func(v *kernel.Expr) *kernel.Expr { return l.is(ir.OpGe, v, l.b.Integer(ir.I32, 0)) }
 	l.k.Guard = &kernel.Guard{Batch: exists(expert), Row: exists(row)}
 	tokens, used := l.space[0], l.space[1]
 	end := kernel.DimIndex(tokens).Mul(kernel.DimIndex(used)).Minus(kernel.Const(1))

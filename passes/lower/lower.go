@@ -202,6 +202,21 @@ func (l *lowerer) opNames() (ops []string, name string) {
 	return ops, strings.Join(heart, "_")
 }
 
+// op, f32, i32 and is apply an op: to the given dtype, to f32, to i32, or to bool.
+func (l *lowerer) op(op ir.Op, t ir.DType, args ...*kernel.Expr) *kernel.Expr {
+	return l.b.Apply(op, t, nil, args...)
+}
+
+func (l *lowerer) f32(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, ir.F32, args...) }
+func (l *lowerer) i32(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, ir.I32, args...) }
+func (l *lowerer) is(op ir.Op, args ...*kernel.Expr) *kernel.Expr  { return l.op(op, ir.Bool, args...) }
+
+// hinted returns e with the name that it has in the shader's source.
+func hinted(name string, e *kernel.Expr) *kernel.Expr {
+	e.Hint = name
+	return e
+}
+
 // parallel adds parallel axes to the kernel and returns the point's coordinates along them.
 func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
 	at := make([]kernel.Index, len(shape))
@@ -260,10 +275,10 @@ func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	}
 	switch t := v.DType; t {
 	case ir.I64:
-		v = l.b.Apply(ir.OpMax, t, nil, v, l.b.Integer(t, 0))
+		v = l.op(ir.OpMax, t, v, l.b.Integer(t, 0))
 		fallthrough
 	case ir.U32:
-		v = l.b.Apply(ir.OpMin, t, nil, v, l.b.Integer(t, math.MaxInt32))
+		v = l.op(ir.OpMin, t, v, l.b.Integer(t, math.MaxInt32))
 		v = l.b.Cast(ir.I32, v)
 	}
 	return kernel.ValueIndex(v, last)

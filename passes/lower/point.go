@@ -152,8 +152,8 @@ func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 			}
 		default:
 			length := l.b.FromIndex(kernel.DimIndex(d))
-			mod := func(v *kernel.Expr) *kernel.Expr { return l.b.Apply(ir.OpMod, ir.I32, nil, v, length) }
-			moved := l.b.Apply(ir.OpSub, ir.I32, nil, l.b.FromIndex(at[i]), mod(l.b.Integer(ir.I32, shift)))
+			mod := func(v *kernel.Expr) *kernel.Expr { return l.i32(ir.OpMod, v, length) }
+			moved := l.i32(ir.OpSub, l.b.FromIndex(at[i]), mod(l.b.Integer(ir.I32, shift)))
 			out[i] = l.indexOf(mod(moved), kernel.Last(d))
 		}
 	}
@@ -183,9 +183,9 @@ func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) *kernel.Expr {
 // inside returns the condition lo <= x < hi.
 func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
 	test := func(op ir.Op, a, b kernel.Index) *kernel.Expr {
-		return l.b.Apply(op, ir.Bool, nil, l.b.FromIndex(a), l.b.FromIndex(b))
+		return l.is(op, l.b.FromIndex(a), l.b.FromIndex(b))
 	}
-	return l.b.Apply(ir.OpAnd, ir.Bool, nil, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
+	return l.is(ir.OpAnd, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
 }
 
 // where returns a if cond is true, else b. The kernel may load both, so their coordinates must be in range in any case.
@@ -196,7 +196,7 @@ func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 		}
 		return b
 	}
-	return l.b.Apply(ir.OpWhere, t, nil, cond, a, b)
+	return l.op(ir.OpWhere, t, cond, a, b)
 }
 
 // concat returns an element of a concat.
@@ -227,8 +227,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) *kernel.Expr {
 			out = v
 			continue
 		}
-		out = l.where(l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(at[axis]), l.b.FromIndex(ends[i])),
-			v, out, n.DType())
+		out = l.where(l.is(ir.OpLt, l.b.FromIndex(at[axis]), l.b.FromIndex(ends[i])), v, out, n.DType())
 	}
 	if out == nil {
 		out = l.b.Number(n.DType(), 0)
@@ -259,7 +258,7 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		if inside == nil {
 			inside = in
 		} else {
-			inside = l.b.Apply(ir.OpAnd, ir.Bool, nil, inside, in)
+			inside = l.is(ir.OpAnd, inside, in)
 		}
 	}
 	fill := l.b.Number(n.DType(), n.Attrs().Float("value"))
@@ -281,15 +280,14 @@ func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 		return clamped
 	}
 	if mode == "wrap" {
-		on := l.b.Apply(ir.OpMod, ir.I32, nil, l.b.FromIndex(c), l.b.FromIndex(kernel.DimIndex(d)))
+		on := l.i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(kernel.DimIndex(d)))
 		return l.indexOf(on, kernel.Last(d))
 	}
 	// Reflections have the period 2*(d-1): if m is the coordinate in a period, the element is (d-1) - |m - (d-1)|. A
 	// single element has period 0, and x mod 0 is 0.
-	i32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, args...) }
 	end := l.b.FromIndex(kernel.Last(d))
-	m := i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(kernel.Last(d).Times(2)))
-	return l.indexOf(i32(ir.OpSub, end, i32(ir.OpAbs, i32(ir.OpSub, m, end))), kernel.Last(d))
+	m := l.i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(kernel.Last(d).Times(2)))
+	return l.indexOf(l.i32(ir.OpSub, end, l.i32(ir.OpAbs, l.i32(ir.OpSub, m, end))), kernel.Last(d))
 }
 
 // dynamicSlice returns an element of a dynamic_slice.

@@ -21,7 +21,7 @@ func (l *lowerer) random(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		return l.normal(n.DType(), element, word(kernel.WordFirst), word(kernel.WordSecond))
 	case ir.OpRandomBernoulli:
 		below := int64(math.Ceil(n.Attrs().Float("p") * (1 << 24)))
-		return l.b.Apply(ir.OpLt, ir.Bool, nil, l.top(word(kernel.WordOwn), 24), l.b.Integer(ir.U32, below))
+		return l.is(ir.OpLt, l.top(word(kernel.WordOwn), 24), l.b.Integer(ir.U32, below))
 	}
 	return l.uniform(n.DType(), word(kernel.WordOwn), uniformBits(n.DType()))
 }
@@ -40,13 +40,13 @@ func uniformBits(t ir.DType) int {
 
 // top returns the highest `bits` bits of a word.
 func (l *lowerer) top(word *kernel.Expr, bits int) *kernel.Expr {
-	return l.b.Apply(ir.OpShr, ir.U32, nil, word, l.b.Integer(ir.U32, int64(32-bits)))
+	return l.op(ir.OpShr, ir.U32, word, l.b.Integer(ir.U32, int64(32-bits)))
 }
 
 // uniform returns a number of dtype t in [0, 1) made of the highest bits of a word.
 func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
 	wide := analysis.AccType(t)
-	x := l.b.Apply(ir.OpMul, wide, nil, l.b.Cast(wide, l.top(word, bits)), l.b.Float(wide, math.Ldexp(1, -bits)))
+	x := l.op(ir.OpMul, wide, l.b.Cast(wide, l.top(word, bits)), l.b.Float(wide, math.Ldexp(1, -bits)))
 	x.Hint = "uniform"
 	return l.b.Cast(t, x)
 }
@@ -56,17 +56,15 @@ func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr 
 // angle a quarter turn larger, in [-1/4, 3/4) turns, where adding the quarter turn is exact.
 func (l *lowerer) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
 	wide := analysis.AccType(t)
-	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, wide, nil, args...) }
+	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, wide, args...) }
 	num := func(v float64) *kernel.Expr { return l.b.Float(wide, v) }
 	u, v := l.uniform(wide, first, 24), l.uniform(wide, second, 24)
-	radius := f(ir.OpSqrt, f(ir.OpMul, num(-2), f(ir.OpLog1p, f(ir.OpNeg, u))))
-	radius.Hint = "radius"
+	radius := hinted("radius", f(ir.OpSqrt, f(ir.OpMul, num(-2), f(ir.OpLog1p, f(ir.OpNeg, u)))))
 
 	_, place := element.DivMod(ir.D(2))
-	odd := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(place), l.b.Integer(ir.I32, 0))
-	early := l.b.Apply(ir.OpLt, ir.Bool, nil, v, num(0.5))
+	odd := l.is(ir.OpNe, l.b.FromIndex(place), l.b.Integer(ir.I32, 0))
+	early := l.is(ir.OpLt, v, num(0.5))
 	ahead := l.where(early, num(0.25), num(-0.75), wide)
-	turns := l.where(odd, v, f(ir.OpAdd, v, ahead), wide)
-	turns.Hint = "turns"
+	turns := hinted("turns", l.where(odd, v, f(ir.OpAdd, v, ahead), wide))
 	return l.b.Cast(t, f(ir.OpMul, radius, f(ir.OpSin, f(ir.OpMul, num(2*math.Pi), turns))))
 }

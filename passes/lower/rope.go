@@ -36,14 +36,12 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	high := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(0)})
 	low := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(1)})
 	sin, cos := l.sinCosTurns(pos, high, low)
-	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
-	isSecond := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
-	signed := l.where(isSecond, sin, f32(ir.OpNeg, sin), ir.F32)
-	signed.Hint = "partner_sin"
-	out := f32(ir.OpAdd, f32(ir.OpMul, self, cos), f32(ir.OpMul, other, signed))
+	isSecond := l.is(ir.OpNe, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
+	signed := hinted("partner_sin", l.where(isSecond, sin, l.f32(ir.OpNeg, sin), ir.F32))
+	out := l.f32(ir.OpAdd, l.f32(ir.OpMul, self, cos), l.f32(ir.OpMul, other, signed))
 	out.Hint = "rope"
 	if dims < inner {
-		turns := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
+		turns := l.is(ir.OpLt, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
 		out = l.where(turns, out, self, ir.F32)
 	}
 	return out
@@ -55,30 +53,26 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 // smaller parts do not matter, and could move the angle beyond pi/4.
 func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
 	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
-		return l.b.Apply(op, ir.U32, nil, a, l.b.Integer(ir.U32, b))
+		return l.op(op, ir.U32, a, l.b.Integer(ir.U32, b))
 	}
-	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	is := func(bit int64, of *kernel.Expr) *kernel.Expr {
-		return l.b.Apply(ir.OpNe, ir.Bool, nil, u32(ir.OpAnd, of, bit), l.b.Integer(ir.U32, 0))
+		return l.is(ir.OpNe, u32(ir.OpAnd, of, bit), l.b.Integer(ir.U32, 0))
 	}
-	carried := f32(ir.OpMul, f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low)),
+	carried := l.f32(ir.OpMul, l.f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low)),
 		l.b.Float(ir.F32, 1.0/(1<<32)))
 	carried.Hint = "carried"
-	turn := l.b.Apply(ir.OpMul, ir.U32, nil, l.b.Cast(ir.U32, pos), high)
-	turn = l.b.Apply(ir.OpAdd, ir.U32, nil, turn, l.b.Cast(ir.U32, l.b.Cast(ir.I32, carried)))
-	turn.Hint = "turn"
+	turn := l.op(ir.OpMul, ir.U32, l.b.Cast(ir.U32, pos), high)
+	turn = hinted("turn", l.op(ir.OpAdd, ir.U32, turn, l.b.Cast(ir.U32, l.b.Cast(ir.I32, carried))))
 	quadrant := u32(ir.OpShr, u32(ir.OpAdd, turn, 1<<29), 30)
 	quadrant.Hint = "quadrant"
 	within := l.b.Cast(ir.F32, l.b.Cast(ir.I32, u32(ir.OpShl, turn, 2)))
-	angle := f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33)))
-	angle.Hint = "angle"
-	s, c := f32(ir.OpSin, angle), f32(ir.OpCos, angle)
-	odd := is(1, quadrant)
-	odd.Hint = "odd_quadrant"
+	angle := hinted("angle", l.f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33))))
+	s, c := l.f32(ir.OpSin, angle), l.f32(ir.OpCos, angle)
+	odd := hinted("odd_quadrant", is(1, quadrant))
 	sin, cos = l.where(odd, c, s, ir.F32), l.where(odd, s, c, ir.F32)
 	sin.Hint, cos.Hint = "sin_size", "cos_size"
-	sin = l.where(is(2, quadrant), f32(ir.OpNeg, sin), sin, ir.F32)
-	cos = l.where(is(2, u32(ir.OpAdd, quadrant, 1)), f32(ir.OpNeg, cos), cos, ir.F32)
+	sin = l.where(is(2, quadrant), l.f32(ir.OpNeg, sin), sin, ir.F32)
+	cos = l.where(is(2, u32(ir.OpAdd, quadrant, 1)), l.f32(ir.OpNeg, cos), cos, ir.F32)
 	sin.Hint, cos.Hint = "turn_sin", "turn_cos"
 	return sin, cos
 }

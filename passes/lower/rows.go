@@ -200,11 +200,11 @@ func (l *lowerer) scalar(s *ir.Scalar, n *ir.Node, x *kernel.Expr, results []*ke
 		var out *kernel.Expr
 		switch {
 		case s.Test:
-			out = l.b.Apply(s.Op, ir.Bool, nil, args...)
+			out = l.op(s.Op, ir.Bool, args...)
 		case s.Op == ir.OpWhere:
 			out = l.where(args[0], args[1], args[2], t)
 		default:
-			out = l.b.Apply(s.Op, t, nil, args...)
+			out = l.op(s.Op, t, args...)
 		}
 		if s.Name != "" {
 			out.Hint = s.Name
@@ -216,10 +216,10 @@ func (l *lowerer) scalar(s *ir.Scalar, n *ir.Node, x *kernel.Expr, results []*ke
 // mean divides a sum by the length of the row.
 func (l *lowerer) mean(sum *kernel.Expr) *kernel.Expr {
 	if l.k.Fold.IsStatic() && l.k.Fold.Add > 0 {
-		return l.b.Apply(ir.OpMul, sum.DType, nil, sum, l.b.Float(sum.DType, 1/float64(l.k.Fold.Add)))
+		return l.op(ir.OpMul, sum.DType, sum, l.b.Float(sum.DType, 1/float64(l.k.Fold.Add)))
 	}
 	count := l.b.Cast(sum.DType, l.b.FromIndex(kernel.DimIndex(l.k.Fold)))
-	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, count)
+	return l.op(ir.OpDiv, sum.DType, sum, count)
 }
 
 // rowStart returns the coordinates of the row's first element.
@@ -270,11 +270,11 @@ func (l *lowerer) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr 
 	wideLo, wideHi := ir.IntRange(acc.DType)
 	switch {
 	case t == ir.Bool:
-		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(acc.DType, 0))
+		return l.is(ir.OpNe, acc, l.b.Integer(acc.DType, 0))
 	case by == ir.OpReduceMax && t.IsInteger() && lo != wideLo:
-		acc = l.b.Apply(ir.OpMax, acc.DType, nil, acc, l.b.Integer(acc.DType, lo))
+		acc = l.op(ir.OpMax, acc.DType, acc, l.b.Integer(acc.DType, lo))
 	case by == ir.OpReduceMin && t.IsInteger() && hi != wideHi:
-		acc = l.b.Apply(ir.OpMin, acc.DType, nil, acc, l.b.Integer(acc.DType, hi))
+		acc = l.op(ir.OpMin, acc.DType, acc, l.b.Integer(acc.DType, hi))
 	}
 	return l.b.Cast(t, acc)
 }
@@ -285,7 +285,7 @@ func (l *lowerer) countLess(some int64, t ir.DType) *kernel.Expr {
 		return l.b.Float(t, float64(max(l.k.Fold.Add-some, 0)))
 	}
 	count := l.b.FromIndex(kernel.DimIndex(l.k.Fold).Minus(kernel.Const(some)))
-	return l.b.Cast(t, l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0)))
+	return l.b.Cast(t, l.i32(ir.OpMax, count, l.b.Integer(ir.I32, 0)))
 }
 
 // normalized returns the element at coordinates at of row op n, such as softmax, from the results of its phases. The

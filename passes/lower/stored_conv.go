@@ -279,7 +279,7 @@ func (l *lowerer) guardRow(cond *kernel.Expr) {
 	case l.k.Guard == nil:
 		l.k.Guard = &kernel.Guard{Row: cond}
 	default:
-		l.k.Guard.Row = l.b.Apply(ir.OpAnd, ir.Bool, nil, l.k.Guard.Row, cond)
+		l.k.Guard.Row = l.is(ir.OpAnd, l.k.Guard.Row, cond)
 	}
 }
 

@@ -44,7 +44,7 @@ func (l *lowerer) lowerUpdate() {
 		wide := analysis.AccType(w.Op.DType())
 		old := l.b.Load(bind, w.Op.DType(), index, "old")
 		combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
-		v = l.b.Apply(combine, wide, nil, l.b.Cast(wide, old), l.b.Cast(wide, v))
+		v = l.op(combine, wide, l.b.Cast(wide, old), l.b.Cast(wide, v))
 	}
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
 }
@@ -56,7 +56,7 @@ func (l *lowerer) lowerReplaced(w analysis.Write) {
 	l.ops[w.Op] = true
 	replaced := l.value(w.Op.Arg(0), broadcastCoords(w.Op.Arg(0).Shape(), l.at))
 	if w.Arg == 1 {
-		replaced = l.b.Apply(ir.OpNot, ir.Bool, nil, replaced)
+		replaced = l.is(ir.OpNot, replaced)
 	}
 	v := l.value(w.Values(), broadcastCoords(w.Values().Shape(), l.at))
 	l.k.Guard = &kernel.Guard{Point: replaced}
@@ -99,12 +99,12 @@ func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) ke
 		v = l.b.Cast(ir.I32, v) // an overflowing u32 becomes negative, and so is also out of range
 	}
 	end := l.b.Cast(v.DType, l.b.FromIndex(kernel.DimIndex(extent)))
-	within := l.b.Apply(ir.OpLt, ir.Bool, nil, v, end)
+	within := l.is(ir.OpLt, v, end)
 	if !analysis.NeverNegative(indices.DType()) {
-		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(v.DType, 0)), within)
+		within = l.is(ir.OpAnd, l.is(ir.OpGe, v, l.b.Integer(v.DType, 0)), within)
 	}
 	if g := l.k.Guard; g != nil {
-		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, g.Point, within)
+		within = l.is(ir.OpAnd, g.Point, within)
 	}
 	l.k.Guard = &kernel.Guard{Point: within}
 	return l.indexOf(v, kernel.Last(extent))
@@ -126,7 +126,7 @@ func (l *lowerer) startIndex(n *ir.Node, axis int) kernel.Index {
 	start := l.value(n.Arg(2), nil)
 	if n.Attrs().Bool("wrap") {
 		t, extent := start.DType, n.Shape()[axis]
-		on := l.b.Apply(ir.OpMod, t, nil, start, l.b.Integer(t, extent.Add))
+		on := l.op(ir.OpMod, t, start, l.b.Integer(t, extent.Add))
 		return l.indexOf(on, kernel.Last(extent))
 	}
 	room := kernel.DimIndex(n.Shape()[axis]).Minus(kernel.DimIndex(n.Arg(1).Shape()[axis]))

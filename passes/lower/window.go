@@ -79,14 +79,12 @@ func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 			t.add(l, x, d)
 			continue
 		}
-		i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, a, b) }
-		test := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.Bool, nil, a, b) }
 		v, stride, zero := l.b.FromIndex(x), l.b.Integer(ir.I32, w.Stride[i]), l.b.Integer(ir.I32, 0)
-		quo := i32(ir.OpDiv, v, stride)
+		quo := l.i32(ir.OpDiv, v, stride)
 		t.at = append(t.at, l.indexOf(quo, kernel.Last(d)))
-		t.and(l, test(ir.OpGe, v, zero))
-		t.and(l, test(ir.OpEq, i32(ir.OpRem, v, stride), zero))
-		t.and(l, test(ir.OpLt, quo, l.b.FromIndex(kernel.DimIndex(d))))
+		t.and(l, l.is(ir.OpGe, v, zero))
+		t.and(l, l.is(ir.OpEq, l.i32(ir.OpRem, v, stride), zero))
+		t.and(l, l.is(ir.OpLt, quo, l.b.FromIndex(kernel.DimIndex(d))))
 	}
 	return t
 }
@@ -98,7 +96,7 @@ func (t *tap) and(l *lowerer, cond *kernel.Expr) {
 	case t.inside == nil:
 		t.inside = cond
 	default:
-		t.inside = l.b.Apply(ir.OpAnd, ir.Bool, nil, t.inside, cond)
+		t.inside = l.is(ir.OpAnd, t.inside, cond)
 	}
 }
 
@@ -169,7 +167,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 		if a.Kind == kernel.ExprConst && b.Kind == kernel.ExprConst {
 			return l.b.Integer(ir.I32, op.Info().Int([]int64{a.Int, b.Int}, nil))
 		}
-		return l.b.Apply(op, ir.I32, nil, a, b)
+		return l.i32(op, a, b)
 	}
 	for i, d := range n.Arg(0).Shape()[outer:] {
 		first, end := kernel.Const(0), kernel.DimIndex(d)
@@ -188,7 +186,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 		}
 		count = i32(ir.OpMul, count, i32(ir.OpSub, stop, start))
 	}
-	return l.b.Apply(ir.OpDiv, acc.DType, nil, acc, l.b.Cast(acc.DType, count))
+	return l.op(ir.OpDiv, acc.DType, acc, l.b.Cast(acc.DType, count))
 }
 
 // least returns the smaller of two indices, or the larger if op is OpMax. It needs no code if one is provably smaller.
@@ -220,9 +218,9 @@ func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) *kernel.Expr {
 	x := l.convInput(n, group, at, fold)
 	w := l.convWeight(n, group, at[1], fold)
 	if x.DType.IsInteger() {
-		return l.b.Apply(ir.OpMul, ir.I32, nil, l.b.Cast(ir.I32, x), l.b.Cast(ir.I32, w))
+		return l.i32(ir.OpMul, l.b.Cast(ir.I32, x), l.b.Cast(ir.I32, w))
 	}
-	return l.b.Apply(ir.OpMul, ir.F32, nil, x, w)
+	return l.f32(ir.OpMul, x, w)
 }
 
 // outPerGroup returns the number of output channels of a group.
@@ -309,7 +307,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 			for k, w := range weights {
 				v := first
 				if k > 0 {
-					v = l.b.Apply(ir.OpAdd, ir.I32, nil, first, l.b.Integer(ir.I32, int64(k)))
+					v = l.i32(ir.OpAdd, first, l.b.Integer(ir.I32, int64(k)))
 				}
 				terms[i] = append(terms[i], share{l.indexOf(v, kernel.Last(from)), w})
 			}
@@ -319,7 +317,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		if a == nil {
 			return b
 		}
-		return l.b.Apply(op, ir.F32, nil, a, b)
+		return l.f32(op, a, b)
 	}
 	var sum *kernel.Expr
 	var visit func(axis int, from []kernel.Index, weight *kernel.Expr)
@@ -353,39 +351,37 @@ func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
 	if n.Attrs().Bool("align_corners") {
 		num, den = c.Mul(kernel.DimIndex(from).Minus(kernel.Const(1))), kernel.DimIndex(to).Minus(kernel.Const(1))
 	}
-	i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, a, b) }
 	one := l.b.Integer(ir.I32, 1)
 	d := l.b.FromIndex(den)
 	if !den.Minus(kernel.Const(1)).NonNegative() {
-		d = i32(ir.OpMax, d, one)
+		d = l.i32(ir.OpMax, d, one)
 	}
 	if d.Kind == kernel.ExprConst && d.Int < 1 {
 		d = one
 	}
 	v := l.b.FromIndex(num)
-	rest := i32(ir.OpMod, v, d) // has the sign of d, which is positive
-	at := i32(ir.OpDiv, i32(ir.OpSub, v, rest), d)
-	f := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, a, b) }
+	rest := l.i32(ir.OpMod, v, d) // has the sign of d, which is positive
+	at := l.i32(ir.OpDiv, l.i32(ir.OpSub, v, rest), d)
 	num32 := func(v float64) *kernel.Expr { return l.b.Float(ir.F32, v) }
-	t := f(ir.OpDiv, l.b.Cast(ir.F32, rest), l.b.Cast(ir.F32, d))
-	t.Hint = "fraction"
+	t := hinted("fraction", l.f32(ir.OpDiv, l.b.Cast(ir.F32, rest), l.b.Cast(ir.F32, d)))
 	if n.Op() == ir.OpResizeLinear {
-		return at, []*kernel.Expr{f(ir.OpSub, num32(1), t), t}
+		return at, []*kernel.Expr{l.f32(ir.OpSub, num32(1), t), t}
 	}
 	// Cubic convolution (Keys 1981) with a = -0.75: the kernel at distances up to 1, and from 1 to 2.
 	const a = -0.75
 	inner := func(d *kernel.Expr) *kernel.Expr {
-		p := f(ir.OpSub, f(ir.OpMul, num32(a+2), d), num32(a+3))
-		return f(ir.OpAdd, f(ir.OpMul, f(ir.OpMul, p, d), d), num32(1))
+		p := l.f32(ir.OpSub, l.f32(ir.OpMul, num32(a+2), d), num32(a+3))
+		return l.f32(ir.OpAdd, l.f32(ir.OpMul, l.f32(ir.OpMul, p, d), d), num32(1))
 	}
 	outer := func(d *kernel.Expr) *kernel.Expr {
-		p := f(ir.OpSub, f(ir.OpMul, num32(a), d), num32(5*a))
-		p = f(ir.OpAdd, f(ir.OpMul, p, d), num32(8*a))
-		return f(ir.OpSub, f(ir.OpMul, p, d), num32(4*a))
+		p := l.f32(ir.OpSub, l.f32(ir.OpMul, num32(a), d), num32(5*a))
+		p = l.f32(ir.OpAdd, l.f32(ir.OpMul, p, d), num32(8*a))
+		return l.f32(ir.OpSub, l.f32(ir.OpMul, p, d), num32(4*a))
 	}
-	u := f(ir.OpSub, num32(1), t)
-	weights = []*kernel.Expr{outer(f(ir.OpAdd, t, num32(1))), inner(t), inner(u), outer(f(ir.OpAdd, u, num32(1)))}
-	return i32(ir.OpSub, at, one), weights
+	u := l.f32(ir.OpSub, num32(1), t)
+	far := func(d *kernel.Expr) *kernel.Expr { return outer(l.f32(ir.OpAdd, d, num32(1))) }
+	weights = []*kernel.Expr{far(t), inner(t), inner(u), far(u)}
+	return l.i32(ir.OpSub, at, one), weights
 }
 
 // alone ends the lowering if op n, which folds windows, shares its loop with another op.
