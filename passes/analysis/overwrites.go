@@ -92,7 +92,6 @@ func (w Write) suits() bool {
 // because the first write would have to run before itself, the state is written as a whole: a kernel computes the new
 // value, and it is copied to the state.
 type Overwrites struct {
-	g       *ir.Graph
 	users   [][]*ir.Node
 	shown   map[*ir.Node]int        // by node: the number of outputs and new values of states that it is
 	news    map[*ir.Node]int        // by node: the number of states that it is the new value of
@@ -109,7 +108,7 @@ type Edge struct{ Value, user *ir.Node }
 // NewOverwrites decides which states of a graph can be updated in place. decided means that pass interface (see
 // rewrite.OwnValues) has decided already: it has inserted a copy before each update that is not in place.
 func NewOverwrites(g *ir.Graph, decided bool) *Overwrites {
-	o := &Overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
+	o := &Overwrites{users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
 		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
 		early: map[Edge]bool{}, search: 4 * len(g.Nodes())}
 	for _, out := range g.Outputs() {

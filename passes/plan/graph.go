@@ -167,18 +167,6 @@ func (g *Graph) Once() int {
 	return len(g.order) - len(slices.DeleteFunc(g.IDs(), func(id KernelID) bool { return g.once[id] }))
 }
 
-// Prepared reports whether a value is computed when the program is loaded and read in every run.
-func (g *Graph) Prepared(v ValueID) bool {
-	made, used := false, false
-	for id := range g.values[v].writers {
-		made = made || g.once[id]
-	}
-	for id := range g.values[v].readers {
-		used = used || !g.once[id]
-	}
-	return made && used
-}
-
 // IDs returns the IDs of the kernels in order. The caller may modify the graph while it iterates over them.
 func (g *Graph) IDs() []KernelID { return slices.Clone(g.order) }
 

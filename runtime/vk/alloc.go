@@ -104,10 +104,9 @@ type allocation struct {
 // memory type. The reason is that driver allocations are slow, and limited in number (often to 4096). It may be used
 // concurrently.
 type allocator struct {
-	source        memorySource
-	types         []MemoryType
-	blockBytes    []uint64 // by memory type
-	maxAllocation uint64
+	source     memorySource
+	types      []MemoryType
+	blockBytes []uint64 // by memory type
 
 	mu     sync.Mutex
 	blocks []*memoryBlock
@@ -132,7 +131,7 @@ const minAlignment = 256
 // heap.
 func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType,
 	blockBytes, maxAllocation uint64) *allocator {
-	a := &allocator{source: source, types: types, maxAllocation: maxAllocation}
+	a := &allocator{source: source, types: types}
 	for _, t := range types {
 		// A block should be a small part of its heap: some heaps have only 256 MiB.
 		a.blockBytes = append(a.blockBytes, min(blockBytes, max(heaps[t.Heap].Size/16, 1<<20), maxAllocation))

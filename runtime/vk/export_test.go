@@ -137,3 +137,6 @@ func (e *Executable) Damage(state string, offset int64) error {
 	at := e.buffers[e.program.States[i].Buffer].at
 	return e.device.Upload(context.Background(), at.Buffer, at.Offset+offset, []byte{1})
 }
+
+// Name returns the name in PipelineDesc.
+func (p *Pipeline) Name() string { return p.name }

@@ -144,6 +144,3 @@ func ValidationMessages() []string {
 	}
 	return texts
 }
-
-// ValidationMessages is the function [ValidationMessages]: layers report messages for the whole process.
-func (inst *Instance) ValidationMessages() []string { return ValidationMessages() }

@@ -223,7 +223,7 @@ func (rec *recorder) compile(ctx context.Context, spirv [][]byte, statistics boo
 		descs = append(descs, desc)
 		shaders = append(shaders, i)
 	}
-	made := bailout.Must(rec.device.newPipelines(ctx, descs, func(done int) {
+	made := bailout.Must(rec.device.NewPipelines(ctx, descs, func(done int) {
 		report(runtime.StagePipelines, int64(done), int64(len(descs)))
 	}))
 	for i, p := range made {

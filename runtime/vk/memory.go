@@ -196,14 +196,6 @@ func (b *Buffer) Size() int64 {
 	return b.size
 }
 
-// Kind returns the kind of memory that the buffer was made with.
-func (b *Buffer) Kind() MemoryKind {
-	if b == nil {
-		return DeviceMemory
-	}
-	return b.kind
-}
-
 // Address returns the buffer's address for kernels, or 0 if the device lacks Features.BufferDeviceAddress.
 func (b *Buffer) Address() uint64 {
 	if b == nil {

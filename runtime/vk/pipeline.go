@@ -93,19 +93,14 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 }
 
 // NewPipelines compiles pipelines on several threads and returns them in the order of descs. If one fails or ctx ends,
-// it returns an error and no pipelines.
-func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pipeline, error) {
+// it returns an error and no pipelines. It calls report with the number of pipelines done. The calls do not overlap.
+func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc, report func(done int)) ([]*Pipeline, error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("vk: make pipelines: %w", err)
 	}
 	if err := d.usable("make pipelines"); err != nil {
 		return nil, err
 	}
-	return d.newPipelines(ctx, descs, func(int) {})
-}
-
-// newPipelines is NewPipelines that calls report with the number of pipelines done. The calls do not overlap.
-func (d *Device) newPipelines(ctx context.Context, descs []PipelineDesc, report func(done int)) ([]*Pipeline, error) {
 	made := make([]*Pipeline, len(descs))
 	var mu sync.Mutex
 	done := 0
@@ -168,14 +163,6 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 
 // maxPushBytes returns the largest size of push constants that the device supports and recordings can encode.
 func (d *Device) maxPushBytes() int { return int(min(d.info.Caps.MaxPushConstants, 256)) }
-
-// Name returns the name in PipelineDesc.
-func (p *Pipeline) Name() string {
-	if p == nil {
-		return "no pipeline"
-	}
-	return p.name
-}
 
 // Close frees the pipeline after the work submitted so far has finished. Closing twice is fine.
 func (p *Pipeline) Close() error { return closeOnce(p) }

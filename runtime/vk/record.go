@@ -125,7 +125,6 @@ type CommandList struct {
 	boundLayout    *pipelineLayout // the layout that set and push constants were recorded with
 	boundSet       uint64
 	boundPush      []byte
-	dispatches     int
 	writesReadback bool  // whether a command writes memory that the host may read
 	stages         Stage // used by the commands so far
 	grouped        bool  // whether the recording may become part of a group
@@ -252,7 +251,6 @@ func (c *CommandList) prepare() bool {
 		return false
 	}
 	c.emitState(layout)
-	c.dispatches++
 	return true
 }
 
@@ -386,14 +384,6 @@ func (c *CommandList) checkTimestamps(t *Timestamps, i int) bool {
 		return false
 	}
 	return c.uses(t)
-}
-
-// Dispatches returns the number of dispatches recorded so far.
-func (c *CommandList) Dispatches() int {
-	if c == nil {
-		return 0
-	}
-	return c.dispatches
 }
 
 // Recording is a recorded command list. It may be submitted any number of times.

@@ -206,9 +206,6 @@ func TestStateBetweenDispatches(t *testing.T) {
 	step(saxpy, 0, nil)             // y = 6, push constants still there
 	step(saxpy, 0, pushSaxpy(n, 3)) // y = 9
 	step(saxpy, 1, pushSaxpy(n, 1)) // z = 13
-	if c.Dispatches() != 6 {
-		t.Errorf("%d dispatches are counted; want 6", c.Dispatches())
-	}
 	run(t, d, record(t, d, c))
 	if got := floats(download(t, d, y))[n-1]; got != 9 {
 		t.Errorf("y = %v; want 9", got)

@@ -189,9 +189,9 @@ func TestMemoryKinds(t *testing.T) {
 	const n = 300
 	up, device := buffer(t, d, "up", 4*n, vk.UploadMemory), buffer(t, d, "device", 4*n, vk.DeviceMemory)
 	shared, back := buffer(t, d, "shared", 4*n, vk.SharedMemory), buffer(t, d, "back", 4*n, vk.ReadbackMemory)
-	for _, b := range []*vk.Buffer{up, shared, back} {
+	for i, b := range []*vk.Buffer{up, shared, back} {
 		if int64(len(b.Bytes())) != b.Size() {
-			t.Fatalf("the host sees %d of %d bytes of %s memory", len(b.Bytes()), b.Size(), b.Kind())
+			t.Fatalf("the host sees %d of %d bytes of buffer %d", len(b.Bytes()), b.Size(), i)
 		}
 	}
 	data := randomBytes(4 * n)
