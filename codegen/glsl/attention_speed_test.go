@@ -81,7 +81,7 @@ func timeAttentions(t *testing.T, dev *vk.Device, heads, queries, width int) {
 	for i, code := range compileAll(t, sources) {
 		descs = append(descs, vk.PipelineDesc{Name: tiles[i].String(), Code: code, Buffers: len(ranges)})
 	}
-	pipelines, err := dev.NewPipelines(context.Background(), descs)
+	pipelines, err := dev.NewPipelines(context.Background(), descs, nil)
 	check(t, err)
 	for i, s := range tiles {
 		warmUp := 80 * time.Millisecond

@@ -57,7 +57,7 @@ func timeTiles(t *testing.T, dev *vk.Device, what string) {
 	for i, code := range compileAll(t, sources) {
 		descs = append(descs, vk.PipelineDesc{Name: tiles[i].String(), Code: code, Buffers: len(bench.ranges)})
 	}
-	pipelines, err := dev.NewPipelines(context.Background(), descs)
+	pipelines, err := dev.NewPipelines(context.Background(), descs, nil)
 	check(t, err)
 	flops := 2 * float64(m) * float64(n) * float64(k)
 	for i, s := range tiles {

@@ -296,7 +296,7 @@ func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
 				SubgroupSize: sh.SubgroupSize, FullSubgroups: sh.SubgroupSize > 0})
 	}
 	var err error
-	task.pipelines, err = dev.NewPipelines(context.Background(), descs)
+	task.pipelines, err = dev.NewPipelines(context.Background(), descs, nil)
 	check(t, err)
 }
 

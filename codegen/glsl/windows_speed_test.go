@@ -81,7 +81,7 @@ func timeWindows(t *testing.T, dev *vk.Device, what string) {
 	var want []float64
 	for i, code := range compileAll(t, sources) {
 		descs := []vk.PipelineDesc{{Name: ways[i].String(), Code: code, Buffers: len(ranges)}}
-		pipelines, err := dev.NewPipelines(context.Background(), descs)
+		pipelines, err := dev.NewPipelines(context.Background(), descs, nil)
 		check(t, err)
 		each := dispatchTime(t, dev, ranges, pipelines[0], shaders[i], 30*time.Millisecond)
 		fmt.Printf("%s %8.1f us %6.0f GB/s  %s\n", what, each.Seconds()*1e6, float64(moved)/each.Seconds()/1e9, ways[i])

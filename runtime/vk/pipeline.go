@@ -93,7 +93,8 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 }
 
 // NewPipelines compiles pipelines on several threads and returns them in the order of descs. If one fails or ctx ends,
-// it returns an error and no pipelines. It calls report with the number of pipelines done. The calls do not overlap.
+// it returns an error and no pipelines. It calls report, unless that is nil, with the number of pipelines done. The
+// calls do not overlap.
 func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc, report func(done int)) ([]*Pipeline, error) {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("vk: make pipelines: %w", err)
@@ -116,8 +117,9 @@ func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc, report 
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			done++
-			report(done)
+			if done++; report != nil {
+				report(done)
+			}
 			return nil
 		})
 	}

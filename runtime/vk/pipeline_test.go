@@ -103,7 +103,7 @@ func TestNewPipelines(t *testing.T) {
 		desc.Name = fmt.Sprint("copy", i)
 		descs = append(descs, desc)
 	}
-	list := must(d.NewPipelines(context.Background(), descs, func(int) {}))(t)
+	list := must(d.NewPipelines(context.Background(), descs, nil))(t)
 	for i, p := range list {
 		if p.Name() != descs[i].Name {
 			t.Errorf("pipeline %d is %s", i, p.Name())
@@ -111,13 +111,13 @@ func TestNewPipelines(t *testing.T) {
 		p.Close()
 	}
 	descs[20].Code = nil
-	_, err := d.NewPipelines(context.Background(), descs, func(int) {})
+	_, err := d.NewPipelines(context.Background(), descs, nil)
 	if err == nil || !strings.Contains(err.Error(), "copy20") {
 		t.Errorf("a faulty one among them: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := d.NewPipelines(ctx, descs, func(int) {}); !errors.Is(err, context.Canceled) {
+	if _, err := d.NewPipelines(ctx, descs, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a cancelled context: %v", err)
 	}
 	if n := d.Live()["pipeline"]; n != 0 {
