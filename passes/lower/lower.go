@@ -18,9 +18,9 @@ import (
 // the arguments: a view reads its argument at other coordinates, an elementwise op applies to the elements of its
 // arguments, a node that another cluster stores becomes a load, and a core of the cluster becomes the result of a loop.
 type lowerer struct {
+	exprs
 	f     *Fusion
 	c     *Cluster
-	b     *kernel.Builder
 	k     *kernel.Kernel
 	bind  map[int]int                 // index of the binding, by the ID of the node that owns the buffer
 	accs  map[*ir.Node][]*kernel.Expr // by core: the results of its loops
@@ -57,9 +57,9 @@ func (f *Fusion) tryLower(c *Cluster) error {
 }
 
 func newLowerer(f *Fusion, c *Cluster) *lowerer {
-	return &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
-		accs: map[*ir.Node][]*kernel.Expr{}, first: map[*ir.Node]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{},
-		waits: map[*ir.Node]bool{}}
+	return &lowerer{exprs: exprs{kernel.NewBuilder()}, f: f, c: c, k: &kernel.Kernel{}, bind: map[int]int{},
+		accs: map[*ir.Node][]*kernel.Expr{}, first: map[*ir.Node]*kernel.Expr{}, memo: map[string]*kernel.Expr{},
+		ops: map[*ir.Node]bool{}, names: map[string]int{}, waits: map[*ir.Node]bool{}}
 }
 
 // lowerRuns makes the kernels of a cluster. That is one kernel in general, one per range of arguments for a concat of
@@ -202,14 +202,17 @@ func (l *lowerer) opNames() (ops []string, name string) {
 	return ops, strings.Join(heart, "_")
 }
 
+// exprs builds expressions. Its methods know neither the cluster nor the kernel.
+type exprs struct{ b *kernel.Builder }
+
 // op, f32, i32 and is apply an op: to the given dtype, to f32, to i32, or to bool.
-func (l *lowerer) op(op ir.Op, t ir.DType, args ...*kernel.Expr) *kernel.Expr {
+func (l exprs) op(op ir.Op, t ir.DType, args ...*kernel.Expr) *kernel.Expr {
 	return l.b.Apply(op, t, nil, args...)
 }
 
-func (l *lowerer) f32(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, ir.F32, args...) }
-func (l *lowerer) i32(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, ir.I32, args...) }
-func (l *lowerer) is(op ir.Op, args ...*kernel.Expr) *kernel.Expr  { return l.op(op, ir.Bool, args...) }
+func (l exprs) f32(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, ir.F32, args...) }
+func (l exprs) i32(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, ir.I32, args...) }
+func (l exprs) is(op ir.Op, args ...*kernel.Expr) *kernel.Expr  { return l.op(op, ir.Bool, args...) }
 
 // hinted returns e with the name that it has in the shader's source.
 func hinted(name string, e *kernel.Expr) *kernel.Expr {
@@ -266,7 +269,7 @@ func (l *lowerer) lowerRun(n *ir.Node) {
 
 // indexOf converts an integer value to an index between 0 and last, and clamps it. Indices are computed in i32, so
 // values of other dtypes are clamped to that range first.
-func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
+func (l exprs) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	switch v.Kind {
 	case kernel.ExprConst:
 		return kernel.Clamp(kernel.Const(min(max(v.Int, 0), math.MaxInt32)), last)

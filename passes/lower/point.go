@@ -140,7 +140,7 @@ func flipped(n *ir.Node, at []kernel.Index) []kernel.Index {
 
 // rolled returns (i-shift) mod extent for coordinate i along each axis. If the extent is a number, the dividend is made
 // non-negative. If it is a symbol, the kernel computes a signed modulo.
-func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
+func (l exprs) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
 	out := slices.Clone(at)
 	for i, d := range n.Shape() {
 		shift := n.Attrs().Ints("shifts")[i]
@@ -181,7 +181,7 @@ func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) *kernel.Expr {
 }
 
 // inside returns the condition lo <= x < hi.
-func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
+func (l exprs) inside(x, lo, hi kernel.Index) *kernel.Expr {
 	test := func(op ir.Op, a, b kernel.Index) *kernel.Expr {
 		return l.is(op, l.b.FromIndex(a), l.b.FromIndex(b))
 	}
@@ -189,7 +189,7 @@ func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
 }
 
 // where returns a if cond is true, else b. The kernel may load both, so their coordinates must be in range in any case.
-func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
+func (l exprs) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 	if cond.Kind == kernel.ExprConst {
 		if cond.Int != 0 {
 			return a
@@ -274,7 +274,7 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 
 // mirrored returns the coordinate of the element that padding repeats at coordinate c, for the modes that pad with
 // elements of the tensor itself. c may be outside of the axis, which has extent d.
-func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
+func (l exprs) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
 	clamped := kernel.Clamp(c, kernel.Last(d))
 	if mode == "replicate" || clamped.Equal(c) {
 		return clamped

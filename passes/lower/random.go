@@ -39,12 +39,12 @@ func uniformBits(t ir.DType) int {
 }
 
 // top returns the highest `bits` bits of a word.
-func (l *lowerer) top(word *kernel.Expr, bits int) *kernel.Expr {
+func (l exprs) top(word *kernel.Expr, bits int) *kernel.Expr {
 	return l.op(ir.OpShr, ir.U32, word, l.b.Integer(ir.U32, int64(32-bits)))
 }
 
 // uniform returns a number of dtype t in [0, 1) made of the highest bits of a word.
-func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
+func (l exprs) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr {
 	wide := analysis.AccType(t)
 	x := l.op(ir.OpMul, wide, l.b.Cast(wide, l.top(word, bits)), l.b.Float(wide, math.Ldexp(1, -bits)))
 	x.Hint = "uniform"
@@ -54,7 +54,7 @@ func (l *lowerer) uniform(t ir.DType, word *kernel.Expr, bits int) *kernel.Expr 
 // normal returns a normally distributed number by the Box-Muller method: r*cos(a) for even and r*sin(a) for odd
 // elements, with r = sqrt(-2*log1p(-u)) and a = 2*pi*v for uniform u and v. It computes the cosine as the sine of an
 // angle a quarter turn larger, in [-1/4, 3/4) turns, where adding the quarter turn is exact.
-func (l *lowerer) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
+func (l exprs) normal(t ir.DType, element kernel.Index, first, second *kernel.Expr) *kernel.Expr {
 	wide := analysis.AccType(t)
 	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.op(op, wide, args...) }
 	num := func(v float64) *kernel.Expr { return l.b.Float(wide, v) }

@@ -51,7 +51,7 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 // pos*t modulo 1 in 32 bits. The upper 2 bits, rounded, are the quadrant. The rest is an angle of at most pi/4 from the
 // quadrant's middle, for which sine and cosine need no range reduction. pos*low is rounded to multiples of 2^-32 turns:
 // smaller parts do not matter, and could move the angle beyond pi/4.
-func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
+func (l exprs) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
 	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
 		return l.op(op, ir.U32, a, l.b.Integer(ir.U32, b))
 	}

@@ -265,7 +265,7 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 
 // narrowed converts the result of a fold to its dtype. Narrow dtypes are folded in wide ones. The maximum or minimum of
 // no elements is then the smallest or largest value of the wide dtype, which narrowed clamps.
-func (l *lowerer) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr {
+func (l exprs) narrowed(t ir.DType, by ir.Op, acc *kernel.Expr) *kernel.Expr {
 	lo, hi := ir.IntRange(t)
 	wideLo, wideHi := ir.IntRange(acc.DType)
 	switch {

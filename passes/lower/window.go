@@ -190,7 +190,7 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) *kernel.Expr {
 }
 
 // least returns the smaller of two indices, or the larger if op is OpMax. It needs no code if one is provably smaller.
-func (l *lowerer) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
+func (l exprs) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
 	op ir.Op) *kernel.Expr {
 	less, more := b.Minus(a), a.Minus(b)
 	if op == ir.OpMax {
@@ -344,7 +344,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 
 // interpolation returns the first element that result coordinate c uses along an axis scaled by to/from, before
 // clamping, and the weights of this and the following elements.
-func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
+func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
 	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))
 	den := kernel.DimIndex(to).Times(2)

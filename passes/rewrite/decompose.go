@@ -72,7 +72,7 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 				return r.add(op, append(args, r.turns(n)), n.Attrs()...)
 			}
 		case states[n] && analysis.IsScatter(n) && !n.Attrs().Bool("unique"):
-			return r.distinct(n, args)
+			return scatters{r}.distinct(n, args)
 		case states[n]:
 		default:
 			for _, form := range []func(*ir.Node, []*ir.Node) *ir.Node{r.decomposed, r.foldOfOne, r.longFold} {

@@ -369,7 +369,7 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 
 // sortedFolds returns [outer, W, inner] in the accumulator dtype: for each of the W wanted keys, the fold of the rows
 // of updates [outer, K, inner] that have this key. It ignores keys, and wanted keys, outside of 0 to limit-1.
-func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
+func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
 	s, n, acc := updates.Shape(), wanted.Shape()[0], analysis.AccType(updates.DType())
 	columns, err := s[0].Mul2(s[2])
 	bailout.Check(err)
@@ -403,14 +403,14 @@ func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mod
 
 // orderBelow sorts keys between -1 and limit-1. It returns the sorting permutation and the sorted keys. Since the keys
 // are bounded it sorts by few digits.
-func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
+func (r scatters) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
 	n := keys.Shape()[0]
 	if n.Max() <= maxSort {
 		order = r.unary(ir.OpArgsort, keys, attr("axis", 0))
 		return order, r.onAxis(ir.OpGather, 0, keys, order)
 	}
 	above := r.castTo(r.binary(ir.OpAdd, keys, r.scalar(ir.I32, 1)), ir.U32)
-	s := radixSort{rewriter: r, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
+	s := radixSort{rewriter: r.rewriter, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
 	var digits []int
 	for shift := 0; shift < bits.Len64(uint64(limit.Max())); shift += 8 {
 		digits = append(digits, shift)
@@ -422,7 +422,7 @@ func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.No
 
 // within returns which indices are between 0 and limit-1 (is), and the indices as i32 (narrow). Other indices become
 // any i32.
-func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) {
+func (r scatters) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) {
 	positive := analysis.NeverNegative(indices.DType())
 	indices = r.wideIndex(indices)
 	t := indices.DType()
@@ -434,7 +434,7 @@ func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (is, narrow *ir.Node) 
 }
 
 // below returns indices as i32. Indices outside of 0 to limit-1 become -1.
-func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
+func (r scatters) below(indices *ir.Node, limit ir.Dim) *ir.Node {
 	is, indices := r.within(indices, limit)
 	return r.where(is, indices, r.scalar(ir.I32, -1))
 }

@@ -35,7 +35,7 @@ func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
 // become the results' new values.
 func branchBody(around, g *ir.Graph, types []ir.Type) *ir.Graph {
 	body := ir.NewBody(g.Name)
-	r := &rewriter{g: body}
+	r := &nodes{g: body}
 	bailout.Check(body.DeclareSymbolsOf(around))
 	r.add(ir.OpState, nil, attr("name", "condition"), attr("dtype", ir.Bool), attr("shape", ir.Shape{}))
 	states := make([]*ir.Node, len(types))

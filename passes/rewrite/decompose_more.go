@@ -55,16 +55,16 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		order := r.argsort(n, args[0])
 		return r.onAxis(ir.OpGather, n.Attrs().Int("axis"), args[0], order)
 	case ir.OpScatter, ir.OpScatterAdd:
-		return r.scatter(n, args)
+		return scatters{r}.scatter(n, args)
 	case ir.OpIndexAdd:
-		return r.indexAdd(n, args)
+		return scatters{r}.indexAdd(n, args)
 	case ir.OpGatherND:
-		return r.gatherND(n, args)
+		return scatters{r}.gatherND(n, args)
 	case ir.OpScatterND, ir.OpScatterNDAdd:
 		if n.DType().IsBlock() {
 			return nil // in place, or an error in lowering
 		}
-		return r.scatterND(n, args)
+		return scatters{r}.scatterND(n, args)
 	}
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
+// scatters decomposes scatters, and gathers by rows of coordinates.
+type scatters struct{ *rewriter }
+
 // A scatter has three forms (see [kernel.FormCompare]):
 //
 //   - Compare: each element of the result compares its position with the indices of all updates along the axis, and
@@ -43,7 +46,7 @@ func neutral(mode string, t ir.DType) float64 {
 }
 
 // scatter decomposes scatter and scatter_add: each index belongs to a single element of the updates.
-func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := n.Rank() - 1
 	base, idx, upd := r.swapAxes(args[0], axis, last), r.swapAxes(args[1], axis, last), r.swapAxes(args[2], axis, last)
@@ -69,7 +72,7 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 // scatteredElements decomposes a scatter along an axis as a scatter of single elements to positions in the flattened
 // base, in a form other than compare. It returns nil if comparing indices along the axis is cheaper, or if positions
 // need more than 31 bits.
-func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
+func (r scatters) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
 	e, ok := elementsOf(n, args, axis)
 	if !ok {
 		return nil
@@ -115,7 +118,7 @@ func elementsOf(n *ir.Node, args []*ir.Node, axis int) (e elements, ok bool) {
 }
 
 // positions returns the position in the flattened base of each updated element, or -1 if its index is out of range.
-func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
+func (r scatters) positions(e elements, indices *ir.Node) *ir.Node {
 	is, row := r.within(r.reshape(indices, e.along), e.around[1])
 	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(e.along, 0), r.dimValue(e.around[1])), row)
 	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(e.around[2])), r.iota(e.along, 2))
@@ -124,7 +127,7 @@ func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 }
 
 // indexAdd decomposes index_add, in which an index belongs to a slice of the updates.
-func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r scatters) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	// base [outer, N, inner], updates [outer, K, inner]
 	base, upd := r.around(n.Shape(), axis), r.around(args[2].Shape(), axis)
@@ -135,7 +138,7 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 // distinct rewrites a scatter so that it writes each element at most once, as writing in place requires. Of equal
 // indices only the last one stays, with the fold of all their updates (unrounded for floats) as its update. The other
 // indices become -1, out of range.
-func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r scatters) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	l := r.destinations(n, args)
 	if !l.along.Is(1) {
@@ -169,7 +172,7 @@ type destinations struct {
 }
 
 // destinations describes scatter n with new arguments args.
-func (r *rewriter) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
+func (r scatters) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 	base, indices, updates := args[0], args[1], args[2]
 	one := ir.D(1)
 	l.indices = indices
@@ -195,7 +198,7 @@ func (r *rewriter) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 
 // lastOfEach returns for each update the index of the last update with the same destination. It returns nil if
 // comparing all pairs of indices is cheaper.
-func (r *rewriter) lastOfEach(l destinations) *ir.Node {
+func (r scatters) lastOfEach(l destinations) *ir.Node {
 	if l.at == nil {
 		return nil
 	}
@@ -208,7 +211,7 @@ func (r *rewriter) lastOfEach(l destinations) *ir.Node {
 }
 
 // isLast returns for each update whether no later update has the same destination. last is the result of lastOfEach.
-func (r *rewriter) isLast(l destinations, last *ir.Node) *ir.Node {
+func (r scatters) isLast(l destinations, last *ir.Node) *ir.Node {
 	if last != nil {
 		return r.reshape(r.binary(ir.OpEq, last, r.iota(l.updates[1:2], 0)), l.indices.Shape())
 	}
@@ -218,7 +221,7 @@ func (r *rewriter) isLast(l destinations, last *ir.Node) *ir.Node {
 }
 
 // equal returns whether each pair of indices along l.axis is equal, with both axes of the pair innermost.
-func (r *rewriter) equal(l destinations) *ir.Node {
+func (r scatters) equal(l destinations) *ir.Node {
 	indices := r.swapAxes(r.wideIndex(l.indices), l.axis, l.indices.Rank()-1)
 	mine, others := r.pairs(indices)
 	return r.binary(ir.OpEq, mine, others)
@@ -226,7 +229,7 @@ func (r *rewriter) equal(l destinations) *ir.Node {
 
 // foldOfEach returns updates in which the last update of each destination is replaced by the fold of all updates with
 // that destination. last is the result of lastOfEach.
-func (r *rewriter) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
+func (r scatters) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
 	if last != nil && l.updates[1].Max() < l.base[1].Max() { // the last update's index is the smaller number
 		is, _ := r.within(l.at, l.base[1])
 		l.at = r.where(is, last, r.scalar(ir.I32, -1))
@@ -255,7 +258,7 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 }
 
 // around is flatAround for a shape that must have one.
-func (r *rewriter) around(s ir.Shape, axis int) ir.Shape {
+func (r scatters) around(s ir.Shape, axis int) ir.Shape {
 	flat, err := flatAround(s, axis)
 	bailout.Check(err)
 	return flat
@@ -263,7 +266,7 @@ func (r *rewriter) around(s ir.Shape, axis int) ir.Shape {
 
 // rowsInto returns base [outer, N, inner] changed by the updates [outer, K, inner] of scatter n: row k of the updates
 // replaces row at[k] of the base or, with a mode, is folded into it. Rows with an index out of range are ignored.
-func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
+func (r scatters) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	s := scatterSize{base: base.Shape(), updates: updates.Shape(), mode: analysis.ScatterMode(n), t: updates.DType(),
 		unordered: n.Attrs().Bool("unordered")}
 	along := s.base[1]
@@ -276,7 +279,7 @@ func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 
 // folds returns, in the accumulator dtype, the fold of the updates [outer, K, inner] of each destination as [outer, N,
 // inner]. If s.each is set it returns [outer, K, inner]: for each update the fold for its destination.
-func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
+func (r scatters) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
 	switch form {
 	case kernel.FormCompare:
 		var hit *ir.Node // [wanted, K]
@@ -308,7 +311,7 @@ func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) 
 
 // lastRows returns the index of the last update for each destination [N], or -1 if there is none. If find.each is set
 // it returns [K]: for each update the index of the last one with the same destination.
-func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
+func (r scatters) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
 	places := ir.Shape{find.wanted(), find.updates[1]}
 	if form == kernel.FormCompare {
 		return r.lastHit(r.hits(at, places), places, -1)
@@ -319,20 +322,20 @@ func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir
 }
 
 // pickedRows returns base [outer, N, inner] with row n replaced by row pos[n] of updates unless pos[n] is negative.
-func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
+func (r scatters) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	picked := r.onAxis(ir.OpIndexSelect, 1, r.notEmpty(updates, 1), r.notBelowZero(pos))
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
 // hits returns whether each index equals each destination: places = [destinations, indices].
-func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
+func (r scatters) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
 	at := r.add(ir.OpIota, nil, attr("dtype", indices.DType()), attr("shape", places), attr("axis", 0))
 	return r.binary(ir.OpEq, indices, at)
 }
 
 // wideIndex casts indices other than i64 to i32. A u32 too large for i32 becomes negative, so it stays out of range.
-func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
+func (r scatters) wideIndex(x *ir.Node) *ir.Node {
 	if x.DType() == ir.I64 {
 		return x
 	}
@@ -341,12 +344,12 @@ func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 
 // foldHits returns base with each element combined with the updates that hit it. hit says which updates along an axis
 // do.
-func (r *rewriter) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
+func (r scatters) foldHits(base, hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	return r.foldInto(base, r.hitsOf(hit, updates, axis, mode), mode)
 }
 
 // foldInto returns base combined with folded updates, computed in the accumulator dtype.
-func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
+func (r scatters) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	t := base.DType()
 	wide := analysis.AccType(t)
 	combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
@@ -354,7 +357,7 @@ func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 }
 
 // hitsOf returns the fold of the updates for which hit is true, along an axis, in the accumulator dtype.
-func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
+func (r scatters) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	t := updates.DType()
 	masked := r.where(hit, updates, r.scalar(t, neutral(mode, t)))
 	if t.IsFloat() {
@@ -364,7 +367,7 @@ func (r *rewriter) hitsOf(hit, updates *ir.Node, axis int, mode string) *ir.Node
 }
 
 // lastHit returns the last position along an axis at which hit is true, or -1.
-func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
+func (r scatters) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 	pos := r.where(hit, r.iota(places, 1), r.scalar(ir.I32, -1))
 	top := r.unary(ir.OpReduceMax, pos, attr("axes", []int{axis}))
 	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // the maximum of no elements is less
@@ -372,7 +375,7 @@ func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 
 // notEmpty pads an axis of x that may be empty by one element. A gather from it then has an element to read, even
 // though its result is discarded.
-func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
+func (r scatters) notEmpty(x *ir.Node, axis int) *ir.Node {
 	if x.Shape()[axis].Min() > 0 {
 		return x
 	}
@@ -382,12 +385,12 @@ func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
 }
 
 // notBelowZero returns max(pos, 0).
-func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {
+func (r scatters) notBelowZero(pos *ir.Node) *ir.Node {
 	return r.binary(ir.OpMax, pos, r.scalar(ir.I32, 0))
 }
 
 // choose returns picked where pos is not negative, else base.
-func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
+func (r scatters) choose(pos, picked, base *ir.Node) *ir.Node {
 	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
 	return r.where(found, picked, base)
 }
@@ -395,7 +398,7 @@ func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
 // flatIndex converts indices[…, R], in which each row has coordinates along the R outermost axes of shape s, to
 // row-major positions over those axes. Coordinates out of range are clamped, or give a negative position if drop is
 // set.
-func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
+func (r scatters) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	is := indices.Shape()
 	positive := analysis.NeverNegative(indices.DType())
 	rank := int(is[len(is)-1].Add)
@@ -442,13 +445,13 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 
 // split returns the number of elements along the axes of shape s that rows of coordinates index, and along the
 // remaining axes.
-func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
+func (r scatters) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
 	rank := int(indices.Shape()[indices.Rank()-1].Add)
 	return r.numel(s[:rank]), r.numel(s[rank:])
 }
 
 // gatherND decomposes gather_nd to an index_select of flattened rows.
-func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r scatters) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, indices := args[0], args[1]
 	outer, inner := r.split(x.Shape(), indices)
 	flat := r.flatIndex(indices, x.Shape(), false)
@@ -457,7 +460,7 @@ func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // scatterND decomposes scatter_nd and scatter_nd_add to a scatter of flattened rows.
-func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r scatters) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	outer, inner := r.split(base.Shape(), indices)
 	flat := r.flatIndex(indices, base.Shape(), true)

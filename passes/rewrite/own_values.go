@@ -47,7 +47,7 @@ func OwnValues(g *ir.Graph, pricer kernel.Pricer) (_ *ir.Graph, err error) {
 		return nil, err
 	}
 	fresh := ir.NewLike(g)
-	r := &rewriter{g: fresh}
+	r := &nodes{g: fresh}
 	defer bailout.Caught(&err)
 	own, err := ir.CopyInto(fresh, out)
 	bailout.Check(err)

@@ -6,11 +6,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rewriter adds nodes to a new graph. Its first error ends the rewrite, so that decompositions can be written like
+// nodes adds nodes to a new graph. Its first error ends the rewrite, so that decompositions can be written like
 // formulas (see package bailout).
+type nodes struct {
+	g   *ir.Graph
+	pos string // source position of new nodes
+}
+
+// rewriter replaces a node of a graph by nodes of a new graph.
 type rewriter struct {
-	g      *ir.Graph
-	pos    string                  // source position of new nodes
+	nodes
 	pricer kernel.Pricer           // cost model of the device, or nil
 	mapped func(*ir.Node) *ir.Node // returns the new graph's node for an old node
 }
@@ -20,7 +25,7 @@ func rewrite(g *ir.Graph, pricer kernel.Pricer,
 	f func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (out *ir.Node, err error) {
 		defer bailout.Caught(&err)
-		if out = f(&rewriter{rw.New, n.Pos(), pricer, rw.Mapped}, n, args); out != nil {
+		if out = f(&rewriter{nodes{rw.New, n.Pos()}, pricer, rw.Mapped}, n, args); out != nil {
 			return out, nil
 		}
 		return rw.Copy(n, args)
@@ -28,14 +33,14 @@ func rewrite(g *ir.Graph, pricer kernel.Pricer,
 }
 
 // numel returns the number of elements of a shape.
-func (r *rewriter) numel(s ir.Shape) ir.Dim {
+func (r *nodes) numel(s ir.Shape) ir.Dim {
 	n, err := s.Numel()
 	bailout.Check(err)
 	return n
 }
 
 // add adds a node.
-func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+func (r *nodes) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	n, err := r.g.Add(op, args, attrs, r.pos)
 	bailout.Check(err)
 	return n
@@ -45,33 +50,33 @@ func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 func attr(name string, value any) ir.Attr { return ir.Attr{Name: name, Value: value} }
 
 // onAxis adds an op with attribute axis.
-func (r *rewriter) onAxis(op ir.Op, axis int, args ...*ir.Node) *ir.Node {
+func (r *nodes) onAxis(op ir.Op, axis int, args ...*ir.Node) *ir.Node {
 	return r.add(op, args, attr("axis", axis))
 }
 
-func (r *rewriter) where(cond, a, b *ir.Node) *ir.Node {
+func (r *nodes) where(cond, a, b *ir.Node) *ir.Node {
 	return r.add(ir.OpWhere, []*ir.Node{cond, a, b})
 }
 
 // slice returns the elements of x from starts up to, but excluding, limits.
-func (r *rewriter) slice(x *ir.Node, starts []int64, limits ir.Shape) *ir.Node {
+func (r *nodes) slice(x *ir.Node, starts []int64, limits ir.Shape) *ir.Node {
 	return r.unary(ir.OpSlice, x, attr("starts", starts), attr("limits", limits))
 }
 
-func (r *rewriter) transpose(x *ir.Node, perm []int64) *ir.Node {
+func (r *nodes) transpose(x *ir.Node, perm []int64) *ir.Node {
 	return r.unary(ir.OpTranspose, x, attr("perm", perm))
 }
 
 // fill returns a tensor of one number.
-func (r *rewriter) fill(t ir.DType, v float64, s ir.Shape) *ir.Node {
+func (r *nodes) fill(t ir.DType, v float64, s ir.Shape) *ir.Node {
 	return r.unary(ir.OpBroadcast, r.scalar(t, v), attr("shape", s))
 }
 
-func (r *rewriter) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
+func (r *nodes) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
 	return r.add(op, []*ir.Node{x}, attrs...)
 }
 
-func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
+func (r *nodes) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 	if x.Shape().Equal(s) {
 		return x
 	}
@@ -79,26 +84,26 @@ func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
 }
 
 // scalar adds a constant without axes.
-func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
+func (r *nodes) scalar(t ir.DType, v float64) *ir.Node {
 	d, err := ir.FromFloats(t, []float64{v})
 	bailout.Check(err)
 	return r.add(ir.OpConst, nil, attr("data", d))
 }
 
 // iota adds a tensor in which each element is its i32 coordinate along an axis.
-func (r *rewriter) iota(s ir.Shape, axis int) *ir.Node {
+func (r *nodes) iota(s ir.Shape, axis int) *ir.Node {
 	return r.add(ir.OpIota, nil, attr("dtype", ir.I32), attr("shape", s), attr("axis", axis))
 }
 
 // dimValue adds an extent as an i32 value.
-func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
+func (r *nodes) dimValue(d ir.Dim) *ir.Node {
 	if d.IsStatic() {
 		return r.scalar(ir.I32, float64(d.Add))
 	}
 	return r.add(ir.OpDimValue, nil, attr("dim", ir.Shape{d}))
 }
 
-func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
+func (r *nodes) castTo(x *ir.Node, t ir.DType) *ir.Node {
 	if x.DType() == t {
 		return x
 	}
@@ -106,15 +111,15 @@ func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
 }
 
 // copied returns a copy of n: a reshape to the same shape, which fusion stores in a buffer of its own.
-func (r *rewriter) copied(n *ir.Node) *ir.Node {
+func (r *nodes) copied(n *ir.Node) *ir.Node {
 	r.pos = n.Pos()
 	return r.unary(ir.OpReshape, n, attr("shape", n.Shape()))
 }
 
-func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
+func (r *nodes) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
 
 // swapAxes returns x with axes a and b exchanged.
-func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
+func (r *nodes) swapAxes(x *ir.Node, a, b int) *ir.Node {
 	if a == b {
 		return x
 	}
@@ -126,7 +131,7 @@ func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
 	return r.transpose(x, perm)
 }
 
-func (r *rewriter) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
+func (r *nodes) broadcast(x *ir.Node, s ir.Shape) *ir.Node {
 	if x.Shape().Equal(s) {
 		return x
 	}

@@ -44,7 +44,7 @@ const inFlight = 1 << 16
 
 // form returns the form of a scatter with the least estimated time on the device. along is the number of comparisons
 // per update in form compare.
-func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
+func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 	places, each := s.elements(s.base), s.elements(s.updates)
 	width := float64(s.t.BlockBytes())
 	compare := kernel.Work{Form: kernel.FormCompare, Scattered: float64(each * float64(along.Max())), Launches: 1}
@@ -96,7 +96,7 @@ func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 }
 
 // time estimates the nanoseconds of some work on the device.
-func (r *rewriter) time(w kernel.Work) float64 {
+func (r scatters) time(w kernel.Work) float64 {
 	if r.pricer == nil {
 		return nominal.Time(w)
 	}
@@ -146,7 +146,7 @@ type accumulator struct {
 }
 
 // accumulator returns the accumulator of a scatter in a form. Its field words is 0 if there is none.
-func (r *rewriter) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
+func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 	wide := s.t == ir.F64 || s.t == ir.I64
 	switch {
 	case form == kernel.FormAnyOrder:
@@ -170,7 +170,7 @@ func (r *rewriter) accumulator(form kernel.Form, s scatterSize) (a accumulator) 
 
 // kernel returns the fastest of the accumulation's kernels that the device can run for a scatter, and its work. If
 // there is none, the work takes infinite time.
-func (a accumulationOps) kernel(r *rewriter, s scatterSize) (op ir.Op, best kernel.Work) {
+func (a accumulationOps) kernel(r scatters, s scatterSize) (op ir.Op, best kernel.Work) {
 	each, slots, words := s.elements(s.updates), s.elements(s.base[:2])*float64(s.updates[2].Max()), float64(a.words)
 	pass, others := each*(4+float64(s.t.BlockBytes())), inFlight/max(slots, 1)
 	best.Bytes = math.Inf(1)
@@ -194,7 +194,7 @@ func (a accumulationOps) kernel(r *rewriter, s scatterSize) (op ir.Op, best kern
 }
 
 // runs reports whether the device can run a custom kernel. Without a pricer it reports whether every device can.
-func (r *rewriter) runs(k *ir.CustomKernel) bool {
+func (r scatters) runs(k *ir.CustomKernel) bool {
 	if r.pricer == nil {
 		return len(k.Needs) == 0 && k.SharedBytes <= 16384 && k.Workgroup[0] <= 128
 	}
@@ -210,7 +210,7 @@ type destinationRows struct {
 }
 
 // destinationRows returns the rows of a scatter with the given indices.
-func (r *rewriter) destinationRows(s scatterSize, indices *ir.Node) (l destinationRows) {
+func (r scatters) destinationRows(s scatterSize, indices *ir.Node) (l destinationRows) {
 	places, updates := r.numel(s.base[:2]), r.numel(s.updates[:2])
 	is, at := r.within(indices, s.base[1])
 	if !s.updates[0].Is(1) {
@@ -222,7 +222,7 @@ func (r *rewriter) destinationRows(s scatterSize, indices *ir.Node) (l destinati
 }
 
 // slots returns the number of elements of all destination rows.
-func (l destinationRows) slots(r *rewriter, columns ir.Dim) ir.Dim {
+func (l destinationRows) slots(r scatters, columns ir.Dim) ir.Dim {
 	all, err := l.places.Mul2(columns)
 	bailout.Check(err)
 	return all
@@ -230,7 +230,7 @@ func (l destinationRows) slots(r *rewriter, columns ir.Dim) ir.Dim {
 
 // accumulateInto adds the op that accumulates rows of values with the given number of columns into their destination
 // rows. more are further arguments of the op.
-func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node,
+func (r scatters) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node,
 	more []*ir.Node, attrs ...ir.Attr) *ir.Node {
 	slots := l.slots(r, columns)
 	op, _ := ops.kernel(r, l.size)
@@ -240,7 +240,7 @@ func (r *rewriter) accumulateInto(l destinationRows, ops accumulationOps, column
 
 // slotsOf returns one word of each element of the destination rows from the result of an accumulation. That result has
 // the elements for the largest values of symbols.
-func (r *rewriter) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
+func (r scatters) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
 	slots := l.slots(r, columns)
 	s := sums.Shape()
 	starts, limits := make([]int64, len(s)), append(ir.Shape{slots}, s[1:]...)
@@ -255,7 +255,7 @@ func (r *rewriter) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, wor
 
 // accumulated returns [outer*N*inner] in the accumulator dtype: for each element of the destination rows, the fold of
 // its updates [outer, K, inner].
-func (r *rewriter) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
+func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
 	s := l.size
 	acc, wide := r.accumulator(form, s), analysis.AccType(s.t)
 	values, columns := updates, s.updates[2]
@@ -309,14 +309,14 @@ func lowestBit(n int64) int {
 }
 
 // wordsOf returns the low and high words of an i64 as u32.
-func (r *rewriter) wordsOf(x *ir.Node) (low, high *ir.Node) { // i64 has no shifts, and divisions truncate
+func (r scatters) wordsOf(x *ir.Node) (low, high *ir.Node) { // i64 has no shifts, and divisions truncate
 	low = r.binary(ir.OpAnd, x, r.scalar(ir.I64, math.MaxUint32))
 	high = r.binary(ir.OpDiv, r.binary(ir.OpSub, x, low), r.scalar(ir.I64, 1<<32))
 	return r.castTo(low, ir.U32), r.castTo(high, ir.U32)
 }
 
 // fromWords returns the i64 with the given words.
-func (r *rewriter) fromWords(low, high *ir.Node) *ir.Node {
+func (r scatters) fromWords(low, high *ir.Node) *ir.Node {
 	high = r.binary(ir.OpMul, r.castTo(high, ir.I64), r.scalar(ir.I64, 1<<32))
 	return r.binary(ir.OpAdd, high, r.castTo(low, ir.I64))
 }
