@@ -27,6 +27,9 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 		}
 		return ctx.Err()
 	}
+	if ran, err := shared.run(ctx, workers, tasks, f); ran {
+		return err
+	}
 	var next atomic.Int64
 	loop := func(worker int) error {
 		return mmap.Guard(func() error { // f may read mapped weights

@@ -1,0 +1,124 @@
+package interp
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/internal/mmap"
+)
+
+// team is the goroutines of a process that help runs with the tasks of their ops. After an op they look for the next one
+// for a moment before they end, because starting a goroutine on another core takes longer than many ops do. An op never
+// waits for a goroutine that has not begun to work on it.
+type team struct {
+	busy    atomic.Bool // an op has the team; other ops start goroutines of their own
+	job     atomic.Pointer[job]
+	helpers atomic.Int32 // number of goroutines
+}
+
+var shared team
+
+// looks is how often a helper looks for a job before it ends. That takes about half a millisecond.
+const looks = 2000
+
+// job is the tasks of an op.
+type job struct {
+	ctx            context.Context
+	workers, tasks int
+	f              func(worker, task int)
+	joined         atomic.Int32 // helpers that work on it, or wanted to
+	next, done     atomic.Int64 // tasks that were taken, and that are finished
+	stopped        atomic.Bool  // the other tasks do not run
+	err            atomic.Pointer[error]
+	panicked       atomic.Pointer[any]
+	finished       chan struct{}
+}
+
+// run computes the tasks of an op. It returns false, and computes nothing, if another op has the team.
+func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task int)) (bool, error) {
+	if !t.busy.CompareAndSwap(false, true) {
+		return false, nil
+	}
+	defer t.busy.Store(false)
+	j := &job{ctx: ctx, workers: workers, tasks: tasks, f: f, finished: make(chan struct{}, 1)}
+	t.job.Store(j)
+	defer t.job.Store(nil)
+	for n := t.helpers.Load(); int(n) < min(workers, runtime.GOMAXPROCS(0))-1; n = t.helpers.Load() {
+		if t.helpers.CompareAndSwap(n, n+1) {
+			go t.help()
+		}
+	}
+	j.work(0)
+	for i := 0; j.done.Load() < int64(tasks); i++ {
+		if i == looks {
+			<-j.finished
+			break
+		}
+		if i%8 == 7 {
+			runtime.Gosched()
+		}
+	}
+	if p := j.panicked.Load(); p != nil {
+		panic(*p)
+	}
+	if err := j.err.Load(); err != nil {
+		return true, cmp.Or(*err, ctx.Err())
+	}
+	return true, ctx.Err()
+}
+
+// help works on jobs until none has come for a moment.
+func (t *team) help() {
+	defer t.helpers.Add(-1)
+	var last *job
+	for i := 0; i < looks; i++ {
+		for range 100 {
+			if j := t.job.Load(); j != nil && j != last {
+				if worker := int(j.joined.Add(1)); worker < j.workers {
+					j.work(worker)
+				}
+				last, i = j, 0
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// work computes tasks until none is left.
+func (j *job) work(worker int) {
+	for {
+		task := int(j.next.Add(1)) - 1
+		if task >= j.tasks {
+			return
+		}
+		if !j.stopped.Load() {
+			j.one(worker, task)
+		}
+		if j.done.Add(1) == int64(j.tasks) {
+			j.finished <- struct{}{}
+		}
+	}
+}
+
+// one computes a task, unless the context has ended.
+func (j *job) one(worker, task int) {
+	defer func() {
+		if p := recover(); p != nil {
+			j.stopped.Store(true)
+			j.panicked.CompareAndSwap(nil, &p)
+		}
+	}()
+	err := mmap.Guard(func() error { // f may read mapped weights
+		if err := j.ctx.Err(); err != nil {
+			return err
+		}
+		j.f(worker, task)
+		return nil
+	})
+	if err != nil {
+		j.stopped.Store(true)
+		j.err.CompareAndSwap(nil, &err)
+	}
+}
