@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
-// team is the goroutines of a process that help runs with the tasks of their ops. After an op they look for the next one
-// for a moment before they end, because starting a goroutine on another core takes longer than many ops do. An op never
-// waits for a goroutine that has not begun to work on it.
+// team is the goroutines of a process that help runs with the tasks of their ops. After an op they look for the next
+// one for a moment before they end, because starting a goroutine on another core takes longer than many ops do. An op
+// never waits for a goroutine that has not begun to work on it.
 type team struct {
 	busy    atomic.Bool // an op has the team; other ops start goroutines of their own
 	job     atomic.Pointer[job]

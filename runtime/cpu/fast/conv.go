@@ -19,11 +19,20 @@ import (
 
 // convolution is the kernel of a convolution and of the elementwise ops after it.
 type convolution struct {
-	node  *ir.Node
-	args  []*ir.Node // the node's, and those of the chain except the node
-	after *chain     // computes the results from the node's elements; nil if they are the same
-	given int        // the argument of the chain that is the node
-	shape atomic.Pointer[convShape]
+	node   *ir.Node
+	args   []*ir.Node // the node's, and those of the chain except the node
+	after  *chain     // computes the results from the node's elements; nil if they are the same
+	given  int        // the argument of the chain that is the node
+	phases []convPhase
+	shape  atomic.Pointer[[]*convShape] // of the last run, by phase
+}
+
+// convPhase is a convolution that computes some of a node's results: all of them or, for a transposed convolution,
+// those whose coordinates have certain remainders by the stride. Only some elements of the kernel count for these.
+type convPhase struct {
+	remainders [3]int   // by axis
+	taps       []int    // the kernel's elements, by their row-major positions
+	axes       [3][]int // the kernel's coordinates along each axis, of which the taps are all combinations
 }
 
 // channelBlock is the number of channels of the result whose weights are next to each other in memory.
@@ -33,7 +42,7 @@ const channelBlock = 4
 // end of a chain in which no other node uses the convolution. It sets within, by ID, for all nodes before n. It returns
 // nil if there is no such kernel.
 func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
-	if convolves(n) {
+	if convolves(n, ir.OpConv) || convolves(n, ir.OpConvTranspose) {
 		f := &convolution{node: n, args: n.Args()}
 		return f.kernel()
 	}
@@ -45,7 +54,7 @@ func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 	var conv *ir.Node
 	for _, m := range members {
 		for _, a := range m.Args() {
-			if convolves(a) && c.quantized(a) == nil && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) &&
+			if convolves(a, ir.OpConv) && c.quantized(a) == nil && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) &&
 				c.usedBy(a, members) && (conv == nil || a.ID() > conv.ID()) {
 				conv = a
 			}
@@ -74,8 +83,8 @@ func (c *chains) convolved(n *ir.Node, within []bool) *interp.Kernel {
 	return f.kernel()
 }
 
-// convolves reports whether a node is a convolution of floats that float32 represents.
-func convolves(n *ir.Node) bool { return n.Op() == ir.OpConv && isNarrow(n.DType()) && narrow(n) }
+// convolves reports whether a node is an op, a kind of convolution, of floats that float32 represents.
+func convolves(n *ir.Node, op ir.Op) bool { return n.Op() == op && isNarrow(n.DType()) && narrow(n) }
 
 // usedBy reports whether only the members of a chain use a node.
 func (c *chains) usedBy(a *ir.Node, members []*ir.Node) bool {
@@ -91,12 +100,40 @@ func (c *chains) usedBy(a *ir.Node, members []*ir.Node) bool {
 }
 
 func (f *convolution) kernel() *interp.Kernel {
-	k := &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
-		Rounds: f.after != nil}
-	if !f.depthwise() {
-		k.Packs, k.Pack = 1, func(t interp.Tensor) []float32 { return f.pack(t.Floats) }
+	f.phases = phasesOf(f.node)
+	return &interp.Kernel{Compute: f.compute, Args: f.args, Stored: -1, Fills: true, Words: true,
+		Rounds: f.after != nil, Packs: 1, Pack: func(t interp.Tensor) []float32 { return f.pack(t.Floats, t.Dims) }}
+}
+
+// phasesOf returns the phases of a convolution.
+func phasesOf(n *ir.Node) (list []convPhase) {
+	w := ir.WindowOf(n)
+	kernel, stride, dilation := [3]int{1, 1, 1}, [3]int{1, 1, 1}, [3]int{1, 1, 1}
+	for i, first := 0, 3-len(w.Kernel); i < len(w.Kernel); i++ {
+		kernel[first+i] = int(w.Kernel[i])
+		if n.Op() == ir.OpConvTranspose {
+			stride[first+i], dilation[first+i] = int(w.Stride[i]), int(w.Dilation[i])
+		}
 	}
-	return k
+	for i := range volume(stride[:]) {
+		p := convPhase{remainders: [3]int{i / (stride[1] * stride[2]), i / stride[2] % stride[1], i % stride[2]}}
+		for axis := range p.axes {
+			for k := range kernel[axis] {
+				if k*dilation[axis]%stride[axis] == p.remainders[axis] {
+					p.axes[axis] = append(p.axes[axis], k)
+				}
+			}
+		}
+		for _, d := range p.axes[0] {
+			for _, h := range p.axes[1] {
+				for _, w := range p.axes[2] {
+					p.taps = append(p.taps, (d*kernel[1]+h)*kernel[2]+w)
+				}
+			}
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 // depthwise reports whether each channel of the result depends on one channel of the input, and is the only one.
@@ -105,44 +142,58 @@ func (f *convolution) depthwise() bool {
 	return shape[1].Add == 1 && shape[0].Add == int64(f.node.Attrs().Int("groups"))
 }
 
-// pack returns the weights in the order of use: by group, by block of channels, by term, and by channel of the block.
-// The terms are padded to a multiple of 8 with zeros. It returns nil if a weight is not finite and the window reaches
-// into padding: such weights do not count there, but 0 times them is NaN. It also returns nil if there is no weight.
-func (f *convolution) pack(weights []float32) []float32 {
-	if len(weights) == 0 || !f.packable(weights) {
-		return nil
+// pack returns the weights in the order of use: by phase, by group, by block of channels, by term, and by channel of
+// the block. The terms are padded to a multiple of 8 with zeros. If the convolution is depthwise, the terms of a group
+// follow those of the one before. The last element is 0 if all weights are finite, and otherwise NaN.
+func (f *convolution) pack(weights []float32, dims []int) []float32 {
+	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
+	in, out := dims[1], dims[0]/groups
+	of := func(g, o, c int) int { return (g*out+o)*in + c }
+	if f.node.Op() == ir.OpConvTranspose {
+		in, out = dims[0]/groups, dims[1]
+		of = func(g, o, c int) int { return (g*in+c)*out + o }
 	}
-	dims, err := f.node.Arg(1).Shape().Eval(nil)
-	if err != nil {
-		return nil
+	size := 0
+	for _, p := range f.phases {
+		size += f.packedSize(groups, out, in*len(p.taps))
 	}
-	groups := f.node.Attrs().Int("groups")
-	per, terms := dims[0]/groups, volume(dims[1:])
-	blocks, padded := (per+channelBlock-1)/channelBlock, paddedTerms(terms)
-	packed := make([]float32, groups*blocks*padded*channelBlock)
-	for g := range groups {
-		for o := range per {
-			to := packed[(g*blocks+o/channelBlock)*padded*channelBlock+o%channelBlock:]
-			for i, w := range weights[(g*per+o)*terms:][:terms] {
-				to[i*channelBlock] = w
+	packed := make([]float32, size+1)
+	at := 0
+	for _, p := range f.phases {
+		terms := in * len(p.taps)
+		for g := range groups {
+			for o := 0; o < out && terms > 0; o++ {
+				to, step := packed[at+g*terms:], 1
+				if !f.depthwise() {
+					step = channelBlock
+					to = packed[at+((g*blocksOf(out)+o/channelBlock)*paddedTerms(terms))*channelBlock+o%channelBlock:]
+				}
+				for c := range in {
+					from := weights[of(g, o, c)*kernel:][:kernel]
+					for i, tap := range p.taps {
+						to[(c*len(p.taps)+i)*step] = from[tap]
+					}
+				}
 			}
 		}
+		at += f.packedSize(groups, out, terms)
+	}
+	for _, x := range weights {
+		packed[size] += x - x
 	}
 	return packed
 }
 
-// packable reports whether zeros may stand for the padding.
-func (f *convolution) packable(weights []float32) bool {
-	w := ir.WindowOf(f.node)
-	if !slices.ContainsFunc(slices.Concat(w.Low, w.High), func(n int64) bool { return n != 0 }) {
-		return true
+// packedSize returns the number of elements of packed weights of a phase.
+func (f *convolution) packedSize(groups, out, terms int) int {
+	if f.depthwise() {
+		return groups * terms
 	}
-	var sum float32
-	for _, x := range weights {
-		sum += x - x
-	}
-	return sum == 0
+	return groups * blocksOf(out) * paddedTerms(terms) * channelBlock
 }
+
+// blocksOf returns the number of blocks of channels.
+func blocksOf(channels int) int { return (channels + channelBlock - 1) / channelBlock }
 
 // paddedTerms returns the number of terms of packed weights.
 func paddedTerms(terms int) int { return (terms + 7) / 8 * 8 }
@@ -150,6 +201,8 @@ func paddedTerms(terms int) int { return (terms + 7) / 8 * 8 }
 // convAxis is an axis along which the window moves.
 type convAxis struct {
 	in, out, kernel, stride, dilation, low int
+
+	first, step int // the result's coordinate for this axis' coordinate 0, and the distance between coordinates
 
 	images []int // the remainders of coordinates of the padded input, by the stride, that the window meets
 	image  []int // by coordinate of the kernel: the index of its remainder
@@ -169,7 +222,35 @@ func newConvAxis(a convAxis) convAxis {
 		a.image, a.shift = append(a.image, i), append(a.shift, at/a.stride)
 		a.reach = at / a.stride
 	}
+	a.step = 1
 	return a
+}
+
+// newTransposedAxis returns the axis for those coordinates of the result of a transposed convolution that have a
+// remainder by the stride, after adding the padding. It is an axis of a convolution with stride 1.
+func newTransposedAxis(a convAxis, remainder int, kernel []int) convAxis {
+	t := convAxis{in: a.in, kernel: len(kernel), stride: 1, dilation: 1, step: a.stride, images: []int{0}}
+	t.first = ((remainder-a.low)%a.stride + a.stride) % a.stride
+	t.out = max(0, (a.out-t.first+a.stride-1)/a.stride)
+	least := 0
+	for i, k := range kernel {
+		shift := (t.first + a.low - k*a.dilation) / a.stride // exact
+		t.image, t.shift = append(t.image, 0), append(t.shift, shift)
+		if i == 0 || shift < least {
+			least = shift
+		}
+	}
+	for i := range t.shift {
+		t.shift[i] -= least
+		t.reach = max(t.reach, t.shift[i])
+	}
+	t.low = -least
+	return t
+}
+
+// at returns the input's coordinate for a coordinate of the result and one of the kernel.
+func (a *convAxis) at(out, k int) int {
+	return (out+a.shift[k])*a.stride + a.images[a.image[k]] - a.low
 }
 
 // inside returns the range of n coordinates of an image, from `first` on, that are not padding, and the input's
@@ -194,13 +275,15 @@ type convShape struct {
 	batch, groups, inPer, outPer, terms int
 	axes                                [3]convAxis // outer axes of extent 1 are added
 
-	column       bool // results are computed one position at a time, because there are only a few
-	direct       bool // the input is used in place: no copy is necessary
-	rows, cols   int  // extents of a task's part along the last two axes of the result
-	channels     int  // number of channels in a task
-	units        int  // number of pairs of an image and a group in a task
-	width, plane int  // distance in elements between rows of a copy, and between its planes
-	room         int  // elements of a copy
+	out          [3]int // extents of the result
+	apart        bool   // the results are not neighbours
+	column       bool   // results are computed one position at a time, because there are only a few
+	direct       bool   // the input is used in place: no copy is necessary
+	rows, cols   int    // extents of a task's part along the last two axes of the result
+	channels     int    // number of channels in a task
+	units        int    // number of pairs of an image and a group in a task
+	width, plane int    // distance in elements between rows of a copy, and between its planes
+	room         int    // elements of a copy
 	offsets      []int32
 }
 
@@ -212,41 +295,59 @@ const tasksPerWorker = 2
 var convRoom = 1 << 17
 
 // newConvShape returns the parameters for an input and a result of given extents.
-func newConvShape(w ir.Window, groups int, x, out []int, workers int) *convShape {
-	n := len(x) - 2
+func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int) *convShape {
+	w, axes := ir.WindowOf(n), len(x)-2
 	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: groups}
 	s.inPer, s.outPer = x[1]/s.groups, out[1]/s.groups
 	for i := range s.axes {
 		a := convAxis{in: 1, out: 1, kernel: 1, stride: 1, dilation: 1}
-		if j := i - (len(s.axes) - n); j >= 0 {
+		if j := i - (len(s.axes) - axes); j >= 0 {
 			a = convAxis{in: x[2+j], out: out[2+j], kernel: int(w.Kernel[j]), stride: int(w.Stride[j]),
 				dilation: int(w.Dilation[j]), low: int(w.Low[j])}
 		}
-		s.axes[i] = newConvAxis(a)
+		s.out[i] = a.out
+		if n.Op() == ir.OpConvTranspose {
+			s.axes[i] = newTransposedAxis(a, p.remainders[i], p.axes[i])
+			s.apart = s.apart || s.axes[i].step > 1
+		} else {
+			s.axes[i] = newConvAxis(a)
+		}
 	}
 	size := 1
 	s.terms, s.direct = s.inPer, true
 	for _, a := range s.axes {
 		size *= a.out
 		s.terms *= a.kernel
-		s.direct = s.direct && a.kernel == 1 && a.stride == 1 && a.in == a.out
+		s.direct = s.direct && a.kernel == 1 && a.stride == 1 && a.in == a.out && a.low == 0
 	}
 	s.channels, s.units = s.outPer, 1
-	if s.direct {
-		s.axes = [3]convAxis{newConvAxis(convAxis{in: 1, out: 1, kernel: 1, stride: 1}),
-			newConvAxis(convAxis{in: 1, out: 1, kernel: 1, stride: 1}),
-			newConvAxis(convAxis{in: size, out: size, kernel: 1, stride: 1})}
+	if s.direct && !s.apart {
+		one := newConvAxis(convAxis{in: 1, out: 1, kernel: 1, stride: 1})
+		s.axes = [3]convAxis{one, one, newConvAxis(convAxis{in: size, out: size, kernel: 1, stride: 1})}
+		s.out = [3]int{1, 1, size}
 	}
-	if s.column = size < lanes; s.column {
-		s.direct = false
-		s.rows, s.cols = s.axes[1].out, s.axes[2].out
-		s.divide()
+	s.direct = s.direct && !s.apart
+	if s.column = size < lanes || s.terms == 0; s.column {
+		s.alone()
 		return s
 	}
 	s.tile()
 	s.divide()
 	s.place()
+	if !s.fits() {
+		s.alone()
+	}
 	return s
+}
+
+// alone lets the results be computed one position at a time.
+func (s *convShape) alone() {
+	s.column, s.direct = true, false
+	s.rows, s.cols = s.axes[1].out, s.axes[2].out
+	s.channels, s.units = s.outPer, 1
+	if s.axes[0].out*s.rows*s.cols > 0 {
+		s.divide()
+	}
 }
 
 // tile sets the largest extents of a task's part for which it fits in the cache.
@@ -348,12 +449,8 @@ func (s *convShape) fits() bool {
 // compute is the kernel.
 func (f *convolution) compute(c *interp.Call) error {
 	x, w := c.Args[0], c.Args[1]
-	s := f.shape.Load()
-	if s == nil || !slices.Equal(s.dims, x.Dims) || s.workers != c.Workers() {
-		s = newConvShape(ir.WindowOf(f.node), f.node.Attrs().Int("groups"), x.Dims, c.Dims, c.Workers())
-		f.shape.Store(s)
-	}
-	r := convRun{convolution: f, convShape: s, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:])}
+	shapes := f.shapes(x.Dims, c.Dims, c.Workers())
+	r := convRun{convolution: f, call: c, x: x.Floats, weights: w.Packed, outSize: volume(c.Dims[2:])}
 	if f.after != nil {
 		r.places = make([]place, 0, len(f.after.args))
 		for i := range f.after.args {
@@ -368,18 +465,39 @@ func (f *convolution) compute(c *interp.Call) error {
 			r.places = append(r.places, newPlace(c.Args[at], c.Dims, nil))
 		}
 	}
-	switch {
-	case f.depthwise():
-		if f.packable(w.Floats) {
-			r.weights = w.Floats
+	if r.weights == nil {
+		r.weights = f.pack(w.Floats, w.Dims)
+	}
+	// Weights that are not finite do not count in the padding, but 0 times them is NaN.
+	last := len(r.weights) - 1
+	r.exact = r.weights[last] != 0
+	for i, s := range shapes {
+		if r.convShape = s; s.axes[0].out*s.axes[1].out*s.axes[2].out > 0 {
+			if r.exact && !s.column {
+				s := *s
+				s.alone()
+				r.convShape = &s
+			}
+			if err := r.parallel(); err != nil {
+				return err
+			}
 		}
-	case r.weights == nil:
-		r.weights = f.pack(w.Floats)
+		r.weights = r.weights[f.packedSize(s.groups, s.outPer, s.inPer*len(f.phases[i].taps)):]
 	}
-	if r.weights == nil || !s.fits() {
-		return r.plain(w.Floats, w.Dims)
+	return nil
+}
+
+// shapes returns the parameters of all phases.
+func (f *convolution) shapes(x, out []int, workers int) []*convShape {
+	if list := f.shape.Load(); list != nil && slices.Equal((*list)[0].dims, x) && (*list)[0].workers == workers {
+		return *list
 	}
-	return r.parallel()
+	var list []*convShape
+	for _, p := range f.phases {
+		list = append(list, newConvShape(f.node, p, f.node.Attrs().Int("groups"), x, out, workers))
+	}
+	f.shape.Store(&list)
+	return list
 }
 
 // parallel computes all parts of the result.
@@ -406,6 +524,7 @@ type convRun struct {
 	outSize int       // elements of a channel of the result
 	pool    *pooling  // computes the results of a pool instead of a convolution's; nil for a convolution
 	padding float32   // the value of elements in the padding
+	exact   bool      // terms in the padding are left out
 }
 
 // part computes a part of the result for an image and a group.
@@ -425,7 +544,7 @@ func (r *convRun) part(worker, unit, part int) {
 	p.inSize = deep.in * high.in * wide.in
 	p.input = r.x[unit*r.inPer*p.inSize:][:r.inPer*p.inSize]
 	p.out = r.call.Out[(unit*r.outPer+channel)*r.outSize:][:p.channels*r.outSize]
-	p.first = (depth*high.out+row)*wide.out + col
+	p.first = ((deep.first+depth*deep.step)*r.out[1]+high.first+row*high.step)*r.out[2] + wide.first + col*wide.step
 	if r.column {
 		p.columns(worker)
 		return
@@ -450,11 +569,11 @@ func (p *convPart) tiles(worker int) {
 	// Tiles are computed in place if they have no elements between rows, and whole blocks of channels.
 	wide := p.convShape.direct || p.rows == 1 || p.width == p.cols
 	single := p.pool != nil || p.depthwise() // a channel alone
-	inPlace := wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
+	inPlace := !p.apart && wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
 	stride, scratch := p.outSize, 0
 	if !inPlace {
 		stride = (positions + lanes - 1) / lanes * lanes
-		scratch = (p.channels + channelBlock - 1) / channelBlock * channelBlock * stride
+		scratch = blocksOf(p.channels) * channelBlock * stride
 	}
 	room := p.call.Room(worker, p.room+scratch)
 	in, sums := room[:p.room], room[p.room:]
@@ -470,12 +589,10 @@ func (p *convPart) tiles(worker int) {
 	case p.pool != nil:
 		p.pool.fold(sums[:positions], in, p.offsets)
 	case single:
-		weights := p.weights[p.unit%p.groups*p.terms:][:p.terms]
-		convTaps(sums, in, p.offsets, weights, positions)
+		convTaps(sums, in, p.offsets, p.groupWeights(), positions)
 	default:
-		blocks := (p.channels + channelBlock - 1) / channelBlock
-		all, skip := (p.outPer+channelBlock-1)/channelBlock, paddedTerms(p.terms)*channelBlock
-		weights := p.weights[(p.unit%p.groups*all+p.channel/channelBlock)*skip:][:blocks*skip]
+		blocks, skip := blocksOf(p.channels), paddedTerms(p.terms)*channelBlock
+		weights := p.groupWeights()[:blocks*skip]
 		for at := 0; at < positions; {
 			vectors := min((positions-at)/lanes, 3)
 			if vectors == 0 {
@@ -485,7 +602,18 @@ func (p *convPart) tiles(worker int) {
 			at += vectors * lanes
 		}
 	}
-	if !inPlace {
+	switch {
+	case p.apart:
+		for ch := range p.channels {
+			for y := range p.rows {
+				from := sums[ch*stride+y*p.width:][:p.cols]
+				to := p.out[ch*p.outSize+p.first+y*p.axes[1].step*p.convShape.out[2]:]
+				for x, v := range from {
+					to[x*p.axes[2].step] = v
+				}
+			}
+		}
+	case !inPlace:
 		for ch := range p.channels {
 			moveRows(p.out[ch*p.outSize+p.first:], p.cols, sums[ch*stride:], p.width, p.cols, p.rows)
 		}
@@ -527,7 +655,7 @@ func (p *convPart) copy(to []float32) {
 	plane := 0
 	for ch := range p.inPer {
 		for d := range deep.kernel {
-			at := p.depth*deep.stride + d*deep.dilation - deep.low
+			at := deep.at(p.depth, d)
 			for h := range high.images {
 				top, bottom, y := high.inside(h, p.row, height)
 				for w := range wide.images {
@@ -570,45 +698,81 @@ func moveStrided(dst []float32, to int, src []float32, from, step, n, rows int) 
 
 // columns computes a part one position at a time.
 func (p *convPart) columns(worker int) {
-	blocks, padded := (p.channels+channelBlock-1)/channelBlock, paddedTerms(p.terms)
+	blocks, padded := blocksOf(p.channels), paddedTerms(p.terms)
 	room := p.call.Room(worker, padded+blocks*channelBlock)
 	terms, sums := room[:padded], room[padded:]
-	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
+	var inside []bool // by term: whether it is not in the padding
+	if p.exact {
+		inside = make([]bool, p.terms)
+	}
 	for y := range p.rows {
 		for x := range p.cols {
 			fill(terms, p.padding)
-			p.window(terms, deep, high, wide, y, x)
+			p.window(terms, inside, y, x)
 			switch {
 			case p.pool != nil:
 				sums[0] = p.pool.all(terms[:p.terms])
+			case p.exact:
+				p.sums(sums, terms, inside)
 			case p.depthwise():
-				sums[0] = dot(terms[:p.terms], p.weights[p.unit%p.groups*p.terms:][:p.terms])
+				sums[0] = dot(terms[:p.terms], p.groupWeights())
 			default:
-				all := (p.outPer + channelBlock - 1) / channelBlock
-				weights := p.weights[(p.unit%p.groups*all+p.channel/channelBlock)*padded*channelBlock:]
-				convPosition(sums, terms, weights[:blocks*padded*channelBlock])
+				convPosition(sums, terms, p.groupWeights()[:blocks*padded*channelBlock])
 			}
 			for ch := range p.channels {
-				p.out[ch*p.outSize+p.first+y*wide.out+x] = sums[ch]
+				p.out[ch*p.outSize+p.first+y*p.axes[1].step*p.convShape.out[2]+x*p.axes[2].step] = sums[ch]
 			}
 		}
 	}
 	p.finish()
 }
 
-// window sets terms to the elements that the window at a position meets. The others stay as they are.
-func (p *convPart) window(terms []float32, deep, high, wide *convAxis, y, x int) {
+// groupWeights returns the packed weights for the part's channels and those after them.
+func (p *convPart) groupWeights() []float32 {
+	group := p.unit % p.groups
+	if p.depthwise() {
+		return p.weights[group*p.terms:][:p.terms]
+	}
+	return p.weights[(group*blocksOf(p.outPer)+p.channel/channelBlock)*paddedTerms(p.terms)*channelBlock:]
+}
+
+// sums computes the channels of a position from those terms that are not in the padding.
+func (p *convPart) sums(sums, terms []float32, inside []bool) {
+	weights := p.groupWeights()
+	for ch := range p.channels {
+		of, step := weights, 1
+		if !p.depthwise() {
+			of, step = weights[ch/channelBlock*len(terms)*channelBlock+ch%channelBlock:], channelBlock
+		}
+		sum := float32(0)
+		for i, is := range inside {
+			if is {
+				sum += float32(of[i*step] * terms[i])
+			}
+		}
+		sums[ch] = sum
+	}
+}
+
+// window sets terms to the elements that the window at a position meets, and inside, unless it is nil, to whether there
+// is one. The other terms stay as they are.
+func (p *convPart) window(terms []float32, inside []bool, y, x int) {
+	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	i := 0
 	for ch := range p.inPer {
 		for d := range deep.kernel {
-			atDeep := p.depth*deep.stride + d*deep.dilation - deep.low
+			atDeep := deep.at(p.depth, d)
 			for h := range high.kernel {
-				atHigh := (p.row+y)*high.stride + h*high.dilation - high.low
+				atHigh := high.at(p.row+y, h)
 				for w := range wide.kernel {
-					atWide := (p.col+x)*wide.stride + w*wide.dilation - wide.low
-					if atDeep >= 0 && atDeep < deep.in && atHigh >= 0 && atHigh < high.in && atWide >= 0 &&
-						atWide < wide.in {
+					atWide := wide.at(p.col+x, w)
+					is := atDeep >= 0 && atDeep < deep.in && atHigh >= 0 && atHigh < high.in && atWide >= 0 &&
+						atWide < wide.in
+					if is {
 						terms[i] = p.input[ch*p.inSize+(atDeep*high.in+atHigh)*wide.in+atWide]
+					}
+					if inside != nil {
+						inside[i] = is
 					}
 					i++
 				}
@@ -624,69 +788,6 @@ func volume(dims []int) int {
 		n *= d
 	}
 	return n
-}
-
-// plain computes a convolution one element at a time. It leaves out terms in the padding.
-func (r *convRun) plain(weights []float32, kernel []int) error {
-	c, w := r.call, windows{Window: ir.WindowOf(r.node), in: r.dims[2:], out: r.call.Dims[2:]}
-	inSize, outSize, size := volume(w.in), volume(w.out), volume(kernel[2:])
-	err := c.ParallelRange(outSize, r.batch*r.groups*r.outPer*r.inPer*size, func(lo, hi int) {
-		for at := lo; at < hi; at++ {
-			taps := w.taps(at)
-			for i := range r.batch * r.groups * r.outPer {
-				unit := i / r.outPer
-				sum := float32(0)
-				for ch := range r.inPer {
-					plane := r.x[(unit*r.inPer+ch)*inSize:]
-					of := weights[((unit%r.groups*r.outPer+i%r.outPer)*r.inPer+ch)*size:]
-					for _, t := range taps {
-						sum += float32(plane[t.in] * of[t.kernel])
-					}
-				}
-				c.Out[i*outSize+at] = sum
-			}
-		}
-	})
-	if err != nil || r.after == nil {
-		return err
-	}
-	return c.ParallelRange(r.batch*r.groups, r.outPer*outSize, func(lo, hi int) {
-		for unit := lo; unit < hi; unit++ {
-			p := convPart{convRun: r, unit: unit, channels: r.outPer, rows: 1, cols: outSize,
-				out: c.Out[unit*r.outPer*outSize:][:r.outPer*outSize]}
-			p.finish()
-		}
-	})
-}
-
-// windows has the parameters of a convolution's windows, and the extents of input and result along the windowed axes.
-type windows struct {
-	ir.Window
-	in, out []int
-}
-
-// tap is an element of a window: its row-major positions in the input and in the kernel, both within the windowed axes.
-type tap struct{ in, kernel int }
-
-// taps returns the taps in the window of the result element at a row-major position. It leaves out those in the
-// padding.
-func (w *windows) taps(position int) []tap {
-	list := []tap{{}}
-	stride := volume(w.out) // the result's stride along the axis
-	for axis := range w.out {
-		stride /= w.out[axis]
-		start := int64(position/stride%w.out[axis])*w.Stride[axis] - w.Low[axis]
-		var next []tap
-		for _, t := range list {
-			for k := range w.Kernel[axis] {
-				if i := start + k*w.Dilation[axis]; i >= 0 && i < int64(w.in[axis]) {
-					next = append(next, tap{t.in*w.in[axis] + int(i), t.kernel*int(w.Kernel[axis]) + int(k)})
-				}
-			}
-		}
-		list = next
-	}
-	return list
 }
 
 // The functions below compute in Go what the assembly does.
@@ -719,7 +820,7 @@ func convTapsPlain(out, in []float32, offsets []int32, weights []float32) {
 // convPositionPlain is convPosition in Go.
 func convPositionPlain(out, terms, weights []float32) {
 	clear(out)
-	for o := range out {
+	for o := 0; o < len(out) && len(terms) > 0; o++ {
 		of := weights[o/channelBlock*len(terms)*channelBlock+o%channelBlock:]
 		for i, x := range terms {
 			out[o] += float32(of[i*channelBlock] * x)

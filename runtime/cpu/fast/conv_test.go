@@ -75,7 +75,9 @@ func TestConvLeavesPaddingOut(t *testing.T) {
 
 // convCase is a convolution in a graph, and whether its weights are constant.
 type convCase struct {
+	op       ir.Op
 	x, w     []int
+	channels int // of the result
 	dtype    ir.DType
 	attrs    string
 	constant bool
@@ -84,7 +86,10 @@ type convCase struct {
 
 // randomConv returns a convolution of one to three axes.
 func randomConv(rng *rand.Rand) convCase {
-	c := convCase{dtype: ir.F32, constant: rng.IntN(3) > 0}
+	c := convCase{op: ir.OpConv, dtype: ir.F32, constant: rng.IntN(3) > 0}
+	if rng.IntN(4) == 0 {
+		c.op = ir.OpConvTranspose
+	}
 	axes, groups := 1+rng.IntN(3), []int{1, 1, 2, 3}[rng.IntN(4)]
 	in, out := rng.IntN(7), 1+rng.IntN(10)
 	switch rng.IntN(8) {
@@ -93,7 +98,10 @@ func randomConv(rng *rand.Rand) convCase {
 	case 2:
 		in, out = 6+rng.IntN(9), 17+rng.IntN(24) // enough work for several tasks
 	}
-	c.x, c.w = []int{1 + rng.IntN(2), in * groups}, []int{out * groups, in}
+	c.x, c.w, c.channels = []int{1 + rng.IntN(2), in * groups}, []int{out * groups, in}, out*groups
+	if c.op == ir.OpConvTranspose {
+		c.w = []int{in * groups, out}
+	}
 	var strides, dilations, low, high []string
 	for axis := range axes {
 		kernel, stride, dilation := 1+rng.IntN(4), 1+rng.IntN(3), 1+rng.IntN(2)
@@ -107,12 +115,18 @@ func randomConv(rng *rand.Rand) convCase {
 		case axes == 1:
 			most = 200
 		}
+		if c.op == ir.OpConvTranspose {
+			most = 1 + most/4
+		}
 		pads := [2]int{rng.IntN(3), rng.IntN(3)}
 		if kernel == 1 {
 			pads = [2]int{}
 		}
-		reach := dilation*(kernel-1) + 1
-		c.x, c.w = append(c.x, max(1, reach-pads[0]-pads[1])+rng.IntN(most)), append(c.w, kernel)
+		least := dilation*(kernel-1) + 1 - pads[0] - pads[1]
+		if c.op == ir.OpConvTranspose {
+			least = (pads[0]+pads[1]-dilation*(kernel-1)+stride-1)/stride + 1
+		}
+		c.x, c.w = append(c.x, max(1, least)+rng.IntN(most)), append(c.w, kernel)
 		strides, dilations = append(strides, fmt.Sprint(stride)), append(dilations, fmt.Sprint(dilation))
 		low, high = append(low, fmt.Sprint(pads[0])), append(high, fmt.Sprint(pads[1]))
 	}
@@ -136,18 +150,18 @@ func (c convCase) run(t *testing.T, replace func(*ir.Graph) []*interp.Kernel, wo
 		kind = "weight"
 	}
 	shape := func(dims []int) string { return strings.ReplaceAll(fmt.Sprint(dims), " ", ",") }
-	bias := append([]int{c.w[0]}, slices.Repeat([]int{1}, len(c.w)-2)...)
+	bias := append([]int{c.channels}, slices.Repeat([]int{1}, len(c.w)-2)...)
 	text := fmt.Sprintf(`graph "g" {
 		%%x = input {name="x", dtype=%[1]s, shape=%[2]s}
 		%%w = %[3]s {name="w", dtype=%[1]s, shape=%[4]s}
 		%%b = weight {name="b", dtype=%[1]s, shape=%[5]s}
-		%%alone = conv %%x, %%w %[6]s
+		%%alone = %[8]s %%x, %%w %[6]s
 		%%r = sqr %%alone
-		%%y = conv %%x, %%w %[6]s
+		%%y = %[8]s %%x, %%w %[6]s
 		%[7]s
 		output "alone" %%alone
 		output "out" %%out
-	}`, c.dtype, shape(c.x), kind, shape(c.w), shape(bias), c.attrs, c.after)
+	}`, c.dtype, shape(c.x), kind, shape(c.w), shape(bias), c.attrs, c.after, c.op)
 	g, err := ir.Parse(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -177,14 +191,14 @@ func (w weightsOf) Weight(name string) (*ir.Data, error) { return w[name], nil }
 // TestConvs compares convolutions of all kinds with the interpreter: alone, and with elementwise ops after them.
 func TestConvs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 8))
-	for i := range 300 {
-		if i == 150 {
+	for i := range 400 {
+		if i == 200 {
 			defer fast.SetConvRoom(1 << 10)() // parts of few rows and columns
 		}
 		c := randomConv(rng)
 		values := map[string]*ir.Data{}
 		for name, dims := range map[string][]int{"x": c.x, "w": c.w,
-			"b": append([]int{c.w[0]}, slices.Repeat([]int{1}, len(c.w)-2)...)} {
+			"b": append([]int{c.channels}, slices.Repeat([]int{1}, len(c.w)-2)...)} {
 			list := make([]float64, volume(dims))
 			for k := range list {
 				list[k] = float64(rng.IntN(9)-4) / 4 // sums are exact in any order

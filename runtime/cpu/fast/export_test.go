@@ -15,7 +15,8 @@ func Ops() []ir.Op {
 	for _, op := range ir.Ops() {
 		_, ok := rows[op]
 		in := op.Info()
-		if ok || op == ir.OpConv || in.Class == ir.ClassElementwise && in.Float != nil || foldable(op) ||
+		ok = ok || op == ir.OpConv || op == ir.OpConvTranspose
+		if ok || in.Class == ir.ClassElementwise && in.Float != nil || foldable(op) ||
 			in.Class == ir.ClassReduce && wordReducer(op, ir.I32, 1) != nil {
 			list = append(list, op)
 		}

@@ -35,7 +35,7 @@ func (f *pooling) compute(c *interp.Call) error {
 	in := append([]int{1, channels}, x.Dims[outer:]...)
 	s := f.shape.Load()
 	if s == nil || !slices.Equal(s.dims, in) || s.workers != c.Workers() {
-		s = newConvShape(w, channels, in, append([]int{1, channels}, c.Dims[outer:]...), c.Workers())
+		s = newConvShape(f.node, convPhase{}, channels, in, append([]int{1, channels}, c.Dims[outer:]...), c.Workers())
 		f.shape.Store(s)
 	}
 	r := convRun{convShape: s, call: c, x: x.Floats, outSize: volume(c.Dims[outer:]), pool: f}
@@ -105,7 +105,7 @@ func (a *convAxis) count(at, high int, padded bool) int {
 	}
 	n := 0
 	for k := range a.kernel {
-		if i := at*a.stride + k*a.dilation - a.low; i >= first && i < end {
+		if i := a.at(at, k); i >= first && i < end {
 			n++
 		}
 	}
