@@ -260,7 +260,7 @@ func TestStateBytes(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						if (form == "read" || form == "slice") && !bytes.Equal(out["before"].Bytes, right["before"].Bytes) {
+						if d := out["before"]; d != nil && !bytes.Equal(d.Bytes, right["before"].Bytes) {
 							t.Errorf("%s: the value before differs", name)
 						}
 					}
