@@ -58,11 +58,10 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 		return nil
 	}
 	way := func(lanes, keys, wg int) Candidate {
-		splits := h.flashSplits(k, wg/lanes*keys)
-		return Candidate{kernel.FlashVec{Launch: kernel.Launch{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4,
-			Subgroup: h.subgroup}, Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits},
-			LanesPerRow: lanes, TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys},
-			fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))}
+		s := sh.flashVec(lanes, keys, wg, h.subgroup)
+		s.Splits = h.flashSplits(k, s.TileN)
+		return Candidate{s,
+			fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(s.Splits, 1))}
 	}
 	var all []Candidate
 	if sh.Batch*sh.Groups <= h.cores {
@@ -77,6 +76,15 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 		}
 	}
 	return all
+}
+
+// flashVec is the schedule for few rows in which each group of lanes reads some keys per step.
+func (sh flashShape) flashVec(lanes, keys, wg, subgroup int) kernel.FlashVec {
+	rows := int(sh.Queries * sh.Heads)
+	s := kernel.FlashVec{Launch: launch(kernel.VarFlashVec, wg, 4), Flash: kernel.Flash{Heads: int(sh.Heads)},
+		LanesPerRow: lanes, TileM: rows, ThreadM: rows, TileN: wg / lanes * keys, ThreadN: keys}
+	s.Subgroup = subgroup
+	return s
 }
 
 // flashAlone enlarges the workgroups of a schedule that has at most one workgroup per core. It doubles the invocations
@@ -155,11 +163,7 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 // and with the number of splits that the kernel has. Tiles that fit every device follow.
 func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
-	type timed struct {
-		Candidate
-		time float64
-	}
-	var list []timed
+	var list []ranked
 	for _, tl := range h.flashTiles {
 		heads, best := flashHeads(sh, tl.M), h.bestFlashSplits(k, tl)
 		for _, splits := range slices.Compact([]int{best, flashSplitsOf(k)}) {
@@ -174,15 +178,11 @@ func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 				if splits > 1 {
 					s.Splits = splits
 				}
-				list = append(list, timed{Candidate{s, reason}, time})
+				list = append(list, ranked{Candidate{s, reason}, time})
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b timed) int { return cmp.Compare(a.time, b.time) })
-	var all []Candidate
-	for _, c := range list {
-		all = append(all, c.Candidate)
-	}
+	all := byCost(list)
 	for _, tl := range generic(device.Caps{}).flashTiles {
 		heads := flashHeads(sh, tl.M)
 		reason := fmt.Sprintf("%d queries of %d heads a small tile, %d keys", tl.M/heads, heads, tl.N)

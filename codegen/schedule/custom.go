@@ -10,7 +10,7 @@ import (
 // customSchedule is the only schedule of a custom kernel: the workgroup size that its op declares.
 func customSchedule(c *kernel.Custom) kernel.Launch {
 	wg := c.Kernel().Workgroup
-	return kernel.Launch{Variant: kernel.VarCustom, Workgroup: wg[0] * wg[1] * wg[2], Vec: 1}
+	return launch(kernel.VarCustom, wg[0]*wg[1]*wg[2], 1)
 }
 
 func checkCustomWorkgroup(c *kernel.Custom, s kernel.Launch, caps device.Caps) error {

@@ -23,15 +23,17 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 		if groups < h.fill && wg > smallest {
 			continue
 		}
-		all = append(all, Candidate{
-			kernel.MatDirect{Launch: kernel.Launch{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4},
-				Tile:    kernel.Tile{TileM: rows, TileN: wg * columns, TileK: h.direct.K},
-				ThreadM: rows, ThreadN: columns},
+		all = append(all, Candidate{directSchedule(rows, columns, h.direct.K, wg),
 			fmt.Sprintf("%dx%dx%d straight from memory, %dx%d an invocation: %d workgroups", sh.M, sh.N, sh.K, rows,
-				columns, groups),
-		})
+				columns, groups)})
 	}
 	return all
+}
+
+// directSchedule is the schedule with rows x columns results per invocation.
+func directSchedule(rows, columns, depth, wg int) kernel.MatDirect {
+	return kernel.MatDirect{Launch: launch(kernel.VarMatDirect, wg, 4),
+		Tile: kernel.Tile{TileM: rows, TileN: wg * columns, TileK: depth}, ThreadM: rows, ThreadN: columns}
 }
 
 // cheapOperands reports whether all operands are plain loads with cheap indices: linear in the coordinates. Only an A

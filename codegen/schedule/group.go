@@ -13,14 +13,9 @@ const maxGroupLanes = 256
 
 // groups lists schedules with one workgroup per group number. The workgroup counts all elements and collects its own.
 func (h heuristics) groups(k *kernel.Kernel) []Candidate {
-	var all []Candidate
-	for wg := max(min(h.rowLanes, maxGroupLanes), smallest); wg >= smallest; wg /= 2 {
-		all = append(all, Candidate{
-			kernel.Launch{Variant: kernel.VarGroup, Workgroup: wg, Vec: 1},
-			fmt.Sprintf("%s elements by %s", k.Fold, k.Parallel[0]),
-		})
-	}
-	return all
+	return shrinking(max(min(h.rowLanes, maxGroupLanes), smallest), func(wg int) Candidate {
+		return Candidate{launch(kernel.VarGroup, wg, 1), fmt.Sprintf("%s elements by %s", k.Fold, k.Parallel[0])}
+	})
 }
 
 func checkGroup(k *kernel.Kernel, s kernel.Launch, caps device.Caps) error {

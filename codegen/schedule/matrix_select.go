@@ -17,10 +17,6 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 		return nil
 	}
 	sh := matShapeOf(k)
-	type ranked struct {
-		Candidate
-		cost float64
-	}
 	var all []ranked
 	for _, tl := range h.matrixTilesOf(k) {
 		s, ok := tl.schedule(k, caps)
@@ -37,20 +33,7 @@ func (h heuristics) matrixUnits(k *kernel.Kernel, caps device.Caps) []Candidate 
 		}
 		all = append(all, ranked{Candidate{s, reason}, cost})
 	}
-	slices.SortStableFunc(all, func(a, b ranked) int {
-		switch {
-		case a.cost < b.cost:
-			return -1
-		case a.cost > b.cost:
-			return 1
-		}
-		return 0
-	})
-	list := make([]Candidate, len(all))
-	for i, r := range all {
-		list[i] = r.Candidate
-	}
-	return list
+	return byCost(all)
 }
 
 // matrixTilesOf lists the tiles for a kernel. If it has several matmuls, they share the columns of a tile, so that the

@@ -30,8 +30,7 @@ func quantizeSchedules(k *kernel.Kernel, most int) []kernel.Lanes {
 	lanes := kernel.QuantizeLanes(k.Quantized())
 	var all []kernel.Lanes
 	for wg := range doublings(max(smallest, lanes), max(most, lanes)) {
-		all = append(all, kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarQuantize, Workgroup: wg, Vec: 1},
-			LanesPerRow: lanes})
+		all = append(all, kernel.Lanes{Launch: launch(kernel.VarQuantize, wg, 1), LanesPerRow: lanes})
 	}
 	return all
 }

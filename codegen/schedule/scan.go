@@ -18,15 +18,10 @@ func (h heuristics) scans(k *kernel.Kernel) []Candidate {
 
 // serialScans lists schedules with one invocation per row.
 func (h heuristics) serialScans(k *kernel.Kernel) []Candidate {
-	var all []Candidate
-	for wg := min(h.rowWorkgroup, 64); wg >= smallest; wg /= 2 {
-		all = append(all, Candidate{
-			kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarScanSerial, Workgroup: wg, Vec: scanVec(k, 4)},
-				LanesPerRow: 1},
-			fmt.Sprintf("rows of %s, one invocation each", k.Fold),
-		})
-	}
-	return all
+	return shrinking(min(h.rowWorkgroup, 64), func(wg int) Candidate {
+		return Candidate{kernel.Lanes{Launch: launch(kernel.VarScanSerial, wg, scanVec(k, 4)), LanesPerRow: 1},
+			fmt.Sprintf("rows of %s, one invocation each", k.Fold)}
+	})
 }
 
 // groupScans lists schedules with about rowPerLane elements per lane.
@@ -40,11 +35,10 @@ func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 	for ; lanes >= 2; lanes /= 2 {
 		for wg := max(lanes, h.rowWorkgroup); wg >= max(lanes, smallest); wg /= 2 {
 			for _, subgroup := range []int{h.subgroup, 0} {
-				all = append(all, Candidate{
-					kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarScanGroup, Workgroup: wg, Vec: scanVec(k, 4),
-						Subgroup: subgroup}, LanesPerRow: lanes},
-					fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, ceilDiv(fold, int64(lanes))),
-				})
+				s := kernel.Lanes{Launch: launch(kernel.VarScanGroup, wg, scanVec(k, 4)), LanesPerRow: lanes}
+				s.Subgroup = subgroup
+				all = append(all, Candidate{s,
+					fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, ceilDiv(fold, int64(lanes)))})
 			}
 		}
 	}

@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -12,6 +14,36 @@ import (
 type Candidate struct {
 	Schedule kernel.Schedule
 	Reason   string
+}
+
+// ranked is a candidate with what it costs, such as its estimated time.
+type ranked struct {
+	Candidate
+	cost float64
+}
+
+// byCost returns candidates by increasing cost.
+func byCost(list []ranked) []Candidate {
+	slices.SortStableFunc(list, func(a, b ranked) int { return cmp.Compare(a.cost, b.cost) })
+	all := make([]Candidate, len(list))
+	for i, r := range list {
+		all[i] = r.Candidate
+	}
+	return all
+}
+
+// shrinking lists a candidate for each workgroup size from wg down, because a device may not support the first.
+func shrinking(wg int, of func(wg int) Candidate) []Candidate {
+	var all []Candidate
+	for ; wg >= smallest; wg /= 2 {
+		all = append(all, of(wg))
+	}
+	return all
+}
+
+// launch is the launch of a variant without a subgroup size.
+func launch(v kernel.Variant, wg, vec int) kernel.Launch {
+	return kernel.Launch{Variant: v, Workgroup: wg, Vec: vec}
 }
 
 // Candidates lists the schedules that are worth trying for a kernel on a device, by decreasing expected speed.
@@ -66,20 +98,16 @@ const smallest = 8
 // maps lists schedules of a map, with vectors as wide as the alignment allows. Workgroups shrink until there are enough
 // of them and the device supports their size.
 func (h heuristics) maps(k *kernel.Kernel) []Candidate {
-	var all []Candidate
 	vec := mapVec(k, 4)
 	n := points(k.Parallel) / int64(vec)
 	wg := h.mapWorkgroup
 	for wg > 64 && n/int64(wg) < h.fill {
 		wg /= 2
 	}
-	for ; wg >= smallest; wg /= 2 {
-		all = append(all, Candidate{
-			kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}},
-			fmt.Sprintf("%d points, up to %d neighbours each", points(k.Parallel), vec),
-		})
-	}
-	return all
+	return shrinking(wg, func(wg int) Candidate {
+		return Candidate{kernel.Points{Launch: launch(kernel.VarMap, wg, vec)},
+			fmt.Sprintf("%d points, up to %d neighbours each", points(k.Parallel), vec)}
+	})
 }
 
 // rows lists schedules of a row kernel. One invocation folds a row if rows are short or interleaved in memory;
@@ -105,9 +133,7 @@ func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 
 // serialRows lists schedules with one invocation per row.
 func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
-	var all []Candidate
-	vec := rowVec(k, 4)
-	cache := 0
+	vec, cache := rowVec(k, 4), 0
 	if n := k.Fold.Max(); readsTwice(k) && k.Fold.IsStatic() && n <= int64(h.rowCache) {
 		cache = roundUp(int(n), vec)
 	}
@@ -116,14 +142,10 @@ func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	if few := max(h.subgroup, 32); h.subgroup > 0 && wg > few && points(k.Parallel) < h.fill*int64(wg) {
 		wg = few
 	}
-	for ; wg >= smallest; wg /= 2 {
-		all = append(all, Candidate{
-			kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowSerial, Workgroup: wg, Vec: vec},
-				LanesPerRow: 1, Cache: cache},
-			fmt.Sprintf("rows of %s fit one invocation each", k.Fold),
-		})
-	}
-	return all
+	return shrinking(wg, func(wg int) Candidate {
+		return Candidate{kernel.Row{Launch: launch(kernel.VarRowSerial, wg, vec), LanesPerRow: 1, Cache: cache},
+			fmt.Sprintf("rows of %s fit one invocation each", k.Fold)}
+	})
 }
 
 // groupRows lists schedules with about rowPerLane elements per lane. If there are too few rows to fill the device, a

@@ -38,10 +38,8 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	lanes := max(min(places/2, h.rowLanes, 512), 2)
 	for wg := max(lanes, h.sortWorkgroup()); lanes >= 2; wg /= 2 {
 		lanes = min(lanes, wg)
-		all = append(all, Candidate{
-			kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarSort, Workgroup: wg, Vec: 1}, LanesPerRow: lanes},
-			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, places),
-		})
+		all = append(all, Candidate{kernel.Lanes{Launch: launch(kernel.VarSort, wg, 1), LanesPerRow: lanes},
+			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, places)})
 		if wg == 2 {
 			break
 		}
@@ -63,21 +61,22 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	}
 	most := min(h.rowLanes, 256)
 	fits := func(wg int) bool {
-		s := kernel.Row{Launch: kernel.Launch{Variant: kernel.VarSelect, Workgroup: wg},
-			Cache: int(ceilDiv(n, int64(wg)))}
+		s := selectSchedule(k, wg)
 		return s.Cache <= maxCached && h.fits(k, s)
 	}
 	for most < SelectBins && !fits(most) {
 		most *= 2
 	}
 	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxHeld; wg /= 2 {
-		all = append(all, Candidate{
-			kernel.Row{Launch: kernel.Launch{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1},
-				LanesPerRow: wg, Cache: int(ceilDiv(n, int64(wg)))},
-			fmt.Sprintf("%s elements of rows of %s", k.Take, k.Fold),
-		})
+		all = append(all, Candidate{selectSchedule(k, wg), fmt.Sprintf("%s elements of rows of %s", k.Take, k.Fold)})
 	}
 	return all
+}
+
+// selectSchedule is the schedule of a selection by a workgroup that keeps the whole row in registers.
+func selectSchedule(k *kernel.Kernel, wg int) kernel.Row {
+	return kernel.Row{Launch: launch(kernel.VarSelect, wg, 1), LanesPerRow: wg,
+		Cache: int(ceilDiv(k.Fold.Max(), int64(wg)))}
 }
 
 func checkSelect(k *kernel.Kernel, s kernel.Row) error {

@@ -87,13 +87,10 @@ func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	}
 	var all []Candidate
 	for _, side := range sides {
-		for wg := most; wg >= smallest; wg /= 2 {
-			all = append(all, Candidate{
-				kernel.MapTile{Launch: kernel.Launch{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4},
-					TileM: side, TileN: side},
-				fmt.Sprintf("%d operands lie across: tiles of %dx%d", len(tr.Loads), side, side),
-			})
-		}
+		all = append(all, shrinking(most, func(wg int) Candidate {
+			return Candidate{kernel.MapTile{Launch: launch(kernel.VarMapTile, wg, 4), TileM: side, TileN: side},
+				fmt.Sprintf("%d operands lie across: tiles of %dx%d", len(tr.Loads), side, side)}
+		})...)
 	}
 	return all
 }

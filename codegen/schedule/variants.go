@@ -21,11 +21,7 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if len(Missing(k, caps)) > 0 {
 		return nil
 	}
-	type ranked struct {
-		Candidate
-		far float64
-	}
-	var all []ranked
+	var all []ranked // by distance to the first
 	seen := map[kernel.Schedule]bool{}
 	rank := 0 // among the candidates
 	add := func(c Candidate, expected bool) {
@@ -55,20 +51,8 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	for _, s := range space(k, caps) {
 		add(Candidate{normalize(k, s, caps), "to be measured"}, false)
 	}
-	slices.SortStableFunc(all[1:], func(a, b ranked) int {
-		switch {
-		case a.far < b.far:
-			return -1
-		case a.far > b.far:
-			return 1
-		}
-		return 0
-	})
-	list := make([]Candidate, min(len(all), maxVariants))
-	for i := range list {
-		list[i] = all[i].Candidate
-	}
-	return list
+	list := append([]Candidate{all[0].Candidate}, byCost(all[1:])...)
+	return list[:min(len(list), maxVariants)]
 }
 
 // variantDistance is the distance, in doublings, between two variants, or between a schedule that quantizes rows and
@@ -85,7 +69,7 @@ func distance(a, b kernel.Schedule) float64 {
 		d = variantDistance
 	}
 	numbers, others := kernel.Numbers(a), kernel.Numbers(b)
-	for name := range others { // so that numbers has the names of both
+	for name := range others {
 		numbers[name] += 0 // so that it has the names of both
 	}
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {
@@ -121,7 +105,7 @@ func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, device.Caps) []
 	return func(*kernel.Kernel, device.Caps) []kernel.Schedule {
 		var all []kernel.Schedule
 		for wg := range doublings(smallest, most) {
-			all = append(all, kernel.Launch{Variant: v, Workgroup: wg, Vec: 1})
+			all = append(all, launch(v, wg, 1))
 		}
 		return all
 	}
@@ -131,7 +115,7 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(32, 1024) {
 		for vec := range doublings(1, mapVec(k, 4)) {
-			s := kernel.Points{Launch: kernel.Launch{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}}
+			s := kernel.Points{Launch: launch(kernel.VarMap, wg, vec)}
 			all = append(all, s)
 			for s.Coarsen = 2; s.Coarsen <= maxCoarsen; s.Coarsen *= 2 {
 				all = append(all, s) // checkCoarsen rejects it if points share nothing
@@ -144,9 +128,7 @@ func mapSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	for wg := range doublings(32, 512) {
 		for m := range doublings(16, 128) {
 			for n := range doublings(16, 128) {
-				all = append(all,
-					kernel.MapTile{Launch: kernel.Launch{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4},
-						TileM: m, TileN: n})
+				all = append(all, kernel.MapTile{Launch: launch(kernel.VarMapTile, wg, 4), TileM: m, TileN: n})
 			}
 		}
 	}
@@ -158,14 +140,14 @@ func rowSpace(serial, group kernel.Variant, caps device.Caps) []kernel.Lanes {
 	var all []kernel.Lanes
 	for vec := range doublings(1, 4) {
 		for wg := range doublings(32, 256) {
-			all = append(all, kernel.Lanes{Launch: kernel.Launch{Variant: serial, Workgroup: wg, Vec: vec},
-				LanesPerRow: 1})
+			all = append(all, kernel.Lanes{Launch: launch(serial, wg, vec), LanesPerRow: 1})
 		}
 		for lanes := range doublings(2, 1024) {
 			for wg := range doublings(max(lanes, 32), 1024) {
 				for _, subgroup := range subgroups(caps) {
-					launch := kernel.Launch{Variant: group, Workgroup: wg, Vec: vec, Subgroup: subgroup}
-					all = append(all, kernel.Lanes{Launch: launch, LanesPerRow: lanes})
+					s := kernel.Lanes{Launch: launch(group, wg, vec), LanesPerRow: lanes}
+					s.Subgroup = subgroup
+					all = append(all, s)
 				}
 			}
 		}
@@ -202,11 +184,9 @@ func foldSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
 func sortSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(2, 1024) {
-		held := int(min(ceilDiv(k.Fold.Max(), int64(wg)), maxHeld))
-		all = append(all, kernel.Lanes{Launch: kernel.Launch{Variant: kernel.VarSort, Workgroup: wg, Vec: 1},
-			LanesPerRow: wg},
-			kernel.Row{Launch: kernel.Launch{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1},
-				LanesPerRow: wg, Cache: held})
+		selected := selectSchedule(k, wg)
+		selected.Cache = min(selected.Cache, maxHeld)
+		all = append(all, kernel.Lanes{Launch: launch(kernel.VarSort, wg, 1), LanesPerRow: wg}, selected)
 	}
 	return all
 }
@@ -367,9 +347,7 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 		for columns := range doublings(1, 8) {
 			for depth := range doublings(4, 16) {
 				for wg := range doublings(smallest, 256) {
-					all = append(all, kernel.MatDirect{Launch: kernel.Launch{Variant: kernel.VarMatDirect,
-						Workgroup: wg, Vec: 4}, Tile: kernel.Tile{TileM: rows, TileN: wg * columns, TileK: depth},
-						ThreadM: rows, ThreadN: columns})
+					all = append(all, directSchedule(rows, columns, depth, wg))
 				}
 			}
 		}
@@ -466,11 +444,7 @@ func flashVecSpace(sh flashShape, caps device.Caps) []kernel.Schedule {
 	for wg := range doublings(subgroup, 512) {
 		for lanes := range doublings(2, subgroup) {
 			for keys := range doublings(1, 8) {
-				all = append(all,
-					kernel.FlashVec{Launch: kernel.Launch{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4,
-						Subgroup: subgroup}, Flash: kernel.Flash{Heads: int(sh.Heads)},
-						LanesPerRow: lanes, TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys,
-						ThreadN: keys})
+				all = append(all, sh.flashVec(lanes, keys, wg, subgroup))
 			}
 		}
 	}

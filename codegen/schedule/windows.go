@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -216,28 +215,20 @@ func (h heuristics) windows(k *kernel.Kernel) []Candidate {
 	if !ok {
 		return nil
 	}
-	type block struct {
-		rows int
-		time float64
-	}
-	var blocks []block
+	var all []ranked
 	for rows := w.fewest(); w.Places(rows) <= maxPlaces; rows++ {
-		if DivisibleBy(k.Parallel[w.Axis], rows) {
-			blocks = append(blocks, block{rows, h.windowTime(k, w, rows)})
+		if !DivisibleBy(k.Parallel[w.Axis], rows) {
+			continue
+		}
+		time := h.windowTime(k, w, rows)
+		for _, c := range shrinking(min(h.rowWorkgroup, 2*smallBlock), func(wg int) Candidate {
+			return Candidate{kernel.Points{Launch: launch(kernel.VarRowWindows, wg, 1), Coarsen: rows},
+				fmt.Sprintf("%d windows of %s share what %d places hold", rows, k.Fold, w.Places(rows))}
+		}) {
+			all = append(all, ranked{c, time})
 		}
 	}
-	slices.SortStableFunc(blocks, func(a, b block) int { return cmp.Compare(a.time, b.time) })
-	var all []Candidate
-	for _, b := range blocks {
-		for wg := min(h.rowWorkgroup, 2*smallBlock); wg >= smallest; wg /= 2 {
-			all = append(all, Candidate{
-				kernel.Points{Launch: kernel.Launch{Variant: kernel.VarRowWindows, Workgroup: wg, Vec: 1},
-					Coarsen: b.rows},
-				fmt.Sprintf("%d windows of %s share what %d places hold", b.rows, k.Fold, w.Places(b.rows)),
-			})
-		}
-	}
-	return all
+	return byCost(all)
 }
 
 // windowTime estimates the time in nanoseconds if each invocation computes a block of rows. It computes the shared
@@ -318,8 +309,7 @@ func windowSpace(k *kernel.Kernel) []kernel.Schedule {
 	w, ok := WindowsOf(k)
 	for rows := w.fewest(); ok && w.Places(rows) <= maxPlaces; rows++ {
 		for wg := range doublings(32, 256) {
-			all = append(all, kernel.Points{Launch: kernel.Launch{Variant: kernel.VarRowWindows, Workgroup: wg,
-				Vec: 1}, Coarsen: rows})
+			all = append(all, kernel.Points{Launch: launch(kernel.VarRowWindows, wg, 1), Coarsen: rows})
 		}
 	}
 	return all
