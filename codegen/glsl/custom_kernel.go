@@ -124,14 +124,7 @@ func customHeader(e *emit.Emitter, c *kernel.Custom) string {
 	if c.Kernel().SPIRV != nil {
 		return b.String()
 	}
-	b.WriteString("#version 450\n")
-	var switched []string
-	for _, n := range e.SortedNeeds() {
-		if x := emit.Needs[n].Extension; x != "" && !slices.Contains(switched, x) {
-			fmt.Fprintf(&b, "#extension %s : require\n", x)
-			switched = append(switched, x)
-		}
-	}
+	b.WriteString("#version 450\n" + strings.Join(extensions(e, nil), ""))
 	if k := c.Kernel(); strings.Contains(k.Body+k.Shared, "[[unroll]]") {
 		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
 	}

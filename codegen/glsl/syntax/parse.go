@@ -15,10 +15,15 @@ type parser struct {
 	err   error
 }
 
-func newParser(src string, trees []*Expr) *parser {
+// parse parses a whole source by a rule. trees are the expressions that the source has marks for.
+func parse[T any](src string, trees []*Expr, rule func(*parser) T) (T, error) {
 	p := &parser{lexer: lexer{src: src}, trees: trees}
 	p.next()
-	return p
+	t := rule(p)
+	if p.err == nil && p.tok.kind != tokenEnd {
+		p.fail("unexpected %q", p.tok.text)
+	}
+	return t, p.err
 }
 
 // next returns the next token and advances to the one after it.
@@ -61,6 +66,23 @@ func (p *parser) expect(text string) {
 	}
 }
 
+// parens parses an expression in parentheses.
+func (p *parser) parens() *Expr {
+	p.expect("(")
+	x := p.expr()
+	p.expect(")")
+	return x
+}
+
+// until parses what rule does, if anything stands before end, and then end.
+func until[T any](p *parser, end string, rule func() T) (t T) {
+	if !p.at(end) {
+		t = rule()
+	}
+	p.expect(end)
+	return t
+}
+
 func (p *parser) name() string {
 	if p.tok.kind != tokenName {
 		p.fail("%q where a name should be", p.tok.text)
@@ -69,43 +91,25 @@ func (p *parser) name() string {
 	return p.next().text
 }
 
-// end returns the recorded error, or an error if the parser is not at the end of the source.
-func (p *parser) end() error {
-	if p.err == nil && p.tok.kind != tokenEnd {
-		p.fail("unexpected %q", p.tok.text)
-	}
-	return p.err
-}
-
 // Expression parses an expression.
-func Expression(src string) (*Expr, error) {
-	p := newParser(src, nil)
-	x := p.expr()
-	return x, p.end()
-}
+func Expression(src string) (*Expr, error) { return parse(src, nil, (*parser).expr) }
 
 // Statements parses statements.
-func Statements(src string) ([]Stmt, error) {
-	p := newParser(src, nil)
-	list := p.stmts("")
-	return list, p.end()
-}
+func Statements(src string) ([]Stmt, error) { return parse(src, nil, (*parser).all) }
 
 // FormatExpression parses an expression like Format.
 func FormatExpression(format string, args ...any) (*Expr, error) {
 	src, trees, err := expand(format, args)
-	p := newParser(src, trees)
-	x := p.expr()
-	return x, cmp.Or(err, p.end())
+	x, wrong := parse(src, trees, (*parser).expr)
+	return x, cmp.Or(err, wrong)
 }
 
 // Format parses statements that are written as a format of package fmt. Expressions among args become parts of the
 // tree.
 func Format(format string, args ...any) ([]Stmt, error) {
 	src, trees, err := expand(format, args)
-	p := newParser(src, trees)
-	list := p.stmts("")
-	return list, cmp.Or(err, p.end())
+	list, wrong := parse(src, trees, (*parser).all)
+	return list, cmp.Or(err, wrong)
 }
 
 // WithBody returns a loop or branch with the given body.
@@ -122,11 +126,7 @@ func WithBody(head Stmt, body []Stmt) Stmt {
 }
 
 // ParseDefinition parses a function, constant or macro, and the comments before it.
-func ParseDefinition(src string) (*Definition, error) {
-	p := newParser(src, nil)
-	d := p.definition()
-	return d, p.end()
-}
+func ParseDefinition(src string) (*Definition, error) { return parse(src, nil, (*parser).definition) }
 
 // definition parses a function, constant or macro, with the comments before it.
 func (p *parser) definition() *Definition {
@@ -200,7 +200,7 @@ func (p *parser) typeName() string {
 		return ""
 	}
 	p.next()
-	if !p.at("<") || !isGeneric(t.text) {
+	if !p.at("<") || !slices.Contains(generic, t.text) {
 		return t.text
 	}
 	for p.err == nil && !p.at(">") {
@@ -211,9 +211,8 @@ func (p *parser) typeName() string {
 	return p.src[t.from:end]
 }
 
-func isGeneric(name string) bool {
-	return name == "coopmat" || name == "tensorLayoutNV" || name == "tensorViewNV"
-}
+// generic has the types that take arguments.
+var generic = []string{"coopmat", "tensorLayoutNV", "tensorViewNV"}
 
 // dims parses the extents of an array, such as [4][2].
 func (p *parser) dims() (list []*Expr) {
@@ -227,6 +226,9 @@ func (p *parser) dims() (list []*Expr) {
 	}
 	return list
 }
+
+// all parses statements up to the end of the source.
+func (p *parser) all() []Stmt { return p.stmts("") }
 
 // stmts parses statements up to the token end, or up to the end of the source if end is "".
 func (p *parser) stmts(end string) (list []Stmt) {
@@ -281,12 +283,7 @@ func (p *parser) stmt() Stmt {
 		}
 		return s
 	case p.take("return"):
-		s := &Return{}
-		if !p.at(";") {
-			s.X = p.expr()
-		}
-		p.expect(";")
-		return s
+		return &Return{until(p, ";", p.expr)}
 	case p.at("break") || p.at("continue") || p.at("discard"):
 		s := &Jump{p.next().text}
 		p.expect(";")
@@ -308,32 +305,13 @@ func (p *parser) head() Stmt {
 	}
 	switch {
 	case p.take("if"):
-		p.expect("(")
-		s := &If{Cond: p.expr()}
-		p.expect(")")
-		return s
+		return &If{Cond: p.parens()}
 	case p.take("while"):
-		p.expect("(")
-		s := &For{Hint: hint, While: true, Cond: p.expr()}
-		p.expect(")")
-		return s
+		return &For{Hint: hint, While: true, Cond: p.parens()}
 	}
 	p.expect("for")
 	p.expect("(")
-	s := &For{Hint: hint}
-	if !p.at(";") {
-		s.Init = p.simple()
-	}
-	p.expect(";")
-	if !p.at(";") {
-		s.Cond = p.expr()
-	}
-	p.expect(";")
-	if !p.at(")") {
-		s.Post = p.simple()
-	}
-	p.expect(")")
-	return s
+	return &For{Hint: hint, Init: until(p, ";", p.simple), Cond: until(p, ";", p.expr), Post: until(p, ")", p.simple)}
 }
 
 // simple parses a declaration, an assignment or an expression, without the semicolon.
@@ -478,13 +456,9 @@ func (p *parser) args() (list []*Expr) {
 			p.expect(",")
 		}
 		broken := p.tok.lines > 0
-		x := p.expr()
-		if broken {
-			y := *x
-			y.Break = true
-			x = &y
-		}
-		list = append(list, x)
+		x := *p.expr()
+		x.Break = x.Break || broken
+		list = append(list, &x)
 	}
 	return list
 }
@@ -512,10 +486,8 @@ func (p *parser) primary() *Expr {
 			return &Expr{Op: Call, Text: name, Args: p.args()}
 		}
 		return &Expr{Op: Name, Text: name}
-	case p.take("("):
-		x := p.expr()
-		p.expect(")")
-		return &Expr{Op: Paren, Args: []*Expr{x}}
+	case p.at("("):
+		return &Expr{Op: Paren, Args: []*Expr{p.parens()}}
 	case p.take("{"):
 		x := &Expr{Op: Hole, Text: p.tok.text}
 		p.next()

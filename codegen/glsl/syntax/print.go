@@ -10,6 +10,18 @@ type printer struct {
 
 func (p *printer) text(s string) { p.b.WriteString(s) }
 
+// put writes strings and expressions.
+func (p *printer) put(parts ...any) {
+	for _, part := range parts {
+		switch part := part.(type) {
+		case string:
+			p.text(part)
+		case *Expr:
+			p.expr(part, 0)
+		}
+	}
+}
+
 func (p *printer) newline() { p.b.WriteByte('\n') }
 
 func (p *printer) indent() {
@@ -99,16 +111,12 @@ func (p *printer) expr(x *Expr, need int) {
 		p.text("." + x.Text + "()")
 	case Index:
 		p.expr(x.Args[0], PrecPrimary)
-		p.text("[")
-		p.expr(x.Args[1], 0)
-		p.text("]")
+		p.put("[", x.Args[1], "]")
 	case Member:
 		p.expr(x.Args[0], PrecPrimary)
 		p.text("." + x.Text)
 	case Paren:
-		p.text("(")
-		p.expr(x.Args[0], 0)
-		p.text(")")
+		p.put("(", x.Args[0], ")")
 	}
 }
 
@@ -202,19 +210,15 @@ func (p *printer) simple(s Stmt) {
 			}
 			p.text(v.Name + dims(v.Dims))
 			if v.Init != nil {
-				p.text(" = ")
-				p.expr(v.Init, 0)
+				p.put(" = ", v.Init)
 			}
 		}
 	case *Assign:
 		if s.Value == nil {
-			p.text(s.Op)
-			p.expr(s.To, 0)
-			return
+			p.put(s.Op, s.To)
+		} else {
+			p.put(s.To, " "+s.Op+" ", s.Value)
 		}
-		p.expr(s.To, 0)
-		p.text(" " + s.Op + " ")
-		p.expr(s.Value, 0)
 	case *Do:
 		p.expr(s.X, 0)
 	}
@@ -227,8 +231,7 @@ func (s *Do) write(p *printer)      { p.simple(s); p.text(";") }
 func (s *Return) write(p *printer) {
 	p.text("return")
 	if s.X != nil {
-		p.text(" ")
-		p.expr(s.X, 0)
+		p.put(" ", s.X)
 	}
 	p.text(";")
 }
@@ -236,9 +239,7 @@ func (s *Return) write(p *printer) {
 func (s *Jump) write(p *printer) { p.text(s.Word + ";") }
 
 func (s *If) write(p *printer) {
-	p.text("if (")
-	p.expr(s.Cond, 0)
-	p.text(") ")
+	p.put("if (", s.Cond, ") ")
 	p.body(s.Then, s.Inline)
 	if len(s.Else) == 0 {
 		return
@@ -256,9 +257,7 @@ func (s *For) write(p *printer) {
 		p.text("[[" + s.Hint + "]] ")
 	}
 	if s.While {
-		p.text("while (")
-		p.expr(s.Cond, 0)
-		p.text(") ")
+		p.put("while (", s.Cond, ") ")
 		p.body(s.Body, s.Inline)
 		return
 	}
@@ -268,8 +267,7 @@ func (s *For) write(p *printer) {
 	}
 	p.text(";")
 	if s.Cond != nil {
-		p.text(" ")
-		p.expr(s.Cond, 0)
+		p.put(" ", s.Cond)
 	}
 	p.text(";")
 	if s.Post != nil {
@@ -331,12 +329,9 @@ func (d *Definition) String() string {
 		p.text(" ")
 		p.block(d.Body)
 	case d.Type == "#define":
-		p.text(" ")
-		p.expr(d.Value, 0)
+		p.put(" ", d.Value)
 	default:
-		p.text(" = ")
-		p.expr(d.Value, 0)
-		p.text(";")
+		p.put(" = ", d.Value, ";")
 	}
 	p.newline()
 	return p.b.String()
