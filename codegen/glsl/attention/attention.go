@@ -251,7 +251,7 @@ func (f *attention) storeQuad(quad, sum expr.Expr) {
 		return
 	}
 	f.OpenLanes(4)
-	col := f.Variable("uint", "col", expr.Plus(expr.Times(quad, 4), emit.Lane))
+	col := f.Variable("uint", "col", expr.Flat(quad, 4, emit.Lane))
 	f.OpenIf(expr.Binary("<", col, expr.Uint(f.width)))
 	f.BindAxis(f.ax.Value, col)
 	bind()
@@ -286,11 +286,11 @@ type flashRows struct {
 }
 
 func (f *flashRows) sum(i, n expr.Expr) expr.Expr {
-	return f.sums.At(expr.Plus(expr.Times(i, f.quads), n))
+	return f.sums.At(expr.Flat(i, f.quads, n))
 }
 
 func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr {
-	return f.score.At(expr.Plus(expr.Times(i, f.keys), j))
+	return f.score.At(expr.Flat(i, f.keys, j))
 }
 
 // column is the position, in vec4, of an invocation's n-th vector in a row.

@@ -216,7 +216,7 @@ func (m *flashMatrix) store() {
 		m.raise() // so that the shift is the largest score
 	}
 	m.Repeat("i", m.strips, func(i expr.Expr) {
-		row := m.Named("row", expr.Plus(expr.Plus(m.row0, expr.Times(i, m.frag)), m.row))
+		row := m.Named("row", expr.Plus(m.row0, expr.Times(i, m.frag), m.row))
 		top, total := m.rowNumbers(i)
 		m.storeOnceIn(row, top, total)
 		m.Repeat("n", m.cols, func(n expr.Expr) {
@@ -226,7 +226,7 @@ func (m *flashMatrix) store() {
 			m.ifRow(row, func() {
 				m.BindAcc(0, top)
 				m.BindAcc(1, total)
-				m.storeFragment(expr.Plus(expr.Times(m.part, m.cols), n))
+				m.storeFragment(expr.Flat(m.part, m.cols, n))
 			})
 		})
 	})
@@ -236,18 +236,18 @@ func (m *flashMatrix) store() {
 func (m *flashMatrix) storeFragment(n expr.Expr) {
 	each := max(m.frag/4/m.lanesPerRow(), 1)
 	m.Repeat("q", each, func(q expr.Expr) {
-		local := expr.Plus(expr.Times(m.lane, each), q)
+		local := expr.Flat(m.lane, each, q)
 		if m.lanesPerRow() > m.frag/4 {
 			m.OpenIf(expr.Binary("<", local, expr.Uint(m.frag/4)))
 			defer m.Close()
 		}
-		at := m.Named("at", expr.Plus(expr.Times(expr.Plus(m.own, m.row), m.frag), expr.Times(local, 4)))
+		at := m.Named("at", expr.Flat(expr.Plus(m.own, m.row), m.frag, expr.Times(local, 4)))
 		var parts [4]expr.Expr
 		for i := range parts {
 			parts[i] = expr.At(m.scratch, expr.Plus(at, expr.Uint(i)))
 		}
 		sum := m.Variable("vec4", "sum", expr.Call("vec4", parts[:]...))
-		m.storeQuad(m.Named("quad", expr.Plus(expr.Times(n, m.frag/4), local)), sum)
+		m.storeQuad(m.Named("quad", expr.Flat(n, m.frag/4, local)), sum)
 	})
 }
 

@@ -106,7 +106,7 @@ func (m *flashMatrix) tileMover(lines, width int,
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	return &emit.Mover{E: m.Emitter, Self: m.self, Lines: lines, PerLine: width / schedule.OctetElems, Line: "line",
 		Unit: "octet", Load: load, Store: func(tile, line, octet, value expr.Expr) {
-			m.Assign(expr.At(m.tiles, expr.Plus(tile, expr.Plus(expr.Times(line, pitch), octet))), value)
+			m.Assign(expr.At(m.tiles, expr.Plus(tile, expr.Flat(line, pitch, octet))), value)
 		}}
 }
 
@@ -153,8 +153,7 @@ func (m *flashMatrix) readQueries() {
 		m.Repeat("i", m.strips, func(i expr.Expr) {
 			line := expr.Plus(expr.Remainder(m.row0, lines, s.TileM), expr.Times(i, m.frag))
 			m.Repeat("n", m.dots, func(n expr.Expr) {
-				at := expr.Plus(expr.Times(line, pitch),
-					expr.Times(expr.Plus(expr.Times(m.part, m.dots), n), m.frag/schedule.OctetElems))
+				at := expr.Flat(line, pitch, expr.Times(expr.Flat(m.part, m.dots, n), m.frag/schedule.OctetElems))
 				m.LoadMatrix(m.query(i, n), m.tiles, at, pitch, "Row")
 			})
 		})
@@ -165,15 +164,15 @@ func (m *flashMatrix) readQueries() {
 
 // query, sum and scoreAt print the n-th or j-th fragment of strip i.
 func (m *flashMatrix) query(i, n expr.Expr) expr.Expr {
-	return m.q.At(expr.Plus(expr.Times(i, m.dots), n))
+	return m.q.At(expr.Flat(i, m.dots, n))
 }
 
 func (m *flashMatrix) sum(i, n expr.Expr) expr.Expr {
-	return m.o.At(expr.Plus(expr.Times(i, m.cols), n))
+	return m.o.At(expr.Flat(i, m.cols, n))
 }
 
 func (m *flashMatrix) scoreAt(scores expr.Array, i, j expr.Expr) expr.Expr {
-	return scores.At(expr.Plus(expr.Times(i, m.keys), j))
+	return scores.At(expr.Flat(i, m.keys, j))
 }
 
 // mover returns the mover of a tile of keys or values. Past the last key that any row sees, it loads that key again,
@@ -206,8 +205,8 @@ func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 		m.Assign(m.scoreAt(scores, i, j), expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))
 	})
 	m.Repeat("n", m.dots, func(n expr.Expr) {
-		b := m.loadB(expr.Plus(place, expr.Plus(expr.Times(j, m.frag*m.keyPitch()),
-			expr.Times(expr.Plus(expr.Times(m.part, m.dots), n), m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
+		b := m.loadB(expr.Plus(place, expr.Flat(j, m.frag*m.keyPitch(),
+			expr.Times(expr.Flat(m.part, m.dots, n), m.frag/schedule.OctetElems))), m.keyPitch(), "Column")
 		m.Repeat("i", m.strips, func(i expr.Expr) {
 			sum := m.scoreAt(scores, i, j)
 			m.MultiplyAdd(sum, m.query(i, n), b)
@@ -219,8 +218,8 @@ func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 	weight := m.weightOfFragment(scores, j)
 	m.Repeat("n", m.cols, func(n expr.Expr) {
-		b := m.loadB(expr.Plus(place, expr.Plus(expr.Times(j, m.frag*m.valuePitch()),
-			expr.Times(expr.Plus(expr.Times(m.part, m.cols), n), m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
+		b := m.loadB(expr.Plus(place, expr.Flat(j, m.frag*m.valuePitch(),
+			expr.Times(expr.Flat(m.part, m.cols, n), m.frag/schedule.OctetElems))), m.valuePitch(), "Row")
 		m.Repeat("i", m.strips, func(i expr.Expr) {
 			m.MultiplyAdd(m.sum(i, n), weight(i), b)
 		})

@@ -139,7 +139,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	each := s.TileN / m.lanesPerRow()
 	m.Repeat("j", m.keys, func(j expr.Expr) {
 		m.StoreMatrix(m.scoreAt(scores, expr.Of("0u"), j), m.shared,
-			expr.Plus(expr.Times(m.own, scorePitch), expr.Times(j, m.frag)), scorePitch, "Row")
+			expr.Flat(m.own, scorePitch, expr.Times(j, m.frag)), scorePitch, "Row")
 	})
 	if m.parts > 1 {
 		m.Barrier()
@@ -150,17 +150,17 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	own, first := row, row // lines of the shared arrays: of this subgroup, and of the first subgroup with the same rows
 	if m.parts > 1 {
 		own = m.Named("own_row", expr.Plus(m.own, m.row))
-		first = m.Named("first_row", expr.Plus(expr.Times(m.row0, m.parts), m.row))
+		first = m.Named("first_row", expr.Flat(m.row0, m.parts, m.row))
 	}
 	mine := m.Array("float", "mine", each)
 	best := m.Variable("float", "best", m.shift.Name)
 	m.bindRow(row)
 	m.Repeat("c", each, func(c expr.Expr) {
-		col := expr.Plus(expr.Times(m.lane, each), c)
+		col := expr.Flat(m.lane, each, c)
 		key := m.Named("key", expr.Plus(key0, col))
 		m.BindAxis(m.ax.Key, m.Limit(key, m.K.Fold, s.TileN))
 		scoreOf := func(part int) expr.Expr {
-			at := expr.Plus(expr.Times(expr.Plus(first, expr.Uint(part*m.frag)), scorePitch), col)
+			at := expr.Flat(expr.Plus(first, expr.Uint(part*m.frag)), scorePitch, col)
 			return expr.At(m.shared, at)
 		}
 		dot := scoreOf(0)
@@ -178,10 +178,10 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 	m.Assign(m.shift.Name, best)
 	m.Update(m.total.Name, "*=", correction)
 	m.Repeat("c", each/2, func(c expr.Expr) {
-		pair := func(i int) expr.Expr { return mine.At(expr.Plus(expr.Times(c, 2), expr.Uint(i))) }
+		pair := func(i int) expr.Expr { return mine.At(expr.Flat(c, 2, expr.Uint(i))) }
 		w := m.Variable("vec2", "pair", expr.Of(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
 		m.Update(m.total.Name, "+=", expr.Plus(expr.Member(w, "x"), expr.Member(w, "y")))
-		m.Assign(expr.At(m.weights, expr.Plus(expr.Plus(expr.Times(own, weightPitch), expr.Times(m.lane, each/2)), c)),
+		m.Assign(expr.At(m.weights, expr.Plus(expr.Flat(own, weightPitch, expr.Times(m.lane, each/2)), c)),
 			expr.Call("packHalf2x16", w))
 	})
 	m.spread(correction)
@@ -192,8 +192,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 		m.Assign(m.o.At(n), expr.Binary("*", m.o.At(n), f))
 	})
 	m.Repeat("j", m.keys, func(j expr.Expr) {
-		m.LoadMatrix(m.p.At(j), m.weights,
-			expr.Plus(expr.Times(m.own, weightPitch), expr.Times(j, m.frag/2)), weightPitch, "Row")
+		m.LoadMatrix(m.p.At(j), m.weights, expr.Flat(m.own, weightPitch, expr.Times(j, m.frag/2)), weightPitch, "Row")
 	})
 }
 
@@ -201,7 +200,7 @@ func (m *flashMatrix) weighInShared(scores expr.Array, key0 expr.Expr) {
 func (m *flashMatrix) spread(x expr.Expr) {
 	each := m.frag / m.lanesPerRow()
 	m.Repeat("c", each, func(c expr.Expr) {
-		at := expr.Plus(expr.Plus(expr.Times(expr.Plus(m.own, m.row), m.frag), expr.Times(m.lane, each)), c)
+		at := expr.Plus(expr.Flat(expr.Plus(m.own, m.row), m.frag, expr.Times(m.lane, each)), c)
 		m.Assign(expr.At(m.scratch, at), x)
 	})
 }

@@ -17,7 +17,7 @@ import (
 // fourOf prints the vec4 with four neighbouring keys of an invocation's row i.
 func (t *flashTile) fourOf(array expr.Array, i, four expr.Expr) expr.Expr {
 	n := t.s.ThreadN / 4
-	return array.At(expr.Plus(expr.Times(i, n), four))
+	return array.At(expr.Flat(i, n, four))
 }
 
 // flashSteps is an attention with tiles stored step by step.
@@ -43,7 +43,7 @@ func (t *flashTile) overSteps(first, end expr.Expr) {
 		f.PutFours("quad4", f.tile, stage, expr.Times(quad, 4), line, s.TileN, value)
 	}, nil)
 	values := f.mover(s.TileK, f.valueQuads, func(stage, line, quad, value expr.Expr) {
-		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Plus(expr.Times(line, f.valueQuads), quad))), value)
+		f.Assign(expr.At(f.tile, expr.Plus(stage, expr.Flat(line, f.valueQuads, quad))), value)
 	}, nil)
 	keys.Declare("vec4", "next_keys")
 	values.Declare("vec4", "next_values")
@@ -94,9 +94,8 @@ func (f *flashSteps) keepWeights() {
 	s := f.s
 	f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
 		f.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			row := func(n int) expr.Expr { return f.of(f.score, expr.Plus(expr.Times(i, 4), expr.Uint(n)), j) }
-			place := expr.Plus(expr.Times(f.keyOf(j), schedule.StepPitch(s.TileM)),
-				expr.Plus(f.row, expr.Times(i, f.strip)))
+			row := func(n int) expr.Expr { return f.of(f.score, expr.Flat(i, 4, expr.Uint(n)), j) }
+			place := expr.Flat(f.keyOf(j), schedule.StepPitch(s.TileM), expr.Plus(f.row, expr.Times(i, f.strip)))
 			f.Assign(expr.At(f.weights, place), expr.Call("vec4", row(0), row(1), row(2), row(3)))
 		})
 	})
@@ -106,7 +105,7 @@ func (f *flashSteps) keepWeights() {
 func (f *flashSteps) multiplyKeys(d0, stage expr.Expr) {
 	s := f.s
 	f.multiplyStep(d0, "queries4", f.qTile, "keys4", s.ThreadN/4, func(depth, j expr.Expr) expr.Expr {
-		return expr.Plus(stage, expr.Plus(expr.Times(depth, schedule.StepPitch(s.TileN)),
+		return expr.Plus(stage, expr.Flat(depth, schedule.StepPitch(s.TileN),
 			expr.Plus(f.lane, expr.Times(j, f.lanes))))
 	}, func(i, j expr.Expr) expr.Expr { return f.fourOf(f.score, i, j) })
 }
@@ -118,7 +117,7 @@ func (f *flashSteps) multiplyValues(v0, stage expr.Expr) {
 		if f.valueQuads%f.lanes != 0 {
 			column = expr.Call("min", column, expr.Uint(f.valueQuads-1))
 		}
-		return expr.Plus(stage, expr.Plus(expr.Times(depth, f.valueQuads), column))
+		return expr.Plus(stage, expr.Flat(depth, f.valueQuads, column))
 	}, f.sum)
 }
 
@@ -131,7 +130,7 @@ func (f *flashSteps) multiplyStep(first expr.Expr, name string, rows expr.Expr, 
 	f.Repeat("depth", s.TileK, func(depth expr.Expr) {
 		left := f.Array("vec4", name, s.ThreadM/4)
 		f.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
-			place := expr.Plus(expr.Times(expr.Plus(first, depth), schedule.StepPitch(s.TileM)),
+			place := expr.Flat(expr.Plus(first, depth), schedule.StepPitch(s.TileM),
 				expr.Plus(f.row, expr.Times(i, f.strip)))
 			f.Assign(left.At(i), expr.At(rows, place))
 		})

@@ -123,7 +123,7 @@ func (t *flashTile) of(array expr.Array, i, j expr.Expr) expr.Expr {
 	if t.s.Steps {
 		return expr.At(t.fourOf(array, i, expr.Quotient(j, 4, t.s.ThreadN)), expr.Remainder(j, 4, t.s.ThreadN))
 	}
-	return array.At(expr.Plus(expr.Times(i, t.s.ThreadN), j))
+	return array.At(expr.Flat(i, t.s.ThreadN, j))
 }
 
 // mover returns the mover of a tile with the given number of lines and of quads per line.
@@ -136,7 +136,7 @@ func (t *flashTile) mover(lines, quads int, store func(stage, line, quad, value 
 // rowByRow stores quads in a shared array of queries or keys, line after line.
 func (t *flashTile) rowByRow(array expr.Expr) func(stage, line, quad, value expr.Expr) {
 	return func(_, line, quad, value expr.Expr) {
-		t.Assign(expr.At(array, expr.Plus(expr.Times(line, schedule.TilePitch(t.s.TileK)), quad)), value)
+		t.Assign(expr.At(array, expr.Flat(line, schedule.TilePitch(t.s.TileK), quad)), value)
 	}
 }
 
@@ -153,7 +153,7 @@ func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) fun
 // row sees become 0.
 func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 	return func(_, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
-		key := t.Variable("uint", "key", expr.Plus(expr.Plus(key0, v0), line))
+		key := t.Variable("uint", "key", expr.Plus(key0, v0, line))
 		keep(expr.Of("vec4(0.0)"))
 		t.OpenIf(expr.Binary("<", key, end))
 		t.BindAxis(t.ax.Key, key)
@@ -169,10 +169,10 @@ func (t *flashTile) multiply(sums expr.Array) {
 	t.Blank()
 	quad := t.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
 	keys := t.Filled("vec4", "keys4", s.ThreadN, "j", func(j expr.Expr) expr.Expr {
-		return expr.At(t.kTile, expr.Plus(expr.Times(t.keyOf(j), pitch), quad))
+		return expr.At(t.kTile, expr.Flat(t.keyOf(j), pitch, quad))
 	})
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		q := t.Variable("vec4", "query4", expr.At(t.qTile, expr.Plus(expr.Times(t.rowOf(i), pitch), quad)))
+		q := t.Variable("vec4", "query4", expr.At(t.qTile, expr.Flat(t.rowOf(i), pitch, quad)))
 		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
 			k := keys.At(j)
 			for _, c := range "xyzw" {
@@ -223,7 +223,7 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 			if s.Steps {
 				t.Assign(t.of(t.score, i, j), weight)
 			} else {
-				t.Assign(expr.At(t.weights, expr.Plus(expr.Times(row, s.TileN+1), t.keyOf(j))), weight)
+				t.Assign(expr.At(t.weights, expr.Flat(row, s.TileN+1, t.keyOf(j))), weight)
 			}
 		})
 	})
@@ -262,7 +262,7 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 		return
 	}
 	place := func(row, lane expr.Expr) expr.Expr {
-		return expr.At(t.partial, expr.Plus(expr.Times(row, t.lanes), lane))
+		return expr.At(t.partial, expr.Flat(row, t.lanes, lane))
 	}
 	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
 		t.Assign(place(t.rowOf(i), t.lane), array.At(i))
@@ -285,7 +285,7 @@ func (t *flashTile) addValues(key0, end expr.Expr) {
 	v0 := t.Loop("v0", expr.Of("0u"), expr.Uint(s.TileN), s.TileK)
 	t.Comment("Stage values.")
 	t.mover(s.TileK, quads, func(_, line, quad, value expr.Expr) {
-		t.Assign(expr.At(t.vTile, expr.Plus(expr.Times(line, quads), quad)), value)
+		t.Assign(expr.At(t.vTile, expr.Flat(line, quads, quad)), value)
 	}, t.loadValue(key0, end)).Move(v0)
 	t.Barrier()
 	t.Blank()
@@ -296,11 +296,10 @@ func (t *flashTile) addValues(key0, end expr.Expr) {
 		if quads%t.lanes != 0 {
 			column = expr.Call("min", column, expr.Uint(quads-1))
 		}
-		t.Assign(values.At(n), expr.At(t.vTile, expr.Plus(expr.Times(line, quads), column)))
+		t.Assign(values.At(n), expr.At(t.vTile, expr.Flat(line, quads, column)))
 	})
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		w := t.Variable("float", "weight", expr.At(t.weights,
-			expr.Plus(expr.Plus(expr.Times(t.rowOf(i), s.TileN+1), v0), line)))
+		w := t.Variable("float", "weight", expr.At(t.weights, expr.Plus(expr.Flat(t.rowOf(i), s.TileN+1, v0), line)))
 		t.Repeat("n", t.quads, func(n expr.Expr) {
 			t.Update(t.sum(i, n), "+=", expr.Binary("*", w, values.At(n)))
 		})

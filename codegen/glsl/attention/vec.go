@@ -51,7 +51,7 @@ type flashVec struct {
 }
 
 func (v *flashVec) query(r, n expr.Expr) expr.Expr {
-	return v.queries.At(expr.Plus(expr.Times(r, v.dots), n))
+	return v.queries.At(expr.Flat(r, v.dots, n))
 }
 
 // whole reports whether a vector of elems elements has all vec4 that the lanes compute.
@@ -78,7 +78,7 @@ func (v *flashVec) declare() {
 
 // keyOf prints the u-th key of the invocation's team in the step that begins at key0.
 func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
-	return expr.Plus(expr.Plus(key0, v.team), expr.Times(u, v.teams))
+	return expr.Plus(key0, v.team, expr.Times(u, v.teams))
 }
 
 // boundKey binds the key axis to that key, or to the last key that some row sees if that is less.
@@ -100,7 +100,7 @@ func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int,
 	count := v.s.ThreadN * vectors
 	array := v.Array(typ, name, count)
 	at := func(u, n expr.Expr) expr.Expr {
-		return array.At(expr.Plus(expr.Times(u, vectors), n))
+		return array.At(expr.Flat(u, vectors, n))
 	}
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
 		v.boundKey(key0, u, end)
@@ -243,7 +243,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.Blank()
 	v.OpenIf(expr.Binary("<", expr.Of("gl_SubgroupInvocationID"), expr.Uint(v.lanes)))
 	v.Repeat("r", v.rows, func(r expr.Expr) {
-		place := expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), v.rows), r)
+		place := expr.Flat(expr.Of("gl_SubgroupID"), v.rows, r)
 		v.Assign(expr.At(stats, place), expr.Call("vec2", v.top.At(r), v.total.At(r)))
 		v.Repeat("n", v.quads, func(n expr.Expr) {
 			column := v.column(n)
@@ -251,7 +251,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 				v.OpenIf(expr.Binary("<", column, expr.Uint(quads)))
 				defer v.Close()
 			}
-			v.Assign(expr.At(sums, expr.Plus(expr.Times(place, quads), column)), v.sum(r, n))
+			v.Assign(expr.At(sums, expr.Flat(place, quads, column)), v.sum(r, n))
 		})
 	})
 	v.Close()
@@ -265,7 +265,7 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 
 // joinOne joins the subgroups' results for one vec4 of a row, and stores it.
 func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stats expr.Expr) {
-	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Plus(expr.Times(g, v.rows), row)) }
+	stat := func(g expr.Expr) expr.Expr { return expr.At(stats, expr.Flat(g, v.rows, row)) }
 	best := v.Variable("float", "best", v.lowest())
 	g := v.Loop("g", expr.Of("0u"), expr.Uint(subgroups), 1)
 	v.Assign(best, expr.Call("max", best, expr.Member(stat(g), "x")))
@@ -281,7 +281,7 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	v.Update(total, "+=", expr.Binary("*", correction, expr.Member(stat(g), "y")))
 	if weighted {
 		v.Update(sum, "+=", expr.Binary("*", correction,
-			expr.At(sums, expr.Plus(expr.Times(expr.Plus(expr.Times(g, v.rows), row), quads), quad))))
+			expr.At(sums, expr.Flat(expr.Flat(g, v.rows, row), quads, quad))))
 	}
 	v.Close()
 	v.ifRow(row, func() {

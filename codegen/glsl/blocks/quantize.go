@@ -101,7 +101,7 @@ func (w *blockWriter) gather() (x expr.Expr) {
 		worst = w.Variable("uint", "worst", expr.Of("0u"))
 	}
 	j := w.Loop("j", expr.Of("0u"), expr.Uint(w.run), 1)
-	w.BindAxis(w.K.FoldAxis(), expr.Plus(expr.Times(w.Thread, w.run), j))
+	w.BindAxis(w.K.FoldAxis(), expr.Flat(w.Thread, w.run, j))
 	w.Plan([]*kernel.Expr{store.Value}, nil)
 	v := w.Value(store.Value)
 	w.Assign(expr.At(x, j), v)
@@ -128,7 +128,7 @@ func (w *blockWriter) storeUnits(value func(unit int, i expr.Expr) expr.Expr) {
 	w.Plan(nil, []kernel.Index{store.Index})
 	block := w.Variable("uint", "block", w.Coordinate(store.Index))
 	i := w.Loop("i", w.Thread, expr.Uint(units), w.Lanes)
-	switch at, v := expr.Plus(expr.Times(block, units), i), value(unit, i); {
+	switch at, v := expr.Flat(block, units, i), value(unit, i); {
 	case w.InWords(out) && unit < 4:
 		w.Scope.Write(w.StoreToWords(out, 1, at, v))
 	case unit < 4:

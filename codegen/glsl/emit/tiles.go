@@ -183,7 +183,7 @@ func (e *Emitter) SelfIndex() expr.Expr {
 	}
 	e.Need(NeedSubgroupBasic, NeedSubgroupShuffle)
 	e.SubgroupSize = e.Launch.Subgroup
-	return e.Variable("uint", "self", expr.Plus(expr.Times(expr.Of("gl_SubgroupID"), e.Launch.Subgroup),
+	return e.Variable("uint", "self", expr.Flat(expr.Of("gl_SubgroupID"), e.Launch.Subgroup,
 		expr.Of("gl_SubgroupInvocationID")))
 }
 
@@ -203,7 +203,7 @@ func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines
 		v = e.Variable("vec4", name, v)
 	}
 	e.Repeat("depth", 4, func(depth expr.Expr) {
-		place := expr.Plus(expr.Times(expr.Plus(step, depth), schedule.StepPitch(lines)), expr.Quotient(line, 4, lines))
+		place := expr.Flat(expr.Plus(step, depth), schedule.StepPitch(lines), expr.Quotient(line, 4, lines))
 		e.Assign(expr.At(expr.At(tile, expr.Plus(first, place)), expr.Remainder(line, 4, lines)), expr.At(v, depth))
 	})
 }
@@ -211,6 +211,5 @@ func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines
 // Fours prints the row number of an invocation's i-th row. An invocation has groups of four adjacent rows. Its groups
 // are apart groups from each other, because that many invocations take turns.
 func Fours(first, i expr.Expr, count, apart int) expr.Expr {
-	return expr.Plus(expr.Times(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4),
-		expr.Remainder(i, 4, count))
+	return expr.Flat(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4, expr.Remainder(i, 4, count))
 }

@@ -98,7 +98,7 @@ func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 		if f.Kind == kernel.FactorMod {
 			return expr.Binary("%", at, by), true
 		}
-		return expr.Plus(expr.Times(r.unit, r.Width/int(divisor.Offset())), expr.Binary("/", at, by)), true
+		return expr.Flat(r.unit, r.Width/int(divisor.Offset()), expr.Binary("/", at, by)), true
 	}
 	return t, false
 }

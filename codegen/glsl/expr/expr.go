@@ -206,8 +206,16 @@ func (a Array) At(i Expr) Expr {
 	return At(a.Name, i)
 }
 
-// Plus returns a + b.
-func Plus(a, b Expr) Expr { return Binary("+", a, b) }
+// Plus returns a sum.
+func Plus(first Expr, more ...Expr) Expr {
+	for _, x := range more {
+		first = Binary("+", first, x)
+	}
+	return first
+}
+
+// Flat returns i*n + j: the number of element j of row i if rows have n elements.
+func Flat(i Expr, n int, j Expr) Expr { return Plus(Times(i, n), j) }
 
 // Times returns a * n.
 func Times(a Expr, n int) Expr { return Binary("*", a, Uint(n)) }

@@ -132,7 +132,7 @@ func (t *tileWriter) fetch() {
 			t.insideRun(t.other, t.inner, width, line, unit, func(r emit.Run) { keep(t.run(v, r)) })
 		}
 		mover.Store = func(_, line, unit, value expr.Expr) {
-			first := expr.Plus(expr.Times(line, t.pitch), expr.Times(unit, width))
+			first := expr.Flat(line, t.pitch, expr.Times(unit, width))
 			if width == 1 {
 				t.Assign(expr.At(array, first), value)
 				return
@@ -168,7 +168,7 @@ func (t *tileWriter) compute() {
 				if width > 1 {
 					at = expr.Plus(at, emit.Lane)
 				}
-				at = expr.Plus(expr.Times(at, t.pitch), line)
+				at = expr.Flat(at, t.pitch, line)
 				t.BindValue(v, t.FromCarrier(v.DType, expr.At(t.arrays[i], at)))
 			}
 			t.RunLanes(r, roots, t.K.Stores, nil)
@@ -184,9 +184,8 @@ func (t *tileWriter) mover(along, lines side, width int) *emit.Mover {
 
 // insideRun calls body for a run of the tile, in a block that runs only if the run is inside the map.
 func (t *tileWriter) insideRun(along, lines side, width int, line, unit expr.Expr, body func(r emit.Run)) {
-	global := t.Variable("uint", t.unitName(along.axis, width),
-		expr.Plus(expr.Times(along.tile, along.size/width), unit))
-	other := t.Variable("uint", t.ParaName(lines.axis), expr.Plus(expr.Times(lines.tile, lines.size), line))
+	global := t.Variable("uint", t.unitName(along.axis, width), expr.Flat(along.tile, along.size/width, unit))
+	other := t.Variable("uint", t.ParaName(lines.axis), expr.Flat(lines.tile, lines.size, line))
 	t.OpenIf(t.inside(along, lines, width, global, other))
 	t.BindAxis(lines.axis, other)
 	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis)))

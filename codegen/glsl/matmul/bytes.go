@@ -41,7 +41,7 @@ func (m *Base) addRow(i expr.Expr, columns int, rows map[*Operand]expr.Expr,
 	col func(o *Operand, j expr.Expr) expr.Expr) {
 	m.Repeat("j", columns, func(j expr.Expr) {
 		for _, p := range m.Products {
-			m.AddQuads(p.Sums.At(expr.Plus(expr.Times(i, columns), j)), rows[p.A], col(p.B, j))
+			m.AddQuads(p.Sums.At(expr.Flat(i, columns, j)), rows[p.A], col(p.B, j))
 		}
 	})
 }

@@ -77,7 +77,7 @@ func (c *coopMat) multiply(stage expr.Expr) {
 			}
 			c.Repeat("i", rows, func(i expr.Expr) {
 				for _, p := range c.Products {
-					sum := p.Sums.At(expr.Plus(expr.Times(i, cols), j))
+					sum := p.Sums.At(expr.Flat(i, cols, j))
 					c.MultiplyAdd(sum, as[p.A].At(i), bs[p.B])
 				}
 			})
@@ -91,8 +91,7 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 	if !st.Along {
 		line, octet = expr.Times(step, c.s.FragK), c.overOctet(at)
 	}
-	offset := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
-		expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
+	offset := expr.Plus(stage, expr.Uint(st.base), expr.Times(line, schedule.StagedPitch(st.inner, c.unit)), octet)
 	c.loadStaged(st, name, offset)
 }
 
@@ -113,7 +112,7 @@ func (c *coopMat) pass() {
 		c.Repeat("j", c.cols()/wide, func(j expr.Expr) {
 			for n, p := range c.Products {
 				for f := range wide {
-					sum := p.Sums.At(expr.Plus(expr.Times(i, c.cols()), expr.Plus(expr.Times(j, wide), expr.Uint(f))))
+					sum := p.Sums.At(expr.Flat(i, c.cols(), expr.Flat(j, wide, expr.Uint(f))))
 					at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
 					if c.sums == ir.F16 {
 						sum = expr.Call(emit.Fragment(c.s.Fragment, ir.F32, "Accumulator"), sum)
@@ -122,8 +121,8 @@ func (c *coopMat) pass() {
 				}
 			}
 			c.Do("subgroupBarrier")
-			row := expr.Plus(expr.Plus(c.Row0, c.fragRow), expr.Times(i, s.FragM))
-			col := expr.Plus(expr.Plus(c.Col0, c.fragCol), expr.Times(j, wide*s.FragN))
+			row := expr.Plus(c.Row0, c.fragRow, expr.Times(i, s.FragM))
+			col := expr.Plus(c.Col0, c.fragCol, expr.Times(j, wide*s.FragN))
 			c.finishFragments(row, col, place, quads, total, wide)
 			c.Do("subgroupBarrier")
 		})
@@ -144,8 +143,8 @@ func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide 
 		quad := c.Named("quad", expr.Remainder(slot, quads, total))
 		var sums []expr.Expr
 		for n, p := range c.Products {
-			at := expr.Plus(expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide))),
-				expr.Plus(expr.Times(line, schedule.CoopMatResultPitch(s, wide)), quad))
+			at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)),
+				expr.Flat(line, schedule.CoopMatResultPitch(s, wide), quad))
 			sums = append(sums, c.Variable(c.Quads.Vector, p.Sums.Name.Text+"4", c.resultQuad(at)))
 		}
 		row = c.Named("row", expr.Plus(row, line))

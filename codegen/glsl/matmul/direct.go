@@ -19,7 +19,7 @@ func EmitDirect(e *emit.Emitter) {
 		return
 	}
 	m.DeclareSums(s.ThreadM * s.ThreadN)
-	column := func(j expr.Expr) expr.Expr { return expr.Plus(expr.Plus(m.Col0, self), expr.Times(j, s.Workgroup)) }
+	column := func(j expr.Expr) expr.Expr { return expr.Plus(m.Col0, self, expr.Times(j, s.Workgroup)) }
 
 	m.Blank()
 	k0 := m.Loop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
@@ -34,7 +34,7 @@ func EmitDirect(e *emit.Emitter) {
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		row := m.Named("row", expr.Plus(m.Row0, i))
 		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			m.Finish(row, m.Variable("uint", "col", column(j)), m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j)))
+			m.Finish(row, m.Variable("uint", "col", column(j)), m.SumsAt(expr.Flat(i, s.ThreadN, j)))
 		})
 	})
 }
@@ -58,7 +58,7 @@ func (m *matDirect) directColumns(k0 expr.Expr, column func(j expr.Expr) expr.Ex
 		m.BindAxis(m.Col, col)
 		m.Repeat("q", quads, func(q expr.Expr) {
 			for _, o := range m.B {
-				at := cols[o].At(expr.Plus(expr.Times(j, quads), q))
+				at := cols[o].At(expr.Flat(j, quads, q))
 				m.Assign(at, m.directQuad(o, k0, q))
 			}
 		})
@@ -84,6 +84,6 @@ func (m *matDirect) directRow(i, q, k0 expr.Expr, cols map[*Operand]expr.Array) 
 		rows[o] = m.Variable(m.Quads.Typ(), o.Name+"_row", m.directQuad(o, k0, q))
 	}
 	m.addRow(i, s.ThreadN, rows, func(o *Operand, j expr.Expr) expr.Expr {
-		return cols[o].At(expr.Plus(expr.Times(j, quads), q))
+		return cols[o].At(expr.Flat(j, quads, q))
 	})
 }

@@ -118,8 +118,8 @@ func (c *staging) mover(st *staged) *emit.Mover {
 		Lines: st.lines, PerLine: st.inner / c.unit,
 		Load: func(i, k0, line, octet expr.Expr, _ func(value expr.Expr)) { c.load(st, i, k0, line, octet) },
 		Store: func(stage, line, octet, value expr.Expr) {
-			at := expr.Plus(expr.Plus(expr.Plus(stage, expr.Uint(st.base)),
-				expr.Times(line, schedule.StagedPitch(st.inner, c.unit))), octet)
+			at := expr.Plus(stage, expr.Uint(st.base), expr.Times(line, schedule.StagedPitch(st.inner, c.unit)),
+				octet)
 			c.Assign(expr.At(c.tiles, at), value)
 		}}
 }

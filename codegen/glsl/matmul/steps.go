@@ -36,8 +36,8 @@ func (m *matTile) moveAcross(o *Operand, mover *emit.Mover, origin expr.Expr) {
 		keep(name)
 	}
 	mover.Store = func(stage, four, depth, value expr.Expr) {
-		place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))), four)
-		m.Assign(expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place)), value)
+		place := expr.Flat(depth, schedule.StepPitch(m.extentOf(o)), four)
+		m.Assign(expr.At(m.tiles[o], expr.Flat(stage, m.tileSize(o), place)), value)
 	}
 }
 
@@ -51,9 +51,8 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 			for _, o := range list {
 				vectors[o] = m.Array("vec4", o.Name+base, count)
 				m.Repeat("i", count, func(i expr.Expr) {
-					place := expr.Plus(expr.Times(depth, schedule.StepPitch(m.extentOf(o))),
-						expr.Plus(at, expr.Times(i, apart)))
-					m.Assign(vectors[o].At(i), expr.At(m.tiles[o], expr.Plus(expr.Times(stage, m.tileSize(o)), place)))
+					place := expr.Flat(depth, schedule.StepPitch(m.extentOf(o)), expr.Plus(at, expr.Times(i, apart)))
+					m.Assign(vectors[o].At(i), expr.At(m.tiles[o], expr.Flat(stage, m.tileSize(o), place)))
 				})
 			}
 		}
@@ -62,7 +61,7 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 		m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 			m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {
 				for _, p := range m.Products {
-					sum := p.Sums.At(expr.Plus(expr.Times(i, s.ThreadN/4), j))
+					sum := p.Sums.At(expr.Flat(i, s.ThreadN/4, j))
 					row := expr.At(vectors[p.A].At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
 					m.AddProduct("vec4", sum, expr.Call("vec4", row), vectors[p.B].At(j))
 				}
@@ -81,7 +80,7 @@ func (m *matTile) finishSteps(x, y expr.Expr) {
 				expr.Times(expr.Plus(x, expr.Times(j, s.TileN/s.ThreadN)), 4)))
 			var sums []expr.Expr
 			for _, p := range m.Products {
-				sums = append(sums, p.Sums.At(expr.Plus(expr.Times(i, s.ThreadN/4), j)))
+				sums = append(sums, p.Sums.At(expr.Flat(i, s.ThreadN/4, j)))
 			}
 			m.finishQuad(row, col, sums)
 		})

@@ -68,10 +68,10 @@ func EmitTile(e *emit.Emitter) {
 		return
 	}
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		row := m.Variable("uint", "row", expr.Plus(expr.Plus(m.Row0, y), expr.Times(i, s.TileM/s.ThreadM)))
+		row := m.Variable("uint", "row", expr.Plus(m.Row0, y, expr.Times(i, s.TileM/s.ThreadM)))
 		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			col := m.Variable("uint", "col", expr.Plus(expr.Plus(m.Col0, x), expr.Times(j, across)))
-			m.Finish(row, col, m.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j)))
+			col := m.Variable("uint", "col", expr.Plus(m.Col0, x, expr.Times(j, across)))
+			m.Finish(row, col, m.SumsAt(expr.Flat(i, s.ThreadN, j)))
 		})
 	})
 }
@@ -134,7 +134,7 @@ func (m *matTile) mover(o *Operand) *emit.Mover {
 			m.PutFours(o.QuadName(), m.tiles[o], first, expr.Times(quad, 4), line, m.extentOf(o), value)
 			return
 		}
-		place := expr.Plus(expr.Times(line, schedule.TilePitch(m.s.TileK)), quad)
+		place := expr.Flat(line, schedule.TilePitch(m.s.TileK), quad)
 		m.Assign(expr.At(m.tiles[o], expr.Plus(first, place)), value)
 	}
 	return mover
@@ -156,7 +156,7 @@ func (m *matTile) multiplyLines(x, y, stage expr.Expr) {
 	m.Blank()
 	quad := m.Loop("quad", expr.Of("0u"), expr.Uint(s.TileK/4), 1)
 	read := func(o *Operand, line expr.Expr) expr.Expr {
-		place := expr.Plus(expr.Times(stage, m.tileSize(o)), expr.Plus(expr.Times(line, pitch), quad))
+		place := expr.Flat(stage, m.tileSize(o), expr.Flat(line, pitch, quad))
 		return expr.At(m.tiles[o], place)
 	}
 	cols := map[*Operand]expr.Array{}

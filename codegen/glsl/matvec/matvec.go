@@ -127,7 +127,7 @@ func (v *matVec) placeInvocation() {
 func (v *matVec) column(j expr.Expr) expr.Expr {
 	at := expr.Plus(v.group, expr.Times(j, v.groups))
 	if v.along {
-		at = expr.Plus(expr.Times(v.group, v.S.ThreadN), j)
+		at = expr.Flat(v.group, v.S.ThreadN, j)
 	}
 	if v.firstCol != nil {
 		at = expr.Plus(v.firstCol, at)
@@ -152,7 +152,7 @@ func (v *matVec) storeOwn() {
 		v.bindRowSums(i)
 		v.Repeat("j", s.ThreadN, func(j expr.Expr) {
 			col := v.Variable("uint", "col", expr.Plus(v.Col0, v.column(j)))
-			v.Finish(expr.Plus(v.Row0, i), col, v.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j)))
+			v.Finish(expr.Plus(v.Row0, i), col, v.SumsAt(expr.Flat(i, s.ThreadN, j)))
 		})
 	})
 }
@@ -190,7 +190,7 @@ func (v *matVec) meet(shared partials) {
 	}
 	v.Barrier()
 	v.finishParts(parts, func(n int, part, id expr.Expr) expr.Expr {
-		return shared.load(n, expr.Plus(expr.Times(part, results+1), id))
+		return shared.load(n, expr.Flat(part, results+1, id))
 	})
 }
 
@@ -213,7 +213,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id expr.Expr) exp
 		own = row
 	}
 	v.OtherSum = func(n int, col expr.Expr) expr.Expr {
-		id := v.Named("other_id", expr.Plus(expr.Times(own, s.TileN), expr.Binary("-", col, v.Col0)))
+		id := v.Named("other_id", expr.Flat(own, s.TileN, expr.Binary("-", col, v.Col0)))
 		sum := v.Variable(v.Quads.Scalar, matmul.Numbered("other_sum", n, len(sums)), read(n, expr.Of("0u"), id))
 		v.addParts(parts, []expr.Expr{sum}, func(_ int, p expr.Expr) expr.Expr { return read(n, p, id) })
 		return sum
@@ -248,13 +248,13 @@ func (v *matVec) shareParts(shared partials) {
 	v.Blank()
 	part := expr.Quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
 	v.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		row := expr.Plus(expr.Times(part, results+1), expr.Times(i, s.TileN))
+		row := expr.Flat(part, results+1, expr.Times(i, s.TileN))
 		if s.Subgroup > 0 {
 			v.shareFolded(i, row, shared)
 			return
 		}
 		v.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			for n, sum := range v.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j)) {
+			for n, sum := range v.SumsAt(expr.Flat(i, s.ThreadN, j)) {
 				v.Assign(shared.at(n, expr.Plus(row, v.column(j))), shared.word(sum))
 			}
 		})
@@ -266,7 +266,7 @@ func (v *matVec) shareParts(shared partials) {
 func (v *matVec) shareFolded(i, row expr.Expr, shared partials) {
 	s := v.S
 	lane := expr.Of("gl_SubgroupInvocationID")
-	at := func(j expr.Expr) []expr.Expr { return v.SumsAt(expr.Plus(expr.Times(i, s.ThreadN), j)) }
+	at := func(j expr.Expr) []expr.Expr { return v.SumsAt(expr.Flat(i, s.ThreadN, j)) }
 	count, mask := s.ThreadN, s.Subgroup/2
 	for ; count > 1 && count%2 == 0 && mask > 0; count, mask = count/2, mask/2 {
 		v.halveSums(at, count/2, mask)

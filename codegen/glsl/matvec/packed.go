@@ -42,7 +42,7 @@ func (r packedReader) activations(run place) activations {
 		r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
 			plane := r.rows.strip(o, r.partOf(run, p).k)
 			r.Repeat("t", r.run.Quads, func(t expr.Expr) {
-				r.Assign(row.elements.At(expr.Plus(expr.Times(p, r.run.Quads), t)), plane.elements.At(t))
+				r.Assign(row.elements.At(expr.Flat(p, r.run.Quads, t)), plane.elements.At(t))
 			})
 			r.Assign(expr.At(row.scales.Name, p), expr.Format("%s / float(1u << 2u * %s)", plane.scales.Name, p))
 			bias := ""
@@ -80,7 +80,7 @@ func (r packedReader) dots(name string, words expr.Expr, mask string, row rowArr
 	dots, quads := r.Variable("ivec4", name, expr.Of("ivec4(0)")), r.run.Quads
 	r.Repeat("p", kernel.PackedPlanes, func(p expr.Expr) {
 		r.Repeat("t", quads, func(t expr.Expr) {
-			x := row.elements.At(expr.Plus(expr.Times(p, quads), t))
+			x := row.elements.At(expr.Flat(p, quads, t))
 			r.Update(expr.At(dots, p), "+=", expr.Format("dotPacked4x8EXT(%s[%s] & (%s%s), %s)", words, t, mask, p, x))
 		})
 	})

@@ -41,7 +41,7 @@ type preloadedRuns struct {
 
 // preloadSlot returns the index, in the arrays of preloadedRuns, of run i of column j.
 func preloadSlot(rows resident, i int, j expr.Expr) expr.Expr {
-	return expr.Plus(expr.Times(j, len(rows)), expr.Uint(i))
+	return expr.Flat(j, len(rows), expr.Uint(i))
 }
 
 // prefetchBlocks loads the blocks of the first columns, into registers or into the cache.
@@ -130,7 +130,7 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 		v.BindAxis(v.Col, col)
 		first := expr.Times(v.blockOf(o, expr.Of("0u")), bytes/4)
 		within := expr.Times(expr.Binary("%", sector, expr.Uint(sectors)), schedule.SectorBytes/4)
-		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), expr.Plus(expr.Plus(expr.Uint(base/4), first), within)))
+		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), expr.Plus(expr.Uint(base/4), first, within)))
 	})
 	return func() expr.Expr {
 		all := v.Variable("uint", "all", expr.Of("0u"))

@@ -104,7 +104,7 @@ func (v *matVec) eachRow(o *matmul.Operand, typ string, read func() expr.Expr) e
 func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.Product, a, sum expr.Expr)) {
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		for n, p := range v.Products {
-			add(p, rows[p.A].elements.At(i), v.SumsAt(expr.Plus(expr.Times(i, v.S.ThreadN), j))[n])
+			add(p, rows[p.A].elements.At(i), v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n])
 		}
 	})
 }

@@ -129,7 +129,7 @@ func (v *matVec) loadThroughTile(rows resident, tile int) {
 			v.Repeat("c", tiles, func(c expr.Expr) {
 				v.Repeat("q", share, func(q expr.Expr) {
 					place := v.Variable("uint", "place", expr.Plus(v.self, expr.Times(q, s.Workgroup)))
-					v.Assign(expr.At(array, spread(place)), own.At(expr.Plus(expr.Times(c, share), q)))
+					v.Assign(expr.At(array, spread(place)), own.At(expr.Flat(c, share, q)))
 				})
 				v.Barrier()
 				rows.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
@@ -174,7 +174,7 @@ func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, room int) exp
 	v.BindRow(i)
 	v.eachQuad(shares, func(q, n expr.Expr) {
 		v.Repeat("h", atOnce, func(h expr.Expr) {
-			to, from := expr.Plus(expr.Times(q, atOnce), h), expr.Plus(expr.Times(n, atOnce), h)
+			to, from := expr.Flat(q, atOnce, h), expr.Flat(n, atOnce, h)
 			v.Assign(own.At(to), v.Quad(o, expr.Times(from, 4), true))
 		})
 	})

@@ -59,9 +59,9 @@ func (r *roundedRows) ready() {
 			all := depth / 4 / roundedQuads
 			r.eachQuad(all, func(q, n expr.Expr) {
 				x := func(h expr.Expr) expr.Expr {
-					return own.At(expr.Plus(expr.Times(q, roundedQuads), h))
+					return own.At(expr.Flat(q, roundedQuads, h))
 				}
-				r.roundShare(rows, x, n, expr.Plus(expr.Times(i, all), n))
+				r.roundShare(rows, x, n, expr.Flat(i, all, n))
 			})
 		})
 	}
@@ -85,7 +85,7 @@ func (r *roundedRows) roundShare(rows rowArrays, x func(h expr.Expr) expr.Expr, 
 	}
 	scale := r.roundTo(top)
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
-		word := expr.Plus(expr.Times(place, roundedQuads), h)
+		word := expr.Flat(place, roundedQuads, h)
 		r.putWords(rows.elements.Name, expr.Binary("/", word, expr.Uint(4)), expr.Binary("%", word, expr.Uint(4)), x(h))
 	})
 	v.OpenIf(expr.Binary("==", expr.Binary("%", n, expr.Uint(perGroup)), expr.Of("0u")))
@@ -122,7 +122,7 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 	}
 	digits := v.Variable("uvec4", "digits", expr.Of(fmt.Sprintf("digits_of(%s * steps)", x)))
 	v.Repeat("digit", v.S.Digits, func(digit expr.Expr) {
-		v.Assign(expr.At(expr.At(array, expr.Plus(expr.Times(digit, r.digitUnits()), unit)), word),
+		v.Assign(expr.At(expr.At(array, expr.Flat(digit, r.digitUnits(), unit)), word),
 			expr.Format("pack_bytes(ivec4(%s >> 8u * %s))", digits, digit))
 	})
 }
@@ -130,16 +130,15 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	depth, from := int(r.K.Fold.Add), r.arrays[o]
 	return r.byteStrip(o, func(i expr.Expr) expr.Expr {
-		group := expr.Plus(expr.Times(i, depth/kernel.RoundedGroup),
-			expr.Binary("/", k, expr.Uint(kernel.RoundedGroup)))
+		group := expr.Flat(i, depth/kernel.RoundedGroup, expr.Binary("/", k, expr.Uint(kernel.RoundedGroup)))
 		return from.scales.At(group)
 	}, func(i, digit expr.Expr, use func(t, word expr.Expr)) {
-		own := expr.Plus(expr.Times(i, depth/4), expr.Binary("/", k, expr.Uint(4)))
-		first := expr.Plus(expr.Times(digit, 4*r.digitUnits()), own)
+		own := expr.Flat(i, depth/4, expr.Binary("/", k, expr.Uint(4)))
+		first := expr.Flat(digit, 4*r.digitUnits(), own)
 		if r.run.Quads%4 != 0 {
 			first = r.Named("word", first)
 		} else {
-			first = r.Named("quad", expr.Plus(expr.Times(digit, r.digitUnits()), expr.Binary("/", own, expr.Uint(4))))
+			first = r.Named("quad", expr.Flat(digit, r.digitUnits(), expr.Binary("/", own, expr.Uint(4))))
 		}
 		r.eachWord(func(t expr.Expr) expr.Expr {
 			word := r.Variable("uint", "word", expr.Plus(first, t))

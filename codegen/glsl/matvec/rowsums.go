@@ -31,11 +31,11 @@ func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
 	})
 	v.SumLanes(sum, s.Subgroup/2)
 	if s.Subgroup == 0 {
-		v.Assign(expr.At(array, expr.Plus(expr.Times(i, v.rowParts()), expr.Of("gl_LocalInvocationID.x"))), sum)
+		v.Assign(expr.At(array, expr.Flat(i, v.rowParts(), expr.Of("gl_LocalInvocationID.x"))), sum)
 		return
 	}
 	v.OpenIf(expr.Of("gl_SubgroupInvocationID == 0u"))
-	v.Assign(expr.At(array, expr.Plus(expr.Times(i, v.rowParts()), expr.Of("gl_SubgroupID"))), sum)
+	v.Assign(expr.At(array, expr.Flat(i, v.rowParts(), expr.Of("gl_SubgroupID"))), sum)
 	v.Close()
 }
 

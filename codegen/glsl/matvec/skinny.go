@@ -197,7 +197,7 @@ func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.EachSlot(expr.Of("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot expr.Expr) {
 		pair := r.Named("pair", expr.Binary("/", slot, expr.Uint(2)))
-		column := r.Named("column", expr.Plus(expr.Times(expr.Quotient(pair, perColumn, r.runs()/2), 2),
+		column := r.Named("column", expr.Flat(expr.Quotient(pair, perColumn, r.runs()/2), 2,
 			expr.Binary("%", slot, expr.Uint(2))))
 		body(i, column, r.Named("run", expr.Remainder(pair, perColumn, r.runs()/2)))
 	})
@@ -210,7 +210,7 @@ func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) {
 	b := r.blockBuffer(o)
 	r.eachRun(func(i, column, run expr.Expr) {
-		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(expr.Plus(r.Col0, r.ownCol), column), r.Col, r.s.TileN))
+		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(r.Col0, r.ownCol, column), r.Col, r.s.TileN))
 		r.BindAxis(r.Col, col)
 		step := r.Named("step", expr.Plus(expr.Binary("/", k0, expr.Uint(r.run.Elems)), run))
 		limit := int(r.K.Fold.Add) / r.run.Elems
@@ -219,7 +219,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 		at := r.Variable("uint", "at", r.blockOf(o, block))
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
 			s := place{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
-			number := expr.Plus(expr.Times(i, r.run.Strips), p)
+			number := expr.Flat(i, r.run.Strips, p)
 			if f.words {
 				r.Assign(f.quants.At(number), expr.Call(blocks.PlaneWords(r.Emitter, b), at, s.e))
 			} else {
@@ -238,7 +238,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 
 // fetchedWord prints uvec4 number w of the decoded quants of one of the lane's strips. number counts the lane's strips.
 func (r *skinny) fetchedWord(f fetchedStrips, number expr.Expr, w int) expr.Expr {
-	return f.quants.At(expr.Plus(expr.Times(number, r.words()), expr.Uint(w)))
+	return f.quants.At(expr.Flat(number, r.words(), expr.Uint(w)))
 }
 
 // quantsOf prints uvec4 number w of a strip's quants, converted to the element type of the cooperative matrices.
@@ -290,12 +290,12 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 	st := r.weights[o]
 	r.eachRun(func(i, column, run expr.Expr) {
 		perTile := r.s.TileK / r.run.Elems
-		place := expr.Plus(expr.Times(expr.Quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()),
+		place := expr.Flat(expr.Quotient(run, r.perBlock, perTile), r.run.DType.BlockElems(),
 			r.firstElement(expr.Remainder(run, r.perBlock, perTile)))
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
-			number := expr.Plus(expr.Times(i, r.run.Strips), p)
+			number := expr.Flat(i, r.run.Strips, p)
 			at := r.Named("at", expr.Plus(place, expr.Times(p, r.run.StripStride())))
-			unit := r.Named("unit", expr.Plus(expr.Plus(st.first, expr.Times(column, r.Pitch(r.s))),
+			unit := r.Named("unit", expr.Plus(st.first, expr.Times(column, r.Pitch(r.s)),
 				expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 			for w := range r.words() {
 				word := r.fetchedWord(f, number, w)
@@ -310,8 +310,8 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 			if f.unpack != "" {
 				scale = expr.Call(f.unpack, scale)
 			}
-			slot := expr.Plus(expr.Plus(st.firstScale,
-				expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.columns())), column)
+			slot := expr.Plus(st.firstScale,
+				expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.columns()), column)
 			if !r.Affine {
 				r.Assign(expr.At(st.scales, slot), scale)
 				return

@@ -174,13 +174,13 @@ func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at expr.Expr)) 
 // rowScale is the index of the scale of that element's strip.
 func (r *skinny) rowUnit(row, at, part expr.Expr) expr.Expr {
 	line := expr.Plus(row, expr.Times(part, r.s.TileM))
-	return r.Named("unit", expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(r.s))),
+	return r.Named("unit", expr.Plus(r.rows.first, expr.Times(line, r.Pitch(r.s)),
 		expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 }
 
 func (r *skinny) rowScale(row, at expr.Expr) expr.Expr {
-	return r.Named("place", expr.Plus(expr.Plus(r.rows.firstScale,
-		expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.s.TileM)), row))
+	return r.Named("place", expr.Plus(r.rows.firstScale,
+		expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.s.TileM), row))
 }
 
 // putFloats splits four floats of a row into parts and stores them. It first multiplies them by a power of two that
@@ -294,11 +294,11 @@ func (r *skinny) rowElements(n expr.Expr) expr.Array {
 	r.Repeat("f", r.rowFragments()*r.Parts, func(f expr.Expr) {
 		part, frag := expr.Quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), expr.Remainder(f, r.rowFragments(),
 			r.rowFragments()*r.Parts)
-		line := expr.Plus(expr.Times(part, s.TileM), expr.Times(frag, s.FragN))
+		line := expr.Flat(part, s.TileM, expr.Times(frag, s.FragN))
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
-			at := expr.Plus(expr.Plus(r.rows.first, expr.Times(line, r.Pitch(s))),
-				expr.Plus(expr.Times(n, r.Strip/r.Unit(s)), expr.Times(step, s.FragK/r.Unit(s))))
-			r.LoadMatrix(name.At(expr.Plus(expr.Times(f, r.steps()), step)), r.rows.elements, at, r.Pitch(s), "Column")
+			at := expr.Plus(r.rows.first, expr.Times(line, r.Pitch(s)),
+				expr.Flat(n, r.Strip/r.Unit(s), expr.Times(step, s.FragK/r.Unit(s))))
+			r.LoadMatrix(name.At(expr.Flat(f, r.steps(), step)), r.rows.elements, at, r.Pitch(s), "Column")
 		})
 	})
 	return name
@@ -319,12 +319,12 @@ func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.s, r.weights[o]
 	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())
-	first := expr.Plus(expr.Plus(st.first, expr.Times(j, s.FragM*r.Pitch(s))), expr.Times(n, r.Strip/r.Unit(s)))
+	first := expr.Plus(st.first, expr.Times(j, s.FragM*r.Pitch(s)), expr.Times(n, r.Strip/r.Unit(s)))
 	r.Repeat("step", r.steps(), func(step expr.Expr) {
 		r.LoadMatrix(columns.At(step), st.elements, expr.Plus(first, expr.Times(step, s.FragK/r.Unit(s))),
 			r.Pitch(s), "Row")
 	})
-	at := expr.Plus(expr.Plus(st.firstScale, expr.Times(n, r.columns())), expr.Times(j, s.FragM))
+	at := expr.Plus(st.firstScale, expr.Times(n, r.columns()), expr.Times(j, s.FragM))
 	scale := r.repeated("scale", st.scales, at, "Column", 0, 1)
 	var offset expr.Array
 	if r.Affine {
@@ -337,7 +337,7 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 		}
 		for _, p := range r.Products {
 			if p.B == o {
-				r.Update(p.Sums.At(expr.Plus(expr.Times(j, r.rowFragments()), f)), "+=", value)
+				r.Update(p.Sums.At(expr.Flat(j, r.rowFragments(), f)), "+=", value)
 			}
 		}
 	})
@@ -352,7 +352,7 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	zero := expr.Of(map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()])
 	add := func(sum expr.Expr, part int) {
 		r.Repeat("step", r.steps(), func(step expr.Expr) {
-			row := expr.Plus(expr.Times(expr.Plus(f, expr.Uint(part*r.rowFragments())), r.steps()), step)
+			row := expr.Flat(expr.Plus(f, expr.Uint(part*r.rowFragments())), r.steps(), step)
 			r.MultiplyAdd(sum, columns.At(step), rows.At(row))
 		})
 	}
@@ -386,12 +386,12 @@ func (r *skinny) pass() {
 	r.Repeat("j", r.fragments(), func(j expr.Expr) {
 		r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
 			for _, p := range r.Products {
-				at := expr.Plus(expr.Plus(expr.Times(r.part, results), expr.Times(f, s.FragN*s.TileN)),
+				at := expr.Plus(expr.Flat(r.part, results, expr.Times(f, s.FragN*s.TileN)),
 					expr.Plus(r.ownCol, expr.Times(j, s.FragM)))
 				if !at.Is("0u") {
 					at = expr.Binary("/", at, expr.Uint(perUnit))
 				}
-				r.StoreMatrix(p.Sums.At(expr.Plus(expr.Times(j, r.rowFragments()), f)),
+				r.StoreMatrix(p.Sums.At(expr.Flat(j, r.rowFragments(), f)),
 					r.weights[p.B].elements, at, s.TileN/perUnit, "Column")
 			}
 		})
@@ -400,7 +400,7 @@ func (r *skinny) pass() {
 	r.finishParts(s.SubgroupsK, func(n int, part, id expr.Expr) expr.Expr {
 		at := id
 		if !part.Is("0u") {
-			at = r.Named("at", expr.Plus(expr.Times(part, results), id))
+			at = r.Named("at", expr.Flat(part, results, id))
 		}
 		unit := expr.Binary("/", at, expr.Uint(perUnit))
 		words := expr.At(r.weights[r.Products[n].B].elements, unit)

@@ -156,7 +156,7 @@ func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
 		}
 		v.Repeat("digit", v.S.RowBytes(), func(digit expr.Expr) {
 			words(i, digit, func(t, word expr.Expr) {
-				x := v.quadOfStrip(row.elements, i, expr.Plus(expr.Times(digit, v.run.Quads), t))
+				x := v.quadOfStrip(row.elements, i, expr.Flat(digit, v.run.Quads, t))
 				v.Assign(x, expr.Call("int", word))
 				if row.sums.Len > 0 {
 					v.Update(sum, "+=", v.atDigit(expr.Call("dotPacked4x8EXT", x, expr.Of("ones")), digit))
@@ -185,7 +185,7 @@ func (v *matVec) eachWord(word, four func(n expr.Expr) expr.Expr, use func(t, wo
 	}
 	v.Repeat("w", v.run.Quads/4, func(w expr.Expr) {
 		name := v.Variable("uvec4", "four", four(w))
-		v.Repeat("n", 4, func(n expr.Expr) { use(expr.Plus(expr.Times(w, 4), n), expr.At(name, n)) })
+		v.Repeat("n", 4, func(n expr.Expr) { use(expr.Flat(w, 4, n), expr.At(name, n)) })
 	})
 }
 

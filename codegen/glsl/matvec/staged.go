@@ -46,7 +46,7 @@ func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	r.Repeat("i", r.S.ThreadM, func(i expr.Expr) {
 		r.BindRow(i)
 		for _, o := range r.A {
-			r.Assign(expr.At(r.arrays[o], expr.Plus(expr.Times(i, r.each), place)), r.Quad(o, k, true))
+			r.Assign(expr.At(r.arrays[o], expr.Flat(i, r.each, place)), r.Quad(o, k, true))
 		}
 	})
 	r.Close()
@@ -74,7 +74,7 @@ func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr
 		}
 	}
 	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
-		return expr.At(r.arrays[o], expr.Plus(expr.Times(i, r.each), place(t)))
+		return expr.At(r.arrays[o], expr.Flat(i, r.each, place(t)))
 	}
 }
 

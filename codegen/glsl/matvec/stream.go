@@ -65,7 +65,7 @@ func (v *matVec) placeOf(step expr.Expr, limit int) place {
 	elems := v.run.DType.BlockElems()
 	block := v.Named("block", expr.Quotient(step, elems/v.run.Elems, limit))
 	e := v.firstElement(expr.Remainder(step, elems/v.run.Elems, limit))
-	return place{block: block, e: e, k: v.Named("k", expr.Plus(expr.Times(block, elems), e))}
+	return place{block: block, e: e, k: v.Named("k", expr.Flat(block, elems, e))}
 }
 
 // firstElement prints the first element, in plane 0, of run number part of a block.
@@ -79,7 +79,7 @@ func (v *matVec) firstElement(part expr.Expr) expr.Expr {
 		return v.Named("e", e)
 	}
 	e = v.Named("place", e)
-	return v.Named("e", expr.Plus(expr.Times(expr.Binary("/", e, expr.Uint(f.Stride)), f.Superblock()),
+	return v.Named("e", expr.Flat(expr.Binary("/", e, expr.Uint(f.Stride)), f.Superblock(),
 		expr.Binary("%", e, expr.Uint(f.Stride))))
 }
 

@@ -152,7 +152,7 @@ func (v *matVec) eachDot(t expr.Expr, dots, rows expr.Array, product func(sum, x
 		count, each = v.S.RowBytes(), "digit"
 	}
 	v.Repeat(each, count, func(i expr.Expr) {
-		x, sum := rows.At(expr.Plus(expr.Times(i, v.run.Quads), t)), dots.At(i)
+		x, sum := rows.At(expr.Flat(i, v.run.Quads, t)), dots.At(i)
 		v.Assign(sum, product(sum, x))
 	})
 }
@@ -169,7 +169,7 @@ func (v *matVec) sumDigits(dots expr.Array, digits int) expr.Array {
 
 // quadOfStrip prints quad t of row i of a strip: a vec4, or an int with four int8 elements.
 func (v *matVec) quadOfStrip(rows expr.Array, i, t expr.Expr) expr.Expr {
-	return rows.At(expr.Plus(expr.Times(i, v.rowWords()), t))
+	return rows.At(expr.Flat(i, v.rowWords(), t))
 }
 
 // bytesProduct unpacks the four quants in a word. It returns a function that prints sum plus their dot product with x,
@@ -269,7 +269,7 @@ func (v *matVec) addScaled(at place, n int, j, block expr.Expr, dots expr.Array,
 	}
 	scale := v.scaleOf(v.blockBuffer(v.Products[n].B), block, at)
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
-		sum := v.SumsAt(expr.Plus(expr.Times(i, v.S.ThreadN), j))[n]
+		sum := v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n]
 		dot, x, a := dots.At(i), row.sums.At(i),
 			row.scales.At(i)
 		if v.subnormal() && !v.small() {

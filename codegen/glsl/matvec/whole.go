@@ -73,7 +73,7 @@ func (r wholeReader) readColumns(o *matmul.Operand, at place) wholeStrip {
 		r.Assign(block, r.blockOf(o, at.block))
 		if w.quants.Len > 0 {
 			r.Repeat("w", perColumn, func(i expr.Expr) {
-				r.Assign(w.quants.At(expr.Plus(expr.Times(j, perColumn), i)), r.wideCall(b, block, at, i))
+				r.Assign(w.quants.At(expr.Flat(j, perColumn, i)), r.wideCall(b, block, at, i))
 			})
 		}
 		scale := r.scaleOf(b, block, at)
@@ -110,7 +110,7 @@ func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at place, t, j expr
 	case r.run.Form.Levels:
 		levels = expr.Call("levels_"+b.Base, r.quadArgs(block, at, t)...)
 	case w.quants.Len > 0:
-		four := w.quants.At(expr.Plus(expr.Times(j, perColumn), expr.Quotient(t, 4, r.run.Quads)))
+		four := w.quants.At(expr.Flat(j, perColumn, expr.Quotient(t, 4, r.run.Quads)))
 		levels = expr.Call(r.unpack(), expr.At(four, expr.Remainder(t, 4, r.run.Quads)))
 	default:
 		levels = expr.Call(r.unpack(), expr.Call("quants_"+b.Base, r.quadArgs(block, at, t)...))

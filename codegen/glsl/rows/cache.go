@@ -51,5 +51,5 @@ func (r *Writer) slotIndex() expr.Expr {
 	case r.slots == 1:
 		return emit.Lane
 	}
-	return expr.Plus(expr.Times(r.slot, r.width), emit.Lane)
+	return expr.Flat(r.slot, r.width, emit.Lane)
 }

@@ -59,7 +59,7 @@ func (b *windowWriter) run() {
 	}
 	tap := b.each(schedule.WindowTap, emit.Unroll, "tap", b.windows.Taps)
 	row := b.eachRow()
-	place := expr.Plus(expr.Times(row, b.windows.Step), expr.Times(tap, b.windows.Apart))
+	place := expr.Flat(row, b.windows.Step, expr.Times(tap, b.windows.Apart))
 	for i, v := range b.shared {
 		b.BindValue(v, expr.At(kept[i], place))
 	}
