@@ -114,6 +114,9 @@ const (
 	CombineOrderDown Combine = "order_down"
 )
 
+// IsPlace reports whether the fold returns a coordinate of the largest or smallest element.
+func (c Combine) IsPlace() bool { return c == CombineArgmax || c == CombineArgmin }
+
 // Phase folds a value over the row axis. The value may use the results of earlier phases.
 type Phase struct {
 	Combine Combine

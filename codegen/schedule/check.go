@@ -116,37 +116,27 @@ func checkShared(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-func checkRowSerial(_ *kernel.Kernel, s kernel.Row) error {
-	if s.LanesPerRow > 1 {
-		return fmt.Errorf("%d lanes per row, a serial row has one", s.LanesPerRow)
+func checkRow(_ *kernel.Kernel, s kernel.Row) error {
+	if s.Cache > maxCached {
+		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
 	}
-	return checkRow(s)
+	return checkLanes(s.Launch, s.LanesPerRow)
 }
 
-func checkRowGroup(_ *kernel.Kernel, s kernel.Row) error {
-	if err := checkLanes(s.Launch, s.LanesPerRow); err != nil {
-		return err
-	}
-	return checkRow(s)
-}
-
-// checkLanes checks that lanes invocations can share a row: a power of two that fits the workgroup and the subgroups.
+// checkLanes checks that lanes invocations can share a row: one in a serial variant, and otherwise a power of two that
+// fits the workgroup and the subgroups.
 func checkLanes(s kernel.Launch, lanes int) error {
 	switch {
+	case s.Variant == kernel.VarRowSerial || s.Variant == kernel.VarScanSerial:
+		if lanes > 1 {
+			return fmt.Errorf("%d lanes per row, a serial variant has one", lanes)
+		}
 	case !powerOfTwo(lanes) || lanes < 2:
 		return fmt.Errorf("%d lanes per row, want a power of two from 2", lanes)
 	case s.Workgroup%lanes != 0:
 		return fmt.Errorf("%d lanes per row do not divide the workgroup", lanes)
 	case s.Subgroup > 0 && lanes%s.Subgroup != 0 && s.Subgroup%lanes != 0:
 		return fmt.Errorf("%d lanes per row and subgroups of %d do not fit together", lanes, s.Subgroup)
-	}
-	return nil
-}
-
-// checkRow checks the requirements that both row variants have.
-func checkRow(s kernel.Row) error {
-	if s.Cache > maxCached {
-		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"lanes of a serial scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, on(func(s *kernel.Lanes,
 			_ *device.Caps) {
 			s.Variant = kernel.VarScanSerial
-		}), "a serial scan has one"},
+		}), "a serial variant has one"},
 		{"sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, nil, ""},
 		{"a sort of too long rows", argsort(ir.F32, ir.D(64), ir.D(2049), ir.D(40)), goodSort, nil, "shared memory"},
 		{"a sort of wide keys", argsort(ir.F64, ir.D(64), ir.D(200), ir.D(40)), goodSort, on(func(_ *kernel.Lanes,
@@ -194,7 +194,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"lanes of a serial row", row, goodRow, on(func(s *kernel.Row,
 			_ *device.Caps) {
 			s.Variant = kernel.VarRowSerial
-		}), "a serial row has one"},
+		}), "a serial variant has one"},
 
 		{"subgroup unknown", row, goodRow, on(func(s *kernel.Row,
 			c *device.Caps) {

@@ -218,7 +218,7 @@ func rowSlotBytes(k *kernel.Kernel) int {
 	n := 4
 	for _, p := range k.Phases {
 		switch {
-		case p.Combine == kernel.CombineArgmax || p.Combine == kernel.CombineArgmin:
+		case p.Combine.IsPlace():
 			n = max(n, 4+p.Value.DType.BlockBytes(), 8)
 		case p.Value.DType == ir.F64 || p.Value.DType == ir.I64:
 			n = max(n, 8)
@@ -257,7 +257,8 @@ func matVecShared(k *kernel.Kernel, s kernel.MatVec) int {
 
 // matVecPartialSums is the number of partial sums in shared memory, including one unused element after each part.
 func matVecPartialSums(k *kernel.Kernel, s kernel.MatVec) int {
-	return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1)
+	parts := s.LanesPerRow / max(s.Subgroup, 1) // of one result
+	return len(k.Products) * parts * (s.TileM*s.TileN + 1)
 }
 
 // tableBytes is the size in bytes of all codebooks that a kernel reads.
@@ -275,8 +276,3 @@ func tableBytes(k *kernel.Kernel) int {
 // axis. extent is the tile's number of rows or columns. One extra vec4 avoids bank conflicts when an invocation
 // distributes a quad over four steps.
 func StepPitch(extent int) int { return extent/4 + 1 }
-
-// matVecPartials is the number of partial sums of one result in shared memory.
-func matVecPartials(s kernel.MatVec) int {
-	return s.LanesPerRow / max(s.Subgroup, 1)
-}

@@ -82,4 +82,4 @@ func (g MatGrid) fits(k *kernel.Kernel, caps device.Caps) bool {
 	return true
 }
 
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+func ceilDiv[N int | int64](a, b N) N { return (a + b - 1) / b }

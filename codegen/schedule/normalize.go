@@ -129,7 +129,7 @@ func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) ker
 		}
 	case kernel.PrefetchSectors:
 		if drop = !early || !planes; !drop {
-			most := ceilDivInt(PrefetchSectors(k, s), s.Workgroup)
+			most := ceilDiv(PrefetchSectors(k, s), s.Workgroup)
 			p.Depth, drop = min(p.Depth, most), most == 0
 		}
 	}
@@ -146,8 +146,6 @@ func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kerne
 	}
 	return s
 }
-
-func ceilDivInt(a, b int) int { return (a + b - 1) / b }
 
 // looksUp reports whether a run is decoded an octet (eight quants) at a time. Octets of base-3 digits are decoded by
 // multiplication with constants, in integers. Other octets are decoded by a table, which needs s.Copies.

@@ -58,11 +58,5 @@ func checkScan(k *kernel.Kernel, s kernel.Lanes) error {
 	if len(k.Phases) != 1 {
 		return fmt.Errorf("a scan of %d phases, want one", len(k.Phases))
 	}
-	if s.Variant == kernel.VarScanSerial {
-		if s.LanesPerRow > 1 {
-			return fmt.Errorf("%d lanes per row, a serial scan has one", s.LanesPerRow)
-		}
-		return nil
-	}
 	return checkLanes(s.Launch, s.LanesPerRow)
 }

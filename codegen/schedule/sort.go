@@ -36,7 +36,8 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	all := h.selects(k)
 	places := SortPlaces(k)
 	lanes := max(min(places/2, h.rowLanes, 512), 2)
-	for wg := max(lanes, h.sortWorkgroup()); lanes >= 2; wg /= 2 {
+	// Workgroups of short rows are small, because all invocations synchronize after every step.
+	for wg := max(lanes, min(h.rowWorkgroup, 64)); lanes >= 2; wg /= 2 {
 		lanes = min(lanes, wg)
 		all = append(all, Candidate{kernel.Lanes{Launch: launch(kernel.VarSort, wg, 1), LanesPerRow: lanes},
 			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, places)})
@@ -46,10 +47,6 @@ func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
 	}
 	return all
 }
-
-// sortWorkgroup is the workgroup size for sorting short rows. It is small, because all invocations synchronize after
-// every step.
-func (h heuristics) sortWorkgroup() int { return min(h.rowWorkgroup, 64) }
 
 // selects lists schedules with one workgroup per row that select the first elements and sort only them. It is empty if
 // too many elements are taken. Workgroups of 256 are the fastest (M-select).

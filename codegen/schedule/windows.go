@@ -39,7 +39,7 @@ const (
 func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 	folds := k.Family == kernel.FamilyRow && len(k.Phases) == 1 && k.Fold.IsStatic()
 	perElement := slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.PerElement })
-	if !folds || perElement || isPlace(k.Phases[0].Combine) {
+	if !folds || perElement || k.Phases[0].Combine.IsPlace() {
 		return w, false
 	}
 	for axis := len(k.Parallel) - 2; axis >= 0; axis-- {
@@ -60,8 +60,6 @@ func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 	}
 	return w, false
 }
-
-func isPlace(c kernel.Combine) bool { return c == kernel.CombineArgmax || c == kernel.CombineArgmin }
 
 // mayOverlap reports whether some index adds a row coordinate and an element coordinate, and the distance between rows
 // is less than the length of a row.

@@ -160,11 +160,6 @@ func (f *attention) valueAxis() emit.Along {
 	return emit.Along{Axis: f.ax.Value, Extent: ir.D(f.width)}
 }
 
-// factorAxis is the axis along which the operands of the attention's factor are read.
-func (f *attention) factorAxis() emit.Along {
-	return emit.Along{Axis: f.ax.Factor, Extent: f.a.Factor.Dot}
-}
-
 // lowest is the score of a masked key.
 func (f *attention) lowest() expr.Expr { return f.FloatLit(math.Inf(-1)) }
 

@@ -26,7 +26,10 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 		whole = m.Named("all_see", m.seen(m.Limit(m.queryOf(m.row0), m.K.Parallel[m.ax.Query], m.queries())))
 	}
 	m.Blank()
-	if !first.Is("0u") || !m.allSeeSome() {
+	// If every query provably sees a key, the loop needs no condition around it. With a condition, NVIDIA's compiler
+	// generates seven times as much code for the loop, which is slower, sometimes much slower (M-causal).
+	seen := m.K.Seen(kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query]))
+	if !first.Is("0u") || !seen.Minus(kernel.Const(1)).NonNegative() {
 		m.OpenIf(expr.Binary("<", first, end))
 		defer m.Close()
 	}
@@ -37,14 +40,6 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	m.Comment("The next; past the last key it has no weight.")
 	m.step(m.Named("second", expr.Plus(key0, expr.Uint(m.s.TileN))), whole, 1)
 	m.Close()
-}
-
-// allSeeSome reports whether every query provably sees a key. Then the loop needs no condition around it. With a
-// condition, NVIDIA's compiler generates seven times as much code for the loop, which is slower, sometimes much slower
-// (M-causal).
-func (m *flashMatrix) allSeeSome() bool {
-	query := kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query])
-	return m.K.Seen(query).Minus(kernel.Const(1)).NonNegative()
 }
 
 // begin loads the first two tiles of keys and the first tile of values to shared memory, and computes the scores of the

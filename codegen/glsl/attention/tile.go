@@ -76,7 +76,7 @@ func (t *flashTile) overRows(first, end expr.Expr) {
 	key0 := t.keyLoop(first, end, t.s.TileN)
 	t.score = t.products("score", key0, t.a.Q, t.a.K, t.dotAxis())
 	if f := t.a.Factor; f != nil {
-		t.factors = t.products("factor", key0, f.Q, f.K, t.factorAxis())
+		t.factors = t.products("factor", key0, f.Q, f.K, emit.Along{Axis: t.ax.Factor, Extent: f.Dot})
 	}
 	t.weigh(key0)
 	t.addValues(key0, end)

@@ -10,16 +10,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// decodesOctets reports whether eight neighbours of a format share a scale, so that shaders can decode them to f16
-// together.
-func decodesOctets(t ir.DType) bool {
-	f, ok := ir.BlockFormatOf(t)
-	return ok && f.Run%schedule.OctetElems == 0
-}
-
-// LoadsOctets reports whether an OctetDecoder can decode eight neighbours of an operand together.
+// LoadsOctets reports whether an OctetDecoder can decode eight neighbours of an operand together: they share a scale.
 func LoadsOctets(e *emit.Emitter, v *kernel.Expr, a emit.Along) bool {
-	return v.Kind == kernel.ExprLoad && decodesOctets(e.K.Bindings[v.Bind].DType) &&
+	f, blocks := ir.BlockFormatOf(e.K.Bindings[v.Bind].DType)
+	return v.Kind == kernel.ExprLoad && blocks && f.Run%schedule.OctetElems == 0 &&
 		schedule.DivisibleBy(a.Extent, schedule.OctetElems) && v.Index.Adjacent(a.Axis, schedule.OctetElems)
 }
 

@@ -184,19 +184,16 @@ func (t *tileWriter) mover(along, lines side, width int) *emit.Mover {
 
 // insideRun calls body for a run of the tile, in a block that runs only if the run is inside the map.
 func (t *tileWriter) insideRun(along, lines side, width int, line, unit expr.Expr, body func(r emit.Run)) {
-	global := t.Variable("uint", t.unitName(along.axis, width), expr.Flat(along.tile, along.size/width, unit))
+	name := t.ParaName(along.axis)
+	if width > 1 {
+		name = fmt.Sprint(name, width)
+	}
+	global := t.Variable("uint", name, expr.Flat(along.tile, along.size/width, unit))
 	other := t.Variable("uint", t.ParaName(lines.axis), expr.Flat(lines.tile, lines.size, line))
 	t.OpenIf(t.inside(along, lines, width, global, other))
 	t.BindAxis(lines.axis, other)
 	body(emit.RunOf(along.axis, width, global, t.ParaName(along.axis)))
 	t.Close()
-}
-
-func (t *tileWriter) unitName(axis, width int) string {
-	if width > 1 {
-		return fmt.Sprintf("%s%d", t.ParaName(axis), width)
-	}
-	return t.ParaName(axis)
 }
 
 // inside prints the condition that a run is inside the map, or nil if it always is.

@@ -48,8 +48,8 @@ func EmitCoopMat2(e *emit.Emitter) {
 	e.Need(emit.NeedCoopMat, emit.NeedCoopMat2, emit.NeedMemoryModel, emit.NeedMaintenance4)
 	c := &coopMat2{staging: m.newStaging(expr.Of("gl_LocalInvocationIndex")), s: s,
 		tensors: map[*Operand]*tensor{}, staged: map[*Operand]*staged{}}
-	if touches(c.Emitter, ir.BF16) {
-		e.Need(emit.NeedInt16) // for the elements of bf16 buffers
+	if slices.ContainsFunc(e.K.Bindings, func(b kernel.Binding) bool { return b.DType == ir.BF16 }) {
+		e.Need(emit.NeedInt16)
 	}
 	for _, st := range c.operands {
 		c.staged[st.Operand] = st
@@ -62,11 +62,6 @@ func EmitCoopMat2(e *emit.Emitter) {
 	c.declareSums()
 	c.accumulate()
 	c.storeResults()
-}
-
-// touches reports whether a buffer has this dtype.
-func touches(e *emit.Emitter, t ir.DType) bool {
-	return slices.ContainsFunc(e.K.Bindings, func(b kernel.Binding) bool { return b.DType == t })
 }
 
 func (c *coopMat2) sumsType(t ir.DType) string {

@@ -9,15 +9,12 @@ import (
 // declareCaches declares the register arrays of the values that are kept between stages.
 func (r *Writer) declareCaches() {
 	for _, v := range r.keptFrom(-1) {
-		r.cached[v] = r.Unset(r.ComputeType(v.DType), "kept_"+r.keptName(v), r.slots*r.width)
+		name := emit.HintOf(v)
+		if v.Kind == kernel.ExprLoad {
+			name = r.Buffers[v.Bind].Base
+		}
+		r.cached[v] = r.Unset(r.ComputeType(v.DType), "kept_"+name, r.slots*r.width)
 	}
-}
-
-func (r *Writer) keptName(v *kernel.Expr) string {
-	if v.Kind == kernel.ExprLoad {
-		return r.Buffers[v.Bind].Base
-	}
-	return emit.HintOf(v)
 }
 
 // keptFrom lists the kept values that a stage computes first, or all kept values for -1.

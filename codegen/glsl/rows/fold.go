@@ -80,7 +80,7 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 	t := accType(p)
 	f := fold{Phase: p, typ: r.ComputeType(t)}
 	r.NeedType(f.typ)
-	if !isArg(p.Combine) {
+	if !p.Combine.IsPlace() {
 		f.value = r.Variable(f.typ, p.Name, r.identity(p))
 		return f
 	}
@@ -241,20 +241,18 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	r.Barrier()
 	first := expr.Of("0u")
 	if r.Rows > 1 {
-		first = r.firstPart(parts)
-	}
-	part := func(n expr.Expr) expr.Expr {
-		if r.Rows > 1 {
-			return expr.Binary("+", first, n)
+		if r.part == nil { // the index of the row's first subgroup result
+			r.part = r.Variable("uint", "part", expr.Binary("*", expr.Binary("/", r.Local, expr.Uint(r.Lanes)),
+				expr.Uint(parts)))
 		}
-		return n
+		first = r.part
 	}
 	for i, n := range names {
 		r.Assign(vars[i], expr.At(n, first))
 	}
-	at := part(expr.Uint(1))
+	at := expr.Plus(first, expr.Uint(1))
 	if parts > 2 {
-		at = part(r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1)))
+		at = expr.Plus(first, r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1)))
 		defer r.Close()
 	}
 	if f.place == nil {
@@ -262,15 +260,6 @@ func (r *Writer) exchangeSubgroups(f fold) {
 		return
 	}
 	r.takeIfBetter(f, expr.At(names[0], at), expr.At(names[1], at))
-}
-
-// firstPart prints the index of the row's first subgroup result in shared memory.
-func (r *Writer) firstPart(parts int) expr.Expr {
-	if r.part == nil {
-		r.part = r.Variable("uint", "part", expr.Binary("*", expr.Binary("/", r.Local, expr.Uint(r.Lanes)),
-			expr.Uint(parts)))
-	}
-	return r.part
 }
 
 // exchangeShared folds the results of a row's lanes in shared memory, as a tree.

@@ -241,10 +241,6 @@ func accType(p kernel.Phase) ir.DType {
 	return ir.I32
 }
 
-func isArg(c kernel.Combine) bool {
-	return c == kernel.CombineArgmax || c == kernel.CombineArgmin
-}
-
 // combineWords names the results of folds, for comments in the shader.
 var combineWords = map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
 	kernel.CombineMax: "maximum", kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum",
