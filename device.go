@@ -202,7 +202,11 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		opt.Weights = p.Contents.Weights
 	}
 	exe, err := d.kind.load(ctx, p, opt)
-	return exe, runtime.Explain("load", p.Contents.Graph.Name, err)
+	if err != nil {
+		return exe, runtime.Explain("load", p.Contents.Graph.Name, err)
+	}
+	exe.expands = p.Contents.Graph.Expansion()
+	return exe, nil
 }
 
 // errSharedElsewhere is the error of loading a program on device d if LoadOptions.Share is on another device.

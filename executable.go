@@ -22,6 +22,7 @@ type Tensors = map[string]*ir.Data
 type Executable struct {
 	backend  runtime.Executable
 	why      string
+	expands  string // see [ir.Graph.Expansion]
 	fallback error
 	starts   runQueue
 }
@@ -141,7 +142,17 @@ func (e *Executable) Device() string { return e.program().Device() }
 // runs of the caller, on copies of their inputs and states. Why reports the times. The program changes over if the
 // Vulkan device is at least 1.2 times as fast and returns the same bits. Its states move. Its device tensors remain in
 // host memory. A program that shares memory with another one is not tried.
+//
+// If broadcasting makes a value at least 100 times as large as its operands, and large, the line ends with a hint.
 func (e *Executable) Why() string {
+	if e.loaded() && e.expands != "" {
+		return e.whyThere() + "; hint: " + e.expands
+	}
+	return e.whyThere()
+}
+
+// whyThere is Why without a hint.
+func (e *Executable) whyThere() string {
 	if !e.loaded() {
 		return "no device: the executable is nil"
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -192,4 +193,32 @@ func TestLoadGraphOptions(t *testing.T) {
 	devtest.WantError(t, err, "weights are given twice")
 	_, err = dev.LoadGraph(context.Background(), g, weights, vkc.LoadOptions{}, vkc.LoadOptions{})
 	devtest.WantError(t, err, "2 LoadOptions")
+}
+
+// TestWhyHints: the reason for the device ends with a hint if broadcasting makes a large tensor of small ones.
+func TestWhyHints(t *testing.T) {
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	for n, hint := range map[int]bool{1000: false, 3000: true} {
+		g, err := frontend.Build("pairs", func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, n)
+			b.Output("y", x.Unsqueeze(1).Sub(x).Sqr().Sum())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := dev.LoadGraph(context.Background(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := exe.Why(); strings.Contains(why, "; hint: sub") != hint || !strings.HasPrefix(why, dev.Why()) {
+			t.Errorf("%d: %s", n, why)
+		}
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
