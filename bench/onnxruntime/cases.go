@@ -78,10 +78,15 @@ func (c conv) write(folder string) (string, error) {
 	g = g.text(2, "conv").bytes(5, weights).bytes(5, bias).bytes(11, port("x", 1, c.in, c.height, c.width))
 	extent := func(n int) int { return (n+2*c.pad-dilation*(c.kernel-1)-1)/stride + 1 }
 	g = g.bytes(12, port("y", 1, c.out, extent(c.height), extent(c.width)))
+	return save(folder, c.name, g)
+}
+
+// save writes a model of one graph to a file in a folder, and returns its path.
+func save(folder, name string, graph message) (string, error) {
 	path := filepath.Join(folder, "model.onnx")
-	model := message{}.int(1, 8).bytes(7, g).bytes(8, message{}.int(2, 17))
+	model := message{}.int(1, 8).bytes(7, graph).bytes(8, message{}.int(2, 17))
 	if err := os.WriteFile(path, model, 0o600); err != nil {
-		return "", fmt.Errorf("write the case %s: %w", c.name, err)
+		return "", fmt.Errorf("write the case %s: %w", name, err)
 	}
 	return path, nil
 }
@@ -123,18 +128,26 @@ func ints(name string, list ...int) message {
 
 // tensor writes an initializer of float32.
 func tensor(name string, raw []byte, dims ...int) message {
+	return typedTensor(name, float32s, raw, dims...)
+}
+
+// typedTensor writes an initializer of a type of elements.
+func typedTensor(name string, elem int, raw []byte, dims ...int) message {
 	m := message{}
 	for _, d := range dims {
 		m = m.int(1, d)
 	}
-	return m.int(2, 1).text(8, name).bytes(9, raw)
+	return m.int(2, elem).text(8, name).bytes(9, raw)
 }
 
 // port writes an input or output of float32.
-func port(name string, dims ...int) message {
+func port(name string, dims ...int) message { return typedPort(name, float32s, dims...) }
+
+// typedPort writes an input or output of a type of elements.
+func typedPort(name string, elem int, dims ...int) message {
 	var shape message
 	for _, d := range dims {
 		shape = shape.bytes(1, message{}.int(1, d))
 	}
-	return message{}.text(1, name).bytes(2, message{}.bytes(1, message{}.int(1, 1).bytes(2, shape)))
+	return message{}.text(1, name).bytes(2, message{}.bytes(1, message{}.int(1, elem).bytes(2, shape)))
 }

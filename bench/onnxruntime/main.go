@@ -1,5 +1,6 @@
 // Onnxruntime compares models on the CPU fast path with onnxruntime: it runs both in turns, with the same number of
-// threads, and compares their results. Without arguments, the models are convolutions of the kinds of image models.
+// threads, and compares their results. Without arguments, the models are convolutions of the kinds of image models, and
+// matmuls and convolutions of 8-bit integers.
 //
 //	npm install --ignore-scripts --prefix .tools/onnxruntime onnxruntime-node@1.30.0
 //	cd bench/onnxruntime
@@ -41,10 +42,10 @@ import (
 var (
 	folder  = flag.String("peer", "../../.tools/onnxruntime", "the `FOLDER` with node_modules/onnxruntime-node")
 	dims    = flag.String("dim", "", "symbolic extents, such as `N=1,H=640`; others are 1")
-	set     = flag.String("set", "", "elements of inputs, such as `sr=16000`; others are random, and 0 if integers")
+	set     = flag.String("set", "", "elements of inputs, such as `sr=16000`; others are random, or 0 if integers, except u8")
 	turns   = flag.Int("turns", 5, "`turns` of each side")
 	seconds = flag.Float64("seconds", 0.4, "`seconds` of a turn")
-	filter  = flag.String("filter", "", "only convolutions with names that match this `RE`")
+	filter  = flag.String("filter", "", "only models with names that match this `RE`")
 	profile = flag.String("cpuprofile", "", "write a profile of vkc's runs to this `FILE`")
 )
 
@@ -92,16 +93,27 @@ func compare(models []string) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, c := range convs {
-		if !re.MatchString(c.name) {
-			continue
+	compareOne := func(name string, write func(folder string) (string, error)) error {
+		if !re.MatchString(name) {
+			return nil
 		}
-		path, err := c.write(scratch)
+		path, err := write(scratch)
 		if err == nil {
-			err = one(peer, c.name, path, scratch)
+			err = one(peer, name, path, scratch)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	for _, c := range convs {
+		if err := compareOne(c.name, c.write); err != nil {
+			return err
+		}
+	}
+	for _, q := range quantized() {
+		if err := compareOne(q.name, q.write); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -259,6 +271,8 @@ func inputs(g *ir.Graph) (map[string]*ir.Data, error) {
 				values[i] = float64(v)
 			} else if n.DType().IsFloat() {
 				values[i] = rng.NormFloat64()
+			} else if n.DType() == ir.U8 {
+				values[i] = float64(rng.IntN(256))
 			}
 		}
 		if n.DType().IsFloat() {
@@ -304,9 +318,6 @@ func differ(ours map[string]*ir.Data, theirs []tensorFile) (worst float64, err e
 		}
 		if len(raw) != len(have.Bytes) {
 			return 0, fmt.Errorf("output %q has %d bytes, onnxruntime's %d", o.Name, len(have.Bytes), len(raw))
-		}
-		if !have.DType.IsFloat() {
-			continue
 		}
 		x, err := have.Floats()
 		if err != nil {

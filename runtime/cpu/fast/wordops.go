@@ -35,8 +35,8 @@ func wordTruth(is bool) int32 {
 // floatOfWords is the name of the primitive that converts a signed word to a float.
 const floatOfWords = "float of words"
 
-// wordOf has the names of the primitives that convert a float to a bool or a word, by the dtype. wrapTo has the names of
-// the primitives that wrap a word to a dtype.
+// wordOf has the names of the primitives that convert a float to a bool or a word, by the dtype. wrapTo has the names
+// of the primitives that wrap a word to a dtype.
 var wordOf, wrapTo = map[ir.DType]string{}, map[ir.DType]string{}
 
 // addWordPrimitives adds the primitives on words to the others.
