@@ -13,7 +13,8 @@ func TestDepth(t *testing.T) {
 			t.Errorf("steps of %v: %d at a time, want %d", pace, got, want)
 		}
 	}
-	for collected, want := range map[int]int{0: earlySteps, 2*maxSteps - 1: earlySteps, 2 * maxSteps: maxSteps, 1000: maxSteps} {
+	steps := map[int]int{0: earlySteps, 2*maxSteps - 1: earlySteps, 2 * maxSteps: maxSteps, 1000: maxSteps}
+	for collected, want := range steps {
 		if got := Depth(0, collected); got != want {
 			t.Errorf("%d steps collected: %d at a time, want %d", collected, got, want)
 		}

@@ -449,8 +449,8 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	}
 }
 
-// attentionWeights bounds the ops that compute with attention weights exp(score - lse), and the op that computes lse, the
-// logarithm of the sum of exponentials of the scores.
+// attentionWeights bounds the ops that compute with attention weights exp(score - lse), and the op that computes lse,
+// the logarithm of the sum of exponentials of the scores.
 func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 	in, shape, s := n.Op().Info(), n.Arg(0).Shape(), n.Arg(1).Shape()
 	rank := len(shape)
