@@ -42,7 +42,7 @@ import (
 var (
 	folder  = flag.String("peer", "../../.tools/onnxruntime", "the `FOLDER` with node_modules/onnxruntime-node")
 	dims    = flag.String("dim", "", "symbolic extents, such as `N=1,H=640`; others are 1")
-	set     = flag.String("set", "", "elements of inputs, such as `sr=16000`; others are random, or 0 if integers, except u8")
+	set     = flag.String("set", "", "elements of inputs, as `sr=16000`; others are random, or 0 (integers, not u8)")
 	turns   = flag.Int("turns", 5, "`turns` of each side")
 	seconds = flag.Float64("seconds", 0.4, "`seconds` of a turn")
 	filter  = flag.String("filter", "", "only models with names that match this `RE`")
