@@ -149,7 +149,12 @@ var (
 
 // test runs the tests of a fault, on lavapipe as scripts/test does.
 func (l *testRunner) test(ctx context.Context, f fault, flags ...string) (out string, err error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
 	args := append([]string{"go", "test", "-count=1", "-failfast", "-vet=off", "-trimpath",
+		fmt.Sprintf("-exec='%[1]s/scripts/unoptimized' '%[1]s/scripts/with-vulkan'", root),
 		"-timeout=" + l.timeout.String()}, flags...)
 	if f.run != "" {
 		args = append(args, "-run="+f.run)
