@@ -1,5 +1,5 @@
 // Package linalg factors small matrices of float64, and solves systems of equations. Matrices are row-major slices. It
-// defines the ops of linear algebra, and computes them on the processor.
+// defines the ops of linear algebra, and computes them on the processor (M-linear-algebra).
 package linalg
 
 import "math"
@@ -208,14 +208,23 @@ func QR(q, a, work []float64, m, n int) {
 func reflect(q, w []float64, tau float64, m, n, j int) {
 	w = w[j+1 : n]
 	clear(w)
-	for i := j; i < m; i++ {
+	i := j
+	for ; i+4 <= m; i += 4 { // four rows at a time, to load and store w less often
+		v0, v1, v2, v3 := q[i*n+j], q[(i+1)*n+j], q[(i+2)*n+j], q[(i+3)*n+j]
+		r0, r1 := q[i*n+j+1:][:len(w)], q[(i+1)*n+j+1:][:len(w)]
+		r2, r3 := q[(i+2)*n+j+1:][:len(w)], q[(i+3)*n+j+1:][:len(w)]
+		for c := range w {
+			w[c] += float64(v0*r0[c]) + float64(v1*r1[c]) + float64(v2*r2[c]) + float64(v3*r3[c])
+		}
+	}
+	for ; i < m; i++ {
 		row, v := q[i*n+j+1:(i+1)*n], q[i*n+j]
 		for c, x := range row {
 			w[c] += float64(v * x)
 		}
 	}
 	for i := j; i < m; i++ {
-		row, v := q[i*n+j+1:(i+1)*n], tau*q[i*n+j]
+		row, v := q[i*n+j+1:][:len(w)], tau*q[i*n+j]
 		for c, x := range w {
 			row[c] -= float64(v * x)
 		}
