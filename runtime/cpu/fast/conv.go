@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -168,6 +169,12 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 					step = channelBlock
 					to = packed[at+((g*blocksOf(out)+o/channelBlock)*paddedTerms(terms))*channelBlock+o%channelBlock:]
 				}
+				if f.node.Op() == ir.OpConv { // the terms follow each other
+					for i, x := range weights[of(g, o, 0)*kernel:][:terms] {
+						to[i*step] = x
+					}
+					continue
+				}
 				for c := range in {
 					from := weights[of(g, o, c)*kernel:][:kernel]
 					for i, tap := range p.taps {
@@ -178,8 +185,8 @@ func (f *convolution) pack(weights []float32, dims []int) []float32 {
 		}
 		at += f.packedSize(groups, out, terms)
 	}
-	for _, x := range weights {
-		packed[size] += x - x
+	if slices.ContainsFunc(weights, func(x float32) bool { return x-x != 0 }) {
+		packed[size] = float32(math.NaN())
 	}
 	return packed
 }
@@ -326,7 +333,7 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 		s.axes = [3]convAxis{one, one, newConvAxis(convAxis{in: size, out: size, kernel: 1, stride: 1})}
 		s.out = [3]int{1, 1, size}
 	}
-	s.direct = s.direct && !s.apart
+	s.direct = s.direct && !s.apart && !s.crowded(size)
 	if s.column = size < lanes || s.terms == 0; s.column {
 		s.alone()
 		return s
@@ -339,6 +346,10 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 	}
 	return s
 }
+
+// crowded reports whether the channels of an input with planes of a size compete for the same part of the cache. Then a
+// copy with other distances is faster.
+func (s *convShape) crowded(plane int) bool { return plane%128 == 0 && s.inPer > 16 }
 
 // alone lets the results be computed one position at a time.
 func (s *convShape) alone() {
