@@ -21,6 +21,7 @@ type guide struct {
 	forced     []int32 // the tokens that come next
 }
 
+// newGuide returns the guide of a request with these sampling options.
 func newGuide(m *Model, s Sampling) *guide {
 	g := &guide{tok: m.tok, after: s.GrammarAfter, again: s.GrammarAgain, reasoning: s.Reasoning}
 	if s.Grammar != nil {

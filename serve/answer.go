@@ -71,6 +71,7 @@ func (s *Server) listen(j *job, prompt []int32) {
 	}
 }
 
+// completions answers a chat request.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.readRequest(w, r, "messages", "chat_template_kwargs", "tools", "tool_choice", "top_logprobs")
 	if err != nil {

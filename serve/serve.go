@@ -362,6 +362,7 @@ type listener struct {
 	calls  int
 }
 
+// listener returns the listener of a choice. It finds reasoning and calls if the model has a form for them.
 func (j *job) listener() *listener {
 	l := &listener{cut: stopper{stopWords: j.stop}}
 	if j.form == nil {

@@ -73,6 +73,7 @@ func method(x value, name string) *callable {
 // strMethods are the methods of strings.
 var strMethods map[string]func(r *run, s str, a args) value
 
+// init fills strMethods.
 func init() {
 	stripped := func(left, right bool) func(r *run, s str, a args) value {
 		return func(r *run, s str, a args) value { return strip(r, s, a.or(0, "chars", nil), left, right) }

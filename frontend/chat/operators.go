@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// eval computes an operator of one value.
 func (u unary) eval(r *run, s *scope) value {
 	v := u.x.eval(r, s)
 	if u.op == "not" {
@@ -33,6 +34,7 @@ func describe(v value) string {
 	return typeName(v)
 }
 
+// eval computes an operator of two values.
 func (b binary) eval(r *run, s *scope) value {
 	r.step(1)
 	x := b.x.eval(r, s)
@@ -167,6 +169,7 @@ func integers(op string, i, j int) int {
 	return n
 }
 
+// eval computes a comparison. In a chain such as a < b < c, all must be true.
 func (c comparison) eval(r *run, s *scope) value {
 	x := c.x.eval(r, s)
 	for i, op := range c.ops {

@@ -69,6 +69,7 @@ type text struct{}
 
 func (text) readOne(c *cursor, what string) any { return c.str(math.MaxInt, what) }
 
+// readMany reads n strings.
 func (text) readMany(c *cursor, n int, what string) any {
 	s := make([]string, n)
 	for i := range s {
@@ -83,6 +84,7 @@ func (text) isOne(v any) bool { _, ok := v.(string); return ok }
 
 func (text) lenOf(v any) (int, bool) { s, ok := v.([]string); return len(s), ok }
 
+// appendTo appends a string or the strings of a slice.
 func (text) appendTo(b []byte, v any) []byte {
 	if s, ok := v.(string); ok {
 		return appendString(b, s)

@@ -34,6 +34,7 @@ func nameLength(s string) int {
 // objectSyntax is {"name": NAME, key: ARGUMENTS}, or a list of such objects.
 type objectSyntax struct{ key, before, after string }
 
+// read implements syntax.
 func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	if st := plausible(s); st == not || len(strings.TrimSpace(s)) == 0 {
 		return nil, 0, st
@@ -101,6 +102,7 @@ type namedSyntax struct {
 // maxBetween bounds the bytes between a tool's name and its arguments.
 const maxBetween = 128
 
+// read implements syntax.
 func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	rest := s
 	for _, p := range y.prefixes {
@@ -138,6 +140,7 @@ func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	return []Part{{CallStart, name}, {Arguments, arguments}}, len(s) - len(given) + size, whole
 }
 
+// calls implements syntax.
 func (y namedSyntax) calls(t Tools) (list []grammar.Function) {
 	list = []grammar.Function{}
 	for _, one := range t {
@@ -157,6 +160,7 @@ type paramsSyntax struct {
 	begin, nameEnd, param, paramEnd, value, valueEnd, end string
 }
 
+// read implements syntax.
 func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	rest := s
 	// take drops white space and a mark. It returns not or partial if the mark is not there.
@@ -236,6 +240,7 @@ func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	return []Part{{CallStart, name}, {Arguments, "{" + object.String() + "}"}}, len(s) - len(rest), whole
 }
 
+// calls implements syntax.
 func (p paramsSyntax) calls(t Tools) (list []grammar.Function) {
 	marks := &grammar.Marks{Param: p.param, ParamEnd: p.paramEnd + p.value, ValueEnd: p.valueEnd}
 	list = []grammar.Function{}
@@ -254,6 +259,7 @@ func (paramsSyntax) head(string, Tools) (name string, at int, tail string, ok bo
 // required.
 type pythonSyntax struct{ listed bool }
 
+// read implements syntax.
 func (p pythonSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	l := &literals{s: s, assign: "=", quotes: []string{`"""`, `'''`, `"`, `'`}}
 	l.space()
@@ -306,6 +312,7 @@ func (pythonSyntax) head(string, Tools) (name string, at int, tail string, ok bo
 // gemmaSyntax is call:NAME{key:value,...} with strings between <escape> marks.
 type gemmaSyntax struct{}
 
+// read implements syntax.
 func (gemmaSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	l := &literals{s: s, assign: ":", quotes: []string{"<escape>", `<|"|>`, `"`}}
 	l.space()
