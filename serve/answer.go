@@ -97,8 +97,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 // shape is the JSON format of an answer: for chat/completions or for completions.
 type shape struct {
 	id, whole, part string // prefix of ids, and the object names of answers and of their parts
-	// full returns the fields of a whole choice, and piece those of its next part. first is the piece before all parts,
-	// or nil.
+	// full returns the fields of a whole choice, and piece the fields of its next part. first is the piece before all
+	// parts, or nil.
 	full  func(s *said) map[string]any
 	piece func(p reply.Part, s *said) map[string]any
 	first map[string]any

@@ -244,7 +244,7 @@ func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	return body
 }
 
-// item is an output item with text: a message, or reasoning. status is that of the protocol.
+// item is an output item with text: a message, or reasoning. status is the protocol's word.
 func (x *response) item(kind reply.Kind, text, status string) map[string]any {
 	content := []any{}
 	if status != "in_progress" {

@@ -21,7 +21,7 @@ import (
 // convolution is the kernel of a convolution and of the elementwise ops after it.
 type convolution struct {
 	node   *ir.Node
-	args   []*ir.Node // the node's, and those of the chain except the node
+	args   []*ir.Node // the node's, and the chain's except the node
 	after  *chain     // computes the results from the node's elements; nil if they are the same
 	given  int        // the argument of the chain that is the node
 	phases []convPhase
@@ -145,7 +145,7 @@ func (f *convolution) depthwise() bool {
 
 // pack returns the weights in the order of use: by phase, by group, by block of channels, by term, and by channel of
 // the block. The terms are padded to a multiple of 8 with zeros. If the convolution is depthwise, the terms of a group
-// follow those of the one before. The last element is 0 if all weights are finite, and otherwise NaN.
+// follow the one before's. The last element is 0 if all weights are finite, and otherwise NaN.
 func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
 	in, out := dims[1], dims[0]/groups

@@ -126,7 +126,7 @@ type intMatmul struct {
 	aRow, aCol, bRow, bCol int // strides
 }
 
-// newIntMatmul returns the sizes for a node and the extents of its arguments. Without those of a, m is 0.
+// newIntMatmul returns the sizes for a node and the extents of its arguments. Without a's extents, m is 0.
 func newIntMatmul(n *ir.Node, a, b []int) intMatmul {
 	p := intMatmul{intForm: formOf(n.Arg(0).DType())}
 	b = b[len(b)-2:]
@@ -243,7 +243,7 @@ func matmulInts(c *interp.Call) error {
 }
 
 // matricesOf returns the function from the index of a result's matrix to the index of an argument's matrix, which is
-// broadcast. dims are the argument's extents, and outer those of the result without a matrix.
+// broadcast. dims are the argument's extents, and outer the result's extents without a matrix.
 func matricesOf(dims, outer []int) func(i int) int {
 	steps := stepsOf(dims[:len(dims)-2], outer)
 	return func(i int) (at int) {

@@ -9,7 +9,7 @@ import (
 )
 
 // storedRows returns the index of the argument that the kernel can read in the format of its file: the second matrix,
-// if its rows are contiguous along the contracted axis. Packing makes those of 16-bit floats contiguous. It returns -1
+// if its rows are contiguous along the contracted axis. Packing makes 16-bit floats contiguous. It returns -1
 // for none.
 func storedRows(n *ir.Node) int {
 	if t := n.Arg(1).DType(); n.Attrs().Bool("transpose_b") || !t.IsBlock() && !t.IsInteger() {

@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// pooling is the kernel of a pool. Its windows are those of a convolution that computes each channel from itself.
+// pooling is the kernel of a pool. Its windows equal a convolution's that computes each channel from itself.
 type pooling struct {
 	node  *ir.Node
 	by    *primitive // folds two elements
