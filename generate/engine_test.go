@@ -621,7 +621,8 @@ func TestOneOfMany(t *testing.T) {
 	needDevice(t)
 	path := tinyModel(t)
 	for _, places := range []int{1, 16} {
-		m := openModel(t, path, Options{Device: "vulkan", Context: 64, Parallel: places})
+		// Each number of steps in flight has recordings of its own, and without Ahead the number depends on their time.
+		m := openModel(t, path, Options{Device: "vulkan", Context: 64, Parallel: places, Ahead: 8})
 		recordings := 0
 		for i := range 24 {
 			before, tokens := m.Speculated().Steps, len(answerOf(t, m, []int32{1, 5, 9}, Sampling{MaxTokens: 32}))
