@@ -12,6 +12,7 @@ import (
 func TestNothing(t *testing.T) {
 	buildError := func(thrown any) bool { _, is := thrown.(*frontend.Error); return is }
 	api := apitest.Package{Allowed: buildError}
-	api.Complete(t, (*frontend.Builder)(nil), frontend.Tensor{}, (*frontend.Error)(nil), frontend.YaRN{}, frontend.CSR{})
+	api.Complete(t, (*frontend.Builder)(nil), frontend.Tensor{}, (*frontend.Error)(nil), frontend.YaRN{},
+		frontend.CSR{})
 	api.Calls(t, &frontend.Builder{}, &frontend.Error{}, frontend.Build, frontend.RopeLinear, frontend.RopeNTK)
 }
