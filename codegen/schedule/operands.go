@@ -78,8 +78,8 @@ func (h heuristics) storedOperands(k *kernel.Kernel, decoded bool) (list []kerne
 	return list
 }
 
-// spare reports whether the operands along an axis of the result are in buffers that are padded to whole tiles, as
-// materialized operands are.
+// spare reports whether a kernel may read whole tiles along an axis of the result without bounds checks: the buffers of
+// its operands are padded to multiples of the tile, in elements.
 func spare(k *kernel.Kernel, axis int, tile int) bool {
 	t, ok := MatrixDType(k)
 	if !ok {

@@ -437,7 +437,8 @@ func digits3(text string) int {
 const maxNumber = 192
 
 // threesFromEnd splits a piece that consists of digits into groups of three, counted from the end like thousands:
-// 1234567 into 1, 234 and 567. Other pieces stay whole.
+// 1234567 into 1, 234 and 567. It returns the length in bytes of the first group, or of the whole piece if it has other
+// characters.
 func threesFromEnd(text string) int {
 	if count(text, number, maxNumber) < len(text) {
 		return len(text)

@@ -173,8 +173,8 @@ func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
 	panic(fmt.Sprintf("interp: a fold of a whole row has no leaf %d", s.Leaf))
 }
 
-// fold runs the steps on a row. If the fold is homogeneous, it runs them on the row divided by 2^scale, so that nothing
-// overflows.
+// fold folds a row, for instance to its sum of squares. If scaling the row scales the result (a homogeneous fold), it
+// folds the row divided by 2^scale, so that nothing overflows.
 func (f *folder) fold(row []float64) (scale int) {
 	f.n = len(row)
 	if f.homogeneous {

@@ -105,8 +105,8 @@ type Overwrites struct {
 // Edge is a value and one of its users.
 type Edge struct{ Value, user *ir.Node }
 
-// NewOverwrites decides which states of a graph can be updated in place. decided means that pass interface (see
-// rewrite.OwnValues) has decided already: it has inserted a copy before each update that is not in place.
+// NewOverwrites decides which states of a graph can be updated in place. decided means that the pass
+// `interface` (rewrite.OwnValues) ran before and inserted a copy before each update that is not in place.
 func NewOverwrites(g *ir.Graph, decided bool) *Overwrites {
 	o := &Overwrites{users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
 		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},

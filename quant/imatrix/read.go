@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
-// minEntry is the minimum size in bytes of an entry of the older format, which Read describes: the length of its name,
-// one byte of name, the calls, the number of values and one value.
+// minEntry is the minimum size in bytes of an entry of the older format (see Read): the length of its name, one byte of
+// name, the number of calls that were counted, the number of values, and one value.
 const minEntry = 4 + 1 + 4 + 4 + 4
 
 // maxName bounds the length of names.

@@ -255,8 +255,8 @@ func (paramsSyntax) head(string, Tools) (name string, at int, tail string, ok bo
 	return "", 0, "", false
 }
 
-// pythonSyntax is NAME(key=value, ...), or a list of such calls in brackets. listed means that the brackets are
-// required.
+// pythonSyntax reads calls that a model writes as Python calls: NAME(key=value, ...), or several in brackets, as
+// Llama 3.2 writes them. listed means that the brackets are required.
 type pythonSyntax struct{ listed bool }
 
 // read implements syntax.
