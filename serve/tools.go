@@ -138,13 +138,18 @@ func (s *said) add(p reply.Part) {
 	}
 }
 
-// speller returns how a grammar writes fixed text of a form of calls: the special tokens of the model by their names.
+// speller returns how a grammar writes fixed text of a form of calls: the special tokens of the model by their names,
+// without those that end an answer. A text of a grammar may end there anyway.
 func (s *Server) speller() func(string) string {
 	tok := s.model.Tokenizer()
 	var names []string
 	for id := range int32(tok.Len()) {
-		if tok.IsSpecial(id) && !tok.IsEnd(id) && tok.Token(id) != "" {
-			names = append(names, tok.Token(id), grammar.Token(tok.Token(id)))
+		switch name := tok.Token(id); {
+		case name == "" || !tok.IsSpecial(id):
+		case tok.IsEnd(id):
+			names = append(names, name, "")
+		default:
+			names = append(names, name, grammar.Token(name))
 		}
 	}
 	return strings.NewReplacer(names...).Replace

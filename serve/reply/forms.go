@@ -12,9 +12,10 @@ type Form struct {
 	Name     string
 	Models   string   // families that use it
 	Template []string // a chat template with all of these strings is of such a model
-	// Open are the marks that begin a section of calls or one call, and Close those that end them.
+	// Open are the marks that begin a call: one of them does. Close are the marks that may follow it.
 	Open, Close []string
-	Unmarked    bool // calls have no mark, as a rule
+	Section     string // a mark before the first call
+	Unmarked    bool   // calls have no mark, as a rule
 	// Bare are the characters that begin a call without a mark: "{" and "[".
 	Bare   string
 	Syntax []syntax // a grammar writes the first
@@ -35,7 +36,7 @@ var objectPlain, objectNamed = objectSyntax{key: "parameters"}, objectSyntax{key
 // Forms are the forms of calls by template. The first one that fits is a model's. The last one fits every template.
 var Forms = []Form{
 	{Name: "harmony", Models: "gpt-oss", Template: []string{"<|channel|>", "<|message|>"},
-		Open: []string{"<|start|>assistant<|channel|>commentary to=functions.", "<|channel|>commentary to=functions.",
+		Open: []string{"<|channel|>commentary to=functions.", "<|start|>assistant<|channel|>commentary to=functions.",
 			"<|start|>assistant to=functions.", "<|channel|>analysis to=functions."},
 		Close:  []string{"<|call|>", "<|end|>"},
 		Syntax: []syntax{namedSyntax{prefixes: []string{""}, between: " <|constrain|>json", sep: "<|message|>"}},
@@ -55,17 +56,17 @@ var Forms = []Form{
 		Syntax: []syntax{paramsSyntax{"<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>"},
 			objectNamed}},
 	{Name: "kimi", Models: "Kimi K2", Template: []string{"<|tool_calls_section_begin|>"},
-		Open:  []string{"<|tool_calls_section_begin|>", "<|tool_call_begin|>"},
+		Section: "<|tool_calls_section_begin|>", Open: []string{"<|tool_call_begin|>"},
 		Close: []string{"<|tool_call_end|>", "<|tool_calls_section_end|>"},
 		Syntax: []syntax{namedSyntax{prefixes: []string{"functions.", ""}, between: ":0",
 			sep: "<|tool_call_argument_begin|>"}}},
 	{Name: "deepseek", Models: "DeepSeek V3 and R1", Template: []string{"<｜tool▁calls▁begin｜>", "```json"},
-		Open:  []string{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"},
+		Section: "<｜tool▁calls▁begin｜>", Open: []string{"<｜tool▁call▁begin｜>"},
 		Close: []string{"<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "```"},
 		Syntax: []syntax{namedSyntax{prefixes: []string{"function<｜tool▁sep｜>", ""}, sep: "\n```json\n",
 			suffix: "\n```"}}},
 	{Name: "deepseek-v3.1", Models: "DeepSeek V3.1", Template: []string{"<｜tool▁calls▁begin｜>"},
-		Open:   []string{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"},
+		Section: "<｜tool▁calls▁begin｜>", Open: []string{"<｜tool▁call▁begin｜>"},
 		Close:  []string{"<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"},
 		Syntax: []syntax{namedSyntax{prefixes: []string{""}, sep: "<｜tool▁sep｜>"}}},
 	{Name: "functiongemma", Models: "FunctionGemma", Template: []string{"<start_function_call>"},
@@ -157,7 +158,7 @@ func (f *Form) Names(token string) bool {
 			}
 		}
 	}
-	return has(f.Open) || has(f.Close) || has(f.Drop) || has(f.Inner)
+	return has([]string{f.Section}) || has(f.Open) || has(f.Close) || has(f.Drop) || has(f.Inner)
 }
 
 // Grammar returns the grammar of a call of one of the tools, or nil if there is none for the form's calls. With opened,
@@ -171,7 +172,7 @@ func (f *Form) Grammar(t Tools, opened bool, spell func(string) string) (*gramma
 	case functions == nil: // the reader takes objects in every form
 		functions = objectPlain.calls(t)
 	default:
-		open, close = first(f.Open), first(f.Close)
+		open, close = f.Section+first(f.Open), first(f.Close)
 	}
 	if opened || f.Unmarked {
 		open = ""
@@ -192,6 +193,14 @@ func (f *Form) Forced() *Form {
 		return f
 	}
 	return &Form{Name: f.Name, Bare: "{", Syntax: []syntax{objectPlain}, Think: f.Think, Drop: f.Drop}
+}
+
+// begin lists the marks that begin calls.
+func (f *Form) begin() []string {
+	if f.Section == "" {
+		return f.Open
+	}
+	return append([]string{f.Section}, f.Open...)
 }
 
 func first(list []string) string {
@@ -220,7 +229,7 @@ func (f *Form) marks(start, tools bool) (list []mark) {
 		list = append(list, mark{text: d, drop: true})
 	}
 	if tools {
-		for _, o := range f.Open {
+		for _, o := range f.begin() {
 			list = append(list, mark{text: o})
 		}
 	}

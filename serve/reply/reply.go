@@ -215,7 +215,7 @@ func (r *Reader) call(m *mark, end bool) bool {
 	body := r.held[len(m.text):]
 	for changed := m.text != ""; changed; { // marks of a section and of its first call
 		body, changed = strings.TrimLeft(body, " \t\r\n"), false
-		for _, open := range r.form.Open {
+		for _, open := range r.form.begin() {
 			if strings.HasPrefix(body, open) {
 				body, changed = body[len(open):], true
 			}

@@ -173,14 +173,26 @@ func TestGrammars(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		text, ok := walk(g)
-		if !ok {
-			t.Errorf("%s: no whole text: %q", name, text)
-			continue
+		called := func(form *reply.Form, g *grammar.Grammar, mark string) {
+			text, ok := walk(g)
+			if !ok {
+				t.Errorf("%s: no whole text: %q", name, text)
+				return
+			}
+			got := read(form, reply.Options{Tools: tools}, mark+text, len(mark+text))
+			if !strings.HasPrefix(got, " weather:{") && !strings.HasPrefix(got, " time:{") {
+				t.Errorf("%s: %q is read as %q", name, mark+text, got)
+			}
 		}
-		got := read(form.Forced(), reply.Options{Tools: tools}, text, len(text))
-		if !strings.HasPrefix(got, " weather:{") && !strings.HasPrefix(got, " time:{") {
-			t.Errorf("%s: %q is read as %q", name, text, got)
+		called(form.Forced(), g, "")
+		opened, err := form.Grammar(tools, true, plain)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, mark := range form.Open {
+			if opened != nil {
+				called(form, opened, form.Section+mark)
+			}
 		}
 	}
 	text := `<tool_call>` + "\n" + `{"name": "weather", "arguments": {"city": "Bonn"}}` + "\n</tool_call>"
