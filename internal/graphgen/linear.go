@@ -41,10 +41,10 @@ func (g *generator) factored() *ir.Node {
 		return g.add(ir.OpIota, nil, attr("dtype", t), attr("shape", matrix), attr("axis", axis))
 	}
 	row := count(0)
-	beside := g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{g.leaf(matrix, t)})}, attr("mul", 0.05),
+	small := g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{g.leaf(matrix, t)})}, attr("mul", 0.05),
 		attr("add", 0.0))
 	x := g.add(ir.OpWhere, []*ir.Node{g.add(ir.OpEq, []*ir.Node{row, count(1)}),
-		g.add(ir.OpAffine, []*ir.Node{row}, attr("mul", 1.0), attr("add", 2.0)), beside})
+		g.add(ir.OpAffine, []*ir.Node{row}, attr("mul", 1.0), attr("add", 2.0)), small})
 	switch g.rng.IntN(4) {
 	case 0:
 		return g.add(ir.OpCholesky, []*ir.Node{x})

@@ -236,15 +236,15 @@ func reflect(q, w []float64, tau float64, m, n, j int) {
 // It reduces a to a tridiagonal matrix by reflections, and that one to a diagonal by QL steps with implicit shifts
 // (Golub and Van Loan, 8.3).
 func EigH(v, a []float64, n int) {
-	diagonal, beside := make([]float64, n), make([]float64, n)
+	diagonal, off := make([]float64, n), make([]float64, n)
 	t := make([]float64, n*n) // rows are vectors
 	for i := range n {
 		for j := range i + 1 {
 			t[i*n+j], t[j*n+i] = a[i*n+j], a[i*n+j]
 		}
 	}
-	tridiagonal(t, diagonal, beside, n)
-	if !diagonalize(t, diagonal, beside, n) {
+	tridiagonal(t, diagonal, off, n)
+	if !diagonalize(t, diagonal, off, n) {
 		for i := range n * n {
 			v[i] = math.NaN()
 		}
@@ -273,8 +273,8 @@ func EigH(v, a []float64, n int) {
 }
 
 // tridiagonal replaces the symmetric matrix t by qᵀ, for an orthogonal q such that qᵀ*t*q is tridiagonal. It returns
-// the diagonal of that matrix, and in beside[i] the element next to elements i and i+1 of the diagonal.
-func tridiagonal(t, diagonal, beside []float64, n int) {
+// the diagonal of that matrix, and in off[i] the element next to elements i and i+1 of the diagonal.
+func tridiagonal(t, diagonal, off []float64, n int) {
 	vectors, taus, p := make([]float64, n*n), make([]float64, n), make([]float64, n)
 	for k := 0; k+2 < n; k++ {
 		v := vectors[k*n : (k+1)*n]
@@ -283,12 +283,12 @@ func tridiagonal(t, diagonal, beside []float64, n int) {
 			v[i] = t[k*n+i]
 			norm = math.Hypot(norm, v[i])
 		}
-		if beside[k] = norm; norm == 0 {
+		if off[k] = norm; norm == 0 {
 			continue
 		}
 		beta := -math.Copysign(norm, v[k+1])
 		scale := v[k+1] - beta
-		beside[k], taus[k], v[k+1] = beta, -scale/beta, scale
+		off[k], taus[k], v[k+1] = beta, -scale/beta, scale
 		for i := k + 1; i < n; i++ {
 			v[i] /= scale
 		}
@@ -312,9 +312,9 @@ func tridiagonal(t, diagonal, beside []float64, n int) {
 		diagonal[i] = t[i*n+i]
 	}
 	if n > 1 {
-		beside[n-2] = t[(n-2)*n+n-1]
+		off[n-2] = t[(n-2)*n+n-1]
 	}
-	beside[n-1] = 0
+	off[n-1] = 0
 	clear(t)
 	for i := range n {
 		t[i*n+i] = 1

@@ -12,9 +12,9 @@ func (s *suite) linear() {
 	s.factors()
 }
 
-// spread returns a tensor [..., n, n] of random elements up to about 1.5*beside. It adds step*i+first to element i of
-// the diagonal.
-func (b *builder) spread(t ir.DType, dims []int, l layout, first, step, beside float64) *ir.Node {
+// spread returns a tensor [..., n, n] of random elements up to about 1.5*offDiagonal. It adds step*i+first to element i
+// of the diagonal.
+func (b *builder) spread(t ir.DType, dims []int, l layout, first, step, offDiagonal float64) *ir.Node {
 	matrix := ir.ShapeOf(dims[len(dims)-2:]...)
 	count := func(axis int64) *ir.Node {
 		return b.op(ir.OpIota, nil, attr("dtype", t), attr("shape", matrix), attr("axis", axis))
@@ -23,7 +23,7 @@ func (b *builder) spread(t ir.DType, dims []int, l layout, first, step, beside f
 	diagonal := b.op(ir.OpWhere, []*ir.Node{b.op(ir.OpEq, []*ir.Node{row, count(1)}),
 		b.view(ir.OpAffine, row, attr("mul", step), attr("add", first)),
 		b.view(ir.OpAffine, row, attr("mul", 0.0), attr("add", 0.0))})
-	x := b.view(ir.OpAffine, b.arg(t, dims, l, small), attr("mul", beside), attr("add", 0.0))
+	x := b.view(ir.OpAffine, b.arg(t, dims, l, small), attr("mul", offDiagonal), attr("add", 0.0))
 	return b.op(ir.OpAdd, []*ir.Node{x, diagonal})
 }
 
