@@ -179,7 +179,8 @@ func fmaKernel(caps device.Caps) probe {
 	rounds := 512
 	groups := probeGroups(caps)
 	return probe{
-		name: "f32", source: defines(fmaProbe, "ROUNDS", rounds), groups: groups, readBytes: 16 * 512, writeBytes: 16 * 256 * int64(groups),
+		name: "f32", source: defines(fmaProbe, "ROUNDS", rounds), groups: groups,
+		readBytes: 16 * 512, writeBytes: 16 * 256 * int64(groups),
 		work: float64(groups) * 256 * float64(rounds) * 16 * 2,
 	}
 }

@@ -2,8 +2,8 @@ package ir
 
 import "fmt"
 
-// An elementwise op is expanded if its result has this many times as many elements as its largest operand, and so many
-// elements that time and memory matter.
+// An elementwise op is expanded if its result has at least expandedTimes the elements of its largest operand. Smaller
+// results than expandedElems cost too little time and memory to matter.
 const (
 	expandedTimes = 100
 	expandedElems = 1 << 22

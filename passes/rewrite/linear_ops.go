@@ -270,9 +270,9 @@ for (uint sweep = 0u; sweep < 20u; ++sweep) {
             uvec2 at = pair(i, step, places);
             REAL cosine = 1.0, sine = 0.0;
             if (at.y < n) {
-                REAL beside = room[first + at.x * n + at.y];
-                if (beside != 0.0) {
-                    REAL ratio = (room[first + at.y * n + at.y] - room[first + at.x * n + at.x]) / (2.0 * beside);
+                REAL off_diagonal = room[first + at.x * n + at.y];
+                if (off_diagonal != 0.0) {
+                    REAL ratio = (room[first + at.y * n + at.y] - room[first + at.x * n + at.x]) / (2.0 * off_diagonal);
                     REAL tangent = (ratio < 0.0 ? -1.0 : 1.0) / (abs(ratio) + sqrt(ratio * ratio + 1.0));
                     cosine = 1.0 / sqrt(tangent * tangent + 1.0);
                     sine = tangent * cosine;

@@ -43,7 +43,7 @@ type Pipeline struct {
 	capture Capture
 }
 
-// pipelineLayout is the Vulkan layout of all kernels with so many buffers and bytes of push constants.
+// pipelineLayout is the Vulkan layout of all kernels with these numbers of buffers and bytes of push constants.
 type pipelineLayout struct {
 	handle    uint64
 	set       uint64 // descriptor set layout
@@ -180,7 +180,7 @@ type layoutCache struct {
 	pipelines map[[2]int]*pipelineLayout
 }
 
-// pipeline returns the layout for kernels with so many buffers and bytes of push constants.
+// pipeline returns the layout for kernels with these numbers of buffers and bytes of push constants.
 func (c *layoutCache) pipeline(buffers, pushBytes int) (*pipelineLayout, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *layoutCache) pipeline(buffers, pushBytes int) (*pipelineLayout, error) 
 	return layout, nil
 }
 
-// set returns the descriptor set layout for so many buffers.
+// set returns the descriptor set layout for a number of buffers.
 func (c *layoutCache) set(buffers int) (uint64, error) {
 	if set, ok := c.sets[buffers]; ok {
 		return set, nil
