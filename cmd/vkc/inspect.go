@@ -58,8 +58,9 @@ metadata are cut unless --all is given.`,
 // inspected is the output of vkc inspect --json.
 type inspected struct {
 	File      string            `json:"file"`
-	Format    string            `json:"format"` // with its version
-	FileBytes int64             `json:"file_bytes"`
+	Format    string            `json:"format"`          // with its version
+	FileBytes int64             `json:"file_bytes"`      // of all parts
+	Parts     []string          `json:"parts,omitempty"` // the files of a model in several GGUF files
 	Metadata  []inspectedKey    `json:"metadata"`
 	Sections  []inspectedPart   `json:"sections,omitempty"` // of a bundle
 	Ports     []inspectedPort   `json:"ports,omitempty"`    // of a graph or bundle
@@ -94,6 +95,7 @@ type inspectedTensor struct {
 	Name     string  `json:"name"`
 	Type     string  `json:"type"`
 	Shape    []int   `json:"shape"`
+	Part     int     `json:"part,omitempty"`   // number of the file in a model's parts, from 1
 	Offset   int64   `json:"offset,omitempty"` // in the file, if known
 	Bytes    int64   `json:"bytes"`
 	Elements int64   `json:"elements"`
@@ -272,6 +274,9 @@ func (info *inspected) weights(path string) (err error) {
 	switch f := w.(type) {
 	case *gguf.File:
 		info.Format = fmt.Sprintf("GGUF %d", f.Version())
+		if err := info.parts(f.Paths()); err != nil {
+			return err
+		}
 		for _, kv := range f.Metadata() {
 			info.addKey(kv.Key, kv.Value)
 		}
@@ -281,6 +286,9 @@ func (info *inspected) weights(path string) (err error) {
 				name = fmt.Sprintf("ggml type %d", t.Type)
 			}
 			info.addTensor(t.Name, name, t.Dims, t.Offset, t.Bytes)
+			if info.Parts != nil {
+				info.Tensors[len(info.Tensors)-1].Part = t.Part + 1
+			}
 		}
 	case *safetensors.File:
 		info.Format = "safetensors"
@@ -302,7 +310,24 @@ func (info *inspected) weights(path string) (err error) {
 		}
 	}
 	if part != nil {
-		info.Format += fmt.Sprintf(", part %d of %d", part.Part, part.Of)
+		info.Format += fmt.Sprintf(", part %d of %d (%s)", part.Part, part.Of, part.Remedy)
+	}
+	return nil
+}
+
+// parts describes the files of a model, if there are several.
+func (info *inspected) parts(paths []string) error {
+	if len(paths) < 2 {
+		return nil
+	}
+	info.Parts, info.FileBytes = paths, 0
+	info.Format += fmt.Sprintf(" in %d parts", len(paths))
+	for _, path := range paths {
+		st, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		info.FileBytes += st.Size()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,8 +45,16 @@ func parts(t *testing.T) map[string]string {
 	}
 }
 
-// TestParts: every verb that takes a model refuses a part of one, and says which it is; inspect shows it.
-func TestParts(t *testing.T) {
+// modelLines are command lines of every verb that takes a model, FILE.
+var modelLines = []string{"generate -m FILE -p x", "chat -m FILE", "serve -m FILE --listen 127.0.0.1:0",
+	"perplexity -m FILE once_test.go", "imatrix -m FILE once_test.go -o OUT", "embed -m FILE x",
+	"tokenize -m FILE x", "bench -m FILE", "graph FILE", "run FILE --device cpu", "compile FILE -o OUT",
+	"compile --generate FILE -o OUT", "dump FILE", "quantize FILE --type q8_0 -o OUT",
+	"generate -m " + gollama + " -p x --device cpu --draft-tokens 2 --draft FILE"}
+
+// TestPartsAlone: every verb that takes a model refuses a part without the others, and says which it is; inspect shows
+// it.
+func TestPartsAlone(t *testing.T) {
 	noTools(t)
 	noVulkan(t)
 	out := filepath.Join(t.TempDir(), "out")
@@ -53,11 +62,7 @@ func TestParts(t *testing.T) {
 		lines := []string{"run " + mlpGraph + " --device cpu --input x=random:1 --symbol T=2 --weights FILE",
 			"compile " + mlpGraph + " --weights FILE -o OUT", "quantize FILE --type q8_0 -o OUT"}
 		if strings.HasSuffix(path, ".gguf") {
-			lines = append(lines, "generate -m FILE -p x", "chat -m FILE", "serve -m FILE --listen 127.0.0.1:0",
-				"perplexity -m FILE once_test.go", "imatrix -m FILE once_test.go -o OUT", "embed -m FILE x",
-				"tokenize -m FILE x", "bench -m FILE", "graph FILE", "run FILE --device cpu", "compile FILE -o OUT",
-				"compile --generate FILE -o OUT", "dump FILE",
-				"generate -m "+gollama+" -p x --device cpu --draft-tokens 2 --draft FILE")
+			lines = append(lines, modelLines...)
 		}
 		for _, line := range lines {
 			args := words(strings.NewReplacer("FILE", path, "OUT", out).Replace(line))
@@ -67,6 +72,72 @@ func TestParts(t *testing.T) {
 			}
 		}
 		has(t, ok(t, "inspect", path).stdout, says)
+	}
+}
+
+// TestParts divides a model in 2, 3 and 7 parts. From any part, every verb has the same results as with the whole
+// model: the same tokens and logits, and the same bytes of a quantized file.
+func TestParts(t *testing.T) {
+	noTools(t)
+	noVulkan(t)
+	dir := t.TempDir()
+	quantized := func(in, name string) string {
+		out := filepath.Join(dir, name)
+		ok(t, "quantize", in, "-o", out, "--type", "q4_0", "--requantize")
+		return readFile(t, out)
+	}
+	scored := func(model string) string {
+		return ok(t, "perplexity", "-m", model, "--device", "cpu", "--ctx", "32", write(t, "x.txt", []byte(
+			strings.Repeat("package main\n\nfunc main() {}\n", 8)))).stdout
+	}
+	want, score := quantized(gollama, "whole.gguf"), scored(gollama)
+	for size, n := range map[string]int{"4500K": 2, "2900K": 3, "1250K": 7} {
+		out := filepath.Join(dir, "m"+size+".gguf")
+		info := okJSON[quantizedInfo](t, "quantize", gollama, "-o", out, "--type", "q8_0", "--split-size", size)
+		if len(info.Parts) != n || info.File != info.Parts[0] {
+			t.Fatalf("%s: %d parts, want %d: %+v", size, len(info.Parts), n, info.Parts)
+		}
+		if quantized(info.Parts[n-1], "again.gguf") != want {
+			t.Errorf("%d parts: the quantized model differs", n)
+		}
+		if got := scored(info.Parts[n-1]); got != score {
+			t.Errorf("%d parts: perplexity\n%swant\n%s", n, got, score)
+		}
+		in := okJSON[inspected](t, "inspect", info.Parts[1])
+		if len(in.Parts) != n || in.Tensors[0].Part != 1 || in.Tensors[len(in.Tensors)-1].Part != n ||
+			in.Format != fmt.Sprintf("GGUF 3 in %d parts", n) || len(in.Tensors) != 74 {
+			t.Errorf("%+v", in)
+		}
+		fails(t, exitUsage, []string{"quantize", info.Parts[0], "-o", info.Parts[n-1], "--type", "q4_0"},
+			"both read and written")
+		fails(t, exitUsage, []string{"quantize", info.Parts[0], "-o", out, "--type", "q4_0", "--split-size", "1M"},
+			"both read and written")
+		fails(t, exitFailure, []string{"quantize", gollama, "-o", filepath.Join(dir, "m-00001-of-00002.gguf"), "--type",
+			"q4_0", "--requantize"}, "name a whole model differently")
+		if n != 3 {
+			continue
+		}
+		for _, line := range []string{"generate -m FILE -p package -n 2 --device cpu", "tokenize -m FILE x",
+			"embed -m FILE --device cpu x", "graph FILE", "imatrix -m FILE --device cpu --ctx 16 once_test.go -o OUT"} {
+			both := []result{}
+			for _, model := range []string{gollama, info.Parts[1]} {
+				args := words(strings.NewReplacer("FILE", model, "OUT", filepath.Join(dir, "out")).Replace(line))
+				r := run(t, args...)
+				r.stderr = strings.ReplaceAll(r.stderr, model, "FILE")
+				both = append(both, r)
+			}
+			if both[0].code != both[1].code || both[0].stdout != both[1].stdout {
+				t.Errorf("%s: %+v\nwant %+v", line, both[1], both[0])
+			}
+		}
+		if err := os.Remove(info.Parts[2]); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range modelLines {
+			args := words(strings.NewReplacer("FILE", info.Parts[0], "OUT", filepath.Join(dir, "none")).Replace(line))
+			fails(t, exitFailure, args, "this is part 1 of 3 of a model: part 3 is missing: put "+
+				filepath.Base(info.Parts[2]))
+		}
 	}
 }
 

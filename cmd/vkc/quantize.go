@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/quantize"
+	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/inputfile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant/imatrix"
@@ -24,6 +25,7 @@ type quantizeFlags struct {
 	keep                   []string
 	threads                int
 	requantize, json       bool
+	split                  sizeFlag
 }
 
 // quantizeCommand declares the command vkc quantize and its flags.
@@ -39,10 +41,14 @@ ggml programs want. Rows that are not whole blocks of the type fall back to a fo
 Both are noted in the report. --keep names exceptions; the first pattern that matches a tensor counts.
 
 The report gives for each tensor the root of its mean squared error, over that of the values, and the largest error of an
-element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is streamed.`,
+element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is streamed.
+
+A model in several files (MODEL-00001-of-00003.gguf) is read as one, from any of its parts. --split-size writes such
+parts: of -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A larger tensor has a part of its own.`,
 		Example: `  vkc quantize MODEL-f16.gguf -o MODEL-q4_K.gguf --type q4_K
   vkc quantize MODEL-f16.gguf -o OUT.gguf --type iq2_xxs --imatrix MODEL.imatrix --keep token_embd.weight=q6_K
-  vkc quantize MODEL.safetensors -o OUT.gguf --type q8_0 --keep *.lm_head.*=f16`,
+  vkc quantize MODEL.safetensors -o OUT.gguf --type q8_0 --keep *.lm_head.*=f16
+  vkc quantize MODEL-00001-of-00007.gguf -o OUT.gguf --type q4_K --split-size 2G`,
 		Args: exactArgs("IN.gguf or IN.safetensors"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -67,6 +73,7 @@ element. A NaN or an infinity is an error, with its place. The file appears whol
 	flags.StringArrayVar(&f.keep, "keep", nil,
 		"`PATTERN=TYPE` for tensors by name, such as output.*=q6_K; may be repeated")
 	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of vkc imatrix or llama-imatrix, .dat or GGUF")
+	flags.Var(&f.split, "split-size", "write parts of at most `SIZE`, such as 500M or 2G")
 	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
 	flags.BoolVar(&f.requantize, "requantize", false, "take tensors that are quantized already; their errors add up")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -98,7 +105,7 @@ func (f *quantizeFlags) options() (opt quantize.Options, err error) {
 	if f.threads < 0 {
 		return opt, usagef("--threads %d: want at least 0", f.threads)
 	}
-	opt = quantize.Options{Requantize: f.requantize, Workers: f.threads}
+	opt = quantize.Options{Requantize: f.requantize, Workers: f.threads, PartBytes: int64(f.split)}
 	if opt.Type, err = quantizeType("type", f.dtype); err != nil {
 		return opt, err
 	}
@@ -128,7 +135,11 @@ func parseKeep(text string) (quantize.Rule, error) {
 
 // quantize runs vkc quantize: it quantizes the model in file in and prints the report.
 func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
-	if sameFile(in, f.output) {
+	output := f.output
+	if part, of := filefmt.PartOf(in); f.split > 0 && of > 0 {
+		output = filefmt.PartPath(output, int(part), int(of))
+	}
+	if sameFile(in, output) {
 		return usagef("%s is both read and written: name another output", in)
 	}
 	if f.imatrix != "" {
@@ -162,11 +173,19 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 	return a.printQuantized(report, f)
 }
 
-// sameFile reports whether both paths are one file that exists.
+// sameFile reports whether out is a file that exists, and the same as in or as another part of the model in.
 func sameFile(in, out string) bool {
-	a, errIn := os.Stat(in)
-	b, errOut := os.Stat(out)
-	return errIn == nil && errOut == nil && os.SameFile(a, b)
+	to, err := os.Stat(out)
+	if err != nil {
+		return false
+	}
+	_, of := filefmt.PartOf(in)
+	for i := range max(1, min(of, filefmt.MaxParts)) {
+		if from, err := os.Stat(filefmt.SiblingPart(in, i+1)); err == nil && os.SameFile(from, to) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxImatrixBytes bounds an importance matrix. The largest models' matrices have some hundred megabytes.
@@ -198,6 +217,7 @@ func readImatrix(path string) (*imatrix.Matrix, error) {
 // quantizedInfo is the output of vkc quantize --json.
 type quantizedInfo struct {
 	File    string            `json:"file"`
+	Parts   []string          `json:"parts,omitempty"` // written by --split-size
 	Tensors []quantizedTensor `json:"tensors"`
 	Notes   []string          `json:"notes,omitempty"`
 	Before  int64             `json:"bytes_before"` // of all tensors
@@ -225,7 +245,7 @@ func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 		a.note("note: %s", note)
 	}
 	if f.json {
-		return a.printJSON(quantizedInfoOf(r, f.output))
+		return a.printJSON(quantizedInfoOf(r, f))
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TENSOR\tSHAPE\tTYPE\tBYTES\tREL RMSE\tMAX ERROR\tNOTE")
@@ -244,16 +264,23 @@ func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s: %d tensors, %s -> %s (%.2fx smaller), relative RMSE %s\n",
-		filepath.Base(f.output), len(r.Tensors),
+	name := filepath.Base(r.Files[0])
+	if n := len(r.Files); n > 1 {
+		name += " to " + filepath.Base(r.Files[n-1])
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s: %d tensors, %s -> %s (%.2fx smaller), relative RMSE %s\n", name,
+		len(r.Tensors),
 		size(r.BytesIn), size(r.BytesOut), r.Ratio(), percent(r.RMSE))
 	return err
 }
 
-// quantizedInfoOf converts a report for JSON. file is the written GGUF file.
-func quantizedInfoOf(r *quantize.Report, file string) quantizedInfo {
-	info := quantizedInfo{File: file, Tensors: []quantizedTensor{}, Notes: r.Notes, Before: r.BytesIn,
+// quantizedInfoOf converts a report for JSON.
+func quantizedInfoOf(r *quantize.Report, f *quantizeFlags) quantizedInfo {
+	info := quantizedInfo{File: r.Files[0], Tensors: []quantizedTensor{}, Notes: r.Notes, Before: r.BytesIn,
 		Bytes: r.BytesOut, Ratio: r.Ratio(), RMSE: number(r.RMSE)}
+	if f.split > 0 {
+		info.Parts = r.Files
+	}
 	for _, t := range r.Tensors {
 		dims := t.Dims
 		if dims == nil {

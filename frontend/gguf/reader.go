@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -17,7 +18,8 @@ type Tensor struct {
 	Dims   []int    // row-major, the innermost axis last: the reverse of GGML's ne
 	Type   uint32   // GGML's number for the element type
 	DType  ir.DType // ir.Invalid if vkc does not support the type
-	Offset int64    // of the first byte, from the start of the file
+	Part   int      // index of its file in File.Paths: 0, unless the model has several parts
+	Offset int64    // of the first byte, from the start of its file
 	Bytes  int64    // 0 if DType is ir.Invalid
 }
 
@@ -34,25 +36,21 @@ type File struct {
 	tensors   []Tensor
 	names     map[string]int // index into tensors
 	from      Named          // source of the tensors, if not the file
+	parts     []*File        // files of the tensors, if the model has several
 }
 
-// Open maps the file at path and reads everything except the tensor data. If the file has only a part of a model, Open
-// returns an error; see OpenPart.
+// Open maps the file at path and reads everything except the tensor data. If the file is a part of a model, such as
+// model-00001-of-00003.gguf, Open opens all parts as one File. The parts are in the same folder. It is an error if one
+// of them is missing or belongs to another model.
 func Open(path string) (*File, error) {
 	f, err := OpenPart(path)
-	if err == nil {
-		err = f.whole()
-	}
 	if err != nil {
-		if f != nil {
-			f.Close()
-		}
 		return nil, err
 	}
-	return f, nil
+	return f.whole()
 }
 
-// OpenPart is Open for files that may have only a part of a model's tensors.
+// OpenPart is Open for a single file, which may have only a part of a model's tensors.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -74,39 +72,38 @@ func OpenPart(path string) (*File, error) {
 // NewReader reads a GGUF file in memory. Tensors alias data. A file with only a part of a model is an error.
 func NewReader(data []byte) (*File, error) {
 	f, err := parse(filefmt.Source{Format: "gguf"}, data)
-	if err == nil {
-		err = f.whole()
-	}
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return f.whole()
 }
 
-// whole returns an error if the file has only a part of a model. The metadata say so, or else the file's name, since
-// parts made by other programs may lack the metadata.
-func (f *File) whole() error {
-	part, of := filefmt.PartOf(f.src.Path)
-	if count, err := f.Uint("split.count"); err == nil {
-		no, err := f.Uint("split.no")
-		if part, of = no+1, count; err != nil {
-			part = 1
-		}
-	}
-	if of <= 1 {
-		return nil
-	}
-	return &filefmt.PartError{Source: f.src, Part: part, Of: of, Remedy: "join the parts to one file first, by " +
-		"llama-gguf-split --merge FIRST-PART OUT.gguf"}
-}
-
-// Close unmaps the file. Tensors returned by Weight must not be used afterwards.
+// Close unmaps the file and its other parts. Tensors returned by Weight must not be used afterwards.
 func (f *File) Close() error {
 	f.data = nil
-	if f.mapping == nil {
+	var errs []error
+	for _, part := range f.parts {
+		errs = append(errs, part.Close())
+	}
+	if f.mapping != nil {
+		errs = append(errs, f.mapping.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Paths returns the paths of the model's files: one for each part, and none for a file in memory.
+func (f *File) Paths() []string {
+	if f.src.Path == "" {
 		return nil
 	}
-	return f.mapping.Close()
+	if f.parts == nil {
+		return []string{f.src.Path}
+	}
+	paths := make([]string, len(f.parts))
+	for i, part := range f.parts {
+		paths[i] = part.src.Path
+	}
+	return paths
 }
 
 // Version returns the version of the format that the file is in: 2 or 3.
@@ -144,6 +141,9 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 		return f.from.Weight(name)
 	}
 	t := f.tensors[i]
+	if f.parts != nil {
+		return f.parts[t.Part].Weight(name)
+	}
 	if t.DType == ir.Invalid {
 		return nil, f.src.Errorf(t.Offset,
 			"tensor %q has GGML type %s, which is not supported: convert the model to another type",

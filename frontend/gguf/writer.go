@@ -136,8 +136,12 @@ func checkTensor(name string, t ir.DType, dims []int) (int64, error) {
 	return filefmt.ByteSize(t, dims)
 }
 
-// WriteFile writes the file at path. After an error, the file at path is unchanged.
+// WriteFile writes the file at path. After an error, the file at path is unchanged. A path that names a part of a model
+// is an error.
 func (w *Writer) WriteFile(path string) error {
+	if err := refusePartName(path); err != nil {
+		return err
+	}
 	return filefmt.Source{Format: "gguf", Path: path}.WriteFile(func(out io.Writer) error {
 		_, err := w.WriteTo(out)
 		return err

@@ -37,6 +37,10 @@ type Options struct {
 	// Requantize allows tensors that are already quantized. The new error adds to the old one.
 	Requantize bool
 
+	// PartBytes divides the result among files of at most that size, or more for a file of one tensor; see
+	// gguf.Writer.WriteParts. Zero means one file of any size.
+	PartBytes int64
+
 	Workers  int            // goroutines; zero means one per core
 	Progress func(Progress) // called often while a file is written; may be nil
 }
@@ -100,6 +104,9 @@ func checkOptions(opt Options) error {
 	if err := checkType(opt.Type); err != nil {
 		return err
 	}
+	if opt.PartBytes < 0 {
+		return fmt.Errorf("parts of %d bytes: want at least 1, or 0 for one file", opt.PartBytes)
+	}
 	for _, r := range opt.Keep {
 		if _, err := path.Match(r.Pattern, ""); err != nil {
 			return fmt.Errorf("pattern %q: %w", r.Pattern, err)
@@ -111,7 +118,8 @@ func checkOptions(opt Options) error {
 	return nil
 }
 
-// WriteFile writes the quantized model to path. After an error, or if ctx ends, the file at path is unchanged.
+// WriteFile writes the quantized model to path, or to files with names made from path (Options.PartBytes). After an
+// error, or if ctx ends, the file at path is unchanged.
 //
 // A value that its tensor's type cannot represent, such as a NaN, is an error. It names the tensor and the element, and
 // wraps a *quant.ValueError.
@@ -130,7 +138,13 @@ func (p *Plan) WriteFile(ctx context.Context, path string) (*Report, error) {
 			return nil, fmt.Errorf("quantize: %w", err)
 		}
 	}
-	if err := w.WriteFile(path); err != nil {
+	var err error
+	if size := p.options.PartBytes; size > 0 {
+		run.report.Files, err = w.WriteParts(path, size)
+	} else {
+		run.report.Files, err = []string{path}, w.WriteFile(path)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("quantize: %w", err)
 	}
 	return run.report, nil

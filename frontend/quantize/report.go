@@ -6,6 +6,7 @@ import "math"
 type Report struct {
 	Tensors []TensorReport
 	Notes   []string // about the file as a whole
+	Files   []string // that were written
 
 	BytesIn, BytesOut int64   // of all tensors
 	RMSE              float64 // of all elements, see TensorReport

@@ -138,4 +138,16 @@ func TestPartOf(t *testing.T) {
 			t.Errorf("%s: part %d of %d, want %v", name, part, of, want)
 		}
 	}
+	for _, c := range [][2]string{
+		{SiblingPart("d-1-of-2/m-00001-of-00012.gguf", 12), "d-1-of-2/m-00012-of-00012.gguf"},
+		{SiblingPart("m-1-of-4.GGUF", 3), "m-3-of-4.GGUF"},
+		{SiblingPart("m.gguf", 3), "m.gguf"},
+		{PartPath("d/m.gguf", 1, 3), "d/m-00001-of-00003.gguf"},
+		{PartPath("m-00001-of-00002.gguf", 4, 5), "m-00004-of-00005.gguf"},
+		{PartPath("m", 1, 1), "m-00001-of-00001"},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s, want %s", c[0], c[1])
+		}
+	}
 }

@@ -6,14 +6,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
-// PartError reports a file with only one part of a model.
+// MaxParts limits the number of files of a model, each of which stays open.
+const MaxParts = 4096
+
+// PartError reports a file with only one part of a model, if the other parts are not at hand.
 type PartError struct {
 	Source
 	Part, Of uint64 // counted from 1
 	Remedy   string // what to do
+	Err      error  // why another part could not be opened; may be nil
 }
+
+// Unwrap returns the reason why another part could not be opened.
+func (e *PartError) Unwrap() error { return e.Err }
 
 func (e *PartError) Error() string {
 	where := cmp.Or(e.Path, "the data")
@@ -21,7 +29,7 @@ func (e *PartError) Error() string {
 }
 
 // partName is the end of the names of parts: model-00001-of-00003.gguf.
-var partName = regexp.MustCompile(`-(\d+)-of-(\d+)\.[^.]+$`)
+var partName = regexp.MustCompile(`-(\d+)-of-(\d+)(\.[^.]+)$`)
 
 // PartOf returns the part number and the number of parts, counted from 1, in a file's name. If it is not a part, of is
 // 0 or 1.
@@ -36,4 +44,26 @@ func PartOf(path string) (part, of uint64) {
 		return 0, 0
 	}
 	return part, of
+}
+
+// SiblingPart returns the path of another part of the model that path is a part of. It keeps the number of digits.
+func SiblingPart(path string, part uint64) string {
+	dir, name := filepath.Split(path)
+	m := partName.FindStringSubmatchIndex(name)
+	if m == nil {
+		return path
+	}
+	return dir + name[:m[2]] + fmt.Sprintf("%0*d", m[3]-m[2], part) + name[m[3]:]
+}
+
+// PartPath returns the path of part number part of a model at path: m-00001-of-00003.gguf for m.gguf. If path is the
+// name of a part, the numbers are replaced.
+func PartPath(path string, part, of int) string {
+	dir, name := filepath.Split(path)
+	ext := filepath.Ext(name)
+	stem := strings.TrimSuffix(name, ext)
+	if _, n := PartOf(name); n > 0 {
+		stem = name[:partName.FindStringIndex(name)[0]]
+	}
+	return fmt.Sprintf("%s%s-%05d-of-%05d%s", dir, stem, part, of, ext)
 }
